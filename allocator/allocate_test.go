@@ -1,0 +1,166 @@
+package allocator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+)
+
+func allocate(t *testing.T, p *allocator.Problem, ledger *pools.Ledger, on *corev1.Node) allocator.Outcome {
+	t.Helper()
+	outcome, err := p.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome
+}
+
+func TestBudgetEndsUndecided(t *testing.T) {
+	// Four roots of two devices each, five devices of one root wanted.
+	ledger := cluster(gpus("node-a", 8, "H100"))
+	problem := compile(allocator.Options{Budget: 3}, matching(claim("training", 1, 1, 1, 1, 1), "gpu.example.com/root"))
+	outcome := allocate(t, problem, ledger, node("node-a"))
+	undecided, ok := outcome.(*allocator.Undecided)
+	if !ok {
+		t.Fatalf("outcome is %T", outcome)
+	}
+	if undecided.Stats().Steps <= 3-1 || !strings.Contains(undecided.String(), "node-a") {
+		t.Errorf("spent %+v: %s", undecided.Stats(), undecided)
+	}
+	full := compile(allocator.Options{}, matching(claim("training", 1, 1, 1, 1, 1), "gpu.example.com/root"))
+	if outcome := allocate(t, full, ledger, node("node-a")); chosen(outcome) != "*allocator.Unsatisfiable" {
+		t.Errorf("with the default budget: %s", chosen(outcome))
+	}
+}
+
+func TestCancellationIsAnErrorWithItsCause(t *testing.T) {
+	cause := errors.New("scheduler is shutting down")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	ledger := cluster(gpus("node-a", 2, "H100"))
+	problem := compile(allocator.Options{}, claim("training", 1))
+	if _, err := problem.Allocate(ctx, ledger.Snapshot(), ledger.Usage(), node("node-a")); !errors.Is(err, cause) {
+		t.Errorf("Allocate: %v", err)
+	}
+	if _, err := problem.Evaluate(ctx, ledger.Snapshot(), ledger.Usage(), []*corev1.Node{node("node-a")}, 1); !errors.Is(err, cause) {
+		t.Errorf("Evaluate: %v", err)
+	}
+}
+
+func TestBadInputNamesObjectAndField(t *testing.T) {
+	exactly := func(change func(*resourceapi.ExactDeviceRequest)) *resourceapi.ResourceClaim {
+		c := claim("bad", 1)
+		change(c.Spec.Devices.Requests[0].Exactly)
+		return c
+	}
+	for _, test := range []struct {
+		want  string
+		claim *resourceapi.ResourceClaim
+	}{
+		{"claim 0 is nil", nil},
+		{"claim default/bad: request r0: device class h100", exactly(func(r *resourceapi.ExactDeviceRequest) { r.DeviceClassName = "h100" })},
+		{"claim default/bad: request r0: deviceClassName", exactly(func(r *resourceapi.ExactDeviceRequest) { r.DeviceClassName = "" })},
+		{"claim default/bad: request r0: allocationMode", exactly(func(r *resourceapi.ExactDeviceRequest) { r.AllocationMode = "Some" })},
+		{"claim default/bad: request r0: count -1", exactly(func(r *resourceapi.ExactDeviceRequest) { r.Count = -1 })},
+		{"claim default/bad: request r0: selector 0", exactly(func(r *resourceapi.ExactDeviceRequest) { r.Selectors = []resourceapi.DeviceSelector{{}} })},
+		{"claim default/bad: request r0: neither", &resourceapi.ResourceClaim{
+			ObjectMeta: claim("bad").ObjectMeta,
+			Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+				Requests: []resourceapi.DeviceRequest{{Name: "r0"}},
+			}},
+		}},
+		{"claim default/bad: constraint 0", func() *resourceapi.ResourceClaim {
+			c := claim("bad", 1)
+			c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{}}
+			return c
+		}()},
+	} {
+		a := allocator.New(allocator.Options{Features: allocator.AllFeatures()})
+		_, err := a.Compile([]*resourceapi.ResourceClaim{test.claim}, allocator.ClassMap(gpuClass))
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("want %q, got %v", test.want, err)
+		}
+	}
+}
+
+func TestHugeCountsDoNotOverflow(t *testing.T) {
+	ledger := cluster(gpus("node-a", 2, "H100"))
+	problem := compile(allocator.Options{}, claim("training", 1<<62, 1<<62, 1<<62, 1<<62, 1))
+	_, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	if err == nil || !strings.Contains(err.Error(), "claim default/training") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNilNodeIsAnError(t *testing.T) {
+	ledger := cluster(gpus("node-a", 2, "H100"))
+	if _, err := compile(allocator.Options{}, claim("c", 1)).Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), nil); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestInputIsNotModified(t *testing.T) {
+	slice, c := gpus("node-a", 4, "H100"), matching(claim("training", 2), "gpu.example.com/root")
+	wantSlice, wantClaim := slice.DeepCopy(), c.DeepCopy()
+	ledger := cluster(slice)
+	first := allocate(t, compile(allocator.Options{}, c), ledger, node("node-a")).(*allocator.Assignment)
+	second := allocate(t, compile(allocator.Options{}, c), ledger, node("node-a")).(*allocator.Assignment)
+	if diff := cmp.Diff(first.Results(), second.Results()); diff != "" {
+		t.Errorf("answers differ (-first +second):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantSlice, slice) + cmp.Diff(wantClaim, c); diff != "" {
+		t.Errorf("input was modified (-before +after):\n%s", diff)
+	}
+}
+
+// Many goroutines use one snapshot, ledger and problem while claims come and go.
+func TestConcurrentUse(t *testing.T) {
+	slices := []*resourceapi.ResourceSlice{gpus("node-a", 8, "H100"), gpus("node-b", 8, "A100")}
+	ledger := cluster(slices...)
+	problem := compile(allocator.Options{}, matching(selecting(claim("training", 2), `device.attributes["gpu.example.com"].model == "H100"`), "gpu.example.com/root"))
+	var group sync.WaitGroup
+	for w := range 4 {
+		group.Go(func() {
+			for i := range 50 {
+				outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				assignment, ok := outcome.(*allocator.Assignment)
+				if !ok || len(assignment.Results()[0].Devices.Results) != 2 {
+					t.Errorf("outcome %s", chosen(outcome))
+					return
+				}
+				taken := claim(fmt.Sprintf("taken-%d-%d", w, i), 1)
+				taken.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+					Results: []resourceapi.DeviceRequestAllocationResult{{
+						Request: "r0", Driver: "gpu.example.com", Pool: "node-a", Device: "gpu-7", AdminAccess: ptr.To(w%2 == 0),
+					}},
+				}}
+				if err := ledger.Allocate(taken); err != nil {
+					t.Error(err)
+				}
+				if _, err := problem.Evaluate(context.Background(), ledger.Snapshot(), ledger.Usage(), []*corev1.Node{node("node-a"), node("node-b")}, 2); err != nil {
+					t.Error(err)
+				}
+				if err := ledger.Release(taken); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,31 @@
+package allocator
+
+import "context"
+
+// coreBudget limits each of the searches that find a conflict core. A part whose
+// search runs out of it stays in the core.
+const coreBudget = 20_000
+
+// conflictCore finds requests and constraints that cannot hold together, by leaving
+// out, one after the other, what is not needed for the conflict. What remains is
+// minimal as far as the budget reaches: without any one part it could be allocated.
+func conflictCore(ctx context.Context, in *instance) []part {
+	out := make(omitted)
+	var core []part
+	for _, p := range in.problem.parts() {
+		out[p] = true
+		if !conflicts(ctx, in, out) {
+			delete(out, p)
+			core = append(core, p)
+		}
+	}
+	return core
+}
+
+// conflicts reports whether the problem certainly has no solution without some parts.
+func conflicts(ctx context.Context, in *instance, out omitted) bool {
+	s := newSearch(ctx, in, min(in.problem.allocator.budget, coreBudget))
+	s.omitted = out
+	ok, err := s.run()
+	return !ok && err == nil
+}

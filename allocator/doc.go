@@ -1,0 +1,43 @@
+// Package allocator decides which devices ResourceClaims get on a node: the pure core
+// of Dray. It performs Dynamic Resource Allocation with structured parameters
+// (KEP-4381, resource.k8s.io/v1) as Kubernetes 1.37 does, needs no cluster, and keeps
+// no state of its own but what it remembers of CEL expressions.
+//
+//	claims, classes ─► Compile ─► Problem          once per set of claims
+//	Problem + Snapshot + Usage + node
+//	   └► instance: devices in order, domains      once per node
+//	        └► search: decide, check, undo
+//	             ├► Assignment    ─► Results       what status.allocation holds
+//	             ├► Unsatisfiable ─► Explain       counts, conflict core, nearest miss
+//	             └► Undecided                      the step budget was spent
+//
+// # Contract
+//
+// The same input gives the same outcome, whatever the order of slices, and inputs are
+// never modified. With the policy FirstFit the devices are those which upstream's
+// k8s.io/dynamic-resource-allocation/structured v0.37 picks, except for what
+// docs/decisions says. Everything exported is safe for concurrent use.
+//
+// # Vocabulary
+//
+// An alternative is an exact request or one subrequest of a prioritized list. A slot is
+// one device that an alternative needs; a decision chooses a device for a slot. A filter
+// is what decides about a device by itself; its domain is the set of devices it leaves,
+// the candidates. A constraint relates several devices. The trail holds what decisions
+// overwrote. A literal instance is one in which looking at a device may be an error.
+//
+// # Where things are
+//
+//	options, features, classes   what an Allocator is given
+//	compile, problem, filter     claims and classes joined and checked
+//	evaluator                    CEL on shapes, derived attributes
+//	constraint, match, distinct  relations between devices; a new kind is one file
+//	capacity, range, taint       rules about single devices
+//	instance, domain             a Problem on one node
+//	state, trail, place, search  the search
+//	symmetry                     devices that cannot be told apart
+//	allocate, outcome            entry points and answers
+//	assignment, nodeselector     results
+//	explain, rejection, core,    why there is none
+//	narrator, text
+package allocator

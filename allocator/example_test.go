@@ -1,0 +1,113 @@
+package allocator_test
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// One problem serves any number of nodes.
+func ExampleProblem_Allocate() {
+	ledger := cluster(gpus("node-a", 4, "H100"))
+	problem := compile(allocator.Options{}, claim("training", 2))
+
+	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	switch answer := outcome.(type) {
+	case *allocator.Assignment:
+		for _, result := range answer.Results()[0].Devices.Results {
+			fmt.Println(result.Request, result.Pool, result.Device)
+		}
+	case *allocator.Unsatisfiable:
+		fmt.Println(answer)
+	case *allocator.Undecided:
+		fmt.Println(answer)
+	}
+	// Output:
+	// r0 node-a gpu-0
+	// r0 node-a gpu-1
+}
+
+// What an assignment gives is taken by adding the allocated claim to the ledger.
+func ExampleAssignment_Results() {
+	ledger := cluster(gpus("node-a", 2, "H100"))
+	for _, name := range []string{"first", "second"} {
+		c := claim(name, 1)
+		outcome, err := compile(allocator.Options{}, c).Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		allocated := c.DeepCopy()
+		allocated.Status.Allocation = &outcome.(*allocator.Assignment).Results()[0]
+		if err := ledger.Allocate(allocated); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(name, allocated.Status.Allocation.Devices.Results[0].Device)
+	}
+	// Output:
+	// first gpu-0
+	// second gpu-1
+}
+
+func ExampleProblem_Evaluate() {
+	ledger := cluster(gpus("node-a", 1, "H100"), gpus("node-b", 4, "H100"), gpus("node-c", 4, "A100"))
+	problem := compile(allocator.Options{}, selecting(claim("training", 2), `device.attributes["gpu.example.com"].model == "H100"`))
+	nodes := []*corev1.Node{node("node-a"), node("node-b"), node("node-c")}
+
+	answers, err := problem.Evaluate(context.Background(), ledger.Snapshot(), ledger.Usage(), nodes, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, answer := range answers {
+		fmt.Println(answer.Node.Name, chosen(answer.Outcome))
+	}
+	// Output:
+	// node-a *allocator.Unsatisfiable
+	// node-b r0=gpu-0 r0=gpu-1
+	// node-c *allocator.Unsatisfiable
+}
+
+func ExampleUnsatisfiable_Explain() {
+	ledger := cluster(gpus("node-a", 3, "H100"))
+	problem := compile(allocator.Options{}, matching(claim("training", 2, 1), "gpu.example.com/root"))
+
+	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(outcome.(*allocator.Unsatisfiable).Explain().Text())
+	// Output:
+	// node node-a: matchAttribute gpu.example.com/root, request r0 (2 devices, 3 candidates) and request r1 (1 device, 3 candidates) cannot be had together
+	// conflict:
+	//   claim default/training: constraint 0: matchAttribute gpu.example.com/root
+	//   claim default/training: request r0 needs 2 devices; 3 of 3 that reach the node can serve it
+	//   claim default/training: request r1 needs 1 device; 3 of 3 that reach the node can serve it
+	// requests:
+	//   claim default/training: request r0: 2 needed, 3 reach the node, 3 candidates
+	//   claim default/training: request r1: 1 needed, 3 reach the node, 3 candidates
+	// nearest miss: at most 2 candidates agree in gpu.example.com/root, 3 must
+}
+
+// packed prefers devices of which shares are in use already.
+type packed struct{}
+
+func (packed) Before(a, b allocator.Candidate) bool { return a.Shared && !b.Shared }
+
+// A policy changes which of several devices is preferred.
+func ExamplePolicy() {
+	problem := compile(allocator.Options{Policy: packed{}}, claim("training", 1))
+	ledger := cluster(gpus("node-a", 2, "H100"))
+	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	fmt.Println(chosen(outcome), err)
+	// Output: r0=gpu-0 <nil>
+}

@@ -1,0 +1,117 @@
+package allocator_test
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+)
+
+// mustParse reads an object from YAML.
+func mustParse[T any](text string) *T {
+	object := new(T)
+	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "\t", "  ")), object); err != nil {
+		panic(err)
+	}
+	return object
+}
+
+var gpuClass = mustParse[resourceapi.DeviceClass](`
+metadata: {name: gpu}
+spec:
+	selectors:
+	- cel: {expression: device.driver == "gpu.example.com"}
+`)
+
+func node(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// gpus is a slice of n GPUs on a node, gpu-0 to gpu-(n-1), two per PCIe root.
+func gpus(node string, n int, model string) *resourceapi.ResourceSlice {
+	slice := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: node + "-gpus"},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver:   "gpu.example.com",
+			NodeName: &node,
+			Pool:     resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+		},
+	}
+	for i := range n {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{
+			Name: fmt.Sprintf("gpu-%d", i),
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				"model": {StringValue: &model},
+				"root":  {StringValue: ptr.To(fmt.Sprintf("pci-%d", i/2))},
+			},
+		})
+	}
+	return slice
+}
+
+// claim asks for GPUs, one request per count: "r0", "r1" and so on.
+func claim(name string, counts ...int64) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	for i, count := range counts {
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{
+			Name: fmt.Sprintf("r%d", i),
+			Exactly: &resourceapi.ExactDeviceRequest{
+				DeviceClassName: "gpu",
+				AllocationMode:  resourceapi.DeviceAllocationModeExactCount,
+				Count:           count,
+			},
+		})
+	}
+	return c
+}
+
+// selecting adds a CEL selector to all requests of a claim.
+func selecting(c *resourceapi.ResourceClaim, expression string) *resourceapi.ResourceClaim {
+	for i := range c.Spec.Devices.Requests {
+		exactly := c.Spec.Devices.Requests[i].Exactly
+		exactly.Selectors = append(exactly.Selectors, resourceapi.DeviceSelector{
+			CEL: &resourceapi.CELDeviceSelector{Expression: expression},
+		})
+	}
+	return c
+}
+
+// matching adds a matchAttribute constraint over all requests of a claim.
+func matching(c *resourceapi.ResourceClaim, attribute resourceapi.FullyQualifiedName) *resourceapi.ResourceClaim {
+	c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: &attribute})
+	return c
+}
+
+// cluster is a snapshot with nothing in use.
+func cluster(slices ...*resourceapi.ResourceSlice) *pools.Ledger {
+	return pools.NewLedger(pools.Build(allocator.AllFeatures().PoolGates(), slices))
+}
+
+func compile(options allocator.Options, claims ...*resourceapi.ResourceClaim) *allocator.Problem {
+	options.Features = allocator.AllFeatures()
+	problem, err := allocator.New(options).Compile(claims, allocator.ClassMap(gpuClass))
+	if err != nil {
+		panic(err)
+	}
+	return problem
+}
+
+// chosen lists the devices of an assignment by claim and request.
+func chosen(outcome allocator.Outcome) string {
+	assignment, ok := outcome.(*allocator.Assignment)
+	if !ok {
+		return fmt.Sprintf("%T", outcome)
+	}
+	var devices []string
+	for _, c := range assignment.Choices() {
+		devices = append(devices, fmt.Sprintf("%s=%s", c.Request, c.Device.Device))
+	}
+	return strings.Join(devices, " ")
+}

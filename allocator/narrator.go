@@ -1,0 +1,137 @@
+package allocator
+
+import (
+	"fmt"
+	"strings"
+)
+
+// narrator puts an explanation into words.
+type narrator struct {
+	in          *instance
+	inspections map[*alternative]*inspection
+	core        []part
+	explanation *Explanation
+}
+
+func (n *narrator) coreItems() []CoreItem {
+	var items []CoreItem
+	for _, p := range n.core {
+		c := &n.in.problem.claims[p.claim]
+		item := CoreItem{Claim: c.ref()}
+		if p.constraint {
+			item.Constraint = c.constraints[p.position].String()
+			item.Text = fmt.Sprintf("constraint %d: %s", p.position, item.Constraint)
+		} else {
+			item.Request = c.requests[p.position].name
+			item.Text = n.requestText(&c.requests[p.position])
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// requestText describes what a request needs and what there is for it.
+func (n *narrator) requestText(r *request) string {
+	if !r.prioritized {
+		return fmt.Sprintf("request %s %s", r.name, n.supply(r.alternatives[0]))
+	}
+	var options []string
+	for _, alt := range r.alternatives {
+		options = append(options, fmt.Sprintf("%s %s", alt.name, n.supply(alt)))
+	}
+	return fmt.Sprintf("request %s accepts: %s", r.name, strings.Join(options, "; "))
+}
+
+func (n *narrator) supply(alt *alternative) string {
+	report := n.inspections[alt].report
+	need := "needs " + count(report.Needed, "device")
+	switch {
+	case alt.all && report.Needed == 0:
+		return "needs all matching devices, and none matches" + because(report)
+	case alt.all:
+		need = fmt.Sprintf("needs all %d matching devices", report.Needed)
+	}
+	if report.Reachable == 0 {
+		return need + ", and no device of a usable pool reaches the node"
+	}
+	return fmt.Sprintf("%s; %d of %d that reach the node can serve it%s", need, report.Candidates, report.Reachable, because(report))
+}
+
+func because(report RequestReport) string {
+	if len(report.Rejections) == 0 {
+		return ""
+	}
+	var reasons []string
+	for _, r := range report.Rejections {
+		reasons = append(reasons, r.String())
+	}
+	return " (" + strings.Join(reasons, ", ") + ")"
+}
+
+// String is a phrase such as "3 in use".
+func (r Rejection) String() string {
+	phrase := map[RejectionReason]string{
+		RejectedByUse:            "%d in use",
+		RejectedByBinding:        "%d with binding conditions: %s",
+		RejectedBySelector:       "%d rejected by %s",
+		RejectedByNode:           "%d for other nodes",
+		RejectedByCapacity:       "%d without the capacity: %s",
+		RejectedByNodeOperations: "%d that skip node operations: %s",
+		RejectedByGroup:          "%d of another compatibility group: %s",
+		RejectedByCounter:        "%d short of counters: %s",
+		RejectedByTaint:          "%d tainted %s",
+	}[r.Reason]
+	if !strings.Contains(phrase, "%s") {
+		return fmt.Sprintf(phrase, r.Devices)
+	}
+	return fmt.Sprintf(phrase, r.Devices, r.Detail)
+}
+
+func (n *narrator) summary() string {
+	var sentence strings.Builder
+	fmt.Fprintf(&sentence, "node %s: %s", n.in.node.Name, n.conflict())
+	for _, p := range n.explanation.Pools {
+		fmt.Fprintf(&sentence, "; pool %s cannot be used: %s", p.Pool, p.Incomplete+p.Invalid)
+	}
+	return sentence.String()
+}
+
+// conflict words the core: one request by what it lacks, several parts by name.
+func (n *narrator) conflict() string {
+	items := n.explanation.Core
+	switch len(items) {
+	case 0:
+		return "the claims cannot be allocated"
+	case 1:
+		return fmt.Sprintf("claim %s: %s", items[0].Claim, items[0].Text)
+	}
+	var names []string
+	for i, p := range n.core {
+		names = append(names, n.partName(p, items[i]))
+	}
+	return fmt.Sprintf("%s and %s cannot be had together", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
+}
+
+// partName is short, and names the claim only where there are several.
+func (n *narrator) partName(p part, item CoreItem) string {
+	name := item.Constraint
+	if !p.constraint {
+		r := &n.in.problem.claims[p.claim].requests[p.position]
+		name = "request " + r.name
+		if !r.prioritized {
+			report := n.inspections[r.alternatives[0]].report
+			name = fmt.Sprintf("request %s (%s, %s)", r.name, count(report.Needed, "device"), count(report.Candidates, "candidate"))
+		}
+	}
+	if len(n.in.problem.claims) > 1 {
+		name += " of claim " + item.Claim
+	}
+	return name
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,87 @@
+package allocator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bits-and-blooms/bitset"
+
+	"github.com/dray-project/dray/pools"
+)
+
+// nearestMiss says what would have to change least: for a matchAttribute of the core,
+// how close the candidates come, else the one reason that holds back the most devices
+// all by itself.
+func (n *narrator) nearestMiss() string {
+	for _, p := range n.core {
+		if group := n.largestGroup(p); group != "" {
+			return group
+		}
+	}
+	best, name := n.loneReason()
+	if best.Devices == 0 {
+		return ""
+	}
+	return fmt.Sprintf("request %s would have %s more to choose from if not for one thing: %s", name, count(best.Devices, "device"), best)
+}
+
+func (n *narrator) loneReason() (best Rejection, name string) {
+	for _, p := range n.core {
+		if p.constraint {
+			continue
+		}
+		for _, alt := range n.in.problem.claims[p.claim].requests[p.position].alternatives {
+			for _, r := range n.inspections[alt].lone {
+				if r.Reason != RejectedByNode && r.Devices > best.Devices {
+					best, name = r, alt.name
+				}
+			}
+		}
+	}
+	return best, name
+}
+
+// largestGroup tells, for a matchAttribute, how many candidates agree at most, if that
+// is too few.
+func (n *narrator) largestGroup(p part) string {
+	c := &n.in.problem.claims[p.claim]
+	if !p.constraint {
+		return ""
+	}
+	match, ok := c.constraints[p.position].(matchAttribute)
+	if !ok {
+		return ""
+	}
+	groups, needed := make(map[pools.Value]*bitset.BitSet), 0
+	for r := range c.requests {
+		needed += n.in.group(c.requests[r].alternatives[0], p.position, groups)
+	}
+	most := 0
+	for _, group := range groups {
+		most = max(most, int(group.Count()))
+	}
+	if most >= needed {
+		return ""
+	}
+	return fmt.Sprintf("at most %s agree in %s, %d must", count(most, "candidate"), match.name, needed)
+}
+
+// group sorts the candidates of an alternative by the values that a constraint
+// compares. It returns how many devices the alternative needs, 0 if the constraint
+// does not cover it.
+func (in *instance) group(alt *alternative, constraint int, groups map[pools.Value]*bitset.BitSet) int {
+	b := &in.alternatives[alt.id]
+	k := slices.Index(alt.constraints, constraint)
+	if k < 0 {
+		return 0
+	}
+	for i, ok := b.domain.allowed.NextSet(0); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
+		for _, v := range b.values[k][in.devices[i].Shape].value.Set {
+			if groups[v] == nil {
+				groups[v] = bitset.New(uint(len(in.devices)))
+			}
+			groups[v].Set(i)
+		}
+	}
+	return b.needed
+}

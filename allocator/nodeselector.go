@@ -1,0 +1,84 @@
+package allocator
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+)
+
+// reach is where a device can be used: on one node, on nodes a selector matches, or,
+// with neither, everywhere.
+func (d *device) reach() (local bool, selector *corev1.NodeSelector) {
+	spec := &d.Slice.Object.Spec
+	name, selector := spec.NodeName, spec.NodeSelector
+	if ptr.Deref(spec.PerDeviceNodeSelection, false) {
+		name, selector = d.Object.NodeName, d.Object.NodeSelector
+	}
+	return name != nil || ptr.Deref(d.Object.BindsToNode, false), selector
+}
+
+// checkSelectors refuses selectors that cannot be merged. The API does not allow them.
+func (a *Assignment) checkSelectors(claim int) error {
+	for _, c := range a.choices {
+		if c.alt.claim != claim {
+			continue
+		}
+		local, selector := a.in.devices[c.device].reach()
+		if local {
+			return nil
+		}
+		if selector != nil && len(selector.NodeSelectorTerms) > 1 {
+			return fmt.Errorf("device %s: node selector has %d terms, only one is supported", a.in.deviceID(c.device), len(selector.NodeSelectorTerms))
+		}
+	}
+	return nil
+}
+
+// nodeSelector says where the claim's devices can be used together: on this node if
+// any of them is local to it, else where all their selectors match. Nil is everywhere.
+func (a *Assignment) nodeSelector(claim int) *corev1.NodeSelector {
+	var term corev1.NodeSelectorTerm
+	for _, c := range a.choices {
+		if c.alt.claim != claim {
+			continue
+		}
+		local, selector := a.in.devices[c.device].reach()
+		if local {
+			return nodeNamed(a.in.node.Name)
+		}
+		if selector == nil || len(selector.NodeSelectorTerms) == 0 {
+			continue
+		}
+		term.MatchFields = union(term.MatchFields, selector.NodeSelectorTerms[0].MatchFields)
+		term.MatchExpressions = union(term.MatchExpressions, selector.NodeSelectorTerms[0].MatchExpressions)
+	}
+	if len(term.MatchFields) == 0 && len(term.MatchExpressions) == 0 {
+		return nil
+	}
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
+}
+
+func nodeNamed(name string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchFields: []corev1.NodeSelectorRequirement{{
+			Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{name},
+		}},
+	}}}
+}
+
+// union appends the requirements that are not there yet, whatever the order of their values.
+func union(have, add []corev1.NodeSelectorRequirement) []corev1.NodeSelectorRequirement {
+	for _, requirement := range add {
+		same := func(other corev1.NodeSelectorRequirement) bool {
+			return other.Key == requirement.Key && other.Operator == requirement.Operator &&
+				sets.New(other.Values...).Equal(sets.New(requirement.Values...))
+		}
+		if !slices.ContainsFunc(have, same) {
+			have = append(have, requirement)
+		}
+	}
+	return have
+}

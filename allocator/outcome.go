@@ -1,0 +1,67 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+)
+
+// Outcome is the answer to a Problem on a node: an *Assignment, an *Unsatisfiable or
+// an *Undecided. Bad input and cancellation are errors, never outcomes.
+type Outcome interface {
+	// Stats tells what the answer cost.
+	Stats() Stats
+	outcome()
+}
+
+// Unsatisfiable says that the claims cannot be allocated on the node, and why. It is
+// a value, safe for concurrent use.
+type Unsatisfiable struct {
+	in    *instance
+	stats Stats
+}
+
+// Stats implements Outcome.
+func (u *Unsatisfiable) Stats() Stats { return u.stats }
+
+func (*Unsatisfiable) outcome() {}
+
+// Node is the name of the node.
+func (u *Unsatisfiable) Node() string { return u.in.node.Name }
+
+// InvalidPools reports whether the node has pools that cannot be used because their
+// content is invalid. Upstream turns that into an error for the node.
+func (u *Unsatisfiable) InvalidPools() bool {
+	for i := range u.in.view.Pools {
+		if u.in.view.Pools[i].Invalid != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Explain works out why. The work is done anew at each call and is bounded: about
+// as much as the search itself for each request and constraint.
+func (u *Unsatisfiable) Explain() *Explanation { return explain(context.Background(), u.in) }
+
+// String is the explanation in one sentence.
+func (u *Unsatisfiable) String() string { return u.Explain().Summary }
+
+// Undecided says that the step budget ended the search: the claims may or may not be
+// allocatable on the node.
+type Undecided struct {
+	node  string
+	stats Stats
+}
+
+// Stats implements Outcome. It is what was spent.
+func (u *Undecided) Stats() Stats { return u.stats }
+
+func (*Undecided) outcome() {}
+
+// Node is the name of the node.
+func (u *Undecided) Node() string { return u.node }
+
+// String says what was spent.
+func (u *Undecided) String() string {
+	return fmt.Sprintf("node %s: undecided after %d steps and %d backtracks", u.node, u.stats.Steps, u.stats.Backtracks)
+}

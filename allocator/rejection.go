@@ -1,0 +1,103 @@
+package allocator
+
+import (
+	"context"
+	"fmt"
+)
+
+// reasons lists everything that, by itself, keeps a device from serving the filter,
+// with nothing else allocated. The first is what it is reported under.
+func (j *judge) reasons(ctx context.Context, i int32) []Rejection {
+	d := &j.in.devices[i]
+	var found []Rejection
+	add := func(r Rejection) {
+		if r.Reason != "" {
+			r.Devices = 1
+			found = append(found, r)
+		}
+	}
+	if d.inUse && !j.filter.admin {
+		add(Rejection{Reason: RejectedByUse})
+	}
+	j.contentReasons(ctx, d, add)
+	j.capacityReasons(d, add)
+	add(d.barred)
+	add(j.in.chargeReason(i))
+	if taint := untolerated(j.in.features(), d.Object.Taints, j.filter.tolerations); taint != nil {
+		add(Rejection{Reason: RejectedByTaint, Detail: taintText(taint)})
+	}
+	return found
+}
+
+func (j *judge) contentReasons(ctx context.Context, d *device, add func(Rejection)) {
+	if len(d.Object.BindingConditions) > 0 && !j.in.features().DeviceBindingAndStatus {
+		add(Rejection{Reason: RejectedByBinding, Detail: "the feature DRADeviceBindingConditions is off"})
+	}
+	for k := range j.filter.selectors {
+		s := &j.filter.selectors[k]
+		rejectedBy, err := j.in.problem.allocator.selector.matches(ctx, j.filter.selectors[k:k+1], d.Shape)
+		switch {
+		case err != nil:
+			add(Rejection{Reason: RejectedBySelector, Detail: err.Error()})
+		case rejectedBy >= 0:
+			add(Rejection{Reason: RejectedBySelector, Detail: s.origin + ": " + s.expression})
+		}
+	}
+	switch {
+	case d.onNodeErr != nil:
+		add(Rejection{Reason: RejectedByNode, Detail: d.onNodeErr.Error()})
+	case !d.onNode:
+		add(Rejection{Reason: RejectedByNode})
+	}
+}
+
+func (j *judge) capacityReasons(d *device, add func(Rejection)) {
+	use, err := j.consumes(d)
+	if err != nil {
+		add(Rejection{Reason: RejectedByCapacity, Detail: err.Error()})
+		return
+	}
+	if use == nil {
+		return
+	}
+	if detail := use.static(); detail != "" {
+		add(Rejection{Reason: RejectedByCapacity, Detail: detail})
+		return
+	}
+	if name := use.short(j.in.pools[d.pool].used, d.index); name != "" {
+		add(Rejection{Reason: RejectedByCapacity, Detail: fmt.Sprintf("too little is left of capacity %s", name)})
+	}
+}
+
+// chargeReason tells why the counters and groups of a pool, as they are now, keep a
+// device from being allocated.
+func (in *instance) chargeReason(i int32) Rejection {
+	d := &in.devices[i]
+	if !d.ConsumesCounters || d.multiple && d.shared {
+		return Rejection{}
+	}
+	pool := in.pools[d.pool]
+	if in.features().CompatibilityGroups {
+		for _, use := range d.Groups {
+			if !pool.used.Groups[use.Set].Admits(use.Groups) {
+				return Rejection{Reason: RejectedByGroup, Detail: "counter set " + pool.pool.CounterSets[use.Set].Name}
+			}
+		}
+	}
+	for c, left := range pool.used.Left {
+		if left.Sign() < 0 {
+			return Rejection{Reason: RejectedByCounter, Detail: pool.counterName(c) + " is overdrawn"}
+		}
+	}
+	for _, use := range d.Uses {
+		if pool.used.Left[use.Counter].Cmp(use.Amount) < 0 {
+			return Rejection{Reason: RejectedByCounter, Detail: "too little is left of " + pool.counterName(int(use.Counter))}
+		}
+	}
+	return Rejection{}
+}
+
+func (p poolUsage) counterName(i int) string {
+	c := p.pool.Counters[i]
+	return fmt.Sprintf("counter %s of %s", c.Name, p.pool.CounterSets[c.Set].Name)
+}

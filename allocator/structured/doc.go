@@ -1,0 +1,15 @@
+// Package structured is a drop-in replacement for the package of the same name in
+// k8s.io/dynamic-resource-allocation v0.37. Its types are that package's own, so
+// changing the import path in a program is the whole migration:
+//
+//	import "github.com/dray-project/dray/allocator/structured"
+//
+// What differs from upstream's allocator:
+//
+//   - The search leaves out what cannot lead to a solution, with the same result. A
+//     search that nevertheless exceeds its step budget ends with an error for the node
+//     (ErrFailedAllocationOnNode).
+//   - The CEL cache that is passed in is not used: expressions are compiled and their
+//     results remembered in this process, for all allocators with the same features.
+//   - Documented decisions, see docs/decisions.
+package structured

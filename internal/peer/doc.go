@@ -1,0 +1,3 @@
+// Package peer wraps allocators as alloctest.Allocator, so that scenario files,
+// differential runs and benchmarks ask all of them the same question.
+package peer

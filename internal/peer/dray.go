@@ -1,0 +1,63 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/structured"
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/pools"
+)
+
+// Dray returns Dray's allocator by its own API: snapshot, ledger, problem.
+func Dray() alloctest.Allocator {
+	var allocators sync.Map // allocator.Features → *allocator.Allocator
+	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
+		a, ok := allocators.Load(c.Features)
+		if !ok {
+			a, _ = allocators.LoadOrStore(c.Features, allocator.New(allocator.Options{Features: c.Features}))
+		}
+		return answer(drayOutcome(ctx, a.(*allocator.Allocator), c))
+	}
+}
+
+// DrayStructured returns Dray's allocator behind upstream's API.
+func DrayStructured() alloctest.Allocator { return Structured(structured.NewAllocator) }
+
+func drayOutcome(ctx context.Context, a *allocator.Allocator, c *alloctest.Case) (allocator.Outcome, error) {
+	node, err := nodeByName(c)
+	if err != nil {
+		return nil, err
+	}
+	problem, err := a.Compile(c.Claims, allocator.ClassMap(c.Classes...))
+	if err != nil {
+		return nil, err
+	}
+	ledger := pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))
+	for _, claim := range c.Allocated {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		if err := ledger.Allocate(claim); err != nil {
+			return nil, err
+		}
+	}
+	return problem.Allocate(ctx, ledger.Snapshot(), ledger.Usage(), node)
+}
+
+func answer(outcome allocator.Outcome, err error) alloctest.Outcome {
+	switch o := outcome.(type) {
+	case *allocator.Assignment:
+		return alloctest.Outcome{Results: o.Results()}
+	case *allocator.Unsatisfiable:
+		if o.InvalidPools() {
+			return alloctest.Outcome{Err: fmt.Errorf("%s", o), NodeOnly: true, Explanation: o.String()}
+		}
+		return alloctest.Outcome{Explanation: o.String()}
+	case *allocator.Undecided:
+		return alloctest.Outcome{Err: fmt.Errorf("%s", o), NodeOnly: true}
+	}
+	return alloctest.Outcome{Err: err}
+}
