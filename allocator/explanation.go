@@ -31,6 +31,8 @@ type CoreItem struct {
 	// Constraint is what is compared, such as "matchAttribute example.com/numa";
 	// empty for a request.
 	Constraint string `json:"constraint,omitempty"`
+	// Position is where the request or constraint stands in its list.
+	Position int `json:"position"`
 	// Text is a phrase for people.
 	Text string `json:"text"`
 }

@@ -17,7 +17,7 @@ func (n *narrator) coreItems() []CoreItem {
 	var items []CoreItem
 	for _, p := range n.core {
 		c := &n.in.problem.claims[p.claim]
-		item := CoreItem{Claim: c.ref()}
+		item := CoreItem{Claim: c.ref(), Position: p.position}
 		if p.constraint {
 			item.Constraint = c.constraints[p.position].String()
 			item.Text = fmt.Sprintf("constraint %d: %s", p.position, item.Constraint)

@@ -1,0 +1,122 @@
+package allocator_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/clustergen"
+	"github.com/dray-project/dray/pools"
+)
+
+// question is a generated case, ready to ask.
+type question struct {
+	*alloctest.Case
+	ledger *pools.Ledger
+	node   *corev1.Node
+}
+
+func generate(t *testing.T, seed uint64) question {
+	t.Helper()
+	c := clustergen.Generate(seed, clustergen.Default)
+	q := question{Case: c, ledger: pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))}
+	for _, claim := range c.Allocated {
+		if err := q.ledger.Allocate(claim); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	q.node = c.Nodes[slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == c.Node })]
+	return q
+}
+
+func (q question) ask(claims []*resourceapi.ResourceClaim) (allocator.Outcome, error) {
+	problem, err := allocator.New(allocator.Options{Features: q.Features}).Compile(claims, allocator.ClassMap(q.Classes...))
+	if err != nil {
+		return nil, err
+	}
+	return problem.Allocate(context.Background(), q.ledger.Snapshot(), q.ledger.Usage(), q.node)
+}
+
+// reduced keeps the requests and constraints that keep says. A constraint that would
+// be left without any of the requests it names goes, too.
+func reduced(claims []*resourceapi.ResourceClaim, keepRequest func(claim, request string) bool, keepConstraint func(claim string, position int) bool) []*resourceapi.ResourceClaim {
+	var all []*resourceapi.ResourceClaim
+	for _, original := range claims {
+		c := original.DeepCopy()
+		name := c.Namespace + "/" + c.Name
+		devices := &c.Spec.Devices
+		devices.Requests = slices.DeleteFunc(devices.Requests, func(r resourceapi.DeviceRequest) bool { return !keepRequest(name, r.Name) })
+		devices.Constraints = nil
+		for i, constraint := range original.Spec.Devices.Constraints {
+			if keepConstraint(name, i) {
+				devices.Constraints = append(devices.Constraints, constraint)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Whatever an explanation's conflict core does not cite can be taken away: what it
+// cites cannot be had all the same.
+func TestConflictCoreIsUnsatisfiable(t *testing.T) {
+	checked := 0
+	for seed := range uint64(1500) {
+		q := generate(t, seed)
+		outcome, err := q.ask(q.Claims)
+		refused, ok := outcome.(*allocator.Unsatisfiable)
+		if err != nil || !ok {
+			continue
+		}
+		core := refused.Explain().Core
+		claims := reduced(q.Claims,
+			func(claim, request string) bool {
+				return slices.ContainsFunc(core, func(i allocator.CoreItem) bool { return i.Claim == claim && i.Request == request })
+			},
+			func(claim string, position int) bool {
+				return slices.ContainsFunc(core, func(i allocator.CoreItem) bool {
+					return i.Claim == claim && i.Constraint != "" && i.Position == position
+				})
+			})
+		outcome, err = q.ask(claims)
+		if _, still := outcome.(*allocator.Unsatisfiable); !still {
+			t.Errorf("seed %d: the core %+v alone gives %s, %v", seed, core, chosen(outcome), err)
+		}
+		checked++
+	}
+	if checked < 200 {
+		t.Errorf("only %d unsatisfiable cases were generated", checked)
+	}
+}
+
+// A claim that asks for less is not harder to satisfy.
+func TestFewerConstraintsNeverHurt(t *testing.T) {
+	checked := 0
+	for seed := range uint64(1500) {
+		q := generate(t, seed)
+		outcome, err := q.ask(q.Claims)
+		if _, ok := outcome.(*allocator.Assignment); err != nil || !ok {
+			continue
+		}
+		for drop := range q.Claims[0].Spec.Devices.Constraints {
+			claims := reduced(q.Claims,
+				func(claim, request string) bool { return true },
+				func(claim string, position int) bool {
+					return claim != q.Claims[0].Namespace+"/"+q.Claims[0].Name || position != drop
+				})
+			outcome, err := q.ask(claims)
+			if _, ok := outcome.(*allocator.Assignment); !ok && err == nil {
+				t.Errorf("seed %d: without constraint %d of the first claim: %s", seed, drop, chosen(outcome))
+			}
+			checked++
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d constraints were generated", checked)
+	}
+}
