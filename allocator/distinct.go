@@ -21,10 +21,7 @@ func (d distinctAttribute) attribute() resourceapi.FullyQualifiedName { return d
 func (d distinctAttribute) String() string { return fmt.Sprintf("distinctAttribute %s", d.name) }
 
 func (d distinctAttribute) admit(state constraintState, value pools.Attribute) (constraintState, bool) {
-	offered := value.Set
-	if !d.lists {
-		offered = scalar(value)
-	}
+	offered := d.compared(value)
 	// Without lists, a value of a type unknown then is only good for the first device.
 	if len(offered) == 0 && (d.lists || state.devices > 0) {
 		return state, false
@@ -35,4 +32,12 @@ func (d distinctAttribute) admit(state constraintState, value pools.Attribute) (
 		}
 	}
 	return constraintState{devices: state.devices + 1, values: append(state.values, offered...)}, true
+}
+
+// compared are the values by which devices must differ.
+func (d distinctAttribute) compared(value pools.Attribute) []pools.Value {
+	if d.lists {
+		return value.Set
+	}
+	return scalar(value)
 }

@@ -11,29 +11,44 @@ import (
 // search finds the first solution in first-fit order: claims and requests as listed,
 // subrequests by preference, the devices of a request in ascending order. It leaves
 // out only choices under which there is no solution, so what it finds is what trying
-// everything would find first. Where looking at a device can be an error
-// (instance.literal), it leaves out nothing.
+// everything would find first. It leaves out
+//
+//   - devices that are interchangeable with one that failed (symmetry);
+//   - what comes after a choice that starves an open request (lookahead);
+//   - other values for decisions which a failure does not depend on (conflict).
+//
+// Where looking at a device can be an error (instance.literal), it leaves out nothing.
 type search struct {
 	*state
 	ctx    context.Context
 	budget int64
 	stats  Stats
-	// err ends the search: bad input or cancellation.
+	// err ends the search: bad input, cancellation or errBudget.
 	err error
-	// chosen is the solution so far.
+	// chosen is the solution so far, depth the number of decisions on the way to it:
+	// devices for slots, and alternatives of prioritized requests.
 	chosen []choice
-	// picked is the index of the alternative per claim and request.
-	picked [][]int
+	depth  int
+	// picked is the index of the alternative per claim and request, pickedAt the level
+	// at which it was picked.
+	picked, pickedAt [][]int
+	// conflict says on which levels the last failure depends.
+	conflict levels
 	// classes are interchangeable devices. Nil until the first backtrack.
 	classes []int32
+	// next holds constraint states between refusal and commit.
+	next []constraintState
 	// omitted are parts of the problem to leave out, for conflict cores.
 	omitted omitted
+	// wary is set once the search has reached a dead end: it then looks ahead.
+	wary bool
 }
 
 // choice is one decision: a device for a slot of an alternative.
 type choice struct {
 	alt    *alternative
 	device int32
+	level  int
 }
 
 // verdict is how a subtree of the search ended.
@@ -47,32 +62,75 @@ const (
 	// oversized: the claim would hold too many devices whatever devices are
 	// chosen. Only another alternative of the same claim can help.
 	oversized
-	// halted: the search ended with err or without budget.
+	// halted: the search ended with err.
 	halted
 )
 
-var errBudget = errors.New("step budget is spent")
+var (
+	errBudget = errors.New("step budget is spent")
+	// errDeadEnd ends the first attempt, which takes the first device that comes
+	// along and does not look ahead. Mostly it succeeds.
+	errDeadEnd = errors.New("dead end")
+)
 
 // checkEvery is how many steps pass between two looks at the context.
 const checkEvery = 256
 
 func newSearch(ctx context.Context, in *instance, budget int64) *search {
-	s := &search{state: newState(in), ctx: ctx, budget: budget, picked: make([][]int, len(in.problem.claims))}
+	s := &search{
+		state: newState(in), ctx: ctx, budget: budget,
+		picked:   make([][]int, len(in.problem.claims)),
+		pickedAt: make([][]int, len(in.problem.claims)),
+	}
 	for c := range in.problem.claims {
 		s.picked[c] = make([]int, len(in.problem.claims[c].requests))
+		s.pickedAt[c] = make([]int, len(in.problem.claims[c].requests))
 	}
 	return s
 }
 
 // run returns whether there is a solution, or why that is not known.
 func (s *search) run() (bool, error) {
-	switch s.request(0, 0) {
+	if !s.in.literal && s.hopeless() {
+		return false, nil
+	}
+	v := s.request(0, 0)
+	if s.err == errDeadEnd {
+		s.restart()
+		v = failed
+		if !s.unmatched(s.openings(nil, 0, 0), nil, 0) {
+			v = s.request(0, 0)
+		}
+	}
+	switch v {
 	case found:
 		return true, nil
 	case halted:
 		return false, s.err
 	}
 	return false, nil
+}
+
+// restart takes everything back and goes on with caution.
+func (s *search) restart() {
+	s.undo(mark{})
+	s.stats.Backtracks += int64(len(s.chosen))
+	s.chosen, s.depth, s.err, s.wary = s.chosen[:0], 0, nil, true
+}
+
+// hopeless reports whether some request has too few candidates from the start.
+func (s *search) hopeless() bool {
+	s.stats.Steps++
+	for c := range s.in.problem.claims {
+		for r := range s.in.problem.claims[c].requests {
+			request := &s.in.problem.claims[c].requests[r]
+			b := &s.in.alternatives[request.alternatives[0].id]
+			if !request.prioritized && !s.omitted.request(c, r) && b.domain.allowed.Count() < uint(b.needed) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // step pays for one unit of work.
@@ -107,28 +165,40 @@ func (s *search) request(c, r int) verdict {
 		// Too many devices for the next claim says nothing about this one.
 		return failed
 	}
-	if s.omitted.request(c, r) {
+	switch request := &compiled.requests[r]; {
+	case s.omitted.request(c, r):
 		return s.request(c, r+1)
+	case request.prioritized:
+		return s.anyOf(c, r, request.alternatives)
+	default:
+		return s.alternative(request.alternatives[0])
 	}
-	// Only a search that has gone wrong before pays for the check.
-	if s.stats.Backtracks > 0 && !s.in.literal && s.starved(c, r) {
-		return failed
-	}
-	return s.anyOf(compiled.requests[r].alternatives)
 }
 
 // anyOf tries the alternatives of a request by preference.
-func (s *search) anyOf(alternatives []*alternative) verdict {
-	result := oversized
+func (s *search) anyOf(c, r int, alternatives []*alternative) verdict {
+	var conflict levels
+	level, result := s.depth, oversized
+	s.pickedAt[c][r] = level
+	s.depth++
 	for _, alt := range alternatives {
-		s.picked[alt.claim][alt.request] = alt.index
-		switch v := s.alternative(alt); v {
-		case found, halted:
+		s.picked[c][r] = alt.index
+		v := s.alternative(alt)
+		if v == found || v == halted {
 			return v
-		case failed:
-			result = failed
 		}
+		if v == failed {
+			result = failed
+			if !s.in.literal && !s.conflict.has(level) {
+				// No other alternative can help either.
+				s.depth--
+				return failed
+			}
+		}
+		conflict.addBelow(s.conflict, level)
 	}
+	s.depth--
+	s.conflict = conflict
 	return result
 }
 
@@ -136,15 +206,42 @@ func (s *search) alternative(alt *alternative) verdict {
 	b := &s.in.alternatives[alt.id]
 	switch {
 	case alt.all && b.needed == 0:
-		return failed
+		return s.fail(alt, b, 0)
 	case b.needed == 0:
 		return s.request(alt.claim, alt.request+1)
 	case int(s.claimed[alt.claim])+b.needed > resourceapi.AllocationResultsMaxSize:
-		return oversized
+		return s.oversize(alt, b)
 	case alt.all:
 		return s.every(alt, b, 0)
 	}
 	return s.slot(alt, b, 0, 0)
+}
+
+// fail is a failure of slot n of an alternative for which only the slots before it and
+// the pick of the alternative are to blame.
+func (s *search) fail(alt *alternative, b *bound, n int) verdict {
+	s.conflict.clear()
+	s.blameSlot(&s.conflict, alt, n)
+	return failed
+}
+
+// blameSlot blames what slot n depends on in its own request.
+func (s *search) blameSlot(to *levels, alt *alternative, n int) {
+	if n > 0 {
+		to.add(s.chosen[len(s.chosen)-1].level)
+	}
+	if s.in.problem.claims[alt.claim].requests[alt.request].prioritized {
+		to.add(s.pickedAt[alt.claim][alt.request])
+	}
+}
+
+func (s *search) oversize(alt *alternative, b *bound) verdict {
+	if s.in.literal {
+		return oversized
+	}
+	s.conflict.clear()
+	s.blameAlternatives(&s.conflict, alt.claim, alt.request+1)
+	return failed
 }
 
 // slot chooses the device for slot n of an alternative, from position start on:
@@ -153,11 +250,9 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 	if n == b.needed {
 		return s.request(alt.claim, alt.request+1)
 	}
-	if !s.in.literal && s.shortfall(alt, b, b.needed-n, start) {
-		return failed
-	}
 	var tried classSet
-	for i, ok := s.next(b, start); ok; i, ok = s.next(b, i+1) {
+	var conflict levels
+	for i, ok := s.candidate(b, start); ok; i, ok = s.candidate(b, i+1) {
 		device := int32(i)
 		if tried.has(s, device) {
 			continue
@@ -165,24 +260,35 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 		if !s.step() {
 			return halted
 		}
-		before := s.level()
-		placed := s.place(alt, b, device)
-		if s.err != nil {
-			return halted
-		}
-		if !placed {
-			s.undo(before)
+		if why, k := s.refusal(alt, b, device); why != accepted {
+			if why == refusedError {
+				return halted
+			}
+			s.blame(&conflict, alt, device, why, k)
 			continue
 		}
-		if v := s.below(alt, device, func() verdict { return s.slot(alt, b, n+1, i+1) }); v != failed {
-			if v == oversized {
-				s.undo(before)
-			}
+		before, level := s.decide(alt, b, device)
+		v := failed
+		if !s.starved(alt, n+1, i+1) {
+			v = s.slot(alt, b, n+1, i+1)
+		}
+		if v == found || v == halted {
 			return v
 		}
-		s.undo(before)
+		if !s.wary && !s.in.literal {
+			s.err = errDeadEnd
+			return halted
+		}
+		s.retract(before)
+		if v == oversized || !s.in.literal && !s.conflict.has(level) {
+			// Another device in this place fails in the same way.
+			return v
+		}
+		conflict.addBelow(s.conflict, level)
 		tried.add(s, device)
 	}
+	s.conflict = conflict
+	s.blameSlot(&s.conflict, alt, n)
 	return failed
 }
 
@@ -196,37 +302,56 @@ func (s *search) every(alt *alternative, b *bound, n int) verdict {
 		return halted
 	}
 	device := b.domain.mandatory[n]
-	before := s.level()
-	placed := s.placeMandatory(alt, b, device)
-	if s.err != nil {
+	why, k := s.mandatoryRefusal(alt, b, device)
+	switch {
+	case s.err != nil:
+		return halted
+	case why != accepted:
+		v := s.fail(alt, b, n)
+		s.blame(&s.conflict, alt, device, why, k)
+		return v
+	}
+	before, level := s.decide(alt, b, device)
+	v := s.every(alt, b, n+1)
+	if v == failed && !s.wary && !s.in.literal {
+		s.err = errDeadEnd
 		return halted
 	}
-	v := failed
-	if placed {
-		v = s.below(alt, device, func() verdict { return s.every(alt, b, n+1) })
-	}
 	if v == failed || v == oversized {
-		s.undo(before)
+		s.retract(before)
+		if !s.in.literal && s.conflict.has(level) {
+			conflict := s.conflict
+			s.conflict = nil
+			s.conflict.addBelow(conflict, level)
+			s.blameSlot(&s.conflict, alt, n)
+		}
 	}
 	return v
 }
 
-// below records a decision and goes on. On failure the decision is taken back.
-func (s *search) below(alt *alternative, device int32, next func() verdict) verdict {
+// decide commits a device that was just accepted, as a new level.
+func (s *search) decide(alt *alternative, b *bound, device int32) (before mark, level int) {
+	before, level = s.mark(), s.depth
+	s.relate(alt, s.next)
+	s.commit(alt, b, device)
+	s.chosen = append(s.chosen, choice{alt, device, level})
+	s.depth++
 	s.stats.Decisions++
-	s.chosen = append(s.chosen, choice{alt, device})
-	v := next()
-	if v == failed || v == oversized {
-		s.stats.Backtracks++
-		s.chosen = s.chosen[:len(s.chosen)-1]
-	}
-	return v
+	return before, level
 }
 
-// next returns the first device from position start on that must be looked at.
-func (s *search) next(b *bound, start uint) (uint, bool) {
+// retract takes the last decision back.
+func (s *search) retract(before mark) {
+	s.undo(before)
+	s.chosen = s.chosen[:len(s.chosen)-1]
+	s.depth--
+	s.stats.Backtracks++
+}
+
+// candidate returns the first device from position start on that must be looked at.
+func (s *search) candidate(b *bound, start uint) (uint, bool) {
 	i, ok := b.domain.allowed.NextSet(start)
-	if !s.in.literal || len(b.domain.bad) == 0 {
+	if len(b.domain.bad) == 0 {
 		return i, ok
 	}
 	end := uint(len(s.in.devices))
@@ -240,45 +365,3 @@ func (s *search) next(b *bound, start uint) (uint, bool) {
 	}
 	return i, ok
 }
-
-// shortfall reports whether fewer than need devices are left for an alternative.
-// Devices chosen already stay chosen below this point, so there is no solution.
-func (s *search) shortfall(alt *alternative, b *bound, need int, start uint) bool {
-	for i, ok := b.domain.allowed.NextSet(start); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
-		if s.taken(alt, int32(i)) {
-			continue
-		}
-		if need--; need == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// classSet remembers for one slot which classes of interchangeable devices failed.
-type classSet struct{ failed []int32 }
-
-func (t *classSet) add(s *search, i int32) {
-	if s.in.literal || !s.untouched(i) {
-		return
-	}
-	if s.classes == nil {
-		s.classes = s.in.interchangeable()
-	}
-	t.failed = append(t.failed, s.classes[i])
-}
-
-func (t *classSet) has(s *search, i int32) bool {
-	if len(t.failed) == 0 || !s.untouched(i) {
-		return false
-	}
-	for _, class := range t.failed {
-		if class == s.classes[i] {
-			return true
-		}
-	}
-	return false
-}
-
-// untouched reports whether no choice so far involves the device.
-func (s *search) untouched(i int32) bool { return s.holders[i] == 0 && s.shares[i] == 0 }

@@ -12,7 +12,8 @@ type state struct {
 	// holders counts, per device, the claims that chose it exclusively or with
 	// admin access.
 	holders []int32
-	// held counts, per claim and device, the same for one claim (0 or 1).
+	// held counts, per claim and device, the same for one claim (0 or 1). A claim
+	// without choices has none.
 	held [][]int32
 	// shares counts, per device, the shares chosen.
 	shares []int32
@@ -20,13 +21,13 @@ type state struct {
 	// shares take. Allocated on first use.
 	consumed [][]amount.Amount
 	pools    []poolState
-	// constraints by claim and position.
-	constraints [][]constraintState
+	// related is the state of the constraints by claim and position.
+	related [][]constraintState
 	// claimed counts the devices chosen per claim.
 	claimed []int32
 }
 
-// poolState is what is left of the counters of one pool. Nil without counters.
+// poolState is what is left of the counters of one pool. Empty without counters.
 type poolState struct {
 	left   []amount.Amount
 	groups []pools.GroupState
@@ -34,16 +35,16 @@ type poolState struct {
 
 func newState(in *instance) *state {
 	s := &state{
-		in:          in,
-		holders:     make([]int32, len(in.devices)),
-		shares:      make([]int32, len(in.devices)),
-		held:        make([][]int32, len(in.problem.claims)),
-		pools:       make([]poolState, len(in.pools)),
-		constraints: make([][]constraintState, len(in.problem.claims)),
-		claimed:     make([]int32, len(in.problem.claims)),
+		in:      in,
+		holders: make([]int32, len(in.devices)),
+		shares:  make([]int32, len(in.devices)),
+		held:    make([][]int32, len(in.problem.claims)),
+		pools:   make([]poolState, len(in.pools)),
+		related: make([][]constraintState, len(in.problem.claims)),
+		claimed: make([]int32, len(in.problem.claims)),
 	}
 	for c := range in.problem.claims {
-		s.constraints[c] = make([]constraintState, len(in.problem.claims[c].constraints))
+		s.related[c] = make([]constraintState, len(in.problem.claims[c].constraints))
 	}
 	for p := range in.pools {
 		s.pools[p].left = append(s.pools[p].left, in.pools[p].used.Left...)
@@ -52,72 +53,21 @@ func newState(in *instance) *state {
 	return s
 }
 
-// taken reports whether the choices made so far keep a request from the device:
-// ordinary requests want it for themselves, admin access once per claim.
-func (s *state) taken(alt *alternative, i int32) bool {
-	if alt.admin {
-		return s.held[alt.claim] != nil && s.held[alt.claim][i] > 0
-	}
-	return s.holders[i] > 0
-}
-
-// charge takes counters and joins compatibility groups (KEP-4815). Only the first
-// share of a device pays.
-func (s *state) charge(i int32) bool {
+// commit chooses a device that nothing stands against.
+func (s *state) commit(alt *alternative, b *bound, i int32) {
 	d := &s.in.devices[i]
-	if !d.ConsumesCounters || d.multiple && (d.shared || s.shares[i] > 0) {
-		return true
-	}
-	if s.in.features().CompatibilityGroups && !s.join(d) {
-		return false
-	}
-	// A pool which is overdrawn in any counter gives nothing more.
-	if s.in.pools[d.pool].used.Overdrawn {
-		return false
-	}
-	left := s.pools[d.pool].left
-	for _, use := range d.Uses {
-		rest := left[use.Counter].Sub(use.Amount)
-		if rest.Sign() < 0 {
-			return false
+	if s.charges(i) {
+		left, groups := s.pools[d.pool].left, s.pools[d.pool].groups
+		for _, use := range d.Uses {
+			s.amounts.set(&left[use.Counter], left[use.Counter].Sub(use.Amount))
 		}
-		s.amounts.set(&left[use.Counter], rest)
-	}
-	return true
-}
-
-func (s *state) join(d *device) bool {
-	groups := s.pools[d.pool].groups
-	for _, use := range d.Groups {
-		if !groups[use.Set].Admits(use.Groups) {
-			return false
-		}
-		s.groups.set(&groups[use.Set], groups[use.Set].Add(use.Groups))
-	}
-	return true
-}
-
-// room reports whether the device has capacity left for one more allocation.
-func (s *state) room(use *consumption, i int32) bool {
-	if s.shares[i] == 0 {
-		return true
-	}
-	d := &s.in.devices[i]
-	used := s.in.pools[d.pool].used
-	for p, part := range use.parts {
-		taken := used.Consumed(d.index, part.name).Add(s.consumed[i][p]).Add(part.taken)
-		if taken.Cmp(part.total) > 0 {
-			return false
+		for _, use := range d.Groups {
+			s.groups.set(&groups[use.Set], groups[use.Set].Add(use.Groups))
 		}
 	}
-	return true
-}
-
-// hold records the choice of a device.
-func (s *state) hold(alt *alternative, use *consumption, i int32) {
 	s.counts.set(&s.claimed[alt.claim], s.claimed[alt.claim]+1)
-	if s.in.devices[i].multiple {
-		s.share(use, i)
+	if d.multiple {
+		s.share(b.domain.consumptions[d.Shape], i)
 		return
 	}
 	if s.held[alt.claim] == nil {
@@ -125,6 +75,13 @@ func (s *state) hold(alt *alternative, use *consumption, i int32) {
 	}
 	s.counts.set(&s.holders[i], s.holders[i]+1)
 	s.counts.set(&s.held[alt.claim][i], s.held[alt.claim][i]+1)
+}
+
+// charges reports whether choosing the device takes counters (KEP-4815): only the
+// first share of a device pays.
+func (s *state) charges(i int32) bool {
+	d := &s.in.devices[i]
+	return d.ConsumesCounters && !(d.multiple && (d.shared || s.shares[i] > 0))
 }
 
 func (s *state) share(use *consumption, i int32) {
@@ -137,5 +94,12 @@ func (s *state) share(use *consumption, i int32) {
 	}
 	for p, part := range use.parts {
 		s.amounts.set(&s.consumed[i][p], s.consumed[i][p].Add(part.taken))
+	}
+}
+
+// relate tells the constraints of an alternative about a chosen device.
+func (s *state) relate(alt *alternative, next []constraintState) {
+	for k, position := range alt.constraints {
+		s.trail.constraints.set(&s.related[alt.claim][position], next[k])
 	}
 }

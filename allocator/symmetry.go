@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/pools"
@@ -106,3 +107,23 @@ func number[T comparable](numbers map[T]uint32, v T) uint32 {
 	}
 	return n
 }
+
+// classSet remembers for one slot which classes of interchangeable devices failed.
+type classSet struct{ failed []int32 }
+
+func (t *classSet) add(s *search, i int32) {
+	if s.in.literal || !s.untouched(i) {
+		return
+	}
+	if s.classes == nil {
+		s.classes = s.in.interchangeable()
+	}
+	t.failed = append(t.failed, s.classes[i])
+}
+
+func (t *classSet) has(s *search, i int32) bool {
+	return len(t.failed) > 0 && s.untouched(i) && slices.Contains(t.failed, s.classes[i])
+}
+
+// untouched reports whether no choice so far involves the device.
+func (s *search) untouched(i int32) bool { return s.holders[i] == 0 && s.shares[i] == 0 }

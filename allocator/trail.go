@@ -14,15 +14,15 @@ type trail struct {
 	constraints undoLog[constraintState]
 }
 
-// level is a point in the history of a trail.
-type level struct{ counts, amounts, groups, constraints int }
+// mark is a point in the history of a trail.
+type mark struct{ counts, amounts, groups, constraints int }
 
-func (t *trail) level() level {
-	return level{len(t.counts), len(t.amounts), len(t.groups), len(t.constraints)}
+func (t *trail) mark() mark {
+	return mark{len(t.counts), len(t.amounts), len(t.groups), len(t.constraints)}
 }
 
-// undo restores everything written since the level.
-func (t *trail) undo(to level) {
+// undo restores everything written since the mark.
+func (t *trail) undo(to mark) {
 	t.counts.undo(to.counts)
 	t.amounts.undo(to.amounts)
 	t.groups.undo(to.groups)

@@ -24,8 +24,8 @@ func TestUndoRestoresTheState(t *testing.T) {
 		}
 		var now variables
 		type saved struct {
-			level level
-			was   variables
+			mark mark
+			was  variables
 		}
 		var levels []saved
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -41,14 +41,14 @@ func TestUndoRestoresTheState(t *testing.T) {
 			case 3:
 				tr.constraints.set(&now.Constraints[i], constraintState{devices: int(v)})
 			case 4:
-				levels = append(levels, saved{tr.level(), now})
+				levels = append(levels, saved{tr.mark(), now})
 			case 5:
 				if len(levels) == 0 {
 					continue
 				}
 				last := levels[len(levels)-1]
 				levels = levels[:len(levels)-1]
-				tr.undo(last.level)
+				tr.undo(last.mark)
 				if diff := cmp.Diff(last.was, now, cmp.AllowUnexported(amount.Amount{}, pools.GroupState{}, constraintState{})); diff != "" {
 					t.Fatalf("after undo (-was +is):\n%s", diff)
 				}

@@ -72,4 +72,3 @@ func TestCancellation(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-

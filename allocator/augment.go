@@ -1,0 +1,85 @@
+package allocator
+
+// fails reports whether some slot cannot be matched. The slots visited in vain are then
+// those that compete for too few devices.
+func (m *matching) fails() bool {
+	for slot := range m.slots {
+		m.seen.ClearAll()
+		m.seenGroup.ClearAll()
+		m.seenSlots.ClearAll()
+		if !m.augment(int32(slot)) {
+			return true
+		}
+	}
+	return false
+}
+
+// augment finds a device for a slot, moving other slots if it must.
+func (m *matching) augment(slot int32) bool {
+	m.seenSlots.Set(uint(slot))
+	viable := m.open[m.slots[slot]].viable
+	for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
+		if m.seen.Test(i) || !m.free(int32(i)) {
+			continue
+		}
+		m.put(slot, int32(i))
+		return true
+	}
+	return false
+}
+
+// free makes room on a device and in its group, if need be by moving a slot away.
+func (m *matching) free(i int32) bool {
+	m.seen.Set(uint(i))
+	if m.load[i] >= m.capacity[i] {
+		return m.moveOne(func(at int32) bool { return at == i })
+	}
+	g := m.group[i]
+	if g < 0 || m.groupLoad[g] < m.groupCapacity[g] {
+		return true
+	}
+	if m.seenGroup.Test(uint(g)) {
+		return false
+	}
+	m.seenGroup.Set(uint(g))
+	return m.moveOne(func(at int32) bool { return m.group[at] == g })
+}
+
+// moveOne finds another device for one of the slots matched to certain devices.
+func (m *matching) moveOne(from func(device int32) bool) bool {
+	for slot, at := range m.place {
+		if at >= 0 && from(at) && !m.seenSlots.Test(uint(slot)) && m.augment(int32(slot)) {
+			return true
+		}
+	}
+	return false
+}
+
+// put matches a slot to a device, instead of the one it had.
+func (m *matching) put(slot, i int32) {
+	if old := m.place[slot]; old >= 0 {
+		m.count(old, -1)
+	}
+	m.place[slot] = i
+	m.count(i, 1)
+}
+
+func (m *matching) count(i, by int32) {
+	m.load[i] += by
+	if g := m.group[i]; g >= 0 {
+		m.groupLoad[g] += by
+	}
+}
+
+// visited are the openings of the slots that the failed augmentation came across.
+func (m *matching) visited() []opening {
+	var some []opening
+	last := int32(-1)
+	for slot, ok := m.seenSlots.NextSet(0); ok; slot, ok = m.seenSlots.NextSet(slot + 1) {
+		if o := m.slots[slot]; o != last {
+			some = append(some, m.open[o])
+			last = o
+		}
+	}
+	return some
+}
