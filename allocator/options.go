@@ -33,7 +33,7 @@ type Options struct {
 	// Undecided. Zero or less is DefaultBudget.
 	Budget int64
 	// Programs holds compiled CEL expressions and may be shared between
-	// allocators that have the same CEL features. Nil makes an own cache.
+	// allocators. Nil makes an own cache.
 	Programs *cel.Cache
 }
 
@@ -56,7 +56,7 @@ func New(o Options) *Allocator {
 		o.Budget = DefaultBudget
 	}
 	if o.Programs == nil {
-		o.Programs = cel.NewCache(defaultPrograms, o.Features.CEL())
+		o.Programs = cel.NewCache(defaultPrograms)
 	}
 	return &Allocator{
 		features: o.Features,
@@ -72,13 +72,5 @@ func (f Features) PoolGates() pools.Gates {
 	return pools.Gates{
 		PartitionableDevices: f.PartitionableDevices,
 		CompatibilityGroups:  f.CompatibilityGroups,
-	}
-}
-
-// CEL returns the features which change the CEL environment.
-func (f Features) CEL() cel.Features {
-	return cel.Features{
-		ConsumableCapacity: f.ConsumableCapacity,
-		ListTypeAttributes: f.ListTypeAttributes,
 	}
 }

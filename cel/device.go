@@ -1,0 +1,162 @@
+package cel
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// Device is a device as expressions see it. It keeps the maps of the API object it was
+// made from, which must not change afterwards. It is safe for concurrent use.
+type Device struct {
+	driver string
+	object *resourceapi.Device
+	err    error // why no expression can be evaluated
+
+	index  func() *deviceIndex      // for evaluation, made by the first one
+	digest func() [sha256.Size]byte // of everything an expression can see
+}
+
+// NewDevice prepares a device of a driver. A device with an attribute that has no value,
+// or one that is no semantic version, is accepted, but each evaluation fails.
+func NewDevice(driver string, device *resourceapi.Device) *Device {
+	d := &Device{driver: driver, object: device, err: checkAttributes(device)}
+	d.index = sync.OnceValue(d.makeIndex)
+	d.digest = sync.OnceValue(d.makeDigest)
+	return d
+}
+
+// checkAttributes returns the error of the first attribute by name that has one.
+func checkAttributes(device *resourceapi.Device) error {
+	var worst resourceapi.QualifiedName
+	var err error
+	for name, attribute := range device.Attributes {
+		if problem := checkAttribute(&attribute); problem != nil && (err == nil || name < worst) {
+			worst, err = name, problem
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("attribute %s: %w", worst, err)
+	}
+	return nil
+}
+
+func (d *Device) multiple() bool {
+	return d.object.AllowMultipleAllocations != nil && *d.object.AllowMultipleAllocations
+}
+
+// deviceIndex holds the converted values of a device.
+type deviceIndex struct {
+	attributes openTable
+	capacities []located
+	// whole is the device with capacities for programs that do not read them: a quantity
+	// may be read by one evaluation only.
+	whole bound
+}
+
+// located is a map key of the API object and what it stands for.
+type located struct {
+	Name
+	key resourceapi.QualifiedName
+}
+
+// locate returns the sorted names in a map. A bare name stands for one in the driver's
+// domain, where an explicit domain has precedence.
+func locate[V any](driver string, m map[resourceapi.QualifiedName]V) []located {
+	names := make([]located, 0, len(m))
+	for key := range maps.Keys(m) {
+		name := Name{driver, string(key)}
+		if domain, id, qualified := strings.Cut(string(key), "/"); qualified {
+			name = Name{domain, id}
+		}
+		names = append(names, located{name, key})
+	}
+	slices.SortFunc(names, func(a, b located) int {
+		return cmp.Or(compareNames(a.Name, b.Name), cmp.Compare(len(b.key), len(a.key)))
+	})
+	return slices.CompactFunc(names, func(a, b located) bool { return a.Name == b.Name })
+}
+
+func (d *Device) makeIndex() *deviceIndex {
+	w := theWorld()
+	names := locate(d.driver, d.object.Attributes)
+	values := make([]ref.Val, len(names))
+	for i, name := range names {
+		attribute := d.object.Attributes[name.key]
+		values[i] = attributeValue(w, &attribute)
+	}
+	index := &deviceIndex{
+		attributes: byDomain(names, values, false),
+		capacities: locate(d.driver, d.object.Capacity),
+	}
+	index.whole = d.bind(index.attributes, d.capacityTable(index.capacities))
+	return index
+}
+
+// capacityTable copies all capacities: operations on a quantity can change how it is
+// represented, and with it the results of later operations.
+func (d *Device) capacityTable(names []located) openTable {
+	quantities := make([]resource.Quantity, len(names))
+	values := make([]ref.Val, len(names))
+	for i, name := range names {
+		quantities[i] = d.object.Capacity[name.key].Value
+		values[i] = apiservercel.Quantity{Quantity: &quantities[i]}
+	}
+	return byDomain(names, values, true)
+}
+
+// byDomain arranges values as a map of maps.
+func byDomain(names []located, values []ref.Val, quantities bool) openTable {
+	outer := &table{}
+	for len(names) > 0 {
+		domain := names[0].Domain
+		inner := &table{quantities: quantities}
+		for len(names) > 0 && names[0].Domain == domain {
+			inner.keys = append(inner.keys, names[0].ID)
+			inner.values = append(inner.values, values[0])
+			names, values = names[1:], values[1:]
+		}
+		outer.keys = append(outer.keys, domain)
+		outer.values = append(outer.values, closedTable{inner})
+	}
+	return openTable{outer}
+}
+
+// bound binds the variable of the environment. It implements [interpreter.Activation].
+type bound struct{ device ref.Val }
+
+func (d *Device) bind(attributes, capacities openTable) bound {
+	return bound{closedTable{&table{
+		keys:   []string{multipleName, attributesName, capacityName, driverName},
+		values: []ref.Val{types.Bool(d.multiple()), attributes, capacities, types.String(d.driver)},
+	}}}
+}
+
+// ResolveName implements [interpreter.Activation].
+func (b bound) ResolveName(name string) (any, bool) {
+	return b.device, name == deviceName
+}
+
+// Parent implements [interpreter.Activation].
+func (b bound) Parent() interpreter.Activation { return nil }
+
+// variables returns the device for one evaluation.
+func (d *Device) variables(r *Reads) bound {
+	index := d.index()
+	if r.Exact && len(r.Capacities) == 0 {
+		return index.whole
+	}
+	return d.bind(index.attributes, d.capacityTable(index.capacities))
+}

@@ -1,0 +1,45 @@
+// Package cel compiles and evaluates the CEL expressions of Dynamic Resource Allocation:
+// selectors, which decide whether a device matches, and derived attributes, which compute a
+// value of a device.
+//
+// # Contract
+//
+// An expression gives the same answer for a device as in Kubernetes 1.37: true, false, a
+// value or an error. It is compiled in the API server's environment for stored expressions,
+// checked for the same types and limited to the same cost. Where Kubernetes leaves the answer
+// to chance, because Go maps have no order, the answer here is fixed: maps iterate in the order
+// of their keys, and of a bare and a qualified attribute of the same name the qualified one
+// counts.
+//
+// Two kinds of expressions are refused here alone: those longer than the API admits and those
+// which grow beyond reason while they are compiled (see expansion.go).
+//
+// Everything is safe for concurrent use. Devices are not copied and must not change. Errors are
+// of type *[CompileError] or *[EvalError]; they tell the position and what to do about it, but
+// not the name of the device.
+//
+// # Picture
+//
+//	expression ──Cache──► Program ──Reads──► projection of a Device ──Memo──► answer
+//	                         │                                          ▲
+//	                         └── evaluate, straight off the API object ─┘  (if not yet known)
+//
+// A [Program] knows which attributes and capacities it reads. The projection of a device is
+// the part that it reads. Devices with equal projections get the same answer, so a [Memo] evaluates
+// one of them: forty thousand GPUs with different serial numbers, but two models, cost two
+// evaluations of a selector for the model.
+//
+// # Map
+//
+//	environment, types and their limits    env.go
+//	compile, evaluate                      program.go
+//	keep compiled programs                 cache.go
+//	refuse what explodes                   expansion.go
+//	worst-case cost                        cost.go
+//	what an expression yields              output.go
+//	what an expression reads               reads.go, analysis.go
+//	a device as a CEL value                device.go, table.go, value.go
+//	what tells devices apart               projection.go
+//	keep answers                           memo.go
+//	errors and what to do about them       errors.go, hint.go
+package cel

@@ -1,0 +1,63 @@
+package cel
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+)
+
+const (
+	// maxExpansion is how large an expression may become, in nodes and roughly, when its
+	// macros are expanded. Compiling one of that size takes about a second.
+	maxExpansion = 1e6
+	// copiesOfTarget is by how much a macro on optional values multiplies the value it is
+	// called on: it is written down twice, and so is the record of what was expanded.
+	copiesOfTarget = 4
+	// harmlessMacros of that kind never expand to much, however they are nested.
+	harmlessMacros = 5
+)
+
+// checkExpansion refuses expressions that take forever to compile: x.optMap(v, v) copies
+// x, and so each call in a chain of them multiplies the size of the expression.
+func checkExpansion(w *world, expression string) error {
+	if strings.Count(expression, "optMap")+strings.Count(expression, "optFlatMap") <= harmlessMacros {
+		return nil
+	}
+	withoutMacros, err := w.env.Extend(cel.ClearMacros())
+	if err != nil {
+		return &CompileError{Expression: expression, Message: err.Error(), Err: err}
+	}
+	parsed, issues := withoutMacros.Parse(expression)
+	if issues.Err() != nil {
+		return firstIssue(expression, issues)
+	}
+	if size := expandedSize(ast.NavigateAST(parsed.NativeRep())); size > maxExpansion {
+		return &CompileError{Expression: expression,
+			Message: fmt.Sprintf("expands to about %.0e nodes, at most %.0e are allowed: chain fewer calls of optMap and optFlatMap", size, maxExpansion)}
+	}
+	return nil
+}
+
+// expandedSize estimates the number of nodes after expansion, as a float because it
+// outgrows integers.
+func expandedSize(e ast.NavigableExpr) float64 {
+	size := 1.0
+	for i, child := range e.Children() {
+		weight := 1.0
+		if i == 0 && copiesItsTarget(e) {
+			weight = copiesOfTarget
+		}
+		size += weight * expandedSize(child)
+	}
+	return size
+}
+
+func copiesItsTarget(e ast.NavigableExpr) bool {
+	if e.Kind() != ast.CallKind || !e.AsCall().IsMemberFunction() {
+		return false
+	}
+	name := e.AsCall().FunctionName()
+	return name == "optMap" || name == "optFlatMap"
+}
