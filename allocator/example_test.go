@@ -87,11 +87,11 @@ func ExampleUnsatisfiable_Explain() {
 	}
 	fmt.Print(outcome.(*allocator.Unsatisfiable).Explain().Text())
 	// Output:
-	// node node-a: matchAttribute gpu.example.com/root, request r0 (2 devices, 3 candidates) and request r1 (1 device, 3 candidates) cannot be had together
+	// node node-a: request r0 (2 devices, 3 candidates), request r1 (1 device, 3 candidates) and matchAttribute gpu.example.com/root cannot be had together
 	// conflict:
-	//   claim default/training: constraint 0: matchAttribute gpu.example.com/root
 	//   claim default/training: request r0 needs 2 devices; 3 of 3 that reach the node can serve it
 	//   claim default/training: request r1 needs 1 device; 3 of 3 that reach the node can serve it
+	//   claim default/training: constraint 0: matchAttribute gpu.example.com/root
 	// requests:
 	//   claim default/training: request r0: 2 needed, 3 reach the node, 3 candidates
 	//   claim default/training: request r1: 1 needed, 3 reach the node, 3 candidates

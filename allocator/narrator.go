@@ -77,8 +77,8 @@ func (r Rejection) String() string {
 		RejectedByNode:           "%d for other nodes",
 		RejectedByCapacity:       "%d without the capacity: %s",
 		RejectedByNodeOperations: "%d that skip node operations: %s",
-		RejectedByGroup:          "%d of another compatibility group: %s",
-		RejectedByCounter:        "%d short of counters: %s",
+		RejectedByGroup:          "%d of other compatibility groups",
+		RejectedByCounter:        "%d short of counters (%s)",
 		RejectedByTaint:          "%d tainted %s",
 	}[r.Reason]
 	if !strings.Contains(phrase, "%s") {
@@ -103,13 +103,26 @@ func (n *narrator) conflict() string {
 	case 0:
 		return "the claims cannot be allocated"
 	case 1:
-		return fmt.Sprintf("claim %s: %s", items[0].Claim, items[0].Text)
+		return fmt.Sprintf("claim %s: %s%s", items[0].Claim, items[0].Text, n.rivalry(n.core[0]))
 	}
 	var names []string
 	for i, p := range n.core {
 		names = append(names, n.partName(p, items[i]))
 	}
 	return fmt.Sprintf("%s and %s cannot be had together", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
+}
+
+// rivalry explains how a request can fail by itself though there are candidates.
+func (n *narrator) rivalry(p part) string {
+	if p.constraint {
+		return ""
+	}
+	r := &n.in.problem.claims[p.claim].requests[p.position]
+	report := n.inspections[r.alternatives[0]].report
+	if r.prioritized || report.All || report.Candidates < report.Needed {
+		return ""
+	}
+	return ", but not that many together: they draw on the same counters"
 }
 
 // partName is short, and names the claim only where there are several.

@@ -41,8 +41,8 @@ func (n *narrator) loneReason() (best Rejection, name string) {
 	return best, name
 }
 
-// largestGroup tells, for a matchAttribute, how many candidates agree at most, if that
-// is too few.
+// largestGroup tells, for a matchAttribute, how many candidates for the requests of the
+// core agree at most, if that is too few.
 func (n *narrator) largestGroup(p part) string {
 	c := &n.in.problem.claims[p.claim]
 	if !p.constraint {
@@ -53,8 +53,10 @@ func (n *narrator) largestGroup(p part) string {
 		return ""
 	}
 	groups, needed := make(map[pools.Value]*bitset.BitSet), 0
-	for r := range c.requests {
-		needed += n.in.group(c.requests[r].alternatives[0], p.position, groups)
+	for _, other := range n.core {
+		if !other.constraint && other.claim == p.claim {
+			needed += n.in.group(c.requests[other.position].alternatives[0], p.position, groups)
+		}
 	}
 	most := 0
 	for _, group := range groups {

@@ -17,7 +17,7 @@ func (p *Problem) parts() []part {
 			constraints = append(constraints, part{claim: c, position: k, constraint: true})
 		}
 	}
-	return append(constraints, requests...)
+	return append(requests, constraints...)
 }
 
 // omitted are the parts of a Problem that a search leaves out. Nil leaves nothing out.

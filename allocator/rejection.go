@@ -80,24 +80,19 @@ func (in *instance) chargeReason(i int32) Rejection {
 	if in.features().CompatibilityGroups {
 		for _, use := range d.Groups {
 			if !pool.used.Groups[use.Set].Admits(use.Groups) {
-				return Rejection{Reason: RejectedByGroup, Detail: "counter set " + pool.pool.CounterSets[use.Set].Name}
+				return Rejection{Reason: RejectedByGroup}
 			}
 		}
 	}
 	for c, left := range pool.used.Left {
 		if left.Sign() < 0 {
-			return Rejection{Reason: RejectedByCounter, Detail: pool.counterName(c) + " is overdrawn"}
+			return Rejection{Reason: RejectedByCounter, Detail: fmt.Sprintf("%s of the pool is overdrawn", pool.pool.Counters[c].Name)}
 		}
 	}
 	for _, use := range d.Uses {
 		if pool.used.Left[use.Counter].Cmp(use.Amount) < 0 {
-			return Rejection{Reason: RejectedByCounter, Detail: "too little is left of " + pool.counterName(int(use.Counter))}
+			return Rejection{Reason: RejectedByCounter, Detail: "too little is left of " + pool.pool.Counters[use.Counter].Name}
 		}
 	}
 	return Rejection{}
-}
-
-func (p poolUsage) counterName(i int) string {
-	c := p.pool.Counters[i]
-	return fmt.Sprintf("counter %s of %s", c.Name, p.pool.CounterSets[c.Set].Name)
 }
