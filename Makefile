@@ -1,0 +1,80 @@
+# `make` prints the targets below with the line after their `##`.
+#
+# Every target builds with the flags exported here and no others, so that all
+# of them share one build cache. Tests with the race detector need a second one.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GO ?= go
+export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
+
+FUZZTIME ?= 30s
+CASES ?= 20000
+SEED ?= 1
+UNPLACED := pretrain-0 --namespace training
+FLEET := examples/fleet-200
+RACE_PACKAGES := ./pools/... ./cel/... ./allocator/...
+LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: build ## allocate on a fleet of 200 nodes, then explain the pod that does not fit
+	@# Exit status 1 says that a pod stayed pending, which is what the demo is about.
+	bin/dray allocate -f $(FLEET) || test $$? -eq 1
+	bin/dray explain $(UNPLACED) -f $(FLEET) || test $$? -eq 1
+
+.PHONY: build
+build: ## build bin/dray
+	$(GO) build -o bin/dray ./cmd/dray
+
+.PHONY: test
+test: ## vet everything and run every test
+	$(GO) vet ./...
+	$(GO) test ./...
+
+.PHONY: ci
+ci: ## what a change must pass: everything from test to differential
+	@for stage in test lint race readme consumer differential; do \
+		echo "==> make $$stage"; \
+		start=$$SECONDS; \
+		$(MAKE) $$stage; \
+		echo "==> make $$stage: passed in $$((SECONDS - start))s"; \
+	done
+
+.PHONY: lint
+lint: ## check go.mod, and run the linter that tools/go.mod pins
+	$(GO) mod tidy -diff
+	$(LINT) run ./...
+
+.PHONY: race
+race: ## run the packages that promise concurrency under the race detector
+	$(GO) test -race -short $(RACE_PACKAGES)
+
+.PHONY: readme
+readme: ## run the console sessions of the READMEs and compare what they print
+	$(GO) test -count=1 -run '^TestReadmeCommands$$' ./internal/houserules
+
+.PHONY: consumer
+consumer: ## build a module that imports the library, and look at what it inherits
+	$(GO) test -count=1 -run '^TestConsumer$$' ./internal/houserules
+
+.PHONY: differential
+differential: ## compare CASES= generated clusters from SEED= with upstream
+	$(GO) run ./internal/differential/cmd -cases $(CASES) -seed $(SEED)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME=
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \
+		echo "==> $${func#func } in $${file%/*}"; \
+		$(GO) test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null; \
+	done
+
+.PHONY: bench
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
