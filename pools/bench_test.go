@@ -1,0 +1,117 @@
+package pools
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+const (
+	fleetNodes  = 5000
+	nodeDevices = 8
+)
+
+// fleetSlice is a node with eight GPUs that differ in their UUIDs only.
+func fleetSlice(n int) *resourceapi.ResourceSlice {
+	s := newSlice(fmt.Sprintf("slice-%04d", n), fmt.Sprintf("node-%04d", n), onNode(fmt.Sprintf("node-%04d", n)))
+	for i := range nodeDevices {
+		uuid, model, index, ok := fmt.Sprintf("GPU-%04d-%d", n, i), "H100", int64(i), true
+		device(fmt.Sprintf("gpu-%d", i),
+			attribute("uuid", resourceapi.DeviceAttribute{StringValue: &uuid}),
+			attribute("model", resourceapi.DeviceAttribute{StringValue: &model}),
+			attribute("index", resourceapi.DeviceAttribute{IntValue: &index}),
+			attribute("ecc", resourceapi.DeviceAttribute{BoolValue: &ok}),
+			capacity("memory", "80Gi"))(s)
+	}
+	return s
+}
+
+func fleet() (list []*resourceapi.ResourceSlice, nodes []*corev1.Node) {
+	for n := range fleetNodes {
+		list = append(list, fleetSlice(n))
+		nodes = append(nodes, newNode(fmt.Sprintf("node-%04d", n)))
+	}
+	return append(list, newSlice("network", "network", selecting(labelled("zone", "a")), devices("nic"))), nodes
+}
+
+func BenchmarkBuild(b *testing.B) {
+	list, _ := fleet()
+	b.ReportAllocs()
+	for b.Loop() {
+		Build(allGates, list)
+	}
+}
+
+func BenchmarkChangeOneSlice(b *testing.B) {
+	list, _ := fleet()
+	builder := NewBuilder(allGates)
+	builder.Set(list...)
+	builder.Snapshot()
+	versions := []*resourceapi.ResourceSlice{list[2500], list[2500].DeepCopy()}
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		builder.Set(versions[i%2])
+		builder.Snapshot()
+	}
+}
+
+func BenchmarkGatherPools(b *testing.B) {
+	list, nodes := fleet()
+	s := Build(allGates, list)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := s.GatherPools(nodes[i%len(nodes)]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func fleetClaim(n int) *resourceapi.ResourceClaim {
+	return newClaim(fmt.Sprint("claim-", n), []string{fmt.Sprintf("gpu-%d", n%nodeDevices)}, inPool(fmt.Sprintf("node-%04d", n/nodeDevices)))
+}
+
+func fleetLedger(b *testing.B) *Ledger {
+	list, _ := fleet()
+	l := NewLedger(Build(allGates, list))
+	for n := range fleetNodes * nodeDevices / 2 {
+		if err := l.Allocate(fleetClaim(n)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return l
+}
+
+func BenchmarkLedger(b *testing.B) {
+	l := fleetLedger(b)
+	claim := fleetClaim(fleetNodes*nodeDevices - 1)
+	b.Run("Fork", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			l.Fork()
+		}
+	})
+	b.Run("AllocateRelease", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if l.Allocate(claim) != nil || l.Release(claim) != nil {
+				b.Fatal("refused")
+			}
+		}
+	})
+	b.Run("UsageOfAllPools", func(b *testing.B) {
+		for b.Loop() {
+			usage := l.Usage()
+			for _, p := range l.Snapshot().Pools() {
+				usage.Pool(p).InUse(0)
+			}
+		}
+	})
+	b.Run("RebaseOnEqualPools", func(b *testing.B) {
+		s := l.Snapshot()
+		for b.Loop() {
+			l.Rebase(s)
+		}
+	})
+}

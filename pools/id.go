@@ -1,0 +1,36 @@
+package pools
+
+// Gates are the features which decide what of a ResourceSlice is looked at.
+type Gates struct {
+	// PartitionableDevices honours shared counters and per-device node
+	// selection. Without it, slices which use either are passed over: they count
+	// for the completeness of their pool, but contribute nothing.
+	PartitionableDevices bool
+	// CompatibilityGroups honours compatibility groups. Without it, slices with
+	// devices that declare groups are left out, which makes their pool incomplete.
+	CompatibilityGroups bool
+}
+
+// PoolID identifies a pool in a cluster.
+type PoolID struct{ Driver, Name string }
+
+// String returns "driver/name".
+func (id PoolID) String() string { return id.Driver + "/" + id.Name }
+
+// DeviceID identifies a device in a cluster.
+type DeviceID struct{ Driver, Pool, Device string }
+
+// String returns "driver/pool/device".
+func (id DeviceID) String() string { return id.Driver + "/" + id.Pool + "/" + id.Device }
+
+// PoolID returns the pool that the device belongs to.
+func (id DeviceID) PoolID() PoolID { return PoolID{Driver: id.Driver, Name: id.Pool} }
+
+// DeviceIndex is a position in Pool.Devices.
+type DeviceIndex int32
+
+// CounterIndex is a position in Pool.Counters.
+type CounterIndex int32
+
+// CounterSetIndex is a position in Pool.CounterSets.
+type CounterSetIndex int32

@@ -1,0 +1,106 @@
+package persist
+
+import (
+	"maps"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestMapBehavesLikeMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Few hashes, which agree in their low bits: collisions and deep levels.
+		hash := func(key int) uint64 { return uint64(key%7) << 33 }
+		var m Map[int, int]
+		model := make(map[int]int)
+		type version struct {
+			m     Map[int, int]
+			model map[int]int
+		}
+		var versions []version
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			versions = append(versions, version{m, maps.Clone(model)})
+			key := rapid.IntRange(0, 20).Draw(t, "key")
+			if rapid.Bool().Draw(t, "set") {
+				value := rapid.Int().Draw(t, "value")
+				m, model[key] = m.with(hash(key), key, value), value
+			} else {
+				m = m.without(hash(key), key)
+				delete(model, key)
+			}
+		}
+		for _, v := range append(versions, version{m, model}) {
+			if v.m.Len() != len(v.model) {
+				t.Fatalf("Len is %d, want %d", v.m.Len(), len(v.model))
+			}
+			for key := range 21 {
+				got, ok := v.m.get(hash(key), key)
+				if want, has := v.model[key]; got != want || ok != has {
+					t.Fatalf("key %d: got %d, %t, want %d, %t", key, got, ok, want, has)
+				}
+			}
+		}
+		for key := range model {
+			m = m.without(hash(key), key)
+		}
+		if m.root != nil {
+			t.Fatal("an emptied map keeps nodes")
+		}
+	})
+}
+
+func TestMapOfManyKeys(t *testing.T) {
+	var m Map[string, int]
+	key := func(i int) string { return string(rune('a' + i)) }
+	const n = 5000
+	for i := range n {
+		m = m.With(key(i), i)
+	}
+	for i := range n {
+		if got, ok := m.Get(key(i)); got != i || !ok {
+			t.Fatalf("key %d: got %d, %t", i, got, ok)
+		}
+	}
+	if _, ok := m.Get("none"); ok || m.Len() != n {
+		t.Fatal("wrong keys")
+	}
+	for i := range n {
+		m = m.Without(key(i))
+	}
+	if m.Len() != 0 || m.root != nil {
+		t.Fatal("not empty")
+	}
+}
+
+func TestArrayVersionsAreIndependent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		indices := rapid.SliceOf(rapid.IntRange(0, 300)).Draw(t, "indices")
+		var a Array[int]
+		versions := []Array[int]{a}
+		for value, i := range indices {
+			a = a.With(i, value+1)
+			versions = append(versions, a)
+		}
+		for n, version := range versions {
+			model := make(map[int]int)
+			for value, i := range indices[:n] {
+				model[i] = value + 1
+			}
+			for i := range 400 {
+				if version.Get(i) != model[i] {
+					t.Fatalf("version %d: element %d is %d, want %d", n, i, version.Get(i), model[i])
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkMapWith(b *testing.B) {
+	var m Map[int, int]
+	for i := range 50_000 {
+		m = m.With(i, i)
+	}
+	for i := 0; b.Loop(); i++ {
+		m.With(i%50_000, i)
+	}
+}

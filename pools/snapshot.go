@@ -1,0 +1,121 @@
+package pools
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/pools/internal/persist"
+)
+
+// Snapshot is an immutable index of all pools of a cluster. It may be used by any
+// number of goroutines.
+type Snapshot struct {
+	gates Gates
+	pools []*Pool // sorted by ID
+	// byNode has the pools with slices that reach a node by name, sorted by ID.
+	byNode persist.Map[string, []*Pool]
+	// roaming are the pools with slices whose nodes must be looked at, sorted.
+	roaming []*Pool
+	// faulty are the pools with slices of which the node selection may fail, sorted.
+	faulty []*Pool
+}
+
+// Build makes a Snapshot of slices all at once. Slices with equal object names are
+// all kept, in the order given. Nil slices are ignored. A slice without driver or
+// pool name belongs to the pool with the empty name. The slices are kept by
+// pointer and must not be modified while the Snapshot is in use.
+func Build(gates Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
+	b := NewBuilder(gates)
+	for _, slice := range slices {
+		if slice != nil {
+			b.add(slice)
+		}
+	}
+	return b.Snapshot()
+}
+
+// Gates returns the gates that the Snapshot was built with.
+func (s *Snapshot) Gates() Gates { return s.gates }
+
+// Pools returns all pools, sorted by driver and name. The result must not be modified.
+func (s *Snapshot) Pools() []*Pool { return s.pools }
+
+// Pool returns a pool, or nil if there is none of that ID.
+func (s *Snapshot) Pool(id PoolID) *Pool {
+	i, found := search(s.pools, id)
+	if !found {
+		return nil
+	}
+	return s.pools[i]
+}
+
+// change is a pool that was replaced, added (there is none of that ID yet) or, if
+// pool is nil, removed.
+type change struct {
+	id   PoolID
+	pool *Pool
+}
+
+// next returns the snapshot after changes, which are sorted by ID. It copies one
+// pointer per pool of the cluster; the rest depends on the changes.
+func (s *Snapshot) next(changes []change) *Snapshot {
+	next := &Snapshot{
+		gates:   s.gates,
+		byNode:  s.byNode,
+		pools:   merge(s.pools, changes, func(*Pool) bool { return true }),
+		roaming: merge(s.roaming, changes, func(p *Pool) bool { return len(p.roaming) > 0 }),
+		faulty:  merge(s.faulty, changes, func(p *Pool) bool { return len(p.faulty) > 0 }),
+	}
+	for _, c := range changes {
+		if old := s.Pool(c.id); old != nil {
+			next.unroute(old)
+		}
+		if c.pool != nil {
+			next.route(c.pool)
+		}
+	}
+	return next
+}
+
+// merge applies changes to a sorted list of those pools that belong to it.
+func merge(list []*Pool, changes []change, belongs func(*Pool) bool) []*Pool {
+	merged := make([]*Pool, 0, len(list)+len(changes))
+	for _, c := range changes {
+		at, found := search(list, c.id)
+		merged = append(merged, list[:at]...)
+		if c.pool != nil && belongs(c.pool) {
+			merged = append(merged, c.pool)
+		}
+		if found {
+			at++
+		}
+		list = list[at:]
+	}
+	return append(merged, list...)
+}
+
+func search(list []*Pool, id PoolID) (int, bool) {
+	return slices.BinarySearchFunc(list, id, func(p *Pool, id PoolID) int { return comparePools(p.ID, id) })
+}
+
+func (s *Snapshot) route(pool *Pool) {
+	pool.nodes(func(node string) {
+		routed, _ := s.byNode.Get(node)
+		at, _ := search(routed, pool.ID)
+		// Insert must not write to what other snapshots see.
+		s.byNode = s.byNode.With(node, slices.Insert(slices.Clip(routed), at, pool))
+	})
+}
+
+func (s *Snapshot) unroute(pool *Pool) {
+	pool.nodes(func(node string) {
+		routed, _ := s.byNode.Get(node)
+		routed = slices.DeleteFunc(slices.Clone(routed), func(p *Pool) bool { return p == pool })
+		if len(routed) == 0 {
+			s.byNode = s.byNode.Without(node)
+		} else {
+			s.byNode = s.byNode.With(node, routed)
+		}
+	})
+}

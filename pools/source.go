@@ -1,0 +1,74 @@
+package pools
+
+import (
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// source is one ResourceSlice as the builder keeps it, with everything that does
+// not depend on other slices.
+type source struct {
+	object *resourceapi.ResourceSlice
+	// arrival orders slices of the same name.
+	arrival int
+	// leftOut: the slice declares compatibility groups while these are gated off.
+	leftOut bool
+	// passedOver: the slice counts, but contributes nothing because it uses what
+	// partitionable devices are needed for while these are gated off.
+	passedOver bool
+	// reach and shapes (one per device) are nil unless the slice contributes.
+	reach  *reach
+	shapes []*sharedShape
+}
+
+func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice) *source {
+	s := &source{object: object}
+	spec := &object.Spec
+	s.leftOut = !gates.CompatibilityGroups && declaresGroups(spec.Devices)
+	s.passedOver = !gates.PartitionableDevices && (spec.PerDeviceNodeSelection != nil || len(spec.SharedCounters) > 0)
+	if s.leftOut || s.passedOver {
+		return s
+	}
+	s.reach = newReach(object)
+	if s.hasCounterSets() {
+		return s
+	}
+	s.shapes = make([]*sharedShape, len(spec.Devices))
+	for i := range spec.Devices {
+		s.shapes[i] = shapes.acquire(spec.Driver, &spec.Devices[i])
+	}
+	return s
+}
+
+func (s *source) release(shapes *shapes) {
+	for _, shared := range s.shapes {
+		shapes.release(shared)
+	}
+}
+
+func (s *source) poolID() PoolID {
+	return PoolID{Driver: s.object.Spec.Driver, Name: s.object.Spec.Pool.Name}
+}
+
+func (s *source) generation() int64 { return s.object.Spec.Pool.Generation }
+
+func (s *source) hasCounterSets() bool { return len(s.object.Spec.SharedCounters) > 0 }
+
+func compareSources(a, b *source) int {
+	if c := strings.Compare(a.object.Name, b.object.Name); c != 0 {
+		return c
+	}
+	return a.arrival - b.arrival
+}
+
+func declaresGroups(devices []resourceapi.Device) bool {
+	for i := range devices {
+		for j := range devices[i].ConsumesCounters {
+			if len(devices[i].ConsumesCounters[j].CompatibilityGroups) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
