@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,6 +102,28 @@ func TestHugeCountsDoNotOverflow(t *testing.T) {
 	_, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
 	if err == nil || !strings.Contains(err.Error(), "claim default/training") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Computing with 1e2000000000 would take two billion digits.
+func TestQuantitiesOutOfRangeDoNotHang(t *testing.T) {
+	bomb := *resource.NewScaledQuantity(1, 2_000_000_000)
+	asking := sharing(claim("c", 1))
+	asking.Spec.Devices.Requests[0].Exactly.Capacity.Requests["bandwidth"] = bomb
+	offering := shared(gpus("node-a", 1, "H100"))
+	offering.Spec.Devices[0].Capacity["bandwidth"] = resourceapi.DeviceCapacity{Value: bomb}
+	for name, test := range map[string]struct {
+		slice *resourceapi.ResourceSlice
+		claim *resourceapi.ResourceClaim
+	}{
+		"requested": {shared(gpus("node-a", 1, "H100")), asking},
+		"published": {offering, sharing(claim("c", 1))},
+	} {
+		ledger := cluster(test.slice)
+		_, err := compile(allocator.Options{}, test.claim).Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+		if err == nil || !strings.Contains(err.Error(), "capacity bandwidth") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

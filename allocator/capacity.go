@@ -39,6 +39,9 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 		c.refusal = fmt.Sprintf("no capacity %s", name)
 		return c
 	}
+	if c.err = checkQuantities(asked, device); c.err != nil {
+		return c
+	}
 	for name, capacity := range device.Capacity {
 		taken, err := consumedQuantity(f, requested(asked, name), capacity)
 		if err == nil && taken.Sign() < 0 {

@@ -10,11 +10,12 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-type classLister []*resourceapi.DeviceClass
+// Classes is a lister of device classes.
+type Classes []*resourceapi.DeviceClass
 
-func (l classLister) List() ([]*resourceapi.DeviceClass, error) { return l, nil }
+func (l Classes) List() ([]*resourceapi.DeviceClass, error) { return l, nil }
 
-func (l classLister) Get(name string) (*resourceapi.DeviceClass, error) {
+func (l Classes) Get(name string) (*resourceapi.DeviceClass, error) {
 	for _, class := range l {
 		if class.Name == name {
 			return class, nil

@@ -52,7 +52,7 @@ func allocate(ctx context.Context, c *alloctest.Case, newAllocator NewAllocator,
 	if err != nil {
 		return nil, err
 	}
-	a, err := newAllocator(ctx, structured.Features(c.Features), State(c.Allocated), classLister(c.Classes), c.Slices, programs)
+	a, err := newAllocator(ctx, structured.Features(c.Features), State(c.Allocated), Classes(c.Classes), c.Slices, programs)
 	if err != nil {
 		return nil, err
 	}
