@@ -43,7 +43,11 @@ func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	case !ok:
 		return &Unsatisfiable{in: in, stats: search.stats}, nil
 	}
-	return newAssignment(in, search)
+	assignment, err := newAssignment(in, search)
+	if err != nil {
+		return nil, err // not the typed nil that assignment is
+	}
+	return assignment, nil
 }
 
 // NodeOutcome is the answer for one of several nodes.

@@ -117,7 +117,7 @@ func (a *Assignment) result(c choice, shareID func() types.UID) resourceapi.Devi
 }
 
 func (a *Assignment) consumed(c choice) map[resourceapi.QualifiedName]resource.Quantity {
-	use := a.in.alternatives[c.alt.id].domain.consumptions[a.in.devices[c.device].Shape]
+	use := a.in.alternatives[c.alt.id].domain.uses[c.device]
 	if len(use.parts) == 0 {
 		return nil
 	}

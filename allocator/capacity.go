@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +15,7 @@ import (
 // consumption is what one allocation of a device takes of its capacities, for one
 // filter and one shape of device (KEP-5075).
 type consumption struct {
-	// refusal says why the device cannot serve the request at all.
+	// refusal says why the device cannot serve the request, even with nothing in use.
 	refusal string
 	// err is set if a requested value cannot be represented: that ends the
 	// allocation rather than skipping the device.
@@ -61,26 +62,13 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 			total:    amount.FromQuantity(capacity.Value),
 		})
 	}
-	slices.SortFunc(c.parts, func(a, b consumptionPart) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
-	})
-	return c
-}
-
-// static tells why the capacities never suffice, even with nothing else in use.
-func (c *consumption) static() string {
-	if c.refusal != "" {
-		return c.refusal
-	}
+	slices.SortFunc(c.parts, func(a, b consumptionPart) int { return cmp.Compare(a.name, b.name) })
 	for _, part := range c.parts {
-		if part.taken.Cmp(part.total) > 0 {
-			return fmt.Sprintf("capacity %s: %s asked for, the device has less", part.name, part.quantity.String())
+		if c.refusal == "" && part.taken.Cmp(part.total) > 0 {
+			c.refusal = fmt.Sprintf("capacity %s: %s asked for, the device has less", part.name, part.quantity.String())
 		}
 	}
-	return ""
+	return c
 }
 
 func missingCapacity(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) (resourceapi.QualifiedName, bool) {

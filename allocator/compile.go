@@ -16,7 +16,7 @@ func (a *Allocator) Compile(claims []*resourceapi.ResourceClaim, classes Classes
 	c := compiler{
 		problem: &Problem{allocator: a, claims: make([]claim, len(claims))},
 		classes: classes,
-		filters: make(map[string]*filter),
+		filters: make(map[*filter]int),
 	}
 	for i, object := range claims {
 		if object == nil {
@@ -33,7 +33,7 @@ func (a *Allocator) Compile(claims []*resourceapi.ResourceClaim, classes Classes
 type compiler struct {
 	problem *Problem
 	classes Classes
-	filters map[string]*filter
+	filters map[*filter]int
 	nextID  int
 }
 
@@ -132,7 +132,7 @@ func (c *compiler) alternative(name string, t terms) (*alternative, error) {
 	if err := alt.setCount(t); err != nil {
 		return nil, err
 	}
-	alt.filter, err = c.filter(class, t)
+	alt.filter, err = c.use(class, t)
 	return alt, err
 }
 

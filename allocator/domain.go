@@ -24,8 +24,8 @@ type domain struct {
 	// bad maps devices that cannot be judged to the reason. Looking at one is an
 	// error. They are not in allowed.
 	bad map[int32]error
-	// consumptions by shape. Nil without the feature ConsumableCapacity.
-	consumptions map[*pools.Shape]*consumption
+	// uses is what a share takes, by device that allows multiple allocations.
+	uses map[int32]*consumption
 }
 
 // compared are the devices that constraints may be asked about.
@@ -48,9 +48,9 @@ func (d *domain) firstError() error {
 }
 
 // judgeAll fills in the domain of a filter. Only cancellation is an error here.
-func (in *instance) judgeAll(ctx context.Context, f *filter, d *domain) error {
+func (in *instance) judgeAll(ctx context.Context, f usedFilter, d *domain) error {
 	d.allowed = bitset.New(uint(len(in.devices)))
-	j := judge{in: in, filter: f, domain: d, verdicts: make(map[*pools.Shape]selection)}
+	j := judge{in: in, filter: f, domain: d}
 	for i := range in.devices {
 		err := j.device(ctx, int32(i))
 		if cause := context.Cause(ctx); cause != nil {
@@ -75,46 +75,48 @@ func (in *instance) deviceID(i int32) pools.DeviceID {
 
 // judge applies one filter to the devices of a node.
 type judge struct {
-	in       *instance
-	filter   *filter
-	domain   *domain
-	verdicts map[*pools.Shape]selection
+	in     *instance
+	filter usedFilter
+	domain *domain
 }
 
-// selection is what the selectors of a filter say of a shape.
-type selection struct {
-	rejectedBy int // position of the selector, -1 if none
-	err        error
-}
-
-// device sorts one device into allowed, mandatory or neither; an error means bad.
+// device sorts one device into allowed, exhausted, mandatory or none; an error means
+// bad. The order of the checks is the one in which errors count.
 func (j *judge) device(ctx context.Context, i int32) error {
 	d := &j.in.devices[i]
 	free := j.filter.admin || !d.inUse
 	if !free && !j.filter.mandatory {
 		return nil
 	}
-	rejected, err := j.selects(ctx, d)
-	if err != nil || rejected.Reason != "" {
+	if len(d.Object.BindingConditions) > 0 && !j.in.features().DeviceBindingAndStatus {
+		return nil
+	}
+	v, err := j.in.problem.allocator.selector.judge(ctx, j.filter.filter, d.Shape)
+	if err != nil || v.rejectedBy >= 0 {
 		return err
 	}
-	use, err := j.consumes(d)
-	if err != nil {
-		return err
+	if d.onNodeErr != nil || !d.onNode {
+		return d.onNodeErr
 	}
-	if j.filter.mandatory && (use == nil || use.static() == "") {
+	if v.use != nil && v.use.refusal != "" {
+		return nil
+	}
+	if j.filter.mandatory {
 		j.domain.mandatory = append(j.domain.mandatory, i)
 	}
-	if free {
-		j.admit(i, use)
+	if free && d.barred.Reason == "" && untolerated(j.in.features(), d.Object.Taints, j.filter.tolerations) == nil {
+		j.admit(i, v.use)
 	}
 	return nil
 }
 
 func (j *judge) admit(i int32, use *consumption) {
 	d := &j.in.devices[i]
-	if j.standing(d, use).Reason != "" {
-		return
+	if d.multiple {
+		if j.domain.uses == nil {
+			j.domain.uses = make(map[int32]*consumption)
+		}
+		j.domain.uses[i] = use
 	}
 	if use.short(j.in.pools[d.pool].used, d.index) == "" {
 		j.domain.allowed.Set(uint(i))
@@ -124,62 +126,6 @@ func (j *judge) admit(i int32, use *consumption) {
 		j.domain.exhausted = bitset.New(uint(len(j.in.devices)))
 	}
 	j.domain.exhausted.Set(uint(i))
-}
-
-// selects judges by content and node, in the order in which errors count.
-func (j *judge) selects(ctx context.Context, d *device) (Rejection, error) {
-	if len(d.Object.BindingConditions) > 0 && !j.in.features().DeviceBindingAndStatus {
-		return Rejection{Reason: RejectedByBinding, Detail: "the feature DRADeviceBindingConditions is off"}, nil
-	}
-	verdict, known := j.verdicts[d.Shape]
-	if !known {
-		verdict.rejectedBy, verdict.err = j.in.problem.allocator.selector.matches(ctx, j.filter.selectors, d.Shape)
-		j.verdicts[d.Shape] = verdict
-	}
-	switch {
-	case verdict.err != nil:
-		return Rejection{}, verdict.err
-	case verdict.rejectedBy >= 0:
-		s := &j.filter.selectors[verdict.rejectedBy]
-		return Rejection{Reason: RejectedBySelector, Detail: s.origin + ": " + s.expression}, nil
-	case d.onNodeErr != nil:
-		return Rejection{}, d.onNodeErr
-	case !d.onNode:
-		return Rejection{Reason: RejectedByNode}, nil
-	}
-	return Rejection{}, nil
-}
-
-// consumes returns what an allocation of the device takes, nil without capacities.
-func (j *judge) consumes(d *device) (*consumption, error) {
-	if !j.in.features().ConsumableCapacity {
-		return nil, nil
-	}
-	if j.domain.consumptions == nil {
-		j.domain.consumptions = make(map[*pools.Shape]*consumption)
-	}
-	use := j.domain.consumptions[d.Shape]
-	if use == nil {
-		use = newConsumption(j.in.features(), j.filter.capacity, d.Shape.Device)
-		j.domain.consumptions[d.Shape] = use
-	}
-	return use, use.err
-}
-
-// standing judges by what does not change with use: size, features, taints.
-func (j *judge) standing(d *device, use *consumption) Rejection {
-	if use != nil {
-		if detail := use.static(); detail != "" {
-			return Rejection{Reason: RejectedByCapacity, Detail: detail}
-		}
-	}
-	if d.barred.Reason != "" {
-		return d.barred
-	}
-	if taint := untolerated(j.in.features(), d.Object.Taints, j.filter.tolerations); taint != nil {
-		return Rejection{Reason: RejectedByTaint, Detail: taintText(taint)}
-	}
-	return Rejection{}
 }
 
 // short names a capacity of which too little is left after what is in use.

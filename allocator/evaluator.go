@@ -22,20 +22,15 @@ func newEvaluator(programs *cel.Cache) *evaluator {
 	return &evaluator{programs: programs, memo: cel.NewMemo(defaultMemo)}
 }
 
-// device returns the shape as CEL sees it, prepared once per shape.
-func (e *evaluator) device(shape *pools.Shape) *cel.Device {
-	return shape.Attach(func() any { return cel.NewDevice(shape.Driver, shape.Device) }).(*cel.Device)
-}
-
-// matches tells the first selector that rejects the shape (its position), or -1 if
+// matches tells the first selector that rejects the device (its position), or -1 if
 // all hold. Selectors after a rejecting one are not evaluated.
-func (e *evaluator) matches(ctx context.Context, selectors []selector, shape *pools.Shape) (int, error) {
+func (e *evaluator) matches(ctx context.Context, selectors []selector, device *cel.Device) (int, error) {
 	for i := range selectors {
 		s := &selectors[i]
 		if s.err != nil {
 			return i, fmt.Errorf("%s: %w", s.origin, s.err)
 		}
-		matched, err := e.memo.Matches(ctx, s.program, e.device(shape))
+		matched, err := e.memo.Matches(ctx, s.program, device)
 		if err != nil {
 			return i, fmt.Errorf("%s: %w", s.origin, err)
 		}
@@ -73,7 +68,7 @@ func (e *evaluator) attribute(ctx context.Context, alt *alternative, shape *pool
 		if d.err != nil {
 			return pools.Attribute{}, false, fmt.Errorf("derived attribute %s: %w", name, d.err)
 		}
-		value, err := e.memo.Attribute(ctx, d.program, e.device(shape))
+		value, err := e.memo.Attribute(ctx, d.program, notesOf(shape).device)
 		if err != nil {
 			return pools.Attribute{}, false, fmt.Errorf("derived attribute %s: %w", name, err)
 		}

@@ -3,8 +3,6 @@ package allocator
 import (
 	"context"
 	"slices"
-
-	"github.com/dray-project/dray/pools"
 )
 
 // explain works out why an instance has no solution.
@@ -42,7 +40,7 @@ func inspect(ctx context.Context, in *instance, alt *alternative) *inspection {
 		Needed:  in.alternatives[alt.id].needed,
 		All:     alt.all,
 	}}
-	j := judge{in: in, filter: alt.filter, domain: &domain{}, verdicts: make(map[*pools.Shape]selection)}
+	j := judge{in: in, filter: in.problem.filters[alt.filter], domain: &domain{}}
 	for i := range in.devices {
 		if in.devices[i].onNode {
 			found.report.Reachable++

@@ -11,17 +11,14 @@ import (
 )
 
 // filter is what decides about single devices, without regard to other choices:
-// selectors, tolerations, capacity, admin access. Requests that ask for the same
-// share one filter, so that each node's devices are judged once.
+// selectors, tolerations, capacity, admin access. It is immutable, and equal ones are
+// the same for all problems of an Allocator, so that shapes are judged once.
 type filter struct {
-	// index is the position in Problem.filters.
-	index       int
+	features    Features
 	selectors   []selector
 	admin       bool
 	tolerations []resourceapi.DeviceToleration
 	capacity    *resourceapi.CapacityRequirements
-	// mandatory is set if a request wants all devices that match.
-	mandatory bool
 }
 
 // selector is one CEL selector of a class or a request.
@@ -35,48 +32,62 @@ type selector struct {
 	err error
 }
 
-// filter returns the filter for a class and request, shared with equal ones.
-func (c *compiler) filter(class *resourceapi.DeviceClass, t terms) (*filter, error) {
-	key, err := filterKey(class, t)
+// usedFilter is a filter in a Problem.
+type usedFilter struct {
+	*filter
+	// mandatory is set if a request wants all devices that match.
+	mandatory bool
+}
+
+// maxFilters is how many filters an Allocator keeps for problems to come.
+const maxFilters = 1024
+
+// use returns the position in Problem.filters of the filter for a class and request.
+func (c *compiler) use(class *resourceapi.DeviceClass, t terms) (int, error) {
+	f, err := c.problem.allocator.filter(class, t)
 	if err != nil {
+		return 0, err
+	}
+	position, known := c.filters[f]
+	if !known {
+		position = len(c.problem.filters)
+		c.filters[f] = position
+		c.problem.filters = append(c.problem.filters, usedFilter{filter: f})
+	}
+	if t.mode == resourceapi.DeviceAllocationModeAll {
+		c.problem.filters[position].mandatory = true
+	}
+	return position, nil
+}
+
+// filter makes a filter, or returns the one made for the same content.
+func (a *Allocator) filter(class *resourceapi.DeviceClass, t terms) (*filter, error) {
+	admin := t.admin != nil && *t.admin
+	key, err := json.Marshal([]any{class.Name, class.Spec.Selectors, t.selectors, admin, t.tolerations, t.capacity})
+	if err != nil {
+		return nil, fmt.Errorf("request cannot be encoded: %w", err)
+	}
+	if known, ok := a.filters.Get(string(key)); ok {
+		return known.(*filter), nil
+	}
+	f := &filter{features: a.features, admin: admin, tolerations: t.tolerations, capacity: t.capacity}
+	if err := f.add(a.selector.programs, "class "+class.Name+": ", class.Spec.Selectors); err != nil {
 		return nil, err
 	}
-	f := c.filters[key]
-	if f == nil {
-		f = &filter{
-			index:       len(c.problem.filters),
-			admin:       t.admin != nil && *t.admin,
-			tolerations: t.tolerations,
-			capacity:    t.capacity,
-		}
-		if err := c.selectors(f, "class "+class.Name+": ", class.Spec.Selectors); err != nil {
-			return nil, err
-		}
-		if err := c.selectors(f, "", t.selectors); err != nil {
-			return nil, err
-		}
-		c.filters[key] = f
-		c.problem.filters = append(c.problem.filters, f)
+	if err := f.add(a.selector.programs, "", t.selectors); err != nil {
+		return nil, err
 	}
-	f.mandatory = f.mandatory || t.mode == resourceapi.DeviceAllocationModeAll
+	a.filters.Add(string(key), f)
 	return f, nil
 }
 
-func filterKey(class *resourceapi.DeviceClass, t terms) (string, error) {
-	key, err := json.Marshal([]any{class.Name, t.selectors, t.admin != nil && *t.admin, t.tolerations, t.capacity})
-	if err != nil {
-		return "", fmt.Errorf("request cannot be encoded: %w", err)
-	}
-	return string(key), nil
-}
-
-func (c *compiler) selectors(f *filter, owner string, selectors []resourceapi.DeviceSelector) error {
+func (f *filter) add(programs *cel.Cache, owner string, selectors []resourceapi.DeviceSelector) error {
 	for i, s := range selectors {
 		origin := fmt.Sprintf("%sselector %d", owner, i)
 		if s.CEL == nil {
 			return errors.New(origin + ": cel is not set (unsupported kind of selector)")
 		}
-		program, err := c.problem.allocator.selector.programs.Selector(s.CEL.Expression)
+		program, err := programs.Selector(s.CEL.Expression)
 		f.selectors = append(f.selectors, selector{
 			origin: origin, expression: s.CEL.Expression, program: program, err: err,
 		})

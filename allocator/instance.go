@@ -80,8 +80,8 @@ func newInstance(ctx context.Context, p *Problem, s *pools.Snapshot, u Usage, no
 	in := &instance{problem: p, node: node, view: view}
 	in.gather(u)
 	in.domains = make([]domain, len(p.filters))
-	for i, f := range p.filters {
-		if err := in.judgeAll(ctx, f, &in.domains[i]); err != nil {
+	for i := range p.filters {
+		if err := in.judgeAll(ctx, p.filters[i], &in.domains[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +166,7 @@ func (in *instance) bind(ctx context.Context) (err error) {
 		if err != nil {
 			return
 		}
-		b := bound{domain: &in.domains[alt.filter.index], needed: alt.count}
+		b := bound{domain: &in.domains[alt.filter], needed: alt.count}
 		if alt.all {
 			if err = in.bindAll(alt, &b); err != nil {
 				return

@@ -104,11 +104,10 @@ func (s *search) newMatching(open []opening) *matching {
 // sharesLeft is how many of the smallest share that an opening takes a device can hold,
 // no more than there are slots.
 func (m *matching) sharesLeft(i int32) int32 {
-	d := &m.s.in.devices[i]
 	fits := int32(0)
 	for _, o := range m.open {
 		for _, alt := range o.alternatives {
-			use := m.s.in.alternatives[alt.id].domain.consumptions[d.Shape]
+			use := m.s.in.alternatives[alt.id].domain.uses[i]
 			if use != nil && o.viable.Test(uint(i)) {
 				fits = max(fits, m.s.timesFitting(use, i, int32(len(m.slots))))
 			}

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
@@ -45,6 +46,7 @@ type Allocator struct {
 	policy   Policy
 	budget   int64
 	selector *evaluator
+	filters  *lru.Cache
 }
 
 // New returns an Allocator.
@@ -64,6 +66,7 @@ func New(o Options) *Allocator {
 		policy:   o.Policy,
 		budget:   o.Budget,
 		selector: newEvaluator(o.Programs),
+		filters:  lru.New(maxFilters),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 type Problem struct {
 	allocator *Allocator
 	claims    []claim
-	filters   []*filter
+	filters   []usedFilter
 }
 
 // claim is one ResourceClaim of a Problem.
@@ -42,8 +42,9 @@ type alternative struct {
 	count       int
 	admin       bool
 	tolerations []resourceapi.DeviceToleration
-	filter      *filter
-	derived     []derivedAttribute
+	// filter is a position in Problem.filters.
+	filter  int
+	derived []derivedAttribute
 	// constraints are the positions in claim.constraints that cover it.
 	constraints []int
 }

@@ -40,7 +40,7 @@ func (s *search) refusal(alt *alternative, b *bound, i int32) (refusal, int) {
 	case b.domain.bad[i] != nil:
 		s.err = fmt.Errorf("%s: %w", s.in.problem.path(alt), b.domain.bad[i])
 		return refusedError, 0
-	case s.shares[i] > 0 && !s.room(b.domain.consumptions[d.Shape], i):
+	case s.shares[i] > 0 && !s.room(b.domain.uses[i], i):
 		return refusedRoom, 0
 	case d.ConsumesCounters && !s.affords(i):
 		return refusedCounters, 0
@@ -151,7 +151,7 @@ func (s *search) mandatoryRefusal(alt *alternative, b *bound, i int32) (refusal,
 		return why, k
 	case exhausted:
 		return refusedBefore, 0
-	case s.shares[i] > 0 && !s.room(b.domain.consumptions[s.in.devices[i].Shape], i):
+	case s.shares[i] > 0 && !s.room(b.domain.uses[i], i):
 		return refusedRoom, 0
 	}
 	return accepted, 0

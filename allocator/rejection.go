@@ -35,7 +35,7 @@ func (j *judge) contentReasons(ctx context.Context, d *device, add func(Rejectio
 	}
 	for k := range j.filter.selectors {
 		s := &j.filter.selectors[k]
-		rejectedBy, err := j.in.problem.allocator.selector.matches(ctx, j.filter.selectors[k:k+1], d.Shape)
+		rejectedBy, err := j.in.problem.allocator.selector.matches(ctx, j.filter.selectors[k:k+1], notesOf(d.Shape).device)
 		switch {
 		case err != nil:
 			add(Rejection{Reason: RejectedBySelector, Detail: err.Error()})
@@ -52,16 +52,16 @@ func (j *judge) contentReasons(ctx context.Context, d *device, add func(Rejectio
 }
 
 func (j *judge) capacityReasons(d *device, add func(Rejection)) {
-	use, err := j.consumes(d)
-	if err != nil {
-		add(Rejection{Reason: RejectedByCapacity, Detail: err.Error()})
+	if !j.in.features().ConsumableCapacity {
 		return
 	}
-	if use == nil {
+	use := newConsumption(j.in.features(), j.filter.capacity, d.Shape.Device)
+	if use.err != nil {
+		add(Rejection{Reason: RejectedByCapacity, Detail: use.err.Error()})
 		return
 	}
-	if detail := use.static(); detail != "" {
-		add(Rejection{Reason: RejectedByCapacity, Detail: detail})
+	if use.refusal != "" {
+		add(Rejection{Reason: RejectedByCapacity, Detail: use.refusal})
 		return
 	}
 	if name := use.short(j.in.pools[d.pool].used, d.index); name != "" {

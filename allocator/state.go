@@ -67,7 +67,7 @@ func (s *state) commit(alt *alternative, b *bound, i int32) {
 	}
 	s.counts.set(&s.claimed[alt.claim], s.claimed[alt.claim]+1)
 	if d.multiple {
-		s.share(b.domain.consumptions[d.Shape], i)
+		s.share(b.domain.uses[i], i)
 		return
 	}
 	if s.held[alt.claim] == nil {

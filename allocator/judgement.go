@@ -1,0 +1,85 @@
+package allocator
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/pools"
+)
+
+// judgement is what a filter says of a shape, and so of all devices of that shape. It is
+// immutable.
+type judgement struct {
+	// rejectedBy is the position of the selector that rejects the shape, -1 if none.
+	rejectedBy int
+	// use is what an allocation takes. Nil if rejected, or without the feature
+	// ConsumableCapacity.
+	use *consumption
+}
+
+// judge judges a shape, or remembers how it was judged. Errors are not remembered:
+// one may be a cancellation.
+func (e *evaluator) judge(ctx context.Context, f *filter, shape *pools.Shape) (*judgement, error) {
+	notes := notesOf(shape)
+	if known := notes.judgement(f); known != nil {
+		return known, nil
+	}
+	rejectedBy, err := e.matches(ctx, f.selectors, notes.device)
+	if err != nil {
+		return nil, err
+	}
+	v := &judgement{rejectedBy: rejectedBy}
+	if rejectedBy < 0 && f.features.ConsumableCapacity {
+		v.use = newConsumption(f.features, f.capacity, shape.Device)
+		if v.use.err != nil {
+			return nil, v.use.err
+		}
+	}
+	notes.add(f, v)
+	return v, nil
+}
+
+// notes are kept with a shape for as long as it lives.
+type notes struct {
+	device     *cel.Device
+	judgements atomic.Pointer[notedJudgement]
+}
+
+// notedJudgement is an immutable list, newest first.
+type notedJudgement struct {
+	filter    *filter
+	judgement *judgement
+	next      *notedJudgement
+	length    int
+}
+
+// maxNotes bounds the judgements kept per shape. A cluster has a few classes and its
+// claims a few kinds of selectors.
+const maxNotes = 64
+
+func notesOf(shape *pools.Shape) *notes {
+	return shape.Attach(func() any { return &notes{device: cel.NewDevice(shape.Driver, shape.Device)} }).(*notes)
+}
+
+func (n *notes) judgement(f *filter) *judgement {
+	for noted := n.judgements.Load(); noted != nil; noted = noted.next {
+		if noted.filter == f {
+			return noted.judgement
+		}
+	}
+	return nil
+}
+
+// add notes a judgement. Who loses a race judges again next time.
+func (n *notes) add(f *filter, v *judgement) {
+	head := n.judgements.Load()
+	noted := &notedJudgement{filter: f, judgement: v, next: head, length: 1}
+	if head != nil {
+		noted.length = head.length + 1
+	}
+	if noted.length > maxNotes {
+		noted.next, noted.length = nil, 1
+	}
+	n.judgements.CompareAndSwap(head, noted)
+}

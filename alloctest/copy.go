@@ -1,0 +1,34 @@
+package alloctest
+
+import "slices"
+
+func (c *Case) copy() *Case {
+	copied := *c
+	copied.Nodes = deepCopies(c.Nodes)
+	copied.Slices = deepCopies(c.Slices)
+	copied.Classes = deepCopies(c.Classes)
+	copied.Allocated = deepCopies(c.Allocated)
+	copied.Claims = deepCopies(c.Claims)
+	return &copied
+}
+
+func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
+	if objects == nil {
+		return nil
+	}
+	copies := make([]T, len(objects))
+	for i, o := range objects {
+		copies[i] = o.DeepCopy()
+	}
+	return copies
+}
+
+// reversed is a case that asks the same: only the order of claims has a meaning.
+func reversed(c *Case) *Case {
+	turned := c.copy()
+	slices.Reverse(turned.Nodes)
+	slices.Reverse(turned.Slices)
+	slices.Reverse(turned.Classes)
+	slices.Reverse(turned.Allocated)
+	return turned
+}

@@ -1,0 +1,43 @@
+package alloctest
+
+import (
+	"errors"
+	"fmt"
+)
+
+// located is an error with the line of the scenario file it was found on.
+type located struct {
+	line int
+	err  error
+}
+
+func (e *located) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
+func (e *located) Unwrap() error { return e.err }
+
+// at gives err a line, unless it already has a more exact one.
+func at(line int, err error) error {
+	var l *located
+	if err == nil || errors.As(err, &l) {
+		return err
+	}
+	return &located{line, err}
+}
+
+// within names the field that err is about, behind the line.
+func within(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if l, ok := err.(*located); ok {
+		return &located{l.line, fmt.Errorf("%s: %w", field, l.err)}
+	}
+	return fmt.Errorf("%s: %w", field, err)
+}
+
+// inFile turns an error into the form file:line: field: message.
+func inFile(file string, err error) error {
+	if l, ok := err.(*located); ok {
+		return fmt.Errorf("%s:%d: %w", file, l.line, l.err)
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
