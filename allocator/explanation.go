@@ -66,10 +66,10 @@ type RejectionReason string
 
 // The kinds of Rejection, in the order in which they are looked for.
 const (
-	RejectedByUse            RejectionReason = "in-use"
 	RejectedByBinding        RejectionReason = "binding"
 	RejectedBySelector       RejectionReason = "selector"
 	RejectedByNode           RejectionReason = "node"
+	RejectedByUse            RejectionReason = "in-use"
 	RejectedByCapacity       RejectionReason = "capacity"
 	RejectedByNodeOperations RejectionReason = "node-operations"
 	RejectedByGroup          RejectionReason = "group"

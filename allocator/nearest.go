@@ -9,11 +9,14 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// nearestMiss says what would have to change least: for a matchAttribute of the core,
-// how close the candidates come, else the one reason that holds back the most devices
-// all by itself.
+// nearestMiss says what would have to change least: an attribute that is missing, or for
+// a matchAttribute how close the candidates come, else the one reason that holds back
+// the most devices all by itself.
 func (n *narrator) nearestMiss() string {
 	for _, p := range n.core {
+		if missing := n.missingAttribute(p); missing != "" {
+			return missing
+		}
 		if group := n.largestGroup(p); group != "" {
 			return group
 		}
@@ -39,6 +42,41 @@ func (n *narrator) loneReason() (best Rejection, name string) {
 		}
 	}
 	return best, name
+}
+
+// missingAttribute tells of a request of the core none of whose candidates has the
+// attribute that a constraint of the core compares.
+func (n *narrator) missingAttribute(p part) string {
+	if !p.constraint {
+		return ""
+	}
+	for _, other := range n.core {
+		if other.constraint || other.claim != p.claim {
+			continue
+		}
+		c := &n.in.problem.claims[p.claim]
+		alt := c.requests[other.position].alternatives[0]
+		if n.in.lacks(alt, p.position) {
+			return fmt.Sprintf("none of the candidates for request %s has the attribute %s", alt.name, c.constraints[p.position].attribute())
+		}
+	}
+	return ""
+}
+
+// lacks reports whether a constraint covers an alternative all of whose candidates lack
+// the attribute.
+func (in *instance) lacks(alt *alternative, constraint int) bool {
+	b := &in.alternatives[alt.id]
+	k := slices.Index(alt.constraints, constraint)
+	if k < 0 {
+		return false
+	}
+	for i, ok := b.domain.allowed.NextSet(0); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
+		if b.values[k][in.devices[i].Shape].found {
+			return false
+		}
+	}
+	return true
 }
 
 // largestGroup tells, for a matchAttribute, how many candidates for the requests of the

@@ -16,10 +16,10 @@ func (j *judge) reasons(ctx context.Context, i int32) []Rejection {
 			found = append(found, r)
 		}
 	}
+	j.contentReasons(ctx, d, add)
 	if d.inUse && !j.filter.admin {
 		add(Rejection{Reason: RejectedByUse})
 	}
-	j.contentReasons(ctx, d, add)
 	j.capacityReasons(d, add)
 	add(d.barred)
 	add(j.in.chargeReason(i))

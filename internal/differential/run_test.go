@@ -1,0 +1,163 @@
+package differential_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/clustergen"
+	"github.com/dray-project/dray/internal/differential"
+	"github.com/dray-project/dray/internal/peer"
+)
+
+// wrong passes the upstream allocator's answers on after a change.
+func wrong(change func(*alloctest.Case, *alloctest.Outcome)) alloctest.Allocator {
+	upstream := peer.Upstream()
+	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
+		o := upstream(ctx, c)
+		change(c, &o)
+		return o
+	}
+}
+
+func comparer(ours alloctest.Allocator) differential.Comparer {
+	return differential.Comparer{Ours: ours, Peer: peer.Upstream(), OurLimit: 10 * time.Second, PeerLimit: time.Second}
+}
+
+func run(t *testing.T, ours alloctest.Allocator, cases int) *differential.Report {
+	t.Helper()
+	r := differential.Run{Comparer: comparer(ours), Cases: cases, Seed: 1, Profile: clustergen.Default, Workers: 2}
+	return r.Do(t.Context())
+}
+
+func TestDrayAgreesWithUpstream(t *testing.T) {
+	report := run(t, peer.Dray(), 1000)
+	for _, d := range report.Disagreed {
+		t.Errorf("%s: %s", d.Case.Name, d.Verdict.Disagreement)
+	}
+	if report.Cases != 1000 || report.Classes[differential.Satisfiable] < 300 || report.Classes[differential.Unsatisfiable] < 200 {
+		t.Errorf("cases do not bite: %s", report.Summary())
+	}
+}
+
+// Each way to be wrong has to be noticed.
+func TestRunSeesWrongAnswers(t *testing.T) {
+	for name, change := range map[string]func(*alloctest.Case, *alloctest.Outcome){
+		"gives up": func(_ *alloctest.Case, o *alloctest.Outcome) { o.Results = nil },
+		"fails":    func(_ *alloctest.Case, o *alloctest.Outcome) { o.Results, o.Err = nil, errors.New("broken") },
+		"swallows errors": func(_ *alloctest.Case, o *alloctest.Outcome) {
+			o.Err, o.NodeOnly = nil, false
+		},
+		"blames the node": func(_ *alloctest.Case, o *alloctest.Outcome) { o.NodeOnly = o.Err != nil },
+		"forgets the node selector": func(_ *alloctest.Case, o *alloctest.Outcome) {
+			for i := range o.Results {
+				o.Results[i].NodeSelector = nil
+			}
+		},
+		"renames a device": func(_ *alloctest.Case, o *alloctest.Outcome) {
+			for i := range o.Results {
+				for j := range o.Results[i].Devices.Results {
+					o.Results[i].Devices.Results[j].Device += "x"
+				}
+			}
+		},
+		"modifies claims":  func(c *alloctest.Case, _ *alloctest.Outcome) { c.Claims[0].Labels = map[string]string{"x": "y"} },
+		"modifies devices": func(c *alloctest.Case, _ *alloctest.Outcome) { c.Slices[0].Spec.Pool.Generation++ },
+		"answers late":     func(_ *alloctest.Case, o *alloctest.Outcome) { o.Results, o.Err = nil, context.DeadlineExceeded },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if report := run(t, wrong(change), 200); report.Disagreements == 0 {
+				t.Errorf("not noticed: %s", report.Summary())
+			}
+		})
+	}
+}
+
+func TestRunSeesAnotherCorrectChoice(t *testing.T) {
+	// With devices in the opposite order, first fit finds another solution.
+	upstream := peer.Upstream()
+	backwards := func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
+		turned := *c
+		turned.Slices = nil
+		for _, slice := range c.Slices {
+			slice = slice.DeepCopy()
+			slice.Spec.Devices = reversed(slice.Spec.Devices)
+			turned.Slices = append(turned.Slices, slice)
+		}
+		return upstream(ctx, &turned)
+	}
+	report := run(t, backwards, 200)
+	for _, d := range report.Disagreed {
+		if strings.Contains(d.Verdict.Disagreement, "not correct") {
+			t.Errorf("%s: a correct answer is refused: %s", d.Case.Name, d.Verdict.Disagreement)
+		}
+	}
+	if !slices.ContainsFunc(report.Disagreed, func(d differential.Disagreement) bool {
+		return strings.HasPrefix(d.Verdict.Disagreement, "the answers differ")
+	}) {
+		t.Errorf("not noticed: %s", report.Summary())
+	}
+}
+
+func reversed(devices []resourceapi.Device) []resourceapi.Device {
+	var turned []resourceapi.Device
+	for i := range devices {
+		turned = append(turned, devices[len(devices)-1-i])
+	}
+	return turned
+}
+
+func TestRunCountsPeerTimeouts(t *testing.T) {
+	c := comparer(peer.Upstream())
+	c.Peer = func(ctx context.Context, _ *alloctest.Case) alloctest.Outcome {
+		<-ctx.Done()
+		return alloctest.Outcome{Err: ctx.Err()}
+	}
+	c.PeerLimit = time.Millisecond
+	r := differential.Run{Comparer: c, Cases: 20, Seed: 1, Profile: clustergen.Default, Workers: 2}
+	report := r.Do(t.Context())
+	if report.PeerTimeouts != 20 || report.Disagreements != 0 || report.Classes[differential.Satisfiable] == 0 {
+		t.Errorf("want 20 timeouts, our classes and no disagreements: %s", report.Summary())
+	}
+}
+
+// A documented decision excuses a difference, but no incorrect answer.
+func TestDecisionsExcuseDifferences(t *testing.T) {
+	seed := uint64(0)
+	for clustergen.Decision(clustergen.Generate(seed, clustergen.Default)) == "" {
+		seed++
+	}
+	c := clustergen.Generate(seed, clustergen.Default)
+	fails := comparer(wrong(func(_ *alloctest.Case, o *alloctest.Outcome) { *o = alloctest.Outcome{Err: errors.New("other")} }))
+	fails.Peer = func(context.Context, *alloctest.Case) alloctest.Outcome { return alloctest.Outcome{} }
+	if v := fails.Compare(t.Context(), c); v.Decision != clustergen.DecisionWholePool || v.Disagreement != "" {
+		t.Errorf("difference is not excused: %+v", v)
+	}
+	incorrect := fails
+	incorrect.Ours = func(context.Context, *alloctest.Case) alloctest.Outcome {
+		return alloctest.Outcome{Results: make([]resourceapi.AllocationResult, len(c.Claims)+1)}
+	}
+	if v := incorrect.Compare(t.Context(), c); v.Decision != "" || v.Disagreement == "" {
+		t.Errorf("incorrect answer is excused: %+v", v)
+	}
+}
+
+func TestReportPrintsSummary(t *testing.T) {
+	report := run(t, peer.Upstream(), 50)
+	var out strings.Builder
+	report.Print(&out)
+	for _, tag := range clustergen.AllTags() {
+		if !strings.Contains(out.String(), string(tag)) {
+			t.Errorf("table lacks %s", tag)
+		}
+	}
+	if !strings.HasPrefix(report.Summary(), "differential: cases=50 disagreements=0 decided-differently=0 peer-timeouts=0 satisfiable=") {
+		t.Errorf("summary: %s", report.Summary())
+	}
+}
