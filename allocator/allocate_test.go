@@ -8,12 +8,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/pools"
@@ -31,7 +30,7 @@ func allocate(t *testing.T, p *allocator.Problem, ledger *pools.Ledger, on *core
 func TestBudgetEndsUndecided(t *testing.T) {
 	// Four roots of two devices each, five devices of one root wanted.
 	ledger := cluster(gpus("node-a", 8, "H100"))
-	problem := compile(allocator.Options{Budget: 3}, matching(claim("training", 1, 1, 1, 1, 1), "gpu.example.com/root"))
+	problem := compile(allocator.Options{Budget: 3}, sameRoot(claim("training", 1, 1, 1, 1, 1)))
 	outcome := allocate(t, problem, ledger, node("node-a"))
 	undecided, ok := outcome.(*allocator.Undecided)
 	if !ok {
@@ -40,7 +39,7 @@ func TestBudgetEndsUndecided(t *testing.T) {
 	if undecided.Stats().Steps <= 3-1 || !strings.Contains(undecided.String(), "node-a") {
 		t.Errorf("spent %+v: %s", undecided.Stats(), undecided)
 	}
-	full := compile(allocator.Options{}, matching(claim("training", 1, 1, 1, 1, 1), "gpu.example.com/root"))
+	full := compile(allocator.Options{}, sameRoot(claim("training", 1, 1, 1, 1, 1)))
 	if outcome := allocate(t, full, ledger, node("node-a")); chosen(outcome) != "*allocator.Unsatisfiable" {
 		t.Errorf("with the default budget: %s", chosen(outcome))
 	}
@@ -135,7 +134,7 @@ func TestNilNodeIsAnError(t *testing.T) {
 }
 
 func TestInputIsNotModified(t *testing.T) {
-	slice, c := gpus("node-a", 4, "H100"), matching(claim("training", 2), "gpu.example.com/root")
+	slice, c := gpus("node-a", 4, "H100"), sameRoot(claim("training", 2))
 	wantSlice, wantClaim := slice.DeepCopy(), c.DeepCopy()
 	ledger := cluster(slice)
 	first := allocate(t, compile(allocator.Options{}, c), ledger, node("node-a")).(*allocator.Assignment)
@@ -152,7 +151,7 @@ func TestInputIsNotModified(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{gpus("node-a", 8, "H100"), gpus("node-b", 8, "A100")}
 	ledger := cluster(slices...)
-	problem := compile(allocator.Options{}, matching(selecting(claim("training", 2), `device.attributes["gpu.example.com"].model == "H100"`), "gpu.example.com/root"))
+	problem := compile(allocator.Options{}, sameRoot(selecting(claim("training", 2), `device.attributes["gpu.example.com"].model == "H100"`)))
 	var group sync.WaitGroup
 	for w := range 4 {
 		group.Go(func() {

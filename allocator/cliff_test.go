@@ -25,7 +25,7 @@ func TestCliffs(t *testing.T) {
 			return sliceList(unique(gpus("n", k-1, "H100"))), claimList(claim("c", ones(k)...))
 		}, false, func(k int) int { return 20 + k*k }},
 		{"no group is large enough", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
-			return sliceList(grouped(8, k-1)), claimList(matching(claim("c", ones(k)...), "gpu.example.com/root"))
+			return sliceList(grouped(8, k-1)), claimList(sameRoot(claim("c", ones(k)...)))
 		}, false, func(k int) int { return 40 + k*k }},
 		{"only the last group is large enough", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
 			slice := grouped(8, k-1)
@@ -36,13 +36,13 @@ func TestCliffs(t *testing.T) {
 					slice.Spec.Devices[i].Attributes["root"] = resourceapi.DeviceAttribute{StringValue: ptr.To("last")}
 				}
 			}
-			return sliceList(slice), claimList(matching(claim("c", ones(k)...), "gpu.example.com/root"))
+			return sliceList(slice), claimList(sameRoot(claim("c", ones(k)...)))
 		}, true, func(k int) int { return 40 + 10*k*k }},
 		{"one count over groups that are too small", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
-			return sliceList(grouped(8, k-1)), claimList(matching(claim("c", int64(k)), "gpu.example.com/root"))
+			return sliceList(grouped(8, k-1)), claimList(sameRoot(claim("c", int64(k))))
 		}, false, func(k int) int { return 40 + k*k }},
 		{"one distinct value too few", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
-			return sliceList(unique(grouped(k-1, 4))), claimList(distinct(claim("c", ones(k)...), "gpu.example.com/root"))
+			return sliceList(unique(grouped(k-1, 4))), claimList(otherRoots(claim("c", ones(k)...)))
 		}, false, func(k int) int { return 20 + 3*k*k }},
 		{"shares of which one fits a device", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
 			return sliceList(shared(unique(gpus("n", k-1, "H100")))), claimList(sharing(claim("c", ones(k)...)))
@@ -114,8 +114,8 @@ func grouped(n, size int) *resourceapi.ResourceSlice {
 	return slice
 }
 
-func distinct(c *resourceapi.ResourceClaim, attribute resourceapi.FullyQualifiedName) *resourceapi.ResourceClaim {
-	c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{DistinctAttribute: &attribute})
+func otherRoots(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/root"))})
 	return c
 }
 

@@ -78,7 +78,7 @@ func ExampleProblem_Evaluate() {
 
 func ExampleUnsatisfiable_Explain() {
 	ledger := cluster(gpus("node-a", 3, "H100"))
-	problem := compile(allocator.Options{}, matching(claim("training", 2, 1), "gpu.example.com/root"))
+	problem := compile(allocator.Options{}, sameRoot(claim("training", 2, 1)))
 
 	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
 	if err != nil {

@@ -83,9 +83,11 @@ func selecting(c *resourceapi.ResourceClaim, expression string) *resourceapi.Res
 	return c
 }
 
-// matching adds a matchAttribute constraint over all requests of a claim.
-func matching(c *resourceapi.ResourceClaim, attribute resourceapi.FullyQualifiedName) *resourceapi.ResourceClaim {
-	c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: &attribute})
+// sameRoot wants the devices of all requests of a claim on one PCIe root.
+func sameRoot(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{
+		MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/root")),
+	})
 	return c
 }
 

@@ -95,7 +95,7 @@ func (s *search) run() (bool, error) {
 		return false, nil
 	}
 	v := s.request(0, 0)
-	if s.err == errDeadEnd {
+	if errors.Is(s.err, errDeadEnd) {
 		s.restart()
 		v = failed
 		if !s.unmatched(s.openings(nil, 0, 0), nil, 0) {
@@ -206,11 +206,11 @@ func (s *search) alternative(alt *alternative) verdict {
 	b := &s.in.alternatives[alt.id]
 	switch {
 	case alt.all && b.needed == 0:
-		return s.fail(alt, b, 0)
+		return s.fail(alt, 0)
 	case b.needed == 0:
 		return s.request(alt.claim, alt.request+1)
 	case int(s.claimed[alt.claim])+b.needed > resourceapi.AllocationResultsMaxSize:
-		return s.oversize(alt, b)
+		return s.oversize(alt)
 	case alt.all:
 		return s.every(alt, b, 0)
 	}
@@ -219,7 +219,7 @@ func (s *search) alternative(alt *alternative) verdict {
 
 // fail is a failure of slot n of an alternative for which only the slots before it and
 // the pick of the alternative are to blame.
-func (s *search) fail(alt *alternative, b *bound, n int) verdict {
+func (s *search) fail(alt *alternative, n int) verdict {
 	s.conflict.clear()
 	s.blameSlot(&s.conflict, alt, n)
 	return failed
@@ -235,7 +235,7 @@ func (s *search) blameSlot(to *levels, alt *alternative, n int) {
 	}
 }
 
-func (s *search) oversize(alt *alternative, b *bound) verdict {
+func (s *search) oversize(alt *alternative) verdict {
 	if s.in.literal {
 		return oversized
 	}
@@ -307,7 +307,7 @@ func (s *search) every(alt *alternative, b *bound, n int) verdict {
 	case s.err != nil:
 		return halted
 	case why != accepted:
-		v := s.fail(alt, b, n)
+		v := s.fail(alt, n)
 		s.blame(&s.conflict, alt, device, why, k)
 		return v
 	}

@@ -28,7 +28,8 @@ func within(field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if l, ok := err.(*located); ok {
+	l := &located{}
+	if errors.As(err, &l) {
 		return &located{l.line, fmt.Errorf("%s: %w", field, l.err)}
 	}
 	return fmt.Errorf("%s: %w", field, err)
@@ -36,7 +37,8 @@ func within(field string, err error) error {
 
 // inFile turns an error into the form file:line: field: message.
 func inFile(file string, err error) error {
-	if l, ok := err.(*located); ok {
+	l := &located{}
+	if errors.As(err, &l) {
 		return fmt.Errorf("%s:%d: %w", file, l.line, l.err)
 	}
 	return fmt.Errorf("%s: %w", file, err)

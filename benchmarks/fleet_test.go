@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+	upstream "k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dray-project/dray/allocator"
 	dray "github.com/dray-project/dray/allocator/structured"
@@ -14,9 +16,6 @@ import (
 	"github.com/dray-project/dray/internal/oracle"
 	"github.com/dray-project/dray/internal/peer"
 	"github.com/dray-project/dray/pools"
-
-	"k8s.io/dynamic-resource-allocation/cel"
-	upstream "k8s.io/dynamic-resource-allocation/structured"
 )
 
 // ask answers for one node: results, nil if there are none.

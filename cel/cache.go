@@ -2,7 +2,6 @@ package cel
 
 import (
 	"golang.org/x/sync/singleflight"
-
 	"k8s.io/utils/lru"
 )
 

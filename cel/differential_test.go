@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	resourceapi "k8s.io/api/resource/v1"
 	upstream "k8s.io/dynamic-resource-allocation/cel"
 )

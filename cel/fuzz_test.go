@@ -9,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	upstream "k8s.io/dynamic-resource-allocation/cel"
+	"pgregory.net/rapid"
 )
 
 // The names of random devices: those that the corpus reads, and others.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/interpreter"
-
 	resourceapi "k8s.io/api/resource/v1"
 )
 

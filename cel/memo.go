@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/google/cel-go/interpreter"
-
 	resourceapi "k8s.io/api/resource/v1"
 )
 

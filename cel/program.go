@@ -10,7 +10,6 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/types/ref"
-
 	resourceapi "k8s.io/api/resource/v1"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )

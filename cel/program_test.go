@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -209,7 +208,7 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("got %d programs, want 2", cache.compiled.Len())
 	}
 	_, err := cache.Selector("!")
-	if _, again := cache.Selector("!"); err == nil || err != again {
+	if _, again := cache.Selector("!"); err == nil || !errors.Is(err, again) {
 		t.Errorf("got %v and %v, want the same error", err, again)
 	}
 }

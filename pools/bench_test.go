@@ -33,7 +33,7 @@ func fleet() (list []*resourceapi.ResourceSlice, nodes []*corev1.Node) {
 		list = append(list, fleetSlice(n))
 		nodes = append(nodes, newNode(fmt.Sprintf("node-%04d", n)))
 	}
-	return append(list, newSlice("network", "network", selecting(labelled("zone", "a")), devices("nic"))), nodes
+	return append(list, newSlice("network", "network", selecting(inZone("a")), devices("nic"))), nodes
 }
 
 func BenchmarkBuild(b *testing.B) {

@@ -41,7 +41,7 @@ func drawSlice(t *rapid.T) *resourceapi.ResourceSlice {
 		generation(rapid.Int64Range(1, 2).Draw(t, "generation"), rapid.Int64Range(1, 3).Draw(t, "count")),
 	}
 	node := rapid.SampledFrom([]string{"n0", "n1", "n2"}).Draw(t, "node")
-	reach := []sliceOption{everywhere, onNode(node), onNode(node), selecting(labelled("zone", node, "n0")), perDevice, func(*resourceapi.ResourceSlice) {}}
+	reach := []sliceOption{everywhere, onNode(node), onNode(node), selecting(inZone(node, "n0")), perDevice, func(*resourceapi.ResourceSlice) {}}
 	if rapid.IntRange(0, 30).Draw(t, "unparsable") == 0 {
 		reach = []sliceOption{selecting(unparsable())}
 	}

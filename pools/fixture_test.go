@@ -129,8 +129,8 @@ func counterSet(name, memory string) sliceOption {
 	}
 }
 
-func labelled(key string, values ...string) *corev1.NodeSelector {
-	return nodeSelector(key, corev1.NodeSelectorOpIn, values...)
+func inZone(values ...string) *corev1.NodeSelector {
+	return nodeSelector("zone", corev1.NodeSelectorOpIn, values...)
 }
 
 func nodeSelector(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.NodeSelector {

@@ -167,7 +167,7 @@ func TestOrder(t *testing.T) {
 			newSlice("s4", "b", driver("y.example.com"), everywhere, devices("7")),
 			newSlice("s3", "a", driver("y.example.com"), onNode("worker"), devices("6")),
 			newSlice("s2", "z", driver("x.example.com"), count(2), onNode("worker"), devices("3", "2")),
-			newSlice("s1", "z", driver("x.example.com"), count(2), selecting(labelled("zone", "a")), devices("9", "1")),
+			newSlice("s1", "z", driver("x.example.com"), count(2), selecting(inZone("a")), devices("9", "1")),
 		},
 		want: "x.example.com/z: 9 1 3 2\ny.example.com/a: 6\ny.example.com/b: 7",
 	}, {
@@ -352,8 +352,8 @@ func TestReach(t *testing.T) {
 		{onNode("other"), false},
 		{onNode(""), false},
 		{everywhere, true},
-		{selecting(labelled("zone", "a", "b")), true},
-		{selecting(labelled("zone", "c")), false},
+		{selecting(inZone("a", "b")), true},
+		{selecting(inZone("c")), false},
 		{selecting(fields), true},
 		{selecting(&corev1.NodeSelector{}), false},
 		{func(*resourceapi.ResourceSlice) {}, false},
@@ -365,7 +365,7 @@ func TestReach(t *testing.T) {
 		{func(s *resourceapi.ResourceSlice) { perDevice(s); deviceOnNode("other")(&s.Spec.Devices[0]) }, false},
 		{func(s *resourceapi.ResourceSlice) {
 			perDevice(s)
-			deviceSelecting(labelled("zone", "a"))(&s.Spec.Devices[0])
+			deviceSelecting(inZone("a"))(&s.Spec.Devices[0])
 		}, true},
 		{perDevice, false},
 	} {

@@ -12,17 +12,25 @@ import (
 // scheduling attempt. It is upstream's own value: test with errors.Is.
 var ErrFailedAllocationOnNode = structured.ErrFailedAllocationOnNode
 
-// The types of upstream's package.
 type (
-	Allocator                  = structured.Allocator
-	DeviceClassLister          = structured.DeviceClassLister
-	Features                   = structured.Features
-	DeviceID                   = structured.DeviceID
-	SharedDeviceID             = structured.SharedDeviceID
-	AllocatedState             = structured.AllocatedState
-	DeviceConsumedCapacity     = structured.DeviceConsumedCapacity
+	// Allocator allocates the claims of a pod on one node after the other.
+	Allocator = structured.Allocator
+	// DeviceClassLister looks up device classes, as informers' listers do.
+	DeviceClassLister = structured.DeviceClassLister
+	// Features switches optional behaviour on.
+	Features = structured.Features
+	// DeviceID is driver, pool and name of a device.
+	DeviceID = structured.DeviceID
+	// SharedDeviceID is a DeviceID with the ID of a share.
+	SharedDeviceID = structured.SharedDeviceID
+	// AllocatedState is what allocated claims hold.
+	AllocatedState = structured.AllocatedState
+	// DeviceConsumedCapacity is what is consumed of one device.
+	DeviceConsumedCapacity = structured.DeviceConsumedCapacity
+	// ConsumedCapacityCollection is what is consumed, by device.
 	ConsumedCapacityCollection = structured.ConsumedCapacityCollection
-	ConsumedCapacity           = structured.ConsumedCapacity
+	// ConsumedCapacity is what is consumed, by capacity.
+	ConsumedCapacity = structured.ConsumedCapacity
 )
 
 // MakeDeviceID returns the ID of a device.

@@ -13,8 +13,10 @@ import (
 // Classes is a lister of device classes.
 type Classes []*resourceapi.DeviceClass
 
+// List returns all classes.
 func (l Classes) List() ([]*resourceapi.DeviceClass, error) { return l, nil }
 
+// Get returns a class by name, or a not-found error.
 func (l Classes) Get(name string) (*resourceapi.DeviceClass, error) {
 	for _, class := range l {
 		if class.Name == name {
