@@ -2,7 +2,8 @@ package alloctest
 
 import "slices"
 
-func (c *Case) copy() *Case {
+// DeepCopy returns a case with objects of its own.
+func (c *Case) DeepCopy() *Case {
 	copied := *c
 	copied.Nodes = deepCopies(c.Nodes)
 	copied.Slices = deepCopies(c.Slices)
@@ -25,7 +26,7 @@ func deepCopies[T interface{ DeepCopy() T }](objects []T) []T {
 
 // reversed is a case that asks the same: only the order of claims has a meaning.
 func reversed(c *Case) *Case {
-	turned := c.copy()
+	turned := c.DeepCopy()
 	slices.Reverse(turned.Nodes)
 	slices.Reverse(turned.Slices)
 	slices.Reverse(turned.Classes)

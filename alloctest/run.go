@@ -136,7 +136,7 @@ func detail(o Outcome) string {
 func (r *runner) ask(ctx context.Context, c *Case) (o Outcome, complaints []string) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	asked := c.copy()
+	asked := c.DeepCopy()
 	defer func() {
 		// One scenario that crashes an allocator is no reason not to ask the others.
 		if crash := recover(); crash != nil {

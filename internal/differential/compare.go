@@ -45,7 +45,7 @@ func (v Verdict) Class() Class {
 // not correct, the case was modified) is never excused.
 func (r *Comparer) Compare(ctx context.Context, c *alloctest.Case) Verdict {
 	var v Verdict
-	before := copyCase(c)
+	before := c.DeepCopy()
 	start := time.Now()
 	v.Ours = ask(ctx, r.Ours, c, r.OurLimit)
 	v.OurTime = time.Since(start)
@@ -103,22 +103,4 @@ func reason(o alloctest.Outcome) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%v)", o.Err)
-}
-
-func copyCase(c *alloctest.Case) *alloctest.Case {
-	copied := *c
-	copied.Nodes = copyAll(c.Nodes)
-	copied.Slices = copyAll(c.Slices)
-	copied.Classes = copyAll(c.Classes)
-	copied.Allocated = copyAll(c.Allocated)
-	copied.Claims = copyAll(c.Claims)
-	return &copied
-}
-
-func copyAll[T interface{ DeepCopy() T }](objects []T) []T {
-	copied := make([]T, len(objects))
-	for i, object := range objects {
-		copied[i] = object.DeepCopy()
-	}
-	return copied
 }

@@ -27,7 +27,7 @@ func reduceOnce(c *alloctest.Case, fails func(*alloctest.Case) bool) *alloctest.
 		if i >= len(edits) {
 			break
 		}
-		smaller := copyCase(c)
+		smaller := c.DeepCopy()
 		edits[i](smaller)
 		if fails(smaller) {
 			// What was edit i+1 is edit i now, or close to it.

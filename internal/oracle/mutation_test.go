@@ -173,7 +173,7 @@ func refusesMutations(t *testing.T, mutations map[string]mutation) {
 				if applied[name] == enough {
 					continue
 				}
-				changed, results := copyCase(c), copyResults(outcome.Results)
+				changed, results := c.DeepCopy(), copyResults(outcome.Results)
 				if !mutate(changed, changed.Claims[i], &results[i]) {
 					continue
 				}
@@ -198,24 +198,6 @@ func copyResults(results []resourceapi.AllocationResult) []resourceapi.Allocatio
 	copied := make([]resourceapi.AllocationResult, len(results))
 	for i := range results {
 		copied[i] = *results[i].DeepCopy()
-	}
-	return copied
-}
-
-func copyCase(c *alloctest.Case) *alloctest.Case {
-	copied := *c
-	copied.Nodes = copyAll(c.Nodes)
-	copied.Slices = copyAll(c.Slices)
-	copied.Classes = copyAll(c.Classes)
-	copied.Allocated = copyAll(c.Allocated)
-	copied.Claims = copyAll(c.Claims)
-	return &copied
-}
-
-func copyAll[T interface{ DeepCopy() T }](objects []T) []T {
-	var copied []T
-	for _, object := range objects {
-		copied = append(copied, object.DeepCopy())
 	}
 	return copied
 }
