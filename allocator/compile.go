@@ -118,7 +118,7 @@ func (c *compiler) alternative(name string, t terms) (*alternative, error) {
 	}
 	class, err := c.classes.Get(t.className)
 	if err != nil {
-		return nil, fmt.Errorf("device class %s: %w", t.className, err)
+		return nil, fmt.Errorf("deviceClassName: %w", err)
 	}
 	alt := &alternative{
 		id:          c.nextID,

@@ -75,5 +75,6 @@ func (f Features) PoolGates() pools.Gates {
 	return pools.Gates{
 		PartitionableDevices: f.PartitionableDevices,
 		CompatibilityGroups:  f.CompatibilityGroups,
+		ConsumableCapacity:   f.ConsumableCapacity,
 	}
 }

@@ -36,7 +36,7 @@ var implementations = []implementation{
 func structuredAsk(newAllocator peer.NewAllocator) func(c *alloctest.Case) (ask, error) {
 	return func(c *alloctest.Case) (ask, error) {
 		programs := cel.NewCache(10, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
-		a, err := newAllocator(context.Background(), upstream.Features(c.Features), peer.State(c.Allocated), peer.Classes(c.Classes), c.Slices, programs)
+		a, err := newAllocator(context.Background(), upstream.Features(c.Features), peer.State(c), peer.Classes(c.Classes), c.Slices, programs)
 		if err != nil {
 			return nil, err
 		}

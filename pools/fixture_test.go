@@ -11,7 +11,7 @@ import (
 
 const testDriver = "gpu.example.com"
 
-var allGates = Gates{PartitionableDevices: true, CompatibilityGroups: true}
+var allGates = Gates{PartitionableDevices: true, CompatibilityGroups: true, ConsumableCapacity: true}
 
 // sliceOption changes a slice under construction.
 type sliceOption func(*resourceapi.ResourceSlice)

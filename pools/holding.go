@@ -59,7 +59,7 @@ type holding struct {
 }
 
 // holdings returns what a claim's allocation takes. Admin access takes nothing.
-func holdings(ref ClaimRef, claim *resourceapi.ResourceClaim) ([]holding, error) {
+func holdings(gates Gates, ref ClaimRef, claim *resourceapi.ResourceClaim) ([]holding, error) {
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s: status.allocation is not set", ref)
 	}
@@ -72,7 +72,7 @@ func holdings(ref ClaimRef, claim *resourceapi.ResourceClaim) ([]holding, error)
 		}
 		h := holding{device: DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}, ref: ref}
 		h.ref.Request = result.Request
-		if result.ShareID != nil {
+		if result.ShareID != nil && gates.ConsumableCapacity {
 			h.share, h.consumed = true, result.ConsumedCapacity
 		}
 		list = append(list, h)

@@ -1,6 +1,7 @@
 package pools
 
-// Gates are the features which decide what of a ResourceSlice is looked at.
+// Gates are the features which decide what of ResourceSlices and allocated claims is
+// looked at.
 type Gates struct {
 	// PartitionableDevices honours shared counters and per-device node
 	// selection. Without it, slices which use either are passed over: they count
@@ -9,6 +10,9 @@ type Gates struct {
 	// CompatibilityGroups honours compatibility groups. Without it, slices with
 	// devices that declare groups are left out, which makes their pool incomplete.
 	CompatibilityGroups bool
+	// ConsumableCapacity honours share IDs. Without it, an allocated share takes the
+	// whole device, as in kube-scheduler.
+	ConsumableCapacity bool
 }
 
 // PoolID identifies a pool in a cluster.

@@ -35,10 +35,10 @@ func newLedger(base *Usage, parent *Ledger) *Ledger {
 	return l
 }
 
-// Allocate adds what the claim's status.allocation holds. Results with a share ID
-// are shares with their consumed capacity, those with admin access take nothing,
-// the others take whole devices. Devices which the snapshot does not know are kept
-// and count as soon as a later snapshot has them. That a device is held already is
+// Allocate adds what the claim's status.allocation holds. Results with admin access
+// take nothing. Those with a share ID are shares with their consumed capacity, if the
+// gate ConsumableCapacity is on, and all others take whole devices. Devices which the
+// snapshot does not know are kept and count as soon as a later snapshot has them. That a device is held already is
 // no error: what the cluster holds is a fact. The claim must not be modified while
 // it is in the ledger.
 //
@@ -48,7 +48,7 @@ func (l *Ledger) Allocate(claim *resourceapi.ResourceClaim) error {
 	if err != nil {
 		return err
 	}
-	taken, err := holdings(ref, claim)
+	taken, err := holdings(l.Snapshot().gates, ref, claim)
 	if err != nil {
 		return err
 	}

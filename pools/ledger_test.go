@@ -75,6 +75,15 @@ func TestLedgerAllocateAndRelease(t *testing.T) {
 	}
 }
 
+// Without the feature for shares, kube-scheduler takes a share for the whole device.
+func TestLedgerWithoutShares(t *testing.T) {
+	gates := allGates
+	gates.ConsumableCapacity = false
+	l := NewLedger(Build(gates, objects{newSlice("s", "p", everywhere, devices("a", "b"))}))
+	mustAllocate(t, l, newClaim("one", []string{"a"}, share("1", "3")))
+	expect(t, l, "a")
+}
+
 func TestLedgerSurvivesHugeQuantities(t *testing.T) {
 	l := NewLedger(simplePool("a"))
 	mustAllocate(t, l, newClaim("one", []string{"a"}, share("1", "1e2000000000")), newClaim("two", []string{"a"}, share("2", "1n")))

@@ -28,7 +28,7 @@ func TestSentinelIsUpstreams(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	for seed := range uint64(40) {
 		c := clustergen.Generate(seed, clustergen.Default)
-		a, err := structured.NewAllocator(context.Background(), structured.Features(c.Features), peer.State(c.Allocated),
+		a, err := structured.NewAllocator(context.Background(), structured.Features(c.Features), peer.State(c),
 			classes(c.Classes), c.Slices, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func ask(a structured.Allocator, c *alloctest.Case, node int) string {
 // The error of a cancelled call wraps the cause.
 func TestCancellation(t *testing.T) {
 	c := clustergen.Generate(1, clustergen.Default)
-	a, err := structured.NewAllocator(context.Background(), structured.Features(c.Features), peer.State(c.Allocated),
+	a, err := structured.NewAllocator(context.Background(), structured.Features(c.Features), peer.State(c),
 		classes(c.Classes), c.Slices, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func (w *world) addUse(allocation *resourceapi.AllocationResult) {
 		id := deviceID{result.Driver, result.Pool, result.Device}
 		switch {
 		case ptr.Deref(result.AdminAccess, false):
-		case result.ShareID == nil:
+		case result.ShareID == nil || !w.c.Features.ConsumableCapacity:
 			w.exclusive[id] = true
 		default:
 			if w.shares[id] == nil {

@@ -52,7 +52,7 @@ func allocate(ctx context.Context, c *alloctest.Case, newAllocator NewAllocator,
 	if err != nil {
 		return nil, err
 	}
-	a, err := newAllocator(ctx, structured.Features(c.Features), State(c.Allocated), Classes(c.Classes), c.Slices, programs)
+	a, err := newAllocator(ctx, structured.Features(c.Features), State(c), Classes(c.Classes), c.Slices, programs)
 	if err != nil {
 		return nil, err
 	}
@@ -69,30 +69,31 @@ func nodeByName(c *alloctest.Case) (*corev1.Node, error) {
 }
 
 // State gathers what allocated claims hold, the way kube-scheduler does for its
-// allocator: admin access takes nothing, a share ID marks a share.
-func State(allocated []*resourceapi.ResourceClaim) structured.AllocatedState {
+// allocator: admin access takes nothing, a share ID marks a share if the feature for
+// shares is on.
+func State(c *alloctest.Case) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
 		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
-	for _, claim := range allocated {
+	for _, claim := range c.Allocated {
 		if claim.Status.Allocation == nil {
 			continue
 		}
 		for _, result := range claim.Status.Allocation.Devices.Results {
-			addResult(&state, result)
+			addResult(&state, result, c.Features.ConsumableCapacity)
 		}
 	}
 	return state
 }
 
-func addResult(state *structured.AllocatedState, result resourceapi.DeviceRequestAllocationResult) {
+func addResult(state *structured.AllocatedState, result resourceapi.DeviceRequestAllocationResult, shares bool) {
 	if ptr.Deref(result.AdminAccess, false) {
 		return
 	}
 	id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
-	if result.ShareID == nil {
+	if result.ShareID == nil || !shares {
 		state.AllocatedDevices.Insert(id)
 		return
 	}

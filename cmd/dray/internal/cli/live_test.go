@@ -1,0 +1,167 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
+)
+
+// paths say where an API server lists the kinds of the examples.
+var paths = map[string]string{
+	"Node":                  "/api/v1/nodes",
+	"Pod":                   "/api/v1/pods",
+	"DeviceClass":           "/apis/resource.k8s.io/v1/deviceclasses",
+	"ResourceSlice":         "/apis/resource.k8s.io/v1/resourceslices",
+	"ResourceClaim":         "/apis/resource.k8s.io/v1/resourceclaims",
+	"ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+	"DeviceTaintRule":       "/apis/resource.k8s.io/v1/devicetaintrules",
+}
+
+// apiServer lists objects, a few per page, and allows nothing else.
+type apiServer struct {
+	objects map[string][]map[string]any // by path
+	pages   int
+	refuse  string // path that is forbidden
+}
+
+const pageSize = 2
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	all, known := s.objects[r.URL.Path]
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.Method != http.MethodGet:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case r.URL.Path == s.refuse:
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": "not yours", "code": 403}`)
+	case !known:
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		s.pages++
+		start, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+		end := min(start+pageSize, len(all))
+		metadata := map[string]any{"resourceVersion": "1"}
+		if end < len(all) {
+			metadata["continue"] = strconv.Itoa(end)
+		}
+		if err := json.NewEncoder(w).Encode(map[string]any{"metadata": metadata, "items": all[start:end]}); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}
+}
+
+// serve starts an API server with the objects of an example and returns it together
+// with a kubeconfig.
+func serve(t *testing.T, example string) (*apiServer, string) {
+	t.Helper()
+	s := &apiServer{objects: make(map[string][]map[string]any)}
+	for _, path := range paths {
+		s.objects[path] = nil
+	}
+	files, err := filepath.Glob(filepath.Join(example, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, error %v", example, len(files), err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(content), "\n---\n") {
+			s.add(t, document)
+		}
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: server.URL}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", Namespace: "llm"}
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return s, kubeconfig
+}
+
+func (s *apiServer) add(t *testing.T, document string) {
+	t.Helper()
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+		t.Fatal(err)
+	}
+	path := paths[object["kind"].(string)]
+	s.objects[path] = append(s.objects[path], object)
+}
+
+// A cluster gives the same answers as the files it was made from.
+func TestLive(t *testing.T) {
+	atRepository(t)
+	const example = "examples/prioritized-fallback"
+	server, kubeconfig := serve(t, example)
+	for _, command := range []string{"dray allocate -o yaml", "dray explain serve-4 -n llm", "kubectl-dray devices"} {
+		arguments := strings.Fields(command)
+		want := run("", append(arguments, "-f", example)...)
+		got := run("", append(arguments, "--kubeconfig", kubeconfig, "--context", "test")...)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-files +cluster):\n%s", command, diff)
+		}
+	}
+	if least := 3 * 9; server.pages < least {
+		t.Errorf("%d pages were listed, want at least %d of %d objects each", server.pages, least, pageSize)
+	}
+}
+
+func TestLiveNamespaceOfContext(t *testing.T) {
+	atRepository(t)
+	_, kubeconfig := serve(t, "examples/prioritized-fallback")
+	output, status := runStatus("", "dray", "explain", "nobody", "--kubeconfig", kubeconfig, "--context", "test")
+	if want := "Pod llm/nobody does not exist"; status != cli.ExitError || !strings.Contains(output, want) {
+		t.Errorf("exit status %d, want %q in:\n%s", status, want, output)
+	}
+}
+
+// Taint rules are optional, everything else is not.
+func TestLiveForbidden(t *testing.T) {
+	atRepository(t)
+	for kind, want := range map[string]int{"DeviceTaintRule": cli.ExitOK, "ResourceSlice": cli.ExitError} {
+		server, kubeconfig := serve(t, "examples/single-gpu")
+		server.refuse = paths[kind]
+		output, status := runStatus("", "dray", "devices", "--kubeconfig", kubeconfig, "--context", "test")
+		if status != want {
+			t.Errorf("%s forbidden: exit status %d, want %d:\n%s", kind, status, want, output)
+		}
+		if want == cli.ExitError && !strings.Contains(output, "error: list resourceslices: ") {
+			t.Errorf("the kind is not named:\n%s", output)
+		}
+	}
+}
+
+func TestLiveUnreachable(t *testing.T) {
+	atRepository(t)
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test"}
+	config.CurrentContext = "test"
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	output, status := runStatus("", "dray", "devices", "--kubeconfig", kubeconfig, "--context", "test")
+	if status != cli.ExitError || !strings.Contains(output, "error: list nodes: ") {
+		t.Errorf("exit status %d:\n%s", status, output)
+	}
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Exit status of dray.
+const (
+	ExitOK        = 0 // all placed, or the question was answered with yes
+	ExitNotPlaced = 1 // some pod or claim is not placed
+	ExitError     = 2 // wrong usage or input
+)
+
+// errNotPlaced ends a command whose output says what was not placed.
+var errNotPlaced = errors.New("not everything is placed")
+
+// errReported ends a command whose output says what is wrong with the input.
+var errReported = errors.New("wrong input")
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Main runs a command line and returns the exit status. Args[0] is how the program was
+// called: as kubectl-dray it is a plugin of kubectl and presents itself as such.
+func Main(ctx context.Context, args []string, streams Streams) int {
+	command := newRoot(programName(args[0]), streams)
+	command.SetArgs(args[1:])
+	command.SetIn(streams.In)
+	command.SetOut(streams.Out)
+	command.SetErr(streams.Err)
+	err := command.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errNotPlaced):
+		return ExitNotPlaced
+	case !errors.Is(err, errReported):
+		report(streams.Err, err)
+	}
+	return ExitError
+}
+
+func programName(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".exe")
+	if plugin, isPlugin := strings.CutPrefix(name, "kubectl-"); isPlugin {
+		return "kubectl " + strings.ReplaceAll(plugin, "_", "-")
+	}
+	return "dray"
+}
+
+// report prints an error, or the first of many.
+func report(out io.Writer, err error) {
+	const most = 20
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, each := range all[:min(most, len(all))] {
+		fmt.Fprintf(out, "error: %s\n", each)
+	}
+	if len(all) > most {
+		fmt.Fprintf(out, "error: and %d more\n", len(all)-most)
+	}
+}
+
+// StandardStreams are those of the process.
+func StandardStreams() Streams { return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }

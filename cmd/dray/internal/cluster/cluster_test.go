@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/cmd/dray/internal/input"
+)
+
+// forEachExample reads each folder of examples/.
+func forEachExample(t *testing.T, test func(t *testing.T, objects *input.Objects)) {
+	t.Helper()
+	examples, err := filepath.Glob("../../../../examples/*/*.yaml")
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("%d examples, error %v", len(examples), err)
+	}
+	seen := make(map[string]bool)
+	for _, path := range examples {
+		folder := filepath.Dir(path)
+		if seen[folder] {
+			continue
+		}
+		seen[folder] = true
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			objects, err := input.Read([]string{folder}, nil, input.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, objects)
+		})
+	}
+}
+
+func newCluster(t *testing.T, objects *input.Objects) *Cluster {
+	t.Helper()
+	c, err := New(objects, Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A survey of all nodes says the same as looking for the first that fits.
+func TestSurveyAgreesWithPlace(t *testing.T) {
+	forEachExample(t, func(t *testing.T, objects *input.Objects) {
+		c := newCluster(t, objects)
+		for _, w := range c.Workloads() {
+			placed, err := c.Place(context.Background(), w, c.Nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			surveyed, err := c.Survey(context.Background(), w, c.Nodes, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if placed.Node != surveyed.Node {
+				t.Errorf("%s: placed on %q, surveyed to go to %q", w, placed.Node, surveyed.Node)
+			}
+			if asked := len(surveyed.Fits) + len(surveyed.Refusals); asked != len(c.Nodes) {
+				t.Errorf("%s: the survey covers %d of %d nodes", w, asked, len(c.Nodes))
+			}
+			if err := c.Keep(placed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Every refusal is in one group, whose closest node is one of its nodes.
+func TestGroupsCoverRefusals(t *testing.T) {
+	forEachExample(t, func(t *testing.T, objects *input.Objects) {
+		c := newCluster(t, objects)
+		placements, err := c.Run(context.Background(), c.Workloads(), c.Nodes, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range placements {
+			grouped := make(map[string]int)
+			for _, group := range GroupRefusals(p.Refusals) {
+				members := make(map[string]bool)
+				for _, node := range group.Nodes {
+					grouped[node]++
+					members[node] = true
+				}
+				if !members[group.Closest] || group.Summary == "" {
+					t.Errorf("%s: group of %d nodes: closest is %q, summary %q", p.Workload, len(group.Nodes), group.Closest, group.Summary)
+				}
+			}
+			for _, refusal := range p.Refusals {
+				if grouped[refusal.Node] != 1 {
+					t.Errorf("%s: node %s is in %d groups", p.Workload, refusal.Node, grouped[refusal.Node])
+				}
+			}
+		}
+	})
+}
+
+// Placing modifies none of the objects read, and placing them again, in a new
+// cluster, gives the same down to UIDs.
+func TestRunRepeats(t *testing.T) {
+	forEachExample(t, func(t *testing.T, objects *input.Objects) {
+		before := copyClaims(objects.Claims)
+		var first []*resourceapi.ResourceClaim
+		for range 2 {
+			c := newCluster(t, objects)
+			placements, err := c.Run(context.Background(), c.Workloads(), c.Nodes, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var claims []*resourceapi.ResourceClaim
+			for _, p := range placements {
+				claims = append(claims, p.FinalClaims()...)
+			}
+			if first == nil {
+				first = claims
+			}
+			if diff := cmp.Diff(first, claims); diff != "" {
+				t.Errorf("the second run differs (-first +second):\n%s", diff)
+			}
+		}
+		if diff := cmp.Diff(before, objects.Claims); diff != "" {
+			t.Errorf("claims were modified (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func copyClaims(claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
+	var copies []*resourceapi.ResourceClaim
+	for _, claim := range claims {
+		copies = append(copies, claim.DeepCopy())
+	}
+	return copies
+}
+
+func TestCancelled(t *testing.T) {
+	forEachExample(t, func(t *testing.T, objects *input.Objects) {
+		c := newCluster(t, objects)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := c.Run(ctx, c.Workloads(), c.Nodes, nil); err == nil {
+			t.Error("a run with a cancelled context has no error")
+		}
+	})
+}

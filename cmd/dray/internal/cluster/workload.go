@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+)
+
+// Workload is what is placed as one: a pod with its claims, or a claim that no
+// pending pod uses. Exactly one field is set.
+type Workload struct {
+	Pod   *corev1.Pod
+	Claim types.NamespacedName
+}
+
+// Key is namespace and name of the pod or claim.
+func (w Workload) Key() types.NamespacedName {
+	if w.Pod != nil {
+		return keyOf(w.Pod)
+	}
+	return w.Claim
+}
+
+// String is "namespace/name" for a pod and "claim namespace/name" for a claim.
+func (w Workload) String() string {
+	if w.Pod != nil {
+		return w.Key().String()
+	}
+	return "claim " + w.Key().String()
+}
+
+// Workloads lists what is to be placed, in order: pending pods that use claims, as
+// kube-scheduler queues them (priority, then creation time, else as read), then
+// unallocated claims that none of them uses.
+func (c *Cluster) Workloads() []Workload {
+	var pods []*corev1.Pod
+	used := make(map[types.NamespacedName]bool)
+	for _, pod := range c.pods {
+		if !Pending(pod) || len(pod.Spec.ResourceClaims) == 0 {
+			continue
+		}
+		pods = append(pods, pod)
+		for _, podClaim := range pod.Spec.ResourceClaims {
+			used[c.podClaimKey(pod, podClaim)] = true
+		}
+	}
+	slices.SortStableFunc(pods, queueOrder)
+	var all []Workload
+	for _, pod := range pods {
+		all = append(all, Workload{Pod: pod})
+	}
+	for _, key := range c.order {
+		if claim := c.claims[key]; !used[key] && unallocated(claim) {
+			all = append(all, Workload{Claim: key})
+		}
+	}
+	return all
+}
+
+// Pod returns the pod of that name, pending or not; nil if there is none.
+func (c *Cluster) Pod(key types.NamespacedName) *corev1.Pod {
+	for _, pod := range c.pods {
+		if keyOf(pod) == key {
+			return pod
+		}
+	}
+	return nil
+}
+
+// Pending reports whether the pod waits to be placed.
+func Pending(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
+		(pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending)
+}
+
+func unallocated(claim *resourceapi.ResourceClaim) bool {
+	return claim.Status.Allocation == nil && claim.DeletionTimestamp == nil
+}
+
+func queueOrder(a, b *corev1.Pod) int {
+	byPriority := cmp.Compare(schedulinghelpers.PodPriority(b), schedulinghelpers.PodPriority(a))
+	return cmp.Or(byPriority, a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+}
+
+// PodKeys lists all pods.
+func (c *Cluster) PodKeys() []types.NamespacedName {
+	keys := make([]types.NamespacedName, len(c.pods))
+	for i, pod := range c.pods {
+		keys[i] = keyOf(pod)
+	}
+	return keys
+}
+
+// ClaimKeys lists all claims: those read, and those that will be made for pending pods.
+func (c *Cluster) ClaimKeys() []types.NamespacedName {
+	keys := slices.Clone(c.order)
+	for _, w := range c.Workloads() {
+		if w.Pod == nil {
+			continue
+		}
+		for _, podClaim := range w.Pod.Spec.ResourceClaims {
+			if key := c.podClaimKey(w.Pod, podClaim); !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// Uses reports whether w is the other workload, or a pod that uses its claim.
+func (c *Cluster) Uses(w, other Workload) bool {
+	if w.Pod == nil || other.Pod != nil {
+		return w == other
+	}
+	return slices.ContainsFunc(w.Pod.Spec.ResourceClaims, func(podClaim corev1.PodResourceClaim) bool {
+		return c.podClaimKey(w.Pod, podClaim) == other.Claim
+	})
+}
+
+// ClaimsOf returns those claims of a workload that exist.
+func (c *Cluster) ClaimsOf(w Workload) []*resourceapi.ResourceClaim {
+	keys := []types.NamespacedName{w.Claim}
+	if w.Pod != nil {
+		keys = nil
+		for _, podClaim := range w.Pod.Spec.ResourceClaims {
+			keys = append(keys, c.podClaimKey(w.Pod, podClaim))
+		}
+	}
+	var claims []*resourceapi.ResourceClaim
+	for _, key := range keys {
+		if claim := c.claims[key]; claim != nil {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}

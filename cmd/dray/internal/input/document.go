@@ -1,0 +1,126 @@
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+)
+
+// document is one YAML or JSON document of a file.
+type document struct {
+	origin  Origin
+	content []byte
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// split cuts a file into its non-empty documents. JSON objects may simply follow
+// each other.
+func split(name string, content []byte) []document {
+	content = bytes.TrimPrefix(content, byteOrderMark)
+	var documents []document
+	add := func(line int, content []byte) {
+		if blank(content) {
+			return
+		}
+		for _, object := range jsonObjects(content) {
+			origin := Origin{File: name, Document: len(documents) + 1, Line: line + bytes.Count(content[:object.start], []byte("\n"))}
+			documents = append(documents, document{origin, content[object.start:object.end]})
+		}
+	}
+	start, startLine, line := 0, 1, 0
+	for offset := 0; offset < len(content); {
+		line++
+		end := lineEnd(content, offset)
+		if marker := markerLength(content[offset:end]); marker > 0 {
+			add(startLine, content[start:offset])
+			start, startLine = offset+marker, line
+		}
+		offset = end
+	}
+	add(startLine, content[start:])
+	return documents
+}
+
+func lineEnd(content []byte, offset int) int {
+	if i := bytes.IndexByte(content[offset:], '\n'); i >= 0 {
+		return offset + i + 1
+	}
+	return len(content)
+}
+
+// markerLength returns how many bytes a document marker takes at the start of the
+// line: 0 for an ordinary line.
+func markerLength(line []byte) int {
+	for _, marker := range []string{"---", "..."} {
+		if bytes.HasPrefix(line, []byte(marker)) && (len(line) == 3 || bytes.IndexByte([]byte(" \t\r\n"), line[3]) >= 0) {
+			return 3
+		}
+	}
+	return 0
+}
+
+// blank reports whether there are only empty lines, comments and YAML directives.
+func blank(content []byte) bool {
+	for len(content) > 0 {
+		end := lineEnd(content, 0)
+		line := bytes.TrimSpace(content[:end])
+		if len(line) > 0 && line[0] != '#' && line[0] != '%' {
+			return false
+		}
+		content = content[end:]
+	}
+	return true
+}
+
+type span struct{ start, end int }
+
+// jsonObjects returns where the JSON values of content are, or all of content
+// when it is not JSON (flow style YAML starts with a brace, too).
+func jsonObjects(content []byte) []span {
+	whole := []span{{0, len(content)}}
+	if trimmed := bytes.TrimSpace(content); len(trimmed) == 0 || trimmed[0] != '{' {
+		return whole
+	}
+	var found []span
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	for {
+		var object json.RawMessage
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			return whole
+		}
+		end := int(decoder.InputOffset())
+		found = append(found, span{end - len(object), end})
+	}
+}
+
+// toJSON returns the document as JSON. Errors of the YAML parser name the line in
+// the file.
+func (d document) toJSON() ([]byte, error) {
+	if !utf8.Valid(d.content) {
+		return nil, fmt.Errorf("%s: not UTF-8 text", d.origin)
+	}
+	if json.Valid(d.content) {
+		return d.content, nil
+	}
+	converted, err := yaml.YAMLToJSONStrict(d.content)
+	if err == nil {
+		return converted, nil
+	}
+	// Parsing again below as many empty lines as the document has above it
+	// makes the parser count from the top of the file. Only done on errors.
+	above := bytes.Repeat([]byte("\n"), d.origin.Line-1)
+	if _, inFile := yaml.YAMLToJSONStrict(append(above, d.content...)); inFile != nil {
+		err = inFile
+	}
+	return nil, fmt.Errorf("%s: %s", d.origin, shorten(err.Error()))
+}

@@ -1,0 +1,71 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+)
+
+// claimList is a v1 List of claims, as kubectl writes it.
+type claimList struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []*resourceapi.ResourceClaim `json:"items"`
+}
+
+// Claims lists the claims of the placements as they are in the end, each once, in the
+// order in which they were first used.
+func Claims(placements []*cluster.Placement) any {
+	list := claimList{
+		TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "List"},
+		Items:    []*resourceapi.ResourceClaim{},
+	}
+	position := make(map[types.NamespacedName]int)
+	for _, p := range placements {
+		for _, claim := range p.FinalClaims() {
+			key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+			typed := typedClaim(claim)
+			if i, known := position[key]; known {
+				// A later pod only adds to what is known of a shared claim.
+				if p.Placed() {
+					list.Items[i] = typed
+				}
+				continue
+			}
+			position[key] = len(list.Items)
+			list.Items = append(list.Items, typed)
+		}
+	}
+	return list
+}
+
+// typedClaim says what the claim is: the fields for that are empty in memory.
+func typedClaim(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	typed := *claim
+	typed.TypeMeta = metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaim"}
+	return &typed
+}
+
+// Encode writes a value as "json" or "yaml".
+func Encode(out io.Writer, value any, format string) error {
+	encoded, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if format == "yaml" {
+		if encoded, err = yaml.JSONToYAML(encoded); err != nil {
+			return err
+		}
+		_, err = out.Write(encoded)
+		return err
+	}
+	_, err = fmt.Fprintln(out, string(encoded))
+	return err
+}

@@ -1,0 +1,12 @@
+// Package render prints what the command line found out: for people, fitted to
+// their terminal, or as JSON and YAML for programs.
+//
+//	terminal.go   width and colours
+//	table.go      columns that fit the width
+//	compact.go    many devices in few characters
+//	words.go      counts and lists in English
+//	placement.go  dray allocate
+//	claims.go     dray allocate -o json|yaml
+//	explain.go    dray explain
+//	devices.go    dray devices: how
+package render

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+const (
+	columnGap       = "  "
+	narrowestColumn = 8
+)
+
+// Table prints columns under headers. If they do not fit the width, the widest are
+// folded.
+func (t *Terminal) Table(headers []string, rows [][]string) {
+	writer := table.NewWriter()
+	writer.SetStyle(plainStyle())
+	writer.AppendHeader(t.row(headers, t.heading))
+	for _, row := range rows {
+		writer.AppendRow(t.row(row, nil))
+	}
+	writer.SetColumnConfigs(columnConfigs(fit(naturalWidths(headers, rows), t.Width)))
+	for line := range strings.SplitSeq(writer.Render(), "\n") {
+		t.Line(strings.TrimRight(line, " "))
+	}
+}
+
+func (t *Terminal) row(cells []string, style func(string) string) table.Row {
+	row := make(table.Row, len(cells))
+	for i, cell := range cells {
+		if style != nil {
+			cell = style(cell)
+		}
+		row[i] = cell
+	}
+	return row
+}
+
+// plainStyle has no lines: columns are set apart by blanks alone, so that cells can
+// be copied and searched for.
+func plainStyle() table.Style {
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault
+	style.Box.PaddingLeft = ""
+	style.Box.PaddingRight = columnGap
+	return style
+}
+
+func columnConfigs(widths []int) []table.ColumnConfig {
+	configs := make([]table.ColumnConfig, len(widths))
+	for i, width := range widths {
+		configs[i] = table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: text.WrapSoft}
+	}
+	return configs
+}
+
+func naturalWidths(headers []string, rows [][]string) []int {
+	widths := make([]int, len(headers))
+	for i, header := range headers {
+		widths[i] = columns(header)
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			for line := range strings.SplitSeq(cell, "\n") {
+				widths[i] = max(widths[i], columns(line))
+			}
+		}
+	}
+	return widths
+}
+
+// fit takes columns off the widest until all fit, but leaves each the narrowest.
+func fit(widths []int, available int) []int {
+	total := len(columnGap) * (len(widths) - 1)
+	for _, width := range widths {
+		total += width
+	}
+	for ; total > available; total-- {
+		widest := 0
+		for i, width := range widths {
+			if width > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= narrowestColumn {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}

@@ -1,0 +1,82 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+)
+
+// defaultWidth is used when output does not go to a terminal.
+const defaultWidth = 80
+
+// Terminal is where output for people goes.
+type Terminal struct {
+	Out    io.Writer
+	Width  int // columns
+	Colour bool
+	// Program is how the program was called, Flags what has to be said again to
+	// ask about the same cluster: for commands that output suggests.
+	Program, Flags string
+}
+
+// NewTerminal finds out what out is. Colours are used on terminals only, and not if
+// NO_COLOR is set (see no-color.org).
+func NewTerminal(out io.Writer) *Terminal {
+	t := &Terminal{Out: out, Width: defaultWidth, Program: "dray"}
+	if !IsTerminal(out) {
+		return t
+	}
+	if width, _, err := term.GetSize(int(out.(*os.File).Fd())); err == nil && width > 0 {
+		t.Width = width
+	}
+	t.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return t
+}
+
+// IsTerminal reports whether a person sees what is written to out.
+func IsTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+func (t *Terminal) paint(content string, colours ...text.Color) string {
+	if !t.Colour || content == "" {
+		return content
+	}
+	text.EnableColors()
+	return text.Colors(colours).Sprint(content)
+}
+
+func (t *Terminal) heading(content string) string { return t.paint(content, text.Bold) }
+func (t *Terminal) good(content string) string    { return t.paint(content, text.FgGreen) }
+func (t *Terminal) bad(content string) string     { return t.paint(content, text.FgRed) }
+func (t *Terminal) faint(content string) string   { return t.paint(content, text.Faint) }
+
+// Line prints one line without folding it.
+func (t *Terminal) Line(content string) { fmt.Fprintln(t.Out, content) }
+
+// Paragraph prints text folded to the width. The first line is indented by indent
+// columns, the others by hang.
+func (t *Terminal) Paragraph(indent, hang int, content string) {
+	line := strings.Repeat(" ", indent)
+	empty := true
+	for word := range strings.FieldsSeq(content) {
+		if !empty && columns(line)+1+columns(word) > t.Width {
+			t.Line(line)
+			line, empty = strings.Repeat(" ", hang), true
+		}
+		if !empty {
+			line += " "
+		}
+		line += word
+		empty = false
+	}
+	t.Line(line)
+}
+
+// columns is how wide text is on a terminal. Colours take no room.
+func columns(content string) int { return text.StringWidthWithoutEscSequences(content) }

@@ -1,0 +1,89 @@
+package validation
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Expressions compiles CEL expressions. Errors say what is wrong with the
+// expression, including a worst-case cost above the API's limit.
+type Expressions interface {
+	CheckSelector(expression string) error
+	CheckDerived(expression string) error
+}
+
+// Checker checks objects. It is as safe for concurrent use as its Expressions.
+type Checker struct{ expressions Expressions }
+
+// New returns a Checker that compiles expressions with e.
+func New(e Expressions) *Checker { return &Checker{e} }
+
+// Object returns everything that is wrong with a v1 object after defaulting, one
+// error per field. Objects of other types are fine.
+func (c *Checker) Object(object runtime.Object) []error {
+	found := c.check(object)
+	errs := make([]error, len(found))
+	for i, err := range found {
+		errs[i] = err
+	}
+	return errs
+}
+
+func (c *Checker) check(object runtime.Object) field.ErrorList {
+	spec := field.NewPath("spec")
+	switch object := object.(type) {
+	case *corev1.Node:
+		return objectName(object)
+	case *corev1.Pod:
+		return append(objectName(object), podClaims(object.Spec.ResourceClaims, spec.Child("resourceClaims"))...)
+	case *resourceapi.ResourceClaim:
+		return append(objectName(object), c.claim(&object.Spec.Devices, spec.Child("devices"))...)
+	case *resourceapi.ResourceClaimTemplate:
+		return append(objectName(object), c.claim(&object.Spec.Spec.Devices, spec.Child("spec", "devices"))...)
+	case *resourceapi.DeviceClass:
+		return append(objectName(object), c.selectors(object.Spec.Selectors, spec.Child("selectors"))...)
+	case *resourceapi.ResourceSlice:
+		return append(objectName(object), slice(&object.Spec, spec)...)
+	case *resourceapi.DeviceTaintRule:
+		return append(objectName(object), taint(object.Spec.Taint, spec.Child("taint"))...)
+	}
+	return nil
+}
+
+func objectName(object metav1.Object) field.ErrorList {
+	return subdomain(object.GetName(), field.NewPath("metadata", "name"))
+}
+
+func podClaims(claims []corev1.PodResourceClaim, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := make(map[string]bool)
+	for i, claim := range claims {
+		at := path.Index(i)
+		errs = append(errs, uniqueLabel(claim.Name, seen, at.Child("name"))...)
+		if (claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil) {
+			errs = append(errs, field.Invalid(at, shorten(claim.Name), "must set exactly one of resourceClaimName and resourceClaimTemplateName"))
+		}
+	}
+	return errs
+}
+
+// shorten keeps messages readable when a value is absurdly long.
+func shorten(text string) string {
+	const limit = 80
+	if len(text) <= limit {
+		return text
+	}
+	return fmt.Sprintf("%.*s… (%d bytes)", limit, text, len(text))
+}
+
+func tooMany(path *field.Path, got, most int) field.ErrorList {
+	if got <= most {
+		return nil
+	}
+	return field.ErrorList{field.TooMany(path, got, most)}
+}

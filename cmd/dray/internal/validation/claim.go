@@ -1,0 +1,76 @@
+package validation
+
+import (
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func (c *Checker) claim(claim *resourceapi.DeviceClaim, path *field.Path) field.ErrorList {
+	errs := c.requests(claim.Requests, path.Child("requests"))
+	known := requestNames(claim.Requests)
+	errs = append(errs, tooMany(path.Child("constraints"), len(claim.Constraints), resourceapi.DeviceConstraintsMaxSize)...)
+	for i, constraint := range claim.Constraints {
+		errs = append(errs, constraintIsValid(constraint, known, path.Child("constraints").Index(i))...)
+	}
+	errs = append(errs, tooMany(path.Child("config"), len(claim.Config), resourceapi.DeviceConfigMaxSize)...)
+	for i, config := range claim.Config {
+		errs = append(errs, references(config.Requests, known, path.Child("config").Index(i).Child("requests"))...)
+	}
+	return errs
+}
+
+func (c *Checker) requests(requests []resourceapi.DeviceRequest, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(requests), resourceapi.DeviceRequestsMaxSize)
+	seen := make(map[string]bool)
+	for i := range requests {
+		errs = append(errs, uniqueLabel(requests[i].Name, seen, path.Index(i).Child("name"))...)
+		errs = append(errs, c.request(&requests[i], path.Index(i))...)
+	}
+	return errs
+}
+
+// requestNames lists what constraints and configs may refer to: requests, and
+// subrequests as request/subrequest.
+func requestNames(requests []resourceapi.DeviceRequest) map[string]bool {
+	names := make(map[string]bool)
+	for _, request := range requests {
+		names[request.Name] = true
+		for _, sub := range request.FirstAvailable {
+			names[request.Name+"/"+sub.Name] = true
+		}
+	}
+	return names
+}
+
+func constraintIsValid(constraint resourceapi.DeviceConstraint, known map[string]bool, path *field.Path) field.ErrorList {
+	errs := references(constraint.Requests, known, path.Child("requests"))
+	match, distinct := constraint.MatchAttribute, constraint.DistinctAttribute
+	switch {
+	case match != nil && distinct != nil:
+		return append(errs, field.Invalid(path, "{matchAttribute, distinctAttribute}", "must set exactly one of matchAttribute and distinctAttribute"))
+	case match != nil:
+		return append(errs, fullyQualifiedName(string(*match), path.Child("matchAttribute"))...)
+	case distinct != nil:
+		return append(errs, fullyQualifiedName(string(*distinct), path.Child("distinctAttribute"))...)
+	}
+	return append(errs, field.Required(path, "must set exactly one of matchAttribute and distinctAttribute"))
+}
+
+func references(requests []string, known map[string]bool, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(requests), resourceapi.DeviceRequestsMaxSize)
+	for i, name := range requests {
+		if !known[name] {
+			errs = append(errs, field.Invalid(path.Index(i), shorten(name), "must be the name of a request in the claim, or "+subrequestHint(name)))
+		}
+	}
+	return errs
+}
+
+func subrequestHint(name string) string {
+	if request, _, isSub := strings.Cut(name, "/"); isSub {
+		return "of a subrequest of " + shorten(request)
+	}
+	return "request/subrequest"
+}

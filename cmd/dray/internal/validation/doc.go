@@ -1,0 +1,20 @@
+// Package validation refuses objects that an API server would refuse and that
+// would otherwise give allocation a wrong or confusing answer.
+//
+// It follows the documentation of the resource.k8s.io/v1 types. Rules that do not
+// matter to allocation (annotations, conditions, container specs) are left to the
+// API server. What is legal may still not be allocatable, for example a claim
+// that names a class which does not exist: that is for allocation to say.
+//
+//	check.go      entry point: one object, a list of field errors
+//	name.go       the formats of names
+//	claim.go      requests, constraints and configuration of a claim
+//	request.go    one request or subrequest
+//	selector.go   CEL expressions: length, compilation, cost
+//	programs.go  the compiler behind it
+//	slice.go      a ResourceSlice and its shared counters
+//	device.go     one device of a slice
+//	attribute.go  attribute values
+//	capacity.go   capacities and their request policies
+//	taint.go      taints and tolerations
+package validation

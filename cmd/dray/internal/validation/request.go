@@ -1,0 +1,74 @@
+package validation
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// demand is what requests and subrequests have in common.
+type demand struct {
+	class       string
+	selectors   []resourceapi.DeviceSelector
+	mode        resourceapi.DeviceAllocationMode
+	count       int64
+	tolerations []resourceapi.DeviceToleration
+	capacity    *resourceapi.CapacityRequirements
+	derived     []resourceapi.DeviceDerivedAttribute
+}
+
+func (c *Checker) request(request *resourceapi.DeviceRequest, path *field.Path) field.ErrorList {
+	exactly, alternatives := request.Exactly, request.FirstAvailable
+	switch {
+	case exactly != nil && len(alternatives) > 0:
+		return field.ErrorList{field.Invalid(path, shorten(request.Name), "must set exactly one of exactly and firstAvailable")}
+	case exactly != nil:
+		return c.demand(demand{exactly.DeviceClassName, exactly.Selectors, exactly.AllocationMode, exactly.Count,
+			exactly.Tolerations, exactly.Capacity, exactly.DerivedAttributes}, path.Child("exactly"))
+	case len(alternatives) > 0:
+		return c.alternatives(alternatives, path.Child("firstAvailable"))
+	}
+	return field.ErrorList{field.Required(path, "must set exactly one of exactly and firstAvailable")}
+}
+
+func (c *Checker) alternatives(alternatives []resourceapi.DeviceSubRequest, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(alternatives), resourceapi.FirstAvailableDeviceRequestMaxSize)
+	seen := make(map[string]bool)
+	for i, sub := range alternatives {
+		at := path.Index(i)
+		errs = append(errs, uniqueLabel(sub.Name, seen, at.Child("name"))...)
+		errs = append(errs, c.demand(demand{sub.DeviceClassName, sub.Selectors, sub.AllocationMode, sub.Count,
+			sub.Tolerations, sub.Capacity, sub.DerivedAttributes}, at)...)
+	}
+	return errs
+}
+
+func (c *Checker) demand(d demand, path *field.Path) field.ErrorList {
+	errs := subdomain(d.class, path.Child("deviceClassName"))
+	errs = append(errs, amount(d.mode, d.count, path)...)
+	errs = append(errs, c.selectors(d.selectors, path.Child("selectors"))...)
+	errs = append(errs, tooMany(path.Child("tolerations"), len(d.tolerations), resourceapi.DeviceTolerationsMaxLength)...)
+	for i, each := range d.tolerations {
+		errs = append(errs, toleration(each, path.Child("tolerations").Index(i))...)
+	}
+	if d.capacity != nil {
+		errs = append(errs, capacityRequests(d.capacity.Requests, path.Child("capacity", "requests"))...)
+	}
+	return append(errs, c.derived(d.derived, path.Child("derivedAttributes"))...)
+}
+
+func amount(mode resourceapi.DeviceAllocationMode, count int64, path *field.Path) field.ErrorList {
+	switch mode {
+	case resourceapi.DeviceAllocationModeExactCount:
+		if count <= 0 {
+			return field.ErrorList{field.Invalid(path.Child("count"), count, "must be greater than zero")}
+		}
+	case resourceapi.DeviceAllocationModeAll:
+		if count != 0 {
+			return field.ErrorList{field.Invalid(path.Child("count"), count, "must not be set when allocationMode is All")}
+		}
+	default:
+		return field.ErrorList{field.NotSupported(path.Child("allocationMode"), resourceapi.DeviceAllocationMode(shorten(string(mode))),
+			[]resourceapi.DeviceAllocationMode{resourceapi.DeviceAllocationModeAll, resourceapi.DeviceAllocationModeExactCount})}
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package validation
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func (c *Checker) selectors(selectors []resourceapi.DeviceSelector, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(selectors), resourceapi.DeviceSelectorsMaxSize)
+	for i, selector := range selectors {
+		at := path.Index(i).Child("cel")
+		if selector.CEL == nil {
+			errs = append(errs, field.Required(at, ""))
+			continue
+		}
+		errs = append(errs, expression(selector.CEL.Expression, c.expressions.CheckSelector, at.Child("expression"))...)
+	}
+	return errs
+}
+
+func (c *Checker) derived(attributes []resourceapi.DeviceDerivedAttribute, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(attributes), resourceapi.DeviceDerivedAttributesMaxSize)
+	for i, attribute := range attributes {
+		at := path.Index(i)
+		errs = append(errs, fullyQualifiedName(string(attribute.Name), at.Child("name"))...)
+		errs = append(errs, expression(attribute.Expression, c.expressions.CheckDerived, at.Child("expression"))...)
+	}
+	return errs
+}
+
+func expression(text string, compile func(string) error, path *field.Path) field.ErrorList {
+	switch {
+	case text == "":
+		return field.ErrorList{field.Required(path, "")}
+	case len(text) > resourceapi.CELSelectorExpressionMaxLength:
+		return field.ErrorList{field.TooLong(path, nil, resourceapi.CELSelectorExpressionMaxLength)}
+	}
+	if err := compile(text); err != nil {
+		return field.ErrorList{field.Invalid(path, shorten(text), err.Error())}
+	}
+	return nil
+}
