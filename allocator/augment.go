@@ -4,6 +4,7 @@ package allocator
 // those that compete for too few devices.
 func (m *matching) fails() bool {
 	for slot := range m.slots {
+		m.s.stats.Steps++
 		m.seen.ClearAll()
 		m.seenGroup.ClearAll()
 		m.seenSlots.ClearAll()

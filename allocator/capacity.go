@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -128,5 +127,3 @@ func violatesPolicy(f Features, taken resource.Quantity, policy *resourceapi.Cap
 	}
 	return false
 }
-
-var errStep = errors.New("step of the valid range is zero")

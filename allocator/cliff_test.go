@@ -26,7 +26,7 @@ func TestCliffs(t *testing.T) {
 		}, false, func(k int) int { return 20 + k*k }},
 		{"no group is large enough", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
 			return sliceList(grouped(8, k-1)), claimList(sameRoot(claim("c", ones(k)...)))
-		}, false, func(k int) int { return 40 + k*k }},
+		}, false, func(k int) int { return 100 + 2*k*k }},
 		{"only the last group is large enough", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
 			slice := grouped(8, k-1)
 			slice.Spec.Devices = append(slice.Spec.Devices, grouped(1, k).Spec.Devices...)
@@ -37,7 +37,7 @@ func TestCliffs(t *testing.T) {
 				}
 			}
 			return sliceList(slice), claimList(sameRoot(claim("c", ones(k)...)))
-		}, true, func(k int) int { return 40 + 10*k*k }},
+		}, true, func(k int) int { return 40 + 12*k*k }},
 		{"one count over groups that are too small", func(k int) ([]*resourceapi.ResourceSlice, []*resourceapi.ResourceClaim) {
 			return sliceList(grouped(8, k-1)), claimList(sameRoot(claim("c", int64(k))))
 		}, false, func(k int) int { return 40 + k*k }},

@@ -28,16 +28,21 @@
 //
 // # Where things are
 //
-//	options, features, classes   what an Allocator is given
-//	compile, problem, filter     claims and classes joined and checked
-//	evaluator                    CEL on shapes, derived attributes
-//	constraint, match, distinct  relations between devices; a new kind is one file
-//	capacity, range, taint       rules about single devices
-//	instance, domain             a Problem on one node
-//	state, trail, place, search  the search
-//	symmetry                     devices that cannot be told apart
-//	allocate, outcome            entry points and answers
-//	assignment, nodeselector     results
-//	explain, rejection, core,    why there is none
-//	narrator, text
+//	options, features, classes     what an Allocator is given
+//	compile, problem, part         claims and classes joined and checked
+//	filter, evaluator, judgement   CEL and capacity on shapes of devices; derived attributes
+//	constraint, match, distinct    relations between devices; a new kind is one file
+//	capacity, range, quantity,     rules about single devices
+//	taint
+//	policy                         the order of devices
+//	instance, domain               a Problem on one node
+//	search, state, trail           decide, commit, undo
+//	refusal, blame, levels         what stands against a device, and whose doing it is
+//	symmetry                       devices that cannot be told apart
+//	lookahead, matching, augment   whether open requests can still be served
+//	allocate, outcome, stats       entry points and answers
+//	assignment, nodeselector       results
+//	explanation, explain, core,    why there is none
+//	rejection, narrator, nearest,
+//	text
 package allocator

@@ -1,6 +1,10 @@
 package allocator
 
-import "github.com/bits-and-blooms/bitset"
+import (
+	"slices"
+
+	"github.com/bits-and-blooms/bitset"
+)
 
 // opening is a request that is still to be decided, wholly or in part: how many slots
 // it has at least, and which devices could fill them now. Refusals are for good, so a
@@ -54,16 +58,17 @@ func (s *search) openings(alt *alternative, n int, start uint) []opening {
 // appendOpening adds a request. A prioritized one takes at least as many devices as its
 // smallest alternative, from those of all.
 func (s *search) appendOpening(open []opening, r *request) []opening {
-	o := opening{alternatives: r.alternatives, slots: s.in.alternatives[r.alternatives[0].id].needed}
-	for _, alt := range r.alternatives {
-		// For all devices, too few are not enough either: but which they are is
-		// known, and the search comes to them soon.
-		o.slots = min(o.slots, s.in.alternatives[alt.id].needed)
-		viable := s.viable(alt, 0)
-		if o.viable == nil {
-			o.viable = viable
-		} else {
-			o.viable.InPlaceUnion(viable)
+	first := r.alternatives[0]
+	o := opening{alternatives: r.alternatives, slots: s.in.alternatives[first.id].needed}
+	if !r.prioritized {
+		if o.viable = viableAlready(open, first); o.viable == nil {
+			o.viable = s.viable(first, 0)
+		}
+	} else {
+		o.viable = bitset.New(uint(len(s.in.devices)))
+		for _, alt := range r.alternatives {
+			o.slots = min(o.slots, s.in.alternatives[alt.id].needed)
+			o.viable.InPlaceUnion(s.viable(alt, 0))
 		}
 	}
 	if o.slots == 0 {
@@ -72,16 +77,35 @@ func (s *search) appendOpening(open []opening, r *request) []opening {
 	return append(open, o)
 }
 
+// viableAlready finds the devices for a request among those of requests that ask for the
+// same. Requests by the dozen often do.
+func viableAlready(open []opening, alt *alternative) *bitset.BitSet {
+	for i := len(open) - 1; i > 0; i-- { // the first may be a rest, from a position on
+		other := open[i].alternatives[0]
+		if len(open[i].alternatives) == 1 && alt.claim == other.claim && alt.filter == other.filter &&
+			slices.Equal(alt.constraints, other.constraints) && len(alt.derived)+len(other.derived) == 0 {
+			return open[i].viable
+		}
+	}
+	return nil
+}
+
+// lookAheadRate is how many devices a look ahead checks for the price of a step.
+const lookAheadRate = 16
+
 // viable are the candidates of an alternative from position start on that nothing
 // stands against now.
 func (s *search) viable(alt *alternative, start uint) *bitset.BitSet {
 	b := &s.in.alternatives[alt.id]
 	viable := bitset.New(uint(len(s.in.devices)))
+	checked := 0
 	for i, ok := b.domain.allowed.NextSet(start); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
 		if why, _ := s.refusal(alt, b, int32(i)); why == accepted {
 			viable.Set(i)
 		}
+		checked++
 	}
+	s.stats.Steps += int64(checked / lookAheadRate)
 	return viable
 }
 

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -25,7 +26,7 @@ func roundIntoRange(f Features, asked resource.Quantity, r *resourceapi.Capacity
 	low, _ := unit.of(*r.Min)
 	step, _ := unit.of(*r.Step)
 	if step == 0 {
-		return resource.Quantity{}, errStep
+		return resource.Quantity{}, errors.New("the step of its valid range is zero")
 	}
 	steps := (value - low) / step
 	if (value-low)%step != 0 {

@@ -2,7 +2,8 @@ package allocator
 
 // Stats counts the work behind an Outcome on one node.
 type Stats struct {
-	// Steps is what the budget limits: candidates tried and requests entered.
+	// Steps is what the budget limits: candidates tried, requests entered, and, at a
+	// lower rate, devices checked while looking ahead.
 	Steps int64
 	// Decisions is the number of devices chosen, including those given up again.
 	Decisions int64
