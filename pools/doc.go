@@ -41,6 +41,7 @@
 //	id.go         names of pools and devices, indices, gates
 //	source.go     one slice as the builder keeps it; what gates leave out
 //	builder.go    following a cluster; slots of pools
+//	index.go      finding the snapshot for a list of slices again
 //	assemble.go   slices → Pool: generation, completeness, devices
 //	counters.go   counter sets, what devices consume, invalid pools
 //	pool.go       Pool, Slice, Device, look-up by name

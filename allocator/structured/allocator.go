@@ -18,6 +18,10 @@ import (
 // NewAllocator returns an allocator for the given cluster state. It is thread-safe and
 // can be used for any number of nodes and claims, as long as the state, classes and
 // slices are not modified. The error is always nil; it is part of upstream's signature.
+//
+// The index of the slices is kept for the next call, so that an allocator per pod costs
+// what changed since the last one. Slices are recognised by pointer, as those of an
+// informer; an object that is modified in place is not noticed.
 func NewAllocator(
 	ctx context.Context,
 	features Features,
@@ -26,10 +30,10 @@ func NewAllocator(
 	slices []*resourceapi.ResourceSlice,
 	celCache *cel.Cache,
 ) (Allocator, error) {
-	own := allocator.Features(features)
+	shared := sharedFor(allocator.Features(features))
 	return &facade{
-		core:     coreFor(own),
-		snapshot: pools.Build(own.PoolGates(), slices),
+		core:     shared.core,
+		snapshot: shared.index.Snapshot(slices),
 		usage:    newUsage(allocatedState),
 		classes:  classLister,
 	}, nil
@@ -67,17 +71,25 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 	return nil, fmt.Errorf("unknown outcome %T", outcome)
 }
 
-// cores are the allocators of this process by features, so that compiled expressions
-// and remembered results outlive the allocator of one pod.
-var cores sync.Map
+// shared is what the allocators of all pods with the same features have in common:
+// compiled expressions, remembered results, and the index of the slices.
+type shared struct {
+	core  *allocator.Allocator
+	index *pools.Index
+}
 
-func coreFor(features allocator.Features) *allocator.Allocator {
-	if core, ok := cores.Load(features); ok {
-		return core.(*allocator.Allocator)
+var byFeatures sync.Map // allocator.Features → *shared
+
+func sharedFor(features allocator.Features) *shared {
+	if known, ok := byFeatures.Load(features); ok {
+		return known.(*shared)
 	}
-	core, _ := cores.LoadOrStore(features, allocator.New(allocator.Options{
-		Features: features,
-		ShareID:  func() types.UID { return uuid.NewUUID() },
-	}))
-	return core.(*allocator.Allocator)
+	known, _ := byFeatures.LoadOrStore(features, &shared{
+		core: allocator.New(allocator.Options{
+			Features: features,
+			ShareID:  func() types.UID { return uuid.NewUUID() },
+		}),
+		index: pools.NewIndex(features.PoolGates()),
+	})
+	return known.(*shared)
 }
