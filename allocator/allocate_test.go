@@ -147,6 +147,50 @@ func TestInputIsNotModified(t *testing.T) {
 	}
 }
 
+// Quantities beyond the largest suffix are told apart, though not by their texts.
+func TestLargeQuantitiesAreDifferent(t *testing.T) {
+	slice := shared(gpus("node-a", 1, "H100"))
+	slice.Spec.Devices[0].Capacity["bandwidth"] = resourceapi.DeviceCapacity{Value: resource.MustParse("1000000000000000000001")}
+	c := sharing(claim("c", 1, 1))
+	for i, value := range []string{"1", "1000000000000000000000"} {
+		c.Spec.Devices.Requests[i].Exactly.Capacity.Requests["bandwidth"] = resource.MustParse(value)
+	}
+	outcome := allocate(t, compile(allocator.Options{}, c), cluster(slice), node("node-a"))
+	results := outcome.(*allocator.Assignment).Results()[0].Devices.Results
+	small, large := results[0].ConsumedCapacity["bandwidth"], results[1].ConsumedCapacity["bandwidth"]
+	if small.Cmp(large) >= 0 {
+		t.Errorf("consumed %v and %v", small.AsDec(), large.AsDec())
+	}
+}
+
+// What an allocator remembers does not depend on what becomes of a claim later.
+func TestClaimsMayChangeAfterwards(t *testing.T) {
+	ledger := cluster(shared(gpus("node-a", 2, "H100")))
+	a := allocator.New(allocator.Options{Features: allocator.AllFeatures()})
+	ask := func(c *resourceapi.ResourceClaim) string {
+		problem, err := a.Compile([]*resourceapi.ResourceClaim{c}, allocator.ClassMap(gpuClass))
+		if err != nil {
+			t.Fatal(err)
+		}
+		assignment, ok := allocate(t, problem, ledger, node("node-a")).(*allocator.Assignment)
+		if !ok {
+			t.Fatal("not allocated")
+		}
+		consumed := assignment.Results()[0].Devices.Results[0].ConsumedCapacity["bandwidth"]
+		return consumed.String()
+	}
+	first := sharing(claim("first", 1))
+	if got := ask(first); got != "60" {
+		t.Fatalf("consumed %s", got)
+	}
+	first.Spec.Devices.Requests[0].Exactly.Capacity.Requests["bandwidth"] = resource.MustParse("70")
+	other := cluster(unique(shared(gpus("node-a", 1, "A100"))))
+	ledger = other // shapes that were not judged before
+	if got := ask(sharing(claim("second", 1))); got != "60" {
+		t.Errorf("after the first claim changed, an equal one consumed %s", got)
+	}
+}
+
 // Many goroutines use one snapshot, ledger and problem while claims come and go.
 func TestConcurrentUse(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{gpus("node-a", 8, "H100"), gpus("node-b", 8, "A100")}

@@ -63,14 +63,18 @@ func (c *compiler) use(class *resourceapi.DeviceClass, t terms) (int, error) {
 // filter makes a filter, or returns the one made for the same content.
 func (a *Allocator) filter(class *resourceapi.DeviceClass, t terms) (*filter, error) {
 	admin := t.admin != nil && *t.admin
-	key, err := json.Marshal([]any{class.Name, class.Spec.Selectors, t.selectors, admin, t.tolerations, t.capacity})
+	key, err := json.Marshal([]any{class.Name, class.Spec.Selectors, t.selectors, admin, t.tolerations, exactly(t.capacity)})
 	if err != nil {
 		return nil, fmt.Errorf("request cannot be encoded: %w", err)
 	}
 	if known, ok := a.filters.Get(string(key)); ok {
 		return known.(*filter), nil
 	}
-	f := &filter{features: a.features, admin: admin, tolerations: t.tolerations, capacity: t.capacity}
+	// The filter outlives the claim, so it has copies of its own.
+	f := &filter{features: a.features, admin: admin, capacity: t.capacity.DeepCopy()}
+	for i := range t.tolerations {
+		f.tolerations = append(f.tolerations, *t.tolerations[i].DeepCopy())
+	}
 	if err := f.add(a.selector.programs, "class "+class.Name+": ", class.Spec.Selectors); err != nil {
 		return nil, err
 	}
@@ -79,6 +83,20 @@ func (a *Allocator) filter(class *resourceapi.DeviceClass, t terms) (*filter, er
 	}
 	a.filters.Add(string(key), f)
 	return f, nil
+}
+
+// exactly spells out what is requested. The text of a quantity does not: beyond the
+// largest suffix, 1000000000000000000000 is written as 1.
+func exactly(asked *resourceapi.CapacityRequirements) map[string][]any {
+	if asked == nil {
+		return nil
+	}
+	spelled := make(map[string][]any, len(asked.Requests))
+	for name, quantity := range asked.Requests {
+		number := quantity.AsDec() // of the copy that quantity is
+		spelled[string(name)] = []any{number.UnscaledBig(), number.Scale(), quantity.Format}
+	}
+	return spelled
 }
 
 func (f *filter) add(programs *cel.Cache, owner string, selectors []resourceapi.DeviceSelector) error {
