@@ -98,8 +98,8 @@ func (j *judge) device(ctx context.Context, i int32) error {
 	if d.onNodeErr != nil || !d.onNode {
 		return d.onNodeErr
 	}
-	if v.use != nil && v.use.refusal != "" {
-		return nil
+	if v.use != nil && (v.use.err != nil || v.use.refusal != "") {
+		return v.use.err
 	}
 	if j.filter.mandatory {
 		j.domain.mandatory = append(j.domain.mandatory, i)

@@ -18,8 +18,8 @@ type judgement struct {
 	use *consumption
 }
 
-// judge judges a shape, or remembers how it was judged. Errors are not remembered:
-// one may be a cancellation.
+// judge judges a shape, or remembers how it was judged. Errors of selectors are not
+// remembered: one may be a cancellation.
 func (e *evaluator) judge(ctx context.Context, f *filter, shape *pools.Shape) (*judgement, error) {
 	notes := notesOf(shape)
 	if known := notes.judgement(f); known != nil {
@@ -32,9 +32,6 @@ func (e *evaluator) judge(ctx context.Context, f *filter, shape *pools.Shape) (*
 	v := &judgement{rejectedBy: rejectedBy}
 	if rejectedBy < 0 && f.features.ConsumableCapacity {
 		v.use = newConsumption(f.features, f.capacity, shape.Device)
-		if v.use.err != nil {
-			return nil, v.use.err
-		}
 	}
 	notes.add(f, v)
 	return v, nil

@@ -101,31 +101,41 @@ func (s *search) newMatching(open []opening) *matching {
 	return m
 }
 
-// sharesLeft is how many of the smallest share that an opening takes a device can hold,
-// no more than there are slots.
+// sharesLeft is how many shares a device can hold at most, no more than there are slots.
 func (m *matching) sharesLeft(i int32) int32 {
-	fits := int32(0)
-	for _, o := range m.open {
-		for _, alt := range o.alternatives {
-			use := m.s.in.alternatives[alt.id].domain.uses[i]
-			if use != nil && o.viable.Test(uint(i)) {
-				fits = max(fits, m.s.timesFitting(use, i, int32(len(m.slots))))
+	least := m.leastUse(i)
+	fits := int32(len(m.slots))
+	for p, part := range least {
+		taken := m.s.consumption(i, p, part.name)
+		for n := int32(0); n < fits; n++ {
+			if taken = taken.Add(part.taken); taken.Cmp(part.total) > 0 {
+				fits = n
 			}
 		}
 	}
 	return fits
 }
 
-func (s *search) timesFitting(use *consumption, i, limit int32) int32 {
-	for p, part := range use.parts {
-		taken := s.consumption(i, p, part.name)
-		for n := int32(0); n < limit; n++ {
-			if taken = taken.Add(part.taken); taken.Cmp(part.total) > 0 {
-				limit = n
+// leastUse is, capacity by capacity, the least that any opening takes of a device. One
+// opening may need little of one capacity, and another little of the next: no opening
+// alone says how many shares can be had together.
+func (m *matching) leastUse(i int32) []consumptionPart {
+	var least []consumptionPart
+	for _, o := range m.open {
+		for _, alt := range o.alternatives {
+			use := m.s.in.alternatives[alt.id].domain.uses[i]
+			if use == nil || !o.viable.Test(uint(i)) {
+				continue
+			}
+			if least == nil {
+				least = slices.Clone(use.parts)
+			}
+			for p := range least {
+				least[p].taken = lesser(least[p].taken, use.parts[p].taken)
 			}
 		}
 	}
-	return limit
+	return least
 }
 
 // groupByCounters makes each counter set a group. It can hold as many devices as the

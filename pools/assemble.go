@@ -24,6 +24,7 @@ func assemble(id PoolID, slot int, gates Gates, sources []*source) *Pool {
 	p.addSlices(current)
 	p.sortNames()
 	p.routes.sort()
+	p.settle()
 	if gates.PartitionableDevices && p.Incomplete == "" {
 		p.setCounters()
 	}

@@ -40,6 +40,8 @@
 //
 //	id.go         names of pools and devices, indices, gates
 //	source.go     one slice as the builder keeps it; what gates leave out
+//	whole.go      pools that belong to a node as a whole
+//	attachment.go room for what the allocator keeps with pools and shapes
 //	builder.go    following a cluster; slots of pools
 //	index.go      finding the snapshot for a list of slices again
 //	assemble.go   slices → Pool: generation, completeness, devices

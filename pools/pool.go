@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -48,6 +49,13 @@ type Pool struct {
 	// ID that a builder makes and is unique among the pools of a snapshot.
 	slot int
 	routes
+	// home is the only node which slices of the pool name, if none of them needs
+	// more than a node's name and all others are for all nodes. everywhere is set
+	// if all are.
+	home       string
+	everywhere bool
+	whole      atomic.Pointer[PoolView]
+	attachment
 }
 
 // Slice is one ResourceSlice of a Pool.

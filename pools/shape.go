@@ -22,21 +22,7 @@ type Shape struct {
 	// attributes ever are, so preparing all of them would waste memory.
 	prepared atomic.Pointer[preparedAttribute]
 
-	attached atomic.Pointer[any]
-}
-
-// Attach returns what one user keeps with the shape, for as long as the shape lives:
-// the result of the first call's build. Concurrent first calls may each build, one
-// result is kept. There is room for one user, which is the allocator.
-func (s *Shape) Attach(build func() any) any {
-	if kept := s.attached.Load(); kept != nil {
-		return *kept
-	}
-	built := build()
-	if !s.attached.CompareAndSwap(nil, &built) {
-		return *s.attached.Load()
-	}
-	return built
+	attachment
 }
 
 // preparedAttribute is an immutable list, newest first, at most one element per

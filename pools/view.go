@@ -15,6 +15,9 @@ type NodeView struct {
 	// Pools are in first-fit order: by driver, then name, except that pools with
 	// binding conditions come after all others, in the same order.
 	Pools []PoolView
+	// ByName is set if the view depends on nothing but the name of the node, and each
+	// of its pools is whole: all slices of it that have devices reach the node.
+	ByName bool
 }
 
 // PoolView is what one node can reach of one pool.
@@ -56,9 +59,14 @@ func (s *Snapshot) GatherPools(node *corev1.Node) (*NodeView, error) {
 		return nil, err
 	}
 	candidates := s.candidates(node.Name)
-	view := &NodeView{Node: node, Pools: make([]PoolView, 0, len(candidates))}
+	view := &NodeView{Node: node, Pools: make([]PoolView, 0, len(candidates)), ByName: len(s.faulty) == 0}
 	var binding []PoolView
 	for _, pool := range candidates {
+		if whole := pool.wholeView(node.Name); whole != nil && !whole.Binding {
+			view.Pools = append(view.Pools, *whole)
+			continue
+		}
+		view.ByName = false
 		reaching, err := pool.reaching(node)
 		if err != nil {
 			return nil, err
