@@ -27,27 +27,62 @@ type Usage interface {
 // cause of the context's cancellation. Nothing is modified: to take what an Assignment
 // gives, add the allocated claims to a pools.Ledger.
 func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Outcome, error) {
-	before := p.allocator.selector.memo.Evaluations()
-	in, err := newInstance(ctx, p, s, u, node)
+	view, err := s.GatherPools(node)
 	if err != nil {
 		return nil, err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, cause)
+	}
+	var buffer [256]byte
+	signature, ok := p.signature(buffer[:0], view, u)
+	if !ok {
+		outcome, _, err := p.solve(ctx, view, u)
+		return outcome, err
+	}
+	if known := p.kind.answer(signature); known != nil {
+		return p.recall(known, view, u), nil
+	}
+	outcome, found, err := p.solve(ctx, view, u)
+	if found != nil {
+		p.kind.remember(signature, found)
+	}
+	return outcome, err
+}
+
+// solve searches. The answer is nil if there is no definite one.
+func (p *Problem) solve(ctx context.Context, view *pools.NodeView, u Usage) (Outcome, *answer, error) {
+	before := p.allocator.selector.memo.Evaluations()
+	in, err := newInstance(ctx, p, view, u)
+	if err != nil {
+		return nil, nil, err
 	}
 	search := newSearch(ctx, in, p.allocator.budget)
 	ok, err := search.run()
 	search.stats.CELEvaluations = p.allocator.selector.memo.Evaluations() - before
+	asked := asked{problem: p, view: view, usage: u, solved: in, stats: search.stats}
 	switch {
 	case errors.Is(err, errBudget):
-		return &Undecided{node: node.Name, stats: search.stats}, nil
+		return &Undecided{node: view.Node.Name, stats: search.stats}, nil, nil
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case !ok:
-		return &Unsatisfiable{in: in, stats: search.stats}, nil
+		return &Unsatisfiable{question{asked: asked}}, &answer{}, nil
 	}
-	assignment, err := newAssignment(in, search)
-	if err != nil {
-		return nil, err // not the typed nil that assignment is
+	assignment := &Assignment{question: question{asked: asked}, answer: search.answer()}
+	if err := assignment.checkSelectors(); err != nil {
+		return nil, nil, err
 	}
-	return assignment, nil
+	return assignment, assignment.answer, nil
+}
+
+// recall gives the answer of a node of the same signature.
+func (p *Problem) recall(known *answer, view *pools.NodeView, u Usage) Outcome {
+	asked := asked{problem: p, view: view, usage: u}
+	if !known.satisfiable {
+		return &Unsatisfiable{question{asked: asked}}
+	}
+	return &Assignment{question: question{asked: asked}, answer: known}
 }
 
 // NodeOutcome is the answer for one of several nodes.

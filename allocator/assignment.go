@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,11 +16,9 @@ import (
 // Assignment is a solution: devices for every request. It is immutable and safe for
 // concurrent use.
 type Assignment struct {
-	in      *instance
-	choices []choice // by claim, request and slot
-	picked  [][]int
-	stats   Stats
-	once    sync.Once
+	question
+	answer  *answer
+	built   sync.Once
 	results []resourceapi.AllocationResult
 }
 
@@ -34,41 +31,33 @@ type Choice struct {
 	Device  pools.DeviceID
 }
 
-func newAssignment(in *instance, s *search) (*Assignment, error) {
-	a := &Assignment{in: in, choices: s.chosen, picked: s.picked, stats: s.stats}
-	for c := range in.problem.claims {
-		if err := a.checkSelectors(c); err != nil {
-			return nil, fmt.Errorf("claim %s: %w", in.problem.claims[c].ref(), err)
-		}
+// choices are those of the answer, by claim, request and slot.
+func (a *Assignment) choices() []choice {
+	choices := make([]choice, len(a.answer.choices))
+	for i, at := range a.answer.choices {
+		choices[i] = choice{alt: a.problem.byID[at.alternative], device: at.device}
 	}
-	return a, nil
+	return choices
 }
-
-// Stats implements Outcome.
-func (a *Assignment) Stats() Stats { return a.stats }
-
-func (*Assignment) outcome() {}
-
-// Node is the name of the node.
-func (a *Assignment) Node() string { return a.in.node.Name }
 
 // Choices lists the devices in order, without building results.
 func (a *Assignment) Choices() []Choice {
-	choices := make([]Choice, len(a.choices))
-	for i, c := range a.choices {
-		choices[i] = Choice{Claim: c.alt.claim, Request: c.alt.name, Device: a.in.deviceID(c.device)}
+	list := make([]Choice, len(a.answer.choices))
+	for i, c := range a.choices() {
+		pool, device := a.device(c.device)
+		list[i] = Choice{Claim: c.alt.claim, Request: c.alt.name, Device: idOf(pool, device)}
 	}
-	return choices
+	return list
 }
 
 // Results returns what the API server would hold in status.allocation of each claim
 // of the problem, in order. They are built at the first call, which is when shares
 // get their IDs. Configurations and tolerations are those of the input: read-only.
 func (a *Assignment) Results() []resourceapi.AllocationResult {
-	a.once.Do(func() {
-		a.results = make([]resourceapi.AllocationResult, len(a.in.problem.claims))
+	a.built.Do(func() {
+		a.results = make([]resourceapi.AllocationResult, len(a.problem.claims))
 		next := a.shareIDs()
-		for _, c := range a.choices {
+		for _, c := range a.choices() {
 			devices := &a.results[c.alt.claim].Devices
 			devices.Results = append(devices.Results, a.result(c, next))
 		}
@@ -81,7 +70,7 @@ func (a *Assignment) Results() []resourceapi.AllocationResult {
 }
 
 func (a *Assignment) shareIDs() func() types.UID {
-	if source := a.in.problem.allocator.shareID; source != nil {
+	if source := a.problem.allocator.shareID; source != nil {
 		return source
 	}
 	n := 0
@@ -92,8 +81,8 @@ func (a *Assignment) shareIDs() func() types.UID {
 }
 
 func (a *Assignment) result(c choice, shareID func() types.UID) resourceapi.DeviceRequestAllocationResult {
-	d := &a.in.devices[c.device]
-	id := a.in.deviceID(c.device)
+	pool, d := a.device(c.device)
+	id := idOf(pool, d)
 	result := resourceapi.DeviceRequestAllocationResult{
 		Request:            c.alt.name,
 		Driver:             id.Driver,
@@ -105,19 +94,21 @@ func (a *Assignment) result(c choice, shareID func() types.UID) resourceapi.Devi
 	if c.alt.admin {
 		result.AdminAccess = ptr.To(true)
 	}
-	if d.multiple {
+	if d.Multiple && a.problem.allocator.features.ConsumableCapacity {
 		result.ShareID = ptr.To(shareID())
-		result.ConsumedCapacity = a.consumed(c)
+		result.ConsumedCapacity = a.consumed(c.alt, d)
 	}
-	if a.in.features().DeviceBindingAndStatus {
+	if a.problem.allocator.features.DeviceBindingAndStatus {
 		result.BindingConditions = d.Object.BindingConditions
 		result.BindingFailureConditions = d.Object.BindingFailureConditions
 	}
 	return result
 }
 
-func (a *Assignment) consumed(c choice) map[resourceapi.QualifiedName]resource.Quantity {
-	use := a.in.alternatives[c.alt.id].domain.uses[c.device]
+// consumed is what the filter said that a share takes, when the device was chosen.
+func (a *Assignment) consumed(alt *alternative, d *pools.Device) map[resourceapi.QualifiedName]resource.Quantity {
+	f := a.problem.filters[alt.filter]
+	use := newConsumption(f.features, f.capacity, d.Shape.Device)
 	if len(use.parts) == 0 {
 		return nil
 	}
@@ -128,16 +119,20 @@ func (a *Assignment) consumed(c choice) map[resourceapi.QualifiedName]resource.Q
 	return consumed
 }
 
+func idOf(pool *pools.Pool, d *pools.Device) pools.DeviceID {
+	return pools.DeviceID{Driver: pool.ID.Driver, Pool: pool.ID.Name, Device: d.Object.Name}
+}
+
 // alternative is the one that was picked for a request.
 func (a *Assignment) alternative(claim, request int) *alternative {
-	return a.in.problem.claims[claim].requests[request].alternatives[a.picked[claim][request]]
+	return a.problem.claims[claim].requests[request].alternatives[a.answer.picked[claim][request]]
 }
 
 // config lists the configurations of the classes, each class once, and then those of
 // the claim, as far as they concern what was picked.
 func (a *Assignment) config(claim int) []resourceapi.DeviceAllocationConfiguration {
 	configs := a.classConfig(claim)
-	for _, own := range a.in.problem.claims[claim].object.Spec.Devices.Config {
+	for _, own := range a.problem.claims[claim].object.Spec.Devices.Config {
 		if len(own.Requests) == 0 || a.concerns(claim, own.Requests) {
 			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
 				Source:              resourceapi.AllocationConfigSourceClaim,
@@ -156,7 +151,7 @@ func (a *Assignment) config(claim int) []resourceapi.DeviceAllocationConfigurati
 
 func (a *Assignment) classConfig(claim int) []resourceapi.DeviceAllocationConfiguration {
 	var configs []resourceapi.DeviceAllocationConfiguration
-	requests := a.in.problem.claims[claim].requests
+	requests := a.problem.claims[claim].requests
 	seen := make(map[string]bool)
 	for r := range requests {
 		class := a.alternative(claim, r).class
@@ -183,7 +178,7 @@ func (a *Assignment) classConfig(claim int) []resourceapi.DeviceAllocationConfig
 
 // concerns reports whether names include a request of the claim as it was picked.
 func (a *Assignment) concerns(claim int, names []string) bool {
-	for r, request := range a.in.problem.claims[claim].requests {
+	for r, request := range a.problem.claims[claim].requests {
 		if named(names, request.name, a.alternative(claim, r).name) {
 			return true
 		}
@@ -192,7 +187,7 @@ func (a *Assignment) concerns(claim int, names []string) bool {
 }
 
 func (a *Assignment) concernsAll(claim int, names []string) bool {
-	for r, request := range a.in.problem.claims[claim].requests {
+	for r, request := range a.problem.claims[claim].requests {
 		if !named(names, request.name, a.alternative(claim, r).name) {
 			return false
 		}

@@ -1,8 +1,8 @@
 package allocator
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -42,7 +42,8 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 	if c.err = checkQuantities(asked, device); c.err != nil {
 		return c
 	}
-	for name, capacity := range device.Capacity {
+	for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
+		capacity := device.Capacity[name]
 		taken, err := consumedQuantity(f, requested(asked, name), capacity)
 		if err == nil && taken.Sign() < 0 {
 			err = fmt.Errorf("value %s is negative", taken.String())
@@ -61,7 +62,6 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 			total:    amount.FromQuantity(capacity.Value),
 		})
 	}
-	slices.SortFunc(c.parts, func(a, b consumptionPart) int { return cmp.Compare(a.name, b.name) })
 	for _, part := range c.parts {
 		if c.refusal == "" && part.taken.Cmp(part.total) > 0 {
 			c.refusal = fmt.Sprintf("capacity %s: %s asked for, the device has less", part.name, part.quantity.String())
@@ -74,7 +74,7 @@ func missingCapacity(asked *resourceapi.CapacityRequirements, device *resourceap
 	if asked == nil {
 		return "", false
 	}
-	for name := range asked.Requests {
+	for _, name := range slices.Sorted(maps.Keys(asked.Requests)) {
 		if _, found := device.Capacity[name]; !found {
 			return name, true
 		}

@@ -26,7 +26,9 @@ func (a *Allocator) Compile(claims []*resourceapi.ResourceClaim, classes Classes
 			return nil, fmt.Errorf("claim %s: %w", c.problem.claims[i].ref(), err)
 		}
 	}
-	return c.problem, nil
+	var err error
+	c.problem.kind, err = a.kindOf(c.problem)
+	return c.problem, err
 }
 
 // compiler carries what compiling the claims of one Problem shares.
@@ -129,6 +131,7 @@ func (c *compiler) alternative(name string, t terms) (*alternative, error) {
 		derived:     c.derived(t.derived),
 	}
 	c.nextID++
+	c.problem.byID = append(c.problem.byID, alt)
 	if err := alt.setCount(t); err != nil {
 		return nil, err
 	}

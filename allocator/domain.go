@@ -69,8 +69,7 @@ func (in *instance) judgeAll(ctx context.Context, f usedFilter, d *domain) error
 
 func (in *instance) deviceID(i int32) pools.DeviceID {
 	d := &in.devices[i]
-	id := in.pools[d.pool].pool.ID
-	return pools.DeviceID{Driver: id.Driver, Pool: id.Name, Device: d.Object.Name}
+	return idOf(in.pools[d.pool].pool, d.Device)
 }
 
 // judge applies one filter to the devices of a node.

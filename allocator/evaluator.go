@@ -43,16 +43,17 @@ func (e *evaluator) matches(ctx context.Context, selectors []selector, device *c
 
 // derivedAttribute is an attribute that a request computes by CEL.
 type derivedAttribute struct {
-	name    resourceapi.FullyQualifiedName
-	program *cel.Program
-	err     error
+	name       resourceapi.FullyQualifiedName
+	expression string
+	program    *cel.Program
+	err        error
 }
 
 func (c *compiler) derived(asked []resourceapi.DeviceDerivedAttribute) []derivedAttribute {
 	var compiled []derivedAttribute
 	for _, d := range asked {
 		program, err := c.problem.allocator.selector.programs.Derived(d.Expression)
-		compiled = append(compiled, derivedAttribute{name: d.Name, program: program, err: err})
+		compiled = append(compiled, derivedAttribute{name: d.Name, expression: d.Expression, program: program, err: err})
 	}
 	return compiled
 }

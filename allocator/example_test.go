@@ -95,7 +95,7 @@ func ExampleUnsatisfiable_Explain() {
 	// requests:
 	//   claim default/training: request r0: 2 needed, 3 reach the node, 3 candidates
 	//   claim default/training: request r1: 1 needed, 3 reach the node, 3 candidates
-	// nearest miss: at most 2 candidates agree in gpu.example.com/root, 3 must
+	// nearest miss: 3 candidates must agree in gpu.example.com/root, at most 2 do
 }
 
 // packed prefers devices of which shares are in use already.

@@ -14,6 +14,8 @@ import (
 // selectors, tolerations, capacity, admin access. It is immutable, and equal ones are
 // the same for all problems of an Allocator, so that shapes are judged once.
 type filter struct {
+	// id is unique within the Allocator.
+	id          int64
 	features    Features
 	selectors   []selector
 	admin       bool
@@ -71,7 +73,7 @@ func (a *Allocator) filter(class *resourceapi.DeviceClass, t terms) (*filter, er
 		return known.(*filter), nil
 	}
 	// The filter outlives the claim, so it has copies of its own.
-	f := &filter{features: a.features, admin: admin, capacity: t.capacity.DeepCopy()}
+	f := &filter{id: a.filterIDs.Add(1), features: a.features, admin: admin, capacity: t.capacity.DeepCopy()}
 	for i := range t.tolerations {
 		f.tolerations = append(f.tolerations, *t.tolerations[i].DeepCopy())
 	}

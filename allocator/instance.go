@@ -70,14 +70,10 @@ type constrained struct {
 	err   error
 }
 
-// newInstance gathers the node's devices and judges them. The error is about the
+// newInstance lists the devices of a node's view and judges them. The error is about the
 // input: it stands for every node unless it names one.
-func newInstance(ctx context.Context, p *Problem, s *pools.Snapshot, u Usage, node *corev1.Node) (*instance, error) {
-	view, err := s.GatherPools(node)
-	if err != nil {
-		return nil, err
-	}
-	in := &instance{problem: p, node: node, view: view}
+func newInstance(ctx context.Context, p *Problem, view *pools.NodeView, u Usage) (*instance, error) {
+	in := &instance{problem: p, node: view.Node, view: view}
 	in.gather(u)
 	in.domains = make([]domain, len(p.filters))
 	for i := range p.filters {

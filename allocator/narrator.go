@@ -69,22 +69,22 @@ func because(report RequestReport) string {
 }
 
 // String is a phrase such as "3 in use".
-func (r Rejection) String() string {
+func (r Rejection) String() string { return fmt.Sprintf("%d %s", r.Devices, r.phrase()) }
+
+// phrase is String without the number.
+func (r Rejection) phrase() string {
 	phrase := map[RejectionReason]string{
-		RejectedByUse:            "%d in use",
-		RejectedByBinding:        "%d with binding conditions: %s",
-		RejectedBySelector:       "%d rejected by %s",
-		RejectedByNode:           "%d for other nodes",
-		RejectedByCapacity:       "%d without the capacity: %s",
-		RejectedByNodeOperations: "%d that skip node operations: %s",
-		RejectedByGroup:          "%d of other compatibility groups",
-		RejectedByCounter:        "%d short of counters (%s)",
-		RejectedByTaint:          "%d tainted %s",
+		RejectedByUse:            "in use",
+		RejectedByBinding:        "with binding conditions: %s",
+		RejectedBySelector:       "rejected by %s",
+		RejectedByNode:           "for other nodes",
+		RejectedByCapacity:       "without the capacity: %s",
+		RejectedByNodeOperations: "that skip node operations: %s",
+		RejectedByGroup:          "of other compatibility groups",
+		RejectedByCounter:        "short of counters (%s)",
+		RejectedByTaint:          "tainted %s",
 	}[r.Reason]
-	if !strings.Contains(phrase, "%s") {
-		return fmt.Sprintf(phrase, r.Devices)
-	}
-	return fmt.Sprintf(phrase, r.Devices, r.Detail)
+	return strings.ReplaceAll(phrase, "%s", r.Detail)
 }
 
 func (n *narrator) summary() string {

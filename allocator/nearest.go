@@ -3,6 +3,7 @@ package allocator
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bits-and-blooms/bitset"
 
@@ -25,9 +26,11 @@ func (n *narrator) nearestMiss() string {
 	if best.Devices == 0 {
 		return ""
 	}
-	return fmt.Sprintf("request %s would have %s more to choose from if not for one thing: %s", name, count(best.Devices, "device"), best)
+	return fmt.Sprintf("one thing alone keeps %s from request %s: %s", count(best.Devices, "more device"), name, best.phrase())
 }
 
+// loneReason leaves out what nobody would change for a claim: the node, and what makes a
+// device one of the class.
 func (n *narrator) loneReason() (best Rejection, name string) {
 	for _, p := range n.core {
 		if p.constraint {
@@ -35,7 +38,8 @@ func (n *narrator) loneReason() (best Rejection, name string) {
 		}
 		for _, alt := range n.in.problem.claims[p.claim].requests[p.position].alternatives {
 			for _, r := range n.inspections[alt].lone {
-				if r.Reason != RejectedByNode && r.Devices > best.Devices {
+				ofClass := r.Reason == RejectedBySelector && strings.HasPrefix(r.Detail, "class ")
+				if r.Reason != RejectedByNode && !ofClass && r.Devices > best.Devices {
 					best, name = r, alt.name
 				}
 			}
@@ -103,7 +107,7 @@ func (n *narrator) largestGroup(p part) string {
 	if most >= needed {
 		return ""
 	}
-	return fmt.Sprintf("at most %s agree in %s, %d must", count(most, "candidate"), match.name, needed)
+	return fmt.Sprintf("%d candidates must agree in %s, at most %d do", needed, match.name, most)
 }
 
 // group sorts the candidates of an alternative by the values that a constraint

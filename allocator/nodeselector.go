@@ -7,11 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/pools"
 )
 
 // reach is where a device can be used: on one node, on nodes a selector matches, or,
 // with neither, everywhere.
-func (d *device) reach() (local bool, selector *corev1.NodeSelector) {
+func reach(d *pools.Device) (local bool, selector *corev1.NodeSelector) {
 	spec := &d.Slice.Object.Spec
 	name, selector := spec.NodeName, spec.NodeSelector
 	if ptr.Deref(spec.PerDeviceNodeSelection, false) {
@@ -21,17 +23,18 @@ func (d *device) reach() (local bool, selector *corev1.NodeSelector) {
 }
 
 // checkSelectors refuses selectors that cannot be merged. The API does not allow them.
-func (a *Assignment) checkSelectors(claim int) error {
-	for _, c := range a.choices {
-		if c.alt.claim != claim {
+func (a *Assignment) checkSelectors() error {
+	settled := -1 // the claim that is local to the node, whatever comes after
+	for _, c := range a.choices() {
+		pool, d := a.device(c.device)
+		local, selector := reach(d)
+		if local || c.alt.claim == settled {
+			settled = c.alt.claim
 			continue
 		}
-		local, selector := a.in.devices[c.device].reach()
-		if local {
-			return nil
-		}
 		if selector != nil && len(selector.NodeSelectorTerms) > 1 {
-			return fmt.Errorf("device %s: node selector has %d terms, only one is supported", a.in.deviceID(c.device), len(selector.NodeSelectorTerms))
+			return fmt.Errorf("%s: device %s: node selector has %d terms, only one is supported",
+				a.problem.path(c.alt), idOf(pool, d), len(selector.NodeSelectorTerms))
 		}
 	}
 	return nil
@@ -41,13 +44,14 @@ func (a *Assignment) checkSelectors(claim int) error {
 // any of them is local to it, else where all their selectors match. Nil is everywhere.
 func (a *Assignment) nodeSelector(claim int) *corev1.NodeSelector {
 	var term corev1.NodeSelectorTerm
-	for _, c := range a.choices {
+	for _, c := range a.choices() {
 		if c.alt.claim != claim {
 			continue
 		}
-		local, selector := a.in.devices[c.device].reach()
+		_, d := a.device(c.device)
+		local, selector := reach(d)
 		if local {
-			return nodeNamed(a.in.node.Name)
+			return nodeNamed(a.Node())
 		}
 		if selector == nil || len(selector.NodeSelectorTerms) == 0 {
 			continue

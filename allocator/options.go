@@ -1,6 +1,8 @@
 package allocator
 
 import (
+	"sync/atomic"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 
@@ -14,6 +16,9 @@ const DefaultBudget = 4_000_000
 
 // defaultPrograms is how many compiled CEL expressions an Allocator keeps.
 const defaultPrograms = 1024
+
+// maxKinds is how many kinds of problems an Allocator remembers answers for.
+const maxKinds = 64
 
 // defaultMemo is how many CEL results an Allocator remembers.
 const defaultMemo = 1 << 16
@@ -47,6 +52,9 @@ type Allocator struct {
 	budget   int64
 	selector *evaluator
 	filters  *lru.Cache
+	kinds    *lru.Cache
+	// filterIDs counts the filters ever made.
+	filterIDs atomic.Int64
 }
 
 // New returns an Allocator.
@@ -67,6 +75,7 @@ func New(o Options) *Allocator {
 		budget:   o.Budget,
 		selector: newEvaluator(o.Programs),
 		filters:  lru.New(maxFilters),
+		kinds:    lru.New(maxKinds),
 	}
 }
 

@@ -15,24 +15,13 @@ type Outcome interface {
 
 // Unsatisfiable says that the claims cannot be allocated on the node, and why. It is
 // a value, safe for concurrent use.
-type Unsatisfiable struct {
-	in    *instance
-	stats Stats
-}
-
-// Stats implements Outcome.
-func (u *Unsatisfiable) Stats() Stats { return u.stats }
-
-func (*Unsatisfiable) outcome() {}
-
-// Node is the name of the node.
-func (u *Unsatisfiable) Node() string { return u.in.node.Name }
+type Unsatisfiable struct{ question }
 
 // InvalidPools reports whether the node has pools that cannot be used because their
 // content is invalid. Upstream turns that into an error for the node.
 func (u *Unsatisfiable) InvalidPools() bool {
-	for i := range u.in.view.Pools {
-		if u.in.view.Pools[i].Invalid != "" {
+	for i := range u.view.Pools {
+		if u.view.Pools[i].Invalid != "" {
 			return true
 		}
 	}
@@ -41,7 +30,7 @@ func (u *Unsatisfiable) InvalidPools() bool {
 
 // Explain works out why. The work is done anew at each call and is bounded: about
 // as much as the search itself for each request and constraint.
-func (u *Unsatisfiable) Explain() *Explanation { return explain(context.Background(), u.in) }
+func (u *Unsatisfiable) Explain() *Explanation { return explain(context.Background(), u.instance()) }
 
 // String is the explanation in one sentence.
 func (u *Unsatisfiable) String() string { return u.Explain().Summary }

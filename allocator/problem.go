@@ -12,6 +12,8 @@ type Problem struct {
 	allocator *Allocator
 	claims    []claim
 	filters   []usedFilter
+	kind      *kind
+	byID      []*alternative
 }
 
 // claim is one ResourceClaim of a Problem.

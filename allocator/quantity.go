@@ -2,6 +2,8 @@ package allocator
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,14 +17,14 @@ const maxExponent = 30
 // arithmetic.
 func checkQuantities(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) error {
 	if asked != nil {
-		for name, value := range asked.Requests {
-			if !inRange(&value) {
+		for _, name := range slices.Sorted(maps.Keys(asked.Requests)) {
+			if value := asked.Requests[name]; !inRange(&value) {
 				return fmt.Errorf("capacity %s: the requested value is out of range", name)
 			}
 		}
 	}
-	for name, capacity := range device.Capacity {
-		if !inRange(&capacity.Value) || !policyInRange(capacity.RequestPolicy) {
+	for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
+		if capacity := device.Capacity[name]; !inRange(&capacity.Value) || !policyInRange(capacity.RequestPolicy) {
 			return fmt.Errorf("capacity %s: a value of the device is out of range", name)
 		}
 	}

@@ -118,6 +118,15 @@ func (s *search) restart() {
 	s.chosen, s.depth, s.err, s.wary = s.chosen[:0], 0, nil, true
 }
 
+// answer is the solution found, by position.
+func (s *search) answer() *answer {
+	a := &answer{satisfiable: true, choices: make([]choiceAt, len(s.chosen)), picked: s.picked}
+	for i, c := range s.chosen {
+		a.choices[i] = choiceAt{c.alt.id, c.device}
+	}
+	return a
+}
+
 // hopeless reports whether some request has too few candidates from the start.
 func (s *search) hopeless() bool {
 	s.stats.Steps++

@@ -3,7 +3,9 @@ package structured
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -16,8 +18,8 @@ import (
 )
 
 // NewAllocator returns an allocator for the given cluster state. It is thread-safe and
-// can be used for any number of nodes and claims, as long as the state, classes and
-// slices are not modified. The error is always nil; it is part of upstream's signature.
+// can be used for any number of nodes and claims, as long as the state, claims, classes
+// and slices are not modified. The error is always nil; it is part of upstream's signature.
 //
 // The index of the slices is kept for the next call, so that an allocator per pod costs
 // what changed since the last one. Slices are recognised by pointer, as those of an
@@ -27,13 +29,13 @@ func NewAllocator(
 	features Features,
 	allocatedState AllocatedState,
 	classLister DeviceClassLister,
-	slices []*resourceapi.ResourceSlice,
+	resourceSlices []*resourceapi.ResourceSlice,
 	celCache *cel.Cache,
 ) (Allocator, error) {
 	shared := sharedFor(allocator.Features(features))
 	return &facade{
 		core:     shared.core,
-		snapshot: shared.index.Snapshot(slices),
+		snapshot: shared.index.Snapshot(resourceSlices),
 		usage:    newUsage(allocatedState),
 		classes:  classLister,
 	}, nil
@@ -45,11 +47,30 @@ type facade struct {
 	snapshot *pools.Snapshot
 	usage    *usage
 	classes  DeviceClassLister
+	last     atomic.Pointer[compiled]
+}
+
+// compiled is the problem of the last call. A pod's claims are the same for all nodes.
+type compiled struct {
+	claims  []*resourceapi.ResourceClaim
+	problem *allocator.Problem
+}
+
+func (f *facade) compile(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+	if last := f.last.Load(); last != nil && slices.Equal(last.claims, claims) {
+		return last.problem, nil
+	}
+	problem, err := f.core.Compile(claims, f.classes)
+	if err != nil {
+		return nil, err
+	}
+	f.last.Store(&compiled{claims: slices.Clone(claims), problem: problem})
+	return problem, nil
 }
 
 // Allocate implements Allocator.
 func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
-	problem, err := f.core.Compile(claims, f.classes)
+	problem, err := f.compile(claims)
 	if err != nil {
 		return nil, err
 	}

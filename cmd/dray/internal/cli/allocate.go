@@ -64,7 +64,7 @@ func newAllocate(o *origin) *cobra.Command {
 		PreRunE: func(*cobra.Command, []string) error { return checkOutput(flags.output, "json", "yaml") },
 		RunE:    func(command *cobra.Command, _ []string) error { return flags.run(command.Context()) },
 	}
-	command.Flags().StringVar(&flags.node, "node", "", "consider this node only")
+	o.addNode(command, &flags.node, "consider this node only")
 	addOutput(command, &flags.output, "json", "yaml")
 	return command
 }
@@ -89,20 +89,20 @@ func (f *allocateFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.print(placements, c.NameInPod); err != nil {
+	if err := f.print(c, placements); err != nil {
 		return err
 	}
 	return outcome(placements)
 }
 
-func (f *allocateFlags) print(placements []*cluster.Placement, name render.NameInPod) error {
+func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placement) error {
 	if f.output != "" {
 		for _, line := range render.NotPlaced(placements) {
 			fmt.Fprintln(f.origin.streams.Err, line)
 		}
 		return render.Encode(f.origin.streams.Out, render.Claims(placements), f.output)
 	}
-	f.origin.terminal().Placements(placements, name)
+	f.origin.terminal().Placements(c, placements)
 	return nil
 }
 

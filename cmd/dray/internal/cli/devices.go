@@ -44,7 +44,7 @@ func newDevices(o *origin) *cobra.Command {
 		PreRunE: func(*cobra.Command, []string) error { return checkOutput(flags.output, "wide", "json", "yaml") },
 		RunE:    func(command *cobra.Command, _ []string) error { return flags.run(command.Context()) },
 	}
-	command.Flags().StringVar(&flags.node, "node", "", "list what this node reaches")
+	o.addNode(command, &flags.node, "list what this node reaches")
 	addOutput(command, &flags.output, "wide", "json", "yaml")
 	return command
 }

@@ -12,10 +12,11 @@ import (
 
 const explainLong = `Say why a pod or claim can or cannot be allocated.
 
-For each kind of refusal: how many nodes refuse, which requests and constraints
-cannot hold together, how many devices each request reaches and what rejects the
-others, and what would have to change least. If the pod or claim can be
-allocated: on which nodes, and with which devices on the first.
+For each kind of refusal, beginning with what comes closest: how many nodes
+refuse, which requests and constraints cannot hold together, how many devices each
+request reaches and what rejects the others, and what would have to change least.
+If the pod or claim can be allocated: on which nodes, and with which devices on
+the first. With -v, "not of class" comes with what the class selects.
 
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
@@ -52,8 +53,10 @@ func newExplain(o *origin) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		PreRunE: func(*cobra.Command, []string) error { return checkOutput(flags.output, "json", "yaml") },
 		RunE:    func(command *cobra.Command, args []string) error { return flags.run(command.Context(), args[0]) },
+
+		ValidArgsFunction: o.completeSubject,
 	}
-	command.Flags().StringVar(&flags.node, "node", "", "look at this node only")
+	o.addNode(command, &flags.node, "look at this node only")
 	command.Flags().BoolVar(&flags.alone, "alone", false, "do not place what comes before it first")
 	addOutput(command, &flags.output, "json", "yaml")
 	return command
@@ -77,7 +80,7 @@ func (f *explainFlags) run(ctx context.Context, argument string) error {
 			return err
 		}
 	} else {
-		f.origin.terminal().Explain(answer, c.NameInPod)
+		f.origin.terminal().Explain(c, answer)
 	}
 	switch {
 	case answer.Error != "":

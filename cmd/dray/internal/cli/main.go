@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // Exit status of dray.
@@ -30,10 +32,15 @@ type Streams struct {
 }
 
 // Main runs a command line and returns the exit status. Args[0] is how the program was
-// called: as kubectl-dray it is a plugin of kubectl and presents itself as such.
+// called: as kubectl-dray it is a plugin of kubectl and presents itself as such, as
+// kubectl_complete-dray it completes the plugin's arguments for kubectl.
 func Main(ctx context.Context, args []string, streams Streams) int {
-	command := newRoot(programName(args[0]), streams)
-	command.SetArgs(args[1:])
+	name, arguments := programName(args[0]), args[1:]
+	if isCompleter(args[0]) {
+		arguments = append([]string{cobra.ShellCompRequestCmd}, arguments...)
+	}
+	command := newRoot(name, streams)
+	command.SetArgs(arguments)
 	command.SetIn(streams.In)
 	command.SetOut(streams.Out)
 	command.SetErr(streams.Err)
@@ -51,11 +58,13 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 
 func programName(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".exe")
-	if plugin, isPlugin := strings.CutPrefix(name, "kubectl-"); isPlugin {
+	if plugin, isPlugin := strings.CutPrefix(strings.Replace(name, completer, "kubectl-", 1), "kubectl-"); isPlugin {
 		return "kubectl " + strings.ReplaceAll(plugin, "_", "-")
 	}
 	return "dray"
 }
+
+func isCompleter(path string) bool { return strings.HasPrefix(filepath.Base(path), completer) }
 
 // report prints an error, or the first of many.
 func report(out io.Writer, err error) {

@@ -55,13 +55,13 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	o.gates.addTo(flags)
 	flags.Int64Var(&o.budget, "budget", 0,
 		fmt.Sprintf("search steps per node after which the answer is undecided (default %d)", allocator.DefaultBudget))
-	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say on standard error what was read and what was ignored")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "name the selectors of classes in explanations; say on standard error what was read and ignored")
 }
 
 // terminal is where output for people goes.
 func (o *origin) terminal() *render.Terminal {
 	t := render.NewTerminal(o.streams.Out)
-	t.Program = o.program
+	t.Program, t.Verbose = o.program, o.verbose
 	for _, file := range o.files {
 		t.Flags += " -f " + file
 	}

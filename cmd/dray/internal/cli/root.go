@@ -10,7 +10,10 @@ shows what would be allocated where, why something cannot be, and what devices
 there are.
 
 Objects are read from files, folders and standard input (-f), or else from the
-cluster of your kubeconfig. Nothing is ever written to the cluster.`
+cluster of your kubeconfig. Nothing is ever written to the cluster.
+
+Installed as kubectl-dray it is a plugin of kubectl; a link to it by the name of
+kubectl_complete-dray completes pods, claims and nodes for "kubectl dray".`
 
 const rootExample = `  # Where do the pending pods of these manifests go, and with which devices?
   dray allocate -f cluster/

@@ -100,6 +100,16 @@ func (c *Cluster) Node(name string) *corev1.Node {
 // Claim returns the claim as it is now, nil if there is none.
 func (c *Cluster) Claim(key types.NamespacedName) *resourceapi.ResourceClaim { return c.claims[key] }
 
+// Class returns the device class of that name, nil if there is none.
+func (c *Cluster) Class(name string) *resourceapi.DeviceClass {
+	for _, class := range c.objects.Classes {
+		if class.Name == name {
+			return class
+		}
+	}
+	return nil
+}
+
 // origin says where the workload was read; empty for claims made from templates.
 func (c *Cluster) origin(w Workload) string {
 	kind := "ResourceClaim"

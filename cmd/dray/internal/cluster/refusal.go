@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -33,7 +34,8 @@ type RefusalGroup struct {
 	Explanation *allocator.Explanation
 }
 
-// GroupRefusals sums up refusals, most nodes first. Nodes belong together if the same
+// GroupRefusals sums up refusals: first those which devices are the reason for, the
+// ones that lack least and then those of most nodes first. Nodes belong together if the same
 // requests and constraints are in conflict and the same selectors, taints and so on
 // reject devices for them, however many devices on each node.
 func GroupRefusals(refusals []Refusal) []RefusalGroup {
@@ -49,7 +51,9 @@ func GroupRefusals(refusals []Refusal) []RefusalGroup {
 		byConflict[signature] = single
 		groups = append(groups, single)
 	}
-	slices.SortStableFunc(groups, func(a, b *RefusalGroup) int { return cmp.Compare(len(b.Nodes), len(a.Nodes)) })
+	slices.SortStableFunc(groups, func(a, b *RefusalGroup) int {
+		return cmp.Or(cmp.Compare(a.lacking(), b.lacking()), cmp.Compare(len(b.Nodes), len(a.Nodes)))
+	})
 	sorted := make([]RefusalGroup, len(groups))
 	for i, group := range groups {
 		sorted[i] = *group
@@ -77,6 +81,15 @@ func (g *RefusalGroup) join(single *RefusalGroup) {
 	if closer(single.Explanation, g.Explanation) {
 		g.Summary, g.Closest, g.Explanation = single.Summary, single.Closest, single.Explanation
 	}
+}
+
+// lacking is how many devices are missing where the group comes closest.
+func (g *RefusalGroup) lacking() int {
+	if g.Explanation == nil {
+		return math.MaxInt
+	}
+	lacking, _ := supply(g.Explanation)
+	return lacking
 }
 
 // conflict is equal for refusals of the same kind: the figures are left out.
@@ -128,11 +141,21 @@ func closer(a, b *allocator.Explanation) bool {
 	return lackingA < lackingB || lackingA == lackingB && candidatesA > candidatesB
 }
 
-// supply is how many devices the requests lack together, and have to choose from.
+// supply is how many devices the requests lack together, and have to choose from. Of a
+// prioritized list the alternative counts that lacks least.
 func supply(e *allocator.Explanation) (lacking, candidates int) {
+	type listed struct{ claim, request string }
+	least := make(map[listed]int)
 	for _, request := range e.Requests {
-		lacking += max(0, request.Needed-request.Candidates)
 		candidates += request.Candidates
+		name, _, _ := strings.Cut(request.Request, "/")
+		key, missing := listed{request.Claim, name}, max(0, request.Needed-request.Candidates)
+		if known, seen := least[key]; !seen || missing < known {
+			least[key] = missing
+		}
+	}
+	for _, missing := range least {
+		lacking += missing
 	}
 	return lacking, candidates
 }

@@ -6,6 +6,7 @@
 //	compact.go    many devices in few characters
 //	words.go      counts and lists in English
 //	placement.go  dray allocate
+//	wording.go    explanations, for those who know the manifests
 //	claims.go     dray allocate -o json|yaml
 //	explain.go    dray explain
 //	devices.go    dray devices: how

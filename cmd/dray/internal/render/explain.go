@@ -85,7 +85,7 @@ func settled(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim
 }
 
 // Explain prints an answer for people.
-func (t *Terminal) Explain(a *Answer, name NameInPod) {
+func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 	subject := fmt.Sprintf("%s %s/%s", a.Kind, a.Namespace, a.Name)
 	switch {
 	case a.Settled != "":
@@ -100,11 +100,12 @@ func (t *Terminal) Explain(a *Answer, name NameInPod) {
 	t.precedence(a)
 	if a.Node != "" {
 		t.Line("")
-		t.Table([]string{"NODE", "REQUEST", "DEVICES"}, nodeRows(a, name))
+		t.Table([]string{"NODE", "REQUEST", "DEVICES"}, nodeRows(c, a))
 	}
+	w := newWording(c, a.placement, t.Verbose)
 	for _, refusal := range a.Refusals {
 		t.Line("")
-		t.refusal(refusal, a.asked == 1)
+		t.refusal(w, refusal, a.asked == 1)
 	}
 }
 
@@ -115,16 +116,20 @@ func fitting(a *Answer) string {
 	return fmt.Sprintf("%d of %d nodes; the first is %s", len(a.Fits), a.asked, a.Node)
 }
 
+// precedence says what was placed before, and in which order nodes are listed.
 func (t *Terminal) precedence(a *Answer) {
 	if a.Before > 0 {
 		t.Line(t.faint(fmt.Sprintf("Looked at after placing the %s before it; --alone leaves them out.", Count(a.Before, "workload"))))
 	}
+	if a.Node == "" && len(a.Refusals) > 1 {
+		t.Line(t.faint("Nodes that come closest are listed first."))
+	}
 }
 
-func nodeRows(a *Answer, name NameInPod) [][]string {
+func nodeRows(c *cluster.Cluster, a *Answer) [][]string {
 	var rows [][]string
 	node := a.Node
-	for _, row := range requestRows(a.placement, name) {
+	for _, row := range requestRows(c, a.placement) {
 		rows = append(rows, append([]string{node}, row...))
 		node = ""
 	}
@@ -149,7 +154,7 @@ func (t *Terminal) allocated(claims []*resourceapi.ResourceClaim) {
 
 // refusal prints a group of nodes: who, what is in conflict, what comes closest. The
 // figures of requests that are not in the way are left out unless all is set.
-func (t *Terminal) refusal(r Refusal, all bool) {
+func (t *Terminal) refusal(w *wording, r Refusal, all bool) {
 	nodes := fmt.Sprintf("%s (%s)", Count(r.Count, "node"), firstFew(r.Nodes))
 	if r.Explanation == nil {
 		t.Paragraph(0, 2, t.heading(nodes)+": "+r.Summary)
@@ -164,17 +169,25 @@ func (t *Terminal) refusal(r Refusal, all bool) {
 	}
 	t.Paragraph(0, 2, t.heading(nodes)+": "+what+":")
 	for _, item := range r.Explanation.Core {
-		t.Paragraph(2, 4, "- "+ofClaim(r.Explanation, item.Claim)+item.Text)
+		t.Paragraph(2, 4, "- "+w.words(r.Explanation, ofClaim(r.Explanation, item.Claim)+itemText(item)))
 	}
 	if all {
-		t.bystanders(r.Explanation)
+		t.bystanders(w, r.Explanation)
 	}
 	for _, pool := range r.Explanation.Pools {
 		t.Paragraph(2, 4, fmt.Sprintf("pool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid))
 	}
-	if r.Explanation.NearestMiss != "" {
-		t.Paragraph(2, 4, "nearest miss: "+r.Explanation.NearestMiss)
+	if miss := w.words(r.Explanation, r.Explanation.NearestMiss); miss != "" {
+		t.Paragraph(2, 4, "nearest miss: "+miss)
 	}
+}
+
+// itemText says where a constraint stands the way the API does.
+func itemText(item allocator.CoreItem) string {
+	if item.Constraint == "" {
+		return item.Text
+	}
+	return fmt.Sprintf("constraints[%d]: %s", item.Position, item.Constraint)
 }
 
 // ofClaim names a claim if there are several.
@@ -187,10 +200,11 @@ func ofClaim(e *allocator.Explanation, claim string) string {
 	return ""
 }
 
-func (t *Terminal) bystanders(e *allocator.Explanation) {
+func (t *Terminal) bystanders(w *wording, e *allocator.Explanation) {
 	for _, request := range e.Requests {
 		if !cited(e, request) {
-			t.Paragraph(2, 4, fmt.Sprintf("not in the way: %srequest %s: %s", ofClaim(e, request.Claim), request.Request, request))
+			figures := fmt.Sprintf("%srequest %s: %s", ofClaim(e, request.Claim), request.Request, request)
+			t.Paragraph(2, 4, "not in the way: "+w.words(e, figures))
 		}
 	}
 }

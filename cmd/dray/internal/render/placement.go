@@ -9,22 +9,19 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// NameInPod says how a pod calls one of its claims.
-type NameInPod func(cluster.Workload, *resourceapi.ResourceClaim) string
-
 // Placements prints what goes where, why the rest does not, and a summary.
-func (t *Terminal) Placements(placements []*cluster.Placement, name NameInPod) {
+func (t *Terminal) Placements(c *cluster.Cluster, placements []*cluster.Placement) {
 	if len(placements) == 0 {
 		t.Line("Nothing to allocate: no pending pod uses claims, and no claim is unallocated.")
 		return
 	}
-	t.Table([]string{"POD/CLAIM", "NODE", "REQUEST", "DEVICES"}, t.placementRows(placements, name))
-	t.refused(placements)
+	t.Table([]string{"POD/CLAIM", "NODE", "REQUEST", "DEVICES"}, t.placementRows(c, placements))
+	t.refused(c, placements)
 	t.Line("")
 	t.Paragraph(0, 0, t.tally(placements))
 }
 
-func (t *Terminal) placementRows(placements []*cluster.Placement, name NameInPod) [][]string {
+func (t *Terminal) placementRows(c *cluster.Cluster, placements []*cluster.Placement) [][]string {
 	var rows [][]string
 	for _, p := range placements {
 		if !p.Placed() {
@@ -32,7 +29,7 @@ func (t *Terminal) placementRows(placements []*cluster.Placement, name NameInPod
 			continue
 		}
 		first := []string{p.Workload.String(), p.Node}
-		for _, row := range requestRows(p, name) {
+		for _, row := range requestRows(c, p) {
 			rows = append(rows, append(first, row...))
 			first = []string{"", ""}
 		}
@@ -41,12 +38,12 @@ func (t *Terminal) placementRows(placements []*cluster.Placement, name NameInPod
 }
 
 // requestRows has request and devices of each request of all claims.
-func requestRows(p *cluster.Placement, name NameInPod) [][]string {
+func requestRows(c *cluster.Cluster, p *cluster.Placement) [][]string {
 	var rows [][]string
 	for _, claim := range p.Claims {
 		prefix := ""
 		if len(p.Claims) > 1 {
-			prefix = name(p.Workload, claim) + ": "
+			prefix = c.NameInPod(p.Workload, claim) + ": "
 		}
 		for _, row := range ClaimRows(claim) {
 			rows = append(rows, []string{prefix + row[0], row[1]})
@@ -73,7 +70,7 @@ func ClaimRows(claim *resourceapi.ResourceClaim) [][2]string {
 	return rows
 }
 
-func (t *Terminal) refused(placements []*cluster.Placement) {
+func (t *Terminal) refused(c *cluster.Cluster, placements []*cluster.Placement) {
 	for _, p := range placements {
 		if p.Placed() {
 			continue
@@ -82,8 +79,9 @@ func (t *Terminal) refused(placements []*cluster.Placement) {
 		t.Paragraph(0, 2, t.heading(p.Workload.String())+t.bad(" is not placed: "+headline(p)))
 		const most = 4
 		groups := cluster.GroupRefusals(p.Refusals)
+		w := newWording(c, p, t.Verbose)
 		for _, group := range groups[:min(most, len(groups))] {
-			t.Paragraph(2, 4, groupLine(group))
+			t.Paragraph(2, 4, groupLine(w, group))
 		}
 		if len(groups) > most {
 			t.Paragraph(2, 4, fmt.Sprintf("and %s for other reasons", Count(remaining(groups[most:]), "node")))
@@ -141,12 +139,20 @@ func headline(p *cluster.Placement) string {
 }
 
 // groupLine is one sentence on nodes that are refused alike.
-func groupLine(group cluster.RefusalGroup) string {
+func groupLine(w *wording, group cluster.RefusalGroup) string {
 	nodes := Count(len(group.Nodes), "node")
-	if group.Uniform {
-		return fmt.Sprintf("%s (%s): %s", nodes, firstFew(group.Nodes), group.Summary)
+	summary := group.Summary
+	if group.Explanation != nil {
+		summary = w.words(group.Explanation, summary)
+		// A conflict between several parts does not say what is missing.
+		if miss := w.words(group.Explanation, group.Explanation.NearestMiss); miss != "" && len(group.Explanation.Core) > 1 {
+			summary += "; nearest miss: " + miss
+		}
 	}
-	return fmt.Sprintf("%s (%s); %s comes closest: %s", nodes, firstFew(group.Nodes), group.Closest, group.Summary)
+	if group.Uniform {
+		return fmt.Sprintf("%s (%s): %s", nodes, firstFew(group.Nodes), summary)
+	}
+	return fmt.Sprintf("%s (%s); %s comes closest: %s", nodes, firstFew(group.Nodes), group.Closest, summary)
 }
 
 // tally is the summary line.

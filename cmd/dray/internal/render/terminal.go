@@ -21,6 +21,8 @@ type Terminal struct {
 	// Program is how the program was called, Flags what has to be said again to
 	// ask about the same cluster: for commands that output suggests.
 	Program, Flags string
+	// Verbose leaves nothing out that can be said in full.
+	Verbose bool
 }
 
 // NewTerminal finds out what out is. Colours are used on terminals only, and not if

@@ -26,14 +26,14 @@ func attribute(value *resourceapi.DeviceAttribute, path *field.Path) field.Error
 	set := 0
 	for _, isSet := range []bool{
 		value.IntValue != nil, value.BoolValue != nil, value.StringValue != nil, value.VersionValue != nil,
-		value.IntValues != nil, value.BoolValues != nil, value.StringValues != nil, value.VersionValues != nil,
+		len(value.IntValues) > 0, len(value.BoolValues) > 0, len(value.StringValues) > 0, len(value.VersionValues) > 0,
 	} {
 		if isSet {
 			set++
 		}
 	}
 	if set != 1 {
-		return field.ErrorList{field.Invalid(path, set, "must have exactly one value: int, bool, string, version, or a list of them")}
+		return field.ErrorList{field.Invalid(path, set, "must have exactly one value: int, bool, string, version, or a list of them that is not empty")}
 	}
 	var errs field.ErrorList
 	if value.StringValue != nil {

@@ -42,15 +42,18 @@ func (c *Checker) check(object runtime.Object) field.ErrorList {
 	case *corev1.Pod:
 		return append(objectName(object), podClaims(object.Spec.ResourceClaims, spec.Child("resourceClaims"))...)
 	case *resourceapi.ResourceClaim:
-		return append(objectName(object), c.claim(&object.Spec.Devices, spec.Child("devices"))...)
+		errs := append(objectName(object), c.claim(&object.Spec.Devices, spec.Child("devices"))...)
+		return append(errs, claimStatus(object, field.NewPath("status"))...)
 	case *resourceapi.ResourceClaimTemplate:
 		return append(objectName(object), c.claim(&object.Spec.Spec.Devices, spec.Child("spec", "devices"))...)
 	case *resourceapi.DeviceClass:
-		return append(objectName(object), c.selectors(object.Spec.Selectors, spec.Child("selectors"))...)
+		errs := append(objectName(object), c.selectors(object.Spec.Selectors, spec.Child("selectors"))...)
+		return append(errs, classConfigs(object.Spec.Config, spec.Child("config"))...)
 	case *resourceapi.ResourceSlice:
 		return append(objectName(object), slice(&object.Spec, spec)...)
 	case *resourceapi.DeviceTaintRule:
-		return append(objectName(object), taint(object.Spec.Taint, spec.Child("taint"))...)
+		errs := append(objectName(object), taintSelector(object.Spec.DeviceSelector, spec.Child("deviceSelector"))...)
+		return append(errs, taint(object.Spec.Taint, spec.Child("taint"))...)
 	}
 	return nil
 }

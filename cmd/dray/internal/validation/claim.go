@@ -14,11 +14,7 @@ func (c *Checker) claim(claim *resourceapi.DeviceClaim, path *field.Path) field.
 	for i, constraint := range claim.Constraints {
 		errs = append(errs, constraintIsValid(constraint, known, path.Child("constraints").Index(i))...)
 	}
-	errs = append(errs, tooMany(path.Child("config"), len(claim.Config), resourceapi.DeviceConfigMaxSize)...)
-	for i, config := range claim.Config {
-		errs = append(errs, references(config.Requests, known, path.Child("config").Index(i).Child("requests"))...)
-	}
-	return errs
+	return append(errs, claimConfigs(claim.Config, known, path.Child("config"))...)
 }
 
 func (c *Checker) requests(requests []resourceapi.DeviceRequest, path *field.Path) field.ErrorList {
@@ -61,11 +57,16 @@ func constraintIsValid(constraint resourceapi.DeviceConstraint, known map[string
 func references(requests []string, known map[string]bool, path *field.Path) field.ErrorList {
 	errs := tooMany(path, len(requests), resourceapi.DeviceRequestsMaxSize)
 	for i, name := range requests {
-		if !known[name] {
-			errs = append(errs, field.Invalid(path.Index(i), shorten(name), "must be the name of a request in the claim, or "+subrequestHint(name)))
-		}
+		errs = append(errs, reference(name, known, path.Index(i))...)
 	}
-	return errs
+	return append(errs, repeated(requests, path)...)
+}
+
+func reference(name string, known map[string]bool, path *field.Path) field.ErrorList {
+	if known[name] {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, shorten(name), "must be the name of a request in the claim, or "+subrequestHint(name))}
 }
 
 func subrequestHint(name string) string {

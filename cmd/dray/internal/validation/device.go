@@ -36,7 +36,7 @@ func mostDevices(devices []resourceapi.Device) int {
 
 func hasLists(device *resourceapi.Device) bool {
 	for _, attribute := range device.Attributes {
-		if attribute.IntValues != nil || attribute.BoolValues != nil || attribute.StringValues != nil || attribute.VersionValues != nil {
+		if len(attribute.IntValues)+len(attribute.BoolValues)+len(attribute.StringValues)+len(attribute.VersionValues) > 0 {
 			return true
 		}
 	}
@@ -54,8 +54,7 @@ func device(device *resourceapi.Device, path *field.Path) field.ErrorList {
 	for i, each := range device.Taints {
 		errs = append(errs, taint(each, path.Child("taints").Index(i))...)
 	}
-	errs = append(errs, tooMany(path.Child("bindingConditions"), len(device.BindingConditions), resourceapi.BindingConditionsMaxSize)...)
-	errs = append(errs, tooMany(path.Child("bindingFailureConditions"), len(device.BindingFailureConditions), resourceapi.BindingFailureConditionsMaxSize)...)
+	errs = append(errs, binding(device, path)...)
 	return append(errs, consumption(device.ConsumesCounters, path.Child("consumesCounters"))...)
 }
 
@@ -82,7 +81,16 @@ func consumption(uses []resourceapi.DeviceCounterConsumption, path *field.Path) 
 		at := path.Index(i)
 		errs = append(errs, uniqueLabel(use.CounterSet, seen, at.Child("counterSet"))...)
 		errs = append(errs, counters(use.Counters, at.Child("counters"))...)
-		errs = append(errs, tooMany(at.Child("compatibilityGroups"), len(use.CompatibilityGroups), resourceapi.DeviceCompatibilityGroupsMaxSize)...)
+		errs = append(errs, groups(use.CompatibilityGroups, at.Child("compatibilityGroups"))...)
+	}
+	return errs
+}
+
+func groups(names []string, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(names), resourceapi.DeviceCompatibilityGroupsMaxSize)
+	seen := make(map[string]bool)
+	for i, name := range names {
+		errs = append(errs, uniqueLabel(name, seen, path.Index(i))...)
 	}
 	return errs
 }

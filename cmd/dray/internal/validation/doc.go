@@ -11,10 +11,14 @@
 //	claim.go      requests, constraints and configuration of a claim
 //	request.go    one request or subrequest
 //	selector.go   CEL expressions: length, compilation, cost
-//	programs.go  the compiler behind it
+//	programs.go   the compiler behind it
+//	config.go     configuration for drivers
+//	status.go     what a claim holds, and who uses it
 //	slice.go      a ResourceSlice and its shared counters
 //	device.go     one device of a slice
+//	binding.go    binding conditions, and calls on the node that are skipped
 //	attribute.go  attribute values
-//	capacity.go   capacities and their request policies
+//	capacity.go   capacities, and requests for them
+//	policy.go     request policies
 //	taint.go      taints and tolerations
 package validation

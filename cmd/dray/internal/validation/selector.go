@@ -20,9 +20,14 @@ func (c *Checker) selectors(selectors []resourceapi.DeviceSelector, path *field.
 
 func (c *Checker) derived(attributes []resourceapi.DeviceDerivedAttribute, path *field.Path) field.ErrorList {
 	errs := tooMany(path, len(attributes), resourceapi.DeviceDerivedAttributesMaxSize)
+	seen := make(map[resourceapi.FullyQualifiedName]bool)
 	for i, attribute := range attributes {
 		at := path.Index(i)
 		errs = append(errs, fullyQualifiedName(string(attribute.Name), at.Child("name"))...)
+		if attribute.Name != "" && seen[attribute.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), shorten(string(attribute.Name))))
+		}
+		seen[attribute.Name] = true
 		errs = append(errs, expression(attribute.Expression, c.expressions.CheckDerived, at.Child("expression"))...)
 	}
 	return errs

@@ -23,6 +23,10 @@ func slice(spec *resourceapi.ResourceSliceSpec, path *field.Path) field.ErrorLis
 	if len(spec.Devices) > 0 && len(spec.SharedCounters) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("sharedCounters"), "only one of devices and sharedCounters can be set"))
 	}
+	errs = append(errs, skipped(spec.SkipNodeOperations, path.Child("skipNodeOperations"))...)
+	if name := spec.PartitionTypeAttribute; name != nil {
+		errs = append(errs, fullyQualifiedName(string(*name), path.Child("partitionTypeAttribute"))...)
+	}
 	errs = append(errs, counterSets(spec.SharedCounters, path.Child("sharedCounters"))...)
 	return append(errs, devices(spec, path.Child("devices"))...)
 }

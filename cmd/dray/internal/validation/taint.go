@@ -22,6 +22,24 @@ func taint(taint resourceapi.DeviceTaint, path *field.Path) field.ErrorList {
 	return append(errs, effect(taint.Effect, path.Child("effect"))...)
 }
 
+// taintSelector checks the names of what a DeviceTaintRule is about.
+func taintSelector(selector *resourceapi.DeviceTaintSelector, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if selector == nil {
+		return nil
+	}
+	if selector.Driver != nil {
+		errs = append(errs, driverName(*selector.Driver, path.Child("driver"))...)
+	}
+	if selector.Pool != nil {
+		errs = append(errs, poolName(*selector.Pool, path.Child("pool"))...)
+	}
+	if selector.Device != nil {
+		errs = append(errs, label(*selector.Device, path.Child("device"))...)
+	}
+	return errs
+}
+
 func toleration(t resourceapi.DeviceToleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.Key != "" {

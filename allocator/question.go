@@ -1,0 +1,69 @@
+package allocator
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dray-project/dray/pools"
+)
+
+// question is a Problem asked about one node. Where the answer is that of another node
+// with the same signature, the instance is made only if somebody wants an explanation.
+type question struct {
+	asked
+	once sync.Once
+	// late is the instance made afterwards.
+	late *instance
+}
+
+// asked is what makes a question.
+type asked struct {
+	problem *Problem
+	view    *pools.NodeView
+	usage   Usage
+	stats   Stats
+	// solved is the instance that was searched. Nil if the answer was known.
+	solved *instance
+}
+
+// Node is the name of the node.
+func (q *question) Node() string { return q.view.Node.Name }
+
+// Stats tells what the answer cost. One that was known from another node cost nothing.
+func (q *question) Stats() Stats { return q.stats }
+
+func (q *question) outcome() {}
+
+// instance returns the problem on the node.
+func (q *question) instance() *instance {
+	if q.solved != nil {
+		return q.solved
+	}
+	q.once.Do(func() {
+		in, err := newInstance(context.Background(), q.problem, q.view, q.usage)
+		if err != nil {
+			// Snapshot and usage are immutable, and a node on which anything is an
+			// error has no signature.
+			panic("node " + q.Node() + " has an answer, but now: " + err.Error())
+		}
+		q.late = in
+	})
+	return q.late
+}
+
+// device returns the device at a position, and its pool.
+func (q *question) device(position int32) (*pools.Pool, *pools.Device) {
+	if q.solved != nil {
+		d := &q.solved.devices[position]
+		return q.solved.pools[d.pool].pool, d.Device
+	}
+	at := int(position)
+	for i := range q.view.Pools {
+		pv := &q.view.Pools[i]
+		if at < len(pv.Devices) {
+			return pv.Pool, &pv.Pool.Devices[pv.Devices[at].Index]
+		}
+		at -= len(pv.Devices)
+	}
+	panic("a position beyond the devices of the node")
+}

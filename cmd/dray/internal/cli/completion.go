@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+)
+
+// completer is the prefix of the name under which kubectl runs a plugin to complete
+// its arguments.
+const completer = "kubectl_complete-"
+
+// completeSubject completes what dray explain is asked about: pods that use claims, and
+// claims.
+func (o *origin) completeSubject(command *cobra.Command, args []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.complete(command.Context(), start, func(c *cluster.Cluster) []cobra.Completion {
+		var names []cobra.Completion
+		for _, key := range c.PodKeys() {
+			if o.covers(key) && len(c.Pod(key).Spec.ResourceClaims) > 0 {
+				names = append(names, cobra.CompletionWithDesc(key.Name, "Pod in "+key.Namespace))
+			}
+		}
+		for _, key := range c.ClaimKeys() {
+			if o.covers(key) {
+				names = append(names, cobra.CompletionWithDesc("claim/"+key.Name, "ResourceClaim in "+key.Namespace))
+			}
+		}
+		return names
+	})
+}
+
+// completeNode completes names of nodes.
+func (o *origin) completeNode(command *cobra.Command, _ []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return o.complete(command.Context(), start, func(c *cluster.Cluster) []cobra.Completion {
+		names := make([]cobra.Completion, len(c.Nodes))
+		for i, node := range c.Nodes {
+			names[i] = node.Name
+		}
+		return names
+	})
+}
+
+// complete offers those names that begin as what was typed. A cluster that cannot be
+// read has none: what is wrong with it is said when the command runs.
+func (o *origin) complete(ctx context.Context, start string, names func(*cluster.Cluster) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
+	silent := *o
+	silent.streams = Streams{In: strings.NewReader(""), Err: io.Discard}
+	silent.verbose = false
+	silent.files = readable(o.files)
+	if len(o.files) > 0 && len(silent.files) == 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := silent.load(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	fitting := slices.DeleteFunc(names(c), func(name cobra.Completion) bool { return !strings.HasPrefix(name, start) })
+	return fitting, cobra.ShellCompDirectiveNoFileComp
+}
+
+// readable lists those files that can be read while the command is being typed: what a
+// pipe will deliver is not there yet.
+func readable(files []string) []string {
+	var some []string
+	for _, file := range files {
+		// cobra reads the flags of a command that it completes twice.
+		if file != "-" && !slices.Contains(some, file) {
+			some = append(some, file)
+		}
+	}
+	return some
+}
+
+// covers reports whether objects there are asked for.
+func (o *origin) covers(key types.NamespacedName) bool {
+	return !o.namespaceGiven() || key.Namespace == o.namespace()
+}
+
+// addNode adds --node.
+func (o *origin) addNode(command *cobra.Command, node *string, usage string) {
+	command.Flags().StringVar(node, "node", "", usage)
+	// It fails only for flags that do not exist.
+	_ = command.RegisterFlagCompletionFunc("node", o.completeNode)
+}

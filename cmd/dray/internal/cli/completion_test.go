@@ -1,0 +1,47 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCompletion(t *testing.T) {
+	atRepository(t)
+	// 4 says that files are no answer.
+	const end = ":4\n"
+	for command, want := range map[string]string{
+		"dray __complete explain -f examples/fleet-200 pre":                "pretrain-0\tPod in training\n" + end,
+		"kubectl-dray __complete explain -f examples/fleet-200 pre":        "pretrain-0\tPod in training\n" + end,
+		"/opt/bin/kubectl_complete-dray explain -f examples/fleet-200 pre": "pretrain-0\tPod in training\n" + end,
+		"dray __complete explain -f examples/fleet-200 claim/job-00": strings.Join([]string{
+			"claim/job-000-gpu\tResourceClaim in running", "claim/job-001-gpu\tResourceClaim in running", "claim/job-002-gpu\tResourceClaim in running",
+			"claim/job-003-gpu\tResourceClaim in running", "claim/job-004-gpu\tResourceClaim in running", "claim/job-005-gpu\tResourceClaim in running",
+			"claim/job-006-gpu\tResourceClaim in running", "claim/job-007-gpu\tResourceClaim in running", "claim/job-008-gpu\tResourceClaim in running",
+			"claim/job-009-gpu\tResourceClaim in running", ""}, "\n") + end,
+		"dray __complete explain -f examples/fleet-200 claim/pre":            "claim/pretrain-0-devices-874b8\tResourceClaim in training\n" + end,
+		"dray __complete explain -f examples/fleet-200 -n serving pre":       end,
+		"dray __complete explain -f examples/fleet-200 pretrain-0 pre":       end,
+		"dray __complete explain -f examples/fleet-200 --node cpu-00":        nodesTo9("cpu-00") + end,
+		"dray __complete allocate -f examples/fleet-200 --node=h100-03":      "h100-030\n" + nodesTo9("h100-03") + end,
+		"dray __complete devices -f examples/single-gpu --node=x":            end,
+		"dray __complete explain -f - pre":                                   end,
+		"dray __complete explain -f no/such/folder pre":                      end,
+		"dray __complete explain -f examples/single-gpu -f - --node nothing": end,
+	} {
+		output, status := standardOutput(strings.Split(command, " ")...)
+		if diff := cmp.Diff(want, output); diff != "" || status != 0 {
+			t.Errorf("%s: exit status %d (-want +got):\n%s", command, status, diff)
+		}
+	}
+}
+
+// nodesTo9 names nodes from 1 to 9.
+func nodesTo9(stem string) string {
+	var names strings.Builder
+	for _, digit := range "123456789" {
+		names.WriteString(stem + string(digit) + "\n")
+	}
+	return names.String()
+}

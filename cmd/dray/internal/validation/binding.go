@@ -1,0 +1,62 @@
+package validation
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// binding checks the conditions that a pod waits for before it is bound: a condition
+// that stands for success must not stand for failure, too.
+func binding(device *resourceapi.Device, path *field.Path) field.ErrorList {
+	success, failure := path.Child("bindingConditions"), path.Child("bindingFailureConditions")
+	errs := conditions(device.BindingConditions, resourceapi.BindingConditionsMaxSize, success)
+	errs = append(errs, conditions(device.BindingFailureConditions, resourceapi.BindingFailureConditionsMaxSize, failure)...)
+	for i, condition := range device.BindingFailureConditions {
+		if slices.Contains(device.BindingConditions, condition) {
+			errs = append(errs, field.Invalid(failure.Index(i), shorten(condition), "must not be one of bindingConditions"))
+		}
+	}
+	return errs
+}
+
+func conditions(conditions []string, most int, path *field.Path) field.ErrorList {
+	errs := tooMany(path, len(conditions), most)
+	for i, condition := range conditions {
+		errs = append(errs, labelKey(condition, path.Index(i))...)
+	}
+	return append(errs, repeated(conditions, path)...)
+}
+
+var nodeOperations = []resourceapi.SkipNodeOperation{
+	resourceapi.SkipNodeOperationNodePrepareResources, resourceapi.SkipNodeOperationNodeUnprepareResources, resourceapi.SkipNodeOperationAll,
+}
+
+// skipped checks which calls on the node devices do without. What is prepared there
+// has to be taken back there: only the other way round may one be skipped alone.
+func skipped(operations []resourceapi.SkipNodeOperation, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, operation := range operations {
+		if !slices.Contains(nodeOperations, operation) {
+			errs = append(errs, field.NotSupported(path.Index(i), resourceapi.SkipNodeOperation(shorten(string(operation))), nodeOperations))
+		}
+	}
+	if slices.Contains(operations, resourceapi.SkipNodeOperationNodePrepareResources) &&
+		!slices.Contains(operations, resourceapi.SkipNodeOperationNodeUnprepareResources) &&
+		!slices.Contains(operations, resourceapi.SkipNodeOperationAll) {
+		errs = append(errs, field.Invalid(path, resourceapi.SkipNodeOperationNodePrepareResources, "needs NodeUnprepareResources or *, too"))
+	}
+	return append(errs, repeated(operations, path)...)
+}
+
+// repeated reports entries of a set that are there before.
+func repeated[T ~string](entries []T, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, entry := range entries {
+		if slices.Contains(entries[:i], entry) {
+			errs = append(errs, field.Duplicate(path.Index(i), shorten(string(entry))))
+		}
+	}
+	return errs
+}
