@@ -5,7 +5,8 @@
 //
 //	claims, classes ─► Compile ─► Problem          once per set of claims
 //	Problem + Snapshot + Usage + node
-//	   └► instance: devices in order, domains      once per node
+//	   └► signature ─► answer of a node like it    most nodes of a fleet
+//	   └► instance: devices in order, domains      once per kind of node
 //	        └► search: decide, check, undo
 //	             ├► Assignment    ─► Results       what status.allocation holds
 //	             ├► Unsatisfiable ─► Explain       counts, conflict core, nearest miss
@@ -23,7 +24,8 @@
 // An alternative is an exact request or one subrequest of a prioritized list. A slot is
 // one device that an alternative needs; a decision chooses a device for a slot. A filter
 // is what decides about a device by itself; its domain is the set of devices it leaves,
-// the candidates. A constraint relates several devices. The trail holds what decisions
+// the candidates. A constraint relates several devices. The signature of a node is what a
+// problem can see of it: the patterns of its pools, and what is in use of them. The trail holds what decisions
 // overwrote. A literal instance is one in which looking at a device may be an error.
 //
 // # Where things are
@@ -40,7 +42,9 @@
 //	refusal, blame, levels         what stands against a device, and whose doing it is
 //	symmetry                       devices that cannot be told apart
 //	lookahead, matching, augment   whether open requests can still be served
-//	allocate, outcome, stats       entry points and answers
+//	kind, pattern                  what nodes have in common, and answers known from others
+//	allocate, outcome, question,   entry points and answers
+//	stats
 //	assignment, nodeselector       results
 //	explanation, explain, core,    why there is none
 //	rejection, narrator, nearest,

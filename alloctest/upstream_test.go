@@ -12,7 +12,7 @@ import (
 // go test -rewrite -run TestUpstream puts the answers of Kubernetes' own allocator
 // into the files, except where a scenario says that it differs.
 func TestUpstream(t *testing.T) {
-	alloctest.Run(t, peer.Upstream(), alloctest.Peer(), alloctest.Folder("scenarios"))
+	alloctest.Run(t, peer.Upstream(), alloctest.Peer())
 }
 
 func TestReadmeExampleIsTrue(t *testing.T) {
