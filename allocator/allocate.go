@@ -35,7 +35,7 @@ func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node
 		return nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, cause)
 	}
 	var buffer [256]byte
-	signature, ok := p.signature(buffer[:0], view, u)
+	signature, ok := p.signature(ctx, buffer[:0], view, u)
 	if !ok {
 		outcome, _, err := p.solve(ctx, view, u)
 		return outcome, err

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -123,13 +124,13 @@ func (k *kind) number(pattern []byte) uint32 {
 // signature reduces a node to what the problem can see of it: the patterns of its pools
 // and what is in use of them. Nodes with equal signatures have equal answers, by
 // position. It is false for nodes that this says too little of.
-func (p *Problem) signature(to []byte, view *pools.NodeView, u Usage) ([]byte, bool) {
+func (p *Problem) signature(ctx context.Context, to []byte, view *pools.NodeView, u Usage) ([]byte, bool) {
 	if _, ok := p.allocator.policy.(FirstFit); !ok || !view.ByName {
 		return nil, false
 	}
 	for i := range view.Pools {
 		pool := view.Pools[i].Pool
-		number := p.pattern(&view.Pools[i])
+		number := p.pattern(ctx, &view.Pools[i])
 		if number == 0 {
 			return nil, false
 		}
@@ -156,8 +157,9 @@ type numbered struct {
 	length int
 }
 
-// pattern returns the number of the pattern of a pool that is whole, 0 if it has none.
-func (p *Problem) pattern(view *pools.PoolView) uint32 {
+// pattern returns the number of the pattern of a pool that is whole, 0 if it has none or
+// the context was cancelled.
+func (p *Problem) pattern(ctx context.Context, view *pools.PoolView) uint32 {
 	list := view.Pool.Attach(func() any { return new(atomic.Pointer[numbered]) }).(*atomic.Pointer[numbered])
 	head := list.Load()
 	for n := head; n != nil; n = n.next {
@@ -172,8 +174,10 @@ func (p *Problem) pattern(view *pools.PoolView) uint32 {
 	if n.length > maxNotes {
 		n.next, n.length = nil, 1
 	}
-	if key, ok := (&pattern{p: p, view: view}).key(); ok {
+	if key, ok := (&pattern{ctx: ctx, p: p, view: view}).key(); ok {
 		n.number = p.kind.number(key)
+	} else if ctx.Err() != nil {
+		return 0 // not for good
 	}
 	list.CompareAndSwap(head, n)
 	return n.number

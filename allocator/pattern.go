@@ -10,6 +10,7 @@ import (
 
 // pattern spells out what a problem can see of a pool, apart from what is in use.
 type pattern struct {
+	ctx  context.Context
 	p    *Problem
 	view *pools.PoolView
 	text []byte
@@ -81,7 +82,7 @@ func (t *pattern) string(s string) {
 
 // filter spells out how a filter judges a device, and what a share takes.
 func (t *pattern) filter(d *pools.Device, f *filter) bool {
-	v, err := t.p.allocator.selector.judge(context.Background(), f, d.Shape)
+	v, err := t.p.allocator.selector.judge(t.ctx, f, d.Shape)
 	if err != nil || v.use != nil && v.use.err != nil {
 		return false
 	}
@@ -104,7 +105,7 @@ func (t *pattern) constraints(d *pools.Device) (ok bool) {
 	ok = true
 	t.p.alternatives(func(c *claim, alt *alternative) {
 		for _, position := range alt.constraints {
-			value, found, err := t.p.allocator.selector.attribute(context.Background(), alt, d.Shape, c.constraints[position].attribute())
+			value, found, err := t.p.allocator.selector.attribute(t.ctx, alt, d.Shape, c.constraints[position].attribute())
 			ok = ok && err == nil
 			t.flags(found, value.HasScalar)
 			t.text = value.Scalar.AppendKey(t.text)
