@@ -18,75 +18,104 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// ask answers for one node: results, nil if there are none.
-type ask func(node *corev1.Node) ([]resourceapi.AllocationResult, error)
+// ask answers for one node: whether there is an allocation, and if so a function that
+// gives it.
+type ask func(node *corev1.Node) (results func() []resourceapi.AllocationResult, err error)
 
-// implementation prepares what it keeps per pod, and returns what it does per node.
+// implementation takes a cluster and returns what it does for a new pod, which in turn
+// returns what it does for each node.
 type implementation struct {
-	name    string
-	prepare func(c *alloctest.Case) (ask, error)
+	name string
+	// results is set if the benchmark includes building them, as upstream's API does.
+	results bool
+	prepare func(c *alloctest.Case) (pod func() (ask, error), err error)
 }
 
 var implementations = []implementation{
-	{"upstream", structuredAsk(upstream.NewAllocator)},
-	{"dray-structured", structuredAsk(dray.NewAllocator)},
-	{"dray", nativeAsk},
+	{"upstream", true, structuredAsk(upstream.NewAllocator)},
+	{"dray-structured", true, structuredAsk(dray.NewAllocator)},
+	{"dray-results", true, nativeAsk},
+	{"dray", false, nativeAsk},
 }
 
-func structuredAsk(newAllocator peer.NewAllocator) func(c *alloctest.Case) (ask, error) {
-	return func(c *alloctest.Case) (ask, error) {
+func structuredAsk(newAllocator peer.NewAllocator) func(c *alloctest.Case) (func() (ask, error), error) {
+	return func(c *alloctest.Case) (func() (ask, error), error) {
 		programs := cel.NewCache(10, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
-		a, err := newAllocator(context.Background(), upstream.Features(c.Features), peer.State(c), peer.Classes(c.Classes), c.Slices, programs)
-		if err != nil {
-			return nil, err
-		}
-		return func(node *corev1.Node) ([]resourceapi.AllocationResult, error) {
-			return a.Allocate(context.Background(), node, c.Claims)
+		state := peer.State(c)
+		return func() (ask, error) {
+			a, err := newAllocator(context.Background(), upstream.Features(c.Features), state, peer.Classes(c.Classes), c.Slices, programs)
+			if err != nil {
+				return nil, err
+			}
+			return func(node *corev1.Node) (func() []resourceapi.AllocationResult, error) {
+				results, err := a.Allocate(context.Background(), node, c.Claims)
+				if results == nil {
+					return nil, err
+				}
+				return func() []resourceapi.AllocationResult { return results }, err
+			}, nil
 		}, nil
 	}
 }
 
-func nativeAsk(c *alloctest.Case) (ask, error) {
+func nativeAsk(c *alloctest.Case) (func() (ask, error), error) {
 	ledger := pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))
 	for _, claim := range c.Allocated {
 		if err := ledger.Allocate(claim); err != nil {
 			return nil, err
 		}
 	}
-	problem, err := allocator.New(allocator.Options{Features: c.Features}).Compile(c.Claims, allocator.ClassMap(c.Classes...))
-	if err != nil {
-		return nil, err
-	}
-	return func(node *corev1.Node) ([]resourceapi.AllocationResult, error) {
-		outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node)
-		if assignment, ok := outcome.(*allocator.Assignment); ok {
-			return assignment.Results(), err
+	a, classes := allocator.New(allocator.Options{Features: c.Features}), allocator.ClassMap(c.Classes...)
+	return func() (ask, error) {
+		problem, err := a.Compile(c.Claims, classes)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		return func(node *corev1.Node) (func() []resourceapi.AllocationResult, error) {
+			outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node)
+			if assignment, ok := outcome.(*allocator.Assignment); ok {
+				return assignment.Results, err
+			}
+			return nil, err
+		}, nil
 	}, nil
+}
+
+func (impl *implementation) run(b *testing.B, a ask, node *corev1.Node) {
+	results, err := a(node)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if impl.results && results != nil {
+		results()
+	}
+}
+
+var states = []struct {
+	name  string
+	used  int
+	model string
+}{
+	{"empty", 0, "H100"},
+	{"used", 7, "H100"},
+	{"nothing-matches", 0, "B200"},
 }
 
 // BenchmarkFleet asks for one node after the other, as a scheduler's filter does.
 func BenchmarkFleet(b *testing.B) {
-	for _, state := range []struct {
-		name  string
-		used  int
-		model string
-	}{
-		{"empty", 0, "H100"},
-		{"used", 7, "H100"},
-		{"nothing-matches", 0, "B200"},
-	} {
+	for _, state := range states {
 		c := fleet(1000, state.used, state.model)
-		asks := prepareAll(b, c)
+		pods := prepareAll(b, c)
 		for i, impl := range implementations {
+			a, err := pods[i]()
+			if err != nil {
+				b.Fatal(err)
+			}
 			b.Run(fmt.Sprintf("state=%s/nodes=%d/impl=%s", state.name, len(c.Nodes), impl.name), func(b *testing.B) {
 				b.ReportAllocs()
 				n := 0
 				for b.Loop() {
-					if _, err := asks[i](c.Nodes[n%len(c.Nodes)]); err != nil {
-						b.Fatal(err)
-					}
+					impl.run(b, a, c.Nodes[n%len(c.Nodes)])
 					n++
 				}
 			})
@@ -94,30 +123,52 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
+// BenchmarkPod is what a pod costs before anything is known of it, and the first node.
+// The slices are those of the pod before.
+func BenchmarkPod(b *testing.B) {
+	c := fleet(1000, 7, "H100")
+	pods := prepareAll(b, c)
+	for i, impl := range implementations {
+		b.Run(fmt.Sprintf("nodes=%d/impl=%s", len(c.Nodes), impl.name), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				a, err := pods[i]()
+				if err != nil {
+					b.Fatal(err)
+				}
+				impl.run(b, a, c.Nodes[0])
+			}
+		})
+	}
+}
+
 // prepareAll checks that all implementations agree on every node.
-func prepareAll(b *testing.B, c *alloctest.Case) []ask {
+func prepareAll(b *testing.B, c *alloctest.Case) []func() (ask, error) {
 	b.Helper()
-	asks := make([]ask, len(implementations))
+	pods := make([]func() (ask, error), len(implementations))
+	answers := make([]map[string][]resourceapi.AllocationResult, len(implementations))
 	for i, impl := range implementations {
 		var err error
-		if asks[i], err = impl.prepare(c); err != nil {
+		if pods[i], err = impl.prepare(c); err != nil {
 			b.Fatal(err)
 		}
-	}
-	for _, node := range c.Nodes {
-		want, err := asks[0](node)
+		a, err := pods[i]()
 		if err != nil {
 			b.Fatal(err)
 		}
-		for i := range asks[1:] {
-			got, err := asks[i+1](node)
+		answers[i] = make(map[string][]resourceapi.AllocationResult)
+		for _, node := range c.Nodes {
+			results, err := a(node)
 			if err != nil {
 				b.Fatal(err)
 			}
-			if diff := oracle.Equal(want, got); diff != "" {
-				b.Fatalf("%s on %s: %s", implementations[i+1].name, node.Name, diff)
+			if results != nil {
+				answers[i][node.Name] = results()
+			}
+			if diff := oracle.Equal(answers[0][node.Name], answers[i][node.Name]); diff != "" {
+				b.Fatalf("%s on %s: %s", impl.name, node.Name, diff)
 			}
 		}
 	}
-	return asks
+	return pods
 }
