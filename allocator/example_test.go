@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
 )
@@ -32,6 +33,16 @@ func ExampleProblem_Allocate() {
 	// Output:
 	// r0 node-a gpu-0
 	// r0 node-a gpu-1
+}
+
+// Bad input is an error that names the claim and the field.
+func ExampleAllocator_Compile() {
+	a := allocator.New(allocator.Options{Features: allocator.AllFeatures()})
+	c := claim("training", 1)
+	c.Spec.Devices.Requests[0].Exactly.DeviceClassName = "gpus"
+	_, err := a.Compile([]*resourceapi.ResourceClaim{c}, allocator.ClassMap(gpuClass))
+	fmt.Println(err)
+	// Output: claim default/training: request r0: deviceClassName: device class "gpus" does not exist
 }
 
 // What an assignment gives is taken by adding the allocated claim to the ledger.

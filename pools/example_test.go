@@ -104,3 +104,14 @@ func ExampleLedger_Fork() {
 	// in the ledger: false
 	// after the commit: true
 }
+
+// Who gets the whole list of slices each time, and not what changed, uses an Index.
+func ExampleIndex() {
+	index := pools.NewIndex(pools.Gates{})
+	slices := []*resourceapi.ResourceSlice{gpuSlice("worker-1", 1, "gpu-0"), gpuSlice("worker-2", 1, "gpu-0")}
+	first := index.Snapshot(slices)
+	again := index.Snapshot([]*resourceapi.ResourceSlice{slices[1], slices[0]})
+	changed := index.Snapshot([]*resourceapi.ResourceSlice{slices[0], gpuSlice("worker-2", 2, "gpu-0", "gpu-1")})
+	fmt.Println(first == again, first.Pools()[0] == changed.Pools()[0], first.Pools()[1] == changed.Pools()[1])
+	// Output: true true false
+}

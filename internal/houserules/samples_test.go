@@ -103,5 +103,5 @@ var wordSamples = []sample{
 	{"words", "a scratch folder", one("Makefile", "x:\n\tcp a /"+"tmp/b\n"), "Makefile:2:"},
 	{"words", "a registry", one("Makefile", "export GOPROXY := https://proxy."+"golang.org"), "is a package registry"},
 	{"words", "a conversation", one("a.go", "package a\n// Out of time"+"box."), "is not for readers"},
-	{"words", "paths of every node", one("a.go", "package a\nvar p = \"/dev/nvidia0\" // request/subrequest, $HOME/work/x, a/tmp/b"), ""},
+	{"words", "paths of every node", one("a.go", "package a\nvar p = \"/dev/nvidia0\" // request/subrequest, $HOME/src/x, a/tmp/b"), ""},
 }
