@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,37 +18,74 @@ type Usage interface {
 	Pool(p *pools.Pool) *pools.PoolUsage
 }
 
+// Verdict is an Outcome without its particulars.
+type Verdict uint8
+
+const (
+	// NoVerdict goes with an error.
+	NoVerdict Verdict = iota
+	// Satisfiable: the outcome is an *Assignment.
+	Satisfiable
+	// NotSatisfiable: the outcome is an *Unsatisfiable.
+	NotSatisfiable
+	// NotDecided: the outcome is an *Undecided.
+	NotDecided
+)
+
+// String returns the verdict in lower case.
+func (v Verdict) String() string {
+	return [...]string{"no verdict", "satisfiable", "not satisfiable", "not decided"}[v]
+}
+
 // Allocate looks for devices for all claims of the problem on one node, given what
 // is in use. It returns exactly one of an Outcome and an error. The error is about the
 // input (a selector that fails, all devices asked of an incomplete pool) or wraps the
 // cause of the context's cancellation. Nothing is modified: to take what an Assignment
 // gives, add the allocated claims to a pools.Ledger.
 func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Outcome, error) {
-	view, err := s.GatherPools(node)
-	if err != nil {
-		return nil, err
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, cause)
-	}
-	var buffer [256]byte
-	signature, ok := p.signature(ctx, buffer[:0], view, u)
-	if !ok {
-		outcome, _, err := p.solve(ctx, view, u)
+	known, outcome, err := p.ask(ctx, s, u, node)
+	if known == nil {
 		return outcome, err
 	}
-	if known := p.kind.answer(signature); known != nil {
-		return p.recall(known, view, u), nil
+	return p.recall(known, s, u, node)
+}
+
+// Feasible is Allocate for those who only want to know whether there are devices, as the
+// filter of a scheduler. For a node that is like another one it allocates no memory. The
+// verdict is NoVerdict exactly if there is an error.
+func (p *Problem) Feasible(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Verdict, error) {
+	known, outcome, err := p.ask(ctx, s, u, node)
+	if known != nil {
+		return known.verdict(), nil
+	}
+	return verdictOf(outcome), err
+}
+
+// ask returns an answer that is known already, or else a new outcome, or an error.
+func (p *Problem) ask(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (*answer, Outcome, error) {
+	view, err := s.GatherPools(node)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, context.Cause(ctx))
+	}
+	var buffer [signatureSize]byte
+	signature := p.signature(ctx, buffer[:0], &view, u)
+	if signature != nil {
+		if known := p.kind.get(signature); known != nil {
+			return known, nil, nil
+		}
 	}
 	outcome, found, err := p.solve(ctx, view, u)
-	if found != nil {
-		p.kind.remember(signature, found)
+	if found != nil && signature != nil {
+		p.kind.add(signature, found)
 	}
-	return outcome, err
+	return nil, outcome, err
 }
 
 // solve searches. The answer is nil if there is no definite one.
-func (p *Problem) solve(ctx context.Context, view *pools.NodeView, u Usage) (Outcome, *answer, error) {
+func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage) (Outcome, *answer, error) {
 	before := p.allocator.selector.memo.Evaluations()
 	in, err := newInstance(ctx, p, view, u)
 	if err != nil {
@@ -77,42 +111,14 @@ func (p *Problem) solve(ctx context.Context, view *pools.NodeView, u Usage) (Out
 }
 
 // recall gives the answer of a node of the same signature.
-func (p *Problem) recall(known *answer, view *pools.NodeView, u Usage) Outcome {
+func (p *Problem) recall(known *answer, s *pools.Snapshot, u Usage, node *corev1.Node) (Outcome, error) {
+	view, err := s.GatherPools(node)
+	if err != nil {
+		return nil, err
+	}
 	asked := asked{problem: p, view: view, usage: u}
 	if !known.satisfiable {
-		return &Unsatisfiable{question{asked: asked}}
+		return &Unsatisfiable{question{asked: asked}}, nil
 	}
-	return &Assignment{question: question{asked: asked}, answer: known}
-}
-
-// NodeOutcome is the answer for one of several nodes.
-type NodeOutcome struct {
-	Node    *corev1.Node
-	Outcome Outcome // nil if Err is set
-	Err     error
-}
-
-// Evaluate asks Allocate for each node, each by itself, with the given number of
-// goroutines (zero or less: one per CPU). The answers are in the order of the nodes.
-// The error is the cause of the context's cancellation.
-func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, nodes []*corev1.Node, workers int) ([]NodeOutcome, error) {
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	answers := make([]NodeOutcome, len(nodes))
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(workers, len(nodes)) {
-		group.Go(func() {
-			for i := next.Add(1) - 1; int(i) < len(nodes) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				answers[i].Node = nodes[i]
-				answers[i].Outcome, answers[i].Err = p.Allocate(ctx, s, u, nodes[i])
-			}
-		})
-	}
-	group.Wait()
-	if cause := context.Cause(ctx); cause != nil {
-		return nil, fmt.Errorf("evaluation of %d nodes was cancelled: %w", len(nodes), cause)
-	}
-	return answers, nil
+	return &Assignment{question: question{asked: asked}, answer: known}, nil
 }

@@ -31,21 +31,28 @@ type Choice struct {
 	Device  pools.DeviceID
 }
 
-// choices are those of the answer, by claim, request and slot.
-func (a *Assignment) choices() []choice {
-	choices := make([]choice, len(a.answer.choices))
+// pick is a choice of an answer, for the problem and the node that were asked about.
+type pick struct {
+	*alternative
+	pool   *pools.Pool
+	device *pools.Device
+}
+
+// picks are the choices of the answer, by claim, request and slot.
+func (a *Assignment) picks() []pick {
+	picks := make([]pick, len(a.answer.choices))
 	for i, at := range a.answer.choices {
-		choices[i] = choice{alt: a.problem.byID[at.alternative], device: at.device}
+		pool, device := a.device(at.place)
+		picks[i] = pick{alternative: a.problem.byID[at.alternative], pool: pool, device: device}
 	}
-	return choices
+	return picks
 }
 
 // Choices lists the devices in order, without building results.
 func (a *Assignment) Choices() []Choice {
 	list := make([]Choice, len(a.answer.choices))
-	for i, c := range a.choices() {
-		pool, device := a.device(c.device)
-		list[i] = Choice{Claim: c.alt.claim, Request: c.alt.name, Device: idOf(pool, device)}
+	for i, p := range a.picks() {
+		list[i] = Choice{Claim: p.claim, Request: p.name, Device: idOf(p.pool, p.device)}
 	}
 	return list
 }
@@ -57,13 +64,14 @@ func (a *Assignment) Results() []resourceapi.AllocationResult {
 	a.built.Do(func() {
 		a.results = make([]resourceapi.AllocationResult, len(a.problem.claims))
 		next := a.shareIDs()
-		for _, c := range a.choices() {
-			devices := &a.results[c.alt.claim].Devices
-			devices.Results = append(devices.Results, a.result(c, next))
+		picks := a.picks()
+		for i := range picks {
+			devices := &a.results[picks[i].claim].Devices
+			devices.Results = append(devices.Results, a.result(&picks[i], next))
 		}
 		for c := range a.results {
 			a.results[c].Devices.Config = a.config(c)
-			a.results[c].NodeSelector = a.nodeSelector(c)
+			a.results[c].NodeSelector = a.nodeSelector(picks, c)
 		}
 	})
 	return a.results
@@ -80,35 +88,34 @@ func (a *Assignment) shareIDs() func() types.UID {
 	}
 }
 
-func (a *Assignment) result(c choice, shareID func() types.UID) resourceapi.DeviceRequestAllocationResult {
-	pool, d := a.device(c.device)
-	id := idOf(pool, d)
+func (a *Assignment) result(p *pick, shareID func() types.UID) resourceapi.DeviceRequestAllocationResult {
+	id := idOf(p.pool, p.device)
 	result := resourceapi.DeviceRequestAllocationResult{
-		Request:            c.alt.name,
+		Request:            p.name,
 		Driver:             id.Driver,
 		Pool:               id.Pool,
 		Device:             id.Device,
-		Tolerations:        c.alt.tolerations,
-		SkipNodeOperations: d.Slice.Object.Spec.SkipNodeOperations,
+		Tolerations:        p.tolerations,
+		SkipNodeOperations: p.device.Slice.Object.Spec.SkipNodeOperations,
 	}
-	if c.alt.admin {
+	if p.admin {
 		result.AdminAccess = ptr.To(true)
 	}
-	if d.Multiple && a.problem.allocator.features.ConsumableCapacity {
+	if p.device.Multiple && a.problem.allocator.features.ConsumableCapacity {
 		result.ShareID = ptr.To(shareID())
-		result.ConsumedCapacity = a.consumed(c.alt, d)
+		result.ConsumedCapacity = a.consumed(p)
 	}
 	if a.problem.allocator.features.DeviceBindingAndStatus {
-		result.BindingConditions = d.Object.BindingConditions
-		result.BindingFailureConditions = d.Object.BindingFailureConditions
+		result.BindingConditions = p.device.Object.BindingConditions
+		result.BindingFailureConditions = p.device.Object.BindingFailureConditions
 	}
 	return result
 }
 
 // consumed is what the filter said that a share takes, when the device was chosen.
-func (a *Assignment) consumed(alt *alternative, d *pools.Device) map[resourceapi.QualifiedName]resource.Quantity {
-	f := a.problem.filters[alt.filter]
-	use := newConsumption(f.features, f.capacity, d.Shape.Device)
+func (a *Assignment) consumed(p *pick) map[resourceapi.QualifiedName]resource.Quantity {
+	f := a.problem.filters[p.filter]
+	use := newConsumption(f.features, f.capacity, p.device.Shape.Device)
 	if len(use.parts) == 0 {
 		return nil
 	}

@@ -26,6 +26,8 @@ func (a *Allocator) Compile(claims []*resourceapi.ResourceClaim, classes Classes
 			return nil, fmt.Errorf("claim %s: %w", c.problem.claims[i].ref(), err)
 		}
 	}
+	_, c.problem.repeats = a.policy.(FirstFit)
+	c.problem.alternatives(func(_ *claim, alt *alternative) { c.problem.wantsAll = c.problem.wantsAll || alt.all })
 	var err error
 	c.problem.kind, err = a.kindOf(c.problem)
 	return c.problem, err

@@ -78,13 +78,20 @@ func ExampleProblem_Evaluate() {
 		fmt.Println(err)
 		return
 	}
-	for _, answer := range answers {
-		fmt.Println(answer.Node.Name, chosen(answer.Outcome))
+	for i := range nodes {
+		fmt.Println(nodes[i].Name, answers.Verdict(i))
 	}
+	outcome, err := answers.Outcome(1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(chosen(outcome))
 	// Output:
-	// node-a *allocator.Unsatisfiable
-	// node-b r0=gpu-0 r0=gpu-1
-	// node-c *allocator.Unsatisfiable
+	// node-a not satisfiable
+	// node-b satisfiable
+	// node-c not satisfiable
+	// r0=gpu-0 r0=gpu-1
 }
 
 func ExampleUnsatisfiable_Explain() {

@@ -8,8 +8,8 @@ import (
 // explain works out why an instance has no solution.
 func explain(ctx context.Context, in *instance) *Explanation {
 	e := &Explanation{Node: in.node.Name}
-	for i := range in.view.Pools {
-		if pv := &in.view.Pools[i]; pv.Incomplete != "" || pv.Invalid != "" {
+	for _, pv := range in.view.Pools {
+		if !pv.Usable() {
 			e.Pools = append(e.Pools, PoolReport{Pool: pv.Pool.ID, Incomplete: pv.Incomplete, Invalid: pv.Invalid})
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
 
 	"github.com/dray-project/dray/pools"
 )
@@ -17,7 +16,7 @@ import (
 type instance struct {
 	problem *Problem
 	node    *corev1.Node
-	view    *pools.NodeView
+	view    pools.NodeView
 	pools   []poolUsage
 	// devices are those of complete and valid pools. A device's position here is
 	// what the search calls it.
@@ -39,8 +38,10 @@ type poolUsage struct {
 // device is a candidate on the node.
 type device struct {
 	*pools.Device
-	pool   int32 // position in instance.pools
-	index  pools.DeviceIndex
+	pool  int32 // position in instance.pools
+	index pools.DeviceIndex
+	// place counts the devices that are on the node, in the order of the view.
+	place  int32
 	onNode bool
 	// onNodeErr is set if the device's own node selector cannot be evaluated.
 	onNodeErr error
@@ -72,7 +73,7 @@ type constrained struct {
 
 // newInstance lists the devices of a node's view and judges them. The error is about the
 // input: it stands for every node unless it names one.
-func newInstance(ctx context.Context, p *Problem, view *pools.NodeView, u Usage) (*instance, error) {
+func newInstance(ctx context.Context, p *Problem, view pools.NodeView, u Usage) (*instance, error) {
 	in := &instance{problem: p, node: view.Node, view: view}
 	in.gather(u)
 	in.domains = make([]domain, len(p.filters))
@@ -88,15 +89,20 @@ func newInstance(ctx context.Context, p *Problem, view *pools.NodeView, u Usage)
 }
 
 func (in *instance) gather(u Usage) {
-	for i := range in.view.Pools {
-		pv := &in.view.Pools[i]
-		if pv.Incomplete != "" || pv.Invalid != "" {
+	place := int32(0)
+	for _, pv := range in.view.Pools {
+		if !pv.Usable() {
 			continue
 		}
 		used := u.Pool(pv.Pool)
 		in.pools = append(in.pools, poolUsage{pool: pv.Pool, used: used})
 		for _, nd := range pv.Devices {
-			in.devices = append(in.devices, in.candidate(nd, pv.Pool, used))
+			d := in.candidate(nd, pv.Pool, used)
+			if d.onNode {
+				d.place = place
+				place++
+			}
+			in.devices = append(in.devices, d)
 		}
 	}
 	in.prefer(in.problem.allocator.policy)
@@ -124,7 +130,7 @@ func (in *instance) bar(d *device) Rejection {
 	switch {
 	case len(skip) > 0 && !f.OptionalNodeOperations:
 		return Rejection{Reason: RejectedByNodeOperations, Detail: "the feature DRAOptionalNodeOperations is off"}
-	case len(skip) > 0 && !slices.Contains(in.node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate):
+	case len(skip) > 0 && !operatesOptionally(in.node):
 		return Rejection{Reason: RejectedByNodeOperations, Detail: "the node does not declare the feature DRAOptionalNodeOperations"}
 	case d.ConsumesCounters && !f.PartitionableDevices:
 		return Rejection{Reason: RejectedByCounter, Detail: "the feature DRAPartitionableDevices is off"}
@@ -177,8 +183,7 @@ func (in *instance) bind(ctx context.Context) (err error) {
 // bindAll refuses to say what "all" is while a pool cannot tell. Devices that are
 // mandatory and violate a constraint are an error, so nothing may be pruned then.
 func (in *instance) bindAll(alt *alternative, b *bound) error {
-	for i := range in.view.Pools {
-		pv := &in.view.Pools[i]
+	for _, pv := range in.view.Pools {
 		if reason := pv.Incomplete + pv.Invalid; reason != "" {
 			return fmt.Errorf("%s: asks for all devices, but pool %s cannot be used: %s", in.problem.path(alt), pv.Pool.ID, reason)
 		}

@@ -1,27 +1,20 @@
 package allocator
 
 import (
-	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"sync"
-	"sync/atomic"
-
-	"github.com/dray-project/dray/pools"
 )
 
 // kind is what problems have in common that ask for the same: which patterns of pools
-// there are, and which answer nodes have whose pools follow the same patterns. A fleet
+// there are, and which answers nodes have whose pools follow the same patterns. A fleet
 // is a few kinds of nodes, so most of its nodes cost one look-up. It is safe for
 // concurrent use.
 type kind struct {
+	*answers
 	mu       sync.Mutex
 	patterns map[string]uint32
 	next     uint32
-	// answers by signature: string → *answer.
-	answers atomic.Pointer[sync.Map]
-	known   atomic.Int64
 }
 
 // answer is a solution by position, or that there is none.
@@ -31,22 +24,25 @@ type answer struct {
 	picked      [][]int
 }
 
+func (a *answer) verdict() Verdict {
+	if a.satisfiable {
+		return Satisfiable
+	}
+	return NotSatisfiable
+}
+
 // choiceAt is a choice without pointers into one problem.
 type choiceAt struct {
 	alternative int // id
-	device      int32
+	// place counts the devices that are on the node, in the order of the view.
+	place int32
 }
 
-const (
-	// maxPatterns and maxAnswers bound what a kind remembers before it starts anew.
-	maxPatterns = 1 << 14
-	maxAnswers  = 1 << 13
-)
+// maxPatterns bounds what a kind remembers before it starts anew.
+const maxPatterns = 1 << 14
 
 func newKind() *kind {
-	k := &kind{patterns: make(map[string]uint32)}
-	k.answers.Store(new(sync.Map))
-	return k
+	return &kind{answers: newAnswers(), patterns: make(map[string]uint32)}
 }
 
 // kindOf returns the kind of a compiled problem.
@@ -90,21 +86,6 @@ func (p *Problem) kindKey() (string, error) {
 	return string(key), nil
 }
 
-func (k *kind) answer(signature []byte) *answer {
-	if known, ok := k.answers.Load().Load(string(signature)); ok {
-		return known.(*answer)
-	}
-	return nil
-}
-
-func (k *kind) remember(signature []byte, a *answer) {
-	if k.known.Add(1) > maxAnswers {
-		k.answers.Store(new(sync.Map))
-		k.known.Store(1)
-	}
-	k.answers.Load().Store(string(signature), a)
-}
-
 // number interns a pattern. Numbers are never given twice, so that answers which still
 // mention a forgotten pattern are merely not found.
 func (k *kind) number(pattern []byte) uint32 {
@@ -119,66 +100,4 @@ func (k *kind) number(pattern []byte) uint32 {
 	k.next++
 	k.patterns[string(pattern)] = k.next
 	return k.next
-}
-
-// signature reduces a node to what the problem can see of it: the patterns of its pools
-// and what is in use of them. Nodes with equal signatures have equal answers, by
-// position. It is false for nodes that this says too little of.
-func (p *Problem) signature(ctx context.Context, to []byte, view *pools.NodeView, u Usage) ([]byte, bool) {
-	if _, ok := p.allocator.policy.(FirstFit); !ok || !view.ByName {
-		return nil, false
-	}
-	for i := range view.Pools {
-		pool := view.Pools[i].Pool
-		number := p.pattern(ctx, &view.Pools[i])
-		if number == 0 {
-			return nil, false
-		}
-		to = binary.LittleEndian.AppendUint32(to, number)
-		used := u.Pool(pool)
-		if used.Idle() {
-			to = append(to, 0)
-			continue
-		}
-		bits, ok := used.Bits()
-		if !ok {
-			return nil, false
-		}
-		to = binary.LittleEndian.AppendUint64(append(to, 1), bits)
-	}
-	return to, true
-}
-
-// numbered is the number of a pool's pattern for one kind. It is an immutable list.
-type numbered struct {
-	kind   *kind
-	number uint32
-	next   *numbered
-	length int
-}
-
-// pattern returns the number of the pattern of a pool that is whole, 0 if it has none or
-// the context was cancelled.
-func (p *Problem) pattern(ctx context.Context, view *pools.PoolView) uint32 {
-	list := view.Pool.Attach(func() any { return new(atomic.Pointer[numbered]) }).(*atomic.Pointer[numbered])
-	head := list.Load()
-	for n := head; n != nil; n = n.next {
-		if n.kind == p.kind {
-			return n.number
-		}
-	}
-	n := &numbered{kind: p.kind, next: head, length: 1}
-	if head != nil {
-		n.length = head.length + 1
-	}
-	if n.length > maxNotes {
-		n.next, n.length = nil, 1
-	}
-	if key, ok := (&pattern{ctx: ctx, p: p, view: view}).key(); ok {
-		n.number = p.kind.number(key)
-	} else if ctx.Err() != nil {
-		return 0 // not for good
-	}
-	list.CompareAndSwap(head, n)
-	return n.number
 }

@@ -25,16 +25,15 @@ func reach(d *pools.Device) (local bool, selector *corev1.NodeSelector) {
 // checkSelectors refuses selectors that cannot be merged. The API does not allow them.
 func (a *Assignment) checkSelectors() error {
 	settled := -1 // the claim that is local to the node, whatever comes after
-	for _, c := range a.choices() {
-		pool, d := a.device(c.device)
-		local, selector := reach(d)
-		if local || c.alt.claim == settled {
-			settled = c.alt.claim
+	for _, p := range a.picks() {
+		local, selector := reach(p.device)
+		if local || p.claim == settled {
+			settled = p.claim
 			continue
 		}
 		if selector != nil && len(selector.NodeSelectorTerms) > 1 {
 			return fmt.Errorf("%s: device %s: node selector has %d terms, only one is supported",
-				a.problem.path(c.alt), idOf(pool, d), len(selector.NodeSelectorTerms))
+				a.problem.path(p.alternative), idOf(p.pool, p.device), len(selector.NodeSelectorTerms))
 		}
 	}
 	return nil
@@ -42,14 +41,13 @@ func (a *Assignment) checkSelectors() error {
 
 // nodeSelector says where the claim's devices can be used together: on this node if
 // any of them is local to it, else where all their selectors match. Nil is everywhere.
-func (a *Assignment) nodeSelector(claim int) *corev1.NodeSelector {
+func (a *Assignment) nodeSelector(picks []pick, claim int) *corev1.NodeSelector {
 	var term corev1.NodeSelectorTerm
-	for _, c := range a.choices() {
-		if c.alt.claim != claim {
+	for i := range picks {
+		if picks[i].claim != claim {
 			continue
 		}
-		_, d := a.device(c.device)
-		local, selector := reach(d)
+		local, selector := reach(picks[i].device)
 		if local {
 			return nodeNamed(a.Node())
 		}

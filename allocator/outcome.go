@@ -13,6 +13,18 @@ type Outcome interface {
 	outcome()
 }
 
+func verdictOf(o Outcome) Verdict {
+	switch o.(type) {
+	case *Assignment:
+		return Satisfiable
+	case *Unsatisfiable:
+		return NotSatisfiable
+	case *Undecided:
+		return NotDecided
+	}
+	return NoVerdict
+}
+
 // Unsatisfiable says that the claims cannot be allocated on the node, and why. It is
 // a value, safe for concurrent use.
 type Unsatisfiable struct{ question }
@@ -20,8 +32,8 @@ type Unsatisfiable struct{ question }
 // InvalidPools reports whether the node has pools that cannot be used because their
 // content is invalid. Upstream turns that into an error for the node.
 func (u *Unsatisfiable) InvalidPools() bool {
-	for i := range u.view.Pools {
-		if u.view.Pools[i].Invalid != "" {
+	for _, pv := range u.view.Pools {
+		if pv.Invalid != "" {
 			return true
 		}
 	}

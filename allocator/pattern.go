@@ -3,35 +3,57 @@ package allocator
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/pools"
 )
 
-// pattern spells out what a problem can see of a pool, apart from what is in use.
+// pattern spells out what a problem can see of a pool on a node, apart from what is in
+// use, and apart from which values the constraints compare: only which are equal.
 type pattern struct {
-	ctx  context.Context
-	p    *Problem
-	view *pools.PoolView
-	text []byte
+	ctx    context.Context
+	p      *Problem
+	view   *pools.PoolView
+	text   []byte
+	values []pools.Value
 }
 
-// key is false if the pool does not behave alike on all nodes, or if looking at some
-// device is an error.
-func (t *pattern) key() ([]byte, bool) {
-	if t.view.Incomplete != "" || t.view.Invalid != "" || len(t.view.Devices) != len(t.view.Pool.Devices) {
-		return nil, false
+// maxPatternDevices is how many devices a pattern spells out at most.
+const maxPatternDevices = 512
+
+// spell is false if the devices on the node do not say all, or if looking at some device is
+// an error.
+func (t *pattern) spell() bool {
+	if !t.view.Whole() && (len(t.view.Pool.Counters) > 0 || !t.sound()) {
+		return false
 	}
 	for _, c := range t.view.Pool.Counters {
 		t.number(uint32(c.Set))
 		t.amount(c.Total)
 	}
-	for i := range t.view.Pool.Devices {
-		if !t.device(&t.view.Pool.Devices[i]) {
-			return nil, false
+	for n := range t.view.Here() {
+		if !t.device(&t.view.Pool.Devices[t.view.At(n)]) {
+			return false
 		}
 	}
-	return t.text, true
+	return true
+}
+
+// sound reports whether devices that are not on the node make no difference. Selectors
+// are evaluated on them, and may fail.
+func (t *pattern) sound() bool {
+	for _, d := range t.view.Devices {
+		if d.OnNode {
+			continue
+		}
+		for i := range t.p.filters {
+			if _, err := t.p.allocator.selector.judge(t.ctx, t.p.filters[i].filter, t.view.Pool.Devices[d.Index].Shape); err != nil {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (t *pattern) number(n uint32)        { t.text = binary.AppendUvarint(t.text, uint64(n)) }
@@ -49,11 +71,9 @@ func (t *pattern) flags(flags ...bool) {
 }
 
 func (t *pattern) device(d *pools.Device) bool {
-	spec := &d.Slice.Object.Spec
-	if len(spec.SkipNodeOperations) > 0 || spec.NodeSelector != nil || d.Object.NodeSelector != nil {
-		return false
-	}
-	t.flags(true, d.Multiple, d.ConsumesCounters, len(d.Object.BindingConditions) > 0)
+	local, selector := reach(d)
+	t.flags(d.Multiple, d.ConsumesCounters, len(d.Object.BindingConditions) > 0,
+		len(d.Slice.Object.Spec.SkipNodeOperations) > 0, local, selector != nil && len(selector.NodeSelectorTerms) > 1)
 	t.number(uint32(len(d.Uses)))
 	for _, use := range d.Uses {
 		t.number(uint32(use.Counter))
@@ -108,12 +128,21 @@ func (t *pattern) constraints(d *pools.Device) (ok bool) {
 			value, found, err := t.p.allocator.selector.attribute(t.ctx, alt, d.Shape, c.constraints[position].attribute())
 			ok = ok && err == nil
 			t.flags(found, value.HasScalar)
-			t.text = value.Scalar.AppendKey(t.text)
+			t.value(value.Scalar)
 			t.number(uint32(len(value.Set)))
 			for _, v := range value.Set {
-				t.text = v.AppendKey(t.text)
+				t.value(v)
 			}
 		}
 	})
 	return ok
+}
+
+func (t *pattern) value(v pools.Value) {
+	n := slices.Index(t.values, v)
+	if n < 0 {
+		n = len(t.values)
+		t.values = append(t.values, v)
+	}
+	t.number(uint32(n))
 }

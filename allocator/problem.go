@@ -14,6 +14,9 @@ type Problem struct {
 	filters   []usedFilter
 	kind      *kind
 	byID      []*alternative
+	// repeats is set if nodes that are alike have the same answer: a policy of the
+	// caller's may tell them apart. wantsAll is set if a request asks for all devices.
+	repeats, wantsAll bool
 }
 
 // claim is one ResourceClaim of a Problem.

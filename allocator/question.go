@@ -19,7 +19,7 @@ type question struct {
 // asked is what makes a question.
 type asked struct {
 	problem *Problem
-	view    *pools.NodeView
+	view    pools.NodeView
 	usage   Usage
 	stats   Stats
 	// solved is the instance that was searched. Nil if the answer was known.
@@ -51,19 +51,14 @@ func (q *question) instance() *instance {
 	return q.late
 }
 
-// device returns the device at a position, and its pool.
-func (q *question) device(position int32) (*pools.Pool, *pools.Device) {
-	if q.solved != nil {
-		d := &q.solved.devices[position]
-		return q.solved.pools[d.pool].pool, d.Device
-	}
-	at := int(position)
-	for i := range q.view.Pools {
-		pv := &q.view.Pools[i]
-		if at < len(pv.Devices) {
-			return pv.Pool, &pv.Pool.Devices[pv.Devices[at].Index]
+// device returns the device at a place, and its pool.
+func (q *question) device(place int32) (*pools.Pool, *pools.Device) {
+	at := int(place)
+	for _, pv := range q.view.Pools {
+		if at < pv.Here() {
+			return pv.Pool, &pv.Pool.Devices[pv.At(at)]
 		}
-		at -= len(pv.Devices)
+		at -= pv.Here()
 	}
-	panic("a position beyond the devices of the node")
+	panic("a place beyond the devices of the node")
 }

@@ -122,7 +122,7 @@ func (s *search) restart() {
 func (s *search) answer() *answer {
 	a := &answer{satisfiable: true, choices: make([]choiceAt, len(s.chosen)), picked: s.picked}
 	for i, c := range s.chosen {
-		a.choices[i] = choiceAt{c.alt.id, c.device}
+		a.choices[i] = choiceAt{c.alt.id, s.in.devices[c.device].place}
 	}
 	return a
 }

@@ -32,6 +32,16 @@ func assemble(id PoolID, slot int, gates Gates, sources []*source) *Pool {
 	return p
 }
 
+// settle finds out whether names of nodes decide who reaches the pool.
+func (p *Pool) settle() {
+	for _, slice := range p.Slices {
+		p.choosy = p.choosy || !slice.reach.byName()
+	}
+	if p.choosy {
+		p.choice = newChoice(p.Slices)
+	}
+}
+
 func (p *Pool) addSlices(current []*source) {
 	var devices int
 	for _, s := range current {

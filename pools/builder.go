@@ -36,7 +36,7 @@ func NewBuilder(gates Gates) *Builder {
 		pools:  make(map[PoolID]*members),
 		dirty:  make(map[PoolID]struct{}),
 		shapes: newShapes(),
-		last:   &Snapshot{gates: gates},
+		last:   &Snapshot{gates: gates, common: &common{}},
 	}
 }
 

@@ -40,7 +40,6 @@
 //
 //	id.go         names of pools and devices, indices, gates
 //	source.go     one slice as the builder keeps it; what gates leave out
-//	whole.go      pools that belong to a node as a whole
 //	attachment.go room for what the allocator keeps with pools and shapes
 //	builder.go    following a cluster; slots of pools
 //	index.go      finding the snapshot for a list of slices again
@@ -50,11 +49,11 @@
 //	reach.go      node selection of slices and devices
 //	routes.go     from a node to the slices of a pool
 //	snapshot.go   the index of pools, from a node to pools
-//	view.go       GatherPools
+//	view.go       GatherPools; place.go does what the name of a node decides, choice.go the rest
 //	shape.go      devices alike; shapes.go interns, content.go compares them
 //	attribute.go  attributes ready to compare; value.go interns their values
 //	groups.go     compatibility groups on a counter set
-//	usage.go      what is in use of a pool; edit.go changes it
+//	usage.go      what is in use of a pool; edit.go changes it, usagekey.go sums it up
 //	cluster.go    what is in use of all pools
 //	holding.go    from a claim's allocation to what it takes
 //	ledger.go     Ledger: allocate, release, fork, commit, revert, rebase

@@ -15,6 +15,7 @@ type usageEdit struct {
 func (u *PoolUsage) edit() *usageEdit {
 	return &usageEdit{
 		usage: &PoolUsage{
+			serial:    usageSerials.Add(1),
 			Left:      slices.Clone(u.Left),
 			Groups:    slices.Clone(u.Groups),
 			pool:      u.pool,

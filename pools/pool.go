@@ -49,13 +49,12 @@ type Pool struct {
 	// ID that a builder makes and is unique among the pools of a snapshot.
 	slot int
 	routes
-	// home is the only node which slices of the pool name, if none of them needs
-	// more than a node's name and all others are for all nodes. everywhere is set
-	// if all are.
-	home       string
-	everywhere bool
-	whole      atomic.Pointer[PoolView]
-	attachment
+	// choosy is set if more than the name of a node decides whether it reaches the
+	// pool, and what of it. choice then finds out.
+	choosy bool
+	choice *choice
+	// common is the view of nodes which the pool does not name, once it was asked for.
+	common atomic.Pointer[PoolView]
 }
 
 // Slice is one ResourceSlice of a Pool.
@@ -155,11 +154,4 @@ func (p *Pool) sortNames() {
 			p.repeats = true
 		}
 	}
-}
-
-func comparePools(a, b PoolID) int {
-	if c := strings.Compare(a.Driver, b.Driver); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name, b.Name)
 }

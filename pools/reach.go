@@ -15,12 +15,14 @@ type selection struct {
 	node     string
 	all      bool
 	selector *nodeaffinity.NodeSelector
-	err      error // the node selector does not parse
+	source   *corev1.NodeSelector // of selector
+	err      error                // the node selector does not parse
 }
 
 func newSelection(node *string, all *bool, selector *corev1.NodeSelector) selection {
 	s := selection{node: ptr.Deref(node, ""), all: ptr.Deref(all, false)}
 	if s.node == "" && !s.all && selector != nil {
+		s.source = selector
 		if s.selector, s.err = nodeaffinity.NewNodeSelector(selector); s.err != nil {
 			s.err = fmt.Errorf("nodeSelector: %w", s.err)
 		}
@@ -106,6 +108,18 @@ func (r *reach) canFail() bool {
 		}
 	}
 	return false
+}
+
+// byName reports whether the name of a node says whether the slice reaches it, and which
+// of its devices do.
+func (r *reach) byName() bool {
+	named := func(s *selection) bool { return s.selector == nil && s.err == nil }
+	for i := range r.devices {
+		if !named(&r.devices[i]) {
+			return false
+		}
+	}
+	return named(&r.own)
 }
 
 // nodes returns the names of the only nodes that the slice can reach, possibly

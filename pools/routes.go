@@ -55,27 +55,30 @@ func (r *routes) nodes(visit func(node string)) {
 	}
 }
 
-// candidates returns the positions of the slices that may reach a node, ascending.
-func (r *routes) candidates(node string) []int32 {
-	first, _ := slices.BinarySearchFunc(r.fixed, node, func(f fixedSlice, node string) int {
+// candidates returns the slices that may reach a node, in order.
+func (p *Pool) candidates(node string) []*Slice {
+	first, _ := slices.BinarySearchFunc(p.fixed, node, func(f fixedSlice, node string) int {
 		return strings.Compare(f.node, node)
 	})
-	candidates := slices.Clone(r.roaming)
-	for _, f := range r.fixed[first:] {
+	positions := slices.Clone(p.roaming)
+	for _, f := range p.fixed[first:] {
 		if f.node != node {
 			break
 		}
-		candidates = append(candidates, f.slice)
+		positions = append(positions, f.slice)
 	}
-	slices.Sort(candidates)
+	slices.Sort(positions)
+	candidates := make([]*Slice, len(positions))
+	for i, position := range positions {
+		candidates[i] = p.Slices[position]
+	}
 	return candidates
 }
 
 // reaching returns the slices that reach a node, in order.
 func (p *Pool) reaching(node *corev1.Node) ([]*Slice, error) {
 	var reaching []*Slice
-	for _, position := range p.candidates(node.Name) {
-		slice := p.Slices[position]
+	for _, slice := range p.candidates(node.Name) {
 		match, err := slice.reach.reaches(node)
 		if err != nil {
 			return nil, err

@@ -13,12 +13,10 @@ import (
 type Snapshot struct {
 	gates Gates
 	pools []*Pool // sorted by ID
-	// byNode has the pools with slices that reach a node by name, sorted by ID.
-	byNode persist.Map[string, []*Pool]
-	// roaming are the pools with slices whose nodes must be looked at, sorted.
-	roaming []*Pool
-	// faulty are the pools with slices of which the node selection may fail, sorted.
-	faulty []*Pool
+	// byNode has the pools with slices that name a node.
+	byNode persist.Map[string, *route]
+	// common is the same in the next snapshot unless one of its pools changed.
+	common *common
 }
 
 // Build makes a Snapshot of slices all at once. Slices with equal object names are
@@ -61,19 +59,24 @@ type change struct {
 // pointer per pool of the cluster; the rest depends on the changes.
 func (s *Snapshot) next(changes []change) *Snapshot {
 	next := &Snapshot{
-		gates:   s.gates,
-		byNode:  s.byNode,
-		pools:   merge(s.pools, changes, func(*Pool) bool { return true }),
-		roaming: merge(s.roaming, changes, func(p *Pool) bool { return len(p.roaming) > 0 }),
-		faulty:  merge(s.faulty, changes, func(p *Pool) bool { return len(p.faulty) > 0 }),
+		gates:  s.gates,
+		byNode: s.byNode,
+		common: s.common,
+		pools:  merge(s.pools, changes, func(*Pool) bool { return true }),
 	}
+	roams := false
 	for _, c := range changes {
-		if old := s.Pool(c.id); old != nil {
+		old := s.Pool(c.id)
+		roams = roams || old.roams() || c.pool.roams()
+		if old != nil {
 			next.unroute(old)
 		}
 		if c.pool != nil {
 			next.route(c.pool)
 		}
+	}
+	if roams {
+		next.common = s.common.next(changes)
 	}
 	return next
 }
@@ -101,21 +104,32 @@ func search(list []*Pool, id PoolID) (int, bool) {
 
 func (s *Snapshot) route(pool *Pool) {
 	pool.nodes(func(node string) {
-		routed, _ := s.byNode.Get(node)
-		at, _ := search(routed, pool.ID)
+		old, _ := s.byNode.Get(node)
+		if old == nil {
+			old = &route{}
+		}
+		at, _ := search(old.pools, pool.ID)
 		// Insert must not write to what other snapshots see.
-		s.byNode = s.byNode.With(node, slices.Insert(slices.Clip(routed), at, pool))
+		s.reroute(node, old, slices.Insert(slices.Clip(old.pools), at, pool))
 	})
 }
 
 func (s *Snapshot) unroute(pool *Pool) {
 	pool.nodes(func(node string) {
-		routed, _ := s.byNode.Get(node)
-		routed = slices.DeleteFunc(slices.Clone(routed), func(p *Pool) bool { return p == pool })
-		if len(routed) == 0 {
-			s.byNode = s.byNode.Without(node)
-		} else {
-			s.byNode = s.byNode.With(node, routed)
-		}
+		old, _ := s.byNode.Get(node)
+		s.reroute(node, old, slices.DeleteFunc(slices.Clone(old.pools), func(p *Pool) bool { return p == pool }))
 	})
+}
+
+// reroute keeps the views of the pools that remain.
+func (s *Snapshot) reroute(node string, old *route, pools []*Pool) {
+	if len(pools) == 0 {
+		s.byNode = s.byNode.Without(node)
+		return
+	}
+	next := &route{pools: pools}
+	if known := old.place.Load(); known != nil {
+		next.place.Store(&place{views: known.views})
+	}
+	s.byNode = s.byNode.With(node, next)
 }

@@ -51,6 +51,7 @@ type PoolUsage struct {
 	// devices in use share.
 	Groups []GroupState
 
+	serial            uint64
 	pool              *Pool
 	exclusive, shared *bitset.BitSet
 	consumed          persist.Array[[]consumption]
@@ -66,6 +67,7 @@ var noDevices = bitset.New(0)
 
 func newIdleUsage(p *Pool) *PoolUsage {
 	u := &PoolUsage{
+		serial:    usageSerials.Add(1),
 		pool:      p,
 		Left:      make([]amount.Amount, len(p.Counters)),
 		Groups:    make([]GroupState, len(p.CounterSets)),

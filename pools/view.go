@@ -3,7 +3,7 @@ package pools
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -13,14 +13,13 @@ import (
 type NodeView struct {
 	Node *corev1.Node
 	// Pools are in first-fit order: by driver, then name, except that pools with
-	// binding conditions come after all others, in the same order.
-	Pools []PoolView
-	// ByName is set if the view depends on nothing but the name of the node, and each
-	// of its pools is whole: all slices of it that have devices reach the node.
-	ByName bool
+	// binding conditions come after all others, in the same order. The list and the
+	// views are shared with other callers and must not be modified.
+	Pools []*PoolView
 }
 
-// PoolView is what one node can reach of one pool.
+// PoolView is what one node can reach of one pool. It is immutable and may stand for
+// several nodes.
 type PoolView struct {
 	Pool *Pool
 	// Incomplete and Invalid say in words why nothing may be allocated from the
@@ -31,6 +30,15 @@ type PoolView struct {
 	Binding bool
 	// Devices are those of all slices that reach the node, in first-fit order.
 	Devices []NodeDevice
+	// Common is set if the view is that of all nodes which the pool does not name.
+	Common bool
+	// Uncertain is set if there is a device with SelectorErr.
+	Uncertain bool
+
+	// here are the devices with OnNode, nil if all are.
+	here   []DeviceIndex
+	serial uint64
+	attachment
 }
 
 // NodeDevice is a device of a slice that reaches the node.
@@ -44,61 +52,62 @@ type NodeDevice struct {
 	SelectorErr error
 }
 
+// Usable reports whether devices may be allocated from the pool.
+func (v *PoolView) Usable() bool { return v.Incomplete == "" && v.Invalid == "" }
+
+// Whole reports whether Devices are all devices of the pool, and all on the node.
+func (v *PoolView) Whole() bool { return v.here == nil && len(v.Devices) == len(v.Pool.Devices) }
+
+// Here is how many of Devices are on the node, At the index of the n-th of these.
+func (v *PoolView) Here() int {
+	if v.here == nil {
+		return len(v.Devices)
+	}
+	return len(v.here)
+}
+
+// At returns the index of the n-th device that is on the node.
+func (v *PoolView) At(n int) DeviceIndex {
+	if v.here == nil {
+		return v.Devices[n].Index
+	}
+	return v.here[n]
+}
+
+// Serial is a number that no other view has, in this process.
+func (v *PoolView) Serial() uint64 { return v.serial }
+
+// viewSerials counts the views ever made.
+var viewSerials atomic.Uint64
+
 // GatherPools returns the pools which the node can reach, as an allocation for the
 // node sees them. A pool is there if a slice of its highest generation, wherever
-// the other slices of that generation are, reaches the node. The time it takes
-// depends on the pools which may reach the node, not on the others.
+// the other slices of that generation are, reaches the node. What depends on the name of
+// the node alone is remembered; beyond that, the time it takes depends on the pools with
+// node selectors.
 //
 // The error says that node is nil, or names a slice (and device) whose node
 // selector has to be evaluated and does not parse.
-func (s *Snapshot) GatherPools(node *corev1.Node) (*NodeView, error) {
+func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 	if node == nil {
-		return nil, errors.New("node is nil")
+		return NodeView{}, errors.New("node is nil")
 	}
-	if err := s.checkSelectors(node); err != nil {
-		return nil, err
+	if err := s.common.checkSelectors(node); err != nil {
+		return NodeView{}, err
 	}
-	candidates := s.candidates(node.Name)
-	view := &NodeView{Node: node, Pools: make([]PoolView, 0, len(candidates)), ByName: len(s.faulty) == 0}
-	var binding []PoolView
-	for _, pool := range candidates {
-		if whole := pool.wholeView(node.Name); whole != nil && !whole.Binding {
-			view.Pools = append(view.Pools, *whole)
-			continue
-		}
-		view.ByName = false
-		reaching, err := pool.reaching(node)
-		if err != nil {
-			return nil, err
-		}
-		if len(reaching) == 0 {
-			continue
-		}
-		if seen := pool.view(node, reaching); seen.Binding {
-			binding = append(binding, seen)
-		} else {
-			view.Pools = append(view.Pools, seen)
-		}
+	named := s.place(node.Name)
+	if len(s.common.choosy) == 0 {
+		return NodeView{Node: node, Pools: named.views}, nil
 	}
-	view.Pools = append(view.Pools, binding...)
-	return view, nil
+	chosen, err := s.common.chosen(node)
+	if err != nil {
+		return NodeView{}, err
+	}
+	return NodeView{Node: node, Pools: join(named.views, chosen)}, nil
 }
 
-// checkSelectors evaluates the slices of which the node selection may fail, also
-// those of old generations.
-func (s *Snapshot) checkSelectors(node *corev1.Node) error {
-	for _, pool := range s.faulty {
-		for _, reach := range pool.faulty {
-			if _, err := reach.reaches(node); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (p *Pool) view(node *corev1.Node, reaching []*Slice) PoolView {
-	view := PoolView{Pool: p, Incomplete: p.Incomplete}
+func (p *Pool) view(node *corev1.Node, reaching []*Slice) *PoolView {
+	view := &PoolView{Pool: p, Incomplete: p.Incomplete, serial: viewSerials.Add(1)}
 	if view.Incomplete != "" {
 		return view
 	}
@@ -118,6 +127,7 @@ func (p *Pool) view(node *corev1.Node, reaching []*Slice) PoolView {
 	for _, slice := range reaching {
 		view.add(node, slice)
 	}
+	view.settle()
 	return view
 }
 
@@ -129,6 +139,20 @@ func (v *PoolView) add(node *corev1.Node, slice *Slice) {
 		// The API distinguishes nil from empty nowhere else, but the order of
 		// pools in Kubernetes does.
 		v.Binding = v.Binding || v.Pool.Devices[device.Index].Object.BindingConditions != nil
+	}
+}
+
+// settle notes which devices are on the node.
+func (v *PoolView) settle() {
+	here := make([]DeviceIndex, 0, len(v.Devices))
+	for _, d := range v.Devices {
+		if d.OnNode {
+			here = append(here, d.Index)
+		}
+		v.Uncertain = v.Uncertain || d.SelectorErr != nil
+	}
+	if len(here) < len(v.Devices) {
+		v.here = here
 	}
 }
 
@@ -147,15 +171,4 @@ func (p *Pool) repeatedName(reaching []*Slice) string {
 		}
 	}
 	return ""
-}
-
-// candidates returns the pools that may reach the node, sorted.
-func (s *Snapshot) candidates(node string) []*Pool {
-	fixed, _ := s.byNode.Get(node)
-	if len(s.roaming) == 0 {
-		return fixed
-	}
-	candidates := slices.Concat(fixed, s.roaming)
-	slices.SortFunc(candidates, func(a, b *Pool) int { return comparePools(a.ID, b.ID) })
-	return slices.Compact(candidates)
 }

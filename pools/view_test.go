@@ -14,7 +14,7 @@ type objects = []*resourceapi.ResourceSlice
 
 // describe prints a view: one line per pool, as "driver/name: device device", with
 // a device that is not on the node in brackets, or the reason.
-func describe(v *NodeView) string {
+func describe(v NodeView) string {
 	var lines []string
 	for _, p := range v.Pools {
 		line := p.Pool.ID.String() + ":"

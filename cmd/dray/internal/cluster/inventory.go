@@ -109,7 +109,7 @@ func (c *Cluster) reach(only *corev1.Node) (map[pools.PoolID]*reach, error) {
 			if reached[id] == nil {
 				reached[id] = &reach{devices: make(map[pools.DeviceIndex]bool)}
 			}
-			reached[id].add(node.Name, &view.Pools[i])
+			reached[id].add(node.Name, view.Pools[i])
 		}
 	}
 	return reached, nil

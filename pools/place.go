@@ -1,0 +1,153 @@
+package pools
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// route has the pools with slices that name one node, sorted by ID, and what follows
+// from them.
+type route struct {
+	pools []*Pool
+	place atomic.Pointer[place]
+}
+
+// place is what a node reaches by its name alone.
+type place struct {
+	common *common
+	// views are in first-fit order.
+	views []*PoolView
+}
+
+// place returns what the node reaches by its name.
+func (s *Snapshot) place(node string) *place {
+	named, ok := s.byNode.Get(node)
+	if !ok {
+		named = &s.common.nowhere
+	}
+	known := named.place.Load()
+	if known != nil && known.common == s.common {
+		return known
+	}
+	made := &place{common: s.common}
+	for _, pool := range named.pools {
+		if !pool.choosy {
+			made.views = append(made.views, known.view(pool, node))
+		}
+	}
+	for _, pool := range s.common.everywhere {
+		if _, found := search(named.pools, pool.ID); !found {
+			made.views = append(made.views, pool.elsewhere())
+		}
+	}
+	slices.SortFunc(made.views, compareViews)
+	named.place.Store(made)
+	return made
+}
+
+// view returns the view of a pool which names the node. That of the place before is kept,
+// for what it is has not changed.
+func (p *place) view(pool *Pool, node string) *PoolView {
+	if p != nil {
+		for _, v := range p.views {
+			if v.Pool == pool {
+				return v
+			}
+		}
+	}
+	return pool.view(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, pool.candidates(node))
+}
+
+// elsewhere is the view of nodes which the pool does not name.
+func (p *Pool) elsewhere() *PoolView {
+	if kept := p.common.Load(); kept != nil {
+		return kept
+	}
+	view := p.view(&corev1.Node{}, p.candidates(""))
+	view.Common = true
+	if !p.common.CompareAndSwap(nil, view) {
+		return p.common.Load()
+	}
+	return view
+}
+
+// compareViews compares by first-fit order.
+func compareViews(a, b *PoolView) int {
+	if a.Binding != b.Binding {
+		if b.Binding {
+			return -1
+		}
+		return 1
+	}
+	return comparePools(a.Pool.ID, b.Pool.ID)
+}
+
+// join merges two sorted lists.
+func join(a, b []*PoolView) []*PoolView {
+	if len(b) == 0 {
+		return a
+	}
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, compareViews)
+	return all
+}
+
+// common is the part of a Snapshot that concerns nodes whatever their names are. All
+// lists are sorted.
+type common struct {
+	// everywhere are the pools with slices for all nodes and none with node selectors,
+	// choosy those with node selectors.
+	everywhere, choosy []*Pool
+	// faulty are the pools with slices of which the node selection may fail.
+	faulty []*Pool
+	// nowhere is the route of nodes which no slice names.
+	nowhere route
+}
+
+func (c *common) next(changes []change) *common {
+	return &common{
+		everywhere: merge(c.everywhere, changes, func(p *Pool) bool { return len(p.roaming) > 0 && !p.choosy }),
+		choosy:     merge(c.choosy, changes, func(p *Pool) bool { return p.choosy }),
+		faulty:     merge(c.faulty, changes, func(p *Pool) bool { return len(p.faulty) > 0 }),
+	}
+}
+
+// roams reports whether a pool is in one of the lists.
+func (p *Pool) roams() bool { return p != nil && (len(p.roaming) > 0 || len(p.faulty) > 0) }
+
+// checkSelectors evaluates the slices of which the node selection may fail, also
+// those of old generations.
+func (c *common) checkSelectors(node *corev1.Node) error {
+	for _, pool := range c.faulty {
+		for _, reach := range pool.faulty {
+			if _, err := reach.reaches(node); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// chosen returns the views of the pools whose node selectors choose the node.
+func (c *common) chosen(node *corev1.Node) ([]*PoolView, error) {
+	var views []*PoolView
+	for _, pool := range c.choosy {
+		view, err := pool.chosen(node)
+		if err != nil {
+			return nil, err
+		}
+		if view != nil {
+			views = append(views, view)
+		}
+	}
+	slices.SortFunc(views, compareViews)
+	return views, nil
+}
+
+func comparePools(a, b PoolID) int {
+	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+}
