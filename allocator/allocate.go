@@ -43,7 +43,7 @@ func (v Verdict) String() string {
 // cause of the context's cancellation. Nothing is modified: to take what an Assignment
 // gives, add the allocated claims to a pools.Ledger.
 func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Outcome, error) {
-	known, outcome, err := p.ask(ctx, s, u, node)
+	known, outcome, err := p.ask(ctx, s, u, node, s.Place(node))
 	if known == nil {
 		return outcome, err
 	}
@@ -54,21 +54,44 @@ func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node
 // filter of a scheduler. For a node that is like another one it allocates no memory. The
 // verdict is NoVerdict exactly if there is an error.
 func (p *Problem) Feasible(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Verdict, error) {
-	known, outcome, err := p.ask(ctx, s, u, node)
+	known, outcome, err := p.ask(ctx, s, u, node, s.Place(node))
 	if known != nil {
 		return known.verdict(), nil
 	}
 	return verdictOf(outcome), err
 }
 
-// ask returns an answer that is known already, or else a new outcome, or an error.
-func (p *Problem) ask(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (*answer, Outcome, error) {
-	view, err := s.GatherPools(node)
-	if err != nil {
-		return nil, nil, err
+// ask returns an answer that is known already, or else a new outcome, or an error. The place
+// is that of the node, if it has one.
+func (p *Problem) ask(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node, place *pools.Place) (*answer, Outcome, error) {
+	if node == nil {
+		return nil, nil, errors.New("node is nil")
 	}
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, context.Cause(ctx))
+	}
+	state := p.state(place, u)
+	if state != 0 {
+		if known := p.kind.ofState.get(state); known != nil {
+			return known, nil, nil
+		}
+	}
+	known, outcome, err := p.compare(ctx, s, u, node)
+	if known != nil && state != 0 {
+		p.kind.ofState.set(state, known)
+	}
+	if outcome != nil {
+		known = nil
+	}
+	return known, outcome, err
+}
+
+// compare looks for a node of the same signature, and searches if there is none. There may
+// be an outcome with the answer.
+func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (*answer, Outcome, error) {
+	view, err := s.GatherPools(node)
+	if err != nil {
+		return nil, nil, err
 	}
 	var buffer [signatureSize]byte
 	signature := p.signature(ctx, buffer[:0], &view, u)
@@ -78,10 +101,13 @@ func (p *Problem) ask(ctx context.Context, s *pools.Snapshot, u Usage, node *cor
 		}
 	}
 	outcome, found, err := p.solve(ctx, view, u)
-	if found != nil && signature != nil {
+	if signature == nil {
+		return nil, outcome, err
+	}
+	if found != nil {
 		p.kind.add(signature, found)
 	}
-	return nil, outcome, err
+	return found, outcome, err
 }
 
 // solve searches. The answer is nil if there is no definite one.

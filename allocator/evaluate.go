@@ -63,10 +63,11 @@ func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, node
 		workers = runtime.GOMAXPROCS(0)
 	}
 	e := &Evaluation{problem: p, snapshot: s, usage: u, nodes: nodes, answers: make([]nodeAnswer, len(nodes))}
+	places := s.Places(nodes)
 	var next atomic.Int64
 	work := func() {
 		for from := next.Add(stretch) - stretch; int(from) < len(nodes) && ctx.Err() == nil; from = next.Add(stretch) - stretch {
-			e.evaluate(ctx, int(from), min(int(from)+stretch, len(nodes)))
+			e.evaluate(ctx, places, int(from), min(int(from)+stretch, len(nodes)))
 		}
 	}
 	var group sync.WaitGroup
@@ -81,9 +82,9 @@ func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	return e, nil
 }
 
-func (e *Evaluation) evaluate(ctx context.Context, from, to int) {
+func (e *Evaluation) evaluate(ctx context.Context, places []*pools.Place, from, to int) {
 	for i := from; i < to; i++ {
 		a := &e.answers[i]
-		a.known, a.outcome, a.err = e.problem.ask(ctx, e.snapshot, e.usage, e.nodes[i])
+		a.known, a.outcome, a.err = e.problem.ask(ctx, e.snapshot, e.usage, e.nodes[i], places[i])
 	}
 }

@@ -12,6 +12,11 @@ import (
 // concurrent use.
 type kind struct {
 	*answers
+	lens *lens // nil if there is none
+	// ofClass has the number of the pattern by class of the lens.
+	ofClass classTable
+	// ofState has answers by state of the lens.
+	ofState  stateTable
 	mu       sync.Mutex
 	patterns map[string]uint32
 	next     uint32
@@ -55,6 +60,9 @@ func (a *Allocator) kindOf(p *Problem) (*kind, error) {
 		return known.(*kind), nil
 	}
 	k := newKind()
+	if k.lens, err = a.lensOf(p); err != nil {
+		return nil, err
+	}
 	a.kinds.Add(key, k)
 	return k, nil
 }

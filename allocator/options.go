@@ -53,6 +53,7 @@ type Allocator struct {
 	selector *evaluator
 	filters  *lru.Cache
 	kinds    *lru.Cache
+	lenses   *lru.Cache
 	// filterIDs counts the filters ever made.
 	filterIDs atomic.Int64
 }
@@ -76,6 +77,7 @@ func New(o Options) *Allocator {
 		selector: newEvaluator(o.Programs),
 		filters:  lru.New(maxFilters),
 		kinds:    lru.New(maxKinds),
+		lenses:   lru.New(maxLenses),
 	}
 }
 

@@ -24,61 +24,116 @@ const (
 	samePool
 )
 
+// state returns the number of what the problem's lens sees of a place, 0 if it does not
+// see enough. It is remembered with the place as long as nothing changes there.
+func (p *Problem) state(place *pools.Place, u Usage) uint32 {
+	usage, ok := u.(*pools.Usage)
+	if place == nil || !ok || p.kind.lens == nil || !p.repeats {
+		return 0
+	}
+	number, known := place.Number(p.kind.lens, usage)
+	if known {
+		return number
+	}
+	var buffer [signatureSize]byte
+	seen := signature{text: buffer[:0]}
+	number = 0
+	if seen.add(place.Views(), u, p.wantsAll, p.class) {
+		number = p.kind.lens.state(seen.text)
+	}
+	place.SetNumber(p.kind.lens, usage, number)
+	return number
+}
+
+// class is what the problem's lens sees of a pool on a node. A pool without a class is
+// none that a number could stand for.
+func (p *Problem) class(view *pools.PoolView) (uint32, []pools.Value, bool) {
+	if view.Common || view.Here() > maxPatternDevices {
+		return 0, nil, true
+	}
+	class := p.classNote(view)
+	return class.number, class.values, class.number != 0
+}
+
 // signature reduces a node to what the problem can see of it. Nodes with equal signatures
 // have equal answers, by position. It is nil if the node has to be looked at.
 func (p *Problem) signature(ctx context.Context, to []byte, view *pools.NodeView, u Usage) []byte {
 	if !p.repeats {
 		return nil
 	}
-	to = append(to, flagByte(operatesOptionally(view.Node)))
-	var buffer [16]pools.Value
-	values, same, patterned := buffer[:0], false, 0
-	for _, pv := range view.Pools {
-		if !pv.Usable() {
-			if p.wantsAll {
-				return nil // an error
-			}
-			to = append(to, unusablePool)
-			continue
-		}
-		used := u.Pool(pv.Pool)
-		pattern := p.pattern(ctx, pv)
-		switch {
-		case pv.Uncertain:
-			return nil
-		case pattern == nil:
-			to = append(to, samePool)
-			to = binary.LittleEndian.AppendUint64(to, pv.Serial())
-			to = binary.LittleEndian.AppendUint64(to, used.Serial())
-			same = true
-		default:
-			to = append(to, patternedPool)
-			to = binary.LittleEndian.AppendUint32(to, pattern.number)
-			to = used.AppendKey(to, pv)
-			if len(pattern.values) > 0 {
-				values = append(values, pattern.values...)
-				patterned++
-			}
-		}
+	seen := signature{text: append(to, flagByte(operatesOptionally(view.Node)))}
+	if !seen.add(view.Pools, u, p.wantsAll, func(pv *pools.PoolView) (uint32, []pools.Value, bool) {
+		number, values := p.pattern(ctx, pv)
+		return number, values, true
+	}) {
+		return nil
 	}
-	switch {
-	case same:
-		// A constraint may compare them with those of that pool.
-		for _, v := range values {
-			to = v.AppendKey(to)
-		}
-	case patterned > 1:
-		to = appendEqualities(to, values)
-	}
-	return to
+	return seen.text
 }
 
-// appendEqualities appends which of the values are equal: constraints see nothing else.
-func appendEqualities(to []byte, values []pools.Value) []byte {
-	for i, v := range values {
-		to = binary.AppendUvarint(to, uint64(i-slices.Index(values[:i+1], v)))
+// signature is bytes that are equal for nodes that are alike.
+type signature struct {
+	text   []byte
+	values []pools.Value
+	// same is set if it is about one pool and no other, patterned counts the pools with
+	// values of which only the equalities matter.
+	same      bool
+	patterned int
+}
+
+// add is false if that cannot be said. number returns the number of what a pool looks like
+// and the values that it names by position, 0 if there is none other like it, and whether
+// that is to be relied on.
+func (s *signature) add(views []*pools.PoolView, u Usage, wantsAll bool, number func(*pools.PoolView) (uint32, []pools.Value, bool)) bool {
+	for _, pv := range views {
+		if !pv.Usable() {
+			if wantsAll {
+				return false // an error
+			}
+			s.text = append(s.text, unusablePool)
+			continue
+		}
+		if pv.Uncertain {
+			return false
+		}
+		n, values, ok := number(pv)
+		if !ok {
+			return false
+		}
+		s.pool(pv, u.Pool(pv.Pool), n, values)
 	}
-	return to
+	s.equalities()
+	return true
+}
+
+func (s *signature) pool(pv *pools.PoolView, used *pools.PoolUsage, number uint32, values []pools.Value) {
+	if number == 0 {
+		s.text = append(s.text, samePool)
+		s.text = binary.LittleEndian.AppendUint64(s.text, pv.Serial())
+		s.text = binary.LittleEndian.AppendUint64(s.text, used.Serial())
+		s.same = true
+		return
+	}
+	s.text = append(s.text, patternedPool)
+	s.text = binary.LittleEndian.AppendUint32(s.text, number)
+	s.text = used.AppendKey(s.text, pv)
+	if len(values) > 0 {
+		s.values = append(s.values, values...)
+		s.patterned++
+	}
+}
+
+// equalities appends which of the values of several pools are equal: constraints see
+// nothing else. They may also compare them with those of a pool that is but one.
+func (s *signature) equalities() {
+	for i, v := range s.values {
+		switch {
+		case s.same:
+			s.text = v.AppendKey(s.text)
+		case s.patterned > 1:
+			s.text = binary.AppendUvarint(s.text, uint64(i-slices.Index(s.values[:i+1], v)))
+		}
+	}
 }
 
 func flagByte(flag bool) byte {
@@ -92,51 +147,95 @@ func operatesOptionally(node *corev1.Node) bool {
 	return slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
 }
 
-// numbered is the pattern of a pool for one kind. It is an immutable list.
-type numbered struct {
-	kind *kind
-	// number is 0 if there is no pattern.
+// noted is what is known of a pool on a node, for a kind or a lens. It is an immutable list.
+type noted struct {
+	of any // *kind or *lens
+	// number is that of a pattern or a class, 0 if there is none.
 	number uint32
-	// values are the different ones that constraints compare, as they come. The pattern
-	// names them by position.
+	// values are the different ones that constraints compare, as they come.
 	values []pools.Value
-	next   *numbered
+	next   *noted
 	length int
 }
 
-// pattern returns the pattern of a pool as the node sees it, nil if there is none or the
-// context was cancelled.
-func (p *Problem) pattern(ctx context.Context, view *pools.PoolView) *numbered {
+// pattern returns the number of the pattern of a pool on a node, and the values which it
+// names by position. The number is 0 if there is no pattern, or the context was cancelled.
+func (p *Problem) pattern(ctx context.Context, view *pools.PoolView) (uint32, []pools.Value) {
 	if view.Common || view.Here() > maxPatternDevices {
-		return nil
+		return 0, nil
 	}
-	list := view.Attach(func() any { return new(atomic.Pointer[numbered]) }).(*atomic.Pointer[numbered])
-	head := list.Load()
-	for n := head; n != nil; n = n.next {
-		if n.kind == p.kind {
-			return n.orNil()
+	notes := notesOn(view)
+	if p.kind.lens == nil {
+		return p.spelled(ctx, view, notes)
+	}
+	class := p.classNote(view)
+	if class.number == 0 {
+		return p.spelled(ctx, view, notes)
+	}
+	number := p.kind.ofClass.get(class.number)
+	if number == unspelled {
+		if number = p.spell(ctx, view).number; ctx.Err() != nil {
+			return 0, nil
+		}
+		p.kind.ofClass.set(class.number, number)
+	}
+	return number, class.values
+}
+
+func notesOn(view *pools.PoolView) *atomic.Pointer[noted] {
+	return view.Attach(func() any { return new(atomic.Pointer[noted]) }).(*atomic.Pointer[noted])
+}
+
+// classNote returns the class of a pool on a node for the problem's lens.
+func (p *Problem) classNote(view *pools.PoolView) *noted {
+	notes := notesOn(view)
+	class := find(notes, p.kind.lens)
+	if class == nil {
+		class = &noted{of: p.kind.lens}
+		class.number, class.values = p.kind.lens.look(view, p.allocator.features)
+		class.add(notes)
+	}
+	return class
+}
+
+// spelled returns the pattern of a pool that has no class.
+func (p *Problem) spelled(ctx context.Context, view *pools.PoolView, notes *atomic.Pointer[noted]) (uint32, []pools.Value) {
+	known := find(notes, p.kind)
+	if known == nil {
+		if known = p.spell(ctx, view); ctx.Err() != nil {
+			return 0, nil // not for good
+		}
+		known.add(notes)
+	}
+	return known.number, known.values
+}
+
+func (p *Problem) spell(ctx context.Context, view *pools.PoolView) *noted {
+	t := &pattern{ctx: ctx, p: p, view: view}
+	if !t.spell() {
+		return &noted{of: p.kind}
+	}
+	return &noted{of: p.kind, number: p.kind.number(t.text), values: t.values}
+}
+
+func find(notes *atomic.Pointer[noted], of any) *noted {
+	for n := notes.Load(); n != nil; n = n.next {
+		if n.of == of {
+			return n
 		}
 	}
-	t := &pattern{ctx: ctx, p: p, view: view}
-	n := &numbered{kind: p.kind, next: head, length: 1}
+	return nil
+}
+
+// add puts a note in front. Who loses a race looks again next time.
+func (n *noted) add(notes *atomic.Pointer[noted]) {
+	head := notes.Load()
+	n.next, n.length = head, 1
 	if head != nil {
 		n.length = head.length + 1
 	}
 	if n.length > maxNotes {
 		n.next, n.length = nil, 1
 	}
-	if t.spell() {
-		n.number, n.values = p.kind.number(t.text), t.values
-	} else if ctx.Err() != nil {
-		return nil // not for good
-	}
-	list.CompareAndSwap(head, n)
-	return n.orNil()
-}
-
-func (n *numbered) orNil() *numbered {
-	if n.number == 0 {
-		return nil
-	}
-	return n
+	notes.CompareAndSwap(head, n)
 }

@@ -39,6 +39,15 @@ type Reads struct {
 	AttributeDomains, CapacityDomains []string
 }
 
+// AppendProjection appends what the expression can tell about a device: equal bytes mean
+// equal results. It is false for a device on which every evaluation fails.
+func (p *Program) AppendProjection(to []byte, d *Device) ([]byte, bool) {
+	if d.err != nil {
+		return to, false
+	}
+	return p.projector.append(to, d), true
+}
+
 // readSet collects reads while an expression is being analysed.
 type readSet struct {
 	inexact, driver, multiple  bool

@@ -13,18 +13,57 @@ import (
 // from them.
 type route struct {
 	pools []*Pool
-	place atomic.Pointer[place]
+	place atomic.Pointer[Place]
 }
 
-// place is what a node reaches by its name alone.
-type place struct {
+// Place is what a node reaches by its name alone. It is the same for snapshots between
+// which nothing changed for the node, and safe for concurrent use.
+type Place struct {
 	common *common
 	// views are in first-fit order.
 	views []*PoolView
+	// optional is set if something depends on which features the node declares.
+	optional bool
+	notes    atomic.Pointer[stateNote]
+}
+
+// Views are in first-fit order. They must not be modified.
+func (p *Place) Views() []*PoolView { return p.views }
+
+// Place returns what the node reaches, nil if more than its name decides that.
+func (s *Snapshot) Place(node *corev1.Node) *Place {
+	if node == nil || len(s.common.choosy)+len(s.common.faulty) > 0 {
+		return nil
+	}
+	if place := s.place(node.Name); !place.optional {
+		return place
+	}
+	return nil
+}
+
+// Places returns the Place of each node. Those of the last list are remembered, and so
+// are the nodes: asking for the same nodes again costs a comparison of pointers.
+func (s *Snapshot) Places(nodes []*corev1.Node) []*Place {
+	known := s.places.Load()
+	if known != nil && slices.Equal(known.nodes, nodes) {
+		return known.places
+	}
+	made := &placesOf{nodes: slices.Clone(nodes), places: make([]*Place, len(nodes))}
+	for i, node := range nodes {
+		made.places[i] = s.Place(node)
+	}
+	s.places.Store(made)
+	return made.places
+}
+
+// placesOf are the places of a list of nodes.
+type placesOf struct {
+	nodes  []*corev1.Node
+	places []*Place
 }
 
 // place returns what the node reaches by its name.
-func (s *Snapshot) place(node string) *place {
+func (s *Snapshot) place(node string) *Place {
 	named, ok := s.byNode.Get(node)
 	if !ok {
 		named = &s.common.nowhere
@@ -33,7 +72,7 @@ func (s *Snapshot) place(node string) *place {
 	if known != nil && known.common == s.common {
 		return known
 	}
-	made := &place{common: s.common}
+	made := &Place{common: s.common}
 	for _, pool := range named.pools {
 		if !pool.choosy {
 			made.views = append(made.views, known.view(pool, node))
@@ -45,13 +84,23 @@ func (s *Snapshot) place(node string) *place {
 		}
 	}
 	slices.SortFunc(made.views, compareViews)
+	made.optional = slices.ContainsFunc(made.views, (*PoolView).optional)
 	named.place.Store(made)
 	return made
 }
 
+func (v *PoolView) optional() bool {
+	for _, d := range v.Devices {
+		if len(v.Pool.Devices[d.Index].Slice.Object.Spec.SkipNodeOperations) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // view returns the view of a pool which names the node. That of the place before is kept,
 // for what it is has not changed.
-func (p *place) view(pool *Pool, node string) *PoolView {
+func (p *Place) view(pool *Pool, node string) *PoolView {
 	if p != nil {
 		for _, v := range p.views {
 			if v.Pool == pool {

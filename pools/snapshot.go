@@ -2,6 +2,7 @@ package pools
 
 import (
 	"slices"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -17,6 +18,7 @@ type Snapshot struct {
 	byNode persist.Map[string, *route]
 	// common is the same in the next snapshot unless one of its pools changed.
 	common *common
+	places atomic.Pointer[placesOf]
 }
 
 // Build makes a Snapshot of slices all at once. Slices with equal object names are
@@ -129,7 +131,7 @@ func (s *Snapshot) reroute(node string, old *route, pools []*Pool) {
 	}
 	next := &route{pools: pools}
 	if known := old.place.Load(); known != nil {
-		next.place.Store(&place{views: known.views})
+		next.place.Store(&Place{views: known.views})
 	}
 	s.byNode = s.byNode.With(node, next)
 }

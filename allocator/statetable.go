@@ -1,0 +1,49 @@
+package allocator
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// stateTable has answers by the number of a state. It is read without a lock, and is
+// bounded: numbers that are much older than the newest one are forgotten.
+type stateTable struct {
+	mu      sync.Mutex
+	current atomic.Pointer[stateRange]
+}
+
+// stateRange has the answers for the numbers from first on.
+type stateRange struct {
+	first   uint32
+	answers []atomic.Pointer[answer]
+}
+
+func (t *stateTable) get(state uint32) *answer {
+	if r := t.current.Load(); r != nil && state-r.first < uint32(len(r.answers)) {
+		return r.answers[state-r.first].Load()
+	}
+	return nil
+}
+
+func (t *stateTable) set(state uint32, a *answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.current.Load()
+	switch {
+	case r == nil:
+		r = &stateRange{first: state}
+	case state < r.first:
+		return
+	case state-r.first >= 2*maxStates:
+		r = &stateRange{first: state}
+	}
+	if at := int(state - r.first); at >= len(r.answers) {
+		larger := &stateRange{first: r.first, answers: make([]atomic.Pointer[answer], max(16, 2*at))}
+		for i := range r.answers {
+			larger.answers[i].Store(r.answers[i].Load())
+		}
+		r = larger
+	}
+	r.answers[state-r.first].Store(a)
+	t.current.Store(r)
+}

@@ -1,0 +1,85 @@
+package pools
+
+// stateNote is a number that somebody gave to a place in one state of use. It is an
+// immutable list.
+type stateNote struct {
+	of     any
+	number uint32
+	// first and others are what was in use of each pool.
+	first  slotUsage
+	others []slotUsage
+	next   *stateNote
+	length int
+}
+
+// slotUsage says that a pool was in that state, by Pool.slot.
+type slotUsage struct {
+	slot  int
+	usage *PoolUsage
+}
+
+// maxStateNotes bounds the notes of a place.
+const maxStateNotes = 16
+
+// Number returns the number that was given on somebody's behalf to the place in the state
+// of use in which it is. It is false if none was, or if the state has changed since.
+func (p *Place) Number(of any, u *Usage) (uint32, bool) {
+	for n := p.notes.Load(); n != nil; n = n.next {
+		if n.of == of {
+			return n.number, n.holds(u)
+		}
+	}
+	return 0, false
+}
+
+func (n *stateNote) holds(u *Usage) bool {
+	if n.first.usage != nil && u.pools.Get(n.first.slot) != n.first.usage {
+		return false
+	}
+	for i := range n.others {
+		if u.pools.Get(n.others[i].slot) != n.others[i].usage {
+			return false
+		}
+	}
+	return true
+}
+
+// SetNumber gives the place in this state of use a number, in stead of the last one on
+// the same behalf. It may be lost to a concurrent call.
+func (p *Place) SetNumber(of any, u *Usage, number uint32) {
+	note := &stateNote{of: of, number: number}
+	for i, v := range p.views {
+		state := slotUsage{slot: v.Pool.slot, usage: u.Pool(v.Pool)}
+		if i == 0 {
+			note.first = state
+		} else {
+			note.others = append(note.others, state)
+		}
+	}
+	head := p.notes.Load()
+	note.next = head.without(of)
+	if note.length = 1; note.next != nil {
+		note.length += note.next.length
+	}
+	if note.length > maxStateNotes {
+		note.next, note.length = nil, 1
+	}
+	p.notes.CompareAndSwap(head, note)
+}
+
+// without returns the list without the note of somebody.
+func (n *stateNote) without(of any) *stateNote {
+	if n == nil {
+		return nil
+	}
+	if n.of == of {
+		return n.next
+	}
+	rest := n.next.without(of)
+	if rest == n.next {
+		return n
+	}
+	kept := *n
+	kept.next, kept.length = rest, n.length-1
+	return &kept
+}
