@@ -3,12 +3,15 @@ package allocator_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
@@ -33,15 +36,17 @@ func TestKnownAnswersAreRight(t *testing.T) {
 		}
 		options := allocator.Options{Features: c.Features}
 		remembering := allocator.New(options)
-		for range 2 {
-			for _, node := range nodes {
-				outcome, answer := render(remembering, c, ledger, node)
-				_, fresh := render(allocator.New(options), c, ledger, node)
-				if diff := oracle.Equal(fresh.Results, answer.Results); diff != "" || (fresh.Err == nil) != (answer.Err == nil) || fresh.Explanation != answer.Explanation {
-					t.Fatalf("seed %d, node %s: got %+v, without memory %+v: %s", seed, node.Name, answer, fresh, diff)
+		for round := range 3 {
+			if round == 2 {
+				take(t, remembering, c, ledger, nodes)
+			}
+			for i, got := range evaluate(t, remembering, c, ledger, nodes) {
+				_, fresh := render(allocator.New(options), c, ledger, nodes[i])
+				if diff := oracle.Equal(fresh.Results, got.answer.Results); diff != "" || (fresh.Err == nil) != (got.answer.Err == nil) || fresh.Explanation != got.answer.Explanation {
+					t.Fatalf("seed %d, round %d, node %s: got %+v, without memory %+v: %s", seed, round, nodes[i].Name, got.answer, fresh, diff)
 				}
 				asked++
-				if outcome != nil && outcome.Stats().Steps == 0 {
+				if got.outcome != nil && got.outcome.Stats().Steps == 0 {
 					known++
 				}
 			}
@@ -52,51 +57,173 @@ func TestKnownAnswersAreRight(t *testing.T) {
 	}
 }
 
+type evaluated struct {
+	outcome allocator.Outcome
+	answer  alloctest.Outcome
+}
+
+// evaluate asks for all nodes at once.
+func evaluate(t *testing.T, a *allocator.Allocator, c *alloctest.Case, ledger *pools.Ledger, nodes []*corev1.Node) []evaluated {
+	t.Helper()
+	all := make([]evaluated, len(nodes))
+	problem, err := a.Compile(c.Claims, allocator.ClassMap(c.Classes...))
+	if err != nil {
+		for i := range all {
+			all[i].answer.Err = err
+		}
+		return all
+	}
+	answers, err := problem.Evaluate(context.Background(), ledger.Snapshot(), ledger.Usage(), nodes, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		outcome, err := answers.Outcome(i)
+		all[i] = evaluated{outcome, rendered(outcome, err)}
+		if verdict, _ := problem.Feasible(context.Background(), ledger.Snapshot(), ledger.Usage(), nodes[i]); verdict != answers.Verdict(i) {
+			t.Fatalf("node %s: the verdict is %s, and then %s", nodes[i].Name, answers.Verdict(i), verdict)
+		}
+	}
+	return all
+}
+
+// take allocates the claims on the first node where they fit.
+func take(t *testing.T, a *allocator.Allocator, c *alloctest.Case, ledger *pools.Ledger, nodes []*corev1.Node) {
+	t.Helper()
+	for _, got := range evaluate(t, a, c, ledger, nodes) {
+		if len(got.answer.Results) == 0 {
+			continue
+		}
+		for i, claim := range c.Claims {
+			allocated := claim.DeepCopy()
+			allocated.Namespace, allocated.UID = "taken", types.UID(fmt.Sprint(i))
+			allocated.Status.Allocation = &got.answer.Results[i]
+			if err := ledger.Allocate(allocated); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+}
+
 func render(a *allocator.Allocator, c *alloctest.Case, ledger *pools.Ledger, node *corev1.Node) (allocator.Outcome, alloctest.Outcome) {
 	problem, err := a.Compile(c.Claims, allocator.ClassMap(c.Classes...))
 	if err != nil {
 		return nil, alloctest.Outcome{Err: err}
 	}
 	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node)
-	switch answer := outcome.(type) {
-	case *allocator.Assignment:
-		return outcome, alloctest.Outcome{Results: answer.Results()}
-	case *allocator.Unsatisfiable:
-		return outcome, alloctest.Outcome{Explanation: answer.Explain().Text()}
-	}
-	return outcome, alloctest.Outcome{Err: err}
+	return outcome, rendered(outcome, err)
 }
 
-// multiply adds copies of the case's node with its local pools, some of their devices
-// in use.
+func rendered(outcome allocator.Outcome, err error) alloctest.Outcome {
+	switch answer := outcome.(type) {
+	case *allocator.Assignment:
+		return alloctest.Outcome{Results: answer.Results()}
+	case *allocator.Unsatisfiable:
+		return alloctest.Outcome{Explanation: answer.Explain().Text()}
+	}
+	return alloctest.Outcome{Err: err}
+}
+
+// copier adds copies of the case's node with its local slices, some of their devices in
+// use: as pools of their own, as more slices of the same pool, or with a choice of nodes
+// per device.
+type copier struct {
+	c       *alloctest.Case
+	random  *rand.Rand
+	apart   bool // pools of their own
+	chosen  bool // nodes are chosen per device, by name or label
+	renames bool // strings differ from node to node
+}
+
 func multiply(c *alloctest.Case, random *rand.Rand) []*corev1.Node {
+	m := copier{c: c, random: random, apart: random.IntN(3) > 0, chosen: random.IntN(4) == 0, renames: random.IntN(2) == 0}
 	nodes := append([]*corev1.Node{}, c.Nodes...)
 	original := append([]*resourceapi.ResourceSlice{}, c.Slices...)
 	for n := range 6 {
 		name := fmt.Sprintf("copy-%d", n)
 		node := c.Nodes[0].DeepCopy()
 		node.Name = name
+		node.Labels = map[string]string{"host": name}
+		maps.Copy(node.Labels, c.Nodes[0].Labels)
 		nodes = append(nodes, node)
 		holder := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "copies", Name: name}}
 		holder.Status.Allocation = &resourceapi.AllocationResult{}
 		for _, slice := range original {
-			if ptr.Deref(slice.Spec.NodeName, "") != c.Nodes[0].Name {
-				continue
-			}
-			copied := slice.DeepCopy()
-			copied.Name += "-" + name
-			copied.Spec.NodeName = &name
-			copied.Spec.Pool.Name += "-" + name
-			c.Slices = append(c.Slices, copied)
-			for _, device := range copied.Spec.Devices {
-				if random.IntN(4) == 0 && n%2 == 1 {
-					holder.Status.Allocation.Devices.Results = append(holder.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
-						Driver: copied.Spec.Driver, Pool: copied.Spec.Pool.Name, Device: device.Name,
-					})
-				}
+			if ptr.Deref(slice.Spec.NodeName, "") == c.Nodes[0].Name {
+				m.copy(slice, name, holder, n%2 == 1)
 			}
 		}
 		c.Allocated = append(c.Allocated, holder)
 	}
 	return nodes
+}
+
+func (m *copier) copy(slice *resourceapi.ResourceSlice, node string, holder *resourceapi.ResourceClaim, used bool) {
+	copied := slice.DeepCopy()
+	copied.Name += "-" + node
+	copied.Spec.NodeName = &node
+	if m.apart {
+		copied.Spec.Pool.Name += "-" + node
+	} else {
+		for _, other := range append(m.c.Slices, copied) {
+			if other.Spec.Driver == slice.Spec.Driver && other.Spec.Pool.Name == slice.Spec.Pool.Name {
+				other.Spec.Pool.ResourceSliceCount++
+			}
+		}
+		copied.Spec.Pool.ResourceSliceCount = slice.Spec.Pool.ResourceSliceCount
+	}
+	if m.chosen {
+		copied.Spec.NodeName, copied.Spec.PerDeviceNodeSelection = nil, ptr.To(true)
+	}
+	for i := range copied.Spec.Devices {
+		device := &copied.Spec.Devices[i]
+		if !m.apart {
+			device.Name += "-" + node
+		}
+		if m.chosen {
+			m.choose(device, node)
+		}
+		if m.renames {
+			rename(device, node)
+		}
+		if used && m.random.IntN(4) == 0 {
+			m.hold(holder, copied, device)
+		}
+	}
+	m.c.Slices = append(m.c.Slices, copied)
+}
+
+func (m *copier) choose(device *resourceapi.Device, node string) {
+	switch m.random.IntN(4) {
+	case 0:
+		device.NodeName = ptr.To(fmt.Sprintf("copy-%d", m.random.IntN(6)))
+	case 1:
+		device.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: "host", Operator: corev1.NodeSelectorOpIn, Values: []string{node, fmt.Sprintf("copy-%d", m.random.IntN(6))},
+		}}}}}
+	default:
+		device.NodeName = &node
+	}
+}
+
+// rename keeps strings equal that are equal.
+func rename(device *resourceapi.Device, node string) {
+	for name, attribute := range device.Attributes {
+		if attribute.StringValue != nil && name != "model" {
+			attribute.StringValue = ptr.To(*attribute.StringValue + "-" + node)
+			device.Attributes[name] = attribute
+		}
+	}
+}
+
+func (m *copier) hold(holder *resourceapi.ResourceClaim, slice *resourceapi.ResourceSlice, device *resourceapi.Device) {
+	result := resourceapi.DeviceRequestAllocationResult{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: device.Name}
+	if ptr.Deref(device.AllowMultipleAllocations, false) && m.c.Features.ConsumableCapacity {
+		result.ShareID = ptr.To(types.UID(fmt.Sprintf("share-%d", m.random.IntN(1000))))
+		for name := range device.Capacity {
+			result.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{name: *resource.NewQuantity(m.random.Int64N(3), resource.DecimalSI)}
+		}
+	}
+	holder.Status.Allocation.Devices.Results = append(holder.Status.Allocation.Devices.Results, result)
 }
