@@ -2,7 +2,6 @@ package benchmarks
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,27 +90,17 @@ func (impl *implementation) run(b *testing.B, a ask, node *corev1.Node) {
 	}
 }
 
-var states = []struct {
-	name  string
-	used  int
-	model string
-}{
-	{"empty", 0, "H100"},
-	{"used", 7, "H100"},
-	{"nothing-matches", 0, "B200"},
-}
-
 // BenchmarkFleet asks for one node after the other, as a scheduler's filter does.
 func BenchmarkFleet(b *testing.B) {
-	for _, state := range states {
-		c := fleet(1000, state.used, state.model)
+	for _, w := range fleetWorkloads() {
+		c := w.Build()
 		pods := prepareAll(b, c)
 		for i, impl := range implementations {
 			a, err := pods[i]()
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.Run(fmt.Sprintf("state=%s/nodes=%d/impl=%s", state.name, len(c.Nodes), impl.name), func(b *testing.B) {
+			b.Run(w.Path()+"/impl="+impl.name, func(b *testing.B) {
 				b.ReportAllocs()
 				n := 0
 				for b.Loop() {
@@ -120,25 +109,6 @@ func BenchmarkFleet(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// BenchmarkPod is what a pod costs before anything is known of it, and the first node.
-// The slices are those of the pod before.
-func BenchmarkPod(b *testing.B) {
-	c := fleet(1000, 7, "H100")
-	pods := prepareAll(b, c)
-	for i, impl := range implementations {
-		b.Run(fmt.Sprintf("nodes=%d/impl=%s", len(c.Nodes), impl.name), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				a, err := pods[i]()
-				if err != nil {
-					b.Fatal(err)
-				}
-				impl.run(b, a, c.Nodes[0])
-			}
-		})
 	}
 }
 
