@@ -45,7 +45,7 @@ func fleetWorkloads() []Workload {
 					c.claim("pending", request("gpu", "gpu", 1, state.selector))
 					return c.Case
 				},
-				Pods:   []Pod{EqualPod, NewPod, FirstPod},
+				Pods:   []Pod{EqualPod, NewPod, SelectorPod},
 				Needed: state.needed,
 			})
 		}

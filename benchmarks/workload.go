@@ -35,20 +35,6 @@ func (w *Workload) Path() string {
 	return w.Group + "/" + w.Name
 }
 
-// Pod says what is known when a pod is asked about.
-type Pod string
-
-// What may be known, from everything to nothing.
-const (
-	// EqualPod has claims like those of the pod before, on nodes that did not change.
-	EqualPod Pod = "equal"
-	// NewPod has claims that nobody asked for yet, with expressions that are known: no
-	// answer is remembered.
-	NewPod Pod = "new"
-	// FirstPod has claims with expressions that nobody used yet.
-	FirstPod Pod = "first"
-)
-
 // Needed is what a workload has to cost, against upstream in the same run. Zero is no
 // demand.
 type Needed struct {
