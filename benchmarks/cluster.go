@@ -204,3 +204,10 @@ func consuming(set, counter, quantity string) deviceOption {
 		})
 	}
 }
+
+// hostname selects one node by label.
+func hostname(node string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+	}}}}
+}

@@ -32,6 +32,8 @@ var fleetStates = []struct {
 		NewPod: 500 * time.Microsecond, EqualPod: 500 * time.Microsecond}}},
 }
 
+var fleetPods = map[int][]Pod{1000: {EqualPod, NewPod, SelectorPod}, 5000: {EqualPod, SelectorPod}}
+
 // fleetWorkloads is one pod with one GPU on fleets of two sizes.
 func fleetWorkloads() []Workload {
 	var all []Workload
@@ -45,12 +47,36 @@ func fleetWorkloads() []Workload {
 					c.claim("pending", request("gpu", "gpu", 1, state.selector))
 					return c.Case
 				},
-				Pods:   []Pod{EqualPod, NewPod, SelectorPod},
+				Pods:   fleetPods[nodes],
 				Needed: state.needed,
 			})
 		}
 	}
 	return all
+}
+
+// unlikeWorkloads is a fleet in which no two nodes are alike, so that no answer is that of
+// another node: two models are mixed, and GPUs are in use, in another way on each node.
+func unlikeWorkloads() []Workload {
+	return []Workload{{
+		Group: "unlike",
+		Name:  "nodes=1000",
+		Build: func() *alloctest.Case {
+			c := fleet(1000, func(c cluster, n int) {
+				for i := range 7 {
+					if n>>i&1 == 1 {
+						*c.Slices[n].Spec.Devices[i].Attributes["model"].StringValue = "A100"
+					}
+					if i < 3 && n>>(7+i)&1 == 1 {
+						c.running(gpuDriver, c.Nodes[n].Name, fmt.Sprintf("gpu-%d", i))
+					}
+				}
+			})
+			c.claim("pending", request("gpu", "gpu", 1, gpuModel))
+			return c.Case
+		},
+		Pods: []Pod{EqualPod, NewPod, SelectorPod, FirstPod},
+	}}
 }
 
 // fleet is a cluster of nodes with eight GPUs each, one slice a node.

@@ -47,5 +47,6 @@ type Needed struct {
 
 // Workloads lists what is compared.
 func Workloads() []Workload {
-	return slices.Concat(fleetWorkloads())
+	return slices.Concat(fleetWorkloads(), unlikeWorkloads(), requestWorkloads(), networkWorkloads(), spreadWorkloads(),
+		perDeviceWorkloads(), pairWorkloads(), partitionWorkloads(), shareWorkloads())
 }
