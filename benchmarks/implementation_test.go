@@ -100,7 +100,7 @@ func (a structuredAnswers) stats() allocator.Stats                       { retur
 
 // native uses Dray's own API: slices and allocated claims are known to a ledger.
 type native struct {
-	// results says that the result is built for each node, as upstream does.
+	// withResults says that the result is built for each node, as upstream does.
 	withResults bool
 	allocator   *allocator.Allocator
 	classes     allocator.Classes
@@ -138,14 +138,15 @@ func (s *native) ask(ctx context.Context, claims []*resourceapi.ResourceClaim, n
 		return nil, err
 	}
 	// One goroutine, as the others have.
-	outcomes, err := problem.Evaluate(ctx, s.ledger.Snapshot(), s.ledger.Usage(), nodes, 1)
+	evaluation, err := problem.Evaluate(ctx, s.ledger.Snapshot(), s.ledger.Usage(), nodes, 1)
 	if err != nil {
 		return nil, err
 	}
-	all := nativeAnswers(outcomes)
-	for i := range outcomes {
-		if outcomes[i].Err != nil {
-			return nil, outcomes[i].Err
+	all := nativeAnswers{evaluation}
+	for i := range nodes {
+		if evaluation.Verdict(i) == allocator.NoVerdict {
+			_, err := evaluation.Outcome(i)
+			return nil, err
 		}
 		if s.withResults {
 			all.results(i)
@@ -154,28 +155,24 @@ func (s *native) ask(ctx context.Context, claims []*resourceapi.ResourceClaim, n
 	return all, nil
 }
 
-type nativeAnswers []allocator.NodeOutcome
+type nativeAnswers struct{ *allocator.Evaluation }
 
-func (a nativeAnswers) fits(i int) bool {
-	_, ok := a[i].Outcome.(*allocator.Assignment)
-	return ok
-}
+func (a nativeAnswers) fits(i int) bool { return a.Verdict(i) == allocator.Satisfiable }
 
 func (a nativeAnswers) results(i int) []resourceapi.AllocationResult {
-	if assignment, ok := a[i].Outcome.(*allocator.Assignment); ok {
-		return assignment.Results()
+	if !a.fits(i) {
+		return nil
 	}
-	return nil
+	outcome, _ := a.Outcome(i)
+	return outcome.(*allocator.Assignment).Results()
 }
 
 func (a nativeAnswers) stats() allocator.Stats {
 	var sum allocator.Stats
-	for i := range a {
-		s := a[i].Outcome.Stats()
+	for i := range a.Len() {
+		outcome, _ := a.Outcome(i)
+		s := outcome.Stats()
 		sum.Steps += s.Steps
-		sum.Decisions += s.Decisions
-		sum.Propagations += s.Propagations
-		sum.Backtracks += s.Backtracks
 		sum.CELEvaluations += s.CELEvaluations
 	}
 	return sum

@@ -65,6 +65,7 @@ func partitionWorkloads() []Workload {
 					c.claim("pending", asked...)
 					return c.Case
 				},
+				Sample: 4,
 				Pods:   []Pod{EqualPod, NewPod},
 				Needed: Needed{Ratio: 100},
 			})

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
 )
 
@@ -50,41 +51,51 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	return picked
 }
 
-// batch is how many pods are made at a time, outside of what is measured.
-const batch = 32
-
 func measure(b *testing.B, impl *implementation, pod Pod, c *alloctest.Case, nodes []*corev1.Node) {
-	b.ReportAllocs()
 	s := warm(b, impl, pod, c, nodes)
-	var work struct{ steps, evaluations int64 }
-	var pods [][]*resourceapi.ResourceClaim
-	for b.Loop() {
+	queue := podQueue{pod: pod, cluster: c}
+	m := newMeter(b)
+	for m.loop() {
 		if pod == FirstPod {
-			b.StopTimer()
-			s = openFresh(b, impl, c)
-			b.StartTimer()
+			m.aside(func() { s = openFresh(b, impl, c) })
 		}
-		if len(pods) == 0 {
-			b.StopTimer()
-			for range batch {
-				pods = append(pods, pod.Claims(c, nextPod()))
-			}
-			b.StartTimer()
-		}
-		a, err := s.ask(b.Context(), pods[0], nodes)
-		if err != nil {
+		if _, err := s.ask(b.Context(), queue.next(m), nodes); err != nil {
 			b.Fatal(err)
 		}
-		pods = pods[1:]
-		stats := a.stats()
-		work.steps += stats.Steps
-		work.evaluations += stats.CELEvaluations
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(nodes)), "ns/node")
+	m.report("node", len(nodes))
 	if impl.name == drayName {
-		b.ReportMetric(float64(work.steps)/float64(b.N), "steps/op")
-		b.ReportMetric(float64(work.evaluations)/float64(b.N), "cel-evaluations/op")
+		m.reportWork(workOn(b, s, pod, c, nodes))
 	}
+}
+
+// workOn is what Dray says about its work on one more pod.
+func workOn(tb testing.TB, s session, pod Pod, c *alloctest.Case, nodes []*corev1.Node) allocator.Stats {
+	a, err := s.ask(tb.Context(), pod.Claims(c, nextPod()), nodes)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a.stats()
+}
+
+// podQueue makes the claims of pods, some at a time, outside of what is measured.
+type podQueue struct {
+	pod     Pod
+	cluster *alloctest.Case
+	made    [][]*resourceapi.ResourceClaim
+}
+
+func (q *podQueue) next(m *meter) []*resourceapi.ResourceClaim {
+	if len(q.made) == 0 {
+		m.aside(func() {
+			for range 32 {
+				q.made = append(q.made, q.pod.Claims(q.cluster, nextPod()))
+			}
+		})
+	}
+	claims := q.made[0]
+	q.made = q.made[1:]
+	return claims
 }
 
 var pods atomic.Int64
