@@ -3,118 +3,121 @@ package benchmarks
 import (
 	"crypto/sha256"
 	"fmt"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
 )
 
 const (
 	gpuDriver   = "gpu.example.com"
 	gpusPerNode = 8
+	gpuModel    = `device.attributes["gpu.example.com"].model == "H100"`
+	otherModel  = `device.attributes["gpu.example.com"].model == "B200"`
 )
 
-// fleet is a cluster of equal nodes with eight GPUs each, one slice a node, and a pod
-// that wants one GPU of a model. The first used GPUs of each node are allocated.
-func fleet(nodes, used int, model string) *alloctest.Case {
-	c := &alloctest.Case{
-		Name:     fmt.Sprintf("fleet of %d nodes", nodes),
-		Features: allocator.AllFeatures(),
-		Classes:  []*resourceapi.DeviceClass{gpuClass()},
-		Claims:   []*resourceapi.ResourceClaim{gpuClaim(model)},
-	}
-	for n := range nodes {
-		name := fmt.Sprintf("node-%d", n)
-		c.Nodes = append(c.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}})
-		c.Slices = append(c.Slices, gpuSlice(name))
-		if used > 0 {
-			c.Allocated = append(c.Allocated, holding(name, used))
+// fleetStates are the states of use that fleets are asked in.
+var fleetStates = []struct {
+	name     string
+	use      func(c cluster, n int)
+	selector string
+	needed   Needed
+}{
+	{"empty", func(cluster, int) {}, gpuModel, Needed{Ratio: 40, Facade: 15, PerPod: map[Pod]time.Duration{
+		NewPod: 2 * time.Millisecond, EqualPod: 500 * time.Microsecond}}},
+	{"used", useMost, gpuModel, Needed{Ratio: 40, Facade: 15, PerPod: map[Pod]time.Duration{
+		NewPod: 2 * time.Millisecond, EqualPod: 500 * time.Microsecond}}},
+	{"nothing-matches", func(cluster, int) {}, otherModel, Needed{Ratio: 500, Facade: 100, PerPod: map[Pod]time.Duration{
+		NewPod: 500 * time.Microsecond, EqualPod: 500 * time.Microsecond}}},
+}
+
+var fleetPods = map[int][]Pod{1000: {EqualPod, NewPod, SelectorPod}, 5000: {EqualPod, SelectorPod}}
+
+// fleetWorkloads is one pod with one GPU on fleets of two sizes.
+func fleetWorkloads() []Workload {
+	var all []Workload
+	for _, state := range fleetStates {
+		for _, nodes := range []int{1000, 5000} {
+			all = append(all, Workload{
+				Group: "fleet",
+				Name:  fmt.Sprintf("state=%s/nodes=%d", state.name, nodes),
+				Build: func() *alloctest.Case {
+					c := fleet(nodes, state.use)
+					c.claim("pending", request("gpu", "gpu", 1, state.selector))
+					return c.Case
+				},
+				Pods:   fleetPods[nodes],
+				Needed: state.needed,
+			})
 		}
 	}
-	c.Node = c.Nodes[0].Name
+	return all
+}
+
+// unlikeWorkloads is a fleet in which no two nodes are alike, so that no answer is that of
+// another node: two models are mixed, and GPUs are in use, in another way on each node.
+func unlikeWorkloads() []Workload {
+	return []Workload{{
+		Group: "unlike",
+		Name:  "nodes=1000",
+		Build: func() *alloctest.Case {
+			c := fleet(1000, func(c cluster, n int) {
+				for i := range 7 {
+					if n>>i&1 == 1 {
+						*c.Slices[n].Spec.Devices[i].Attributes["model"].StringValue = "A100"
+					}
+					if i < 3 && n>>(7+i)&1 == 1 {
+						c.running(gpuDriver, c.Nodes[n].Name, fmt.Sprintf("gpu-%d", i))
+					}
+				}
+			})
+			c.claim("pending", request("gpu", "gpu", 1, gpuModel))
+			return c.Case
+		},
+		Pods: []Pod{EqualPod, NewPod, SelectorPod, FirstPod},
+	}}
+}
+
+// fleet is a cluster of nodes with eight GPUs each, one slice a node.
+func fleet(nodes int, use func(c cluster, n int)) cluster {
+	c := newCluster(fmt.Sprintf("fleet of %d nodes", nodes))
+	c.class("gpu", `device.driver == "gpu.example.com"`)
+	for n := range nodes {
+		node := c.node(fmt.Sprintf("node-%d", n)).Name
+		var gpus []resourceapi.Device
+		for i := range gpusPerNode {
+			gpus = append(gpus, gpu(node, i, "H100"))
+		}
+		c.pool(gpuDriver, node, gpus...)
+		use(c, n)
+	}
 	return c
 }
 
-func selecting(expression string) []resourceapi.DeviceSelector {
-	return []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
-}
-
-func gpuClass() *resourceapi.DeviceClass {
-	return &resourceapi.DeviceClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
-		Spec:       resourceapi.DeviceClassSpec{Selectors: selecting(`device.driver == "gpu.example.com"`)},
-	}
-}
-
-func gpuClaim(model string) *resourceapi.ResourceClaim {
-	return &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pending"},
-		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
-			Requests: []resourceapi.DeviceRequest{{
-				Name: "gpu",
-				Exactly: &resourceapi.ExactDeviceRequest{
-					DeviceClassName: "gpu",
-					AllocationMode:  resourceapi.DeviceAllocationModeExactCount,
-					Count:           1,
-					Selectors:       selecting(fmt.Sprintf(`device.attributes["gpu.example.com"].model == %q`, model)),
-				},
-			}},
-		}},
-	}
-}
-
-func gpuSlice(node string) *resourceapi.ResourceSlice {
-	slice := &resourceapi.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: node + "-gpus"},
-		Spec: resourceapi.ResourceSliceSpec{
-			Driver:   gpuDriver,
-			NodeName: &node,
-			Pool:     resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
-		},
-	}
+// useMost has nine of ten GPUs in use: one is free on most nodes, another one from node
+// to node, and each fifth node is full.
+func useMost(c cluster, n int) {
 	for i := range gpusPerNode {
-		slice.Spec.Devices = append(slice.Spec.Devices, gpu(node, i))
+		if n%5 == 4 || i != n/5%gpusPerNode {
+			c.running(gpuDriver, c.Nodes[n].Name, fmt.Sprintf("gpu-%d", i))
+		}
 	}
-	return slice
 }
 
 // gpu has ten attributes, of which one is unique, as drivers publish them.
-func gpu(node string, i int) resourceapi.Device {
-	text := func(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }
-	version := func(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{VersionValue: &s} }
-	number := func(n int64) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{IntValue: &n} }
-	return resourceapi.Device{
-		Name: fmt.Sprintf("gpu-%d", i),
-		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-			"uuid":              text(fmt.Sprintf("GPU-%.16x", sha256.Sum256(fmt.Appendf(nil, "%s/%d", node, i)))),
-			"model":             text("H100"),
-			"brand":             text("Example"),
-			"architecture":      text("Hopper"),
-			"driverVersion":     version("560.35.3"),
-			"cudaDriverVersion": version("12.6.0"),
-			"computeCapability": version("9.0.0"),
-			"index":             number(int64(i)),
-			"numa":              number(int64(i / 4)),
-			"ecc":               {BoolValue: ptr.To(true)},
-		},
-		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("80Gi")}},
-	}
-}
-
-// holding is a claim that has the first GPUs of a node.
-func holding(node string, used int) *resourceapi.ResourceClaim {
-	claim := gpuClaim("H100")
-	claim.Name = node + "-running"
-	claim.Status.Allocation = &resourceapi.AllocationResult{}
-	for i := range used {
-		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
-			Request: "gpu", Driver: gpuDriver, Pool: node, Device: fmt.Sprintf("gpu-%d", i),
-		})
-	}
-	return claim
+func gpu(node string, i int, model string) resourceapi.Device {
+	return newDevice(fmt.Sprintf("gpu-%d", i),
+		attribute("uuid", fmt.Sprintf("GPU-%.16x", sha256.Sum256(fmt.Appendf(nil, "%s/%d", node, i)))),
+		attribute("model", model),
+		attribute("brand", "Example"),
+		attribute("architecture", "Hopper"),
+		version("driverVersion", "560.35.3"),
+		version("cudaDriverVersion", "12.6.0"),
+		version("computeCapability", "9.0.0"),
+		number("index", int64(i)),
+		number("numa", int64(i/4)),
+		flag("ecc", true),
+		capacity("memory", "80Gi"),
+	)
 }

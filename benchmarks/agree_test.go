@@ -1,0 +1,81 @@
+package benchmarks
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/oracle"
+)
+
+const (
+	// comparedNodes is how many nodes upstream is asked about for kinds of pods other
+	// than the first of a workload.
+	comparedNodes = 20
+	// verifiedNodes is how many results per workload are checked from first principles.
+	verifiedNodes = 8
+)
+
+// agree checks that all implementations give upstream's answers, to pods of all kinds,
+// twice, so that what is remembered is checked as well; and that these are correct.
+func agree(tb testing.TB, w *Workload, c *alloctest.Case) {
+	tb.Helper()
+	sessions := make([]session, len(implementations))
+	for i := range implementations {
+		var err error
+		if sessions[i], err = implementations[i].open(c); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for k, pod := range w.Pods {
+		nodes := w.nodes(c, upstreamName)
+		if k > 0 {
+			nodes = spread(nodes, comparedNodes)
+		}
+		compare(tb, c, sessions, nodes, pod.Claims(c, nextPod()))
+	}
+	if w.Sample > 0 {
+		compare(tb, c, sessions[1:], c.Nodes, w.Pods[0].Claims(c, nextPod()))
+	}
+}
+
+// compare asks all sessions the same and wants the answers of the first.
+func compare(tb testing.TB, c *alloctest.Case, sessions []session, nodes []*corev1.Node, claims []*resourceapi.ResourceClaim) {
+	tb.Helper()
+	var want answers
+	for i, s := range append(sessions, sessions[1:]...) {
+		got, err := s.ask(tb.Context(), claims, nodes)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if i == 0 {
+			want = got
+			verify(tb, c, nodes, claims, got)
+			continue
+		}
+		for n, node := range nodes {
+			if got.fits(n) != want.fits(n) {
+				tb.Fatalf("%s: on %s %T says %v", c.Name, node.Name, s, got.fits(n))
+			}
+			if diff := oracle.Equal(want.results(n), got.results(n)); diff != "" {
+				tb.Fatalf("%s: on %s %T differs: %s", c.Name, node.Name, s, diff)
+			}
+		}
+	}
+}
+
+func verify(tb testing.TB, c *alloctest.Case, nodes []*corev1.Node, claims []*resourceapi.ResourceClaim, a answers) {
+	tb.Helper()
+	for i := 0; i < len(nodes); i += max(1, len(nodes)/verifiedNodes) {
+		asked := *c
+		asked.Node, asked.Claims = nodes[i].Name, claims
+		if !a.fits(i) {
+			continue
+		}
+		if err := oracle.Verify(&asked, a.results(i)); err != nil {
+			tb.Fatalf("%s: on %s: %v", c.Name, nodes[i].Name, err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package benchmarks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/oracle"
+)
+
+// patience is how long upstream may think about a cliff.
+const patience = 2 * time.Second
+
+// BenchmarkCliff decides small inputs that are hard, at growing sizes, for pods that
+// nobody asked for before. Upstream is given two seconds; at-least-ns/op says that this
+// was not enough, and larger sizes are not tried.
+func BenchmarkCliff(b *testing.B) {
+	for _, cliff := range Cliffs() {
+		hopeless := false
+		for _, k := range cliff.Sizes {
+			b.Run(fmt.Sprintf("cliff=%s/K=%d", cliff.Name, k), func(b *testing.B) {
+				c := cliff.Build(k)
+				nodes := []*corev1.Node{askedNode(c)}
+				var want answers
+				if !hopeless {
+					want, hopeless = upstreamOnCliff(b, c, nodes)
+				}
+				for _, impl := range implementations[1:] {
+					checkCliff(b, &cliff, &impl, c, nodes, want)
+					b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, NewPod, c, nodes) })
+				}
+			})
+		}
+	}
+}
+
+func askedNode(c *alloctest.Case) *corev1.Node {
+	for _, node := range c.Nodes {
+		if node.Name == c.Node {
+			return node
+		}
+	}
+	panic(c.Name + " asks about a node that it does not have")
+}
+
+// upstreamOnCliff measures upstream if it has an answer in time.
+func upstreamOnCliff(b *testing.B, c *alloctest.Case, nodes []*corev1.Node) (want answers, hopeless bool) {
+	impl := &implementations[0]
+	s, err := impl.open(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	want, err = s.ask(ctx, c.Claims, nodes)
+	hopeless = errors.Is(err, context.DeadlineExceeded)
+	if err != nil && !hopeless {
+		b.Fatal(err)
+	}
+	b.Run("impl="+impl.name, func(b *testing.B) {
+		if !hopeless {
+			measure(b, impl, NewPod, c, nodes)
+			return
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(patience), "at-least-ns/op")
+	})
+	return want, hopeless
+}
+
+// checkCliff wants the answer that the cliff is built to have, and upstream's if known.
+func checkCliff(tb testing.TB, cliff *Cliff, impl *implementation, c *alloctest.Case, nodes []*corev1.Node, want answers) {
+	tb.Helper()
+	s, err := impl.open(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	got, err := s.ask(tb.Context(), c.Claims, nodes)
+	if err != nil {
+		tb.Fatalf("%s: %v", impl.name, err)
+	}
+	if got.fits(0) != cliff.Fits {
+		tb.Fatalf("%s says %v", impl.name, got.fits(0))
+	}
+	if native, ok := got.(nativeAnswers); ok && native.Verdict(0) == allocator.NotDecided {
+		tb.Fatalf("undecided: %+v", native.stats())
+	}
+	if cliff.Fits {
+		if err := oracle.Verify(c, got.results(0)); err != nil {
+			tb.Fatalf("%s: %v", impl.name, err)
+		}
+	}
+	if want != nil {
+		if diff := oracle.Equal(want.results(0), got.results(0)); diff != "" {
+			tb.Fatalf("%s differs: %s", impl.name, diff)
+		}
+	}
+}
