@@ -90,21 +90,25 @@ func (j *judge) device(ctx context.Context, i int32) error {
 	if len(d.Object.BindingConditions) > 0 && !j.in.features().DeviceBindingAndStatus {
 		return nil
 	}
-	v, err := j.in.problem.allocator.selector.judge(ctx, j.filter.filter, d.Shape)
-	if err != nil || v.rejectedBy >= 0 {
+	judge := j.in.problem.allocator.selector.glance
+	if d.shared {
+		judge = j.in.problem.allocator.selector.judgeAnew
+	}
+	rejectedBy, use, err := judge(ctx, j.filter.filter, d.Shape)
+	if err != nil || rejectedBy >= 0 {
 		return err
 	}
 	if d.onNodeErr != nil || !d.onNode {
 		return d.onNodeErr
 	}
-	if v.use != nil && (v.use.err != nil || v.use.refusal != "") {
-		return v.use.err
+	if use != nil && (use.err != nil || use.refusal != "") {
+		return use.err
 	}
 	if j.filter.mandatory {
 		j.domain.mandatory = append(j.domain.mandatory, i)
 	}
 	if free && d.barred.Reason == "" && untolerated(j.in.features(), d.Object.Taints, j.filter.tolerations) == nil {
-		j.admit(i, v.use)
+		j.admit(i, use)
 	}
 	return nil
 }

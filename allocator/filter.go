@@ -21,6 +21,9 @@ type filter struct {
 	admin       bool
 	tolerations []resourceapi.DeviceToleration
 	capacity    *resourceapi.CapacityRequirements
+	// sight is what the selectors can tell about devices, nil if that is not known.
+	sight      *sight
+	rejections rejections
 }
 
 // selector is one CEL selector of a class or a request.
@@ -83,8 +86,20 @@ func (a *Allocator) filter(class *resourceapi.DeviceClass, t terms) (*filter, er
 	if err := f.add(a.selector.programs, "", t.selectors); err != nil {
 		return nil, err
 	}
+	if err := f.setSight(a); err != nil {
+		return nil, err
+	}
 	a.filters.Add(string(key), f)
 	return f, nil
+}
+
+func (f *filter) setSight(a *Allocator) error {
+	r := make(reads)
+	ok, err := r.add(f.selectors)
+	if ok {
+		f.sight, err = a.sight(r)
+	}
+	return err
 }
 
 // exactly spells out what is requested. The text of a quantity does not: beyond the

@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync/atomic"
 
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
@@ -37,10 +40,44 @@ func (e *evaluator) judge(ctx context.Context, f *filter, shape *pools.Shape) (*
 	return v, nil
 }
 
+// glance is judge for a device that is not in use in shares. It does not say what a whole
+// device takes that can be had by whoever gets it.
+func (e *evaluator) glance(ctx context.Context, f *filter, shape *pools.Shape) (rejectedBy int, use *consumption, err error) {
+	if f.sight == nil {
+		return e.judgeAnew(ctx, f, shape)
+	}
+	number := f.sight.number(shape)
+	if number == 0 {
+		return e.judgeAnew(ctx, f, shape)
+	}
+	rejectedBy, known := f.rejections.get(number)
+	if !known {
+		if rejectedBy, err = e.matches(ctx, f.selectors, notesOf(shape).device); err != nil {
+			return 0, nil, err
+		}
+		f.rejections.set(number, rejectedBy)
+	}
+	if rejectedBy >= 0 || !f.features.ConsumableCapacity || f.capacity == nil && notesOf(shape).plain {
+		return rejectedBy, nil, nil
+	}
+	return e.judgeAnew(ctx, f, shape)
+}
+
+func (e *evaluator) judgeAnew(ctx context.Context, f *filter, shape *pools.Shape) (rejectedBy int, use *consumption, err error) {
+	v, err := e.judge(ctx, f, shape)
+	if err != nil {
+		return 0, nil, err
+	}
+	return v.rejectedBy, v.use, nil
+}
+
 // notes are kept with a shape for as long as it lives.
 type notes struct {
 	device     *cel.Device
 	judgements atomic.Pointer[notedJudgement]
+	seen       atomic.Pointer[seenNumber]
+	// plain is set for whole devices of which everything can be taken.
+	plain bool
 }
 
 // notedJudgement is an immutable list, newest first.
@@ -56,7 +93,12 @@ type notedJudgement struct {
 const maxNotes = 64
 
 func notesOf(shape *pools.Shape) *notes {
-	return shape.Attach(func() any { return &notes{device: cel.NewDevice(shape.Driver, shape.Device)} }).(*notes)
+	return shape.Attach(func() any {
+		return &notes{
+			device: cel.NewDevice(shape.Driver, shape.Device),
+			plain:  !ptr.Deref(shape.Device.AllowMultipleAllocations, false) && unconditional(shape.Device.Capacity),
+		}
+	}).(*notes)
 }
 
 func (n *notes) judgement(f *filter) *judgement {
@@ -79,4 +121,14 @@ func (n *notes) add(f *filter, v *judgement) {
 		noted.next, noted.length = nil, 1
 	}
 	n.judgements.CompareAndSwap(head, noted)
+}
+
+// unconditional reports whether everything that a device has can be taken together.
+func unconditional(capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) bool {
+	for _, c := range capacity {
+		if c.RequestPolicy != nil || c.Value.Sign() < 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -1,15 +1,12 @@
 package allocator
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -19,7 +16,7 @@ import (
 // another model costs one look at each class of pools, not at each pool. It is safe for
 // concurrent use.
 type lens struct {
-	programs   []*cel.Program // one for each different set of reads
+	sight      *sight
 	attributes []resourceapi.FullyQualifiedName
 
 	mu      sync.Mutex
@@ -43,20 +40,13 @@ const (
 // anything or do not compile, capacity is asked for, or constraints compare attributes
 // that are derived.
 func (a *Allocator) lensOf(p *Problem) (*lens, error) {
-	reads := make(map[string]*cel.Program)
+	r := make(reads)
 	for i := range p.filters {
 		if p.filters[i].capacity != nil {
 			return nil, nil
 		}
-		for _, s := range p.filters[i].selectors {
-			if s.err != nil || !s.program.Reads().Exact {
-				return nil, nil
-			}
-			key, err := json.Marshal(s.program.Reads())
-			if err != nil {
-				return nil, fmt.Errorf("what a selector reads cannot be encoded: %w", err)
-			}
-			reads[string(key)] = s.program
+		if ok, err := r.add(p.filters[i].selectors); !ok || err != nil {
+			return nil, err
 		}
 	}
 	var attributes []resourceapi.FullyQualifiedName
@@ -70,27 +60,30 @@ func (a *Allocator) lensOf(p *Problem) (*lens, error) {
 	if derived {
 		return nil, nil
 	}
-	return a.interned(reads, attributes)
+	seen, err := a.sight(r)
+	if err != nil {
+		return nil, err
+	}
+	return a.lens(seen, attributes), nil
 }
 
-// interned returns the lens that was made for the same reads and attributes.
-func (a *Allocator) interned(reads map[string]*cel.Program, attributes []resourceapi.FullyQualifiedName) (*lens, error) {
-	keys := slices.Sorted(maps.Keys(reads))
+// lensKey is what makes a lens.
+type lensKey struct {
+	sight      *sight
+	attributes string
+}
+
+// lens returns the one that was made for the same sight and attributes.
+func (a *Allocator) lens(s *sight, attributes []resourceapi.FullyQualifiedName) *lens {
 	slices.Sort(attributes)
 	attributes = slices.Compact(attributes)
-	key, err := json.Marshal([]any{keys, attributes})
-	if err != nil {
-		return nil, fmt.Errorf("what a problem reads cannot be encoded: %w", err)
+	key := lensKey{s, fmt.Sprintf("%q", attributes)}
+	if known, ok := a.lenses.Get(key); ok {
+		return known.(*lens)
 	}
-	if known, ok := a.lenses.Get(string(key)); ok {
-		return known.(*lens), nil
-	}
-	l := &lens{attributes: attributes, classes: make(map[string]uint32), states: make(map[string]uint32)}
-	for _, key := range keys {
-		l.programs = append(l.programs, reads[key])
-	}
-	a.lenses.Add(string(key), l)
-	return l, nil
+	l := &lens{sight: s, attributes: attributes, classes: make(map[string]uint32), states: make(map[string]uint32)}
+	a.lenses.Add(key, l)
+	return l
 }
 
 // look returns the class of a pool on a node, 0 if it has none, and the values that
@@ -110,10 +103,12 @@ func (l *lens) look(view *pools.PoolView, f Features) (uint32, []pools.Value) {
 }
 
 // spell is false if a device is not to be read, or if its capacities matter.
-func (l *lens) spell(s *spelling, d *pools.Device, f Features) (ok bool) {
-	if f.ConsumableCapacity && (d.Multiple || !unconditional(d.Object.Capacity)) {
+func (l *lens) spell(s *spelling, d *pools.Device, f Features) bool {
+	number := l.sight.number(d.Shape)
+	if number == 0 || f.ConsumableCapacity && !notesOf(d.Shape).plain {
 		return false
 	}
+	s.number(number)
 	s.structure(d)
 	s.number(uint32(len(d.Object.Taints)))
 	for _, taint := range d.Object.Taints {
@@ -121,23 +116,8 @@ func (l *lens) spell(s *spelling, d *pools.Device, f Features) (ok bool) {
 		s.string(taint.Value)
 		s.string(string(taint.Effect))
 	}
-	for _, program := range l.programs {
-		if s.text, ok = program.AppendProjection(s.text, notesOf(d.Shape).device); !ok {
-			return false
-		}
-	}
 	for _, name := range l.attributes {
 		s.attribute(d.Shape.Attribute(name))
-	}
-	return true
-}
-
-// unconditional reports whether everything that a device has can be taken together.
-func unconditional(capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) bool {
-	for _, c := range capacity {
-		if c.RequestPolicy != nil || c.Value.Sign() < 0 {
-			return false
-		}
 	}
 	return true
 }

@@ -54,6 +54,7 @@ type Allocator struct {
 	filters  *lru.Cache
 	kinds    *lru.Cache
 	lenses   *lru.Cache
+	sights   *lru.Cache
 	// filterIDs counts the filters ever made.
 	filterIDs atomic.Int64
 }
@@ -78,6 +79,7 @@ func New(o Options) *Allocator {
 		filters:  lru.New(maxFilters),
 		kinds:    lru.New(maxKinds),
 		lenses:   lru.New(maxLenses),
+		sights:   lru.New(maxSights),
 	}
 }
 

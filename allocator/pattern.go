@@ -41,7 +41,7 @@ func (t *pattern) sound() bool {
 			continue
 		}
 		for i := range t.p.filters {
-			if _, err := t.p.allocator.selector.judge(t.ctx, t.p.filters[i].filter, t.view.Pool.Devices[d.Index].Shape); err != nil {
+			if _, _, err := t.p.allocator.selector.glance(t.ctx, t.p.filters[i].filter, t.view.Pool.Devices[d.Index].Shape); err != nil {
 				return false
 			}
 		}
@@ -61,17 +61,17 @@ func (t *pattern) device(d *pools.Device) bool {
 
 // filter spells out how a filter judges a device, and what a share takes.
 func (t *pattern) filter(d *pools.Device, f *filter) bool {
-	v, err := t.p.allocator.selector.judge(t.ctx, f, d.Shape)
-	if err != nil || v.use != nil && v.use.err != nil {
+	rejectedBy, use, err := t.p.allocator.selector.glance(t.ctx, f, d.Shape)
+	if err != nil || use != nil && use.err != nil {
 		return false
 	}
-	out := v.rejectedBy >= 0 || v.use != nil && v.use.refusal != ""
+	out := rejectedBy >= 0 || use != nil && use.refusal != ""
 	t.flags(out, untolerated(f.features, d.Object.Taints, f.tolerations) != nil)
-	if out || v.use == nil || !d.Multiple {
+	if out || use == nil || !d.Multiple {
 		return true
 	}
-	t.number(uint32(len(v.use.parts)))
-	for _, part := range v.use.parts {
+	t.number(uint32(len(use.parts)))
+	for _, part := range use.parts {
 		t.string(string(part.name))
 		t.amount(part.taken)
 		t.amount(part.total)

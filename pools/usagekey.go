@@ -37,8 +37,13 @@ func (u *PoolUsage) AppendKey(to []byte, v *PoolView) []byte {
 		return to
 	}
 	for n := range v.Here() {
-		if i := v.At(n); u.Shared(i) {
-			to = u.appendConsumed(to, i)
+		i := v.At(n)
+		if !u.Shared(i) {
+			continue
+		}
+		if to = u.appendConsumed(to, i); !u.pool.Devices[i].Multiple {
+			// Shares of a device that has none are to be compared with all it has.
+			to = binary.AppendUvarint(to, u.serial)
 		}
 	}
 	return to

@@ -1,0 +1,150 @@
+package allocator
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/pools"
+)
+
+// sight is what some selectors can tell about devices: the parts that they read. Shapes
+// that agree in these have the same number, so that a selector nobody used yet costs one
+// evaluation for each number and not a look at each device. It is safe for concurrent use.
+type sight struct {
+	programs []*cel.Program // one for each different set of reads
+
+	mu      sync.Mutex
+	numbers map[string]uint32
+}
+
+// maxSights is how many sights an Allocator keeps, maxNumbers how many shapes each of
+// them tells apart. Others have no number.
+const (
+	maxSights  = 64
+	maxNumbers = 1 << 13
+)
+
+// reads is a set of what expressions read, with a program that reads it.
+type reads map[string]*cel.Program
+
+// add is false if an expression may read anything, or does not compile.
+func (r reads) add(selectors []selector) (bool, error) {
+	for _, s := range selectors {
+		if s.err != nil || !s.program.Reads().Exact {
+			return false, nil
+		}
+		key, err := json.Marshal(s.program.Reads())
+		if err != nil {
+			return false, fmt.Errorf("what a selector reads cannot be encoded: %w", err)
+		}
+		r[string(key)] = s.program
+	}
+	return true, nil
+}
+
+// sight returns the one that was made for the same reads.
+func (a *Allocator) sight(r reads) (*sight, error) {
+	keys := slices.Sorted(maps.Keys(r))
+	key, err := json.Marshal(keys)
+	if err != nil {
+		return nil, fmt.Errorf("what selectors read cannot be encoded: %w", err)
+	}
+	if known, ok := a.sights.Get(string(key)); ok {
+		return known.(*sight), nil
+	}
+	s := &sight{numbers: make(map[string]uint32)}
+	for _, key := range keys {
+		s.programs = append(s.programs, r[key])
+	}
+	a.sights.Add(string(key), s)
+	return s, nil
+}
+
+// number is 0 for a shape that has none.
+func (s *sight) number(shape *pools.Shape) uint32 {
+	notes := notesOf(shape)
+	for n := notes.seen.Load(); n != nil; n = n.next {
+		if n.sight == s {
+			return n.number
+		}
+	}
+	number := s.look(notes.device)
+	notes.see(s, number)
+	return number
+}
+
+func (s *sight) look(device *cel.Device) uint32 {
+	var buffer [256]byte
+	text, ok := buffer[:0], false
+	for _, program := range s.programs {
+		if text, ok = program.AppendProjection(text, device); !ok {
+			return 0
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number, known := s.numbers[string(text)]
+	if !known && len(s.numbers) < maxNumbers {
+		number = uint32(len(s.numbers) + 1)
+		s.numbers[string(text)] = number
+	}
+	return number
+}
+
+// seenNumber is the number of a shape for a sight. It is an immutable list, newest first.
+type seenNumber struct {
+	sight  *sight
+	number uint32
+	length int
+	next   *seenNumber
+}
+
+// see notes a number. Who loses a race looks again next time.
+func (n *notes) see(s *sight, number uint32) {
+	head := n.seen.Load()
+	noted := &seenNumber{sight: s, number: number, next: head, length: 1}
+	if head != nil {
+		noted.length = head.length + 1
+	}
+	if noted.length > maxNotes {
+		noted.next, noted.length = nil, 1
+	}
+	n.seen.CompareAndSwap(head, noted)
+}
+
+// rejections has, by number of a sight, which selector of a filter rejects a shape. It is
+// read without a lock.
+type rejections struct {
+	mu        sync.Mutex
+	positions atomic.Pointer[[]atomic.Int32] // position+2 by number, 0 if unknown
+}
+
+func (r *rejections) get(number uint32) (rejectedBy int, known bool) {
+	if positions := r.positions.Load(); positions != nil && int(number) < len(*positions) {
+		position := (*positions)[number].Load()
+		return int(position) - 2, position != 0
+	}
+	return 0, false
+}
+
+func (r *rejections) set(number uint32, rejectedBy int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	positions := r.positions.Load()
+	if positions == nil || int(number) >= len(*positions) {
+		larger := make([]atomic.Int32, max(16, 2*number))
+		if positions != nil {
+			for i := range *positions {
+				larger[i].Store((*positions)[i].Load())
+			}
+		}
+		r.positions.Store(&larger)
+		positions = &larger
+	}
+	(*positions)[number].Store(int32(rejectedBy + 2))
+}
