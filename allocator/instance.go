@@ -89,6 +89,12 @@ func newInstance(ctx context.Context, p *Problem, view pools.NodeView, u Usage) 
 }
 
 func (in *instance) gather(u Usage) {
+	count := 0
+	for _, pv := range in.view.Pools {
+		count += len(pv.Devices)
+	}
+	in.devices = make([]device, 0, count)
+	in.pools = make([]poolUsage, 0, len(in.view.Pools))
 	place := int32(0)
 	for _, pv := range in.view.Pools {
 		if !pv.Usable() {
@@ -164,6 +170,7 @@ func (in *instance) features() Features { return in.problem.allocator.features }
 // bind counts the devices which "all" means and looks up the attributes that
 // constraints compare.
 func (in *instance) bind(ctx context.Context) (err error) {
+	in.alternatives = make([]bound, 0, len(in.problem.byID))
 	in.problem.alternatives(func(c *claim, alt *alternative) {
 		if err != nil {
 			return
