@@ -43,7 +43,8 @@
 //	whole.go      pools that belong to a node as a whole
 //	attachment.go room for what the allocator keeps with pools and shapes
 //	builder.go    following a cluster; slots of pools
-//	index.go      finding the snapshot for a list of slices again
+//	index.go      finding the snapshot for a list of slices again: lineage.go follows
+//	              a cluster, fingerprint.go recognises it, retention.go forgets it
 //	assemble.go   slices → Pool: generation, completeness, devices
 //	counters.go   counter sets, what devices consume, invalid pools
 //	pool.go       Pool, Slice, Device, look-up by name

@@ -19,6 +19,9 @@ type Snapshot struct {
 	roaming []*Pool
 	// faulty are the pools with slices of which the node selection may fail, sorted.
 	faulty []*Pool
+	// lineage is what an Index that made the Snapshot knows of the cluster: as long as
+	// the Snapshot is in use, the next one of the same cluster costs what changed.
+	lineage *lineage
 }
 
 // Build makes a Snapshot of slices all at once. Slices with equal object names are
@@ -62,6 +65,7 @@ type change struct {
 func (s *Snapshot) next(changes []change) *Snapshot {
 	next := &Snapshot{
 		gates:   s.gates,
+		lineage: s.lineage,
 		byNode:  s.byNode,
 		pools:   merge(s.pools, changes, func(*Pool) bool { return true }),
 		roaming: merge(s.roaming, changes, func(p *Pool) bool { return len(p.roaming) > 0 }),
