@@ -59,6 +59,21 @@ func BenchmarkChangeOneSlice(b *testing.B) {
 	}
 }
 
+// BenchmarkFollowOneSlice is what a change of one slice costs until allocations see it.
+func BenchmarkFollowOneSlice(b *testing.B) {
+	l := fleetLedger(b)
+	list, _ := fleet()
+	builder := NewBuilder(allGates)
+	builder.Set(list...)
+	l.Rebase(builder.Snapshot())
+	versions := []*resourceapi.ResourceSlice{list[2500], list[2500].DeepCopy()}
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		builder.Set(versions[i%2])
+		l.Rebase(builder.Snapshot())
+	}
+}
+
 func BenchmarkGatherPools(b *testing.B) {
 	list, nodes := fleet()
 	s := Build(allGates, list)

@@ -50,7 +50,7 @@
 //	pool.go       Pool, Slice, Device, look-up by name
 //	reach.go      node selection of slices and devices
 //	routes.go     from a node to the slices of a pool
-//	snapshot.go   the index of pools, from a node to pools
+//	snapshot.go   the index of pools, from a node to pools; sorted.go lists them
 //	view.go       GatherPools
 //	shape.go      devices alike; shapes.go interns, content.go compares them
 //	attribute.go  attributes ready to compare; value.go interns their values

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"slices"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -12,7 +13,12 @@ import (
 // number of goroutines.
 type Snapshot struct {
 	gates Gates
-	pools []*Pool // sorted by ID
+	pools sortedPools
+	// list has them in one piece once somebody asked for that.
+	list atomic.Pointer[[]*Pool]
+	// bySlot has the pools by their slots. Snapshots made from each other share it but
+	// for what changed, which is how a Ledger finds out.
+	bySlot persist.Array[*Pool]
 	// byNode has the pools with slices that reach a node by name, sorted by ID.
 	byNode persist.Map[string, []*Pool]
 	// roaming are the pools with slices whose nodes must be looked at, sorted.
@@ -42,16 +48,17 @@ func Build(gates Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 func (s *Snapshot) Gates() Gates { return s.gates }
 
 // Pools returns all pools, sorted by driver and name. The result must not be modified.
-func (s *Snapshot) Pools() []*Pool { return s.pools }
+func (s *Snapshot) Pools() []*Pool {
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	list := slices.Concat(s.pools.pieces...)
+	s.list.Store(&list)
+	return list
+}
 
 // Pool returns a pool, or nil if there is none of that ID.
-func (s *Snapshot) Pool(id PoolID) *Pool {
-	i, found := search(s.pools, id)
-	if !found {
-		return nil
-	}
-	return s.pools[i]
-}
+func (s *Snapshot) Pool(id PoolID) *Pool { return s.pools.find(id) }
 
 // change is a pool that was replaced, added (there is none of that ID yet) or, if
 // pool is nil, removed.
@@ -60,30 +67,41 @@ type change struct {
 	pool *Pool
 }
 
-// next returns the snapshot after changes, which are sorted by ID. It copies one
-// pointer per pool of the cluster; the rest depends on the changes.
+// next returns the snapshot after changes, which are sorted by ID. It copies one pointer
+// per 64 pools of the cluster; the rest depends on the changes.
 func (s *Snapshot) next(changes []change) *Snapshot {
 	next := &Snapshot{
 		gates:   s.gates,
 		lineage: s.lineage,
 		byNode:  s.byNode,
-		pools:   merge(s.pools, changes, func(*Pool) bool { return true }),
+		pools:   s.pools.with(changes),
 		roaming: merge(s.roaming, changes, func(p *Pool) bool { return len(p.roaming) > 0 }),
 		faulty:  merge(s.faulty, changes, func(p *Pool) bool { return len(p.faulty) > 0 }),
 	}
+	slots := s.bySlot.Edit()
 	for _, c := range changes {
 		if old := s.Pool(c.id); old != nil {
 			next.unroute(old)
+			slots.Set(old.slot, nil)
 		}
 		if c.pool != nil {
 			next.route(c.pool)
+			slots.Set(c.pool.slot, c.pool)
 		}
 	}
+	next.bySlot = slots.Done()
 	return next
 }
 
-// merge applies changes to a sorted list of those pools that belong to it.
+// merge applies changes to a sorted list of those pools that belong to it. If there are
+// none in it, before and after, that is the same list.
 func merge(list []*Pool, changes []change, belongs func(*Pool) bool) []*Pool {
+	if !slices.ContainsFunc(changes, func(c change) bool {
+		_, found := search(list, c.id)
+		return found || c.pool != nil && belongs(c.pool)
+	}) {
+		return list
+	}
 	merged := make([]*Pool, 0, len(list)+len(changes))
 	for _, c := range changes {
 		at, found := search(list, c.id)
