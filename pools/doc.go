@@ -58,5 +58,6 @@
 //	usage.go      what is in use of a pool; edit.go changes it
 //	cluster.go    what is in use of all pools
 //	holding.go    from a claim's allocation to what it takes
+//	lazy.go       what is in use of the pools that are looked at
 //	ledger.go     Ledger: allocate, release, fork, commit, revert, rebase
 package pools

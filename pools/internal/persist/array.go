@@ -18,6 +18,9 @@ func (a Array[T]) Get(i int) (element T) {
 	return element
 }
 
+// Len returns how many elements there is room for: all others are zero.
+func (a Array[T]) Len() int { return len(a.chunks) * chunkSize }
+
 // With returns an array in which element i is v. It copies one chunk of 64 elements
 // and one pointer per 64 elements of the array.
 func (a Array[T]) With(i int, v T) Array[T] {
