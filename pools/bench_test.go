@@ -2,6 +2,8 @@ package pools
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +56,21 @@ func BenchmarkChangeOneSlice(b *testing.B) {
 	for i := 1; b.Loop(); i++ {
 		builder.Set(versions[i%2])
 		builder.Snapshot()
+	}
+}
+
+// BenchmarkFollowOneSlice is what a change of one slice costs until allocations see it.
+func BenchmarkFollowOneSlice(b *testing.B) {
+	l := fleetLedger(b)
+	list, _ := fleet()
+	builder := NewBuilder(allGates)
+	builder.Set(list...)
+	l.Rebase(builder.Snapshot())
+	versions := []*resourceapi.ResourceSlice{list[2500], list[2500].DeepCopy()}
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		builder.Set(versions[i%2])
+		l.Rebase(builder.Snapshot())
 	}
 }
 
@@ -114,4 +131,34 @@ func BenchmarkLedger(b *testing.B) {
 			l.Rebase(s)
 		}
 	})
+}
+
+// BenchmarkIndex is what a caller pays who has a list of slices for each pod.
+func BenchmarkIndex(b *testing.B) {
+	list, _ := fleet()
+	shuffled := slices.Clone(list)
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	changed := func(list []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+		changed := slices.Clone(list)
+		changed[2500] = changed[2500].DeepCopy()
+		return changed
+	}
+	for _, bench := range []struct {
+		name  string
+		lists [][]*resourceapi.ResourceSlice
+	}{
+		{"same", [][]*resourceapi.ResourceSlice{list}},
+		{"shuffled", [][]*resourceapi.ResourceSlice{list, shuffled}},
+		{"one-changed", [][]*resourceapi.ResourceSlice{list, changed(list)}},
+		{"one-changed-shuffled", [][]*resourceapi.ResourceSlice{list, changed(shuffled)}},
+	} {
+		b.Run("list="+bench.name, func(b *testing.B) {
+			index := NewIndex(allGates)
+			index.Snapshot(list)
+			b.ReportAllocs()
+			for i := 1; b.Loop(); i++ {
+				index.Snapshot(bench.lists[i%len(bench.lists)])
+			}
+		})
+	}
 }

@@ -12,7 +12,7 @@ type Builder struct {
 	gates  Gates
 	byName map[string]*source
 	pools  map[PoolID]*members
-	dirty  map[PoolID]struct{}
+	dirty  []*members // of which slices changed
 	shapes shapes
 	last   *Snapshot
 	// arrivals counts the slices ever added, slots the slots ever given to pools;
@@ -24,8 +24,10 @@ type Builder struct {
 
 // members are the slices of one pool, of any generation.
 type members struct {
+	id      PoolID
 	slot    int
 	sources []*source
+	dirty   bool
 }
 
 // NewBuilder returns a Builder without slices.
@@ -34,7 +36,6 @@ func NewBuilder(gates Gates) *Builder {
 		gates:  gates,
 		byName: make(map[string]*source),
 		pools:  make(map[PoolID]*members),
-		dirty:  make(map[PoolID]struct{}),
 		shapes: newShapes(),
 		last:   &Snapshot{gates: gates, common: &common{}},
 	}
@@ -71,34 +72,30 @@ func (b *Builder) Delete(name string) {
 
 // Snapshot returns the cluster as it is now. Pools of which no slice changed since
 // the last call are shared with the last Snapshot; if nothing changed, it is the
-// same. Otherwise the cost is that of rebuilding the changed pools and of copying
-// one pointer per pool.
+// same. Otherwise the cost is that of rebuilding the changed pools.
 func (b *Builder) Snapshot() *Snapshot {
 	if len(b.dirty) == 0 {
 		return b.last
 	}
-	changes := make([]change, 0, len(b.dirty))
-	for id := range b.dirty {
-		changes = append(changes, change{id: id})
+	changes := make([]change, len(b.dirty))
+	for i, m := range b.dirty {
+		m.dirty = false
+		changes[i] = change{id: m.id, pool: b.assemble(m)}
 	}
-	clear(b.dirty)
+	b.dirty = nil
 	slices.SortFunc(changes, func(x, y change) int { return comparePools(x.id, y.id) })
-	for i := range changes {
-		changes[i].pool = b.assemble(changes[i].id)
-	}
 	b.last = b.last.next(changes)
 	return b.last
 }
 
 // assemble returns nil for a pool without slices, and forgets it.
-func (b *Builder) assemble(id PoolID) *Pool {
-	m := b.pools[id]
+func (b *Builder) assemble(m *members) *Pool {
 	if len(m.sources) == 0 {
-		delete(b.pools, id)
+		delete(b.pools, m.id)
 		b.free = append(b.free, m.slot)
 		return nil
 	}
-	return assemble(id, m.slot, b.gates, m.sources)
+	return assemble(m.id, m.slot, b.gates, m.sources)
 }
 
 func (b *Builder) add(object *resourceapi.ResourceSlice) *source {
@@ -108,21 +105,27 @@ func (b *Builder) add(object *resourceapi.ResourceSlice) *source {
 	id := s.poolID()
 	m := b.pools[id]
 	if m == nil {
-		m = &members{slot: b.newSlot()}
+		m = &members{id: id, slot: b.newSlot()}
 		b.pools[id] = m
 	}
 	m.sources = append(m.sources, s)
-	b.dirty[id] = struct{}{}
+	b.touch(m)
 	return s
 }
 
 func (b *Builder) remove(s *source) {
-	id := s.poolID()
-	m := b.pools[id]
+	m := b.pools[s.poolID()]
 	at := slices.Index(m.sources, s)
 	m.sources = slices.Delete(m.sources, at, at+1)
 	s.release(&b.shapes)
-	b.dirty[id] = struct{}{}
+	b.touch(m)
+}
+
+func (b *Builder) touch(m *members) {
+	if !m.dirty {
+		m.dirty = true
+		b.dirty = append(b.dirty, m)
+	}
 }
 
 func (b *Builder) newSlot() int {

@@ -99,34 +99,23 @@ func (u *Usage) update(changed []holding) {
 	}
 }
 
-// rebase returns the usage over another snapshot. Pools that both have keep theirs.
+// rebase returns the usage over another snapshot. Pools that both have keep theirs, and
+// are not even looked at if one snapshot was made from the other.
 func (u *Usage) rebase(s *Snapshot) *Usage {
 	next := *u
 	next.snapshot = s
-	for _, pool := range s.pools {
-		if known := u.pools.Get(pool.slot); known == nil || known.pool != pool {
-			next.pools = next.pools.With(pool.slot, u.compute(pool))
-		}
-	}
+	var known persist.Array[*Pool]
 	if u.snapshot != nil {
-		next.forget(u.snapshot.pools, s.pools)
+		known = u.snapshot.bySlot
 	}
+	edit := u.pools.Edit()
+	persist.Differences(known, s.bySlot, func(slot int, _, pool *Pool) {
+		if pool == nil {
+			edit.Set(slot, nil) // lest its usage keeps the old pool from being collected
+		} else {
+			edit.Set(slot, u.compute(pool))
+		}
+	})
+	next.pools = edit.Done()
 	return &next
-}
-
-// forget drops the usage of pools that are gone and of which no other pool took
-// the slot, lest it keeps them from being collected. Both lists are sorted.
-func (u *Usage) forget(old, current []*Pool) {
-	for _, pool := range old {
-		for len(current) > 0 && current[0] != pool && comparePools(current[0].ID, pool.ID) < 0 {
-			current = current[1:]
-		}
-		if len(current) > 0 && current[0] == pool {
-			current = current[1:]
-			continue
-		}
-		if known := u.pools.Get(pool.slot); known != nil && known.pool == pool {
-			u.pools = u.pools.With(pool.slot, nil)
-		}
-	}
 }

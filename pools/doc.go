@@ -42,13 +42,14 @@
 //	source.go     one slice as the builder keeps it; what gates leave out
 //	attachment.go room for what the allocator keeps with pools and shapes
 //	builder.go    following a cluster; slots of pools
-//	index.go      finding the snapshot for a list of slices again
+//	index.go      finding the snapshot for a list of slices again: lineage.go follows
+//	              a cluster, fingerprint.go recognises it, retention.go forgets it
 //	assemble.go   slices → Pool: generation, completeness, devices
 //	counters.go   counter sets, what devices consume, invalid pools
 //	pool.go       Pool, Slice, Device, look-up by name
 //	reach.go      node selection of slices and devices
 //	routes.go     from a node to the slices of a pool
-//	snapshot.go   the index of pools, from a node to pools
+//	snapshot.go   the index of pools, from a node to pools; sorted.go lists them
 //	view.go       GatherPools; place.go does what the name of a node decides, choice.go the rest
 //	statenote.go  what the allocator keeps with a place in one state of use
 //	shape.go      devices alike; shapes.go interns, content.go compares them
@@ -57,5 +58,6 @@
 //	usage.go      what is in use of a pool; edit.go changes it, usagekey.go sums it up
 //	cluster.go    what is in use of all pools
 //	holding.go    from a claim's allocation to what it takes
+//	lazy.go       what is in use of the pools that are looked at
 //	ledger.go     Ledger: allocate, release, fork, commit, revert, rebase
 package pools

@@ -1,6 +1,7 @@
 package pools
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 
@@ -8,89 +9,103 @@ import (
 )
 
 // Index finds the Snapshot for a list of slices, given anew each time: what callers
-// have who do not see what changed. It recognises slices by pointer, in any order, so
-// that a list with a few changes costs the pools that changed and one look-up per slice,
-// and the list of the last call next to nothing. It is safe for concurrent use.
+// have who do not see what changed. It recognises slices by pointer, in any order. The
+// list of an earlier call costs reading its pointers; one with a few changes costs the
+// pools that changed and, if the order is another one, a look-up per slice. A few
+// clusters may be asked for in turn. It is safe for concurrent use, and building for one
+// cluster does not make the calls for another wait.
 //
-// It keeps the slices of the last call alive.
+// What an Index knows of a cluster stays for as long as it is asked for between garbage
+// collections, or a Snapshot of it is held. After that it keeps nothing alive.
 type Index struct {
-	mu      sync.Mutex
-	builder *Builder
-	held    map[*resourceapi.ResourceSlice]*heldSlice
-	last    []*resourceapi.ResourceSlice
-	round   int
+	gates Gates
+	mu    sync.Mutex
+	// known are the clusters that were asked for lately, the last one first.
+	known []*remembered
+	retention
 }
 
-// heldSlice is a slice of the last call, or of the one before while a call is served.
-type heldSlice struct {
-	source *source
-	// round is that of the last call which had the slice.
-	round int
-}
+const (
+	// maxLineages is how many clusters an Index remembers: a live one and those that
+	// a simulation has in the works.
+	maxLineages = 4
+	// minSimilarity is what part of two lists together must be in both for one to be
+	// taken for the other after some changes. It decides about time, not about answers.
+	minSimilarity = 0.25
+)
 
 // NewIndex returns an Index without slices.
-func NewIndex(gates Gates) *Index {
-	return &Index{builder: NewBuilder(gates), held: make(map[*resourceapi.ResourceSlice]*heldSlice)}
-}
+func NewIndex(gates Gates) *Index { return &Index{gates: gates} }
 
 // Snapshot returns a Snapshot of exactly the given slices, as Build does. The list may
 // be modified afterwards, the slices may not.
 func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *Snapshot {
+	next := version{of: fingerprintOf(list)}
+	if found := x.find(next.of); found != nil {
+		runtime.KeepAlive(list) // until here, its addresses are those of its slices
+		return found
+	}
+	next.sketch = sketchOf(list)
+	if found, ok := x.choose(next).follow(list, next); ok {
+		return found
+	}
+	// A slice is in the list twice. That is a mistake, but one to be counted.
+	return Build(x.gates, list)
+}
+
+func (x *Index) find(of fingerprint) *Snapshot {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if slices.Equal(list, x.last) {
-		return x.builder.last
-	}
-	if !x.hold(list) {
-		return Build(x.builder.gates, list)
-	}
-	x.last = slices.Clone(list)
-	return x.builder.Snapshot()
-}
-
-// hold makes the builder hold what is in the list. A list with a slice in it twice is
-// refused, with the builder as it was: that is a mistake, but one to be counted.
-func (x *Index) hold(list []*resourceapi.ResourceSlice) bool {
-	x.round++
-	kept := 0
-	var added []*resourceapi.ResourceSlice
-	for _, slice := range list {
-		held := x.held[slice]
-		switch {
-		case slice == nil:
-		case held == nil:
-			added = append(added, slice)
-			x.held[slice] = &heldSlice{round: x.round}
-		case held.round == x.round:
-			x.forget(added)
-			return false
-		default:
-			held.round = x.round
-			kept++
+	for _, l := range x.live() {
+		if found := l.snapshot(of); found != nil {
+			x.use(l)
+			return found
 		}
 	}
-	// Adding first keeps the shapes that old and new slices share.
-	for _, slice := range added {
-		x.held[slice].source = x.builder.add(slice)
-	}
-	if kept+len(added) < len(x.held) {
-		x.drop()
-	}
-	return true
+	return nil
 }
 
-func (x *Index) forget(added []*resourceapi.ResourceSlice) {
-	for _, slice := range added {
-		delete(x.held, slice)
-	}
-}
-
-// drop removes the slices that the current call does not have.
-func (x *Index) drop() {
-	for slice, held := range x.held {
-		if held.round != x.round {
-			x.builder.remove(held.source)
-			delete(x.held, slice)
+// choose returns the lineage which a list continues, or else a new one.
+func (x *Index) choose(next version) *lineage {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var best *lineage
+	similarity := minSimilarity
+	for _, l := range x.live() {
+		if s := next.sketch.similarity(l.current.Load().sketch); s >= similarity && (best == nil || s > similarity) {
+			best, similarity = l, s
 		}
 	}
+	if best == nil {
+		best = newLineage(x.gates, next)
+	}
+	x.use(best)
+	return best
+}
+
+// live returns the lineages that are still there, the last used first.
+func (x *Index) live() []*lineage {
+	lineages := make([]*lineage, 0, maxLineages)
+	for _, r := range x.known {
+		if l := r.value(); l != nil {
+			lineages = append(lineages, l)
+		}
+	}
+	return lineages
+}
+
+// use puts a lineage in front and holds it.
+func (x *Index) use(l *lineage) {
+	at := slices.IndexFunc(x.known, func(r *remembered) bool { return r.value() == l })
+	switch {
+	case at == 0:
+	case at > 0:
+		r := x.known[at]
+		x.known = slices.Insert(slices.Delete(x.known, at, at+1), 0, r)
+	default:
+		x.known = slices.Insert(x.known, 0, newRemembered(l))
+		x.known = slices.Delete(x.known, min(len(x.known), maxLineages), len(x.known))
+	}
+	x.known[0].hold(l, x.cycle)
+	x.arm(x)
 }

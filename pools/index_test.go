@@ -52,3 +52,51 @@ func TestIndexSharesWhatDidNotChange(t *testing.T) {
 		t.Error("not exactly the changed pool is new")
 	}
 }
+
+// Lists with a slice in them twice leave no traces.
+func TestIndexRefusesRepeats(t *testing.T) {
+	list := cluster("a", 5)
+	index := NewIndex(allGates)
+	first := index.Snapshot(list)
+	for _, twice := range []objects{
+		append(slices.Clone(list), list[0]),
+		{list[0], list[1], list[2], list[3], list[3]},
+		append(slices.Clone(list), newSlice("n", "n"), list[4]),
+		{list[0], list[1], nil, list[1], list[3], list[4]},
+	} {
+		if diff := cmp.Diff(render(t, Build(allGates, twice)), render(t, index.Snapshot(twice))); diff != "" {
+			t.Errorf("differs from Build (-build +index):\n%s", diff)
+		}
+		if index.Snapshot(list) != first {
+			t.Error("the list without repeats gives another snapshot")
+		}
+	}
+}
+
+func TestSketchesAreExactForSmallSets(t *testing.T) {
+	list := cluster("a", 30)
+	for common := range len(list) {
+		a, b := list[:15+common/2], list[common/2:]
+		both, all := len(a)+len(b)-len(list), len(list)
+		if got, want := sketchOf(a).similarity(sketchOf(b)), float64(both)/float64(all); got != want {
+			t.Errorf("%d of %d in common: got %f", both, all, got)
+		}
+	}
+}
+
+func TestFingerprintHasNoOrder(t *testing.T) {
+	list := cluster("a", 100)
+	want := fingerprintOf(list)
+	turned := append(objects{nil}, list...)
+	slices.Reverse(turned)
+	if fingerprintOf(turned) != want {
+		t.Error("another order has another fingerprint")
+	}
+	for i := range list {
+		other := slices.Clone(list)
+		other[i] = list[i].DeepCopy()
+		if fingerprintOf(other) == want || fingerprintOf(slices.Delete(other, i, i+1)) == want {
+			t.Errorf("a change of slice %d does not show", i)
+		}
+	}
+}

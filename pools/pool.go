@@ -55,6 +55,10 @@ type Pool struct {
 	choice *choice
 	// common is the view of nodes which the pool does not name, once it was asked for.
 	common atomic.Pointer[PoolView]
+	// names is what AttachNames keeps.
+	names attachment
+	// recent is the last result of NewPoolUsage that may well be asked for again.
+	recent atomic.Pointer[PoolUsage]
 }
 
 // Slice is one ResourceSlice of a Pool.
@@ -112,6 +116,10 @@ type GroupUse struct {
 	Groups []string
 }
 
+// AttachNames is like Attach, with room for the names of the pool and its devices as
+// another API has them.
+func (p *Pool) AttachNames(build func() any) any { return p.names.Attach(build) }
+
 // Lookup returns the devices of a name: none, one, or several if slices for
 // different nodes repeat the name. The result must not be modified.
 func (p *Pool) Lookup(device string) []DeviceIndex {
@@ -126,7 +134,11 @@ func (p *Pool) Lookup(device string) []DeviceIndex {
 
 // namesakes returns the devices with the name of byName[first], the first of them.
 func (p *Pool) namesakes(first int) []DeviceIndex {
-	name, end := p.Devices[p.byName[first]].Object.Name, first+1
+	end := first + 1
+	if !p.repeats {
+		return p.byName[first:end:end]
+	}
+	name := p.Devices[p.byName[first]].Object.Name
 	for end < len(p.byName) && p.Devices[p.byName[end]].Object.Name == name {
 		end++
 	}

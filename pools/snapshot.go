@@ -13,12 +13,20 @@ import (
 // number of goroutines.
 type Snapshot struct {
 	gates Gates
-	pools []*Pool // sorted by ID
+	pools sortedPools
+	// list has them in one piece once somebody asked for that.
+	list atomic.Pointer[[]*Pool]
+	// bySlot has the pools by their slots. Snapshots made from each other share it but
+	// for what changed, which is how a Ledger finds out.
+	bySlot persist.Array[*Pool]
 	// byNode has the pools with slices that name a node.
 	byNode persist.Map[string, *route]
 	// common is the same in the next snapshot unless one of its pools changed.
 	common *common
 	places atomic.Pointer[placesOf]
+	// lineage is what an Index that made the Snapshot knows of the cluster: as long as
+	// the Snapshot is in use, the next one of the same cluster costs what changed.
+	lineage *lineage
 }
 
 // Build makes a Snapshot of slices all at once. Slices with equal object names are
@@ -39,16 +47,17 @@ func Build(gates Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 func (s *Snapshot) Gates() Gates { return s.gates }
 
 // Pools returns all pools, sorted by driver and name. The result must not be modified.
-func (s *Snapshot) Pools() []*Pool { return s.pools }
+func (s *Snapshot) Pools() []*Pool {
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	list := slices.Concat(s.pools.pieces...)
+	s.list.Store(&list)
+	return list
+}
 
 // Pool returns a pool, or nil if there is none of that ID.
-func (s *Snapshot) Pool(id PoolID) *Pool {
-	i, found := search(s.pools, id)
-	if !found {
-		return nil
-	}
-	return s.pools[i]
-}
+func (s *Snapshot) Pool(id PoolID) *Pool { return s.pools.find(id) }
 
 // change is a pool that was replaced, added (there is none of that ID yet) or, if
 // pool is nil, removed.
@@ -57,34 +66,46 @@ type change struct {
 	pool *Pool
 }
 
-// next returns the snapshot after changes, which are sorted by ID. It copies one
-// pointer per pool of the cluster; the rest depends on the changes.
+// next returns the snapshot after changes, which are sorted by ID. It copies one pointer
+// per 64 pools of the cluster; the rest depends on the changes.
 func (s *Snapshot) next(changes []change) *Snapshot {
 	next := &Snapshot{
-		gates:  s.gates,
-		byNode: s.byNode,
-		common: s.common,
-		pools:  merge(s.pools, changes, func(*Pool) bool { return true }),
+		gates:   s.gates,
+		lineage: s.lineage,
+		byNode:  s.byNode,
+		common:  s.common,
+		pools:   s.pools.with(changes),
 	}
 	roams := false
+	slots := s.bySlot.Edit()
 	for _, c := range changes {
 		old := s.Pool(c.id)
 		roams = roams || old.roams() || c.pool.roams()
 		if old != nil {
 			next.unroute(old)
+			slots.Set(old.slot, nil)
 		}
 		if c.pool != nil {
 			next.route(c.pool)
+			slots.Set(c.pool.slot, c.pool)
 		}
 	}
+	next.bySlot = slots.Done()
 	if roams {
 		next.common = s.common.next(changes)
 	}
 	return next
 }
 
-// merge applies changes to a sorted list of those pools that belong to it.
+// merge applies changes to a sorted list of those pools that belong to it. If there are
+// none in it, before and after, that is the same list.
 func merge(list []*Pool, changes []change, belongs func(*Pool) bool) []*Pool {
+	if !slices.ContainsFunc(changes, func(c change) bool {
+		_, found := search(list, c.id)
+		return found || c.pool != nil && belongs(c.pool)
+	}) {
+		return list
+	}
 	merged := make([]*Pool, 0, len(list)+len(changes))
 	for _, c := range changes {
 		at, found := search(list, c.id)

@@ -81,11 +81,61 @@ func newIdleUsage(p *Pool) *PoolUsage {
 	return u
 }
 
-// NewPoolUsage returns the usage of a pool, given the use of each device name. It
-// calls deviceUse once per name. Devices of the same name are in use together: each is
-// charged to the counters.
-func NewPoolUsage(p *Pool, deviceUse func(device string) DeviceUse) *PoolUsage {
-	return newPoolUsage(p, func(device string) use { return newUse(deviceUse(device)) })
+// NewPoolUsage returns the usage of a pool, given the use of each device name. It calls
+// deviceUse once per name, with the first device of that name. Devices of the same name
+// are in use together: each is charged to the counters. If the pool is in use as it was
+// when it was last asked about, without shares, the result is the same as then.
+func NewPoolUsage(p *Pool, deviceUse func(first DeviceIndex) DeviceUse) *PoolUsage {
+	var buffer [16]namedUse
+	used := p.appendUses(buffer[:0], deviceUse)
+	if len(used) == 0 {
+		return p.idle
+	}
+	whole := !slices.ContainsFunc(used, func(u namedUse) bool { return u.use.Shared || len(u.use.Consumed) > 0 })
+	if recent := p.recent.Load(); whole && recent != nil && recent.holds(used) {
+		return recent
+	}
+	edit := p.idle.edit()
+	for _, u := range used {
+		edit.set(p.namesakes(u.position), newUse(u.use))
+	}
+	usage := edit.done()
+	if whole {
+		p.recent.Store(usage)
+	}
+	return usage
+}
+
+// namedUse is how the devices of one name are in use.
+type namedUse struct {
+	position int // of the name in Pool.byName
+	use      DeviceUse
+}
+
+// appendUses leaves out free devices.
+func (p *Pool) appendUses(to []namedUse, deviceUse func(first DeviceIndex) DeviceUse) []namedUse {
+	for position := 0; position < len(p.byName); {
+		devices := p.namesakes(position)
+		if u := deviceUse(devices[0]); u.Exclusive || u.Shared || len(u.Consumed) > 0 {
+			to = append(to, namedUse{position: position, use: u})
+		}
+		position += len(devices)
+	}
+	return to
+}
+
+// holds reports whether exactly these devices are in use.
+func (u *PoolUsage) holds(used []namedUse) bool {
+	var count uint
+	for i := range used {
+		for _, device := range u.pool.namesakes(used[i].position) {
+			if !u.InUse(device) {
+				return false
+			}
+			count++
+		}
+	}
+	return u.exclusive.Count() == count
 }
 
 func newPoolUsage(p *Pool, useOf func(device string) use) *PoolUsage {

@@ -71,9 +71,9 @@ func partitionedPool() objects {
 }
 
 func usageOf(p *Pool, used ...string) *PoolUsage {
-	return NewPoolUsage(p, func(device string) (use DeviceUse) {
+	return NewPoolUsage(p, func(first DeviceIndex) (use DeviceUse) {
 		for _, name := range used {
-			use.Exclusive = use.Exclusive || name == device
+			use.Exclusive = use.Exclusive || name == p.Devices[first].Object.Name
 		}
 		return use
 	})
@@ -178,7 +178,7 @@ func TestSharesAndCapacity(t *testing.T) {
 		"c": {Consumed: bandwidth("1500m")},
 		"d": {Exclusive: true},
 	}
-	usage := NewPoolUsage(pool, func(device string) DeviceUse { return uses[device] })
+	usage := NewPoolUsage(pool, func(first DeviceIndex) DeviceUse { return uses[pool.Devices[first].Object.Name] })
 	for i, want := range []struct {
 		inUse, shared bool
 		consumed      string

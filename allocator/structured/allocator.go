@@ -22,8 +22,10 @@ import (
 // and slices are not modified. The error is always nil; it is part of upstream's signature.
 //
 // The index of the slices is kept for the next call, so that an allocator per pod costs
-// what changed since the last one. Slices are recognised by pointer, as those of an
-// informer; an object that is modified in place is not noticed.
+// what changed since the last one. Slices are recognised by pointer, in any order, as
+// those of an informer; an object that is modified in place is not noticed. A cluster for
+// which there are no calls during some garbage collections, and no allocator, is
+// forgotten. Of the state, only what concerns devices that are looked at is read.
 func NewAllocator(
 	ctx context.Context,
 	features Features,
@@ -33,10 +35,11 @@ func NewAllocator(
 	celCache *cel.Cache,
 ) (Allocator, error) {
 	shared := sharedFor(allocator.Features(features))
+	snapshot := shared.index.Snapshot(resourceSlices)
 	return &facade{
 		core:     shared.core,
-		snapshot: shared.index.Snapshot(resourceSlices),
-		usage:    newUsage(allocatedState),
+		snapshot: snapshot,
+		usage:    newUsage(snapshot, allocatedState),
 		classes:  classLister,
 	}, nil
 }
@@ -45,7 +48,7 @@ func NewAllocator(
 type facade struct {
 	core     *allocator.Allocator
 	snapshot *pools.Snapshot
-	usage    *usage
+	usage    *pools.LazyUsage
 	classes  DeviceClassLister
 	last     atomic.Pointer[compiled]
 }

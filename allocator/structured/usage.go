@@ -1,59 +1,53 @@
 package structured
 
 import (
-	"slices"
-	"sync"
-
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/pools"
 )
 
-// usage reads upstream's allocated state pool by pool, as pools are looked at.
-type usage struct {
-	state AllocatedState
-	// shares are the devices with shares, which the state lists by share. They are
-	// gathered when the first pool with such devices is looked at.
-	shares func() map[DeviceID]bool
-	pools  sync.Map // *pools.Pool → *pools.PoolUsage
+// state reads upstream's allocated state for the pools that are looked at, and of it only
+// what concerns them.
+type state struct {
+	AllocatedState
+	shares shares
 }
 
-func newUsage(state AllocatedState) *usage {
-	return &usage{state: state, shares: sync.OnceValue(func() map[DeviceID]bool {
-		shares := make(map[DeviceID]bool)
-		for id := range state.AllocatedSharedDeviceIDs {
-			shares[id.GetDeviceID()] = true
+func newUsage(s *pools.Snapshot, allocated AllocatedState) *pools.LazyUsage {
+	known := &state{AllocatedState: allocated}
+	return pools.NewLazyUsage(s, known.pool)
+}
+
+func (s *state) pool(p *pools.Pool) *pools.PoolUsage {
+	n := namesOf(p)
+	// What is recorded of devices without capacities makes no difference unless they
+	// draw on counters.
+	capacity := len(s.AggregatedCapacity) > 0 && (n.measured || n.consuming)
+	// The capacity in use of a share is recorded by device. A share without any is only
+	// known as a share, and matters to nothing but counters: the device has drawn them.
+	shares := len(s.AllocatedSharedDeviceIDs) > 0 && n.consuming
+	return pools.NewPoolUsage(p, func(first pools.DeviceIndex) (use pools.DeviceUse) {
+		id := n.id(first)
+		use.Exclusive = s.AllocatedDevices.Has(id)
+		if capacity {
+			s.addCapacity(&use, id)
 		}
-		return shares
-	})}
-}
-
-// Pool implements allocator.Usage.
-func (u *usage) Pool(p *pools.Pool) *pools.PoolUsage {
-	if used, ok := u.pools.Load(p); ok {
-		return used.(*pools.PoolUsage)
-	}
-	// Which devices have shares makes a difference to devices that can be shared, and
-	// to what is left of counters.
-	shareable := len(p.Counters) > 0 || slices.ContainsFunc(p.Devices, func(d pools.Device) bool { return d.Multiple })
-	used, _ := u.pools.LoadOrStore(p, pools.NewPoolUsage(p, func(device string) pools.DeviceUse {
-		id := MakeDeviceID(p.ID.Driver, p.ID.Name, device)
-		use := u.device(id)
-		use.Shared = use.Shared || shareable && u.shares()[id]
+		if shares && !use.Shared {
+			use.Shared = s.shares.has(&s.AllocatedState, id)
+		}
 		return use
-	}))
-	return used.(*pools.PoolUsage)
+	})
 }
 
-func (u *usage) device(id DeviceID) pools.DeviceUse {
-	consumed, recorded := u.state.AggregatedCapacity[id]
-	use := pools.DeviceUse{Exclusive: u.state.AllocatedDevices.Has(id), Shared: recorded}
-	if len(consumed) > 0 {
-		use.Consumed = make(map[resourceapi.QualifiedName]resource.Quantity, len(consumed))
-		for name, quantity := range consumed {
-			use.Consumed[name] = *quantity
-		}
+func (s *state) addCapacity(use *pools.DeviceUse, id DeviceID) {
+	consumed, recorded := s.AggregatedCapacity[id]
+	use.Shared = recorded
+	if len(consumed) == 0 {
+		return
 	}
-	return use
+	use.Consumed = make(map[resourceapi.QualifiedName]resource.Quantity, len(consumed))
+	for name, quantity := range consumed {
+		use.Consumed[name] = *quantity
+	}
 }

@@ -1,5 +1,7 @@
 package persist
 
+import "slices"
+
 const chunkSize = 64
 
 // Array is an immutable sparse array. An element that was never set is the zero
@@ -16,6 +18,9 @@ func (a Array[T]) Get(i int) (element T) {
 	return element
 }
 
+// Len returns how many elements there is room for: all others are zero.
+func (a Array[T]) Len() int { return len(a.chunks) * chunkSize }
+
 // With returns an array in which element i is v. It copies one chunk of 64 elements
 // and one pointer per 64 elements of the array.
 func (a Array[T]) With(i int, v T) Array[T] {
@@ -29,4 +34,60 @@ func (a Array[T]) With(i int, v T) Array[T] {
 	changed[i%chunkSize] = v
 	chunks[c] = changed
 	return Array[T]{chunks: chunks}
+}
+
+// Edit collects changes of an array. Many cost one copy per chunk of 64 elements that
+// they are in. The array stays as it was.
+type Edit[T any] struct {
+	chunks []*[chunkSize]T
+	own    []bool // by chunk, whether it is a copy already
+}
+
+// Edit starts with the elements of the array.
+func (a Array[T]) Edit() *Edit[T] {
+	return &Edit[T]{chunks: slices.Clone(a.chunks), own: make([]bool, len(a.chunks))}
+}
+
+// Set changes element i, which must not be negative.
+func (e *Edit[T]) Set(i int, v T) {
+	c := i / chunkSize
+	for len(e.chunks) <= c {
+		e.chunks, e.own = append(e.chunks, nil), append(e.own, false)
+	}
+	if !e.own[c] {
+		copied := new([chunkSize]T)
+		if e.chunks[c] != nil {
+			*copied = *e.chunks[c]
+		}
+		e.chunks[c], e.own[c] = copied, true
+	}
+	e.chunks[c][i%chunkSize] = v
+}
+
+// Done returns the changed array. Nothing may be set after that.
+func (e *Edit[T]) Done() Array[T] { return Array[T]{chunks: e.chunks} }
+
+// Differences calls visit with each index at which two arrays differ, in order. Chunks
+// that the arrays share are passed over, so that it costs little if one was made from
+// the other.
+func Differences[T comparable](a, b Array[T], visit func(i int, x, y T)) {
+	for c := range max(len(a.chunks), len(b.chunks)) {
+		x, y := a.chunk(c), b.chunk(c)
+		if x == y {
+			continue
+		}
+		for i := c * chunkSize; i < (c+1)*chunkSize; i++ {
+			if before, after := a.Get(i), b.Get(i); before != after {
+				visit(i, before, after)
+			}
+		}
+	}
+}
+
+// chunk is nil if no element of it was ever set.
+func (a Array[T]) chunk(c int) *[chunkSize]T {
+	if c < len(a.chunks) {
+		return a.chunks[c]
+	}
+	return nil
 }

@@ -104,3 +104,62 @@ func BenchmarkMapWith(b *testing.B) {
 		m.With(i%50_000, i)
 	}
 }
+
+func TestEditAndDifferences(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var a Array[int]
+		model := make(map[int]int)
+		for range rapid.IntRange(1, 5).Draw(t, "edits") {
+			edit, changed := a.Edit(), maps.Clone(model)
+			for range rapid.IntRange(0, 10).Draw(t, "changes") {
+				i, v := rapid.IntRange(0, 4*chunkSize).Draw(t, "index"), rapid.IntRange(0, 3).Draw(t, "value")
+				edit.Set(i, v)
+				changed[i] = v
+			}
+			b := edit.Done()
+			for i := range 5 * chunkSize {
+				if a.Get(i) != model[i] || b.Get(i) != changed[i] {
+					t.Fatalf("element %d: %d and %d, want %d and %d", i, a.Get(i), b.Get(i), model[i], changed[i])
+				}
+			}
+			checkDifferences(t, a, b)
+			checkDifferences(t, b, a)
+			a, model = b, changed
+		}
+	})
+}
+
+func checkDifferences(t *rapid.T, a, b Array[int]) {
+	next := 0
+	skip := func(to int) {
+		for ; next < to; next++ {
+			if a.Get(next) != b.Get(next) {
+				t.Fatalf("difference at %d was passed over", next)
+			}
+		}
+	}
+	Differences(a, b, func(i, x, y int) {
+		skip(i)
+		if x == y || x != a.Get(i) || y != b.Get(i) {
+			t.Fatalf("difference at %d: %d and %d", i, x, y)
+		}
+		next = i + 1
+	})
+	skip(6 * chunkSize)
+}
+
+// What arrays share is not looked at.
+func TestDifferencesPassesOverSharedChunks(t *testing.T) {
+	var a Array[*int]
+	edit := a.Edit()
+	for i := range 100 * chunkSize {
+		edit.Set(i, new(int))
+	}
+	a = edit.Done()
+	b := a.With(50*chunkSize+3, nil)
+	for c := range a.chunks {
+		if (a.chunks[c] == b.chunks[c]) != (c != 50) {
+			t.Errorf("chunk %d: not exactly the changed chunk was copied", c)
+		}
+	}
+}

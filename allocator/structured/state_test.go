@@ -1,0 +1,147 @@
+package structured_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/utils/ptr"
+
+	upstream "k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/dray-project/dray/allocator/structured"
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/clustergen"
+	"github.com/dray-project/dray/internal/oracle"
+	"github.com/dray-project/dray/internal/peer"
+)
+
+// States need not come from a scheduler: devices may be in use in several ways at once,
+// have capacity recorded without a share and shares without capacity, and whether or not
+// they allow any. The facade reads such states as upstream does.
+func TestStatesNoSchedulerMakes(t *testing.T) {
+	var allocated int
+	for seed := range uint64(400) {
+		c := clustergen.Generate(seed, clustergen.Default)
+		state := randomState(c, rand.New(rand.NewPCG(seed, 1)))
+		for i := range c.Nodes {
+			c.Node = c.Nodes[i].Name
+			want, wantErr := answer(t, upstream.NewAllocator, c, state, i)
+			if clustergen.Decision(c) != "" || errors.Is(wantErr, context.DeadlineExceeded) {
+				continue // upstream's answer is not the norm, or not known
+			}
+			got, gotErr := answer(t, structured.NewAllocator, c, state, i)
+			if (wantErr == nil) != (gotErr == nil) {
+				t.Errorf("seed %d, node %s: error %v, upstream's %v", seed, c.Nodes[i].Name, gotErr, wantErr)
+				continue
+			}
+			if diff := oracle.Equal(want, got); diff != "" {
+				t.Errorf("seed %d, node %s: %s", seed, c.Nodes[i].Name, diff)
+			}
+			if want != nil {
+				allocated++
+			}
+		}
+	}
+	if allocated < 100 {
+		t.Errorf("only %d allocations: the states leave too little to compare", allocated)
+	}
+}
+
+func answer(t *testing.T, newAllocator peer.NewAllocator, c *alloctest.Case, state structured.AllocatedState, node int) ([]resourceapi.AllocationResult, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	a, err := newAllocator(ctx, structured.Features(c.Features), state, classes(c.Classes), c.Slices, programs(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Allocate(ctx, c.Nodes[node], c.Claims)
+}
+
+func randomState(c *alloctest.Case, random *rand.Rand) structured.AllocatedState {
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	for _, slice := range c.Slices {
+		for i := range slice.Spec.Devices {
+			device := &slice.Spec.Devices[i]
+			id := structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)
+			if random.IntN(8) == 0 {
+				state.AllocatedDevices.Insert(id)
+			}
+			if random.IntN(6) == 0 {
+				share := ptr.To(types.UID(fmt.Sprint("share-", random.IntN(100))))
+				state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, share))
+			}
+			if random.IntN(6) == 0 {
+				state.AggregatedCapacity[id] = someOf(device, random)
+			}
+		}
+	}
+	return state
+}
+
+// someOf is a part of each capacity of a device, perhaps of none.
+func someOf(device *resourceapi.Device, random *rand.Rand) structured.ConsumedCapacity {
+	consumed := make(structured.ConsumedCapacity)
+	for name, capacity := range device.Capacity {
+		if random.IntN(3) > 0 {
+			part := capacity.Value.DeepCopy()
+			part.SetMilli(max(part.MilliValue()/int64(1+random.IntN(4)), 1))
+			consumed[name] = &part
+		}
+	}
+	return consumed
+}
+
+// A cluster that nobody asks about any more is not kept alive.
+func TestDeadClustersAreCollected(t *testing.T) {
+	var slices []weak.Pointer[resourceapi.ResourceSlice]
+	func() {
+		for seed := range uint64(10) {
+			c := clustergen.Generate(seed, clustergen.Default)
+			for i := range c.Nodes {
+				if _, err := answer(t, structured.NewAllocator, c, peer.State(c), i); err != nil {
+					t.Log(err) // an answer as good as any here
+				}
+			}
+			for _, slice := range c.Slices {
+				slices = append(slices, weak.Make(slice))
+			}
+		}
+	}()
+	alive := 0
+	for range 50 {
+		runtime.GC()
+		time.Sleep(time.Millisecond) // in which cleanups run
+		alive = 0
+		for _, slice := range slices {
+			if slice.Value() != nil {
+				alive++
+			}
+		}
+		if alive == 0 {
+			return
+		}
+	}
+	t.Errorf("%d of %d slices are still alive", alive, len(slices))
+}
+
+func programs(c *alloctest.Case) *cel.Cache {
+	return cel.NewCache(10, cel.Features{
+		EnableConsumableCapacity: c.Features.ConsumableCapacity,
+		EnableListTypeAttributes: c.Features.ListTypeAttributes,
+	})
+}

@@ -1,0 +1,61 @@
+package pools
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func TestLazyUsage(t *testing.T) {
+	s := Build(allGates, cluster("a", 3*lazyChunkSize))
+	other := Build(allGates, cluster("b", 6*lazyChunkSize))
+	var computed atomic.Int64
+	usage := NewLazyUsage(s, func(p *Pool) *PoolUsage {
+		computed.Add(1)
+		return usageOf(p, "d")
+	})
+	if computed.Load() != 0 {
+		t.Error("usage was computed before it was asked for")
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for _, list := range [][]*Pool{s.Pools(), other.Pools(), s.Pools()} {
+				for _, p := range list {
+					if u := usage.Pool(p); u.pool != p || !u.InUse(0) {
+						t.Errorf("pool %s: not its usage", p.ID)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	before := computed.Load()
+	for _, p := range s.Pools() {
+		usage.Pool(p)
+	}
+	if computed.Load() != before {
+		t.Error("what is known was computed again")
+	}
+}
+
+// States that come anew for each pod mostly say the same.
+func TestEqualUsageIsShared(t *testing.T) {
+	pool := Build(allGates, partitionedPool()).Pools()[0]
+	names := []string{}
+	for i := range pool.Devices {
+		names = append(names, pool.Devices[i].Object.Name)
+	}
+	first := usageOf(pool, names[0])
+	if usageOf(pool, names[0]) != first {
+		t.Error("equal usage was computed again")
+	}
+	for _, used := range [][]string{nil, {names[1]}, names[:2], names} {
+		if usageOf(pool, used...) == first {
+			t.Errorf("%v in use is taken for %s in use", used, names[0])
+		}
+	}
+	if again := usageOf(pool, names[0]); again.InUse(1) || !again.InUse(0) {
+		t.Error("usage is that of another state")
+	}
+}
