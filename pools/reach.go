@@ -122,19 +122,23 @@ func (r *reach) byName() bool {
 	return named(&r.own)
 }
 
-// nodes returns the names of the only nodes that the slice can reach, possibly
-// with repeats. If ok is false, it is not known by name which ones these are.
-func (r *reach) nodes() (names []string, ok bool) {
+// nodes returns the names of the nodes that the slice or a device names, possibly with
+// repeats. If only is false, the slice may reach others, too.
+func (r *reach) nodes() (names []string, only bool) {
 	if r.own.isSet() {
-		return []string{r.own.node}, r.own.node != ""
+		if r.own.node == "" {
+			return nil, false
+		}
+		return []string{r.own.node}, true
 	}
+	only = true
 	for i := range r.devices {
 		switch device := &r.devices[i]; {
 		case device.node != "":
 			names = append(names, device.node)
 		case device.isSet():
-			return nil, false
+			only = false
 		}
 	}
-	return names, true
+	return names, only
 }

@@ -26,10 +26,9 @@ type fixedSlice struct {
 }
 
 func (r *routes) add(position int, reach *reach) {
-	names, ok := reach.nodes()
-	if !ok {
+	names, only := reach.nodes()
+	if !only {
 		r.roaming = append(r.roaming, int32(position))
-		return
 	}
 	for _, name := range names {
 		r.fixed = append(r.fixed, fixedSlice{node: name, slice: int32(position)})
@@ -68,6 +67,7 @@ func (p *Pool) candidates(node string) []*Slice {
 		positions = append(positions, f.slice)
 	}
 	slices.Sort(positions)
+	positions = slices.Compact(positions)
 	candidates := make([]*Slice, len(positions))
 	for i, position := range positions {
 		candidates[i] = p.Slices[position]
