@@ -38,6 +38,11 @@ func holdings(nodes, claims int) []*resourceapi.ResourceClaim {
 	return list
 }
 
+// gpuClaim is a claim for one GPU of a model.
+func gpuClaim(model string) *resourceapi.ResourceClaim {
+	return newClaim("pending", request("gpu", "gpu", 1, fmt.Sprintf(`device.attributes["gpu.example.com"].model == %q`, model)))
+}
+
 // heap is what is reachable, in bytes.
 func heap() int64 {
 	// Twice: cleanups and pools let go of some objects in the second collection only.
@@ -90,7 +95,8 @@ func (h held) ask(t testing.TB, c *alloctest.Case) (fits int) {
 // takes no more than the limit, and neither does asking it for two pods on every node.
 func TestMemory(t *testing.T) {
 	before := heap()
-	c := fleet(memoryNodes, 0, "H100")
+	c := fleet(memoryNodes, func(cluster, int) {}).Case
+	c.Claims = []*resourceapi.ResourceClaim{gpuClaim("H100")}
 	c.Allocated = holdings(memoryNodes, memoryClaims)
 	objects := heap() - before
 	h := hold(t, c)
