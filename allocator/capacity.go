@@ -70,6 +70,19 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 	return c
 }
 
+// equal reports whether two shares take the same, in the same words. Errors are equal to
+// nothing.
+func (c *consumption) equal(other *consumption) bool {
+	if c == nil || other == nil {
+		return c == other
+	}
+	return c.err == nil && other.err == nil && c.refusal == other.refusal &&
+		slices.EqualFunc(c.parts, other.parts, func(a, b consumptionPart) bool {
+			return a.name == b.name && a.taken == b.taken && a.total == b.total &&
+				a.quantity.Equal(b.quantity) && a.quantity.Format == b.quantity.Format
+		})
+}
+
 func missingCapacity(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) (resourceapi.QualifiedName, bool) {
 	if asked == nil {
 		return "", false

@@ -11,8 +11,9 @@ import (
 )
 
 // filter is what decides about single devices, without regard to other choices:
-// selectors, tolerations, capacity, admin access. It is immutable, and equal ones are
-// the same for all problems of an Allocator, so that shapes are judged once.
+// selectors, tolerations, capacity, admin access. It is immutable but for what it keeps of
+// its judgements, and equal ones are the same for all problems of an Allocator, so that
+// shapes are judged once.
 type filter struct {
 	// id is unique within the Allocator.
 	id          int64
@@ -24,6 +25,7 @@ type filter struct {
 	// sight is what the selectors can tell about devices, nil if that is not known.
 	sight      *sight
 	rejections rejections
+	judgements judgements
 }
 
 // selector is one CEL selector of a class or a request.

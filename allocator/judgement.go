@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -36,6 +37,7 @@ func (e *evaluator) judge(ctx context.Context, f *filter, shape *pools.Shape) (*
 	if rejectedBy < 0 && f.features.ConsumableCapacity {
 		v.use = newConsumption(f.features, f.capacity, shape.Device)
 	}
+	v = f.judgements.intern(v)
 	notes.add(f, v)
 	return v, nil
 }
@@ -69,6 +71,31 @@ func (e *evaluator) judgeAnew(ctx context.Context, f *filter, shape *pools.Shape
 		return 0, nil, err
 	}
 	return v.rejectedBy, v.use, nil
+}
+
+// judgements are what a filter said so far. It says the same of most shapes, which
+// differ in what it does not look at, and keeping that once for all takes little memory.
+type judgements struct {
+	mu    sync.Mutex
+	known []*judgement
+}
+
+// maxJudgements bounds what a judgement is compared to.
+const maxJudgements = 16
+
+// intern returns an equal judgement that is kept already, or keeps this one.
+func (k *judgements) intern(v *judgement) *judgement {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, known := range k.known {
+		if known.rejectedBy == v.rejectedBy && known.use.equal(v.use) {
+			return known
+		}
+	}
+	if len(k.known) < maxJudgements {
+		k.known = append(k.known, v)
+	}
+	return v
 }
 
 // notes are kept with a shape for as long as it lives.

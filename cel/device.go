@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -24,17 +24,30 @@ type Device struct {
 	object *resourceapi.Device
 	err    error // why no expression can be evaluated
 
-	index  func() *deviceIndex      // for evaluation, made by the first one
-	digest func() [sha256.Size]byte // of everything an expression can see
+	// Both are made when they are first needed, perhaps by several at once.
+	known    atomic.Pointer[deviceIndex]       // for evaluation
+	digested atomic.Pointer[[sha256.Size]byte] // of everything an expression can see
 }
 
 // NewDevice prepares a device of a driver. A device with an attribute that has no value,
 // or one that is no semantic version, is accepted, but each evaluation fails.
 func NewDevice(driver string, device *resourceapi.Device) *Device {
-	d := &Device{driver: driver, object: device, err: checkAttributes(device)}
-	d.index = sync.OnceValue(d.makeIndex)
-	d.digest = sync.OnceValue(d.makeDigest)
-	return d
+	return &Device{driver: driver, object: device, err: checkAttributes(device)}
+}
+
+func (d *Device) index() *deviceIndex {
+	if d.known.Load() == nil {
+		d.known.CompareAndSwap(nil, d.makeIndex())
+	}
+	return d.known.Load()
+}
+
+func (d *Device) digest() [sha256.Size]byte {
+	if d.digested.Load() == nil {
+		digest := d.makeDigest()
+		d.digested.CompareAndSwap(nil, &digest)
+	}
+	return *d.digested.Load()
 }
 
 // checkAttributes returns the error of the first attribute by name that has one.

@@ -13,7 +13,7 @@ type Usage struct {
 	// claims has what each claim in the ledger holds, by its ClaimRef without request.
 	claims persist.Map[ClaimRef, []holding]
 	// held has the holders of each device, whether or not the snapshot knows it.
-	held persist.Map[DeviceID, []holding]
+	held persist.Map[DeviceID, []*holding]
 }
 
 func newUsage(s *Snapshot) *Usage {
@@ -51,7 +51,8 @@ func (u *Usage) use(id DeviceID) use {
 func (u *Usage) allocate(ref ClaimRef, taken []holding) *Usage {
 	next := *u
 	next.claims = u.claims.With(ref, taken)
-	for _, h := range taken {
+	for i := range taken {
+		h := &taken[i]
 		holders, _ := next.held.Get(h.device)
 		// Clipped, so that appending does not write to what others see.
 		next.held = next.held.With(h.device, append(holders[:len(holders):len(holders)], h))

@@ -81,7 +81,7 @@ func holdings(gates Gates, ref ClaimRef, claim *resourceapi.ResourceClaim) ([]ho
 }
 
 // useOf adds up all holdings of one device.
-func useOf(holders []holding) (u use) {
+func useOf(holders []*holding) (u use) {
 	var consumed map[resourceapi.QualifiedName]amount.Amount
 	for _, h := range holders {
 		if !h.share {
@@ -103,9 +103,10 @@ func useOf(holders []holding) (u use) {
 }
 
 // without returns the holdings of all other claims.
-func without(holders []holding, ref ClaimRef) []holding {
-	return slices.DeleteFunc(slices.Clone(holders), func(h holding) bool {
-		h.ref.Request = ""
-		return h.ref == ref
+func without(holders []*holding, ref ClaimRef) []*holding {
+	return slices.DeleteFunc(slices.Clone(holders), func(h *holding) bool {
+		claim := h.ref
+		claim.Request = ""
+		return claim == ref
 	})
 }
