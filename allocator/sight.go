@@ -26,7 +26,7 @@ type sight struct {
 // them tells apart. Others have no number.
 const (
 	maxSights  = 64
-	maxNumbers = 1 << 13
+	maxNumbers = 1 << 9
 )
 
 // reads is a set of what expressions read, with a program that reads it.
@@ -54,7 +54,7 @@ func (a *Allocator) sight(r reads) (*sight, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what selectors read cannot be encoded: %w", err)
 	}
-	if known, ok := a.sights.Get(string(key)); ok {
+	if known, ok := a.sights.Get(string(key)); ok && !known.(*sight).full() {
 		return known.(*sight), nil
 	}
 	s := &sight{numbers: make(map[string]uint32)}
@@ -63,6 +63,14 @@ func (a *Allocator) sight(r reads) (*sight, error) {
 	}
 	a.sights.Add(string(key), s)
 	return s, nil
+}
+
+// full reports whether shapes that come now get no number. Filters made later have a new
+// sight, so that one does not wear out as drivers and models come and go.
+func (s *sight) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.numbers) == maxNumbers
 }
 
 // number is 0 for a shape that has none.
