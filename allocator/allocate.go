@@ -43,11 +43,18 @@ func (v Verdict) String() string {
 // cause of the context's cancellation. Nothing is modified: to take what an Assignment
 // gives, add the allocated claims to a pools.Ledger.
 func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Outcome, error) {
-	known, outcome, err := p.ask(ctx, s, u, node, s.Place(node))
+	place := s.Place(node)
+	known, outcome, err := p.ask(ctx, s, u, node, place)
 	if known == nil {
 		return outcome, err
 	}
-	return p.recall(known, s, u, node)
+	view := pools.NodeView{Node: node}
+	if place != nil {
+		view.Pools = place.Views()
+	} else if view, err = s.GatherPools(node); err != nil {
+		return nil, err
+	}
+	return p.recall(known, view, u), nil
 }
 
 // Feasible is Allocate for those who only want to know whether there are devices, as the
@@ -70,6 +77,26 @@ func (p *Problem) ask(ctx context.Context, s *pools.Snapshot, u Usage, node *cor
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, context.Cause(ctx))
 	}
+	if place == nil || p.kind.lens == nil || !p.repeats {
+		known, outcome, err := p.compare(ctx, s, u, node)
+		if outcome != nil {
+			known = nil
+		}
+		return known, outcome, err
+	}
+	return p.askPlace(ctx, s, u, node, place)
+}
+
+// askPlace is ask for a place in a state which the problem's lens can make out.
+func (p *Problem) askPlace(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node, place *pools.Place) (*answer, Outcome, error) {
+	if _, kept := u.(*pools.Usage); !kept {
+		// Finding out what is in use costs something. It can wait: what nothing in use
+		// does not allow nothing does.
+		known, err := p.idleAnswer(ctx, s, node, place)
+		if err != nil || known != nil && !known.satisfiable && !known.literal {
+			return known, nil, err
+		}
+	}
 	state := p.state(place, u)
 	if state != 0 {
 		if known := p.kind.ofState.get(state); known != nil {
@@ -84,6 +111,26 @@ func (p *Problem) ask(ctx context.Context, s *pools.Snapshot, u Usage, node *cor
 		known = nil
 	}
 	return known, outcome, err
+}
+
+// idleAnswer is the answer for a node of which nothing is in use, nil if there is no
+// definite one.
+func (p *Problem) idleAnswer(ctx context.Context, s *pools.Snapshot, node *corev1.Node, place *pools.Place) (*answer, error) {
+	state := p.idleState(place)
+	if state == 0 {
+		return nil, nil
+	}
+	if known := p.kind.ofState.get(state); known != nil {
+		return known, nil
+	}
+	known, _, err := p.compare(ctx, s, idleUsage{}, node)
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	if known != nil {
+		p.kind.ofState.set(state, known)
+	}
+	return known, nil // an error may go away with what is in use
 }
 
 // compare looks for a node of the same signature, and searches if there is none. There may
@@ -127,7 +174,7 @@ func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage) (Outc
 	case err != nil:
 		return nil, nil, err
 	case !ok:
-		return &Unsatisfiable{question{asked: asked}}, &answer{}, nil
+		return &Unsatisfiable{question{asked: asked}}, &answer{literal: in.literal}, nil
 	}
 	assignment := &Assignment{question: question{asked: asked}, answer: search.answer()}
 	if err := assignment.checkSelectors(); err != nil {
@@ -137,14 +184,10 @@ func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage) (Outc
 }
 
 // recall gives the answer of a node of the same signature.
-func (p *Problem) recall(known *answer, s *pools.Snapshot, u Usage, node *corev1.Node) (Outcome, error) {
-	view, err := s.GatherPools(node)
-	if err != nil {
-		return nil, err
-	}
+func (p *Problem) recall(known *answer, view pools.NodeView, u Usage) Outcome {
 	asked := asked{problem: p, view: view, usage: u}
 	if !known.satisfiable {
-		return &Unsatisfiable{question{asked: asked}}, nil
+		return &Unsatisfiable{question{asked: asked}}
 	}
-	return &Assignment{question: question{asked: asked}, answer: known}, nil
+	return &Assignment{question: question{asked: asked}, answer: known}
 }

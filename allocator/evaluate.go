@@ -47,7 +47,11 @@ func (e *Evaluation) Verdict(i int) Verdict {
 // one, it is made when it is asked for.
 func (e *Evaluation) Outcome(i int) (Outcome, error) {
 	if known := e.answers[i].known; known != nil {
-		return e.problem.recall(known, e.snapshot, e.usage, e.nodes[i])
+		view, err := e.snapshot.GatherPools(e.nodes[i])
+		if err != nil {
+			return nil, err
+		}
+		return e.problem.recall(known, view, e.usage), nil
 	}
 	return e.answers[i].outcome, e.answers[i].err
 }

@@ -25,8 +25,10 @@ type kind struct {
 // answer is a solution by position, or that there is none.
 type answer struct {
 	satisfiable bool
-	choices     []choiceAt
-	picked      [][]int
+	// literal is set if devices in the way might have been errors, with others in use.
+	literal bool
+	choices []choiceAt
+	picked  [][]int
 }
 
 func (a *answer) verdict() Verdict {

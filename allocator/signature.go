@@ -27,22 +27,42 @@ const (
 // state returns the number of what the problem's lens sees of a place, 0 if it does not
 // see enough. It is remembered with the place as long as nothing changes there.
 func (p *Problem) state(place *pools.Place, u Usage) uint32 {
-	usage, ok := u.(*pools.Usage)
-	if place == nil || !ok || p.kind.lens == nil || !p.repeats {
-		return 0
-	}
-	number, known := place.Number(p.kind.lens, usage)
+	number, known := place.Number(p.kind.lens, u)
 	if known {
 		return number
 	}
+	number = p.numbered(place, u)
+	place.SetNumber(p.kind.lens, u, number)
+	return number
+}
+
+// idle is on whose behalf a place has the number of the state in which nothing is in use.
+type idle struct{ *lens }
+
+// idleState is state as if nothing was in use.
+func (p *Problem) idleState(place *pools.Place) uint32 {
+	of := idle{p.kind.lens}
+	number, known := place.Number(of, nil)
+	if known {
+		return number
+	}
+	number = p.numbered(place, idleUsage{})
+	place.SetNumber(of, nil, number)
+	return number
+}
+
+// idleUsage is that nothing is in use.
+type idleUsage struct{}
+
+func (idleUsage) Pool(p *pools.Pool) *pools.PoolUsage { return p.Idle() }
+
+func (p *Problem) numbered(place *pools.Place, u Usage) uint32 {
 	var buffer [signatureSize]byte
 	seen := signature{text: buffer[:0]}
-	number = 0
-	if seen.add(place.Views(), u, p.wantsAll, p.class) {
-		number = p.kind.lens.state(seen.text)
+	if !seen.add(place.Views(), u, p.wantsAll, p.class) {
+		return 0
 	}
-	place.SetNumber(p.kind.lens, usage, number)
-	return number
+	return p.kind.lens.state(seen.text)
 }
 
 // class is what the problem's lens sees of a pool on a node. A pool without a class is

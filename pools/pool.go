@@ -120,6 +120,9 @@ type GroupUse struct {
 // another API has them.
 func (p *Pool) AttachNames(build func() any) any { return p.names.Attach(build) }
 
+// Idle returns the usage of the pool while none of its devices is in use.
+func (p *Pool) Idle() *PoolUsage { return p.idle }
+
 // Lookup returns the devices of a name: none, one, or several if slices for
 // different nodes repeat the name. The result must not be modified.
 func (p *Pool) Lookup(device string) []DeviceIndex {

@@ -22,8 +22,9 @@ type slotUsage struct {
 const maxStateNotes = 16
 
 // Number returns the number that was given on somebody's behalf to the place in the state
-// of use in which it is. It is false if none was, or if the state has changed since.
-func (p *Place) Number(of any, u *Usage) (uint32, bool) {
+// of use in which it is. It is false if none was, or if the state has changed since. A nil
+// usage stands for nothing in use.
+func (p *Place) Number(of any, u UsageOf) (uint32, bool) {
 	for n := p.notes.Load(); n != nil; n = n.next {
 		if n.of == of {
 			return n.number, n.holds(u)
@@ -32,7 +33,26 @@ func (p *Place) Number(of any, u *Usage) (uint32, bool) {
 	return 0, false
 }
 
-func (n *stateNote) holds(u *Usage) bool {
+// UsageOf tells what is in use of a pool.
+type UsageOf interface{ Pool(p *Pool) *PoolUsage }
+
+func (n *stateNote) holds(u UsageOf) bool {
+	if ledger, ok := u.(*Usage); ok {
+		return n.holdsIn(ledger)
+	}
+	if n.first.usage != nil && u.Pool(n.first.usage.pool) != n.first.usage {
+		return false
+	}
+	for i := range n.others {
+		if used := n.others[i].usage; u.Pool(used.pool) != used {
+			return false
+		}
+	}
+	return true
+}
+
+// holdsIn does not look at pools: it compares what a ledger has in their slots.
+func (n *stateNote) holdsIn(u *Usage) bool {
 	if n.first.usage != nil && u.pools.Get(n.first.slot) != n.first.usage {
 		return false
 	}
@@ -46,9 +66,12 @@ func (n *stateNote) holds(u *Usage) bool {
 
 // SetNumber gives the place in this state of use a number, in stead of the last one on
 // the same behalf. It may be lost to a concurrent call.
-func (p *Place) SetNumber(of any, u *Usage, number uint32) {
+func (p *Place) SetNumber(of any, u UsageOf, number uint32) {
 	note := &stateNote{of: of, number: number}
 	for i, v := range p.views {
+		if u == nil {
+			break
+		}
 		state := slotUsage{slot: v.Pool.slot, usage: u.Pool(v.Pool)}
 		if i == 0 {
 			note.first = state
