@@ -59,7 +59,7 @@ func agree(tb testing.TB, c *alloctest.Case, want verdict) {
 	tb.Helper()
 	s, ledger := newSession(c, published(c.Slices)), mustLedger(tb, c)
 	a := allocator.New(allocator.Options{Features: c.Features})
-	for _, pod := range pods {
+	for _, pod := range kindsOfPods {
 		claims := pod.Claims(c, 1)
 		problem, err := a.Compile(claims, allocator.ClassMap(c.Classes...))
 		if err != nil {
@@ -90,8 +90,8 @@ func chosen(outcome allocator.Outcome) []device {
 	return devices
 }
 
-// pods are the kinds that Dray answers fastest and slowest. To Karpenter they are equal.
-var pods = []benchmarks.Pod{benchmarks.EqualPod, benchmarks.FirstPod}
+// kindsOfPods are those that Dray answers fastest and slowest. To Karpenter they are equal.
+var kindsOfPods = []benchmarks.Pod{benchmarks.EqualPod, benchmarks.FirstPod}
 
 // spread picks n nodes from all over the cluster, in different states of use.
 func spread(nodes []*corev1.Node, n int) []*corev1.Node {
@@ -196,7 +196,7 @@ func BenchmarkWorkload(b *testing.B) {
 		b.Run(w.Path(), func(b *testing.B) {
 			c := w.Build()
 			agree(b, c, same)
-			for _, pod := range pods {
+			for _, pod := range kindsOfPods {
 				for _, impl := range implementations {
 					b.Run(fmt.Sprintf("pod=%s/impl=%s", pod, impl.name), func(b *testing.B) { measure(b, &impl, pod, c) })
 				}
