@@ -32,10 +32,11 @@ func BenchmarkOpen(b *testing.B) {
 		c := workload(b, path)
 		for _, impl := range implementations {
 			b.Run(path+"/impl="+impl.name, func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
+				m := newMeter(b)
+				for m.loop() {
 					mustOpen(b, &impl, c, nil)
 				}
+				m.report("node", len(c.Nodes))
 			})
 		}
 	}
@@ -174,8 +175,8 @@ func BenchmarkPacking(b *testing.B) {
 	c, claims := packing(b)
 	for _, l := range loops {
 		b.Run(fmt.Sprintf("nodes=%d/pods=%d/impl=%s", packedNodes, packedPods, l.name), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
+			m := newMeter(b)
+			for m.loop() {
 				place, err := l.open(c)
 				if err != nil {
 					b.Fatal(err)
@@ -184,7 +185,7 @@ func BenchmarkPacking(b *testing.B) {
 					b.Fatalf("%d pods placed: %v", len(placed), err)
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*packedPods), "ns/pod")
+			m.report("pod", packedPods)
 		})
 	}
 }
