@@ -32,8 +32,11 @@ func (t *stateTable) set(state uint32, a *answer) {
 	switch {
 	case r == nil:
 		r = &stateRange{first: state}
-	case state < r.first:
+	case state < r.first && r.first-state >= maxStates:
 		return
+	case state < r.first:
+		// Goroutines come with their states in any order.
+		r = r.from(state - min(state, uint32(len(r.answers))))
 	case state-r.first >= 2*maxStates:
 		r = &stateRange{first: state}
 	}
@@ -46,4 +49,13 @@ func (t *stateTable) set(state uint32, a *answer) {
 	}
 	r.answers[state-r.first].Store(a)
 	t.current.Store(r)
+}
+
+// from returns a copy that starts earlier.
+func (r *stateRange) from(first uint32) *stateRange {
+	earlier := &stateRange{first: first, answers: make([]atomic.Pointer[answer], int(r.first-first)+len(r.answers))}
+	for i := range r.answers {
+		earlier.answers[int(r.first-first)+i].Store(r.answers[i].Load())
+	}
+	return earlier
 }
