@@ -19,15 +19,13 @@ const (
 )
 
 // agree checks that all implementations give upstream's answers, to pods of all kinds,
-// twice, so that what is remembered is checked as well; and that these are correct.
-func agree(tb testing.TB, w *Workload, c *alloctest.Case) {
+// twice, so that what is remembered is checked as well; and that these are correct. The
+// sessions know the cluster then.
+func agree(tb testing.TB, w *Workload, c *alloctest.Case) (sessions []session) {
 	tb.Helper()
-	sessions := make([]session, len(implementations))
+	sessions = make([]session, len(implementations))
 	for i := range implementations {
-		var err error
-		if sessions[i], err = implementations[i].open(c); err != nil {
-			tb.Fatal(err)
-		}
+		sessions[i] = implementations[i].mustOpen(tb, c)
 	}
 	for k, pod := range w.Pods {
 		nodes := w.nodes(c, upstreamName)
@@ -39,6 +37,7 @@ func agree(tb testing.TB, w *Workload, c *alloctest.Case) {
 	if w.Sample > 0 {
 		compare(tb, c, sessions[1:], c.Nodes, w.Pods[0].Claims(c, nextPod()))
 	}
+	return sessions
 }
 
 // compare asks all sessions the same and wants the answers of the first.

@@ -79,7 +79,8 @@ func countAll(t *testing.T, measured map[string]work, path string, pod Pod, c *a
 // grown then. The median of three is not disturbed by what the runtime does meanwhile.
 func count(t *testing.T, impl *implementation, pod Pod, c *alloctest.Case, nodes []*corev1.Node) work {
 	t.Helper()
-	s := warm(t, impl, pod, c, nodes)
+	s := impl.mustOpen(t, c)
+	workOn(t, s, pod, c, nodes)
 	stats := workOn(t, s, pod, c, nodes)
 	var allocations []float64
 	for range 3 {

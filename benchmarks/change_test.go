@@ -37,7 +37,8 @@ func BenchmarkFixed(b *testing.B) {
 				continue // Dray's own API takes no list of slices with a pod
 			}
 			b.Run(fmt.Sprintf("%s/order=%s/impl=%s", fixedPath, order, impl.name), func(b *testing.B) {
-				s := warm(b, &impl, EqualPod, c, c.Nodes[:1])
+				s := impl.mustOpen(b, c)
+				workOn(b, s, EqualPod, c, c.Nodes[:1])
 				queue, views := podQueue{pod: EqualPod, cluster: c}, viewQueue{shuffle: order == "shuffled"}
 				m := newMeter(b)
 				for m.loop() {

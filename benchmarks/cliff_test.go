@@ -32,8 +32,9 @@ func BenchmarkCliff(b *testing.B) {
 					want, hopeless = upstreamOnCliff(b, c, nodes)
 				}
 				for _, impl := range implementations[1:] {
-					checkCliff(b, &cliff, &impl, c, nodes, want)
-					b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, NewPod, c, nodes) })
+					s := impl.mustOpen(b, c)
+					checkCliff(b, &cliff, s, c, nodes, want)
+					b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, s, NewPod, c, nodes) })
 				}
 			})
 		}
@@ -52,14 +53,11 @@ func askedNode(c *alloctest.Case) *corev1.Node {
 // upstreamOnCliff measures upstream if it has an answer in time.
 func upstreamOnCliff(b *testing.B, c *alloctest.Case, nodes []*corev1.Node) (want answers, hopeless bool) {
 	impl := &implementations[0]
-	s, err := impl.open(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := impl.mustOpen(b, c)
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	before := cpuTime()
-	want, err = s.ask(ctx, c.Claims, nodes)
+	want, err := s.ask(ctx, c.Claims, nodes)
 	once := cpuTime()-before > patience/20
 	hopeless = errors.Is(err, context.DeadlineExceeded)
 	if err != nil && !hopeless {
@@ -72,7 +70,7 @@ func upstreamOnCliff(b *testing.B, c *alloctest.Case, nodes []*corev1.Node) (wan
 		}
 		done = once
 		if !hopeless {
-			measure(b, impl, NewPod, c, nodes)
+			measure(b, impl, s, NewPod, c, nodes)
 			return
 		}
 		b.ReportMetric(0, "ns/op")
@@ -82,30 +80,26 @@ func upstreamOnCliff(b *testing.B, c *alloctest.Case, nodes []*corev1.Node) (wan
 }
 
 // checkCliff wants the answer that the cliff is built to have, and upstream's if known.
-func checkCliff(tb testing.TB, cliff *Cliff, impl *implementation, c *alloctest.Case, nodes []*corev1.Node, want answers) {
+func checkCliff(tb testing.TB, cliff *Cliff, s session, c *alloctest.Case, nodes []*corev1.Node, want answers) {
 	tb.Helper()
-	s, err := impl.open(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	got, err := s.ask(tb.Context(), c.Claims, nodes)
 	if err != nil {
-		tb.Fatalf("%s: %v", impl.name, err)
+		tb.Fatalf("%T: %v", s, err)
 	}
 	if got.fits(0) != cliff.Fits {
-		tb.Fatalf("%s says %v", impl.name, got.fits(0))
+		tb.Fatalf("%T says %v", s, got.fits(0))
 	}
 	if native, ok := got.(nativeAnswers); ok && native.Verdict(0) == allocator.NotDecided {
 		tb.Fatalf("undecided: %+v", native.stats())
 	}
 	if cliff.Fits {
 		if err := oracle.Verify(c, got.results(0)); err != nil {
-			tb.Fatalf("%s: %v", impl.name, err)
+			tb.Fatalf("%T: %v", s, err)
 		}
 	}
 	if want != nil {
 		if diff := oracle.Equal(want.results(0), got.results(0)); diff != "" {
-			tb.Fatalf("%s differs: %s", impl.name, diff)
+			tb.Fatalf("%T differs: %s", s, diff)
 		}
 	}
 }
