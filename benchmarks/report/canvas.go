@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 
@@ -25,13 +26,9 @@ func saveBeside(p *plot.Plot, legend plot.Legend, entries int, file string) erro
 	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
 	legend.Top, legend.Left, legend.XOffs = true, true, vg.Points(8)
 	legend.Draw(draw.Crop(whole, plotWidth, 0, 0, -vg.Points(20)))
-	out, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if _, err := canvas.WriteTo(out); err != nil {
+	var drawn bytes.Buffer
+	if _, err := canvas.WriteTo(&drawn); err != nil {
 		return fmt.Errorf("plot %s: %w", file, err)
 	}
-	return out.Close()
+	return os.WriteFile(file, drawn.Bytes(), 0o644)
 }

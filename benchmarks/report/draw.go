@@ -5,13 +5,12 @@ import (
 	"image/color"
 	"path/filepath"
 
+	"github.com/dray-project/dray/benchmarks"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/palette/brewer"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/dray-project/dray/benchmarks"
 )
 
 // curve is one line of a plot.

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,12 +23,11 @@ func main() {
 }
 
 func run(input, folder string) error {
-	file, err := os.Open(input)
+	output, err := os.ReadFile(input)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	m, err := read(file)
+	m, err := read(bytes.NewReader(output))
 	if err != nil {
 		return err
 	}
