@@ -28,12 +28,12 @@ var fleetStates = []struct {
 	{"empty", idle, gpuModel, neededFeasible},
 	{"used", useMost, gpuModel, neededFeasible},
 	{"nothing-matches", idle, otherModel, Needed{Ratio: 500, Facade: 100, Allocs: ptr.To(0), PerPod: map[Pod]time.Duration{
-		SelectorPod: 500 * time.Microsecond, EqualPod: 500 * time.Microsecond,
+		SelectorPod: 500 * time.Microsecond, NextPod: 500 * time.Microsecond,
 	}}},
 }
 
 var neededFeasible = Needed{Ratio: 40, Facade: 15, Allocs: ptr.To(2), PerPod: map[Pod]time.Duration{
-	SelectorPod: 2 * time.Millisecond, EqualPod: 500 * time.Microsecond,
+	SelectorPod: 2 * time.Millisecond, NextPod: 500 * time.Microsecond,
 }}
 
 // fleetSizes are numbers of nodes, with the kinds of pods that each is asked about.
@@ -42,9 +42,9 @@ var fleetSizes = []struct {
 	nodes int
 	pods  []Pod
 }{
-	{100, []Pod{EqualPod, SelectorPod}},
-	{1000, []Pod{EqualPod, NewPod, SelectorPod}},
-	{5000, []Pod{EqualPod, SelectorPod}},
+	{100, []Pod{NextPod, SelectorPod}},
+	{1000, []Pod{EqualPod, NextPod, NewPod, SelectorPod}},
+	{5000, []Pod{NextPod, SelectorPod}},
 }
 
 // fleetWorkloads is one pod with one GPU on fleets of several sizes.
@@ -93,7 +93,7 @@ func unlikeWorkloads() []Workload {
 			c.claim("pending", request("gpu", "gpu", 1, gpuModel))
 			return c.Case
 		},
-		Pods: []Pod{EqualPod, NewPod, SelectorPod, FirstPod},
+		Pods: []Pod{EqualPod, NextPod, NewPod, SelectorPod, FirstPod},
 	}}
 }
 

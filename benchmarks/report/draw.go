@@ -50,9 +50,9 @@ func fleetCurves(m *measurements) []curve {
 	}{
 		{"upstream", upstream, benchmarks.SelectorPod},
 		{"facade, new selector", facade, benchmarks.SelectorPod},
-		{"facade, equal pod", facade, benchmarks.EqualPod},
+		{"facade, next pod", facade, benchmarks.NextPod},
 		{"Dray, new selector", own, benchmarks.SelectorPod},
-		{"Dray, equal pod", own, benchmarks.EqualPod},
+		{"Dray, next pod", own, benchmarks.NextPod},
 	} {
 		c := curve{name: line.name}
 		for _, nodes := range []int{100, 1000, 5000} {
