@@ -27,6 +27,7 @@ const (
 	results   = "dray-results"
 	facade    = "dray-structured"
 	karpenter = "karpenter"
+	floor     = "floor"
 )
 
 // series is what was measured of one benchmark by one implementation. Paths of the

@@ -30,11 +30,19 @@ func page(m *measurements) string {
 	fmt.Fprintf(&b, "%s, %d cores, %s, %s/%s, %s.\n\n", m.cpu, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		time.Now().UTC().Format("2006-01-02"))
 	b.WriteString("![CPU time per pod against the number of nodes](fleet.svg)\n\n![Steps against size](cliffs.svg)\n")
+	floorLine(&b, m)
 	workloadTables(&b, m)
 	operationTable(&b, m)
 	cliffTable(&b, m)
 	karpenterTable(&b, m)
 	return b.String()
+}
+
+// floorLine is what no allocator can do without.
+func floorLine(b *strings.Builder, m *measurements) {
+	read, _ := m.get("floor/step=read/nodes=5000", floor, cpuPerNode)
+	built, _ := m.get("floor/step=result", floor, cpuPerOp)
+	fmt.Fprintf(b, "\nThe floor: following one pointer per node takes %s, and building one result takes %s.\n", short(read), short(built))
 }
 
 // workloadTables has one table per group.
