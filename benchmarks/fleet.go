@@ -67,6 +67,9 @@ func fleetWorkloads() []Workload {
 			if size.nodes < 1000 {
 				w.Needed = Needed{}
 			}
+			if w.Heavy && state.name != "used" {
+				w.Sample = 1000
+			}
 			all = append(all, w)
 		}
 	}

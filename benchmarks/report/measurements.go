@@ -12,12 +12,12 @@ import (
 
 // Units as package benchfmt has them, which reads ns as seconds.
 const (
-	cpuPerOp    = "cpu-sec/op"
-	cpuPerNode  = "cpu-sec/node"
-	allocs      = "allocs/op"
-	steps       = "steps/op"
-	atLeast     = "at-least-sec/op"
-	wallPerNode = "sec/node"
+	cpuPerOp   = "cpu-sec/op"
+	cpuPerNode = "cpu-sec/node"
+	allocs     = "allocs/op"
+	steps      = "steps/op"
+	atLeast    = "at-least-sec/op"
+	wallPerOp  = "sec/op"
 )
 
 // Names of implementations.
@@ -28,6 +28,9 @@ const (
 	facade    = "dray-structured"
 	karpenter = "karpenter"
 	floor     = "floor"
+
+	oneWorker  = "workers=1"
+	twoWorkers = "workers=2"
 )
 
 // series is what was measured of one benchmark by one implementation. Paths of the
@@ -83,9 +86,15 @@ func read(r io.Reader) (*measurements, error) {
 }
 
 // split divides "Workload/fleet/nodes=100/pod=new/impl=dray-2" into what was measured,
-// without the name of the Go function, and the implementation.
+// without the name of the Go function, and the implementation. Where goroutines are
+// compared, "workers=2" takes its place.
 func split(name string) (path, implementation string, ok bool) {
-	name, implementation, ok = strings.Cut(procs.ReplaceAllString(name, ""), "/impl=")
+	name = procs.ReplaceAllString(name, "")
+	if before, workers, found := strings.Cut(name, "/workers="); found {
+		name, implementation, ok = before, "workers="+workers, true
+	} else {
+		name, implementation, ok = strings.Cut(name, "/impl=")
+	}
 	_, path, _ = strings.Cut(name, "/")
 	return path, implementation, ok
 }

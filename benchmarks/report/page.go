@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ func page(m *measurements) string {
 	workloadTables(&b, m)
 	operationTable(&b, m)
 	cliffTable(&b, m)
+	parallelTable(&b, m)
 	karpenterTable(&b, m)
 	return b.String()
 }
@@ -91,22 +93,43 @@ func cliffTable(b *strings.Builder, m *measurements) {
 	}
 }
 
+// parallelTable is on the clock: more goroutines take as much CPU time at best.
+func parallelTable(b *strings.Builder, m *measurements) {
+	var paths []string
+	for key := range m.median {
+		if key.implementation == oneWorker && key.unit == wallPerOp {
+			paths = append(paths, key.path)
+		}
+	}
+	if len(paths) == 0 {
+		return
+	}
+	b.WriteString("\n## Several goroutines, on the clock\n\n")
+	header(b, "", "one", "two", "speed-up")
+	slices.Sort(paths)
+	for _, path := range paths {
+		one, _ := m.get(path, oneWorker, wallPerOp)
+		two, _ := m.get(path, twoWorkers, wallPerOp)
+		row(b, readable(path), short(one), short(two), amount(one/two)+"×")
+	}
+}
+
 // karpenterTable has what the benchmarks of benchmarks/karpenter measured, if they ran.
 func karpenterTable(b *strings.Builder, m *measurements) {
 	started := false
 	for _, w := range benchmarks.Workloads() {
 		for _, pod := range []benchmarks.Pod{benchmarks.EqualPod, benchmarks.NextPod, benchmarks.NewPod, benchmarks.SelectorPod, benchmarks.FirstPod} {
 			path := fmt.Sprintf("%s/%s/pod=%s", karpenter, w.Path(), pod)
-			peer, ok := m.get(path, karpenter, wallPerNode)
+			peer, ok := m.get(path, karpenter, cpuPerNode)
 			if !ok {
 				continue
 			}
 			if !started {
-				b.WriteString("\n## Karpenter, per node\n\nTime on the clock, both in one run. What is compared, and what Karpenter answers, says [its README](../karpenter).\n\n")
+				b.WriteString("\n## Karpenter, per node\n\nBoth in one run. What is compared, and what Karpenter answers, says [its README](../karpenter).\n\n")
 				header(b, "", "pod", "Karpenter", "Dray")
 				started = true
 			}
-			v, _ := m.get(path, own, wallPerNode)
+			v, _ := m.get(path, own, cpuPerNode)
 			row(b, readable(w.Path()), string(pod), short(peer), fmt.Sprintf("%s (%s×)", short(v), amount(peer/v)))
 		}
 	}
