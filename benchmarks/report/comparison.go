@@ -146,11 +146,8 @@ func short(seconds float64) string {
 
 // amount has two digits or more.
 func amount(n float64) string {
-	switch {
-	case n >= 9.95 || n == math.Trunc(n):
+	if n >= 9.95 {
 		return fmt.Sprintf("%.0f", n)
-	case n >= 0.05:
-		return fmt.Sprintf("%.1f", n)
 	}
-	return "0"
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0")
 }

@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 	text := page(m)
 	for _, line := range []string{
 		"Abacus, ",
-		"| state used, nodes 1000 | next | 44 µs, 150 | 400 ns, 0 (110×) | 4.0 µs, 9 (11×) | – | 40×, facade 15×, 2 allocations, pod 500 µs | **no**: facade 11× |",
+		"| state used, nodes 1000 | next | 44 µs, 150 | 400 ns, 0 (110×) | 4 µs, 9 (11×) | – | 40×, facade 15×, 2 allocations, pod 500 µs | **no**: facade 11× |",
 		"| one device too few | requests of one device each | 4 | > 2 s | 2 ms, 9 (> 1000×) | 18 | – | 1 ms | **no**: 2 ms |",
 		"| unlike, nodes 1000, pod new | 3 µs | 2 µs | 1.5× |",
 		"| fleet, state used, nodes 1000 | next | 50 µs | 500 ns (100×) |",
