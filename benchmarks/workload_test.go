@@ -83,12 +83,14 @@ type podQueue struct {
 	pod     Pod
 	cluster *alloctest.Case
 	made    [][]*resourceapi.ResourceClaim
+	size    int
 }
 
 func (q *podQueue) next(m *meter) []*resourceapi.ResourceClaim {
 	if len(q.made) == 0 {
 		m.aside(func() {
-			for range 32 {
+			q.size = min(max(32, 2*q.size), 4096)
+			for range q.size {
 				q.made = append(q.made, q.pod.Claims(q.cluster, nextPod()))
 			}
 		})
