@@ -181,7 +181,7 @@ func number(name string, value int64) deviceOption {
 	}
 }
 
-func flag(name string, value bool) deviceOption {
+func boolean(name string, value bool) deviceOption {
 	return func(d *resourceapi.Device) {
 		d.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{BoolValue: &value}
 	}

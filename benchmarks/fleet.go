@@ -47,6 +47,7 @@ func fleetWorkloads() []Workload {
 					c.claim("pending", request("gpu", "gpu", 1, state.selector))
 					return c.Case
 				},
+				Heavy:  nodes > 1000,
 				Pods:   fleetPods[nodes],
 				Needed: state.needed,
 			})
@@ -117,7 +118,7 @@ func gpu(node string, i int, model string) resourceapi.Device {
 		version("computeCapability", "9.0.0"),
 		number("index", int64(i)),
 		number("numa", int64(i/4)),
-		flag("ecc", true),
+		boolean("ecc", true),
 		capacity("memory", "80Gi"),
 	)
 }

@@ -18,6 +18,8 @@ type Workload struct {
 	// Build generates the cluster; the same at each call. The question is about all
 	// its nodes.
 	Build func() *alloctest.Case
+	// Heavy is set if the cluster takes a second to generate.
+	Heavy bool
 	// Sample is how many of the nodes upstream is asked about where all would take too
 	// long; 0 is all of them. Costs are compared per node.
 	Sample int
