@@ -1,5 +1,11 @@
 package allocator
 
+import (
+	"slices"
+
+	"github.com/dray-project/dray/pools"
+)
+
 // Looking at a device can be an error, and the first one that the search meets is the
 // answer, as is the first solution. So what can be left out in a literal instance is that
 // under which there is neither: lookahead then only counts on requests before the next at
@@ -36,16 +42,26 @@ func (s *search) mayErr(alt *alternative) bool {
 	return false
 }
 
-// errsNow reports whether an alternative can still meet an error. Refusals are for good,
-// and the first device of those that all must be had ends it if refused.
-func (s *search) errsNow(alt *alternative) bool {
+// errsBelow reports whether, in any way to go on from a request, an alternative can meet
+// an error. Refusals are for good, so devices that are taken now cannot be to blame.
+func (s *search) errsBelow(alt *alternative, from int) bool {
 	if !s.foresight.errs[alt.id] {
 		return false
 	}
 	b := &s.in.alternatives[alt.id]
-	if !alt.all {
-		return true
+	if alt.all {
+		return s.reaches(alt, b) && s.violates(alt, b, from)
 	}
+	for i := range b.domain.bad {
+		if !s.taken(alt, i) {
+			return true
+		}
+	}
+	return len(b.values) > 0
+}
+
+// reaches reports whether the first device that an alternative must have is not refused.
+func (s *search) reaches(alt *alternative, b *bound) bool {
 	why, _ := s.mandatoryRefusal(alt, b, b.domain.mandatory[0])
 	if s.err != nil {
 		s.err = nil
@@ -54,9 +70,69 @@ func (s *search) errsNow(alt *alternative) bool {
 	return why == accepted
 }
 
-// mayJump reports whether decisions from a request on may be jumped back over: no error
-// can be met there.
+// violates reports whether a constraint may come not to admit a device that an alternative
+// must have.
+func (s *search) violates(alt *alternative, b *bound, from int) bool {
+	for k, position := range alt.constraints {
+		if s.omitted.constraint(alt.claim, position) {
+			continue
+		}
+		constraint, state := s.in.problem.claims[alt.claim].constraints[position], s.related[alt.claim][position]
+		open := s.foresight.coversBetween(alt, position, from)
+		for _, i := range b.domain.mandatory {
+			seen := b.values[k][s.in.devices[i].Shape]
+			if seen.err != nil || !seen.found || open && !agrees(constraint, state, seen) {
+				return true
+			}
+			next, ok := constraint.admit(state, seen.value)
+			if !ok {
+				return true
+			}
+			if !open {
+				state = next
+			}
+		}
+	}
+	return false
+}
+
+// agrees reports whether a constraint admits a value whatever devices come in between: a
+// matchAttribute of which it offers all values that are left.
+func agrees(c constraint, state constraintState, seen constrained) bool {
+	if _, match := c.(matchAttribute); !match || state.devices == 0 {
+		return false
+	}
+	offered := c.compared(seen.value)
+	return !slices.ContainsFunc(state.values, func(v pools.Value) bool { return !slices.Contains(offered, v) })
+}
+
+// coversBetween reports whether a constraint on an alternative covers a request before it,
+// from a position on.
+func (f *foresight) coversBetween(alt *alternative, constraint, from int) bool {
+	for p := from; p < f.position(alt); p++ {
+		for _, other := range f.requests[p].alternatives {
+			if other.claim == alt.claim && other.covered(constraint) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayJump reports whether the decision on a request may be jumped back over: whatever it
+// is, no error can be met from there on.
 func (s *search) mayJump(alt *alternative) bool {
 	f := s.foresight
-	return f != nil && f.position(alt) >= f.dangers
+	if f == nil {
+		return false
+	}
+	from := f.position(alt)
+	for p := from; p < f.dangers; p++ {
+		for _, other := range f.requests[p].alternatives {
+			if s.errsBelow(other, from) {
+				return false
+			}
+		}
+	}
+	return true
 }

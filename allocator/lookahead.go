@@ -50,16 +50,18 @@ func (s *search) starved(alt *alternative, n int, start uint) bool {
 }
 
 // openings lists what is open, beginning with the rest of the alternative itself. Without
-// an alternative, that is everything. It ends before the first request at which an error
-// can be met: what comes after may never be reached.
+// an alternative, that is everything. It ends with the first request at which an error can
+// be met, of which only what comes before the error counts: what comes after may never be
+// reached.
 func (s *search) openings(alt *alternative, n int, start uint) []opening {
 	f := s.foresight
 	f.open, f.unions = f.open[:0], f.unions[:0]
-	position := 0
+	position, from := 0, 0
 	if alt != nil {
+		from = f.position(alt)
 		position = f.position(alt) + 1
 		if b := &s.in.alternatives[alt.id]; n < b.needed {
-			if s.errsNow(alt) {
+			if s.errsBelow(alt, position-1) {
 				return nil
 			}
 			rest := f.requests[position-1].alternatives[alt.index : alt.index+1]
@@ -70,7 +72,8 @@ func (s *search) openings(alt *alternative, n int, start uint) []opening {
 		if !s.left(position) {
 			continue
 		}
-		if slices.ContainsFunc(f.requests[position].alternatives, s.errsNow) {
+		if slices.ContainsFunc(f.requests[position].alternatives, func(alt *alternative) bool { return s.errsBelow(alt, from) }) {
+			s.addEntry(position, from)
 			break
 		}
 		s.addOpening(position)
@@ -106,6 +109,24 @@ func (s *search) addOpening(position int) {
 	if o.slots > 0 {
 		f.open = append(f.open, o)
 	}
+}
+
+// addEntry adds what a request needs before it can meet an error: the first of the devices
+// that all must be had, or nothing.
+func (s *search) addEntry(position, from int) {
+	f := s.foresight
+	o := opening{alternatives: f.requests[position].alternatives, position: position, slots: 1, viable: f.union(len(s.in.devices))}
+	for _, alt := range o.alternatives {
+		switch b := &s.in.alternatives[alt.id]; {
+		case !s.errsBelow(alt, from) && b.needed > 0:
+			o.viable.InPlaceUnion(f.demand(alt).viable)
+		case alt.all && b.needed > 0 && !s.in.devices[b.domain.mandatory[0]].multiple:
+			o.viable.Set(uint(b.domain.mandatory[0]))
+		default:
+			return
+		}
+	}
+	f.open = append(f.open, o)
 }
 
 // union is an empty set, good until the openings are listed anew.
