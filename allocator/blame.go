@@ -90,9 +90,11 @@ func (s *search) blameNotViable(to *levels, alt *alternative, from uint) {
 // viable for the openings.
 func (s *search) blameOpenings(open []opening, alt *alternative, n int) {
 	s.conflict.clear()
+	s.reach = 0
 	s.foresight.blamed.clear()
 	last, lastFrom := int32(-1), uint(0)
 	for _, o := range open {
+		s.reach = max(s.reach, o.reach())
 		for _, a := range o.alternatives {
 			if d := s.foresight.demandOf[a.id]; d != last || o.from < lastFrom {
 				s.blameNotViable(&s.conflict, a, o.from)

@@ -50,7 +50,7 @@ func (s *search) errsBelow(alt *alternative, from int) bool {
 	}
 	b := &s.in.alternatives[alt.id]
 	if alt.all {
-		return s.reaches(alt, b) && s.violates(alt, b, from)
+		return s.begins(alt, b) && s.violates(alt, b, from)
 	}
 	for i := range b.domain.bad {
 		if !s.taken(alt, i) {
@@ -60,8 +60,8 @@ func (s *search) errsBelow(alt *alternative, from int) bool {
 	return len(b.values) > 0
 }
 
-// reaches reports whether the first device that an alternative must have is not refused.
-func (s *search) reaches(alt *alternative, b *bound) bool {
+// begins reports whether the first device that an alternative must have is not refused.
+func (s *search) begins(alt *alternative, b *bound) bool {
 	why, _ := s.mandatoryRefusal(alt, b, b.domain.mandatory[0])
 	if s.err != nil {
 		s.err = nil
@@ -120,14 +120,14 @@ func (f *foresight) coversBetween(alt *alternative, constraint, from int) bool {
 }
 
 // mayJump reports whether the decision on a request may be jumped back over: whatever it
-// is, no error can be met from there on.
+// is, no error can be met on the way to the last failure.
 func (s *search) mayJump(alt *alternative) bool {
 	f := s.foresight
 	if f == nil {
 		return false
 	}
 	from := f.position(alt)
-	for p := from; p < f.dangers; p++ {
+	for p := from; p < f.dangers && p <= s.reach; p++ {
 		for _, other := range f.requests[p].alternatives {
 			if s.errsBelow(other, from) {
 				return false

@@ -17,6 +17,16 @@ type opening struct {
 	viable       *bitset.BitSet
 	// from is the first device that may be taken.
 	from uint
+	// entry is set if the request may meet an error and this is what it needs before.
+	entry bool
+}
+
+// reach is the last request at which an error would come before a failure of the opening.
+func (o *opening) reach() int {
+	if o.entry {
+		return o.position - 1
+	}
+	return o.position
 }
 
 func (o *opening) count() int {
@@ -65,7 +75,7 @@ func (s *search) openings(alt *alternative, n int, start uint) []opening {
 				return nil
 			}
 			rest := f.requests[position-1].alternatives[alt.index : alt.index+1]
-			f.open = append(f.open, opening{rest, position - 1, b.needed - n, f.demand(alt).viable, start})
+			f.open = append(f.open, opening{alternatives: rest, position: position - 1, slots: b.needed - n, viable: f.demand(alt).viable, from: start})
 		}
 	}
 	for ; position < len(f.requests); position++ {
@@ -85,29 +95,43 @@ func (s *search) openings(alt *alternative, n int, start uint) []opening {
 // smallest alternative, from those of all.
 func (s *search) addOpening(position int) {
 	f, r := s.foresight, s.foresight.requests[position]
+	o := opening{alternatives: r.alternatives, position: position}
 	under := s.floorOf(position)
-	if !r.prioritized {
-		alt := r.alternatives[0]
-		o := opening{alternatives: r.alternatives, position: position, slots: s.in.alternatives[alt.id].needed, viable: f.demand(alt).viable}
+	switch {
+	case !r.prioritized && !s.impossible(r.alternatives[0]):
+		o.slots, o.viable = s.in.alternatives[r.alternatives[0].id].needed, f.demand(r.alternatives[0]).viable
 		if under != nil {
 			o.from = uint(under.device)
 		}
-		if o.slots > 0 {
-			f.open = append(f.open, o)
-		}
-		return
-	}
-	o := opening{alternatives: r.alternatives, position: position, viable: f.union(len(s.in.devices))}
-	if under != nil {
+	case under != nil:
 		o.alternatives = r.alternatives[under.pick:]
-	}
-	o.slots = s.in.alternatives[o.alternatives[0].id].needed
-	for _, alt := range o.alternatives {
-		o.slots = min(o.slots, s.in.alternatives[alt.id].needed)
-		o.viable.InPlaceUnion(f.demand(alt).viable)
+		fallthrough
+	default:
+		s.uniteAlternatives(&o)
 	}
 	if o.slots > 0 {
 		f.open = append(f.open, o)
+	}
+}
+
+// impossible reports whether an alternative asks for all of no devices.
+func (s *search) impossible(alt *alternative) bool {
+	return alt.all && s.in.alternatives[alt.id].needed == 0
+}
+
+// uniteAlternatives leaves an opening a slot without devices if no alternative is possible.
+func (s *search) uniteAlternatives(o *opening) {
+	o.slots, o.viable = 1, s.foresight.union(len(s.in.devices))
+	first := true
+	for _, alt := range o.alternatives {
+		if s.impossible(alt) {
+			continue
+		}
+		needed := s.in.alternatives[alt.id].needed
+		if first || needed < o.slots {
+			o.slots, first = needed, false
+		}
+		o.viable.InPlaceUnion(s.foresight.demand(alt).viable)
 	}
 }
 
@@ -115,7 +139,7 @@ func (s *search) addOpening(position int) {
 // that all must be had, or nothing.
 func (s *search) addEntry(position, from int) {
 	f := s.foresight
-	o := opening{alternatives: f.requests[position].alternatives, position: position, slots: 1, viable: f.union(len(s.in.devices))}
+	o := opening{alternatives: f.requests[position].alternatives, position: position, slots: 1, viable: f.union(len(s.in.devices)), entry: true}
 	for _, alt := range o.alternatives {
 		switch b := &s.in.alternatives[alt.id]; {
 		case !s.errsBelow(alt, from) && b.needed > 0:

@@ -51,6 +51,7 @@ func (s *search) noteFailure(position int, alt *alternative, n int, since int64)
 // blameResidue sets s.conflict to the decisions on which a residue depends.
 func (s *search) blameResidue(position int, alt *alternative, n int) {
 	s.conflict.clear()
+	s.reach = position
 	f := s.foresight
 	if alt != nil {
 		s.blameSlot(&s.conflict, alt, n)

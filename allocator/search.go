@@ -33,8 +33,10 @@ type search struct {
 	// picked is the index of the alternative per claim and request, pickedAt the level
 	// at which it was picked.
 	picked, pickedAt [][]int
-	// conflict says on which levels the last failure depends.
+	// conflict says on which levels the last failure depends, reach up to which request
+	// it counts on being served: an error until there would come before the failure.
 	conflict levels
+	reach    int
 	// next holds constraint states between refusal and commit.
 	next []constraintState
 	// omitted are parts of the problem to leave out, for conflict cores.
@@ -189,7 +191,7 @@ func (s *search) request(c, r int) verdict {
 // anyOf tries the alternatives of a request by preference.
 func (s *search) anyOf(c, r int, alternatives []*alternative) verdict {
 	var conflict levels
-	level, result := s.depth, oversized
+	level, result, reach := s.depth, oversized, 0
 	if s.foresight != nil {
 		position := s.foresight.positions[c] + r
 		if s.failedBefore(position, nil, 0) {
@@ -218,12 +220,13 @@ func (s *search) anyOf(c, r int, alternatives []*alternative) verdict {
 			}
 		}
 		conflict.addBelow(s.conflict, level)
+		reach = max(reach, s.reach)
 	}
 	s.depth--
 	if result == failed && s.foresight != nil {
 		s.noteFailure(s.foresight.positions[c]+r, nil, 0, since)
 	}
-	s.conflict = conflict
+	s.conflict, s.reach = conflict, reach
 	return result
 }
 
@@ -247,7 +250,15 @@ func (s *search) alternative(alt *alternative) verdict {
 func (s *search) fail(alt *alternative, n int) verdict {
 	s.conflict.clear()
 	s.blameSlot(&s.conflict, alt, n)
+	s.reaches(alt)
 	return failed
+}
+
+// reaches notes that a failure counts on nothing after a request.
+func (s *search) reaches(alt *alternative) {
+	if s.foresight != nil {
+		s.reach = s.foresight.position(alt)
+	}
 }
 
 // blameSlot blames what slot n depends on in its own request.
@@ -280,7 +291,7 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 	}
 	var tried classSet
 	var conflict levels
-	since, first := s.stats.Steps, start
+	since, first, reach := s.stats.Steps, start, 0
 	for i, ok := s.candidate(alt, b, start); ok; i, ok = s.candidate(alt, b, i+1) {
 		device := int32(i)
 		if tried.has(s, device) {
@@ -311,10 +322,12 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 			// Another device in this place fails in the same way.
 			return v
 		}
+		reach = max(reach, s.reach)
 		conflict.addBelow(s.conflict, level)
 		tried.add(s, device)
 	}
 	s.exhaust(alt, n, first, conflict, since)
+	s.reach = max(s.reach, reach)
 	return failed
 }
 
@@ -335,7 +348,7 @@ func (s *search) exhaust(alt *alternative, n int, first uint, conflict levels, s
 	if n == 0 {
 		s.blameFloor(&conflict, position)
 	}
-	s.conflict = conflict
+	s.conflict, s.reach = conflict, position
 	s.noteFailure(position, alt, n, since)
 }
 
