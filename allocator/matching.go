@@ -80,11 +80,12 @@ func (s *search) blameMatching(alt *alternative, n int) {
 	s.blameUse(visited)
 }
 
-// covered are the openings of a claim all of whose alternatives a constraint covers.
+// covered are the openings of a claim all of whose alternatives a constraint covers. What
+// is needed before an error may well violate it: that is the error.
 func covered(open []opening, claim, position int) []opening {
 	var some []opening
 	for _, o := range open {
-		all := o.alternatives[0].claim == claim
+		all := o.alternatives[0].claim == claim && !o.entry
 		for _, alt := range o.alternatives {
 			all = all && alt.covered(position)
 		}
