@@ -4,7 +4,7 @@ package allocator
 // those that compete for too few devices.
 func (m *matching) fails() bool {
 	for slot := range m.slots {
-		if m.place[slot] >= 0 {
+		if m.place[slot] >= 0 || m.settle(int32(slot)) {
 			continue
 		}
 		m.s.stats.Steps++
@@ -18,10 +18,28 @@ func (m *matching) fails() bool {
 	return false
 }
 
+// settle puts a slot on a device that has room.
+func (m *matching) settle(slot int32) bool {
+	o := &m.open[m.slots[slot]]
+	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
+		if m.hasRoom(int32(i)) {
+			m.put(slot, int32(i))
+			return true
+		}
+	}
+	return false
+}
+
 // augment finds a device for a slot, moving other slots if it must.
 func (m *matching) augment(slot int32) bool {
 	m.seenSlots.Set(uint(slot))
 	o := &m.open[m.slots[slot]]
+	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
+		if !m.seen.Test(i) && m.hasRoom(int32(i)) {
+			m.put(slot, int32(i))
+			return true
+		}
+	}
 	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
 		if m.seen.Test(i) || !m.free(int32(i)) {
 			continue

@@ -90,11 +90,16 @@ func (s *search) recheckAll(d *demand, devices *bitset.BitSet) {
 // rechecksPerStep is how many devices are checked ahead for the price of a step.
 const rechecksPerStep = 16
 
+// pay counts rechecks as steps.
+func (s *search) pay(rechecks int) {
+	s.rechecks += int64(rechecks)
+	s.stats.Steps += s.rechecks / rechecksPerStep
+	s.rechecks %= rechecksPerStep
+}
+
 // recheck keeps devices at which looking is an error: they end the search, they do not fail.
 func (s *search) recheck(d *demand, i int32) {
-	if s.rechecks++; s.rechecks%rechecksPerStep == 0 {
-		s.stats.Steps++
-	}
+	s.pay(1)
 	why, _ := s.refusal(d.alt, d.b, i)
 	if why == refusedError {
 		s.err = nil

@@ -24,14 +24,20 @@ type foresight struct {
 	componentOf []int32 // by device, -1 without counters
 	// classes are interchangeable devices within and, with equal components, between them.
 	classes []int32
-	values  map[claimConstraint]*valueTable
-	nogoods nogoods
+	// values are tables by claim and constraint, nil for one that was left out.
+	values             [][]*valueTable
+	matches, distincts []*valueTable
+	nogoods            nogoods
 	// atRisk tells of a claim that it may ask for more devices than it can hold.
 	atRisk []bool
 	// later are, by position of a request, the demands of it and those after it.
 	later [][]int32
 
+	// What follows is room to work in.
 	open     []opening
+	covered  []opening
+	offered  []opening
+	supports []support
 	unions   []*bitset.BitSet
 	scratch  *bitset.BitSet
 	matching matching
@@ -58,6 +64,7 @@ func (s *search) foresee() {
 	for d := range f.demands {
 		s.recheckAll(&f.demands[d], f.demands[d].viable)
 	}
+	s.dropUnsupported()
 }
 
 // number gives requests their positions.

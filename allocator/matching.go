@@ -57,18 +57,12 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 		return true
 	}
 	m.moveIn()
-	for c := range s.in.problem.claims {
-		for position := range s.in.problem.claims[c].constraints {
-			table := s.foresight.values[claimConstraint{c, position}]
-			if table == nil || table.groups == nil {
-				continue
-			}
-			m.begin(s, covered(open, c, position))
-			m.groupByValue(table)
-			if len(m.open) > 0 && m.fails() {
-				s.blameMatching(alt, n)
-				return true
-			}
+	for _, table := range s.foresight.distincts {
+		m.begin(s, s.covered(open, table.at))
+		m.groupByValue(table)
+		if len(m.open) > 0 && m.fails() {
+			s.blameMatching(alt, n)
+			return true
 		}
 	}
 	return false
@@ -82,18 +76,27 @@ func (s *search) blameMatching(alt *alternative, n int) {
 
 // covered are the openings of a claim all of whose alternatives a constraint covers. What
 // is needed before an error may well violate it: that is the error.
-func covered(open []opening, claim, position int) []opening {
-	var some []opening
-	for _, o := range open {
-		all := o.alternatives[0].claim == claim && !o.entry
-		for _, alt := range o.alternatives {
-			all = all && alt.covered(position)
-		}
-		if all {
-			some = append(some, o)
+func (s *search) covered(open []opening, at claimConstraint) []opening {
+	f := s.foresight
+	f.covered = f.covered[:0]
+	for i := range open {
+		if f.covers(&open[i], at) {
+			f.covered = append(f.covered, open[i])
 		}
 	}
-	return some
+	return f.covered
+}
+
+func (f *foresight) covers(o *opening, at claimConstraint) bool {
+	if o.entry || o.alternatives[0].claim != at.claim {
+		return false
+	}
+	for _, alt := range o.alternatives {
+		if !alt.covered(at.position) {
+			return false
+		}
+	}
+	return true
 }
 
 // begin starts a matching of some openings.

@@ -87,7 +87,7 @@ func (r *residue) addClaim(position int) {
 	}
 	for k := range s.in.problem.claims[claim].constraints {
 		at := claimConstraint{claim, k}
-		table := f.values[at]
+		table := f.values[claim][k]
 		if table == nil || !f.matters(at, position) {
 			continue
 		}

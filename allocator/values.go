@@ -10,6 +10,7 @@ import (
 
 // valueTable numbers the values that a constraint compares.
 type valueTable struct {
+	at         claimConstraint
 	constraint constraint
 	ids        map[pools.Value]int32
 	count      int32
@@ -25,7 +26,10 @@ type valueTable struct {
 
 // addValues makes the tables of all constraints that are not left out.
 func (f *foresight) addValues(s *search) {
-	f.values = make(map[claimConstraint]*valueTable)
+	f.values = make([][]*valueTable, len(s.in.problem.claims))
+	for c := range f.values {
+		f.values[c] = make([]*valueTable, len(s.in.problem.claims[c].constraints))
+	}
 	for d := range f.demands {
 		demand := &f.demands[d]
 		demand.values = make([][][]int32, len(demand.alt.constraints))
@@ -33,20 +37,29 @@ func (f *foresight) addValues(s *search) {
 			if s.omitted.constraint(demand.alt.claim, position) {
 				continue
 			}
-			at := claimConstraint{demand.alt.claim, position}
-			if f.values[at] == nil {
-				f.values[at] = &valueTable{constraint: s.in.problem.claims[at.claim].constraints[position], ids: make(map[pools.Value]int32)}
+			table := &f.values[demand.alt.claim][position]
+			if *table == nil {
+				*table = f.newTable(s, claimConstraint{demand.alt.claim, position})
 			}
-			demand.values[k] = f.values[at].offers(s, demand, k)
+			demand.values[k] = (*table).offers(s, demand, k)
 		}
 	}
-	for at, table := range f.values {
-		if _, distinct := table.constraint.(distinctAttribute); distinct {
-			f.groupValues(s, at, table)
-		} else {
-			f.holdValues(s, at, table)
-		}
+	for _, table := range f.distincts {
+		f.groupValues(s, table.at, table)
 	}
+	for _, table := range f.matches {
+		f.holdValues(s, table.at, table)
+	}
+}
+
+func (f *foresight) newTable(s *search, at claimConstraint) *valueTable {
+	table := &valueTable{at: at, constraint: s.in.problem.claims[at.claim].constraints[at.position], ids: make(map[pools.Value]int32)}
+	if _, distinct := table.constraint.(distinctAttribute); distinct {
+		f.distincts = append(f.distincts, table)
+	} else {
+		f.matches = append(f.matches, table)
+	}
+	return table
 }
 
 // offers numbers what the candidates of a demand offer to its k-th constraint.
