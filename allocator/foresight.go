@@ -22,7 +22,7 @@ type foresight struct {
 	// components are what devices that share counter sets have in common.
 	components  []component
 	componentOf []int32 // by device, -1 without counters
-	// classes are interchangeable devices within and, with equal components, between them.
+	// classes are interchangeable devices, nil until somebody wants to know.
 	classes []int32
 	// values are tables by claim and constraint, nil for one that was left out.
 	values             [][]*valueTable
@@ -55,7 +55,6 @@ func (s *search) foresee() {
 	f.addDemands(s)
 	f.addComponents(s)
 	f.addDangers(s)
-	f.addClasses(s)
 	f.addTwins(s)
 	f.addLater(s)
 	f.addRisks(s)

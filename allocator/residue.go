@@ -61,6 +61,7 @@ func (r *residue) begin(s *search, position int, alt *alternative, n int) {
 
 func (r *residue) sortDevices() {
 	f := r.s.foresight
+	f.addClasses(r.s)
 	r.relevant = bitset.New(uint(len(r.s.in.devices)))
 	r.order = make([]int32, len(r.s.in.devices))
 	for i := range r.order {

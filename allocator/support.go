@@ -79,10 +79,7 @@ func (s *search) offering(o *opening, t *valueTable, v int32) int {
 	f := s.foresight
 	if len(o.alternatives) == 1 && o.from == 0 {
 		d := f.demandOf[o.alternatives[0].id]
-		if t.holders[v][d] == nil {
-			return 0
-		}
-		return int(t.holders[v][d].IntersectionCardinality(f.demands[d].viable))
+		return int(t.holding(v, d).IntersectionCardinality(f.demands[d].viable))
 	}
 	mark := len(f.unions)
 	restricted := opening{viable: s.restricted(o, t, v), from: o.from}
@@ -96,12 +93,10 @@ func (s *search) restricted(o *opening, t *valueTable, v int32) *bitset.BitSet {
 	union := f.union(len(s.in.devices))
 	for _, alt := range o.alternatives {
 		d := f.demandOf[alt.id]
-		if holders := t.holders[v][d]; holders != nil {
-			f.scratch.ClearAll()
-			f.scratch.InPlaceUnion(holders)
-			f.scratch.InPlaceIntersection(f.demands[d].viable)
-			union.InPlaceUnion(f.scratch)
-		}
+		f.scratch.ClearAll()
+		f.scratch.InPlaceUnion(t.holding(v, d))
+		f.scratch.InPlaceIntersection(f.demands[d].viable)
+		union.InPlaceUnion(f.scratch)
 	}
 	return union
 }
@@ -141,9 +136,10 @@ func (s *search) dropUnsupported() {
 			if len(some) == 0 {
 				continue
 			}
-			s.foresight.covering(table.at, func(n int, d *demand, _ int) {
-				dropped = s.drop(d, s.supporting(some, table, n)) || dropped
-			})
+			values := s.supportedValues(some, table)
+			for _, d := range table.demands {
+				dropped = s.drop(&s.foresight.demands[d], s.supporting(values, table, d)) || dropped
+			}
 		}
 		if !dropped {
 			return
@@ -154,14 +150,22 @@ func (s *search) dropUnsupported() {
 // maxDrops is how often what was left out may lead to more.
 const maxDrops = 4
 
-// supporting are the devices of a demand that offer a value with which openings can be
-// served.
-func (s *search) supporting(open []opening, t *valueTable, n int) *bitset.BitSet {
-	devices := bitset.New(uint(len(s.in.devices)))
+// supportedValues are those with which openings can be served.
+func (s *search) supportedValues(open []opening, t *valueTable) []int32 {
+	var values []int32
 	for v := range t.count {
-		if t.holders[v][n] != nil && s.serves(open, t, v) {
-			devices.InPlaceUnion(t.holders[v][n])
+		if s.serves(open, t, v) {
+			values = append(values, v)
 		}
+	}
+	return values
+}
+
+// supporting are the devices of a demand that offer one of some values.
+func (s *search) supporting(values []int32, t *valueTable, demand int32) *bitset.BitSet {
+	devices := bitset.New(uint(len(s.in.devices)))
+	for _, v := range values {
+		devices.InPlaceUnion(t.holding(v, demand))
 	}
 	return devices
 }

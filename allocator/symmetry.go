@@ -8,11 +8,14 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// addClasses sorts devices into classes: nothing in the problem can tell devices of one
+// addClasses sorts devices into classes, the first time that they are needed: nothing in the problem can tell devices of one
 // class apart but the component they belong to. Exchanging two of a class and a component,
 // or two components that look the same device by device, turns a solution into a solution.
 func (f *foresight) addClasses(s *search) {
-	t := traits{in: s.in, foresight: f, values: make(map[pools.Value]uint32), amounts: make(map[amount.Amount]uint32)}
+	if f.classes != nil {
+		return
+	}
+	t := traits{in: s.in, foresight: f, amounts: make(map[amount.Amount]uint32)}
 	classes := make(map[string]int32)
 	f.classes = make([]int32, len(s.in.devices))
 	for i := range s.in.devices {
@@ -31,7 +34,6 @@ type traits struct {
 	in        *instance
 	foresight *foresight
 	key       []byte
-	values    map[pools.Value]uint32
 	amounts   map[amount.Amount]uint32
 }
 
@@ -41,7 +43,7 @@ func (t *traits) of(i int32) []byte {
 	t.flags(d.ConsumesCounters, d.multiple, d.inUse, d.shared, d.ConsumesCounters && t.in.pools[d.pool].used.Overdrawn)
 	t.membership(i)
 	t.counters(i)
-	t.constrained(d)
+	t.constrained(i)
 	if d.multiple {
 		t.capacities(i)
 	}
@@ -92,15 +94,15 @@ func (t *traits) counters(i int32) {
 	}
 }
 
-func (t *traits) constrained(d *device) {
-	for a := range t.in.alternatives {
-		for _, values := range t.in.alternatives[a].values {
-			seen := values[d.Shape]
-			t.flags(seen.found, seen.value.HasScalar)
-			t.put(number(t.values, seen.value.Scalar))
-			t.put(uint32(len(seen.value.Set)))
-			for _, v := range seen.value.Set {
-				t.put(number(t.values, v))
+func (t *traits) constrained(i int32) {
+	for d := range t.foresight.demands {
+		for _, offers := range t.foresight.demands[d].values {
+			if offers == nil {
+				continue
+			}
+			t.put(uint32(len(offers[i])))
+			for _, id := range offers[i] {
+				t.put(uint32(id))
 			}
 		}
 	}
@@ -154,6 +156,7 @@ type classSet struct{ failed []likeness }
 type likeness struct{ class, component int32 }
 
 func (s *search) likeness(i int32) likeness {
+	s.foresight.addClasses(s)
 	return likeness{s.foresight.classes[i], s.foresight.componentOf[i]}
 }
 

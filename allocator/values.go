@@ -17,9 +17,11 @@ type valueTable struct {
 	// groups are, for a distinctAttribute, the value that stands for each device: the
 	// most common of its values. -1 if there is none or alternatives see others.
 	groups []int32
+	// demands are those that the constraint covers.
+	demands []int32
 	// holders are, for a matchAttribute, the devices that offer a value, by value and
-	// demand. Nil for a demand without any.
-	holders [][]*bitset.BitSet
+	// position in demands.
+	holders []bitset.BitSet
 	// last is the value that served when last looked for.
 	last int32
 }
@@ -65,28 +67,35 @@ func (f *foresight) newTable(s *search, at claimConstraint) *valueTable {
 // offers numbers what the candidates of a demand offer to its k-th constraint.
 func (t *valueTable) offers(s *search, d *demand, k int) [][]int32 {
 	offers := make([][]int32, len(s.in.devices))
+	all := make([]int32, 0, d.viable.Count())
 	for i, ok := d.viable.NextSet(0); ok; i, ok = d.viable.NextSet(i + 1) {
 		seen := d.b.values[k][s.in.devices[i].Shape]
 		if seen.err != nil || !seen.found {
 			continue
 		}
-		compared := t.constraint.compared(seen.value)
-		for _, v := range compared {
-			id, known := t.ids[v]
-			if !known {
-				id = t.count
-				t.ids[v] = id
-				t.count++
-			}
-			offers[i] = append(offers[i], id)
-		}
-		if len(compared) == 0 {
-			// It may be good for standing alone.
-			offers[i] = []int32{t.count}
-			t.count++
-		}
+		first := len(all)
+		all = t.number(all, t.constraint.compared(seen.value))
+		offers[i] = all[first:len(all):len(all)]
 	}
 	return offers
+}
+
+// number appends the numbers of values. No value at all may be good for standing alone.
+func (t *valueTable) number(to []int32, compared []pools.Value) []int32 {
+	for _, v := range compared {
+		id, known := t.ids[v]
+		if !known {
+			id = t.count
+			t.ids[v] = id
+			t.count++
+		}
+		to = append(to, id)
+	}
+	if len(compared) == 0 {
+		to = append(to, t.count)
+		t.count++
+	}
+	return to
 }
 
 // groupValues lets the most common value of a device stand for all it has.
@@ -117,20 +126,28 @@ func (f *foresight) groupValues(s *search, at claimConstraint, t *valueTable) {
 
 // holdValues lists who offers what.
 func (f *foresight) holdValues(s *search, at claimConstraint, t *valueTable) {
-	t.holders = make([][]*bitset.BitSet, t.count)
-	for v := range t.holders {
-		t.holders[v] = make([]*bitset.BitSet, len(f.demands))
+	f.covering(at, func(n int, _ *demand, _ int) { t.demands = append(t.demands, int32(n)) })
+	t.holders = make([]bitset.BitSet, int(t.count)*len(t.demands))
+	devices := uint(len(s.in.devices))
+	width := int(devices+63) / 64
+	words := make([]uint64, width*len(t.holders))
+	for h := range t.holders {
+		t.holders[h] = *bitset.FromWithLength(devices, words[h*width:(h+1)*width:(h+1)*width])
 	}
-	f.covering(at, func(n int, d *demand, k int) {
+	j := 0
+	f.covering(at, func(_ int, d *demand, k int) {
 		for i, ids := range d.values[k] {
 			for _, id := range ids {
-				if t.holders[id][n] == nil {
-					t.holders[id][n] = bitset.New(uint(len(s.in.devices)))
-				}
-				t.holders[id][n].Set(uint(i))
+				t.holders[int(id)*len(t.demands)+j].Set(uint(i))
 			}
 		}
+		j++
 	})
+}
+
+// holding are the devices of a demand that offer a value.
+func (t *valueTable) holding(v int32, demand int32) *bitset.BitSet {
+	return &t.holders[int(v)*len(t.demands)+slices.Index(t.demands, demand)]
 }
 
 // covering visits the demands that a constraint covers.
