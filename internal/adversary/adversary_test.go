@@ -14,7 +14,7 @@ import (
 
 func climb(t *testing.T, folder string, rounds int) *adversary.Worst {
 	t.Helper()
-	meter := &adversary.Meter{Budget: 2000}
+	meter := &peer.Meter{Budget: 2000}
 	worst, err := adversary.Open(t.Context(), folder, meter)
 	if err != nil {
 		t.Fatal(err)

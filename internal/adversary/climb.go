@@ -9,6 +9,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/internal/clustergen"
 	"github.com/dray-project/dray/internal/differential"
+	"github.com/dray-project/dray/internal/peer"
 )
 
 // Climb looks for bad cases, round by round.
@@ -16,7 +17,7 @@ type Climb struct {
 	Seed uint64
 	// Rounds is how many to go, Mutations how many to try in each.
 	Rounds, Mutations int
-	Meter             *Meter
+	Meter             *peer.Meter
 	Worst             *Worst
 	// Progress, if set, is called after each round.
 	Progress func(round int, reached Found)
@@ -57,7 +58,7 @@ func (k *Climb) start(ctx context.Context, r *rand.Rand, round int) Found {
 	}
 	for {
 		c := clustergen.Generate(r.Uint64(), clustergen.Hard)
-		m, err := k.Meter.Measure(ctx, c)
+		m, err := Measure(ctx, k.Meter, c)
 		if err == nil && m.Class != differential.Failed && withinLimits(c) || ctx.Err() != nil {
 			return Found{c, m}
 		}
@@ -78,7 +79,7 @@ func (k *Climb) anneal(ctx context.Context, r *rand.Rand, current Found) Found {
 		if !withinLimits(changed) {
 			continue
 		}
-		m, err := k.Meter.Measure(ctx, changed)
+		m, err := Measure(ctx, k.Meter, changed)
 		if ctx.Err() != nil {
 			break
 		}
@@ -101,15 +102,23 @@ func (k *Climb) anneal(ctx context.Context, r *rand.Rand, current Found) Found {
 	return worst
 }
 
-// kept is the share of its steps that a case keeps when it is made smaller.
-const kept = 0.9
+const (
+	// kept is the share of its steps that a case keeps when it is made smaller.
+	kept = 0.9
+	// reductions bounds how often making it smaller is tried.
+	reductions = 400
+)
 
 func (k *Climb) reduce(ctx context.Context, found Found) Found {
+	tried := 0
 	smaller := differential.Reduce(found.Case, func(c *alloctest.Case) bool {
-		m, err := k.Meter.Measure(ctx, c)
+		if tried++; tried > reductions {
+			return false
+		}
+		m, err := Measure(ctx, k.Meter, c)
 		return err == nil && withinLimits(c) && m.Class == found.Class && float64(m.Steps) >= kept*float64(found.Steps)
 	})
-	m, err := k.Meter.Measure(ctx, smaller)
+	m, err := Measure(ctx, k.Meter, smaller)
 	if err != nil || ctx.Err() != nil {
 		return found
 	}

@@ -45,7 +45,7 @@ func Kind(c *alloctest.Case) string {
 }
 
 // Open reads the cases of a folder, which need not exist, and measures them anew.
-func Open(ctx context.Context, folder string, meter *Meter) (*Worst, error) {
+func Open(ctx context.Context, folder string, meter *peer.Meter) (*Worst, error) {
 	w := &Worst{folder: folder}
 	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil {
@@ -61,7 +61,7 @@ func Open(ctx context.Context, folder string, meter *Meter) (*Worst, error) {
 			return nil, fmt.Errorf("recorded case: %w", err)
 		}
 		for _, s := range scenarios {
-			m, err := meter.Measure(ctx, s.Case)
+			m, err := Measure(ctx, meter, s.Case)
 			if err != nil {
 				return nil, err
 			}

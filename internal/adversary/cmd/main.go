@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dray-project/dray/internal/adversary"
+	"github.com/dray-project/dray/internal/peer"
 )
 
 func main() {
@@ -41,7 +42,7 @@ func climb(ctx context.Context, arguments []string, out io.Writer) error {
 		ctx, cancel = context.WithTimeout(ctx, *limit)
 		defer cancel()
 	}
-	meter := &adversary.Meter{Budget: *budget}
+	meter := &peer.Meter{Budget: *budget}
 	worst, err := adversary.Open(ctx, *folder, meter)
 	if err != nil {
 		return err
