@@ -34,14 +34,15 @@ type foresight struct {
 	later [][]int32
 
 	// What follows is room to work in.
-	open     []opening
-	covered  []opening
-	offered  []opening
-	supports []support
-	unions   []*bitset.BitSet
-	scratch  *bitset.BitSet
-	matching matching
-	blamed   blamed
+	open      []opening
+	covered   []opening
+	narrowed  []opening
+	supports  []support
+	prospects []prospect
+	unions    []*bitset.BitSet
+	scratch   *bitset.BitSet
+	matching  matching
+	blamed    blamed
 }
 
 // claimConstraint is the position of a constraint.

@@ -135,22 +135,48 @@ func (s *search) uniteAlternatives(o *opening) {
 	}
 }
 
-// addEntry adds what a request needs before it can meet an error: the first of the devices
-// that all must be had, or nothing.
+// addEntry adds what a request needs before it can meet an error: of the devices that all
+// must be had, those up to the one at which there is an error. Another alternative needs a
+// device at least, and one that cannot be judged nothing.
 func (s *search) addEntry(position, from int) {
 	f := s.foresight
-	o := opening{alternatives: f.requests[position].alternatives, position: position, slots: 1, viable: f.union(len(s.in.devices)), entry: true}
+	o := opening{alternatives: f.requests[position].alternatives, position: position, viable: f.union(len(s.in.devices)), entry: true}
 	for _, alt := range o.alternatives {
-		switch b := &s.in.alternatives[alt.id]; {
-		case !s.errsBelow(alt, from) && b.needed > 0:
+		slots := s.in.alternatives[alt.id].needed
+		switch {
+		case !s.errsBelow(alt, from):
+			if s.impossible(alt) {
+				continue
+			}
 			o.viable.InPlaceUnion(f.demand(alt).viable)
-		case alt.all && b.needed > 0 && !s.in.devices[b.domain.mandatory[0]].multiple:
-			o.viable.Set(uint(b.domain.mandatory[0]))
+		case alt.all:
+			slots = s.addUntilError(o.viable, alt, from)
 		default:
+			slots = 0
+		}
+		if o.slots == 0 || slots < o.slots {
+			o.slots = slots
+		}
+		if slots == 0 {
 			return
 		}
 	}
-	f.open = append(f.open, o)
+	if o.slots > 0 {
+		f.open = append(f.open, o)
+	}
+}
+
+// addUntilError adds the devices that must be free for an error to be met, and counts them.
+func (s *search) addUntilError(to *bitset.BitSet, alt *alternative, from int) (count int) {
+	mandatory := s.in.alternatives[alt.id].domain.mandatory
+	for n, last := 0, s.firstError(alt, from); n <= last; n++ {
+		// An error comes before a lack of capacity.
+		if i := mandatory[n]; n < last || !s.in.devices[i].multiple {
+			to.Set(uint(i))
+			count++
+		}
+	}
+	return count
 }
 
 // union is an empty set, good until the openings are listed anew.

@@ -49,7 +49,7 @@ func (m *matching) prepare(s *search) {
 // for each distinctAttribute over what it covers, with values as groups.
 func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 	m := &s.foresight.matching
-	m.begin(s, open)
+	m.begin(s, open, false)
 	m.groupByCounters()
 	m.goHome()
 	if m.fails() {
@@ -58,7 +58,7 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 	}
 	m.moveIn()
 	for _, table := range s.foresight.distincts {
-		m.begin(s, s.covered(open, table.at))
+		m.begin(s, s.covered(open, table.at), true)
 		m.groupByValue(table)
 		if len(m.open) > 0 && m.fails() {
 			s.blameMatching(alt, n)
@@ -99,15 +99,15 @@ func (f *foresight) covers(o *opening, at claimConstraint) bool {
 	return true
 }
 
-// begin starts a matching of some openings.
-func (m *matching) begin(s *search, open []opening) {
+// begin starts a matching of some openings. Admin access takes nothing, unless everything
+// is of one claim.
+func (m *matching) begin(s *search, open []opening, oneClaim bool) {
 	m.s, m.open, m.group = s, open, nil
 	m.slots, m.place = m.slots[:0], m.place[:0]
 	clear(m.load)
 	m.viable.ClearAll()
 	for o := range open {
-		// Admin access takes nothing: there is a device or there is none.
-		if open[o].alternatives[0].admin {
+		if open[o].alternatives[0].admin && !oneClaim {
 			continue
 		}
 		m.viable.InPlaceUnion(open[o].viable)

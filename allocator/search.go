@@ -374,6 +374,10 @@ func (s *search) every(alt *alternative, b *bound, n int) verdict {
 		if s.foresight != nil {
 			s.foresight.blamed.clear()
 			s.blame(&s.conflict, alt, device, why, k)
+			if n == 0 {
+				// Without the first device, no error can be met here either.
+				s.reach--
+			}
 		}
 		return v
 	}

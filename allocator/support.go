@@ -105,17 +105,17 @@ func (s *search) restricted(o *opening, t *valueTable, v int32) *bitset.BitSet {
 func (s *search) matched(open []opening, t *valueTable, v int32) bool {
 	f := s.foresight
 	mark := len(f.unions)
-	f.offered = append(f.offered[:0], open...)
+	f.narrowed = append(f.narrowed[:0], open...)
 	for i := range open {
 		same := slices.IndexFunc(open[:i], func(other opening) bool { return other.viable == open[i].viable })
 		if same >= 0 {
-			f.offered[i].viable = f.offered[same].viable
+			f.narrowed[i].viable = f.narrowed[same].viable
 		} else {
-			f.offered[i].viable = s.restricted(&open[i], t, v)
+			f.narrowed[i].viable = s.restricted(&open[i], t, v)
 		}
 	}
 	m := &f.matching
-	m.begin(s, f.offered)
+	m.begin(s, f.narrowed, true)
 	m.groupByCounters()
 	fails := m.fails()
 	f.unions = f.unions[:mark]
