@@ -80,28 +80,41 @@ func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
 }
 
 // binCapacity is how many slots a bin can serve: as many devices as are cheapest, counter
-// by counter, and all the shares of those that are charged once, or were before.
+// by counter, each with all its shares, and those that were charged before.
 func (m *matching) binCapacity(b *bin) int32 {
 	limit := int32(len(m.slots))
+	free, most := m.uncharged(b)
 	left := m.s.pools[b.pool].left
 	for k := range b.cheapest {
 		c := &b.cheapest[k]
-		room, slots := left[c.counter], int32(0)
+		room, slots := left[c.counter], free
 		for n, i := range c.members {
-			if slots >= limit || !m.viable.Test(uint(i)) {
-				continue
+			if slots >= limit || c.amounts[n].Cmp(room) > 0 {
+				break
 			}
-			if m.s.charges(i) {
-				if c.amounts[n].Cmp(room) > 0 {
-					continue
-				}
+			if m.viable.Test(uint(i)) && m.s.charges(i) {
 				room = room.Sub(c.amounts[n])
+				slots += most
 			}
-			slots += m.capacity[i]
 		}
 		limit = min(limit, slots)
 	}
 	return limit
+}
+
+// uncharged is how many slots the viable devices that cost nothing can fill, and how many
+// any other of the bin at most.
+func (m *matching) uncharged(b *bin) (slots, most int32) {
+	for _, i := range b.members {
+		switch {
+		case !m.viable.Test(uint(i)):
+		case m.s.charges(i):
+			most = max(most, m.capacity[i])
+		default:
+			slots += m.capacity[i]
+		}
+	}
+	return slots, most
 }
 
 // sharesLeft is how many shares a device can hold at most, no more than there are slots.

@@ -137,7 +137,7 @@ func (s *search) uniteAlternatives(o *opening) {
 
 // addEntry adds what a request needs before it can meet an error: of the devices that all
 // must be had, those up to the one at which there is an error. Another alternative needs a
-// device at least, and one that cannot be judged nothing.
+// device to look at.
 func (s *search) addEntry(position, from int) {
 	f := s.foresight
 	o := opening{alternatives: f.requests[position].alternatives, position: position, viable: f.union(len(s.in.devices)), entry: true}
@@ -152,7 +152,7 @@ func (s *search) addEntry(position, from int) {
 		case alt.all:
 			slots = s.addUntilError(o.viable, alt, from)
 		default:
-			slots = 0
+			slots = s.addLooks(o.viable, alt)
 		}
 		if o.slots == 0 || slots < o.slots {
 			o.slots = slots
@@ -164,6 +164,19 @@ func (s *search) addEntry(position, from int) {
 	if o.slots > 0 {
 		f.open = append(f.open, o)
 	}
+}
+
+// addLooks adds the devices at which there can be an error, or which can be chosen, and
+// returns that one is needed, or none if shares do not keep anybody from looking.
+func (s *search) addLooks(to *bitset.BitSet, alt *alternative) (count int) {
+	to.InPlaceUnion(s.foresight.demand(alt).viable)
+	for i := range s.in.alternatives[alt.id].domain.bad {
+		if s.in.devices[i].multiple {
+			return 0
+		}
+		to.Set(uint(i))
+	}
+	return 1
 }
 
 // addUntilError adds the devices that must be free for an error to be met, and counts them.
