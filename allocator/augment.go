@@ -4,6 +4,9 @@ package allocator
 // those that compete for too few devices.
 func (m *matching) fails() bool {
 	for slot := range m.slots {
+		if m.place[slot] >= 0 || m.settle(int32(slot)) {
+			continue
+		}
 		m.s.stats.Steps++
 		m.seen.ClearAll()
 		m.seenGroup.ClearAll()
@@ -15,11 +18,29 @@ func (m *matching) fails() bool {
 	return false
 }
 
+// settle puts a slot on a device that has room.
+func (m *matching) settle(slot int32) bool {
+	o := &m.open[m.slots[slot]]
+	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
+		if m.hasRoom(int32(i)) {
+			m.put(slot, int32(i))
+			return true
+		}
+	}
+	return false
+}
+
 // augment finds a device for a slot, moving other slots if it must.
 func (m *matching) augment(slot int32) bool {
 	m.seenSlots.Set(uint(slot))
-	viable := m.open[m.slots[slot]].viable
-	for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
+	o := &m.open[m.slots[slot]]
+	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
+		if !m.seen.Test(i) && m.hasRoom(int32(i)) {
+			m.put(slot, int32(i))
+			return true
+		}
+	}
+	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
 		if m.seen.Test(i) || !m.free(int32(i)) {
 			continue
 		}
@@ -34,6 +55,9 @@ func (m *matching) free(i int32) bool {
 	m.seen.Set(uint(i))
 	if m.load[i] >= m.capacity[i] {
 		return m.moveOne(func(at int32) bool { return at == i })
+	}
+	if m.group == nil {
+		return true
 	}
 	g := m.group[i]
 	if g < 0 || m.groupLoad[g] < m.groupCapacity[g] {
@@ -67,6 +91,9 @@ func (m *matching) put(slot, i int32) {
 
 func (m *matching) count(i, by int32) {
 	m.load[i] += by
+	if m.group == nil {
+		return
+	}
 	if g := m.group[i]; g >= 0 {
 		m.groupLoad[g] += by
 	}

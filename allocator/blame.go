@@ -1,6 +1,22 @@
 package allocator
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/bits-and-blooms/bitset"
+)
+
+// blamed is what has been blamed already while one conflict is made up.
+type blamed struct {
+	components, devices bitset.BitSet
+	constraints         []claimConstraint
+}
+
+func (b *blamed) clear() {
+	b.components.ClearAll()
+	b.devices.ClearAll()
+	b.constraints = b.constraints[:0]
+}
 
 // blame adds to a conflict the decisions which are behind a refusal.
 func (s *search) blame(to *levels, alt *alternative, i int32, why refusal, k int) {
@@ -10,14 +26,17 @@ func (s *search) blame(to *levels, alt *alternative, i int32, why refusal, k int
 			return c.device == i && (!alt.admin || c.alt.claim == alt.claim || why == refusedRoom)
 		})
 	case refusedCounters:
-		// A pool's counters and groups are not told apart: that would rarely help.
-		pool := s.in.devices[i].pool
-		s.blameIf(to, func(c *choice) bool {
-			d := &s.in.devices[c.device]
-			return d.ConsumesCounters && d.pool == pool
-		})
+		// A component's counters and groups are not told apart: that would rarely help.
+		if component := s.foresight.componentOf[i]; !s.foresight.blamed.components.Test(uint(component)) {
+			s.foresight.blamed.components.Set(uint(component))
+			s.blameIf(to, func(c *choice) bool { return s.foresight.componentOf[c.device] == component })
+		}
 	case refusedConstraint:
-		s.blameConstraint(to, alt.claim, alt.constraints[k])
+		at := claimConstraint{alt.claim, alt.constraints[k]}
+		if !slices.Contains(s.foresight.blamed.constraints, at) {
+			s.foresight.blamed.constraints = append(s.foresight.blamed.constraints, at)
+			s.blameConstraint(to, at.claim, at.position)
+		}
 	}
 }
 
@@ -48,19 +67,64 @@ func (alt *alternative) covered(position int) bool {
 	return slices.Contains(alt.constraints, position)
 }
 
+// blameRefused adds to a conflict whatever stands against the candidates of an
+// alternative from a position on.
+func (s *search) blameRefused(to *levels, alt *alternative, from uint) {
+	s.foresight.blamed.clear()
+	s.blameNotViable(to, alt, from)
+}
+
+func (s *search) blameNotViable(to *levels, alt *alternative, from uint) {
+	d := s.foresight.demand(alt)
+	refused := &s.foresight.blamed.devices
+	d.b.domain.allowed.CopyFull(refused)
+	refused.InPlaceDifference(d.viable)
+	for i, ok := refused.NextSet(from); ok; i, ok = refused.NextSet(i + 1) {
+		if why, k := s.refusal(alt, d.b, int32(i)); why != accepted {
+			s.blame(to, alt, int32(i), why, k)
+		}
+	}
+}
+
+// blameOpenings sets s.conflict to all decisions because of which devices are not
+// viable for the openings.
+func (s *search) blameOpenings(open []opening, alt *alternative, n int) {
+	s.conflict.clear()
+	s.reach = 0
+	s.foresight.blamed.clear()
+	last, lastFrom := int32(-1), uint(0)
+	for _, o := range open {
+		s.reach = max(s.reach, o.reach())
+		for _, a := range o.alternatives {
+			if d := s.foresight.demandOf[a.id]; d != last || o.from < lastFrom {
+				s.blameNotViable(&s.conflict, a, o.from)
+				last, lastFrom = d, o.from
+			}
+		}
+		if o.alternatives[0] == alt {
+			s.blameSlot(&s.conflict, alt, n)
+		} else {
+			s.blameFloor(&s.conflict, o.position)
+		}
+	}
+}
+
 // blameUse blames what was taken from the counters and capacities that the devices of
 // some openings draw on.
 func (s *search) blameUse(open []opening) {
-	s.blameIf(&s.conflict, func(c *choice) bool {
-		taken := &s.in.devices[c.device]
-		for _, o := range open {
-			for i, ok := o.viable.NextSet(0); ok; i, ok = o.viable.NextSet(i + 1) {
-				d := &s.in.devices[i]
-				if int32(i) == c.device || d.pool == taken.pool && d.ConsumesCounters && taken.ConsumesCounters {
-					return true
-				}
-			}
+	f := s.foresight
+	f.scratch.ClearAll()
+	for i := range open {
+		f.scratch.InPlaceUnion(open[i].viable)
+	}
+	f.blamed.components.ClearAll()
+	for i, ok := f.scratch.NextSet(0); ok; i, ok = f.scratch.NextSet(i + 1) {
+		if c := f.componentOf[i]; c >= 0 {
+			f.blamed.components.Set(uint(c))
 		}
-		return false
+	}
+	s.blameIf(&s.conflict, func(c *choice) bool {
+		component := f.componentOf[c.device]
+		return f.scratch.Test(uint(c.device)) || component >= 0 && f.blamed.components.Test(uint(component))
 	})
 }

@@ -17,6 +17,8 @@ type constraint interface {
 	// chosen, or false if the device is refused. States are values: undoing a
 	// choice puts the earlier one back.
 	admit(state constraintState, value pools.Attribute) (constraintState, bool)
+	// compared are the values that admit looks at.
+	compared(value pools.Attribute) []pools.Value
 	// String is how explanations name it.
 	String() string
 }

@@ -34,7 +34,6 @@ func (d distinctAttribute) admit(state constraintState, value pools.Attribute) (
 	return constraintState{devices: state.devices + 1, values: append(state.values, offered...)}, true
 }
 
-// compared are the values by which devices must differ.
 func (d distinctAttribute) compared(value pools.Attribute) []pools.Value {
 	if d.lists {
 		return value.Set

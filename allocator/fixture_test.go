@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -116,4 +117,34 @@ func chosen(outcome allocator.Outcome) string {
 		devices = append(devices, fmt.Sprintf("%s=%s", c.Request, c.Device.Device))
 	}
 	return strings.Join(devices, " ")
+}
+
+// unique gives each device a serial number.
+func unique(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	for i := range slice.Spec.Devices {
+		d := &slice.Spec.Devices[i]
+		d.Attributes["uuid"] = resourceapi.DeviceAttribute{StringValue: ptr.To(d.Name)}
+	}
+	return slice
+}
+
+// shared makes the devices of a slice shareable, with a bandwidth of 100.
+func shared(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	for i := range slice.Spec.Devices {
+		slice.Spec.Devices[i].AllowMultipleAllocations = ptr.To(true)
+		slice.Spec.Devices[i].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+			"bandwidth": {Value: resource.MustParse("100"), RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("60"))}},
+		}
+	}
+	return slice
+}
+
+// sharing asks for 60 of the bandwidth in each request.
+func sharing(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	for i := range c.Spec.Devices.Requests {
+		c.Spec.Devices.Requests[i].Exactly.Capacity = &resourceapi.CapacityRequirements{
+			Requests: map[resourceapi.QualifiedName]resource.Quantity{"bandwidth": resource.MustParse("60")},
+		}
+	}
+	return c
 }

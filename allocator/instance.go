@@ -199,11 +199,18 @@ func (in *instance) bindAll(alt *alternative, b *bound) error {
 		return fmt.Errorf("%s: %w", in.problem.path(alt), b.domain.firstError())
 	}
 	b.needed = len(b.domain.mandatory)
-	in.literal = in.literal || len(alt.constraints) > 0
+	in.literal = in.literal || len(alt.constraints) > 0 && b.needed > 0
 	return nil
 }
 
+// bindValues looks attributes up once for alternatives that ask for the same.
 func (in *instance) bindValues(ctx context.Context, c *claim, alt *alternative, b *bound) error {
+	for id := len(in.alternatives) - 1; id >= 0 && len(alt.constraints) > 0; id-- {
+		if sameDemand(in.problem.byID[id], alt) {
+			b.values = in.alternatives[id].values
+			return nil
+		}
+	}
 	for _, position := range alt.constraints {
 		name := c.constraints[position].attribute()
 		values := make(map[*pools.Shape]constrained)

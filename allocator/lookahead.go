@@ -12,118 +12,198 @@ import (
 // most once, shared or not.
 type opening struct {
 	alternatives []*alternative
+	position     int
 	slots        int
 	viable       *bitset.BitSet
+	// from is the first device that may be taken.
+	from uint
+	// entry is set if the request may meet an error and this is what it needs before.
+	entry bool
 }
+
+// reach is the last request at which an error would come before a failure of the opening.
+func (o *opening) reach() int {
+	if o.entry {
+		return o.position - 1
+	}
+	return o.position
+}
+
+func (o *opening) count() int {
+	n := o.viable.Count()
+	if o.from > 0 {
+		n -= o.viable.Rank(o.from - 1)
+	}
+	return int(n)
+}
+
+// next is the first viable device at a position or after it.
+func (o *opening) next(i uint) (uint, bool) { return o.viable.NextSet(max(i, o.from)) }
+
+func (o *opening) has(i uint) bool { return i >= o.from && o.viable.Test(i) }
 
 // starved reports whether the requests after slot n of an alternative, whose next
 // device would be start or later, can no longer all be served; s.conflict then says
 // why.
 func (s *search) starved(alt *alternative, n int, start uint) bool {
-	if !s.wary {
+	if s.foresight == nil {
 		return false
 	}
 	open := s.openings(alt, n, start)
 	for i := range open {
-		if open[i].viable.Count() < uint(open[i].slots) {
+		if open[i].count() < open[i].slots {
 			s.blameOpenings(open[i:i+1], alt, n)
 			return true
 		}
 	}
-	return s.unmatched(open, alt, n)
+	return s.unmatched(open, alt, n) || s.unsupported(open, alt, n)
 }
 
 // openings lists what is open, beginning with the rest of the alternative itself. Without
-// an alternative, that is everything.
+// an alternative, that is everything. It ends with the first request at which an error can
+// be met, of which only what comes before the error counts: what comes after may never be
+// reached.
 func (s *search) openings(alt *alternative, n int, start uint) []opening {
-	var open []opening
-	c, r := 0, 0
+	f := s.foresight
+	f.open, f.unions = f.open[:0], f.unions[:0]
+	position, from := 0, 0
 	if alt != nil {
-		c, r = alt.claim, alt.request+1
+		from = f.position(alt)
+		position = f.position(alt) + 1
 		if b := &s.in.alternatives[alt.id]; n < b.needed {
-			open = append(open, opening{[]*alternative{alt}, b.needed - n, s.viable(alt, start)})
-		}
-	}
-	for ; c < len(s.in.problem.claims); c, r = c+1, 0 {
-		requests := s.in.problem.claims[c].requests
-		for ; r < len(requests); r++ {
-			if !s.omitted.request(c, r) {
-				open = s.appendOpening(open, &requests[r])
+			if s.errsBelow(alt, position-1) {
+				return nil
 			}
+			rest := f.requests[position-1].alternatives[alt.index : alt.index+1]
+			f.open = append(f.open, opening{alternatives: rest, position: position - 1, slots: b.needed - n, viable: f.demand(alt).viable, from: start})
 		}
 	}
-	return open
+	for ; position < len(f.requests); position++ {
+		if !s.left(position) {
+			continue
+		}
+		if slices.ContainsFunc(f.requests[position].alternatives, func(alt *alternative) bool { return s.errsBelow(alt, from) }) {
+			s.addEntry(position, from)
+			break
+		}
+		s.addOpening(position)
+	}
+	return f.open
 }
 
-// appendOpening adds a request. A prioritized one takes at least as many devices as its
+// addOpening adds a request. A prioritized one takes at least as many devices as its
 // smallest alternative, from those of all.
-func (s *search) appendOpening(open []opening, r *request) []opening {
-	first := r.alternatives[0]
-	o := opening{alternatives: r.alternatives, slots: s.in.alternatives[first.id].needed}
-	if !r.prioritized {
-		if o.viable = viableAlready(open, first); o.viable == nil {
-			o.viable = s.viable(first, 0)
+func (s *search) addOpening(position int) {
+	f, r := s.foresight, s.foresight.requests[position]
+	o := opening{alternatives: r.alternatives, position: position}
+	under := s.floorOf(position)
+	switch {
+	case !r.prioritized && !s.impossible(r.alternatives[0]):
+		o.slots, o.viable = s.in.alternatives[r.alternatives[0].id].needed, f.demand(r.alternatives[0]).viable
+		if under != nil {
+			o.from = uint(under.device)
+		}
+	case under != nil:
+		o.alternatives = r.alternatives[under.pick:]
+		fallthrough
+	default:
+		s.uniteAlternatives(&o)
+	}
+	if o.slots > 0 {
+		f.open = append(f.open, o)
+	}
+}
+
+// impossible reports whether an alternative asks for all of no devices.
+func (s *search) impossible(alt *alternative) bool {
+	return alt.all && s.in.alternatives[alt.id].needed == 0
+}
+
+// uniteAlternatives leaves an opening a slot without devices if no alternative is possible.
+func (s *search) uniteAlternatives(o *opening) {
+	o.slots, o.viable = 1, s.foresight.union(len(s.in.devices))
+	first := true
+	for _, alt := range o.alternatives {
+		if s.impossible(alt) {
+			continue
+		}
+		needed := s.in.alternatives[alt.id].needed
+		if first || needed < o.slots {
+			o.slots, first = needed, false
+		}
+		o.viable.InPlaceUnion(s.foresight.demand(alt).viable)
+	}
+}
+
+// addEntry adds what a request needs before it can meet an error: of the devices that all
+// must be had, those up to the one at which there is an error. Another alternative needs a
+// device to look at.
+func (s *search) addEntry(position, from int) {
+	f := s.foresight
+	o := opening{alternatives: f.requests[position].alternatives, position: position, viable: f.union(len(s.in.devices)), entry: true}
+	for _, alt := range o.alternatives {
+		slots := s.in.alternatives[alt.id].needed
+		switch {
+		case !s.errsBelow(alt, from):
+			if s.impossible(alt) {
+				continue
+			}
+			o.viable.InPlaceUnion(f.demand(alt).viable)
+		case alt.all:
+			slots = s.addUntilError(o.viable, alt, from)
+		default:
+			slots = s.addLooks(o.viable, alt)
+		}
+		if o.slots == 0 || slots < o.slots {
+			o.slots = slots
+		}
+		if slots == 0 {
+			return
+		}
+	}
+	if o.slots > 0 {
+		f.open = append(f.open, o)
+	}
+}
+
+// addLooks adds the devices at which there can be an error, or which can be chosen, and
+// returns that one is needed, or none if shares do not keep anybody from looking.
+func (s *search) addLooks(to *bitset.BitSet, alt *alternative) (count int) {
+	to.InPlaceUnion(s.foresight.demand(alt).viable)
+	for i := range s.in.alternatives[alt.id].domain.bad {
+		if s.in.devices[i].multiple {
+			return 0
+		}
+		to.Set(uint(i))
+	}
+	return 1
+}
+
+// addUntilError adds the devices that must be free for an error to be met, and counts them.
+func (s *search) addUntilError(to *bitset.BitSet, alt *alternative, from int) (count int) {
+	mandatory := s.in.alternatives[alt.id].domain.mandatory
+	for n, last := 0, s.firstError(alt, from); n <= last; n++ {
+		// An error comes before a lack of capacity.
+		if i := mandatory[n]; n < last || !s.in.devices[i].multiple {
+			to.Set(uint(i))
+			count++
+		}
+	}
+	return count
+}
+
+// union is an empty set, good until the openings are listed anew.
+func (f *foresight) union(devices int) *bitset.BitSet {
+	n := len(f.unions)
+	if n < cap(f.unions) {
+		f.unions = f.unions[:n+1]
+		if f.unions[n] != nil {
+			f.unions[n].ClearAll()
+			return f.unions[n]
 		}
 	} else {
-		o.viable = bitset.New(uint(len(s.in.devices)))
-		for _, alt := range r.alternatives {
-			o.slots = min(o.slots, s.in.alternatives[alt.id].needed)
-			o.viable.InPlaceUnion(s.viable(alt, 0))
-		}
+		f.unions = append(f.unions, nil)
 	}
-	if o.slots == 0 {
-		return open
-	}
-	return append(open, o)
-}
-
-// viableAlready finds the devices for a request among those of requests that ask for the
-// same. Requests by the dozen often do.
-func viableAlready(open []opening, alt *alternative) *bitset.BitSet {
-	for i := len(open) - 1; i > 0; i-- { // the first may be a rest, from a position on
-		other := open[i].alternatives[0]
-		if len(open[i].alternatives) == 1 && alt.claim == other.claim && alt.filter == other.filter &&
-			slices.Equal(alt.constraints, other.constraints) && len(alt.derived)+len(other.derived) == 0 {
-			return open[i].viable
-		}
-	}
-	return nil
-}
-
-// lookAheadRate is how many devices a look ahead checks for the price of a step.
-const lookAheadRate = 16
-
-// viable are the candidates of an alternative from position start on that nothing
-// stands against now.
-func (s *search) viable(alt *alternative, start uint) *bitset.BitSet {
-	b := &s.in.alternatives[alt.id]
-	viable := bitset.New(uint(len(s.in.devices)))
-	checked := 0
-	for i, ok := b.domain.allowed.NextSet(start); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
-		if why, _ := s.refusal(alt, b, int32(i)); why == accepted {
-			viable.Set(i)
-		}
-		checked++
-	}
-	s.stats.Steps += int64(checked / lookAheadRate)
-	return viable
-}
-
-// blameOpenings sets s.conflict to all decisions because of which devices are not
-// viable for the openings.
-func (s *search) blameOpenings(open []opening, alt *alternative, n int) {
-	s.conflict.clear()
-	for _, o := range open {
-		for _, a := range o.alternatives {
-			b := &s.in.alternatives[a.id]
-			for i, ok := b.domain.allowed.NextSet(0); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
-				if why, k := s.refusal(a, b, int32(i)); why != accepted {
-					s.blame(&s.conflict, a, int32(i), why, k)
-				}
-			}
-		}
-		if o.alternatives[0] == alt {
-			s.blameSlot(&s.conflict, alt, n)
-		}
-	}
+	f.unions[n] = bitset.New(uint(devices))
+	return f.unions[n]
 }

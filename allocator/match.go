@@ -21,16 +21,20 @@ func (m matchAttribute) attribute() resourceapi.FullyQualifiedName { return m.na
 func (m matchAttribute) String() string { return fmt.Sprintf("matchAttribute %s", m.name) }
 
 func (m matchAttribute) admit(state constraintState, value pools.Attribute) (constraintState, bool) {
-	offered := value.Set
-	if !m.lists {
-		offered = scalar(value)
-	}
+	offered := m.compared(value)
 	if state.devices == 0 {
 		// Without lists, a value of a type unknown then stands alone.
 		return constraintState{devices: 1, values: offered}, len(offered) > 0 || !m.lists
 	}
 	common := intersect(state.values, offered)
 	return constraintState{devices: state.devices + 1, values: common}, len(common) > 0
+}
+
+func (m matchAttribute) compared(value pools.Attribute) []pools.Value {
+	if m.lists {
+		return value.Set
+	}
+	return scalar(value)
 }
 
 func scalar(value pools.Attribute) []pools.Value {

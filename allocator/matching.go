@@ -4,9 +4,6 @@ import (
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
-
-	"github.com/dray-project/dray/internal/amount"
-	"github.com/dray-project/dray/pools"
 )
 
 // matching decides whether open slots can be given devices such that no device, and no
@@ -22,250 +19,179 @@ type matching struct {
 	place []int32
 	// capacity and load of devices: how many slots one can fill, and fills.
 	capacity, load []int32
-	// group of a device, -1 if none, with capacity and load.
+	// group of a device, -1 if none, with capacity and load. Nil if there are no groups.
 	group                    []int32
 	groupCapacity, groupLoad []int32
 	// seen marks what the current augmentation visited; seenSlots over all of it.
 	seen, seenGroup, seenSlots *bitset.BitSet
+	viable                     *bitset.BitSet
+	// home is where the slots of each request were matched the last time that all were.
+	home [][]int32
+	bins []bin
+	// binOf is the bin of each device, -1 if it draws on no counters.
+	binOf []int32
+	// shareable is set if devices can fill several slots.
+	shareable bool
+}
+
+func (m *matching) prepare(s *search) {
+	devices := len(s.in.devices)
+	m.capacity = slices.Repeat([]int32{1}, devices)
+	m.load = make([]int32, devices)
+	m.seen, m.viable = bitset.New(uint(devices)), bitset.New(uint(devices))
+	m.seenGroup, m.seenSlots = bitset.New(0), bitset.New(0)
+	m.home = make([][]int32, len(s.foresight.requests))
+	m.shareable = slices.ContainsFunc(s.in.devices, func(d device) bool { return d.multiple })
+	m.addBins(s)
 }
 
 // unmatched tries a matching of everything open with counter sets as groups, and one
 // for each distinctAttribute over what it covers, with values as groups.
 func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
-	m := s.newMatching(open)
+	m := &s.foresight.matching
+	m.begin(s, open, false)
 	m.groupByCounters()
+	m.goHome()
 	if m.fails() {
-		s.blameOpenings(m.visited(), alt, n)
-		s.blameUse(m.visited())
+		s.blameMatching(alt, n)
 		return true
 	}
-	for c := range s.in.problem.claims {
-		for position, constraint := range s.in.problem.claims[c].constraints {
-			distinct, ok := constraint.(distinctAttribute)
-			if !ok || s.omitted.constraint(c, position) {
-				continue
-			}
-			m := s.newMatching(covered(open, c, position))
-			m.groupByValue(distinct, position)
-			if len(m.open) > 0 && m.fails() {
-				s.blameOpenings(m.visited(), alt, n)
-				s.blameUse(m.visited())
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// covered are the openings of a claim all of whose alternatives a constraint covers.
-func covered(open []opening, claim, position int) []opening {
-	var some []opening
-	for _, o := range open {
-		all := o.alternatives[0].claim == claim
-		for _, alt := range o.alternatives {
-			all = all && alt.covered(position)
-		}
-		if all {
-			some = append(some, o)
-		}
-	}
-	return some
-}
-
-func (s *search) newMatching(open []opening) *matching {
-	devices := len(s.in.devices)
-	m := &matching{
-		s: s, open: open,
-		capacity: make([]int32, devices),
-		load:     make([]int32, devices),
-		group:    make([]int32, devices),
-		seen:     bitset.New(uint(devices)),
-	}
-	for o := range open {
-		// Admin access takes nothing: there is a device or there is none.
-		for range open[o].slots {
-			if !open[o].alternatives[0].admin {
-				m.slots = append(m.slots, int32(o))
-				m.place = append(m.place, -1)
-			}
-		}
-	}
-	for i := range m.group {
-		m.group[i] = -1
-		m.capacity[i] = 1
-		if s.in.devices[i].multiple {
-			m.capacity[i] = m.sharesLeft(int32(i))
-		}
-	}
-	m.seenSlots = bitset.New(uint(len(m.slots)))
-	return m
-}
-
-// sharesLeft is how many shares a device can hold at most, no more than there are slots.
-func (m *matching) sharesLeft(i int32) int32 {
-	least := m.leastUse(i)
-	fits := int32(len(m.slots))
-	for p, part := range least {
-		taken := m.s.consumption(i, p, part.name)
-		for n := int32(0); n < fits; n++ {
-			if taken = taken.Add(part.taken); taken.Cmp(part.total) > 0 {
-				fits = n
-			}
-		}
-	}
-	return fits
-}
-
-// leastUse is, capacity by capacity, the least that any opening takes of a device. One
-// opening may need little of one capacity, and another little of the next: no opening
-// alone says how many shares can be had together.
-func (m *matching) leastUse(i int32) []consumptionPart {
-	var least []consumptionPart
-	for _, o := range m.open {
-		for _, alt := range o.alternatives {
-			use := m.s.in.alternatives[alt.id].domain.uses[i]
-			if use == nil || !o.viable.Test(uint(i)) {
-				continue
-			}
-			if least == nil {
-				least = slices.Clone(use.parts)
-			}
-			for p := range least {
-				least[p].taken = lesser(least[p].taken, use.parts[p].taken)
-			}
-		}
-	}
-	return least
-}
-
-// groupByCounters makes each counter set a group. It can hold as many devices as the
-// cheapest viable ones leave room for, counter by counter.
-func (m *matching) groupByCounters() {
-	type set struct {
-		pool int32
-		set  pools.CounterSetIndex
-	}
-	groups := make(map[set]int32)
-	var members [][]int32
-	for i := range m.s.in.devices {
-		d := &m.s.in.devices[i]
-		if len(d.Uses) == 0 || !m.s.charges(int32(i)) || !m.viable(uint(i)) {
-			continue
-		}
-		key := set{d.pool, m.s.in.pools[d.pool].pool.Counters[d.Uses[0].Counter].Set}
-		g, known := groups[key]
-		if !known {
-			g = int32(len(members))
-			groups[key] = g
-			members = append(members, nil)
-		}
-		m.group[i] = g
-		members[g] = append(members[g], int32(i))
-	}
-	for g := range members {
-		m.groupCapacity = append(m.groupCapacity, m.s.devicesLeft(members[g], int32(len(m.slots)))*m.shareFactor(members[g]))
-	}
-	m.groupLoad = make([]int32, len(members))
-	m.seenGroup = bitset.New(uint(len(members)))
-}
-
-// shareFactor allows for devices that are charged once and then shared.
-func (m *matching) shareFactor(members []int32) int32 {
-	most := int32(1)
-	for _, i := range members {
-		most = max(most, m.capacity[i])
-	}
-	return most
-}
-
-func (m *matching) viable(i uint) bool {
-	for o := range m.open {
-		if m.open[o].viable.Test(i) {
+	m.moveIn()
+	for _, table := range s.foresight.distincts {
+		m.begin(s, s.covered(open, table.at), true)
+		m.groupByValue(table)
+		if len(m.open) > 0 && m.fails() {
+			s.blameMatching(alt, n)
 			return true
 		}
 	}
 	return false
 }
 
-// devicesLeft is how many of the members their counters can pay for, at most limit.
-func (s *search) devicesLeft(members []int32, limit int32) int32 {
-	first := &s.in.devices[members[0]]
-	for _, use := range first.Uses {
-		cheapest := use.Amount
-		for _, i := range members {
-			cheapest = lesser(cheapest, usedOf(s.in.devices[i].Uses, use.Counter))
-		}
-		left := s.pools[first.pool].left[use.Counter]
-		for n := int32(0); n < limit; n++ {
-			if left = left.Sub(cheapest); left.Sign() < 0 {
-				limit = n
-			}
-		}
-	}
-	return limit
+func (s *search) blameMatching(alt *alternative, n int) {
+	visited := s.foresight.matching.visited()
+	s.blameOpenings(visited, alt, n)
+	s.blameUse(visited)
 }
 
-func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
-	for _, use := range uses {
-		if use.Counter == counter {
-			return use.Amount
+// covered are the openings of a claim all of whose alternatives a constraint covers. What
+// is needed before an error may well violate it: that is the error.
+func (s *search) covered(open []opening, at claimConstraint) []opening {
+	f := s.foresight
+	f.covered = f.covered[:0]
+	for i := range open {
+		if f.covers(&open[i], at) {
+			f.covered = append(f.covered, open[i])
 		}
 	}
-	return amount.Amount{}
+	return f.covered
 }
 
-func lesser(a, b amount.Amount) amount.Amount {
-	if b.Cmp(a) < 0 {
-		return b
+func (f *foresight) covers(o *opening, at claimConstraint) bool {
+	if o.entry || o.alternatives[0].claim != at.claim {
+		return false
 	}
-	return a
+	for _, alt := range o.alternatives {
+		if !alt.covered(at.position) {
+			return false
+		}
+	}
+	return true
 }
 
-// groupByValue makes each value of the attribute that a constraint compares a group
-// for one device. A device with a list of values stands for the most common of them.
-func (m *matching) groupByValue(distinct distinctAttribute, position int) {
-	common := make(map[pools.Value]int)
-	for i := range m.s.in.devices {
-		for _, v := range distinct.compared(m.valueOf(i, position)) {
-			common[v]++
-		}
-	}
-	groups := make(map[pools.Value]int32)
-	for i := range m.s.in.devices {
-		best, found := pools.Value{}, false
-		for _, v := range distinct.compared(m.valueOf(i, position)) {
-			if !found || common[v] > common[best] {
-				best, found = v, true
-			}
-		}
-		if !found {
+// begin starts a matching of some openings. Admin access takes nothing, unless everything
+// is of one claim.
+func (m *matching) begin(s *search, open []opening, oneClaim bool) {
+	m.s, m.open, m.group = s, open, nil
+	m.slots, m.place = m.slots[:0], m.place[:0]
+	clear(m.load)
+	m.viable.ClearAll()
+	for o := range open {
+		if open[o].alternatives[0].admin && !oneClaim {
 			continue
 		}
-		if _, known := groups[best]; !known {
-			groups[best] = int32(len(groups))
+		m.viable.InPlaceUnion(open[o].viable)
+		for range open[o].slots {
+			m.slots = append(m.slots, int32(o))
+			m.place = append(m.place, -1)
 		}
-		m.group[i] = groups[best]
 	}
-	m.groupLoad = make([]int32, len(groups))
-	for range groups {
-		m.groupCapacity = append(m.groupCapacity, 1)
+	if m.shareable {
+		for i, ok := m.viable.NextSet(0); ok; i, ok = m.viable.NextSet(i + 1) {
+			if s.in.devices[i].multiple {
+				m.capacity[i] = m.sharesLeft(int32(i))
+			}
+		}
 	}
-	m.seenGroup = bitset.New(uint(len(groups)))
 }
 
-// valueOf is the attribute of a viable device, if all openings see the same.
-func (m *matching) valueOf(i, position int) (seen pools.Attribute) {
+// goHome puts slots where they were the last time, as far as they still can be there.
+func (m *matching) goHome() {
+	for slot := 0; slot < len(m.slots); {
+		o := m.slots[slot]
+		for _, i := range m.home[m.open[o].position] {
+			if slot < len(m.slots) && m.slots[slot] == o && m.open[o].has(uint(i)) && m.hasRoom(i) && !m.holds(slot, i) {
+				m.put(int32(slot), i)
+				slot++
+			}
+		}
+		for slot < len(m.slots) && m.slots[slot] == o {
+			slot++
+		}
+	}
+}
+
+// holds reports whether a slot before it, of the same opening, has a device already.
+func (m *matching) holds(slot int, i int32) bool {
+	for k := slot - 1; k >= 0 && m.slots[k] == m.slots[slot]; k-- {
+		if m.place[k] == i {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *matching) hasRoom(i int32) bool {
+	g := int32(-1)
+	if m.group != nil {
+		g = m.group[i]
+	}
+	return m.load[i] < m.capacity[i] && (g < 0 || m.groupLoad[g] < m.groupCapacity[g])
+}
+
+// moveIn remembers where slots are.
+func (m *matching) moveIn() {
 	for o := range m.open {
-		if !m.open[o].viable.Test(uint(i)) {
-			continue
-		}
-		for _, alt := range m.open[o].alternatives {
-			if len(alt.derived) > 0 {
-				return pools.Attribute{}
-			}
-			k := slices.Index(alt.constraints, position)
-			seen = m.s.in.alternatives[alt.id].values[k][m.s.in.devices[i].Shape].value
-		}
+		m.home[m.open[o].position] = m.home[m.open[o].position][:0]
 	}
-	return seen
+	for slot, i := range m.place {
+		position := m.open[m.slots[slot]].position
+		m.home[position] = append(m.home[position], i)
+	}
+}
+
+func (m *matching) setGroups(of []int32, capacity []int32) {
+	m.group, m.groupCapacity = of, capacity
+	m.groupLoad = append(m.groupLoad[:0], make([]int32, len(capacity))...)
+}
+
+// groupByCounters makes each counter set a group.
+func (m *matching) groupByCounters() {
+	if len(m.bins) == 0 {
+		return
+	}
+	capacities := m.groupCapacity[:0]
+	for b := range m.bins {
+		capacities = append(capacities, m.binCapacity(&m.bins[b]))
+	}
+	m.setGroups(m.binOf, capacities)
+}
+
+// groupByValue makes each value that devices must differ in a group for one device.
+func (m *matching) groupByValue(t *valueTable) {
+	capacities := m.groupCapacity[:0]
+	for range t.count {
+		capacities = append(capacities, 1)
+	}
+	m.setGroups(t.groups, capacities)
 }

@@ -9,15 +9,16 @@ import (
 )
 
 // search finds the first solution in first-fit order: claims and requests as listed,
-// subrequests by preference, the devices of a request in ascending order. It leaves
-// out only choices under which there is no solution, so what it finds is what trying
-// everything would find first. It leaves out
+// subrequests by preference, the devices of a request in ascending order. Where looking
+// at a device can be an error, it finds the first solution or error. It leaves out only
+// choices under which the first one is not, so what it finds is what trying everything
+// would find first. It leaves out
 //
 //   - devices that are interchangeable with one that failed (symmetry);
-//   - what comes after a choice that starves an open request (lookahead);
+//   - what gives a request less than its twin after it (twins);
+//   - what comes after a choice that starves an open request (lookahead, support);
+//   - states of which the like have failed before (nogoods);
 //   - other values for decisions which a failure does not depend on (conflict).
-//
-// Where looking at a device can be an error (instance.literal), it leaves out nothing.
 type search struct {
 	*state
 	ctx    context.Context
@@ -32,16 +33,18 @@ type search struct {
 	// picked is the index of the alternative per claim and request, pickedAt the level
 	// at which it was picked.
 	picked, pickedAt [][]int
-	// conflict says on which levels the last failure depends.
+	// conflict says on which levels the last failure depends, reach up to which request
+	// it counts on being served: an error until there would come before the failure.
 	conflict levels
-	// classes are interchangeable devices. Nil until the first backtrack.
-	classes []int32
+	reach    int
 	// next holds constraint states between refusal and commit.
 	next []constraintState
 	// omitted are parts of the problem to leave out, for conflict cores.
 	omitted omitted
-	// wary is set once the search has reached a dead end: it then looks ahead.
-	wary bool
+	// foresight is there once the search has reached a dead end: it then looks ahead.
+	foresight *foresight
+	// rechecks counts looks at devices for requests to come.
+	rechecks int64
 }
 
 // choice is one decision: a device for a slot of an alternative.
@@ -98,7 +101,7 @@ func (s *search) run() (bool, error) {
 	if errors.Is(s.err, errDeadEnd) {
 		s.restart()
 		v = failed
-		if !s.unmatched(s.openings(nil, 0, 0), nil, 0) {
+		if !s.starved(nil, 0, 0) {
 			v = s.request(0, 0)
 		}
 	}
@@ -115,7 +118,8 @@ func (s *search) run() (bool, error) {
 func (s *search) restart() {
 	s.undo(mark{})
 	s.stats.Backtracks += int64(len(s.chosen))
-	s.chosen, s.depth, s.err, s.wary = s.chosen[:0], 0, nil, true
+	s.chosen, s.depth, s.err = s.chosen[:0], 0, nil
+	s.foresee()
 }
 
 // answer is the solution found, by position.
@@ -187,7 +191,18 @@ func (s *search) request(c, r int) verdict {
 // anyOf tries the alternatives of a request by preference.
 func (s *search) anyOf(c, r int, alternatives []*alternative) verdict {
 	var conflict levels
-	level, result := s.depth, oversized
+	level, result, reach := s.depth, oversized, 0
+	if s.foresight != nil {
+		position := s.foresight.positions[c] + r
+		if s.failedBefore(position, nil, 0) {
+			return failed
+		}
+		if under := s.floorOf(position); under != nil && under.pick > 0 {
+			s.blameFloor(&conflict, position)
+			alternatives, result = alternatives[under.pick:], failed
+		}
+	}
+	since := s.stats.Steps
 	s.pickedAt[c][r] = level
 	s.depth++
 	for _, alt := range alternatives {
@@ -198,16 +213,20 @@ func (s *search) anyOf(c, r int, alternatives []*alternative) verdict {
 		}
 		if v == failed {
 			result = failed
-			if !s.in.literal && !s.conflict.has(level) {
+			if s.mayJump(alt) && !s.conflict.has(level) {
 				// No other alternative can help either.
 				s.depth--
 				return failed
 			}
 		}
 		conflict.addBelow(s.conflict, level)
+		reach = max(reach, s.reach)
 	}
 	s.depth--
-	s.conflict = conflict
+	if result == failed && s.foresight != nil {
+		s.noteFailure(s.foresight.positions[c]+r, nil, 0, since)
+	}
+	s.conflict, s.reach = conflict, reach
 	return result
 }
 
@@ -223,7 +242,7 @@ func (s *search) alternative(alt *alternative) verdict {
 	case alt.all:
 		return s.every(alt, b, 0)
 	}
-	return s.slot(alt, b, 0, 0)
+	return s.slot(alt, b, 0, s.floorUnder(alt))
 }
 
 // fail is a failure of slot n of an alternative for which only the slots before it and
@@ -231,7 +250,15 @@ func (s *search) alternative(alt *alternative) verdict {
 func (s *search) fail(alt *alternative, n int) verdict {
 	s.conflict.clear()
 	s.blameSlot(&s.conflict, alt, n)
+	s.reaches(alt)
 	return failed
+}
+
+// reaches notes that a failure counts on nothing after a request.
+func (s *search) reaches(alt *alternative) {
+	if s.foresight != nil {
+		s.reach = s.foresight.position(alt)
+	}
 }
 
 // blameSlot blames what slot n depends on in its own request.
@@ -259,9 +286,13 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 	if n == b.needed {
 		return s.request(alt.claim, alt.request+1)
 	}
+	if s.failsAlike(alt, n) {
+		return failed
+	}
 	var tried classSet
 	var conflict levels
-	for i, ok := s.candidate(b, start); ok; i, ok = s.candidate(b, i+1) {
+	since, first, reach := s.stats.Steps, start, 0
+	for i, ok := s.candidate(alt, b, start); ok; i, ok = s.candidate(alt, b, i+1) {
 		device := int32(i)
 		if tried.has(s, device) {
 			continue
@@ -269,14 +300,12 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 		if !s.step() {
 			return halted
 		}
-		if why, k := s.refusal(alt, b, device); why != accepted {
-			if why == refusedError {
-				return halted
-			}
-			s.blame(&conflict, alt, device, why, k)
+		if why, _ := s.refusal(alt, b, device); why == refusedError {
+			return halted
+		} else if why != accepted {
 			continue
 		}
-		before, level := s.decide(alt, b, device)
+		before, level := s.decide(alt, b, device, n)
 		v := failed
 		if !s.starved(alt, n+1, i+1) {
 			v = s.slot(alt, b, n+1, i+1)
@@ -284,27 +313,52 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 		if v == found || v == halted {
 			return v
 		}
-		if !s.wary && !s.in.literal {
+		if s.foresight == nil {
 			s.err = errDeadEnd
 			return halted
 		}
 		s.retract(before)
-		if v == oversized || !s.in.literal && !s.conflict.has(level) {
+		if v == oversized || s.mayJump(alt) && !s.conflict.has(level) {
 			// Another device in this place fails in the same way.
 			return v
 		}
+		reach = max(reach, s.reach)
 		conflict.addBelow(s.conflict, level)
 		tried.add(s, device)
 	}
-	s.conflict = conflict
-	s.blameSlot(&s.conflict, alt, n)
+	s.exhaust(alt, n, first, conflict, since)
+	s.reach = max(s.reach, reach)
 	return failed
+}
+
+// failsAlike reports whether a state like the one before slot n is known to fail.
+func (s *search) failsAlike(alt *alternative, n int) bool {
+	return s.foresight != nil && s.failedBefore(s.foresight.position(alt), alt, n)
+}
+
+// exhaust ends a slot for which no candidate is left: s.conflict becomes that of those
+// tried and whatever stands against the others.
+func (s *search) exhaust(alt *alternative, n int, first uint, conflict levels, since int64) {
+	if s.foresight == nil {
+		return
+	}
+	position := s.foresight.position(alt)
+	s.blameRefused(&conflict, alt, first)
+	s.blameSlot(&conflict, alt, n)
+	if n == 0 {
+		s.blameFloor(&conflict, position)
+	}
+	s.conflict, s.reach = conflict, position
+	s.noteFailure(position, alt, n, since)
 }
 
 // every chooses the devices of a request for all, from position n on. There is
 // nothing to choose: each must be had.
 func (s *search) every(alt *alternative, b *bound, n int) verdict {
 	if n == b.needed {
+		if s.starved(alt, n, 0) {
+			return failed
+		}
 		return s.request(alt.claim, alt.request+1)
 	}
 	if !s.step() {
@@ -317,18 +371,25 @@ func (s *search) every(alt *alternative, b *bound, n int) verdict {
 		return halted
 	case why != accepted:
 		v := s.fail(alt, n)
-		s.blame(&s.conflict, alt, device, why, k)
+		if s.foresight != nil {
+			s.foresight.blamed.clear()
+			s.blame(&s.conflict, alt, device, why, k)
+			if n == 0 {
+				// Without the first device, no error can be met here either.
+				s.reach--
+			}
+		}
 		return v
 	}
-	before, level := s.decide(alt, b, device)
+	before, level := s.decide(alt, b, device, n)
 	v := s.every(alt, b, n+1)
-	if v == failed && !s.wary && !s.in.literal {
+	if v == failed && s.foresight == nil {
 		s.err = errDeadEnd
 		return halted
 	}
 	if v == failed || v == oversized {
 		s.retract(before)
-		if !s.in.literal && s.conflict.has(level) {
+		if s.mayJump(alt) && s.conflict.has(level) {
 			conflict := s.conflict
 			s.conflict = nil
 			s.conflict.addBelow(conflict, level)
@@ -338,14 +399,21 @@ func (s *search) every(alt *alternative, b *bound, n int) verdict {
 	return v
 }
 
-// decide commits a device that was just accepted, as a new level.
-func (s *search) decide(alt *alternative, b *bound, device int32) (before mark, level int) {
+// decide commits a device that was just accepted for slot n, as a new level.
+func (s *search) decide(alt *alternative, b *bound, device int32, n int) (before mark, level int) {
 	before, level = s.mark(), s.depth
+	charged := s.charges(device)
 	s.relate(alt, s.next)
 	s.commit(alt, b, device)
 	s.chosen = append(s.chosen, choice{alt, device, level})
 	s.depth++
 	s.stats.Decisions++
+	if s.foresight != nil {
+		if n == 0 {
+			s.raiseFloor(alt, device, level)
+		}
+		s.narrow(alt, device, charged)
+	}
 	return before, level
 }
 
@@ -358,8 +426,12 @@ func (s *search) retract(before mark) {
 }
 
 // candidate returns the first device from position start on that must be looked at.
-func (s *search) candidate(b *bound, start uint) (uint, bool) {
-	i, ok := b.domain.allowed.NextSet(start)
+func (s *search) candidate(alt *alternative, b *bound, start uint) (uint, bool) {
+	allowed := b.domain.allowed
+	if s.foresight != nil {
+		allowed = s.foresight.demand(alt).viable
+	}
+	i, ok := allowed.NextSet(start)
 	if len(b.domain.bad) == 0 {
 		return i, ok
 	}

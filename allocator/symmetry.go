@@ -8,44 +8,47 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// interchangeable sorts devices into classes: devices of one class cannot be told
-// apart by anything in the problem, so where one fails all do. Exchanging two unused
-// devices of a class turns a solution into a solution, which is why only the first
-// needs to be tried.
-func (in *instance) interchangeable() []int32 {
-	t := traits{in: in, values: make(map[pools.Value]uint32), amounts: make(map[amount.Amount]uint32)}
+// addClasses sorts devices into classes, the first time that they are needed: nothing in the problem can tell devices of one
+// class apart but the component they belong to. Exchanging two of a class and a component,
+// or two components that look the same device by device, turns a solution into a solution.
+func (f *foresight) addClasses(s *search) {
+	if f.classes != nil {
+		return
+	}
+	t := traits{in: s.in, foresight: f, amounts: make(map[amount.Amount]uint32)}
 	classes := make(map[string]int32)
-	class := make([]int32, len(in.devices))
-	for i := range in.devices {
+	f.classes = make([]int32, len(s.in.devices))
+	for i := range s.in.devices {
 		key := t.of(int32(i))
 		id, known := classes[string(key)]
 		if !known {
 			id = int32(len(classes))
 			classes[string(key)] = id
 		}
-		class[i] = id
+		f.classes[i] = id
 	}
-	return class
 }
 
 // traits spells out what a problem can see of a device.
 type traits struct {
-	in      *instance
-	key     []byte
-	values  map[pools.Value]uint32
-	amounts map[amount.Amount]uint32
+	in        *instance
+	foresight *foresight
+	key       []byte
+	amounts   map[amount.Amount]uint32
 }
 
 func (t *traits) of(i int32) []byte {
 	d := &t.in.devices[i]
 	t.key = t.key[:0]
-	t.put(uint32(d.pool))
-	t.flags(d.ConsumesCounters, d.multiple, d.inUse, d.shared)
+	t.flags(d.ConsumesCounters, d.multiple, d.inUse, d.shared, d.ConsumesCounters && t.in.pools[d.pool].used.Overdrawn)
 	t.membership(i)
-	t.counters(d)
-	t.constrained(d)
-	if d.multiple || d.shared {
-		// Capacities and what is left of them: a device of its own.
+	t.counters(i)
+	t.constrained(i)
+	if d.multiple {
+		t.capacities(i)
+	}
+	if t.in.literal && t.errs(i) {
+		// Which device it is decides which error is met.
 		t.put(uint32(i))
 	}
 	return t.key
@@ -70,13 +73,20 @@ func (t *traits) membership(i int32) {
 	}
 }
 
-func (t *traits) counters(d *device) {
+// counters are named by their place in the component.
+func (t *traits) counters(i int32) {
+	d, c := &t.in.devices[i], t.foresight.componentOf[i]
+	if c < 0 {
+		return
+	}
+	component := &t.foresight.components[c]
+	t.put(uint32(len(d.Uses)))
 	for _, use := range d.Uses {
-		t.put(uint32(use.Counter))
+		t.put(component.counterOf(t.in.pools[d.pool].pool, use.Counter))
 		t.put(number(t.amounts, use.Amount))
 	}
 	for _, use := range d.Groups {
-		t.put(uint32(use.Set))
+		t.put(component.setOf(use.Set))
 		for _, group := range use.Groups {
 			t.key = append(append(t.key, group...), 0)
 		}
@@ -84,18 +94,49 @@ func (t *traits) counters(d *device) {
 	}
 }
 
-func (t *traits) constrained(d *device) {
-	for a := range t.in.alternatives {
-		for _, values := range t.in.alternatives[a].values {
-			seen := values[d.Shape]
-			t.flags(seen.found, seen.value.HasScalar)
-			t.put(number(t.values, seen.value.Scalar))
-			t.put(uint32(len(seen.value.Set)))
-			for _, v := range seen.value.Set {
-				t.put(number(t.values, v))
+func (t *traits) constrained(i int32) {
+	for d := range t.foresight.demands {
+		for _, offers := range t.foresight.demands[d].values {
+			if offers == nil {
+				continue
+			}
+			t.put(uint32(len(offers[i])))
+			for _, id := range offers[i] {
+				t.put(uint32(id))
 			}
 		}
 	}
+}
+
+// capacities are what there is, what shares in use have, and what new ones would take.
+func (t *traits) capacities(i int32) {
+	d := &t.in.devices[i]
+	for f := range t.in.domains {
+		use := t.in.domains[f].uses[i]
+		t.flags(use != nil)
+		if use == nil {
+			continue
+		}
+		t.put(uint32(len(use.parts)))
+		for _, part := range use.parts {
+			t.put(number(t.amounts, part.taken))
+			t.put(number(t.amounts, part.total))
+			t.put(number(t.amounts, t.in.pools[d.pool].used.Consumed(d.index, part.name)))
+		}
+	}
+}
+
+// errs reports whether looking at a device can be an error, for whatever reason.
+func (t *traits) errs(i int32) bool {
+	shape := t.in.devices[i].Shape
+	failed := func(values map[*pools.Shape]constrained) bool { return values[shape].err != nil }
+	for a := range t.in.alternatives {
+		b := &t.in.alternatives[a]
+		if b.domain.bad[i] != nil || b.domain.must(i) || slices.ContainsFunc(b.values, failed) {
+			return true
+		}
+	}
+	return false
 }
 
 // number gives equal values equal numbers.
@@ -108,21 +149,25 @@ func number[T comparable](numbers map[T]uint32, v T) uint32 {
 	return n
 }
 
-// classSet remembers for one slot which classes of interchangeable devices failed.
-type classSet struct{ failed []int32 }
+// classSet remembers for one slot which interchangeable devices failed.
+type classSet struct{ failed []likeness }
+
+// likeness is equal for devices that are interchangeable now.
+type likeness struct{ class, component int32 }
+
+func (s *search) likeness(i int32) likeness {
+	s.foresight.addClasses(s)
+	return likeness{s.foresight.classes[i], s.foresight.componentOf[i]}
+}
 
 func (t *classSet) add(s *search, i int32) {
-	if s.in.literal || !s.untouched(i) {
-		return
+	if s.untouched(i) {
+		t.failed = append(t.failed, s.likeness(i))
 	}
-	if s.classes == nil {
-		s.classes = s.in.interchangeable()
-	}
-	t.failed = append(t.failed, s.classes[i])
 }
 
 func (t *classSet) has(s *search, i int32) bool {
-	return len(t.failed) > 0 && s.untouched(i) && slices.Contains(t.failed, s.classes[i])
+	return len(t.failed) > 0 && s.untouched(i) && slices.Contains(t.failed, s.likeness(i))
 }
 
 // untouched reports whether no choice so far involves the device.

@@ -12,13 +12,15 @@ type trail struct {
 	amounts     undoLog[amount.Amount]
 	groups      undoLog[pools.GroupState]
 	constraints undoLog[constraintState]
+	words       undoLog[uint64]
+	floors      undoLog[floor]
 }
 
 // mark is a point in the history of a trail.
-type mark struct{ counts, amounts, groups, constraints int }
+type mark struct{ counts, amounts, groups, constraints, words, floors int }
 
 func (t *trail) mark() mark {
-	return mark{len(t.counts), len(t.amounts), len(t.groups), len(t.constraints)}
+	return mark{len(t.counts), len(t.amounts), len(t.groups), len(t.constraints), len(t.words), len(t.floors)}
 }
 
 // undo restores everything written since the mark.
@@ -27,6 +29,8 @@ func (t *trail) undo(to mark) {
 	t.amounts.undo(to.amounts)
 	t.groups.undo(to.groups)
 	t.constraints.undo(to.constraints)
+	t.words.undo(to.words)
+	t.floors.undo(to.floors)
 }
 
 // undoLog is the history of writes to variables of one type.

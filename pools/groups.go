@@ -46,6 +46,21 @@ func (s GroupState) Equal(other GroupState) bool {
 		slices.Equal(s.shared, other.shared)
 }
 
+// AppendKey appends what equal states have in common and others do not.
+func (s GroupState) AppendKey(to []byte) []byte {
+	switch {
+	case !s.occupied:
+		return append(to, 0)
+	case s.shared == nil:
+		return append(to, 1)
+	}
+	to = append(to, 2)
+	for _, group := range s.shared {
+		to = append(append(to, group...), 0)
+	}
+	return append(to, 0)
+}
+
 // intersection is never nil.
 func intersection(a, b []string) []string {
 	common := make([]string, 0, min(len(a), len(b)))

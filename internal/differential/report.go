@@ -23,7 +23,10 @@ type Report struct {
 	Classes map[Class]int
 	// Disagreed are the first cases with a disagreement.
 	Disagreed []Disagreement
-	Slowest   Slowest
+	// Over counts the cases that we took longer than Slow for; Slowest are those that
+	// took longest, longest first.
+	Over    int
+	Slowest []Timed
 
 	tags map[clustergen.Tag]map[Class]int
 }
@@ -34,8 +37,8 @@ type Disagreement struct {
 	Verdict Verdict
 }
 
-// Slowest is the case that took us longest.
-type Slowest struct {
+// Timed is how long we took for a case.
+type Timed struct {
 	Case string
 	Time time.Duration
 }
@@ -60,15 +63,34 @@ func (r *Report) add(c *alloctest.Case, v Verdict) {
 	if v.Decision != "" {
 		r.Decided[v.Decision]++
 	}
-	if v.OurTime > r.Slowest.Time {
-		r.Slowest = Slowest{c.Name, v.OurTime}
-	}
+	r.time(Timed{c.Name, v.OurTime})
 	if v.Disagreement != "" {
 		r.Disagreements++
 		if len(r.Disagreed) < keptDisagreements {
 			r.Disagreed = append(r.Disagreed, Disagreement{c, v})
 		}
 	}
+}
+
+// keptSlowest is how many of the slowest cases a report names.
+const keptSlowest = 5
+
+func (r *Report) time(t Timed) {
+	if t.Time > Slow {
+		r.Over++
+	}
+	at, _ := slices.BinarySearchFunc(r.Slowest, t, func(a, b Timed) int { return cmp.Compare(b.Time, a.Time) })
+	if at < keptSlowest {
+		r.Slowest = slices.Insert(r.Slowest, at, t)
+		r.Slowest = r.Slowest[:min(len(r.Slowest), keptSlowest)]
+	}
+}
+
+func (r *Report) slowest() time.Duration {
+	if len(r.Slowest) == 0 {
+		return 0
+	}
+	return r.Slowest[0].Time
 }
 
 // Summary is the line that a run ends with. Errors include those of single nodes.
@@ -78,9 +100,9 @@ func (r *Report) Summary() string {
 	for _, count := range r.Decided {
 		decided += count
 	}
-	return fmt.Sprintf("differential: cases=%d disagreements=%d decided-differently=%d peer-timeouts=%d satisfiable=%d unsatisfiable=%d errors=%d",
+	return fmt.Sprintf("differential: cases=%d disagreements=%d decided-differently=%d peer-timeouts=%d satisfiable=%d unsatisfiable=%d errors=%d slowest=%s over-10ms=%d",
 		r.Cases, r.Disagreements, decided, r.PeerTimeouts, r.Classes[Satisfiable], r.Classes[Unsatisfiable],
-		r.Classes[Failed]+r.Classes[FailedOnNode])
+		r.Classes[Failed]+r.Classes[FailedOnNode], r.slowest().Round(time.Microsecond), r.Over)
 }
 
 // Print writes the distribution of the cases, the decisions and the slowest case.
@@ -95,7 +117,9 @@ func (r *Report) Print(w io.Writer) {
 		fmt.Fprintf(w, "decided differently by docs/decisions/%s: %d (%s)\n", number, r.Decided[number], r.share(r.Decided[number]))
 	}
 	fmt.Fprintf(w, "errors of single nodes: %d\n", r.Classes[FailedOnNode])
-	fmt.Fprintf(w, "our slowest case: %s in %s\n", r.Slowest.Case, r.Slowest.Time.Round(time.Microsecond))
+	for _, t := range r.Slowest {
+		fmt.Fprintf(w, "our slowest cases: %s in %s\n", t.Case, t.Time.Round(time.Microsecond))
+	}
 }
 
 func (r *Report) printRow(w io.Writer, name string, classes map[Class]int) {

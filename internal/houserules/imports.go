@@ -20,7 +20,7 @@ type room struct {
 var library = []string{"allocator", "pools", "cel", "internal/amount"}
 
 // proof is what only tests, measurements and development run.
-var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "benchmarks"}
+var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "internal/adversary", "benchmarks"}
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
@@ -46,6 +46,7 @@ var rooms = []room{
 	{folder: "internal/clustergen", imports: developing},
 	{folder: "internal/differential", imports: developing},
 	{folder: "internal/peer", imports: developing},
+	{folder: "internal/adversary", imports: developing},
 	{folder: "benchmarks", imports: developing},
 }
 

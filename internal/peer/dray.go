@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/structured"
 	"github.com/dray-project/dray/alloctest"
@@ -27,6 +29,21 @@ func Dray() alloctest.Allocator {
 func DrayStructured() alloctest.Allocator { return Structured(structured.NewAllocator) }
 
 func drayOutcome(ctx context.Context, a *allocator.Allocator, c *alloctest.Case) (allocator.Outcome, error) {
+	q, err := newQuestion(a, c)
+	if err != nil {
+		return nil, err
+	}
+	return q.ask(ctx)
+}
+
+// question is a case in Dray's terms.
+type question struct {
+	problem *allocator.Problem
+	ledger  *pools.Ledger
+	node    *corev1.Node
+}
+
+func newQuestion(a *allocator.Allocator, c *alloctest.Case) (*question, error) {
 	node, err := nodeByName(c)
 	if err != nil {
 		return nil, err
@@ -44,7 +61,11 @@ func drayOutcome(ctx context.Context, a *allocator.Allocator, c *alloctest.Case)
 			return nil, err
 		}
 	}
-	return problem.Allocate(ctx, ledger.Snapshot(), ledger.Usage(), node)
+	return &question{problem, ledger, node}, nil
+}
+
+func (q *question) ask(ctx context.Context) (allocator.Outcome, error) {
+	return q.problem.Allocate(ctx, q.ledger.Snapshot(), q.ledger.Usage(), q.node)
 }
 
 func answer(outcome allocator.Outcome, err error) alloctest.Outcome {

@@ -48,6 +48,7 @@ func compare(ctx context.Context, arguments []string, out, progress io.Writer) (
 	run := differential.Run{
 		Comparer: differential.Comparer{
 			Ours: ours(*structured), Peer: peer.Upstream(), OurLimit: 30 * time.Second, PeerLimit: 2 * time.Second,
+			Meter: &peer.Meter{},
 		},
 		Cases: *cases, Seed: *seed, Profile: clustergen.Profile(*profile), Workers: *workers,
 		Progress: differential.Progress(progress, *cases),

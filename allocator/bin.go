@@ -1,0 +1,162 @@
+package allocator
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/pools"
+)
+
+// bin is a counter set and the devices that draw on it. A device that draws on two is
+// counted with the first.
+type bin struct {
+	pool    int32
+	members []int32
+	// cheapest has, for each counter that some member takes from, the members from the
+	// one that takes least of it.
+	cheapest []cheapest
+}
+
+type cheapest struct {
+	counter pools.CounterIndex
+	members []int32
+	amounts []amount.Amount
+}
+
+func (m *matching) addBins(s *search) {
+	m.binOf = slices.Repeat([]int32{-1}, len(s.in.devices))
+	type set struct {
+		pool int32
+		set  pools.CounterSetIndex
+	}
+	bins := make(map[set]int32)
+	for i := range s.in.devices {
+		d := &s.in.devices[i]
+		if len(d.Uses) == 0 {
+			continue
+		}
+		key := set{d.pool, s.in.pools[d.pool].pool.Counters[d.Uses[0].Counter].Set}
+		n, known := bins[key]
+		if !known {
+			n = int32(len(m.bins))
+			bins[key] = n
+			m.bins = append(m.bins, bin{pool: d.pool})
+		}
+		m.binOf[i] = n
+		m.bins[n].members = append(m.bins[n].members, int32(i))
+	}
+	for b := range m.bins {
+		m.bins[b].sort(s)
+	}
+}
+
+func (b *bin) sort(s *search) {
+	counters := make(map[pools.CounterIndex]bool)
+	for _, i := range b.members {
+		for _, use := range s.in.devices[i].Uses {
+			counters[use.Counter] = true
+		}
+	}
+	for counter := range counters {
+		c := cheapest{counter: counter, members: slices.Clone(b.members)}
+		use := func(i int32) amount.Amount { return usedOf(s.in.devices[i].Uses, counter) }
+		slices.SortFunc(c.members, func(x, y int32) int { return cmp.Or(use(x).Cmp(use(y)), cmp.Compare(x, y)) })
+		for _, i := range c.members {
+			c.amounts = append(c.amounts, use(i))
+		}
+		b.cheapest = append(b.cheapest, c)
+	}
+	slices.SortFunc(b.cheapest, func(x, y cheapest) int { return cmp.Compare(x.counter, y.counter) })
+}
+
+func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
+	for _, use := range uses {
+		if use.Counter == counter {
+			return use.Amount
+		}
+	}
+	return amount.Amount{}
+}
+
+// binCapacity is how many slots a bin can serve: as many devices as are cheapest, counter
+// by counter, each with all its shares, and those that were charged before.
+func (m *matching) binCapacity(b *bin) int32 {
+	limit := int32(len(m.slots))
+	free, most := m.uncharged(b)
+	left := m.s.pools[b.pool].left
+	for k := range b.cheapest {
+		c := &b.cheapest[k]
+		room, slots := left[c.counter], free
+		for n, i := range c.members {
+			if slots >= limit || c.amounts[n].Cmp(room) > 0 {
+				break
+			}
+			if m.viable.Test(uint(i)) && m.s.charges(i) {
+				room = room.Sub(c.amounts[n])
+				slots += most
+			}
+		}
+		limit = min(limit, slots)
+	}
+	return limit
+}
+
+// uncharged is how many slots the viable devices that cost nothing can fill, and how many
+// any other of the bin at most.
+func (m *matching) uncharged(b *bin) (slots, most int32) {
+	for _, i := range b.members {
+		switch {
+		case !m.viable.Test(uint(i)):
+		case m.s.charges(i):
+			most = max(most, m.capacity[i])
+		default:
+			slots += m.capacity[i]
+		}
+	}
+	return slots, most
+}
+
+// sharesLeft is how many shares a device can hold at most, no more than there are slots.
+func (m *matching) sharesLeft(i int32) int32 {
+	least := m.leastUse(i)
+	fits := int32(len(m.slots))
+	for p, part := range least {
+		taken := m.s.consumption(i, p, part.name)
+		for n := int32(0); n < fits; n++ {
+			if taken = taken.Add(part.taken); taken.Cmp(part.total) > 0 {
+				fits = n
+			}
+		}
+	}
+	return fits
+}
+
+// leastUse is, capacity by capacity, the least that any opening takes of a device. One
+// opening may need little of one capacity, and another little of the next: no opening
+// alone says how many shares can be had together.
+func (m *matching) leastUse(i int32) []consumptionPart {
+	var least []consumptionPart
+	for _, o := range m.open {
+		for _, alt := range o.alternatives {
+			use := m.s.in.alternatives[alt.id].domain.uses[i]
+			if use == nil || !o.viable.Test(uint(i)) {
+				continue
+			}
+			if least == nil {
+				least = slices.Clone(use.parts)
+			}
+			for p := range least {
+				least[p].taken = lesser(least[p].taken, use.parts[p].taken)
+			}
+		}
+	}
+	return least
+}
+
+func lesser(a, b amount.Amount) amount.Amount {
+	if b.Cmp(a) < 0 {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,178 @@
+package allocator
+
+import (
+	"slices"
+
+	"github.com/bits-and-blooms/bitset"
+)
+
+// unsupported reports whether some matchAttribute has no value left that all openings it
+// covers can be served with. In a solution they all have one value in common, so there is
+// then none below.
+func (s *search) unsupported(open []opening, alt *alternative, n int) bool {
+	for _, table := range s.foresight.matches {
+		some := s.covered(open, table.at)
+		if len(some) == 0 || s.supported(some, table) {
+			continue
+		}
+		s.blameOpenings(some, alt, n)
+		s.blameUse(some)
+		s.blameConstraint(&s.conflict, table.at.claim, table.at.position)
+		return true
+	}
+	return false
+}
+
+func (s *search) supported(open []opening, t *valueTable) bool {
+	state := s.related[t.at.claim][t.at.position]
+	if state.devices == 0 {
+		for n := range t.count {
+			if v := (t.last + n) % t.count; s.serves(open, t, v) {
+				t.last = v
+				return true
+			}
+		}
+		return false
+	}
+	for _, value := range state.values {
+		if v, known := t.ids[value]; known && s.serves(open, t, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// support is how many devices of a value an opening can have.
+type support struct{ slots, devices int }
+
+// serves reports whether openings can be served with devices that offer a value.
+func (s *search) serves(open []opening, t *valueTable, v int32) bool {
+	f := s.foresight
+	s.pay(len(open))
+	f.supports = f.supports[:0]
+	for i := range open {
+		devices := s.offering(&open[i], t, v)
+		if devices < open[i].slots {
+			return false
+		}
+		f.supports = append(f.supports, support{open[i].slots, devices})
+	}
+	return !s.competing() || s.matched(open, t, v)
+}
+
+// competing reports whether devices may run out. They do not if even one opening after
+// the other, from that with the fewest devices, finds enough left.
+func (s *search) competing() bool {
+	f := s.foresight
+	slices.SortFunc(f.supports, func(a, b support) int { return a.devices - b.devices })
+	slots := 0
+	for _, each := range f.supports {
+		if slots += each.slots; slots > each.devices {
+			return true
+		}
+	}
+	return len(f.matching.bins) > 0 && len(f.supports) > 1
+}
+
+// offering counts the viable devices that offer a value.
+func (s *search) offering(o *opening, t *valueTable, v int32) int {
+	f := s.foresight
+	if len(o.alternatives) == 1 && o.from == 0 {
+		d := f.demandOf[o.alternatives[0].id]
+		return int(t.holding(v, d).IntersectionCardinality(f.demands[d].viable))
+	}
+	mark := len(f.unions)
+	restricted := opening{viable: s.restricted(o, t, v), from: o.from}
+	f.unions = f.unions[:mark]
+	return restricted.count()
+}
+
+// restricted are the viable devices that offer a value.
+func (s *search) restricted(o *opening, t *valueTable, v int32) *bitset.BitSet {
+	f := s.foresight
+	union := f.union(len(s.in.devices))
+	for _, alt := range o.alternatives {
+		d := f.demandOf[alt.id]
+		f.scratch.ClearAll()
+		f.scratch.InPlaceUnion(t.holding(v, d))
+		f.scratch.InPlaceIntersection(f.demands[d].viable)
+		union.InPlaceUnion(f.scratch)
+	}
+	return union
+}
+
+// matched tries a matching of openings with devices that offer a value.
+func (s *search) matched(open []opening, t *valueTable, v int32) bool {
+	f := s.foresight
+	mark := len(f.unions)
+	f.narrowed = append(f.narrowed[:0], open...)
+	for i := range open {
+		same := slices.IndexFunc(open[:i], func(other opening) bool { return other.viable == open[i].viable })
+		if same >= 0 {
+			f.narrowed[i].viable = f.narrowed[same].viable
+		} else {
+			f.narrowed[i].viable = s.restricted(&open[i], t, v)
+		}
+	}
+	m := &f.matching
+	m.begin(s, f.narrowed, true)
+	m.groupByCounters()
+	fails := m.fails()
+	f.unions = f.unions[:mark]
+	return !fails
+}
+
+// dropUnsupported leaves out, before the first decision, candidates that offer no value
+// with which everything that must match could be served. No solution has them; in a
+// literal instance, the way to an error might.
+func (s *search) dropUnsupported() {
+	if s.in.literal {
+		return
+	}
+	for range maxDrops {
+		open, dropped := s.openings(nil, 0, 0), false
+		for _, table := range s.foresight.matches {
+			some := s.covered(open, table.at)
+			if len(some) == 0 {
+				continue
+			}
+			values := s.supportedValues(some, table)
+			for _, d := range table.demands {
+				dropped = s.drop(&s.foresight.demands[d], s.supporting(values, table, d)) || dropped
+			}
+		}
+		if !dropped {
+			return
+		}
+	}
+}
+
+// maxDrops is how often what was left out may lead to more.
+const maxDrops = 4
+
+// supportedValues are those with which openings can be served.
+func (s *search) supportedValues(open []opening, t *valueTable) []int32 {
+	var values []int32
+	for v := range t.count {
+		if s.serves(open, t, v) {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// supporting are the devices of a demand that offer one of some values.
+func (s *search) supporting(values []int32, t *valueTable, demand int32) *bitset.BitSet {
+	devices := bitset.New(uint(len(s.in.devices)))
+	for _, v := range values {
+		devices.InPlaceUnion(t.holding(v, demand))
+	}
+	return devices
+}
+
+// drop leaves only some devices viable.
+func (s *search) drop(d *demand, keep *bitset.BitSet) bool {
+	before := d.viable.Count()
+	d.viable.InPlaceIntersection(keep)
+	return d.viable.Count() < before
+}

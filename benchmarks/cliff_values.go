@@ -1,0 +1,141 @@
+package benchmarks
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/alloctest"
+)
+
+// valueCliffs are about attributes that must be equal, or different.
+var valueCliffs = []Cliff{
+	{Name: "match-small-groups", K: "requests, in groups of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return matchGroups(requests(k, "gpu"), scalar, sizes(4, k-1)...)
+	}},
+	{Name: "match-last-group", K: "requests, in a group after three of one less", Sizes: claimSizes, Fits: true, Build: func(k int) *alloctest.Case {
+		return matchGroups(requests(k, "gpu"), scalar, append(sizes(3, k-1), k)...)
+	}},
+	{Name: "match-small-groups-count", K: "devices, in groups of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return matchGroups(oneRequest(k), scalar, sizes(4, k-1)...)
+	}},
+	{Name: "match-last-group-count", K: "devices, in a group after three of one less", Sizes: claimSizes, Fits: true, Build: func(k int) *alloctest.Case {
+		return matchGroups(oneRequest(k), scalar, append(sizes(3, k-1), k)...)
+	}},
+	{Name: "match-two-groups-count", K: "devices of two groups of 16", Sizes: []int{17, 20, 24, 32}, Build: func(k int) *alloctest.Case {
+		return matchGroups(oneRequest(k), scalar, 16, 16)
+	}},
+	{Name: "match-lists", K: "requests, of lists that share a value in groups of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return matchGroups(requests(k, "gpu"), overlapping, sizes(4, k-1)...)
+	}},
+	{Name: "match-lists-last-group", K: "requests, of lists in a group after three of one less", Sizes: claimSizes, Fits: true, Build: func(k int) *alloctest.Case {
+		return matchGroups(requests(k, "gpu"), overlapping, append(sizes(3, k-1), k)...)
+	}},
+	{Name: "match-lists-count", K: "devices, of lists that share a value in groups of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return matchGroups(oneRequest(k), overlapping, sizes(4, k-1)...)
+	}},
+	{Name: "distinct-one-value-too-few", K: "requests for different values, of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return distinctGroups(requests(k, "gpu"), scalar, sizes(k-1, 4)...)
+	}},
+	{Name: "distinct-one-value-too-few-count", K: "devices of different values, of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return distinctGroups(oneRequest(k), scalar, sizes(k-1, 4)...)
+	}},
+	{Name: "distinct-lists", K: "requests for lists without a common value, of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return distinctGroups(requests(k, "gpu"), apart, sizes(k-1, 4)...)
+	}},
+	{Name: "distinct-lists-count", K: "devices with lists without a common value, of one less", Sizes: claimSizes, Build: func(k int) *alloctest.Case {
+		return distinctGroups(oneRequest(k), apart, sizes(k-1, 4)...)
+	}},
+	{Name: "pairs-last-roots", K: "pairs of a GPU and a NIC, of which only the last roots have one", Sizes: []int{2, 4, 8, 16}, Fits: true, Build: func(k int) *alloctest.Case {
+		return pairsOverRoots(k, k, scalar)
+	}},
+	{Name: "pairs-one-nic-too-few", K: "pairs of a GPU and a NIC, of which there is one less", Sizes: []int{2, 4, 8, 16}, Build: func(k int) *alloctest.Case {
+		return pairsOverRoots(k, k-1, scalar)
+	}},
+	{Name: "pairs-lists-last-roots", K: "pairs that share one value of a list, only the last roots with NICs", Sizes: []int{2, 4, 8, 16}, Fits: true, Build: func(k int) *alloctest.Case {
+		return pairsOverRoots(k, k, apart)
+	}},
+	{Name: "pairs-lists-one-nic-too-few", K: "pairs that share one value of a list, of which there is one less", Sizes: []int{2, 4, 8, 16}, Build: func(k int) *alloctest.Case {
+		return pairsOverRoots(k, k-1, apart)
+	}},
+}
+
+// groupValue gives device i, of a group, the attribute "root".
+type groupValue func(group, i int) deviceOption
+
+func scalar(group, _ int) deviceOption { return attribute("root", fmt.Sprintf("root-%d", group)) }
+
+// overlapping lists have the value of the group, and one that is also found in another.
+func overlapping(group, i int) deviceOption {
+	return attribute("root", fmt.Sprintf("lane-%d-%d", group/2, i), fmt.Sprintf("root-%d", group))
+}
+
+// apart lists have the value of the group and one of their own.
+func apart(group, i int) deviceOption {
+	return attribute("root", fmt.Sprintf("own-%d-%d", group, i), fmt.Sprintf("root-%d", group))
+}
+
+func sizes(groups, size int) []int {
+	var all []int
+	for range groups {
+		all = append(all, size)
+	}
+	return all
+}
+
+func oneRequest(k int) []resourceapi.DeviceRequest {
+	return []resourceapi.DeviceRequest{request("gpu", "gpu", int64(k))}
+}
+
+// grouped is a node with groups of devices.
+func grouped(value groupValue, groups ...int) cluster {
+	c := newCluster(fmt.Sprintf("groups of %d devices", groups))
+	c.node("node")
+	c.class("gpu", `device.driver == "gpu.example.com"`)
+	var all []resourceapi.Device
+	for g, size := range groups {
+		for i := range size {
+			all = append(all, newDevice(fmt.Sprintf("dev-%d-%d", g, i), numbered(len(all)), value(g, i)))
+		}
+	}
+	c.pool(gpuDriver, "node", all...)
+	return c
+}
+
+func matchGroups(asked []resourceapi.DeviceRequest, value groupValue, groups ...int) *alloctest.Case {
+	c := grouped(value, groups...)
+	matching(c.claim("pending", asked...), "gpu.example.com/root")
+	return c.Case
+}
+
+func distinctGroups(asked []resourceapi.DeviceRequest, value groupValue, groups ...int) *alloctest.Case {
+	c := grouped(value, groups...)
+	differing(c.claim("pending", asked...), "gpu.example.com/root")
+	return c.Case
+}
+
+// pairsOverRoots is four times as many roots as pairs, each with a GPU, and NICs on the
+// last few.
+func pairsOverRoots(pairs, nics int, value groupValue) *alloctest.Case {
+	roots := 4 * pairs
+	c := newCluster(fmt.Sprintf("%d PCIe roots, the last %d have NICs", roots, nics))
+	c.node("node")
+	c.class("gpu", `device.driver == "gpu.example.com"`)
+	c.class("nic", `device.driver == "nic.example.com"`)
+	qualified := func(g, i int) deviceOption {
+		return func(d *resourceapi.Device) {
+			value(g, i)(d)
+			d.Attributes["pcie.example.com/root"] = d.Attributes["root"]
+			delete(d.Attributes, "root")
+		}
+	}
+	c.pool(gpuDriver, "node", devices(roots, numbered, func(i int) deviceOption { return qualified(i, 0) })...)
+	c.pool(nicDriver, "node", devices(nics, numbered, func(i int) deviceOption { return qualified(roots-nics+i, 1) })...)
+	claim := c.claim("pending")
+	for p := range pairs {
+		gpu, nic := fmt.Sprintf("gpu-%d", p), fmt.Sprintf("nic-%d", p)
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, request(gpu, "gpu", 1), request(nic, "nic", 1))
+		matching(claim, "pcie.example.com/root", gpu, nic)
+	}
+	return c.Case
+}
