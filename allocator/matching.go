@@ -32,6 +32,8 @@ type matching struct {
 	bins []bin
 	// binOf is the bin of each device, -1 if it draws on no counters.
 	binOf []int32
+	// uses is room to work in.
+	uses [][]consumptionPart
 	// shareable is set if devices can fill several slots.
 	shareable bool
 }
@@ -59,6 +61,10 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 		return true
 	}
 	m.moveIn()
+	if s.crowded(open) {
+		s.blameMatching(alt, n)
+		return true
+	}
 	for _, table := range s.foresight.distincts {
 		m.begin(s, s.covered(open, table.at), true)
 		m.groupByValue(table)
@@ -66,6 +72,27 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 			s.blameMatching(alt, n)
 			return true
 		}
+	}
+	return false
+}
+
+// crowded tries a matching of each claim that wants admin access to some devices: within
+// a claim, all devices differ.
+func (s *search) crowded(open []opening) bool {
+	m := &s.foresight.matching
+	for first := 0; first < len(open); {
+		end, admin := first, false
+		for ; end < len(open) && open[end].alternatives[0].claim == open[first].alternatives[0].claim; end++ {
+			admin = admin || open[end].alternatives[0].admin
+		}
+		if admin {
+			m.begin(s, open[first:end], true)
+			m.groupByCounters()
+			if m.fails() {
+				return true
+			}
+		}
+		first = end
 	}
 	return false
 }
