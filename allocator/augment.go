@@ -22,7 +22,7 @@ func (m *matching) fails() bool {
 func (m *matching) settle(slot int32) bool {
 	o := &m.open[m.slots[slot]]
 	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
-		if m.hasRoom(int32(i)) {
+		if m.hasRoom(int32(i)) && !m.holds(slot, int32(i)) {
 			m.put(slot, int32(i))
 			return true
 		}
@@ -35,13 +35,13 @@ func (m *matching) augment(slot int32) bool {
 	m.seenSlots.Set(uint(slot))
 	o := &m.open[m.slots[slot]]
 	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
-		if !m.seen.Test(i) && m.hasRoom(int32(i)) {
+		if !m.seen.Test(i) && m.hasRoom(int32(i)) && !m.holds(slot, int32(i)) {
 			m.put(slot, int32(i))
 			return true
 		}
 	}
 	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
-		if m.seen.Test(i) || !m.free(int32(i)) {
+		if m.seen.Test(i) || m.holds(slot, int32(i)) || !m.free(int32(i)) {
 			continue
 		}
 		m.put(slot, int32(i))
@@ -54,6 +54,10 @@ func (m *matching) augment(slot int32) bool {
 func (m *matching) free(i int32) bool {
 	m.seen.Set(uint(i))
 	if m.load[i] >= m.capacity[i] {
+		if m.capacity[i] == 1 {
+			slot := m.tenant[i]
+			return !m.seenSlots.Test(uint(slot)) && m.augment(slot)
+		}
 		return m.moveOne(func(at int32) bool { return at == i })
 	}
 	if m.group == nil {
@@ -85,7 +89,7 @@ func (m *matching) put(slot, i int32) {
 	if old := m.place[slot]; old >= 0 {
 		m.count(old, -1)
 	}
-	m.place[slot] = i
+	m.place[slot], m.tenant[i] = i, slot
 	m.count(i, 1)
 }
 

@@ -117,41 +117,53 @@ func (m *matching) uncharged(b *bin) (slots, most int32) {
 	return slots, most
 }
 
-// sharesLeft is how many shares a device can hold at most, no more than there are slots.
+// sharesLeft is how many shares a device can hold at most: the smallest that openings ask
+// for, one for each, capacity by capacity.
 func (m *matching) sharesLeft(i int32) int32 {
-	least := m.leastUse(i)
-	fits := int32(len(m.slots))
-	for p, part := range least {
-		taken := m.s.consumption(i, p, part.name)
-		for n := int32(0); n < fits; n++ {
-			if taken = taken.Add(part.taken); taken.Cmp(part.total) > 0 {
-				fits = n
+	m.uses = m.uses[:0]
+	for o := range m.open {
+		if least, asks := m.leastUse(&m.open[o], i); asks && m.open[o].has(uint(i)) {
+			m.uses = append(m.uses, least)
+		}
+	}
+	fits := int32(len(m.uses))
+	if fits == 0 {
+		return 1
+	}
+	for p, part := range m.uses[0] {
+		slices.SortFunc(m.uses, func(a, b []consumptionPart) int { return a[p].taken.Cmp(b[p].taken) })
+		taken, n := m.s.consumption(i, p, part.name), int32(0)
+		for ; n < fits; n++ {
+			if taken = taken.Add(m.uses[n][p].taken); taken.Cmp(part.total) > 0 {
+				break
 			}
 		}
+		fits = n
 	}
 	return fits
 }
 
-// leastUse is, capacity by capacity, the least that any opening takes of a device. One
-// opening may need little of one capacity, and another little of the next: no opening
-// alone says how many shares can be had together.
-func (m *matching) leastUse(i int32) []consumptionPart {
-	var least []consumptionPart
-	for _, o := range m.open {
-		for _, alt := range o.alternatives {
-			use := m.s.in.alternatives[alt.id].domain.uses[i]
-			if use == nil || !o.viable.Test(uint(i)) {
-				continue
-			}
-			if least == nil {
-				least = slices.Clone(use.parts)
-			}
-			for p := range least {
-				least[p].taken = lesser(least[p].taken, use.parts[p].taken)
-			}
+// leastUse is, capacity by capacity, the least that an opening takes of a device. One
+// alternative may need little of one capacity, and another little of the next.
+func (m *matching) leastUse(o *opening, i int32) (least []consumptionPart, asks bool) {
+	cloned := false
+	for _, alt := range o.alternatives {
+		use := m.s.in.alternatives[alt.id].domain.uses[i]
+		if use == nil {
+			continue
+		}
+		if !asks {
+			least, asks = use.parts, true
+			continue
+		}
+		if !cloned {
+			least, cloned = slices.Clone(least), true
+		}
+		for p := range least {
+			least[p].taken = lesser(least[p].taken, use.parts[p].taken)
 		}
 	}
-	return least
+	return least, asks
 }
 
 func lesser(a, b amount.Amount) amount.Amount {

@@ -19,6 +19,8 @@ type matching struct {
 	place []int32
 	// capacity and load of devices: how many slots one can fill, and fills.
 	capacity, load []int32
+	// tenant is the slot that came last to a device.
+	tenant []int32
 	// group of a device, -1 if none, with capacity and load. Nil if there are no groups.
 	group                    []int32
 	groupCapacity, groupLoad []int32
@@ -30,6 +32,8 @@ type matching struct {
 	bins []bin
 	// binOf is the bin of each device, -1 if it draws on no counters.
 	binOf []int32
+	// uses is room to work in.
+	uses [][]consumptionPart
 	// shareable is set if devices can fill several slots.
 	shareable bool
 }
@@ -37,7 +41,7 @@ type matching struct {
 func (m *matching) prepare(s *search) {
 	devices := len(s.in.devices)
 	m.capacity = slices.Repeat([]int32{1}, devices)
-	m.load = make([]int32, devices)
+	m.load, m.tenant = make([]int32, devices), make([]int32, devices)
 	m.seen, m.viable = bitset.New(uint(devices)), bitset.New(uint(devices))
 	m.seenGroup, m.seenSlots = bitset.New(0), bitset.New(0)
 	m.home = make([][]int32, len(s.foresight.requests))
@@ -57,6 +61,10 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 		return true
 	}
 	m.moveIn()
+	if s.crowded(open) {
+		s.blameMatching(alt, n)
+		return true
+	}
 	for _, table := range s.foresight.distincts {
 		m.begin(s, s.covered(open, table.at), true)
 		m.groupByValue(table)
@@ -64,6 +72,27 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 			s.blameMatching(alt, n)
 			return true
 		}
+	}
+	return false
+}
+
+// crowded tries a matching of each claim that wants admin access to some devices: within
+// a claim, all devices differ.
+func (s *search) crowded(open []opening) bool {
+	m := &s.foresight.matching
+	for first := 0; first < len(open); {
+		end, admin := first, false
+		for ; end < len(open) && open[end].alternatives[0].claim == open[first].alternatives[0].claim; end++ {
+			admin = admin || open[end].alternatives[0].admin
+		}
+		if admin {
+			m.begin(s, open[first:end], true)
+			m.groupByCounters()
+			if m.fails() {
+				return true
+			}
+		}
+		first = end
 	}
 	return false
 }
@@ -130,7 +159,7 @@ func (m *matching) goHome() {
 	for slot := 0; slot < len(m.slots); {
 		o := m.slots[slot]
 		for _, i := range m.home[m.open[o].position] {
-			if slot < len(m.slots) && m.slots[slot] == o && m.open[o].has(uint(i)) && m.hasRoom(i) && !m.holds(slot, i) {
+			if slot < len(m.slots) && m.slots[slot] == o && m.open[o].has(uint(i)) && m.hasRoom(i) && !m.holds(int32(slot), i) {
 				m.put(int32(slot), i)
 				slot++
 			}
@@ -141,9 +170,19 @@ func (m *matching) goHome() {
 	}
 }
 
-// holds reports whether a slot before it, of the same opening, has a device already.
-func (m *matching) holds(slot int, i int32) bool {
-	for k := slot - 1; k >= 0 && m.slots[k] == m.slots[slot]; k-- {
+// holds reports whether a slot of the same opening has a share of the device already: no
+// request takes two.
+func (m *matching) holds(slot, i int32) bool {
+	if m.capacity[i] == 1 {
+		return false
+	}
+	o := m.slots[slot]
+	for k := slot; k >= 0 && m.slots[k] == o; k-- {
+		if m.place[k] == i {
+			return true
+		}
+	}
+	for k := int(slot) + 1; k < len(m.slots) && m.slots[k] == o; k++ {
 		if m.place[k] == i {
 			return true
 		}

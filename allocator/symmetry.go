@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/dray-project/dray/internal/amount"
-	"github.com/dray-project/dray/pools"
 )
 
 // addClasses sorts devices into classes, the first time that they are needed: nothing in the problem can tell devices of one
@@ -47,8 +46,7 @@ func (t *traits) of(i int32) []byte {
 	if d.multiple {
 		t.capacities(i)
 	}
-	if t.in.literal && t.errs(i) {
-		// Which device it is decides which error is met.
+	if t.in.literal && t.ordered(i) {
 		t.put(uint32(i))
 	}
 	return t.key
@@ -69,7 +67,7 @@ func (t *traits) flags(flags ...bool) {
 func (t *traits) membership(i int32) {
 	for f := range t.in.domains {
 		d := &t.in.domains[f]
-		t.flags(d.allowed.Test(uint(i)), d.exhausted != nil && d.exhausted.Test(uint(i)), d.must(i))
+		t.flags(d.allowed.Test(uint(i)), d.exhausted != nil && d.exhausted.Test(uint(i)), d.must(i), d.bad[i] != nil)
 	}
 }
 
@@ -95,11 +93,14 @@ func (t *traits) counters(i int32) {
 }
 
 func (t *traits) constrained(i int32) {
+	shape := t.in.devices[i].Shape
 	for d := range t.foresight.demands {
-		for _, offers := range t.foresight.demands[d].values {
+		demand := &t.foresight.demands[d]
+		for k, offers := range demand.values {
 			if offers == nil {
 				continue
 			}
+			t.flags(demand.b.values[k][shape].err != nil)
 			t.put(uint32(len(offers[i])))
 			for _, id := range offers[i] {
 				t.put(uint32(id))
@@ -126,13 +127,11 @@ func (t *traits) capacities(i int32) {
 	}
 }
 
-// errs reports whether looking at a device can be an error, for whatever reason.
-func (t *traits) errs(i int32) bool {
-	shape := t.in.devices[i].Shape
-	failed := func(values map[*pools.Shape]constrained) bool { return values[shape].err != nil }
+// ordered reports whether the place of a device among those that all must be had matters:
+// if an earlier one is taken, there is no error at a later one.
+func (t *traits) ordered(i int32) bool {
 	for a := range t.in.alternatives {
-		b := &t.in.alternatives[a]
-		if b.domain.bad[i] != nil || b.domain.must(i) || slices.ContainsFunc(b.values, failed) {
+		if t.foresight.errs[a] && t.in.problem.byID[a].all && t.in.alternatives[a].domain.must(i) {
 			return true
 		}
 	}

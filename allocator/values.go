@@ -14,6 +14,8 @@ type valueTable struct {
 	constraint constraint
 	ids        map[pools.Value]int32
 	count      int32
+	// unknown is the number, from 1, that stands for no value at all. 0 is none yet.
+	unknown int32
 	// groups are, for a distinctAttribute, the value that stands for each device: the
 	// most common of its values. -1 if there is none or alternatives see others.
 	groups []int32
@@ -80,7 +82,8 @@ func (t *valueTable) offers(s *search, d *demand, k int) [][]int32 {
 	return offers
 }
 
-// number appends the numbers of values. No value at all may be good for standing alone.
+// number appends the numbers of values. A device without any may be good for standing
+// alone, or for being the first that is different: one such device at the most.
 func (t *valueTable) number(to []int32, compared []pools.Value) []int32 {
 	for _, v := range compared {
 		id, known := t.ids[v]
@@ -91,11 +94,14 @@ func (t *valueTable) number(to []int32, compared []pools.Value) []int32 {
 		}
 		to = append(to, id)
 	}
-	if len(compared) == 0 {
-		to = append(to, t.count)
-		t.count++
+	if len(compared) > 0 {
+		return to
 	}
-	return to
+	if _, match := t.constraint.(matchAttribute); match || t.unknown == 0 {
+		t.count++
+		t.unknown = t.count
+	}
+	return append(to, t.unknown-1)
 }
 
 // groupValues lets the most common value of a device stand for all it has.

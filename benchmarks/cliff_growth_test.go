@@ -12,7 +12,7 @@ import (
 
 const (
 	// steepest is the power of K that steps may grow with.
-	steepest = 2.6
+	steepest = 2.2
 	// start is how many steps are too few to tell.
 	start = 60
 	// farthest is how many steps any of them may take.
