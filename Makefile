@@ -84,7 +84,7 @@ RESULTS := benchmarks/results
 .PHONY: bench
 bench: ## run Dray and its peers on the same clusters, and write benchmarks/results
 	@mkdir -p $(RESULTS)
-	$(BENCH) -bench '^Benchmark(Workload|Cliff|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee $(RESULTS)/raw.txt
+	$(BENCH) -bench '^Benchmark(Workload|Cliff|Index|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee $(RESULTS)/raw.txt
 	$(BENCH) -bench '^Benchmark(Fixed|Change|Parallel)$$' -benchtime 48x ./benchmarks | tee -a $(RESULTS)/raw.txt
 	@# Karpenter takes long, and remembers nothing from one pod to the next.
 	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt

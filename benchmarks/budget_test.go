@@ -83,6 +83,9 @@ func count(t *testing.T, impl *implementation, pod Pod, c *alloctest.Case, nodes
 	s := impl.mustOpen(t, c)
 	workOn(t, s, pod, c, nodes)
 	stats := workOn(t, s, pod, c, nodes)
+	if pod == NewPod && impl.name == drayName && stats.Steps == 0 {
+		t.Errorf("%s: nothing was searched for a pod that nobody asked for before", c.Name)
+	}
 	var counts []int64
 	for range 5 {
 		claims := pod.Claims(c, nextPod())

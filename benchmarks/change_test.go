@@ -94,6 +94,20 @@ func (q *viewQueue) view(s *structured) structured {
 	return view
 }
 
+// BenchmarkIndex is reading a large cluster, which is done once.
+func BenchmarkIndex(b *testing.B) {
+	c := largeFleet()
+	b.Run(indexPath+"/impl="+drayName, func(b *testing.B) {
+		m := newMeter(b)
+		for m.loop() {
+			if _, err := ledgerOf(c); err != nil {
+				b.Fatal(err)
+			}
+		}
+		m.report("", 0)
+	})
+}
+
 // changer replaces the slice of one node after the other by a changed one.
 type changer struct {
 	slices  []*resourceapi.ResourceSlice

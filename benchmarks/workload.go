@@ -54,6 +54,7 @@ type Operation struct {
 
 const (
 	fixedPath  = "fixed/nodes=5000/devices-in-use=36000"
+	indexPath  = "index/slices=5000/devices-in-use=36000"
 	changePath = "change/slices=5000"
 	forkPath   = "fork/shares=400000"
 )
@@ -63,6 +64,7 @@ func Operations() []Operation {
 	return []Operation{
 		{Path: fixedPath + "/order=same", Own: 100 * time.Microsecond, Facade: 100 * time.Microsecond},
 		{Path: fixedPath + "/order=shuffled", Facade: 100 * time.Microsecond},
+		{Path: indexPath},
 		{Path: changePath + "/step=index", Own: 50 * time.Microsecond},
 		{Path: changePath + "/step=answer"},
 		{Path: forkPath, Own: time.Microsecond},

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"image/color"
 	"os"
 
 	"gonum.org/v1/plot"
@@ -22,13 +23,19 @@ const (
 func saveBeside(p *plot.Plot, legend plot.Legend, entries int, file string) error {
 	height := max(plotHeight, vg.Length(entries)*vg.Points(15))
 	canvas := vgsvg.New(plotWidth+legendWidth, height)
-	whole := draw.New(canvas)
-	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
-	legend.Top, legend.Left, legend.XOffs = true, true, vg.Points(8)
-	legend.Draw(draw.Crop(whole, plotWidth, 0, 0, -vg.Points(20)))
+	layOut(draw.New(canvas), p, legend)
 	var drawn bytes.Buffer
 	if _, err := canvas.WriteTo(&drawn); err != nil {
 		return fmt.Errorf("plot %s: %w", file, err)
 	}
 	return os.WriteFile(file, drawn.Bytes(), 0o644)
+}
+
+func layOut(whole draw.Canvas, p *plot.Plot, legend plot.Legend) {
+	// Not all who look have a white page.
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
+	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
+	legend.Top, legend.Left, legend.XOffs = true, true, vg.Points(8)
+	legend.Draw(draw.Crop(whole, plotWidth, 0, 0, -vg.Points(20)))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"path/filepath"
+	"strconv"
 
 	"github.com/dray-project/dray/benchmarks"
 	"gonum.org/v1/plot"
@@ -38,8 +39,17 @@ func fleetPlot() *plot.Plot {
 	p := plot.New()
 	p.Title.Text = "One pod on a fleet of which 90 % of the GPUs are in use"
 	p.X.Label.Text = "nodes"
+	p.X.Tick.Marker = ticks(100, 1000, 5000)
 	p.Y.Label.Text = "CPU time per pod [s]"
 	return p
+}
+
+func ticks(at ...int) plot.ConstantTicks {
+	var all plot.ConstantTicks
+	for _, x := range at {
+		all = append(all, plot.Tick{Value: float64(x), Label: strconv.Itoa(x)})
+	}
+	return all
 }
 
 func fleetCurves(m *measurements) []curve {
@@ -67,6 +77,7 @@ func cliffPlot() *plot.Plot {
 	p := plot.New()
 	p.Title.Text = "Steps to decide a cliff"
 	p.X.Label.Text = "K"
+	p.X.Tick.Marker = ticks(2, 4, 8, 16, 32, 64, 128)
 	p.Y.Label.Text = "steps"
 	return p
 }
@@ -85,30 +96,35 @@ func cliffCurves(m *measurements) []curve {
 
 // save draws curves on logarithmic scales, with the legend beside them.
 func save(p *plot.Plot, curves []curve, file string) error {
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		axis.Scale = plot.LogScale{}
-		axis.Tick.Marker = plot.LogTicks{Prec: -1}
-	}
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
 	p.Add(plotter.NewGrid())
-	legend := plot.NewLegend()
-	drawn := 0
+	legend, drawn, err := addCurves(p, curves)
+	if err != nil {
+		return err
+	}
+	if drawn == 0 {
+		return fmt.Errorf("%s: nothing was measured", file)
+	}
+	return saveBeside(p, legend, drawn, file)
+}
+
+func addCurves(p *plot.Plot, curves []curve) (legend plot.Legend, drawn int, err error) {
+	legend = plot.NewLegend()
 	for _, c := range curves {
 		if len(c.points) == 0 {
 			continue
 		}
 		line, marks, err := plotter.NewLinePoints(c.points)
 		if err != nil {
-			return fmt.Errorf("curve %s: %w", c.name, err)
+			return legend, drawn, fmt.Errorf("curve %s: %w", c.name, err)
 		}
 		style(line, marks, drawn)
 		drawn++
 		p.Add(line, marks)
 		legend.Add(c.name, line, marks)
 	}
-	if drawn == 0 {
-		return fmt.Errorf("%s: nothing was measured", file)
-	}
-	return saveBeside(p, legend, drawn, file)
+	return legend, drawn, nil
 }
 
 // shades are told apart by most readers.

@@ -20,7 +20,8 @@ All implementations answered alike before anything was timed, and answers were v
 - *Dray*: its own API, which answers for all nodes and builds results for the node that is chosen. *With results*: builds them for all nodes, too.
 - *facade*: Dray behind upstream's API and with upstream's way of calling it: a new allocator per pod, results for each node.
 - *equal* pods ask for what the pod before asked for; so do *next* ones, but the pod before has got its devices; *new* ones for what nobody asked for yet, in expressions that are known; *new-selector* ones
-  use expressions that nobody used yet, which are compiled; *first* ones are the first that an allocator ever sees, of slices it has not seen.
+  use expressions that nobody used yet, which are compiled; *first* ones are the first that an allocator ever sees, of slices it has not seen. The
+  facade indexes them then, Dray's own API has when it learnt of them.
 
 `
 
