@@ -32,8 +32,9 @@ type matching struct {
 	bins []bin
 	// binOf is the bin of each device, -1 if it draws on no counters.
 	binOf []int32
-	// uses is room to work in.
-	uses [][]consumptionPart
+	// uses and shareables are room to work in.
+	uses       [][]consumptionPart
+	shareables []int32
 	// shareable is set if devices can fill several slots.
 	shareable bool
 }
