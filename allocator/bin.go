@@ -79,18 +79,18 @@ func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
 	return amount.Amount{}
 }
 
-// binCapacity is how many slots a bin can serve, counter by counter: the shares of devices
-// that were charged before, and the best choice among the others.
+// binCapacity is how many slots the devices of a bin that are still to be charged can
+// serve, counter by counter.
 func (m *matching) binCapacity(b *bin) int32 {
 	limit := int32(len(m.slots))
-	free := m.sortMembers(b)
+	m.sortMembers(b)
 	left := m.s.pools[b.pool].left
 	for k := range b.cheapest {
 		c := &b.cheapest[k]
 		if len(m.shareables) > maxChoices {
-			limit = min(limit, m.generous(c, left[c.counter], free))
+			limit = min(limit, m.generous(c, left[c.counter]))
 		} else {
-			limit = min(limit, m.choose(c, m.shareables, left[c.counter], free))
+			limit = min(limit, m.choose(c, m.shareables, left[c.counter], 0))
 		}
 	}
 	return limit
@@ -99,20 +99,18 @@ func (m *matching) binCapacity(b *bin) int32 {
 // maxChoices is up to how many shareable devices all choices among them are tried.
 const maxChoices = 4
 
-// sortMembers returns how many slots the viable devices that cost nothing can fill, and
-// lists those that cost something and can be shared.
-func (m *matching) sortMembers(b *bin) (free int32) {
+// sortMembers takes devices that cost nothing out of the group, and lists those that cost
+// something and can be shared.
+func (m *matching) sortMembers(b *bin) {
 	m.shareables = m.shareables[:0]
 	for _, i := range b.members {
 		switch {
-		case !m.viable.Test(uint(i)):
 		case !m.s.charges(i):
-			free += m.capacity[i]
-		case m.capacity[i] > 1:
+			m.charged[i] = -1
+		case m.viable.Test(uint(i)) && m.capacity[i] > 1:
 			m.shareables = append(m.shareables, i)
 		}
 	}
-	return free
 }
 
 // choose is how many slots the members of a bin can fill at most: those of some of the
@@ -130,12 +128,12 @@ func (m *matching) choose(c *cheapest, shareables []int32, room amount.Amount, s
 }
 
 // generous takes each device for the one with the most shares.
-func (m *matching) generous(c *cheapest, room amount.Amount, slots int32) int32 {
+func (m *matching) generous(c *cheapest, room amount.Amount) int32 {
 	most := int32(1)
 	for _, i := range m.shareables {
 		most = max(most, m.capacity[i])
 	}
-	return m.fillCheapest(c, room, slots, most)
+	return m.fillCheapest(c, room, 0, most)
 }
 
 // fillCheapest adds the slots of as many devices as there is room for, without those that
