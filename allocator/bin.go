@@ -79,42 +79,76 @@ func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
 	return amount.Amount{}
 }
 
-// binCapacity is how many slots a bin can serve: as many devices as are cheapest, counter
-// by counter, each with all its shares, and those that were charged before.
+// binCapacity is how many slots the devices of a bin that are still to be charged can
+// serve, counter by counter.
 func (m *matching) binCapacity(b *bin) int32 {
 	limit := int32(len(m.slots))
-	free, most := m.uncharged(b)
+	m.sortMembers(b)
 	left := m.s.pools[b.pool].left
 	for k := range b.cheapest {
 		c := &b.cheapest[k]
-		room, slots := left[c.counter], free
-		for n, i := range c.members {
-			if slots >= limit || c.amounts[n].Cmp(room) > 0 {
-				break
-			}
-			if m.viable.Test(uint(i)) && m.s.charges(i) {
-				room = room.Sub(c.amounts[n])
-				slots += most
-			}
+		if len(m.shareables) > maxChoices {
+			limit = min(limit, m.generous(c, left[c.counter]))
+		} else {
+			limit = min(limit, m.choose(c, m.shareables, left[c.counter], 0))
 		}
-		limit = min(limit, slots)
 	}
 	return limit
 }
 
-// uncharged is how many slots the viable devices that cost nothing can fill, and how many
-// any other of the bin at most.
-func (m *matching) uncharged(b *bin) (slots, most int32) {
+// maxChoices is up to how many shareable devices all choices among them are tried.
+const maxChoices = 4
+
+// sortMembers takes devices that cost nothing out of the group, and lists those that cost
+// something and can be shared.
+func (m *matching) sortMembers(b *bin) {
+	m.shareables = m.shareables[:0]
 	for _, i := range b.members {
 		switch {
-		case !m.viable.Test(uint(i)):
-		case m.s.charges(i):
-			most = max(most, m.capacity[i])
-		default:
-			slots += m.capacity[i]
+		case !m.s.charges(i):
+			m.charged[i] = -1
+		case m.viable.Test(uint(i)) && m.capacity[i] > 1:
+			m.shareables = append(m.shareables, i)
 		}
 	}
-	return slots, most
+}
+
+// choose is how many slots the members of a bin can fill at most: those of some of the
+// shareable ones, and as many of the others as are cheapest.
+func (m *matching) choose(c *cheapest, shareables []int32, room amount.Amount, slots int32) int32 {
+	if len(shareables) == 0 {
+		return m.fillCheapest(c, room, slots, 1)
+	}
+	i := shareables[0]
+	most := m.choose(c, shareables[1:], room, slots)
+	if cost := usedOf(m.s.in.devices[i].Uses, c.counter); cost.Cmp(room) <= 0 {
+		most = max(most, m.choose(c, shareables[1:], room.Sub(cost), slots+m.capacity[i]))
+	}
+	return most
+}
+
+// generous takes each device for the one with the most shares.
+func (m *matching) generous(c *cheapest, room amount.Amount) int32 {
+	most := int32(1)
+	for _, i := range m.shareables {
+		most = max(most, m.capacity[i])
+	}
+	return m.fillCheapest(c, room, 0, most)
+}
+
+// fillCheapest adds the slots of as many devices as there is room for, without those that
+// have more slots than each is counted with.
+func (m *matching) fillCheapest(c *cheapest, room amount.Amount, slots, each int32) int32 {
+	for n, i := range c.members {
+		if c.amounts[n].Cmp(room) > 0 || int(slots) >= len(m.slots) {
+			break
+		}
+		if m.viable.Test(uint(i)) && m.s.charges(i) && m.capacity[i] <= each {
+			room = room.Sub(c.amounts[n])
+			slots += each
+		}
+	}
+	return slots
 }
 
 // sharesLeft is how many shares a device can hold at most: the smallest that openings ask

@@ -28,6 +28,15 @@
 // problem can see of it: the patterns of its pools, and what is in use of them. The trail holds what decisions
 // overwrote. A literal instance is one in which looking at a device may be an error.
 //
+// # How work grows
+//
+// The first attempt looks at each candidate of each slot at most once. If it comes to a
+// dead end, foresight is prepared: for D devices, one look at each for every kind of
+// request, and the values that constraints compare. From then on, a decision costs rechecks
+// of the devices it could have affected, and a matching of which only what has moved is
+// mended. On the cliffs of benchmarks, steps grow with the square of the number of requests
+// at most. Allocation with constraints is NP-hard all the same: the step budget bounds it.
+//
 // # Where things are
 //
 //	options, features, classes     what an Allocator is given
@@ -40,8 +49,12 @@
 //	instance, domain               a Problem on one node
 //	search, state, trail           decide, commit, undo
 //	refusal, blame, levels         what stands against a device, and whose doing it is
-//	symmetry                       devices that cannot be told apart
-//	lookahead, matching, augment   whether open requests can still be served
+//	foresight, demand              what is known ahead after a dead end, and kept up to date
+//	lookahead, matching, augment,  whether open requests can still be served
+//	bin, support, values
+//	symmetry, component, twins     what is interchangeable, and tried once
+//	nogoods, residue               states that failed
+//	danger                         where errors are possible
 //	kind, pattern                  what nodes have in common, and answers known from others
 //	allocate, outcome, question,   entry points and answers
 //	stats

@@ -30,10 +30,12 @@ type matching struct {
 	// home is where the slots of each request were matched the last time that all were.
 	home [][]int32
 	bins []bin
-	// binOf is the bin of each device, -1 if it draws on no counters.
-	binOf []int32
-	// uses is room to work in.
-	uses [][]consumptionPart
+	// binOf is the bin of each device, -1 if it draws on no counters; charged is the same
+	// without those that have paid.
+	binOf, charged []int32
+	// uses and shareables are room to work in.
+	uses       [][]consumptionPart
+	shareables []int32
 	// shareable is set if devices can fill several slots.
 	shareable bool
 }
@@ -219,11 +221,12 @@ func (m *matching) groupByCounters() {
 	if len(m.bins) == 0 {
 		return
 	}
+	m.charged = append(m.charged[:0], m.binOf...)
 	capacities := m.groupCapacity[:0]
 	for b := range m.bins {
 		capacities = append(capacities, m.binCapacity(&m.bins[b]))
 	}
-	m.setGroups(m.binOf, capacities)
+	m.setGroups(m.charged, capacities)
 }
 
 // groupByValue makes each value that devices must differ in a group for one device.

@@ -11,8 +11,9 @@ import (
 )
 
 // DefaultBudget is the number of search steps spent on one node before the
-// answer is Undecided. It takes on the order of a second to spend.
-const DefaultBudget = 4_000_000
+// answer is Undecided. It takes well under a second to spend, and is fifty times what the
+// hardest inputs known take (see docs/decisions/0012).
+const DefaultBudget = 200_000
 
 // defaultPrograms is how many compiled CEL expressions an Allocator keeps.
 const defaultPrograms = 1024

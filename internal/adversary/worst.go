@@ -11,6 +11,7 @@ import (
 
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/internal/clustergen"
+	"github.com/dray-project/dray/internal/differential"
 	"github.com/dray-project/dray/internal/peer"
 )
 
@@ -65,7 +66,9 @@ func Open(ctx context.Context, folder string, meter *peer.Meter) (*Worst, error)
 			if err != nil {
 				return nil, err
 			}
-			w.insert(Found{s.Case, m})
+			if m.Class != differential.Failed {
+				w.insert(Found{s.Case, m})
+			}
 		}
 	}
 	return w, nil
