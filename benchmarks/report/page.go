@@ -81,7 +81,7 @@ func operationTable(b *strings.Builder, m *measurements) {
 
 // cliffTable shows each cliff at its largest size, and where upstream gives up.
 func cliffTable(b *strings.Builder, m *measurements) {
-	b.WriteString("\n## Cliffs\n\nOne node, a pod that nobody asked for before. Upstream is given two seconds; larger sizes are not tried.\n\n")
+	b.WriteString("\n## Cliffs\n\nOne node, a pod that nobody asked for before; compiling its claims is part of the time. Upstream is given two seconds, and larger sizes are not tried then.\n\n")
 	header(b, "", "K is the number of", "K", "upstream", "Dray", "steps", "facade", "needed", "met")
 	for _, cliff := range benchmarks.Cliffs() {
 		limit := cliffLimit(&cliff)
