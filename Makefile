@@ -36,6 +36,8 @@ build: ## build bin/dray
 test: ## vet everything and run every test
 	$(GO) vet ./...
 	$(GO) test ./...
+	@# A module of its own, for what it draws with.
+	cd benchmarks/report && $(GO) vet ./... && $(GO) test ./...
 
 .PHONY: ci
 ci: ## what a change must pass: everything from test to differential
@@ -76,6 +78,18 @@ fuzz: ## run each fuzz target for FUZZTIME=
 		$(GO) test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null; \
 	done
 
+BENCH := $(GO) test -run '^$$' -count 3 -timeout 1h
+RESULTS := benchmarks/results
+
 .PHONY: bench
-bench: ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## run Dray and its peers on the same clusters, and write benchmarks/results
+	@mkdir -p $(RESULTS)
+	$(BENCH) -bench '^Benchmark(Workload|Cliff|Index|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee $(RESULTS)/raw.txt
+	$(BENCH) -bench '^Benchmark(Fixed|Change|Parallel)$$' -benchtime 48x ./benchmarks | tee -a $(RESULTS)/raw.txt
+	@# Karpenter takes long, and remembers nothing from one pod to the next.
+	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt
+	@$(MAKE) report
+
+.PHONY: report
+report: ## write the table and the plots of benchmarks/results from its raw.txt
+	cd benchmarks/report && $(GO) run . ../results/raw.txt ../results

@@ -140,6 +140,8 @@ func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node 
 	if err != nil {
 		return nil, nil, err
 	}
+	// Devices are judged for the signature, ahead of the search.
+	evaluated := p.allocator.selector.memo.Evaluations()
 	var buffer [signatureSize]byte
 	signature := p.signature(ctx, buffer[:0], &view, u)
 	if signature != nil {
@@ -147,7 +149,7 @@ func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node 
 			return known, nil, nil
 		}
 	}
-	outcome, found, err := p.solve(ctx, view, u)
+	outcome, found, err := p.solve(ctx, view, u, evaluated)
 	if signature == nil {
 		return nil, outcome, err
 	}
@@ -157,16 +159,16 @@ func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node 
 	return found, outcome, err
 }
 
-// solve searches. The answer is nil if there is no definite one.
-func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage) (Outcome, *answer, error) {
-	before := p.allocator.selector.memo.Evaluations()
+// solve searches. The answer is nil if there is no definite one. Evaluations are counted
+// from a number of them on.
+func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage, evaluated int64) (Outcome, *answer, error) {
 	in, err := newInstance(ctx, p, view, u)
 	if err != nil {
 		return nil, nil, err
 	}
 	search := newSearch(ctx, in, p.allocator.budget)
 	ok, err := search.run()
-	search.stats.CELEvaluations = p.allocator.selector.memo.Evaluations() - before
+	search.stats.CELEvaluations = p.allocator.selector.memo.Evaluations() - evaluated
 	asked := asked{problem: p, view: view, usage: u, solved: in, stats: search.stats}
 	switch {
 	case errors.Is(err, errBudget):

@@ -38,20 +38,22 @@ type pick struct {
 	device *pools.Device
 }
 
-// picks are the choices of the answer, by claim, request and slot.
-func (a *Assignment) picks() []pick {
-	picks := make([]pick, len(a.answer.choices))
-	for i, at := range a.answer.choices {
+// pickBuffer is room for the picks of most problems.
+const pickBuffer = 8
+
+// picks appends the choices of the answer, by claim, request and slot.
+func (a *Assignment) picks(to []pick) []pick {
+	for _, at := range a.answer.choices {
 		pool, device := a.device(at.place)
-		picks[i] = pick{alternative: a.problem.byID[at.alternative], pool: pool, device: device}
+		to = append(to, pick{alternative: a.problem.byID[at.alternative], pool: pool, device: device})
 	}
-	return picks
+	return to
 }
 
 // Choices lists the devices in order, without building results.
 func (a *Assignment) Choices() []Choice {
 	list := make([]Choice, len(a.answer.choices))
-	for i, p := range a.picks() {
+	for i, p := range a.picks(nil) {
 		list[i] = Choice{Claim: p.claim, Request: p.name, Device: idOf(p.pool, p.device)}
 	}
 	return list
@@ -64,9 +66,13 @@ func (a *Assignment) Results() []resourceapi.AllocationResult {
 	a.built.Do(func() {
 		a.results = make([]resourceapi.AllocationResult, len(a.problem.claims))
 		next := a.shareIDs()
-		picks := a.picks()
+		var buffer [pickBuffer]pick
+		picks := a.picks(buffer[:0])
 		for i := range picks {
 			devices := &a.results[picks[i].claim].Devices
+			if devices.Results == nil {
+				devices.Results = make([]resourceapi.DeviceRequestAllocationResult, 0, picksOf(picks[i:]))
+			}
 			devices.Results = append(devices.Results, a.result(&picks[i], next))
 		}
 		for c := range a.results {
@@ -75,6 +81,14 @@ func (a *Assignment) Results() []resourceapi.AllocationResult {
 		}
 	})
 	return a.results
+}
+
+// picksOf counts the picks for the claim of the first.
+func picksOf(picks []pick) (n int) {
+	for n < len(picks) && picks[n].claim == picks[0].claim {
+		n++
+	}
+	return n
 }
 
 func (a *Assignment) shareIDs() func() types.UID {
@@ -159,13 +173,13 @@ func (a *Assignment) config(claim int) []resourceapi.DeviceAllocationConfigurati
 func (a *Assignment) classConfig(claim int) []resourceapi.DeviceAllocationConfiguration {
 	var configs []resourceapi.DeviceAllocationConfiguration
 	requests := a.problem.claims[claim].requests
-	seen := make(map[string]bool)
+	var seen []string
 	for r := range requests {
 		class := a.alternative(claim, r).class
-		if seen[class.Name] || len(class.Spec.Config) == 0 {
+		if len(class.Spec.Config) == 0 || slices.Contains(seen, class.Name) {
 			continue
 		}
-		seen[class.Name] = true
+		seen = append(seen, class.Name)
 		var names []string
 		for other := r; other < len(requests); other++ {
 			if alt := a.alternative(claim, other); alt.class.Name == class.Name {

@@ -47,7 +47,7 @@
 //	taint
 //	policy                         the order of devices
 //	instance, domain               a Problem on one node
-//	search, state, trail           decide, commit, undo
+//	search, slots, state, trail    decide, commit, undo
 //	refusal, blame, levels         what stands against a device, and whose doing it is
 //	foresight, demand              what is known ahead after a dead end, and kept up to date
 //	lookahead, matching, augment,  whether open requests can still be served
@@ -55,9 +55,12 @@
 //	symmetry, component, twins     what is interchangeable, and tried once
 //	nogoods, residue               states that failed
 //	danger                         where errors are possible
-//	kind, pattern                  what nodes have in common, and answers known from others
-//	allocate, outcome, question,   entry points and answers
-//	stats
+//	kind, signature, pattern,      what nodes have in common, and answers known from others
+//	spelling, answers
+//	lens, sight, classtable,       the same for what many kinds of problems read, so that a
+//	statetable                     new kind costs little
+//	allocate, evaluate, outcome,   entry points and answers
+//	question, stats
 //	assignment, nodeselector       results
 //	explanation, explain, core,    why there is none
 //	rejection, narrator, nearest,

@@ -167,11 +167,12 @@ func (s *search) addEntry(position, from int) {
 }
 
 // addLooks adds the devices at which there can be an error, or which can be chosen, and
-// returns that one is needed, or none if shares do not keep anybody from looking.
+// returns that one is needed. None is if looking takes less than choosing: shares do not
+// keep anybody from it, and a lack of counters only counts afterwards.
 func (s *search) addLooks(to *bitset.BitSet, alt *alternative) (count int) {
 	to.InPlaceUnion(s.foresight.demand(alt).viable)
 	for i := range s.in.alternatives[alt.id].domain.bad {
-		if s.in.devices[i].multiple {
+		if s.in.devices[i].multiple || s.in.devices[i].ConsumesCounters {
 			return 0
 		}
 		to.Set(uint(i))

@@ -25,7 +25,8 @@ func reach(d *pools.Device) (local bool, selector *corev1.NodeSelector) {
 // checkSelectors refuses selectors that cannot be merged. The API does not allow them.
 func (a *Assignment) checkSelectors() error {
 	settled := -1 // the claim that is local to the node, whatever comes after
-	for _, p := range a.picks() {
+	var buffer [pickBuffer]pick
+	for _, p := range a.picks(buffer[:0]) {
 		local, selector := reach(p.device)
 		if local || p.claim == settled {
 			settled = p.claim
@@ -63,12 +64,18 @@ func (a *Assignment) nodeSelector(picks []pick, claim int) *corev1.NodeSelector 
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
 }
 
+// nodeNamed makes all parts in one piece: most results have one.
 func nodeNamed(name string) *corev1.NodeSelector {
-	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchFields: []corev1.NodeSelectorRequirement{{
-			Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{name},
-		}},
-	}}}
+	made := &struct {
+		selector corev1.NodeSelector
+		terms    [1]corev1.NodeSelectorTerm
+		fields   [1]corev1.NodeSelectorRequirement
+		values   [1]string
+	}{values: [1]string{name}}
+	made.fields[0] = corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: made.values[:]}
+	made.terms[0].MatchFields = made.fields[:]
+	made.selector.NodeSelectorTerms = made.terms[:]
+	return &made.selector
 }
 
 // union appends the requirements that are not there yet, whatever the order of their values.

@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,15 +20,13 @@ const (
 )
 
 // agree checks that all implementations give upstream's answers, to pods of all kinds,
-// twice, so that what is remembered is checked as well; and that these are correct.
-func agree(tb testing.TB, w *Workload, c *alloctest.Case) {
+// twice, so that what is remembered is checked as well; and that these are correct. The
+// sessions know the cluster then.
+func agree(tb testing.TB, w *Workload, c *alloctest.Case) (sessions []session) {
 	tb.Helper()
-	sessions := make([]session, len(implementations))
+	sessions = make([]session, len(implementations))
 	for i := range implementations {
-		var err error
-		if sessions[i], err = implementations[i].open(c); err != nil {
-			tb.Fatal(err)
-		}
+		sessions[i] = implementations[i].mustOpen(tb, c)
 	}
 	for k, pod := range w.Pods {
 		nodes := w.nodes(c, upstreamName)
@@ -35,9 +34,37 @@ func agree(tb testing.TB, w *Workload, c *alloctest.Case) {
 			nodes = spread(nodes, comparedNodes)
 		}
 		compare(tb, c, sessions, nodes, pod.Claims(c, nextPod()))
+		if pod == NextPod {
+			agreeOnNext(tb, c, sessions, nodes)
+		}
 	}
 	if w.Sample > 0 {
 		compare(tb, c, sessions[1:], c.Nodes, w.Pods[0].Claims(c, nextPod()))
+	}
+	return sessions
+}
+
+// agreeOnNext checks the answers when the pod before has got its devices.
+func agreeOnNext(tb testing.TB, c *alloctest.Case, sessions []session, nodes []*corev1.Node) {
+	tb.Helper()
+	placed := *c
+	placed.Allocated = slices.Clone(c.Allocated)
+	claims := NextPod.Claims(c, nextPod())
+	for _, s := range sessions {
+		a, err := s.ask(tb.Context(), claims, nodes)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		place(tb, s, claims, a, len(nodes))
+	}
+	if claims[0].Status.Allocation != nil {
+		placed.Allocated = append(placed.Allocated, claims...)
+	}
+	compare(tb, &placed, sessions, nodes, NextPod.Claims(c, nextPod()))
+	for _, s := range sessions {
+		if err := s.take(nil); err != nil {
+			tb.Fatal(err)
+		}
 	}
 }
 

@@ -36,8 +36,9 @@ func BenchmarkFixed(b *testing.B) {
 			if impl.name == resultsName || order == "shuffled" && impl.name == drayName {
 				continue // Dray's own API takes no list of slices with a pod
 			}
-			b.Run(fmt.Sprintf("fixed/nodes=5000/devices-in-use=36000/order=%s/pod=equal/impl=%s", order, impl.name), func(b *testing.B) {
-				s := warm(b, &impl, EqualPod, c, c.Nodes[:1])
+			b.Run(fmt.Sprintf("%s/order=%s/impl=%s", fixedPath, order, impl.name), func(b *testing.B) {
+				s := impl.mustOpen(b, c)
+				workOn(b, s, EqualPod, c, c.Nodes[:1])
 				queue, views := podQueue{pod: EqualPod, cluster: c}, viewQueue{shuffle: order == "shuffled"}
 				m := newMeter(b)
 				for m.loop() {
@@ -93,6 +94,20 @@ func (q *viewQueue) view(s *structured) structured {
 	return view
 }
 
+// BenchmarkIndex is reading a large cluster, which is done once.
+func BenchmarkIndex(b *testing.B) {
+	c := largeFleet()
+	b.Run(indexPath+"/impl="+drayName, func(b *testing.B) {
+		m := newMeter(b)
+		for m.loop() {
+			if _, err := ledgerOf(c); err != nil {
+				b.Fatal(err)
+			}
+		}
+		m.report("", 0)
+	})
+}
+
 // changer replaces the slice of one node after the other by a changed one.
 type changer struct {
 	slices  []*resourceapi.ResourceSlice
@@ -115,11 +130,11 @@ func (c *changer) change() *resourceapi.ResourceSlice {
 // one; the others get a list.
 func BenchmarkChange(b *testing.B) {
 	c := largeFleet()
-	b.Run("change/slices=5000/step=index/impl="+drayName, func(b *testing.B) { changeNative(b, c, false) })
-	b.Run("change/slices=5000/step=index/impl="+facadeName, func(b *testing.B) { changeStructured(b, c, dray.NewAllocator, false) })
-	b.Run("change/slices=5000/step=answer/impl="+upstreamName, func(b *testing.B) { changeStructured(b, c, upstream.NewAllocator, true) })
-	b.Run("change/slices=5000/step=answer/impl="+facadeName, func(b *testing.B) { changeStructured(b, c, dray.NewAllocator, true) })
-	b.Run("change/slices=5000/step=answer/impl="+drayName, func(b *testing.B) { changeNative(b, c, true) })
+	b.Run(changePath+"/step=index/impl="+drayName, func(b *testing.B) { changeNative(b, c, false) })
+	b.Run(changePath+"/step=index/impl="+facadeName, func(b *testing.B) { changeStructured(b, c, dray.NewAllocator, false) })
+	b.Run(changePath+"/step=answer/impl="+upstreamName, func(b *testing.B) { changeStructured(b, c, upstream.NewAllocator, true) })
+	b.Run(changePath+"/step=answer/impl="+facadeName, func(b *testing.B) { changeStructured(b, c, dray.NewAllocator, true) })
+	b.Run(changePath+"/step=answer/impl="+drayName, func(b *testing.B) { changeNative(b, c, true) })
 }
 
 // changeNative follows a change, and answers for the node of the slice if asked to.
@@ -178,7 +193,7 @@ func BenchmarkFork(b *testing.B) {
 	c := newCluster("5000 nodes with shared NICs")
 	sharesElsewhere(c, 400_000)
 	state := peer.State(c.Case)
-	b.Run("fork/shares=400000/impl="+upstreamName, func(b *testing.B) {
+	b.Run(forkPath+"/impl="+upstreamName, func(b *testing.B) {
 		m := newMeter(b)
 		for m.loop() {
 			_ = upstream.AllocatedState{
@@ -195,14 +210,14 @@ func BenchmarkFork(b *testing.B) {
 	}
 	c.runningShares(nicDriver, "elsewhere-123", "nic-4", 1, "10G")
 	claim := c.Allocated[len(c.Allocated)-1]
-	b.Run("fork/shares=400000/impl="+drayName, func(b *testing.B) {
+	b.Run(forkPath+"/impl="+drayName, func(b *testing.B) {
 		m := newMeter(b)
 		for m.loop() {
 			ledger.Fork()
 		}
 		m.report("", 0)
 	})
-	b.Run("fork-and-write/shares=400000/impl="+drayName, func(b *testing.B) {
+	b.Run(forkPath+"/written/impl="+drayName, func(b *testing.B) {
 		m := newMeter(b)
 		for m.loop() {
 			if err := ledger.Fork().Allocate(claim); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/alloctest"
 )
@@ -24,33 +25,52 @@ var fleetStates = []struct {
 	selector string
 	needed   Needed
 }{
-	{"empty", func(cluster, int) {}, gpuModel, Needed{Ratio: 40, Facade: 15, PerPod: map[Pod]time.Duration{
-		NewPod: 2 * time.Millisecond, EqualPod: 500 * time.Microsecond}}},
-	{"used", useMost, gpuModel, Needed{Ratio: 40, Facade: 15, PerPod: map[Pod]time.Duration{
-		NewPod: 2 * time.Millisecond, EqualPod: 500 * time.Microsecond}}},
-	{"nothing-matches", func(cluster, int) {}, otherModel, Needed{Ratio: 500, Facade: 100, PerPod: map[Pod]time.Duration{
-		NewPod: 500 * time.Microsecond, EqualPod: 500 * time.Microsecond}}},
+	{"empty", idle, gpuModel, neededFeasible},
+	{"used", useMost, gpuModel, neededFeasible},
+	{"nothing-matches", idle, otherModel, Needed{Ratio: 500, Facade: 100, Allocs: ptr.To(0), PerPod: map[Pod]time.Duration{
+		SelectorPod: 500 * time.Microsecond, NextPod: 500 * time.Microsecond,
+	}}},
 }
 
-var fleetPods = map[int][]Pod{1000: {EqualPod, NewPod, SelectorPod}, 5000: {EqualPod, SelectorPod}}
+var neededFeasible = Needed{Ratio: 40, Facade: 15, Allocs: ptr.To(2), PerPod: map[Pod]time.Duration{
+	SelectorPod: 2 * time.Millisecond, NextPod: 500 * time.Microsecond,
+}}
 
-// fleetWorkloads is one pod with one GPU on fleets of two sizes.
+// fleetSizes are numbers of nodes, with the kinds of pods that each is asked about.
+// Nothing is demanded of the smallest, which shows what a pod costs by itself.
+var fleetSizes = []struct {
+	nodes int
+	pods  []Pod
+}{
+	{100, []Pod{NextPod, SelectorPod}},
+	{1000, []Pod{EqualPod, NextPod, NewPod, SelectorPod}},
+	{5000, []Pod{NextPod, SelectorPod}},
+}
+
+// fleetWorkloads is one pod with one GPU on fleets of several sizes.
 func fleetWorkloads() []Workload {
 	var all []Workload
 	for _, state := range fleetStates {
-		for _, nodes := range []int{1000, 5000} {
-			all = append(all, Workload{
+		for _, size := range fleetSizes {
+			w := Workload{
 				Group: "fleet",
-				Name:  fmt.Sprintf("state=%s/nodes=%d", state.name, nodes),
+				Name:  fmt.Sprintf("state=%s/nodes=%d", state.name, size.nodes),
 				Build: func() *alloctest.Case {
-					c := fleet(nodes, state.use)
+					c := fleet(size.nodes, state.use)
 					c.claim("pending", request("gpu", "gpu", 1, state.selector))
 					return c.Case
 				},
-				Heavy:  nodes > 1000,
-				Pods:   fleetPods[nodes],
+				Heavy:  size.nodes > 1000,
+				Pods:   size.pods,
 				Needed: state.needed,
-			})
+			}
+			if size.nodes < 1000 {
+				w.Needed = Needed{}
+			}
+			if w.Heavy && state.name != "used" {
+				w.Sample = 1000
+			}
+			all = append(all, w)
 		}
 	}
 	return all
@@ -76,7 +96,7 @@ func unlikeWorkloads() []Workload {
 			c.claim("pending", request("gpu", "gpu", 1, gpuModel))
 			return c.Case
 		},
-		Pods: []Pod{EqualPod, NewPod, SelectorPod, FirstPod},
+		Pods: []Pod{EqualPod, NextPod, NewPod, SelectorPod, FirstPod},
 	}}
 }
 
@@ -95,6 +115,8 @@ func fleet(nodes int, use func(c cluster, n int)) cluster {
 	}
 	return c
 }
+
+func idle(cluster, int) {}
 
 // useMost has nine of ten GPUs in use: one is free on most nodes, another one from node
 // to node, and each fifth node is full.

@@ -2,6 +2,7 @@ package benchmarks
 
 import (
 	"context"
+	"iter"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -25,6 +26,9 @@ type implementation struct {
 // session answers for one pod after the other, with everything a new pod costs.
 type session interface {
 	ask(ctx context.Context, claims []*resourceapi.ResourceClaim, nodes []*corev1.Node) (answers, error)
+	// take has allocated claims in use, from the next pod on, instead of those of the
+	// last call.
+	take(claims []*resourceapi.ResourceClaim) error
 }
 
 // answers has one answer per node.
@@ -59,6 +63,7 @@ type structured struct {
 	classes      peer.Classes
 	state        upstream.AllocatedState
 	programs     *cel.Cache
+	taken        []*resourceapi.ResourceClaim
 }
 
 func openStructured(newAllocator peer.NewAllocator) func(c *alloctest.Case) (session, error) {
@@ -92,6 +97,30 @@ func (s *structured) ask(ctx context.Context, claims []*resourceapi.ResourceClai
 	return all, nil
 }
 
+// take covers devices as a whole.
+func (s *structured) take(claims []*resourceapi.ResourceClaim) error {
+	for id := range devicesOf(s.taken) {
+		s.state.AllocatedDevices.Delete(id)
+	}
+	for id := range devicesOf(claims) {
+		s.state.AllocatedDevices.Insert(id)
+	}
+	s.taken = claims
+	return nil
+}
+
+func devicesOf(claims []*resourceapi.ResourceClaim) iter.Seq[upstream.DeviceID] {
+	return func(yield func(upstream.DeviceID) bool) {
+		for _, claim := range claims {
+			for _, r := range claim.Status.Allocation.Devices.Results {
+				if !yield(upstream.MakeDeviceID(r.Driver, r.Pool, r.Device)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 type structuredAnswers [][]resourceapi.AllocationResult
 
 func (a structuredAnswers) fits(i int) bool                              { return a[i] != nil }
@@ -105,6 +134,7 @@ type native struct {
 	allocator   *allocator.Allocator
 	classes     allocator.Classes
 	ledger      *pools.Ledger
+	taken       []*resourceapi.ResourceClaim
 }
 
 func openNative(results bool) func(c *alloctest.Case) (session, error) {
@@ -153,6 +183,21 @@ func (s *native) ask(ctx context.Context, claims []*resourceapi.ResourceClaim, n
 		}
 	}
 	return all, nil
+}
+
+func (s *native) take(claims []*resourceapi.ResourceClaim) error {
+	for _, claim := range s.taken {
+		if err := s.ledger.Release(claim); err != nil {
+			return err
+		}
+	}
+	for _, claim := range claims {
+		if err := s.ledger.Allocate(claim); err != nil {
+			return err
+		}
+	}
+	s.taken = claims
+	return nil
 }
 
 type nativeAnswers struct{ *allocator.Evaluation }

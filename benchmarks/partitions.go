@@ -36,11 +36,13 @@ var partitionPods = []struct {
 	// busy tells whether a GPU of a node has a partition in use.
 	busy     func(node, gpu int) bool
 	profiles []string
+	// elsewhere is how many shares are in use on other nodes.
+	elsewhere []int
 }{
-	{"one-small", someBusy, []string{"1g.5gb"}},
-	{"three-mixed", someBusy, []string{"1g.5gb", "2g.10gb", "3g.20gb"}},
-	{"eight-mixed", someBusy, []string{"1g.5gb", "2g.10gb", "3g.20gb", "1g.10gb", "4g.20gb", "1g.5gb", "7g.40gb", "2g.10gb"}},
-	{"three-mixed-infeasible", allBusy, []string{"1g.5gb", "2g.10gb", "7g.40gb"}},
+	{"one-small", someBusy, []string{"1g.5gb"}, []int{0}},
+	{"three-mixed", someBusy, []string{"1g.5gb", "2g.10gb", "3g.20gb"}, []int{0, 40_000}},
+	{"eight-mixed", someBusy, []string{"1g.5gb", "2g.10gb", "3g.20gb", "1g.10gb", "4g.20gb", "1g.5gb", "7g.40gb", "2g.10gb"}, []int{0}},
+	{"three-mixed-infeasible", allBusy, []string{"1g.5gb", "2g.10gb", "7g.40gb"}, []int{0}},
 }
 
 func someBusy(node, gpu int) bool { return (node+1)>>(gpu%4)&1 == 1 && gpu < 7 }
@@ -49,8 +51,8 @@ func allBusy(int, int) bool       { return true }
 // partitionWorkloads is 16 nodes with 208 partitions each, no two in the same state.
 func partitionWorkloads() []Workload {
 	var all []Workload
-	for _, elsewhere := range []int{0, 40_000} {
-		for _, pod := range partitionPods {
+	for _, pod := range partitionPods {
+		for _, elsewhere := range pod.elsewhere {
 			all = append(all, Workload{
 				Group: "partitions",
 				Name:  fmt.Sprintf("pod=%s/shares-elsewhere=%d/nodes=16", pod.name, elsewhere),

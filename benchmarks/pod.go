@@ -15,6 +15,8 @@ type Pod string
 const (
 	// EqualPod has claims like those of the pod before, on nodes that did not change.
 	EqualPod Pod = "equal"
+	// NextPod has claims like those of the pod before, which has got its devices.
+	NextPod Pod = "next"
 	// NewPod has claims that nobody asked for yet, with expressions that are known: no
 	// answer is remembered.
 	NewPod Pod = "new"

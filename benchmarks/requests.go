@@ -15,7 +15,7 @@ func requestWorkloads() []Workload {
 			Group: group,
 			Name:  fmt.Sprintf("%s/nodes=%d", name, nodes),
 			Build: func() *alloctest.Case {
-				c := fleet(nodes, func(cluster, int) {})
+				c := fleet(nodes, idle)
 				c.claim("pending", requests...)
 				return c.Case
 			},

@@ -17,7 +17,7 @@ func spreadWorkloads() []Workload {
 			Group: "pool-over-nodes",
 			Name:  fmt.Sprintf("nodes=%d", nodes),
 			Build: func() *alloctest.Case {
-				c := fleet(nodes, func(cluster, int) {})
+				c := fleet(nodes, idle)
 				for _, slice := range c.Slices {
 					slice.Spec.Pool = resourceapi.ResourcePool{Name: "gpus", Generation: 1, ResourceSliceCount: int64(nodes)}
 					for i := range slice.Spec.Devices {
@@ -58,7 +58,7 @@ func perDeviceWorkloads() []Workload {
 }
 
 func perDevice(nodes int, choose func(d *resourceapi.Device, node string)) *alloctest.Case {
-	c := fleet(nodes, func(cluster, int) {})
+	c := fleet(nodes, idle)
 	const nodesPerSlice = 10
 	merged := make([]*resourceapi.ResourceSlice, nodes/nodesPerSlice)
 	for s := range merged {

@@ -30,21 +30,46 @@ type Workload struct {
 }
 
 // Path is how benchmarks and budgets name the workload.
-func (w *Workload) Path() string {
-	if w.Name == "" {
-		return w.Group
-	}
-	return w.Group + "/" + w.Name
-}
+func (w *Workload) Path() string { return w.Group + "/" + w.Name }
 
 // Needed is what a workload has to cost, against upstream in the same run. Zero is no
 // demand.
 type Needed struct {
-	// Ratio is how many times less than upstream Dray's answer takes, Facade the same
-	// for the drop-in facade.
+	// Ratio is how many times less CPU time than upstream Dray's answer takes for a node;
+	// Facade is the same for the drop-in facade.
 	Ratio, Facade float64
-	// PerPod bounds an answer for all nodes, by kind of pod.
+	// Allocs bounds the allocations for a node, rounded.
+	Allocs *int
+	// PerPod bounds Dray's answer for all nodes, by kind of pod.
 	PerPod map[Pod]time.Duration
+}
+
+// Operation is something that is measured by itself, rather than a pod on many nodes.
+type Operation struct {
+	// Path is how its benchmark is named, without the implementation.
+	Path string
+	// Own bounds Dray's own API, Facade the drop-in facade. Zero is no demand.
+	Own, Facade time.Duration
+}
+
+const (
+	fixedPath  = "fixed/nodes=5000/devices-in-use=36000"
+	indexPath  = "index/slices=5000/devices-in-use=36000"
+	changePath = "change/slices=5000"
+	forkPath   = "fork/shares=400000"
+)
+
+// Operations lists them.
+func Operations() []Operation {
+	return []Operation{
+		{Path: fixedPath + "/order=same", Own: 100 * time.Microsecond, Facade: 100 * time.Microsecond},
+		{Path: fixedPath + "/order=shuffled", Facade: 100 * time.Microsecond},
+		{Path: indexPath},
+		{Path: changePath + "/step=index", Own: 50 * time.Microsecond},
+		{Path: changePath + "/step=answer"},
+		{Path: forkPath, Own: time.Microsecond},
+		{Path: forkPath + "/written"},
+	}
 }
 
 // Workloads lists what is compared.

@@ -19,11 +19,11 @@ func BenchmarkWorkload(b *testing.B) {
 	for _, w := range Workloads() {
 		b.Run(w.Path(), func(b *testing.B) {
 			c := w.Build()
-			agree(b, &w, c)
+			sessions := agree(b, &w, c)
 			for _, pod := range w.Pods {
-				for _, impl := range implementations {
+				for i, impl := range implementations {
 					b.Run(fmt.Sprintf("pod=%s/impl=%s", pod, impl.name), func(b *testing.B) {
-						measure(b, &impl, pod, c, w.nodes(c, impl.name))
+						measure(b, &impl, sessions[i], pod, c, w.nodes(c, impl.name))
 					})
 				}
 			}
@@ -51,21 +51,50 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	return picked
 }
 
-func measure(b *testing.B, impl *implementation, pod Pod, c *alloctest.Case, nodes []*corev1.Node) {
-	s := warm(b, impl, pod, c, nodes)
+// measure asks about pods. The session has seen pods of this kind.
+func measure(b *testing.B, impl *implementation, s session, pod Pod, c *alloctest.Case, nodes []*corev1.Node) {
+	if impl.name != upstreamName {
+		workOn(b, s, pod, c, nodes) // the pod before: upstream keeps nothing of it
+	}
 	queue := podQueue{pod: pod, cluster: c}
 	m := newMeter(b)
 	for m.loop() {
 		if pod == FirstPod {
 			m.aside(func() { s = openFresh(b, impl, c) })
 		}
-		if _, err := s.ask(b.Context(), queue.next(m), nodes); err != nil {
+		claims := queue.next(m)
+		a, err := s.ask(b.Context(), claims, nodes)
+		if err != nil {
 			b.Fatal(err)
+		}
+		if pod == NextPod {
+			m.aside(func() { place(b, s, claims, a, len(nodes)) })
 		}
 	}
 	m.report("node", len(nodes))
+	if err := s.take(nil); err != nil {
+		b.Fatal(err)
+	}
 	if impl.name == drayName {
 		m.reportWork(workOn(b, s, pod, c, nodes))
+	}
+}
+
+// place has the claims allocated on the first node where they fit, and the pod placed
+// before this one ended.
+func place(tb testing.TB, s session, claims []*resourceapi.ResourceClaim, a answers, nodes int) {
+	for i := range nodes {
+		if !a.fits(i) {
+			continue
+		}
+		results := a.results(i)
+		for c := range claims {
+			claims[c].Status.Allocation = &results[c]
+		}
+		if err := s.take(claims); err != nil {
+			tb.Fatal(err)
+		}
+		return
 	}
 }
 
@@ -105,13 +134,11 @@ var pods atomic.Int64
 // nextPod numbers the pods of the process: the facade remembers for all of it.
 func nextPod() int { return int(pods.Add(1)) }
 
-// warm opens a cluster and asks about a pod, so that the next one is not the first.
-func warm(tb testing.TB, impl *implementation, pod Pod, c *alloctest.Case, nodes []*corev1.Node) session {
+// mustOpen takes a cluster, and wants no error.
+func (impl *implementation) mustOpen(tb testing.TB, c *alloctest.Case) session {
+	tb.Helper()
 	s, err := impl.open(c)
 	if err != nil {
-		tb.Fatal(err)
-	}
-	if _, err := s.ask(tb.Context(), pod.Claims(c, nextPod()), nodes); err != nil {
 		tb.Fatal(err)
 	}
 	return s
@@ -124,9 +151,5 @@ func openFresh(tb testing.TB, impl *implementation, c *alloctest.Case) session {
 	for _, slice := range c.Slices {
 		fresh.Slices = append(fresh.Slices, slice.DeepCopy())
 	}
-	s, err := impl.open(&fresh)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return impl.mustOpen(tb, &fresh)
 }

@@ -162,3 +162,62 @@ func BenchmarkIndex(b *testing.B) {
 		})
 	}
 }
+
+// sharedNICs has devices that allow shares, a hundred to a slice, and a ledger in which
+// all of them have some.
+func sharedLedger(b *testing.B, nics, shares int) *Ledger {
+	var list []*resourceapi.ResourceSlice
+	for first := 0; first < nics; first += 100 {
+		pool := fmt.Sprintf("network-%d", first/100)
+		slice := newSlice(pool, pool, everywhere)
+		for i := range 100 {
+			device(fmt.Sprintf("nic-%d", i), multiple, capacity("bandwidth", "1000G"))(slice)
+		}
+		list = append(list, slice)
+	}
+	l := NewLedger(Build(allGates, list))
+	for n := range nics * shares {
+		if err := l.Allocate(sharedClaim(n, nics)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return l
+}
+
+func sharedClaim(n, nics int) *resourceapi.ResourceClaim {
+	nic := n % nics
+	return newClaim(fmt.Sprint("claim-", n), []string{fmt.Sprintf("nic-%d", nic%100)},
+		inPool(fmt.Sprintf("network-%d", nic/100)), share(fmt.Sprint("share-", n), "1G"))
+}
+
+// BenchmarkShares has 400,000 shares in use, a hundred of each device.
+func BenchmarkShares(b *testing.B) {
+	const nics, shares = 4000, 100
+	l := sharedLedger(b, nics, shares)
+	claim := sharedClaim(nics*shares, nics)
+	b.Run("Fork", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			l.Fork()
+		}
+	})
+	b.Run("ForkAllocateRevert", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			fork := l.Fork()
+			if err := fork.Allocate(claim); err != nil {
+				b.Fatal(err)
+			}
+			fork.Revert()
+		}
+	})
+	b.Run("ForkAllocateReleaseCommit", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			fork := l.Fork()
+			if fork.Allocate(claim) != nil || fork.Release(claim) != nil || fork.Commit() != nil {
+				b.Fatal("refused")
+			}
+		}
+	})
+}

@@ -95,12 +95,14 @@ func (b *Builder) assemble(m *members) *Pool {
 		b.free = append(b.free, m.slot)
 		return nil
 	}
+	for _, s := range m.sources {
+		s.renew()
+	}
 	return assemble(m.id, m.slot, b.gates, m.sources)
 }
 
 func (b *Builder) add(object *resourceapi.ResourceSlice) *source {
-	s := newSource(b.gates, &b.shapes, object)
-	s.arrival = b.arrivals
+	s := newSource(b.gates, &b.shapes, object, b.arrivals)
 	b.arrivals++
 	id := s.poolID()
 	m := b.pools[id]

@@ -182,10 +182,10 @@ func TestShapesAreSharedAndForgotten(t *testing.T) {
 		t.Error("not exactly the devices alike share a shape")
 	}
 	for i := range 100 {
-		b.Set(slice("s1", "a", fmt.Sprint("churn", i)))
+		b.Set(slice("s1", "b", "a", fmt.Sprint("churn", i)))
 	}
-	if got := b.Snapshot().Pools()[0].Devices[0].Shape; got != one[0].Shape {
-		t.Error("a shape in use was replaced")
+	if got := b.Snapshot().Pools()[0].Devices[0].Shape; got != two[0].Shape {
+		t.Error("a shape that others use as well was replaced")
 	}
 	if got := len(b.shapes.byHash); got != 3 {
 		t.Errorf("%d shapes are interned, want 3", got)

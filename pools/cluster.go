@@ -13,7 +13,7 @@ type Usage struct {
 	// claims has what each claim in the ledger holds, by its ClaimRef without request.
 	claims persist.Map[ClaimRef, []holding]
 	// held has the holders of each device, whether or not the snapshot knows it.
-	held persist.Map[DeviceID, []*holding]
+	held persist.Map[DeviceID, holders]
 }
 
 func newUsage(s *Snapshot) *Usage {
@@ -44,7 +44,7 @@ func (u *Usage) compute(p *Pool) *PoolUsage {
 
 func (u *Usage) use(id DeviceID) use {
 	holders, _ := u.held.Get(id)
-	return useOf(holders)
+	return holders.use()
 }
 
 // allocate returns the usage with one more claim.
@@ -52,10 +52,8 @@ func (u *Usage) allocate(ref ClaimRef, taken []holding) *Usage {
 	next := *u
 	next.claims = u.claims.With(ref, taken)
 	for i := range taken {
-		h := &taken[i]
-		holders, _ := next.held.Get(h.device)
-		// Clipped, so that appending does not write to what others see.
-		next.held = next.held.With(h.device, append(holders[:len(holders):len(holders)], h))
+		holders, _ := next.held.Get(taken[i].device)
+		next.held = next.held.With(taken[i].device, holders.with(&taken[i]))
 	}
 	next.update(taken)
 	return &next
@@ -67,7 +65,7 @@ func (u *Usage) release(ref ClaimRef, taken []holding) *Usage {
 	next.claims = u.claims.Without(ref)
 	for _, h := range taken {
 		holders, _ := next.held.Get(h.device)
-		if left := without(holders, ref); len(left) > 0 {
+		if left := holders.without(ref); len(left.list) > 0 {
 			next.held = next.held.With(h.device, left)
 		} else {
 			next.held = next.held.Without(h.device)

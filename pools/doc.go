@@ -57,7 +57,7 @@
 //	groups.go     compatibility groups on a counter set
 //	usage.go      what is in use of a pool; edit.go changes it, usagekey.go sums it up
 //	cluster.go    what is in use of all pools
-//	holding.go    from a claim's allocation to what it takes
+//	holding.go    from a claim's allocation to what it takes; holders.go adds it up
 //	lazy.go       what is in use of the pools that are looked at
 //	ledger.go     Ledger: allocate, release, fork, commit, revert, rebase
 package pools

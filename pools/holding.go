@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-
-	"github.com/dray-project/dray/internal/amount"
 )
 
 // ClaimRef names the claim, and within it the request, that holds a device.
@@ -78,35 +75,4 @@ func holdings(gates Gates, ref ClaimRef, claim *resourceapi.ResourceClaim) ([]ho
 		list = append(list, h)
 	}
 	return list, nil
-}
-
-// useOf adds up all holdings of one device.
-func useOf(holders []*holding) (u use) {
-	var consumed map[resourceapi.QualifiedName]amount.Amount
-	for _, h := range holders {
-		if !h.share {
-			u.exclusive = true
-			continue
-		}
-		u.shared = true
-		for capacity, quantity := range h.consumed {
-			if consumed == nil {
-				consumed = make(map[resourceapi.QualifiedName]amount.Amount)
-			}
-			consumed[capacity] = consumed[capacity].Add(amount.FromQuantity(quantity))
-		}
-	}
-	for capacity, sum := range consumed {
-		u.consumed = append(u.consumed, consumption{capacity: capacity, amount: sum})
-	}
-	return u
-}
-
-// without returns the holdings of all other claims.
-func without(holders []*holding, ref ClaimRef) []*holding {
-	return slices.DeleteFunc(slices.Clone(holders), func(h *holding) bool {
-		claim := h.ref
-		claim.Request = ""
-		return claim == ref
-	})
 }

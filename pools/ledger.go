@@ -85,9 +85,9 @@ func (l *Ledger) Release(claim *resourceapi.ResourceClaim) error {
 // request; a claim with several shares of the device appears once per share.
 func (l *Ledger) Holder(id DeviceID) []ClaimRef {
 	holders, _ := l.state.Load().held.Get(id)
-	refs := make([]ClaimRef, len(holders))
-	for i := range holders {
-		refs[i] = holders[i].ref
+	refs := make([]ClaimRef, len(holders.list))
+	for i, held := range holders.list {
+		refs[i] = held.ref
 	}
 	slices.SortFunc(refs, compareRefs)
 	return refs

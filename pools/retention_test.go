@@ -168,3 +168,40 @@ func TestIndexConcurrently(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// A driver that publishes its slices again, all the same, does not leave the old ones
+// behind, although what is known of their devices goes on.
+func TestReplacedSlicesAreCollected(t *testing.T) {
+	builder := NewBuilder(allGates)
+	var old []weak.Pointer[string]
+	var replacements objects
+	func() {
+		for n := range 50 {
+			slice := fleetSlice(n)
+			for i := range slice.Spec.Devices {
+				for _, attribute := range slice.Spec.Devices[i].Attributes {
+					if attribute.StringValue != nil {
+						old = append(old, weak.Make(attribute.StringValue))
+					}
+				}
+			}
+			builder.Set(slice)
+			replacements = append(replacements, slice.DeepCopy())
+		}
+		builder.Snapshot()
+	}()
+	builder.Set(replacements...)
+	snapshot := builder.Snapshot()
+	if !collect(func() bool {
+		for _, attribute := range old {
+			if attribute.Value() != nil {
+				return false
+			}
+		}
+		return true
+	}) {
+		t.Error("attributes of slices that were replaced are kept alive")
+	}
+	runtime.KeepAlive(snapshot)
+	runtime.KeepAlive(replacements)
+}

@@ -10,8 +10,9 @@ import (
 // Shape is what selectors and constraints can see of a device: driver, attributes,
 // capacity with its policies, and whether it may be allocated several times.
 // Devices which agree in all of that share one Shape in all snapshots of a builder,
-// as long as the builder holds any such device; so what is computed for a Shape
-// holds for all its devices. A Shape is safe for concurrent use.
+// as long as the builder holds several such devices; so what is computed for a Shape
+// holds for all its devices. The Shape of a device which is like no other ends with its
+// slice. A Shape is safe for concurrent use.
 type Shape struct {
 	Driver string
 	// Device has the attributes, the capacity and allowMultipleAllocations that

@@ -20,16 +20,18 @@ type shapes struct {
 
 type sharedShape struct {
 	shape *Shape
-	hash  uint64
-	uses  int
+	// arrival is that of the source which brought the shape.
+	arrival int
+	hash    uint64
+	uses    int
 }
 
 func newShapes() shapes {
 	return shapes{seed: maphash.MakeSeed(), byHash: make(map[uint64][]*sharedShape)}
 }
 
-// acquire returns the shape of a device. It has to be released once.
-func (s *shapes) acquire(driver string, device *resourceapi.Device) *sharedShape {
+// acquire returns the shape of a device of a source. It has to be released once.
+func (s *shapes) acquire(driver string, device *resourceapi.Device, arrival int) *sharedShape {
 	hash := s.hash(driver, device)
 	for _, shared := range s.byHash[hash] {
 		if shared.shape.Driver == driver && equalContent(shared.shape.Device, device) {
@@ -37,7 +39,7 @@ func (s *shapes) acquire(driver string, device *resourceapi.Device) *sharedShape
 			return shared
 		}
 	}
-	shared := &sharedShape{shape: newShape(driver, device), hash: hash, uses: 1}
+	shared := &sharedShape{shape: newShape(driver, device), arrival: arrival, hash: hash, uses: 1}
 	s.byHash[hash] = append(s.byHash[hash], shared)
 	return shared
 }

@@ -22,8 +22,8 @@ type source struct {
 	shapes []*sharedShape
 }
 
-func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice) *source {
-	s := &source{object: object}
+func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice, arrival int) *source {
+	s := &source{object: object, arrival: arrival}
 	spec := &object.Spec
 	s.leftOut = !gates.CompatibilityGroups && declaresGroups(spec.Devices)
 	s.passedOver = !gates.PartitionableDevices && (spec.PerDeviceNodeSelection != nil || len(spec.SharedCounters) > 0)
@@ -36,7 +36,7 @@ func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice) *
 	}
 	s.shapes = make([]*sharedShape, len(spec.Devices))
 	for i := range spec.Devices {
-		s.shapes[i] = shapes.acquire(spec.Driver, &spec.Devices[i])
+		s.shapes[i] = shapes.acquire(spec.Driver, &spec.Devices[i], arrival)
 	}
 	return s
 }
@@ -44,6 +44,16 @@ func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice) *
 func (s *source) release(shapes *shapes) {
 	for _, shared := range s.shapes {
 		shapes.release(shared)
+	}
+}
+
+// renew makes shapes anew that only this source uses and another one brought, which is
+// gone: they have its attributes, and would keep them for as long as devices are alike.
+func (s *source) renew() {
+	for i, shared := range s.shapes {
+		if shared.uses == 1 && shared.arrival != s.arrival {
+			shared.shape, shared.arrival = newShape(s.object.Spec.Driver, &s.object.Spec.Devices[i]), s.arrival
+		}
 	}
 }
 

@@ -14,9 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/utils/ptr"
-
 	upstream "k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator/structured"
 	"github.com/dray-project/dray/alloctest"
