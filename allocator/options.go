@@ -12,7 +12,7 @@ import (
 
 // DefaultBudget is the number of search steps spent on one node before the
 // answer is Undecided. It takes well under a second to spend, and is fifty times what the
-// hardest inputs known take (see docs/decisions/0012).
+// hardest cliff of benchmarks takes (see docs/decisions/0012).
 const DefaultBudget = 200_000
 
 // defaultPrograms is how many compiled CEL expressions an Allocator keeps.

@@ -146,7 +146,7 @@ func (r *residue) addLooks(d *demand) {
 func (r *residue) component(c int32, devices []int32) {
 	start := len(r.text)
 	r.text = append(r.text, 1)
-	any := false
+	relevant := false
 	var touched []string
 	for at := 0; at < len(devices); {
 		class, count := r.s.foresight.classes[devices[at]], uint32(0)
@@ -160,7 +160,7 @@ func (r *residue) component(c int32, devices []int32) {
 			}
 		}
 		if count > 0 {
-			any = true
+			relevant = true
 			r.number(uint32(class) + 1)
 			r.number(count)
 		}
@@ -168,7 +168,7 @@ func (r *residue) component(c int32, devices []int32) {
 	slices.Sort(touched)
 	r.text = append(r.text, 0)
 	r.text = append(r.text, strings.Join(touched, "")...)
-	if any || len(touched) > 0 {
+	if relevant || len(touched) > 0 {
 		if c >= 0 {
 			r.left(c)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	resourceapi "k8s.io/api/resource/v1"
 )
 
 // search finds the first solution in first-fit order: claims and requests as listed,
@@ -188,94 +186,122 @@ func (s *search) request(c, r int) verdict {
 	}
 }
 
-// anyOf tries the alternatives of a request by preference.
-func (s *search) anyOf(c, r int, alternatives []*alternative) verdict {
-	var conflict levels
-	level, result, reach := s.depth, oversized, 0
-	if s.foresight != nil {
-		position := s.foresight.positions[c] + r
-		if s.failedBefore(position, nil, 0) {
-			return failed
-		}
-		if under := s.floorOf(position); under != nil && under.pick > 0 {
-			s.blameFloor(&conflict, position)
-			alternatives, result = alternatives[under.pick:], failed
-		}
+// slot chooses the device for slot n of an alternative, from position start on:
+// the order of devices within a request does not matter, so it ascends.
+func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
+	if n == b.needed {
+		return s.request(alt.claim, alt.request+1)
 	}
-	since := s.stats.Steps
-	s.pickedAt[c][r] = level
-	s.depth++
-	for _, alt := range alternatives {
-		s.picked[c][r] = alt.index
-		v := s.alternative(alt)
+	if s.failsAlike(alt, n) {
+		return failed
+	}
+	var tried classSet
+	var conflict levels
+	since, first, reach := s.stats.Steps, start, 0
+	for i, ok := s.candidate(alt, b, start); ok; i, ok = s.candidate(alt, b, i+1) {
+		device := int32(i)
+		if tried.has(s, device) {
+			continue
+		}
+		if !s.step() {
+			return halted
+		}
+		if why, _ := s.refusal(alt, b, device); why == refusedError {
+			return halted
+		} else if why != accepted {
+			continue
+		}
+		before, level := s.decide(alt, b, device, n)
+		v := failed
+		if !s.starved(alt, n+1, i+1) {
+			v = s.slot(alt, b, n+1, i+1)
+		}
 		if v == found || v == halted {
 			return v
 		}
-		if v == failed {
-			result = failed
-			if s.mayJump(alt) && !s.conflict.has(level) {
-				// No other alternative can help either.
-				s.depth--
-				return failed
-			}
+		if s.foresight == nil {
+			s.err = errDeadEnd
+			return halted
 		}
-		conflict.addBelow(s.conflict, level)
+		s.retract(before)
+		if v == oversized || s.mayJump(alt) && !s.conflict.has(level) {
+			// Another device in this place fails in the same way.
+			return v
+		}
 		reach = max(reach, s.reach)
+		conflict.addBelow(s.conflict, level)
+		tried.add(s, device)
 	}
-	s.depth--
-	if result == failed && s.foresight != nil {
-		s.noteFailure(s.foresight.positions[c]+r, nil, 0, since)
-	}
-	s.conflict, s.reach = conflict, reach
-	return result
-}
-
-func (s *search) alternative(alt *alternative) verdict {
-	b := &s.in.alternatives[alt.id]
-	switch {
-	case alt.all && b.needed == 0:
-		return s.fail(alt, 0)
-	case b.needed == 0:
-		return s.request(alt.claim, alt.request+1)
-	case int(s.claimed[alt.claim])+b.needed > resourceapi.AllocationResultsMaxSize:
-		return s.oversize(alt)
-	case alt.all:
-		return s.every(alt, b, 0)
-	}
-	return s.slot(alt, b, 0, s.floorUnder(alt))
-}
-
-// fail is a failure of slot n of an alternative for which only the slots before it and
-// the pick of the alternative are to blame.
-func (s *search) fail(alt *alternative, n int) verdict {
-	s.conflict.clear()
-	s.blameSlot(&s.conflict, alt, n)
-	s.reaches(alt)
+	s.exhaust(alt, n, first, conflict, since)
+	s.reach = max(s.reach, reach)
 	return failed
 }
 
-// reaches notes that a failure counts on nothing after a request.
-func (s *search) reaches(alt *alternative) {
+// failsAlike reports whether a state like the one before slot n is known to fail.
+func (s *search) failsAlike(alt *alternative, n int) bool {
+	return s.foresight != nil && s.failedBefore(s.foresight.position(alt), alt, n)
+}
+
+// exhaust ends a slot for which no candidate is left: s.conflict becomes that of those
+// tried and whatever stands against the others.
+func (s *search) exhaust(alt *alternative, n int, first uint, conflict levels, since int64) {
+	if s.foresight == nil {
+		return
+	}
+	position := s.foresight.position(alt)
+	s.blameRefused(&conflict, alt, first)
+	s.blameSlot(&conflict, alt, n)
+	if n == 0 {
+		s.blameFloor(&conflict, position)
+	}
+	s.conflict, s.reach = conflict, position
+	s.noteFailure(position, alt, n, since)
+}
+
+// decide commits a device that was just accepted for slot n, as a new level.
+func (s *search) decide(alt *alternative, b *bound, device int32, n int) (before mark, level int) {
+	before, level = s.mark(), s.depth
+	charged := s.charges(device)
+	s.relate(alt, s.next)
+	s.commit(alt, b, device)
+	s.chosen = append(s.chosen, choice{alt, device, level})
+	s.depth++
+	s.stats.Decisions++
 	if s.foresight != nil {
-		s.reach = s.foresight.position(alt)
+		if n == 0 {
+			s.raiseFloor(alt, device, level)
+		}
+		s.narrow(alt, device, charged)
 	}
+	return before, level
 }
 
-// blameSlot blames what slot n depends on in its own request.
-func (s *search) blameSlot(to *levels, alt *alternative, n int) {
-	if n > 0 {
-		to.add(s.chosen[len(s.chosen)-1].level)
-	}
-	if s.in.problem.claims[alt.claim].requests[alt.request].prioritized {
-		to.add(s.pickedAt[alt.claim][alt.request])
-	}
+// retract takes the last decision back.
+func (s *search) retract(before mark) {
+	s.undo(before)
+	s.chosen = s.chosen[:len(s.chosen)-1]
+	s.depth--
+	s.stats.Backtracks++
 }
 
-func (s *search) oversize(alt *alternative) verdict {
-	if s.in.literal {
-		return oversized
+// candidate returns the first device from position start on that must be looked at.
+func (s *search) candidate(alt *alternative, b *bound, start uint) (uint, bool) {
+	allowed := b.domain.allowed
+	if s.foresight != nil {
+		allowed = s.foresight.demand(alt).viable
 	}
-	s.conflict.clear()
-	s.blameAlternatives(&s.conflict, alt.claim, alt.request+1)
-	return failed
+	i, ok := allowed.NextSet(start)
+	if len(b.domain.bad) == 0 {
+		return i, ok
+	}
+	end := uint(len(s.in.devices))
+	if ok {
+		end = i
+	}
+	for j := start; j < end; j++ {
+		if b.domain.bad[int32(j)] != nil {
+			return j, true
+		}
+	}
+	return i, ok
 }

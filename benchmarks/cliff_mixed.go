@@ -28,7 +28,7 @@ var mixedCliffs = []Cliff{
 		return c.Case
 	}},
 	{Name: "mixed-shares-and-partitions", K: "shares of 60, and partitions of which one less fit", Sizes: []int{8, 15, 22}, Packing: true, Build: func(k int) *alloctest.Case {
-		c := partitionable((k-1)/7, 0)
+		c := partitionable((k - 1) / 7)
 		c.class("nic", `device.driver == "nic.example.com"`)
 		c.pool(nicDriver, "node", devices(k, numbered, func(int) deviceOption { return shared }, func(int) deviceOption {
 			return capacity("bandwidth", "100")

@@ -12,7 +12,7 @@ import (
 // packingCliffs are about counters and capacities.
 var packingCliffs = []Cliff{
 	{Name: "partitions-one-too-many", K: "requests for any partition, where one less fit", Sizes: []int{8, 15, 29, 57}, Packing: true, Build: func(k int) *alloctest.Case {
-		c := partitionable((k-1)/7, 0)
+		c := partitionable((k - 1) / 7)
 		c.claimMany(requests(k, "mig"))
 		return c.Case
 	}},
@@ -20,7 +20,7 @@ var packingCliffs = []Cliff{
 		return smallBeforeWhole(k)
 	}},
 	{Name: "small-before-whole-one-too-many", K: "GPUs, with small partitions for more than two and whole ones for the rest", Sizes: []int{4, 6, 8}, Packing: true, Build: func(k int) *alloctest.Case {
-		c := partitionable(k, 0)
+		c := partitionable(k)
 		c.claimMany(append(requests(15, "mig", sizeIs(1)), named("whole", requests(k-2, "mig", sizeIs(7)))...))
 		return c.Case
 	}},
@@ -66,7 +66,7 @@ func sizeIs(n int) string { return fmt.Sprintf(`device.attributes["gpu.example.c
 // partitionable is GPUs of seven slices each: seven partitions of one, three of two, two of
 // three and the whole. Partitions of the same kind are listed next to each other, GPU by
 // GPU, so that taking the first ones breaks up all GPUs.
-func partitionable(gpus, busy int) cluster {
+func partitionable(gpus int) cluster {
 	c := newCluster(fmt.Sprintf("%d partitionable GPUs", gpus))
 	c.node("node")
 	c.class("mig", `device.driver == "gpu.example.com"`)
@@ -83,7 +83,7 @@ func partitionable(gpus, busy int) cluster {
 	}
 	for gpu := range gpus {
 		counters.Spec.SharedCounters = append(counters.Spec.SharedCounters, resourceapi.CounterSet{
-			Name: fmt.Sprintf("gpu-%d", gpu), Counters: map[string]resourceapi.Counter{"slices": {Value: *resource.NewQuantity(int64(7-busy), resource.DecimalSI)}},
+			Name: fmt.Sprintf("gpu-%d", gpu), Counters: map[string]resourceapi.Counter{"slices": {Value: *resource.NewQuantity(7, resource.DecimalSI)}},
 		})
 	}
 	c.poolInSlices(counters, all)
@@ -105,7 +105,7 @@ func (c cluster) poolInSlices(first *resourceapi.ResourceSlice, all []resourceap
 }
 
 func smallBeforeWhole(small int) *alloctest.Case {
-	c := partitionable(8, 0)
+	c := partitionable(8)
 	c.claim("pending", append(requests(small, "mig", sizeIs(1)), named("whole", requests(6, "mig", sizeIs(7)))...)...)
 	return c.Case
 }

@@ -29,7 +29,7 @@ func Measure(ctx context.Context, meter *peer.Meter, c *alloctest.Case) (Measure
 	m := Measurement{Time: measured.Time, Class: differential.Failed}
 	if measured.Err != nil {
 		// Errors carry no statistics.
-		return m, nil
+		return m, nil //nolint:nilerr // an error is an answer, only one without steps
 	}
 	m.Steps = measured.Outcome.Stats().Steps
 	switch measured.Outcome.(type) {

@@ -89,7 +89,7 @@ func (w *Worst) Add(f Found) error {
 	if !w.insert(f) {
 		return nil
 	}
-	return w.write()
+	return w.Write()
 }
 
 func (w *Worst) insert(f Found) bool {
@@ -110,8 +110,8 @@ func (w *Worst) insert(f Found) bool {
 	return true
 }
 
-// write replaces the files of the folder.
-func (w *Worst) write() error {
+// Write replaces the files of the folder.
+func (w *Worst) Write() error {
 	files, err := filepath.Glob(filepath.Join(w.folder, "*.txt"))
 	if err != nil {
 		return fmt.Errorf("folder %s: %w", w.folder, err)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -54,7 +55,7 @@ func climb(ctx context.Context, arguments []string, out io.Writer) error {
 			fmt.Fprintf(out, "%6.0fs round %d: %d steps, %s in %s, %s\n", time.Since(start).Seconds(), round, f.Steps, f.Class, f.Time.Round(time.Microsecond), adversary.Kind(f.Case))
 		},
 	}
-	err = run.Run(ctx)
+	err = errors.Join(run.Run(ctx), worst.Write())
 	for _, f := range worst.All() {
 		fmt.Fprintf(out, "%10d steps %10s %-14s %s\n", f.Steps, f.Time.Round(time.Microsecond), f.Class, adversary.Kind(f.Case))
 	}

@@ -1,0 +1,56 @@
+package benchmarks
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/peer"
+)
+
+// The worst cases take no more steps than when they were found.
+func TestWorstCasesGetNoWorse(t *testing.T) {
+	for _, w := range worstCases(t) {
+		m, err := new(peer.Meter).Measure(t.Context(), w.Case)
+		if err != nil || m.Err != nil {
+			t.Fatal(w.Name, err, m.Err)
+		}
+		assignment, fits := m.Outcome.(*allocator.Assignment)
+		if _, undecided := m.Outcome.(*allocator.Undecided); fits != w.Fits || undecided && !w.Undecided {
+			t.Errorf("%s: %T", w.Name, m.Outcome)
+		}
+		if fits {
+			verifyCliff(t, w.Case, assignment)
+		}
+		if steps := m.Outcome.Stats().Steps; steps > w.Steps {
+			t.Errorf("%s: %d steps, %d when it was found", w.Name, steps, w.Steps)
+		}
+	}
+}
+
+// BenchmarkWorst decides the worst cases, as BenchmarkCliff does the cliffs.
+func BenchmarkWorst(b *testing.B) {
+	for _, w := range worstCases(b) {
+		if w.Undecided {
+			continue
+		}
+		b.Run("worst="+w.Name, func(b *testing.B) {
+			nodes := []*corev1.Node{askedNode(w.Case)}
+			want, _ := upstreamOnCliff(b, w.Case, nodes)
+			for _, impl := range implementations[1:] {
+				checkCliff(b, &Cliff{Fits: w.Fits}, &impl, w.Case, nodes, want)
+				b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, NewPod, w.Case, nodes) })
+			}
+		})
+	}
+}
+
+func worstCases(tb testing.TB) []Worst {
+	tb.Helper()
+	all, err := WorstCases()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
