@@ -24,11 +24,11 @@ type Verdict uint8
 const (
 	// NoVerdict goes with an error.
 	NoVerdict Verdict = iota
-	// Satisfiable: the outcome is an *Assignment.
+	// Satisfiable goes with an *Assignment.
 	Satisfiable
-	// NotSatisfiable: the outcome is an *Unsatisfiable.
+	// NotSatisfiable goes with an *Unsatisfiable.
 	NotSatisfiable
-	// NotDecided: the outcome is an *Undecided.
+	// NotDecided goes with an *Undecided.
 	NotDecided
 )
 

@@ -88,8 +88,9 @@ func (s *sight) number(shape *pools.Shape) uint32 {
 
 func (s *sight) look(device *cel.Device) uint32 {
 	var buffer [256]byte
-	text, ok := buffer[:0], false
+	text := buffer[:0]
 	for _, program := range s.programs {
+		var ok bool
 		if text, ok = program.AppendProjection(text, device); !ok {
 			return 0
 		}
