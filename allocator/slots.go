@@ -72,53 +72,6 @@ func (s *search) exhaust(alt *alternative, n int, first uint, conflict levels, s
 	s.noteFailure(position, alt, n, since)
 }
 
-// every chooses the devices of a request for all, from position n on. There is
-// nothing to choose: each must be had.
-func (s *search) every(alt *alternative, b *bound, n int) verdict {
-	if n == b.needed {
-		if s.starved(alt, n, 0) {
-			return failed
-		}
-		return s.request(alt.claim, alt.request+1)
-	}
-	if !s.step() {
-		return halted
-	}
-	device := b.domain.mandatory[n]
-	why, k := s.mandatoryRefusal(alt, b, device)
-	switch {
-	case s.err != nil:
-		return halted
-	case why != accepted:
-		v := s.fail(alt, n)
-		if s.foresight != nil {
-			s.foresight.blamed.clear()
-			s.blame(&s.conflict, alt, device, why, k)
-			if n == 0 {
-				// Without the first device, no error can be met here either.
-				s.reach--
-			}
-		}
-		return v
-	}
-	before, level := s.decide(alt, b, device, n)
-	v := s.every(alt, b, n+1)
-	if v == failed && s.foresight == nil {
-		s.err = errDeadEnd
-		return halted
-	}
-	if v == failed || v == oversized {
-		s.retract(before)
-		if s.mayJump(alt) && s.conflict.has(level) {
-			conflict := s.conflict
-			s.conflict = nil
-			s.conflict.addBelow(conflict, level)
-			s.blameSlot(&s.conflict, alt, n)
-		}
-	}
-	return v
-}
-
 // decide commits a device that was just accepted for slot n, as a new level.
 func (s *search) decide(alt *alternative, b *bound, device int32, n int) (before mark, level int) {
 	before, level = s.mark(), s.depth
@@ -165,4 +118,51 @@ func (s *search) candidate(alt *alternative, b *bound, start uint) (uint, bool) 
 		}
 	}
 	return i, ok
+}
+
+// every chooses the devices of a request for all, from position n on. There is
+// nothing to choose: each must be had.
+func (s *search) every(alt *alternative, b *bound, n int) verdict {
+	if n == b.needed {
+		if s.starved(alt, n, 0) {
+			return failed
+		}
+		return s.request(alt.claim, alt.request+1)
+	}
+	if !s.step() {
+		return halted
+	}
+	device := b.domain.mandatory[n]
+	why, k := s.mandatoryRefusal(alt, b, device)
+	switch {
+	case s.err != nil:
+		return halted
+	case why != accepted:
+		v := s.fail(alt, n)
+		if s.foresight != nil {
+			s.foresight.blamed.clear()
+			s.blame(&s.conflict, alt, device, why, k)
+			if n == 0 {
+				// Without the first device, no error can be met here either.
+				s.reach--
+			}
+		}
+		return v
+	}
+	before, level := s.decide(alt, b, device, n)
+	v := s.every(alt, b, n+1)
+	if v == failed && s.foresight == nil {
+		s.err = errDeadEnd
+		return halted
+	}
+	if v == failed || v == oversized {
+		s.retract(before)
+		if s.mayJump(alt) && s.conflict.has(level) {
+			conflict := s.conflict
+			s.conflict = nil
+			s.conflict.addBelow(conflict, level)
+			s.blameSlot(&s.conflict, alt, n)
+		}
+	}
+	return v
 }
