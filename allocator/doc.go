@@ -47,8 +47,8 @@
 //	taint
 //	policy                         the order of devices
 //	instance, domain               a Problem on one node
-//	search, alternatives, state,   decide, commit, undo
-//	trail
+//	search, alternatives, slots,   decide, commit, undo
+//	state, trail
 //	refusal, blame, levels         what stands against a device, and whose doing it is
 //	foresight, demand              what is known ahead after a dead end, and kept up to date
 //	lookahead, matching, augment,  whether open requests can still be served

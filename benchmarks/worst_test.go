@@ -39,8 +39,9 @@ func BenchmarkWorst(b *testing.B) {
 			nodes := []*corev1.Node{askedNode(w.Case)}
 			want, _ := upstreamOnCliff(b, w.Case, nodes)
 			for _, impl := range implementations[1:] {
-				checkCliff(b, &Cliff{Fits: w.Fits}, &impl, w.Case, nodes, want)
-				b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, NewPod, w.Case, nodes) })
+				s := impl.mustOpen(b, w.Case)
+				checkCliff(b, &Cliff{Fits: w.Fits}, s, w.Case, nodes, want)
+				b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, s, NewPod, w.Case, nodes) })
 			}
 		})
 	}
