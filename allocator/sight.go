@@ -35,7 +35,7 @@ type reads map[string]*cel.Program
 // add is false if an expression may read anything, or does not compile.
 func (r reads) add(selectors []selector) (bool, error) {
 	for _, s := range selectors {
-		if s.err != nil || !s.program.Reads().Exact {
+		if s.program == nil || !s.program.Reads().Exact {
 			return false, nil
 		}
 		key, err := json.Marshal(s.program.Reads())

@@ -111,19 +111,15 @@ func (r *reach) canFail() bool {
 }
 
 // byName reports whether the name of a node says whether the slice reaches it, and which
-// of its devices do. Where some devices are for all nodes and others for one, that one has
-// no route of its own.
+// of its devices do.
 func (r *reach) byName() bool {
 	named := func(s *selection) bool { return s.selector == nil && s.err == nil }
-	everywhere, somewhere := false, false
 	for i := range r.devices {
 		if !named(&r.devices[i]) {
 			return false
 		}
-		everywhere = everywhere || r.devices[i].node == "" && r.devices[i].all
-		somewhere = somewhere || r.devices[i].node != ""
 	}
-	return named(&r.own) && !(everywhere && somewhere)
+	return named(&r.own)
 }
 
 // nodes returns the names of the nodes that the slice or a device names, possibly with
