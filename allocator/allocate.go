@@ -96,6 +96,11 @@ func (p *Problem) askPlace(ctx context.Context, s *pools.Snapshot, u Usage, node
 		if err != nil || known != nil && !known.satisfiable && !known.literal {
 			return known, nil, err
 		}
+		if lazy, ok := u.(*pools.LazyUsage); ok && known != nil && known.satisfiable {
+			if known = p.inquire(ctx, s, lazy, node, place.Views(), known); known != nil {
+				return known, nil, nil
+			}
+		}
 	}
 	state := p.state(place, u)
 	if state != 0 {

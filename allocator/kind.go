@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // kind is what problems have in common that ask for the same: which patterns of pools
@@ -29,6 +30,7 @@ type answer struct {
 	literal bool
 	choices []choiceAt
 	picked  [][]int
+	root    atomic.Pointer[inquiry] // nil if nobody asked
 }
 
 func (a *answer) verdict() Verdict {

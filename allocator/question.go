@@ -53,10 +53,16 @@ func (q *question) instance() *instance {
 
 // device returns the device at a place, and its pool.
 func (q *question) device(place int32) (*pools.Pool, *pools.Device) {
+	pool, i := deviceAt(q.view.Pools, place)
+	return pool, &pool.Devices[i]
+}
+
+// deviceAt returns the pool and the index of the device at a place on a node.
+func deviceAt(views []*pools.PoolView, place int32) (*pools.Pool, pools.DeviceIndex) {
 	at := int(place)
-	for _, pv := range q.view.Pools {
+	for _, pv := range views {
 		if at < pv.Here() {
-			return pv.Pool, &pv.Pool.Devices[pv.At(at)]
+			return pv.Pool, pv.At(at)
 		}
 		at -= pv.Here()
 	}

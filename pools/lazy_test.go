@@ -6,14 +6,23 @@ import (
 	"testing"
 )
 
+// countedUsage is that the device d of each pool is in use.
+type countedUsage struct{ computed *atomic.Int64 }
+
+func (u countedUsage) Pool(p *Pool) *PoolUsage {
+	u.computed.Add(1)
+	return usageOf(p, "d")
+}
+
+func (countedUsage) Separate(p *Pool) bool { return true }
+
+func (countedUsage) Exclusive(p *Pool, i DeviceIndex) bool { return p.Devices[i].Object.Name == "d" }
+
 func TestLazyUsage(t *testing.T) {
 	s := Build(allGates, cluster("a", 3*lazyChunkSize))
 	other := Build(allGates, cluster("b", 6*lazyChunkSize))
 	var computed atomic.Int64
-	usage := NewLazyUsage(s, func(p *Pool) *PoolUsage {
-		computed.Add(1)
-		return usageOf(p, "d")
-	})
+	usage := NewLazyUsage(s, countedUsage{&computed})
 	if computed.Load() != 0 {
 		t.Error("usage was computed before it was asked for")
 	}

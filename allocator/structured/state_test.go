@@ -31,29 +31,94 @@ func TestStatesNoSchedulerMakes(t *testing.T) {
 	var allocated int
 	for seed := range uint64(400) {
 		c := clustergen.Generate(seed, clustergen.Default)
-		state := randomState(c, rand.New(rand.NewPCG(seed, 1)))
-		for i := range c.Nodes {
-			c.Node = c.Nodes[i].Name
-			want, wantErr := answer(t, upstream.NewAllocator, c, state, i)
-			if clustergen.Decision(c) != "" || errors.Is(wantErr, context.DeadlineExceeded) {
-				continue // upstream's answer is not the norm, or not known
-			}
-			got, gotErr := answer(t, structured.NewAllocator, c, state, i)
-			if (wantErr == nil) != (gotErr == nil) {
-				t.Errorf("seed %d, node %s: error %v, upstream's %v", seed, c.Nodes[i].Name, gotErr, wantErr)
-				continue
-			}
-			if diff := oracle.Equal(want, got); diff != "" {
-				t.Errorf("seed %d, node %s: %s", seed, c.Nodes[i].Name, diff)
-			}
-			if want != nil {
-				allocated++
-			}
+		allocated += compareState(t, seed, c, randomState(c, rand.New(rand.NewPCG(seed, 1))))
+	}
+	if allocated < 100 {
+		t.Errorf("only %d allocations: the states leave too little to compare", allocated)
+	}
+}
+
+// Devices that are in use as a whole are asked about one by one, in an order that earlier
+// states led to.
+func TestStatesOfWholeDevices(t *testing.T) {
+	var allocated int
+	for seed := range uint64(100) {
+		c := clustergen.Generate(seed, clustergen.Default)
+		random := rand.New(rand.NewPCG(seed, 2))
+		for range 4 {
+			allocated += compareState(t, seed, c, wholeDevices(c, random))
 		}
 	}
 	if allocated < 100 {
 		t.Errorf("only %d allocations: the states leave too little to compare", allocated)
 	}
+}
+
+const fourOf24 = `
+cluster
+node node-1
+class gpu
+slice gpu.example.com/node-1 on node-1
+  gpu-[0..23]
+----
+
+allocate four node=node-1
+claim four
+  request gpus class=gpu count=4
+----
+four/gpus -> gpu.example.com/node-1/gpu-[0..3]
+four on node-1
+`
+
+// There may be more ways for devices to be in use than are remembered.
+func TestManyStatesOfWholeDevices(t *testing.T) {
+	scenarios, err := alloctest.Parse("four.txt", fourOf24)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, random := scenarios[0].Case, rand.New(rand.NewPCG(1, 3))
+	var allocated int
+	for range 600 {
+		allocated += compareState(t, 0, c, wholeDevices(c, random))
+	}
+	if allocated < 500 {
+		t.Errorf("only %d allocations", allocated)
+	}
+}
+
+// compareState compares with upstream and counts the allocations.
+func compareState(t *testing.T, seed uint64, c *alloctest.Case, state structured.AllocatedState) (allocated int) {
+	for i := range c.Nodes {
+		c.Node = c.Nodes[i].Name
+		want, wantErr := answer(t, upstream.NewAllocator, c, state, i)
+		if clustergen.Decision(c) != "" || errors.Is(wantErr, context.DeadlineExceeded) {
+			continue // upstream's answer is not the norm, or not known
+		}
+		got, gotErr := answer(t, structured.NewAllocator, c, state, i)
+		if (wantErr == nil) != (gotErr == nil) {
+			t.Errorf("seed %d, node %s: error %v, upstream's %v", seed, c.Nodes[i].Name, gotErr, wantErr)
+			continue
+		}
+		if diff := oracle.Equal(want, got); diff != "" {
+			t.Errorf("seed %d, node %s: %s", seed, c.Nodes[i].Name, diff)
+		}
+		if want != nil {
+			allocated++
+		}
+	}
+	return allocated
+}
+
+func wholeDevices(c *alloctest.Case, random *rand.Rand) structured.AllocatedState {
+	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID]()}
+	for _, slice := range c.Slices {
+		for i := range slice.Spec.Devices {
+			if random.IntN(3) == 0 {
+				state.AllocatedDevices.Insert(structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, slice.Spec.Devices[i].Name))
+			}
+		}
+	}
+	return state
 }
 
 func answer(t *testing.T, newAllocator peer.NewAllocator, c *alloctest.Case, state structured.AllocatedState, node int) ([]resourceapi.AllocationResult, error) {

@@ -15,29 +15,48 @@ type state struct {
 }
 
 func newUsage(s *pools.Snapshot, allocated AllocatedState) *pools.LazyUsage {
-	known := &state{AllocatedState: allocated}
-	return pools.NewLazyUsage(s, known.pool)
+	return pools.NewLazyUsage(s, &state{AllocatedState: allocated})
 }
 
-func (s *state) pool(p *pools.Pool) *pools.PoolUsage {
+// capacity reports whether what is recorded of capacity makes a difference. For devices
+// without capacities it does not, unless they draw on counters.
+func (s *state) capacity(n *names) bool {
+	return len(s.AggregatedCapacity) > 0 && (n.measured || n.consuming)
+}
+
+// shared reports whether what is recorded of shares makes a difference. The capacity in
+// use of a share is recorded by device. A share without any is only known as a share, and
+// matters to nothing but counters: the device has drawn them.
+func (s *state) shared(n *names) bool {
+	return len(s.AllocatedSharedDeviceIDs) > 0 && n.consuming
+}
+
+// Pool implements pools.UsageSource.
+func (s *state) Pool(p *pools.Pool) *pools.PoolUsage {
 	n := namesOf(p)
-	// What is recorded of devices without capacities makes no difference unless they
-	// draw on counters.
-	capacity := len(s.AggregatedCapacity) > 0 && (n.measured || n.consuming)
-	// The capacity in use of a share is recorded by device. A share without any is only
-	// known as a share, and matters to nothing but counters: the device has drawn them.
-	shares := len(s.AllocatedSharedDeviceIDs) > 0 && n.consuming
+	capacity, shared := s.capacity(n), s.shared(n)
 	return pools.NewPoolUsage(p, func(first pools.DeviceIndex) (use pools.DeviceUse) {
 		id := n.id(first)
 		use.Exclusive = s.AllocatedDevices.Has(id)
 		if capacity {
 			s.addCapacity(&use, id)
 		}
-		if shares && !use.Shared {
+		if shared && !use.Shared {
 			use.Shared = s.shares.has(&s.AllocatedState, id)
 		}
 		return use
 	})
+}
+
+// Separate implements pools.UsageSource.
+func (s *state) Separate(p *pools.Pool) bool {
+	n := namesOf(p)
+	return !n.consuming && !s.capacity(n)
+}
+
+// Exclusive implements pools.UsageSource.
+func (s *state) Exclusive(p *pools.Pool, i pools.DeviceIndex) bool {
+	return s.AllocatedDevices.Has(namesOf(p).id(i))
 }
 
 func (s *state) addCapacity(use *pools.DeviceUse, id DeviceID) {
