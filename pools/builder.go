@@ -55,7 +55,7 @@ func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) {
 			continue
 		}
 		// Adding first keeps the shapes that both have.
-		b.byName[slice.Name] = b.add(slice)
+		b.byName[slice.Name] = b.add(slice, old)
 		if old != nil {
 			b.remove(old)
 		}
@@ -101,8 +101,9 @@ func (b *Builder) assemble(m *members) *Pool {
 	return assemble(m.id, m.slot, b.gates, m.sources)
 }
 
-func (b *Builder) add(object *resourceapi.ResourceSlice) *source {
-	s := newSource(b.gates, &b.shapes, object, b.arrivals)
+// add takes a slice in. old is one that has much in common with it, or nil.
+func (b *Builder) add(object *resourceapi.ResourceSlice, old *source) *source {
+	s := newSource(b.gates, &b.shapes, object, b.arrivals, old)
 	b.arrivals++
 	id := s.poolID()
 	m := b.pools[id]

@@ -62,8 +62,12 @@ func (l *lineage) follow(list []*resourceapi.ResourceSlice, next version) (*Snap
 		return nil, false
 	}
 	// Adding first keeps the shapes that old and new slices share.
-	for _, slice := range arrived {
-		l.add(slice)
+	for i, slice := range arrived {
+		var old *source
+		if i < len(departed) {
+			old = l.sources[l.places[departed[i]]] // most likely what it replaces
+		}
+		l.add(slice, old)
 	}
 	for _, slice := range departed {
 		l.remove(slice)
@@ -166,9 +170,9 @@ func differing(a, b []*resourceapi.ResourceSlice) (x, y []*resourceapi.ResourceS
 	return x, y
 }
 
-func (l *lineage) add(slice *resourceapi.ResourceSlice) {
+func (l *lineage) add(slice *resourceapi.ResourceSlice, old *source) {
 	l.places[slice] = len(l.sources)
-	l.sources = append(l.sources, l.builder.add(slice))
+	l.sources = append(l.sources, l.builder.add(slice, old))
 }
 
 func (l *lineage) remove(slice *resourceapi.ResourceSlice) {

@@ -171,12 +171,12 @@ func TestEqualContent(t *testing.T) {
 			if got := equalContent(a, b); got != (i == j) {
 				t.Errorf("%d, %d: equal is %t", i, j, got)
 			}
-			if same := interned.acquire(testDriver, a, i) == interned.acquire(testDriver, b, j); same != (i == j) {
+			if same := interned.acquire(testDriver, a, i, nil) == interned.acquire(testDriver, b, j, nil); same != (i == j) {
 				t.Errorf("%d, %d: one shape is %t", i, j, same)
 			}
 		}
 	}
-	if interned.acquire("other.example.com", different[0], 0) == interned.acquire(testDriver, different[0], 0) {
+	if interned.acquire("other.example.com", different[0], 0, nil) == interned.acquire(testDriver, different[0], 0, nil) {
 		t.Error("devices of two drivers share a shape")
 	}
 }

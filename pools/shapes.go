@@ -30,11 +30,17 @@ func newShapes() shapes {
 	return shapes{seed: maphash.MakeSeed(), byHash: make(map[uint64][]*sharedShape)}
 }
 
-// acquire returns the shape of a device of a source. It has to be released once.
-func (s *shapes) acquire(driver string, device *resourceapi.Device, arrival int) *sharedShape {
+// acquire returns the shape of a device of a source. It has to be released once. Most
+// devices of a slice that changes stay what they were: before is that of the device which
+// was there, or nil.
+func (s *shapes) acquire(driver string, device *resourceapi.Device, arrival int, before *sharedShape) *sharedShape {
+	if before != nil && before.fits(driver, device) {
+		before.uses++
+		return before
+	}
 	hash := s.hash(driver, device)
 	for _, shared := range s.byHash[hash] {
-		if shared.shape.Driver == driver && equalContent(shared.shape.Device, device) {
+		if shared.fits(driver, device) {
 			shared.uses++
 			return shared
 		}
@@ -42,6 +48,10 @@ func (s *shapes) acquire(driver string, device *resourceapi.Device, arrival int)
 	shared := &sharedShape{shape: newShape(driver, device), arrival: arrival, hash: hash, uses: 1}
 	s.byHash[hash] = append(s.byHash[hash], shared)
 	return shared
+}
+
+func (s *sharedShape) fits(driver string, device *resourceapi.Device) bool {
+	return s.shape.Driver == driver && equalContent(s.shape.Device, device)
 }
 
 func (s *shapes) release(shared *sharedShape) {

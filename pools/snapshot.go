@@ -37,7 +37,7 @@ func Build(gates Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 	b := NewBuilder(gates)
 	for _, slice := range slices {
 		if slice != nil {
-			b.add(slice)
+			b.add(slice, nil)
 		}
 	}
 	return b.Snapshot()

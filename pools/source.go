@@ -22,7 +22,8 @@ type source struct {
 	shapes []*sharedShape
 }
 
-func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice, arrival int) *source {
+// newSource reads a slice. old is one that has much in common with it, or nil.
+func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice, arrival int, old *source) *source {
 	s := &source{object: object, arrival: arrival}
 	spec := &object.Spec
 	s.leftOut = !gates.CompatibilityGroups && declaresGroups(spec.Devices)
@@ -36,7 +37,11 @@ func newSource(gates Gates, shapes *shapes, object *resourceapi.ResourceSlice, a
 	}
 	s.shapes = make([]*sharedShape, len(spec.Devices))
 	for i := range spec.Devices {
-		s.shapes[i] = shapes.acquire(spec.Driver, &spec.Devices[i], arrival)
+		var before *sharedShape
+		if old != nil && i < len(old.shapes) {
+			before = old.shapes[i]
+		}
+		s.shapes[i] = shapes.acquire(spec.Driver, &spec.Devices[i], arrival, before)
 	}
 	return s
 }
