@@ -60,6 +60,7 @@
 //	spelling, answers
 //	lens, sight, classtable,       the same for what many kinds of problems read, so that a
 //	statetable                     new kind costs little
+//	inquiry                        answers that depend on a few devices of a fresh state
 //	allocate, evaluate, outcome,   entry points and answers
 //	question, stats
 //	assignment, nodeselector       results

@@ -18,12 +18,13 @@ type Evaluation struct {
 	snapshot *pools.Snapshot
 	usage    Usage
 	nodes    []*corev1.Node
-	answers  []nodeAnswer
+	// known has what is known for each node, nil where there is something else.
+	known  []*answer
+	others func() []otherAnswer // by node
 }
 
-// nodeAnswer is one of known, outcome and err.
-type nodeAnswer struct {
-	known   *answer
+// otherAnswer is an outcome that was not known from a node like it, or an error.
+type otherAnswer struct {
 	outcome Outcome
 	err     error
 }
@@ -37,23 +38,24 @@ func (e *Evaluation) Node(i int) *corev1.Node { return e.nodes[i] }
 // Verdict tells whether there are devices on the i-th node. It is NoVerdict if Outcome
 // returns an error.
 func (e *Evaluation) Verdict(i int) Verdict {
-	if known := e.answers[i].known; known != nil {
+	if known := e.known[i]; known != nil {
 		return known.verdict()
 	}
-	return verdictOf(e.answers[i].outcome)
+	return verdictOf(e.others()[i].outcome)
 }
 
 // Outcome returns what Allocate returns for the i-th node. Where a node is like another
 // one, it is made when it is asked for.
 func (e *Evaluation) Outcome(i int) (Outcome, error) {
-	if known := e.answers[i].known; known != nil {
+	if known := e.known[i]; known != nil {
 		view, err := e.snapshot.GatherPools(e.nodes[i])
 		if err != nil {
 			return nil, err
 		}
 		return e.problem.recall(known, view, e.usage), nil
 	}
-	return e.answers[i].outcome, e.answers[i].err
+	other := e.others()[i]
+	return other.outcome, other.err
 }
 
 // stretch is how many nodes a goroutine takes at a time.
@@ -66,12 +68,16 @@ func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	e := &Evaluation{problem: p, snapshot: s, usage: u, nodes: nodes, answers: make([]nodeAnswer, len(nodes))}
+	e := &Evaluation{problem: p, snapshot: s, usage: u, nodes: nodes, known: make([]*answer, len(nodes))}
+	e.others = sync.OnceValue(func() []otherAnswer { return make([]otherAnswer, len(nodes)) })
 	places := s.Places(nodes)
+	tally := p.tally(places, u)
 	var next atomic.Int64
 	work := func() {
 		for from := next.Add(stretch) - stretch; int(from) < len(nodes) && ctx.Err() == nil; from = next.Add(stretch) - stretch {
-			e.evaluate(ctx, places, int(from), min(int(from)+stretch, len(nodes)))
+			for i := int(from); i < min(int(from)+stretch, len(nodes)); i++ {
+				e.evaluate(ctx, places.At(i), tally, i)
+			}
 		}
 	}
 	var group sync.WaitGroup
@@ -83,12 +89,40 @@ func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("evaluation of %d nodes was cancelled: %w", len(nodes), context.Cause(ctx))
 	}
+	if tally != nil {
+		tally.Keep()
+	}
 	return e, nil
 }
 
-func (e *Evaluation) evaluate(ctx context.Context, places []*pools.Place, from, to int) {
-	for i := from; i < to; i++ {
-		a := &e.answers[i]
-		a.known, a.outcome, a.err = e.problem.ask(ctx, e.snapshot, e.usage, e.nodes[i], places[i])
+// tally returns the numbers of the states of places as far as they are known, nil if such
+// numbers are not for this problem.
+func (p *Problem) tally(places *pools.Places, u Usage) *pools.Tally {
+	ledger, ok := u.(*pools.Usage)
+	if !ok || p.kind.lens == nil || !p.repeats {
+		return nil
+	}
+	tally, _ := places.Tally(p.kind.lens, ledger)
+	return tally
+}
+
+func (e *Evaluation) evaluate(ctx context.Context, place *pools.Place, tally *pools.Tally, i int) {
+	if tally != nil {
+		if state := tally.Number(i); state != 0 {
+			if e.known[i] = e.problem.kind.ofState.get(state); e.known[i] != nil {
+				return
+			}
+		}
+	}
+	var other otherAnswer
+	e.known[i], other.outcome, other.err = e.problem.ask(ctx, e.snapshot, e.usage, e.nodes[i], place)
+	if e.known[i] == nil {
+		e.others()[i] = other
+		return
+	}
+	if tally != nil && place != nil && tally.Number(i) == 0 {
+		if state, known := place.Number(e.problem.kind.lens, e.usage); known {
+			tally.Set(i, state)
+		}
 	}
 }

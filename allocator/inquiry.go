@@ -29,10 +29,17 @@ type inquiry struct {
 	// next has where to go on if the device of the same position in ask is in use.
 	next  []atomic.Pointer[inquiry]
 	nodes *atomic.Int32 // of the whole tree
+	// missed counts how often there was nowhere to go on.
+	missed atomic.Int32
 }
 
-// maxInquiry bounds the nodes of a tree.
-const maxInquiry = 256
+const (
+	// maxInquiry bounds the nodes of a tree.
+	maxInquiry = 256
+	// rareInquiry is how often a branch has to be missing before it grows: for a few
+	// nodes, looking at the whole state costs less.
+	rareInquiry = 16
+)
 
 // newInquiry is about an answer, with what is known of the way to it.
 func newInquiry(a *answer, free, used []int32, nodes *atomic.Int32) *inquiry {
@@ -85,6 +92,9 @@ func (p *Problem) inquire(ctx context.Context, s *pools.Snapshot, u *pools.LazyU
 // branch goes on from where a device is found in use. It is nil if there is no definite
 // answer, or the tree is as large as it gets.
 func (p *Problem) branch(ctx context.Context, s *pools.Snapshot, node *corev1.Node, views []*pools.PoolView, q *inquiry, at int) *inquiry {
+	if q.missed.Add(1) <= rareInquiry {
+		return nil
+	}
 	if q.nodes.Add(1) > maxInquiry {
 		q.nodes.Add(-1)
 		return nil

@@ -51,7 +51,8 @@
 //	routes.go     from a node to the slices of a pool
 //	snapshot.go   the index of pools, from a node to pools; sorted.go lists them
 //	view.go       GatherPools; place.go does what the name of a node decides, choice.go the rest
-//	statenote.go  what the allocator keeps with a place in one state of use
+//	places.go     the same for a list of nodes
+//	statenote.go  what the allocator keeps with a place in one state of use; tally.go with many
 //	shape.go      devices alike; shapes.go interns, content.go compares them
 //	attribute.go  attributes ready to compare; value.go interns their values
 //	groups.go     compatibility groups on a counter set

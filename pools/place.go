@@ -41,27 +41,6 @@ func (s *Snapshot) Place(node *corev1.Node) *Place {
 	return nil
 }
 
-// Places returns the Place of each node. Those of the last list are remembered, and so
-// are the nodes: asking for the same nodes again costs a comparison of pointers.
-func (s *Snapshot) Places(nodes []*corev1.Node) []*Place {
-	known := s.places.Load()
-	if known != nil && slices.Equal(known.nodes, nodes) {
-		return known.places
-	}
-	made := &placesOf{nodes: slices.Clone(nodes), places: make([]*Place, len(nodes))}
-	for i, node := range nodes {
-		made.places[i] = s.Place(node)
-	}
-	s.places.Store(made)
-	return made.places
-}
-
-// placesOf are the places of a list of nodes.
-type placesOf struct {
-	nodes  []*corev1.Node
-	places []*Place
-}
-
 // place returns what the node reaches by its name.
 func (s *Snapshot) place(node string) *Place {
 	named, ok := s.byNode.Get(node)
