@@ -48,10 +48,11 @@ func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	if known == nil {
 		return outcome, err
 	}
-	view := pools.NodeView{Node: node}
 	if place != nil {
-		view.Pools = place.Views()
-	} else if view, err = s.GatherPools(node); err != nil {
+		return p.recall(known, place.NodeView(node), u), nil
+	}
+	view, err := s.GatherPools(node)
+	if err != nil {
 		return nil, err
 	}
 	return p.recall(known, view, u), nil

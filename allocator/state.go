@@ -81,7 +81,7 @@ func (s *state) commit(alt *alternative, b *bound, i int32) {
 // first share of a device pays.
 func (s *state) charges(i int32) bool {
 	d := &s.in.devices[i]
-	return d.ConsumesCounters && !(d.multiple && (d.shared || s.shares[i] > 0))
+	return d.ConsumesCounters && !(d.multiple && (s.shares[i] > 0 || s.in.isShared(i)))
 }
 
 func (s *state) share(use *consumption, i int32) {

@@ -39,7 +39,7 @@ type traits struct {
 func (t *traits) of(i int32) []byte {
 	d := &t.in.devices[i]
 	t.key = t.key[:0]
-	t.flags(d.ConsumesCounters, d.multiple, d.inUse, d.shared, d.ConsumesCounters && t.in.pools[d.pool].used.Overdrawn)
+	t.flags(d.ConsumesCounters, d.multiple, t.in.inUse.Test(uint(i)), t.in.isShared(i), d.ConsumesCounters && t.in.pools[d.pool].used.Overdrawn)
 	t.membership(i)
 	t.counters(i)
 	t.constrained(i)
@@ -93,14 +93,13 @@ func (t *traits) counters(i int32) {
 }
 
 func (t *traits) constrained(i int32) {
-	shape := t.in.devices[i].Shape
 	for d := range t.foresight.demands {
 		demand := &t.foresight.demands[d]
 		for k, offers := range demand.values {
 			if offers == nil {
 				continue
 			}
-			t.flags(demand.b.values[k][shape].err != nil)
+			t.flags(demand.b.values[k][i].err != nil)
 			t.put(uint32(len(offers[i])))
 			for _, id := range offers[i] {
 				t.put(uint32(id))

@@ -71,7 +71,7 @@ func (t *valueTable) offers(s *search, d *demand, k int) [][]int32 {
 	offers := make([][]int32, len(s.in.devices))
 	all := make([]int32, 0, d.viable.Count())
 	for i, ok := d.viable.NextSet(0); ok; i, ok = d.viable.NextSet(i + 1) {
-		seen := d.b.values[k][s.in.devices[i].Shape]
+		seen := d.b.values[k][i]
 		if seen.err != nil || !seen.found {
 			continue
 		}
