@@ -13,7 +13,7 @@ import (
 
 // addDangers notes for which alternatives looking at a device can be an error.
 func (f *foresight) addDangers(s *search) {
-	f.errs = make([]bool, len(s.in.alternatives))
+	f.errs = s.space.flags.take(len(s.in.alternatives))
 	if !s.in.literal {
 		return
 	}

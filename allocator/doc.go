@@ -47,7 +47,8 @@
 //	taint
 //	policy                         the order of devices
 //	instance, domain               a Problem on one node
-//	roster, faces                  what all instances of a node have in common
+//	roster, faces, counted         what all instances of a node have in common
+//	desk, room                     memory to work in
 //	search, alternatives, slots,   decide, commit, undo
 //	state, trail
 //	refusal, blame, levels         what stands against a device, and whose doing it is

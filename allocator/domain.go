@@ -49,7 +49,7 @@ func (d *domain) firstError() error {
 
 // judgeAll fills in the domain of a filter. Only cancellation is an error here.
 func (in *instance) judgeAll(ctx context.Context, f usedFilter, d *domain) error {
-	d.allowed = bitset.New(uint(len(in.devices)))
+	d.allowed = in.room.set(len(in.devices))
 	j := judge{in: in, filter: f, domain: d}
 	rest := in.judgeFaces(ctx, f, d)
 	for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
@@ -126,7 +126,7 @@ func (j *judge) admit(i int32, use *consumption) {
 		return
 	}
 	if j.domain.exhausted == nil {
-		j.domain.exhausted = bitset.New(uint(len(j.in.devices)))
+		j.domain.exhausted = j.in.room.set(len(j.in.devices))
 	}
 	j.domain.exhausted.Set(uint(i))
 }

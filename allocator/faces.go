@@ -98,5 +98,7 @@ func (in *instance) judgeFaces(ctx context.Context, f usedFilter, d *domain) (re
 		return seen.rest
 	}
 	d.allowed.InPlaceDifference(in.shared)
-	return seen.rest.Union(in.shared)
+	rest = in.room.clone(seen.rest)
+	rest.InPlaceUnion(in.shared)
+	return rest
 }

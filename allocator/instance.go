@@ -3,6 +3,7 @@ package allocator
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/bits-and-blooms/bitset"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,7 @@ type instance struct {
 	// literal is set if looking at some device can be an error. Which devices are
 	// looked at then decides the outcome, so nothing may be pruned.
 	literal bool
+	room    *room
 }
 
 // poolUsage is a usable pool of the node with what is in use of it.
@@ -56,35 +58,48 @@ type constrained struct {
 // newInstance lists the devices of a node's view and judges them. The error is about the
 // input: it stands for every node unless it names one.
 func newInstance(ctx context.Context, p *Problem, view pools.NodeView, u Usage) (*instance, error) {
-	in := &instance{problem: p, node: view.Node, view: view}
+	in := &instance{room: new(room)}
+	return in, in.build(ctx, p, view, u)
+}
+
+func (in *instance) build(ctx context.Context, p *Problem, view pools.NodeView, u Usage) error {
+	in.problem, in.node, in.view = p, view.Node, view
 	in.gather(u)
-	in.domains = make([]domain, len(p.filters))
+	in.domains = append(in.domains[:0], make([]domain, len(p.filters))...)
 	for i := range p.filters {
 		if err := in.judgeAll(ctx, p.filters[i], &in.domains[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := in.bind(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return in, in.checkLimits()
+	return in.checkLimits()
+}
+
+// clear leaves nothing but memory.
+func (in *instance) clear() {
+	clear(in.pools)
+	clear(in.domains)
+	clear(in.alternatives)
+	*in = instance{room: in.room, pools: in.pools[:0], domains: in.domains[:0], alternatives: in.alternatives[:0]}
 }
 
 func (in *instance) gather(u Usage) {
 	in.roster = in.problem.allocator.rosterOf(&in.view)
-	in.pools = make([]poolUsage, len(in.roster.pools))
-	for p := range in.pools {
+	in.pools = in.pools[:0]
+	for p := range in.roster.pools {
 		pool := in.roster.pools[p].Pool
-		in.pools[p] = poolUsage{pool: pool, used: u.Pool(pool)}
+		in.pools = append(in.pools, poolUsage{pool: pool, used: u.Pool(pool)})
 	}
 	in.prefer(in.problem.allocator.policy)
-	in.inUse = bitset.New(uint(len(in.devices)))
+	in.inUse = in.room.set(len(in.devices))
 	for p := range in.pools {
 		used := in.pools[p].used
 		in.find(p, used.NextInUse, in.inUse)
 		if _, some := used.NextShared(0); some {
 			if in.shared == nil {
-				in.shared = bitset.New(uint(len(in.devices)))
+				in.shared = in.room.set(len(in.devices))
 			}
 			in.find(p, used.NextShared, in.shared)
 		}
@@ -136,7 +151,7 @@ func (in *instance) features() Features { return in.problem.allocator.features }
 // bind counts the devices which "all" means and looks up the attributes that
 // constraints compare.
 func (in *instance) bind(ctx context.Context) (err error) {
-	in.alternatives = make([]bound, 0, len(in.problem.byID))
+	in.alternatives = slices.Grow(in.alternatives[:0], len(in.problem.byID))
 	in.problem.alternatives(func(c *claim, alt *alternative) {
 		if err != nil {
 			return
@@ -174,7 +189,7 @@ func (in *instance) bindValues(ctx context.Context, c *claim, alt *alternative, 
 	if len(alt.constraints) == 0 {
 		return nil
 	}
-	b.values = make([][]constrained, len(alt.constraints))
+	b.values = in.room.columns.take(len(alt.constraints))
 	for k, position := range alt.constraints {
 		name := c.constraints[position].attribute()
 		if len(alt.derived) == 0 {

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +57,7 @@ type Allocator struct {
 	kinds    *lru.Cache
 	lenses   *lru.Cache
 	sights   *lru.Cache
+	desks    sync.Pool // of *desk
 	// filterIDs counts the filters ever made.
 	filterIDs atomic.Int64
 }

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bits-and-blooms/bitset"
@@ -24,6 +25,9 @@ type roster struct {
 	// special are devices of which more counts than what a filter reads and whether
 	// they are on the node and in use: each has to be judged by itself.
 	special *bitset.BitSet
+
+	count   sync.Once
+	counted counted
 
 	faces      atomic.Pointer[faces]
 	attributes atomic.Pointer[column]
