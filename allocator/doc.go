@@ -41,7 +41,8 @@
 //
 //	options, features, classes     what an Allocator is given
 //	compile, problem, part         claims and classes joined and checked
-//	filter, evaluator, judgement   CEL and capacity on shapes of devices; derived attributes
+//	filter, selection, evaluator,
+//	judgement                      CEL and capacity on shapes of devices; derived attributes
 //	constraint, match, distinct    relations between devices; a new kind is one file
 //	capacity, range, quantity,     rules about single devices
 //	taint

@@ -40,7 +40,7 @@ func (j *judge) contentReasons(ctx context.Context, d *device, add func(Rejectio
 		case err != nil:
 			add(Rejection{Reason: RejectedBySelector, Detail: err.Error()})
 		case rejectedBy >= 0:
-			add(Rejection{Reason: RejectedBySelector, Detail: s.origin + ": " + s.expression})
+			add(Rejection{Reason: RejectedBySelector, Detail: s.origin() + ": " + s.expression})
 		}
 	}
 	switch {
