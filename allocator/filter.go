@@ -6,6 +6,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 )
 
 // filter is what decides about single devices, without regard to other choices:
@@ -35,14 +36,17 @@ const maxFilters = 1024
 
 // use returns the position in Problem.filters of the filter for a class and request.
 func (c *compiler) use(class *resourceapi.DeviceClass, t terms) (int, error) {
-	f, err := c.problem.allocator.filter(class, t)
-	if err != nil {
-		return 0, err
-	}
-	position, known := c.filters[f]
+	c.key.text = c.key.text[:0]
+	c.key.selection(class, t.selectors)
+	c.key.filter(t)
+	position, known := c.filters[string(c.key.text)]
 	if !known {
+		f, err := c.problem.allocator.filter(class, t)
+		if err != nil {
+			return 0, err
+		}
 		position = len(c.problem.filters)
-		c.filters[f] = position
+		c.filters[string(c.key.text)] = position
 		c.problem.filters = append(c.problem.filters, usedFilter{filter: f})
 	}
 	if t.mode == resourceapi.DeviceAllocationModeAll {
@@ -57,21 +61,16 @@ func (a *Allocator) filter(class *resourceapi.DeviceClass, t terms) (*filter, er
 	if err != nil {
 		return nil, err
 	}
-	admin := t.admin != nil && *t.admin
 	var buffer [signatureSize]byte
 	key := spelling{text: buffer[:0]}
 	key.serial(selected.id)
-	key.flags(admin, t.capacity != nil)
-	key.tolerations(t.tolerations)
-	if t.capacity != nil {
-		key.quantities(t.capacity.Requests)
-	}
+	key.filter(t)
 	if known, ok := a.filters.Get(string(key.text)); ok && known.(*filter).selection == selected {
 		return known.(*filter), nil
 	}
 	// The filter outlives the claim, so it has copies of its own.
 	f := &filter{
-		selection: selected, id: a.filterIDs.Add(1), features: a.features, admin: admin,
+		selection: selected, id: a.filterIDs.Add(1), features: a.features, admin: ptr.Deref(t.admin, false),
 		capacity: t.capacity.DeepCopy(), tolerations: slices.Clone(t.tolerations),
 	}
 	for i := range f.tolerations {
@@ -79,6 +78,15 @@ func (a *Allocator) filter(class *resourceapi.DeviceClass, t terms) (*filter, er
 	}
 	a.filters.Add(string(key.text), f)
 	return f, nil
+}
+
+// filter spells what a filter is beside a selection.
+func (s *spelling) filter(t terms) {
+	s.flags(ptr.Deref(t.admin, false), t.capacity != nil)
+	s.tolerations(t.tolerations)
+	if t.capacity != nil {
+		s.quantities(t.capacity.Requests)
+	}
 }
 
 // tolerations spells what tolerations say about devices.

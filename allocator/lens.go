@@ -26,7 +26,7 @@ type lens struct {
 	// so that after starting anew an old one is merely not found.
 	states map[string]uint32
 	last   uint32
-	// structures numbers what pools are like for all problems, spelled has the numbers.
+	// structures numbers what pools of a class are like, spelled has the numbers.
 	structures classTable // by class
 	spelled    map[string]uint32
 }
@@ -107,8 +107,8 @@ func (l *lens) look(view *pools.PoolView, f Features) (uint32, []pools.Value) {
 	return l.class(s.text), s.values
 }
 
-// structure returns the number of what all pools of a class have in common for all
-// problems. It stands for what spell appends.
+// structure returns the number of what pools are like for all problems that have the lens.
+// It stands for what spell appends for a pool of the class.
 func (l *lens) structure(class uint32, spell func(*spelling)) uint32 {
 	if number := l.structures.get(class); number != unspelled {
 		return number

@@ -57,11 +57,19 @@ func (t *pattern) sound() bool {
 	return true
 }
 
-// spellStructure spells what is the same for all problems.
+// spellStructure spells what is the same for all problems, those of the lens if there is
+// one: they compare the same attributes.
 func (t *pattern) spellStructure(s *spelling) {
 	s.counters(t.view.Pool)
 	for n := range t.view.Here() {
-		s.structure(&t.view.Pool.Devices[t.view.At(n)])
+		d := &t.view.Pool.Devices[t.view.At(n)]
+		s.structure(d)
+		if t.class == 0 {
+			continue
+		}
+		for _, name := range t.p.kind.lens.attributes {
+			s.attribute(d.Shape.Attribute(name))
+		}
 	}
 }
 
@@ -71,7 +79,7 @@ func (t *pattern) device(d *pools.Device) bool {
 			return false
 		}
 	}
-	return t.constraints(d)
+	return t.class != 0 || t.constraints(d)
 }
 
 // filter spells out how a filter judges a device, and what a share takes.

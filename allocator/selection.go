@@ -45,9 +45,7 @@ func (s *selector) origin() string {
 func (a *Allocator) selection(class *resourceapi.DeviceClass, asked []resourceapi.DeviceSelector) (*selection, error) {
 	var buffer [signatureSize]byte
 	key := spelling{text: buffer[:0]}
-	key.string(class.Name)
-	key.selectors(class.Spec.Selectors)
-	key.selectors(asked)
+	key.selection(class, asked)
 	if known, ok := a.selections.Get(string(key.text)); ok && !known.(*selection).worn() {
 		return known.(*selection), nil
 	}
@@ -87,6 +85,13 @@ func (s *selection) add(programs *cel.Cache, class string, selectors []resourcea
 		s.selectors = append(s.selectors, added)
 	}
 	return nil
+}
+
+// selection spells what a selection is made of.
+func (s *spelling) selection(class *resourceapi.DeviceClass, asked []resourceapi.DeviceSelector) {
+	s.string(class.Name)
+	s.selectors(class.Spec.Selectors)
+	s.selectors(asked)
 }
 
 func (s *spelling) selectors(all []resourceapi.DeviceSelector) {
