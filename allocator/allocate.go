@@ -48,10 +48,11 @@ func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	if known == nil {
 		return outcome, err
 	}
-	view := pools.NodeView{Node: node}
 	if place != nil {
-		view.Pools = place.Views()
-	} else if view, err = s.GatherPools(node); err != nil {
+		return p.recall(known, place.NodeView(node), u), nil
+	}
+	view, err := s.GatherPools(node)
+	if err != nil {
 		return nil, err
 	}
 	return p.recall(known, view, u), nil
@@ -167,14 +168,16 @@ func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node 
 // solve searches. The answer is nil if there is no definite one. Evaluations are counted
 // from a number of them on.
 func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage, evaluated int64) (Outcome, *answer, error) {
-	in, err := newInstance(ctx, p, view, u)
-	if err != nil {
+	desk := p.allocator.desk()
+	defer p.allocator.leave(desk)
+	in, search := &desk.instance, &desk.search
+	if err := in.build(ctx, p, view, u); err != nil {
 		return nil, nil, err
 	}
-	search := newSearch(ctx, in, p.allocator.budget)
+	search.begin(ctx, in, in.room, p.allocator.budget)
 	ok, err := search.run()
 	search.stats.CELEvaluations = p.allocator.selector.memo.Evaluations() - evaluated
-	asked := asked{problem: p, view: view, usage: u, solved: in, stats: search.stats}
+	asked := asked{problem: p, view: view, usage: u, stats: search.stats}
 	switch {
 	case errors.Is(err, errBudget):
 		return &Undecided{node: view.Node.Name, stats: search.stats}, nil, nil

@@ -24,43 +24,39 @@ type cheapest struct {
 	amounts []amount.Amount
 }
 
-func (m *matching) addBins(s *search) {
-	m.binOf = slices.Repeat([]int32{-1}, len(s.in.devices))
-	type set struct {
-		pool int32
-		set  pools.CounterSetIndex
-	}
-	bins := make(map[set]int32)
-	for i := range s.in.devices {
-		d := &s.in.devices[i]
+func (c *counted) addBins(r *roster) {
+	c.binOf = slices.Repeat([]int32{-1}, len(r.devices))
+	bins := make(map[poolSet]int32)
+	for i := range r.devices {
+		d := &r.devices[i]
 		if len(d.Uses) == 0 {
 			continue
 		}
-		key := set{d.pool, s.in.pools[d.pool].pool.Counters[d.Uses[0].Counter].Set}
+		key := poolSet{d.pool, r.pools[d.pool].Counters[d.Uses[0].Counter].Set}
 		n, known := bins[key]
 		if !known {
-			n = int32(len(m.bins))
+			n = int32(len(c.bins))
 			bins[key] = n
-			m.bins = append(m.bins, bin{pool: d.pool})
+			c.bins = append(c.bins, bin{pool: d.pool})
 		}
-		m.binOf[i] = n
-		m.bins[n].members = append(m.bins[n].members, int32(i))
+		c.binOf[i] = n
+		c.bins[n].members = append(c.bins[n].members, int32(i))
 	}
-	for b := range m.bins {
-		m.bins[b].sort(s)
+	for b := range c.bins {
+		c.bins[b].sort(r)
 	}
 }
 
-func (b *bin) sort(s *search) {
+func (b *bin) sort(r *roster) {
 	counters := make(map[pools.CounterIndex]bool)
 	for _, i := range b.members {
-		for _, use := range s.in.devices[i].Uses {
+		for _, use := range r.devices[i].Uses {
 			counters[use.Counter] = true
 		}
 	}
 	for counter := range counters {
 		c := cheapest{counter: counter, members: slices.Clone(b.members)}
-		use := func(i int32) amount.Amount { return usedOf(s.in.devices[i].Uses, counter) }
+		use := func(i int32) amount.Amount { return usedOf(r.devices[i].Uses, counter) }
 		slices.SortFunc(c.members, func(x, y int32) int { return cmp.Or(use(x).Cmp(use(y)), cmp.Compare(x, y)) })
 		for _, i := range c.members {
 			c.amounts = append(c.amounts, use(i))

@@ -16,7 +16,7 @@ func (a *Allocator) Compile(claims []*resourceapi.ResourceClaim, classes Classes
 	c := compiler{
 		problem: &Problem{allocator: a, claims: make([]claim, len(claims))},
 		classes: classes,
-		filters: make(map[*filter]int),
+		filters: make(map[string]int),
 	}
 	for i, object := range claims {
 		if object == nil {
@@ -37,7 +37,9 @@ func (a *Allocator) Compile(claims []*resourceapi.ResourceClaim, classes Classes
 type compiler struct {
 	problem *Problem
 	classes Classes
-	filters map[*filter]int
+	// filters are positions in problem.filters, by what makes a filter.
+	filters map[string]int
+	key     spelling // room to work in
 	nextID  int
 }
 
@@ -75,6 +77,7 @@ func (c *compiler) request(claim, index int, asked *resourceapi.DeviceRequest) (
 	if !c.features().PrioritizedList {
 		return compiled, errors.New("firstAvailable needs the feature DRAPrioritizedList, which is off")
 	}
+	compiled.alternatives = make([]*alternative, 0, len(asked.FirstAvailable))
 	for i := range asked.FirstAvailable {
 		sub := &asked.FirstAvailable[i]
 		alt, err := c.alternative(asked.Name+"/"+sub.Name, subrequestTerms(sub))

@@ -15,55 +15,62 @@ type component struct {
 }
 
 // addComponents joins the counter sets that some device uses together.
-func (f *foresight) addComponents(s *search) {
-	f.componentOf = make([]int32, len(s.in.devices))
-	type set struct {
-		pool int32
-		set  pools.CounterSetIndex
-	}
-	of := make(map[set]int32)
-	for i := range s.in.devices {
-		d := &s.in.devices[i]
-		f.componentOf[i] = -1
+func (c *counted) addComponents(r *roster) {
+	c.componentOf = make([]int32, len(r.devices))
+	of := make(map[poolSet]int32)
+	for i := range r.devices {
+		d := &r.devices[i]
+		c.componentOf[i] = -1
 		for _, use := range d.Groups {
-			key := set{d.pool, use.Set}
-			if c, known := of[key]; !known {
-				if f.componentOf[i] < 0 {
-					f.componentOf[i] = int32(len(f.components))
-					f.components = append(f.components, component{pool: d.pool, members: bitset.New(uint(len(s.in.devices)))})
-				}
-				of[key] = f.componentOf[i]
-			} else if f.componentOf[i] < 0 {
-				f.componentOf[i] = c
-			} else if c != f.componentOf[i] {
-				f.merge(c, f.componentOf[i])
-				for key := range of {
-					if of[key] == c {
-						of[key] = f.componentOf[i]
-					}
-				}
-			}
+			c.join(int32(i), poolSet{d.pool, use.Set}, of)
 		}
-		if c := f.componentOf[i]; c >= 0 {
-			f.components[c].members.Set(uint(i))
+		if n := c.componentOf[i]; n >= 0 {
+			c.components[n].members.Set(uint(i))
 		}
 	}
-	for p := range s.in.pools {
-		for k := range s.in.pools[p].pool.CounterSets {
-			if c, used := of[set{int32(p), pools.CounterSetIndex(k)}]; used {
-				f.components[c].sets = append(f.components[c].sets, pools.CounterSetIndex(k))
+	for p := range r.pools {
+		for k := range r.pools[p].CounterSets {
+			if n, used := of[poolSet{int32(p), pools.CounterSetIndex(k)}]; used {
+				c.components[n].sets = append(c.components[n].sets, pools.CounterSetIndex(k))
 			}
 		}
 	}
 }
 
-func (f *foresight) merge(from, into int32) {
-	members := f.components[from].members
-	for i, ok := members.NextSet(0); ok; i, ok = members.NextSet(i + 1) {
-		f.componentOf[i] = into
+// poolSet is a counter set of a pool, by position.
+type poolSet struct {
+	pool int32
+	set  pools.CounterSetIndex
+}
+
+// join puts a device into the component of a counter set, which may join two components.
+func (c *counted) join(device int32, key poolSet, of map[poolSet]int32) {
+	into := c.componentOf[device]
+	from, known := of[key]
+	switch {
+	case !known && into < 0:
+		into = int32(len(c.components))
+		c.components = append(c.components, component{pool: key.pool, members: bitset.New(uint(len(c.componentOf)))})
+	case known && into < 0:
+		into = from
+	case known && from != into:
+		c.merge(from, into)
+		for other := range of {
+			if of[other] == from {
+				of[other] = into
+			}
+		}
 	}
-	f.components[into].members.InPlaceUnion(members)
-	f.components[from].members = bitset.New(members.Len())
+	of[key], c.componentOf[device] = into, into
+}
+
+func (c *counted) merge(from, into int32) {
+	members := c.components[from].members
+	for i, ok := members.NextSet(0); ok; i, ok = members.NextSet(i + 1) {
+		c.componentOf[i] = into
+	}
+	c.components[into].members.InPlaceUnion(members)
+	c.components[from].members = bitset.New(members.Len())
 }
 
 // counterOf numbers a counter within its component.

@@ -13,7 +13,7 @@ import (
 
 // addDangers notes for which alternatives looking at a device can be an error.
 func (f *foresight) addDangers(s *search) {
-	f.errs = make([]bool, len(s.in.alternatives))
+	f.errs = s.space.flags.take(len(s.in.alternatives))
 	if !s.in.literal {
 		return
 	}
@@ -115,7 +115,7 @@ func (f *foresight) offered(s *search, alt *alternative, position, from int) []p
 			}
 			viable := f.demand(other).viable
 			for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
-				seen := s.in.alternatives[other.id].values[k][s.in.devices[i].Shape]
+				seen := s.in.alternatives[other.id].values[k][i]
 				for _, v := range s.in.problem.claims[alt.claim].constraints[position].compared(seen.value) {
 					if !slices.Contains(values, v) {
 						values = append(values, v)
@@ -135,7 +135,7 @@ func (s *search) violates(alt *alternative, b *bound, states []prospect, i int32
 			continue
 		}
 		constraint := s.in.problem.claims[alt.claim].constraints[position]
-		seen := b.values[k][s.in.devices[i].Shape]
+		seen := b.values[k][i]
 		if seen.err != nil || !seen.found || !states[k].sure && !states[k].agrees(constraint, seen) {
 			return true
 		}

@@ -33,7 +33,7 @@ func sameDemand(a, b *alternative) bool {
 
 // addDemands sorts all alternatives that are not left out by what they demand.
 func (f *foresight) addDemands(s *search) {
-	f.demandOf = make([]int32, len(s.in.alternatives))
+	f.demandOf = s.space.counts.take(len(s.in.alternatives))
 	s.in.problem.alternatives(func(_ *claim, alt *alternative) {
 		if s.omitted.request(alt.claim, alt.request) {
 			return
@@ -46,7 +46,7 @@ func (f *foresight) addDemands(s *search) {
 		}
 		f.demandOf[alt.id] = int32(len(f.demands))
 		b := &s.in.alternatives[alt.id]
-		f.demands = append(f.demands, demand{alt: alt, b: b, viable: b.domain.allowed.Clone()})
+		f.demands = append(f.demands, demand{alt: alt, b: b, viable: s.space.clone(b.domain.allowed)})
 	})
 }
 

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"fmt"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -18,7 +17,7 @@ type distinctAttribute struct {
 
 func (d distinctAttribute) attribute() resourceapi.FullyQualifiedName { return d.name }
 
-func (d distinctAttribute) String() string { return fmt.Sprintf("distinctAttribute %s", d.name) }
+func (d distinctAttribute) String() string { return "distinctAttribute " + string(d.name) }
 
 func (d distinctAttribute) admit(state constraintState, value pools.Attribute) (constraintState, bool) {
 	offered := d.compared(value)

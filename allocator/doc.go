@@ -41,12 +41,15 @@
 //
 //	options, features, classes     what an Allocator is given
 //	compile, problem, part         claims and classes joined and checked
-//	filter, evaluator, judgement   CEL and capacity on shapes of devices; derived attributes
+//	filter, selection, evaluator,
+//	judgement                      CEL and capacity on shapes of devices; derived attributes
 //	constraint, match, distinct    relations between devices; a new kind is one file
 //	capacity, range, quantity,     rules about single devices
 //	taint
 //	policy                         the order of devices
 //	instance, domain               a Problem on one node
+//	roster, faces, counted         what all instances of a node have in common
+//	desk, room                     memory to work in
 //	search, alternatives, slots,   decide, commit, undo
 //	state, trail
 //	refusal, blame, levels         what stands against a device, and whose doing it is

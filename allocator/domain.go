@@ -49,20 +49,20 @@ func (d *domain) firstError() error {
 
 // judgeAll fills in the domain of a filter. Only cancellation is an error here.
 func (in *instance) judgeAll(ctx context.Context, f usedFilter, d *domain) error {
-	d.allowed = bitset.New(uint(len(in.devices)))
+	d.allowed = in.room.set(len(in.devices))
 	j := judge{in: in, filter: f, domain: d}
-	for i := range in.devices {
-		err := j.device(ctx, int32(i))
-		if cause := context.Cause(ctx); cause != nil {
-			return fmt.Errorf("allocation on node %s was cancelled: %w", in.node.Name, cause)
-		}
-		if err != nil {
+	rest := in.judgeFaces(ctx, f, d)
+	for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
+		if err := j.device(ctx, int32(i)); err != nil {
 			if d.bad == nil {
 				d.bad = make(map[int32]error)
 			}
 			d.bad[int32(i)] = fmt.Errorf("device %s: %w", in.deviceID(int32(i)), err)
 			in.literal = true
 		}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("allocation on node %s was cancelled: %w", in.node.Name, cause)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ type judge struct {
 // bad. The order of the checks is the one in which errors count.
 func (j *judge) device(ctx context.Context, i int32) error {
 	d := &j.in.devices[i]
-	free := j.filter.admin || !d.inUse
+	free := j.filter.admin || !j.in.inUse.Test(uint(i))
 	if !free && !j.filter.mandatory {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (j *judge) device(ctx context.Context, i int32) error {
 		return nil
 	}
 	judge := j.in.problem.allocator.selector.glance
-	if d.shared {
+	if j.in.isShared(i) {
 		judge = j.in.problem.allocator.selector.judgeAnew
 	}
 	rejectedBy, use, err := judge(ctx, j.filter.filter, d.Shape)
@@ -107,7 +107,7 @@ func (j *judge) device(ctx context.Context, i int32) error {
 	if j.filter.mandatory {
 		j.domain.mandatory = append(j.domain.mandatory, i)
 	}
-	if free && d.barred.Reason == "" && untolerated(j.in.features(), d.Object.Taints, j.filter.tolerations) == nil {
+	if free && j.in.bar(d).Reason == "" && untolerated(j.in.features(), d.Object.Taints, j.filter.tolerations) == nil {
 		j.admit(i, use)
 	}
 	return nil
@@ -126,7 +126,7 @@ func (j *judge) admit(i int32, use *consumption) {
 		return
 	}
 	if j.domain.exhausted == nil {
-		j.domain.exhausted = bitset.New(uint(len(j.in.devices)))
+		j.domain.exhausted = j.in.room.set(len(j.in.devices))
 	}
 	j.domain.exhausted.Set(uint(i))
 }

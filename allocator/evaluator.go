@@ -28,11 +28,11 @@ func (e *evaluator) matches(ctx context.Context, selectors []selector, device *c
 	for i := range selectors {
 		s := &selectors[i]
 		if s.err != nil {
-			return i, fmt.Errorf("%s: %w", s.origin, s.err)
+			return i, fmt.Errorf("%s: %w", s.origin(), s.err)
 		}
 		matched, err := e.memo.Matches(ctx, s.program, device)
 		if err != nil {
-			return i, fmt.Errorf("%s: %w", s.origin, err)
+			return i, fmt.Errorf("%s: %w", s.origin(), err)
 		}
 		if !matched {
 			return i, nil

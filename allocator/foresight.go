@@ -24,16 +24,20 @@ type foresight struct {
 	componentOf []int32 // by device, -1 without counters
 	// classes are interchangeable devices, nil until somebody wants to know.
 	classes []int32
+	known   keys
 	// values are tables by claim and constraint, nil for one that was left out.
 	values             [][]*valueTable
 	matches, distincts []*valueTable
-	nogoods            nogoods
+	// tables are those that there were, for use again.
+	tables  []*valueTable
+	nogoods nogoods
 	// atRisk tells of a claim that it may ask for more devices than it can hold.
 	atRisk []bool
 	// later are, by position of a request, the demands of it and those after it.
 	later [][]int32
 
 	// What follows is room to work in.
+	space     *room
 	open      []opening
 	covered   []opening
 	narrowed  []opening
@@ -50,11 +54,12 @@ type claimConstraint struct{ claim, position int }
 
 // foresee prepares for a search that looks ahead, from its root.
 func (s *search) foresee() {
-	f := &foresight{scratch: bitset.New(uint(len(s.in.devices)))}
+	f := &s.ahead
 	s.foresight = f
+	f.space, f.scratch = s.space, s.space.set(len(s.in.devices))
 	f.number(s)
 	f.addDemands(s)
-	f.addComponents(s)
+	f.components, f.componentOf = s.in.counters().components, s.in.counters().componentOf
 	f.addDangers(s)
 	f.addTwins(s)
 	f.addLater(s)
@@ -65,6 +70,33 @@ func (s *search) foresee() {
 		s.recheckAll(&f.demands[d], f.demands[d].viable)
 	}
 	s.dropUnsupported()
+}
+
+// clear leaves nothing but memory.
+func (f *foresight) clear() {
+	clear(f.demands)
+	clear(f.requests)
+	clear(f.matches)
+	clear(f.distincts)
+	clear(f.open[:cap(f.open)])
+	clear(f.covered[:cap(f.covered)])
+	clear(f.narrowed[:cap(f.narrowed)])
+	clear(f.prospects[:cap(f.prospects)])
+	clear(f.unions[:cap(f.unions)])
+	clear(f.nogoods.residue.parts[:cap(f.nogoods.residue.parts)])
+	for _, t := range f.tables {
+		clear(t.ids)
+		*t = valueTable{ids: t.ids, demands: t.demands[:0]}
+	}
+	f.known.clear()
+	*f = foresight{
+		known:   f.known,
+		demands: f.demands[:0], requests: f.requests[:0], matches: f.matches[:0], distincts: f.distincts[:0],
+		floors: f.floors[:0], positions: f.positions[:0],
+		open: f.open[:0], covered: f.covered[:0], narrowed: f.narrowed[:0], prospects: f.prospects[:0],
+		supports: f.supports[:0], unions: f.unions[:0], tables: f.tables,
+		matching: f.matching.emptied(), nogoods: nogoods{residue: f.nogoods.residue.emptied()},
+	}
 }
 
 // number gives requests their positions.
@@ -88,10 +120,11 @@ func (s *search) left(position int) bool {
 
 // addLater lists what is demanded from each request on.
 func (f *foresight) addLater(s *search) {
-	f.later = make([][]int32, len(f.requests)+1)
-	seen := bitset.New(uint(len(f.demands)))
+	f.later = s.space.lists.take(len(f.requests) + 1)
+	seen := s.space.set(len(f.demands))
+	f.later[len(f.requests)] = s.space.counts.take(len(f.demands))[:0]
 	for p := len(f.requests) - 1; p >= 0; p-- {
-		f.later[p] = f.later[p+1][:len(f.later[p+1]):len(f.later[p+1])]
+		f.later[p] = f.later[p+1] // that is the beginning of it
 		if !s.left(p) {
 			continue
 		}
@@ -105,7 +138,7 @@ func (f *foresight) addLater(s *search) {
 }
 
 func (f *foresight) addRisks(s *search) {
-	f.atRisk = make([]bool, len(s.in.problem.claims))
+	f.atRisk = s.space.flags.take(len(s.in.problem.claims))
 	for c := range f.atRisk {
 		most := 0
 		for _, r := range s.in.problem.claims[c].requests {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bits-and-blooms/bitset"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -14,19 +15,21 @@ import (
 // instance is a Problem on one node: the node's devices in order of preference and
 // what each filter says of them. It does not change once built.
 type instance struct {
+	*roster
 	problem *Problem
 	node    *corev1.Node
 	view    pools.NodeView
 	pools   []poolUsage
-	// devices are those of complete and valid pools. A device's position here is
-	// what the search calls it.
-	devices []device
-	domains []domain // by filter
+	// inUse are the devices in use as a whole, shared those of which shares are. Shared is
+	// nil if there are none.
+	inUse, shared *bitset.BitSet
+	domains       []domain // by filter
 	// alternatives by alternative.id.
 	alternatives []bound
 	// literal is set if looking at some device can be an error. Which devices are
 	// looked at then decides the outcome, so nothing may be pruned.
 	literal bool
+	room    *room
 }
 
 // poolUsage is a usable pool of the node with what is in use of it.
@@ -35,36 +38,17 @@ type poolUsage struct {
 	used *pools.PoolUsage
 }
 
-// device is a candidate on the node.
-type device struct {
-	*pools.Device
-	pool  int32 // position in instance.pools
-	index pools.DeviceIndex
-	// place counts the devices that are on the node, in the order of the view.
-	place  int32
-	onNode bool
-	// onNodeErr is set if the device's own node selector cannot be evaluated.
-	onNodeErr error
-	// multiple is set if allocations of the device are shares (KEP-5075).
-	multiple bool
-	inUse    bool
-	shared   bool
-	// barred says why no request can have the device, for reasons that need no
-	// look at its content.
-	barred Rejection
-}
-
 // bound is an alternative on the node.
 type bound struct {
 	domain *domain
 	// needed is how many devices it takes.
 	needed int
 	// values are the attributes that constraints compare, by constraint of the
-	// alternative and shape. Nil if no constraint covers it.
-	values []map[*pools.Shape]constrained
+	// alternative and device. Nil if no constraint covers it.
+	values [][]constrained
 }
 
-// constrained is what a constraint sees of a shape.
+// constrained is what a constraint sees of a device.
 type constrained struct {
 	value pools.Attribute
 	found bool
@@ -74,62 +58,58 @@ type constrained struct {
 // newInstance lists the devices of a node's view and judges them. The error is about the
 // input: it stands for every node unless it names one.
 func newInstance(ctx context.Context, p *Problem, view pools.NodeView, u Usage) (*instance, error) {
-	in := &instance{problem: p, node: view.Node, view: view}
+	in := &instance{room: new(room)}
+	return in, in.build(ctx, p, view, u)
+}
+
+func (in *instance) build(ctx context.Context, p *Problem, view pools.NodeView, u Usage) error {
+	in.problem, in.node, in.view = p, view.Node, view
 	in.gather(u)
-	in.domains = make([]domain, len(p.filters))
+	in.domains = append(in.domains[:0], make([]domain, len(p.filters))...)
 	for i := range p.filters {
 		if err := in.judgeAll(ctx, p.filters[i], &in.domains[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := in.bind(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return in, in.checkLimits()
+	return in.checkLimits()
+}
+
+// clear leaves nothing but memory.
+func (in *instance) clear() {
+	clear(in.pools)
+	clear(in.domains)
+	clear(in.alternatives)
+	*in = instance{room: in.room, pools: in.pools[:0], domains: in.domains[:0], alternatives: in.alternatives[:0]}
 }
 
 func (in *instance) gather(u Usage) {
-	count := 0
-	for _, pv := range in.view.Pools {
-		count += len(pv.Devices)
-	}
-	in.devices = make([]device, 0, count)
-	in.pools = make([]poolUsage, 0, len(in.view.Pools))
-	place := int32(0)
-	for _, pv := range in.view.Pools {
-		if !pv.Usable() {
-			continue
-		}
-		used := u.Pool(pv.Pool)
-		in.pools = append(in.pools, poolUsage{pool: pv.Pool, used: used})
-		for _, nd := range pv.Devices {
-			d := in.candidate(nd, pv.Pool, used)
-			if d.onNode {
-				d.place = place
-				place++
-			}
-			in.devices = append(in.devices, d)
-		}
+	in.roster = in.problem.allocator.rosterOf(&in.view)
+	in.pools = in.pools[:0]
+	for p := range in.roster.pools {
+		pool := in.roster.pools[p].Pool
+		in.pools = append(in.pools, poolUsage{pool: pool, used: u.Pool(pool)})
 	}
 	in.prefer(in.problem.allocator.policy)
-}
-
-func (in *instance) candidate(nd pools.NodeDevice, pool *pools.Pool, used *pools.PoolUsage) device {
-	d := device{
-		Device:    &pool.Devices[nd.Index],
-		pool:      int32(len(in.pools) - 1),
-		index:     nd.Index,
-		onNode:    nd.OnNode,
-		onNodeErr: nd.SelectorErr,
-		inUse:     used.InUse(nd.Index),
-		shared:    used.Shared(nd.Index),
+	in.inUse = in.room.set(len(in.devices))
+	for p := range in.pools {
+		used := in.pools[p].used
+		in.find(p, used.NextInUse, in.inUse)
+		if _, some := used.NextShared(0); some {
+			if in.shared == nil {
+				in.shared = in.room.set(len(in.devices))
+			}
+			in.find(p, used.NextShared, in.shared)
+		}
 	}
-	d.multiple = d.Multiple && in.features().ConsumableCapacity
-	d.barred = in.bar(&d)
-	return d
 }
 
-// bar tells why a device is out of reach for every request, if it is.
+func (in *instance) isShared(i int32) bool { return in.shared != nil && in.shared.Test(uint(i)) }
+
+// bar tells why a device is out of reach for every request, if it is, for reasons that
+// need no look at its content.
 func (in *instance) bar(d *device) Rejection {
 	f := in.features()
 	skip := d.Slice.Object.Spec.SkipNodeOperations
@@ -149,7 +129,7 @@ func (in *instance) prefer(policy Policy) {
 	if _, ok := policy.(FirstFit); ok {
 		return
 	}
-	slices.SortStableFunc(in.devices, func(a, b device) int {
+	in.roster = in.sorted(func(a, b device) int {
 		x, y := in.asCandidate(&a), in.asCandidate(&b)
 		switch {
 		case policy.Before(x, y):
@@ -162,7 +142,8 @@ func (in *instance) prefer(policy Policy) {
 }
 
 func (in *instance) asCandidate(d *device) Candidate {
-	return Candidate{Pool: in.pools[d.pool].pool, Device: d.Device, Shared: d.shared}
+	pool := in.pools[d.pool]
+	return Candidate{Pool: pool.pool, Device: d.Device, Shared: pool.used.Shared(d.index)}
 }
 
 func (in *instance) features() Features { return in.problem.allocator.features }
@@ -170,7 +151,7 @@ func (in *instance) features() Features { return in.problem.allocator.features }
 // bind counts the devices which "all" means and looks up the attributes that
 // constraints compare.
 func (in *instance) bind(ctx context.Context) (err error) {
-	in.alternatives = make([]bound, 0, len(in.problem.byID))
+	in.alternatives = slices.Grow(in.alternatives[:0], len(in.problem.byID))
 	in.problem.alternatives(func(c *claim, alt *alternative) {
 		if err != nil {
 			return
@@ -203,33 +184,43 @@ func (in *instance) bindAll(alt *alternative, b *bound) error {
 	return nil
 }
 
-// bindValues looks attributes up once for alternatives that ask for the same.
-func (in *instance) bindValues(ctx context.Context, c *claim, alt *alternative, b *bound) error {
-	for id := len(in.alternatives) - 1; id >= 0 && len(alt.constraints) > 0; id-- {
-		if sameDemand(in.problem.byID[id], alt) {
-			b.values = in.alternatives[id].values
-			return nil
-		}
+// bindValues looks up the attributes that constraints compare.
+func (in *instance) bindValues(ctx context.Context, c *claim, alt *alternative, b *bound) (err error) {
+	if len(alt.constraints) == 0 {
+		return nil
 	}
-	for _, position := range alt.constraints {
+	b.values = in.room.columns.take(len(alt.constraints))
+	for k, position := range alt.constraints {
 		name := c.constraints[position].attribute()
-		values := make(map[*pools.Shape]constrained)
-		compared := b.domain.compared()
-		for i, ok := compared.NextSet(0); ok; i, ok = compared.NextSet(i + 1) {
-			shape := in.devices[i].Shape
-			if _, known := values[shape]; known {
-				continue
-			}
-			value, found, err := in.problem.allocator.selector.attribute(ctx, alt, shape, name)
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			in.literal = in.literal || err != nil
-			values[shape] = constrained{value, found, err}
+		if len(alt.derived) == 0 {
+			b.values[k] = in.attribute(name)
+		} else if b.values[k], err = in.derive(ctx, alt, b.domain, name); err != nil {
+			return err
 		}
-		b.values = append(b.values, values)
 	}
 	return nil
+}
+
+// derive looks up an attribute of the devices that constraints may be asked about, with what
+// an alternative computes. Only cancellation is an error here.
+func (in *instance) derive(ctx context.Context, alt *alternative, d *domain, name resourceapi.FullyQualifiedName) ([]constrained, error) {
+	values := make([]constrained, len(in.devices))
+	known := make(map[*pools.Shape]constrained)
+	compared := d.compared()
+	for i, ok := compared.NextSet(0); ok; i, ok = compared.NextSet(i + 1) {
+		shape := in.devices[i].Shape
+		seen, ok := known[shape]
+		if !ok {
+			seen.value, seen.found, seen.err = in.problem.allocator.selector.attribute(ctx, alt, shape, name)
+			if cause := context.Cause(ctx); cause != nil {
+				return nil, cause
+			}
+			known[shape] = seen
+		}
+		in.literal = in.literal || seen.err != nil
+		values[i] = seen
+	}
+	return values, nil
 }
 
 // checkLimits refuses claims whose smallest result is larger than the API can hold.

@@ -1,8 +1,6 @@
 package allocator
 
 import (
-	"encoding/json"
-	"fmt"
 	"sync"
 	"sync/atomic"
 )
@@ -56,14 +54,13 @@ func newKind() *kind {
 
 // kindOf returns the kind of a compiled problem.
 func (a *Allocator) kindOf(p *Problem) (*kind, error) {
-	key, err := p.kindKey()
-	if err != nil {
-		return nil, err
-	}
+	var buffer [signatureSize]byte
+	key := string(p.kindKey(buffer[:0]))
 	if known, ok := a.kinds.Get(key); ok {
 		return known.(*kind), nil
 	}
 	k := newKind()
+	var err error
 	if k.lens, err = a.lensOf(p); err != nil {
 		return nil, err
 	}
@@ -73,29 +70,37 @@ func (a *Allocator) kindOf(p *Problem) (*kind, error) {
 
 // kindKey spells out what is asked for. Names of claims and requests, and
 // configurations, make no difference to which devices are chosen.
-func (p *Problem) kindKey() (string, error) {
-	var spelled []any
+func (p *Problem) kindKey(to []byte) []byte {
+	s := spelling{text: to}
 	for c := range p.claims {
-		var constraints []string
+		s.number(uint32(len(p.claims[c].constraints)))
 		for _, constraint := range p.claims[c].constraints {
-			constraints = append(constraints, constraint.String())
+			s.string(constraint.String())
 		}
-		spelled = append(spelled, constraints)
-		for _, request := range p.claims[c].requests {
-			for _, alt := range request.alternatives {
-				var derived []string
-				for _, d := range alt.derived {
-					derived = append(derived, string(d.name), d.expression)
-				}
-				spelled = append(spelled, alt.claim, alt.request, p.filters[alt.filter].id, alt.all, alt.count, alt.constraints, derived)
+		s.number(uint32(len(p.claims[c].requests)))
+		for r := range p.claims[c].requests {
+			s.number(uint32(len(p.claims[c].requests[r].alternatives)))
+			for _, alt := range p.claims[c].requests[r].alternatives {
+				s.alternative(alt, p.filters[alt.filter].id)
 			}
 		}
 	}
-	key, err := json.Marshal(spelled)
-	if err != nil {
-		return "", fmt.Errorf("problem cannot be encoded: %w", err)
+	return s.text
+}
+
+func (s *spelling) alternative(alt *alternative, filter int64) {
+	s.serial(filter)
+	s.flags(alt.all)
+	s.number(uint32(alt.count))
+	s.number(uint32(len(alt.constraints)))
+	for _, position := range alt.constraints {
+		s.number(uint32(position))
 	}
-	return string(key), nil
+	s.number(uint32(len(alt.derived)))
+	for i := range alt.derived {
+		s.string(string(alt.derived[i].name))
+		s.string(alt.derived[i].expression)
+	}
 }
 
 // number interns a pattern. Numbers are never given twice, so that answers which still

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -25,6 +26,9 @@ type lens struct {
 	// so that after starting anew an old one is merely not found.
 	states map[string]uint32
 	last   uint32
+	// structures numbers what pools of a class are like, spelled has the numbers.
+	structures classTable // by class
+	spelled    map[string]uint32
 }
 
 const (
@@ -45,9 +49,10 @@ func (a *Allocator) lensOf(p *Problem) (*lens, error) {
 		if p.filters[i].capacity != nil {
 			return nil, nil
 		}
-		if ok, err := r.add(p.filters[i].selectors); !ok || err != nil {
-			return nil, err
+		if p.filters[i].reads == nil {
+			return nil, nil
 		}
+		maps.Copy(r, p.filters[i].reads)
 	}
 	var attributes []resourceapi.FullyQualifiedName
 	derived := false
@@ -81,7 +86,7 @@ func (a *Allocator) lens(s *sight, attributes []resourceapi.FullyQualifiedName) 
 	if known, ok := a.lenses.Get(key); ok {
 		return known.(*lens)
 	}
-	l := &lens{sight: s, attributes: attributes, classes: make(map[string]uint32), states: make(map[string]uint32)}
+	l := &lens{sight: s, attributes: attributes, classes: make(map[string]uint32), states: make(map[string]uint32), spelled: make(map[string]uint32)}
 	a.lenses.Add(key, l)
 	return l
 }
@@ -100,6 +105,25 @@ func (l *lens) look(view *pools.PoolView, f Features) (uint32, []pools.Value) {
 		}
 	}
 	return l.class(s.text), s.values
+}
+
+// structure returns the number of what pools are like for all problems that have the lens.
+// It stands for what spell appends for a pool of the class.
+func (l *lens) structure(class uint32, spell func(*spelling)) uint32 {
+	if number := l.structures.get(class); number != unspelled {
+		return number
+	}
+	var s spelling
+	spell(&s)
+	l.mu.Lock()
+	number, known := l.spelled[string(s.text)]
+	if !known {
+		number = uint32(len(l.spelled))
+		l.spelled[string(s.text)] = number
+	}
+	l.mu.Unlock()
+	l.structures.set(class, number)
+	return number
 }
 
 // spell is false if a device is not to be read, or if its capacities matter.

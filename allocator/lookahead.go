@@ -205,6 +205,6 @@ func (f *foresight) union(devices int) *bitset.BitSet {
 	} else {
 		f.unions = append(f.unions, nil)
 	}
-	f.unions[n] = bitset.New(uint(devices))
+	f.unions[n] = f.space.set(devices)
 	return f.unions[n]
 }

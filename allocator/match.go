@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"fmt"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -18,7 +17,7 @@ type matchAttribute struct {
 
 func (m matchAttribute) attribute() resourceapi.FullyQualifiedName { return m.name }
 
-func (m matchAttribute) String() string { return fmt.Sprintf("matchAttribute %s", m.name) }
+func (m matchAttribute) String() string { return "matchAttribute " + string(m.name) }
 
 func (m matchAttribute) admit(state constraintState, value pools.Attribute) (constraintState, bool) {
 	offered := m.compared(value)

@@ -25,8 +25,8 @@ type matching struct {
 	group                    []int32
 	groupCapacity, groupLoad []int32
 	// seen marks what the current augmentation visited; seenSlots over all of it.
-	seen, seenGroup, seenSlots *bitset.BitSet
-	viable                     *bitset.BitSet
+	seen, viable         *bitset.BitSet
+	seenGroup, seenSlots bitset.BitSet
 	// home is where the slots of each request were matched the last time that all were.
 	home [][]int32
 	bins []bin
@@ -42,13 +42,31 @@ type matching struct {
 
 func (m *matching) prepare(s *search) {
 	devices := len(s.in.devices)
-	m.capacity = slices.Repeat([]int32{1}, devices)
-	m.load, m.tenant = make([]int32, devices), make([]int32, devices)
-	m.seen, m.viable = bitset.New(uint(devices)), bitset.New(uint(devices))
-	m.seenGroup, m.seenSlots = bitset.New(0), bitset.New(0)
-	m.home = make([][]int32, len(s.foresight.requests))
+	m.capacity = s.space.counts.take(devices)
+	for i := range m.capacity {
+		m.capacity[i] = 1
+	}
+	m.load, m.tenant = s.space.counts.take(devices), s.space.counts.take(devices)
+	m.seen, m.viable = s.space.set(devices), s.space.set(devices)
+	m.home = s.space.lists.take(len(s.foresight.requests))
+	for p, r := range s.foresight.requests {
+		most := 0
+		for _, alt := range r.alternatives {
+			most = max(most, s.in.alternatives[alt.id].needed)
+		}
+		m.home[p] = s.space.counts.take(most)[:0]
+	}
 	m.shareable = slices.ContainsFunc(s.in.devices, func(d device) bool { return d.multiple })
-	m.addBins(s)
+	m.bins, m.binOf = s.in.counters().bins, s.in.counters().binOf
+}
+
+// emptied is a matching in the same memory.
+func (m *matching) emptied() matching {
+	clear(m.uses[:cap(m.uses)])
+	return matching{
+		slots: m.slots[:0], place: m.place[:0], groupCapacity: m.groupCapacity[:0], groupLoad: m.groupLoad[:0],
+		charged: m.charged[:0], uses: m.uses[:0], shareables: m.shareables[:0], seenGroup: m.seenGroup, seenSlots: m.seenSlots,
+	}
 }
 
 // unmatched tries a matching of everything open with counter sets as groups, and one

@@ -76,7 +76,7 @@ func (in *instance) lacks(alt *alternative, constraint int) bool {
 		return false
 	}
 	for i, ok := b.domain.allowed.NextSet(0); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
-		if b.values[k][in.devices[i].Shape].found {
+		if b.values[k][i].found {
 			return false
 		}
 	}
@@ -120,7 +120,7 @@ func (in *instance) group(alt *alternative, constraint int, groups map[pools.Val
 		return 0
 	}
 	for i, ok := b.domain.allowed.NextSet(0); ok; i, ok = b.domain.allowed.NextSet(i + 1) {
-		for _, v := range b.values[k][in.devices[i].Shape].value.Set {
+		for _, v := range b.values[k][i].value.Set {
 			if groups[v] == nil {
 				groups[v] = bitset.New(uint(len(in.devices)))
 			}

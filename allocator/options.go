@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -53,9 +54,12 @@ type Allocator struct {
 	budget   int64
 	selector *evaluator
 	filters  *lru.Cache
-	kinds    *lru.Cache
-	lenses   *lru.Cache
-	sights   *lru.Cache
+	// selections are those of filters.
+	selections *lru.Cache
+	kinds      *lru.Cache
+	lenses     *lru.Cache
+	sights     *lru.Cache
+	desks      sync.Pool // of *desk
 	// filterIDs counts the filters ever made.
 	filterIDs atomic.Int64
 }
@@ -72,15 +76,16 @@ func New(o Options) *Allocator {
 		o.Programs = cel.NewCache(defaultPrograms)
 	}
 	return &Allocator{
-		features: o.Features,
-		shareID:  o.ShareID,
-		policy:   o.Policy,
-		budget:   o.Budget,
-		selector: newEvaluator(o.Programs),
-		filters:  lru.New(maxFilters),
-		kinds:    lru.New(maxKinds),
-		lenses:   lru.New(maxLenses),
-		sights:   lru.New(maxSights),
+		features:   o.Features,
+		shareID:    o.ShareID,
+		policy:     o.Policy,
+		budget:     o.Budget,
+		selector:   newEvaluator(o.Programs),
+		filters:    lru.New(maxFilters),
+		selections: lru.New(maxFilters),
+		kinds:      lru.New(maxKinds),
+		lenses:     lru.New(maxLenses),
+		sights:     lru.New(maxSights),
 	}
 }
 

@@ -13,6 +13,8 @@ type pattern struct {
 	ctx  context.Context
 	p    *Problem
 	view *pools.PoolView
+	// class is that of the problem's lens, 0 if there is none.
+	class uint32
 }
 
 // maxPatternDevices is how many devices a pattern spells out at most.
@@ -24,7 +26,13 @@ func (t *pattern) spell() bool {
 	if !t.view.Whole() && (len(t.view.Pool.Counters) > 0 || !t.sound()) {
 		return false
 	}
-	t.counters(t.view.Pool)
+	if t.class != 0 {
+		t.flags(true)
+		t.number(t.p.kind.lens.structure(t.class, t.spellStructure))
+	} else {
+		t.flags(false)
+		t.spellStructure(&t.spelling)
+	}
 	for n := range t.view.Here() {
 		if !t.device(&t.view.Pool.Devices[t.view.At(n)]) {
 			return false
@@ -49,14 +57,29 @@ func (t *pattern) sound() bool {
 	return true
 }
 
+// spellStructure spells what is the same for all problems, those of the lens if there is
+// one: they compare the same attributes.
+func (t *pattern) spellStructure(s *spelling) {
+	s.counters(t.view.Pool)
+	for n := range t.view.Here() {
+		d := &t.view.Pool.Devices[t.view.At(n)]
+		s.structure(d)
+		if t.class == 0 {
+			continue
+		}
+		for _, name := range t.p.kind.lens.attributes {
+			s.attribute(d.Shape.Attribute(name))
+		}
+	}
+}
+
 func (t *pattern) device(d *pools.Device) bool {
-	t.structure(d)
 	for i := range t.p.filters {
 		if !t.filter(d, t.p.filters[i].filter) {
 			return false
 		}
 	}
-	return t.constraints(d)
+	return t.class != 0 || t.constraints(d)
 }
 
 // filter spells out how a filter judges a device, and what a share takes.

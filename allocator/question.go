@@ -7,8 +7,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// question is a Problem asked about one node. Where the answer is that of another node
-// with the same signature, the instance is made only if somebody wants an explanation.
+// question is a Problem asked about one node. The instance is made again if somebody wants an
+// explanation.
 type question struct {
 	asked
 	once sync.Once
@@ -22,8 +22,6 @@ type asked struct {
 	view    pools.NodeView
 	usage   Usage
 	stats   Stats
-	// solved is the instance that was searched. Nil if the answer was known.
-	solved *instance
 }
 
 // Node is the name of the node.
@@ -36,9 +34,6 @@ func (q *question) outcome() {}
 
 // instance returns the problem on the node.
 func (q *question) instance() *instance {
-	if q.solved != nil {
-		return q.solved
-	}
 	q.once.Do(func() {
 		in, err := newInstance(context.Background(), q.problem, q.view, q.usage)
 		if err != nil {

@@ -105,7 +105,6 @@ func (s *state) affords(i int32) bool {
 // admits asks the constraints of an alternative.
 func (s *search) admits(alt *alternative, b *bound, i int32) (refusal, int) {
 	s.next = s.next[:0]
-	shape := s.in.devices[i].Shape
 	for k, position := range alt.constraints {
 		now := s.related[alt.claim][position]
 		if s.omitted.constraint(alt.claim, position) {
@@ -113,7 +112,7 @@ func (s *search) admits(alt *alternative, b *bound, i int32) (refusal, int) {
 			continue
 		}
 		s.stats.Propagations++
-		seen := b.values[k][shape]
+		seen := b.values[k][i]
 		if seen.err != nil {
 			s.err = fmt.Errorf("%s: device %s: %w", s.in.problem.path(alt), s.in.deviceID(i), seen.err)
 			return refusedError, k

@@ -17,11 +17,11 @@ func (j *judge) reasons(ctx context.Context, i int32) []Rejection {
 		}
 	}
 	j.contentReasons(ctx, d, add)
-	if d.inUse && !j.filter.admin {
+	if j.in.inUse.Test(uint(i)) && !j.filter.admin {
 		add(Rejection{Reason: RejectedByUse})
 	}
 	j.capacityReasons(d, add)
-	add(d.barred)
+	add(j.in.bar(d))
 	add(j.in.chargeReason(i))
 	if taint := untolerated(j.in.features(), d.Object.Taints, j.filter.tolerations); taint != nil {
 		add(Rejection{Reason: RejectedByTaint, Detail: taintText(taint)})
@@ -40,7 +40,7 @@ func (j *judge) contentReasons(ctx context.Context, d *device, add func(Rejectio
 		case err != nil:
 			add(Rejection{Reason: RejectedBySelector, Detail: err.Error()})
 		case rejectedBy >= 0:
-			add(Rejection{Reason: RejectedBySelector, Detail: s.origin + ": " + s.expression})
+			add(Rejection{Reason: RejectedBySelector, Detail: s.origin() + ": " + s.expression})
 		}
 	}
 	switch {
@@ -73,7 +73,7 @@ func (j *judge) capacityReasons(d *device, add func(Rejection)) {
 // device from being allocated.
 func (in *instance) chargeReason(i int32) Rejection {
 	d := &in.devices[i]
-	if !d.ConsumesCounters || d.multiple && d.shared {
+	if !d.ConsumesCounters || d.multiple && in.isShared(i) {
 		return Rejection{}
 	}
 	pool := in.pools[d.pool]

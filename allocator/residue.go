@@ -42,6 +42,11 @@ func (r *residue) key(s *search, position int, alt *alternative, n int) []byte {
 	return r.text
 }
 
+// emptied is a residue in the same memory.
+func (r *residue) emptied() residue {
+	return residue{text: r.text[:0], parts: r.parts[:0], numbers: r.numbers[:0]}
+}
+
 func (r *residue) number(n uint32) { r.text = binary.AppendUvarint(r.text, uint64(n)) }
 
 func (r *residue) begin(s *search, position int, alt *alternative, n int) {
@@ -62,8 +67,8 @@ func (r *residue) begin(s *search, position int, alt *alternative, n int) {
 func (r *residue) sortDevices() {
 	f := r.s.foresight
 	f.addClasses(r.s)
-	r.relevant = bitset.New(uint(len(r.s.in.devices)))
-	r.order = make([]int32, len(r.s.in.devices))
+	r.relevant = r.s.space.set(len(r.s.in.devices))
+	r.order = r.s.space.counts.take(len(r.s.in.devices))
 	for i := range r.order {
 		r.order[i] = int32(i)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // search finds the first solution in first-fit order: claims and requests as listed,
@@ -18,7 +19,7 @@ import (
 //   - states of which the like have failed before (nogoods);
 //   - other values for decisions which a failure does not depend on (conflict).
 type search struct {
-	*state
+	state
 	ctx    context.Context
 	budget int64
 	stats  Stats
@@ -41,6 +42,8 @@ type search struct {
 	omitted omitted
 	// foresight is there once the search has reached a dead end: it then looks ahead.
 	foresight *foresight
+	// ahead is where foresight is kept.
+	ahead foresight
 	// rechecks counts looks at devices for requests to come.
 	rechecks int64
 }
@@ -78,16 +81,38 @@ var (
 const checkEvery = 256
 
 func newSearch(ctx context.Context, in *instance, budget int64) *search {
-	s := &search{
-		state: newState(in), ctx: ctx, budget: budget,
-		picked:   make([][]int, len(in.problem.claims)),
-		pickedAt: make([][]int, len(in.problem.claims)),
-	}
-	for c := range in.problem.claims {
-		s.picked[c] = make([]int, len(in.problem.claims[c].requests))
-		s.pickedAt[c] = make([]int, len(in.problem.claims[c].requests))
-	}
+	s := new(search)
+	s.begin(ctx, in, new(room), budget)
 	return s
+}
+
+// begin sets up a search in memory that an earlier one may have used.
+func (s *search) begin(ctx context.Context, in *instance, r *room, budget int64) {
+	s.state.begin(in, r)
+	s.ctx, s.budget, s.stats, s.err = ctx, budget, Stats{}, nil
+	s.chosen, s.depth, s.reach, s.rechecks = s.chosen[:0], 0, 0, 0
+	s.conflict.clear()
+	s.next, s.omitted, s.foresight = s.next[:0], nil, nil
+	s.picked, s.pickedAt = r.picks.take(len(in.problem.claims)), r.picks.take(len(in.problem.claims))
+	for c := range in.problem.claims {
+		s.picked[c] = r.ints.take(len(in.problem.claims[c].requests))
+		s.pickedAt[c] = r.ints.take(len(in.problem.claims[c].requests))
+	}
+}
+
+// clear leaves nothing but memory.
+func (s *search) clear() {
+	s.trail.forget()
+	clear(s.chosen[:cap(s.chosen)])
+	clear(s.next[:cap(s.next)])
+	clear(s.pools)
+	if s.foresight != nil {
+		s.ahead.clear()
+	}
+	*s = search{
+		state: state{trail: s.trail, pools: s.pools[:0]}, ahead: s.ahead,
+		chosen: s.chosen[:0], conflict: s.conflict[:0], next: s.next[:0],
+	}
 }
 
 // run returns whether there is a solution, or why that is not known.
@@ -122,7 +147,10 @@ func (s *search) restart() {
 
 // answer is the solution found, by position.
 func (s *search) answer() *answer {
-	a := &answer{satisfiable: true, choices: make([]choiceAt, len(s.chosen)), picked: s.picked}
+	a := &answer{satisfiable: true, choices: make([]choiceAt, len(s.chosen)), picked: make([][]int, len(s.picked))}
+	for c := range s.picked {
+		a.picked[c] = slices.Clone(s.picked[c])
+	}
 	for i, c := range s.chosen {
 		a.choices[i] = choiceAt{c.alt.id, s.in.devices[c.device].place}
 	}

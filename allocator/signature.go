@@ -194,7 +194,7 @@ func (p *Problem) pattern(ctx context.Context, view *pools.PoolView) (uint32, []
 	}
 	number := p.kind.ofClass.get(class.number)
 	if number == unspelled {
-		if number = p.spell(ctx, view).number; ctx.Err() != nil {
+		if number = p.spell(ctx, view, class.number).number; ctx.Err() != nil {
 			return 0, nil
 		}
 		p.kind.ofClass.set(class.number, number)
@@ -222,7 +222,7 @@ func (p *Problem) classNote(view *pools.PoolView) *noted {
 func (p *Problem) spelled(ctx context.Context, view *pools.PoolView, notes *atomic.Pointer[noted]) (uint32, []pools.Value) {
 	known := find(notes, p.kind)
 	if known == nil {
-		if known = p.spell(ctx, view); ctx.Err() != nil {
+		if known = p.spell(ctx, view, 0); ctx.Err() != nil {
 			return 0, nil // not for good
 		}
 		known.add(notes)
@@ -230,8 +230,8 @@ func (p *Problem) spelled(ctx context.Context, view *pools.PoolView, notes *atom
 	return known.number, known.values
 }
 
-func (p *Problem) spell(ctx context.Context, view *pools.PoolView) *noted {
-	t := &pattern{ctx: ctx, p: p, view: view}
+func (p *Problem) spell(ctx context.Context, view *pools.PoolView, class uint32) *noted {
+	t := &pattern{ctx: ctx, p: p, view: view, class: class}
 	if !t.spell() {
 		return &noted{of: p.kind}
 	}

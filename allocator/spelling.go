@@ -16,6 +16,7 @@ type spelling struct {
 }
 
 func (s *spelling) number(n uint32)        { s.text = binary.AppendUvarint(s.text, uint64(n)) }
+func (s *spelling) serial(n int64)         { s.text = binary.AppendUvarint(s.text, uint64(n)) }
 func (s *spelling) amount(a amount.Amount) { s.text = a.AppendKey(s.text) }
 
 func (s *spelling) flags(flags ...bool) {

@@ -8,7 +8,8 @@ import (
 // state is what the choices made so far have taken. All writes go through the trail.
 type state struct {
 	trail
-	in *instance
+	in    *instance
+	space *room
 	// holders counts, per device, the claims that chose it exclusively or with
 	// admin access.
 	holders []int32
@@ -33,24 +34,26 @@ type poolState struct {
 	groups []pools.GroupState
 }
 
-func newState(in *instance) *state {
-	s := &state{
-		in:      in,
-		holders: make([]int32, len(in.devices)),
-		shares:  make([]int32, len(in.devices)),
-		held:    make([][]int32, len(in.problem.claims)),
-		pools:   make([]poolState, len(in.pools)),
-		related: make([][]constraintState, len(in.problem.claims)),
-		claimed: make([]int32, len(in.problem.claims)),
-	}
+// begin is the state before the first choice.
+func (s *state) begin(in *instance, r *room) {
+	s.in, s.space = in, r
+	s.trail.forget()
+	s.holders, s.shares = r.counts.take(len(in.devices)), r.counts.take(len(in.devices))
+	s.held = r.lists.take(len(in.problem.claims))
+	s.consumed = nil
+	s.pools = s.pools[:0]
+	s.related = r.claims.take(len(in.problem.claims))
+	s.claimed = r.counts.take(len(in.problem.claims))
 	for c := range in.problem.claims {
-		s.related[c] = make([]constraintState, len(in.problem.claims[c].constraints))
+		s.related[c] = r.related.take(len(in.problem.claims[c].constraints))
 	}
 	for p := range in.pools {
-		s.pools[p].left = append(s.pools[p].left, in.pools[p].used.Left...)
-		s.pools[p].groups = append(s.pools[p].groups, in.pools[p].used.Groups...)
+		used := in.pools[p].used
+		left := poolState{r.amounts.take(len(used.Left)), r.groups.take(len(used.Groups))}
+		copy(left.left, used.Left)
+		copy(left.groups, used.Groups)
+		s.pools = append(s.pools, left)
 	}
-	return s
 }
 
 // commit chooses a device that nothing stands against.
@@ -71,7 +74,7 @@ func (s *state) commit(alt *alternative, b *bound, i int32) {
 		return
 	}
 	if s.held[alt.claim] == nil {
-		s.held[alt.claim] = make([]int32, len(s.in.devices))
+		s.held[alt.claim] = s.space.counts.take(len(s.in.devices))
 	}
 	s.counts.set(&s.holders[i], s.holders[i]+1)
 	s.counts.set(&s.held[alt.claim][i], s.held[alt.claim][i]+1)
@@ -81,16 +84,16 @@ func (s *state) commit(alt *alternative, b *bound, i int32) {
 // first share of a device pays.
 func (s *state) charges(i int32) bool {
 	d := &s.in.devices[i]
-	return d.ConsumesCounters && !(d.multiple && (d.shared || s.shares[i] > 0))
+	return d.ConsumesCounters && !(d.multiple && (s.shares[i] > 0 || s.in.isShared(i)))
 }
 
 func (s *state) share(use *consumption, i int32) {
 	s.counts.set(&s.shares[i], s.shares[i]+1)
 	if s.consumed == nil {
-		s.consumed = make([][]amount.Amount, len(s.in.devices))
+		s.consumed = s.space.shares.take(len(s.in.devices))
 	}
 	if s.consumed[i] == nil {
-		s.consumed[i] = make([]amount.Amount, len(use.parts))
+		s.consumed[i] = s.space.amounts.take(len(use.parts))
 	}
 	for p, part := range use.parts {
 		s.amounts.set(&s.consumed[i][p], s.consumed[i][p].Add(part.taken))

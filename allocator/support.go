@@ -152,7 +152,7 @@ const maxDrops = 4
 
 // supportedValues are those with which openings can be served.
 func (s *search) supportedValues(open []opening, t *valueTable) []int32 {
-	var values []int32
+	values := s.space.counts.take(int(t.count))[:0]
 	for v := range t.count {
 		if s.serves(open, t, v) {
 			values = append(values, v)
@@ -163,7 +163,7 @@ func (s *search) supportedValues(open []opening, t *valueTable) []int32 {
 
 // supporting are the devices of a demand that offer one of some values.
 func (s *search) supporting(values []int32, t *valueTable, demand int32) *bitset.BitSet {
-	devices := bitset.New(uint(len(s.in.devices)))
+	devices := s.space.set(len(s.in.devices))
 	for _, v := range values {
 		devices.InPlaceUnion(t.holding(v, demand))
 	}

@@ -1,7 +1,9 @@
 package allocator
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/maphash"
 	"slices"
 
 	"github.com/dray-project/dray/internal/amount"
@@ -14,18 +16,61 @@ func (f *foresight) addClasses(s *search) {
 	if f.classes != nil {
 		return
 	}
-	t := traits{in: s.in, foresight: f, amounts: make(map[amount.Amount]uint32)}
-	classes := make(map[string]int32)
-	f.classes = make([]int32, len(s.in.devices))
-	for i := range s.in.devices {
-		key := t.of(int32(i))
-		id, known := classes[string(key)]
-		if !known {
-			id = int32(len(classes))
-			classes[string(key)] = id
-		}
-		f.classes[i] = id
+	if f.known.amounts == nil {
+		f.known.amounts = make(map[amount.Amount]uint32)
 	}
+	t := traits{in: s.in, foresight: f, amounts: f.known.amounts, key: f.known.key}
+	f.classes = s.space.counts.take(len(s.in.devices))
+	for i := range s.in.devices {
+		f.classes[i] = f.known.number(t.of(int32(i)))
+	}
+	f.known.key = t.key
+}
+
+// keys numbers keys in the order in which they come.
+type keys struct {
+	text   []byte // all of them
+	ends   []int
+	byHash map[uint64]int32
+	// amounts and key are room to work in.
+	amounts map[amount.Amount]uint32
+	key     []byte
+}
+
+func (k *keys) clear() {
+	k.text, k.ends = k.text[:0], k.ends[:0]
+	clear(k.byHash)
+	clear(k.amounts)
+}
+
+var hashSeed = maphash.MakeSeed()
+
+func (k *keys) number(key []byte) int32 {
+	if k.byHash == nil {
+		k.byHash = make(map[uint64]int32)
+	}
+	hash := maphash.Bytes(hashSeed, key)
+	for {
+		n, known := k.byHash[hash]
+		if !known {
+			n = int32(len(k.ends))
+			k.byHash[hash] = n
+			k.text = append(k.text, key...)
+			k.ends = append(k.ends, len(k.text))
+			return n
+		}
+		if bytes.Equal(k.at(n), key) {
+			return n
+		}
+		hash++ // two keys of one hash
+	}
+}
+
+func (k *keys) at(n int32) []byte {
+	if n == 0 {
+		return k.text[:k.ends[0]]
+	}
+	return k.text[k.ends[n-1]:k.ends[n]]
 }
 
 // traits spells out what a problem can see of a device.
@@ -39,7 +84,7 @@ type traits struct {
 func (t *traits) of(i int32) []byte {
 	d := &t.in.devices[i]
 	t.key = t.key[:0]
-	t.flags(d.ConsumesCounters, d.multiple, d.inUse, d.shared, d.ConsumesCounters && t.in.pools[d.pool].used.Overdrawn)
+	t.flags(d.ConsumesCounters, d.multiple, t.in.inUse.Test(uint(i)), t.in.isShared(i), d.ConsumesCounters && t.in.pools[d.pool].used.Overdrawn)
 	t.membership(i)
 	t.counters(i)
 	t.constrained(i)
@@ -93,14 +138,13 @@ func (t *traits) counters(i int32) {
 }
 
 func (t *traits) constrained(i int32) {
-	shape := t.in.devices[i].Shape
 	for d := range t.foresight.demands {
 		demand := &t.foresight.demands[d]
 		for k, offers := range demand.values {
 			if offers == nil {
 				continue
 			}
-			t.flags(demand.b.values[k][shape].err != nil)
+			t.flags(demand.b.values[k][i].err != nil)
 			t.put(uint32(len(offers[i])))
 			for _, id := range offers[i] {
 				t.put(uint32(id))

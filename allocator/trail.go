@@ -33,6 +33,16 @@ func (t *trail) undo(to mark) {
 	t.floors.undo(to.floors)
 }
 
+// forget drops what was remembered.
+func (t *trail) forget() {
+	t.counts.forget()
+	t.amounts.forget()
+	t.groups.forget()
+	t.constraints.forget()
+	t.words.forget()
+	t.floors.forget()
+}
+
 // undoLog is the history of writes to variables of one type.
 type undoLog[T any] []overwritten[T]
 
@@ -53,4 +63,9 @@ func (l *undoLog[T]) undo(length int) {
 		*write = overwritten[T]{}
 	}
 	*l = (*l)[:length]
+}
+
+func (l *undoLog[T]) forget() {
+	clear(*l)
+	*l = (*l)[:0]
 }

@@ -18,7 +18,7 @@ type floor struct {
 
 // addTwins sorts requests into groups.
 func (f *foresight) addTwins(s *search) {
-	f.twins = make([]int32, len(f.requests))
+	f.twins = s.space.counts.take(len(f.requests))
 	for p := range f.requests {
 		f.twins[p] = -1
 		if !s.left(p) || !f.hasCounts(s, p) {

@@ -30,13 +30,13 @@ type valueTable struct {
 
 // addValues makes the tables of all constraints that are not left out.
 func (f *foresight) addValues(s *search) {
-	f.values = make([][]*valueTable, len(s.in.problem.claims))
+	f.values = s.space.tables.take(len(s.in.problem.claims))
 	for c := range f.values {
-		f.values[c] = make([]*valueTable, len(s.in.problem.claims[c].constraints))
+		f.values[c] = s.space.table.take(len(s.in.problem.claims[c].constraints))
 	}
 	for d := range f.demands {
 		demand := &f.demands[d]
-		demand.values = make([][][]int32, len(demand.alt.constraints))
+		demand.values = s.space.offers.take(len(demand.alt.constraints))
 		for k, position := range demand.alt.constraints {
 			if s.omitted.constraint(demand.alt.claim, position) {
 				continue
@@ -57,7 +57,8 @@ func (f *foresight) addValues(s *search) {
 }
 
 func (f *foresight) newTable(s *search, at claimConstraint) *valueTable {
-	table := &valueTable{at: at, constraint: s.in.problem.claims[at.claim].constraints[at.position], ids: make(map[pools.Value]int32)}
+	table := f.spareTable()
+	table.at, table.constraint = at, s.in.problem.claims[at.claim].constraints[at.position]
 	if _, distinct := table.constraint.(distinctAttribute); distinct {
 		f.distincts = append(f.distincts, table)
 	} else {
@@ -66,12 +67,21 @@ func (f *foresight) newTable(s *search, at claimConstraint) *valueTable {
 	return table
 }
 
+// spareTable returns a table that nobody uses.
+func (f *foresight) spareTable() *valueTable {
+	used := len(f.matches) + len(f.distincts)
+	if used == len(f.tables) {
+		f.tables = append(f.tables, &valueTable{ids: make(map[pools.Value]int32)})
+	}
+	return f.tables[used]
+}
+
 // offers numbers what the candidates of a demand offer to its k-th constraint.
 func (t *valueTable) offers(s *search, d *demand, k int) [][]int32 {
-	offers := make([][]int32, len(s.in.devices))
-	all := make([]int32, 0, d.viable.Count())
+	offers := s.space.lists.take(len(s.in.devices))
+	all := s.space.counts.take(int(d.viable.Count()))[:0]
 	for i, ok := d.viable.NextSet(0); ok; i, ok = d.viable.NextSet(i + 1) {
-		seen := d.b.values[k][s.in.devices[i].Shape]
+		seen := d.b.values[k][i]
 		if seen.err != nil || !seen.found {
 			continue
 		}
@@ -106,10 +116,13 @@ func (t *valueTable) number(to []int32, compared []pools.Value) []int32 {
 
 // groupValues lets the most common value of a device stand for all it has.
 func (f *foresight) groupValues(s *search, at claimConstraint, t *valueTable) {
-	common := make([]int, t.count)
-	t.groups = slices.Repeat([]int32{-1}, len(s.in.devices))
-	offers := make([][]int32, len(s.in.devices))
-	differ := make([]bool, len(s.in.devices))
+	common := s.space.ints.take(int(t.count))
+	t.groups = s.space.counts.take(len(s.in.devices))
+	for i := range t.groups {
+		t.groups[i] = -1
+	}
+	offers := s.space.lists.take(len(s.in.devices))
+	differ := s.space.flags.take(len(s.in.devices))
 	f.covering(at, func(_ int, d *demand, k int) {
 		for i, ids := range d.values[k] {
 			if offers[i] == nil {
@@ -133,10 +146,10 @@ func (f *foresight) groupValues(s *search, at claimConstraint, t *valueTable) {
 // holdValues lists who offers what.
 func (f *foresight) holdValues(s *search, at claimConstraint, t *valueTable) {
 	f.covering(at, func(n int, _ *demand, _ int) { t.demands = append(t.demands, int32(n)) })
-	t.holders = make([]bitset.BitSet, int(t.count)*len(t.demands))
+	t.holders = s.space.sets.take(int(t.count) * len(t.demands))
 	devices := uint(len(s.in.devices))
 	width := int(devices+63) / 64
-	words := make([]uint64, width*len(t.holders))
+	words := s.space.words.take(width * len(t.holders))
 	for h := range t.holders {
 		t.holders[h] = *bitset.FromWithLength(devices, words[h*width:(h+1)*width:(h+1)*width])
 	}

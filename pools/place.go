@@ -25,6 +25,12 @@ type Place struct {
 	// optional is set if something depends on which features the node declares.
 	optional bool
 	notes    atomic.Pointer[stateNote]
+	attachment
+}
+
+// NodeView is what a node reaches that has the name which the place is for.
+func (p *Place) NodeView(node *corev1.Node) NodeView {
+	return NodeView{Node: node, Pools: p.views, place: p}
 }
 
 // Views are in first-fit order. They must not be modified.

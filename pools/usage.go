@@ -175,6 +175,18 @@ func (u *PoolUsage) Consumed(i DeviceIndex, capacity resourceapi.QualifiedName) 
 	return amount.Amount{}
 }
 
+// NextInUse returns the first device from i on that is allocated as a whole.
+func (u *PoolUsage) NextInUse(i DeviceIndex) (DeviceIndex, bool) {
+	next, ok := u.exclusive.NextSet(uint(i))
+	return DeviceIndex(next), ok
+}
+
+// NextShared returns the first device from i on of which Shared is true.
+func (u *PoolUsage) NextShared(i DeviceIndex) (DeviceIndex, bool) {
+	next, ok := u.shared.NextSet(uint(i))
+	return DeviceIndex(next), ok
+}
+
 func (u *PoolUsage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 
 func (u *PoolUsage) setOverdrawn() {

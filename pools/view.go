@@ -16,6 +16,19 @@ type NodeView struct {
 	// binding conditions come after all others, in the same order. The list and the
 	// views are shared with other callers and must not be modified.
 	Pools []*PoolView
+
+	// place is set if the name of the node alone decides what it reaches.
+	place *Place
+}
+
+// Attach returns what one user keeps with all that a node reaches, for as long as nothing
+// changes there. If more than the name of the node decides what it reaches, nothing is kept,
+// and the result is that of build.
+func (v *NodeView) Attach(build func() any) any {
+	if v.place == nil {
+		return build()
+	}
+	return v.place.Attach(build)
 }
 
 // PoolView is what one node can reach of one pool. It is immutable and may stand for
@@ -97,11 +110,14 @@ func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 	}
 	named := s.place(node.Name)
 	if len(s.common.choosy) == 0 {
-		return NodeView{Node: node, Pools: named.views}, nil
+		return named.NodeView(node), nil
 	}
 	chosen, err := s.common.chosen(node)
 	if err != nil {
 		return NodeView{}, err
+	}
+	if len(chosen) == 0 {
+		return named.NodeView(node), nil
 	}
 	return NodeView{Node: node, Pools: join(named.views, chosen)}, nil
 }
