@@ -135,8 +135,8 @@ func (s *search) violates(alt *alternative, b *bound, states []prospect, i int32
 			continue
 		}
 		constraint := s.in.problem.claims[alt.claim].constraints[position]
-		seen := b.values[k][i]
-		if seen.err != nil || !seen.found || !states[k].sure && !states[k].agrees(constraint, seen) {
+		seen := &b.values[k][i]
+		if seen.err != nil || !seen.found || !states[k].sure && !states[k].agrees(constraint, *seen) {
 			return true
 		}
 		if states[k].sure {

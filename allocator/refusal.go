@@ -112,7 +112,7 @@ func (s *search) admits(alt *alternative, b *bound, i int32) (refusal, int) {
 			continue
 		}
 		s.stats.Propagations++
-		seen := b.values[k][i]
+		seen := &b.values[k][i]
 		if seen.err != nil {
 			s.err = fmt.Errorf("%s: device %s: %w", s.in.problem.path(alt), s.in.deviceID(i), seen.err)
 			return refusedError, k

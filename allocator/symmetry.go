@@ -19,12 +19,13 @@ func (f *foresight) addClasses(s *search) {
 	if f.known.amounts == nil {
 		f.known.amounts = make(map[amount.Amount]uint32)
 	}
-	t := traits{in: s.in, foresight: f, amounts: f.known.amounts, key: f.known.key}
+	t := traits{in: s.in, foresight: f, amounts: f.known.amounts, key: f.known.key, views: f.known.views[:0]}
+	t.addViews()
 	f.classes = s.space.counts.take(len(s.in.devices))
 	for i := range s.in.devices {
 		f.classes[i] = f.known.number(t.of(int32(i)))
 	}
-	f.known.key = t.key
+	f.known.key, f.known.views = t.key, t.views
 }
 
 // keys numbers keys in the order in which they come.
@@ -32,9 +33,10 @@ type keys struct {
 	text   []byte // all of them
 	ends   []int
 	byHash map[uint64]int32
-	// amounts and key are room to work in.
+	// amounts, key and views are room to work in.
 	amounts map[amount.Amount]uint32
 	key     []byte
+	views   []demandView
 }
 
 func (k *keys) clear() {
@@ -79,6 +81,7 @@ type traits struct {
 	foresight *foresight
 	key       []byte
 	amounts   map[amount.Amount]uint32
+	views     []demandView
 }
 
 func (t *traits) of(i int32) []byte {
@@ -137,20 +140,44 @@ func (t *traits) counters(i int32) {
 	}
 }
 
+// constrained spells out what a device offers to constraints. Those that compare the same
+// attribute of the same candidates see the same.
 func (t *traits) constrained(i int32) {
+	for _, at := range t.views {
+		demand := &t.foresight.demands[at.demand]
+		offers := demand.values[at.position]
+		t.flags(demand.b.values[at.position][i].err != nil)
+		t.put(uint32(len(offers[i])))
+		for _, id := range offers[i] {
+			t.put(uint32(id))
+		}
+	}
+}
+
+// demandView is a constraint, by position, as a demand sees it.
+type demandView struct{ demand, position int }
+
+// addViews lists the constraints, one of those that see the same.
+func (t *traits) addViews() {
 	for d := range t.foresight.demands {
-		demand := &t.foresight.demands[d]
-		for k, offers := range demand.values {
-			if offers == nil {
-				continue
-			}
-			t.flags(demand.b.values[k][i].err != nil)
-			t.put(uint32(len(offers[i])))
-			for _, id := range offers[i] {
-				t.put(uint32(id))
+		for k, offers := range t.foresight.demands[d].values {
+			at := demandView{d, k}
+			if len(offers) > 0 && !slices.ContainsFunc(t.views, func(other demandView) bool { return t.seeTheSame(at, other) }) {
+				t.views = append(t.views, at)
 			}
 		}
 	}
+}
+
+func (t *traits) seeTheSame(v, w demandView) bool {
+	a, b := &t.foresight.demands[v.demand], &t.foresight.demands[w.demand]
+	return a.b.domain == b.b.domain && &a.b.values[v.position][0] == &b.b.values[w.position][0] &&
+		t.constraint(v) == t.constraint(w)
+}
+
+func (t *traits) constraint(v demandView) constraint {
+	alt := t.foresight.demands[v.demand].alt
+	return t.in.problem.claims[alt.claim].constraints[alt.constraints[v.position]]
 }
 
 // capacities are what there is, what shares in use have, and what new ones would take.
