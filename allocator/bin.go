@@ -8,14 +8,24 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
+// counterSet is one of a pool.
+type counterSet struct {
+	pool int32
+	set  pools.CounterSetIndex
+}
+
 // bin is a counter set and the devices that draw on it. A device that draws on two is
-// counted with the first.
+// counted with the one on which more devices draw.
 type bin struct {
-	pool    int32
+	counterSet
 	members []int32
 	// cheapest has, for each counter that some member takes from, the members from the
 	// one that takes least of it.
 	cheapest []cheapest
+	// compatible are the largest sets that go together, nil if that is all members.
+	compatible []compatible
+	// shareable is set if a member can fill several slots.
+	shareable bool
 }
 
 type cheapest struct {
@@ -26,29 +36,58 @@ type cheapest struct {
 
 func (m *matching) addBins(s *search) {
 	m.binOf = slices.Repeat([]int32{-1}, len(s.in.devices))
-	type set struct {
-		pool int32
-		set  pools.CounterSetIndex
-	}
-	bins := make(map[set]int32)
+	bins, drawing := make(map[counterSet]int32), s.drawing()
 	for i := range s.in.devices {
 		d := &s.in.devices[i]
-		if len(d.Uses) == 0 {
+		key, counted := s.binSet(d, drawing)
+		if !counted {
 			continue
 		}
-		key := set{d.pool, s.in.pools[d.pool].pool.Counters[d.Uses[0].Counter].Set}
 		n, known := bins[key]
 		if !known {
 			n = int32(len(m.bins))
 			bins[key] = n
-			m.bins = append(m.bins, bin{pool: d.pool})
+			m.bins = append(m.bins, bin{counterSet: key})
 		}
 		m.binOf[i] = n
+		m.bins[n].shareable = m.bins[n].shareable || d.multiple
 		m.bins[n].members = append(m.bins[n].members, int32(i))
 	}
 	for b := range m.bins {
 		m.bins[b].sort(s)
+		m.bins[b].addCompatible(s)
 	}
+}
+
+// drawing counts the devices that draw on each counter set.
+func (s *search) drawing() map[counterSet]int {
+	drawing := make(map[counterSet]int)
+	for i := range s.in.devices {
+		d := &s.in.devices[i]
+		for _, use := range d.Groups {
+			drawing[counterSet{d.pool, use.Set}]++
+		}
+	}
+	return drawing
+}
+
+// binSet is the counter set with which a device is counted, if it is with any.
+func (s *search) binSet(d *device, drawing map[counterSet]int) (most counterSet, counted bool) {
+	for _, use := range d.Groups {
+		set := counterSet{d.pool, use.Set}
+		if (!counted || drawing[set] > drawing[most]) && s.limits(d, use.Set) {
+			most, counted = set, true
+		}
+	}
+	return most, counted
+}
+
+// limits reports whether a counter set can stand against a device that draws on it: by a
+// counter, or by compatibility groups.
+func (s *search) limits(d *device, set pools.CounterSetIndex) bool {
+	return s.in.features().CompatibilityGroups || slices.ContainsFunc(d.Uses, func(use pools.CounterUse) bool {
+		return s.in.pools[d.pool].pool.Counters[use.Counter].Set == set
+	})
 }
 
 func (b *bin) sort(s *search) {
@@ -83,6 +122,9 @@ func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
 // serve, counter by counter.
 func (m *matching) binCapacity(b *bin) int32 {
 	limit := int32(len(m.slots))
+	if b.compatible != nil {
+		limit = min(limit, m.compatibleSlots(b))
+	}
 	m.sortMembers(b)
 	left := m.s.pools[b.pool].left
 	for k := range b.cheapest {
@@ -152,17 +194,20 @@ func (m *matching) fillCheapest(c *cheapest, room amount.Amount, slots, each int
 }
 
 // sharesLeft is how many shares a device can hold at most: the smallest that openings ask
-// for, one for each, capacity by capacity.
+// for, one for each, capacity by capacity. At an error, no capacity is asked for.
 func (m *matching) sharesLeft(i int32) int32 {
 	m.uses = m.uses[:0]
+	errors := int32(0)
 	for o := range m.open {
-		if least, asks := m.leastUse(&m.open[o], i); asks && m.open[o].has(uint(i)) {
+		if m.open[o].entry && m.s.foresight.errorsAt.Test(uint(i)) {
+			errors++
+		} else if least, asks := m.leastUse(&m.open[o], i); asks && m.open[o].has(uint(i)) {
 			m.uses = append(m.uses, least)
 		}
 	}
 	fits := int32(len(m.uses))
 	if fits == 0 {
-		return 1
+		return max(1, errors)
 	}
 	for p, part := range m.uses[0] {
 		slices.SortFunc(m.uses, func(a, b []consumptionPart) int { return a[p].taken.Cmp(b[p].taken) })
@@ -174,14 +219,14 @@ func (m *matching) sharesLeft(i int32) int32 {
 		}
 		fits = n
 	}
-	return fits
+	return fits + errors
 }
 
 // leastUse is, capacity by capacity, the least that an opening takes of a device. One
 // alternative may need little of one capacity, and another little of the next.
 func (m *matching) leastUse(o *opening, i int32) (least []consumptionPart, asks bool) {
 	cloned := false
-	for _, alt := range o.alternatives {
+	for _, alt := range o.possible {
 		use := m.s.in.alternatives[alt.id].domain.uses[i]
 		if use == nil {
 			continue

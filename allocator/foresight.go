@@ -19,6 +19,8 @@ type foresight struct {
 	// dangers is the position after the last request at which looking can be an error.
 	dangers int
 	errs    []bool // by alternative
+	// errorsAt are the devices at which the entry among the openings meets its error.
+	errorsAt *bitset.BitSet
 	// components are what devices that share counter sets have in common.
 	components  []component
 	componentOf []int32 // by device, -1 without counters
@@ -28,6 +30,8 @@ type foresight struct {
 	values             [][]*valueTable
 	matches, distincts []*valueTable
 	nogoods            nogoods
+	// sizes are sets of demands that ask for much, see sizes.go.
+	sizes []*bitset.BitSet
 	// atRisk tells of a claim that it may ask for more devices than it can hold.
 	atRisk []bool
 	// later are, by position of a request, the demands of it and those after it.
@@ -35,8 +39,11 @@ type foresight struct {
 
 	// What follows is room to work in.
 	open      []opening
+	possible  []*alternative
 	covered   []opening
+	sized     []opening
 	narrowed  []opening
+	differ    *bitset.BitSet
 	supports  []support
 	prospects []prospect
 	unions    []*bitset.BitSet
@@ -50,11 +57,12 @@ type claimConstraint struct{ claim, position int }
 
 // foresee prepares for a search that looks ahead, from its root.
 func (s *search) foresee() {
-	f := &foresight{scratch: bitset.New(uint(len(s.in.devices)))}
+	f := &foresight{scratch: bitset.New(uint(len(s.in.devices))), errorsAt: bitset.New(uint(len(s.in.devices)))}
 	s.foresight = f
 	f.number(s)
 	f.addDemands(s)
 	f.addComponents(s)
+	f.addSizes()
 	f.addDangers(s)
 	f.addTwins(s)
 	f.addLater(s)

@@ -63,7 +63,7 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 		return true
 	}
 	m.moveIn()
-	if s.crowded(open) {
+	if s.cramped(open, false) || s.crowded(open) {
 		s.blameMatching(alt, n)
 		return true
 	}
@@ -90,7 +90,7 @@ func (s *search) crowded(open []opening) bool {
 		if admin {
 			m.begin(s, open[first:end], true)
 			m.groupByCounters()
-			if m.fails() {
+			if m.fails() || s.cramped(open[first:end], true) {
 				return true
 			}
 		}
@@ -105,8 +105,8 @@ func (s *search) blameMatching(alt *alternative, n int) {
 	s.blameUse(visited)
 }
 
-// covered are the openings of a claim all of whose alternatives a constraint covers. What
-// is needed before an error may well violate it: that is the error.
+// covered are the openings of a claim all of whose possible alternatives a constraint
+// covers. What is needed before an error may well violate it: that is the error.
 func (s *search) covered(open []opening, at claimConstraint) []opening {
 	f := s.foresight
 	f.covered = f.covered[:0]
@@ -122,7 +122,7 @@ func (f *foresight) covers(o *opening, at claimConstraint) bool {
 	if o.entry || o.alternatives[0].claim != at.claim {
 		return false
 	}
-	for _, alt := range o.alternatives {
+	for _, alt := range o.possible {
 		if !alt.covered(at.position) {
 			return false
 		}
