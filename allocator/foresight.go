@@ -42,6 +42,7 @@ type foresight struct {
 	possible  []*alternative
 	covered   []opening
 	sized     []opening
+	crowd     []opening
 	narrowed  []opening
 	differ    *bitset.BitSet
 	supports  []support
