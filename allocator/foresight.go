@@ -19,6 +19,8 @@ type foresight struct {
 	// dangers is the position after the last request at which looking can be an error.
 	dangers int
 	errs    []bool // by alternative
+	// dead alternatives are under no solution, nor error, see probe.go. By alternative.
+	dead []bool
 	// errorsAt are the devices at which the entry among the openings meets its error.
 	errorsAt *bitset.BitSet
 	// components are what devices that share counter sets have in common.
@@ -60,6 +62,7 @@ type claimConstraint struct{ claim, position int }
 func (s *search) foresee() {
 	f := &foresight{scratch: bitset.New(uint(len(s.in.devices))), errorsAt: bitset.New(uint(len(s.in.devices)))}
 	s.foresight = f
+	f.dead = make([]bool, len(s.in.alternatives))
 	f.number(s)
 	f.addDemands(s)
 	f.addComponents(s)

@@ -119,9 +119,9 @@ func (s *search) addOpening(position int) {
 }
 
 // impossible reports whether an alternative asks for all of no devices, or for more than are
-// viable: as what is viable only shrinks, it cannot be picked below.
+// viable: as what is viable only shrinks, it cannot be picked below. Nor can a dead one.
 func (s *search) impossible(alt *alternative) bool {
-	return s.nothing(alt) || int(s.foresight.demand(alt).viable.Count()) < s.in.alternatives[alt.id].needed
+	return s.nothing(alt) || s.foresight.dead[alt.id] || int(s.foresight.demand(alt).viable.Count()) < s.in.alternatives[alt.id].needed
 }
 
 // nothing reports whether an alternative asks for all of no devices.
