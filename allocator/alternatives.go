@@ -20,6 +20,10 @@ func (s *search) anyOf(c, r int, alternatives []*alternative) verdict {
 	s.pickedAt[c][r] = level
 	s.depth++
 	for _, alt := range alternatives {
+		if s.foresight != nil && s.foresight.dead[alt.id] {
+			result = failed
+			continue
+		}
 		s.picked[c][r] = alt.index
 		v := s.alternative(alt)
 		if v == found || v == halted {

@@ -8,14 +8,24 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
+// counterSet is one of a pool.
+type counterSet struct {
+	pool int32
+	set  pools.CounterSetIndex
+}
+
 // bin is a counter set and the devices that draw on it. A device that draws on two is
-// counted with the first.
+// counted with the one on which more devices draw.
 type bin struct {
-	pool    int32
+	counterSet
 	members []int32
 	// cheapest has, for each counter that some member takes from, the members from the
 	// one that takes least of it.
 	cheapest []cheapest
+	// compatible are the largest sets that go together, nil if that is all members.
+	compatible []compatible
+	// shareable is set if a member can fill several slots.
+	shareable bool
 }
 
 type cheapest struct {
@@ -26,25 +36,58 @@ type cheapest struct {
 
 func (c *counted) addBins(r *roster) {
 	c.binOf = slices.Repeat([]int32{-1}, len(r.devices))
-	bins := make(map[poolSet]int32)
+	bins, drawing := make(map[counterSet]int32), r.drawing()
 	for i := range r.devices {
 		d := &r.devices[i]
-		if len(d.Uses) == 0 {
+		key, counts := r.binSet(d, drawing)
+		if !counts {
 			continue
 		}
-		key := poolSet{d.pool, r.pools[d.pool].Counters[d.Uses[0].Counter].Set}
 		n, known := bins[key]
 		if !known {
 			n = int32(len(c.bins))
 			bins[key] = n
-			c.bins = append(c.bins, bin{pool: d.pool})
+			c.bins = append(c.bins, bin{counterSet: key})
 		}
 		c.binOf[i] = n
+		c.bins[n].shareable = c.bins[n].shareable || d.multiple
 		c.bins[n].members = append(c.bins[n].members, int32(i))
 	}
 	for b := range c.bins {
 		c.bins[b].sort(r)
+		c.bins[b].addCompatible(r)
 	}
+}
+
+// drawing counts the devices that draw on each counter set.
+func (r *roster) drawing() map[counterSet]int {
+	drawing := make(map[counterSet]int)
+	for i := range r.devices {
+		d := &r.devices[i]
+		for _, use := range d.Groups {
+			drawing[counterSet{d.pool, use.Set}]++
+		}
+	}
+	return drawing
+}
+
+// binSet is the counter set with which a device is counted, if it is with any.
+func (r *roster) binSet(d *device, drawing map[counterSet]int) (most counterSet, counts bool) {
+	for _, use := range d.Groups {
+		set := counterSet{d.pool, use.Set}
+		if (!counts || drawing[set] > drawing[most]) && r.limits(d, use.Set) {
+			most, counts = set, true
+		}
+	}
+	return most, counts
+}
+
+// limits reports whether a counter set can stand against a device that draws on it: by a
+// counter, or by compatibility groups.
+func (r *roster) limits(d *device, set pools.CounterSetIndex) bool {
+	return r.features.CompatibilityGroups || slices.ContainsFunc(d.Uses, func(use pools.CounterUse) bool {
+		return r.pools[d.pool].Counters[use.Counter].Set == set
+	})
 }
 
 func (b *bin) sort(r *roster) {
@@ -79,6 +122,9 @@ func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
 // serve, counter by counter.
 func (m *matching) binCapacity(b *bin) int32 {
 	limit := int32(len(m.slots))
+	if b.compatible != nil {
+		limit = min(limit, m.compatibleSlots(b))
+	}
 	m.sortMembers(b)
 	left := m.s.pools[b.pool].left
 	for k := range b.cheapest {
@@ -148,17 +194,20 @@ func (m *matching) fillCheapest(c *cheapest, room amount.Amount, slots, each int
 }
 
 // sharesLeft is how many shares a device can hold at most: the smallest that openings ask
-// for, one for each, capacity by capacity.
+// for, one for each, capacity by capacity. At an error, no capacity is asked for.
 func (m *matching) sharesLeft(i int32) int32 {
 	m.uses = m.uses[:0]
+	errors := int32(0)
 	for o := range m.open {
-		if least, asks := m.leastUse(&m.open[o], i); asks && m.open[o].has(uint(i)) {
+		if m.open[o].entry && m.s.foresight.errorsAt.Test(uint(i)) {
+			errors++
+		} else if least, asks := m.leastUse(&m.open[o], i); asks && m.open[o].has(uint(i)) {
 			m.uses = append(m.uses, least)
 		}
 	}
 	fits := int32(len(m.uses))
 	if fits == 0 {
-		return 1
+		return max(1, errors)
 	}
 	for p, part := range m.uses[0] {
 		slices.SortFunc(m.uses, func(a, b []consumptionPart) int { return a[p].taken.Cmp(b[p].taken) })
@@ -170,14 +219,14 @@ func (m *matching) sharesLeft(i int32) int32 {
 		}
 		fits = n
 	}
-	return fits
+	return fits + errors
 }
 
 // leastUse is, capacity by capacity, the least that an opening takes of a device. One
 // alternative may need little of one capacity, and another little of the next.
 func (m *matching) leastUse(o *opening, i int32) (least []consumptionPart, asks bool) {
 	cloned := false
-	for _, alt := range o.alternatives {
+	for _, alt := range o.possible {
 		use := m.s.in.alternatives[alt.id].domain.uses[i]
 		if use == nil {
 			continue

@@ -91,6 +91,9 @@ func (s *search) blameNotViable(to *levels, alt *alternative, from uint) {
 func (s *search) blameOpenings(open []opening, alt *alternative, n int) {
 	s.conflict.clear()
 	s.reach = 0
+	if s.depth == 0 {
+		return // Nobody is to blame before the first decision.
+	}
 	s.foresight.blamed.clear()
 	last, lastFrom := int32(-1), uint(0)
 	for _, o := range open {

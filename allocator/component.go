@@ -17,12 +17,12 @@ type component struct {
 // addComponents joins the counter sets that some device uses together.
 func (c *counted) addComponents(r *roster) {
 	c.componentOf = make([]int32, len(r.devices))
-	of := make(map[poolSet]int32)
+	of := make(map[counterSet]int32)
 	for i := range r.devices {
 		d := &r.devices[i]
 		c.componentOf[i] = -1
 		for _, use := range d.Groups {
-			c.join(int32(i), poolSet{d.pool, use.Set}, of)
+			c.join(int32(i), counterSet{d.pool, use.Set}, of)
 		}
 		if n := c.componentOf[i]; n >= 0 {
 			c.components[n].members.Set(uint(i))
@@ -30,21 +30,15 @@ func (c *counted) addComponents(r *roster) {
 	}
 	for p := range r.pools {
 		for k := range r.pools[p].CounterSets {
-			if n, used := of[poolSet{int32(p), pools.CounterSetIndex(k)}]; used {
+			if n, used := of[counterSet{int32(p), pools.CounterSetIndex(k)}]; used {
 				c.components[n].sets = append(c.components[n].sets, pools.CounterSetIndex(k))
 			}
 		}
 	}
 }
 
-// poolSet is a counter set of a pool, by position.
-type poolSet struct {
-	pool int32
-	set  pools.CounterSetIndex
-}
-
 // join puts a device into the component of a counter set, which may join two components.
-func (c *counted) join(device int32, key poolSet, of map[poolSet]int32) {
+func (c *counted) join(device int32, key counterSet, of map[counterSet]int32) {
 	into := c.componentOf[device]
 	from, known := of[key]
 	switch {

@@ -45,7 +45,7 @@ func (s *search) mayErr(alt *alternative) bool {
 // errsBelow reports whether, in any way to go on from a request, an alternative can meet
 // an error. Refusals are for good, so devices that are taken now cannot be to blame.
 func (s *search) errsBelow(alt *alternative, from int) bool {
-	if !s.foresight.errs[alt.id] {
+	if !s.foresight.errs[alt.id] || s.foresight.dead[alt.id] {
 		return false
 	}
 	b := &s.in.alternatives[alt.id]

@@ -55,7 +55,9 @@
 //	refusal, blame, levels         what stands against a device, and whose doing it is
 //	foresight, demand              what is known ahead after a dead end, and kept up to date
 //	lookahead, matching, augment,  whether open requests can still be served
-//	bin, support, values
+//	bin, compatibility, sizes,
+//	support, values
+//	probe                          which alternatives cannot be picked at all
 //	symmetry, component, twins     what is interchangeable, and tried once
 //	nogoods, residue               states that failed
 //	danger                         where errors are possible

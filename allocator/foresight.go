@@ -19,6 +19,10 @@ type foresight struct {
 	// dangers is the position after the last request at which looking can be an error.
 	dangers int
 	errs    []bool // by alternative
+	// dead alternatives are under no solution, nor error, see probe.go. By alternative.
+	dead []bool
+	// errorsAt are the devices at which the entry among the openings meets its error.
+	errorsAt *bitset.BitSet
 	// components are what devices that share counter sets have in common.
 	components  []component
 	componentOf []int32 // by device, -1 without counters
@@ -31,6 +35,8 @@ type foresight struct {
 	// tables are those that there were, for use again.
 	tables  []*valueTable
 	nogoods nogoods
+	// sizes are sets of demands that ask for much, see sizes.go.
+	sizes []*bitset.BitSet
 	// atRisk tells of a claim that it may ask for more devices than it can hold.
 	atRisk []bool
 	// later are, by position of a request, the demands of it and those after it.
@@ -39,8 +45,12 @@ type foresight struct {
 	// What follows is room to work in.
 	space     *room
 	open      []opening
+	possible  []*alternative
 	covered   []opening
+	sized     []opening
+	crowd     []opening
 	narrowed  []opening
+	differ    *bitset.BitSet
 	supports  []support
 	prospects []prospect
 	unions    []*bitset.BitSet
@@ -56,10 +66,12 @@ type claimConstraint struct{ claim, position int }
 func (s *search) foresee() {
 	f := &s.ahead
 	s.foresight = f
-	f.space, f.scratch = s.space, s.space.set(len(s.in.devices))
+	f.space, f.scratch, f.errorsAt = s.space, s.space.set(len(s.in.devices)), s.space.set(len(s.in.devices))
+	f.dead = s.space.flags.take(len(s.in.alternatives))
 	f.number(s)
 	f.addDemands(s)
 	f.components, f.componentOf = s.in.counters().components, s.in.counters().componentOf
+	f.addSizes()
 	f.addDangers(s)
 	f.addTwins(s)
 	f.addLater(s)
@@ -79,7 +91,10 @@ func (f *foresight) clear() {
 	clear(f.matches)
 	clear(f.distincts)
 	clear(f.open[:cap(f.open)])
+	clear(f.possible[:cap(f.possible)])
 	clear(f.covered[:cap(f.covered)])
+	clear(f.sized[:cap(f.sized)])
+	clear(f.crowd[:cap(f.crowd)])
 	clear(f.narrowed[:cap(f.narrowed)])
 	clear(f.prospects[:cap(f.prospects)])
 	clear(f.unions[:cap(f.unions)])
@@ -93,7 +108,7 @@ func (f *foresight) clear() {
 		known:   f.known,
 		demands: f.demands[:0], requests: f.requests[:0], matches: f.matches[:0], distincts: f.distincts[:0],
 		floors: f.floors[:0], positions: f.positions[:0],
-		open: f.open[:0], covered: f.covered[:0], narrowed: f.narrowed[:0], prospects: f.prospects[:0],
+		open: f.open[:0], possible: f.possible[:0], sized: f.sized[:0], crowd: f.crowd[:0], covered: f.covered[:0], narrowed: f.narrowed[:0], prospects: f.prospects[:0],
 		supports: f.supports[:0], unions: f.unions[:0], tables: f.tables,
 		matching: f.matching.emptied(), nogoods: nogoods{residue: f.nogoods.residue.emptied()},
 	}

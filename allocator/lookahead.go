@@ -12,9 +12,12 @@ import (
 // most once, shared or not.
 type opening struct {
 	alternatives []*alternative
-	position     int
-	slots        int
-	viable       *bitset.BitSet
+	// possible are those of them that can still be picked: an alternative with too few
+	// viable devices cannot. If none can, there is a slot that no device is viable for.
+	possible []*alternative
+	position int
+	slots    int
+	viable   *bitset.BitSet
 	// from is the first device that may be taken.
 	from uint
 	// entry is set if the request may meet an error and this is what it needs before.
@@ -65,7 +68,7 @@ func (s *search) starved(alt *alternative, n int, start uint) bool {
 // reached.
 func (s *search) openings(alt *alternative, n int, start uint) []opening {
 	f := s.foresight
-	f.open, f.unions = f.open[:0], f.unions[:0]
+	f.open, f.unions, f.possible = f.open[:0], f.unions[:0], f.possible[:0]
 	position, from := 0, 0
 	if alt != nil {
 		from = f.position(alt)
@@ -75,7 +78,7 @@ func (s *search) openings(alt *alternative, n int, start uint) []opening {
 				return nil
 			}
 			rest := f.requests[position-1].alternatives[alt.index : alt.index+1]
-			f.open = append(f.open, opening{alternatives: rest, position: position - 1, slots: b.needed - n, viable: f.demand(alt).viable, from: start})
+			f.open = append(f.open, opening{alternatives: rest, possible: rest, position: position - 1, slots: b.needed - n, viable: f.demand(alt).viable, from: start})
 		}
 	}
 	for ; position < len(f.requests); position++ {
@@ -98,7 +101,8 @@ func (s *search) addOpening(position int) {
 	o := opening{alternatives: r.alternatives, position: position}
 	under := s.floorOf(position)
 	switch {
-	case !r.prioritized && !s.impossible(r.alternatives[0]):
+	case !r.prioritized && !s.nothing(r.alternatives[0]):
+		o.possible = o.alternatives
 		o.slots, o.viable = s.in.alternatives[r.alternatives[0].id].needed, f.demand(r.alternatives[0]).viable
 		if under != nil {
 			o.from = uint(under.device)
@@ -114,25 +118,35 @@ func (s *search) addOpening(position int) {
 	}
 }
 
-// impossible reports whether an alternative asks for all of no devices.
+// impossible reports whether an alternative asks for all of no devices, or for more than are
+// viable: as what is viable only shrinks, it cannot be picked below. Nor can a dead one.
 func (s *search) impossible(alt *alternative) bool {
+	return s.nothing(alt) || s.foresight.dead[alt.id] || int(s.foresight.demand(alt).viable.Count()) < s.in.alternatives[alt.id].needed
+}
+
+// nothing reports whether an alternative asks for all of no devices.
+func (s *search) nothing(alt *alternative) bool {
 	return alt.all && s.in.alternatives[alt.id].needed == 0
 }
 
 // uniteAlternatives leaves an opening a slot without devices if no alternative is possible.
 func (s *search) uniteAlternatives(o *opening) {
-	o.slots, o.viable = 1, s.foresight.union(len(s.in.devices))
+	f := s.foresight
+	o.slots, o.viable = 1, f.union(len(s.in.devices))
+	mark := len(f.possible)
 	first := true
 	for _, alt := range o.alternatives {
 		if s.impossible(alt) {
 			continue
 		}
+		f.possible = append(f.possible, alt)
 		needed := s.in.alternatives[alt.id].needed
 		if first || needed < o.slots {
 			o.slots, first = needed, false
 		}
-		o.viable.InPlaceUnion(s.foresight.demand(alt).viable)
+		o.viable.InPlaceUnion(f.demand(alt).viable)
 	}
+	o.possible = f.possible[mark:len(f.possible):len(f.possible)]
 }
 
 // addEntry adds what a request needs before it can meet an error: of the devices that all
@@ -140,7 +154,9 @@ func (s *search) uniteAlternatives(o *opening) {
 // device to look at.
 func (s *search) addEntry(position, from int) {
 	f := s.foresight
+	f.errorsAt.ClearAll()
 	o := opening{alternatives: f.requests[position].alternatives, position: position, viable: f.union(len(s.in.devices)), entry: true}
+	o.possible = o.alternatives
 	for _, alt := range o.alternatives {
 		slots := s.in.alternatives[alt.id].needed
 		switch {
@@ -184,10 +200,13 @@ func (s *search) addLooks(to *bitset.BitSet, alt *alternative) (count int) {
 func (s *search) addUntilError(to *bitset.BitSet, alt *alternative, from int) (count int) {
 	mandatory := s.in.alternatives[alt.id].domain.mandatory
 	for n, last := 0, s.firstError(alt, from); n <= last; n++ {
-		// An error comes before a lack of capacity.
-		if i := mandatory[n]; n < last || !s.in.devices[i].multiple {
+		// An error comes before a lack of capacity, but not before one of counters.
+		if i := mandatory[n]; n < last || !s.in.devices[i].multiple || s.charges(i) {
 			to.Set(uint(i))
 			count++
+			if n == last {
+				s.foresight.errorsAt.Set(uint(i))
+			}
 		}
 	}
 	return count

@@ -81,7 +81,7 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 		return true
 	}
 	m.moveIn()
-	if s.crowded(open) {
+	if s.cramped(open, false) || s.crowded(open) {
 		s.blameMatching(alt, n)
 		return true
 	}
@@ -96,23 +96,26 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 	return false
 }
 
-// crowded tries a matching of each claim that wants admin access to some devices: within
-// a claim, all devices differ.
+// crowded tries a matching for each claim that wants admin access to some devices: within
+// a claim, all devices differ, and what it has is not for later claims to choose.
 func (s *search) crowded(open []opening) bool {
-	m := &s.foresight.matching
-	for first := 0; first < len(open); {
-		end, admin := first, false
-		for ; end < len(open) && open[end].alternatives[0].claim == open[first].alternatives[0].claim; end++ {
-			admin = admin || open[end].alternatives[0].admin
+	f := s.foresight
+	for i := range open {
+		first := open[i].alternatives[0]
+		if !first.admin || i > 0 && open[i-1].alternatives[0].claim == first.claim && open[i-1].alternatives[0].admin {
+			continue
 		}
-		if admin {
-			m.begin(s, open[first:end], true)
-			m.groupByCounters()
-			if m.fails() {
-				return true
+		f.crowd = f.crowd[:0]
+		for k := range open {
+			if other := open[k].alternatives[0]; other.claim == first.claim || other.claim > first.claim && !other.admin {
+				f.crowd = append(f.crowd, open[k])
 			}
 		}
-		first = end
+		f.matching.begin(s, f.crowd, true)
+		f.matching.groupByCounters()
+		if f.matching.fails() || s.cramped(f.crowd, true) {
+			return true
+		}
 	}
 	return false
 }
@@ -123,8 +126,8 @@ func (s *search) blameMatching(alt *alternative, n int) {
 	s.blameUse(visited)
 }
 
-// covered are the openings of a claim all of whose alternatives a constraint covers. What
-// is needed before an error may well violate it: that is the error.
+// covered are the openings of a claim all of whose possible alternatives a constraint
+// covers. What is needed before an error may well violate it: that is the error.
 func (s *search) covered(open []opening, at claimConstraint) []opening {
 	f := s.foresight
 	f.covered = f.covered[:0]
@@ -140,7 +143,7 @@ func (f *foresight) covers(o *opening, at claimConstraint) bool {
 	if o.entry || o.alternatives[0].claim != at.claim {
 		return false
 	}
-	for _, alt := range o.alternatives {
+	for _, alt := range o.possible {
 		if !alt.covered(at.position) {
 			return false
 		}
@@ -148,15 +151,15 @@ func (f *foresight) covers(o *opening, at claimConstraint) bool {
 	return true
 }
 
-// begin starts a matching of some openings. Admin access takes nothing, unless everything
-// is of one claim.
-func (m *matching) begin(s *search, open []opening, oneClaim bool) {
+// begin starts a matching of some openings. Admin access takes nothing, unless all are known
+// to be for different devices.
+func (m *matching) begin(s *search, open []opening, differ bool) {
 	m.s, m.open, m.group = s, open, nil
 	m.slots, m.place = m.slots[:0], m.place[:0]
 	clear(m.load)
 	m.viable.ClearAll()
 	for o := range open {
-		if open[o].alternatives[0].admin && !oneClaim {
+		if open[o].alternatives[0].admin && !differ {
 			continue
 		}
 		m.viable.InPlaceUnion(open[o].viable)

@@ -46,6 +46,10 @@ type search struct {
 	ahead foresight
 	// rechecks counts looks at devices for requests to come.
 	rechecks int64
+	// root is the state after foresight was prepared, before the first decision.
+	root mark
+	// patience is after how many steps to probe, 0 for never.
+	patience int64
 }
 
 // choice is one decision: a device for a slot of an alternative.
@@ -128,6 +132,9 @@ func (s *search) run() (bool, error) {
 			v = s.request(0, 0)
 		}
 	}
+	if errors.Is(s.err, errImpatient) {
+		v = s.insist()
+	}
 	switch v {
 	case found:
 		return true, nil
@@ -143,6 +150,10 @@ func (s *search) restart() {
 	s.stats.Backtracks += int64(len(s.chosen))
 	s.chosen, s.depth, s.err = s.chosen[:0], 0, nil
 	s.foresee()
+	s.root = s.mark()
+	if s.worthProbing() {
+		s.patience = s.stats.Steps + patience
+	}
 }
 
 // answer is the solution found, by position.
@@ -177,6 +188,10 @@ func (s *search) step() bool {
 	s.stats.Steps++
 	if s.stats.Steps > s.budget {
 		s.err = errBudget
+		return false
+	}
+	if s.patience > 0 && s.stats.Steps > s.patience {
+		s.patience, s.err = 0, errImpatient
 		return false
 	}
 	if s.stats.Steps%checkEvery == 1 {

@@ -57,7 +57,7 @@ func (s *search) serves(open []opening, t *valueTable, v int32) bool {
 		}
 		f.supports = append(f.supports, support{open[i].slots, devices})
 	}
-	return !s.competing() || s.matched(open, t, v)
+	return !s.undistinct(open, t, v) && (!s.competing() || s.matched(open, t, v))
 }
 
 // competing reports whether devices may run out. They do not if even one opening after
@@ -77,8 +77,8 @@ func (s *search) competing() bool {
 // offering counts the viable devices that offer a value.
 func (s *search) offering(o *opening, t *valueTable, v int32) int {
 	f := s.foresight
-	if len(o.alternatives) == 1 && o.from == 0 {
-		d := f.demandOf[o.alternatives[0].id]
+	if len(o.possible) == 1 && o.from == 0 {
+		d := f.demandOf[o.possible[0].id]
 		return int(t.holding(v, d).IntersectionCardinality(f.demands[d].viable))
 	}
 	mark := len(f.unions)
@@ -91,7 +91,7 @@ func (s *search) offering(o *opening, t *valueTable, v int32) int {
 func (s *search) restricted(o *opening, t *valueTable, v int32) *bitset.BitSet {
 	f := s.foresight
 	union := f.union(len(s.in.devices))
-	for _, alt := range o.alternatives {
+	for _, alt := range o.possible {
 		d := f.demandOf[alt.id]
 		f.scratch.ClearAll()
 		f.scratch.InPlaceUnion(t.holding(v, d))
@@ -120,6 +120,50 @@ func (s *search) matched(open []opening, t *valueTable, v int32) bool {
 	fails := m.fails()
 	f.unions = f.unions[:mark]
 	return !fails
+}
+
+// undistinct reports whether the devices that offer a value of a matchAttribute have too few
+// values for a distinctAttribute that covers some of the openings, too.
+func (s *search) undistinct(open []opening, t *valueTable, v int32) bool {
+	return slices.ContainsFunc(s.foresight.distincts, func(distinct *valueTable) bool {
+		return distinct.at.claim == t.at.claim && s.tooAlike(open, distinct, t, v)
+	})
+}
+
+func (s *search) tooAlike(open []opening, distinct, t *valueTable, v int32) bool {
+	f, slots := s.foresight, 0
+	f.differ.ClearAll()
+	for i := range open {
+		if f.covers(&open[i], distinct.at) {
+			slots += open[i].slots
+		}
+	}
+	for i := range open {
+		if f.covers(&open[i], distinct.at) {
+			slots -= f.addDiffering(&open[i], distinct, t, v, slots)
+		}
+	}
+	return slots > 0
+}
+
+// addDiffering counts the values, up to a limit, that differ from those counted before, of
+// devices that offer another value. A device that no single value stands for counts.
+func (f *foresight) addDiffering(o *opening, distinct, t *valueTable, v int32, limit int) (count int) {
+	for _, alt := range o.possible {
+		d := f.demandOf[alt.id]
+		holding := t.holding(v, d)
+		for i, ok := holding.NextSet(o.from); ok && count < limit; i, ok = holding.NextSet(i + 1) {
+			value := uint(distinct.groups[i])
+			if distinct.groups[i] < 0 {
+				value = uint(distinct.count) + i
+			}
+			if f.demands[d].viable.Test(i) && !f.differ.Test(value) {
+				f.differ.Set(value)
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // dropUnsupported leaves out, before the first decision, candidates that offer no value

@@ -48,9 +48,12 @@ func (f *foresight) addValues(s *search) {
 			demand.values[k] = (*table).offers(s, demand, k)
 		}
 	}
+	values := 0
 	for _, table := range f.distincts {
 		f.groupValues(s, table.at, table)
+		values = max(values, int(table.count))
 	}
+	f.differ = s.space.set(values + len(s.in.devices))
 	for _, table := range f.matches {
 		f.holdValues(s, table.at, table)
 	}

@@ -1,0 +1,74 @@
+package allocator
+
+import "errors"
+
+// A prioritized request hides what each of its alternatives would take. A search that takes
+// long begins again, after it has looked at each of them alone from the root: one that starves
+// another request whatever is decided is dead, which makes what is left look worse.
+
+const (
+	// patience is how many steps a search that looks ahead takes before it probes.
+	patience = 200
+	// maxProbes is how often a dead alternative may lead to another one.
+	maxProbes = 3
+)
+
+// errImpatient ends a search that is to begin again.
+var errImpatient = errors.New("search takes long")
+
+// worthProbing reports whether some request has a choice of alternatives.
+func (s *search) worthProbing() bool {
+	for position, r := range s.foresight.requests {
+		if len(r.alternatives) > 1 && s.left(position) {
+			return true
+		}
+	}
+	return false
+}
+
+// insist begins again at the root, with what probing has found.
+func (s *search) insist() verdict {
+	s.undo(s.root)
+	s.stats.Backtracks += int64(len(s.chosen))
+	s.chosen, s.depth, s.err = s.chosen[:0], 0, nil
+	for n := 0; n < maxProbes && s.probe(); n++ {
+	}
+	if s.starved(nil, 0, 0) {
+		return failed
+	}
+	return s.request(0, 0)
+}
+
+// probe looks at each alternative that is left, and returns whether it found a dead one.
+func (s *search) probe() (found bool) {
+	f := s.foresight
+	for position, r := range f.requests {
+		if len(r.alternatives) < 2 || !s.left(position) {
+			continue
+		}
+		for _, alt := range r.alternatives {
+			if !f.dead[alt.id] && s.starvedBy(alt, r.alternatives) {
+				f.dead[alt.id] = true
+				found = true
+			}
+		}
+	}
+	return found
+}
+
+// starvedBy reports whether picking an alternative starves some request: there is then no
+// solution, and no error, below any state in which it is picked.
+func (s *search) starvedBy(alt *alternative, alternatives []*alternative) bool {
+	dead := s.foresight.dead
+	before := make([]bool, len(alternatives))
+	for n, other := range alternatives {
+		before[n] = dead[other.id]
+		dead[other.id] = other != alt
+	}
+	s.stats.Steps++
+	starved := s.starved(nil, 0, 0)
+	for n, other := range alternatives {
+		dead[other.id] = before[n]
+	}
+	return starved
+}
