@@ -58,8 +58,9 @@ func (e *Evaluation) Outcome(i int) (Outcome, error) {
 	return other.outcome, other.err
 }
 
-// stretch is how many nodes a goroutine takes at a time.
-const stretch = 16
+// stretch is how many nodes a goroutine takes at a time: few enough for all to end at
+// the same time, and enough for taking them not to be what it does most.
+func stretch(nodes, workers int) int { return max(16, min(nodes/(8*workers), 512)) }
 
 // Evaluate asks Allocate for each node, each by itself, with the given number of
 // goroutines (zero or less: one per CPU). The list of nodes is kept and must not be
@@ -72,16 +73,21 @@ func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	e.others = sync.OnceValue(func() []otherAnswer { return make([]otherAnswer, len(nodes)) })
 	places := s.Places(nodes)
 	tally := p.tally(places, u)
+	step := stretch(len(nodes), workers)
 	var next atomic.Int64
 	work := func() {
-		for from := next.Add(stretch) - stretch; int(from) < len(nodes) && ctx.Err() == nil; from = next.Add(stretch) - stretch {
-			for i := int(from); i < min(int(from)+stretch, len(nodes)); i++ {
+		for ctx.Err() == nil {
+			end := int(next.Add(int64(step)))
+			if end-step >= len(nodes) {
+				return
+			}
+			for i := end - step; i < min(end, len(nodes)); i++ {
 				e.evaluate(ctx, places.At(i), tally, i)
 			}
 		}
 	}
 	var group sync.WaitGroup
-	for range min(workers-1, len(nodes)/stretch) {
+	for range min(workers-1, len(nodes)/step) {
 		group.Go(work)
 	}
 	work()
