@@ -90,6 +90,10 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt
 	@$(MAKE) report
 
+.PHONY: soak
+soak: ## allocate and release a million times while slices change, and print what memory that takes
+	$(GO) test ./benchmarks -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1000000x -timeout 30m -v
+
 .PHONY: report
 report: ## write the table and the plots of benchmarks/results from its raw.txt
 	cd benchmarks/report && $(GO) run . ../results/raw.txt ../results
