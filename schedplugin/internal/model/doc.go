@@ -1,0 +1,20 @@
+// Package model keeps, between pods, what allocation reads: the index of the devices
+// there are and the ledger of those in use.
+//
+//	SharedDRAManager ── slices ──► pools.Index  ──► Snapshot ─┐
+//	                 ── claims ──► pools.Ledger ──► Usage ────┴► View
+//
+// A scheduler's SharedDRAManager is the source of truth. It can only be asked for
+// everything it has, so a Model compares that with what it knows, by pointer, and
+// applies the differences: what did not change is neither read nor copied.
+//
+// # Claims in flight
+//
+// Between the Reserve and the PreBind of a pod its claims are allocated in the manager's
+// memory alone. Of listed claims the manager is asked about each one that is not
+// allocated. The claims that stand for extended resources are not listed before they are
+// created: whoever reserves one tells the Model (Pending).
+//
+// A claim leaves the claims in flight after it has become visible as allocated. Reading in
+// the opposite order, as Observe does where it matters, never misses one.
+package model
