@@ -2,7 +2,6 @@ package schedplugin
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -35,11 +34,10 @@ func (p *Plugin) extendedClaim(pod *corev1.Pod, c *cycle) (*podClaim, error) {
 	if !p.features.EnableDRAExtendedResource {
 		return nil, nil
 	}
-	amounts := extendedAmounts(pod)
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(amounts)), p.servedByDevices) {
+	if !p.extends(pod) {
 		return nil, nil
 	}
-	c.extended = &extendedRequest{amounts: amounts}
+	c.extended = &extendedRequest{amounts: extendedAmounts(pod)}
 	list, err := p.dra.ResourceClaims().List()
 	if err != nil {
 		return nil, fmt.Errorf("list resource claims: %w", err)
@@ -60,6 +58,16 @@ func extendedAmounts(pod *corev1.Pod) map[corev1.ResourceName]int64 {
 		}
 	}
 	return amounts
+}
+
+// extends reports whether the pod asks for extended resources that devices can serve.
+func (p *Plugin) extends(pod *corev1.Pod) bool {
+	for name := range extendedAmounts(pod) {
+		if p.servedByDevices(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // servedByDevices reports whether a class offers devices under the name of the resource.

@@ -37,7 +37,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		return unresolvable(logger, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
 	}
 	unusable, reason := p.unusable(c, node)
-	if status := p.allocatable(ctx, c, v, node); status != nil {
+	if status := p.allocatable(ctx, c, v, pod, nodeInfo); status != nil {
 		return status
 	}
 	if reason != "" {
@@ -98,10 +98,11 @@ func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
 }
 
 // allocatable looks for devices on a node. The status is nil if there are.
-func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, node *corev1.Node) *fwk.Status {
+func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	if v.problem == nil {
 		return nil
 	}
+	node := nodeInfo.Node()
 	verdict, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, c.usage(), node)
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", klog.KObj(node))
 	switch {
@@ -115,7 +116,11 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, node *co
 	case verdict == allocator.NotDecided:
 		return unresolvable(logger, "the search for devices was given up after as many steps as it may take")
 	case verdict == allocator.NotSatisfiable:
-		return p.unsatisfied(ctx, c, v, node)
+		code := fwk.UnschedulableAndUnresolvable
+		if p.evictionHelps(ctx, c, v, pod, nodeInfo) {
+			code = fwk.Unschedulable
+		}
+		return rejected(logger, code, p.reasonOf(ctx, c, v, node))
 	}
 	return nil
 }

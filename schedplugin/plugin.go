@@ -32,6 +32,7 @@ type Plugin struct {
 	// nothing to say about any pod.
 	model *model.Model
 	pods  podsByClaim
+	notes notes
 }
 
 var (
@@ -42,6 +43,8 @@ var (
 	_ fwk.PostFilterPlugin         = &Plugin{}
 	_ fwk.PodGroupPostFilterPlugin = &Plugin{}
 	_ fwk.ScorePlugin              = &Plugin{}
+	_ fwk.SignPlugin               = &Plugin{}
+	_ fwk.PreFilterExtensions      = &Plugin{}
 	_ fwk.ReservePlugin            = &Plugin{}
 	_ fwk.PreBindPlugin            = &Plugin{}
 )
@@ -79,6 +82,7 @@ func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, 
 		}),
 		model: model.New(handle.SharedDRAManager(), core.PoolGates()),
 		pods:  pods,
+		notes: newNotes(),
 	}, nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // PostFilter gives up one claim that nobody else uses, and that is allocated where the pod
 // cannot run. The pod is scheduled again when that is done. It never makes the pod
-// schedulable at once.
+// schedulable at once. If no node has the devices, an Event says why.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -24,6 +24,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, failed(logger, err)
 	}
+	p.explain(ctx, c, pod)
 	gaveUp, err := p.giveUp(klog.NewContext(ctx, logger), c, pod.UID)
 	if err != nil {
 		return nil, failed(logger, err)

@@ -39,7 +39,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 }
 
 // PreFilterExtensions implements PreFilterPlugin.
-func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
 // resizing reports whether the pod runs already and only waits for more of what its node
 // has, which devices are no part of.

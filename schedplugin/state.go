@@ -26,6 +26,8 @@ type cycle struct {
 	view *model.View
 	// plain is what has to be allocated where it does not depend on the node.
 	plain *variant
+	// whatIf is set in clones once pods were added or removed. Nil: everything as it is.
+	whatIf *whatIf
 
 	// findings are shared with clones.
 	*findings
@@ -40,6 +42,8 @@ type findings struct {
 	suited map[string]*suitable
 	// variants are by the names of the extended resources that devices have to serve.
 	variants map[string]*variant
+	// refusals are why nodes do not have the devices.
+	refusals map[refusalKey]*refusal
 }
 
 // suitable is a node that passed Filter.
@@ -53,12 +57,14 @@ func newCycle() *cycle {
 		unavailable: sets.New[*podClaim](),
 		suited:      make(map[string]*suitable),
 		variants:    make(map[string]*variant),
+		refusals:    make(map[refusalKey]*refusal),
 	}}
 }
 
 // Clone implements StateData. A clone is for asking what would be if pods came or went.
 func (c *cycle) Clone() fwk.StateData {
 	clone := *c
+	clone.whatIf = c.whatIf.clone()
 	return &clone
 }
 
@@ -76,10 +82,18 @@ func (c *cycle) unallocated() []*podClaim {
 }
 
 // usage is what is in use as far as the pod is concerned.
-func (c *cycle) usage() *pools.Usage { return c.view.Usage }
+func (c *cycle) usage() *pools.Usage {
+	if c.whatIf != nil {
+		return c.whatIf.ledger.Usage()
+	}
+	return c.view.Usage
+}
 
-// pass records a node that suits the pod.
+// pass records a node that suits the pod, as it is.
 func (c *cycle) pass(node *corev1.Node, v *variant) {
+	if c.whatIf != nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.suited[node.Name] = &suitable{node: node, variant: v}
