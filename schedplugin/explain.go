@@ -30,6 +30,7 @@ func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev
 	if err != nil {
 		return err.Error()
 	}
+	measureOutcome(outcome)
 	unsatisfiable, ok := outcome.(*allocator.Unsatisfiable)
 	if !ok {
 		return fmt.Sprint(outcome)

@@ -105,24 +105,52 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	node := nodeInfo.Node()
 	verdict, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, c.usage(), node)
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", klog.KObj(node))
-	switch {
-	case ctx.Err() != nil:
-		return unresolvable(logger, fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
-	case errors.Is(err, context.DeadlineExceeded):
-		return unresolvable(logger, "the search for devices took too long")
-	case err != nil:
-		// The pod may fit on a node without such devices.
-		return unresolvable(logger, err.Error())
-	case verdict == allocator.NotDecided:
-		return unresolvable(logger, "the search for devices was given up after as many steps as it may take")
-	case verdict == allocator.NotSatisfiable:
+	answer := answerOf(ctx, verdict, err)
+	filtered.WithLabelValues(answer).Inc()
+	switch answer {
+	case answerSatisfiable:
+		return nil
+	case answerUnsatisfiable:
 		code := fwk.UnschedulableAndUnresolvable
 		if p.evictionHelps(ctx, c, v, pod, nodeInfo) {
 			code = fwk.Unschedulable
 		}
 		return rejected(logger, code, p.reasonOf(ctx, c, v, node))
+	case answerUndecided:
+		return unresolvable(logger, "the search for devices was given up after as many steps as it may take")
+	case answerTimeout:
+		return unresolvable(logger, "the search for devices took too long")
+	case answerCancelled:
+		return unresolvable(logger, fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
 	}
-	return nil
+	// The pod may fit on a node without such devices.
+	return unresolvable(logger, err.Error())
+}
+
+// What may become of looking for devices on a node.
+const (
+	answerSatisfiable   = "satisfiable"
+	answerUnsatisfiable = "unsatisfiable"
+	answerUndecided     = "undecided"
+	answerTimeout       = "timeout"
+	answerCancelled     = "cancelled"
+	answerError         = "error"
+)
+
+func answerOf(ctx context.Context, verdict allocator.Verdict, err error) string {
+	switch {
+	case verdict == allocator.Satisfiable:
+		return answerSatisfiable
+	case verdict == allocator.NotSatisfiable:
+		return answerUnsatisfiable
+	case verdict == allocator.NotDecided:
+		return answerUndecided
+	case ctx.Err() != nil:
+		return answerCancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		return answerTimeout
+	}
+	return answerError
 }
 
 // limit bounds the time for one node.

@@ -68,6 +68,7 @@ func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, 
 	if err != nil {
 		return nil, err
 	}
+	registerMetrics()
 	core := coreFeatures(features)
 	return &Plugin{
 		features: features,

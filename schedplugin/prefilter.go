@@ -3,6 +3,7 @@ package schedplugin
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -111,10 +112,12 @@ func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
 		c.plain = &variant{}
 		return nil
 	}
+	start := time.Now()
 	view, err := p.model.Observe()
 	if err != nil {
 		return failed(logger, err)
 	}
+	measureView(view, start)
 	c.view = view
 	c.plain = p.compile(c, nil, nil)
 	if c.plain.err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -34,9 +35,13 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return failed(logger, err)
 	}
+	start := time.Now()
 	if err := p.choose(ctx, c, nodeName); err != nil {
+		allocations.WithLabelValues("error").Inc()
 		return failed(logger, err)
 	}
+	allocations.WithLabelValues("success").Inc()
+	allocationSeconds.Observe(time.Since(start).Seconds())
 	for _, claim := range c.unallocated() {
 		if claim.pending == nil {
 			continue // for extended resources which a device plugin provides on this node
@@ -79,6 +84,7 @@ func (p *Plugin) assign(ctx context.Context, c *cycle, suited *suitable) (*alloc
 	if err != nil {
 		return nil, err
 	}
+	measureOutcome(outcome)
 	assignment, ok := outcome.(*allocator.Assignment)
 	if !ok {
 		return nil, fmt.Errorf("node %s was suitable before, and now: %v", suited.node.Name, outcome)

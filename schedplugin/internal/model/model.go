@@ -38,7 +38,9 @@ type entry struct {
 type View struct {
 	Snapshot *pools.Snapshot
 	Usage    *pools.Usage
-	ledger   *pools.Ledger
+	// Claims is how many claims hold devices.
+	Claims int
+	ledger *pools.Ledger
 }
 
 // Fork returns a ledger for a what-if on the view.
@@ -75,7 +77,7 @@ func (m *Model) Observe() (*View, error) {
 	if err := m.observeClaims(); err != nil {
 		return nil, err
 	}
-	return &View{Snapshot: m.ledger.Snapshot(), Usage: m.ledger.Usage(), ledger: m.ledger.Fork()}, nil
+	return &View{Snapshot: m.ledger.Snapshot(), Usage: m.ledger.Usage(), Claims: len(m.claims), ledger: m.ledger.Fork()}, nil
 }
 
 func (m *Model) rebase(s *pools.Snapshot) {
