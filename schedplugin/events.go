@@ -45,6 +45,7 @@ func (p *Plugin) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject,
 	if _, unknown := oldObject.(cache.DeletedFinalStateUnknown); unknown && newObject == nil {
 		return fwk.Queue, nil
 	}
+	p.notice(oldObject, newObject)
 	before, after, err := schedutil.As[*resourceapi.ResourceClaim](oldObject, newObject)
 	if err != nil {
 		return fwk.Queue, fmt.Errorf("event of a resource claim: %w", err)
@@ -52,6 +53,17 @@ func (p *Plugin) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject,
 	hint, why := p.judgeClaimEvent(pod, before, after)
 	logger.V(5).Info("Resource claim changed", "pod", klog.KObj(pod), "hint", hint, "reason", why)
 	return hint, nil
+}
+
+// notice has the next pod see what the event tells, even if the event gets here before it
+// gets to where claims are followed. Else a pod that it makes schedulable could be rejected
+// once more, with no other event to come.
+func (p *Plugin) notice(oldObject, newObject any) {
+	if newObject == nil {
+		p.model.Changed(oldObject, true)
+	} else {
+		p.model.Changed(newObject, false)
+	}
 }
 
 func (p *Plugin) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.ResourceClaim) (fwk.QueueingHint, string) {

@@ -50,6 +50,7 @@ var assumeBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Cap:
 // end: the claim was written.
 func (p *Plugin) assumeCreated(ctx context.Context, claim *resourceapi.ResourceClaim) {
 	logger := klog.FromContext(ctx)
+	defer p.model.Changed(claim, false)
 	ctx, cancel := context.WithTimeout(ctx, assumeTimeout)
 	defer cancel()
 	err := assumeBackoff.DelayFunc().Until(ctx, true, false, func(context.Context) (bool, error) {

@@ -10,9 +10,11 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
@@ -70,6 +72,10 @@ func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, 
 	}
 	registerMetrics()
 	core := coreFeatures(features)
+	state, err := observing(handle, core.PoolGates())
+	if err != nil {
+		return nil, err
+	}
 	return &Plugin{
 		features: features,
 		settings: settings,
@@ -81,10 +87,21 @@ func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, 
 			ShareID:  func() types.UID { return uuid.NewUUID() },
 			Budget:   settings.filterBudget,
 		}),
-		model: model.New(handle.SharedDRAManager(), core.PoolGates()),
+		model: state,
 		pods:  pods,
 		notes: newNotes(),
 	}, nil
+}
+
+// observing returns the state that is kept of the cluster. Of the scheduler's own manager
+// it is known which events tell what changes. Others, such as those of simulators, are asked.
+func observing(handle fwk.Handle, gates pools.Gates) (*model.Model, error) {
+	dra := handle.SharedDRAManager()
+	state := model.Shared(dra, gates)
+	if _, own := dra.(*dynamicresources.DefaultDRAManager); !own {
+		return state, nil
+	}
+	return state, state.FollowEvents(handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer())
 }
 
 // Name implements Plugin of the framework.

@@ -64,6 +64,7 @@ func (p podsByClaim) of(claim *resourceapi.ResourceClaim) ([]types.NamespacedNam
 // podsConcernedByClaim narrows an event down to the pods that it may concern: all of them
 // if devices came free, else those that refer to the claim.
 func (p *Plugin) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (fwk.PreQueueingHintResult, error) {
+	p.notice(oldObject, newObject)
 	before, _ := oldObject.(*resourceapi.ResourceClaim)
 	after, _ := newObject.(*resourceapi.ResourceClaim)
 	claim := after

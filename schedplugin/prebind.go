@@ -74,6 +74,7 @@ func (p *Plugin) land(c *cycle, group *groupCycle) {
 			group.landed(claim.inFlight)
 		}
 		claim.inFlight = ""
+		p.model.Changed(claim.object, false)
 	}
 }
 
@@ -108,6 +109,7 @@ func (p *Plugin) assume(ctx context.Context, claim *podClaim) {
 		p.assumeCreated(ctx, claim.object)
 		return
 	}
+	defer p.model.Changed(claim.object, false)
 	if err := p.dra.ResourceClaims().AssumeClaimAfterAPICall(claim.object); err != nil {
 		// Somebody updated or deleted it meanwhile, and the scheduler knows already.
 		klog.FromContext(ctx).V(5).Info("Claim not assumed", "resourceclaim", klog.KObj(claim.object), "err", err)

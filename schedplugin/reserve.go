@@ -101,6 +101,8 @@ func (p *Plugin) announce(claim *podClaim) error {
 	claim.inFlight = claim.object.UID
 	if claim.unmade() {
 		p.model.Pending(allocated)
+	} else {
+		p.model.Changed(claim.object, false)
 	}
 	return nil
 }
@@ -150,8 +152,12 @@ func (p *Plugin) recall(claim *podClaim, group *groupCycle) {
 	claim.inFlight, claim.pending = "", nil
 	tracker := p.dra.ResourceClaims()
 	if tracker.MaybeRemoveClaimPendingAllocation(uid, false) {
-		tracker.AssumedClaimRestore(claim.object.Namespace, claim.object.Name)
 		group.landed(uid)
+		if claim.object.Status.Allocation != nil {
+			return // PreBind wrote it: it holds devices until it is deallocated
+		}
+		tracker.AssumedClaimRestore(claim.object.Namespace, claim.object.Name)
+		p.model.Changed(claim.object, false)
 	}
 }
 

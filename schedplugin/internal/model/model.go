@@ -18,12 +18,20 @@ type Model struct {
 	mu     sync.Mutex
 	index  *pools.Index
 	ledger *pools.Ledger // nil before the first observation
-	claims map[types.UID]*entry
-	// round counts observations. An entry of an earlier round is of a claim that is gone.
+	claims map[key]*entry
+	// round counts lists of all claims. An entry of an earlier round is of a claim that is
+	// gone.
 	round uint64
 	// unlisted are claims in flight that the manager does not list.
 	unlisted map[types.UID]*resourceapi.ResourceClaim
+
+	changes changes
 }
+
+// key is the namespace and name of a claim, or the UID alone of one that is not listed.
+type key struct{ namespace, name string }
+
+func keyOf(claim *resourceapi.ResourceClaim) key { return key{claim.Namespace, claim.Name} }
 
 // entry is an allocated claim in the ledger.
 type entry struct {
@@ -51,7 +59,7 @@ func New(dra fwk.SharedDRAManager, gates pools.Gates) *Model {
 	return &Model{
 		dra:      dra,
 		index:    pools.NewIndex(gates),
-		claims:   make(map[types.UID]*entry),
+		claims:   make(map[key]*entry),
 		unlisted: make(map[types.UID]*resourceapi.ResourceClaim),
 	}
 }
