@@ -78,7 +78,7 @@ func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, c *cycle, group *g
 func (p *Plugin) assess(pod *corev1.Pod, claim *podClaim, group *groupCycle) (reason string, err error) {
 	object := claim.object
 	if object.Status.Allocation != nil {
-		if !resourceclaim.CanBeReserved(object) && !p.reservedFor(pod, object) {
+		if full(object) && !p.reservedFor(pod, object) {
 			return fmt.Sprintf("resource claim %s is in use by as many pods as can share it", klog.KObj(object)), nil
 		}
 		claim.reach, err = reachOf(object.Status.Allocation)
@@ -95,6 +95,11 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *podClaim, group *groupCycle) (re
 	claim.pending = pending
 	claim.reach, err = reachOf(pending)
 	return "", err
+}
+
+// full reports whether a claim has as many consumers as the API server allows.
+func full(claim *resourceapi.ResourceClaim) bool {
+	return !resourceclaim.CanBeReserved(claim) || len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize
 }
 
 // reachOf says on which nodes an allocation is available: nil for all.
