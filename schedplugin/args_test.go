@@ -19,19 +19,26 @@ func featuresWithout(t *testing.T) feature.Features {
 }
 
 func TestArgs(t *testing.T) {
-	for text, want := range map[string]settings{
-		"": {filterBudget: allocator.DefaultBudget, filterTimeout: 10 * time.Second, bindingTimeout: 10 * time.Minute},
-		"{apiVersion: config.dray/v1alpha1, kind: DrayArgs}": {
-			filterBudget: allocator.DefaultBudget, filterTimeout: 10 * time.Second, bindingTimeout: 10 * time.Minute,
+	defaults := settings{
+		filterBudget: allocator.DefaultBudget, filterTimeout: 10 * time.Second, bindingTimeout: 10 * time.Minute,
+		weights: weights{lists: 1}, events: true,
+	}
+	for text, change := range map[string]func(s *settings){
+		"": func(*settings) {},
+		"{apiVersion: config.dray/v1alpha1, kind: DrayArgs, policy: FirstFit, explain: Event}": func(*settings) {},
+		"{filterBudget: 7, filterTimeout: 0s, bindingTimeout: 1s}": func(s *settings) {
+			s.filterBudget, s.filterTimeout, s.bindingTimeout = 7, 0, time.Second
 		},
-		"{filterBudget: 7, filterTimeout: 0s, bindingTimeout: 1s}": {filterBudget: 7, bindingTimeout: time.Second},
+		"{explain: Reasons, scoring: {packing: 2}}": func(s *settings) { s.events, s.weights.packing = false, 2 },
+		"{scoring: {prioritizedLists: 0, spreading: 3, leastWaste: 4}}": func(s *settings) {
+			s.weights = weights{spreading: 3, thrift: 4}
+		},
 	} {
+		want := defaults
+		change(&want)
 		got, err := settingsFrom(&runtime.Unknown{Raw: []byte(text)}, everything)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", text, got, want)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, error %v, want %+v", text, got, err, want)
 		}
 	}
 	if got, err := settingsFrom(nil, featuresWithout(t)); err != nil || got.filterTimeout != 0 {
@@ -41,14 +48,18 @@ func TestArgs(t *testing.T) {
 
 func TestWrongArgs(t *testing.T) {
 	for text, want := range map[string]string{
-		"{filterBudget: 0}":       "filterBudget: Invalid value: 0: must be positive",
-		"{filterTimeout: -1s}":    `filterTimeout: Invalid value: "-1s": must be at least 0s`,
-		"{bindingTimeout: 999ms}": `bindingTimeout: Invalid value: "999ms": must be at least 1s`,
-		"{apiVersion: v1}":        "apiVersion: Unsupported value",
-		"{kind: Args}":            "kind: Unsupported value",
-		"{filterBudgets: 1}":      "unknown field",
-		"{filterBudget: much}":    "filterBudget",
-		"{filterBudget: 1, x: [}": "yaml",
+		"{filterBudget: 0}":                     "filterBudget: Invalid value: 0: must be positive",
+		"{filterTimeout: -1s}":                  `filterTimeout: Invalid value: "-1s": must be at least 0s`,
+		"{bindingTimeout: 999ms}":               `bindingTimeout: Invalid value: "999ms": must be at least 1s`,
+		"{apiVersion: v1}":                      "apiVersion: Unsupported value",
+		"{policy: BestFit}":                     "policy: Unsupported value",
+		"{explain: All}":                        "explain: Unsupported value",
+		"{scoring: {packing: 101}}":             "scoring.packing: Invalid value: 101: must be from 0 to 100",
+		"{scoring: {packing: 1, spreading: 1}}": "scoring.spreading: Forbidden: excludes packing",
+		"{kind: Args}":                          "kind: Unsupported value",
+		"{filterBudgets: 1}":                    "unknown field",
+		"{filterBudget: much}":                  "filterBudget",
+		"{filterBudget: 1, x: [}":               "yaml",
 	} {
 		_, err := settingsFrom(&runtime.Unknown{Raw: []byte(text)}, everything)
 		if err == nil || !strings.Contains(err.Error(), want) {

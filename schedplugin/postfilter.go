@@ -24,7 +24,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	p.explain(ctx, c, pod)
+	if p.settings.events {
+		p.explain(ctx, c, pod)
+	}
 	gaveUp, err := p.giveUp(klog.NewContext(ctx, logger), c, pod.UID)
 	if err != nil {
 		return nil, failed(logger, err)

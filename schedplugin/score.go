@@ -13,9 +13,9 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// Score prefers nodes on which prioritized lists are served with earlier alternatives.
+// Score prefers nodes by the weights of the settings.
 func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	if !p.enabled() || !p.features.EnableDRAPrioritizedList {
+	if !p.enabled() || p.settings.weights == (weights{}) {
 		return 0, nil
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
@@ -23,18 +23,38 @@ func (p *Plugin) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if err != nil {
 		return 0, failed(logger, err)
 	}
-	if c.idle() {
+	suited := c.suits(nodeInfo.Node().Name)
+	if c.idle() || suited == nil {
 		return 0, nil
 	}
-	suited := c.suits(nodeInfo.Node().Name)
-	if suited == nil {
+	score, err := p.score(ctx, c, suited)
+	if err != nil {
+		return 0, failed(logger, err)
+	}
+	return score, nil
+}
+
+func (p *Plugin) score(ctx context.Context, c *cycle, suited *suitable) (int64, error) {
+	w := p.settings.weights
+	if w.onlyLists() && !c.prioritizes() {
 		return 0, nil
 	}
 	assignment, err := p.assign(ctx, c, suited)
 	if err != nil {
-		return 0, failed(logger, err)
+		return 0, err
 	}
-	return scoreOf(c, suited.variant, assignment), nil
+	earned, most := listScore(c, suited.variant, assignment)
+	if w.onlyLists() {
+		return earned, nil
+	}
+	var o outlook
+	if assignment != nil {
+		if o, err = outlookOf(c, suited, assignment); err != nil {
+			return 0, err
+		}
+	}
+	sum := w.lists*share(earned, most) + w.packing*o.usage() + w.spreading*(perMille-o.usage()) + w.thrift*o.thrift()
+	return sum / (w.lists + w.packing + w.spreading + w.thrift), nil
 }
 
 // ScoreExtensions implements ScorePlugin.
@@ -48,16 +68,32 @@ func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.P
 	return helper.DefaultNormalizeScore(fwk.MaxNodeScore, false, scores)
 }
 
-// scoreOf adds up what each alternative is worth that was chosen.
-func scoreOf(c *cycle, v *variant, assignment *allocator.Assignment) int64 {
-	var score int64
+// prioritizes reports whether any claim has a prioritized list.
+func (c *cycle) prioritizes() bool {
+	for _, claim := range c.claims {
+		for i := range claim.object.Spec.Devices.Requests {
+			if len(claim.object.Spec.Devices.Requests[i].FirstAvailable) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listScore adds up what the alternatives are worth that were chosen, and what the first ones
+// would be.
+func listScore(c *cycle, v *variant, assignment *allocator.Assignment) (earned, most int64) {
+	count := func(claim *resourceapi.ResourceClaim, chosen map[string]bool) {
+		of, best := worth(claim, chosen)
+		earned, most = earned+of, most+best
+	}
 	for _, claim := range c.claims {
 		if allocation := claim.allocated(); allocation != nil {
-			score += worth(claim.object, requestsOf(allocation))
+			count(claim.object, requestsOf(allocation))
 		}
 	}
 	if assignment == nil {
-		return score
+		return earned, most
 	}
 	chosen := make([]map[string]bool, len(v.claims))
 	for i := range chosen {
@@ -67,9 +103,9 @@ func scoreOf(c *cycle, v *variant, assignment *allocator.Assignment) int64 {
 		chosen[choice.Claim][choice.Request] = true
 	}
 	for i, claim := range v.claims {
-		score += worth(claim.object, chosen[i])
+		count(claim.object, chosen[i])
 	}
-	return score
+	return earned, most
 }
 
 func requestsOf(allocation *resourceapi.AllocationResult) map[string]bool {
@@ -80,16 +116,18 @@ func requestsOf(allocation *resourceapi.AllocationResult) map[string]bool {
 	return requests
 }
 
-// worth is most for the first alternative of a list.
-func worth(claim *resourceapi.ResourceClaim, chosen map[string]bool) int64 {
-	var score int64
+// worth is most for the first alternative of each list.
+func worth(claim *resourceapi.ResourceClaim, chosen map[string]bool) (earned, most int64) {
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]
+		if len(request.FirstAvailable) > 0 {
+			most += resourceapi.FirstAvailableDeviceRequestMaxSize
+		}
 		for rank := range request.FirstAvailable {
 			if chosen[resourceclaim.CreateSubRequestRef(request.Name, request.FirstAvailable[rank].Name)] {
-				score += int64(resourceapi.FirstAvailableDeviceRequestMaxSize - rank)
+				earned += int64(resourceapi.FirstAvailableDeviceRequestMaxSize - rank)
 			}
 		}
 	}
-	return score
+	return earned, most
 }
