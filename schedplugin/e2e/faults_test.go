@@ -44,8 +44,8 @@ var (
 
 var _ = Describe("Failing requests of the scheduler", func() {
 	DescribeTable("are repeated until all pods run", func(ctx SpecContext, fault faults.Fault, status int) {
-		here.addNode(ctx, "a", inventory.GPUs(3, "a100", "80Gi")...)
-		here.addNode(ctx, "b", inventory.GPUs(3, "a100", "80Gi")...)
+		here.addNode(ctx, "a", inventory.GPUs(4, "a100", "80Gi")...)
+		here.addNode(ctx, "b", inventory.GPUs(4, "a100", "80Gi")...)
 		here.addTemplate(ctx, "gpus", here.gpus(1))
 		here.addClaim(ctx, "shared", here.gpus(2))
 		fault.Status, fault.Times = status, 4
