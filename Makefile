@@ -62,6 +62,11 @@ test-schedplugin: controlplane ## vet and test the scheduler, on a real control 
 	$(SCHEDGO) test $$($(GO) list ./... | grep -v /e2e$$)
 	$(SCHEDGO) test -count=1 -timeout 30m ./e2e
 
+.PHONY: lint-schedplugin
+lint-schedplugin: ## the same as lint, for the scheduler's module
+	$(SCHEDGO) mod tidy -diff
+	$(SCHEDGO) tool -modfile=../tools/go.mod golangci-lint run ./...
+
 .PHONY: ci
 ci: ## what a change must pass: everything from test to differential
 	@for stage in test lint race readme consumer differential; do \

@@ -48,16 +48,17 @@ func behind(t *testing.T) (*Proxy, kubernetes.Interface, *atomic.Int32) {
 	return proxy, kubernetes.NewForConfigOrDie(&rest.Config{Host: proxy.URL(), TLSClientConfig: rest.TLSClientConfig{CAData: certificate}}), &deletions
 }
 
-func remove(t *testing.T, client kubernetes.Interface, name string) error {
+// remove deletes the pod named pod.
+func remove(t *testing.T, client kubernetes.Interface) error {
 	t.Helper()
-	return client.CoreV1().Pods("ns").Delete(t.Context(), name, metav1.DeleteOptions{})
+	return client.CoreV1().Pods("ns").Delete(t.Context(), "pod", metav1.DeleteOptions{})
 }
 
 func TestProxyPasses(t *testing.T) {
 	proxy, client, deletions := behind(t)
 	proxy.Inject(Fault{Methods: []string{http.MethodPut}, Path: regexp.MustCompile("pod"), Times: 1, Status: http.StatusConflict})
 	proxy.Inject(Fault{Path: regexp.MustCompile("/pods/other$"), Times: 1, Status: http.StatusConflict})
-	if err := remove(t, client, "pod"); err != nil || deletions.Load() != 1 {
+	if err := remove(t, client); err != nil || deletions.Load() != 1 {
 		t.Errorf("%d deletions, %v", deletions.Load(), err)
 	}
 	if spoilt := proxy.Heal(); spoilt != 0 {
@@ -73,10 +74,10 @@ func TestProxyAnswers(t *testing.T) {
 	} {
 		proxy, client, deletions := behind(t)
 		proxy.Inject(Fault{Path: regexp.MustCompile("/pods/pod$"), Times: 1, Status: status})
-		if err := remove(t, client, "pod"); !is(err) || deletions.Load() != 0 {
+		if err := remove(t, client); !is(err) || deletions.Load() != 0 {
 			t.Errorf("status %d: %d deletions, %v", status, deletions.Load(), err)
 		}
-		if err := remove(t, client, "pod"); err != nil {
+		if err := remove(t, client); err != nil {
 			t.Errorf("status %d: the second time: %v", status, err)
 		}
 		if spoilt := proxy.Heal(); spoilt != 1 {
@@ -88,13 +89,13 @@ func TestProxyAnswers(t *testing.T) {
 func TestProxyLosesAnswers(t *testing.T) {
 	proxy, client, deletions := behind(t)
 	proxy.Inject(Fault{Methods: []string{http.MethodDelete}, Path: regexp.MustCompile("/pods/pod$"), Times: 2})
-	if err := remove(t, client, "pod"); err == nil || deletions.Load() != 1 {
+	if err := remove(t, client); err == nil || deletions.Load() != 1 {
 		t.Errorf("%d deletions, %v", deletions.Load(), err)
 	}
 	if spoilt := proxy.Heal(); spoilt != 1 {
 		t.Errorf("%d requests spoilt", spoilt)
 	}
-	if err := remove(t, client, "pod"); err != nil || deletions.Load() != 2 {
+	if err := remove(t, client); err != nil || deletions.Load() != 2 {
 		t.Errorf("healed: %d deletions, %v", deletions.Load(), err)
 	}
 }
