@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 
 GO ?= go
 export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
-export SCHEDULER
+export SCHEDULER KILLS
 
 FUZZTIME ?= 30s
 CASES ?= 20000
@@ -18,6 +18,7 @@ SEED ?= 1
 UNPLACED := pretrain-0 --namespace training
 FLEET := examples/fleet-200
 SCHEDULER ?= dray
+KILLS ?= 5
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
@@ -56,10 +57,15 @@ cluster-demo: controlplane ## schedule pods with claims on a real control plane;
 	bin/cluster-demo --scheduler=$(SCHEDULER) $(ARGS)
 
 .PHONY: test-schedplugin
-test-schedplugin: controlplane ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray
+test-schedplugin: controlplane ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
 	$(SCHEDGO) vet ./...
 	$(SCHEDGO) test $$($(GO) list ./... | grep -v /e2e$$)
 	$(SCHEDGO) test -count=1 -timeout 30m ./e2e
+
+.PHONY: lint-schedplugin
+lint-schedplugin: ## the same as lint, for the scheduler's module
+	$(SCHEDGO) mod tidy -diff
+	$(SCHEDGO) tool -modfile=../tools/go.mod golangci-lint run ./...
 
 .PHONY: ci
 ci: ## what a change must pass: everything from test to differential
