@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -84,7 +83,7 @@ func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, 
 		dra:      handle.SharedDRAManager(),
 		core: allocator.New(allocator.Options{
 			Features: core,
-			ShareID:  func() types.UID { return uuid.NewUUID() },
+			ShareID:  uuid.NewUUID,
 			Budget:   settings.filterBudget,
 		}),
 		model: state,
