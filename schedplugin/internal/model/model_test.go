@@ -196,7 +196,7 @@ func (c *cluster) change(random *rand.Rand, lists, m *Model) {
 }
 
 // A report that is ahead of the manager is not lost.
-func TestWaitsForTheManager(t *testing.T) {
+func TestWaitsUntilVisible(t *testing.T) {
 	c := newCluster()
 	m := New(c, pools.Gates{})
 	if err := m.FollowEvents(informer{}); err != nil {
