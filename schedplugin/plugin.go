@@ -2,6 +2,7 @@ package schedplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,6 +51,9 @@ var (
 	_ fwk.PreBindPlugin            = &Plugin{}
 )
 
+// errNodeAllocatable refuses what would otherwise overcommit nodes in silence.
+var errNodeAllocatable = errors.New("feature DRANodeAllocatableResources is on: the scheduler accounts for such resources only with the in-tree plugin DynamicResources")
+
 // New makes the plugin for one scheduler profile, with the feature gates of the process.
 // The arguments are DrayArgs as the scheduler configuration has them, or nil.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -60,6 +64,9 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, features feature.Features) (*Plugin, error) {
 	if !features.EnableDynamicResourceAllocation {
 		return &Plugin{}, nil
+	}
+	if features.EnableDRANodeAllocatableResources {
+		return nil, errNodeAllocatable
 	}
 	settings, err := settingsFrom(args, features)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestEvictionHelps(t *testing.T) {
 	}{
 		{"a pod of lower priority has it", withPriority(podWith("p", "wanted"), 5), 0, fwk.Unschedulable},
 		{"one of the same priority has it", withPriority(podWith("p", "wanted"), 5), 1, fwk.UnschedulableAndUnresolvable},
-		{"a pod of higher priority uses it, too", withPriority(podWith("p", "wanted"), 5), 2, fwk.UnschedulableAndUnresolvable},
+		{"one of the same priority uses it, too", withPriority(podWith("p", "wanted"), 5), 2, fwk.UnschedulableAndUnresolvable},
 		{"no pod uses it", withPriority(podWith("p", "wanted"), 5), 3, fwk.UnschedulableAndUnresolvable},
 		{"it is free", withPriority(podWith("p", "wanted"), 5), 4, fwk.Success},
 		{"not even all of it is enough", withPriority(podWith("p", "wanted-2"), 5), 0, fwk.UnschedulableAndUnresolvable},
