@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	scheduler = controlplane.InTree
+	scheduler = controlplane.Dray
 	plane     *controlplane.ControlPlane
 	client    kubernetes.Interface
 	watcher   *invariant.Watcher
