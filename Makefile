@@ -10,17 +10,20 @@ MAKEFLAGS += --no-print-directory
 
 GO ?= go
 export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
+export SCHEDULER KILLS
 
 FUZZTIME ?= 30s
 CASES ?= 20000
 SEED ?= 1
 UNPLACED := pretrain-0 --namespace training
 FLEET := examples/fleet-200
+SCHEDULER ?= dray
+KILLS ?= 5
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: build ## allocate on a fleet of 200 nodes, then explain the pod that does not fit
@@ -38,6 +41,31 @@ test: ## vet everything and run every test
 	$(GO) test ./...
 	@# A module of its own, for what it draws with.
 	cd benchmarks/report && $(GO) vet ./... && $(GO) test ./...
+
+# One set of flags for the module schedplugin, tests included: its packages are many,
+# and each other set compiles them anew. What is linked in says nothing of what is compiled.
+SCHEDGO := cd schedplugin && CGO_ENABLED=0 $(GO)
+LINKED := -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37'
+
+.PHONY: controlplane
+controlplane: ## build bin/dray-scheduler, and etcd, kube-apiserver and kube-controller-manager
+	$(SCHEDGO) build $(LINKED) -o ../bin/etcd go.etcd.io/etcd/server/v3
+	$(SCHEDGO) build $(LINKED) -o ../bin/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager ./cmd/...
+
+.PHONY: cluster-demo
+cluster-demo: controlplane ## schedule pods with claims on a real control plane; ARGS=--keep leaves it running
+	bin/cluster-demo --scheduler=$(SCHEDULER) $(ARGS)
+
+.PHONY: test-schedplugin
+test-schedplugin: controlplane ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
+	$(SCHEDGO) vet ./...
+	$(SCHEDGO) test $$($(GO) list ./... | grep -v /e2e$$)
+	$(SCHEDGO) test -count=1 -timeout 30m ./e2e
+
+.PHONY: lint-schedplugin
+lint-schedplugin: ## the same as lint, for the scheduler's module
+	$(SCHEDGO) mod tidy -diff
+	$(SCHEDGO) tool -modfile=../tools/go.mod golangci-lint run ./...
 
 .PHONY: ci
 ci: ## what a change must pass: everything from test to differential

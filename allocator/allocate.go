@@ -184,7 +184,8 @@ func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage, evalu
 	case err != nil:
 		return nil, nil, err
 	case !ok:
-		return &Unsatisfiable{question{asked: asked}}, &answer{literal: in.literal}, nil
+		none := &answer{literal: in.literal}
+		return &Unsatisfiable{question: question{asked: asked}, answer: none}, none, nil
 	}
 	assignment := &Assignment{question: question{asked: asked}, answer: search.answer()}
 	if err := assignment.checkSelectors(); err != nil {
@@ -197,7 +198,7 @@ func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage, evalu
 func (p *Problem) recall(known *answer, view pools.NodeView, u Usage) Outcome {
 	asked := asked{problem: p, view: view, usage: u}
 	if !known.satisfiable {
-		return &Unsatisfiable{question{asked: asked}}
+		return &Unsatisfiable{question: question{asked: asked}, answer: known}
 	}
 	return &Assignment{question: question{asked: asked}, answer: known}
 }

@@ -27,7 +27,14 @@ func verdictOf(o Outcome) Verdict {
 
 // Unsatisfiable says that the claims cannot be allocated on the node, and why. It is
 // a value, safe for concurrent use.
-type Unsatisfiable struct{ question }
+type Unsatisfiable struct {
+	question
+	answer *answer
+}
+
+// Alike is equal (==) for the answers of one Problem about nodes which it cannot tell apart.
+// Their explanations differ in names only. It can be the key of a map.
+func (u *Unsatisfiable) Alike() any { return u.answer }
 
 // InvalidPools reports whether the node has pools that cannot be used because their
 // content is invalid. Upstream turns that into an error for the node.

@@ -61,7 +61,7 @@ func (r reservation) allows(f *File) bool { return allows(r.folders, f) || r.tes
 
 var reservations = []reservation{
 	{path: "k8s.io/kubernetes", folders: []string{"schedplugin"}},
-	{path: "k8s.io/dynamic-resource-allocation", folders: slices.Concat([]string{"allocator/structured", "cmd"}, proof), tests: true},
+	{path: "k8s.io/dynamic-resource-allocation", folders: slices.Concat([]string{"allocator/structured"}, edges, proof), tests: true},
 	{path: "k8s.io/client-go", folders: edges, tests: true},
 	{path: "k8s.io/klog", folders: edges, tests: true},
 	{path: "math/rand", folders: slices.Concat(proof, edges), tests: true},

@@ -1,0 +1,30 @@
+package allocator_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// Answers are alike exactly if their explanations say the same but for names.
+func TestAlike(t *testing.T) {
+	ledger := cluster(gpus("a", 1, "H100"), gpus("b", 1, "H100"), gpus("c", 3, "H100"))
+	problem := compile(allocator.Options{}, claim("c", 4))
+	ask := func(node *corev1.Node) *allocator.Unsatisfiable {
+		outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome.(*allocator.Unsatisfiable)
+	}
+	a, b, c := ask(node("a")), ask(node("b")), ask(node("c"))
+	if a.Alike() != b.Alike() || a.Explain().Signature() != b.Explain().Signature() {
+		t.Errorf("nodes a and b are not alike: %s; %s", a, b)
+	}
+	if a.Alike() == c.Alike() || a.Alike() != ask(node("a")).Alike() {
+		t.Errorf("node c is like a, or a is not like itself: %s; %s", a, c)
+	}
+}

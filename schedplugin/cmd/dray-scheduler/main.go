@@ -1,0 +1,17 @@
+// The command dray-scheduler is kube-scheduler with the plugin Dray, which profiles enable
+// in place of DynamicResources. It has the same flags and configuration files.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // the log format JSON
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of requests to the API server
+	_ "k8s.io/component-base/metrics/prometheus/version"  // the metric kubernetes_build_info
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewSchedulerCommand(plugins...)))
+}

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
+	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/internal/inventory"
+)
+
+// cpus is how many a node has.
+const cpus = 8
+
+// arena is what a spec has for itself. Names of objects outside the namespace begin with
+// the namespace's.
+type arena struct {
+	namespace string
+	driver    string
+	class     string
+}
+
+// here is the arena of the spec that runs.
+var here *arena
+
+// arenas is how many there have been.
+var arenas int
+
+var _ = BeforeEach(func(ctx SpecContext) { here = newArena(ctx) })
+
+var _ = JustAfterEach(func(ctx SpecContext) { here.dump(ctx) })
+
+// What a spec adds outside its namespace goes only when its pods have gone.
+var _ = AfterEach(func(ctx SpecContext) { here.clear(ctx) })
+
+func newArena(ctx context.Context) *arena {
+	GinkgoHelper()
+	arenas++
+	name := fmt.Sprintf("e2e-%d", arenas)
+	a := &arena{namespace: name, driver: name + ".example.com", class: name}
+	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{resourceapi.DRAAdminNamespaceLabelKey: "true"},
+	}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	a.addClass(ctx, a.class, fmt.Sprintf("device.driver == %q", a.driver))
+	Eventually(ctx, func() error {
+		_, err := client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	}).Should(Succeed())
+	return a
+}
+
+// clear ends all pods, waits until no claim holds a device, and judges what was seen.
+func (a *arena) clear(ctx SpecContext) {
+	Expect(client.CoreV1().Pods(a.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+	Eventually(ctx, a.holders).Should(BeEmpty(), "claims that hold devices after all pods have gone")
+	Eventually(watcher.Leaked).Should(BeEmpty())
+	Eventually(watcher.Unexplained).Should(BeEmpty())
+	Expect(watcher.Violations()).To(BeEmpty())
+	Expect(client.CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{})).To(Succeed())
+}
+
+// holders are the claims that are allocated.
+func (a *arena) holders(ctx context.Context) ([]string, error) {
+	claims, err := client.ResourceV1().ResourceClaims(a.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var holders []string
+	for _, claim := range claims.Items {
+		if claim.Status.Allocation != nil {
+			holders = append(holders, claim.Name)
+		}
+	}
+	return holders, nil
+}
+
+// name is that of an object outside the namespace.
+func (a *arena) name(suffix string) string { return a.namespace + "-" + suffix }
+
+// attribute is the qualified name of one of the driver's attributes.
+func (a *arena) attribute(name string) resourceapi.FullyQualifiedName {
+	return resourceapi.FullyQualifiedName(a.driver + "/" + name)
+}
+
+// is a selector for devices that have a string attribute.
+func (a *arena) is(attribute, value string) string {
+	return fmt.Sprintf("device.attributes[%q].%s == %q", a.driver, attribute, value)
+}
+
+// addNode adds a node with a pool of devices, and returns its name.
+func (a *arena) addNode(ctx context.Context, suffix string, devices ...resourceapi.Device) string {
+	GinkgoHelper()
+	name := a.name(suffix)
+	a.addBareNode(ctx, name)
+	if len(devices) > 0 {
+		a.addSlices(ctx, inventory.Slice(a.driver, name, devices...))
+	}
+	return name
+}
+
+func (a *arena) addBareNode(ctx context.Context, name string) {
+	GinkgoHelper()
+	_, err := client.CoreV1().Nodes().Create(ctx, inventory.Node(name, cpus), metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+	})
+}
+
+func (a *arena) addSlices(ctx context.Context, slices ...*resourceapi.ResourceSlice) {
+	GinkgoHelper()
+	for _, slice := range slices {
+		_, err := client.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{})).To(Succeed())
+		})
+	}
+}
+
+func (a *arena) addClass(ctx context.Context, name, selector string, edits ...func(*resourceapi.DeviceClassSpec)) {
+	GinkgoHelper()
+	class := &resourceapi.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{cel(selector)}},
+	}
+	for _, edit := range edits {
+		edit(&class.Spec)
+	}
+	_, err := client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.ResourceV1().DeviceClasses().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+	})
+}
+
+// addPriority adds a PriorityClass, and returns its name.
+func (a *arena) addPriority(ctx context.Context, suffix string, value int32) string {
+	GinkgoHelper()
+	name := a.name(suffix)
+	_, err := client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{
+		ObjectMeta:       metav1.ObjectMeta{Name: name},
+		Value:            value,
+		PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.SchedulingV1().PriorityClasses().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+	})
+	return name
+}

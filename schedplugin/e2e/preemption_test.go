@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
+	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
+
+	"github.com/dray-project/dray/schedplugin/internal/controlplane"
+	"github.com/dray-project/dray/schedplugin/internal/inventory"
+)
+
+var _ = Describe("Preemption", func() {
+	It("for CPUs frees the devices of its victims", func(ctx SpecContext) {
+		node := here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
+		low, high := here.addPriority(ctx, "low", 100), here.addPriority(ctx, "high", 1000)
+		here.addTemplate(ctx, "gpus", here.gpus(1))
+		here.addPod(ctx, "victim", withTemplate("gpus"), withCPUs(cpus-1), withPriority(low))
+		here.expectRunning(ctx, "victim")
+		here.addPod(ctx, "urgent", withTemplate("gpus"), withCPUs(cpus-1), withPriority(high), onNode(node))
+		here.expectRunning(ctx, "urgent")
+		here.expectGone(ctx, "victim")
+		here.addPod(ctx, "next", withTemplate("gpus"), withPriority(low))
+		here.expectRunning(ctx, "next")
+	})
+
+	if scheduler == controlplane.InTree {
+		return
+	}
+
+	It("for devices evicts as few pods as it takes", func(ctx SpecContext) {
+		here.addNode(ctx, "a", inventory.GPUs(4, "a100", "80Gi")...)
+		low, high := here.addPriority(ctx, "low", 100), here.addPriority(ctx, "high", 1000)
+		here.addTemplate(ctx, "one", here.gpus(1))
+		here.addTemplate(ctx, "two", here.gpus(2))
+		pods := here.addPods(ctx, "low", 4, withTemplate("one"), withPriority(low))
+		here.expectRunning(ctx, pods...)
+		here.addPod(ctx, "urgent", withTemplate("two"), withPriority(high))
+		here.expectRunning(ctx, "urgent")
+		var survivors int
+		for _, name := range pods {
+			standing, err := here.standing(ctx, name)
+			Expect(err).NotTo(HaveOccurred())
+			if standing == running {
+				survivors++
+			}
+		}
+		Expect(survivors).To(Equal(2))
+	})
+})

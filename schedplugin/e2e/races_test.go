@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
+	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dray-project/dray/schedplugin/internal/inventory"
+)
+
+// kills is how many times the scheduler dies in the spec about that: KILLS, or a few.
+func kills() int {
+	text := os.Getenv("KILLS")
+	if text == "" {
+		return 5
+	}
+	count, err := strconv.Atoi(text)
+	Expect(err).NotTo(HaveOccurred(), "KILLS is a number")
+	return count
+}
+
+// longestLife is the time that a scheduler has at most between its start and its death.
+const longestLife = 300 * time.Millisecond
+
+var _ = Describe("Races", func() {
+	It("of two pods for one device have one winner", func(ctx SpecContext) {
+		here.addNode(ctx, "a", inventory.GPUs(1, "a100", "80Gi")...)
+		here.addTemplate(ctx, "gpus", here.gpus(1))
+		var both sync.WaitGroup
+		for _, name := range []string{"one", "two"} {
+			both.Go(func() {
+				defer GinkgoRecover()
+				here.addPod(ctx, name, withTemplate("gpus"))
+			})
+		}
+		both.Wait()
+		winner, losers := here.expectOneRunning(ctx, "one", "two")
+		here.deletePod(ctx, winner)
+		here.expectRunning(ctx, losers...)
+	})
+
+	It("with the death of the scheduler lose no device and no pod", func(ctx SpecContext) {
+		const nodes, gpus = 4, 4
+		for i := range nodes {
+			here.addNode(ctx, fmt.Sprintf("n%d", i), inventory.GPUs(gpus, "a100", "80Gi")...)
+		}
+		here.addTemplate(ctx, "gpus", here.gpus(1))
+		for round := range kills() {
+			pods := here.addPods(ctx, fmt.Sprintf("round-%d", round), nodes*gpus, withTemplate("gpus"))
+			time.Sleep(rand.N(longestLife))
+			Expect(plane.KillScheduler()).To(Succeed())
+			Expect(plane.StartScheduler(ctx)).To(Succeed())
+			here.expectRunning(ctx, pods...)
+			Expect(client.CoreV1().Pods(here.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+			if round%2 == 0 { // otherwise the next pods meet devices that are about to come free
+				Eventually(ctx, here.holders).Should(BeEmpty())
+			}
+		}
+	})
+
+	It("with a scheduler that is not there are settled when it comes back", func(ctx SpecContext) {
+		here.addNode(ctx, "a", inventory.GPUs(1, "a100", "80Gi")...)
+		here.addTemplate(ctx, "gpus", here.gpus(1))
+		here.addPod(ctx, "first", withTemplate("gpus"))
+		here.expectRunning(ctx, "first")
+		Expect(plane.StopScheduler()).To(Succeed())
+		pods := here.addPods(ctx, "late", 3, withTemplate("gpus"))
+		here.deletePod(ctx, "first")
+		Expect(plane.StartScheduler(ctx)).To(Succeed())
+		winner, losers := here.expectOneRunning(ctx, pods...)
+		here.deletePod(ctx, winner)
+		here.expectOneRunning(ctx, losers...)
+	})
+})
+
+// addPods adds some that are alike, and returns their names.
+func (a *arena) addPods(ctx context.Context, prefix string, count int, edits ...podEdit) []string {
+	GinkgoHelper()
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", prefix, i)
+		a.addPod(ctx, names[i], edits...)
+	}
+	return names
+}

@@ -1,0 +1,126 @@
+package schedplugin
+
+import (
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Reasons are short, name no node, and say what is missing.
+func TestReasons(t *testing.T) {
+	tainted := gpus("d", 2)
+	tainted.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	incomplete := gpus("e", 2)
+	incomplete.Spec.Pool.ResourceSliceCount = 2
+	w := newWorld(t, setting{objects: []runtime.Object{
+		node("a"), node("b"), node("c"), node("d"), node("e"), gpuClass(), gpus("b", 1), gpus("c", 4), tainted, incomplete,
+		gpuClaim("wanted", 2), gpuClaim("other", 1), held(gpuClaim("busy", 3), "c", "gpu-0", "gpu-1", "gpu-3"),
+	}})
+	a := w.attempt(podWith("p", "wanted"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	for i, want := range []string{
+		"request gpus wants 2 devices: the node has none",
+		"request gpus wants 2 devices: 1 left of 1",
+		"request gpus wants 2 devices: 1 left of 4 (3 in use)",
+		"request gpus wants 2 devices: 1 left of 2 (1 tainted)",
+		"request gpus wants 2 devices: the node has none; 1 of its pools incomplete",
+	} {
+		expect(t, a.filter(i), fwk.UnschedulableAndUnresolvable, want)
+	}
+	a = w.attempt(podWith("p", "wanted", "other"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "claim wanted: request gpus wants 2 devices: the node has none")
+}
+
+// One Event sums up all nodes. It is not repeated while nothing changes.
+func TestEventExplains(t *testing.T) {
+	objects := []runtime.Object{gpuClass(), gpuClaim("wanted", 2), gpuClaim("other", 1)}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		objects = append(objects, node(name), gpus(name, 1))
+	}
+	objects = append(objects, node("f"))
+	w := newWorld(t, setting{objects: objects})
+	attempt := func() {
+		a := w.attempt(podWith("p", "wanted"))
+		if _, status := a.place(); !status.IsRejected() {
+			t.Fatalf("the pod was not rejected: %v", status)
+		}
+		_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
+		expect(t, status, fwk.Unschedulable, "")
+	}
+	attempt()
+	note := <-w.events
+	for _, want := range []string{
+		"DevicesUnavailable", "Pod default/p does not get its devices.",
+		"5 nodes (a, b, c, …): this cannot be met, with the figures of a, which comes closest:",
+		"1 node (f): this cannot be met:", "request gpus",
+	} {
+		if !strings.Contains(note, want) {
+			t.Errorf("the event does not say %q:\n%s", want, note)
+		}
+	}
+	attempt()
+	select {
+	case note := <-w.events:
+		t.Errorf("the event was repeated: %s", note)
+	default:
+	}
+	if err := w.client.Tracker().Add(gpus("f", 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	attempt()
+	if note := <-w.events; !strings.Contains(note, "6 nodes (a, b, c, …)") {
+		t.Errorf("the event does not say what changed: %s", note)
+	}
+}
+
+func TestNotesAreCut(t *testing.T) {
+	long := strings.Repeat("a line of the explanation…\n", 100)
+	got := cut(long)
+	if len(got) > maxNote || !strings.HasSuffix(got, "…\n…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "\n…")) {
+		t.Errorf("cut to %d: %q", len(got), got[len(got)-30:])
+	}
+	if got := cut("short"); got != "short" {
+		t.Errorf("cut to %q", got)
+	}
+}
+
+// A node with bad devices, or on which the search is given up, is that node's problem.
+func TestOtherNodesMayDo(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{
+		node("a"), node("b"), gpuClass(), gpus("a", 1), modelled(gpus("b", 1)), selecting(gpuClaim("wanted", 1)),
+	}})
+	a := w.attempt(podWith("p", "wanted"))
+	placed, status := a.place()
+	expect(t, status, fwk.Success, "")
+	if placed != "b" {
+		t.Errorf("placed on %q", placed)
+	}
+	if reason := a.filter(0).Message(); !strings.Contains(reason, "no such key") || strings.Contains(reason, "gpu-0") {
+		t.Errorf("the reason does not tell what is wrong: %s", reason)
+	}
+	budget := int64(1)
+	w = newWorld(t, setting{args: &DrayArgs{FilterBudget: &budget}, objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 8), gpuClaim("wanted", 8)}})
+	a = w.attempt(podWith("p", "wanted"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices was given up after as many steps as it may take")
+}
+
+func modelled(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	model := "H100"
+	for i := range slice.Spec.Devices {
+		slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: &model}}
+	}
+	return slice
+}
+
+func selecting(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	claim.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+		Expression: `device.attributes["gpu.example.com"].model == "H100"`,
+	}}}
+	return claim
+}

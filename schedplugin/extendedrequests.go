@@ -1,0 +1,125 @@
+package schedplugin
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// deviceRequests turns the extended resources of a pod into requests for devices, and says
+// which container uses which. Containers that run at the same time have devices of their
+// own. Init containers are done before the next container starts: they use devices of
+// later containers, and what they need beyond that, the largest of them decides.
+func (p *Plugin) deviceRequests(pod *corev1.Pod, names []string) ([]resourceapi.DeviceRequest, []corev1.ContainerExtendedResourceRequest) {
+	var requests []resourceapi.DeviceRequest
+	var mappings []corev1.ContainerExtendedResourceRequest
+	for _, name := range names {
+		class := p.dra.DeviceClassResolver().GetDeviceClass(corev1.ResourceName(name))
+		if class == nil {
+			continue // gone since the node was looked at
+		}
+		r := newResourceRequests(pod, corev1.ResourceName(name), class.Name)
+		requests = append(requests, r.requests()...)
+		mappings = append(mappings, r.mappings...)
+	}
+	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
+	return requests, mappings
+}
+
+// resourceRequests are the requests for one extended resource.
+type resourceRequests struct {
+	resource  corev1.ResourceName
+	className string
+	// lasting has the request of each container that keeps running, nil for all others.
+	lasting []*resourceapi.DeviceRequest
+	// passing is the largest request that init containers have beyond what they borrow.
+	passing *resourceapi.DeviceRequest
+	// mappings are first those of lasting containers, then those of init containers.
+	mappings []corev1.ContainerExtendedResourceRequest
+}
+
+func newResourceRequests(pod *corev1.Pod, name corev1.ResourceName, className string) *resourceRequests {
+	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	r := &resourceRequests{resource: name, className: className, lasting: make([]*resourceapi.DeviceRequest, len(containers))}
+	passes := func(i int) bool {
+		policy := containers[i].RestartPolicy
+		return i < len(pod.Spec.InitContainers) && (policy == nil || *policy != corev1.ContainerRestartPolicyAlways)
+	}
+	for i := range containers {
+		if !passes(i) {
+			r.lasting[i] = r.add(i, &containers[i], nil)
+		}
+	}
+	first := len(r.mappings)
+	beyond := make(map[string]bool)
+	for i := range containers {
+		if !passes(i) {
+			continue
+		}
+		if request := r.add(i, &containers[i], r.lasting[i:]); request != nil {
+			beyond[request.Name] = true
+			if r.passing == nil || request.Exactly.Count > r.passing.Exactly.Count {
+				r.passing = request
+			}
+		}
+	}
+	// One request serves all of them, one after the other.
+	for i := range r.mappings[first:] {
+		if mapping := &r.mappings[first+i]; beyond[mapping.RequestName] {
+			mapping.RequestName = r.passing.Name
+		}
+	}
+	return r
+}
+
+// add maps a container to the requests which it can borrow from, and to one of its own for
+// the rest. It returns that one, nil if it needs none.
+func (r *resourceRequests) add(index int, container *corev1.Container, borrowed []*resourceapi.DeviceRequest) *resourceapi.DeviceRequest {
+	quantity := container.Resources.Requests[r.resource]
+	needed, exact := quantity.AsInt64()
+	if !exact || needed == 0 {
+		return nil
+	}
+	for _, request := range borrowed {
+		if request == nil {
+			continue
+		}
+		r.use(container.Name, request.Name)
+		if needed -= request.Exactly.Count; needed <= 0 {
+			return nil
+		}
+	}
+	// The name is part of what the kubelet reads: the position of the container, and that of
+	// the resource among those of the container, sorted by name.
+	sorted := slices.Sorted(maps.Keys(container.Resources.Requests))
+	request := &resourceapi.DeviceRequest{
+		Name: fmt.Sprintf("container-%d-request-%d", index, slices.Index(sorted, r.resource)),
+		Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: r.className,
+			AllocationMode:  resourceapi.DeviceAllocationModeExactCount,
+			Count:           needed,
+		},
+	}
+	r.use(container.Name, request.Name)
+	return request
+}
+
+func (r *resourceRequests) use(container, request string) {
+	r.mappings = append(r.mappings, corev1.ContainerExtendedResourceRequest{
+		ContainerName: container, ResourceName: string(r.resource), RequestName: request,
+	})
+}
+
+func (r *resourceRequests) requests() []resourceapi.DeviceRequest {
+	var list []resourceapi.DeviceRequest
+	for _, request := range append(r.lasting, r.passing) {
+		if request != nil {
+			list = append(list, *request)
+		}
+	}
+	return list
+}

@@ -1,0 +1,186 @@
+package schedplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// Filter accepts a node if the allocated claims of the pod are available there, and there
+// are devices for the others. Devices are chosen later, in Reserve, for the one node that
+// is taken.
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+	if !p.enabled() || p.resizing(pod) {
+		return nil
+	}
+	c, err := cycleOf(state)
+	if err != nil {
+		return failed(klog.FromContext(ctx), err)
+	}
+	if c.idle() {
+		return nil
+	}
+	node := nodeInfo.Node()
+	logger := klog.FromContext(ctx)
+	v, reason := p.variantFor(c, pod, nodeInfo)
+	if reason != "" {
+		return unresolvable(logger, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
+	}
+	unusable, reason := p.unusable(c, node)
+	if status := p.allocatable(ctx, c, v, pod, nodeInfo); status != nil {
+		return status
+	}
+	if reason != "" {
+		// Only where everything else is at hand it makes sense to give these up.
+		c.refuse(unusable)
+		return unresolvable(logger, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
+	}
+	c.pass(node, v)
+	return nil
+}
+
+// unusable returns the claims whose allocation is of no use on the node, and why that of
+// the first is.
+func (p *Plugin) unusable(c *cycle, node *corev1.Node) (claims []*podClaim, reason string) {
+	for _, claim := range c.claims {
+		why := p.uselessness(claim, node)
+		if why == "" {
+			continue
+		}
+		if claims == nil {
+			reason = fmt.Sprintf("resource claim %s %s", klog.KObj(claim.object), why)
+		}
+		claims = append(claims, claim)
+	}
+	return claims, reason
+}
+
+// uselessness says what keeps an allocation from being used on a node, if anything does.
+func (p *Plugin) uselessness(claim *podClaim, node *corev1.Node) string {
+	allocation := claim.allocated()
+	switch {
+	case allocation == nil:
+		return ""
+	case claim.reach != nil && !claim.reach.Match(node):
+		return "is allocated on other nodes"
+	case skipsNodeOperations(allocation) && !slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate):
+		return "has devices that need a node with the feature DRAOptionalNodeOperations"
+	case claim.object.Status.Allocation == nil || !p.bindingConditions():
+		return ""
+	}
+	ready, err := readyForBinding(claim.object)
+	switch {
+	case err != nil:
+		return "has devices that failed to get ready: " + err.Error()
+	case !ready && p.overdue(claim.object):
+		return "has devices that did not get ready in time"
+	}
+	return ""
+}
+
+func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
+	for i := range allocation.Devices.Results {
+		if len(allocation.Devices.Results[i].SkipNodeOperations) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// allocatable looks for devices on a node. The status is nil if there are.
+func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+	if v.problem == nil {
+		return nil
+	}
+	node := nodeInfo.Node()
+	verdict, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, c.usage(), node)
+	answer := answerOf(ctx, verdict, err)
+	answered[answer].Inc()
+	if answer == answerSatisfiable {
+		return nil
+	}
+	code, reason := fwk.UnschedulableAndUnresolvable, ""
+	switch answer {
+	case answerUnsatisfiable:
+		reason = p.reasonOf(ctx, c, v, node)
+		if p.evictionHelps(ctx, c, v, pod, nodeInfo) {
+			code = fwk.Unschedulable
+		}
+	case answerUndecided:
+		reason = "the search for devices was given up after as many steps as it may take"
+	case answerTimeout:
+		reason = "the search for devices took too long"
+	case answerCancelled:
+		reason = fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx))
+	default: // the pod may fit on a node without such devices
+		reason = withoutDevice(err.Error())
+	}
+	return rejected(klog.FromContext(ctx), code, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
+}
+
+// What may become of looking for devices on a node.
+const (
+	answerSatisfiable   = "satisfiable"
+	answerUnsatisfiable = "unsatisfiable"
+	answerUndecided     = "undecided"
+	answerTimeout       = "timeout"
+	answerCancelled     = "cancelled"
+	answerError         = "error"
+)
+
+func answerOf(ctx context.Context, verdict allocator.Verdict, err error) string {
+	switch {
+	case verdict == allocator.Satisfiable:
+		return answerSatisfiable
+	case verdict == allocator.NotSatisfiable:
+		return answerUnsatisfiable
+	case verdict == allocator.NotDecided:
+		return answerUndecided
+	case ctx.Err() != nil:
+		return answerCancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		return answerTimeout
+	}
+	return answerError
+}
+
+// limit bounds the time for one node.
+func (p *Plugin) limit(ctx context.Context) context.Context {
+	if p.settings.filterTimeout <= 0 {
+		return ctx
+	}
+	return deadline{Context: ctx, at: time.Now().Add(p.settings.filterTimeout)}
+}
+
+// deadline is a context which is asked, and never waited for: it needs no timer, of which
+// there would be one per pod and node.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+// Err implements Context.
+func (d deadline) Err() error {
+	if err := d.Context.Err(); err != nil || time.Now().Before(d.at) {
+		return err
+	}
+	return context.DeadlineExceeded
+}
+
+// Deadline implements Context.
+func (d deadline) Deadline() (time.Time, bool) {
+	if earlier, ok := d.Context.Deadline(); ok && earlier.Before(d.at) {
+		return earlier, true
+	}
+	return d.at, true
+}

@@ -1,0 +1,96 @@
+package schedplugin
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// groupCycle is what the pods of a PodGroup share while the group is being scheduled. The
+// framework uses it from one goroutine at a time.
+type groupCycle struct {
+	// reserved has, by claim, the pods for which Reserve took or shared an allocation that
+	// is still in flight.
+	reserved map[types.UID]sets.Set[types.UID]
+	pods     map[types.NamespacedName]*cycle
+}
+
+// Clone implements StateData.
+func (g *groupCycle) Clone() fwk.StateData { return g }
+
+func newGroupCycle() *groupCycle {
+	return &groupCycle{
+		reserved: make(map[types.UID]sets.Set[types.UID]),
+		pods:     make(map[types.NamespacedName]*cycle),
+	}
+}
+
+// groupCycleOf returns the state of the group, nil if the pod is not being scheduled as part
+// of one.
+func groupCycleOf(state fwk.CycleState) (*groupCycle, error) {
+	return readGroupCycle(state.GetPodGroupSchedulingCycle())
+}
+
+// readGroupCycle returns nil if there is none yet.
+func readGroupCycle(state fwk.PodGroupCycleState) (*groupCycle, error) {
+	if state == nil {
+		return nil, nil
+	}
+	stored, err := state.Read(stateKey)
+	if errors.Is(err, fwk.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state of the pod group: %w", err)
+	}
+	group, ok := stored.(*groupCycle)
+	if !ok {
+		return nil, fmt.Errorf("state of the pod group is %T", stored)
+	}
+	return group, nil
+}
+
+// joinGroup makes the pod's state known to its group, if it is scheduled as part of one.
+func joinGroup(state fwk.CycleState, pod *corev1.Pod, c *cycle) (*groupCycle, error) {
+	groupState := state.GetPodGroupSchedulingCycle()
+	if groupState == nil {
+		return nil, nil
+	}
+	group, err := readGroupCycle(groupState)
+	if err != nil {
+		return nil, err
+	}
+	if group == nil {
+		group = newGroupCycle()
+		groupState.Write(stateKey, group)
+	}
+	group.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = c
+	return group, nil
+}
+
+// shares reports whether a claim is in flight on behalf of pods of the group.
+func (g *groupCycle) shares(claim types.UID) bool {
+	return g != nil && g.reserved[claim] != nil
+}
+
+// reserve notes that a pod has a claim in flight.
+func (g *groupCycle) reserve(claim, pod types.UID) {
+	if g == nil {
+		return
+	}
+	if g.reserved[claim] == nil {
+		g.reserved[claim] = sets.New[types.UID]()
+	}
+	g.reserved[claim].Insert(pod)
+}
+
+// landed notes that a claim is no longer in flight.
+func (g *groupCycle) landed(claim types.UID) {
+	if g != nil {
+		delete(g.reserved, claim)
+	}
+}

@@ -1,0 +1,9 @@
+package controlplane
+
+import "syscall"
+
+// detached keeps signals of the caller's terminal away from a process, and ends it should
+// the caller die without ending it.
+func detached() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

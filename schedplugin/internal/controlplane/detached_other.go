@@ -1,0 +1,10 @@
+//go:build !linux
+
+package controlplane
+
+import "syscall"
+
+// detached keeps signals of the caller's terminal away from a process.
+func detached() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

@@ -1,0 +1,160 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// changes collects which claims changed since they were last looked at.
+type changes struct {
+	mu sync.Mutex
+	// told is set if all changes are reported. Otherwise all claims are listed each time.
+	told bool
+	// listed is set once all claims were listed, while changes were reported.
+	listed bool
+	dirty  map[key]change
+}
+
+// change is the last that was reported of a claim. The manager may not know of it yet.
+type change struct {
+	// version is the resource version that the manager has to have. 0: any.
+	version uint64
+	// deleted is set if the manager has to have none, or another.
+	deleted bool
+}
+
+// complete reports whether looking at the changes is enough.
+func (c *changes) complete() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told && c.listed
+}
+
+// FollowEvents has the model look only at claims that changed, according to an informer of
+// all claims that the manager knows of, and to Changed.
+func (m *Model) FollowEvents(informer cache.SharedInformer) error {
+	m.changes.mu.Lock()
+	if m.changes.told {
+		m.changes.mu.Unlock()
+		return nil
+	}
+	m.changes.told, m.changes.dirty = true, make(map[key]change)
+	m.changes.mu.Unlock()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { m.Changed(object, false) },
+		UpdateFunc: func(_, object any) { m.Changed(object, false) },
+		DeleteFunc: func(object any) { m.Changed(object, true) },
+	})
+	if err != nil {
+		return fmt.Errorf("follow resource claims: %w", err)
+	}
+	return nil
+}
+
+// Changed tells that the manager has, or is about to have, the claim as it is here, or that
+// it was deleted. It must be called for what the informer does not see: claims that are
+// assumed, and allocations in flight that begin or end.
+func (m *Model) Changed(object any, deleted bool) {
+	if unseen, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unseen.Obj
+	}
+	claim, ok := object.(*resourceapi.ResourceClaim)
+	if !ok || claim == nil {
+		return
+	}
+	m.changes.mu.Lock()
+	defer m.changes.mu.Unlock()
+	if !m.changes.told {
+		return
+	}
+	version := versionOf(claim)
+	at := keyOf(claim)
+	if last, known := m.changes.dirty[at]; known && last.version > version && !deleted {
+		return
+	}
+	m.changes.dirty[at] = change{version: version, deleted: deleted}
+}
+
+// versionOf returns the resource version, a number that grows. Without one it is 0, and
+// nothing is waited for.
+func versionOf(claim *resourceapi.ResourceClaim) uint64 {
+	version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+func (m *Model) observeAll() error {
+	m.round++
+	m.changes.mu.Lock()
+	m.changes.listed = m.changes.told
+	m.changes.mu.Unlock()
+	list, err := m.dra.ResourceClaims().List()
+	if err != nil {
+		return fmt.Errorf("list resource claims: %w", err)
+	}
+	for _, claim := range list {
+		if err := m.observe(claim); err != nil {
+			return err
+		}
+	}
+	for at, known := range m.claims {
+		if known.round == m.round || m.unlisted[known.ledgered.UID] != nil {
+			continue
+		}
+		if err := m.forget(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Model) observeChanged() error {
+	m.changes.mu.Lock()
+	dirty := m.changes.dirty
+	m.changes.dirty = make(map[key]change)
+	m.changes.mu.Unlock()
+	for at, change := range dirty {
+		settled, err := m.observeChange(at, change)
+		if err != nil {
+			return err
+		}
+		if !settled {
+			m.again(at, change)
+		}
+	}
+	return nil
+}
+
+// observeChange looks at a claim. It reports whether the manager is as far as the report.
+func (m *Model) observeChange(at key, change change) (bool, error) {
+	claim, err := m.dra.ResourceClaims().Get(at.namespace, at.name)
+	if err != nil { // it is not there
+		return change.deleted || change.version == 0, m.forget(at)
+	}
+	if err := m.observe(claim); err != nil {
+		return false, err
+	}
+	if known := m.claims[at]; known != nil && known.inFlight {
+		return false, nil // the manager does not say when that ends
+	}
+	version := versionOf(claim)
+	if change.deleted {
+		return version > change.version, nil
+	}
+	return version == 0 || version >= change.version, nil
+}
+
+// again has a claim looked at the next time, too.
+func (m *Model) again(at key, c change) {
+	m.changes.mu.Lock()
+	defer m.changes.mu.Unlock()
+	if _, newer := m.changes.dirty[at]; !newer {
+		m.changes.dirty[at] = c
+	}
+}

@@ -1,0 +1,118 @@
+package schedplugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PodGroupPostFilter gives up claims for a group that could not be placed: for each of its
+// pods what PostFilter would, and if that is not enough, one claim of the group itself.
+func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	if !p.enabled() || !p.canGiveUpFor(group) {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "podGroup", klog.KRef(group.GetNamespace(), group.GetName()))
+	ctx = klog.NewContext(ctx, logger)
+	cycles, err := readGroupCycle(state)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	settled, err := p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	if !settled && p.features.EnableDRAWorkloadResourceClaims {
+		gaveUp, err := p.giveUpForGroup(ctx, cycles, group.GetUnscheduledPods()[0])
+		if err != nil {
+			return nil, failed(logger, err)
+		}
+		if gaveUp != "" {
+			return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
+		}
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation and deletion of ResourceClaims completed")
+}
+
+// canGiveUpFor is false where several placements were tried for the group: what one pod
+// found out then does not hold for all of them.
+func (p *Plugin) canGiveUpFor(group fwk.PodGroupInfo) bool {
+	if group.GetType() == fwk.CompositePodGroupKeyType {
+		return false
+	}
+	return !p.features.EnableTopologyAwareWorkloadScheduling ||
+		group.GetPodGroup() == nil || group.GetPodGroup().Spec.SchedulingConstraints == nil
+}
+
+// giveUpForPods reports whether there was something to give up for each pod.
+func (p *Plugin) giveUpForPods(ctx context.Context, cycles *groupCycle, pods []*corev1.Pod) (bool, error) {
+	settled := true
+	if cycles == nil {
+		return settled, nil
+	}
+	for _, pod := range pods {
+		c := cycles.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+		if c == nil {
+			continue
+		}
+		gaveUp, err := p.giveUp(ctx, c, pod.UID)
+		if err != nil {
+			return false, err
+		}
+		settled = settled && gaveUp != ""
+	}
+	return settled, nil
+}
+
+// giveUpForGroup deallocates a claim of the group that was of no use on some node, or else
+// removes the group from the consumers of one. It does nothing while pods of the group run:
+// they need the claims.
+func (p *Plugin) giveUpForGroup(ctx context.Context, cycles *groupCycle, pod *corev1.Pod) (string, error) {
+	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
+		return "", nil
+	}
+	live, err := p.handle.PodGroupManager().PodGroupStates().Get(pod.Namespace, *pod.Spec.SchedulingGroup.PodGroupName)
+	if err != nil || live.ScheduledPodsCount() > 0 {
+		return "", err
+	}
+	group, err := p.podGroup(pod)
+	if err != nil || group == nil {
+		return "", err
+	}
+	for _, c := range cycles.pods {
+		for _, claim := range c.refused() {
+			if onlyFor(claim.object, group.UID) {
+				return "deallocation of PodGroup ResourceClaim completed", p.deallocate(ctx, claim.object)
+			}
+		}
+	}
+	return p.unreserveGroup(ctx, group, pod)
+}
+
+func (p *Plugin) unreserveGroup(ctx context.Context, group *schedulingapi.PodGroup, pod *corev1.Pod) (string, error) {
+	for i := range group.Spec.ResourceClaims {
+		name, owned, err := resourceclaim.NameFromPodGroup(group, &group.Spec.ResourceClaims[i])
+		if err != nil {
+			return "", err
+		}
+		if name == nil {
+			continue
+		}
+		claim, err := p.dra.ResourceClaims().Get(group.Namespace, *name)
+		if err != nil {
+			return "", err
+		}
+		if owned && resourceclaim.IsForPodGroup(group, claim) != nil || claim.Status.Allocation == nil || !p.reservedFor(pod, claim) {
+			continue
+		}
+		if p.unreserve(ctx, claim, group.UID) {
+			return "ResourceClaim unreserved for PodGroup", nil
+		}
+	}
+	return "", nil
+}

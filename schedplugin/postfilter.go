@@ -1,0 +1,75 @@
+package schedplugin
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PostFilter gives up one claim that nobody else uses, and that is allocated where the pod
+// cannot run. The pod is scheduled again when that is done. It never makes the pod
+// schedulable at once. If no node has the devices, an Event says why.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if !p.enabled() || p.resizing(pod) {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
+	c, err := cycleOf(state)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	if p.settings.events {
+		p.explain(ctx, c, pod)
+	}
+	gaveUp, err := p.giveUp(klog.NewContext(ctx, logger), c, pod.UID)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	if gaveUp == "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
+}
+
+// giveUp deallocates one claim of a pod, or deletes that for extended resources, and says
+// so. It returns "" if there is none.
+func (p *Plugin) giveUp(ctx context.Context, c *cycle, consumer types.UID) (string, error) {
+	for _, claim := range c.refused() {
+		if !claim.extended && onlyFor(claim.object, consumer) {
+			return "deallocation of ResourceClaim completed", p.deallocate(ctx, claim.object)
+		}
+	}
+	for _, claim := range c.claims {
+		if claim.extended && !claim.unmade() {
+			// It was made for another node, and nothing remembers the devices.
+			return "deletion of ResourceClaim completed", p.delete(ctx, claim.object)
+		}
+	}
+	return "", nil
+}
+
+// onlyFor reports whether a claim is reserved for nobody else.
+func onlyFor(claim *resourceapi.ResourceClaim, consumer types.UID) bool {
+	for _, reference := range claim.Status.ReservedFor {
+		if reference.UID != consumer {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Plugin) deallocate(ctx context.Context, claim *resourceapi.ResourceClaim) error {
+	klog.FromContext(ctx).V(5).Info("Deallocating", "resourceclaim", klog.KObj(claim))
+	claim = claim.DeepCopy()
+	claim.Status = resourceapi.ResourceClaimStatus{}
+	if _, err := p.client.ResourceV1().ResourceClaims(claim.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("claim %s: deallocate: %w", klog.KObj(claim), err)
+	}
+	return nil
+}

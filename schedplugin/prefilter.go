@@ -1,0 +1,134 @@
+package schedplugin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreFilter collects the claims of a pod and what is known of devices at this moment. It
+// rejects the pod if no node can help: a claim is missing, in use or being allocated for
+// somebody else, or asks for what cannot be.
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !p.enabled() || p.resizing(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
+	c := newCycle()
+	state.Write(stateKey, c)
+	group, err := joinGroup(state, pod, c)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	claims, status := p.collect(logger, pod, c, group)
+	if status != nil {
+		return nil, status
+	}
+	c.claims = claims
+	if c.idle() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, p.prepare(logger, c)
+}
+
+// PreFilterExtensions implements PreFilterPlugin.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// resizing reports whether the pod runs already and only waits for more of what its node
+// has, which devices are no part of.
+func (p *Plugin) resizing(pod *corev1.Pod) bool {
+	return p.features.EnableInPlacePodVerticalScalingSchedulerPreemption && resource.IsPodResizeDeferred(pod)
+}
+
+// collect returns the claims of a pod, or why it has to wait.
+func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, c *cycle, group *groupCycle) ([]*podClaim, *fwk.Status) {
+	claims, err := p.resolve(pod)
+	if err == nil {
+		err = p.assignConsumers(pod, claims)
+	}
+	if err != nil {
+		return nil, unresolvable(logger, err.Error())
+	}
+	special, err := p.extendedClaim(pod, c)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	if special != nil {
+		claims = append(claims, special)
+	}
+	for _, claim := range claims {
+		if reason, err := p.assess(pod, claim, group); err != nil {
+			return nil, failed(logger, err, "resourceclaim", klog.KObj(claim.object))
+		} else if reason != "" {
+			return nil, unresolvable(logger, reason, "resourceclaim", klog.KObj(claim.object))
+		}
+	}
+	return claims, nil
+}
+
+// assess finds out where a claim is allocated, or says why the pod has to wait for it.
+func (p *Plugin) assess(pod *corev1.Pod, claim *podClaim, group *groupCycle) (reason string, err error) {
+	object := claim.object
+	if object.Status.Allocation != nil {
+		if full(object) && !p.reservedFor(pod, object) {
+			return fmt.Sprintf("resource claim %s is in use by as many pods as can share it", klog.KObj(object)), nil
+		}
+		claim.reach, err = reachOf(object.Status.Allocation)
+		return "", err
+	}
+	pending := p.dra.ResourceClaims().GetPendingAllocation(object.UID)
+	switch {
+	case pending == nil:
+		return "", nil
+	case !group.shares(object.UID):
+		// Whether it will be allocated shows when it is: an event for this pod.
+		return fmt.Sprintf("resource claim %s is in the process of being allocated", klog.KObj(object)), nil
+	}
+	claim.pending = pending
+	claim.reach, err = reachOf(pending)
+	return "", err
+}
+
+// full reports whether a claim has as many consumers as the API server allows.
+func full(claim *resourceapi.ResourceClaim) bool {
+	return !resourceclaim.CanBeReserved(claim) || len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize
+}
+
+// reachOf says on which nodes an allocation is available: nil for all.
+func reachOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSelector, error) {
+	if allocation.NodeSelector == nil {
+		return nil, nil
+	}
+	return nodeaffinity.NewNodeSelector(allocation.NodeSelector)
+}
+
+// prepare looks at the cluster, if there is anything to allocate, and compiles what is the
+// same for all nodes.
+func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
+	if len(c.unallocated()) == 0 {
+		c.plain = &variant{}
+		return nil
+	}
+	start := time.Now()
+	view, err := p.model.Observe()
+	if err != nil {
+		return failed(logger, err)
+	}
+	measureView(view, start)
+	c.view = view
+	c.plain = p.compile(c, nil, nil)
+	if c.plain.err != nil {
+		// No node can help, only another claim or class: events which this plugin is
+		// registered for.
+		return unresolvable(logger, c.plain.err.Error())
+	}
+	return nil
+}

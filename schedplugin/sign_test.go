@@ -1,0 +1,61 @@
+package schedplugin
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+)
+
+// fromTemplate is a pod with a claim that was made for it.
+func fromTemplate(name string, count int64) (*corev1.Pod, *resourceapi.ResourceClaim) {
+	pod := podWith(name)
+	claim := gpuClaim(name+"-gpus", count)
+	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimTemplateName: ptr.To("gpus")}}
+	pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpus", ResourceClaimName: ptr.To(claim.Name)}}
+	return pod, claim
+}
+
+func TestSignatures(t *testing.T) {
+	one, ofOne := fromTemplate("one", 1)
+	twin, ofTwin := fromTemplate("twin", 1)
+	two, ofTwo := fromTemplate("two", 2)
+	has, ofHas := fromTemplate("has", 1)
+	objects := []runtime.Object{gpuClass(), gpus("a", 2), ofOne, ofTwin, ofTwo, held(ofHas, "a", "gpu-0"), gpuClaim("named", 1)}
+	w := newWorld(t, setting{objects: objects})
+	sign := func(pod *corev1.Pod) any {
+		fragments, status := w.plugin.SignPod(w.ctx, pod)
+		if !status.IsSuccess() {
+			return status.Message()
+		}
+		return fragments
+	}
+	if got := sign(podWith("none")); !reflect.DeepEqual(sign(podWith("other")), got) {
+		t.Errorf("pods without claims differ: %v", got)
+	}
+	if !reflect.DeepEqual(sign(one), sign(twin)) {
+		t.Errorf("pods of one template differ: %v and %v", sign(one), sign(twin))
+	}
+	if reflect.DeepEqual(sign(one), sign(two)) {
+		t.Errorf("pods of different templates are alike: %v", sign(one))
+	}
+	for pod, want := range map[*corev1.Pod]string{
+		has:                       "allocated claims are not signed",
+		podWith("names", "named"): "claims that pods can share are not signed",
+	} {
+		if got := sign(pod); got != want {
+			t.Errorf("pod %s: %v, want %q", pod.Name, got, want)
+		}
+	}
+	everywhere := gpus("net", 1)
+	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, ptr.To(true)
+	w = newWorld(t, setting{objects: append(objects, everywhere)})
+	if got, want := sign(one), "there are devices that several nodes can reach"; got != want {
+		t.Errorf("with a device for all nodes: %v, want %q", got, want)
+	}
+}

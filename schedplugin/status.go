@@ -1,0 +1,31 @@
+package schedplugin
+
+import (
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// unresolvable is the status for what evicting other pods does not change.
+func unresolvable(logger klog.Logger, reason string, keysAndValues ...any) *fwk.Status {
+	return rejected(logger, fwk.UnschedulableAndUnresolvable, reason, keysAndValues...)
+}
+
+// rejected logs why a pod or node is rejected, from where it is.
+func rejected(logger klog.Logger, code fwk.Code, reason string, keysAndValues ...any) *fwk.Status {
+	if logger := logger.V(5); logger.Enabled() {
+		helper, logger := logger.WithCallStackHelper()
+		helper()
+		logger.Info("Pod cannot be scheduled", append(keysAndValues, "reason", reason)...) //nolint:logcheck // the keys are constants of the callers
+	}
+	return fwk.NewStatus(code, reason)
+}
+
+// failed logs an error and makes it a status, which has the pod scheduled again after a while.
+func failed(logger klog.Logger, err error, keysAndValues ...any) *fwk.Status {
+	if logger := logger.V(5); logger.Enabled() {
+		helper, logger := logger.WithCallStackHelper()
+		helper()
+		logger.Error(err, "Scheduling failed", keysAndValues...) //nolint:logcheck // the keys are constants of the callers
+	}
+	return fwk.AsStatus(err)
+}
