@@ -19,7 +19,7 @@ UNPLACED := pretrain-0 --namespace training
 FLEET := examples/fleet-200
 SCHEDULER ?= dray
 KILLS ?= 5
-LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+LINT := golangci-lint run --allow-serial-runners ./...
 
 .PHONY: help
 help: ## print this list
@@ -65,11 +65,11 @@ test-schedplugin: controlplane ## vet and test the scheduler, on a real control 
 .PHONY: lint-schedplugin
 lint-schedplugin: ## the same as lint, for the scheduler's module
 	$(SCHEDGO) mod tidy -diff
-	$(SCHEDGO) tool -modfile=../tools/go.mod golangci-lint run ./...
+	$(SCHEDGO) tool -modfile=../tools/go.mod $(LINT)
 
 .PHONY: ci
-ci: ## what a change must pass: everything from test to differential
-	@for stage in test lint race readme consumer differential; do \
+ci: ## what a change must pass, stage by stage
+	@for stage in test lint race readme consumer differential test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -79,7 +79,7 @@ ci: ## what a change must pass: everything from test to differential
 .PHONY: lint
 lint: ## check go.mod, and run the linter that tools/go.mod pins
 	$(GO) mod tidy -diff
-	$(LINT) run ./...
+	$(GO) tool -modfile=tools/go.mod $(LINT)
 
 .PHONY: race
 race: ## run what promises concurrency under the race detector
