@@ -54,7 +54,8 @@
 //	state, trail
 //	refusal, blame, levels         what stands against a device, and whose doing it is
 //	foresight, demand              what is known ahead after a dead end, and kept up to date
-//	lookahead, matching, augment,  whether open requests can still be served
+//	lookahead, overfull, matching, whether open requests can still be served
+//	augment,
 //	bin, compatibility, sizes,
 //	support, values
 //	probe                          which alternatives cannot be picked at all

@@ -49,6 +49,7 @@ type foresight struct {
 	covered   []opening
 	sized     []opening
 	crowd     []opening
+	sharing   []opening
 	narrowed  []opening
 	differ    *bitset.BitSet
 	supports  []support
@@ -95,6 +96,7 @@ func (f *foresight) clear() {
 	clear(f.covered[:cap(f.covered)])
 	clear(f.sized[:cap(f.sized)])
 	clear(f.crowd[:cap(f.crowd)])
+	clear(f.sharing[:cap(f.sharing)])
 	clear(f.narrowed[:cap(f.narrowed)])
 	clear(f.prospects[:cap(f.prospects)])
 	clear(f.unions[:cap(f.unions)])
@@ -108,7 +110,7 @@ func (f *foresight) clear() {
 		known:   f.known,
 		demands: f.demands[:0], requests: f.requests[:0], matches: f.matches[:0], distincts: f.distincts[:0],
 		floors: f.floors[:0], positions: f.positions[:0],
-		open: f.open[:0], possible: f.possible[:0], sized: f.sized[:0], crowd: f.crowd[:0], covered: f.covered[:0], narrowed: f.narrowed[:0], prospects: f.prospects[:0],
+		open: f.open[:0], possible: f.possible[:0], sized: f.sized[:0], crowd: f.crowd[:0], sharing: f.sharing[:0], covered: f.covered[:0], narrowed: f.narrowed[:0], prospects: f.prospects[:0],
 		supports: f.supports[:0], unions: f.unions[:0], tables: f.tables,
 		matching: f.matching.emptied(), nogoods: nogoods{residue: f.nogoods.residue.emptied()},
 	}

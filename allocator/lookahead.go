@@ -59,7 +59,7 @@ func (s *search) starved(alt *alternative, n int, start uint) bool {
 			return true
 		}
 	}
-	return s.unmatched(open, alt, n) || s.unsupported(open, alt, n)
+	return s.overfull(open, alt, n) || s.unmatched(open, alt, n) || s.unsupported(open, alt, n)
 }
 
 // openings lists what is open, beginning with the rest of the alternative itself. Without

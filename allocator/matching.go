@@ -72,8 +72,9 @@ func (m *matching) emptied() matching {
 // unmatched tries a matching of everything open with counter sets as groups, and one
 // for each distinctAttribute over what it covers, with values as groups.
 func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
-	m := &s.foresight.matching
-	m.begin(s, open, false)
+	f, m := s.foresight, &s.foresight.matching
+	f.sharing = s.contend(f.sharing[:0], open, func(claim int, admin bool) bool { return !admin })
+	m.begin(s, f.sharing)
 	m.groupByCounters()
 	m.goHome()
 	if m.fails() {
@@ -81,12 +82,12 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 		return true
 	}
 	m.moveIn()
-	if s.cramped(open, false) || s.crowded(open) {
+	if s.cramped(f.sharing) || s.crowded(open) {
 		s.blameMatching(alt, n)
 		return true
 	}
 	for _, table := range s.foresight.distincts {
-		m.begin(s, s.covered(open, table.at), true)
+		m.begin(s, s.covered(open, table.at))
 		m.groupByValue(table)
 		if len(m.open) > 0 && m.fails() {
 			s.blameMatching(alt, n)
@@ -94,6 +95,34 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 		}
 	}
 	return false
+}
+
+// contend collects openings for a matching in which a device that is not shared serves one
+// slot. Those that are not exclusive may have such devices all the same, as admin access has
+// what others have: they contend for shares only, with the slots that are left when each
+// device that is not shared fills one.
+func (s *search) contend(to, open []opening, exclusive func(claim int, admin bool) bool) []opening {
+	for _, o := range open {
+		if exclusive(o.alternatives[0].claim, o.alternatives[0].admin) {
+			to = append(to, o)
+			continue
+		}
+		if !s.foresight.matching.shareable || o.entry {
+			continue
+		}
+		shared := s.foresight.union(len(s.in.devices))
+		for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
+			if s.in.devices[i].multiple {
+				shared.Set(i)
+			} else {
+				o.slots--
+			}
+		}
+		if o.viable = shared; o.slots > 0 {
+			to = append(to, o)
+		}
+	}
+	return to
 }
 
 // crowded tries a matching for each claim that wants admin access to some devices: within
@@ -105,15 +134,12 @@ func (s *search) crowded(open []opening) bool {
 		if !first.admin || i > 0 && open[i-1].alternatives[0].claim == first.claim && open[i-1].alternatives[0].admin {
 			continue
 		}
-		f.crowd = f.crowd[:0]
-		for k := range open {
-			if other := open[k].alternatives[0]; other.claim == first.claim || other.claim > first.claim && !other.admin {
-				f.crowd = append(f.crowd, open[k])
-			}
-		}
-		f.matching.begin(s, f.crowd, true)
+		f.crowd = s.contend(f.crowd[:0], open, func(claim int, admin bool) bool {
+			return claim == first.claim || claim > first.claim && !admin
+		})
+		f.matching.begin(s, f.crowd)
 		f.matching.groupByCounters()
-		if f.matching.fails() || s.cramped(f.crowd, true) {
+		if f.matching.fails() || s.cramped(f.crowd) {
 			return true
 		}
 	}
@@ -151,17 +177,14 @@ func (f *foresight) covers(o *opening, at claimConstraint) bool {
 	return true
 }
 
-// begin starts a matching of some openings. Admin access takes nothing, unless all are known
-// to be for different devices.
-func (m *matching) begin(s *search, open []opening, differ bool) {
+// begin starts a matching of some openings, which are known to be for different devices or
+// different shares of them.
+func (m *matching) begin(s *search, open []opening) {
 	m.s, m.open, m.group = s, open, nil
 	m.slots, m.place = m.slots[:0], m.place[:0]
 	clear(m.load)
 	m.viable.ClearAll()
 	for o := range open {
-		if open[o].alternatives[0].admin && !differ {
-			continue
-		}
 		m.viable.InPlaceUnion(open[o].viable)
 		for range open[o].slots {
 			m.slots = append(m.slots, int32(o))

@@ -75,22 +75,22 @@ func takenOf(use *consumption, name resourceapi.QualifiedName) amount.Amount {
 
 // cramped tries a matching of those openings that take as much as some demand does, and of
 // those that need the devices of one bin. A solution serves any selection of openings.
-func (s *search) cramped(open []opening, differ bool) bool {
+func (s *search) cramped(open []opening) bool {
 	for _, size := range s.foresight.sizes {
-		if s.crampedAmong(open, differ, func(o *opening) bool { return s.foresight.within(o, size) }) {
+		if s.crampedAmong(open, func(o *opening) bool { return s.foresight.within(o, size) }) {
 			return true
 		}
 	}
 	m := &s.foresight.matching
 	for b := range m.bins {
-		if m.bins[b].shareable && s.crampedAmong(open, differ, func(o *opening) bool { return m.drawsOn(o, int32(b)) }) {
+		if m.bins[b].shareable && s.crampedAmong(open, func(o *opening) bool { return m.drawsOn(o, int32(b)) }) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s *search) crampedAmong(open []opening, differ bool, chosen func(*opening) bool) bool {
+func (s *search) crampedAmong(open []opening, chosen func(*opening) bool) bool {
 	f, m := s.foresight, &s.foresight.matching
 	f.sized = f.sized[:0]
 	for i := range open {
@@ -101,7 +101,7 @@ func (s *search) crampedAmong(open []opening, differ bool, chosen func(*opening)
 	if len(f.sized) == 0 || len(f.sized) == len(open) {
 		return false
 	}
-	m.begin(s, f.sized, differ)
+	m.begin(s, f.sized)
 	m.groupByCounters()
 	return m.fails()
 }

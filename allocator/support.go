@@ -115,7 +115,7 @@ func (s *search) matched(open []opening, t *valueTable, v int32) bool {
 		}
 	}
 	m := &f.matching
-	m.begin(s, f.narrowed, true)
+	m.begin(s, f.narrowed)
 	m.groupByCounters()
 	fails := m.fails()
 	f.unions = f.unions[:mark]
