@@ -1,10 +1,13 @@
 package deploy_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,8 +41,8 @@ type installation struct {
 	client   kubernetes.Interface // the administrator's
 	recorder *recorder
 	folder   string
-	port     int
 	trusted  []byte
+	port     int // of the scheduler that was started last
 	running  *exec.Cmd
 }
 
@@ -47,7 +50,7 @@ func install(t *testing.T, plane *controlplane.ControlPlane, client kubernetes.I
 	t.Helper()
 	i := &installation{
 		t: t, objects: rendered(t, variant), client: client, recorder: record(t, plane),
-		folder: t.TempDir(), trusted: plane.Config().CAData, port: freePort(t),
+		folder: t.TempDir(), trusted: plane.Config().CAData,
 	}
 	a, err := newApplier(plane.Config())
 	if err != nil {
@@ -71,10 +74,11 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// start starts the scheduler, with further features.
+// start starts a scheduler, with further features.
 func (i *installation) start(features ...string) {
 	t := i.t
 	t.Helper()
+	i.port = freePort(t)
 	arguments := i.arguments(t, features)
 	log, err := os.Create(filepath.Join(i.folder, fmt.Sprintf("scheduler-%d.log", time.Now().UnixNano())))
 	if err != nil {
@@ -85,25 +89,65 @@ func (i *installation) start(features ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.running = exec.Command(program, arguments...)
-	i.running.Dir, i.running.Stdout, i.running.Stderr = i.folder, log, log
-	if err := i.running.Start(); err != nil {
+	scheduler := exec.Command(program, arguments...)
+	scheduler.Dir, scheduler.Stdout, scheduler.Stderr = i.folder, log, log
+	if err := scheduler.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(i.stop)
+	i.running = scheduler
+	t.Cleanup(func() { end(t, scheduler) })
 }
 
-// stop asks the scheduler to end, and waits for it.
-func (i *installation) stop() {
-	if i.running == nil {
+// end asks a scheduler to end, and waits for it.
+func end(t *testing.T, scheduler *exec.Cmd) {
+	t.Helper()
+	if scheduler.ProcessState != nil {
 		return
 	}
-	if err := i.running.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		i.t.Error(err)
+	if err := scheduler.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
 	}
 	// It ends with an error: its lease is lost.
-	_ = i.running.Wait()
-	i.running = nil
+	_ = scheduler.Wait()
+}
+
+// healthy makes the requests of the container's probes, as the kubelet does: without
+// credentials, and whoever signed the certificate.
+func (i *installation) healthy() error {
+	container := as[appsv1.Deployment](i.t, i.objects, "Deployment").Spec.Template.Spec.Containers[0]
+	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+		answer, err := i.get(strings.ToLower(string(probe.HTTPGet.Scheme)), probe.HTTPGet.Path, "")
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(answer, "200") {
+			return fmt.Errorf("%s: %s", probe.HTTPGet.Path, answer)
+		}
+	}
+	return nil
+}
+
+// get is the status and the body of a response of the scheduler that was started last.
+func (i *installation) get(scheme, path, token string) (string, error) {
+	request, err := http.NewRequestWithContext(i.t.Context(), http.MethodGet, fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, i.port, path), nil)
+	if err != nil {
+		return "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		// The scheduler makes its certificate itself, when it starts.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	return response.Status + "\n" + string(body), err
 }
 
 // quote adds the end of a log to the output of a test that has failed.

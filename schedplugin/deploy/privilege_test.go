@@ -2,13 +2,10 @@ package deploy_test
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,7 +83,7 @@ func TestInstallation(t *testing.T) {
 		{"volumes", (*stage).bindVolumes},
 		{"pod groups", (*stage).scheduleGroup},
 		{"metrics", (*stage).readMetrics},
-		{"informers that list", (*stage).restartListing},
+		{"succession", (*stage).succeed},
 	} {
 		if !t.Run(act.name, func(t *testing.T) { act.play(s, t) }) {
 			return
@@ -162,37 +159,22 @@ func (s *stage) readMetrics(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: "default"}},
 	}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(s.scrape).WithArguments(t, s.installed.token(t, s.namespace, "default")).WithTimeout(patience).
+	g.Eventually(s.installed.get).WithArguments("https", "/metrics", s.installed.token(t, s.namespace, "default")).WithTimeout(patience).
 		Should(And(HavePrefix("200"), ContainSubstring("dray_node_answers_total")))
-	g.Expect(s.scrape(t, s.installed.token(t, "kube-system", "default"))).To(HavePrefix("403"))
+	g.Expect(s.installed.get("https", "/metrics", s.installed.token(t, "kube-system", "default"))).To(HavePrefix("403"))
 }
 
-// scrape is the status and the body of the scheduler's metrics.
-func (s *stage) scrape(t *testing.T, token string) (string, error) {
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/metrics", s.installed.port), nil)
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		// The scheduler makes its certificate itself, when it starts.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, RootCAs: x509.NewCertPool()},
-	}}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	return response.Status + "\n" + string(body), err
-}
-
-// restartListing has another scheduler go on, whose informers list before they watch, as
-// they do when an API server cannot do both in one.
-func (s *stage) restartListing(t *testing.T) {
-	s.installed.stop()
+// succeed has another replica get ready while the first one has the lease, and go on when
+// that ends. Its informers list before they watch, as they do when an API server cannot do
+// both in one.
+func (s *stage) succeed(t *testing.T) {
+	g := NewWithT(t)
+	first := s.installed.running
+	g.Expect(s.installed.healthy()).To(Succeed())
 	s.installed.start("WatchListClient=false")
+	g.Eventually(s.installed.healthy).WithTimeout(patience).Should(Succeed())
+	g.Expect(first.Process.Signal(syscall.Signal(0))).To(Succeed(), "the first replica runs")
+	end(t, first)
 	s.deletePods(t)
 	s.addPod(t, "afterwards", withTemplate("one"))
 	s.expectRunning(t, "afterwards")

@@ -27,7 +27,7 @@ affinity: {nodeAffinity: {}}
 	objects := rendered(t, "helm", "../chart", values)
 	for kind, lines := range map[string][]string{
 		"ConfigMap dray-scheduler-config": {"schedulerName: gpus", "resourceName: gpus", "name: Dray", "packing: 7"},
-		"Role dray-scheduler":      {"- gpus"},
+		"Role dray-scheduler":             {"- gpus"},
 		"Deployment dray-scheduler": {
 			"image: example.com/scheduler:v9", "imagePullPolicy: Always", "- name: secret", "replicas: 3",
 			"- --feature-gates=GenericWorkload=true", "- --config=/etc/dray-scheduler/scheduler-config.yaml",
