@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 
 GO ?= go
 export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
-export SCHEDULER
+export SCHEDULER KILLS
 
 FUZZTIME ?= 30s
 CASES ?= 20000
@@ -18,7 +18,8 @@ SEED ?= 1
 UNPLACED := pretrain-0 --namespace training
 FLEET := examples/fleet-200
 SCHEDULER ?= dray
-LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+KILLS ?= 5
+LINT := golangci-lint run --allow-serial-runners ./...
 
 .PHONY: help
 help: ## print this list
@@ -68,15 +69,20 @@ install-manifests: ## write what installs dray-scheduler to bin/manifests, as Ku
 	$(RENDER) helm schedplugin/deploy/chart schedplugin/deploy/chart/values-default.yaml > bin/manifests/helm-default.yaml
 
 .PHONY: test-schedplugin
-test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray
+test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
 	$(SCHEDGO) vet ./...
 	cd schedplugin/deploy/render && CGO_ENABLED=0 $(GO) vet . && CGO_ENABLED=0 $(GO) test .
 	$(SCHEDGO) test $$($(GO) list ./... | grep -v /e2e$$)
 	$(SCHEDGO) test -count=1 -timeout 30m ./e2e
 
+.PHONY: lint-schedplugin
+lint-schedplugin: ## the same as lint, for the scheduler's module
+	$(SCHEDGO) mod tidy -diff
+	$(SCHEDGO) tool -modfile=../tools/go.mod $(LINT)
+
 .PHONY: ci
-ci: ## what a change must pass: everything from test to differential
-	@for stage in test lint race readme consumer differential; do \
+ci: ## what a change must pass, stage by stage
+	@for stage in test lint race readme consumer differential test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -86,7 +92,7 @@ ci: ## what a change must pass: everything from test to differential
 .PHONY: lint
 lint: ## check go.mod, and run the linter that tools/go.mod pins
 	$(GO) mod tidy -diff
-	$(LINT) run ./...
+	$(GO) tool -modfile=tools/go.mod $(LINT)
 
 .PHONY: race
 race: ## run what promises concurrency under the race detector
@@ -124,6 +130,10 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 	@# Karpenter takes long, and remembers nothing from one pod to the next.
 	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt
 	@$(MAKE) report
+
+.PHONY: soak
+soak: ## allocate and release a million times while slices change, and print what memory that takes
+	$(GO) test ./benchmarks -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1000000x -timeout 30m -v
 
 .PHONY: report
 report: ## write the table and the plots of benchmarks/results from its raw.txt

@@ -1,6 +1,7 @@
 package schedplugin
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -77,5 +78,15 @@ func TestWrongArgs(t *testing.T) {
 	}
 	if _, err := settingsFrom(&corev1.Pod{}, everything); err == nil {
 		t.Error("arguments of another kind are no error")
+	}
+}
+
+// Accounting for node-allocatable resources takes what only the in-tree plugin can give.
+func TestNodeAllocatableIsRefused(t *testing.T) {
+	features := everything
+	features.EnableDRANodeAllocatableResources = true
+	w := newWorld(t, setting{})
+	if _, err := NewWithFeatures(w.ctx, nil, w.plugin.handle, features); !errors.Is(err, errNodeAllocatable) {
+		t.Errorf("error %v, want %v", err, errNodeAllocatable)
 	}
 }

@@ -28,7 +28,7 @@ type refusal struct {
 func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev1.Node) string {
 	outcome, err := v.problem.Allocate(ctx, c.view.Snapshot, c.usage(), node)
 	if err != nil {
-		return err.Error()
+		return withoutDevice(err.Error())
 	}
 	measureOutcome(outcome)
 	unsatisfiable, ok := outcome.(*allocator.Unsatisfiable)
@@ -41,6 +41,17 @@ func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev
 	explanation := unsatisfiable.Explain()
 	found := &refusal{reason: v.shortly(explanation), explanation: explanation}
 	return c.count(v, unsatisfiable.Alike(), node.Name, found).reason
+}
+
+// withoutDevice leaves out of an error which device it is about, so that it is the same for
+// many nodes.
+func withoutDevice(text string) string {
+	const device = ": device "
+	before, after, found := strings.Cut(text, device)
+	if _, rest, more := strings.Cut(after, ": "); found && more {
+		return before + ": " + rest
+	}
+	return text
 }
 
 // count adds a node to those that were refused alike. It returns nil if it is the first one

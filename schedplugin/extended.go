@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -93,7 +92,7 @@ func unmadeClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
 			Namespace: pod.Namespace,
 			Name:      unmadeClaimName,
 			// Identifies it while it is in flight. The API server will choose another one.
-			UID:          types.UID(uuid.NewUUID()),
+			UID:          uuid.NewUUID(),
 			GenerateName: pod.Name + "-extended-resources-",
 			Annotations:  map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
 			OwnerReferences: []metav1.OwnerReference{{

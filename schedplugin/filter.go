@@ -104,27 +104,29 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	}
 	node := nodeInfo.Node()
 	verdict, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, c.usage(), node)
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", klog.KObj(node))
 	answer := answerOf(ctx, verdict, err)
-	filtered.WithLabelValues(answer).Inc()
-	switch answer {
-	case answerSatisfiable:
+	answered[answer].Inc()
+	if answer == answerSatisfiable {
 		return nil
+	}
+	code := fwk.UnschedulableAndUnresolvable
+	var reason string
+	switch answer {
 	case answerUnsatisfiable:
-		code := fwk.UnschedulableAndUnresolvable
+		reason = p.reasonOf(ctx, c, v, node)
 		if p.evictionHelps(ctx, c, v, pod, nodeInfo) {
 			code = fwk.Unschedulable
 		}
-		return rejected(logger, code, p.reasonOf(ctx, c, v, node))
 	case answerUndecided:
-		return unresolvable(logger, "the search for devices was given up after as many steps as it may take")
+		reason = "the search for devices was given up after as many steps as it may take"
 	case answerTimeout:
-		return unresolvable(logger, "the search for devices took too long")
+		reason = "the search for devices took too long"
 	case answerCancelled:
-		return unresolvable(logger, fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
+		reason = fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx))
+	default: // the pod may fit on a node without such devices
+		reason = withoutDevice(err.Error())
 	}
-	// The pod may fit on a node without such devices.
-	return unresolvable(logger, err.Error())
+	return rejected(klog.FromContext(ctx), code, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
 }
 
 // What may become of looking for devices on a node.

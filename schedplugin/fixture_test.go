@@ -48,7 +48,7 @@ var everything = feature.Features{
 
 // world is a cluster in memory with the plugin in a scheduler framework.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	ctx    context.Context
 	client *fake.Clientset
 	dra    *dynamicresources.DefaultDRAManager
@@ -65,7 +65,7 @@ type setting struct {
 	groups   []*schedulingapi.PodGroup
 }
 
-func newWorld(t *testing.T, s setting) *world {
+func newWorld(t testing.TB, s setting) *world {
 	t.Helper()
 	if s.features == (feature.Features{}) {
 		s.features = everything
@@ -115,7 +115,7 @@ type recorder struct{ *events.FakeRecorder }
 
 func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
 
-func encode(t *testing.T, args *DrayArgs) runtime.Object {
+func encode(t testing.TB, args *DrayArgs) runtime.Object {
 	t.Helper()
 	if args == nil {
 		return nil
@@ -127,7 +127,7 @@ func encode(t *testing.T, args *DrayArgs) runtime.Object {
 	return &runtime.Unknown{Raw: raw}
 }
 
-func newDRAManager(t *testing.T, ctx context.Context, client *fake.Clientset, factory informers.SharedInformerFactory, extended bool) *dynamicresources.DefaultDRAManager { //nolint:revive // t comes first in tests
+func newDRAManager(t testing.TB, ctx context.Context, client *fake.Clientset, factory informers.SharedInformerFactory, extended bool) *dynamicresources.DefaultDRAManager { //nolint:revive // t comes first in tests
 	t.Helper()
 	resources := factory.Resource().V1()
 	slices, err := tracker.StartTracker(ctx, tracker.Options{

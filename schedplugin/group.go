@@ -77,19 +77,6 @@ func (g *groupCycle) shares(claim types.UID) bool {
 	return g != nil && g.reserved[claim] != nil
 }
 
-// sharesWithOther reports whether a pod other than the given one has the claim in flight.
-func (g *groupCycle) sharesWithOther(claim, pod types.UID) bool {
-	if g == nil {
-		return false
-	}
-	for other := range g.reserved[claim] {
-		if other != pod {
-			return true
-		}
-	}
-	return false
-}
-
 // reserve notes that a pod has a claim in flight.
 func (g *groupCycle) reserve(claim, pod types.UID) {
 	if g == nil {

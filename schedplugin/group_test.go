@@ -26,8 +26,9 @@ func gang(name string) *schedulingapi.PodGroup {
 	}
 }
 
-// member is a pod of a group that uses the group's claim.
-func member(name, group string) *corev1.Pod {
+// member is a pod of the group g that uses the group's claim.
+func member(name string) *corev1.Pod {
+	const group = "g"
 	pod := podWith(name)
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group)}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: ptr.To(group)}}
@@ -58,8 +59,8 @@ func TestGroupsShareClaims(t *testing.T) {
 	w := gangWorld(t, node("a"), node("b"), gpus("b", 1), gpuClaim("g", 1))
 	w.writes()
 	group := framework.NewCycleState()
-	one, stateOne := together(w, group, member("one", "g"))
-	two, stateTwo := together(w, group, member("two", "g"))
+	one, stateOne := together(w, group, member("one"))
+	two, stateTwo := together(w, group, member("two"))
 	for _, a := range []*attempt{one, two} {
 		placed, status := a.reserve()
 		expect(t, status, fwk.Success, "")
@@ -67,7 +68,7 @@ func TestGroupsShareClaims(t *testing.T) {
 			t.Errorf("pod %s goes to %q", a.pod.Name, placed)
 		}
 	}
-	expect(t, w.attempt(member("three", "g")).preFilter(), fwk.UnschedulableAndUnresolvable,
+	expect(t, w.attempt(member("three")).preFilter(), fwk.UnschedulableAndUnresolvable,
 		"resource claim default/g is in the process of being allocated")
 	// Binding is not part of the group's cycle.
 	stateOne.SetPodGroupSchedulingCycle(nil)
@@ -87,8 +88,8 @@ func TestGroupsShareClaims(t *testing.T) {
 func TestGroupsGiveUp(t *testing.T) {
 	w := gangWorld(t, node("b"), gpus("b", 1), gpuClaim("g", 1), gpuClaim("other", 1))
 	group := framework.NewCycleState()
-	one, _ := together(w, group, member("one", "g"))
-	two, _ := together(w, group, member("two", "g"))
+	one, _ := together(w, group, member("one"))
+	two, _ := together(w, group, member("two"))
 	for _, a := range []*attempt{one, two} {
 		_, status := a.reserve()
 		expect(t, status, fwk.Success, "")
@@ -111,7 +112,7 @@ func TestPodGroupPostFilter(t *testing.T) {
 	}
 	run := func(w *world) (*attempt, *fwk.Status) {
 		group := framework.NewCycleState()
-		a, _ := together(w, group, member("one", "g"))
+		a, _ := together(w, group, member("one"))
 		_, status := a.reserve()
 		if !status.IsRejected() {
 			t.Fatalf("reserved: %v", status)

@@ -61,7 +61,14 @@ var (
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(filtered, allocations, allocationSeconds, searchSteps, remembered,
 		observeSeconds, knownPools, knownClaims, conflicts)
+	for _, answer := range []string{answerSatisfiable, answerUnsatisfiable, answerUndecided, answerTimeout, answerCancelled, answerError} {
+		answered[answer] = filtered.WithLabelValues(answer)
+	}
 })
+
+// answered are the counters of filtered, which are counted up for each pod and node. It is
+// not written to after the metrics are registered.
+var answered = make(map[string]metrics.CounterMetric)
 
 func measureView(v *model.View, start time.Time) {
 	observeSeconds.Observe(time.Since(start).Seconds())

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func eventually(t *testing.T, condition func() error) {
+func eventually(t testing.TB, condition func() error) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -28,7 +28,7 @@ func eventually(t *testing.T, condition func() error) {
 	}
 }
 
-func expect(t *testing.T, status *fwk.Status, code fwk.Code, reason string) {
+func expect(t testing.TB, status *fwk.Status, code fwk.Code, reason string) {
 	t.Helper()
 	if status.Code() != code || reason != "" && status.Message() != reason {
 		t.Errorf("status %v %q, want %v %q", status.Code(), status.Message(), code, reason)

@@ -2,10 +2,10 @@ package schedplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -51,6 +51,9 @@ var (
 	_ fwk.PreBindPlugin            = &Plugin{}
 )
 
+// errNodeAllocatable refuses what would otherwise overcommit nodes in silence.
+var errNodeAllocatable = errors.New("feature DRANodeAllocatableResources is on: the scheduler accounts for such resources only with the in-tree plugin DynamicResources")
+
 // New makes the plugin for one scheduler profile, with the feature gates of the process.
 // The arguments are DrayArgs as the scheduler configuration has them, or nil.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -61,6 +64,9 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, features feature.Features) (*Plugin, error) {
 	if !features.EnableDynamicResourceAllocation {
 		return &Plugin{}, nil
+	}
+	if features.EnableDRANodeAllocatableResources {
+		return nil, errNodeAllocatable
 	}
 	settings, err := settingsFrom(args, features)
 	if err != nil {
@@ -84,7 +90,7 @@ func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, 
 		dra:      handle.SharedDRAManager(),
 		core: allocator.New(allocator.Options{
 			Features: core,
-			ShareID:  func() types.UID { return uuid.NewUUID() },
+			ShareID:  uuid.NewUUID,
 			Budget:   settings.filterBudget,
 		}),
 		model: state,

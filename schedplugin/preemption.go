@@ -132,23 +132,26 @@ func (p *Plugin) setAside(ctx context.Context, c *cycle, claims []*resourceapi.R
 // evictionHelps reports whether there would be devices on the node if all pods of lower
 // priority were gone.
 func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
-	if c.whatIf != nil {
-		return true // a question of preemption, which looks at the answer alone
-	}
 	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever {
 		return false
 	}
 	var without *whatIf
+	freed := 0
+	if c.whatIf != nil {
+		freed = len(c.whatIf.freed)
+	}
 	for _, other := range nodeInfo.GetPods() {
 		if !holdsClaims(other.GetPod()) || priority.PodPriority(other.GetPod()) >= priority.PodPriority(pod) {
 			continue
 		}
-		if without == nil {
+		if without == nil && c.whatIf != nil {
+			without = c.whatIf.clone()
+		} else if without == nil {
 			without = c.imagine()
 		}
 		without.remove(other.GetPod(), p.claimsOf(other.GetPod()))
 	}
-	if without == nil || len(without.freed) == 0 {
+	if without == nil || len(without.freed) == freed {
 		return false
 	}
 	verdict, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, without.ledger.Usage(), nodeInfo.Node())

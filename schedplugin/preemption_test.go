@@ -25,7 +25,7 @@ func running(w *world, name string, pods ...*corev1.Pod) fwk.NodeInfo {
 	return w.nodes[len(w.nodes)-1]
 }
 
-func (a *attempt) info(pod *corev1.Pod) fwk.PodInfo {
+func (a *attempt) wrap(pod *corev1.Pod) fwk.PodInfo {
 	a.t.Helper()
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
@@ -58,7 +58,7 @@ func TestEvictionHelps(t *testing.T) {
 	}{
 		{"a pod of lower priority has it", withPriority(podWith("p", "wanted"), 5), 0, fwk.Unschedulable},
 		{"one of the same priority has it", withPriority(podWith("p", "wanted"), 5), 1, fwk.UnschedulableAndUnresolvable},
-		{"a pod of higher priority uses it, too", withPriority(podWith("p", "wanted"), 5), 2, fwk.UnschedulableAndUnresolvable},
+		{"one of the same priority uses it, too", withPriority(podWith("p", "wanted"), 5), 2, fwk.UnschedulableAndUnresolvable},
 		{"no pod uses it", withPriority(podWith("p", "wanted"), 5), 3, fwk.UnschedulableAndUnresolvable},
 		{"it is free", withPriority(podWith("p", "wanted"), 5), 4, fwk.Success},
 		{"not even all of it is enough", withPriority(podWith("p", "wanted-2"), 5), 0, fwk.UnschedulableAndUnresolvable},
@@ -93,10 +93,10 @@ func TestPodsRemovedAndAdded(t *testing.T) {
 		return a, &attempt{world: w, pod: a.pod, state: a.state.Clone()}
 	}
 	remove := func(a *attempt, pod *corev1.Pod) {
-		expect(t, w.plugin.RemovePod(w.ctx, a.state, a.pod, a.info(pod), info), fwk.Success, "")
+		expect(t, w.plugin.RemovePod(w.ctx, a.state, a.pod, a.wrap(pod), info), fwk.Success, "")
 	}
 	add := func(a *attempt, pod *corev1.Pod) {
-		expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.info(pod), info), fwk.Success, "")
+		expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.wrap(pod), info), fwk.Success, "")
 	}
 	a, clone := state("wanted")
 	remove(clone, one)
@@ -139,7 +139,7 @@ func TestNominatedPodsKeepDevices(t *testing.T) {
 		a := w.attempt(podWith("p", claim))
 		expect(t, a.preFilter(), fwk.Success, "")
 		clone := &attempt{world: w, pod: a.pod, state: a.state.Clone()}
-		expect(t, w.plugin.AddPod(w.ctx, clone.state, clone.pod, clone.info(podWith("n", "nominated")), info), fwk.Success, "")
+		expect(t, w.plugin.AddPod(w.ctx, clone.state, clone.pod, clone.wrap(podWith("n", "nominated")), info), fwk.Success, "")
 		if got := clone.filter(0).IsSuccess(); got != fits {
 			t.Errorf("claim %s beside the nominated pod: %v, want %v", claim, got, fits)
 		}
@@ -147,6 +147,6 @@ func TestNominatedPodsKeepDevices(t *testing.T) {
 	}
 	a := w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
-	expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.info(podWith("n", "huge")), info), fwk.Success, "")
+	expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.wrap(podWith("n", "huge")), info), fwk.Success, "")
 	expect(t, a.filter(0), fwk.Success, "")
 }

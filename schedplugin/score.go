@@ -65,7 +65,7 @@ func (p *Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.P
 	if !p.enabled() {
 		return nil
 	}
-	return helper.DefaultNormalizeScore(fwk.MaxNodeScore, false, scores)
+	return helper.DefaultNormalizeScore(fwk.MaxScore, false, scores)
 }
 
 // prioritizes reports whether any claim has a prioritized list.

@@ -34,15 +34,15 @@ func (n notes) changed(pod types.UID, note string) bool {
 
 // explain records an Event that sums up why no node has the devices which a pod needs.
 func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
-	groups := group(c.refusalList())
-	if len(groups) == 0 {
+	recorder, groups := p.handle.EventRecorder(), group(c.refusalList())
+	if recorder == nil || len(groups) == 0 {
 		return
 	}
 	note := summarize(pod, groups)
 	if !p.notes.changed(pod.UID, note) {
 		return
 	}
-	p.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
+	recorder.WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
 }
 
 // refusalList returns the refusals so far, in an order that is the same each time.

@@ -4,6 +4,8 @@
 //
 //	SCHEDULER=in-tree go test ./e2e -ginkgo.focus 'shared'
 //
+// KILLS says how often the scheduler dies in the spec about that.
+//
 // The binaries of the control plane are expected where `make controlplane` puts them.
 //
 // Each spec has an arena: a namespace, a driver, a class and nodes of its own. While it
@@ -14,5 +16,6 @@
 //	objects_test  claims, requests and pods in few words
 //	expect_test   what specs wait for
 //	dump_test     what is printed when a spec fails
+//	faults_test   the proxy between the scheduler and the API server, and specs about it
 //	*_test        specs by topic
 package e2e

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -14,8 +16,16 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
-// kills is how many times the scheduler dies in the spec about that.
-const kills = 5
+// kills is how many times the scheduler dies in the spec about that: KILLS, or a few.
+func kills() int {
+	text := os.Getenv("KILLS")
+	if text == "" {
+		return 5
+	}
+	count, err := strconv.Atoi(text)
+	Expect(err).NotTo(HaveOccurred(), "KILLS is a number")
+	return count
+}
 
 // longestLife is the time that a scheduler has at most between its start and its death.
 const longestLife = 300 * time.Millisecond
@@ -43,7 +53,7 @@ var _ = Describe("Races", func() {
 			here.addNode(ctx, fmt.Sprintf("n%d", i), inventory.GPUs(gpus, "a100", "80Gi")...)
 		}
 		here.addTemplate(ctx, "gpus", here.gpus(1))
-		for round := range kills {
+		for round := range kills() {
 			pods := here.addPods(ctx, fmt.Sprintf("round-%d", round), nodes*gpus, withTemplate("gpus"))
 			time.Sleep(rand.N(longestLife))
 			Expect(plane.KillScheduler()).To(Succeed())

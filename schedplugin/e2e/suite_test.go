@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	scheduler = controlplane.InTree
+	scheduler = controlplane.Dray
 	plane     *controlplane.ControlPlane
 	client    kubernetes.Interface
 	watcher   *invariant.Watcher
@@ -51,9 +51,14 @@ func TestE2E(t *testing.T) {
 var _ = BeforeSuite(func(ctx SpecContext) {
 	programs, err := controlplane.BinariesIn(binaries)
 	Expect(err).NotTo(HaveOccurred(), "run make controlplane first")
-	plane, err = controlplane.Start(ctx, controlplane.Options{Binaries: programs, Scheduler: scheduler, SchedulerVerbosity: 2})
+	plane, err = controlplane.Start(ctx, controlplane.Options{
+		Binaries: programs, Scheduler: scheduler, SchedulerVerbosity: 2, SchedulerServer: throughProxy,
+	})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(plane.Stop()).To(Succeed()) })
+	DeferCleanup(func() {
+		Expect(plane.Stop()).To(Succeed())
+		Expect(proxy.Close()).To(Succeed())
+	})
 	client, err = kubernetes.NewForConfig(plane.Config())
 	Expect(err).NotTo(HaveOccurred())
 	running, stop := context.WithCancel(context.Background())

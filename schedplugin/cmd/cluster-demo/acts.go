@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -35,6 +37,12 @@ const setting = "0-classes.yaml"
 
 // actTimeout is how long an act may take before the demo goes on without it.
 const actTimeout = 20 * time.Second
+
+const (
+	pollPeriod = 20 * time.Millisecond
+	// eventTimeout is how long Events may take that have been written.
+	eventTimeout = 10 * time.Second
+)
 
 // play shows all acts, one after the other.
 func play(ctx context.Context, out io.Writer, client kubernetes.Interface) error {
@@ -87,10 +95,15 @@ func (s *stage) perform(ctx context.Context, a act) error {
 	return nil
 }
 
-// explain prints the Event that says why a pod was not placed.
+// explain prints the Events that say why a pod was not placed.
 func (s *stage) explain(ctx context.Context, pod string) error {
-	events, err := s.client.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: "involvedObject.name=" + pod + ",reason=FailedScheduling",
+	var events *corev1.EventList
+	err := wait.PollUntilContextTimeout(ctx, pollPeriod, eventTimeout, true, func(ctx context.Context) (bool, error) {
+		var err error
+		events, err = s.client.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.name=" + pod + ",type=" + corev1.EventTypeWarning,
+		})
+		return err == nil && slices.ContainsFunc(events.Items, saysFailed), err
 	})
 	if err != nil {
 		return fmt.Errorf("events of pod %s: %w", pod, err)
@@ -100,6 +113,9 @@ func (s *stage) explain(ctx context.Context, pod string) error {
 	}
 	return nil
 }
+
+// saysFailed tells whether this is what kube-scheduler writes last about an attempt.
+func saysFailed(event corev1.Event) bool { return event.Reason == "FailedScheduling" }
 
 // summarize counts what became of the pods.
 func (s *stage) summarize(ctx context.Context, took time.Duration) error {

@@ -38,10 +38,12 @@ func (b *board) row(pod, node string, devices []string, after time.Duration) {
 	b.print(table.Row{pod, node, strings.Join(devices, " "), fmt.Sprintf("%d ms", after.Milliseconds())})
 }
 
-// note prints a paragraph, indented.
+// note prints lines, indented, and folded where they are too long.
 func (b *board) note(note string) {
-	for line := range strings.Lines(text.WrapSoft(note, width-4)) {
-		fmt.Fprintf(b.out, "    %s\n", strings.TrimSpace(line))
+	for line := range strings.Lines(note) {
+		for folded := range strings.Lines(text.WrapSoft(strings.TrimRight(line, "\n"), width-4)) {
+			fmt.Fprintf(b.out, "    %s\n", strings.TrimRight(folded, " \n"))
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func TestBoard(t *testing.T) {
 	b.title("A title")
 	b.row("trainer", "gpu-01", []string{"gpu-0", "gpu-1"}, 12*time.Millisecond)
 	b.row("urgent", "gpu-20", []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6", "gpu-7"}, 1234*time.Millisecond)
-	b.note("Nothing to note.")
+	b.note("One thing to note, which is a little longer than a line of the table can possibly be:\n- this one")
 	want := `
   POD                  NODE     DEVICES                                            AFTER
 
@@ -63,7 +63,9 @@ A title
   trainer              gpu-01   gpu-0 gpu-1                                        12 ms
   urgent               gpu-20   gpu-0 gpu-1 gpu-2 gpu-3 gpu-4 gpu-5 gpu-6        1234 ms
                                 gpu-7
-    Nothing to note.
+    One thing to note, which is a little longer than a line of the table can possibly
+    be:
+    - this one
 `
 	if got := out.String(); got != want {
 		t.Errorf("printed\n%s\nwant\n%s", got, want)

@@ -45,7 +45,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	s := settings{scheduler: controlplane.InTree}
+	s := settings{scheduler: controlplane.Dray}
 	c := &cobra.Command{
 		Use:   "cluster-demo",
 		Short: "Schedule pods with claims on a real control plane",

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -87,7 +86,7 @@ func createObject(ctx context.Context, client kubernetes.Interface, object runti
 
 // awaitServiceAccount waits for the account without which no pod can be created.
 func awaitServiceAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
-	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
 		_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil

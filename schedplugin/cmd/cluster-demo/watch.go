@@ -123,7 +123,7 @@ func (s *stage) devices(ctx context.Context, pod *corev1.Pod) []string {
 
 // await waits until a pod runs or, if it is unplaceable, until it was refused.
 func (s *stage) await(ctx context.Context, pod string, unplaceable bool) error {
-	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, pollPeriod, true, func(context.Context) (bool, error) {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
 		seen := s.pods[pod]

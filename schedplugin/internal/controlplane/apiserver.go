@@ -22,6 +22,12 @@ func (p *ControlPlane) launchAPIServer(ctx context.Context) error {
 		"--etcd-certfile="+p.path(servingCertificate),
 		"--etcd-keyfile="+p.path(servingKey),
 		"--client-ca-file="+p.path(trustedCertificate),
+		// Nobody has that name, but components complain for as long as no proxy is expected.
+		"--requestheader-client-ca-file="+p.path(trustedCertificate),
+		"--requestheader-allowed-names=front-proxy",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--authorization-mode=Node,RBAC",
 		"--runtime-config="+strings.Join(servedVersions, ","),
 		"--service-account-issuer="+p.Address(),

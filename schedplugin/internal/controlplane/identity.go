@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"crypto/tls"
 	"fmt"
 	"path/filepath"
 
@@ -9,11 +10,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Users that the API server knows from the start.
+// SchedulerUser is whom the scheduler acts as.
+const SchedulerUser = "system:kube-scheduler"
+
+// Others that the API server knows from the start.
 const (
 	administrators  = "system:masters"
 	controllersUser = "system:kube-controller-manager"
-	schedulerUser   = "system:kube-scheduler"
 )
 
 // ConfigFor configures clients that act as a user in the groups given. The user need not
@@ -33,6 +36,11 @@ func (p *ControlPlane) ConfigFor(user string, groups ...string) (*rest.Config, e
 		// The caller's own pace, rather than that of a client among many.
 		QPS: -1,
 	}, nil
+}
+
+// ServingCertificate is one that clients of the control plane trust on this machine.
+func (p *ControlPlane) ServingCertificate() (tls.Certificate, error) {
+	return tls.LoadX509KeyPair(p.path(servingCertificate), p.path(servingKey))
 }
 
 // writeKubeconfig writes a kubeconfig with which a program acts as config does, and

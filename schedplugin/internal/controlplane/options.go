@@ -49,9 +49,9 @@ type Options struct {
 	Features map[string]bool
 	// SchedulerVerbosity is the scheduler's log level.
 	SchedulerVerbosity int
-	// SchedulerServer is the URL by which the scheduler reaches the API server, for a
-	// proxy in between that has a certificate of the API server; empty for none.
-	SchedulerServer func(*ControlPlane) string
+	// SchedulerServer returns the URL by which the scheduler reaches the API server, for a
+	// proxy in between. It is asked each time the scheduler starts; nil stands for none.
+	SchedulerServer func(*ControlPlane) (string, error)
 }
 
 // DeviceFeatures are the feature gates of Kubernetes 1.37 that concern devices and are off

@@ -37,12 +37,14 @@ func (p *ControlPlane) StopScheduler() error { return p.scheduler.terminate() }
 func (p *ControlPlane) KillScheduler() error { return p.scheduler.kill() }
 
 func (p *ControlPlane) schedulerArguments() ([]string, error) {
-	client, err := p.ConfigFor(schedulerUser)
+	client, err := p.ConfigFor(SchedulerUser)
 	if err != nil {
 		return nil, err
 	}
 	if p.options.SchedulerServer != nil {
-		client.Host = p.options.SchedulerServer(p)
+		if client.Host, err = p.options.SchedulerServer(p); err != nil {
+			return nil, fmt.Errorf("the scheduler's way to the API server: %w", err)
+		}
 	}
 	return p.configureScheduler(client)
 }

@@ -1,9 +1,11 @@
 package invariant
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,7 +25,7 @@ type counterID struct{ driver, pool, set, counter string }
 func Check(published []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim) []string {
 	stock := newStock(published)
 	held := make(map[DeviceID][]holding)
-	for _, claim := range claims {
+	for _, claim := range slices.SortedFunc(slices.Values(claims), compareClaims) {
 		for id, holding := range holdings(claim) {
 			held[id] = append(held[id], holding)
 		}
@@ -37,11 +39,11 @@ func Check(published []*resourceapi.ResourceSlice, claims []*resourceapi.Resourc
 	return append(found, stock.overspent()...)
 }
 
-func compareDevices(a, b DeviceID) int {
-	if a.String() < b.String() {
-		return -1
-	}
-	return 1
+func compareDevices(a, b DeviceID) int { return strings.Compare(a.String(), b.String()) }
+
+// compareClaims makes sentences about the same claims the same.
+func compareClaims(a, b *resourceapi.ResourceClaim) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
 // conflicts are the pairs of holders that exclude each other.

@@ -196,7 +196,7 @@ func (c *cluster) change(random *rand.Rand, lists, m *Model) {
 }
 
 // A report that is ahead of the manager is not lost.
-func TestWaitsForTheManager(t *testing.T) {
+func TestWaitsUntilVisible(t *testing.T) {
 	c := newCluster()
 	m := New(c, pools.Gates{})
 	if err := m.FollowEvents(informer{}); err != nil {
@@ -231,8 +231,9 @@ func TestWaitsForTheManager(t *testing.T) {
 // A manager has one model for all that ask alike.
 func TestShared(t *testing.T) {
 	one, two := newCluster(), newCluster()
-	if Shared(one, pools.Gates{}) != Shared(one, pools.Gates{}) || Shared(one, pools.Gates{}) == Shared(two, pools.Gates{}) ||
-		Shared(one, pools.Gates{}) == Shared(one, pools.Gates{ConsumableCapacity: true}) {
+	shared := Shared(one, pools.Gates{})
+	if shared != Shared(one, pools.Gates{}) || shared == Shared(two, pools.Gates{}) ||
+		shared == Shared(one, pools.Gates{ConsumableCapacity: true}) {
 		t.Error("models are not shared by manager and gates")
 	}
 }

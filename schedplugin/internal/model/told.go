@@ -71,16 +71,22 @@ func (m *Model) Changed(object any, deleted bool) {
 	if !m.changes.told {
 		return
 	}
-	// Versions of claims are numbers that grow. Without one, nothing is waited for.
-	version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64)
-	if err != nil {
-		version = 0
-	}
+	version := versionOf(claim)
 	at := keyOf(claim)
 	if last, known := m.changes.dirty[at]; known && last.version > version && !deleted {
 		return
 	}
 	m.changes.dirty[at] = change{version: version, deleted: deleted}
+}
+
+// versionOf returns the resource version, a number that grows. Without one it is 0, and
+// nothing is waited for.
+func versionOf(claim *resourceapi.ResourceClaim) uint64 {
+	version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
 }
 
 func (m *Model) observeAll() error {
@@ -137,11 +143,11 @@ func (m *Model) observeChange(at key, change change) (bool, error) {
 	if known := m.claims[at]; known != nil && known.inFlight {
 		return false, nil // the manager does not say when that ends
 	}
-	version, err := strconv.ParseUint(claim.ResourceVersion, 10, 64)
+	version := versionOf(claim)
 	if change.deleted {
-		return err == nil && version > change.version, nil
+		return version > change.version, nil
 	}
-	return err != nil || version >= change.version, nil
+	return version == 0 || version >= change.version, nil
 }
 
 // again has a claim looked at the next time, too.

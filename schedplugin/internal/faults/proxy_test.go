@@ -1,0 +1,101 @@
+package faults
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"sync/atomic"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+)
+
+// behind starts a server that counts deletions, and a client that reaches it by a proxy.
+func behind(t *testing.T) (*Proxy, kubernetes.Interface, *atomic.Int32) {
+	t.Helper()
+	var deletions atomic.Int32
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			deletions.Add(1)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Success"}`)
+	}))
+	t.Cleanup(server.Close)
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := Start(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, serving)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return proxy, kubernetes.NewForConfigOrDie(&rest.Config{Host: proxy.URL(), TLSClientConfig: rest.TLSClientConfig{CAData: certificate}}), &deletions
+}
+
+// remove deletes the pod named pod.
+func remove(t *testing.T, client kubernetes.Interface) error {
+	t.Helper()
+	return client.CoreV1().Pods("ns").Delete(t.Context(), "pod", metav1.DeleteOptions{})
+}
+
+func TestProxyPasses(t *testing.T) {
+	proxy, client, deletions := behind(t)
+	proxy.Inject(Fault{Methods: []string{http.MethodPut}, Path: regexp.MustCompile("pod"), Times: 1, Status: http.StatusConflict})
+	proxy.Inject(Fault{Path: regexp.MustCompile("/pods/other$"), Times: 1, Status: http.StatusConflict})
+	if err := remove(t, client); err != nil || deletions.Load() != 1 {
+		t.Errorf("%d deletions, %v", deletions.Load(), err)
+	}
+	if spoilt := proxy.Heal(); spoilt != 0 {
+		t.Errorf("%d requests spoilt", spoilt)
+	}
+}
+
+func TestProxyAnswers(t *testing.T) {
+	for status, is := range map[int]func(error) bool{
+		http.StatusConflict:            apierrors.IsConflict,
+		http.StatusInternalServerError: apierrors.IsInternalError,
+		http.StatusServiceUnavailable:  apierrors.IsServiceUnavailable,
+	} {
+		proxy, client, deletions := behind(t)
+		proxy.Inject(Fault{Path: regexp.MustCompile("/pods/pod$"), Times: 1, Status: status})
+		if err := remove(t, client); !is(err) || deletions.Load() != 0 {
+			t.Errorf("status %d: %d deletions, %v", status, deletions.Load(), err)
+		}
+		if err := remove(t, client); err != nil {
+			t.Errorf("status %d: the second time: %v", status, err)
+		}
+		if spoilt := proxy.Heal(); spoilt != 1 {
+			t.Errorf("status %d: %d requests spoilt", status, spoilt)
+		}
+	}
+}
+
+func TestProxyLosesAnswers(t *testing.T) {
+	proxy, client, deletions := behind(t)
+	proxy.Inject(Fault{Methods: []string{http.MethodDelete}, Path: regexp.MustCompile("/pods/pod$"), Times: 2})
+	if err := remove(t, client); err == nil || deletions.Load() != 1 {
+		t.Errorf("%d deletions, %v", deletions.Load(), err)
+	}
+	if spoilt := proxy.Heal(); spoilt != 1 {
+		t.Errorf("%d requests spoilt", spoilt)
+	}
+	if err := remove(t, client); err != nil || deletions.Load() != 2 {
+		t.Errorf("healed: %d deletions, %v", deletions.Load(), err)
+	}
+}
