@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -61,11 +60,13 @@ func record(t *testing.T, plane *controlplane.ControlPlane) *recorder {
 		// Watches that the client ends are nothing to talk about.
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	server := &http.Server{Handler: r}
+	certificate, err := plane.ServingCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: r, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}}
 	served := make(chan error, 1)
-	go func() {
-		served <- server.ServeTLS(listener, filepath.Join(plane.Folder(), "serving.crt"), filepath.Join(plane.Folder(), "serving.key"))
-	}()
+	go func() { served <- server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() {
 		if err := errors.Join(server.Close(), <-served); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
