@@ -56,9 +56,22 @@ controlplane: ## build bin/dray-scheduler, and etcd, kube-apiserver and kube-con
 cluster-demo: controlplane ## schedule pods with claims on a real control plane; ARGS=--keep leaves it running
 	bin/cluster-demo --scheduler=$(SCHEDULER) $(ARGS)
 
+# A module of its own, for what it renders with.
+RENDER := bin/render
+
+.PHONY: install-manifests
+install-manifests: ## write what installs dray-scheduler to bin/manifests, as Kustomize and as Helm render it
+	cd schedplugin/deploy/render && CGO_ENABLED=0 $(GO) build -o ../../../$(RENDER) .
+	@mkdir -p bin/manifests
+	$(RENDER) kustomize schedplugin/deploy/second > bin/manifests/kustomize-second.yaml
+	$(RENDER) kustomize schedplugin/deploy/default > bin/manifests/kustomize-default.yaml
+	$(RENDER) helm schedplugin/deploy/chart > bin/manifests/helm-second.yaml
+	$(RENDER) helm schedplugin/deploy/chart schedplugin/deploy/chart/values-default.yaml > bin/manifests/helm-default.yaml
+
 .PHONY: test-schedplugin
-test-schedplugin: controlplane ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
+test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
 	$(SCHEDGO) vet ./...
+	cd schedplugin/deploy/render && CGO_ENABLED=0 $(GO) vet . && CGO_ENABLED=0 $(GO) test .
 	$(SCHEDGO) test $$($(GO) list ./... | grep -v /e2e$$)
 	$(SCHEDGO) test -count=1 -timeout 30m ./e2e
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const valuesOfDefault = "../chart/values-default.yaml"
+
+// object is any object of Kubernetes.
+type object = map[string]any
+
+// documents are the objects of a text by kind and name. What only one of the two tools adds
+// is left out: the hash in the name of a ConfigMap, the checksum of what is in it, and the
+// labels of a release.
+func documents(t *testing.T, text string) map[string]object {
+	t.Helper()
+	found := make(map[string]object)
+	for document := range strings.SplitSeq("\n"+text, "\n---\n") {
+		var o object
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if len(o) > 0 {
+			found[normalize(t, o)] = o
+		}
+	}
+	return found
+}
+
+func normalize(t *testing.T, o object) string {
+	t.Helper()
+	metadata := o["metadata"].(object)
+	labels := metadata["labels"].(object)
+	delete(labels, "app.kubernetes.io/instance")
+	delete(labels, "app.kubernetes.io/managed-by")
+	name := metadata["name"].(string)
+	switch o["kind"] {
+	case "ConfigMap":
+		name = "dray-scheduler-config"
+		metadata["name"] = name
+		for file, text := range o["data"].(object) {
+			var config object
+			if err := yaml.UnmarshalStrict([]byte(text.(string)), &config); err != nil {
+				t.Fatal(err)
+			}
+			o["data"].(object)[file] = config
+		}
+	case "Deployment":
+		template := o["spec"].(object)["template"].(object)
+		delete(template["metadata"].(object), "annotations")
+		for _, volume := range template["spec"].(object)["volumes"].([]any) {
+			volume.(object)["configMap"].(object)["name"] = "dray-scheduler-config"
+		}
+	}
+	return o["kind"].(string) + " " + name
+}
+
+func encoded(t *testing.T, o object) string {
+	t.Helper()
+	text, err := yaml.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func rendered(t *testing.T, arguments ...string) map[string]object {
+	t.Helper()
+	text, err := render(arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents(t, text)
+}
+
+// TestToolsAgree finds what one way of installing has and the other has not.
+func TestToolsAgree(t *testing.T) {
+	for name, test := range map[string]struct{ kustomize, helm map[string]object }{
+		"second":  {rendered(t, "kustomize", "../second"), rendered(t, "helm", "../chart")},
+		"default": {rendered(t, "kustomize", "../default"), rendered(t, "helm", "../chart", valuesOfDefault)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds := slices.Sorted(maps.Keys(test.kustomize))
+			if others := slices.Sorted(maps.Keys(test.helm)); !slices.Equal(kinds, others) {
+				t.Fatalf("Kustomize has %v, Helm has %v", kinds, others)
+			}
+			for _, kind := range kinds {
+				if k, h := encoded(t, test.kustomize[kind]), encoded(t, test.helm[kind]); k != h {
+					t.Errorf("%s: with Kustomize\n%s\nwith Helm\n%s", kind, k, h)
+				}
+			}
+		})
+	}
+}
+
+// TestVariants holds what a second scheduler must not share with the first one.
+func TestVariants(t *testing.T) {
+	for folder, want := range map[string]struct{ profile, lease string }{
+		"../second":  {"dray-scheduler", "dray-scheduler"},
+		"../default": {"default-scheduler", "kube-scheduler"},
+	} {
+		objects := rendered(t, "kustomize", folder)
+		config := objects["ConfigMap dray-scheduler-config"]["data"].(object)["scheduler-config.yaml"].(object)
+		if got := config["profiles"].([]any)[0].(object)["schedulerName"]; got != want.profile {
+			t.Errorf("%s: schedulerName %v, want %s", folder, got, want.profile)
+		}
+		if got := config["leaderElection"].(object)["resourceName"]; got != want.lease {
+			t.Errorf("%s: lease %v, want %s", folder, got, want.lease)
+		}
+		rule := objects["Role dray-scheduler"]["rules"].([]any)[1].(object)
+		if got := rule["resourceNames"].([]any); len(got) != 1 || got[0] != want.lease {
+			t.Errorf("%s: the role names leases %v, want %s", folder, got, want.lease)
+		}
+	}
+}
