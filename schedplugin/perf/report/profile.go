@@ -30,12 +30,11 @@ var (
 )
 
 func readProfile(path, contestant string) (cpuSeconds, error) {
-	file, err := os.Open(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return cpuSeconds{}, err
 	}
-	defer file.Close()
-	p, err := profile.Parse(file)
+	p, err := profile.ParseData(content)
 	if err != nil {
 		return cpuSeconds{}, fmt.Errorf("%s: %w", path, err)
 	}
