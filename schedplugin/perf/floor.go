@@ -112,6 +112,7 @@ func (f *Floor) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, e
 	return []fwk.ClusterEventWithHint{
 		{
 			Event:             fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update | fwk.Delete},
+			QueueingHintFn:    f.awaited,
 			PreQueueingHintFn: f.concerned,
 		},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim}},
@@ -139,6 +140,21 @@ func (f *Floor) concerned(_ klog.Logger, oldObject, newObject any) (fwk.PreQueue
 		pods = append(pods, types.NamespacedName{Namespace: after.Namespace, Name: owner.Name})
 	}
 	return fwk.PreQueueingHintResult{Pods: pods}, nil
+}
+
+// awaited narrows an event of a claim down likewise, pod by pod: not every scheduler asks
+// which pods are concerned.
+func (f *Floor) awaited(_ klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
+	before, _ := oldObject.(*resourceapi.ResourceClaim)
+	after, _ := newObject.(*resourceapi.ResourceClaim)
+	switch {
+	case before != nil && before.Status.Allocation != nil && (after == nil || after.Status.Allocation == nil):
+		f.observe(oldObject, newObject)
+		return fwk.Queue, nil
+	case after != nil && metav1.IsControlledBy(after, pod):
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
 }
 
 // SignPod implements SignPlugin: pods whose claims ask for the same are alike.

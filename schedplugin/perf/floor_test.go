@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -110,6 +111,43 @@ func TestFloorMakesClaimsForExtendedResources(t *testing.T) {
 	delete(claim.Annotations, resourceapi.ExtendedResourceClaimAnnotation)
 	if holder := holderOf(claim); holder != "claim" {
 		t.Errorf("devices are held by %s, want the claim", holder)
+	}
+}
+
+func TestFloorQueuesPodsForWhatConcernsThem(t *testing.T) {
+	f := &Floor{stock: newStock()}
+	if err := f.stock.add(slice("a", "0", 1)); err != nil {
+		t.Fatal(err)
+	}
+	own := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		UID: "own", OwnerReferences: []metav1.OwnerReference{{UID: pod(0).UID, Name: podName(0), Controller: new(bool)}},
+	}}
+	*own.OwnerReferences[0].Controller = true
+	allocated := own.DeepCopy()
+	allocated.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Driver: driver, Pool: "a", Device: "d0"}},
+	}}
+	f.observe(own, allocated)
+	for _, event := range []struct {
+		name          string
+		pod           int
+		before, after any
+		want          fwk.QueueingHint
+		left          bool
+	}{
+		{"the claim was made", 0, nil, own, fwk.Queue, false},
+		{"another pod's claim was made", 1, nil, own, fwk.QueueSkip, false},
+		{"another pod's claim was allocated", 1, own, allocated, fwk.QueueSkip, false},
+		{"devices came free", 1, allocated, own, fwk.Queue, true},
+		{"devices came free with the claim", 1, allocated, nil, fwk.Queue, true},
+		{"an idle claim is gone", 1, own, nil, fwk.QueueSkip, true},
+	} {
+		if hint, err := f.awaited(klog.Background(), pod(event.pod), event.before, event.after); err != nil || hint != event.want {
+			t.Errorf("%s: hint is %v, %v; want %v", event.name, hint, err, event.want)
+		}
+		if f.stock.has("a") != event.left {
+			t.Errorf("%s: node has something left: %v", event.name, !event.left)
+		}
 	}
 }
 
