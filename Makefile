@@ -80,6 +80,31 @@ lint-schedplugin: ## the same as lint, for the scheduler's module
 	$(SCHEDGO) mod tidy -diff
 	$(SCHEDGO) tool -modfile=../tools/go.mod $(LINT)
 
+SIZE ?= small
+ROUNDS ?= 1
+WORKLOADS ?= .
+SCHEDRESULTS := schedplugin/perf/results
+# What a disk takes to keep etcd's data is not what is measured.
+SCHEDTMP := $(firstword $(wildcard /dev/shm) /tmp)
+MEASURED := $(CURDIR)/bin/bench-scheduler
+
+.PHONY: bench-scheduler
+bench-scheduler: ## measure the scheduler with three plugins; SIZE=small or full, ROUNDS=, WORKLOADS=regexp
+	@rm -rf $(MEASURED) && mkdir -p $(MEASURED)
+	$(SCHEDGO) build $(LINKED) -o ../bin/etcd go.etcd.io/etcd/server/v3
+	$(SCHEDGO) test -c -o ../bin/scheduler-perf.test ./perf
+	@# The log has all that four components say. It is of interest if something fails.
+	cd schedplugin/perf && TMPDIR=$(SCHEDTMP) PATH=$(CURDIR)/bin:$$PATH ../../bin/scheduler-perf.test -test.run '^$$' \
+		-test.bench '^BenchmarkPerfScheduling$$' -test.benchtime 1x -test.timeout 6h -size $(SIZE) -rounds $(ROUNDS) -workloads '$(WORKLOADS)' \
+		-data-items-dir $(MEASURED) -with-data-items-unique-id=false -perf-cpuprofile >$(MEASURED)/log 2>&1 || { tail -50 $(MEASURED)/log; exit 1; }
+	cd schedplugin/perf && ../../bin/scheduler-perf.test -test.run '^$$' -test.bench '^BenchmarkFilterPhase$$' -test.benchtime 20x \
+		-test.count $(ROUNDS) >$(MEASURED)/filter.txt 2>$(MEASURED)/filter.log
+	@$(MAKE) report-scheduler
+
+.PHONY: report-scheduler
+report-scheduler: ## write the page of schedplugin/perf/results from the last bench-scheduler
+	$(SCHEDGO) run ./perf/report $(MEASURED) ../$(SCHEDRESULTS)
+
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
 	@for stage in test lint race readme consumer differential test-schedplugin lint-schedplugin; do \
