@@ -109,7 +109,8 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if answer == answerSatisfiable {
 		return nil
 	}
-	code, reason := fwk.UnschedulableAndUnresolvable, ""
+	code := fwk.UnschedulableAndUnresolvable
+	var reason string
 	switch answer {
 	case answerUnsatisfiable:
 		reason = p.reasonOf(ctx, c, v, node)
