@@ -49,7 +49,7 @@
 //	prefilter, filter, score,        the extension points, in the order of a cycle
 //	postfilter, podgrouppostfilter,
 //	reserve, prebind, sign
-//	whatif, preemption               devices as if pods came or went
+//	whatif, preemption, leaving      devices as if pods came or went
 //	extended, extendedrequests,      extended resources that devices serve
 //	extendedclaim
 //	conditions                       devices that have to get ready before a pod is bound
