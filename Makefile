@@ -20,6 +20,8 @@ FLEET := examples/fleet-200
 SCHEDULER ?= dray
 KILLS ?= 5
 LINT := $(GO) tool -modfile=tools/go.mod golangci-lint
+# Several worktrees may be linted at a time, one after the other.
+LINTING := run --allow-serial-runners ./...
 
 .PHONY: help
 help: ## print this list
@@ -65,7 +67,7 @@ test-schedplugin: controlplane ## vet and test the scheduler, on a real control 
 .PHONY: lint-schedplugin
 lint-schedplugin: ## the same as lint, for the scheduler's module
 	$(SCHEDGO) mod tidy -diff
-	$(SCHEDGO) tool -modfile=../tools/go.mod golangci-lint run ./...
+	$(SCHEDGO) tool -modfile=../tools/go.mod golangci-lint $(LINTING)
 
 .PHONY: ci
 ci: ## what a change must pass: everything from test to differential
@@ -79,7 +81,7 @@ ci: ## what a change must pass: everything from test to differential
 .PHONY: lint
 lint: ## check go.mod, and run the linter that tools/go.mod pins
 	$(GO) mod tidy -diff
-	$(LINT) run ./...
+	$(LINT) $(LINTING)
 
 .PHONY: race
 race: ## run what promises concurrency under the race detector
