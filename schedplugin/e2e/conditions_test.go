@@ -28,20 +28,20 @@ var _ = Describe("Devices with binding conditions", func() {
 		Eventually(ctx, here.holders).Should(HaveLen(1))
 		Consistently(ctx, here.standing).WithArguments("pod").Should(Equal("Pending"))
 		Expect(here.nodeOf(ctx, "pod")).To(BeEmpty())
-		here.report(ctx, "gpus", attached)
+		here.report(ctx, attached)
 		here.expectRunning(ctx, "pod")
 	})
 
 	It("are allocated anew when they fail", func(ctx SpecContext) {
 		here.addPod(ctx, "pod", withClaim("gpus"))
 		Eventually(ctx, here.holders).Should(HaveLen(1))
-		here.report(ctx, "gpus", broken)
+		here.report(ctx, broken)
 		Eventually(ctx, func(g Gomega) {
 			status := here.claim(ctx, "gpus").Status
 			g.Expect(status.Devices).To(BeEmpty())
 			g.Expect(status.Allocation).NotTo(BeNil())
 		}).Should(Succeed())
-		here.report(ctx, "gpus", attached)
+		here.report(ctx, attached)
 		here.expectRunning(ctx, "pod")
 	})
 
@@ -61,17 +61,17 @@ var _ = Describe("Devices with binding conditions", func() {
 			g.Expect(allocation.AllocationTimestamp.Time).To(BeTemporally(">", first.Time))
 		}).Should(Succeed())
 		Eventually(ctx, func(g Gomega) { // each attempt has 2s
-			here.report(ctx, "gpus", attached)
+			here.report(ctx, attached)
 			g.Expect(here.standing(ctx, "pod")).To(Equal(running))
 		}).Should(Succeed())
 	})
 })
 
-// report sets a condition of the first device of a claim, as its driver would.
-func (a *arena) report(ctx context.Context, name, condition string) {
+// report sets a condition of the first device of the claim gpus, as its driver would.
+func (a *arena) report(ctx context.Context, condition string) {
 	GinkgoHelper()
 	Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		claim := a.claim(ctx, name)
+		claim := a.claim(ctx, "gpus")
 		if claim.Status.Allocation == nil {
 			return nil
 		}
