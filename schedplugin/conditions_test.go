@@ -139,3 +139,14 @@ func TestConditionsOf(t *testing.T) {
 		t.Errorf("%q, want %q", parts, want)
 	}
 }
+
+// The time of an allocation cannot be added to one that somebody else made without.
+func TestAllocationTimeIsLeftAlone(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), attached(gpus("a", 1)), held(gpuClaim("wanted", 1), "a", "gpu-0")}})
+	_, status := w.attempt(podWith("p", "wanted")).place()
+	expect(t, status, fwk.Success, "")
+	claim := w.claim("wanted")
+	if len(claim.Status.ReservedFor) != 1 || claim.Status.Allocation.AllocationTimestamp != nil {
+		t.Errorf("the claim is reserved for %d pods, allocated at %v", len(claim.Status.ReservedFor), claim.Status.Allocation.AllocationTimestamp)
+	}
+}

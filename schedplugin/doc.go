@@ -38,6 +38,9 @@
 //     refuses to run with the feature on.
 //   - A claim for extended resources is created with its finalizer, which saves an update,
 //     and a claim that pods of a group share is written once.
+//   - A claim that somebody else allocated, without the time of the allocation, can be used
+//     though binding conditions are on. In the tree, the API server refuses the reservation,
+//     which comes with a time that must not be added.
 //   - A claim that was written to the API server before a later step of PreBind failed
 //     counts as allocated until it is deallocated.
 //
@@ -49,7 +52,7 @@
 //	prefilter, filter, score,        the extension points, in the order of a cycle
 //	postfilter, podgrouppostfilter,
 //	reserve, prebind, sign
-//	whatif, preemption               devices as if pods came or went
+//	whatif, preemption, leaving      devices as if pods came or went
 //	extended, extendedrequests,      extended resources that devices serve
 //	extendedclaim
 //	conditions                       devices that have to get ready before a pod is bound

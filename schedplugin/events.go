@@ -8,8 +8,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/cache"
+	priority "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
@@ -27,6 +29,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 			QueueingHintFn:    p.afterClaimEvent,
 			PreQueueingHintFn: p.podsConcernedByClaim,
 		},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDelete},
 		// Claims made from templates get known by the status of the pod.
 		{
 			Event:          fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim},
@@ -98,6 +101,49 @@ func freed(before, after *resourceapi.ResourceClaim) bool {
 func uses(claims []*podClaim, claim *resourceapi.ResourceClaim) bool {
 	for _, c := range claims {
 		if c.object.UID == claim.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// afterPodDelete decides whether a pod is worth another attempt after one that was assigned to
+// a node is gone, or could not be bound to it. Devices come free when claims do, which is
+// another event, with two exceptions. Devices that were only reserved come free without.
+// And a pod that preempts others is held back by DefaultPreemption until it has evicted
+// them; meanwhile the queue lets no other event pass than this one.
+func (p *Plugin) afterPodDelete(logger klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
+	deleted, _, err := schedutil.As[*corev1.Pod](oldObject, newObject)
+	if err != nil {
+		return fwk.Queue, fmt.Errorf("event of a pod: %w", err)
+	}
+	hint := fwk.QueueSkip
+	if victimOf(pod, deleted) && holdsClaims(deleted) || p.neverBound(deleted) {
+		hint = fwk.Queue
+	}
+	logger.V(5).Info("Pod left its node", "pod", klog.KObj(pod), "left", klog.KObj(deleted), "hint", hint)
+	return hint, nil
+}
+
+// victimOf reports whether a pod may have been evicted for another one.
+func victimOf(preemptor, gone *corev1.Pod) bool {
+	nominated := preemptor.Status.NominatedNodeName
+	return nominated != "" && nominated == gone.Spec.NodeName ||
+		preemption.PodTerminatingByPreemption(gone) && priority.PodPriority(gone) < priority.PodPriority(preemptor)
+}
+
+// neverBound reports whether devices that were reserved for a pod came free without getting
+// into a claim.
+func (p *Plugin) neverBound(gone *corev1.Pod) bool {
+	if gone.Status.Phase != corev1.PodPending && gone.Status.Phase != "" {
+		return false
+	}
+	if gone.Status.ExtendedResourceClaimStatus == nil && p.features.EnableDRAExtendedResource && p.extends(gone) {
+		return true
+	}
+	for _, name := range claimNames(gone) {
+		claim, err := p.dra.ResourceClaims().Get(gone.Namespace, name)
+		if err != nil || claim.Status.Allocation == nil && p.dra.ResourceClaims().GetPendingAllocation(claim.UID) == nil {
 			return true
 		}
 	}

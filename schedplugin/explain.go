@@ -81,11 +81,12 @@ type refusalKey struct {
 	alike   any
 }
 
-// shortly is a reason that is the same for many nodes: "request gpus wants 4 devices: 2 left
-// of 8 (6 in use)".
+// shortly is a reason that is the same for many nodes, so that the scheduler can add them up:
+// "request gpus wants 4 devices: too few left (the others: in use)". What differs from node
+// to node, such as how many are left, is for the Event that sums up.
 func (v *variant) shortly(e *allocator.Explanation) string {
 	if len(e.Core) != 1 || e.Core[0].Constraint != "" {
-		return strings.TrimPrefix(e.Summary, "node "+e.Node+": ") + unusablePools(e)
+		return v.conflict(e.Core) + unusablePools(e)
 	}
 	item := e.Core[0]
 	var phrases []string
@@ -97,6 +98,24 @@ func (v *variant) shortly(e *allocator.Explanation) string {
 	return v.ofClaim(item.Claim) + strings.Join(phrases, ", ") + unusablePools(e)
 }
 
+// conflict names what cannot be had together on a node.
+func (v *variant) conflict(core []allocator.CoreItem) string {
+	if len(core) == 0 {
+		return "the node does not have the devices of all claims together"
+	}
+	names := make([]string, len(core))
+	for i, item := range core {
+		names[i] = v.ofClaim(item.Claim) + item.Constraint
+		if item.Request != "" {
+			names[i] = v.ofClaim(item.Claim) + "request " + item.Request
+		}
+	}
+	if len(names) == 1 {
+		return names[0] + " cannot be met"
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " cannot be had together"
+}
+
 func wants(report allocator.RequestReport) string {
 	amount := fmt.Sprintf("%d devices", report.Needed)
 	switch {
@@ -105,43 +124,68 @@ func wants(report allocator.RequestReport) string {
 	case report.Needed == 1:
 		amount = "1 device"
 	}
-	if report.Reachable == 0 {
-		return fmt.Sprintf("request %s wants %s: the node has none", report.Request, amount)
+	return fmt.Sprintf("request %s wants %s: %s", report.Request, amount, lack(report))
+}
+
+func lack(report allocator.RequestReport) string {
+	left, rest := "too few left", "the others: "
+	switch {
+	case report.Reachable == 0:
+		return "the node has none"
+	case report.All && report.Needed == 0:
+		return "none matches"
+	case report.Candidates >= report.Needed:
+		return "not that many can be had together"
+	case report.All:
+		left, rest = "not all can be had", ""
+	case report.Reachable < report.Needed:
+		return "the node has fewer"
+	case report.Needed == 1:
+		left, rest = "none left", ""
 	}
-	return fmt.Sprintf("request %s wants %s: %d left of %d%s", report.Request, amount, report.Candidates, report.Reachable, rejections(report.Rejections))
+	if kinds := hindrances(report); kinds != "" {
+		left += " (" + rest + kinds + ")"
+	}
+	return left
 }
 
-// plainly says what a rejection means, without what differs from device to device.
-var plainly = map[allocator.RejectionReason]string{
-	allocator.RejectedByBinding:        "need binding conditions",
-	allocator.RejectedBySelector:       "do not match",
-	allocator.RejectedByNode:           "on other nodes",
-	allocator.RejectedByUse:            "in use",
-	allocator.RejectedByCapacity:       "short of capacity",
-	allocator.RejectedByNodeOperations: "need a feature of the node",
-	allocator.RejectedByGroup:          "incompatible with others in use",
-	allocator.RejectedByCounter:        "short of counters",
-	allocator.RejectedByTaint:          "tainted",
+// plainly says what rejections mean, without what differs from device to device. What
+// changes most easily comes first.
+var plainly = []struct {
+	reason allocator.RejectionReason
+	phrase string
+}{
+	{allocator.RejectedByUse, "in use"},
+	{allocator.RejectedByCounter, "short of counters"},
+	{allocator.RejectedByGroup, "incompatible with others in use"},
+	{allocator.RejectedByCapacity, "short of capacity"},
+	{allocator.RejectedByTaint, "tainted"},
+	{allocator.RejectedByBinding, "with binding conditions"},
+	{allocator.RejectedByNodeOperations, "in need of a feature of the node"},
+	{allocator.RejectedByNode, "on other nodes"},
+	{allocator.RejectedBySelector, "not matching"},
 }
 
-// rejections adds up those of the same kind, in the order of the first of each.
-func rejections(list []allocator.Rejection) string {
-	var order []allocator.RejectionReason
+// hindrances list the kinds of rejections that leave too few devices: one if there would be
+// enough without it, else all.
+func hindrances(report allocator.RequestReport) string {
 	counts := make(map[allocator.RejectionReason]int)
-	for _, rejection := range list {
-		if counts[rejection.Reason] == 0 {
-			order = append(order, rejection.Reason)
-		}
+	for _, rejection := range report.Rejections {
 		counts[rejection.Reason] += rejection.Devices
 	}
-	if len(order) == 0 {
-		return ""
+	var phrases []string
+	for _, kind := range plainly {
+		devices := counts[kind.reason]
+		if devices == 0 {
+			continue
+		}
+		phrases = append(phrases, kind.phrase)
+		if !report.All && report.Candidates+devices >= report.Needed {
+			phrases = []string{kind.phrase}
+			break
+		}
 	}
-	phrases := make([]string, len(order))
-	for i, reason := range order {
-		phrases[i] = fmt.Sprintf("%d %s", counts[reason], plainly[reason])
-	}
-	return " (" + strings.Join(phrases, ", ") + ")"
+	return strings.Join(phrases, ", ")
 }
 
 // ofClaim names a claim the way the pod does, if there are several.
@@ -162,20 +206,17 @@ func (v *variant) ofClaim(name string) string {
 }
 
 func unusablePools(e *allocator.Explanation) string {
-	incomplete, invalid := 0, 0
+	incomplete, invalid := false, false
 	for _, pool := range e.Pools {
-		if pool.Invalid != "" {
-			invalid++
-		} else {
-			incomplete++
-		}
+		invalid = invalid || pool.Invalid != ""
+		incomplete = incomplete || pool.Invalid == ""
 	}
 	text := ""
-	if incomplete > 0 {
-		text += fmt.Sprintf("; %d of its pools incomplete", incomplete)
+	if incomplete {
+		text += "; it has incomplete pools"
 	}
-	if invalid > 0 {
-		text += fmt.Sprintf("; %d of its pools invalid", invalid)
+	if invalid {
+		text += "; it has invalid pools"
 	}
 	return text
 }

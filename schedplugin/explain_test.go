@@ -7,6 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/allocator"
 )
 
 // Reasons are short, name no node, and say what is missing.
@@ -16,23 +18,68 @@ func TestReasons(t *testing.T) {
 	incomplete := gpus("e", 2)
 	incomplete.Spec.Pool.ResourceSliceCount = 2
 	w := newWorld(t, setting{objects: []runtime.Object{
-		node("a"), node("b"), node("c"), node("d"), node("e"), gpuClass(), gpus("b", 1), gpus("c", 4), tainted, incomplete,
+		node("a"), node("b"), node("c"), node("d"), node("e"), node("f"), gpuClass(), gpus("b", 1), gpus("c", 4), gpus("f", 5), tainted, incomplete,
 		gpuClaim("wanted", 2), gpuClaim("other", 1), held(gpuClaim("busy", 3), "c", "gpu-0", "gpu-1", "gpu-3"),
+		held(gpuClaim("full", 5), "f", "gpu-0", "gpu-1", "gpu-2", "gpu-3", "gpu-4"),
 	}})
 	a := w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	for i, want := range []string{
 		"request gpus wants 2 devices: the node has none",
-		"request gpus wants 2 devices: 1 left of 1",
-		"request gpus wants 2 devices: 1 left of 4 (3 in use)",
-		"request gpus wants 2 devices: 1 left of 2 (1 tainted)",
-		"request gpus wants 2 devices: the node has none; 1 of its pools incomplete",
+		"request gpus wants 2 devices: the node has fewer",
+		"request gpus wants 2 devices: too few left (the others: in use)",
+		"request gpus wants 2 devices: too few left (the others: tainted)",
+		"request gpus wants 2 devices: the node has none; it has incomplete pools",
+		"request gpus wants 2 devices: too few left (the others: in use)",
 	} {
 		expect(t, a.filter(i), fwk.UnschedulableAndUnresolvable, want)
 	}
 	a = w.attempt(podWith("p", "wanted", "other"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "claim wanted: request gpus wants 2 devices: the node has none")
+}
+
+// What hinders is one thing if there would be enough without it.
+func TestHindrances(t *testing.T) {
+	rejected := func(reason allocator.RejectionReason, devices int) allocator.Rejection {
+		return allocator.Rejection{Reason: reason, Devices: devices}
+	}
+	use, taint := allocator.RejectedByUse, allocator.RejectedByTaint
+	for _, test := range []struct {
+		report allocator.RequestReport
+		want   string
+	}{
+		{allocator.RequestReport{Needed: 4, Reachable: 8, Candidates: 3, Rejections: []allocator.Rejection{rejected(taint, 2), rejected(use, 3)}},
+			"request r wants 4 devices: too few left (the others: in use)"},
+		{allocator.RequestReport{Needed: 4, Reachable: 8, Candidates: 1, Rejections: []allocator.Rejection{rejected(use, 2), rejected(taint, 5)}},
+			"request r wants 4 devices: too few left (the others: tainted)"},
+		{allocator.RequestReport{Needed: 4, Reachable: 4, Rejections: []allocator.Rejection{rejected(taint, 1), rejected(taint, 1), rejected(use, 2)}},
+			"request r wants 4 devices: too few left (the others: in use, tainted)"},
+		{allocator.RequestReport{Needed: 1, Reachable: 1, Rejections: []allocator.Rejection{rejected(use, 1)}},
+			"request r wants 1 device: none left (in use)"},
+		{allocator.RequestReport{All: true, Needed: 2, Reachable: 4, Candidates: 1, Rejections: []allocator.Rejection{rejected(use, 1)}},
+			"request r wants all devices: not all can be had (in use)"},
+		{allocator.RequestReport{All: true, Reachable: 4, Rejections: []allocator.Rejection{rejected(allocator.RejectedBySelector, 4)}},
+			"request r wants all devices: none matches"},
+		{allocator.RequestReport{Needed: 2, Reachable: 4, Candidates: 3}, "request r wants 2 devices: not that many can be had together"},
+	} {
+		test.report.Request = "r"
+		if got := wants(test.report); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// Reasons for several things at once name them, and no figures.
+func TestConflicts(t *testing.T) {
+	v := &variant{claims: make([]*podClaim, 1)}
+	core := []allocator.CoreItem{{Request: "gpu"}, {Request: "nic"}, {Constraint: "matchAttribute numa"}}
+	if got, want := v.conflict(core), "request gpu, request nic and matchAttribute numa cannot be had together"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := v.conflict(core[2:]), "matchAttribute numa cannot be met"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // One Event sums up all nodes. It is not repeated while nothing changes.

@@ -63,6 +63,8 @@ type setting struct {
 	args     *DrayArgs
 	objects  []runtime.Object
 	groups   []*schedulingapi.PodGroup
+	// nominated are pods by node, as the scheduling queue knows them.
+	nominated nominations
 }
 
 func newWorld(t testing.TB, s setting) *world {
@@ -80,7 +82,8 @@ func newWorld(t testing.TB, s setting) *world {
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithEventRecorder(&recorder{FakeRecorder: &events.FakeRecorder{Events: w.events}}),
 		frameworkruntime.WithSharedDRAManager(w.dra),
-		frameworkruntime.WithSnapshotSharedLister(internalcache.NewTestSnapshotWithPodGroups(nil, nil, s.groups)),
+		frameworkruntime.WithSnapshotSharedLister(internalcache.NewTestSnapshotWithPodGroups(nil, nodesIn(s.objects), s.groups)),
+		frameworkruntime.WithPodNominator(s.nominated),
 		frameworkruntime.WithPodGroupManager(groupStates(ctx, s)),
 	)
 	if err != nil {
@@ -93,14 +96,30 @@ func newWorld(t testing.TB, s setting) *world {
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	t.Cleanup(func() { cancel(); factory.Shutdown(); frameworkruntime.WaitForShutdown(handle) })
-	for _, object := range s.objects {
-		if node, ok := object.(*corev1.Node); ok {
-			w.addNode(node)
-		}
+	for _, node := range nodesIn(s.objects) {
+		w.addNode(node)
 	}
 	w.settle()
 	return w
 }
+
+func nodesIn(objects []runtime.Object) []*corev1.Node {
+	var nodes []*corev1.Node
+	for _, object := range objects {
+		if node, ok := object.(*corev1.Node); ok {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// nominations stands for the scheduling queue, which is the only one to change them.
+type nominations map[string][]fwk.PodInfo
+
+func (n nominations) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+func (n nominations) DeleteNominatedPodIfExists(*corev1.Pod)                        {}
+func (n nominations) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo)      {}
+func (n nominations) NominatedPodsForNode(node string) []fwk.PodInfo                { return n[node] }
 
 func groupStates(ctx context.Context, s setting) fwk.PodGroupManager {
 	states := internalcache.New(ctx, nil, true, false)

@@ -14,8 +14,10 @@ import (
 
 // PostFilter gives up one claim that nobody else uses, and that is allocated where the pod
 // cannot run. The pod is scheduled again when that is done. It never makes the pod
-// schedulable at once. If no node has the devices, an Event says why.
-func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+// schedulable at once. If no node has the devices, an Event says why. As long as a pod that
+// preempted others only waits for their devices, it keeps the next plugins from preempting
+// more.
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -23,6 +25,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	c, err := cycleOf(state)
 	if err != nil {
 		return nil, failed(logger, err)
+	}
+	if p.awaits(ctx, c, pod, statuses) {
+		return nil, unresolvable(logger, "waiting for the devices of pods that were preempted")
 	}
 	if p.settings.events {
 		p.explain(ctx, c, pod)

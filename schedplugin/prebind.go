@@ -180,9 +180,9 @@ func (p *Plugin) withReservation(claim *podClaim, latest *resourceapi.ResourceCl
 	updated := latest.DeepCopy()
 	if updated.Status.Allocation == nil {
 		updated.Status.Allocation = claim.pending.DeepCopy()
-	}
-	if p.bindingConditions() && updated.Status.Allocation.AllocationTimestamp == nil {
-		updated.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
+		if p.bindingConditions() { // it cannot be added later
+			updated.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now()}
+		}
 	}
 	if !reserved(updated, claim.consumer) {
 		updated.Status.ReservedFor = append(updated.Status.ReservedFor, claim.consumer)

@@ -67,17 +67,8 @@ func holdsClaims(pod *corev1.Pod) bool {
 // claimsOf returns the claims of any pod, as far as there are, with the allocation that is
 // in flight where none is recorded.
 func (p *Plugin) claimsOf(pod *corev1.Pod) []*resourceapi.ResourceClaim {
-	var names []string
-	for i := range pod.Spec.ResourceClaims {
-		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
-			names = append(names, *name)
-		}
-	}
-	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
-		names = append(names, extended.ResourceClaimName)
-	}
 	var claims []*resourceapi.ResourceClaim
-	for _, name := range names {
+	for _, name := range claimNames(pod) {
 		claim, err := p.dra.ResourceClaims().Get(pod.Namespace, name)
 		if err != nil {
 			continue // it holds nothing
@@ -90,6 +81,20 @@ func (p *Plugin) claimsOf(pod *corev1.Pod) []*resourceapi.ResourceClaim {
 		claims = append(claims, claim)
 	}
 	return claims
+}
+
+// claimNames are those that the pod names, and those that were made for it.
+func claimNames(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
+			names = append(names, *name)
+		}
+	}
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
+		names = append(names, extended.ResourceClaimName)
+	}
+	return names
 }
 
 // setAside charges the devices which a nominated pod will get, once those that are being
@@ -110,6 +115,7 @@ func (p *Plugin) setAside(ctx context.Context, c *cycle, claims []*resourceapi.R
 		return
 	}
 	after := c.whatIf.clone()
+	after.release(p.leaving(c))
 	for _, other := range nodeInfo.GetPods() {
 		if pod := other.GetPod(); pod.DeletionTimestamp != nil && holdsClaims(pod) {
 			after.remove(pod, p.claimsOf(pod))

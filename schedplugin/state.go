@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -44,6 +45,10 @@ type findings struct {
 	variants map[string]*variant
 	// refusals are why nodes do not have the devices.
 	refusals map[refusalKey]*refusal
+
+	// leavingClaims are set by leavingOnce.
+	leavingOnce   sync.Once
+	leavingClaims []*resourceapi.ResourceClaim
 }
 
 // suitable is a node that passed Filter.

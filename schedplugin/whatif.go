@@ -47,7 +47,16 @@ func (w *whatIf) clone() *whatIf {
 func (w *whatIf) remove(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) {
 	w.gone.Insert(pod.UID)
 	for _, claim := range claims {
-		if w.own.Has(claim.UID) || w.freed[claim.UID] != nil || !w.unused(pod, claim) {
+		if w.unused(pod, claim) {
+			w.release([]*resourceapi.ResourceClaim{claim})
+		}
+	}
+}
+
+// release frees claims, but for the pod's own.
+func (w *whatIf) release(claims []*resourceapi.ResourceClaim) {
+	for _, claim := range claims {
+		if w.own.Has(claim.UID) || w.freed[claim.UID] != nil {
 			continue
 		}
 		// It is no error if the claim holds nothing.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -56,9 +57,10 @@ func newArena(ctx context.Context) *arena {
 	return a
 }
 
-// clear ends all pods, waits until no claim holds a device, and judges what was seen.
+// clear ends all pods and groups, waits until no claim holds a device, and judges what was seen.
 func (a *arena) clear(ctx SpecContext) {
 	Expect(client.CoreV1().Pods(a.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+	Expect(client.SchedulingV1beta1().PodGroups(a.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
 	Eventually(ctx, a.holders).Should(BeEmpty(), "claims that hold devices after all pods have gone")
 	Eventually(watcher.Leaked).Should(BeEmpty())
 	Eventually(watcher.Unexplained).Should(BeEmpty())
@@ -125,6 +127,26 @@ func (a *arena) addSlices(ctx context.Context, slices ...*resourceapi.ResourceSl
 	}
 }
 
+// addRule taints all devices of the driver, and returns the name of the rule. A spec may
+// delete it.
+func (a *arena) addRule(ctx context.Context, taint resourceapi.DeviceTaint) string {
+	GinkgoHelper()
+	rules := client.ResourceV1().DeviceTaintRules()
+	rule, err := rules.Create(ctx, &resourceapi.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{Name: a.name("rule")},
+		Spec: resourceapi.DeviceTaintRuleSpec{
+			DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: ptr.To(a.driver)}, Taint: taint,
+		},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		if err := rules.Delete(ctx, rule.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			Expect(err).NotTo(HaveOccurred())
+		}
+	})
+	return rule.Name
+}
+
 func (a *arena) addClass(ctx context.Context, name, selector string, edits ...func(*resourceapi.DeviceClassSpec)) {
 	GinkgoHelper()
 	class := &resourceapi.DeviceClass{
@@ -141,14 +163,15 @@ func (a *arena) addClass(ctx context.Context, name, selector string, edits ...fu
 	})
 }
 
-// addPriority adds a PriorityClass, and returns its name.
-func (a *arena) addPriority(ctx context.Context, suffix string, value int32) string {
+// addPriority adds a PriorityClass, and returns its name. Without a policy it preempts.
+func (a *arena) addPriority(ctx context.Context, suffix string, value int32, policy ...corev1.PreemptionPolicy) string {
 	GinkgoHelper()
+	policy = append(policy, corev1.PreemptLowerPriority)
 	name := a.name(suffix)
 	_, err := client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{
 		ObjectMeta:       metav1.ObjectMeta{Name: name},
 		Value:            value,
-		PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
+		PreemptionPolicy: ptr.To(policy[0]),
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {

@@ -5,7 +5,6 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
@@ -59,22 +58,33 @@ var _ = Describe("Devices", func() {
 
 	It("are tainted by a rule until it is deleted", func(ctx SpecContext) {
 		here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
-		rules := client.ResourceV1().DeviceTaintRules()
-		rule, err := rules.Create(ctx, &resourceapi.DeviceTaintRule{
-			ObjectMeta: metav1.ObjectMeta{Name: here.name("rule")},
-			Spec: resourceapi.DeviceTaintRuleSpec{
-				DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: ptr.To(here.driver)},
-				Taint:          resourceapi.DeviceTaint{Key: "example.com/maintenance", Effect: resourceapi.DeviceTaintEffectNoSchedule},
-			},
-		}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
+		rule := here.addRule(ctx, resourceapi.DeviceTaint{Key: "example.com/maintenance", Effect: resourceapi.DeviceTaintEffectNoSchedule})
 		here.addClaim(ctx, "tolerant", here.gpus(1, tolerating("example.com/maintenance")))
 		here.addPod(ctx, "tolerant", withClaim("tolerant"))
 		here.expectRunning(ctx, "tolerant")
 		here.addClaim(ctx, "gpus", here.gpus(1))
 		here.addPod(ctx, "pod", withClaim("gpus"))
 		here.expectUnschedulable(ctx, "pod")
-		Expect(rules.Delete(ctx, rule.Name, metav1.DeleteOptions{})).To(Succeed())
+		Expect(client.ResourceV1().DeviceTaintRules().Delete(ctx, rule, metav1.DeleteOptions{})).To(Succeed())
+		here.expectRunning(ctx, "pod")
+	})
+
+	It("with a taint that ends pods lose those that do not tolerate it", func(ctx SpecContext) {
+		here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
+		here.addClaim(ctx, "gpus", here.gpus(1))
+		here.addClaim(ctx, "tolerant", here.gpus(1, tolerating("example.com/broken"), func(request *resourceapi.ExactDeviceRequest) {
+			// The controller that ends pods wants to see the effect.
+			request.Tolerations[0].Effect = resourceapi.DeviceTaintEffectNoExecute
+		}))
+		here.addPod(ctx, "pod", withClaim("gpus"))
+		here.addPod(ctx, "tolerant", withClaim("tolerant"))
+		here.expectRunning(ctx, "pod", "tolerant")
+		rule := here.addRule(ctx, resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoExecute})
+		here.expectGone(ctx, "pod")
+		here.addPod(ctx, "pod", withClaim("gpus"))
+		here.expectUnschedulable(ctx, "pod")
+		Consistently(ctx, here.standing).WithArguments("tolerant").Should(Equal(running))
+		Expect(client.ResourceV1().DeviceTaintRules().Delete(ctx, rule, metav1.DeleteOptions{})).To(Succeed())
 		here.expectRunning(ctx, "pod")
 	})
 

@@ -84,6 +84,16 @@ func (a *arena) expectOneRunning(ctx context.Context, pods ...string) (winner st
 	return winner, losers
 }
 
+// runningOf are those of the pods that run.
+func (a *arena) runningOf(ctx context.Context, pods []string) []string {
+	GinkgoHelper()
+	return slices.DeleteFunc(slices.Clone(pods), func(name string) bool {
+		standing, err := a.standing(ctx, name)
+		Expect(err).NotTo(HaveOccurred())
+		return standing != running
+	})
+}
+
 // nodeOf is the node of a pod without the arena's name.
 func (a *arena) nodeOf(ctx context.Context, name string) string {
 	GinkgoHelper()

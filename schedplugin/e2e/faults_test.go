@@ -38,8 +38,12 @@ func throughProxy(plane *controlplane.ControlPlane) (string, error) {
 const lost = 0
 
 var (
-	toClaims   = faults.Fault{Methods: []string{http.MethodPut, http.MethodPatch}, Path: regexp.MustCompile(`/resourceclaims/`)}
-	toBindings = faults.Fault{Methods: []string{http.MethodPost}, Path: regexp.MustCompile(`/binding$`)}
+	toClaims = faults.Fault{Methods: []string{http.MethodPut, http.MethodPatch}, Path: regexp.MustCompile(`/resourceclaims/`)}
+	// toFinalizers is the first request for a claim that is to be allocated, toStatus the
+	// second, and the only one for a claim that is allocated already.
+	toFinalizers = faults.Fault{Methods: []string{http.MethodPut}, Path: regexp.MustCompile(`/resourceclaims/[^/]+$`)}
+	toStatus     = faults.Fault{Methods: []string{http.MethodPut}, Path: regexp.MustCompile(`/resourceclaims/[^/]+/status$`)}
+	toBindings   = faults.Fault{Methods: []string{http.MethodPost}, Path: regexp.MustCompile(`/binding$`)}
 )
 
 var _ = Describe("Failing requests of the scheduler", func() {

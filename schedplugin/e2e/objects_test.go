@@ -29,6 +29,14 @@ func (a *arena) gpus(count int64, edits ...func(*resourceapi.ExactDeviceRequest)
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &exactly}}}
 }
 
+// alternative is one of a prioritized list.
+func (a *arena) alternative(name, model string, count int64) resourceapi.DeviceSubRequest {
+	return resourceapi.DeviceSubRequest{
+		Name: name, DeviceClassName: a.class, Selectors: []resourceapi.DeviceSelector{cel(a.is("model", model))},
+		AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
+	}
+}
+
 // selecting adds a selector.
 func selecting(expression string) func(*resourceapi.ExactDeviceRequest) {
 	return func(request *resourceapi.ExactDeviceRequest) {

@@ -3,6 +3,7 @@ package e2e
 import (
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/schedplugin/internal/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
@@ -35,14 +36,33 @@ var _ = Describe("Preemption", func() {
 		here.expectRunning(ctx, pods...)
 		here.addPod(ctx, "urgent", withTemplate("two"), withPriority(high))
 		here.expectRunning(ctx, "urgent")
-		var survivors int
-		for _, name := range pods {
-			standing, err := here.standing(ctx, name)
-			Expect(err).NotTo(HaveOccurred())
-			if standing == running {
-				survivors++
-			}
+		Expect(here.runningOf(ctx, pods)).To(HaveLen(2))
+	})
+
+	It("of all pods on a node leaves other nodes alone", func(ctx SpecContext) {
+		low, high := here.addPriority(ctx, "low", 100), here.addPriority(ctx, "high", 1000)
+		here.addTemplate(ctx, "one", here.gpus(1))
+		here.addTemplate(ctx, "three", here.gpus(3))
+		var pods []string
+		for _, suffix := range []string{"a", "b"} {
+			node := here.addNode(ctx, suffix, inventory.GPUs(3, "a100", "80Gi")...)
+			pods = append(pods, here.addPods(ctx, suffix, 3, withTemplate("one"), withPriority(low), onNode(node))...)
 		}
-		Expect(survivors).To(Equal(2))
+		here.expectRunning(ctx, pods...)
+		here.addPod(ctx, "urgent", withTemplate("three"), withPriority(high))
+		here.expectRunning(ctx, "urgent")
+		Expect(here.runningOf(ctx, pods)).To(HaveLen(3))
+	})
+
+	It("for devices is not for pods that never preempt, or among equals", func(ctx SpecContext) {
+		here.addNode(ctx, "a", inventory.GPUs(1, "a100", "80Gi")...)
+		low, high := here.addPriority(ctx, "low", 100), here.addPriority(ctx, "high", 1000, corev1.PreemptNever)
+		here.addTemplate(ctx, "one", here.gpus(1))
+		here.addPod(ctx, "first", withTemplate("one"), withPriority(low))
+		here.expectRunning(ctx, "first")
+		here.addPod(ctx, "equal", withTemplate("one"), withPriority(low))
+		here.addPod(ctx, "polite", withTemplate("one"), withPriority(high))
+		here.expectUnschedulable(ctx, "equal", "polite")
+		Consistently(ctx, here.standing).WithArguments("first").Should(Equal(running))
 	})
 })

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dray-project/dray/schedplugin/internal/faults"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -29,6 +30,15 @@ func kills() int {
 
 // longestLife is the time that a scheduler has at most between its start and its death.
 const longestLife = 300 * time.Millisecond
+
+// stages are requests between Reserve and Bind at which the scheduler dies. At the first,
+// which is none, it dies at any time.
+var stages = []faults.Fault{
+	{},
+	toFinalizers,
+	toStatus,
+	toBindings,
+}
 
 var _ = Describe("Races", func() {
 	It("of two pods for one device have one winner", func(ctx SpecContext) {
@@ -54,9 +64,18 @@ var _ = Describe("Races", func() {
 		}
 		here.addTemplate(ctx, "gpus", here.gpus(1))
 		for round := range kills() {
+			stage := stages[round%len(stages)]
+			var hold *faults.Hold
+			if stage.Path != nil {
+				hold = proxy.Hold(stage)
+			}
 			pods := here.addPods(ctx, fmt.Sprintf("round-%d", round), nodes*gpus, withTemplate("gpus"))
+			if hold != nil {
+				Eventually(ctx, hold.Arrived()).Should(BeClosed(), "no request was held")
+			}
 			time.Sleep(rand.N(longestLife))
 			Expect(plane.KillScheduler()).To(Succeed())
+			proxy.Heal()
 			Expect(plane.StartScheduler(ctx)).To(Succeed())
 			here.expectRunning(ctx, pods...)
 			Expect(client.CoreV1().Pods(here.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())

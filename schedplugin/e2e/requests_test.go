@@ -1,12 +1,18 @@
 package e2e
 
 import (
+	"context"
+	"net/http"
+	"regexp"
+
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/schedplugin/internal/faults"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -35,15 +41,9 @@ var _ = Describe("Requests", func() {
 
 	It("fall back to the next alternative of a prioritized list", func(ctx SpecContext) {
 		here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
-		alternative := func(name, model string, count int64) resourceapi.DeviceSubRequest {
-			return resourceapi.DeviceSubRequest{
-				Name: name, DeviceClassName: here.class, Selectors: []resourceapi.DeviceSelector{cel(here.is("model", model))},
-				AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
-			}
-		}
 		here.addClaim(ctx, "gpus", resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
 			Name:           "gpu",
-			FirstAvailable: []resourceapi.DeviceSubRequest{alternative("best", "h100", 1), alternative("good", "a100", 2)},
+			FirstAvailable: []resourceapi.DeviceSubRequest{here.alternative("best", "h100", 1), here.alternative("good", "a100", 2)},
 		}}})
 		here.addPod(ctx, "pod", withClaim("gpus"))
 		here.expectRunning(ctx, "pod")
@@ -71,6 +71,22 @@ var _ = Describe("Requests", func() {
 		Expect(here.devicesOf(ctx, "monitor")).To(Equal([]string{"gpu: a/gpu-0"}))
 	})
 
+	It("with admin access are refused outside namespaces for administrators", func(ctx SpecContext) {
+		namespace, err := client.CoreV1().Namespaces().Get(ctx, here.namespace, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		namespace.Labels = nil
+		_, err = client.CoreV1().Namespaces().Update(ctx, namespace, metav1.UpdateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() error { // the API server has to notice
+			claim := &resourceapi.ResourceClaim{
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "monitor-"},
+				Spec:       resourceapi.ResourceClaimSpec{Devices: here.gpus(0, all, administrating)},
+			}
+			_, err := client.ResourceV1().ResourceClaims(here.namespace).Create(ctx, claim, metav1.CreateOptions{})
+			return err
+		}).Should(MatchError(ContainSubstring(resourceapi.DRAAdminNamespaceLabelKey)))
+	})
+
 	It("reach devices of the network from any node", func(ctx SpecContext) {
 		here.addNode(ctx, "a")
 		here.addNode(ctx, "b")
@@ -87,11 +103,20 @@ var _ = Describe("Requests", func() {
 		Expect(here.devicesOf(ctx, here.claimOf(ctx, "two"))).To(Equal([]string{"gpu: fabric/gpu-0"}))
 	})
 
+	It("for an extended resource leave no claim behind", func(ctx SpecContext) {
+		extended := here.addExtendedResource(ctx)
+		here.addNode(ctx, "a", inventory.GPUs(1, "a100", "80Gi")...)
+		proxy.Inject(faults.Fault{Methods: []string{http.MethodPatch}, Path: regexp.MustCompile(`/pods/pod/status$`), Status: http.StatusForbidden, Times: 3})
+		here.addPod(ctx, "pod", requesting(extended, 1))
+		here.expectRunning(ctx, "pod")
+		Expect(proxy.Heal()).To(BeNumerically(">", 0), "no request met the fault")
+		Eventually(ctx, here.claims).Should(HaveLen(1), "claims of attempts that failed")
+		here.deletePod(ctx, "pod")
+		Eventually(ctx, here.claims).Should(BeEmpty(), "claims of pods that have gone")
+	})
+
 	It("for an extended resource are served by devices", func(ctx SpecContext) {
-		extended := corev1.ResourceName(here.driver + "/gpu")
-		here.addClass(ctx, here.name("extended"), `device.driver == "`+here.driver+`"`, func(class *resourceapi.DeviceClassSpec) {
-			class.ExtendedResourceName = ptr.To(string(extended))
-		})
+		extended := here.addExtendedResource(ctx)
 		here.addNode(ctx, "a", inventory.GPUs(3, "a100", "80Gi")...)
 		here.addPod(ctx, "one", requesting(extended, 2))
 		here.expectRunning(ctx, "one")
@@ -101,3 +126,26 @@ var _ = Describe("Requests", func() {
 		here.expectRunning(ctx, "two")
 	})
 })
+
+// addExtendedResource adds a class that offers the arena's devices as an extended resource.
+func (a *arena) addExtendedResource(ctx context.Context) corev1.ResourceName {
+	GinkgoHelper()
+	name := a.driver + "/gpu"
+	a.addClass(ctx, a.name("extended"), `device.driver == "`+a.driver+`"`, func(class *resourceapi.DeviceClassSpec) {
+		class.ExtendedResourceName = ptr.To(name)
+	})
+	return corev1.ResourceName(name)
+}
+
+// claims are the names of all there are.
+func (a *arena) claims(ctx context.Context) ([]string, error) {
+	list, err := client.ResourceV1().ResourceClaims(a.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, claim := range list.Items {
+		names = append(names, claim.Name)
+	}
+	return names, nil
+}

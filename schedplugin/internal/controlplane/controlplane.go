@@ -36,6 +36,8 @@ type ControlPlane struct {
 	dialing    *tls.Config // as the administrator
 	kubeconfig string      // the administrator's
 	admin      *rest.Config
+	// pluginArguments are for the plugin Dray, as JSON. Empty: the defaults.
+	pluginArguments string
 
 	// nil until launched
 	etcd, apiServer, controllers, scheduler *component
@@ -153,24 +155,30 @@ func portArgument(port int) string { return fmt.Sprintf("--secure-port=%d", port
 
 // ready asks a component whether it is.
 func (p *ControlPlane) ready(port int, path string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := p.get(ctx, port, path)
+		return err
+	}
+}
+
+// get asks a component as the administrator.
+func (p *ControlPlane) get(ctx context.Context, port int, path string) (string, error) {
 	client := &http.Client{
 		Transport: &http.Transport{TLSClientConfig: p.dialing, DisableKeepAlives: true},
 		Timeout:   5 * time.Second,
 	}
-	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address(port)+path, nil)
-		if err != nil {
-			return err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		text, err := io.ReadAll(io.LimitReader(response.Body, tailLength))
-		err = errors.Join(err, response.Body.Close())
-		if response.StatusCode == http.StatusOK {
-			return err
-		}
-		return errors.Join(fmt.Errorf("%s answers %s: %s", path, response.Status, text), err)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address(port)+path, nil)
+	if err != nil {
+		return "", err
 	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(response.Body)
+	err = errors.Join(err, response.Body.Close())
+	if response.StatusCode == http.StatusOK {
+		return string(text), err
+	}
+	return "", errors.Join(fmt.Errorf("%s answers %s: %s", path, response.Status, text[:min(len(text), tailLength)]), err)
 }

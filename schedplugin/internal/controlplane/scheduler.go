@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/ptr"
@@ -28,6 +29,15 @@ func (p *ControlPlane) StartScheduler(ctx context.Context) error {
 		return err
 	}
 	return p.scheduler.await(ctx, p.ready(p.ports.scheduler, "/readyz"))
+}
+
+// SetPluginArguments configures the plugin Dray from the next start of the scheduler on, with
+// DrayArgs as JSON. None stand for the defaults.
+func (p *ControlPlane) SetPluginArguments(arguments string) { p.pluginArguments = arguments }
+
+// SchedulerMetrics are what the scheduler serves on /metrics.
+func (p *ControlPlane) SchedulerMetrics(ctx context.Context) (string, error) {
+	return p.get(ctx, p.ports.scheduler, "/metrics")
 }
 
 // StopScheduler asks the scheduler to end and waits for it.
@@ -71,6 +81,11 @@ func (p *ControlPlane) schedulerConfig(kubeconfig string) (string, error) {
 	config, err := schedulerConfiguration(p.options.Scheduler)
 	if err != nil {
 		return "", err
+	}
+	if p.pluginArguments != "" {
+		config.Profiles[0].PluginConfig = append(config.Profiles[0].PluginConfig, configv1.PluginConfig{
+			Name: "Dray", Args: runtime.RawExtension{Raw: []byte(p.pluginArguments)},
+		})
 	}
 	config.ClientConnection.Kubeconfig = kubeconfig
 	// There is one user, who waits.

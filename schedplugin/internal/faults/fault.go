@@ -21,6 +21,8 @@ type Fault struct {
 	// the API server does what is asked of it, and the connection breaks before it can
 	// say so.
 	Status int
+
+	hold *Hold // nil: the request is spoilt, and not held
 }
 
 func (f *Fault) meets(r *http.Request) bool {

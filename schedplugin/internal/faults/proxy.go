@@ -88,6 +88,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		p.forward.ServeHTTP(w, r)
+	case fault.hold != nil:
+		fault.hold.wait(r)
+		p.forward.ServeHTTP(w, r)
 	case fault.Status != 0:
 		answer(w, fault.Status)
 	default:

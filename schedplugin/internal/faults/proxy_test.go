@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -97,5 +98,41 @@ func TestProxyLosesAnswers(t *testing.T) {
 	}
 	if err := remove(t, client); err != nil || deletions.Load() != 2 {
 		t.Errorf("healed: %d deletions, %v", deletions.Load(), err)
+	}
+}
+
+func TestProxyHolds(t *testing.T) {
+	proxy, client, deletions := behind(t)
+	hold := proxy.Hold(Fault{Methods: []string{http.MethodDelete}, Path: regexp.MustCompile("/pods/pod$")})
+	done := make(chan error)
+	go func() { done <- client.CoreV1().Pods("ns").Delete(t.Context(), "pod", metav1.DeleteOptions{}) }()
+	<-hold.Arrived()
+	if deletions.Load() != 0 {
+		t.Error("the request was not held back")
+	}
+	if err := remove(t, client); err != nil || deletions.Load() != 1 {
+		t.Errorf("while one is held: %d deletions, %v", deletions.Load(), err)
+	}
+	hold.Release()
+	hold.Release()
+	if err := <-done; err != nil || deletions.Load() != 2 {
+		t.Errorf("released: %d deletions, %v", deletions.Load(), err)
+	}
+}
+
+// A request whose client is gone does not get through.
+func TestProxyForgets(t *testing.T) {
+	proxy, client, deletions := behind(t)
+	hold := proxy.Hold(Fault{Path: regexp.MustCompile("/pods/pod$")})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- client.CoreV1().Pods("ns").Delete(ctx, "pod", metav1.DeleteOptions{}) }()
+	<-hold.Arrived()
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("the request was answered")
+	}
+	if err := proxy.Close(); err != nil || deletions.Load() != 0 {
+		t.Errorf("%d deletions, %v", deletions.Load(), err)
 	}
 }
