@@ -10,7 +10,6 @@ MAKEFLAGS += --no-print-directory
 
 GO ?= go
 export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
-export SCHEDULER KILLS
 
 FUZZTIME ?= 30s
 CASES ?= 20000
@@ -19,6 +18,7 @@ UNPLACED := pretrain-0 --namespace training
 FLEET := examples/fleet-200
 SCHEDULER ?= dray
 KILLS ?= 5
+export SCHEDULER KILLS
 LINT := golangci-lint run --allow-serial-runners ./...
 
 .PHONY: help
