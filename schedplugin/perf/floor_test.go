@@ -116,7 +116,7 @@ func TestFloorMakesClaimsForExtendedResources(t *testing.T) {
 
 func TestFloorQueuesPodsForWhatConcernsThem(t *testing.T) {
 	f := &Floor{stock: newStock()}
-	if err := f.stock.add(slice("a", "0", 1)); err != nil {
+	if err := f.stock.add(slice("0", 1)); err != nil {
 		t.Fatal(err)
 	}
 	own := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -151,8 +151,9 @@ func TestFloorQueuesPodsForWhatConcernsThem(t *testing.T) {
 	}
 }
 
-func slice(node, units string, devices int) *resourceapi.ResourceSlice {
-	s := sliceOf(node, "devices", units, 1)
+// slice is of the node a.
+func slice(units string, devices int) *resourceapi.ResourceSlice {
+	s := sliceOf("a", "devices", units, 1)
 	for i := range devices {
 		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("d%d", i)})
 	}
@@ -161,7 +162,7 @@ func slice(node, units string, devices int) *resourceapi.ResourceSlice {
 
 func TestStockCountsUnits(t *testing.T) {
 	s := newStock()
-	if err := s.add(slice("a", "0,1 x2;2-3", 4)); err != nil {
+	if err := s.add(slice("0,1 x2;2-3", 4)); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range [][]string{{"d0", "d1"}, {"d0", "d1"}, {"d2", "d3"}} {
@@ -189,7 +190,7 @@ func TestStockLearnsOfAllocations(t *testing.T) {
 		Results: []resourceapi.DeviceRequestAllocationResult{{Driver: driver, Pool: "a", Device: "d1"}},
 	}}
 	s.learn("before its slice", allocation)
-	if err := s.add(slice("a", "0;1", 2)); err != nil {
+	if err := s.add(slice("0;1", 2)); err != nil {
 		t.Fatal(err)
 	}
 	s.learn("before its slice", allocation)
@@ -204,7 +205,7 @@ func TestStockLearnsOfAllocations(t *testing.T) {
 
 func TestStockRejectsUnits(t *testing.T) {
 	for _, units := range []string{"x", "0-x", "0 xx", "4"} {
-		if err := newStock().add(slice("a", units, 4)); err == nil {
+		if err := newStock().add(slice(units, 4)); err == nil {
 			t.Errorf("units %q are accepted", units)
 		}
 	}
