@@ -64,8 +64,8 @@
 //	danger                         where errors are possible
 //	kind, signature, pattern,      what nodes have in common, and answers known from others
 //	spelling, answers
-//	lens, sight, classtable,       the same for what many kinds of problems read, so that a
-//	statetable                     new kind costs little
+//	lens, sight, numbertable,      the same for what many kinds of problems read, so that a
+//	statetable, notelist           new kind costs little
 //	inquiry                        answers that depend on a few devices of a fresh state
 //	allocate, evaluate, outcome,   entry points and answers
 //	question, stats

@@ -9,14 +9,12 @@ import (
 )
 
 // faces are the devices of a roster as a sight sees them: those of one number are judged
-// together. It is an immutable list, newest first.
+// together.
 type faces struct {
 	sight *sight
 	list  []face
 	// rest are devices that each have to be judged by themselves.
-	rest   *bitset.BitSet
-	next   *faces
-	length int
+	rest *bitset.BitSet
 }
 
 // face is the devices of one number, which are not special.
@@ -31,25 +29,16 @@ const maxFaces = 64
 
 // facesFor returns the devices as a sight sees them.
 func (r *roster) facesFor(s *sight) *faces {
-	head := r.faces.Load()
-	for f := head; f != nil; f = f.next {
-		if f.sight == s {
-			return f
-		}
+	if known, ok := r.faces.get(s); ok {
+		return known
 	}
-	made := &faces{sight: s, rest: r.special.Clone(), next: head, length: 1}
+	made := &faces{sight: s, rest: r.special.Clone()}
 	for i := range r.devices {
 		if !r.special.Test(uint(i)) {
 			made.add(uint(i), r.devices[i].Shape, r.special.Len())
 		}
 	}
-	if head != nil {
-		made.length = head.length + 1
-	}
-	if made.length > maxColumns {
-		made.next, made.length = nil, 1
-	}
-	r.faces.CompareAndSwap(head, made)
+	r.faces.add(s, made, maxColumns)
 	return made
 }
 

@@ -3,7 +3,6 @@ package allocator
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
@@ -26,7 +25,7 @@ type judgement struct {
 // remembered: one may be a cancellation.
 func (e *evaluator) judge(ctx context.Context, f *filter, shape *pools.Shape) (*judgement, error) {
 	notes := notesOf(shape)
-	if known := notes.judgement(f); known != nil {
+	if known, ok := notes.judgements.get(f); ok {
 		return known, nil
 	}
 	rejectedBy, err := e.matches(ctx, f.selectors, notes.device)
@@ -38,7 +37,7 @@ func (e *evaluator) judge(ctx context.Context, f *filter, shape *pools.Shape) (*
 		v.use = newConsumption(f.features, f.capacity, shape.Device)
 	}
 	v = f.judgements.intern(v)
-	notes.add(f, v)
+	notes.judgements.add(f, v, maxNotes)
 	return v, nil
 }
 
@@ -52,12 +51,13 @@ func (e *evaluator) glance(ctx context.Context, f *filter, shape *pools.Shape) (
 	if number == 0 {
 		return e.judgeAnew(ctx, f, shape)
 	}
-	rejectedBy, known := f.rejections.get(number)
-	if !known {
+	if position, known := f.rejections.get(number); known {
+		rejectedBy = int(position) - 1
+	} else {
 		if rejectedBy, err = e.matches(ctx, f.selectors, notesOf(shape).device); err != nil {
 			return 0, nil, err
 		}
-		f.rejections.set(number, rejectedBy)
+		f.rejections.set(number, uint32(rejectedBy+1))
 	}
 	if rejectedBy >= 0 || !f.features.ConsumableCapacity || f.capacity == nil && notesOf(shape).plain {
 		return rejectedBy, nil, nil
@@ -101,18 +101,11 @@ func (k *judgements) intern(v *judgement) *judgement {
 // notes are kept with a shape for as long as it lives.
 type notes struct {
 	device     *cel.Device
-	judgements atomic.Pointer[notedJudgement]
-	seen       atomic.Pointer[seenNumber]
+	judgements noteList[*filter, *judgement]
+	// seen has what sights number the shape with.
+	seen noteList[*sight, uint32]
 	// plain is set for whole devices of which everything can be taken.
 	plain bool
-}
-
-// notedJudgement is an immutable list, newest first.
-type notedJudgement struct {
-	filter    *filter
-	judgement *judgement
-	next      *notedJudgement
-	length    int
 }
 
 // maxNotes bounds the judgements kept per shape. A cluster has a few classes and its
@@ -126,28 +119,6 @@ func notesOf(shape *pools.Shape) *notes {
 			plain:  !ptr.Deref(shape.Device.AllowMultipleAllocations, false) && unconditional(shape.Device.Capacity),
 		}
 	}).(*notes)
-}
-
-func (n *notes) judgement(f *filter) *judgement {
-	for noted := n.judgements.Load(); noted != nil; noted = noted.next {
-		if noted.filter == f {
-			return noted.judgement
-		}
-	}
-	return nil
-}
-
-// add notes a judgement. Who loses a race judges again next time.
-func (n *notes) add(f *filter, v *judgement) {
-	head := n.judgements.Load()
-	noted := &notedJudgement{filter: f, judgement: v, next: head, length: 1}
-	if head != nil {
-		noted.length = head.length + 1
-	}
-	if noted.length > maxNotes {
-		noted.next, noted.length = nil, 1
-	}
-	n.judgements.CompareAndSwap(head, noted)
 }
 
 // unconditional reports whether everything that a device has can be taken together.

@@ -13,7 +13,7 @@ type kind struct {
 	*answers
 	lens *lens // nil if there is none
 	// ofClass has the number of the pattern by class of the lens.
-	ofClass classTable
+	ofClass numberTable
 	// ofState has answers by state of the lens.
 	ofState  stateTable
 	mu       sync.Mutex

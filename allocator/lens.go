@@ -27,7 +27,7 @@ type lens struct {
 	states map[string]uint32
 	last   uint32
 	// structures numbers what pools of a class are like, spelled has the numbers.
-	structures classTable // by class
+	structures numberTable // by class
 	spelled    map[string]uint32
 }
 
@@ -110,7 +110,7 @@ func (l *lens) look(view *pools.PoolView, f Features) (uint32, []pools.Value) {
 // structure returns the number of what pools are like for all problems that have the lens.
 // It stands for what spell appends for a pool of the class.
 func (l *lens) structure(class uint32, spell func(*spelling)) uint32 {
-	if number := l.structures.get(class); number != unspelled {
+	if number, known := l.structures.get(class); known {
 		return number
 	}
 	var s spelling

@@ -3,7 +3,6 @@ package allocator
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
@@ -29,8 +28,9 @@ type roster struct {
 	count   sync.Once
 	counted counted
 
-	faces      atomic.Pointer[faces]
-	attributes atomic.Pointer[column]
+	faces noteList[*sight, *faces]
+	// attributes have their values by device.
+	attributes noteList[resourceapi.FullyQualifiedName, []constrained]
 }
 
 // rosterPool is a usable pool. Its devices follow each other in roster.devices.
@@ -156,34 +156,18 @@ func (r *roster) find(p int, next func(pools.DeviceIndex) (pools.DeviceIndex, bo
 	}
 }
 
-// column is an attribute of all devices. It is an immutable list, newest first.
-type column struct {
-	name   resourceapi.FullyQualifiedName
-	values []constrained // by device
-	next   *column
-	length int
-}
-
 // attribute looks an attribute of all devices up.
 func (r *roster) attribute(name resourceapi.FullyQualifiedName) []constrained {
-	head := r.attributes.Load()
-	for c := head; c != nil; c = c.next {
-		if c.name == name {
-			return c.values
-		}
+	values, known := r.attributes.get(name)
+	if known {
+		return values
 	}
-	made := &column{name: name, values: make([]constrained, len(r.devices)), next: head, length: 1}
+	values = make([]constrained, len(r.devices))
 	for i := range r.devices {
-		made.values[i].value, made.values[i].found = r.devices[i].Shape.Attribute(name)
+		values[i].value, values[i].found = r.devices[i].Shape.Attribute(name)
 	}
-	if head != nil {
-		made.length = head.length + 1
-	}
-	if made.length > maxColumns {
-		made.next, made.length = nil, 1
-	}
-	r.attributes.CompareAndSwap(head, made)
-	return made.values
+	r.attributes.add(name, values, maxColumns)
+	return values
 }
 
 // maxColumns bounds the attributes and the ways of looking at devices that are kept with a

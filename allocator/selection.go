@@ -16,9 +16,11 @@ type selection struct {
 	selectors []selector
 	// reads is what the selectors read, sight what they can tell about devices. Both are
 	// nil if that is not known.
-	reads      reads
-	sight      *sight
-	rejections rejections
+	reads reads
+	sight *sight
+	// rejections have, by number of the sight, which selector rejects a shape, counted from
+	// 1. It is 0 if none does.
+	rejections numberTable
 }
 
 // selector is one CEL selector of a class or a request.

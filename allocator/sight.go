@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
@@ -76,13 +75,11 @@ func (s *sight) full() bool {
 // number is 0 for a shape that has none.
 func (s *sight) number(shape *pools.Shape) uint32 {
 	notes := notesOf(shape)
-	for n := notes.seen.Load(); n != nil; n = n.next {
-		if n.sight == s {
-			return n.number
-		}
+	number, known := notes.seen.get(s)
+	if !known {
+		number = s.look(notes.device)
+		notes.seen.add(s, number, maxNotes)
 	}
-	number := s.look(notes.device)
-	notes.see(s, number)
 	return number
 }
 
@@ -103,57 +100,4 @@ func (s *sight) look(device *cel.Device) uint32 {
 		s.numbers[string(text)] = number
 	}
 	return number
-}
-
-// seenNumber is the number of a shape for a sight. It is an immutable list, newest first.
-type seenNumber struct {
-	sight  *sight
-	number uint32
-	length int
-	next   *seenNumber
-}
-
-// see notes a number. Who loses a race looks again next time.
-func (n *notes) see(s *sight, number uint32) {
-	head := n.seen.Load()
-	noted := &seenNumber{sight: s, number: number, next: head, length: 1}
-	if head != nil {
-		noted.length = head.length + 1
-	}
-	if noted.length > maxNotes {
-		noted.next, noted.length = nil, 1
-	}
-	n.seen.CompareAndSwap(head, noted)
-}
-
-// rejections has, by number of a sight, which selector of a filter rejects a shape. It is
-// read without a lock.
-type rejections struct {
-	mu        sync.Mutex
-	positions atomic.Pointer[[]atomic.Int32] // position+2 by number, 0 if unknown
-}
-
-func (r *rejections) get(number uint32) (rejectedBy int, known bool) {
-	if positions := r.positions.Load(); positions != nil && int(number) < len(*positions) {
-		position := (*positions)[number].Load()
-		return int(position) - 2, position != 0
-	}
-	return 0, false
-}
-
-func (r *rejections) set(number uint32, rejectedBy int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	positions := r.positions.Load()
-	if positions == nil || int(number) >= len(*positions) {
-		larger := make([]atomic.Int32, max(16, 2*number))
-		if positions != nil {
-			for i := range *positions {
-				larger[i].Store((*positions)[i].Load())
-			}
-		}
-		r.positions.Store(&larger)
-		positions = &larger
-	}
-	(*positions)[number].Store(int32(rejectedBy + 2))
 }

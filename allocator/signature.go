@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
@@ -71,7 +70,7 @@ func (p *Problem) class(view *pools.PoolView) (uint32, []pools.Value, bool) {
 	if view.Common || view.Here() > maxPatternDevices {
 		return 0, nil, true
 	}
-	class := p.classNote(view)
+	class := p.classOf(view)
 	return class.number, class.values, class.number != 0
 }
 
@@ -167,16 +166,16 @@ func operatesOptionally(node *corev1.Node) bool {
 	return slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
 }
 
-// noted is what is known of a pool on a node, for a kind or a lens. It is an immutable list.
-type noted struct {
-	of any // *kind or *lens
+// appearance is what a pool on a node looks like, to a kind or through a lens.
+type appearance struct {
 	// number is that of a pattern or a class, 0 if there is none.
 	number uint32
 	// values are the different ones that constraints compare, as they come.
 	values []pools.Value
-	next   *noted
-	length int
 }
+
+// appearances are by *kind or *lens.
+type appearances = noteList[any, appearance]
 
 // pattern returns the number of the pattern of a pool on a node, and the values which it
 // names by position. The number is 0 if there is no pattern, or the context was cancelled.
@@ -184,16 +183,15 @@ func (p *Problem) pattern(ctx context.Context, view *pools.PoolView) (uint32, []
 	if view.Common || view.Here() > maxPatternDevices {
 		return 0, nil
 	}
-	notes := notesOn(view)
 	if p.kind.lens == nil {
-		return p.spelled(ctx, view, notes)
+		return p.spelled(ctx, view)
 	}
-	class := p.classNote(view)
+	class := p.classOf(view)
 	if class.number == 0 {
-		return p.spelled(ctx, view, notes)
+		return p.spelled(ctx, view)
 	}
-	number := p.kind.ofClass.get(class.number)
-	if number == unspelled {
+	number, known := p.kind.ofClass.get(class.number)
+	if !known {
 		if number = p.spell(ctx, view, class.number).number; ctx.Err() != nil {
 			return 0, nil
 		}
@@ -202,60 +200,38 @@ func (p *Problem) pattern(ctx context.Context, view *pools.PoolView) (uint32, []
 	return number, class.values
 }
 
-func notesOn(view *pools.PoolView) *atomic.Pointer[noted] {
-	return view.Attach(func() any { return new(atomic.Pointer[noted]) }).(*atomic.Pointer[noted])
+func appearancesOf(view *pools.PoolView) *appearances {
+	return view.Attach(func() any { return new(appearances) }).(*appearances)
 }
 
-// classNote returns the class of a pool on a node for the problem's lens.
-func (p *Problem) classNote(view *pools.PoolView) *noted {
-	notes := notesOn(view)
-	class := find(notes, p.kind.lens)
-	if class == nil {
-		class = &noted{of: p.kind.lens}
+// classOf returns the class of a pool on a node for the problem's lens.
+func (p *Problem) classOf(view *pools.PoolView) appearance {
+	notes := appearancesOf(view)
+	class, known := notes.get(p.kind.lens)
+	if !known {
 		class.number, class.values = p.kind.lens.look(view, p.allocator.features)
-		class.add(notes)
+		notes.add(p.kind.lens, class, maxNotes)
 	}
 	return class
 }
 
 // spelled returns the pattern of a pool that has no class.
-func (p *Problem) spelled(ctx context.Context, view *pools.PoolView, notes *atomic.Pointer[noted]) (uint32, []pools.Value) {
-	known := find(notes, p.kind)
-	if known == nil {
-		if known = p.spell(ctx, view, 0); ctx.Err() != nil {
+func (p *Problem) spelled(ctx context.Context, view *pools.PoolView) (uint32, []pools.Value) {
+	notes := appearancesOf(view)
+	pattern, known := notes.get(p.kind)
+	if !known {
+		if pattern = p.spell(ctx, view, 0); ctx.Err() != nil {
 			return 0, nil // not for good
 		}
-		known.add(notes)
+		notes.add(p.kind, pattern, maxNotes)
 	}
-	return known.number, known.values
+	return pattern.number, pattern.values
 }
 
-func (p *Problem) spell(ctx context.Context, view *pools.PoolView, class uint32) *noted {
+func (p *Problem) spell(ctx context.Context, view *pools.PoolView, class uint32) appearance {
 	t := &pattern{ctx: ctx, p: p, view: view, class: class}
 	if !t.spell() {
-		return &noted{of: p.kind}
+		return appearance{}
 	}
-	return &noted{of: p.kind, number: p.kind.number(t.text), values: t.values}
-}
-
-func find(notes *atomic.Pointer[noted], of any) *noted {
-	for n := notes.Load(); n != nil; n = n.next {
-		if n.of == of {
-			return n
-		}
-	}
-	return nil
-}
-
-// add puts a note in front. Who loses a race looks again next time.
-func (n *noted) add(notes *atomic.Pointer[noted]) {
-	head := notes.Load()
-	n.next, n.length = head, 1
-	if head != nil {
-		n.length = head.length + 1
-	}
-	if n.length > maxNotes {
-		n.next, n.length = nil, 1
-	}
-	notes.CompareAndSwap(head, n)
+	return appearance{number: p.kind.number(t.text), values: t.values}
 }
