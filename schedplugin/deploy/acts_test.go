@@ -45,6 +45,7 @@ func (s *stage) preempt(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000,
 	}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
+	s.awaitAdmission(t, "urgent")
 	s.addPod(t, "urgent", withTemplate("two"), func(pod *corev1.Pod) { pod.Spec.PriorityClassName = "urgent" })
 	s.expectRunning(t, "urgent")
 	s.expectGone(t, "templated")

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/dray-project/dray/schedplugin/internal/admission"
 	"github.com/dray-project/dray/schedplugin/internal/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 	"github.com/dray-project/dray/schedplugin/internal/nodesim"
@@ -209,11 +210,16 @@ func newStage(t *testing.T, client kubernetes.Interface, installed *installation
 	g.Expect(err).NotTo(HaveOccurred())
 	s.addTemplate(t, "one", 1)
 	s.addTemplate(t, "two", 2)
-	g.Eventually(func() error {
-		_, err := client.CoreV1().ServiceAccounts(s.namespace).Get(t.Context(), "default", metav1.GetOptions{})
-		return err
-	}).WithTimeout(patience).Should(Succeed())
+	s.awaitAdmission(t, "")
 	return s
+}
+
+// awaitAdmission waits until pods of a PriorityClass can be created.
+func (s *stage) awaitAdmission(t *testing.T, class string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	NewWithT(t).Expect(admission.Await(ctx, s.client, s.namespace, class)).To(Succeed())
 }
 
 // describe adds to the output of a test that has failed what became of pods and claims.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/schedplugin/internal/admission"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -50,11 +52,16 @@ func newArena(ctx context.Context) *arena {
 	}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	a.addClass(ctx, a.class, fmt.Sprintf("device.driver == %q", a.driver))
-	Eventually(ctx, func() error {
-		_, err := client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
-		return err
-	}).Should(Succeed())
+	a.awaitAdmission(ctx, "")
 	return a
+}
+
+// awaitAdmission waits until pods of a PriorityClass can be created.
+func (a *arena) awaitAdmission(ctx context.Context, class string) {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	Expect(admission.Await(ctx, client, a.namespace, class)).To(Succeed())
 }
 
 // clear ends all pods and groups, waits until no claim holds a device, and judges what was seen.
@@ -177,5 +184,6 @@ func (a *arena) addPriority(ctx context.Context, suffix string, value int32, pol
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.SchedulingV1().PriorityClasses().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 	})
+	a.awaitAdmission(ctx, name)
 	return name
 }

@@ -8,9 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/dray-project/dray/schedplugin/internal/admission"
 )
 
 // act is a step of the demo: objects that are created together, and what is expected.
@@ -46,11 +49,16 @@ const (
 
 // play shows all acts, one after the other.
 func play(ctx context.Context, out io.Writer, client kubernetes.Interface) error {
-	if _, err := create(ctx, client, setting); err != nil {
+	objects, err := create(ctx, client, setting)
+	if err != nil {
 		return err
 	}
-	if err := awaitServiceAccount(ctx, client, "demo"); err != nil {
-		return err
+	for _, object := range objects {
+		if class, ok := object.(*schedulingv1.PriorityClass); ok {
+			if err := admission.Await(ctx, client, "demo", class.Name); err != nil {
+				return err
+			}
+		}
 	}
 	// Watches that are open when the API server ends keep it from ending.
 	ctx, cancel := context.WithCancel(ctx)
