@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// explain works out why an instance has no solution.
-func explain(ctx context.Context, in *instance) *Explanation {
+// explain works out why an instance has no solution, of which the core is known.
+func explain(ctx context.Context, in *instance, core []part) *Explanation {
 	e := &Explanation{Node: in.node.Name}
 	for _, pv := range in.view.Pools {
 		if !pv.Usable() {
@@ -18,7 +18,6 @@ func explain(ctx context.Context, in *instance) *Explanation {
 		reports[alt] = inspect(ctx, in, alt)
 		e.Requests = append(e.Requests, reports[alt].report)
 	})
-	core := conflictCore(ctx, in)
 	n := narrator{in: in, inspections: reports, core: core, explanation: e}
 	e.Core = n.coreItems()
 	e.NearestMiss = n.nearestMiss()

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -29,6 +30,17 @@ type answer struct {
 	choices []choiceAt
 	picked  [][]int
 	root    atomic.Pointer[inquiry] // nil if nobody asked
+	core    atomic.Pointer[[]part]  // nil if nobody asked
+}
+
+// conflictCore finds it out once for all nodes and problems that share the answer.
+func (a *answer) conflictCore(ctx context.Context, in *instance) []part {
+	if known := a.core.Load(); known != nil {
+		return *known
+	}
+	found := conflictCore(ctx, in)
+	a.core.Store(&found)
+	return found
 }
 
 func (a *answer) verdict() Verdict {

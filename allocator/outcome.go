@@ -3,6 +3,8 @@ package allocator
 import (
 	"context"
 	"fmt"
+
+	"github.com/dray-project/dray/pools"
 )
 
 // Outcome is the answer to a Problem on a node: an *Assignment, an *Unsatisfiable or
@@ -33,7 +35,8 @@ type Unsatisfiable struct {
 }
 
 // Alike is equal (==) for the answers of one Problem about nodes which it cannot tell apart.
-// Their explanations differ in names only. It can be the key of a map.
+// It can be the key of a map. Where usage is a *pools.Usage, explanations of such answers
+// differ in names only.
 func (u *Unsatisfiable) Alike() any { return u.answer }
 
 // InvalidPools reports whether the node has pools that cannot be used because their
@@ -47,9 +50,16 @@ func (u *Unsatisfiable) InvalidPools() bool {
 	return false
 }
 
-// Explain works out why. The work is done anew at each call and is bounded: about
-// as much as the search itself for each request and constraint.
-func (u *Unsatisfiable) Explain() *Explanation { return explain(context.Background(), u.instance()) }
+// Explain works out why. It looks at each device of the node. The first time for answers that
+// are Alike it also searches, for each request and constraint about as much as for the answer.
+func (u *Unsatisfiable) Explain() *Explanation {
+	ctx, in := context.Background(), u.instance()
+	if _, exact := u.usage.(*pools.Usage); !exact {
+		// The answer may be that for the node as it is when nothing is in use.
+		return explain(ctx, in, conflictCore(ctx, in))
+	}
+	return explain(ctx, in, u.answer.conflictCore(ctx, in))
+}
 
 // String is the explanation in one sentence.
 func (u *Unsatisfiable) String() string { return u.Explain().Summary }

@@ -2,6 +2,7 @@ package allocator_test
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -66,7 +67,7 @@ func reduced(claims []*resourceapi.ResourceClaim, keepRequest func(claim, reques
 // cites cannot be had all the same.
 func TestConflictCoreIsUnsatisfiable(t *testing.T) {
 	checked := 0
-	for seed := range uint64(1500) {
+	for seed := range uint64(600) {
 		q := generate(t, seed)
 		outcome, err := q.ask(q.Claims)
 		refused, ok := outcome.(*allocator.Unsatisfiable)
@@ -97,7 +98,7 @@ func TestConflictCoreIsUnsatisfiable(t *testing.T) {
 // A claim that asks for less is not harder to satisfy.
 func TestFewerConstraintsNeverHurt(t *testing.T) {
 	checked := 0
-	for seed := range uint64(1500) {
+	for seed := range uint64(600) {
 		q := generate(t, seed)
 		outcome, err := q.ask(q.Claims)
 		if _, ok := outcome.(*allocator.Assignment); err != nil || !ok {
@@ -119,4 +120,63 @@ func TestFewerConstraintsNeverHurt(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("only %d constraints were generated", checked)
 	}
+}
+
+// source reads usage from a ledger.
+type source struct{ *pools.Usage }
+
+func (source) Separate(*pools.Pool) bool { return false }
+
+func (s source) Exclusive(p *pools.Pool, i pools.DeviceIndex) bool { return s.Pool(p).InUse(i) }
+
+// What explanations share between nodes that are alike, each would find out by itself.
+func TestExplanationsShareTheirCores(t *testing.T) {
+	for name, usageOf := range map[string]func(*pools.Ledger) allocator.Usage{
+		"kept": func(l *pools.Ledger) allocator.Usage { return l.Usage() },
+		"lazy": func(l *pools.Ledger) allocator.Usage { return pools.NewLazyUsage(l.Snapshot(), source{l.Usage()}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			explained := 0
+			for seed := uint64(900); seed < 1500; seed++ { // 1076 is a hard one
+				explained += compareExplanations(t, seed, usageOf)
+			}
+			if explained < 300 {
+				t.Errorf("%d explanations were compared", explained)
+			}
+		})
+	}
+}
+
+func compareExplanations(t *testing.T, seed uint64, usageOf func(*pools.Ledger) allocator.Usage) (explained int) {
+	t.Helper()
+	q := generate(t, seed)
+	problem, err := allocator.New(allocator.Options{Features: q.Features}).Compile(q.Claims, allocator.ClassMap(q.Classes...))
+	if err != nil {
+		return 0
+	}
+	usage := usageOf(q.ledger)
+	for _, node := range q.Nodes {
+		q.node = node
+		alone, err := q.ask(q.Claims)
+		if err != nil {
+			continue // some devices are errors for any allocator
+		}
+		together, err := problem.Allocate(context.Background(), q.ledger.Snapshot(), usage, node)
+		if err != nil {
+			t.Fatalf("seed %d, node %s: %v", seed, node.Name, err)
+		}
+		expected, isNone := alone.(*allocator.Unsatisfiable)
+		actual, wasNone := together.(*allocator.Unsatisfiable)
+		if isNone != wasNone {
+			t.Fatalf("seed %d, node %s: %v; among others %v", seed, node.Name, alone, together)
+		}
+		if !isNone {
+			continue
+		}
+		explained++
+		if want, got := expected.Explain(), actual.Explain(); !reflect.DeepEqual(want, got) {
+			t.Errorf("seed %d, node %s: explained by itself: %+v\namong others: %+v", seed, node.Name, want, got)
+		}
+	}
+	return explained
 }
