@@ -24,6 +24,10 @@ func TestAlike(t *testing.T) {
 	if a.Alike() != b.Alike() || a.Explain().Signature() != b.Explain().Signature() {
 		t.Errorf("nodes a and b are not alike: %s; %s", a, b)
 	}
+	found, err := problem.Feasible(context.Background(), ledger.Snapshot(), ledger.Usage(), node("b"))
+	if err != nil || found.Alike() != a.Alike() {
+		t.Errorf("node b is not alike to itself (%v)", err)
+	}
 	if a.Alike() == c.Alike() || a.Alike() != ask(node("a")).Alike() {
 		t.Errorf("node c is like a, or a is not like itself: %s; %s", a, c)
 	}

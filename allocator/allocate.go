@@ -18,25 +18,6 @@ type Usage interface {
 	Pool(p *pools.Pool) *pools.PoolUsage
 }
 
-// Verdict is an Outcome without its particulars.
-type Verdict uint8
-
-const (
-	// NoVerdict goes with an error.
-	NoVerdict Verdict = iota
-	// Satisfiable goes with an *Assignment.
-	Satisfiable
-	// NotSatisfiable goes with an *Unsatisfiable.
-	NotSatisfiable
-	// NotDecided goes with an *Undecided.
-	NotDecided
-)
-
-// String returns the verdict in lower case.
-func (v Verdict) String() string {
-	return [...]string{"no verdict", "satisfiable", "not satisfiable", "not decided"}[v]
-}
-
 // Allocate looks for devices for all claims of the problem on one node, given what
 // is in use. It returns exactly one of an Outcome and an error. The error is about the
 // input (a selector that fails, all devices asked of an incomplete pool) or wraps the
@@ -61,12 +42,12 @@ func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node
 // Feasible is Allocate for those who only want to know whether there are devices, as the
 // filter of a scheduler. For a node that is like another one it allocates no memory. The
 // verdict is NoVerdict exactly if there is an error.
-func (p *Problem) Feasible(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Verdict, error) {
+func (p *Problem) Feasible(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Feasibility, error) {
 	known, outcome, err := p.ask(ctx, s, u, node, s.Place(node))
 	if known != nil {
-		return known.verdict(), nil
+		return Feasibility{verdict: known.verdict(), answer: known}, nil
 	}
-	return verdictOf(outcome), err
+	return feasibilityOf(outcome), err
 }
 
 // ask returns an answer that is known already, or else a new outcome, or an error. The place
@@ -142,6 +123,7 @@ func (p *Problem) idleAnswer(ctx context.Context, s *pools.Snapshot, node *corev
 // compare looks for a node of the same signature, and searches if there is none. There may
 // be an outcome with the answer.
 func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (*answer, Outcome, error) {
+	ctx = p.allocator.limited(ctx)
 	view, err := s.GatherPools(node)
 	if err != nil {
 		return nil, nil, err

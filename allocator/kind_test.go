@@ -80,8 +80,8 @@ func evaluate(t *testing.T, a *allocator.Allocator, c *alloctest.Case, ledger *p
 	for i := range all {
 		outcome, err := answers.Outcome(i)
 		all[i] = evaluated{outcome, rendered(outcome, err)}
-		if verdict, _ := problem.Feasible(context.Background(), ledger.Snapshot(), ledger.Usage(), nodes[i]); verdict != answers.Verdict(i) {
-			t.Fatalf("node %s: the verdict is %s, and then %s", nodes[i].Name, answers.Verdict(i), verdict)
+		if found, _ := problem.Feasible(context.Background(), ledger.Snapshot(), ledger.Usage(), nodes[i]); found.Verdict() != answers.Verdict(i) {
+			t.Fatalf("node %s: the verdict is %s, and then %s", nodes[i].Name, answers.Verdict(i), found.Verdict())
 		}
 	}
 	return all

@@ -15,18 +15,6 @@ type Outcome interface {
 	outcome()
 }
 
-func verdictOf(o Outcome) Verdict {
-	switch o.(type) {
-	case *Assignment:
-		return Satisfiable
-	case *Unsatisfiable:
-		return NotSatisfiable
-	case *Undecided:
-		return NotDecided
-	}
-	return NoVerdict
-}
-
 // Unsatisfiable says that the claims cannot be allocated on the node, and why. It is
 // a value, safe for concurrent use.
 type Unsatisfiable struct {

@@ -67,7 +67,7 @@ func reduced(claims []*resourceapi.ResourceClaim, keepRequest func(claim, reques
 // cites cannot be had all the same.
 func TestConflictCoreIsUnsatisfiable(t *testing.T) {
 	checked := 0
-	for seed := range uint64(600) {
+	for seed := range uint64(1500) {
 		q := generate(t, seed)
 		outcome, err := q.ask(q.Claims)
 		refused, ok := outcome.(*allocator.Unsatisfiable)
@@ -98,7 +98,7 @@ func TestConflictCoreIsUnsatisfiable(t *testing.T) {
 // A claim that asks for less is not harder to satisfy.
 func TestFewerConstraintsNeverHurt(t *testing.T) {
 	checked := 0
-	for seed := range uint64(600) {
+	for seed := range uint64(1500) {
 		q := generate(t, seed)
 		outcome, err := q.ask(q.Claims)
 		if _, ok := outcome.(*allocator.Assignment); err != nil || !ok {

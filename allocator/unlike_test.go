@@ -73,7 +73,8 @@ func TestErrorsElsewhere(t *testing.T) {
 }
 
 func feasible(p *allocator.Problem, l *pools.Ledger, node *corev1.Node) string {
-	verdict, err := p.Feasible(context.Background(), l.Snapshot(), l.Usage(), node)
+	found, err := p.Feasible(context.Background(), l.Snapshot(), l.Usage(), node)
+	verdict := found.Verdict()
 	if (verdict == allocator.NoVerdict) != (err != nil) {
 		return fmt.Sprintf("verdict %s with error %v", verdict, err)
 	}

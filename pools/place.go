@@ -20,6 +20,8 @@ type route struct {
 // which nothing changed for the node, and safe for concurrent use.
 type Place struct {
 	common *common
+	// node is the name, empty for all that no slice names.
+	node string
 	// views are in first-fit order.
 	views []*PoolView
 	// optional is set if something depends on which features the node declares.
@@ -49,15 +51,30 @@ func (s *Snapshot) Place(node *corev1.Node) *Place {
 
 // place returns what the node reaches by its name.
 func (s *Snapshot) place(node string) *Place {
+	shortcut := s.shortcuts.to(node, s.byNode.Len())
+	if shortcut != nil {
+		if known := shortcut.Load(); known != nil && known.node == node {
+			return known
+		}
+	}
 	named, ok := s.byNode.Get(node)
 	if !ok {
-		named = &s.common.nowhere
+		return s.placeOf(&s.common.nowhere, "")
 	}
+	found := s.placeOf(named, node)
+	if shortcut != nil {
+		shortcut.Store(found)
+	}
+	return found
+}
+
+// placeOf returns what nodes of a route reach.
+func (s *Snapshot) placeOf(named *route, node string) *Place {
 	known := named.place.Load()
 	if known != nil && known.common == s.common {
 		return known
 	}
-	made := &Place{common: s.common}
+	made := &Place{common: s.common, node: node}
 	for _, pool := range named.pools {
 		if !pool.choosy {
 			made.views = append(made.views, known.view(pool, node))

@@ -22,8 +22,9 @@ type Snapshot struct {
 	// byNode has the pools with slices that name a node.
 	byNode persist.Map[string, *route]
 	// common is the same in the next snapshot unless one of its pools changed.
-	common *common
-	places atomic.Pointer[Places]
+	common    *common
+	shortcuts shortcuts
+	places    atomic.Pointer[Places]
 	// lineage is what an Index that made the Snapshot knows of the cluster: as long as
 	// the Snapshot is in use, the next one of the same cluster costs what changed.
 	lineage *lineage

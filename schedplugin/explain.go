@@ -25,22 +25,21 @@ type refusal struct {
 
 // reasonOf says why a node does not have the devices. For nodes that are alike it is found
 // out once.
-func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev1.Node) string {
+func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev1.Node, alike any) string {
+	if known := c.count(refusalKey{v, alike}, node.Name); known != nil {
+		return known.reason
+	}
 	outcome, err := v.problem.Allocate(ctx, c.view.Snapshot, c.usage(), node)
 	if err != nil {
 		return withoutDevice(err.Error())
 	}
-	measureOutcome(outcome)
 	unsatisfiable, ok := outcome.(*allocator.Unsatisfiable)
 	if !ok {
 		return fmt.Sprint(outcome)
 	}
-	if known := c.count(v, unsatisfiable.Alike(), node.Name, nil); known != nil {
-		return known.reason
-	}
 	explanation := unsatisfiable.Explain()
-	found := &refusal{reason: v.shortly(explanation), explanation: explanation}
-	return c.count(v, unsatisfiable.Alike(), node.Name, found).reason
+	c.find(refusalKey{v, alike}, &refusal{reason: v.shortly(explanation), explanation: explanation})
+	return c.count(refusalKey{v, alike}, node.Name).reason
 }
 
 // withoutDevice leaves out of an error which device it is about, so that it is the same for
@@ -54,26 +53,28 @@ func withoutDevice(text string) string {
 	return text
 }
 
-// count adds a node to those that were refused alike. It returns nil if it is the first one
-// and nothing was found about it.
-func (c *cycle) count(v *variant, alike any, node string, found *refusal) *refusal {
+// count adds a node to those that were refused alike. It returns nil if nothing was found
+// out about them.
+func (c *cycle) count(key refusalKey, node string) *refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.refusals[refusalKey{v, alike}]
-	if known == nil {
-		if found == nil {
-			return nil
-		}
-		known = found
-		c.refusals[refusalKey{v, alike}] = known
-	}
-	if c.whatIf == nil {
+	known := c.refusals[key]
+	if known != nil && c.whatIf == nil {
 		known.nodes++
 		if len(known.examples) < maxExamples {
 			known.examples = append(known.examples, node)
 		}
 	}
 	return known
+}
+
+// find records why nodes are refused, unless somebody else has meanwhile.
+func (c *cycle) find(key refusalKey, found *refusal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refusals[key] == nil {
+		c.refusals[key] = found
+	}
 }
 
 type refusalKey struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -31,10 +30,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		return nil
 	}
 	node := nodeInfo.Node()
-	logger := klog.FromContext(ctx)
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason != "" {
-		return unresolvable(logger, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
+		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
 	unusable, reason := p.unusable(c, node)
 	if status := p.allocatable(ctx, c, v, pod, nodeInfo); status != nil {
@@ -43,7 +41,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	if reason != "" {
 		// Only where everything else is at hand it makes sense to give these up.
 		c.refuse(unusable)
-		return unresolvable(logger, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
+		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
 	c.pass(node, v)
 	return nil
@@ -103,9 +101,10 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 		return nil
 	}
 	node := nodeInfo.Node()
-	verdict, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, c.usage(), node)
-	answer := answerOf(ctx, verdict, err)
+	found, err := v.problem.Feasible(ctx, c.view.Snapshot, c.usage(), node)
+	answer := answerOf(ctx, found.Verdict(), err)
 	answered[answer].Inc()
+	measureSearch(found.Stats(), err)
 	if answer == answerSatisfiable {
 		return nil
 	}
@@ -113,7 +112,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	var reason string
 	switch answer {
 	case answerUnsatisfiable:
-		reason = p.reasonOf(ctx, c, v, node)
+		reason = p.reasonOf(ctx, c, v, node, found.Alike())
 		if p.evictionHelps(ctx, c, v, pod, nodeInfo) {
 			code = fwk.Unschedulable
 		}
@@ -126,7 +125,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	default: // the pod may fit on a node without such devices
 		reason = withoutDevice(err.Error())
 	}
-	return rejected(klog.FromContext(ctx), code, reason, "pod", klog.KObj(pod), "node", klog.KObj(node))
+	return refused(ctx, code, reason, pod, node)
 }
 
 // What may become of looking for devices on a node.
@@ -153,35 +152,4 @@ func answerOf(ctx context.Context, verdict allocator.Verdict, err error) string 
 		return answerTimeout
 	}
 	return answerError
-}
-
-// limit bounds the time for one node.
-func (p *Plugin) limit(ctx context.Context) context.Context {
-	if p.settings.filterTimeout <= 0 {
-		return ctx
-	}
-	return deadline{Context: ctx, at: time.Now().Add(p.settings.filterTimeout)}
-}
-
-// deadline is a context which is asked, and never waited for: it needs no timer, of which
-// there would be one per pod and node.
-type deadline struct {
-	context.Context
-	at time.Time
-}
-
-// Err implements Context.
-func (d deadline) Err() error {
-	if err := d.Context.Err(); err != nil || time.Now().Before(d.at) {
-		return err
-	}
-	return context.DeadlineExceeded
-}
-
-// Deadline implements Context.
-func (d deadline) Deadline() (time.Time, bool) {
-	if earlier, ok := d.Context.Deadline(); ok && earlier.Before(d.at) {
-		return earlier, true
-	}
-	return d.at, true
 }

@@ -77,8 +77,8 @@ func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses
 	}
 	after := c.imagine()
 	after.release(p.leaving(c))
-	verdict, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, after.ledger.Usage(), nodeInfo.Node())
-	return err == nil && verdict == allocator.Satisfiable
+	found, err := v.problem.Feasible(ctx, c.view.Snapshot, after.ledger.Usage(), nodeInfo.Node())
+	return err == nil && found.Verdict() == allocator.Satisfiable
 }
 
 // nomination returns the node to which a pod is nominated, nil if there is none. Until the

@@ -76,11 +76,12 @@ func measureView(v *model.View, start time.Time) {
 	knownClaims.Set(float64(v.Claims))
 }
 
-func measureOutcome(outcome allocator.Outcome) {
-	if outcome == nil {
+// measureSearch counts what an answer cost. With an error there is none.
+func measureSearch(stats allocator.Stats, err error) {
+	if err != nil {
 		return
 	}
-	if steps := outcome.Stats().Steps; steps > 0 {
+	if steps := stats.Steps; steps > 0 {
 		searchSteps.Observe(float64(steps))
 	} else {
 		remembered.Inc()

@@ -84,7 +84,7 @@ func (p *Plugin) assign(ctx context.Context, c *cycle, suited *suitable) (*alloc
 	if err != nil {
 		return nil, err
 	}
-	measureOutcome(outcome)
+	measureSearch(outcome.Stats(), nil)
 	assignment, ok := outcome.(*allocator.Assignment)
 	if !ok {
 		return nil, fmt.Errorf("node %s was suitable before, and now: %v", suited.node.Name, outcome)

@@ -1,6 +1,9 @@
 package schedplugin
 
 import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -16,6 +19,14 @@ func rejected(logger klog.Logger, code fwk.Code, reason string, keysAndValues ..
 		helper, logger := logger.WithCallStackHelper()
 		helper()
 		logger.Info("Pod cannot be scheduled", append(keysAndValues, "reason", reason)...) //nolint:logcheck // the keys are constants of the callers
+	}
+	return fwk.NewStatus(code, reason)
+}
+
+// refused is rejected for the many nodes that do not suit a pod.
+func refused(ctx context.Context, code fwk.Code, reason string, pod *corev1.Pod, node *corev1.Node) *fwk.Status {
+	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
+		logger.Info("Node does not suit pod", "pod", klog.KObj(pod), "node", klog.KObj(node), "reason", reason)
 	}
 	return fwk.NewStatus(code, reason)
 }
