@@ -123,7 +123,6 @@ func (p *Problem) idleAnswer(ctx context.Context, s *pools.Snapshot, node *corev
 // compare looks for a node of the same signature, and searches if there is none. There may
 // be an outcome with the answer.
 func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (*answer, Outcome, error) {
-	ctx = p.allocator.limited(ctx)
 	view, err := s.GatherPools(node)
 	if err != nil {
 		return nil, nil, err

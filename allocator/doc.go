@@ -67,9 +67,8 @@
 //	lens, sight, numbertable,      the same for what many kinds of problems read, so that a
 //	statetable, notelist           new kind costs little
 //	inquiry                        answers that depend on a few devices of a fresh state
-//	allocate, evaluate, timelimit, entry points and answers
-//	outcome, verdict, question,
-//	stats
+//	allocate, evaluate, outcome,   entry points and answers
+//	verdict, question, stats
 //	assignment, nodeselector       results
 //	explanation, explain, core,    why there is none
 //	rejection, narrator, nearest,

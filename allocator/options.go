@@ -3,7 +3,6 @@ package allocator
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
@@ -41,9 +40,6 @@ type Options struct {
 	// Budget is the number of search steps per node after which the answer is
 	// Undecided. Zero or less is DefaultBudget.
 	Budget int64
-	// TimeLimit ends what is not found out about a node by then with an error that wraps
-	// context.DeadlineExceeded. Zero or less is none. What is known already takes no time.
-	TimeLimit time.Duration
 	// Programs holds compiled CEL expressions and may be shared between
 	// allocators. Nil makes an own cache.
 	Programs *cel.Cache
@@ -56,7 +52,6 @@ type Allocator struct {
 	shareID  func() types.UID
 	policy   Policy
 	budget   int64
-	limit    time.Duration
 	selector *evaluator
 	filters  *lru.Cache
 	// selections are those of filters.
@@ -85,7 +80,6 @@ func New(o Options) *Allocator {
 		shareID:    o.ShareID,
 		policy:     o.Policy,
 		budget:     o.Budget,
-		limit:      o.TimeLimit,
 		selector:   newEvaluator(o.Programs),
 		filters:    lru.New(maxFilters),
 		selections: lru.New(maxFilters),

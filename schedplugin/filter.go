@@ -101,7 +101,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 		return nil
 	}
 	node := nodeInfo.Node()
-	found, err := v.problem.Feasible(ctx, c.view.Snapshot, c.usage(), node)
+	found, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, c.usage(), node)
 	answer := answerOf(ctx, found.Verdict(), err)
 	answered[answer].Inc()
 	measureSearch(found.Stats(), err)

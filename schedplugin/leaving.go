@@ -77,7 +77,7 @@ func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses
 	}
 	after := c.imagine()
 	after.release(p.leaving(c))
-	found, err := v.problem.Feasible(ctx, c.view.Snapshot, after.ledger.Usage(), nodeInfo.Node())
+	found, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, after.ledger.Usage(), nodeInfo.Node())
 	return err == nil && found.Verdict() == allocator.Satisfiable
 }
 

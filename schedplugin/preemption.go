@@ -121,7 +121,7 @@ func (p *Plugin) setAside(ctx context.Context, c *cycle, claims []*resourceapi.R
 			after.remove(pod, p.claimsOf(pod))
 		}
 	}
-	outcome, err := problem.Allocate(ctx, c.view.Snapshot, after.ledger.Usage(), nodeInfo.Node())
+	outcome, err := problem.Allocate(p.limit(ctx), c.view.Snapshot, after.ledger.Usage(), nodeInfo.Node())
 	assignment, ok := outcome.(*allocator.Assignment)
 	if err != nil || !ok {
 		return
@@ -160,6 +160,6 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, pod *c
 	if without == nil || len(without.freed) == freed {
 		return false
 	}
-	found, err := v.problem.Feasible(ctx, c.view.Snapshot, without.ledger.Usage(), nodeInfo.Node())
+	found, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, without.ledger.Usage(), nodeInfo.Node())
 	return err == nil && found.Verdict() == allocator.Satisfiable
 }

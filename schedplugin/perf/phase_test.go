@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -20,19 +21,8 @@ import (
 // phasePods is how many pods are scheduled, one after the other, before all is undone.
 const phasePods = 16
 
-// gates are those of DRA that are on by default.
-var gates = feature.Features{
-	EnableDRAAdminAccess:               true,
-	EnableDRAConsumableCapacity:        true,
-	EnableDRADeviceBindingConditions:   true,
-	EnableDRADeviceTaints:              true,
-	EnableDRAExtendedResource:          true,
-	EnableDRAPartitionableDevices:      true,
-	EnableDRAPrioritizedList:           true,
-	EnableDRAResourceClaimDeviceStatus: true,
-	EnableDRASchedulerFilterTimeout:    true,
-	EnableDynamicResourceAllocation:    true,
-}
+// gates are as they are by default.
+var gates = feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 
 // filtering is what of a plugin takes part in the Filter phase.
 type filtering interface {

@@ -1,0 +1,43 @@
+package schedplugin
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+func TestTimeLimit(t *testing.T) {
+	p := &Plugin{settings: settings{filterTimeout: time.Millisecond}}
+	cause := errors.New("cause")
+	parent, cancel := context.WithCancelCause(t.Context())
+	ctx := p.limit(parent)
+	for range 2 {
+		if err := ctx.Err(); err != nil {
+			t.Fatalf("at once: %v", err)
+		}
+	}
+	time.Sleep(2 * time.Millisecond)
+	if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after the limit: %v", err)
+	}
+	cancel(cause)
+	if err := ctx.Err(); !errors.Is(err, context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
+		t.Errorf("after the parent was cancelled: %v because of %v", err, context.Cause(ctx))
+	}
+	if p.settings.filterTimeout = 0; p.limit(parent) != parent {
+		t.Error("no limit is a limit")
+	}
+}
+
+// A node for which the time does not suffice is refused for that reason.
+func TestFilterTakesTooLong(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 4), gpuClaim("wanted", 1)}})
+	w.plugin.settings.filterTimeout = time.Nanosecond
+	a := w.attempt(podWith("pod", "wanted"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices took too long")
+}
