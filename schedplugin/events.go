@@ -54,21 +54,27 @@ func (p *Plugin) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject,
 		return fwk.Queue, fmt.Errorf("event of a resource claim: %w", err)
 	}
 	hint, why := p.judgeClaimEvent(pod, before, after)
-	logger.V(5).Info("Resource claim changed", "pod", klog.KObj(pod), "hint", hint, "reason", why)
+	if logger := logger.V(5); logger.Enabled() {
+		logger.Info("Resource claim changed", "pod", klog.KObj(pod), "hint", hint, "reason", why)
+	}
 	return hint, nil
 }
 
 // notice has the next pod see what the event tells, even if the event gets here before it
 // gets to where claims are followed. Else a pod that it makes schedulable could be rejected
-// once more, with no other event to come.
+// once more, with no other event to come. An event is told once for each pod that waits.
 func (p *Plugin) notice(oldObject, newObject any) {
 	if newObject == nil {
 		p.model.Changed(oldObject, true)
-	} else {
-		p.model.Changed(newObject, false)
+		return
+	}
+	if claim, ok := newObject.(*resourceapi.ResourceClaim); ok && p.noticed.Swap(claim) != claim {
+		p.model.Changed(claim, false)
 	}
 }
 
+// judgeClaimEvent is called for each pod that waits, with each event. For most of them, it is
+// somebody else's claim.
 func (p *Plugin) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.ResourceClaim) (fwk.QueueingHint, string) {
 	if after == nil {
 		if before.Status.Allocation == nil {
@@ -76,12 +82,16 @@ func (p *Plugin) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Res
 		}
 		return fwk.Queue, "deleted, and held devices"
 	}
+	free := before != nil && freed(before, after)
+	if !free && !refersTo(pod, after) {
+		return fwk.QueueSkip, "it is not the pod's"
+	}
 	claims, err := p.resolve(pod)
 	if err != nil {
 		return fwk.QueueSkip, "the pod still has to wait: " + err.Error()
 	}
 	switch {
-	case before != nil && freed(before, after):
+	case free:
 		return fwk.Queue, "devices came free"
 	case !uses(claims, after):
 		return fwk.QueueSkip, "it is not the pod's"

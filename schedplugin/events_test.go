@@ -90,6 +90,10 @@ func TestPodEvents(t *testing.T) {
 			t.Errorf("hint %v, error %v, want %v", got, err, want)
 		}
 	}
+	ofClaims := registered(t, w, fwk.ResourceClaim).QueueingHintFn
+	if got, err := ofClaims(klog.Background(), pod, nil, claim); err != nil || got != fwk.Queue {
+		t.Errorf("the claim made for the pod is created: hint %v, error %v", got, err)
+	}
 	if _, err := hint(klog.Background(), pod, nil, claim); err == nil {
 		t.Error("an event of something else is no error")
 	}

@@ -64,11 +64,11 @@ func done(pod *corev1.Pod) bool {
 // nominated to will have its devices as soon as those of pods that left come free. Until
 // then nothing on the node shows that they will, as soon as the last of these pods is gone.
 func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
-	if c.view == nil || statuses == nil || len(p.leaving(c)) == 0 {
+	if c.view == nil || statuses == nil {
 		return false
 	}
 	nodeInfo := p.nomination(pod)
-	if nodeInfo == nil || statuses.Get(nodeInfo.Node().Name).Plugin() != Name {
+	if nodeInfo == nil || statuses.Get(nodeInfo.Node().Name).Plugin() != Name || len(p.leaving(c)) == 0 {
 		return false
 	}
 	v, reason := p.variantFor(c, pod, nodeInfo)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -35,6 +37,8 @@ type Plugin struct {
 	model *model.Model
 	pods  podsByClaim
 	notes notes
+	// noticed is the claim that the last event was about.
+	noticed atomic.Pointer[resourceapi.ResourceClaim]
 }
 
 var (

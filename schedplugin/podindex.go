@@ -46,6 +46,24 @@ func claimKeys(object any) ([]string, error) {
 	return keys.UnsortedList(), nil
 }
 
+// refersTo reports whether a pod has a claim of that name.
+func refersTo(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	if pod.Namespace != claim.Namespace {
+		return false
+	}
+	for i := range pod.Spec.ResourceClaims {
+		if name := pod.Spec.ResourceClaims[i].ResourceClaimName; name != nil && *name == claim.Name {
+			return true
+		}
+	}
+	for i := range pod.Status.ResourceClaimStatuses {
+		if name := pod.Status.ResourceClaimStatuses[i].ResourceClaimName; name != nil && *name == claim.Name {
+			return true
+		}
+	}
+	return false
+}
+
 // of lists the pods that refer to a claim.
 func (p podsByClaim) of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, error) {
 	objects, err := p.indexer.ByIndex(p.index, claim.Namespace+"/"+claim.Name)
