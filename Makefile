@@ -1,7 +1,8 @@
 # `make` prints the targets below with the line after their `##`.
 #
-# Every target builds with the flags exported here and no others, so that all
-# of them share one build cache. Tests with the race detector need a second one.
+# Every target builds with the flags exported here and no others, for both modules and all
+# their tools: what they have in common is compiled once. Only the race detector needs it
+# compiled a second time, and cgo.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,6 +11,7 @@ MAKEFLAGS += --no-print-directory
 
 GO ?= go
 export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
+export CGO_ENABLED := 0
 
 FUZZTIME ?= 30s
 CASES ?= 20000
@@ -42,9 +44,8 @@ test: ## vet everything and run every test
 	@# A module of its own, for what it draws with.
 	cd benchmarks/report && $(GO) vet ./... && $(GO) test ./...
 
-# One set of flags for the module schedplugin, tests included: its packages are many,
-# and each other set compiles them anew. What is linked in says nothing of what is compiled.
-SCHEDGO := cd schedplugin && CGO_ENABLED=0 $(GO)
+SCHEDGO := cd schedplugin && $(GO)
+# What is linked in says nothing of what is compiled.
 LINKED := -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37'
 
 .PHONY: controlplane
@@ -61,7 +62,7 @@ RENDER := bin/render
 
 .PHONY: install-manifests
 install-manifests: ## write what installs dray-scheduler to bin/manifests, as Kustomize and as Helm render it
-	cd schedplugin/deploy/render && CGO_ENABLED=0 $(GO) build -o ../../../$(RENDER) .
+	cd schedplugin/deploy/render && $(GO) build -o ../../../$(RENDER) .
 	@mkdir -p bin/manifests
 	$(RENDER) kustomize schedplugin/deploy/second > bin/manifests/kustomize-second.yaml
 	$(RENDER) kustomize schedplugin/deploy/default > bin/manifests/kustomize-default.yaml
@@ -71,7 +72,7 @@ install-manifests: ## write what installs dray-scheduler to bin/manifests, as Ku
 .PHONY: test-schedplugin
 test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
 	$(SCHEDGO) vet ./...
-	cd schedplugin/deploy/render && CGO_ENABLED=0 $(GO) vet . && CGO_ENABLED=0 $(GO) test .
+	cd schedplugin/deploy/render && $(GO) vet . && $(GO) test .
 	$(SCHEDGO) test $$($(GO) list ./... | grep -v /e2e$$)
 	$(SCHEDGO) test -count=1 -timeout 30m ./e2e
 
@@ -121,9 +122,9 @@ lint: ## check go.mod, and run the linter that tools/go.mod pins
 
 .PHONY: race
 race: ## run what promises concurrency under the race detector
-	$(GO) test -race ./pools/... ./allocator/...
+	CGO_ENABLED=1 $(GO) test -race ./pools/... ./allocator/...
 	@# Comparing thousands of expressions with upstream is slow enough without.
-	$(GO) test -race -run Concurrent ./cel
+	CGO_ENABLED=1 $(GO) test -race -run Concurrent ./cel
 
 .PHONY: readme
 readme: ## run the console sessions of the READMEs and compare what they print

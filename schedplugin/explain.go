@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
 )
@@ -16,7 +17,9 @@ const maxExamples = 3
 // refusal is why nodes do not have the devices that nothing tells apart for the pod.
 type refusal struct {
 	// reason is short and names no node.
-	reason      string
+	reason string
+	// one of the nodes has this answer. It is explained when no node has the devices.
+	one         *allocator.Unsatisfiable
 	explanation *allocator.Explanation
 	// nodes is how many nodes there are, examples are some of them.
 	nodes    int
@@ -37,9 +40,30 @@ func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev
 	if !ok {
 		return fmt.Sprint(outcome)
 	}
-	explanation := unsatisfiable.Explain()
-	c.find(refusalKey{v, alike}, &refusal{reason: v.shortly(explanation), explanation: explanation})
+	c.find(refusalKey{v, alike}, &refusal{reason: p.reasons.of(v, unsatisfiable), one: unsatisfiable})
 	return c.count(refusalKey{v, alike}, node.Name).reason
+}
+
+// reasons remembers short reasons for the next pods: explaining takes longer than refusing.
+type reasons struct{ known *lru.Cache }
+
+func newReasons() reasons { return reasons{known: lru.New(10_000)} }
+
+// reasonKey has all that a reason depends on: answers that are alike are so whatever things
+// are called.
+type reasonKey struct {
+	alike any
+	names string
+}
+
+func (r reasons) of(v *variant, none *allocator.Unsatisfiable) string {
+	key := reasonKey{alike: none.Alike(), names: v.names()}
+	if known, found := r.known.Get(key); found {
+		return known.(string)
+	}
+	reason := v.shortly(none.Explain())
+	r.known.Add(key, reason)
+	return reason
 }
 
 // withoutDevice leaves out of an error which device it is about, so that it is the same for

@@ -171,3 +171,22 @@ func selecting(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	}}}
 	return claim
 }
+
+// Reasons are remembered from pod to pod, and name what each of them calls its own.
+func TestReasonsAreRemembered(t *testing.T) {
+	renamed := gpuClaim("renamed", 5)
+	renamed.Spec.Devices.Requests[0].Name = "accelerators"
+	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 4), gpuClaim("first", 5), gpuClaim("second", 5), renamed}})
+	for claim, want := range map[string]string{
+		"first":   "request gpus wants 5 devices: the node has fewer",
+		"second":  "request gpus wants 5 devices: the node has fewer",
+		"renamed": "request accelerators wants 5 devices: the node has fewer",
+	} {
+		a := w.attempt(podWith(claim, claim))
+		expect(t, a.preFilter(), fwk.Success, "")
+		expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, want)
+	}
+	if n := w.plugin.reasons.known.Len(); n != 2 {
+		t.Errorf("%d reasons are remembered, want one for each name of the request", n)
+	}
+}

@@ -76,10 +76,11 @@ func (p *Plugin) servedByDevices(name corev1.ResourceName) bool {
 
 func leftBehind(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	for _, claim := range claims {
-		if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
+		owner := metav1.GetControllerOfNoCopy(claim)
+		if owner == nil || owner.UID != pod.UID || owner.Name != pod.Name {
 			continue
 		}
-		if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && owner.UID == pod.UID && owner.Name == pod.Name {
+		if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
 			return claim
 		}
 	}

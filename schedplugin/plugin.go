@@ -37,6 +37,8 @@ type Plugin struct {
 	model *model.Model
 	pods  podsByClaim
 	notes notes
+	// reasons are those of nodes.
+	reasons reasons
 	// noticed is the claim that the last event was about.
 	noticed atomic.Pointer[resourceapi.ResourceClaim]
 }
@@ -97,9 +99,10 @@ func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, 
 			ShareID:  uuid.NewUUID,
 			Budget:   settings.filterBudget,
 		}),
-		model: state,
-		pods:  pods,
-		notes: newNotes(),
+		model:   state,
+		pods:    pods,
+		notes:   newNotes(),
+		reasons: newReasons(),
 	}, nil
 }
 

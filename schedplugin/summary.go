@@ -52,7 +52,9 @@ func (c *cycle) refusalList() []refusal {
 	list := make([]refusal, 0, len(c.refusals))
 	for _, r := range c.refusals {
 		if r.nodes > 0 {
-			list = append(list, *r)
+			explained := *r
+			explained.explanation = r.one.Explain()
+			list = append(list, explained)
 		}
 	}
 	slices.SortFunc(list, func(a, b refusal) int {

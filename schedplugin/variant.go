@@ -1,6 +1,9 @@
 package schedplugin
 
 import (
+	"strings"
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -15,6 +18,8 @@ type variant struct {
 	problem *allocator.Problem
 	// claims are those that the problem is about, in order.
 	claims []*podClaim
+	// names are what the claims and their requests are called.
+	names func() string
 	// special is the claim for extended resources as it has to be on these nodes. Nil if
 	// there is none. It stands for the podClaim that is extended.
 	special *resourceapi.ResourceClaim
@@ -22,6 +27,23 @@ type variant struct {
 	mappings []corev1.ContainerExtendedResourceRequest
 	// err says why the claims cannot be allocated on any node. Then nothing else is set.
 	err error
+}
+
+// namesOf are those of requests and, if there are several, of claims, as the pod calls them.
+func namesOf(claims []*podClaim, objects []*resourceapi.ResourceClaim) string {
+	var names []string
+	for i, claim := range claims {
+		if len(claims) > 1 {
+			names = append(names, "claim", claim.name)
+		}
+		for _, request := range objects[i].Spec.Devices.Requests {
+			names = append(names, request.Name)
+			for _, alternative := range request.FirstAvailable {
+				names = append(names, "or", alternative.Name)
+			}
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // compile makes a variant of the claims of a pod, with the special claim or without.
@@ -49,5 +71,6 @@ func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings 
 		return &variant{err: err}
 	}
 	v.problem = problem
+	v.names = sync.OnceValue(func() string { return namesOf(v.claims, objects) })
 	return v
 }
