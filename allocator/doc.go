@@ -64,13 +64,15 @@
 //	danger                         where errors are possible
 //	kind, signature, pattern,      what nodes have in common, and answers known from others
 //	spelling, answers
-//	lens, sight, numbertable,      the same for what many kinds of problems read, so that a
-//	statetable, notelist           new kind costs little
+//	lens, sight                    the same for what many kinds of problems read, so that a
+//	                               new kind costs little
+//	numbering, numbertable,        small memories that many goroutines share
+//	statetable, notelist
 //	inquiry                        answers that depend on a few devices of a fresh state
 //	allocate, evaluate, outcome,   entry points and answers
 //	verdict, question, stats
 //	assignment, nodeselector       results
-//	explanation, explain, core,    why there is none
+//	explanation, explain, core,    why there is none, on a node and on many
 //	rejection, narrator, nearest,
 //	text
 package allocator

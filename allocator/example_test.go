@@ -129,3 +129,20 @@ func ExamplePolicy() {
 	fmt.Println(chosen(outcome), err)
 	// Output: r0=gpu-0 <nil>
 }
+
+func ExampleGrouping() {
+	var sum allocator.Grouping
+	for _, e := range []*allocator.Explanation{
+		{Node: "a", Summary: "node a: claim default/training: request gpu needs 4 devices; 1 of 8 that reach the node can serve it (7 in use)"},
+		{Node: "b", Summary: "node b: claim default/training: request gpu needs 4 devices; 3 of 8 that reach the node can serve it (5 in use)"},
+	} {
+		e.Core = []allocator.CoreItem{{Claim: "default/training", Request: "gpu"}}
+		e.Requests = []allocator.RequestReport{{Claim: "default/training", Request: "gpu", Needed: 4, Reachable: 8, Candidates: map[string]int{"a": 1, "b": 3}[e.Node]}}
+		sum.Add(e, e.Node)
+	}
+	for _, g := range sum.Groups() {
+		fmt.Printf("%d nodes: %s: %s\n", len(g.Nodes), g.Statement(), g.Summary())
+	}
+	// Output:
+	// 2 nodes: this cannot be met, with the figures of b, which comes closest: claim default/training: request gpu needs 4 devices; 3 of 8 that reach the node can serve it (5 in use)
+}

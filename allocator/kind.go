@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 )
 
@@ -16,10 +15,9 @@ type kind struct {
 	// ofClass has the number of the pattern by class of the lens.
 	ofClass numberTable
 	// ofState has answers by state of the lens.
-	ofState  stateTable
-	mu       sync.Mutex
-	patterns map[string]uint32
-	next     uint32
+	ofState stateTable
+	// patterns numbers them. Answers may mention one that is forgotten.
+	patterns numbering
 }
 
 // answer is a solution by position, or that there is none.
@@ -61,7 +59,7 @@ type choiceAt struct {
 const maxPatterns = 1 << 14
 
 func newKind() *kind {
-	return &kind{answers: newAnswers(), patterns: make(map[string]uint32)}
+	return &kind{answers: newAnswers()}
 }
 
 // kindOf returns the kind of a compiled problem.
@@ -113,20 +111,4 @@ func (s *spelling) alternative(alt *alternative, filter int64) {
 		s.string(string(alt.derived[i].name))
 		s.string(alt.derived[i].expression)
 	}
-}
-
-// number interns a pattern. Numbers are never given twice, so that answers which still
-// mention a forgotten pattern are merely not found.
-func (k *kind) number(pattern []byte) uint32 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if n, known := k.patterns[string(pattern)]; known {
-		return n
-	}
-	if len(k.patterns) >= maxPatterns {
-		clear(k.patterns)
-	}
-	k.next++
-	k.patterns[string(pattern)] = k.next
-	return k.next
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -20,15 +19,12 @@ type lens struct {
 	sight      *sight
 	attributes []resourceapi.FullyQualifiedName
 
-	mu      sync.Mutex
-	classes map[string]uint32
-	// states numbers what places with their use look like. No number is given twice,
-	// so that after starting anew an old one is merely not found.
-	states map[string]uint32
-	last   uint32
-	// structures numbers what pools of a class are like, spelled has the numbers.
-	structures numberTable // by class
-	spelled    map[string]uint32
+	// classes numbers what pools look like, states what places with their use do.
+	classes, states numbering
+	// structures numbers what pools of a class are like.
+	structures numbering
+	// ofClass has these numbers.
+	ofClass numberTable
 }
 
 const (
@@ -86,7 +82,7 @@ func (a *Allocator) lens(s *sight, attributes []resourceapi.FullyQualifiedName) 
 	if known, ok := a.lenses.Get(key); ok {
 		return known.(*lens)
 	}
-	l := &lens{sight: s, attributes: attributes, classes: make(map[string]uint32), states: make(map[string]uint32), spelled: make(map[string]uint32)}
+	l := &lens{sight: s, attributes: attributes}
 	a.lenses.Add(key, l)
 	return l
 }
@@ -104,25 +100,19 @@ func (l *lens) look(view *pools.PoolView, f Features) (uint32, []pools.Value) {
 			return 0, nil
 		}
 	}
-	return l.class(s.text), s.values
+	return l.classes.of(s.text, maxClasses), s.values
 }
 
 // structure returns the number of what pools are like for all problems that have the lens.
 // It stands for what spell appends for a pool of the class.
 func (l *lens) structure(class uint32, spell func(*spelling)) uint32 {
-	if number, known := l.structures.get(class); known {
-		return number
-	}
-	var s spelling
-	spell(&s)
-	l.mu.Lock()
-	number, known := l.spelled[string(s.text)]
+	number, known := l.ofClass.get(class)
 	if !known {
-		number = uint32(len(l.spelled))
-		l.spelled[string(s.text)] = number
+		var s spelling
+		spell(&s)
+		number = l.structures.of(s.text, maxClasses)
+		l.ofClass.set(class, number)
 	}
-	l.mu.Unlock()
-	l.structures.set(class, number)
 	return number
 }
 
@@ -144,33 +134,4 @@ func (l *lens) spell(s *spelling, d *pools.Device, f Features) bool {
 		s.attribute(d.Shape.Attribute(name))
 	}
 	return true
-}
-
-func (l *lens) class(text []byte) uint32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if class, known := l.classes[string(text)]; known {
-		return class
-	}
-	if len(l.classes) == maxClasses {
-		return 0
-	}
-	class := uint32(len(l.classes) + 1)
-	l.classes[string(text)] = class
-	return class
-}
-
-// state numbers what a place in use looks like, from 1.
-func (l *lens) state(text []byte) uint32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if state, known := l.states[string(text)]; known {
-		return state
-	}
-	if len(l.states) == maxStates {
-		clear(l.states)
-	}
-	l.last++
-	l.states[string(text)] = l.last
-	return l.last
 }

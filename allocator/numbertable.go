@@ -20,7 +20,12 @@ func (t *numberTable) get(key uint32) (value uint32, known bool) {
 	return 0, false
 }
 
+// set may be in vain if the table grows at the same time: then it is found out again.
 func (t *numberTable) set(key, value uint32) {
+	if values := t.values.Load(); values != nil && int(key) < len(*values) {
+		(*values)[key].Store(value + 1)
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	values := t.values.Load()

@@ -74,7 +74,7 @@ func (a *Allocator) selection(class *resourceapi.DeviceClass, asked []resourceap
 }
 
 // worn reports whether shapes that come now would not be told apart.
-func (s *selection) worn() bool { return s.sight != nil && s.sight.full() }
+func (s *selection) worn() bool { return s.sight != nil && s.sight.numbers.full(maxNumbers) }
 
 func (s *selection) add(programs *cel.Cache, class string, selectors []resourceapi.DeviceSelector) error {
 	for i, asked := range selectors {

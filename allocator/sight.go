@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
@@ -16,9 +15,7 @@ import (
 // evaluation for each number and not a look at each device. It is safe for concurrent use.
 type sight struct {
 	programs []*cel.Program // one for each different set of reads
-
-	mu      sync.Mutex
-	numbers map[string]uint32
+	numbers  numbering
 }
 
 // maxSights is how many sights an Allocator keeps, maxNumbers how many shapes each of
@@ -46,30 +43,24 @@ func (r reads) add(selectors []selector) (bool, error) {
 	return true, nil
 }
 
-// sight returns the one that was made for the same reads.
+// sight returns the one that was made for the same reads. Filters made later have a new one
+// once shapes that come now get no number, so that a sight does not wear out as drivers and
+// models come and go.
 func (a *Allocator) sight(r reads) (*sight, error) {
 	keys := slices.Sorted(maps.Keys(r))
 	key, err := json.Marshal(keys)
 	if err != nil {
 		return nil, fmt.Errorf("what selectors read cannot be encoded: %w", err)
 	}
-	if known, ok := a.sights.Get(string(key)); ok && !known.(*sight).full() {
+	if known, ok := a.sights.Get(string(key)); ok && !known.(*sight).numbers.full(maxNumbers) {
 		return known.(*sight), nil
 	}
-	s := &sight{numbers: make(map[string]uint32)}
+	s := &sight{}
 	for _, key := range keys {
 		s.programs = append(s.programs, r[key])
 	}
 	a.sights.Add(string(key), s)
 	return s, nil
-}
-
-// full reports whether shapes that come now get no number. Filters made later have a new
-// sight, so that one does not wear out as drivers and models come and go.
-func (s *sight) full() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.numbers) == maxNumbers
 }
 
 // number is 0 for a shape that has none.
@@ -92,12 +83,5 @@ func (s *sight) look(device *cel.Device) uint32 {
 			return 0
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	number, known := s.numbers[string(text)]
-	if !known && len(s.numbers) < maxNumbers {
-		number = uint32(len(s.numbers) + 1)
-		s.numbers[string(text)] = number
-	}
-	return number
+	return s.numbers.of(text, maxNumbers)
 }

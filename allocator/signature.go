@@ -61,7 +61,7 @@ func (p *Problem) numbered(place *pools.Place, u Usage) uint32 {
 	if !seen.add(place.Views(), u, p.wantsAll, p.class) {
 		return 0
 	}
-	return p.kind.lens.state(seen.text)
+	return p.kind.lens.states.again(seen.text, maxStates)
 }
 
 // class is what the problem's lens sees of a pool on a node. A pool without a class is
@@ -233,5 +233,5 @@ func (p *Problem) spell(ctx context.Context, view *pools.PoolView, class uint32)
 	if !t.spell() {
 		return appearance{}
 	}
-	return appearance{number: p.kind.number(t.text), values: t.values}
+	return appearance{number: p.kind.patterns.again(t.text, maxPatterns), values: t.values}
 }

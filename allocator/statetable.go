@@ -25,7 +25,12 @@ func (t *stateTable) get(state uint32) *answer {
 	return nil
 }
 
+// set may be in vain if the table grows at the same time: then it is found out again.
 func (t *stateTable) set(state uint32, a *answer) {
+	if r := t.current.Load(); r != nil && state-r.first < uint32(len(r.answers)) {
+		r.answers[state-r.first].Store(a)
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.current.Load()

@@ -11,19 +11,13 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// maxExamples is how many nodes an explanation names.
-const maxExamples = 3
-
 // refusal is why nodes do not have the devices that nothing tells apart for the pod.
 type refusal struct {
 	// reason is short and names no node.
 	reason string
 	// one of the nodes has this answer. It is explained when no node has the devices.
-	one         *allocator.Unsatisfiable
-	explanation *allocator.Explanation
-	// nodes is how many nodes there are, examples are some of them.
-	nodes    int
-	examples []string
+	one   *allocator.Unsatisfiable
+	nodes []string
 }
 
 // reasonOf says why a node does not have the devices. For nodes that are alike it is found
@@ -84,10 +78,7 @@ func (c *cycle) count(key refusalKey, node string) *refusal {
 	defer c.mu.Unlock()
 	known := c.refusals[key]
 	if known != nil && c.whatIf == nil {
-		known.nodes++
-		if len(known.examples) < maxExamples {
-			known.examples = append(known.examples, node)
-		}
+		known.nodes = append(known.nodes, node)
 	}
 	return known
 }

@@ -102,7 +102,7 @@ func TestEventExplains(t *testing.T) {
 	note := <-w.events
 	for _, want := range []string{
 		"DevicesUnavailable", "Pod default/p does not get its devices.",
-		"5 nodes (a, b, c, …): this cannot be met, with the figures of a, which comes closest:",
+		"5 nodes (a, b, c, …): this cannot be met:",
 		"1 node (f): this cannot be met:", "request gpus",
 	} {
 		if !strings.Contains(note, want) {
@@ -115,12 +115,15 @@ func TestEventExplains(t *testing.T) {
 		t.Errorf("the event was repeated: %s", note)
 	default:
 	}
-	if err := w.client.Tracker().Add(gpus("f", 1)); err != nil {
-		t.Fatal(err)
+	inUse := []runtime.Object{gpus("f", 2), held(gpuClaim("holder-0", 1), "f", "gpu-0"), held(gpuClaim("holder-1", 1), "f", "gpu-1")}
+	for _, object := range inUse {
+		if err := w.client.Tracker().Add(object); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w.settle()
 	attempt()
-	if note := <-w.events; !strings.Contains(note, "6 nodes (a, b, c, …)") {
+	if note := <-w.events; !strings.Contains(note, "6 nodes (a, b, c, …): this cannot be met, with the figures of a, which comes closest:") {
 		t.Errorf("the event does not say what changed: %s", note)
 	}
 }

@@ -34,7 +34,7 @@ func (n notes) changed(pod types.UID, note string) bool {
 
 // explain records an Event that sums up why no node has the devices which a pod needs.
 func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
-	recorder, groups := p.handle.EventRecorder(), group(c.refusalList())
+	recorder, groups := p.handle.EventRecorder(), c.groups()
 	if recorder == nil || len(groups) == 0 {
 		return
 	}
@@ -45,99 +45,58 @@ func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
 	recorder.WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
 }
 
-// refusalList returns the refusals so far, in an order that is the same each time.
-func (c *cycle) refusalList() []refusal {
+// groups sums up the refusals so far, in an order that is the same each time.
+func (c *cycle) groups() []allocator.Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]refusal, 0, len(c.refusals))
+	var list []*refusal
 	for _, r := range c.refusals {
-		if r.nodes > 0 {
-			explained := *r
-			explained.explanation = r.one.Explain()
-			list = append(list, explained)
+		if len(r.nodes) > 0 {
+			slices.Sort(r.nodes)
+			list = append(list, r)
 		}
 	}
-	slices.SortFunc(list, func(a, b refusal) int {
-		return cmp.Or(cmp.Compare(lacking(a.explanation), lacking(b.explanation)), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.reason, b.reason))
-	})
-	return list
-}
-
-// lacking is how many devices the requests in conflict lack together, by themselves.
-func lacking(e *allocator.Explanation) int {
-	missing := 0
-	for _, report := range e.Requests {
-		missing += max(0, report.Needed-report.Candidates)
-	}
-	return missing
-}
-
-// group joins refusals by the same requests and constraints, however many devices each has
-// left. The first of a group is the one that comes closest.
-func group(list []refusal) []refusal {
-	var groups []refusal
-	at := make(map[string]int)
+	slices.SortFunc(list, func(a, b *refusal) int { return cmp.Compare(a.nodes[0], b.nodes[0]) })
+	var grouping allocator.Grouping
 	for _, r := range list {
-		key := conflictOf(r.explanation)
-		i, known := at[key]
-		if !known {
-			at[key] = len(groups)
-			groups = append(groups, r)
-			continue
-		}
-		groups[i].nodes += r.nodes
-		groups[i].examples = append(slices.Clip(groups[i].examples), r.examples...)
+		grouping.Add(r.one.Explain(), r.nodes...)
 	}
-	return groups
+	return grouping.Groups()
 }
 
-func conflictOf(e *allocator.Explanation) string {
-	var parts []string
-	for _, item := range e.Core {
-		parts = append(parts, item.Claim, item.Request, item.Constraint)
-	}
-	for _, report := range e.Requests {
-		parts = append(parts, fmt.Sprint(report.Reachable == 0))
-	}
-	return strings.Join(parts, "\x00")
-}
-
-func summarize(pod *corev1.Pod, groups []refusal) string {
+// summarize says of which nodes each thing is true as dray explain does.
+func summarize(pod *corev1.Pod, groups []allocator.Group) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Pod %s/%s does not get its devices.", pod.Namespace, pod.Name)
-	for _, g := range groups {
-		what := "this cannot be met"
-		if len(g.explanation.Core) > 1 {
-			what = "these cannot hold together"
-		}
-		if g.nodes > 1 {
-			what += fmt.Sprintf(", with the figures of %s, which comes closest", g.explanation.Node)
-		}
-		fmt.Fprintf(&text, "\n%s: %s:", nodesOf(g), what)
-		for _, item := range g.explanation.Core {
+	for i := range groups {
+		g := &groups[i]
+		fmt.Fprintf(&text, "\n%s: %s:", nodesOf(g.Nodes), g.Statement())
+		for _, item := range g.Closest.Core {
 			fmt.Fprintf(&text, "\n- %s", item.Text)
 		}
-		for _, pool := range g.explanation.Pools {
+		for _, pool := range g.Closest.Pools {
 			fmt.Fprintf(&text, "\npool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid)
 		}
-		if g.explanation.NearestMiss != "" {
-			fmt.Fprintf(&text, "\nnearest miss: %s", g.explanation.NearestMiss)
+		if g.Closest.NearestMiss != "" {
+			fmt.Fprintf(&text, "\nnearest miss: %s", g.Closest.NearestMiss)
 		}
 	}
 	return cut(text.String())
 }
 
-func nodesOf(g refusal) string {
-	slices.Sort(g.examples)
-	examples := g.examples[:min(len(g.examples), maxExamples)]
-	names := strings.Join(examples, ", ")
-	if g.nodes > len(examples) {
+// maxExamples is how many nodes an Event names.
+const maxExamples = 3
+
+func nodesOf(nodes []string) string {
+	slices.Sort(nodes)
+	names := strings.Join(nodes[:min(len(nodes), maxExamples)], ", ")
+	if len(nodes) > maxExamples {
 		names += ", …"
 	}
-	if g.nodes == 1 {
+	if len(nodes) == 1 {
 		return "1 node (" + names + ")"
 	}
-	return fmt.Sprintf("%d nodes (%s)", g.nodes, names)
+	return fmt.Sprintf("%d nodes (%s)", len(nodes), names)
 }
 
 // cut shortens a note to what an Event can hold, at the end of a line if possible.

@@ -46,6 +46,8 @@ type Refusal struct {
 	Uniform     bool                   `json:"uniform"`
 	Closest     string                 `json:"closest"`
 	Explanation *allocator.Explanation `json:"explanation,omitempty"`
+
+	statement string
 }
 
 // NewAnswer is the answer for a surveyed workload; before is how many were placed first.
@@ -61,6 +63,7 @@ func NewAnswer(p *cluster.Placement, before int) *Answer {
 		a.Refusals = append(a.Refusals, Refusal{
 			Count: len(group.Nodes), Nodes: group.Nodes, Summary: group.Summary,
 			Uniform: group.Uniform, Closest: group.Closest, Explanation: group.Explanation,
+			statement: group.Statement,
 		})
 	}
 	a.asked = len(p.Refusals) + len(p.Fits)
@@ -160,14 +163,7 @@ func (t *Terminal) refusal(w *wording, r Refusal, all bool) {
 		t.Paragraph(0, 2, t.heading(nodes)+": "+r.Summary)
 		return
 	}
-	what := "this cannot be met"
-	if len(r.Explanation.Core) > 1 {
-		what = "these cannot hold together"
-	}
-	if !r.Uniform {
-		what += ", with the figures of " + r.Closest + ", which comes closest"
-	}
-	t.Paragraph(0, 2, t.heading(nodes)+": "+what+":")
+	t.Paragraph(0, 2, t.heading(nodes)+": "+r.statement+":")
 	for _, item := range r.Explanation.Core {
 		t.Paragraph(2, 4, "- "+w.words(r.Explanation, ofClaim(r.Explanation, item.Claim)+itemText(item)))
 	}
@@ -211,5 +207,5 @@ func (t *Terminal) bystanders(w *wording, e *allocator.Explanation) {
 
 // cited reports whether the request is in conflict: then its figures are part of that.
 func cited(e *allocator.Explanation, r allocator.RequestReport) bool {
-	return slices.ContainsFunc(e.Core, func(item allocator.CoreItem) bool { return cluster.Concerns(item, r) })
+	return slices.ContainsFunc(e.Core, func(item allocator.CoreItem) bool { return item.Concerns(&r) })
 }
