@@ -3,9 +3,16 @@ package schedplugin
 import (
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/allocator"
@@ -191,5 +198,38 @@ func TestReasonsAreRemembered(t *testing.T) {
 	}
 	if n := w.plugin.reasons.known.Len(); n != 2 {
 		t.Errorf("%d reasons are remembered, want one for each name of the request", n)
+	}
+}
+
+// A recorder keeps each new note, though the pod did not change.
+func TestNotesAreEventsOfTheirOwn(t *testing.T) {
+	client := fake.NewClientset()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	recorder := broadcaster.NewRecorder(scheme.Scheme, "scheduler")
+	pod, n := podWith("p"), newNotes()
+	for _, note := range []string{"one", "one", "two", "one"} {
+		if count := n.next(pod.UID, note); count > 0 {
+			recorder.Eventf(regarding(pod, count), nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
+		}
+	}
+	var list *eventsv1.EventList
+	deadline := time.Now().Add(10 * time.Second)
+	for list == nil || len(list.Items) < 3 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+		var err error
+		if list, err = client.EventsV1().Events(pod.Namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(list.Items) != 3 {
+		t.Errorf("%d events, want 3", len(list.Items))
+	}
+	for _, event := range list.Items {
+		if event.Series != nil || event.Regarding.UID != pod.UID {
+			t.Errorf("event %q is a series, or not about the pod", event.Note)
+		}
 	}
 }

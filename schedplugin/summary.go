@@ -21,15 +21,25 @@ const maxNote = 1024
 // notes remembers what was said last about pods, lest it is repeated with each attempt.
 type notes struct{ last *lru.Cache }
 
+// said is the last note about a pod, and how many there were.
+type said struct {
+	note  string
+	count int
+}
+
 func newNotes() notes { return notes{last: lru.New(10_000)} }
 
-// changed reports whether a note is another one than the last about the pod.
-func (n notes) changed(pod types.UID, note string) bool {
-	if last, found := n.last.Get(pod); found && last == note {
-		return false
+// next counts a note about a pod. It returns 0 if it is the same as the last.
+func (n notes) next(pod types.UID, note string) int {
+	var before said
+	if last, found := n.last.Get(pod); found {
+		before = last.(said)
 	}
-	n.last.Add(pod, note)
-	return true
+	if before.note == note {
+		return 0
+	}
+	n.last.Add(pod, said{note: note, count: before.count + 1})
+	return before.count + 1
 }
 
 // explain records an Event that sums up why no node has the devices which a pod needs.
@@ -39,10 +49,18 @@ func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
 		return
 	}
 	note := summarize(pod, groups)
-	if !p.notes.changed(pod.UID, note) {
-		return
+	if count := p.notes.next(pod.UID, note); count > 0 {
+		recorder.WithLogger(klog.FromContext(ctx)).Eventf(regarding(pod, count), nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
 	}
-	recorder.WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
+}
+
+// regarding refers to a pod of which there is a new note. Recorders take all Events about one
+// version of an object for the same, and keep what the first one says.
+func regarding(pod *corev1.Pod, count int) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: fmt.Sprintf("%s.%d", pod.ResourceVersion, count),
+	}
 }
 
 // groups sums up the refusals so far, in an order that is the same each time.
