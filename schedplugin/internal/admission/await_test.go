@@ -35,28 +35,28 @@ func server(t *testing.T, errs ...error) (client *fake.Clientset, attempts *int)
 }
 
 var (
-	noClass   = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "admission", errors.New("no PriorityClass"))
-	noNames   = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
-	badObject = apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "admission", nil)
+	errClass   = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "admission", errors.New("no PriorityClass"))
+	errNames   = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
+	errObject = apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "admission", nil)
 )
 
 func TestAwaitTriesAgain(t *testing.T) {
-	client, attempts := server(t, noNames, noClass, noClass)
+	client, attempts := server(t, errNames, errClass, errClass)
 	if err := Await(t.Context(), client, "ns", "urgent"); err != nil || *attempts != 4 {
 		t.Errorf("%v after %d attempts, expected success after 4", err, *attempts)
 	}
 }
 
 func TestAwaitGivesUp(t *testing.T) {
-	client, attempts := server(t, badObject)
-	if err := Await(t.Context(), client, "ns", "urgent"); !errors.Is(err, badObject) || *attempts != 1 {
-		t.Errorf("%v after %d attempts, expected %v after 1", err, *attempts, badObject)
+	client, attempts := server(t, errObject)
+	if err := Await(t.Context(), client, "ns", "urgent"); !errors.Is(err, errObject) || *attempts != 1 {
+		t.Errorf("%v after %d attempts, expected %v after 1", err, *attempts, errObject)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	forever := make([]error, 1000)
 	for i := range forever {
-		forever[i] = noClass
+		forever[i] = errClass
 	}
 	client, _ = server(t, forever...)
 	err := Await(ctx, client, "ns", "urgent")
