@@ -35,8 +35,8 @@ func server(t *testing.T, errs ...error) (client *fake.Clientset, attempts *int)
 }
 
 var (
-	errClass   = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "admission", errors.New("no PriorityClass"))
-	errNames   = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
+	errClass  = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "admission", errors.New("no PriorityClass"))
+	errNames  = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
 	errObject = apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "admission", nil)
 )
 
