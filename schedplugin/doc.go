@@ -58,5 +58,5 @@
 //	conditions                       devices that have to get ready before a pod is bound
 //	explain, summary                 reasons, and the Event that sums them up
 //	outlook                          what becomes of the devices of a node
-//	status, metrics                  what is logged and measured
+//	status, metrics, timelimit       what is logged, measured and bounded
 package schedplugin
