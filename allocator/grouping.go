@@ -26,7 +26,7 @@ type Grouping struct {
 	byConflict map[string]*Group
 }
 
-// Add adds nodes that have the same explanation but for names. It is that of the first.
+// Add adds nodes that have the same explanation but for names. It is that of one of them.
 func (g *Grouping) Add(e *Explanation, nodes ...string) {
 	summary := strings.TrimPrefix(e.Summary, "node "+e.Node+": ")
 	key := e.conflict()

@@ -44,8 +44,12 @@ func (n notes) next(pod types.UID, note string) int {
 
 // explain records an Event that sums up why no node has the devices which a pod needs.
 func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
-	recorder, groups := p.handle.EventRecorder(), c.groups()
-	if recorder == nil || len(groups) == 0 {
+	recorder := p.handle.EventRecorder()
+	if recorder == nil {
+		return
+	}
+	groups := c.groups()
+	if len(groups) == 0 {
 		return
 	}
 	note := summarize(pod, groups)

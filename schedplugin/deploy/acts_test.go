@@ -179,13 +179,7 @@ func (s *stage) addTemplate(t *testing.T, name string, count int64) {
 
 func (s *stage) addPod(t *testing.T, name string, edits ...func(*corev1.Pod)) {
 	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{{Name: "main", Image: "example.com/main"}},
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-		},
-	}
+	pod := inventory.Pod(name)
 	for _, edit := range edits {
 		edit(pod)
 	}
@@ -196,8 +190,7 @@ func (s *stage) addPod(t *testing.T, name string, edits ...func(*corev1.Pod)) {
 // withTemplate gives the pod a claim made from a template.
 func withTemplate(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &name}}
-		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+		inventory.Use(pod, corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: &name})
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
 func cel(expression string) resourceapi.DeviceSelector {
@@ -92,13 +94,7 @@ type podEdit func(*corev1.Pod)
 // addPod adds a pod with one container.
 func (a *arena) addPod(ctx context.Context, name string, edits ...podEdit) {
 	GinkgoHelper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{{Name: "main", Image: "example.com/main"}},
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-		},
-	}
+	pod := inventory.Pod(name)
 	for _, edit := range edits {
 		edit(pod)
 	}
@@ -124,11 +120,7 @@ func withTemplate(template string) podEdit {
 }
 
 func using(claim corev1.PodResourceClaim) podEdit {
-	return func(pod *corev1.Pod) {
-		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, claim)
-		container := &pod.Spec.Containers[0]
-		container.Resources.Claims = append(container.Resources.Claims, corev1.ResourceClaim{Name: claim.Name})
-	}
+	return func(pod *corev1.Pod) { inventory.Use(pod, claim) }
 }
 
 // withCPUs makes the pod ask for that many.

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
 const pause = 20 * time.Millisecond
@@ -18,13 +19,8 @@ const pause = 20 * time.Millisecond
 // of them and the namespace's service account. An empty name is that of no class. No pod is
 // created. The error is that of the last attempt if ctx ends before.
 func Await(ctx context.Context, client kubernetes.Interface, namespace, priorityClass string) error {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "admission"},
-		Spec: corev1.PodSpec{
-			PriorityClassName: priorityClass,
-			Containers:        []corev1.Container{{Name: "main", Image: "example.com/main"}},
-		},
-	}
+	pod := inventory.Pod("admission")
+	pod.Spec.PriorityClassName = priorityClass
 	var refused error
 	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
 		_, err := client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
