@@ -22,8 +22,8 @@ func (m *matching) fails() bool {
 func (m *matching) settle(slot int32) bool {
 	o := &m.open[m.slots[slot]]
 	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
-		if m.hasRoom(int32(i)) && !m.holds(slot, int32(i)) {
-			m.put(slot, int32(i))
+		if at := m.spot(o, i); m.hasRoom(at) && !m.holds(slot, at) {
+			m.put(slot, at)
 			return true
 		}
 	}
@@ -35,35 +35,33 @@ func (m *matching) augment(slot int32) bool {
 	m.seenSlots.Set(uint(slot))
 	o := &m.open[m.slots[slot]]
 	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
-		if !m.seen.Test(i) && m.hasRoom(int32(i)) && !m.holds(slot, int32(i)) {
-			m.put(slot, int32(i))
+		if at := m.spot(o, i); !m.seen.Test(uint(at)) && m.hasRoom(at) && !m.holds(slot, at) {
+			m.put(slot, at)
 			return true
 		}
 	}
 	for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
-		if m.seen.Test(i) || m.holds(slot, int32(i)) || !m.free(int32(i)) {
+		at := m.spot(o, i)
+		if m.seen.Test(uint(at)) || m.holds(slot, at) || !m.free(at) {
 			continue
 		}
-		m.put(slot, int32(i))
+		m.put(slot, at)
 		return true
 	}
 	return false
 }
 
-// free makes room on a device and in its group, if need be by moving a slot away.
-func (m *matching) free(i int32) bool {
-	m.seen.Set(uint(i))
-	if m.load[i] >= m.capacity[i] {
-		if m.capacity[i] == 1 {
-			slot := m.tenant[i]
+// free makes room in a spot and in its group, if need be by moving a slot away.
+func (m *matching) free(at int32) bool {
+	m.seen.Set(uint(at))
+	if m.load[at] >= m.capacity[at] {
+		if m.capacity[at] == 1 {
+			slot := m.tenant[at]
 			return !m.seenSlots.Test(uint(slot)) && m.augment(slot)
 		}
-		return m.moveOne(func(at int32) bool { return at == i })
+		return m.moveOne(func(other int32) bool { return other == at })
 	}
-	if m.group == nil {
-		return true
-	}
-	g := m.group[i]
+	g := m.groupAt(at)
 	if g < 0 || m.groupLoad[g] < m.groupCapacity[g] {
 		return true
 	}
@@ -71,11 +69,11 @@ func (m *matching) free(i int32) bool {
 		return false
 	}
 	m.seenGroup.Set(uint(g))
-	return m.moveOne(func(at int32) bool { return m.group[at] == g })
+	return m.moveOne(func(other int32) bool { return m.groupAt(other) == g })
 }
 
-// moveOne finds another device for one of the slots matched to certain devices.
-func (m *matching) moveOne(from func(device int32) bool) bool {
+// moveOne finds another spot for one of the slots matched to certain ones.
+func (m *matching) moveOne(from func(spot int32) bool) bool {
 	for slot, at := range m.place {
 		if at >= 0 && from(at) && !m.seenSlots.Test(uint(slot)) && m.augment(int32(slot)) {
 			return true
@@ -84,21 +82,18 @@ func (m *matching) moveOne(from func(device int32) bool) bool {
 	return false
 }
 
-// put matches a slot to a device, instead of the one it had.
-func (m *matching) put(slot, i int32) {
+// put matches a slot to a spot, instead of the one it had.
+func (m *matching) put(slot, at int32) {
 	if old := m.place[slot]; old >= 0 {
 		m.count(old, -1)
 	}
-	m.place[slot], m.tenant[i] = i, slot
-	m.count(i, 1)
+	m.place[slot], m.tenant[at] = at, slot
+	m.count(at, 1)
 }
 
-func (m *matching) count(i, by int32) {
-	m.load[i] += by
-	if m.group == nil {
-		return
-	}
-	if g := m.group[i]; g >= 0 {
+func (m *matching) count(at, by int32) {
+	m.load[at] += by
+	if g := m.groupAt(at); g >= 0 {
 		m.groupLoad[g] += by
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/bits-and-blooms/bitset"
+
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/pools"
 )
@@ -119,13 +121,22 @@ func usedOf(uses []pools.CounterUse, counter pools.CounterIndex) amount.Amount {
 }
 
 // binCapacity is how many slots the devices of a bin that are still to be charged can
-// serve, counter by counter.
+// serve, those of the set of compatible ones that serves most.
 func (m *matching) binCapacity(b *bin) int32 {
-	limit := int32(len(m.slots))
-	if b.compatible != nil {
-		limit = min(limit, m.compatibleSlots(b))
+	if b.compatible == nil {
+		return m.slotsAmong(b, nil)
 	}
-	m.sortMembers(b)
+	most := int32(0)
+	for _, c := range b.compatible {
+		most = max(most, m.slotsAmong(b, c.members))
+	}
+	return most
+}
+
+// slotsAmong is how many slots some members of a bin can serve, counter by counter. Nil is all
+// of them.
+func (m *matching) slotsAmong(b *bin, some *bitset.BitSet) int32 {
+	limit := min(m.sortMembers(b, some), int32(len(m.slots)))
 	left := m.s.pools[b.pool].left
 	for k := range b.cheapest {
 		c := &b.cheapest[k]
@@ -142,17 +153,23 @@ func (m *matching) binCapacity(b *bin) int32 {
 const maxChoices = 4
 
 // sortMembers takes devices that cost nothing out of the group, and lists those that cost
-// something and can be shared.
-func (m *matching) sortMembers(b *bin) {
+// something and can be shared. It counts the slots of all that cost something.
+func (m *matching) sortMembers(b *bin, some *bitset.BitSet) (slots int32) {
 	m.shareables = m.shareables[:0]
+	m.paying.ClearAll()
 	for _, i := range b.members {
 		switch {
 		case !m.s.charges(i):
 			m.charged[i] = -1
-		case m.viable.Test(uint(i)) && m.capacity[i] > 1:
-			m.shareables = append(m.shareables, i)
+		case m.viable.Test(uint(i)) && (some == nil || some.Test(uint(i))):
+			m.paying.Set(uint(i))
+			slots += m.capacity[i] * m.charges(i)
+			if m.capacity[i] > 1 {
+				m.shareables = append(m.shareables, i)
+			}
 		}
 	}
+	return slots
 }
 
 // choose is how many slots the members of a bin can fill at most: those of some of the
@@ -185,9 +202,14 @@ func (m *matching) fillCheapest(c *cheapest, room amount.Amount, slots, each int
 		if c.amounts[n].Cmp(room) > 0 || int(slots) >= len(m.slots) {
 			break
 		}
-		if m.viable.Test(uint(i)) && m.s.charges(i) && m.capacity[i] <= each {
-			room = room.Sub(c.amounts[n])
-			slots += each
+		if !m.paying.Test(uint(i)) || m.capacity[i] > each {
+			continue
+		}
+		for range m.charges(i) {
+			if c.amounts[n].Cmp(room) > 0 {
+				break
+			}
+			room, slots = room.Sub(c.amounts[n]), slots+each
 		}
 	}
 	return slots

@@ -91,6 +91,7 @@ func (s *search) blameNotViable(to *levels, alt *alternative, from uint) {
 func (s *search) blameOpenings(open []opening, alt *alternative, n int) {
 	s.conflict.clear()
 	s.reach = 0
+	s.foresight.focus.blameOpen(open)
 	if s.depth == 0 {
 		return // Nobody is to blame before the first decision.
 	}

@@ -3,6 +3,8 @@ package allocator
 import (
 	"slices"
 
+	"github.com/bits-and-blooms/bitset"
+
 	"github.com/dray-project/dray/pools"
 )
 
@@ -10,7 +12,7 @@ import (
 // compatibility group, or those in none. All that are chosen are among one such set.
 type compatible struct {
 	group   string // empty for those without groups
-	members []int32
+	members *bitset.BitSet
 }
 
 // addCompatible sorts the members of a bin by group. If all go together, none are listed.
@@ -28,7 +30,7 @@ func (b *bin) addCompatible(r *roster) {
 			b.together(group, i)
 		}
 	}
-	if slices.ContainsFunc(b.compatible, func(c compatible) bool { return len(c.members) == len(b.members) }) {
+	if slices.ContainsFunc(b.compatible, func(c compatible) bool { return c.members.Count() == uint(len(b.members)) }) {
 		b.compatible = nil
 	}
 }
@@ -37,25 +39,9 @@ func (b *bin) together(group string, i int32) {
 	at := slices.IndexFunc(b.compatible, func(c compatible) bool { return c.group == group })
 	if at < 0 {
 		at = len(b.compatible)
-		b.compatible = append(b.compatible, compatible{group: group})
+		b.compatible = append(b.compatible, compatible{group, new(bitset.BitSet)})
 	}
-	b.compatible[at].members = append(b.compatible[at].members, i)
-}
-
-// compatibleSlots is how many slots the members of a bin that are still to be charged can
-// fill at most, as some of them do not go together.
-func (m *matching) compatibleSlots(b *bin) int32 {
-	most := int32(0)
-	for _, c := range b.compatible {
-		slots := int32(0)
-		for _, i := range c.members {
-			if m.viable.Test(uint(i)) && m.s.charges(i) {
-				slots += m.capacity[i]
-			}
-		}
-		most = max(most, slots)
-	}
-	return most
+	b.compatible[at].members.Set(uint(i))
 }
 
 // grouped reports whether a device is in compatibility groups.

@@ -86,27 +86,29 @@ func (s *search) firstError(alt *alternative, from int) int {
 type prospect struct {
 	constraintState
 	// sure is set if it is the state. Otherwise values are all that may be left of those
-	// of a matchAttribute.
-	sure bool
+	// of a matchAttribute, and common those of them that are certainly left.
+	sure   bool
+	common []pools.Value
 }
 
 // statesAt looks ahead at the constraints of an alternative.
 func (f *foresight) statesAt(s *search, alt *alternative, from int) []prospect {
 	f.prospects = f.prospects[:0]
 	for _, position := range alt.constraints {
-		p := prospect{s.related[alt.claim][position], true}
-		if p.sure = !f.coversBetween(alt, position, from); !p.sure && p.devices == 0 {
-			p.values = f.offered(s, alt, position, from)
+		p := prospect{constraintState: s.related[alt.claim][position]}
+		if p.sure = !f.coversBetween(alt, position, from); !p.sure {
+			f.offer(s, &p, alt, position, from)
 		}
 		f.prospects = append(f.prospects, p)
 	}
 	return f.prospects
 }
 
-// offered are the values that a constraint may find on devices for requests before an
-// alternative.
-func (f *foresight) offered(s *search, alt *alternative, position, from int) []pools.Value {
-	var values []pools.Value
+// offer adds the values that a constraint may find on devices for requests before an
+// alternative, and leaves those in common that it finds whatever devices they are.
+func (f *foresight) offer(s *search, to *prospect, alt *alternative, position, from int) {
+	first := to.devices == 0
+	to.common = to.values
 	for p := from; p < f.position(alt); p++ {
 		for _, other := range f.requests[p].alternatives {
 			k := slices.Index(other.constraints, position)
@@ -116,15 +118,29 @@ func (f *foresight) offered(s *search, alt *alternative, position, from int) []p
 			viable := f.demand(other).viable
 			for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
 				seen := s.in.alternatives[other.id].values[k][i]
-				for _, v := range s.in.problem.claims[alt.claim].constraints[position].compared(seen.value) {
-					if !slices.Contains(values, v) {
-						values = append(values, v)
-					}
-				}
+				offers := s.in.problem.claims[alt.claim].constraints[position].compared(seen.value)
+				to.meet(offers, first)
+				first = false
 			}
 		}
 	}
-	return values
+}
+
+// meet takes into account what a device offers to a constraint, perhaps the first one.
+func (p *prospect) meet(offers []pools.Value, first bool) {
+	if first {
+		p.common = offers
+	} else {
+		p.common = slices.DeleteFunc(slices.Clone(p.common), func(v pools.Value) bool { return !slices.Contains(offers, v) })
+	}
+	if p.devices > 0 {
+		return
+	}
+	for _, v := range offers {
+		if !slices.Contains(p.values, v) {
+			p.values = append(p.values, v)
+		}
+	}
 }
 
 // violates reports whether a constraint may come not to admit a device that an alternative
@@ -151,12 +167,15 @@ func (s *search) violates(alt *alternative, b *bound, states []prospect, i int32
 }
 
 // agrees reports whether a constraint admits a value whatever devices come in between: a
-// matchAttribute of which it offers all values that can be left.
+// matchAttribute of which it offers all values that can be left, or one that certainly is.
 func (p *prospect) agrees(c constraint, seen constrained) bool {
 	if match, ok := c.(matchAttribute); !ok || !match.lists || len(p.values) == 0 {
 		return false
 	}
 	offered := c.compared(seen.value)
+	if slices.ContainsFunc(p.common, func(v pools.Value) bool { return slices.Contains(offered, v) }) {
+		return true
+	}
 	return !slices.ContainsFunc(p.values, func(v pools.Value) bool { return !slices.Contains(offered, v) })
 }
 

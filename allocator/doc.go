@@ -55,10 +55,11 @@
 //	refusal, blame, levels         what stands against a device, and whose doing it is
 //	foresight, demand              what is known ahead after a dead end, and kept up to date
 //	lookahead, overfull, matching, whether open requests can still be served
-//	augment,
+//	augment, party, reserve,
 //	bin, compatibility, sizes,
 //	support, values
 //	probe                          which alternatives cannot be picked at all
+//	focus                          which requests are what a long search fails of
 //	symmetry, component, twins     what is interchangeable, and tried once
 //	nogoods, residue               states that failed
 //	danger                         where errors are possible

@@ -19,7 +19,8 @@ type foresight struct {
 	// dangers is the position after the last request at which looking can be an error.
 	dangers int
 	errs    []bool // by alternative
-	// dead alternatives are under no solution, nor error, see probe.go. By alternative.
+	// dead alternatives are under no solution, nor error, see probe.go and overfull.go. By
+	// alternative.
 	dead []bool
 	// errorsAt are the devices at which the entry among the openings meets its error.
 	errorsAt *bitset.BitSet
@@ -35,6 +36,7 @@ type foresight struct {
 	// tables are those that there were, for use again.
 	tables  []*valueTable
 	nogoods nogoods
+	focus   focus
 	// sizes are sets of demands that ask for much, see sizes.go.
 	sizes []*bitset.BitSet
 	// atRisk tells of a claim that it may ask for more devices than it can hold.
@@ -50,8 +52,10 @@ type foresight struct {
 	sized     []opening
 	crowd     []opening
 	sharing   []opening
+	reserved  []opening
 	narrowed  []opening
 	differ    *bitset.BitSet
+	ofValue   []int32
 	supports  []support
 	prospects []prospect
 	unions    []*bitset.BitSet
@@ -70,6 +74,8 @@ func (s *search) foresee() {
 	f.space, f.scratch, f.errorsAt = s.space, s.space.set(len(s.in.devices)), s.space.set(len(s.in.devices))
 	f.dead = s.space.flags.take(len(s.in.alternatives))
 	f.number(s)
+	f.focus.prepare(s, len(f.requests))
+	f.addOversized(s)
 	f.addDemands(s)
 	f.components, f.componentOf = s.in.counters().components, s.in.counters().componentOf
 	f.addSizes()
@@ -97,6 +103,7 @@ func (f *foresight) clear() {
 	clear(f.sized[:cap(f.sized)])
 	clear(f.crowd[:cap(f.crowd)])
 	clear(f.sharing[:cap(f.sharing)])
+	clear(f.reserved[:cap(f.reserved)])
 	clear(f.narrowed[:cap(f.narrowed)])
 	clear(f.prospects[:cap(f.prospects)])
 	clear(f.unions[:cap(f.unions)])
@@ -108,10 +115,11 @@ func (f *foresight) clear() {
 	f.known.clear()
 	*f = foresight{
 		known:   f.known,
+		focus:   focus{blamed: f.focus.blamed[:0]},
 		demands: f.demands[:0], requests: f.requests[:0], matches: f.matches[:0], distincts: f.distincts[:0],
 		floors: f.floors[:0], positions: f.positions[:0],
-		open: f.open[:0], possible: f.possible[:0], sized: f.sized[:0], crowd: f.crowd[:0], sharing: f.sharing[:0], covered: f.covered[:0], narrowed: f.narrowed[:0], prospects: f.prospects[:0],
-		supports: f.supports[:0], unions: f.unions[:0], tables: f.tables,
+		open: f.open[:0], possible: f.possible[:0], sized: f.sized[:0], crowd: f.crowd[:0], sharing: f.sharing[:0], reserved: f.reserved[:0], covered: f.covered[:0], narrowed: f.narrowed[:0], prospects: f.prospects[:0],
+		supports: f.supports[:0], ofValue: f.ofValue[:0], unions: f.unions[:0], tables: f.tables,
 		matching: f.matching.emptied(), nogoods: nogoods{residue: f.nogoods.residue.emptied()},
 	}
 }
@@ -132,7 +140,7 @@ func (f *foresight) position(alt *alternative) int { return f.positions[alt.clai
 // left reports whether a request has not been left out.
 func (s *search) left(position int) bool {
 	alt := s.foresight.requests[position].alternatives[0]
-	return !s.omitted.request(alt.claim, alt.request)
+	return !s.skips(alt.claim, alt.request)
 }
 
 // addLater lists what is demanded from each request on.

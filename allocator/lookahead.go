@@ -20,6 +20,8 @@ type opening struct {
 	viable   *bitset.BitSet
 	// from is the first device that may be taken.
 	from uint
+	// party is to whom the devices that are not shared are one for all, in a matching.
+	party int32
 	// entry is set if the request may meet an error and this is what it needs before.
 	entry bool
 }

@@ -1,25 +1,28 @@
 package allocator
 
 import (
-	"slices"
-
 	"github.com/bits-and-blooms/bitset"
 )
 
 // matching decides whether open slots can be given devices such that no device, and no
-// group of devices, takes more than it can hold: a flow, found by augmenting paths.
+// group of devices, takes more than it can hold: a flow, found by augmenting paths. A device
+// that is not shared is there once for each party, in different spots.
 // What it leaves out (which counters and capacities go together, constraints between
 // open slots) only makes it more generous, so that there is none proves that there is
 // no solution below (Hall's theorem, if nothing can be shared).
 type matching struct {
 	s    *search
 	open []opening
-	// slots maps a slot to its opening, place to the device it is matched to, or -1.
+	// slots maps a slot to its opening, place to the spot it is matched to, or -1.
 	slots []int32
 	place []int32
-	// capacity and load of devices: how many slots one can fill, and fills.
+	// copies counts the spots on each device that there is an opening for, if that can be
+	// more than one.
+	copies []int32
+	copied bool
+	// capacity and load of spots: how many slots one can fill, and fills.
 	capacity, load []int32
-	// tenant is the slot that came last to a device.
+	// tenant is the slot that came last to a spot.
 	tenant []int32
 	// group of a device, -1 if none, with capacity and load. Nil if there are no groups.
 	group                    []int32
@@ -33,21 +36,33 @@ type matching struct {
 	// binOf is the bin of each device, -1 if it draws on no counters; charged is the same
 	// without those that have paid.
 	binOf, charged []int32
-	// uses and shareables are room to work in.
+	// uses, shareables and paying are room to work in.
 	uses       [][]consumptionPart
 	shareables []int32
-	// shareable is set if devices can fill several slots.
+	paying     *bitset.BitSet
+	// multiple are the devices that can fill several slots, shareable is set if there are any.
+	multiple  *bitset.BitSet
 	shareable bool
 }
 
 func (m *matching) prepare(s *search) {
 	devices := len(s.in.devices)
-	m.capacity = s.space.counts.take(devices)
+	m.multiple = s.space.set(devices)
+	for i := range s.in.devices {
+		m.multiple.SetTo(uint(i), s.in.devices[i].multiple)
+	}
+	m.shareable = m.multiple.Any()
+	spots := devices
+	if m.shareable {
+		spots *= s.parties()
+	}
+	m.capacity = s.space.counts.take(spots)
 	for i := range m.capacity {
 		m.capacity[i] = 1
 	}
-	m.load, m.tenant = s.space.counts.take(devices), s.space.counts.take(devices)
-	m.seen, m.viable = s.space.set(devices), s.space.set(devices)
+	m.copies = s.space.counts.take(devices)
+	m.load, m.tenant = s.space.counts.take(spots), s.space.counts.take(spots)
+	m.seen, m.viable, m.paying = s.space.set(spots), s.space.set(devices), s.space.set(devices)
 	m.home = s.space.lists.take(len(s.foresight.requests))
 	for p, r := range s.foresight.requests {
 		most := 0
@@ -56,7 +71,6 @@ func (m *matching) prepare(s *search) {
 		}
 		m.home[p] = s.space.counts.take(most)[:0]
 	}
-	m.shareable = slices.ContainsFunc(s.in.devices, func(d device) bool { return d.multiple })
 	m.bins, m.binOf = s.in.counters().bins, s.in.counters().binOf
 }
 
@@ -73,7 +87,7 @@ func (m *matching) emptied() matching {
 // for each distinctAttribute over what it covers, with values as groups.
 func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 	f, m := s.foresight, &s.foresight.matching
-	f.sharing = s.contend(f.sharing[:0], open, func(claim int, admin bool) bool { return !admin })
+	f.sharing = s.contend(f.sharing[:0], open, everyClaim)
 	m.begin(s, f.sharing)
 	m.groupByCounters()
 	m.goHome()
@@ -97,34 +111,6 @@ func (s *search) unmatched(open []opening, alt *alternative, n int) bool {
 	return false
 }
 
-// contend collects openings for a matching in which a device that is not shared serves one
-// slot. Those that are not exclusive may have such devices all the same, as admin access has
-// what others have: they contend for shares only, with the slots that are left when each
-// device that is not shared fills one.
-func (s *search) contend(to, open []opening, exclusive func(claim int, admin bool) bool) []opening {
-	for _, o := range open {
-		if exclusive(o.alternatives[0].claim, o.alternatives[0].admin) {
-			to = append(to, o)
-			continue
-		}
-		if !s.foresight.matching.shareable || o.entry {
-			continue
-		}
-		shared := s.foresight.union(len(s.in.devices))
-		for i, ok := o.next(0); ok; i, ok = o.next(i + 1) {
-			if s.in.devices[i].multiple {
-				shared.Set(i)
-			} else {
-				o.slots--
-			}
-		}
-		if o.viable = shared; o.slots > 0 {
-			to = append(to, o)
-		}
-	}
-	return to
-}
-
 // crowded tries a matching for each claim that wants admin access to some devices: within
 // a claim, all devices differ, and what it has is not for later claims to choose.
 func (s *search) crowded(open []opening) bool {
@@ -134,12 +120,8 @@ func (s *search) crowded(open []opening) bool {
 		if !first.admin || i > 0 && open[i-1].alternatives[0].claim == first.claim && open[i-1].alternatives[0].admin {
 			continue
 		}
-		f.crowd = s.contend(f.crowd[:0], open, func(claim int, admin bool) bool {
-			return claim == first.claim || claim > first.claim && !admin
-		})
-		f.matching.begin(s, f.crowd)
-		f.matching.groupByCounters()
-		if f.matching.fails() || s.cramped(f.crowd) {
+		f.crowd = s.contend(f.crowd[:0], open, first.claim)
+		if s.unmatchable(f.crowd) || s.cramped(f.crowd) {
 			return true
 		}
 	}
@@ -147,7 +129,7 @@ func (s *search) crowded(open []opening) bool {
 }
 
 func (s *search) blameMatching(alt *alternative, n int) {
-	visited := s.foresight.matching.visited()
+	visited := append(s.foresight.matching.visited(), s.foresight.reserved...)
 	s.blameOpenings(visited, alt, n)
 	s.blameUse(visited)
 }
@@ -204,9 +186,9 @@ func (m *matching) begin(s *search, open []opening) {
 func (m *matching) goHome() {
 	for slot := 0; slot < len(m.slots); {
 		o := m.slots[slot]
-		for _, i := range m.home[m.open[o].position] {
-			if slot < len(m.slots) && m.slots[slot] == o && m.open[o].has(uint(i)) && m.hasRoom(i) && !m.holds(int32(slot), i) {
-				m.put(int32(slot), i)
+		for _, at := range m.home[m.open[o].position] {
+			if slot < len(m.slots) && m.slots[slot] == o && m.open[o].has(m.deviceAt(at)) && m.hasRoom(at) && !m.holds(int32(slot), at) {
+				m.put(int32(slot), at)
 				slot++
 			}
 		}
@@ -218,30 +200,27 @@ func (m *matching) goHome() {
 
 // holds reports whether a slot of the same opening has a share of the device already: no
 // request takes two.
-func (m *matching) holds(slot, i int32) bool {
-	if m.capacity[i] == 1 {
+func (m *matching) holds(slot, at int32) bool {
+	if m.capacity[at] == 1 {
 		return false
 	}
 	o := m.slots[slot]
 	for k := slot; k >= 0 && m.slots[k] == o; k-- {
-		if m.place[k] == i {
+		if m.place[k] == at {
 			return true
 		}
 	}
 	for k := int(slot) + 1; k < len(m.slots) && m.slots[k] == o; k++ {
-		if m.place[k] == i {
+		if m.place[k] == at {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *matching) hasRoom(i int32) bool {
-	g := int32(-1)
-	if m.group != nil {
-		g = m.group[i]
-	}
-	return m.load[i] < m.capacity[i] && (g < 0 || m.groupLoad[g] < m.groupCapacity[g])
+func (m *matching) hasRoom(at int32) bool {
+	g := m.groupAt(at)
+	return m.load[at] < m.capacity[at] && (g < 0 || m.groupLoad[g] < m.groupCapacity[g])
 }
 
 // moveIn remembers where slots are.
@@ -249,9 +228,9 @@ func (m *matching) moveIn() {
 	for o := range m.open {
 		m.home[m.open[o].position] = m.home[m.open[o].position][:0]
 	}
-	for slot, i := range m.place {
+	for slot, at := range m.place {
 		position := m.open[m.slots[slot]].position
-		m.home[position] = append(m.home[position], i)
+		m.home[position] = append(m.home[position], at)
 	}
 }
 
@@ -265,6 +244,7 @@ func (m *matching) groupByCounters() {
 	if len(m.bins) == 0 {
 		return
 	}
+	m.countCopies()
 	m.charged = append(m.charged[:0], m.binOf...)
 	capacities := m.groupCapacity[:0]
 	for b := range m.bins {

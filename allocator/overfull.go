@@ -35,3 +35,26 @@ func (s *search) blameSize(open []opening, alt *alternative, n int) {
 	}
 	s.blameAlternatives(&s.conflict, next.claim, picked)
 }
+
+// addOversized marks alternatives as dead that would always come to be too many devices for
+// their claim, as the requests before take too many. They fail before any device is looked at.
+func (f *foresight) addOversized(s *search) {
+	claim, before := -1, 0
+	for p, r := range f.requests {
+		if c := r.alternatives[0].claim; c != claim {
+			claim, before = c, 0
+		}
+		if !s.left(p) {
+			continue
+		}
+		least := resourceapi.AllocationResultsMaxSize
+		for _, alt := range r.alternatives {
+			needed := s.in.alternatives[alt.id].needed
+			f.dead[alt.id] = before+needed > resourceapi.AllocationResultsMaxSize
+			if !f.dead[alt.id] {
+				least = min(least, needed)
+			}
+		}
+		before += least
+	}
+}

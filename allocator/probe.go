@@ -7,8 +7,10 @@ import "errors"
 // another request whatever is decided is dead, which makes what is left look worse.
 
 const (
-	// patience is how many steps a search that looks ahead takes before it probes.
+	// patience is how many steps a search that looks ahead takes before it begins again.
 	patience = 200
+	// patienceGrowth is how many times as many steps the next attempt may take.
+	patienceGrowth = 3
 	// maxProbes is how often a dead alternative may lead to another one.
 	maxProbes = 3
 )
@@ -16,25 +18,19 @@ const (
 // errImpatient ends a search that is to begin again.
 var errImpatient = errors.New("search takes long")
 
-// worthProbing reports whether some request has a choice of alternatives.
-func (s *search) worthProbing() bool {
-	for position, r := range s.foresight.requests {
-		if len(r.alternatives) > 1 && s.left(position) {
-			return true
-		}
-	}
-	return false
-}
-
 // insist begins again at the root, with what probing has found.
 func (s *search) insist() verdict {
 	s.undo(s.root)
 	s.stats.Backtracks += int64(len(s.chosen))
 	s.chosen, s.depth, s.err = s.chosen[:0], 0, nil
+	s.patience = patienceGrowth * s.stats.Steps
 	for n := 0; n < maxProbes && s.probe(); n++ {
 	}
-	if s.starved(nil, 0, 0) {
+	if s.starved(nil, 0, 0) || !s.in.literal && s.refutes(0, 0, func() verdict { return s.request(0, 0) }) {
 		return failed
+	}
+	if s.err != nil {
+		return halted
 	}
 	return s.request(0, 0)
 }

@@ -132,7 +132,7 @@ func (s *search) run() (bool, error) {
 			v = s.request(0, 0)
 		}
 	}
-	if errors.Is(s.err, errImpatient) {
+	for errors.Is(s.err, errImpatient) {
 		v = s.insist()
 	}
 	switch v {
@@ -151,9 +151,7 @@ func (s *search) restart() {
 	s.chosen, s.depth, s.err = s.chosen[:0], 0, nil
 	s.foresee()
 	s.root = s.mark()
-	if s.worthProbing() {
-		s.patience = s.stats.Steps + patience
-	}
+	s.patience = s.stats.Steps + patience
 }
 
 // answer is the solution found, by position.
@@ -190,6 +188,10 @@ func (s *search) step() bool {
 		s.err = errBudget
 		return false
 	}
+	if s.foresight != nil && s.foresight.focus.limit > 0 && s.stats.Steps > s.foresight.focus.limit {
+		s.err = errLimit
+		return false
+	}
 	if s.patience > 0 && s.stats.Steps > s.patience {
 		s.patience, s.err = 0, errImpatient
 		return false
@@ -220,11 +222,16 @@ func (s *search) request(c, r int) verdict {
 		return failed
 	}
 	switch request := &compiled.requests[r]; {
-	case s.omitted.request(c, r):
+	case s.skips(c, r):
 		return s.request(c, r+1)
 	case request.prioritized:
 		return s.anyOf(c, r, request.alternatives)
 	default:
 		return s.alternative(request.alternatives[0])
 	}
+}
+
+// skips reports whether the search does without a request.
+func (s *search) skips(c, r int) bool {
+	return s.omitted.request(c, r) || s.foresight != nil && s.foresight.focus.aside[s.foresight.positions[c]+r]
 }

@@ -73,8 +73,9 @@ func takenOf(use *consumption, name resourceapi.QualifiedName) amount.Amount {
 	return amount.Amount{}
 }
 
-// cramped tries a matching of those openings that take as much as some demand does, and of
-// those that need the devices of one bin. A solution serves any selection of openings.
+// cramped tries a matching of those openings that take as much as some demand does, of what
+// they all need beside shares, of the first party alone, and of those that need the devices of
+// one bin. A solution serves any selection of openings.
 func (s *search) cramped(open []opening) bool {
 	for _, size := range s.foresight.sizes {
 		if s.crampedAmong(open, func(o *opening) bool { return s.foresight.within(o, size) }) {
@@ -82,6 +83,12 @@ func (s *search) cramped(open []opening) bool {
 		}
 	}
 	m := &s.foresight.matching
+	if m.shareable && s.scarce(open) {
+		return true
+	}
+	if m.copied && s.crampedAmong(open, func(o *opening) bool { return o.party == 0 }) {
+		return true
+	}
 	for b := range m.bins {
 		if m.bins[b].shareable && s.crampedAmong(open, func(o *opening) bool { return m.drawsOn(o, int32(b)) }) {
 			return true
@@ -90,8 +97,43 @@ func (s *search) cramped(open []opening) bool {
 	return false
 }
 
+// scarce tries a matching with the devices that are not shared. An alternative that asks for
+// several devices needs some of them, though a share is enough for another one that asks for
+// few, and the other way round.
+func (s *search) scarce(open []opening) bool {
+	if !slices.ContainsFunc(open, func(o opening) bool { return len(o.possible) > 1 }) {
+		return false
+	}
+	f := s.foresight
+	f.sized = f.sized[:0]
+	for _, o := range open {
+		if o.entry {
+			continue
+		}
+		least := o.slots
+		for _, alt := range o.possible {
+			needed := o.slots
+			if len(o.possible) > 1 {
+				needed = s.in.alternatives[alt.id].needed
+			}
+			f.scratch.ClearAll()
+			f.scratch.InPlaceUnion(f.demand(alt).viable)
+			f.scratch.InPlaceIntersection(f.matching.multiple)
+			least = min(least, needed-int(f.scratch.Count()))
+		}
+		if o.slots = least; least > 0 {
+			viable := f.union(len(s.in.devices))
+			o.viable.CopyFull(viable)
+			viable.InPlaceDifference(f.matching.multiple)
+			o.viable = viable
+			f.sized = append(f.sized, o)
+		}
+	}
+	return s.unmatchable(f.sized)
+}
+
 func (s *search) crampedAmong(open []opening, chosen func(*opening) bool) bool {
-	f, m := s.foresight, &s.foresight.matching
+	f := s.foresight
 	f.sized = f.sized[:0]
 	for i := range open {
 		if chosen(&open[i]) {
@@ -101,7 +143,12 @@ func (s *search) crampedAmong(open []opening, chosen func(*opening) bool) bool {
 	if len(f.sized) == 0 || len(f.sized) == len(open) {
 		return false
 	}
-	m.begin(s, f.sized)
+	return s.unmatchable(f.sized)
+}
+
+func (s *search) unmatchable(open []opening) bool {
+	m := &s.foresight.matching
+	m.begin(s, open)
 	m.groupByCounters()
 	return m.fails()
 }

@@ -45,6 +45,13 @@ func (s *search) slot(alt *alternative, b *bound, n int, start uint) verdict {
 		reach = max(reach, s.reach)
 		conflict.addBelow(s.conflict, level)
 		tried.add(s, device)
+		if s.doubts(since) && s.refutesAfter(alt) {
+			// No other device helps.
+			return failed
+		}
+		if s.err != nil {
+			return halted
+		}
 	}
 	s.exhaust(alt, n, first, conflict, since)
 	s.reach = max(s.reach, reach)
@@ -69,7 +76,16 @@ func (s *search) exhaust(alt *alternative, n int, first uint, conflict levels, s
 		s.blameFloor(&conflict, position)
 	}
 	s.conflict, s.reach = conflict, position
+	s.foresight.focus.blamed[position]++
+	s.blameChosen(conflict)
 	s.noteFailure(position, alt, n, since)
+}
+
+// refutesAfter reports whether some of the requests after that of an alternative cannot be
+// served, whatever devices it has.
+func (s *search) refutesAfter(alt *alternative) bool {
+	after := s.foresight.position(alt) + 1
+	return after < len(s.foresight.requests) && s.refutes(after, s.foresight.focus.last, func() verdict { return s.request(alt.claim, alt.request+1) })
 }
 
 // decide commits a device that was just accepted for slot n, as a new level.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // counterSets of the pool that a slice belongs to.
@@ -34,7 +35,7 @@ func (m *mutator) setConsumption() {
 	consumption := consumptionOf(d, set.Name)
 	for _, name := range slices.Sorted(maps.Keys(set.Counters)) {
 		if m.chance(0.8) {
-			consumption.Counters[name] = resourceapi.Counter{Value: m.quantity(8)}
+			put(&consumption.Counters, name, m.quantity(8))
 		}
 	}
 	if len(consumption.Counters) == 0 {
@@ -50,7 +51,7 @@ func consumptionOf(d *resourceapi.Device, set string) *resourceapi.DeviceCounter
 		}
 	}
 	d.ConsumesCounters = append(d.ConsumesCounters, resourceapi.DeviceCounterConsumption{
-		CounterSet: set, Counters: make(map[string]resourceapi.Counter),
+		CounterSet: set,
 	})
 	return &d.ConsumesCounters[len(d.ConsumesCounters)-1]
 }
@@ -62,6 +63,15 @@ func (m *mutator) dropConsumption() {
 	}
 }
 
+// put sets one of several counters. There are none yet in a case that was read from a file
+// after the last one was taken away.
+func put(counters *map[string]resourceapi.Counter, name string, value resource.Quantity) {
+	if *counters == nil {
+		*counters = make(map[string]resourceapi.Counter)
+	}
+	(*counters)[name] = resourceapi.Counter{Value: value}
+}
+
 // setCounter changes what there is of a counter.
 func (m *mutator) setCounter() {
 	s := m.slice()
@@ -71,7 +81,7 @@ func (m *mutator) setCounter() {
 	if sets := m.counterSets(s); len(sets) > 0 {
 		set := pick(m, sets)
 		name := pick(m, []string{"memory", "slices"})
-		set.Counters[name] = resourceapi.Counter{Value: m.quantity(16)}
+		put(&set.Counters, name, m.quantity(16))
 	}
 }
 
