@@ -102,6 +102,7 @@ func TestEventExplains(t *testing.T) {
 		if _, status := a.place(); !status.IsRejected() {
 			t.Fatalf("the pod was not rejected: %v", status)
 		}
+		a.filter(0) // as the scheduler does with a nominated node
 		_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
 		expect(t, status, fwk.Unschedulable, "")
 	}

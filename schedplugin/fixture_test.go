@@ -3,6 +3,7 @@ package schedplugin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -196,7 +197,7 @@ func (w *world) settle() {
 				return fmt.Errorf("claim %s is not known as it is: %w", want.Name, err)
 			}
 		}
-		return w.slicesSettled()
+		return errors.Join(w.slicesSettled(), w.classesSettled())
 	})
 }
 
@@ -210,6 +211,24 @@ func (w *world) slicesSettled() error {
 		err = fmt.Errorf("%d slices are known, want %d", len(known), len(slices.Items))
 	}
 	return err
+}
+
+// classesSettled is about extended resources, which have an index of their own.
+func (w *world) classesSettled() error {
+	if !w.plugin.features.EnableDRAExtendedResource {
+		return nil
+	}
+	classes, err := w.client.ResourceV1().DeviceClasses().List(w.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range classes.Items {
+		resource := classes.Items[i].Spec.ExtendedResourceName
+		if resource != nil && w.dra.DeviceClassResolver().GetDeviceClass(corev1.ResourceName(*resource)) == nil {
+			return fmt.Errorf("the class for resource %s is not known", *resource)
+		}
+	}
+	return nil
 }
 
 // apiServer adds to a fake client what the plugin relies on: generated names and UIDs,

@@ -67,7 +67,7 @@ func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses
 	if c.view == nil || statuses == nil {
 		return false
 	}
-	nodeInfo := p.nomination(pod)
+	nodeInfo := p.nominated(c, pod)
 	if nodeInfo == nil || statuses.Get(nodeInfo.Node().Name).Plugin() != Name || len(p.leaving(c)) == 0 {
 		return false
 	}
@@ -79,6 +79,20 @@ func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses
 	after.release(p.leaving(c))
 	found, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, after.ledger.Usage(), nodeInfo.Node())
 	return err == nil && found.Verdict() == allocator.Satisfiable
+}
+
+// nominated is nomination, looked up once per cycle.
+func (p *Plugin) nominated(c *cycle, pod *corev1.Pod) fwk.NodeInfo {
+	c.nominationOnce.Do(func() { c.nomination = p.nomination(pod) })
+	return c.nomination
+}
+
+// releaseLeaving frees the devices that come free on the node for which a pod preempted others,
+// whether or not it preempts more there.
+func (p *Plugin) releaseLeaving(c *cycle, w *whatIf, pod *corev1.Pod, nodeInfo fwk.NodeInfo) {
+	if nominated := p.nominated(c, pod); nominated != nil && nominated.Node().Name == nodeInfo.Node().Name {
+		w.release(p.leaving(c))
+	}
 }
 
 // nomination returns the node to which a pod is nominated, nil if there is none. Until the

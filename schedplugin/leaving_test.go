@@ -79,6 +79,41 @@ func TestPreemptorWaits(t *testing.T) {
 	}
 }
 
+// Of the pods that were evicted for another one, some may be gone before the scheduler sees
+// that the last one is going. Their devices, which are about to come free, count on the node
+// that the other pod is nominated to: it does not need the pods on a second node.
+func TestPreemptionGoesOn(t *testing.T) {
+	last := withPriority(podWith("last", "of-last"), 1)
+	w := newWorld(t, setting{objects: []runtime.Object{
+		node("a"), gpuClass(), gpus("a", 2), gpuClaim("two", 2), last,
+		reservedBy(held(gpuClaim("of-gone", 1), "a", "gpu-0"), podWith("gone")),
+		reservedBy(held(gpuClaim("of-last", 1), "a", "gpu-1"), last),
+	}})
+	onNode := running(w, "a", last)
+	for name, test := range map[string]struct {
+		pod       *corev1.Pod
+		now, then fwk.Code
+	}{
+		"nominated":     {nominatedTo(withPriority(podWith("p", "two"), 5), "a"), fwk.Unschedulable, fwk.Success},
+		"not nominated": {withPriority(podWith("p", "two"), 5), fwk.UnschedulableAndUnresolvable, fwk.UnschedulableAndUnresolvable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := w.attempt(test.pod)
+			expect(t, a.preFilter(), fwk.Success, "")
+			expect(t, a.filter(1), test.now, "")
+			clone := &attempt{world: w, pod: a.pod, state: a.state.Clone()}
+			expect(t, w.plugin.RemovePod(w.ctx, clone.state, a.pod, a.wrap(last), onNode), fwk.Success, "")
+			if got := clone.filter(1).Code(); got != test.then {
+				t.Errorf("without the last pod: %v, expected %v", got, test.then)
+			}
+			expect(t, w.plugin.AddPod(w.ctx, clone.state, a.pod, a.wrap(last), onNode), fwk.Success, "")
+			if clone.filter(1).IsSuccess() {
+				t.Error("the last pod need not go")
+			}
+		})
+	}
+}
+
 // The devices of a nominated pod are not given away after its victims have gone, and before
 // their claims are deallocated.
 func TestNominatedPodsKeepDevicesOfGonePods(t *testing.T) {

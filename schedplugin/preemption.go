@@ -31,13 +31,16 @@ func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	return nil
 }
 
-// RemovePod implements PreFilterExtensions: the devices come free that the pod alone uses.
-func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+// RemovePod implements PreFilterExtensions: the devices come free that the pod alone uses. On the
+// node for which others were preempted before, theirs do, too: more pods go only if that is not
+// enough.
+func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
 	c, status := p.imagining(ctx, state, removed.GetPod())
 	if c == nil {
 		return status
 	}
 	c.whatIf.remove(removed.GetPod(), p.claimsOf(removed.GetPod()))
+	p.releaseLeaving(c, c.whatIf, pod, nodeInfo)
 	return nil
 }
 
@@ -160,6 +163,7 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, pod *c
 	if without == nil || len(without.freed) == freed {
 		return false
 	}
+	p.releaseLeaving(c, without, pod, nodeInfo)
 	found, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, without.ledger.Usage(), nodeInfo.Node())
 	return err == nil && found.Verdict() == allocator.Satisfiable
 }

@@ -49,6 +49,9 @@ type findings struct {
 	// leavingClaims are set by leavingOnce.
 	leavingOnce   sync.Once
 	leavingClaims []*resourceapi.ResourceClaim
+	// nomination is set by nominationOnce.
+	nominationOnce sync.Once
+	nomination     fwk.NodeInfo
 }
 
 // suitable is a node that passed Filter.

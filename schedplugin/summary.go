@@ -75,6 +75,7 @@ func (c *cycle) groups() []allocator.Group {
 	for _, r := range c.refusals {
 		if len(r.nodes) > 0 {
 			slices.Sort(r.nodes)
+			r.nodes = slices.Compact(r.nodes) // the nominated node is looked at twice
 			list = append(list, r)
 		}
 	}
