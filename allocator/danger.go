@@ -22,6 +22,7 @@ func (f *foresight) addDangers(s *search) {
 			if s.left(p) && s.mayErr(alt) {
 				f.errs[alt.id] = true
 				f.dangers = p + 1
+				f.focus.barred = f.focus.barred || alt.all
 			}
 		}
 	}
@@ -112,7 +113,7 @@ func (f *foresight) offer(s *search, to *prospect, alt *alternative, position, f
 	for p := from; p < f.position(alt); p++ {
 		for _, other := range f.requests[p].alternatives {
 			k := slices.Index(other.constraints, position)
-			if other.claim != alt.claim || k < 0 || !s.left(p) {
+			if other.claim != alt.claim || k < 0 || s.omits(p) {
 				continue
 			}
 			viable := f.demand(other).viable

@@ -7,7 +7,10 @@ import (
 
 // What a search fails of is often the doing of a few requests, while the others multiply the
 // ways to get there. A search that takes long therefore looks at those alone that failures were
-// about so far: if they cannot be served, all together cannot be either.
+// about so far: if they cannot be served, all together cannot be either. Where looking at a
+// device can be an error, that is so as long as the search does not get there: with less taken,
+// it gets to each error that it would get to otherwise. The violation of a constraint is not of
+// this kind.
 
 // focus is what a search knows of where it fails.
 type focus struct {
@@ -20,6 +23,8 @@ type focus struct {
 	due, last, pause int64
 	// limit is the number of steps at which such a look ends, 0 if there is none.
 	limit int64
+	// barred is set if setting requests aside may hide errors.
+	barred bool
 }
 
 const (
@@ -62,7 +67,7 @@ func (s *search) blameChosen(conflict levels) {
 // the steps since the last time were taken.
 func (s *search) doubts(since int64) bool {
 	f := &s.foresight.focus
-	return f.limit == 0 && !s.in.literal && s.stats.Steps >= f.due && s.stats.Steps-since >= (s.stats.Steps-f.last)/2
+	return f.limit == 0 && !f.barred && s.stats.Steps >= f.due && s.stats.Steps-since >= (s.stats.Steps-f.last)/2
 }
 
 // refutes looks for requests from a position on that cannot be served in the present state.
@@ -135,8 +140,14 @@ func (s *search) fails(steps int64, goOn func() verdict) bool {
 	f.limit = 0
 	s.undo(before)
 	s.chosen, s.depth = s.chosen[:chosen], depth
-	if errors.Is(s.err, errLimit) {
-		s.err = nil
+	if s.err != nil && !errors.Is(s.err, errBudget) && !errors.Is(s.err, errImpatient) && s.ctx.Err() == nil {
+		s.err = nil // errLimit, or an error that the search itself may not meet
 	}
 	return v == failed || v == oversized
+}
+
+// entered reports whether the search has come to a request that is set aside and at which it
+// might meet an error.
+func (s *search) entered(position int) bool {
+	return s.foresight.focus.aside[position] && !s.omits(position) && s.mayErrAt(position, position)
 }

@@ -137,10 +137,15 @@ func (f *foresight) number(s *search) {
 
 func (f *foresight) position(alt *alternative) int { return f.positions[alt.claim] + alt.request }
 
-// left reports whether a request has not been left out.
-func (s *search) left(position int) bool {
+// omits reports whether a request has been left out of the problem.
+func (s *search) omits(position int) bool {
 	alt := s.foresight.requests[position].alternatives[0]
-	return !s.skips(alt.claim, alt.request)
+	return s.omitted.request(alt.claim, alt.request)
+}
+
+// left reports whether a request has neither been left out nor set aside.
+func (s *search) left(position int) bool {
+	return !s.foresight.focus.aside[position] && !s.omits(position)
 }
 
 // addLater lists what is demanded from each request on.

@@ -84,16 +84,24 @@ func (s *search) openings(alt *alternative, n int, start uint) []opening {
 		}
 	}
 	for ; position < len(f.requests); position++ {
-		if !s.left(position) {
-			continue
+		switch {
+		case s.omits(position):
+		case s.mayErrAt(position, from):
+			if !f.focus.aside[position] {
+				s.addEntry(position, from)
+			}
+			return f.open
+		case !f.focus.aside[position]:
+			s.addOpening(position)
 		}
-		if slices.ContainsFunc(f.requests[position].alternatives, func(alt *alternative) bool { return s.errsBelow(alt, from) }) {
-			s.addEntry(position, from)
-			break
-		}
-		s.addOpening(position)
 	}
 	return f.open
+}
+
+// mayErrAt reports whether looking at devices for a request can be an error, in any way to go
+// on from another one.
+func (s *search) mayErrAt(position, from int) bool {
+	return slices.ContainsFunc(s.foresight.requests[position].alternatives, func(alt *alternative) bool { return s.errsBelow(alt, from) })
 }
 
 // addOpening adds a request. A prioritized one takes at least as many devices as its

@@ -57,10 +57,9 @@ func (s *search) contend(to, open []opening, view int) []opening {
 			to = append(to, o)
 		}
 	}
-	if last > 1 {
-		s.reserve(to)
-	}
 	s.reserveValues(to)
+	for n := 0; n < maxReserves && s.reserve(to); n++ {
+	}
 	return to
 }
 

@@ -26,7 +26,7 @@ func (s *search) insist() verdict {
 	s.patience = patienceGrowth * s.stats.Steps
 	for n := 0; n < maxProbes && s.probe(); n++ {
 	}
-	if s.starved(nil, 0, 0) || !s.in.literal && s.refutes(0, 0, func() verdict { return s.request(0, 0) }) {
+	if s.starved(nil, 0, 0) || !s.foresight.focus.barred && s.refutes(0, 0, func() verdict { return s.request(0, 0) }) {
 		return failed
 	}
 	if s.err != nil {

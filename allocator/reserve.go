@@ -5,20 +5,29 @@ import "github.com/bits-and-blooms/bitset"
 // What some openings are sure to take is not for others, which a matching cannot see by itself
 // if they are of different parties, or if what makes it sure is a constraint.
 
-// reserve keeps devices for openings that need all they can have: those of other parties
-// cannot have them.
-func (s *search) reserve(open []opening) {
+// maxReserves is how often what others cannot have may lead to more of that.
+const maxReserves = 4
+
+// reserve keeps devices for openings that need all they can have, and reports whether that took
+// some from others. Without them, fewer alternatives of a prioritized request may be possible.
+func (s *search) reserve(open []opening) (found bool) {
 	for i := range open {
 		needy := &open[i]
 		if needy.entry || needy.count() > needy.slots {
 			continue
 		}
 		for k := range open {
-			if open[k].party != needy.party && open[k].differs(needy) && s.withhold(&open[k], needy.viable, needy.from) {
+			o := &open[k]
+			if k == i || len(o.possible) < 2 && o.party == needy.party || o.party != needy.party && !o.differs(needy) {
+				continue
+			}
+			if s.withhold(o, needy.viable, needy.from) {
 				s.foresight.reserved = append(s.foresight.reserved, *needy)
+				found = true
 			}
 		}
 	}
+	return found
 }
 
 // reserveValues keeps devices for openings that a distinctAttribute covers and that need all
@@ -96,7 +105,35 @@ func (s *search) withhold(o *opening, devices *bitset.BitSet, from uint) bool {
 		return false
 	}
 	o.viable = left
+	if len(o.possible) > 1 && !o.entry {
+		s.reconsider(o)
+	}
 	return true
+}
+
+// reconsider leaves an opening the alternatives that are possible with what is viable for it.
+func (s *search) reconsider(o *opening) {
+	f := s.foresight
+	viable, slots := f.union(len(s.in.devices)), 0
+	mark := len(f.possible)
+	for _, alt := range o.possible {
+		f.scratch.ClearAll()
+		f.scratch.InPlaceUnion(f.demand(alt).viable)
+		f.scratch.InPlaceIntersection(o.viable)
+		needed := s.in.alternatives[alt.id].needed
+		if int(f.scratch.Count()) < needed {
+			continue
+		}
+		if len(f.possible) == mark || needed < slots {
+			slots = needed
+		}
+		f.possible = append(f.possible, alt)
+		viable.InPlaceUnion(f.scratch)
+	}
+	if len(f.possible) == mark {
+		slots = 1 // of nothing
+	}
+	o.possible, o.viable, o.slots = f.possible[mark:len(f.possible):len(f.possible)], viable, slots
 }
 
 // differsFromAll reports whether none of some openings can have a device that is not shared

@@ -223,6 +223,9 @@ func (s *search) request(c, r int) verdict {
 	}
 	switch request := &compiled.requests[r]; {
 	case s.skips(c, r):
+		if s.foresight != nil && s.entered(s.foresight.positions[c]+r) {
+			return found
+		}
 		return s.request(c, r+1)
 	case request.prioritized:
 		return s.anyOf(c, r, request.alternatives)

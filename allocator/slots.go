@@ -82,10 +82,10 @@ func (s *search) exhaust(alt *alternative, n int, first uint, conflict levels, s
 }
 
 // refutesAfter reports whether some of the requests after that of an alternative cannot be
-// served, whatever devices it has.
+// served, whatever devices it has, and looking at these cannot be an error.
 func (s *search) refutesAfter(alt *alternative) bool {
 	after := s.foresight.position(alt) + 1
-	return after < len(s.foresight.requests) && s.refutes(after, s.foresight.focus.last, func() verdict { return s.request(alt.claim, alt.request+1) })
+	return !s.errsBelow(alt, after-1) && after < len(s.foresight.requests) && s.refutes(after, s.foresight.focus.last, func() verdict { return s.request(alt.claim, alt.request+1) })
 }
 
 // decide commits a device that was just accepted for slot n, as a new level.

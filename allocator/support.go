@@ -51,11 +51,11 @@ func (s *search) serves(open []opening, t *valueTable, v int32) bool {
 	s.pay(len(open))
 	f.supports = f.supports[:0]
 	for i := range open {
-		devices := s.offering(&open[i], t, v)
-		if devices < open[i].slots {
+		offered, ok := s.offering(&open[i], t, v)
+		if !ok {
 			return false
 		}
-		f.supports = append(f.supports, support{open[i].slots, devices})
+		f.supports = append(f.supports, offered)
 	}
 	return !s.undistinct(open, t, v) && (!s.competing() || s.matched(open, t, v))
 }
@@ -74,31 +74,40 @@ func (s *search) competing() bool {
 	return len(f.matching.bins) > 0 && len(f.supports) > 1
 }
 
-// offering counts the viable devices that offer a value.
-func (s *search) offering(o *opening, t *valueTable, v int32) int {
+// offering tells how many slots an opening has, and of how many devices that offer a value, if
+// it can be served. Not all of its alternatives may be possible with these devices.
+func (s *search) offering(o *opening, t *valueTable, v int32) (support, bool) {
 	f := s.foresight
-	if len(o.possible) == 1 && o.from == 0 {
-		d := f.demandOf[o.possible[0].id]
-		return int(t.holding(v, d).IntersectionCardinality(f.demands[d].viable))
+	least, found := support{}, false
+	for _, alt := range o.possible {
+		d, needed := f.demandOf[alt.id], s.neededBy(o, alt)
+		var devices int
+		if holding := t.holding(v, d); o.from == 0 {
+			devices = int(holding.IntersectionCardinality(f.demands[d].viable))
+		} else {
+			f.scratch.ClearAll()
+			f.scratch.InPlaceUnion(holding)
+			f.scratch.InPlaceIntersection(f.demands[d].viable)
+			rest := opening{viable: f.scratch, from: o.from}
+			devices = rest.count()
+		}
+		if devices < needed {
+			continue
+		}
+		if !found || needed < least.slots {
+			least.slots = needed
+		}
+		least.devices, found = max(least.devices, devices), true
 	}
-	mark := len(f.unions)
-	restricted := opening{viable: s.restricted(o, t, v), from: o.from}
-	f.unions = f.unions[:mark]
-	return restricted.count()
+	return least, found
 }
 
-// restricted are the viable devices that offer a value.
-func (s *search) restricted(o *opening, t *valueTable, v int32) *bitset.BitSet {
-	f := s.foresight
-	union := f.union(len(s.in.devices))
-	for _, alt := range o.possible {
-		d := f.demandOf[alt.id]
-		f.scratch.ClearAll()
-		f.scratch.InPlaceUnion(t.holding(v, d))
-		f.scratch.InPlaceIntersection(f.demands[d].viable)
-		union.InPlaceUnion(f.scratch)
+// neededBy is how many slots of an opening an alternative has.
+func (s *search) neededBy(o *opening, alt *alternative) int {
+	if len(o.possible) == 1 {
+		return o.slots // some may be filled
 	}
-	return union
+	return s.in.alternatives[alt.id].needed
 }
 
 // matched tries a matching of openings with devices that offer a value.
@@ -111,15 +120,33 @@ func (s *search) matched(open []opening, t *valueTable, v int32) bool {
 		if same >= 0 {
 			f.narrowed[i].viable = f.narrowed[same].viable
 		} else {
-			f.narrowed[i].viable = s.restricted(&open[i], t, v)
+			s.restrict(&f.narrowed[i], t, v)
 		}
 	}
-	m := &f.matching
-	m.begin(s, f.narrowed)
-	m.groupByCounters()
-	fails := m.fails()
+	fails := s.unmatchable(f.narrowed)
 	f.unions = f.unions[:mark]
 	return !fails
+}
+
+// restrict leaves an opening the devices that offer a value, and of its alternatives those that
+// are possible with them.
+func (s *search) restrict(o *opening, t *valueTable, v int32) {
+	f := s.foresight
+	viable, slots := f.union(len(s.in.devices)), 0
+	for _, alt := range o.possible {
+		d, needed := f.demandOf[alt.id], s.neededBy(o, alt)
+		f.scratch.ClearAll()
+		f.scratch.InPlaceUnion(t.holding(v, d))
+		f.scratch.InPlaceIntersection(f.demands[d].viable)
+		if int(f.scratch.Count()) < needed {
+			continue
+		}
+		if slots == 0 || needed < slots {
+			slots = needed
+		}
+		viable.InPlaceUnion(f.scratch)
+	}
+	o.viable, o.slots = viable, slots
 }
 
 // undistinct reports whether the devices that offer a value of a matchAttribute have too few
