@@ -137,6 +137,8 @@ consumer: ## build a module that imports the library, and look at what it inheri
 .PHONY: differential
 differential: ## compare CASES= generated clusters from SEED= with upstream
 	$(GO) run ./internal/differential/cmd -cases $(CASES) -seed $(SEED)
+	@# What a search does only if it takes long is done at once here.
+	$(GO) run -tags impatient ./internal/differential/cmd -profile hard -cases $$(($(CASES) / 5)) -seed $(SEED)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME=

@@ -60,6 +60,7 @@
 //	support, values
 //	probe                          which alternatives cannot be picked at all
 //	focus                          which requests are what a long search fails of
+//	pace                           after how long it asks
 //	symmetry, component, twins     what is interchangeable, and tried once
 //	nogoods, residue               states that failed
 //	danger                         where errors are possible

@@ -27,13 +27,6 @@ type focus struct {
 	barred bool
 }
 
-const (
-	// minPause is how many steps pass at least between two looks at some requests alone.
-	minPause = 500
-	// lookShare is which part of the steps since the last look a look may take.
-	lookShare = 4
-)
-
 // focusParts are which parts of the most failures that a request had a part in another one must
 // have, to be looked at.
 var focusParts = []int64{2, 8, 32}
@@ -41,7 +34,7 @@ var focusParts = []int64{2, 8, 32}
 var errLimit = errors.New("looked at some requests for long enough")
 
 func (f *focus) prepare(s *search, requests int) {
-	*f = focus{aside: s.space.flags.take(requests), blamed: f.blamed[:0], due: s.stats.Steps + minPause, last: s.stats.Steps, pause: minPause}
+	*f = focus{aside: s.space.flags.take(requests), blamed: f.blamed[:0], due: s.stats.Steps + longPatience, last: s.stats.Steps, pause: minPause}
 	f.blamed = append(f.blamed, make([]int64, requests)...)
 }
 

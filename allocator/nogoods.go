@@ -9,12 +9,8 @@ type nogoods struct {
 	residue residue
 }
 
-const (
-	// nogoodBytes bounds what is remembered.
-	nogoodBytes = 4 << 20
-	// worthNoting is how many steps a failure must have taken.
-	worthNoting = 8
-)
+// nogoodBytes bounds what is remembered.
+const nogoodBytes = 4 << 20
 
 // failedBefore reports whether the state before slot n of an alternative, or before a
 // request if there is none, is known to fail. s.conflict then says why.

@@ -4,11 +4,10 @@ import "errors"
 
 // A prioritized request hides what each of its alternatives would take. A search that takes
 // long begins again, after it has looked at each of them alone from the root: one that starves
-// another request whatever is decided is dead, which makes what is left look worse.
+// another request whatever is decided is dead, which makes what is left look worse. If that is
+// not enough, it looks at some requests alone, see focus.go.
 
 const (
-	// patience is how many steps a search that looks ahead takes before it begins again.
-	patience = 200
 	// patienceGrowth is how many times as many steps the next attempt may take.
 	patienceGrowth = 3
 	// maxProbes is how often a dead alternative may lead to another one.
@@ -18,15 +17,26 @@ const (
 // errImpatient ends a search that is to begin again.
 var errImpatient = errors.New("search takes long")
 
+// worthProbing reports whether some request has a choice of alternatives.
+func (s *search) worthProbing() bool {
+	for position, r := range s.foresight.requests {
+		if len(r.alternatives) > 1 && s.left(position) {
+			return true
+		}
+	}
+	return false
+}
+
 // insist begins again at the root, with what probing has found.
 func (s *search) insist() verdict {
+	long := s.stats.Steps >= longPatience && !s.foresight.focus.barred
 	s.undo(s.root)
 	s.stats.Backtracks += int64(len(s.chosen))
 	s.chosen, s.depth, s.err = s.chosen[:0], 0, nil
-	s.patience = patienceGrowth * s.stats.Steps
+	s.patience = max(longPatience, patienceGrowth*s.stats.Steps)
 	for n := 0; n < maxProbes && s.probe(); n++ {
 	}
-	if s.starved(nil, 0, 0) || !s.foresight.focus.barred && s.refutes(0, 0, func() verdict { return s.request(0, 0) }) {
+	if s.starved(nil, 0, 0) || long && s.refutes(0, 0, func() verdict { return s.request(0, 0) }) {
 		return failed
 	}
 	if s.err != nil {

@@ -151,7 +151,10 @@ func (s *search) restart() {
 	s.chosen, s.depth, s.err = s.chosen[:0], 0, nil
 	s.foresee()
 	s.root = s.mark()
-	s.patience = s.stats.Steps + patience
+	s.patience = s.stats.Steps + longPatience
+	if s.worthProbing() {
+		s.patience = s.stats.Steps + patience
+	}
 }
 
 // answer is the solution found, by position.
