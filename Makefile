@@ -138,6 +138,7 @@ consumer: ## build a module that imports the library, and look at what it inheri
 differential: ## compare CASES= generated clusters from SEED= with upstream
 	$(GO) run ./internal/differential/cmd -cases $(CASES) -seed $(SEED)
 	@# What a search does only if it takes long is done at once here.
+	$(GO) test -tags impatient ./internal/peer
 	$(GO) run -tags impatient ./internal/differential/cmd -profile hard -cases $$(($(CASES) / 5)) -seed $(SEED)
 
 .PHONY: fuzz
