@@ -62,7 +62,11 @@ func (e *Evaluation) Outcome(i int) (Outcome, error) {
 // the same time, and enough for taking them not to be what it does most.
 func stretch(nodes, workers int) int { return max(16, min(nodes/(8*workers), 512)) }
 
-// Evaluate asks Allocate for each node, each by itself, with the given number of
+// companyAfter is how many nodes a goroutine searches before it gets company: what is known of
+// all nodes is listed before a second goroutine is awake.
+const companyAfter = 8
+
+// Evaluate asks Allocate for each node, each by itself, with up to the given number of
 // goroutines (zero or less: one per CPU). The list of nodes is kept and must not be
 // modified. The error is the cause of the context's cancellation.
 func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, nodes []*corev1.Node, workers int) (*Evaluation, error) {
@@ -75,22 +79,29 @@ func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	tally := p.tally(places, u)
 	step := stretch(len(nodes), workers)
 	var next atomic.Int64
-	work := func() {
+	work := func(searched func()) {
 		for ctx.Err() == nil {
 			end := int(next.Add(int64(step)))
 			if end-step >= len(nodes) {
 				return
 			}
 			for i := end - step; i < min(end, len(nodes)); i++ {
-				e.evaluate(ctx, places.At(i), tally, i)
+				if !e.knows(tally, i) {
+					e.evaluate(ctx, places.At(i), tally, i)
+					searched()
+				}
 			}
 		}
 	}
 	var group sync.WaitGroup
-	for range min(workers-1, len(nodes)/step) {
-		group.Go(work)
-	}
-	work()
+	alone := 0
+	work(func() {
+		if alone++; alone == companyAfter {
+			for range min(workers-1, len(nodes)/step) {
+				group.Go(func() { work(func() {}) })
+			}
+		}
+	})
 	group.Wait()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("evaluation of %d nodes was cancelled: %w", len(nodes), context.Cause(ctx))
@@ -112,14 +123,17 @@ func (p *Problem) tally(places *pools.Places, u Usage) *pools.Tally {
 	return tally
 }
 
-func (e *Evaluation) evaluate(ctx context.Context, place *pools.Place, tally *pools.Tally, i int) {
+// knows notes the answer for a node if its state has one.
+func (e *Evaluation) knows(tally *pools.Tally, i int) bool {
 	if tally != nil {
 		if state := tally.Number(i); state != 0 {
-			if e.known[i] = e.problem.kind.ofState.get(state); e.known[i] != nil {
-				return
-			}
+			e.known[i] = e.problem.kind.ofState.get(state)
 		}
 	}
+	return e.known[i] != nil
+}
+
+func (e *Evaluation) evaluate(ctx context.Context, place *pools.Place, tally *pools.Tally, i int) {
 	var other otherAnswer
 	e.known[i], other.outcome, other.err = e.problem.ask(ctx, e.snapshot, e.usage, e.nodes[i], place)
 	if e.known[i] == nil {
