@@ -132,18 +132,20 @@ func (s *search) scarce(open []opening) bool {
 	return s.unmatchable(f.sized)
 }
 
+// crampedAmong tries a matching of some openings, and of those that need all devices which they
+// can have: what these take of them is sure.
 func (s *search) crampedAmong(open []opening, chosen func(*opening) bool) bool {
-	f := s.foresight
+	f, some := s.foresight, false
 	f.sized = f.sized[:0]
 	for i := range open {
-		if chosen(&open[i]) {
-			f.sized = append(f.sized, open[i])
+		o := &open[i]
+		isChosen := chosen(o)
+		some = some || isChosen
+		if isChosen || !o.entry && o.count() == o.slots {
+			f.sized = append(f.sized, *o)
 		}
 	}
-	if len(f.sized) == 0 || len(f.sized) == len(open) {
-		return false
-	}
-	return s.unmatchable(f.sized)
+	return some && len(f.sized) < len(open) && s.unmatchable(f.sized)
 }
 
 func (s *search) unmatchable(open []opening) bool {
