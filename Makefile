@@ -84,7 +84,7 @@ lint-schedplugin: ## the same as lint, for the scheduler's module
 SIZE ?= small
 ROUNDS ?= 1
 WORKLOADS ?= .
-SCHEDRESULTS := schedplugin/perf/results
+SCHEDRESULTS := schedplugin/perf/results$(if $(filter full,$(SIZE)),/full)
 # What a disk takes to keep etcd's data is not what is measured.
 SCHEDTMP := $(firstword $(wildcard /dev/shm) /tmp)
 MEASURED := $(CURDIR)/bin/bench-scheduler
