@@ -65,16 +65,14 @@ func (s *search) doubts(since int64) bool {
 
 // refutes looks for requests from a position on that cannot be served in the present state.
 // Going on is the way to look at what is not set aside; s.conflict then says why they cannot.
-func (s *search) refutes(position int, since int64, goOn func() verdict) bool {
+func (s *search) refutes(position int, since int64, goOn func() verdict) (refuted bool) {
 	f := &s.foresight.focus
 	steps := max(minPause, s.stats.Steps-since) / lookShare
-	refuted := false
-	look := func() bool {
-		refuted = refuted || s.err == nil && s.fails(steps, goOn)
-		return !refuted && s.err == nil
+	for range s.foresight.selections(position) {
+		if refuted = s.fails(steps, goOn); refuted || s.err != nil {
+			break
+		}
 	}
-	f.most(position, look)
-	s.foresight.claims(position, look)
 	clear(f.aside)
 	f.pause = min(2*f.pause, max(minPause, s.stats.Steps/lookShare))
 	if refuted {
@@ -85,42 +83,54 @@ func (s *search) refutes(position int, since int64, goOn func() verdict) bool {
 	return refuted
 }
 
-// most sets aside the requests from a position on that had too little a part in failures.
-func (f *focus) most(position int, look func() bool) {
-	most, before := slices.Max(f.blamed[position:]), 0
-	for _, part := range focusParts {
-		kept := 0
-		for p := position; p < len(f.aside); p++ {
-			f.aside[p] = f.blamed[p] == 0 || f.blamed[p] < most/part
-			if !f.aside[p] {
-				kept++
+// selections sets aside requests from a position on in one way after the other: those that had
+// too little a part in failures, and those of one claim.
+func (f *foresight) selections(position int) func(yield func() bool) {
+	return func(yield func() bool) {
+		before := 0
+		for _, part := range focusParts {
+			kept := f.focus.keep(position, part)
+			if kept != before && kept < len(f.requests)-position && !yield() {
+				return
+			}
+			before = kept
+		}
+		for c := range f.positions {
+			if f.leave(c, position) && !yield() {
+				return
 			}
 		}
-		if kept != before && kept < len(f.aside)-position && !look() {
-			return
-		}
-		before = kept
 	}
 }
 
-// claims sets aside one claim after the other.
-func (f *foresight) claims(position int, look func() bool) {
-	for c, first := range f.positions {
-		end := len(f.requests)
-		if c+1 < len(f.positions) {
-			end = f.positions[c+1]
-		}
-		if end <= position || first <= position && end == len(f.requests) {
-			continue
-		}
-		clear(f.focus.aside)
-		for p := max(first, position); p < end; p++ {
-			f.focus.aside[p] = true
-		}
-		if !look() {
-			return
+// keep sets aside the requests from a position on that had no part in failures, or not that
+// part of the one that had most, and returns how many are left.
+func (f *focus) keep(position int, part int64) (kept int) {
+	most := slices.Max(f.blamed[position:])
+	for p := position; p < len(f.aside); p++ {
+		f.aside[p] = f.blamed[p] == 0 || f.blamed[p] < most/part
+		if !f.aside[p] {
+			kept++
 		}
 	}
+	return kept
+}
+
+// leave sets aside a claim from a position on, unless it has nothing from there on or is all
+// that there is.
+func (f *foresight) leave(claim, position int) bool {
+	first, end := f.positions[claim], len(f.requests)
+	if claim+1 < len(f.positions) {
+		end = f.positions[claim+1]
+	}
+	if end <= position || first <= position && end == len(f.requests) {
+		return false
+	}
+	clear(f.focus.aside)
+	for p := max(first, position); p < end; p++ {
+		f.focus.aside[p] = true
+	}
+	return true
 }
 
 // fails reports whether a way to go on certainly fails, within some steps. All that was decided
