@@ -159,6 +159,36 @@ func (s *search) uniteAlternatives(o *opening) {
 	o.possible = f.possible[mark:len(f.possible):len(f.possible)]
 }
 
+// neededBy is how many slots of an opening an alternative has.
+func (s *search) neededBy(o *opening, alt *alternative) int {
+	if len(o.possible) == 1 {
+		return o.slots // some may be filled
+	}
+	return s.in.alternatives[alt.id].needed
+}
+
+// confine leaves an opening, for each demand, the devices of a set, and of its alternatives those
+// that are possible with them.
+func (s *search) confine(o *opening, to func(demand int32) *bitset.BitSet) {
+	f := s.foresight
+	viable, slots, mark := f.union(len(s.in.devices)), 1, len(f.possible)
+	for _, alt := range o.possible {
+		d, needed := f.demandOf[alt.id], s.neededBy(o, alt)
+		f.scratch.ClearAll()
+		f.scratch.InPlaceUnion(f.demands[d].viable)
+		f.scratch.InPlaceIntersection(to(d))
+		if int(f.scratch.Count()) < needed {
+			continue
+		}
+		if len(f.possible) == mark || needed < slots {
+			slots = needed
+		}
+		f.possible = append(f.possible, alt)
+		viable.InPlaceUnion(f.scratch)
+	}
+	o.possible, o.viable, o.slots = f.possible[mark:len(f.possible):len(f.possible)], viable, slots
+}
+
 // addEntry adds what a request needs before it can meet an error: of the devices that all
 // must be had, those up to the one at which there is an error. Another alternative needs a
 // device to look at.

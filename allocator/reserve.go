@@ -106,34 +106,9 @@ func (s *search) withhold(o *opening, devices *bitset.BitSet, from uint) bool {
 	}
 	o.viable = left
 	if len(o.possible) > 1 && !o.entry {
-		s.reconsider(o)
+		s.confine(o, func(int32) *bitset.BitSet { return left })
 	}
 	return true
-}
-
-// reconsider leaves an opening the alternatives that are possible with what is viable for it.
-func (s *search) reconsider(o *opening) {
-	f := s.foresight
-	viable, slots := f.union(len(s.in.devices)), 0
-	mark := len(f.possible)
-	for _, alt := range o.possible {
-		f.scratch.ClearAll()
-		f.scratch.InPlaceUnion(f.demand(alt).viable)
-		f.scratch.InPlaceIntersection(o.viable)
-		needed := s.in.alternatives[alt.id].needed
-		if int(f.scratch.Count()) < needed {
-			continue
-		}
-		if len(f.possible) == mark || needed < slots {
-			slots = needed
-		}
-		f.possible = append(f.possible, alt)
-		viable.InPlaceUnion(f.scratch)
-	}
-	if len(f.possible) == mark {
-		slots = 1 // of nothing
-	}
-	o.possible, o.viable, o.slots = f.possible[mark:len(f.possible):len(f.possible)], viable, slots
 }
 
 // differsFromAll reports whether none of some openings can have a device that is not shared

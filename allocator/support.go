@@ -102,14 +102,6 @@ func (s *search) offering(o *opening, t *valueTable, v int32) (support, bool) {
 	return least, found
 }
 
-// neededBy is how many slots of an opening an alternative has.
-func (s *search) neededBy(o *opening, alt *alternative) int {
-	if len(o.possible) == 1 {
-		return o.slots // some may be filled
-	}
-	return s.in.alternatives[alt.id].needed
-}
-
 // matched tries a matching of openings with devices that offer a value.
 func (s *search) matched(open []opening, t *valueTable, v int32) bool {
 	f := s.foresight
@@ -120,33 +112,12 @@ func (s *search) matched(open []opening, t *valueTable, v int32) bool {
 		if same >= 0 {
 			f.narrowed[i].viable = f.narrowed[same].viable
 		} else {
-			s.restrict(&f.narrowed[i], t, v)
+			s.confine(&f.narrowed[i], func(demand int32) *bitset.BitSet { return t.holding(v, demand) })
 		}
 	}
 	fails := s.unmatchable(f.narrowed)
 	f.unions = f.unions[:mark]
 	return !fails
-}
-
-// restrict leaves an opening the devices that offer a value, and of its alternatives those that
-// are possible with them.
-func (s *search) restrict(o *opening, t *valueTable, v int32) {
-	f := s.foresight
-	viable, slots := f.union(len(s.in.devices)), 0
-	for _, alt := range o.possible {
-		d, needed := f.demandOf[alt.id], s.neededBy(o, alt)
-		f.scratch.ClearAll()
-		f.scratch.InPlaceUnion(t.holding(v, d))
-		f.scratch.InPlaceIntersection(f.demands[d].viable)
-		if int(f.scratch.Count()) < needed {
-			continue
-		}
-		if slots == 0 || needed < slots {
-			slots = needed
-		}
-		viable.InPlaceUnion(f.scratch)
-	}
-	o.viable, o.slots = viable, slots
 }
 
 // undistinct reports whether the devices that offer a value of a matchAttribute have too few
