@@ -158,7 +158,7 @@ func (s *search) every(alt *alternative, b *bound, n int) verdict {
 		if s.foresight != nil {
 			s.foresight.blamed.clear()
 			s.blame(&s.conflict, alt, device, why, k)
-			if n == 0 {
+			if n == 0 && !b.judgedFirst(why, device) {
 				// Without the first device, no error can be met here either.
 				s.reach--
 			}
@@ -181,4 +181,10 @@ func (s *search) every(alt *alternative, b *bound, n int) verdict {
 		}
 	}
 	return v
+}
+
+// judgedFirst reports whether constraints were asked about a device that all must be had before
+// it was refused: had they not admitted it, that would have been an error.
+func (b *bound) judgedFirst(why refusal, device int32) bool {
+	return why == refusedRoom || why == refusedBefore && b.domain.exhausted != nil && b.domain.exhausted.Test(uint(device))
 }

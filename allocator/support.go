@@ -145,17 +145,18 @@ func (s *search) tooAlike(open []opening, distinct, t *valueTable, v int32) bool
 }
 
 // addDiffering counts the values, up to a limit, that differ from those counted before, of
-// devices that offer another value. A device that no single value stands for counts.
+// devices that offer another value. A device that no single value stands for counts, and again
+// for each opening if it is shared: requests may see different values of it.
 func (f *foresight) addDiffering(o *opening, distinct, t *valueTable, v int32, limit int) (count int) {
 	for _, alt := range o.possible {
 		d := f.demandOf[alt.id]
 		holding := t.holding(v, d)
 		for i, ok := holding.NextSet(o.from); ok && count < limit; i, ok = holding.NextSet(i + 1) {
-			value := uint(distinct.groups[i])
+			value, repeated := uint(distinct.groups[i]), false
 			if distinct.groups[i] < 0 {
-				value = uint(distinct.count) + i
+				value, repeated = uint(distinct.count)+i, f.matching.multiple.Test(i)
 			}
-			if f.demands[d].viable.Test(i) && !f.differ.Test(value) {
+			if f.demands[d].viable.Test(i) && (repeated || !f.differ.Test(value)) {
 				f.differ.Set(value)
 				count++
 			}
