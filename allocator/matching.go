@@ -1,8 +1,6 @@
 package allocator
 
-import (
-	"github.com/bits-and-blooms/bitset"
-)
+import "github.com/bits-and-blooms/bitset"
 
 // matching decides whether open slots can be given devices such that no device, and no
 // group of devices, takes more than it can hold: a flow, found by augmenting paths. A device

@@ -112,14 +112,8 @@ func (s *search) scarce(open []opening) bool {
 		}
 		least := o.slots
 		for _, alt := range o.possible {
-			needed := o.slots
-			if len(o.possible) > 1 {
-				needed = s.in.alternatives[alt.id].needed
-			}
-			f.scratch.ClearAll()
-			f.scratch.InPlaceUnion(f.demand(alt).viable)
-			f.scratch.InPlaceIntersection(f.matching.multiple)
-			least = min(least, needed-int(f.scratch.Count()))
+			shares := f.demand(alt).viable.IntersectionCardinality(f.matching.multiple)
+			least = min(least, s.neededBy(&o, alt)-int(shares))
 		}
 		if o.slots = least; least > 0 {
 			viable := f.union(len(s.in.devices))
