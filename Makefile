@@ -1,6 +1,6 @@
 # `make` prints the targets below with the line after their `##`.
 #
-# Every target builds with the flags exported here and no others, for both modules and all
+# Every target builds with the flags exported here and no others, for all modules and all
 # their tools: what they have in common is compiled once. Only the race detector needs it
 # compiled a second time, and cgo.
 
@@ -20,6 +20,7 @@ UNPLACED := pretrain-0 --namespace training
 FLEET := examples/fleet-200
 SCHEDULER ?= dray
 KILLS ?= 5
+E2ETIMEOUT ?= 1h
 export SCHEDULER KILLS
 LINT := golangci-lint run --allow-serial-runners ./...
 
@@ -40,7 +41,7 @@ build: ## build bin/dray
 .PHONY: test
 test: ## vet everything and run every test
 	$(GO) vet ./...
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 	@# A module of its own, for what it draws with.
 	cd benchmarks/report && $(GO) vet ./... && $(GO) test ./...
 
@@ -52,6 +53,7 @@ LINKED := -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X
 controlplane: ## build bin/dray-scheduler, and etcd, kube-apiserver and kube-controller-manager
 	$(SCHEDGO) build $(LINKED) -o ../bin/etcd go.etcd.io/etcd/server/v3
 	$(SCHEDGO) build $(LINKED) -o ../bin/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager ./cmd/...
+	cp schedplugin/deploy/chart/base/scheduler-config.yaml bin/
 
 .PHONY: cluster-demo
 cluster-demo: controlplane ## schedule pods with claims on a real control plane; ARGS=--keep leaves it running
@@ -73,13 +75,51 @@ install-manifests: ## write what installs dray-scheduler to bin/manifests, as Ku
 test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
 	$(SCHEDGO) vet ./...
 	cd schedplugin/deploy/render && $(GO) vet . && $(GO) test .
-	$(SCHEDGO) test $$($(GO) list ./... | grep -v /e2e$$)
-	$(SCHEDGO) test -count=1 -timeout 30m ./e2e
+	$(SCHEDGO) test -timeout 30m $$($(GO) list ./... | grep -v /e2e$$)
+	$(SCHEDGO) test -count=1 -timeout $(E2ETIMEOUT) ./e2e -ginkgo.timeout $(E2ETIMEOUT)
 
 .PHONY: lint-schedplugin
 lint-schedplugin: ## the same as lint, for the scheduler's module
 	$(SCHEDGO) mod tidy -diff
 	$(SCHEDGO) tool -modfile=../tools/go.mod $(LINT)
+
+AGENTGO := cd agent && $(GO)
+
+.PHONY: agent
+agent: ## build bin/dray-agent
+	$(AGENTGO) build -o ../bin/dray-agent ./cmd/dray-agent
+
+.PHONY: agent-demo
+agent-demo: build agent controlplane ## publish, allocate and prepare simulated devices on a real control plane; ARGS=--keep
+	$(AGENTGO) build -o ../bin/agent-demo ./cmd/agent-demo
+	bin/agent-demo $(ARGS)
+
+.PHONY: loop-demo
+loop-demo: build agent controlplane ## devices, claims, processes and a failing GPU, on a real control plane with 51 nodes; ARGS=--keep
+	$(AGENTGO) build -o ../bin/loop-demo ./cmd/loop-demo
+	bin/loop-demo $(ARGS)
+
+# What runs on a real control plane: once is enough, and most of it is not ours to race.
+ONPLANE := /cmd/(agent|loop)-demo$$|/e2e$$
+
+.PHONY: test-agent
+test-agent: build agent controlplane ## vet and test drivers and virtual nodes, on a real control plane too, and under the race detector; ROUNDS=
+	$(AGENTGO) vet ./...
+	$(AGENTGO) test -timeout 30m ./...
+	cd agent && CGO_ENABLED=1 $(GO) test -race -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
+
+.PHONY: lint-agent
+lint-agent: ## the same as lint, for the driver side's module
+	$(AGENTGO) mod tidy -diff
+	$(AGENTGO) tool -modfile=../tools/go.mod $(LINT)
+
+.PHONY: bench-agent
+bench-agent: ## measure what publishing one change costs, beside upstream's controller
+	$(AGENTGO) test ./resourceslice -run '^$$' -bench . -benchtime 20x
+
+.PHONY: soak-agent
+soak-agent: ## publish 100,000 updates, and print what memory that takes
+	cd agent && SOAK_UPDATES=100000 $(GO) test ./resourceslice -run '^TestMemoryIsFlat$$' -count=1 -timeout 1h -v
 
 SIZE ?= small
 ROUNDS ?= 1
@@ -102,13 +142,17 @@ bench-scheduler: ## measure the scheduler with three plugins; SIZE=small or full
 		-test.count $(ROUNDS) >$(MEASURED)/filter.txt 2>$(MEASURED)/filter.log
 	@$(MAKE) report-scheduler
 
+.PHONY: bench-autoscaler
+bench-autoscaler: ## run what cluster-autoscaler asks of the scheduler framework, with Dray and with the in-tree plugin
+	$(SCHEDGO) test ./autoscaler -run '^$$' -bench . -benchtime 50x
+
 .PHONY: report-scheduler
 report-scheduler: ## write the page of schedplugin/perf/results from the last bench-scheduler
 	$(SCHEDGO) run ./perf/report $(MEASURED) ../$(SCHEDRESULTS)
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint race readme consumer differential test-schedplugin lint-schedplugin; do \
+	@for stage in test lint race readme consumer test-release differential test-agent lint-agent test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -120,9 +164,13 @@ lint: ## check go.mod, and run the linter that tools/go.mod pins
 	$(GO) mod tidy -diff
 	$(GO) tool -modfile=tools/go.mod $(LINT)
 
+.PHONY: house
+house: ## print the packages with their files, lines and imports of each other
+	$(GO) run ./internal/houserules/house
+
 .PHONY: race
 race: ## run what promises concurrency under the race detector
-	CGO_ENABLED=1 $(GO) test -race ./pools/... ./allocator/...
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./pools/... ./internal/index/... ./allocator ./allocator/structured/... ./allocator/internal/alike ./allocator/internal/eligibility
 	@# Comparing thousands of expressions with upstream is slow enough without.
 	CGO_ENABLED=1 $(GO) test -race -run Concurrent ./cel
 
@@ -137,9 +185,23 @@ consumer: ## build a module that imports the library, and look at what it inheri
 .PHONY: differential
 differential: ## compare CASES= generated clusters from SEED= with upstream
 	$(GO) run ./internal/differential/cmd -cases $(CASES) -seed $(SEED)
-	@# What a search does only if it takes long is done at once here.
-	$(GO) test -tags impatient ./internal/peer
-	$(GO) run -tags impatient ./internal/differential/cmd -profile hard -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/differential/cmd -profile hard -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/differential/cmd -profile shares -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/differential/cmd -profile pairs -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/differential/cmd -profile gates -picked -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/differential/cmd -profile pairs -sequence 12 -cases $$(($(CASES) / 5)) -seed $(SEED)
+
+VERSION ?=
+RELEASE := bin/release
+
+.PHONY: release
+release: ## prepare the release VERSION= in bin/release: modules, archives, checksums, SBOM, krew manifest, changelog, tags
+	cd tools && $(GO) build -o ../bin/prepare-release ./release
+	bin/prepare-release -version '$(VERSION)' -out $(RELEASE)
+
+.PHONY: test-release
+test-release: ## build consumers of every published module from a file-system module proxy, and check the archives
+	cd tools && $(GO) vet ./release && $(GO) test -count=1 -timeout 30m ./release
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME=
@@ -163,6 +225,10 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 .PHONY: soak
 soak: ## allocate and release a million times while slices change, and print what memory that takes
 	$(GO) test ./benchmarks -run '^$$' -bench '^BenchmarkSoak$$' -benchtime 1000000x -timeout 30m -v
+
+.PHONY: bench-simulate
+bench-simulate: ## ask what autoscalers ask of a cluster of 1,000 nodes, beside upstream's allocator
+	$(GO) run ./benchmarks/simulate
 
 .PHONY: report
 report: ## write the table and the plots of benchmarks/results from its raw.txt

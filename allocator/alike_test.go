@@ -11,10 +11,10 @@ import (
 
 // Answers are alike exactly if their explanations say the same but for names.
 func TestAlike(t *testing.T) {
-	ledger := cluster(gpus("a", 1, "H100"), gpus("b", 1, "H100"), gpus("c", 3, "H100"))
+	ledger := clusterOf(gpus("a", 1, "H100"), gpus("b", 1, "H100"), gpus("c", 3, "H100"))
 	problem := compile(allocator.Options{}, claim("c", 4))
 	ask := func(node *corev1.Node) *allocator.Unsatisfiable {
-		outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node)
+		outcome, err := problem.Allocate(context.Background(), ledger.State(), node)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestAlike(t *testing.T) {
 	if a.Alike() != b.Alike() || a.Explain().Signature() != b.Explain().Signature() {
 		t.Errorf("nodes a and b are not alike: %s; %s", a, b)
 	}
-	found, err := problem.Feasible(context.Background(), ledger.Snapshot(), ledger.Usage(), node("b"))
+	found, err := problem.Feasible(context.Background(), ledger.State(), node("b"))
 	if err != nil || found.Alike() != a.Alike() {
 		t.Errorf("node b is not alike to itself (%v)", err)
 	}

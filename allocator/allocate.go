@@ -7,179 +7,166 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dray-project/dray/allocator/internal/alike"
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/model"
+	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/pools"
 )
-
-// Usage tells what is in use of a pool. *pools.Usage implements it, as the view of a
-// pools.Ledger. Implementations must be safe for concurrent use and answer the same
-// for the same pool.
-type Usage interface {
-	// Pool returns what is in use of a pool, never nil.
-	Pool(p *pools.Pool) *pools.PoolUsage
-}
 
 // Allocate looks for devices for all claims of the problem on one node, given what
 // is in use. It returns exactly one of an Outcome and an error. The error is about the
 // input (a selector that fails, all devices asked of an incomplete pool) or wraps the
 // cause of the context's cancellation. Nothing is modified: to take what an Assignment
-// gives, add the allocated claims to a pools.Ledger.
-func (p *Problem) Allocate(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Outcome, error) {
-	place := s.Place(node)
-	known, outcome, err := p.ask(ctx, s, u, node, place)
+// gives, have State.Assume add the allocated claims.
+func (p *Problem) Allocate(ctx context.Context, state *pools.State, node *corev1.Node) (Outcome, error) {
+	u := (*cluster.State)(state)
+	if err := p.fits(u); err != nil {
+		return nil, err
+	}
+	place := u.Snapshot().Place(node)
+	known, outcome, err := p.ask(ctx, u, node, place)
 	if known == nil {
 		return outcome, err
 	}
 	if place != nil {
 		return p.recall(known, place.NodeView(node), u), nil
 	}
-	view, err := s.GatherPools(node)
+	view, err := u.Snapshot().GatherPools(node)
 	if err != nil {
 		return nil, err
 	}
 	return p.recall(known, view, u), nil
 }
 
+// Feasibility is what Feasible finds out.
+type Feasibility struct {
+	verdict Verdict
+	answer  *alike.Answer
+	stats   Stats
+}
+
+// Verdict tells whether there are devices.
+func (f Feasibility) Verdict() Verdict { return f.verdict }
+
+// Stats tells what the answer cost. One that was known from another node cost nothing.
+func (f Feasibility) Stats() Stats { return f.stats }
+
+// Alike is that of the Unsatisfiable which Allocate would return. It is of no use for other
+// verdicts.
+func (f Feasibility) Alike() any { return f.answer }
+
 // Feasible is Allocate for those who only want to know whether there are devices, as the
 // filter of a scheduler. For a node that is like another one it allocates no memory. The
 // verdict is NoVerdict exactly if there is an error.
-func (p *Problem) Feasible(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (Feasibility, error) {
-	known, outcome, err := p.ask(ctx, s, u, node, s.Place(node))
-	if known != nil {
-		return Feasibility{verdict: known.verdict(), answer: known}, nil
+func (p *Problem) Feasible(ctx context.Context, state *pools.State, node *corev1.Node) (Feasibility, error) {
+	u := (*cluster.State)(state)
+	if err := p.fits(u); err != nil {
+		return Feasibility{}, err
 	}
-	return feasibilityOf(outcome), err
+	known, outcome, err := p.ask(ctx, u, node, u.Snapshot().Place(node))
+	switch {
+	case known != nil:
+		return Feasibility{verdict: verdictOf(known), answer: known}, nil
+	case outcome == nil:
+		return Feasibility{}, err
+	}
+	f := Feasibility{verdict: outcome.Verdict(), stats: outcome.Stats()}
+	if none, ok := outcome.(*Unsatisfiable); ok {
+		f.answer = none.answer
+	}
+	return f, nil
+}
+
+func verdictOf(known *alike.Answer) Verdict {
+	if known.Satisfiable {
+		return Satisfiable
+	}
+	return NotSatisfiable
+}
+
+// fits checks that the state can be asked about: another choice of features would give
+// devices that this allocator must not look at, or hide some.
+func (p *Problem) fits(u *cluster.State) error {
+	if u == nil {
+		return errors.New("state is nil")
+	}
+	if built, wanted := u.Snapshot().Gates(), pool.Gates(p.allocator.features().PoolGates()); built != wanted {
+		return fmt.Errorf("the snapshot was built with %+v, the allocator's features need %+v", built, wanted)
+	}
+	return nil
 }
 
 // ask returns an answer that is known already, or else a new outcome, or an error. The place
 // is that of the node, if it has one.
-func (p *Problem) ask(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node, place *pools.Place) (*answer, Outcome, error) {
+func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place) (*alike.Answer, Outcome, error) {
 	if node == nil {
 		return nil, nil, errors.New("node is nil")
 	}
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, context.Cause(ctx))
 	}
-	if place == nil || p.kind.lens == nil || !p.repeats {
-		known, outcome, err := p.compare(ctx, s, u, node)
-		if outcome != nil {
-			known = nil
+	var outcome Outcome
+	known, err := p.compiled.Ask(ctx, u, node, place, func(view cluster.NodeView, inUse eligibility.Usage, supposed bool) (*alike.Answer, error) {
+		found, answer, err := p.solve(ctx, view, u, inUse)
+		if !supposed {
+			outcome = found
 		}
-		return known, outcome, err
-	}
-	return p.askPlace(ctx, s, u, node, place)
-}
-
-// askPlace is ask for a place in a state which the problem's lens can make out.
-func (p *Problem) askPlace(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node, place *pools.Place) (*answer, Outcome, error) {
-	if _, kept := u.(*pools.Usage); !kept {
-		// Finding out what is in use costs something. It can wait: what nothing in use
-		// does not allow nothing does.
-		known, err := p.idleAnswer(ctx, s, node, place)
-		if err != nil || known != nil && !known.satisfiable && !known.literal {
-			return known, nil, err
-		}
-		if lazy, ok := u.(*pools.LazyUsage); ok && known != nil && known.satisfiable {
-			if known = p.inquire(ctx, s, lazy, node, place.Views(), known); known != nil {
-				return known, nil, nil
-			}
-		}
-	}
-	state := p.state(place, u)
-	if state != 0 {
-		if known := p.kind.ofState.get(state); known != nil {
-			return known, nil, nil
-		}
-	}
-	known, outcome, err := p.compare(ctx, s, u, node)
-	if known != nil && state != 0 {
-		p.kind.ofState.set(state, known)
-	}
-	if outcome != nil {
+		return answer, err
+	})
+	if outcome != nil || err != nil {
 		known = nil
 	}
 	return known, outcome, err
 }
 
-// idleAnswer is the answer for a node of which nothing is in use, nil if there is no
-// definite one.
-func (p *Problem) idleAnswer(ctx context.Context, s *pools.Snapshot, node *corev1.Node, place *pools.Place) (*answer, error) {
-	state := p.idleState(place)
-	if state == 0 {
-		return nil, nil
+func (p *Problem) question(view cluster.NodeView, inUse eligibility.Usage) model.Question {
+	a := p.allocator
+	return model.Question{
+		Problem: p.compiled.Problem, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget,
 	}
-	if known := p.kind.ofState.get(state); known != nil {
-		return known, nil
-	}
-	known, _, err := p.compare(ctx, s, idleUsage{}, node)
-	if ctx.Err() != nil {
-		return nil, err
-	}
-	if known != nil {
-		p.kind.ofState.set(state, known)
-	}
-	return known, nil // an error may go away with what is in use
 }
 
-// compare looks for a node of the same signature, and searches if there is none. There may
-// be an outcome with the answer.
-func (p *Problem) compare(ctx context.Context, s *pools.Snapshot, u Usage, node *corev1.Node) (*answer, Outcome, error) {
-	view, err := s.GatherPools(node)
-	if err != nil {
+// solve searches, given what is in use, which may be something else than in the state that
+// was asked about. The answer is nil if there is no definite one.
+func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage) (Outcome, *alike.Answer, error) {
+	in := p.allocator.instance()
+	defer p.allocator.done(in)
+	evaluated := p.allocator.evaluator.Evaluations()
+	if err := in.Begin(ctx, p.question(view, inUse)); err != nil {
 		return nil, nil, err
 	}
-	// Devices are judged for the signature, ahead of the search.
-	evaluated := p.allocator.selector.memo.Evaluations()
-	var buffer [signatureSize]byte
-	signature := p.signature(ctx, buffer[:0], &view, u)
-	if signature != nil {
-		if known := p.kind.get(signature); known != nil {
-			return known, nil, nil
-		}
+	result := in.Solve(ctx)
+	asked := question{problem: p, view: view, state: u, stats: Stats{
+		Steps: result.Stats.Steps, Decisions: result.Stats.Decisions, Checks: result.Stats.Checks, Backtracks: result.Stats.Backtracks,
+		CELEvaluations: p.allocator.evaluator.Evaluations() - evaluated,
+	}}
+	switch result.Verdict {
+	case solver.Spent:
+		return &Undecided{asked}, nil, nil
+	case solver.Cancelled:
+		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", view.Node.Name, context.Cause(ctx))
+	case solver.Stopped:
+		return nil, nil, in.StopError(result.Stop)
 	}
-	outcome, found, err := p.solve(ctx, view, u, evaluated)
-	if signature == nil {
-		return nil, outcome, err
+	answer := &alike.Answer{Answer: in.Answer(result)}
+	if result.Verdict == solver.None {
+		return &Unsatisfiable{question: asked, answer: answer}, answer, nil
 	}
-	if found != nil {
-		p.kind.add(signature, found)
-	}
-	return found, outcome, err
-}
-
-// solve searches. The answer is nil if there is no definite one. Evaluations are counted
-// from a number of them on.
-func (p *Problem) solve(ctx context.Context, view pools.NodeView, u Usage, evaluated int64) (Outcome, *answer, error) {
-	desk := p.allocator.desk()
-	defer p.allocator.leave(desk)
-	in, search := &desk.instance, &desk.search
-	if err := in.build(ctx, p, view, u); err != nil {
+	assignment := &Assignment{question: asked, answer: answer}
+	if err := assignment.solution().CheckSelectors(); err != nil {
 		return nil, nil, err
 	}
-	search.begin(ctx, in, in.room, p.allocator.budget)
-	ok, err := search.run()
-	search.stats.CELEvaluations = p.allocator.selector.memo.Evaluations() - evaluated
-	asked := asked{problem: p, view: view, usage: u, stats: search.stats}
-	switch {
-	case errors.Is(err, errBudget):
-		return &Undecided{node: view.Node.Name, stats: search.stats}, nil, nil
-	case err != nil:
-		return nil, nil, err
-	case !ok:
-		none := &answer{literal: in.literal}
-		return &Unsatisfiable{question: question{asked: asked}, answer: none}, none, nil
-	}
-	assignment := &Assignment{question: question{asked: asked}, answer: search.answer()}
-	if err := assignment.checkSelectors(); err != nil {
-		return nil, nil, err
-	}
-	return assignment, assignment.answer, nil
+	return assignment, answer, nil
 }
 
 // recall gives the answer of a node of the same signature.
-func (p *Problem) recall(known *answer, view pools.NodeView, u Usage) Outcome {
-	asked := asked{problem: p, view: view, usage: u}
-	if !known.satisfiable {
-		return &Unsatisfiable{question: question{asked: asked}, answer: known}
+func (p *Problem) recall(known *alike.Answer, view cluster.NodeView, u *cluster.State) Outcome {
+	asked := question{problem: p, view: view, state: u}
+	if !known.Satisfiable {
+		return &Unsatisfiable{question: asked, answer: known}
 	}
-	return &Assignment{question: question{asked: asked}, answer: known}
+	return &Assignment{question: asked, answer: known}
 }

@@ -20,7 +20,7 @@ import (
 
 func allocate(t *testing.T, p *allocator.Problem, ledger *pools.Ledger, on *corev1.Node) allocator.Outcome {
 	t.Helper()
-	outcome, err := p.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), on)
+	outcome, err := p.Allocate(context.Background(), ledger.State(), on)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,14 +29,14 @@ func allocate(t *testing.T, p *allocator.Problem, ledger *pools.Ledger, on *core
 
 func TestBudgetEndsUndecided(t *testing.T) {
 	// Four roots of two devices each, five devices of one root wanted.
-	ledger := cluster(gpus("node-a", 8, "H100"))
+	ledger := clusterOf(gpus("node-a", 8, "H100"))
 	problem := compile(allocator.Options{Budget: 3}, sameRoot(claim("training", 1, 1, 1, 1, 1)))
 	outcome := allocate(t, problem, ledger, node("node-a"))
 	undecided, ok := outcome.(*allocator.Undecided)
 	if !ok {
 		t.Fatalf("outcome is %T", outcome)
 	}
-	if undecided.Stats().Steps <= 3-1 || !strings.Contains(undecided.String(), "node-a") {
+	if undecided.Stats().Steps <= 3-1 || undecided.Node() != "node-a" || strings.Contains(undecided.String(), "node-a") {
 		t.Errorf("spent %+v: %s", undecided.Stats(), undecided)
 	}
 	full := compile(allocator.Options{}, sameRoot(claim("training", 1, 1, 1, 1, 1)))
@@ -49,12 +49,12 @@ func TestCancellationIsAnErrorWithItsCause(t *testing.T) {
 	cause := errors.New("scheduler is shutting down")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
-	ledger := cluster(gpus("node-a", 2, "H100"))
+	ledger := clusterOf(gpus("node-a", 2, "H100"))
 	problem := compile(allocator.Options{}, claim("training", 1))
-	if _, err := problem.Allocate(ctx, ledger.Snapshot(), ledger.Usage(), node("node-a")); !errors.Is(err, cause) {
+	if _, err := problem.Allocate(ctx, ledger.State(), node("node-a")); !errors.Is(err, cause) {
 		t.Errorf("Allocate: %v", err)
 	}
-	if _, err := problem.Evaluate(ctx, ledger.Snapshot(), ledger.Usage(), []*corev1.Node{node("node-a")}, 1); !errors.Is(err, cause) {
+	if _, err := problem.Evaluate(ctx, ledger.State(), []*corev1.Node{node("node-a")}, 1); !errors.Is(err, cause) {
 		t.Errorf("Evaluate: %v", err)
 	}
 }
@@ -96,9 +96,9 @@ func TestBadInputNamesObjectAndField(t *testing.T) {
 }
 
 func TestHugeCountsDoNotOverflow(t *testing.T) {
-	ledger := cluster(gpus("node-a", 2, "H100"))
+	ledger := clusterOf(gpus("node-a", 2, "H100"))
 	problem := compile(allocator.Options{}, claim("training", 1<<62, 1<<62, 1<<62, 1<<62, 1))
-	_, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	_, err := problem.Allocate(context.Background(), ledger.State(), node("node-a"))
 	if err == nil || !strings.Contains(err.Error(), "claim default/training") {
 		t.Errorf("got %v", err)
 	}
@@ -118,17 +118,39 @@ func TestQuantitiesOutOfRangeDoNotHang(t *testing.T) {
 		"requested": {shared(gpus("node-a", 1, "H100")), asking},
 		"published": {offering, sharing(claim("c", 1))},
 	} {
-		ledger := cluster(test.slice)
-		_, err := compile(allocator.Options{}, test.claim).Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+		ledger := clusterOf(test.slice)
+		_, err := compile(allocator.Options{}, test.claim).Allocate(context.Background(), ledger.State(), node("node-a"))
 		if err == nil || !strings.Contains(err.Error(), "capacity bandwidth") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
+// A state that was built for other features would hide devices, or show some that must not be
+// allocated.
+func TestStateMustFitTheFeatures(t *testing.T) {
+	problem := compile(allocator.Options{Features: allocator.AllFeatures()}, claim("c", 1))
+	for want, state := range map[string]*pools.State{
+		"state is nil":                nil,
+		"the snapshot was built with": pools.NewState(pools.Build(pools.Gates{}, nil)),
+	} {
+		_, allocating := problem.Allocate(context.Background(), state, node("worker"))
+		feasible, asking := problem.Feasible(context.Background(), state, node("worker"))
+		_, evaluating := problem.Evaluate(context.Background(), state, []*corev1.Node{node("worker")}, 1)
+		for _, err := range []error{allocating, asking, evaluating} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+		if feasible.Verdict() != allocator.NoVerdict {
+			t.Errorf("%s: %s", want, feasible.Verdict())
+		}
+	}
+}
+
 func TestNilNodeIsAnError(t *testing.T) {
-	ledger := cluster(gpus("node-a", 2, "H100"))
-	if _, err := compile(allocator.Options{}, claim("c", 1)).Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), nil); err == nil {
+	ledger := clusterOf(gpus("node-a", 2, "H100"))
+	if _, err := compile(allocator.Options{}, claim("c", 1)).Allocate(context.Background(), ledger.State(), nil); err == nil {
 		t.Error("no error")
 	}
 }
@@ -136,7 +158,7 @@ func TestNilNodeIsAnError(t *testing.T) {
 func TestInputIsNotModified(t *testing.T) {
 	slice, c := gpus("node-a", 4, "H100"), sameRoot(claim("training", 2))
 	wantSlice, wantClaim := slice.DeepCopy(), c.DeepCopy()
-	ledger := cluster(slice)
+	ledger := clusterOf(slice)
 	first := allocate(t, compile(allocator.Options{}, c), ledger, node("node-a")).(*allocator.Assignment)
 	second := allocate(t, compile(allocator.Options{}, c), ledger, node("node-a")).(*allocator.Assignment)
 	if diff := cmp.Diff(first.Results(), second.Results()); diff != "" {
@@ -155,7 +177,7 @@ func TestLargeQuantitiesAreDifferent(t *testing.T) {
 	for i, value := range []string{"1", "1000000000000000000000"} {
 		c.Spec.Devices.Requests[i].Exactly.Capacity.Requests["bandwidth"] = resource.MustParse(value)
 	}
-	outcome := allocate(t, compile(allocator.Options{}, c), cluster(slice), node("node-a"))
+	outcome := allocate(t, compile(allocator.Options{}, c), clusterOf(slice), node("node-a"))
 	results := outcome.(*allocator.Assignment).Results()[0].Devices.Results
 	small, large := results[0].ConsumedCapacity["bandwidth"], results[1].ConsumedCapacity["bandwidth"]
 	if small.Cmp(large) >= 0 {
@@ -165,7 +187,7 @@ func TestLargeQuantitiesAreDifferent(t *testing.T) {
 
 // What an allocator remembers does not depend on what becomes of a claim later.
 func TestClaimsMayChangeAfterwards(t *testing.T) {
-	ledger := cluster(shared(gpus("node-a", 2, "H100")))
+	ledger := clusterOf(shared(gpus("node-a", 2, "H100")))
 	a := allocator.New(allocator.Options{Features: allocator.AllFeatures()})
 	ask := func(c *resourceapi.ResourceClaim) string {
 		problem, err := a.Compile([]*resourceapi.ResourceClaim{c}, allocator.ClassMap(gpuClass))
@@ -184,7 +206,7 @@ func TestClaimsMayChangeAfterwards(t *testing.T) {
 		t.Fatalf("consumed %s", got)
 	}
 	first.Spec.Devices.Requests[0].Exactly.Capacity.Requests["bandwidth"] = resource.MustParse("70")
-	other := cluster(unique(shared(gpus("node-a", 1, "A100"))))
+	other := clusterOf(unique(shared(gpus("node-a", 1, "A100"))))
 	ledger = other // shapes that were not judged before
 	if got := ask(sharing(claim("second", 1))); got != "60" {
 		t.Errorf("after the first claim changed, an equal one consumed %s", got)
@@ -194,13 +216,13 @@ func TestClaimsMayChangeAfterwards(t *testing.T) {
 // Many goroutines use one snapshot, ledger and problem while claims come and go.
 func TestConcurrentUse(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{gpus("node-a", 8, "H100"), gpus("node-b", 8, "A100")}
-	ledger := cluster(slices...)
+	ledger := clusterOf(slices...)
 	problem := compile(allocator.Options{}, sameRoot(selecting(claim("training", 2), `device.attributes["gpu.example.com"].model == "H100"`)))
 	var group sync.WaitGroup
 	for w := range 4 {
 		group.Go(func() {
 			for i := range 50 {
-				outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+				outcome, err := problem.Allocate(context.Background(), ledger.State(), node("node-a"))
 				if err != nil {
 					t.Error(err)
 					return
@@ -216,13 +238,13 @@ func TestConcurrentUse(t *testing.T) {
 						Request: "r0", Driver: "gpu.example.com", Pool: "node-a", Device: "gpu-7", AdminAccess: ptr.To(w%2 == 0),
 					}},
 				}}
-				if err := ledger.Allocate(taken); err != nil {
+				if err := ledger.Assume(taken); err != nil {
 					t.Error(err)
 				}
-				if _, err := problem.Evaluate(context.Background(), ledger.Snapshot(), ledger.Usage(), []*corev1.Node{node("node-a"), node("node-b")}, 2); err != nil {
+				if _, err := problem.Evaluate(context.Background(), ledger.State(), []*corev1.Node{node("node-a"), node("node-b")}, 2); err != nil {
 					t.Error(err)
 				}
-				if err := ledger.Release(taken); err != nil {
+				if err := ledger.Forget(taken); err != nil {
 					t.Error(err)
 				}
 			}

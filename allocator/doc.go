@@ -1,16 +1,17 @@
 // Package allocator decides which devices ResourceClaims get on a node: the pure core
 // of Dray. It performs Dynamic Resource Allocation with structured parameters
 // (KEP-4381, resource.k8s.io/v1) as Kubernetes 1.37 does, needs no cluster, and keeps
-// no state of its own but what it remembers of CEL expressions.
+// no state of its own but what it remembers of CEL expressions and of nodes.
 //
-//	claims, classes ─► Compile ─► Problem          once per set of claims
-//	Problem + Snapshot + Usage + node
-//	   └► signature ─► answer of a node like it    most nodes of a fleet
-//	   └► instance: devices in order, domains      once per kind of node
-//	        └► search: decide, check, undo
-//	             ├► Assignment    ─► Results       what status.allocation holds
-//	             ├► Unsatisfiable ─► Explain       counts, conflict core, nearest miss
-//	             └► Undecided                      the step budget was spent
+//	claims, classes ─► Compile ─► Problem         once per set of claims
+//	Problem + State + node
+//	   └► alike: is a node like this one known?   most nodes of a fleet
+//	   └► eligibility: which devices may serve    once per kind of node
+//	      which request by themselves
+//	        └► model ─► solver                    variables, domains, propagators, search
+//	             ├► Assignment    ─► Results      what status.allocation holds
+//	             ├► Unsatisfiable ─► Explain      counts, conflict core, nearest miss
+//	             └► Undecided                     the step budget was spent
 //
 // # Contract
 //
@@ -19,62 +20,46 @@
 // k8s.io/dynamic-resource-allocation/structured v0.37 picks, except for what
 // docs/decisions says. Everything exported is safe for concurrent use.
 //
-// # Vocabulary
+// # The search
 //
-// An alternative is an exact request or one subrequest of a prioritized list. A slot is
-// one device that an alternative needs; a decision chooses a device for a slot. A filter
-// is what decides about a device by itself; its domain is the set of devices it leaves,
-// the candidates. A constraint relates several devices. The signature of a node is what a
-// problem can see of it: the patterns of its pools, and what is in use of them. The trail holds what decisions
-// overwrote. A literal instance is one in which looking at a device may be an error.
+// The solver chooses an option for each prioritized request, and devices for each slot of
+// a request, in first-fit order: requests as listed, options by preference, devices in
+// ascending order. Its first attempt takes the first device that comes along. Mostly it
+// succeeds.
 //
-// # How work grows
+// If it comes to a dead end, the solver begins again and looks ahead. Each domain then keeps
+// the devices that are still viable, and after each decision propagators look at what is
+// open: whether each request has enough devices (counting), whether all requests together
+// have (assignment, a flow from requests to devices and counter sets), whether what is left of
+// counters and capacities suffices (cumulative), whether there are enough different values for
+// a distinctAttribute (distinct), and whether some value of a matchAttribute is left with which
+// all that it covers can be served (support). A propagator only fails where no solution is
+// left, so the first solution stays the first. A failure has reasons, the decisions without
+// which it would not be; the search goes back to the last of these. Devices that nothing tells
+// apart are tried once.
 //
-// The first attempt looks at each candidate of each slot at most once. If it comes to a
-// dead end, foresight is prepared: for D devices, one look at each for every kind of
-// request, and the values that constraints compare. From then on, a decision costs rechecks
-// of the devices it could have affected, and a matching of which only what has moved is
-// mended. On the cliffs of benchmarks, steps grow with the square of the number of requests
-// at most. Allocation with constraints is NP-hard all the same: the step budget bounds it.
+// Looking at a device can be an error: a selector that fails on it, or a device that "all"
+// includes and a constraint does not admit. The first error in first-fit order is the result,
+// as is the first solution. Propagators look no further ahead than the next request at which
+// there can be one.
+//
+// Allocation with constraints is NP-hard. A budget of steps bounds the search, which then is
+// Undecided.
 //
 // # Where things are
 //
-//	options, features, classes     what an Allocator is given
-//	compile, problem, part         claims and classes joined and checked
-//	filter, selection, evaluator,
-//	judgement                      CEL and capacity on shapes of devices; derived attributes
-//	constraint, match, distinct    relations between devices; a new kind is one file
-//	capacity, range, quantity,     rules about single devices
-//	taint
-//	policy                         the order of devices
-//	instance, domain               a Problem on one node
-//	roster, faces, counted         what all instances of a node have in common
-//	desk, room                     memory to work in
-//	search, alternatives, slots,   decide, commit, undo
-//	state, trail
-//	refusal, blame, levels         what stands against a device, and whose doing it is
-//	foresight, demand              what is known ahead after a dead end, and kept up to date
-//	lookahead, overfull, matching, whether open requests can still be served
-//	augment, party, reserve,
-//	bin, compatibility, sizes,
-//	support, values
-//	probe                          which alternatives cannot be picked at all
-//	focus                          which requests are what a long search fails of
-//	pace                           after how long it asks
-//	symmetry, component, twins     what is interchangeable, and tried once
-//	nogoods, residue               states that failed
-//	danger                         where errors are possible
-//	kind, signature, pattern,      what nodes have in common, and answers known from others
-//	spelling, answers
-//	lens, sight                    the same for what many kinds of problems read, so that a
-//	                               new kind costs little
-//	numbering, numbertable,        small memories that many goroutines share
-//	statetable, notelist
-//	inquiry                        answers that depend on a few devices of a fresh state
-//	allocate, evaluate, outcome,   entry points and answers
-//	verdict, question, stats
-//	assignment, nodeselector       results
-//	explanation, explain, core,    why there is none, on a node and on many
-//	rejection, narrator, nearest,
-//	text
+//	options, features, policy   what an Allocator is given
+//	problem                     claims and classes, compiled
+//	allocate, evaluate          one node, and many
+//	outcome                     the three outcomes
+//	explain                     the refusal as data and text, summed up over nodes
+//	extension                   what claims ask for beyond resource.k8s.io/v1
+//	structured                  the drop-in for upstream's package
+//	internal/claims             claims joined with classes
+//	internal/eligibility        rules about single devices, one ordered list of checks
+//	internal/model              a Problem on a node in the solver's terms, and back
+//	internal/solver             constraints over small integers, without Kubernetes
+//	internal/alike              nodes that a problem cannot tell apart share an answer
+//	internal/diagnose           why there is no solution
+//	internal/memo, slab         small memories; memory that is used again
 package allocator

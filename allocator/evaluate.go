@@ -9,17 +9,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dray-project/dray/allocator/internal/alike"
+	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/pools"
 )
 
 // Evaluation is the answer for each of several nodes.
 type Evaluation struct {
-	problem  *Problem
-	snapshot *pools.Snapshot
-	usage    Usage
-	nodes    []*corev1.Node
+	problem *Problem
+	state   *cluster.State
+	nodes   []*corev1.Node
 	// known has what is known for each node, nil where there is something else.
-	known  []*answer
+	known  []*alike.Answer
 	others func() []otherAnswer // by node
 }
 
@@ -39,20 +40,23 @@ func (e *Evaluation) Node(i int) *corev1.Node { return e.nodes[i] }
 // returns an error.
 func (e *Evaluation) Verdict(i int) Verdict {
 	if known := e.known[i]; known != nil {
-		return known.verdict()
+		return verdictOf(known)
 	}
-	return verdictOf(e.others()[i].outcome)
+	if other := e.others()[i].outcome; other != nil {
+		return other.Verdict()
+	}
+	return NoVerdict
 }
 
 // Outcome returns what Allocate returns for the i-th node. Where a node is like another
 // one, it is made when it is asked for.
 func (e *Evaluation) Outcome(i int) (Outcome, error) {
 	if known := e.known[i]; known != nil {
-		view, err := e.snapshot.GatherPools(e.nodes[i])
+		view, err := e.state.Snapshot().GatherPools(e.nodes[i])
 		if err != nil {
 			return nil, err
 		}
-		return e.problem.recall(known, view, e.usage), nil
+		return e.problem.recall(known, view, e.state), nil
 	}
 	other := e.others()[i]
 	return other.outcome, other.err
@@ -68,15 +72,20 @@ const companyAfter = 8
 
 // Evaluate asks Allocate for each node, each by itself, with up to the given number of
 // goroutines (zero or less: one per CPU). The list of nodes is kept and must not be
-// modified. The error is the cause of the context's cancellation.
-func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, nodes []*corev1.Node, workers int) (*Evaluation, error) {
+// modified. The error says that the state cannot be asked about, or is the cause of the
+// context's cancellation.
+func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*corev1.Node, workers int) (*Evaluation, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	e := &Evaluation{problem: p, snapshot: s, usage: u, nodes: nodes, known: make([]*answer, len(nodes))}
+	u := (*cluster.State)(state)
+	if err := p.fits(u); err != nil {
+		return nil, err
+	}
+	e := &Evaluation{problem: p, state: u, nodes: nodes, known: make([]*alike.Answer, len(nodes))}
 	e.others = sync.OnceValue(func() []otherAnswer { return make([]otherAnswer, len(nodes)) })
-	places := s.Places(nodes)
-	tally := p.tally(places, u)
+	places := u.Snapshot().Places(nodes)
+	tally := p.compiled.Tally(places, u)
 	step := stretch(len(nodes), workers)
 	var next atomic.Int64
 	work := func(searched func()) {
@@ -112,37 +121,18 @@ func (p *Problem) Evaluate(ctx context.Context, s *pools.Snapshot, u Usage, node
 	return e, nil
 }
 
-// tally returns the numbers of the states of places as far as they are known, nil if such
-// numbers are not for this problem.
-func (p *Problem) tally(places *pools.Places, u Usage) *pools.Tally {
-	ledger, ok := u.(*pools.Usage)
-	if !ok || p.kind.lens == nil || !p.repeats {
-		return nil
-	}
-	tally, _ := places.Tally(p.kind.lens, ledger)
-	return tally
-}
-
 // knows notes the answer for a node if its state has one.
-func (e *Evaluation) knows(tally *pools.Tally, i int) bool {
-	if tally != nil {
-		if state := tally.Number(i); state != 0 {
-			e.known[i] = e.problem.kind.ofState.get(state)
-		}
-	}
+func (e *Evaluation) knows(tally *cluster.Tally, i int) bool {
+	e.known[i] = e.problem.compiled.Known(tally, i)
 	return e.known[i] != nil
 }
 
-func (e *Evaluation) evaluate(ctx context.Context, place *pools.Place, tally *pools.Tally, i int) {
+func (e *Evaluation) evaluate(ctx context.Context, place *cluster.Place, tally *cluster.Tally, i int) {
 	var other otherAnswer
-	e.known[i], other.outcome, other.err = e.problem.ask(ctx, e.snapshot, e.usage, e.nodes[i], place)
+	e.known[i], other.outcome, other.err = e.problem.ask(ctx, e.state, e.nodes[i], place)
 	if e.known[i] == nil {
 		e.others()[i] = other
 		return
 	}
-	if tally != nil && place != nil && tally.Number(i) == 0 {
-		if state, known := place.Number(e.problem.kind.lens, e.usage); known {
-			tally.Set(i, state)
-		}
-	}
+	e.problem.compiled.Note(tally, i, place, e.state)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,18 +13,29 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/pools"
 )
 
-// observed is a Usage that tells of each look at it.
+// observed is where a state finds out what is in use. It tells of each look at it.
 type observed struct {
-	*pools.Usage
+	source
 	look func()
 }
 
-func (o observed) Pool(p *pools.Pool) *pools.PoolUsage {
+func (o observed) Pool(p *pool.Pool) *pool.Usage {
 	o.look()
-	return o.Usage.Pool(p)
+	return o.source.Pool(p)
+}
+
+// observe returns a state that tells of the first look at each pool.
+func observe(l *pools.Ledger, look func()) *pools.State {
+	return lazily(l, observed{source{(*cluster.State)(l.State())}, look})
+}
+
+func lazily(l *pools.Ledger, from cluster.Source) *pools.State {
+	return (*pools.State)(cluster.NewLazyState((*cluster.State)(l.State()).Snapshot(), from))
 }
 
 // unlikeFleet has nodes with one to five GPUs of a model of their own, and a claim for three.
@@ -36,22 +48,31 @@ func unlikeFleet(size int) (*allocator.Problem, *pools.Ledger, []*corev1.Node) {
 		nodes = append(nodes, node(name))
 	}
 	c := selecting(claim("c", 3), `device.attributes["gpu.example.com"].model != "none"`)
-	return compile(allocator.Options{}, c), cluster(slices...), nodes
+	return compile(allocator.Options{}, c), clusterOf(slices...), nodes
 }
 
 // Nodes that are like no other are searched by several goroutines at once.
 func TestEvaluateInCompany(t *testing.T) {
 	problem, ledger, nodes := unlikeFleet(200)
-	var inside atomic.Int32
-	var together atomic.Bool
-	usage := observed{ledger.Usage(), func() {
+	var inside, looks atomic.Int32
+	together := make(chan struct{})
+	var once sync.Once
+	state := observe(ledger, func() {
 		if inside.Add(1) > 1 {
-			together.Store(true)
+			once.Do(func() { close(together) })
 		}
-		time.Sleep(100 * time.Microsecond)
+		// One goroutine begins alone. From then on each waits for another.
+		if looks.Add(1) > 20 {
+			select {
+			case <-together:
+			case <-time.After(time.Minute):
+				once.Do(func() { close(together) })
+				t.Error("no two goroutines are at work at the same time")
+			}
+		}
 		inside.Add(-1)
-	}}
-	evaluation, err := problem.Evaluate(context.Background(), ledger.Snapshot(), usage, nodes, 4)
+	})
+	evaluation, err := problem.Evaluate(context.Background(), state, nodes, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +85,10 @@ func TestEvaluateInCompany(t *testing.T) {
 			t.Errorf("%s: %s, expected %s", nodes[i].Name, got, want)
 		}
 	}
-	if !together.Load() {
-		t.Error("no two goroutines were at work at the same time")
+	select {
+	case <-together:
+	default:
+		t.Error("there was nothing to do for a second goroutine")
 	}
 }
 
@@ -75,12 +98,12 @@ func TestEvaluateIsCancelled(t *testing.T) {
 	cause := errors.New("the pod was deleted")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var looks atomic.Int32
-	usage := observed{ledger.Usage(), func() {
+	state := observe(ledger, func() {
 		if looks.Add(1) == 60 {
 			cancel(cause)
 		}
-	}}
-	if evaluation, err := problem.Evaluate(ctx, ledger.Snapshot(), usage, nodes, 4); !errors.Is(err, cause) || evaluation != nil {
+	})
+	if evaluation, err := problem.Evaluate(ctx, state, nodes, 4); !errors.Is(err, cause) || evaluation != nil {
 		t.Errorf("%v, expected %v", err, cause)
 	}
 }

@@ -8,14 +8,15 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/explain"
 )
 
 // One problem serves any number of nodes.
 func ExampleProblem_Allocate() {
-	ledger := cluster(gpus("node-a", 4, "H100"))
+	ledger := clusterOf(gpus("node-a", 4, "H100"))
 	problem := compile(allocator.Options{}, claim("training", 2))
 
-	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	outcome, err := problem.Allocate(context.Background(), ledger.State(), node("node-a"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -47,17 +48,17 @@ func ExampleAllocator_Compile() {
 
 // What an assignment gives is taken by adding the allocated claim to the ledger.
 func ExampleAssignment_Results() {
-	ledger := cluster(gpus("node-a", 2, "H100"))
+	ledger := clusterOf(gpus("node-a", 2, "H100"))
 	for _, name := range []string{"first", "second"} {
 		c := claim(name, 1)
-		outcome, err := compile(allocator.Options{}, c).Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+		outcome, err := compile(allocator.Options{}, c).Allocate(context.Background(), ledger.State(), node("node-a"))
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		allocated := c.DeepCopy()
 		allocated.Status.Allocation = &outcome.(*allocator.Assignment).Results()[0]
-		if err := ledger.Allocate(allocated); err != nil {
+		if err := ledger.Assume(allocated); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -69,11 +70,11 @@ func ExampleAssignment_Results() {
 }
 
 func ExampleProblem_Evaluate() {
-	ledger := cluster(gpus("node-a", 1, "H100"), gpus("node-b", 4, "H100"), gpus("node-c", 4, "A100"))
+	ledger := clusterOf(gpus("node-a", 1, "H100"), gpus("node-b", 4, "H100"), gpus("node-c", 4, "A100"))
 	problem := compile(allocator.Options{}, selecting(claim("training", 2), `device.attributes["gpu.example.com"].model == "H100"`))
 	nodes := []*corev1.Node{node("node-a"), node("node-b"), node("node-c")}
 
-	answers, err := problem.Evaluate(context.Background(), ledger.Snapshot(), ledger.Usage(), nodes, 2)
+	answers, err := problem.Evaluate(context.Background(), ledger.State(), nodes, 2)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -95,17 +96,17 @@ func ExampleProblem_Evaluate() {
 }
 
 func ExampleUnsatisfiable_Explain() {
-	ledger := cluster(gpus("node-a", 3, "H100"))
+	ledger := clusterOf(gpus("node-a", 3, "H100"))
 	problem := compile(allocator.Options{}, sameRoot(claim("training", 2, 1)))
 
-	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	outcome, err := problem.Allocate(context.Background(), ledger.State(), node("node-a"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Print(outcome.(*allocator.Unsatisfiable).Explain().Text())
 	// Output:
-	// node node-a: request r0 (2 devices, 3 candidates), request r1 (1 device, 3 candidates) and matchAttribute gpu.example.com/root cannot be had together
+	// node node-a: request r0 (2 devices, 3 candidates), request r1 (1 device, 3 candidates) and matchAttribute gpu.example.com/root are in conflict
 	// conflict:
 	//   claim default/training: request r0 needs 2 devices; 3 of 3 that reach the node can serve it
 	//   claim default/training: request r1 needs 1 device; 3 of 3 that reach the node can serve it
@@ -124,20 +125,20 @@ func (packed) Before(a, b allocator.Candidate) bool { return a.Shared && !b.Shar
 // A policy changes which of several devices is preferred.
 func ExamplePolicy() {
 	problem := compile(allocator.Options{Policy: packed{}}, claim("training", 1))
-	ledger := cluster(gpus("node-a", 2, "H100"))
-	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), node("node-a"))
+	ledger := clusterOf(gpus("node-a", 2, "H100"))
+	outcome, err := problem.Allocate(context.Background(), ledger.State(), node("node-a"))
 	fmt.Println(chosen(outcome), err)
 	// Output: r0=gpu-0 <nil>
 }
 
 func ExampleGrouping() {
-	var sum allocator.Grouping
-	for _, e := range []*allocator.Explanation{
+	var sum explain.Grouping
+	for _, e := range []*explain.Explanation{
 		{Node: "a", Summary: "node a: claim default/training: request gpu needs 4 devices; 1 of 8 that reach the node can serve it (7 in use)"},
 		{Node: "b", Summary: "node b: claim default/training: request gpu needs 4 devices; 3 of 8 that reach the node can serve it (5 in use)"},
 	} {
-		e.Core = []allocator.CoreItem{{Claim: "default/training", Request: "gpu"}}
-		e.Requests = []allocator.RequestReport{{Claim: "default/training", Request: "gpu", Needed: 4, Reachable: 8, Candidates: map[string]int{"a": 1, "b": 3}[e.Node]}}
+		e.Core = []explain.CoreItem{{Claim: "default/training", Request: "gpu"}}
+		e.Requests = []explain.RequestReport{{Claim: "default/training", Request: "gpu", Needed: 4, Reachable: 8, Candidates: map[string]int{"a": 1, "b": 3}[e.Node]}}
 		sum.Add(e, e.Node)
 	}
 	for _, g := range sum.Groups() {

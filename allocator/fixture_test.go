@@ -3,6 +3,7 @@ package allocator_test
 import (
 	"fmt"
 	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -93,7 +94,7 @@ func sameRoot(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 }
 
 // cluster is a snapshot with nothing in use.
-func cluster(slices ...*resourceapi.ResourceSlice) *pools.Ledger {
+func clusterOf(slices ...*resourceapi.ResourceSlice) *pools.Ledger {
 	return pools.NewLedger(pools.Build(allocator.AllFeatures().PoolGates(), slices))
 }
 
@@ -147,4 +148,13 @@ func sharing(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 		}
 	}
 	return c
+}
+
+// fewer is how many of n cases there is time for. The race detector, under which tests run
+// with -short, is about concurrency, not about cases.
+func fewer(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
 }

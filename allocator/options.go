@@ -2,11 +2,12 @@ package allocator
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
+	"github.com/dray-project/dray/allocator/internal/alike"
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
@@ -19,12 +20,6 @@ const DefaultBudget = 200_000
 // defaultPrograms is how many compiled CEL expressions an Allocator keeps.
 const defaultPrograms = 1024
 
-// maxKinds is how many kinds of problems an Allocator remembers answers for.
-const maxKinds = 64
-
-// defaultMemo is how many CEL results an Allocator remembers.
-const defaultMemo = 1 << 16
-
 // Options configures an Allocator. The zero value allocates first fit with all
 // features off.
 type Options struct {
@@ -35,7 +30,9 @@ type Options struct {
 	// within each Assignment, which repeats exactly but is not unique across
 	// assignments: schedulers pass a source of UUIDs.
 	ShareID func() types.UID
-	// Policy decides which device is preferred. Nil is FirstFit.
+	// Policy decides which device is preferred. Nil is FirstFit. With any other policy each
+	// node is searched by itself: what a policy looks at is not known, so that no two nodes
+	// can be taken for equal.
 	Policy Policy
 	// Budget is the number of search steps per node after which the answer is
 	// Undecided. Zero or less is DefaultBudget.
@@ -46,54 +43,54 @@ type Options struct {
 }
 
 // Allocator compiles claims into problems. It holds what problems share: compiled
-// CEL programs and the results of evaluating them. It is safe for concurrent use.
+// CEL programs, the results of evaluating them, and answers about nodes. It is safe for
+// concurrent use.
 type Allocator struct {
-	features Features
-	shareID  func() types.UID
-	policy   Policy
-	budget   int64
-	selector *evaluator
-	filters  *lru.Cache
-	// selections are those of filters.
-	selections *lru.Cache
-	kinds      *lru.Cache
-	lenses     *lru.Cache
-	sights     *lru.Cache
-	desks      sync.Pool // of *desk
-	// filterIDs counts the filters ever made.
-	filterIDs atomic.Int64
+	shareID   func() types.UID
+	budget    int64
+	evaluator *eligibility.Evaluator
+	memory    *alike.Memory
+	// before is the order of the policy, nil for first fit.
+	before    func(a, b eligibility.Candidate) bool
+	instances sync.Pool // of *model.Instance
 }
 
 // New returns an Allocator.
 func New(o Options) *Allocator {
-	if o.Policy == nil {
-		o.Policy = FirstFit{}
-	}
 	if o.Budget <= 0 {
 		o.Budget = DefaultBudget
 	}
 	if o.Programs == nil {
 		o.Programs = cel.NewCache(defaultPrograms)
 	}
-	return &Allocator{
-		features:   o.Features,
-		shareID:    o.ShareID,
-		policy:     o.Policy,
-		budget:     o.Budget,
-		selector:   newEvaluator(o.Programs),
-		filters:    lru.New(maxFilters),
-		selections: lru.New(maxFilters),
-		kinds:      lru.New(maxKinds),
-		lenses:     lru.New(maxLenses),
-		sights:     lru.New(maxSights),
+	evaluator := eligibility.NewEvaluator(eligibility.Features(o.Features), o.Programs)
+	a := &Allocator{shareID: o.ShareID, budget: o.Budget, evaluator: evaluator, memory: alike.NewMemory(evaluator)}
+	if _, first := o.Policy.(FirstFit); o.Policy != nil && !first {
+		a.before = func(x, y eligibility.Candidate) bool { return o.Policy.Before(candidate(x), candidate(y)) }
 	}
+	return a
+}
+
+func candidate(c eligibility.Candidate) Candidate {
+	return Candidate{Device: pools.Device(c.Device), Shared: c.Shared}
+}
+
+// features are those of the allocator.
+func (a *Allocator) features() Features { return Features(a.evaluator.Features()) }
+
+// instance returns memory for a search that nobody uses. Nothing of it outlives the search.
+func (a *Allocator) instance() *model.Instance {
+	if in, ok := a.instances.Get().(*model.Instance); ok {
+		return in
+	}
+	return new(model.Instance)
+}
+
+// done gives an instance back. It keeps nothing of the cluster.
+func (a *Allocator) done(in *model.Instance) {
+	in.Release()
+	a.instances.Put(in)
 }
 
 // PoolGates returns what a pools.Builder must be told about the features.
-func (f Features) PoolGates() pools.Gates {
-	return pools.Gates{
-		PartitionableDevices: f.PartitionableDevices,
-		CompatibilityGroups:  f.CompatibilityGroups,
-		ConsumableCapacity:   f.ConsumableCapacity,
-	}
-}
+func (f Features) PoolGates() pools.Gates { return pools.Gates(eligibility.Features(f).PoolGates()) }

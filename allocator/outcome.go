@@ -2,33 +2,145 @@ package allocator
 
 import (
 	"context"
-	"fmt"
+	"sync"
 
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/explain"
+	"github.com/dray-project/dray/allocator/internal/alike"
+	"github.com/dray-project/dray/allocator/internal/diagnose"
+	"github.com/dray-project/dray/allocator/internal/model"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/pools"
 )
 
 // Outcome is the answer to a Problem on a node: an *Assignment, an *Unsatisfiable or
 // an *Undecided. Bad input and cancellation are errors, never outcomes.
 type Outcome interface {
-	// Stats tells what the answer cost.
+	// Verdict is the kind of outcome.
+	Verdict() Verdict
+	// Node is the name of the node.
+	Node() string
+	// Stats tells what the answer cost. One that was known from another node cost nothing.
 	Stats() Stats
 	outcome()
 }
 
-// Unsatisfiable says that the claims cannot be allocated on the node, and why. It is
-// a value, safe for concurrent use.
-type Unsatisfiable struct {
-	question
-	answer *answer
+// Verdict is an Outcome without its particulars.
+type Verdict uint8
+
+const (
+	// NoVerdict goes with an error.
+	NoVerdict Verdict = iota
+	// Satisfiable goes with an *Assignment.
+	Satisfiable
+	// NotSatisfiable goes with an *Unsatisfiable.
+	NotSatisfiable
+	// NotDecided goes with an *Undecided.
+	NotDecided
+)
+
+// String returns the verdict in lower case.
+func (v Verdict) String() string {
+	return [...]string{"no verdict", "satisfiable", "not satisfiable", "not decided"}[v]
 }
 
-// Alike is equal (==) for the answers of one Problem about nodes which it cannot tell apart.
-// It can be the key of a map. Where usage is a *pools.Usage, explanations of such answers
-// differ in names only.
+// Stats counts the work behind an Outcome on one node.
+type Stats struct {
+	// Steps is what the budget limits: candidates tried, requests entered, and, at a lower
+	// rate, devices checked while looking ahead.
+	Steps int64
+	// Decisions is the number of devices chosen, including those given up again.
+	Decisions int64
+	// Checks is the number of looks at candidates, in their turn or ahead.
+	Checks int64
+	// Backtracks is the number of decisions given up.
+	Backtracks int64
+	// CELEvaluations is the number of expressions evaluated; remembered results do not count.
+	// With concurrent use of one Allocator it is approximate.
+	CELEvaluations int64
+}
+
+// question is a Problem asked about one node.
+type question struct {
+	problem *Problem
+	view    cluster.NodeView
+	state   *cluster.State
+	stats   Stats
+}
+
+// Node implements Outcome.
+func (q *question) Node() string { return q.view.Node.Name }
+
+// Stats implements Outcome.
+func (q *question) Stats() Stats { return q.stats }
+
+func (*question) outcome() {}
+
+// Assignment is a solution: devices for every request. It is immutable and safe for concurrent
+// use.
+type Assignment struct {
+	question
+	answer  *alike.Answer
+	built   sync.Once
+	results []resourceapi.AllocationResult
+}
+
+// Choice is one device of an Assignment.
+type Choice struct {
+	// Claim is the position of the claim in the Problem.
+	Claim int
+	// Request is the name of the request, or "request/subrequest".
+	Request string
+	// Class is the name of the DeviceClass by which the device serves the request.
+	Class  string
+	Device pools.DeviceID
+}
+
+// Verdict implements Outcome.
+func (*Assignment) Verdict() Verdict { return Satisfiable }
+
+func (a *Assignment) solution() *model.Solution {
+	return &model.Solution{
+		Problem: a.problem.compiled.Problem, Features: a.problem.allocator.evaluator.Features(),
+		View: a.view, Answer: &a.answer.Answer, ShareID: a.problem.allocator.shareID,
+	}
+}
+
+// Choices lists the devices in order, without building results.
+func (a *Assignment) Choices() []Choice {
+	list := make([]Choice, 0, len(a.answer.Choices))
+	a.solution().Each(func(claim int, request, class string, device pool.DeviceID) {
+		list = append(list, Choice{Claim: claim, Request: request, Class: class, Device: pools.DeviceID(device)})
+	})
+	return list
+}
+
+// Results returns what the API server would hold in status.allocation of each claim of the
+// problem, in order. They are built at the first call, which is when shares get their IDs.
+// Configurations and tolerations are those of the input: read-only.
+func (a *Assignment) Results() []resourceapi.AllocationResult {
+	a.built.Do(func() { a.results = a.solution().Results() })
+	return a.results
+}
+
+// Unsatisfiable says that the claims cannot be allocated on the node, and why. It is a value, safe
+// for concurrent use.
+type Unsatisfiable struct {
+	question
+	answer *alike.Answer
+}
+
+// Verdict implements Outcome.
+func (*Unsatisfiable) Verdict() Verdict { return NotSatisfiable }
+
+// Alike is equal (==) for the answers of one Problem about nodes which it cannot tell apart. It can
+// be the key of a map. Explanations of such answers differ in names only.
 func (u *Unsatisfiable) Alike() any { return u.answer }
 
-// InvalidPools reports whether the node has pools that cannot be used because their
-// content is invalid. Upstream turns that into an error for the node.
+// InvalidPools reports whether the node has pools that cannot be used because their content is
+// invalid. Upstream turns that into an error for the node.
 func (u *Unsatisfiable) InvalidPools() bool {
 	for _, pv := range u.view.Pools {
 		if pv.Invalid != "" {
@@ -38,36 +150,33 @@ func (u *Unsatisfiable) InvalidPools() bool {
 	return false
 }
 
-// Explain works out why. It looks at each device of the node. The first time for answers that
-// are Alike it also searches, for each request and constraint about as much as for the answer.
-func (u *Unsatisfiable) Explain() *Explanation {
-	ctx, in := context.Background(), u.instance()
-	if _, exact := u.usage.(*pools.Usage); !exact {
-		// The answer may be that for the node as it is when nothing is in use.
-		return explain(ctx, in, conflictCore(ctx, in))
+// Explain works out why. It looks at each device of the node. The first time for answers that are
+// Alike it also searches, for each request and constraint about as much as for the answer.
+func (u *Unsatisfiable) Explain() *explain.Explanation {
+	ctx := context.Background()
+	in := new(model.Instance)
+	if err := in.Begin(ctx, u.problem.question(u.view, u.state)); err != nil {
+		// Snapshot and usage are immutable, and a node on which anything is an error has no
+		// signature.
+		panic("node " + u.Node() + " has an answer, but now: " + err.Error())
 	}
-	return explain(ctx, in, u.answer.conflictCore(ctx, in))
+	if u.state.Source() != nil {
+		// The answer may be that for the node as it is when nothing is in use.
+		return diagnose.Explain(ctx, in, in.Core(ctx))
+	}
+	return diagnose.Explain(ctx, in, u.answer.Core(ctx, in))
 }
 
 // String is the explanation in one sentence.
 func (u *Unsatisfiable) String() string { return u.Explain().Summary }
 
-// Undecided says that the step budget ended the search: the claims may or may not be
-// allocatable on the node.
-type Undecided struct {
-	node  string
-	stats Stats
-}
+// Undecided says that the step budget ended the search: the claims may or may not be allocatable on
+// the node.
+type Undecided struct{ question }
 
-// Stats implements Outcome. It is what was spent.
-func (u *Undecided) Stats() Stats { return u.stats }
+// Verdict implements Outcome.
+func (*Undecided) Verdict() Verdict { return NotDecided }
 
-func (*Undecided) outcome() {}
-
-// Node is the name of the node.
-func (u *Undecided) Node() string { return u.node }
-
-// String says what was spent.
-func (u *Undecided) String() string {
-	return fmt.Sprintf("node %s: undecided after %d steps and %d backtracks", u.node, u.stats.Steps, u.stats.Backtracks)
-}
+// String is the same for all nodes, so that a scheduler counts them under one reason. Node and
+// Stats have the particulars.
+func (*Undecided) String() string { return "undecided: the search used up its step budget" }

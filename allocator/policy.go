@@ -13,8 +13,7 @@ type Policy interface {
 
 // Candidate is a device as a Policy sees it.
 type Candidate struct {
-	Pool   *pools.Pool
-	Device *pools.Device
+	Device pools.Device
 	// Shared is set if shares of the device are allocated already.
 	Shared bool
 }

@@ -1,7 +1,14 @@
 package allocator
 
 import (
+	"fmt"
+
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/allocator/internal/alike"
+	"github.com/dray-project/dray/allocator/internal/claims"
+	"github.com/dray-project/dray/internal/index/pool"
 )
 
 // Problem is what a set of claims asks for, compiled: class and request joined,
@@ -10,70 +17,85 @@ import (
 // goroutines and for any number of nodes and snapshots.
 type Problem struct {
 	allocator *Allocator
-	claims    []claim
-	filters   []usedFilter
-	kind      *kind
-	byID      []*alternative
-	// repeats is set if nodes that are alike have the same answer: a policy of the
-	// caller's may tell them apart. wantsAll is set if a request asks for all devices.
-	repeats, wantsAll bool
+	compiled  *alike.Problem
 }
 
-// claim is one ResourceClaim of a Problem.
-type claim struct {
-	object      *resourceapi.ResourceClaim
-	requests    []request
-	constraints []constraint
+// Compile checks claims and joins them with their classes. Claims are allocated
+// together, in order. An error names claim and field; it means that the claims
+// cannot be allocated on any node until the input changes. The claims and classes
+// are kept and must not be modified while the Problem is in use.
+func (a *Allocator) Compile(objects []*resourceapi.ResourceClaim, classes Classes) (*Problem, error) {
+	return a.compile(objects, nil, classes)
 }
 
-// request is one entry of a claim's requests: a single alternative, or several of
-// which the first that allows a full solution is taken (KEP-4816).
-type request struct {
-	name         string
-	prioritized  bool
-	alternatives []*alternative
-}
-
-// alternative is an exact request or one subrequest of a prioritized list.
-type alternative struct {
-	claim, request, index int
-	// id numbers the alternatives of a Problem.
-	id int
-	// name is how results and constraints refer to it: "request" or "request/subrequest".
-	name  string
-	class *resourceapi.DeviceClass
-	// all asks for every matching device; count is meaningless then.
-	all         bool
-	count       int
-	admin       bool
-	tolerations []resourceapi.DeviceToleration
-	// filter is a position in Problem.filters.
-	filter  int
-	derived []derivedAttribute
-	// constraints are the positions in claim.constraints that cover it.
-	constraints []int
-}
-
-// ref is the claim as errors and explanations name it.
-func (c *claim) ref() string {
-	if c.object.Namespace == "" {
-		return c.object.Name
+// CompileExtended is Compile for the claims of one pod, with what they ask for beyond
+// resource.k8s.io/v1. The lists have equal length. Claims that are allocated already are not part of
+// the Problem: only their devices count, for what is to match across claims. Claim of a Choice, and
+// the order of Results, are about the others.
+func (a *Allocator) CompileExtended(objects []*resourceapi.ResourceClaim, extensions []extension.Claim, classes Classes) (*Problem, error) {
+	if len(objects) != len(extensions) {
+		return nil, fmt.Errorf("%d extensions for %d claims", len(extensions), len(objects))
 	}
-	return c.object.Namespace + "/" + c.object.Name
-}
-
-// alternatives calls visit for each alternative of the problem, in first-fit order.
-func (p *Problem) alternatives(visit func(*claim, *alternative)) {
-	for c := range p.claims {
-		for r := range p.claims[c].requests {
-			for _, alt := range p.claims[c].requests[r].alternatives {
-				visit(&p.claims[c], alt)
-			}
+	extended := new(claims.Extended)
+	open := make([]*resourceapi.ResourceClaim, 0, len(objects))
+	for i, object := range objects {
+		if object == nil || object.Status.Allocation == nil {
+			open, extended.Claims = append(open, object), append(extended.Claims, extensions[i])
+			continue
 		}
+		allocated := claims.Allocated{Claim: extensions[i]}
+		for _, result := range object.Status.Allocation.Devices.Results {
+			allocated.Devices = append(allocated.Devices, pool.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device})
+		}
+		extended.Allocated = append(extended.Allocated, allocated)
 	}
+	return a.compile(open, extended, classes)
 }
 
-// path is how errors and explanations name an alternative.
-func (p *Problem) path(alt *alternative) string {
-	return "claim " + p.claims[alt.claim].ref() + ": request " + alt.name
+func (a *Allocator) compile(objects []*resourceapi.ResourceClaim, extended *claims.Extended, classes Classes) (*Problem, error) {
+	compiled, err := claims.Compile(a.evaluator, objects, extended, classes)
+	if err != nil {
+		return nil, err
+	}
+	joined, err := a.memory.Problem(compiled, a.before == nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Problem{allocator: a, compiled: joined}, nil
+}
+
+// Classes looks up DeviceClasses. Upstream's DeviceClassLister and client-go's
+// listers satisfy it.
+type Classes interface {
+	// Get returns the class or an error if there is none of that name.
+	Get(name string) (*resourceapi.DeviceClass, error)
+}
+
+// ClassMap returns Classes over the given objects.
+func ClassMap(classes ...*resourceapi.DeviceClass) Classes {
+	byName := make(classMap, len(classes))
+	for _, class := range classes {
+		byName[class.Name] = class
+	}
+	return byName
+}
+
+// UnknownClassError says that a claim asks for a class that does not exist.
+type UnknownClassError struct{ Name string }
+
+// Error implements error.
+func (e *UnknownClassError) Error() string {
+	return fmt.Sprintf("device class %q does not exist", e.Name)
+}
+
+// FeatureOffError says that a claim has a field that needs a feature which is off.
+type FeatureOffError = claims.FeatureOffError
+
+type classMap map[string]*resourceapi.DeviceClass
+
+func (m classMap) Get(name string) (*resourceapi.DeviceClass, error) {
+	if class := m[name]; class != nil {
+		return class, nil
+	}
+	return nil, &UnknownClassError{Name: name}
 }

@@ -18,7 +18,7 @@ func TestUnlikeNodes(t *testing.T) {
 	unlike := func(name string, fits, fails *corev1.Node, c *resourceapi.ResourceClaim, slices ...*resourceapi.ResourceSlice) {
 		t.Run(name, func(t *testing.T) {
 			for _, order := range [][]*corev1.Node{{fits, fails}, {fails, fits}} {
-				ledger, problem := cluster(slices...), compile(allocator.Options{}, c)
+				ledger, problem := clusterOf(slices...), compile(allocator.Options{}, c)
 				for range 2 {
 					for _, node := range order {
 						want := allocator.NotSatisfiable
@@ -61,7 +61,7 @@ func TestErrorsElsewhere(t *testing.T) {
 	slices := []*resourceapi.ResourceSlice{perDevice(gpus("a", 2, "H100"), "a", "elsewhere"), perDevice(gpus("b", 2, "H100"), "b", "elsewhere")}
 	delete(slices[1].Spec.Devices[1].Attributes, "model")
 	problem := compile(allocator.Options{}, selecting(claim("c", 2), `device.attributes["gpu.example.com"].model == "H100"`))
-	ledger := cluster(slices...)
+	ledger := clusterOf(slices...)
 	for range 2 {
 		if got := feasible(problem, ledger, node("a")); got != allocator.NotSatisfiable.String() {
 			t.Errorf("node a: %s", got)
@@ -73,7 +73,7 @@ func TestErrorsElsewhere(t *testing.T) {
 }
 
 func feasible(p *allocator.Problem, l *pools.Ledger, node *corev1.Node) string {
-	found, err := p.Feasible(context.Background(), l.Snapshot(), l.Usage(), node)
+	found, err := p.Feasible(context.Background(), l.State(), node)
 	verdict := found.Verdict()
 	if (verdict == allocator.NoVerdict) != (err != nil) {
 		return fmt.Sprintf("verdict %s with error %v", verdict, err)

@@ -34,6 +34,8 @@ type Outcome struct {
 	// NodeOnly is set with Err when the error affects only this node
 	// (upstream: ErrFailedAllocationOnNode).
 	NodeOnly bool
+	// Steps is how many steps a search took, in the allocator's own measure. Optional.
+	Steps int64
 }
 
 // Allocator answers cases. It must be safe for concurrent use.

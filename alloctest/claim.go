@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/extension"
 )
 
 // defaultNamespace is where claims live that do not say otherwise.
@@ -21,7 +23,7 @@ func parseClaim(b block) (*resourceapi.ResourceClaim, error) {
 		return nil, within("claim "+claim.Name, err)
 	}
 	for _, child := range children {
-		if err := claimPart(&claim.Spec.Devices, child); err != nil {
+		if err := claimPart(claim, child); err != nil {
 			return nil, within("claim "+claim.Name, at(child.line, err))
 		}
 	}
@@ -55,8 +57,11 @@ func claimHeader(b block) (*resourceapi.ResourceClaim, error) {
 	return claim, within(statement+" "+name, err)
 }
 
-func claimPart(spec *resourceapi.DeviceClaim, b block) error {
-	w := b.words()
+// extensionPart begins a line with what a claim asks for beyond resource.k8s.io/v1.
+const extensionPart = "extension"
+
+func claimPart(claim *resourceapi.ResourceClaim, b block) error {
+	spec, w := &claim.Spec.Devices, b.words()
 	switch part := w.next(); part {
 	case "request":
 		request, err := parseRequest(b)
@@ -70,6 +75,10 @@ func claimPart(spec *resourceapi.DeviceClaim, b block) error {
 		requests, config, err := parseConfig(w)
 		spec.Config = append(spec.Config, resourceapi.DeviceClaimConfiguration{Requests: requests, DeviceConfiguration: config})
 		return err
+	case extensionPart:
+		claim.Annotations = map[string]string{extension.Annotation: w.rest()}
+		_, err := extension.Of(claim)
+		return within(extensionPart, err)
 	default:
 		return fmt.Errorf("unknown part %q", part)
 	}
@@ -101,7 +110,11 @@ func parseConstraint(kind string, w *words) (c resourceapi.DeviceConstraint, err
 }
 
 func writeClaim(claim *resourceapi.ResourceClaim) []string {
-	return append([]string{writeClaimHeader("claim", claim)}, indented(writeParts(&claim.Spec.Devices))...)
+	lines := append([]string{writeClaimHeader("claim", claim)}, indented(writeParts(&claim.Spec.Devices))...)
+	if text, found := claim.Annotations[extension.Annotation]; found {
+		lines = append(lines, "  "+extensionPart+" "+text)
+	}
+	return lines
 }
 
 func writeParts(spec *resourceapi.DeviceClaim) []string {

@@ -18,7 +18,9 @@ type cluster struct {
 	classes   []*resourceapi.DeviceClass
 	allocated []*resourceapi.ResourceClaim
 	claims    []*resourceapi.ResourceClaim
-	shares    int // shares allocated so far, to number them
+	gone      []string // names of slices
+	released  []string // names of claims
+	shares    int      // shares allocated so far, to number them
 }
 
 // parseCluster reads statements. Shares in use are numbered on from shares.
@@ -56,12 +58,28 @@ func (c *cluster) statement(b block) (any, error) {
 		return parseAllocated(b, c.nextShare)
 	case "yaml":
 		return parseManifest(b)
+	case "gone":
+		return nil, namesIn(&c.gone, w)
+	case "released":
+		return nil, namesIn(&c.released, w)
 	default:
 		if w.peek() == arrow {
 			return c.allocatedDevice(statement, w)
 		}
 		return nil, fmt.Errorf("unknown statement %q", statement)
 	}
+}
+
+// namesIn reads one or more names.
+func namesIn(names *[]string, w *words) error {
+	for first := true; first || w.peek() != ""; first = false {
+		name, err := w.operand("name")
+		if err != nil {
+			return err
+		}
+		*names = append(*names, name)
+	}
+	return nil
 }
 
 // allocatedDevice reads claim/request -> driver/pool/device. Such lines of one

@@ -18,40 +18,99 @@ var scenarioName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:#-]*$`)
 // single word of letters, digits and ._/:#- or if the case holds what no scenario can:
 // two objects of one kind with the same name, a claim in use without allocation.
 func Format(c *Case, o Outcome) (string, error) {
-	if !scenarioName.MatchString(c.Name) {
-		return "", fmt.Errorf("case %q: name is not a single word", c.Name)
-	}
-	for _, claim := range c.Allocated {
-		if claim.Status.Allocation == nil {
-			return "", fmt.Errorf("case %s: claim %s is in use, but has no allocation", c.Name, claim.Name)
-		}
-	}
-	w := &writer{}
-	w.line("cluster")
-	err := errors.Join(
-		writeAll(w, c.Nodes, writeNode),
-		writeAll(w, c.Classes, writeClass),
-		writeAll(w, c.Slices, writeSlice),
-		writeAll(w, c.Allocated, writeAllocated))
-	w.line(separator)
-	w.line("")
-	w.line(arguments(c))
-	err = errors.Join(err, writeAll(w, c.Claims, writeClaim))
+	text, err := FormatSequence([]Turn{{Case: c}}, []Outcome{o})
 	if err != nil {
 		return "", fmt.Errorf("case %s: %w", c.Name, err)
 	}
-	w.line(separator)
-	return w.text.String() + Render(c, o), w.verify(c)
+	return text, nil
+}
+
+// FormatSequence does so for the turns of a sequence and their outcomes.
+func FormatSequence(turns []Turn, outcomes []Outcome) (string, error) {
+	w := &writer{}
+	last := &Case{}
+	for i, turn := range turns {
+		if err := turn.writable(); err != nil {
+			return "", err
+		}
+		if i > 0 {
+			w.line("")
+		}
+		c := turn.After(last)
+		if err := w.turn(turn, i == 0, Render(c, outcomes[i])); err != nil {
+			return "", err
+		}
+		last = c
+		if !turn.DryRun {
+			last = c.WithAllocated(outcomes[i].Results)
+		}
+	}
+	return w.text.String(), w.verify(turns, outcomes)
+}
+
+func (t Turn) writable() error {
+	if !scenarioName.MatchString(t.Case.Name) {
+		return fmt.Errorf("case %q: name is not a single word", t.Case.Name)
+	}
+	for _, claim := range t.Case.Allocated {
+		if claim.Status.Allocation == nil {
+			return fmt.Errorf("claim %s is in use, but has no allocation", claim.Name)
+		}
+	}
+	return nil
 }
 
 type writer struct{ text strings.Builder }
 
 func (w *writer) line(line string) { w.text.WriteString(line + "\n") }
 
-func arguments(c *Case) string {
-	line := "allocate " + c.Name + " node=" + c.Node
-	if off := featuresOff(c.Features); len(off) > 0 {
+// turn writes what a turn changes and asks. The objects of the first one are written as
+// the cluster.
+func (w *writer) turn(t Turn, first bool, outcome string) error {
+	directive := "allocate "
+	if first {
+		w.line("cluster")
+	} else {
+		directive = "then "
+		w.line(directive + arguments(t))
+	}
+	if len(t.Gone) > 0 {
+		w.line("gone " + quoteEach(t.Gone))
+	}
+	if len(t.Released) > 0 {
+		w.line("released " + quoteEach(t.Released))
+	}
+	err := errors.Join(
+		writeAll(w, t.Case.Nodes, writeNode),
+		writeAll(w, t.Case.Classes, writeClass),
+		writeAll(w, t.Case.Slices, writeSlice),
+		writeAll(w, t.Case.Allocated, writeAllocated))
+	if first {
+		w.line(separator)
+		w.line("")
+		w.line(directive + arguments(t))
+	}
+	err = errors.Join(err, writeAll(w, t.Case.Claims, writeClaim))
+	w.line(separator)
+	w.text.WriteString(outcome)
+	return err
+}
+
+func quoteEach(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = quote(name)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func arguments(t Turn) string {
+	line := t.Case.Name + " node=" + t.Case.Node
+	if off := featuresOff(t.Case.Features); len(off) > 0 {
 		line += " without=(" + strings.Join(off, ", ") + ")"
+	}
+	if t.DryRun {
+		line += " dry-run"
 	}
 	return line
 }
@@ -105,20 +164,37 @@ func objects[T object](typed []T) []object {
 	return all
 }
 
-// verify makes sure that nothing of the case was lost between its objects.
-func (w *writer) verify(c *Case) error {
-	scenarios, err := Parse(c.Name, w.text.String())
+// verify makes sure that nothing of the turns was lost between their objects.
+func (w *writer) verify(turns []Turn, outcomes []Outcome) error {
+	scenarios, err := Parse("formatted", w.text.String())
 	if err != nil {
 		return err
 	}
-	read := scenarios[0].Case
+	if len(scenarios) != len(turns) {
+		return fmt.Errorf("%d turns are written as %d scenarios", len(turns), len(scenarios))
+	}
+	last := &Case{}
+	for i, turn := range turns {
+		c := turn.After(last)
+		if err := same(scenarios[i].Case, c); err != nil {
+			return fmt.Errorf("turn %s: %w", c.Name, err)
+		}
+		last = c
+		if !turn.DryRun {
+			last = c.WithAllocated(outcomes[i].Results)
+		}
+	}
+	return nil
+}
+
+func same(read, c *Case) error {
 	switch {
 	case read.Node != c.Node || read.Features != c.Features:
-		return fmt.Errorf("case %s: node or features cannot be written", c.Name)
+		return errors.New("node or features cannot be written")
 	case !sameAll(read.Nodes, c.Nodes), !sameAll(read.Classes, c.Classes), !sameAll(read.Slices, c.Slices):
-		return fmt.Errorf("case %s: cluster cannot be written", c.Name)
+		return errors.New("cluster cannot be written")
 	case !sameAll(read.Allocated, c.Allocated), !sameAll(read.Claims, c.Claims):
-		return fmt.Errorf("case %s: claims cannot be written", c.Name)
+		return errors.New("claims cannot be written")
 	}
 	return nil
 }

@@ -9,6 +9,14 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
+// Outcomes that allocate nothing.
+const (
+	unsatisfiable = "unsatisfiable"
+	failed        = "error"
+	failedOnNode  = "error on this node"
+	nothing       = "nothing to allocate"
+)
+
 // Render writes an outcome the way scenario files expect it: one line per device,
 // then per claim one line with the nodes it can be used on and one per config.
 // It keeps what all allocators must agree on, so that equal texts mean equal
@@ -16,15 +24,15 @@ import (
 func Render(c *Case, o Outcome) string {
 	switch {
 	case o.Err != nil && o.NodeOnly:
-		return "error on this node\n"
+		return failedOnNode + "\n"
 	case o.Err != nil:
-		return "error\n"
+		return failed + "\n"
 	case o.Results == nil:
-		return "unsatisfiable\n"
+		return unsatisfiable + "\n"
 	case len(o.Results) != len(c.Claims):
 		return fmt.Sprintf("malformed: %d results for %d claims\n", len(o.Results), len(c.Claims))
 	case len(o.Results) == 0:
-		return "nothing to allocate\n"
+		return nothing + "\n"
 	}
 	var b strings.Builder
 	for i, claim := range c.Claims {

@@ -120,7 +120,7 @@ func allocatedPart(claim *resourceapi.ResourceClaim, b block, nextShare func() t
 		devices.Results = append(devices.Results, result)
 		return err
 	}
-	return claimPart(&claim.Spec.Devices, b)
+	return claimPart(claim, b)
 }
 
 func writeAllocated(claim *resourceapi.ResourceClaim) []string {

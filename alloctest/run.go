@@ -86,13 +86,13 @@ func (r *runner) run(t *testing.T) {
 }
 
 func (r *runner) scenario(t *testing.T, s *Scenario) {
-	for _, complaint := range r.complaints(t.Context(), s) {
+	for _, complaint := range r.judge(t.Context(), s) {
 		t.Errorf("%s.txt:%d: %s", s.File, s.Line, complaint)
 	}
 }
 
-// complaints lists what is wrong with the allocator's answers to a scenario.
-func (r *runner) complaints(ctx context.Context, s *Scenario) []string {
+// judge lists what is wrong with the allocator's answers to a scenario.
+func (r *runner) judge(ctx context.Context, s *Scenario) []string {
 	outcome, complaints := r.ask(ctx, s.Case)
 	answer := Render(s.Case, outcome)
 	complain := func(format string, args ...any) { complaints = append(complaints, fmt.Sprintf(format, args...)) }

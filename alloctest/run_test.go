@@ -83,7 +83,7 @@ func TestRunComplains(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := small(t)
 			r := &runner{allocator: test.allocator, timeout: 50 * time.Millisecond}
-			complaints := strings.Join(r.complaints(t.Context(), &s), "\n")
+			complaints := strings.Join(r.judge(t.Context(), &s), "\n")
 			if test.want == "" && complaints != "" || !strings.Contains(complaints, test.want) {
 				t.Errorf("complaints are %q, want %q", complaints, test.want)
 			}
@@ -109,7 +109,7 @@ func TestMarkedScenarios(t *testing.T) {
 			s := small(t)
 			s.Differs = "0002"
 			r := &runner{allocator: test.allocator, peer: test.peer, timeout: time.Second}
-			complaints := strings.Join(r.complaints(t.Context(), &s), "\n")
+			complaints := strings.Join(r.judge(t.Context(), &s), "\n")
 			if test.want == "" && complaints != "" || !strings.Contains(complaints, test.want) {
 				t.Errorf("complaints are %q, want %q", complaints, test.want)
 			}

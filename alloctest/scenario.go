@@ -17,6 +17,9 @@ type Scenario struct {
 	Name string // unique within its file
 	Line int    // of the allocate directive, counted from 1
 	Case *Case
+	// Then is set if the case goes on where that of the scenario before ended, with what
+	// that one allocated in use unless it has DryRun set.
+	Then, DryRun bool
 	// Rules are the ids of the rules that the scenario proves, see Rules.
 	Rules []string
 	// Differs names the decision record that says why Kubernetes' own allocator
@@ -59,6 +62,8 @@ func (p *parser) directive(d directive) error {
 		return p.redefine(d)
 	case "allocate":
 		return p.allocate(d)
+	case "then":
+		return p.then(d)
 	case "explain":
 		return p.explain(d)
 	}
@@ -88,6 +93,9 @@ func (p *parser) allocate(d directive) error {
 	if err != nil {
 		return err
 	}
+	if len(more.gone)+len(more.released) > 0 {
+		return errors.New("allocate: gone and released belong to a then directive")
+	}
 	all := p.cluster.extended(more)
 	s := Scenario{File: p.file, Line: d.line, Expected: d.expected, Case: &Case{
 		Features:  allocator.AllFeatures(),
@@ -97,19 +105,23 @@ func (p *parser) allocate(d directive) error {
 		Allocated: all.allocated,
 		Claims:    all.claims,
 	}}
-	if err := s.arguments(d.args); err != nil {
-		return within("allocate", err)
+	return within("allocate", p.add(s, d.args))
+}
+
+func (p *parser) add(s Scenario, args []datadriven.CmdArg) error {
+	if err := s.arguments(args); err != nil {
+		return err
 	}
 	for _, other := range p.scenarios {
 		if other.Name == s.Name {
-			return fmt.Errorf("allocate: %s is the name of the scenario on line %d, too", s.Name, other.Line)
+			return fmt.Errorf("%s is the name of the scenario on line %d, too", s.Name, other.Line)
 		}
 	}
 	p.scenarios = append(p.scenarios, s)
 	return nil
 }
 
-// arguments reads: name [node=] [rule=] [without=] [differs=] [mentions=]
+// arguments reads: name [node=] [rule=] [without=] [differs=] [mentions=] [dry-run]
 func (s *Scenario) arguments(args []datadriven.CmdArg) error {
 	if len(args) == 0 || len(args[0].Vals) > 0 {
 		return errors.New("name missing")
@@ -138,6 +150,8 @@ func (s *Scenario) argument(arg datadriven.CmdArg) error {
 		s.Case.Node = strings.Join(arg.Vals, "")
 	case "rule":
 		s.Rules = arg.Vals
+	case "dry-run":
+		s.DryRun = true
 	case "differs":
 		s.Differs = strings.Join(arg.Vals, "")
 	case "mentions":

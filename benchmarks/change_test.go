@@ -161,7 +161,7 @@ func changeNative(b *testing.B, c *alloctest.Case, answer bool) {
 	builder.Set(c.Slices...)
 	ledger := pools.NewLedger(builder.Snapshot())
 	for _, claim := range c.Allocated {
-		if err := ledger.Allocate(claim); err != nil {
+		if err := ledger.Assume(claim); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -176,7 +176,7 @@ func changeNative(b *testing.B, c *alloctest.Case, answer bool) {
 		if !answer {
 			continue
 		}
-		if _, err := problem.Feasible(b.Context(), ledger.Snapshot(), ledger.Usage(), c.Nodes[changes.at(i)]); err != nil {
+		if _, err := problem.Feasible(b.Context(), ledger.State(), c.Nodes[changes.at(i)]); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -236,7 +236,7 @@ func BenchmarkFork(b *testing.B) {
 	b.Run(forkPath+"/written/impl="+drayName, func(b *testing.B) {
 		m := newMeter(b)
 		for m.loop() {
-			if err := ledger.Fork().Allocate(claim); err != nil {
+			if err := ledger.Fork().Assume(claim); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -155,7 +155,7 @@ func openNative(results bool) func(c *alloctest.Case) (session, error) {
 func ledgerOf(c *alloctest.Case) (*pools.Ledger, error) {
 	ledger := pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))
 	for _, claim := range c.Allocated {
-		if err := ledger.Allocate(claim); err != nil {
+		if err := ledger.Assume(claim); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +168,7 @@ func (s *native) ask(ctx context.Context, claims []*resourceapi.ResourceClaim, n
 		return nil, err
 	}
 	// One goroutine, as the others have.
-	evaluation, err := problem.Evaluate(ctx, s.ledger.Snapshot(), s.ledger.Usage(), nodes, 1)
+	evaluation, err := problem.Evaluate(ctx, s.ledger.State(), nodes, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -187,12 +187,12 @@ func (s *native) ask(ctx context.Context, claims []*resourceapi.ResourceClaim, n
 
 func (s *native) take(claims []*resourceapi.ResourceClaim) error {
 	for _, claim := range s.taken {
-		if err := s.ledger.Release(claim); err != nil {
+		if err := s.ledger.Forget(claim); err != nil {
 			return err
 		}
 	}
 	for _, claim := range claims {
-		if err := s.ledger.Allocate(claim); err != nil {
+		if err := s.ledger.Assume(claim); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ func hold(t testing.TB, c *alloctest.Case) held {
 	t.Helper()
 	ledger := pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))
 	for _, claim := range c.Allocated {
-		if err := ledger.Allocate(claim); err != nil {
+		if err := ledger.Assume(claim); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func (h held) ask(t testing.TB, c *alloctest.Case) (fits int) {
 		t.Fatal(err)
 	}
 	for _, node := range c.Nodes {
-		outcome, err := problem.Allocate(context.Background(), h.ledger.Snapshot(), h.ledger.Usage(), node)
+		outcome, err := problem.Allocate(context.Background(), h.ledger.State(), node)
 		if err != nil {
 			t.Fatal(err)
 		}

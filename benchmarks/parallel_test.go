@@ -71,7 +71,7 @@ func (s *native) problem(tb testing.TB, pod Pod, c *alloctest.Case) *allocator.P
 
 // fitting counts the nodes with devices.
 func (s *native) fitting(tb testing.TB, p *allocator.Problem, nodes []*corev1.Node, workers int) (fitting int) {
-	evaluation, err := p.Evaluate(tb.Context(), s.ledger.Snapshot(), s.ledger.Usage(), nodes, workers)
+	evaluation, err := p.Evaluate(tb.Context(), s.ledger.State(), nodes, workers)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func (s *soak) allocate(claim *resourceapi.ResourceClaim, node int) []resourceap
 	if err != nil {
 		s.Fatal(err)
 	}
-	outcome, err := problem.Allocate(context.Background(), s.ledger.Snapshot(), s.ledger.Usage(), s.c.Nodes[node])
+	outcome, err := problem.Allocate(context.Background(), s.ledger.State(), s.c.Nodes[node])
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func (s *soak) hold(claim *resourceapi.ResourceClaim) {
 	if s.cycle%10 == 0 {
 		ledger = s.ledger.Fork()
 	}
-	if err := ledger.Allocate(claim); err != nil {
+	if err := ledger.Assume(claim); err != nil {
 		s.Fatal(err)
 	}
 	if s.cycle%30 == 0 {
@@ -138,7 +138,7 @@ func (s *soak) release() {
 	s.running[i] = s.running[len(s.running)-1]
 	s.running[len(s.running)-1] = nil
 	s.running = s.running[:len(s.running)-1]
-	if err := s.ledger.Release(claim); err != nil {
+	if err := s.ledger.Forget(claim); err != nil {
 		s.Fatal(err)
 	}
 	s.state.AllocatedDevices.Delete(deviceOf(claim))
@@ -218,10 +218,10 @@ func (s *soak) drain() {
 	for len(s.running) > 0 {
 		s.release()
 	}
-	usage := s.ledger.Usage()
-	for _, pool := range s.ledger.Snapshot().Pools() {
-		if !usage.Pool(pool).Idle() {
-			s.Errorf("pool %s is in use after all claims were released", pool.ID)
+	state := s.ledger.State()
+	for pool := range state.Snapshot().Pools() {
+		if !state.Pool(pool).Idle() {
+			s.Errorf("pool %s is in use after all claims were released", pool.ID())
 		}
 	}
 	if s.allocated < s.cycle/2 || s.compared < s.cycle/100 {

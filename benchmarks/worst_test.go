@@ -1,65 +1,62 @@
 package benchmarks
 
 import (
+	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/oracle"
 	"github.com/dray-project/dray/internal/peer"
 )
 
-// The worst cases take no more steps than when they were found, and those that were mended no
-// more than since then.
-func TestWorstCasesGetNoWorse(t *testing.T) {
-	mended, err := MendedCases()
+// Cases that were constructed against the search may spend the budget. What is decided is right.
+func TestConstructedCases(t *testing.T) {
+	scenarios, err := Constructed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range append(worstCases(t), mended...) {
-		m, err := new(peer.Meter).Measure(t.Context(), w.Case)
-		if err != nil || (m.Err != nil) != w.Fails {
-			t.Fatal(w.Name, err, m.Err)
+	undecided := 0
+	for _, s := range scenarios {
+		m, err := new(peer.Meter).Measure(t.Context(), s.Case)
+		if err != nil {
+			t.Fatal(s.File, err)
 		}
-		if w.Fails {
-			continue
-		}
-		assignment, fits := m.Outcome.(*allocator.Assignment)
-		if _, undecided := m.Outcome.(*allocator.Undecided); fits != w.Fits || undecided && !w.Undecided {
-			t.Errorf("%s: %T", w.Name, m.Outcome)
-		}
-		if fits {
-			verifyCliff(t, w.Case, assignment)
-		}
-		if steps := m.Outcome.Stats().Steps; steps > w.Steps {
-			t.Errorf("%s: %d steps, %d when it was found", w.Name, steps, w.Steps)
-		}
-	}
-}
-
-// BenchmarkWorst decides the worst cases, as BenchmarkCliff does the cliffs.
-func BenchmarkWorst(b *testing.B) {
-	for _, w := range worstCases(b) {
-		if w.Undecided || w.Fails {
-			continue
-		}
-		b.Run("worst="+w.Name, func(b *testing.B) {
-			nodes := []*corev1.Node{askedNode(w.Case)}
-			want, _ := upstreamOnCliff(b, w.Case, nodes)
-			for _, impl := range implementations[1:] {
-				s := impl.mustOpen(b, w.Case)
-				checkCliff(b, &Cliff{Fits: w.Fits}, s, w.Case, nodes, want)
-				b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, s, NewPod, w.Case, nodes) })
+		switch outcome := m.Outcome.(type) {
+		case *allocator.Undecided:
+			undecided++
+			t.Logf("%s: undecided after %d steps", s.File, outcome.Stats().Steps)
+		case *allocator.Assignment:
+			checkConstructed(t, &s, "")
+			if err := oracle.Verify(s.Case, outcome.Results()); err != nil {
+				t.Errorf("%s: %v", s.File, err)
 			}
-		})
+		case *allocator.Unsatisfiable:
+			checkConstructed(t, &s, "unsatisfiable")
+		default:
+			checkConstructed(t, &s, "error")
+		}
+	}
+	t.Logf("%d of %d undecided", undecided, len(scenarios))
+	if undecided == len(scenarios) {
+		t.Errorf("%d of %d undecided", undecided, len(scenarios))
 	}
 }
 
-func worstCases(tb testing.TB) []Worst {
-	tb.Helper()
-	all, err := WorstCases()
-	if err != nil {
-		tb.Fatal(err)
+// checkConstructed compares the kind of an outcome, which is how a file's outcome begins. Empty is
+// an allocation. Where the file says undecided, the outcome is not known.
+func checkConstructed(t *testing.T, s *alloctest.Scenario, kind string) {
+	t.Helper()
+	if strings.HasPrefix(s.Expected, "error on this node") {
+		return
 	}
-	return all
+	want := ""
+	for _, known := range []string{"unsatisfiable", "error"} {
+		if strings.HasPrefix(s.Expected, known) {
+			want = known
+		}
+	}
+	if kind != want {
+		t.Errorf("%s: %q, want %q", s.File, kind, want)
+	}
 }

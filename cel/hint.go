@@ -83,3 +83,22 @@ func (p *Program) typesHint(d *Device) string {
 	}
 	return strings.Join(known, ", ")
 }
+
+// syntaxHints are what to write instead of what other languages have.
+var syntaxHints = []struct{ complaint, hint string }{
+	{"token recognition error at: '=", "compare with =="},
+	{"input 'and'", "write &&"},
+	{"input 'AND'", "write &&"},
+	{"input 'or'", "write ||"},
+	{"input 'OR'", "write ||"},
+}
+
+// withSyntaxHint adds to a complaint of the parser what to write instead.
+func withSyntaxHint(complaint string) string {
+	for _, known := range syntaxHints {
+		if strings.Contains(complaint, known.complaint) {
+			return complaint + " (" + known.hint + ")"
+		}
+	}
+	return complaint
+}

@@ -63,7 +63,7 @@ func compile(expression string, accepts outputCheck) (*Program, error) {
 func firstIssue(expression string, issues *cel.Issues) *CompileError {
 	e := &CompileError{Expression: expression, Message: issues.Err().Error(), Err: issues.Err()}
 	if all := issues.Errors(); len(all) > 0 {
-		e.Message = all[0].Message
+		e.Message = withSyntaxHint(all[0].Message)
 		e.Line, e.Column = position(all[0].Location)
 	}
 	return e

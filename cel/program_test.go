@@ -212,3 +212,19 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("got %v and %v, want the same error", err, again)
 	}
 }
+
+// What other languages write for comparisons and logical operators is answered with what
+// expressions write.
+func TestSyntaxHints(t *testing.T) {
+	for expression, want := range map[string]string{
+		`device.driver = "a"`:                         "(compare with ==)",
+		`device.driver == "a" and true`:               "(write &&)",
+		`device.driver == "a" AND true`:               "(write &&)",
+		`device.driver == "a" or device.driver == ""`: "(write ||)",
+		`device.driver == "a" OR true`:                "(write ||)",
+	} {
+		if _, err := NewCache(1).Selector(expression); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", expression, err, want)
+		}
+	}
+}

@@ -25,6 +25,9 @@ type table struct {
 
 	makeOrdinary sync.Once
 	ordinaryMap  traits.Mapper
+
+	makeKeyList sync.Once
+	keyList     traits.Lister
 }
 
 // at returns the value of a key.
@@ -65,9 +68,17 @@ func (t *table) Get(key ref.Val) ref.Val {
 // Size implements [traits.Sizer].
 func (t *table) Size() ref.Val { return types.Int(len(t.keys)) }
 
-// Iterator implements [traits.Iterable]: over the keys.
+// Iterator implements [traits.Iterable]: over the keys. Nested comprehensions iterate over
+// them thousands of times, so they are made values of CEL once.
 func (t *table) Iterator() traits.Iterator {
-	return types.NewStringList(theWorld().adapter, t.keys).Iterator()
+	t.makeKeyList.Do(func() {
+		values := make([]ref.Val, len(t.keys))
+		for i, key := range t.keys {
+			values[i] = types.String(key)
+		}
+		t.keyList = types.NewRefValList(theWorld().adapter, values)
+	})
+	return t.keyList.Iterator()
 }
 
 // Type implements [ref.Val].

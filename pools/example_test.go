@@ -32,8 +32,8 @@ func ExampleBuild() {
 		gpuSlice("worker-1", 1, "gpu-0", "gpu-1"),
 		gpuSlice("worker-2", 2, "gpu-0"),
 	})
-	for _, pool := range snapshot.Pools() {
-		fmt.Printf("%s: devices: %d, incomplete: %q\n", pool.ID, len(pool.Devices), pool.Incomplete)
+	for pool := range snapshot.Pools() {
+		fmt.Printf("%s: devices: %d, incomplete: %q\n", pool.ID(), pool.Len(), pool.Incomplete())
 	}
 	// Output:
 	// gpu.example.com/worker-1: devices: 2, incomplete: ""
@@ -50,7 +50,9 @@ func ExampleBuilder() {
 
 	for _, name := range []string{"worker-1", "worker-2"} {
 		id := pools.PoolID{Driver: "gpu.example.com", Name: name}
-		fmt.Println(name, "is shared:", before.Pool(id) == after.Pool(id))
+		old, _ := before.Pool(id)
+		now, _ := after.Pool(id)
+		fmt.Println(name, "is shared:", old == now)
 	}
 	// Output:
 	// worker-1 is shared: true
@@ -67,9 +69,9 @@ func ExampleSnapshot_GatherPools() {
 		fmt.Println(err)
 		return
 	}
-	for _, seen := range view.Pools {
-		for _, device := range seen.Devices {
-			fmt.Println(seen.Pool.DeviceID(device.Index))
+	for seen := range view.Pools() {
+		for device := range seen.Devices() {
+			fmt.Println(device.ID())
 		}
 	}
 	// Output:
@@ -85,20 +87,27 @@ func ExampleLedger_Fork() {
 			{Request: "gpu", Driver: "gpu.example.com", Pool: "worker-1", Device: "gpu-0"},
 		},
 	}}
-	pool := snapshot.Pools()[0]
+	inUse := func(ledger *pools.Ledger) (used bool) {
+		for pool := range ledger.State().Snapshot().Pools() {
+			for device := range pool.Devices() {
+				used = used || ledger.State().Pool(pool).InUse(device)
+			}
+		}
+		return used
+	}
 
 	ledger := pools.NewLedger(snapshot)
 	whatIf := ledger.Fork()
-	if err := whatIf.Allocate(claim); err != nil {
+	if err := whatIf.Assume(claim); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println("in the fork:", whatIf.Usage().Pool(pool).InUse(0))
-	fmt.Println("in the ledger:", ledger.Usage().Pool(pool).InUse(0))
+	fmt.Println("in the fork:", inUse(whatIf))
+	fmt.Println("in the ledger:", inUse(ledger))
 
 	if err := whatIf.Commit(); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println("after the commit:", ledger.Usage().Pool(pool).InUse(0))
+	fmt.Println("after the commit:", inUse(ledger))
 	// Output:
 	// in the fork: true
 	// in the ledger: false
@@ -112,6 +121,12 @@ func ExampleIndex() {
 	first := index.Snapshot(slices)
 	again := index.Snapshot([]*resourceapi.ResourceSlice{slices[1], slices[0]})
 	changed := index.Snapshot([]*resourceapi.ResourceSlice{slices[0], gpuSlice("worker-2", 2, "gpu-0", "gpu-1")})
-	fmt.Println(first == again, first.Pools()[0] == changed.Pools()[0], first.Pools()[1] == changed.Pools()[1])
+	same := func(pool string) bool {
+		id := pools.PoolID{Driver: "gpu.example.com", Name: pool}
+		before, _ := first.Pool(id)
+		after, _ := changed.Pool(id)
+		return before == after
+	}
+	fmt.Println(first == again, same("worker-1"), same("worker-2"))
 	// Output: true true false
 }

@@ -1,172 +1,187 @@
 package pools
 
 import (
-	"cmp"
-	"slices"
-	"strings"
-	"sync/atomic"
+	"iter"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/quantity"
 )
 
-// Pool is a pool at its highest generation. It is immutable; a change of any of
-// its slices makes a new Pool, so the pointer stands for the content.
-type Pool struct {
-	ID PoolID
-	// Generation is the highest generation among all slices of the pool.
-	Generation int64
-	// SliceCount is how many slices the pool has by its own account
-	// (resourceSliceCount), Present how many of them there are.
-	SliceCount, Present int64
-	// Slices are the slices of that generation which contribute devices or
-	// counter sets, sorted by object name.
-	Slices []*Slice
-	// Devices are the devices of Slices, in the order of Slices and as listed.
-	Devices []Device
-	// CounterSets are sorted by name. Empty if the pool is incomplete or invalid
-	// or partitionable devices are gated off.
-	CounterSets []CounterSet
-	// Counters are those of CounterSets, set after set, each sorted by name.
-	Counters []Counter
-	// Incomplete says why slices are missing. Empty if the pool is complete.
-	Incomplete string
-	// Invalid says what is wrong with the counters of a complete pool, for all
-	// nodes. Empty if nothing is.
-	Invalid string
+// PoolID identifies a pool in a cluster.
+type PoolID struct{ Driver, Name string }
 
-	// byName has the devices sorted by name, then by index.
-	byName []DeviceIndex
-	// repeats is set if any device name occurs more than once.
-	repeats bool
-	// consumers has the devices that draw from each counter set, ascending.
-	consumers [][]DeviceIndex
-	// idle is the usage of the pool while none of its devices is in use.
-	idle *PoolUsage
-	// slot is the pool's place in a Usage. It stays the same for all Pools of one
-	// ID that a builder makes and is unique among the pools of a snapshot.
-	slot int
-	routes
-	// choosy is set if more than the name of a node decides whether it reaches the
-	// pool, and what of it. choice then finds out.
-	choosy bool
-	choice *choice
-	// common is the view of nodes which the pool does not name, once it was asked for.
-	common atomic.Pointer[PoolView]
-	// names is what AttachNames keeps.
-	names attachment
-	// recent is the last result of NewPoolUsage that may well be asked for again.
-	recent atomic.Pointer[PoolUsage]
+// String returns "driver/name".
+func (id PoolID) String() string { return pool.ID(id).String() }
+
+// DeviceID identifies a device in a cluster.
+type DeviceID struct{ Driver, Pool, Device string }
+
+// String returns "driver/pool/device".
+func (id DeviceID) String() string { return pool.DeviceID(id).String() }
+
+// PoolID returns the pool that the device belongs to.
+func (id DeviceID) PoolID() PoolID { return PoolID(pool.DeviceID(id).PoolID()) }
+
+// Pool is a pool at its highest generation. It is immutable; a change of any of its slices
+// makes a new Pool, so Pools that are equal (==) have the same content.
+type Pool struct{ pool *pool.Pool }
+
+// ID returns driver and name.
+func (p Pool) ID() PoolID { return PoolID(p.pool.ID) }
+
+// Generation returns the highest generation among all slices of the pool.
+func (p Pool) Generation() int64 { return p.pool.Generation }
+
+// SliceCount returns how many slices of that generation the pool has by its own account
+// (resourceSliceCount), and how many of them there are.
+func (p Pool) SliceCount() (expected, present int64) {
+	return p.pool.SliceCount, p.pool.Present
 }
 
-// Slice is one ResourceSlice of a Pool.
-type Slice struct {
-	Object *resourceapi.ResourceSlice
-	// First is the index of the slice's first device, Count how many there are.
-	// Slices with counter sets have none.
-	First DeviceIndex
-	Count int32
+// Incomplete says why slices are missing. It is empty if the pool is complete.
+func (p Pool) Incomplete() string { return p.pool.Incomplete }
 
-	reach *reach
-}
+// Invalid says what is wrong with the counters of a complete pool, for all nodes. It is
+// empty if nothing is.
+func (p Pool) Invalid() string { return p.pool.Invalid }
 
-// Device is one device of a Pool.
-type Device struct {
-	Object *resourceapi.Device
-	Slice  *Slice
-	Shape  *Shape
-	// Multiple: the device may be allocated several times (allowMultipleAllocations).
-	Multiple bool
-	// ConsumesCounters: the device lists consumed counters, whether or not the
-	// gate lets Uses and Groups say which.
-	ConsumesCounters bool
-	// Uses is what the device takes from counters while it is allocated, summed
-	// per counter, sorted by counter. Empty in incomplete and invalid pools.
-	Uses []CounterUse
-	// Groups has one element per consumed counter set, in the order listed.
-	Groups []GroupUse
-}
-
-// CounterSet is a named range of Pool.Counters.
-type CounterSet struct {
-	Name         string
-	First, Count CounterIndex
-}
-
-// Counter is one counter of a counter set.
-type Counter struct {
-	Set      CounterSetIndex
-	Name     string
-	Total    amount.Amount
-	Quantity resource.Quantity // Total as published
-}
-
-// CounterUse is how much a device takes from a counter.
-type CounterUse struct {
-	Counter CounterIndex
-	Amount  amount.Amount
-}
-
-// GroupUse names the compatibility groups in which a device consumes a counter set.
-type GroupUse struct {
-	Set CounterSetIndex
-	// Groups is sorted and without repeats. Nil: the device declares none.
-	Groups []string
-}
-
-// AttachNames is like Attach, with room for the names of the pool and its devices as
-// another API has them.
-func (p *Pool) AttachNames(build func() any) any { return p.names.Attach(build) }
-
-// Idle returns the usage of the pool while none of its devices is in use.
-func (p *Pool) Idle() *PoolUsage { return p.idle }
-
-// Lookup returns the devices of a name: none, one, or several if slices for
-// different nodes repeat the name. The result must not be modified.
-func (p *Pool) Lookup(device string) []DeviceIndex {
-	first, found := slices.BinarySearchFunc(p.byName, device, func(i DeviceIndex, name string) int {
-		return strings.Compare(p.Devices[i].Object.Name, name)
-	})
-	if !found {
-		return nil
-	}
-	return p.namesakes(first)
-}
-
-// namesakes returns the devices with the name of byName[first], the first of them.
-func (p *Pool) namesakes(first int) []DeviceIndex {
-	end := first + 1
-	if !p.repeats {
-		return p.byName[first:end:end]
-	}
-	name := p.Devices[p.byName[first]].Object.Name
-	for end < len(p.byName) && p.Devices[p.byName[end]].Object.Name == name {
-		end++
-	}
-	return p.byName[first:end:end]
-}
-
-// DeviceID returns the cluster-wide identity of a device of the pool.
-func (p *Pool) DeviceID(i DeviceIndex) DeviceID {
-	return DeviceID{Driver: p.ID.Driver, Pool: p.ID.Name, Device: p.Devices[i].Object.Name}
-}
-
-func (p *Pool) sortNames() {
-	p.byName = make([]DeviceIndex, len(p.Devices))
-	for i := range p.byName {
-		p.byName[i] = DeviceIndex(i)
-	}
-	slices.SortFunc(p.byName, func(a, b DeviceIndex) int {
-		if c := strings.Compare(p.Devices[a].Object.Name, p.Devices[b].Object.Name); c != 0 {
-			return c
+// Slices lists the slices of that generation which have devices or counter sets, by name.
+// They must not be modified.
+func (p Pool) Slices() iter.Seq[*resourceapi.ResourceSlice] {
+	return func(yield func(*resourceapi.ResourceSlice) bool) {
+		for _, s := range p.pool.Slices {
+			if !yield(s.Object) {
+				return
+			}
 		}
-		return cmp.Compare(a, b)
-	})
-	for i := 1; i < len(p.byName); i++ {
-		if p.Devices[p.byName[i-1]].Object.Name == p.Devices[p.byName[i]].Object.Name {
-			p.repeats = true
+	}
+}
+
+// Len is the number of devices.
+func (p Pool) Len() int { return len(p.pool.Devices) }
+
+// Devices lists the devices of all slices of the generation, by the names of the slices,
+// then as listed there.
+func (p Pool) Devices() iter.Seq[Device] {
+	return func(yield func(Device) bool) {
+		for i := range p.pool.Devices {
+			if !yield(Device(pool.HandleOf(p.pool, pool.DeviceIndex(i)))) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup lists the devices of a name: none, one, or several if slices for different nodes
+// repeat the name.
+func (p Pool) Lookup(device string) iter.Seq[Device] {
+	return func(yield func(Device) bool) {
+		for _, i := range p.pool.Lookup(device) {
+			if !yield(Device(pool.HandleOf(p.pool, i))) {
+				return
+			}
+		}
+	}
+}
+
+// CounterSets returns the counter sets by name, with what they have in total. There are
+// none if the pool is incomplete or invalid, or if partitionable devices are gated off.
+func (p Pool) CounterSets() []CounterSet {
+	return p.counterSets(func(c pool.CounterIndex) amount.Amount { return p.pool.Counters[c].Total })
+}
+
+func (p Pool) counterSets(value func(pool.CounterIndex) amount.Amount) []CounterSet {
+	sets := make([]CounterSet, 0, len(p.pool.CounterSets))
+	for _, s := range p.pool.CounterSets {
+		set := CounterSet{Name: s.Name}
+		for c := s.First; c < s.First+s.Count; c++ {
+			counter := &p.pool.Counters[c]
+			set.Counters = append(set.Counters, Counter{counter.Name, quantity.Of(value(c), counter.Quantity.Format)})
+		}
+		sets = append(sets, set)
+	}
+	return sets
+}
+
+// CounterSet is a counter set of a pool (KEP-4815).
+type CounterSet struct {
+	Name     string
+	Counters []Counter // by name
+}
+
+// Counter is an amount of one counter.
+type Counter struct {
+	Name  string
+	Value resource.Quantity
+}
+
+// Device is one device of a Pool. Devices are equal (==) if they are the same device of
+// the same Pool.
+type Device pool.Handle
+
+func (d Device) position() pool.DeviceIndex {
+	_, i := d.handle()
+	return i
+}
+
+func (d Device) handle() (*pool.Pool, pool.DeviceIndex) { return pool.Handle(d).Split() }
+
+func (d Device) device() *pool.Device {
+	p, i := d.handle()
+	return &p.Devices[i]
+}
+
+// ID returns the cluster-wide identity of the device.
+func (d Device) ID() DeviceID {
+	p, i := d.handle()
+	return DeviceID(p.DeviceID(i))
+}
+
+// Pool returns the pool that the device belongs to.
+func (d Device) Pool() Pool {
+	p, _ := d.handle()
+	return Pool{p}
+}
+
+// Object returns the device as published. It must not be modified.
+func (d Device) Object() *resourceapi.Device { return d.device().Object }
+
+// Slice returns the slice that lists the device. It must not be modified.
+func (d Device) Slice() *resourceapi.ResourceSlice { return d.device().Slice.Object }
+
+// PoolView is what one node can reach of one pool. It is immutable and may stand for
+// several nodes.
+type PoolView struct{ view *pool.View }
+
+// Pool returns the pool.
+func (v PoolView) Pool() Pool { return Pool{v.view.Pool} }
+
+// Incomplete says why nothing may be allocated from the pool because slices are missing.
+func (v PoolView) Incomplete() string { return v.view.Incomplete }
+
+// Invalid says why nothing may be allocated from the pool on the node because its content
+// is invalid.
+func (v PoolView) Invalid() string { return v.view.Invalid }
+
+// Usable reports whether devices may be allocated from the pool: it is neither incomplete
+// nor invalid.
+func (v PoolView) Usable() bool { return v.view.Usable() }
+
+// Len is the number of devices on the node.
+func (v PoolView) Len() int { return v.view.Here() }
+
+// Devices lists the devices on the node in first-fit order, none if the pool is not Usable.
+// A device of which the node selector does not parse is not on the node.
+func (v PoolView) Devices() iter.Seq[Device] {
+	return func(yield func(Device) bool) {
+		for n := range v.view.Here() {
+			if !yield(Device(pool.HandleOf(v.view.Pool, v.view.At(n)))) {
+				return
+			}
 		}
 	}
 }

@@ -1,159 +1,138 @@
 package pools
 
 import (
-	"slices"
-	"sync/atomic"
+	"iter"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dray-project/dray/pools/internal/persist"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/lineage"
+	"github.com/dray-project/dray/internal/index/pool"
 )
+
+// Gates are the features which decide what of ResourceSlices and allocated claims is
+// looked at.
+type Gates struct {
+	// PartitionableDevices honours shared counters and per-device node
+	// selection. Without it, slices which use either are passed over: they count
+	// for the completeness of their pool, but contribute nothing.
+	PartitionableDevices bool
+	// CompatibilityGroups honours compatibility groups. Without it, slices with
+	// devices that declare groups are left out, which makes their pool incomplete.
+	CompatibilityGroups bool
+	// ConsumableCapacity honours share IDs. Without it, an allocated share takes the
+	// whole device, as in kube-scheduler.
+	ConsumableCapacity bool
+}
 
 // Snapshot is an immutable index of all pools of a cluster. It may be used by any
 // number of goroutines.
-type Snapshot struct {
-	gates Gates
-	pools sortedPools
-	// list has them in one piece once somebody asked for that.
-	list atomic.Pointer[[]*Pool]
-	// bySlot has the pools by their slots. Snapshots made from each other share it but
-	// for what changed, which is how a Ledger finds out.
-	bySlot persist.Array[*Pool]
-	// byNode has the pools with slices that name a node.
-	byNode persist.Map[string, *route]
-	// common is the same in the next snapshot unless one of its pools changed.
-	common    *common
-	shortcuts shortcuts
-	places    atomic.Pointer[Places]
-	// lineage is what an Index that made the Snapshot knows of the cluster: as long as
-	// the Snapshot is in use, the next one of the same cluster costs what changed.
-	lineage *lineage
-}
+type Snapshot cluster.Snapshot
+
+func (s *Snapshot) index() *cluster.Snapshot { return (*cluster.Snapshot)(s) }
 
 // Build makes a Snapshot of slices all at once. Slices with equal object names are
 // all kept, in the order given. Nil slices are ignored. A slice without driver or
 // pool name belongs to the pool with the empty name. The slices are kept by
 // pointer and must not be modified while the Snapshot is in use.
 func Build(gates Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
-	b := NewBuilder(gates)
-	for _, slice := range slices {
-		if slice != nil {
-			b.add(slice, nil)
-		}
-	}
-	return b.Snapshot()
+	return (*Snapshot)(cluster.Build(pool.Gates(gates), slices))
 }
 
 // Gates returns the gates that the Snapshot was built with.
-func (s *Snapshot) Gates() Gates { return s.gates }
+func (s *Snapshot) Gates() Gates { return Gates(s.index().Gates()) }
 
-// Pools returns all pools, sorted by driver and name. The result must not be modified.
-func (s *Snapshot) Pools() []*Pool {
-	if list := s.list.Load(); list != nil {
-		return *list
-	}
-	list := slices.Concat(s.pools.pieces...)
-	s.list.Store(&list)
-	return list
-}
+// Len is the number of pools.
+func (s *Snapshot) Len() int { return len(s.index().Pools()) }
 
-// Pool returns a pool, or nil if there is none of that ID.
-func (s *Snapshot) Pool(id PoolID) *Pool { return s.pools.find(id) }
-
-// change is a pool that was replaced, added (there is none of that ID yet) or, if
-// pool is nil, removed.
-type change struct {
-	id   PoolID
-	pool *Pool
-}
-
-// next returns the snapshot after changes, which are sorted by ID. It copies one pointer
-// per 64 pools of the cluster; the rest depends on the changes.
-func (s *Snapshot) next(changes []change) *Snapshot {
-	next := &Snapshot{
-		gates:   s.gates,
-		lineage: s.lineage,
-		byNode:  s.byNode,
-		common:  s.common,
-		pools:   s.pools.with(changes),
-	}
-	roams := false
-	slots := s.bySlot.Edit()
-	for _, c := range changes {
-		old := s.Pool(c.id)
-		roams = roams || old.roams() || c.pool.roams()
-		if old != nil {
-			next.unroute(old)
-			slots.Set(old.slot, nil)
-		}
-		if c.pool != nil {
-			next.route(c.pool)
-			slots.Set(c.pool.slot, c.pool)
+// Pools lists all pools, sorted by driver and name.
+func (s *Snapshot) Pools() iter.Seq[Pool] {
+	return func(yield func(Pool) bool) {
+		for _, p := range s.index().Pools() {
+			if !yield(Pool{p}) {
+				return
+			}
 		}
 	}
-	next.bySlot = slots.Done()
-	if roams {
-		next.common = s.common.next(changes)
-	}
-	return next
 }
 
-// merge applies changes to a sorted list of those pools that belong to it. If there are
-// none in it, before and after, that is the same list.
-func merge(list []*Pool, changes []change, belongs func(*Pool) bool) []*Pool {
-	if !slices.ContainsFunc(changes, func(c change) bool {
-		_, found := search(list, c.id)
-		return found || c.pool != nil && belongs(c.pool)
-	}) {
-		return list
-	}
-	merged := make([]*Pool, 0, len(list)+len(changes))
-	for _, c := range changes {
-		at, found := search(list, c.id)
-		merged = append(merged, list[:at]...)
-		if c.pool != nil && belongs(c.pool) {
-			merged = append(merged, c.pool)
+// Pool returns a pool. It is false if there is none of that ID.
+func (s *Snapshot) Pool(id PoolID) (Pool, bool) {
+	p := s.index().Pool(pool.ID(id))
+	return Pool{p}, p != nil
+}
+
+// GatherPools returns the pools which the node can reach, as an allocation for the
+// node sees them. A pool is there if a slice of its highest generation, wherever
+// the other slices of that generation are, reaches the node. What depends on the name of
+// the node alone is remembered; beyond that, the time it takes depends on the pools with
+// node selectors.
+//
+// The error says that node is nil, or names a slice (and device) whose node
+// selector has to be evaluated and does not parse.
+func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
+	view, err := s.index().GatherPools(node)
+	return NodeView{view}, err
+}
+
+// NodeView is what one node can reach.
+type NodeView struct{ view cluster.NodeView }
+
+// Node returns the node.
+func (v NodeView) Node() *corev1.Node { return v.view.Node }
+
+// Pools lists the pools in first-fit order: by driver, then name, except that pools with
+// binding conditions come after all others, in the same order.
+func (v NodeView) Pools() iter.Seq[PoolView] {
+	return func(yield func(PoolView) bool) {
+		for _, p := range v.view.Pools {
+			if !yield(PoolView{p}) {
+				return
+			}
 		}
-		if found {
-			at++
-		}
-		list = list[at:]
 	}
-	return append(merged, list...)
 }
 
-func search(list []*Pool, id PoolID) (int, bool) {
-	return slices.BinarySearchFunc(list, id, func(p *Pool, id PoolID) int { return comparePools(p.ID, id) })
-}
+// Builder follows the ResourceSlices of a cluster and makes Snapshots of them.
+// It is not safe for concurrent use; the Snapshots it returns are.
+type Builder cluster.Builder
 
-func (s *Snapshot) route(pool *Pool) {
-	pool.nodes(func(node string) {
-		old, _ := s.byNode.Get(node)
-		if old == nil {
-			old = &route{}
-		}
-		at, _ := search(old.pools, pool.ID)
-		// Insert must not write to what other snapshots see.
-		s.reroute(node, old, slices.Insert(slices.Clip(old.pools), at, pool))
-	})
-}
+func (b *Builder) index() *cluster.Builder { return (*cluster.Builder)(b) }
 
-func (s *Snapshot) unroute(pool *Pool) {
-	pool.nodes(func(node string) {
-		old, _ := s.byNode.Get(node)
-		s.reroute(node, old, slices.DeleteFunc(slices.Clone(old.pools), func(p *Pool) bool { return p == pool }))
-	})
-}
+// NewBuilder returns a Builder without slices.
+func NewBuilder(gates Gates) *Builder { return (*Builder)(cluster.NewBuilder(pool.Gates(gates))) }
 
-// reroute keeps the views of the pools that remain.
-func (s *Snapshot) reroute(node string, old *route, pools []*Pool) {
-	if len(pools) == 0 {
-		s.byNode = s.byNode.Without(node)
-		return
-	}
-	next := &route{pools: pools}
-	if known := old.place.Load(); known != nil {
-		next.place.Store(&Place{views: known.views})
-	}
-	s.byNode = s.byNode.With(node, next)
+// Set adds slices or replaces those of the same object names. Handing in the
+// pointer that the builder holds already is free. Nil slices are ignored; a slice
+// without driver or pool name belongs to the pool with the empty name. The slices
+// are kept by pointer and must not be modified afterwards, as those of an informer.
+func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) { b.index().Set(slices...) }
+
+// Delete removes the slice of an object name, if there is one.
+func (b *Builder) Delete(name string) { b.index().Delete(name) }
+
+// Snapshot returns the cluster as it is now. Pools of which no slice changed since
+// the last call are shared with the last Snapshot; if nothing changed, it is the
+// same. Otherwise the cost is that of rebuilding the changed pools.
+func (b *Builder) Snapshot() *Snapshot { return (*Snapshot)(b.index().Snapshot()) }
+
+// Index finds the Snapshot for a list of slices, given anew each time: what callers
+// have who do not see what changed. It recognises slices by pointer, in any order. The
+// list of an earlier call costs reading its pointers; one with a few changes costs the
+// pools that changed and, if the order is another one, a look-up per slice. A few
+// clusters may be asked for in turn. It is safe for concurrent use, and building for one
+// cluster does not make the calls for another wait.
+//
+// What an Index knows of a cluster stays for as long as it is asked for between garbage
+// collections, or a Snapshot of it is held. After that it keeps nothing alive.
+type Index lineage.Index
+
+// NewIndex returns an Index without slices.
+func NewIndex(gates Gates) *Index { return (*Index)(lineage.NewIndex(pool.Gates(gates))) }
+
+// Snapshot returns a Snapshot of exactly the given slices, as Build does. The list may
+// be modified afterwards, the slices may not.
+func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *Snapshot {
+	return (*Snapshot)((*lineage.Index)(x).Snapshot(list))
 }

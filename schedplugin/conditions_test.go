@@ -1,7 +1,6 @@
 package schedplugin
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // attached has devices that have to be attached before a pod is bound.
@@ -36,8 +37,8 @@ func (w *world) report(name, condition string) {
 	}
 }
 
-// binding runs PreBind while something happens to the claim.
-func binding(w *world, a *attempt, meanwhile func()) *fwk.Status {
+// bindWhile runs PreBind while something happens to the claim.
+func bindWhile(w *world, a *attempt, meanwhile func()) *fwk.Status {
 	w.t.Helper()
 	_, status := a.reserve()
 	expect(w.t, status, fwk.Success, "")
@@ -55,17 +56,17 @@ func TestPreBindWaitsForDevices(t *testing.T) {
 		return []runtime.Object{node("a"), gpuClass(), attached(gpus("a", 1)), gpuClaim("wanted", 1)}
 	}
 	w := newWorld(t, setting{objects: objects()})
-	status := binding(w, w.attempt(podWith("p", "wanted")), func() { w.report("wanted", "attached") })
+	status := bindWhile(w, w.attempt(podWith("p", "wanted")), func() { w.report("wanted", "attached") })
 	expect(t, status, fwk.Success, "")
 
 	w = newWorld(t, setting{objects: objects()})
-	status = binding(w, w.attempt(podWith("p", "wanted")), func() { w.report("wanted", "broken") })
+	status = bindWhile(w, w.attempt(podWith("p", "wanted")), func() { w.report("wanted", "broken") })
 	if status.Code() != fwk.Error || !strings.Contains(status.Message(), "device binding failed") || !strings.Contains(status.Message(), "not attached") {
 		t.Errorf("status after a failure: %v", status)
 	}
 
-	w = newWorld(t, setting{objects: objects(), args: &DrayArgs{BindingTimeout: &metav1.Duration{Duration: time.Second}}})
-	status = binding(w, w.attempt(podWith("p", "wanted")), func() {})
+	w = newWorld(t, setting{objects: objects(), args: &config.DrayArgs{BindingTimeout: &metav1.Duration{Duration: time.Second}}})
+	status = bindWhile(w, w.attempt(podWith("p", "wanted")), func() {})
 	if status.Code() != fwk.Error || !strings.Contains(status.Message(), "device binding timeout") {
 		t.Errorf("status after the timeout: %v", status)
 	}
@@ -119,24 +120,6 @@ func TestUselessClaimsAreGivenUp(t *testing.T) {
 				t.Errorf("deallocated: %v, want %v: %+v", gone, test.gone, left.Status)
 			}
 		})
-	}
-}
-
-func TestConditionsOf(t *testing.T) {
-	claim := held(gpuClaim("wanted", 1), "a", "gpu-0", "gpu-1")
-	for i := range claim.Status.Allocation.Devices.Results {
-		claim.Status.Allocation.Devices.Results[i].BindingConditions = []string{"attached", "flashed"}
-	}
-	claim.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
-		Driver: "gpu.example.com", Pool: "a", Device: "gpu-1",
-		Conditions: []metav1.Condition{{Type: "attached", Status: metav1.ConditionTrue}},
-	}}
-	c := newCycle()
-	c.claims = []*podClaim{{object: claim}}
-	parts := strings.Split(conditionsOf(c), "; ")
-	want := []string{"device gpu.example.com/a/gpu-0: not attached, flashed", "device gpu.example.com/a/gpu-1: not flashed"}
-	if !slices.Equal(parts, want) {
-		t.Errorf("%q, want %q", parts, want)
 	}
 }
 

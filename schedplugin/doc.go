@@ -5,7 +5,7 @@
 //
 //	                 SharedDRAManager: slices, claims, classes, claims in flight
 //	                      │
-//	PreFilter ──► internal/model ──► View: pools.Snapshot + pools.Usage
+//	PreFilter ──► internal/model ──► View with a pools.State
 //	  claims ───► allocator.Compile ─► variant: Problem
 //	Filter    ──► Problem.Feasible      a verdict per node; most nodes are like another
 //	Score     ──► choices, outlook      only if there is something to prefer
@@ -17,9 +17,9 @@
 // Register Name and New with the scheduler command (app.WithPlugin), disable the in-tree
 // plugin and enable this one. A plugin that is enabled under multiPoint comes after those of
 // the default profile. So list it under preEnqueue, postFilter and podGroupPostFilter, too:
-// before DefaultPreemption, which ends PostFilter if it finds victims. DrayArgs are its
-// arguments. All profiles of a scheduler have to use it, or none: the plugins do not see
-// what the other one has in flight.
+// before DefaultPreemption, which ends PostFilter if it finds victims. config.DrayArgs are
+// its arguments. All profiles of a scheduler have to use it, or none: the plugins do not see
+// what the other one has in flight. A scheduler whose profiles disagree does not start.
 //
 // # Contract
 //
@@ -41,22 +41,36 @@
 //   - A claim that somebody else allocated, without the time of the allocation, can be used
 //     though binding conditions are on. In the tree, the API server refuses the reservation,
 //     which comes with a time that must not be added.
+//   - A search that was given up is repeated after a while, with larger limits.
 //   - A claim that was written to the API server before a later step of PreBind failed
 //     counts as allocated until it is deallocated.
 //
 // # Where things are
 //
-//	plugin, args                     New, DrayArgs
-//	state, variant, podclaim, group  what is kept for a pod, and for the pods of a group
-//	preenqueue, events, podindex     when a pod is worth an attempt
-//	prefilter, filter, score,        the extension points, in the order of a cycle
-//	postfilter, podgrouppostfilter,
-//	reserve, prebind, sign
-//	whatif, preemption, leaving      devices as if pods came or went
-//	extended, extendedrequests,      extended resources that devices serve
-//	extendedclaim
-//	conditions                       devices that have to get ready before a pod is bound
-//	explain, summary                 reasons, and the Event that sums them up
-//	outlook                          what becomes of the devices of a node
-//	status, metrics, timelimit       what is logged, measured and bounded
+//	plugin, rival            New, Registry, and who else must not be there
+//	state, variant, group    what is kept for a pod in a cycle, and for the pods of a group
+//	queue                    what the scheduling queue asks: PreEnqueue, EventsToRegister, SignPod
+//	prefilter, filter,       the extension points, in the order of a cycle
+//	score, postfilter,
+//	podgrouppostfilter,
+//	reserve, prebind
+//	preemption, nominated,   devices as if pods came or went
+//	grouppreemption
+//	explain                  reasons, Events, and what follows from how an attempt ended
+//	status, timelimit        what is logged and bounded
+//
+// What does not need the plugin is in packages of its own, which know nothing of each other but for
+// what the arrows say:
+//
+//	config                   arguments and switches
+//	internal/model           what there is of devices, and what is in use
+//	internal/claimstate      the claims of a pod
+//	internal/whatif          the same with pods removed or added     ──► model, claimstate
+//	internal/binding         writing claims                          ──► model, claimstate
+//	internal/refusal         reasons and Events                      ──► config
+//	internal/wake            which events wake a pod                 ──► claimstate, refusal
+//	internal/scoring         what speaks for a node                  ──► model, claimstate
+//	internal/metrics         what is measured
+//
+// internal/shadow is on the other side: it uses the plugin to compare decisions with those of another scheduler.
 package schedplugin

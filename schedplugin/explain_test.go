@@ -1,21 +1,17 @@
 package schedplugin
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/schedplugin/config"
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
 // Reasons are short, name no node, and say what is missing.
@@ -46,107 +42,6 @@ func TestReasons(t *testing.T) {
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "claim wanted: request gpus wants 2 devices: the node has none")
 }
 
-// What hinders is one thing if there would be enough without it.
-func TestHindrances(t *testing.T) {
-	rejected := func(reason allocator.RejectionReason, devices int) allocator.Rejection {
-		return allocator.Rejection{Reason: reason, Devices: devices}
-	}
-	use, taint := allocator.RejectedByUse, allocator.RejectedByTaint
-	for _, test := range []struct {
-		report allocator.RequestReport
-		want   string
-	}{
-		{allocator.RequestReport{Needed: 4, Reachable: 8, Candidates: 3, Rejections: []allocator.Rejection{rejected(taint, 2), rejected(use, 3)}},
-			"request r wants 4 devices: too few left (the others: in use)"},
-		{allocator.RequestReport{Needed: 4, Reachable: 8, Candidates: 1, Rejections: []allocator.Rejection{rejected(use, 2), rejected(taint, 5)}},
-			"request r wants 4 devices: too few left (the others: tainted)"},
-		{allocator.RequestReport{Needed: 4, Reachable: 4, Rejections: []allocator.Rejection{rejected(taint, 1), rejected(taint, 1), rejected(use, 2)}},
-			"request r wants 4 devices: too few left (the others: in use, tainted)"},
-		{allocator.RequestReport{Needed: 1, Reachable: 1, Rejections: []allocator.Rejection{rejected(use, 1)}},
-			"request r wants 1 device: none left (in use)"},
-		{allocator.RequestReport{All: true, Needed: 2, Reachable: 4, Candidates: 1, Rejections: []allocator.Rejection{rejected(use, 1)}},
-			"request r wants all devices: not all can be had (in use)"},
-		{allocator.RequestReport{All: true, Reachable: 4, Rejections: []allocator.Rejection{rejected(allocator.RejectedBySelector, 4)}},
-			"request r wants all devices: none matches"},
-		{allocator.RequestReport{Needed: 2, Reachable: 4, Candidates: 3}, "request r wants 2 devices: not that many can be had together"},
-	} {
-		test.report.Request = "r"
-		if got := wants(test.report); got != test.want {
-			t.Errorf("%q, want %q", got, test.want)
-		}
-	}
-}
-
-// Reasons for several things at once name them, and no figures.
-func TestConflicts(t *testing.T) {
-	v := &variant{claims: make([]*podClaim, 1)}
-	core := []allocator.CoreItem{{Request: "gpu"}, {Request: "nic"}, {Constraint: "matchAttribute numa"}}
-	if got, want := v.conflict(core), "request gpu, request nic and matchAttribute numa cannot be had together"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got, want := v.conflict(core[2:]), "matchAttribute numa cannot be met"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// One Event sums up all nodes. It is not repeated while nothing changes.
-func TestEventExplains(t *testing.T) {
-	objects := []runtime.Object{gpuClass(), gpuClaim("wanted", 2), gpuClaim("other", 1)}
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		objects = append(objects, node(name), gpus(name, 1))
-	}
-	objects = append(objects, node("f"))
-	w := newWorld(t, setting{objects: objects})
-	attempt := func() {
-		a := w.attempt(podWith("p", "wanted"))
-		if _, status := a.place(); !status.IsRejected() {
-			t.Fatalf("the pod was not rejected: %v", status)
-		}
-		a.filter(0) // as the scheduler does with a nominated node
-		_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
-		expect(t, status, fwk.Unschedulable, "")
-	}
-	attempt()
-	note := <-w.events
-	for _, want := range []string{
-		"DevicesUnavailable", "Pod default/p does not get its devices.",
-		"5 nodes (a, b, c, …): this cannot be met:",
-		"1 node (f): this cannot be met:", "request gpus",
-	} {
-		if !strings.Contains(note, want) {
-			t.Errorf("the event does not say %q:\n%s", want, note)
-		}
-	}
-	attempt()
-	select {
-	case note := <-w.events:
-		t.Errorf("the event was repeated: %s", note)
-	default:
-	}
-	inUse := []runtime.Object{gpus("f", 2), held(gpuClaim("holder-0", 1), "f", "gpu-0"), held(gpuClaim("holder-1", 1), "f", "gpu-1")}
-	for _, object := range inUse {
-		if err := w.client.Tracker().Add(object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.settle()
-	attempt()
-	if note := <-w.events; !strings.Contains(note, "6 nodes (a, b, c, …): this cannot be met, with the figures of a, which comes closest:") {
-		t.Errorf("the event does not say what changed: %s", note)
-	}
-}
-
-func TestNotesAreCut(t *testing.T) {
-	long := strings.Repeat("a line of the explanation…\n", 100)
-	got := cut(long)
-	if len(got) > maxNote || !strings.HasSuffix(got, "…\n…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "\n…")) {
-		t.Errorf("cut to %d: %q", len(got), got[len(got)-30:])
-	}
-	if got := cut("short"); got != "short" {
-		t.Errorf("cut to %q", got)
-	}
-}
-
 // A node with bad devices, or on which the search is given up, is that node's problem.
 func TestOtherNodesMayDo(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{
@@ -162,7 +57,7 @@ func TestOtherNodesMayDo(t *testing.T) {
 		t.Errorf("the reason does not tell what is wrong: %s", reason)
 	}
 	budget := int64(1)
-	w = newWorld(t, setting{args: &DrayArgs{FilterBudget: &budget}, objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 8), gpuClaim("wanted", 8)}})
+	w = newWorld(t, setting{args: &config.DrayArgs{FilterBudget: &budget}, objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 8), gpuClaim("wanted", 8)}})
 	a = w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices was given up after as many steps as it may take")
@@ -197,40 +92,118 @@ func TestReasonsAreRemembered(t *testing.T) {
 		expect(t, a.preFilter(), fwk.Success, "")
 		expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, want)
 	}
-	if n := w.plugin.reasons.known.Len(); n != 2 {
+	if n := w.plugin.reasons.Len(); n != 2 {
 		t.Errorf("%d reasons are remembered, want one for each name of the request", n)
 	}
 }
 
-// A recorder keeps each new note, though the pod did not change.
-func TestNotesAreEventsOfTheirOwn(t *testing.T) {
-	client := fake.NewClientset()
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
-	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
-		t.Fatal(err)
+// Reasons are few, whatever happens on a thousand nodes, and have no names.
+func TestReasonsAreFew(t *testing.T) {
+	budget := int64(1)
+	for name, test := range map[string]struct {
+		slice func(node string, n int) *resourceapi.ResourceSlice
+		claim func() *resourceapi.ResourceClaim
+		args  *config.DrayArgs
+		want  string
+	}{
+		"incomplete": {
+			func(node string, n int) *resourceapi.ResourceSlice {
+				slice := gpus(node, 1)
+				slice.Spec.Pool.ResourceSliceCount = int64(2 + n%7)
+				return slice
+			},
+			func() *resourceapi.ResourceClaim { return wanting(resourceapi.DeviceAllocationModeAll) }, nil,
+			"claim default/wanted: request gpus: asks for all devices, but a pool cannot be used",
+		},
+		"invalid": {
+			func(node string, n int) *resourceapi.ResourceSlice {
+				slice := gpus(node, 1)
+				slice.Spec.Devices = append(slice.Spec.Devices, slice.Spec.Devices[0])
+				return slice
+			},
+			func() *resourceapi.ResourceClaim { return wanting(resourceapi.DeviceAllocationModeAll) }, nil,
+			"claim default/wanted: request gpus: asks for all devices, but a pool cannot be used",
+		},
+		"undecided": {
+			func(node string, n int) *resourceapi.ResourceSlice { return gpus(node, 8+n%50) },
+			func() *resourceapi.ResourceClaim { return gpuClaim("wanted", 8) }, &config.DrayArgs{FilterBudget: &budget}, refusal.Undecided,
+		},
+		"error of a selector": {
+			func(node string, n int) *resourceapi.ResourceSlice { return gpus(node, 1+n%5) },
+			func() *resourceapi.ResourceClaim { return selecting(gpuClaim("wanted", 1)) }, nil, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []runtime.Object{gpuClass(), test.claim()}
+			const nodes = 200
+			for i := range nodes {
+				name := fmt.Sprintf("node-%d", i)
+				objects = append(objects, node(name), test.slice(name, i))
+			}
+			w := newWorld(t, setting{args: test.args, objects: objects})
+			a := w.attempt(podWith("p", "wanted"))
+			expect(t, a.preFilter(), fwk.Success, "")
+			reasons := sets.New[string]()
+			for i := range nodes {
+				status := a.filter(i)
+				expect(t, status, fwk.UnschedulableAndUnresolvable, test.want)
+				reasons.Insert(status.Message())
+			}
+			if reasons.Len() != 1 {
+				t.Errorf("%d reasons, such as %v", reasons.Len(), sets.List(reasons)[:min(3, reasons.Len())])
+			}
+			for reason := range reasons {
+				if strings.Contains(reason, "node-") || strings.Contains(reason, "gpu-") {
+					t.Errorf("reason %q has a name", reason)
+				}
+			}
+			_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
+			expect(t, status, fwk.Unschedulable, "")
+			if note := <-w.events; !strings.Contains(note, "200 nodes (node-0, node-1, node-10, …): ") {
+				t.Errorf("the event does not say of which nodes it is true: %s", note)
+			}
+		})
 	}
-	recorder := broadcaster.NewRecorder(scheme.Scheme, "scheduler")
-	pod, n := podWith("p"), newNotes()
-	for _, note := range []string{"one", "one", "two", "one"} {
-		if count := n.next(pod.UID, note); count > 0 {
-			recorder.Eventf(regarding(pod, count), nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
-		}
+}
+
+func wanting(mode resourceapi.DeviceAllocationMode) *resourceapi.ResourceClaim {
+	claim := gpuClaim("wanted", 0)
+	claim.Spec.Devices.Requests[0].Exactly.AllocationMode = mode
+	return claim
+}
+
+// Devices that are free, but set aside for a nominated pod, are not in use. An Event tells.
+func TestSetAsideIsExplained(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 2), gpuClaim("nominated", 2), gpuClaim("wanted", 1)}})
+	a := w.attempt(podWith("p", "wanted"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	clone := &attempt{world: w, pod: a.pod, state: a.state.Clone()}
+	expect(t, w.plugin.AddPod(w.ctx, clone.state, clone.pod, clone.wrap(podWith("n", "nominated")), w.nodes[0]), fwk.Success, "")
+	expect(t, clone.filter(0), fwk.UnschedulableAndUnresolvable, refusal.SetAside)
+	_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
+	expect(t, status, fwk.Unschedulable, "")
+	if note := <-w.events; !strings.Contains(note, "1 node (a): "+refusal.SetAside) {
+		t.Errorf("the event does not say that devices are set aside: %s", note)
 	}
-	var list *eventsv1.EventList
-	deadline := time.Now().Add(10 * time.Second)
-	for list == nil || len(list.Items) < 3 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-		var err error
-		if list, err = client.EventsV1().Events(pod.Namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(list.Items) != 3 {
-		t.Errorf("%d events, want 3", len(list.Items))
-	}
-	for _, event := range list.Items {
-		if event.Series != nil || event.Regarding.UID != pod.UID {
-			t.Errorf("event %q is a series, or not about the pod", event.Note)
-		}
+}
+
+// Where a plugin before this one rejected the pod, there is nothing to do, and nothing to say.
+func TestNoState(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 2), gpuClaim("wanted", 1)}})
+	a := w.attempt(podWith("p", "wanted"))
+	expect(t, a.filter(0), fwk.Success, "")
+	_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
+	expect(t, status, fwk.Unschedulable, "")
+	expect(t, w.plugin.Reserve(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	expect(t, w.plugin.PreBind(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	_, status = w.plugin.PreBindPreFlight(w.ctx, a.state, a.pod, "a")
+	expect(t, status, fwk.Skip, "")
+	_, status = w.plugin.Score(w.ctx, a.state, a.pod, w.nodes[0])
+	expect(t, status, fwk.Success, "")
+	expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.wrap(podWith("n", "wanted")), w.nodes[0]), fwk.Success, "")
+	expect(t, w.plugin.RemovePod(w.ctx, a.state, a.pod, a.wrap(podWith("n", "wanted")), w.nodes[0]), fwk.Success, "")
+	w.plugin.Unreserve(w.ctx, a.state, a.pod, "a")
+	if writes := w.writes(); len(writes) > 0 {
+		t.Errorf("writes %v", writes)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
 const gpuResource = "example.com/gpu"
@@ -60,7 +62,7 @@ func TestExtendedResources(t *testing.T) {
 	}
 	claim := w.claim(bound.Status.ExtendedResourceClaimStatus.ResourceClaimName)
 	if got := devicesOf(claim); len(got) != 3 || !strings.HasPrefix(claim.Name, "p-extended-resources-") ||
-		!slices.Contains(claim.Finalizers, resourceapi.Finalizer) || !reserved(claim, podConsumer(pod)) {
+		!slices.Contains(claim.Finalizers, resourceapi.Finalizer) || !claimstate.Reserved(claim, claimstate.PodConsumer(pod)) {
 		t.Errorf("claim %s holds %v: %+v", claim.Name, got, claim)
 	}
 	if got := fmt.Sprint(bound.Status.ExtendedResourceClaimStatus.RequestMappings); got != "[{one example.com/gpu container-0-request-0} {two example.com/gpu container-1-request-0}]" {
@@ -126,7 +128,7 @@ func TestDeviceRequests(t *testing.T) {
 	sidecar.RestartPolicy = &always
 	w := newWorld(t, setting{objects: []runtime.Object{gpuClass()}})
 	eventually(t, func() error {
-		if !w.plugin.servedByDevices(gpuResource) {
+		if w.dra.DeviceClassResolver().GetDeviceClass(gpuResource) == nil {
 			return fmt.Errorf("the class is not known")
 		}
 		return nil
@@ -154,7 +156,7 @@ func TestDeviceRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := podAsking("p", test.main...)
 			pod.Spec.InitContainers = test.init
-			requests, mappings := w.plugin.deviceRequests(pod, []string{gpuResource})
+			requests, mappings := w.plugin.source.DeviceRequests(pod, []string{gpuResource})
 			var got []string
 			for _, r := range requests {
 				got = append(got, fmt.Sprintf("%s:%d", r.Name, r.Exactly.Count))

@@ -13,6 +13,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
 // Filter accepts a node if the allocated claims of the pod are available there, and there
@@ -49,14 +51,14 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 
 // unusable returns the claims whose allocation is of no use on the node, and why that of
 // the first is.
-func (p *Plugin) unusable(c *cycle, node *corev1.Node) (claims []*podClaim, reason string) {
+func (p *Plugin) unusable(c *cycle, node *corev1.Node) (claims []*claimstate.Claim, reason string) {
 	for _, claim := range c.claims {
 		why := p.uselessness(claim, node)
 		if why == "" {
 			continue
 		}
 		if claims == nil {
-			reason = fmt.Sprintf("resource claim %s %s", klog.KObj(claim.object), why)
+			reason = fmt.Sprintf("resource claim %s %s", klog.KObj(claim.Object), why)
 		}
 		claims = append(claims, claim)
 	}
@@ -64,23 +66,23 @@ func (p *Plugin) unusable(c *cycle, node *corev1.Node) (claims []*podClaim, reas
 }
 
 // uselessness says what keeps an allocation from being used on a node, if anything does.
-func (p *Plugin) uselessness(claim *podClaim, node *corev1.Node) string {
-	allocation := claim.allocated()
+func (p *Plugin) uselessness(claim *claimstate.Claim, node *corev1.Node) string {
+	allocation := claim.Allocated()
 	switch {
 	case allocation == nil:
 		return ""
-	case claim.reach != nil && !claim.reach.Match(node):
+	case claim.Reach != nil && !claim.Reach.Match(node):
 		return "is allocated on other nodes"
 	case skipsNodeOperations(allocation) && !slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate):
 		return "has devices that need a node with the feature DRAOptionalNodeOperations"
-	case claim.object.Status.Allocation == nil || !p.bindingConditions():
+	case claim.Object.Status.Allocation == nil || !p.bindingConditions():
 		return ""
 	}
-	ready, err := readyForBinding(claim.object)
+	ready, err := claimstate.Ready(claim.Object)
 	switch {
 	case err != nil:
 		return "has devices that failed to get ready: " + err.Error()
-	case !ready && p.overdue(claim.object):
+	case !ready && p.writer.Overdue(claim.Object):
 		return "has devices that did not get ready in time"
 	}
 	return ""
@@ -101,55 +103,31 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 		return nil
 	}
 	node := nodeInfo.Node()
-	found, err := v.problem.Feasible(p.limit(ctx), c.view.Snapshot, c.usage(), node)
+	found, err := v.asked(c).Feasible(p.limit(ctx, c), c.usage(), node)
 	answer := answerOf(ctx, found.Verdict(), err)
-	answered[answer].Inc()
-	measureSearch(found.Stats(), err)
-	if answer == answerSatisfiable {
+	metrics.Answered(answer, found.Stats(), err)
+	if answer == metrics.Satisfiable {
 		return nil
 	}
 	code := fwk.UnschedulableAndUnresolvable
-	var reason string
-	switch answer {
-	case answerUnsatisfiable:
-		reason = p.reasonOf(ctx, c, v, node, found.Alike())
-		if p.evictionHelps(ctx, c, v, pod, nodeInfo) {
-			code = fwk.Unschedulable
-		}
-	case answerUndecided:
-		reason = "the search for devices was given up after as many steps as it may take"
-	case answerTimeout:
-		reason = "the search for devices took too long"
-	case answerCancelled:
-		reason = fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx))
-	default: // the pod may fit on a node without such devices
-		reason = withoutDevice(err.Error())
+	if answer == metrics.Unsatisfiable && p.evictionHelps(ctx, c, v, pod, nodeInfo) {
+		code = fwk.Unschedulable
 	}
-	return refused(ctx, code, reason, pod, node)
+	return refused(ctx, code, p.reasonOf(ctx, c, v, node, found, answer, err), pod, node)
 }
-
-// What may become of looking for devices on a node.
-const (
-	answerSatisfiable   = "satisfiable"
-	answerUnsatisfiable = "unsatisfiable"
-	answerUndecided     = "undecided"
-	answerTimeout       = "timeout"
-	answerCancelled     = "cancelled"
-	answerError         = "error"
-)
 
 func answerOf(ctx context.Context, verdict allocator.Verdict, err error) string {
 	switch {
 	case verdict == allocator.Satisfiable:
-		return answerSatisfiable
+		return metrics.Satisfiable
 	case verdict == allocator.NotSatisfiable:
-		return answerUnsatisfiable
+		return metrics.Unsatisfiable
 	case verdict == allocator.NotDecided:
-		return answerUndecided
+		return metrics.Undecided
 	case ctx.Err() != nil:
-		return answerCancelled
+		return metrics.Cancelled
 	case errors.Is(err, context.DeadlineExceeded):
-		return answerTimeout
+		return metrics.Timeout
 	}
-	return answerError
+	return metrics.Error
 }

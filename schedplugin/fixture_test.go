@@ -31,6 +31,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"github.com/dray-project/dray/schedplugin/config"
 )
 
 // everything has the features on that do not need a pod group.
@@ -47,6 +49,12 @@ var everything = feature.Features{
 	EnableDynamicResourceAllocation:    true,
 }
 
+// featuresWithout has everything off, and is not the zero value which stands for defaults.
+func featuresWithout(t *testing.T) feature.Features {
+	t.Helper()
+	return feature.Features{EnablePodLevelResources: true}
+}
+
 // world is a cluster in memory with the plugin in a scheduler framework.
 type world struct {
 	t      testing.TB
@@ -61,7 +69,7 @@ type world struct {
 // setting is what a world starts with.
 type setting struct {
 	features feature.Features // zero: everything
-	args     *DrayArgs
+	args     *config.DrayArgs
 	objects  []runtime.Object
 	groups   []*schedulingapi.PodGroup
 	// nominated are pods by node, as the scheduling queue knows them.
@@ -135,7 +143,7 @@ type recorder struct{ *events.FakeRecorder }
 
 func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
 
-func encode(t testing.TB, args *DrayArgs) runtime.Object {
+func encode(t testing.TB, args *config.DrayArgs) runtime.Object {
 	t.Helper()
 	if args == nil {
 		return nil
@@ -198,6 +206,19 @@ func (w *world) settle() {
 			}
 		}
 		return errors.Join(w.slicesSettled(), w.classesSettled())
+	})
+}
+
+// knows waits until the plugin knows so many claims that hold devices. It gets to know of them
+// by events, later than those who ask the manager.
+func (w *world) knows(claims int) {
+	w.t.Helper()
+	eventually(w.t, func() error {
+		view, err := w.plugin.model.Observe()
+		if err == nil && view.Claims != claims {
+			err = fmt.Errorf("%d claims are known to hold devices, want %d", view.Claims, claims)
+		}
+		return err
 	})
 }
 

@@ -5,9 +5,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
 // groupCycle is what the pods of a PodGroup share while the group is being scheduled. The
@@ -93,4 +96,22 @@ func (g *groupCycle) landed(claim types.UID) {
 	if g != nil {
 		delete(g.reserved, claim)
 	}
+}
+
+// assignConsumers finds out which of the claims are those of the pod's group.
+func (p *Plugin) assignConsumers(pod *corev1.Pod, claims []*claimstate.Claim) error {
+	group, err := p.podGroup(pod)
+	if err != nil {
+		return err
+	}
+	return p.source.AssignConsumers(pod, group, claims)
+}
+
+// podGroup returns the group of a pod, nil if it has none.
+func (p *Plugin) podGroup(pod *corev1.Pod) (*schedulingapi.PodGroup, error) {
+	if !p.features.EnableDRAWorkloadResourceClaims ||
+		pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
+		return nil, nil
+	}
+	return p.handle.SnapshotSharedLister().PodGroups().Get(pod.Namespace, *pod.Spec.SchedulingGroup.PodGroupName)
 }

@@ -1,6 +1,10 @@
 package schedplugin
 
 import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,11 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	clienttesting "k8s.io/client-go/testing"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
 // gang is a group with one claim, which is named after it.
@@ -129,7 +136,7 @@ func TestPodGroupPostFilter(t *testing.T) {
 		t.Errorf("the claim of the group is still allocated: %+v", got.Status)
 	}
 	shared := elsewhere()
-	shared.Status.ReservedFor = append(shared.Status.ReservedFor, podConsumer(podWith("stranger")))
+	shared.Status.ReservedFor = append(shared.Status.ReservedFor, claimstate.PodConsumer(podWith("stranger")))
 	w = gangWorld(t, node("a"), shared)
 	_, status = run(w)
 	expect(t, status, fwk.Unschedulable, "ResourceClaim unreserved for PodGroup")
@@ -138,4 +145,180 @@ func TestPodGroupPostFilter(t *testing.T) {
 	}
 	_, status = w.plugin.PodGroupPostFilter(w.ctx, nil, &framework.PodGroupInfo{Type: fwk.CompositePodGroupKeyType}, nil)
 	expect(t, status, fwk.Unschedulable, "")
+}
+
+// gangRun is what becomes of the pods of a group that share a claim, in one order of calls.
+type gangRun struct {
+	*world
+	pods     []*attempt
+	states   []*framework.CycleState
+	reserved map[int]bool
+	bound    map[int]bool
+	// wrote is set once an allocation got into the API server.
+	wrote bool
+	log   []string
+}
+
+// What may become of a pod after Reserve.
+var fates = []string{"bound", "not written", "given up later", "given up before"}
+
+// newGangRun does what the framework does for a group: it reserves for all pods, one after
+// the other, takes all of it back, and then goes on with each pod.
+func newGangRun(w *world, pods int) *gangRun {
+	r := &gangRun{world: w, reserved: make(map[int]bool), bound: make(map[int]bool)}
+	group := framework.NewCycleState()
+	for i := range pods {
+		a, state := together(w, group, member(fmt.Sprint("pod-", i)))
+		_, status := a.reserve()
+		expect(w.t, status, fwk.Success, "")
+		r.pods, r.states = append(r.pods, a), append(r.states, state)
+	}
+	for i := pods - 1; i >= 0; i-- {
+		w.plugin.Unreserve(w.ctx, r.pods[i].state, r.pods[i].pod, "b")
+		r.states[i].SetPodGroupSchedulingCycle(nil)
+	}
+	return r
+}
+
+func (r *gangRun) fail(format string, args ...any) {
+	r.t.Helper()
+	r.t.Fatalf("%s, after %v", fmt.Sprintf(format, args...), r.log)
+}
+
+// step calls Reserve of a pod, and the next time what its fate is.
+func (r *gangRun) step(i int, fate string) {
+	r.t.Helper()
+	a := r.pods[i]
+	if !r.reserved[i] && !r.bound[i] {
+		r.log = append(r.log, fmt.Sprint("reserve ", i))
+		if status := r.plugin.Reserve(r.ctx, a.state, a.pod, "b"); !status.IsSuccess() {
+			r.fail("Reserve: %v", status)
+		}
+		r.reserved[i] = true
+		r.check()
+		return
+	}
+	r.log = append(r.log, fmt.Sprint(fate, " ", i))
+	failing = fate == "not written"
+	if fate != "given up before" {
+		status := r.plugin.PreBind(r.ctx, a.state, a.pod, "b")
+		// If everything is written already, it does not matter that writing fails.
+		if !status.IsSuccess() && !failing || status.IsSuccess() && failing && !r.wrote {
+			r.fail("PreBind: %v", status)
+		}
+		r.wrote = r.wrote || status.IsSuccess()
+	}
+	failing = false
+	delete(r.reserved, i)
+	if fate == "bound" {
+		r.bound[i] = true
+	} else {
+		r.plugin.Unreserve(r.ctx, a.state, a.pod, "b")
+	}
+	r.check()
+}
+
+func reservedForGang(claim *resourceapi.ResourceClaim) bool {
+	return len(claim.Status.ReservedFor) == 1 && claim.Status.ReservedFor[0].Resource == "podgroups"
+}
+
+// check finds out whether the device is the group's for exactly as long as it is needed.
+func (r *gangRun) check() {
+	r.t.Helper()
+	view, err := r.plugin.model.Observe()
+	if err != nil {
+		r.fail("%v", err)
+	}
+	if want := len(r.reserved) > 0 || r.wrote; want != (view.Claims == 1) {
+		r.fail("%d claims hold devices, want some: %v", view.Claims, want)
+	}
+	if r.wrote && (!slices.Equal(devicesOf(r.claim("g")), []string{"b/gpu-0"}) || !reservedForGang(r.claim("g"))) {
+		r.fail("claim %+v", r.claim("g").Status)
+	}
+}
+
+// reset has the claim as it was.
+func (r *gangRun) reset() {
+	r.t.Helper()
+	if r.plugin.dra.ResourceClaims().GetPendingAllocation("g") != nil {
+		r.fail("the claim stays in flight")
+	}
+	claim := r.claim("g")
+	claim.Status = resourceapi.ResourceClaimStatus{}
+	if _, err := r.client.ResourceV1().ResourceClaims("default").UpdateStatus(r.ctx, claim, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.settle()
+	eventually(r.t, func() error {
+		if view, err := r.plugin.model.Observe(); err != nil || view.Claims > 0 {
+			return fmt.Errorf("the claim still holds devices: %w", err)
+		}
+		return nil
+	})
+}
+
+// failing has updates of the status of claims refused.
+var failing bool
+
+func failStatus(action clienttesting.Action) (bool, runtime.Object, error) {
+	if failing && action.GetSubresource() == "status" {
+		return true, nil, errors.New("injected")
+	}
+	return false, nil, nil
+}
+
+// orders lists in which order each of some pods can be called twice.
+func orders(pods int) [][]int {
+	var all [][]int
+	var extend func(order []int, calls []int)
+	extend = func(order, calls []int) {
+		if len(order) == 2*pods {
+			all = append(all, slices.Clone(order))
+			return
+		}
+		for i := range pods {
+			if calls[i] < 2 {
+				calls[i]++
+				extend(append(order, i), calls)
+				calls[i]--
+			}
+		}
+	}
+	extend(nil, make([]int, pods))
+	return all
+}
+
+// Pods of a group that share a claim get through Reserve, PreBind and Unreserve in each order,
+// whatever becomes of the others. With more than two pods
+// there are too many to try all.
+func TestGroupsInAnyOrder(t *testing.T) {
+	w := gangWorld(t, node("a"), node("b"), gpus("b", 1), gpuClaim("g", 1))
+	w.client.PrependReactor("update", "resourceclaims", failStatus)
+	random := rand.New(rand.NewPCG(1, 1))
+	sampled := map[int]int{2: 1, 3: 16, 4: 2000} // one of so many
+	for pods := 2; pods <= 4; pods++ {
+		tried := 0
+		for _, order := range orders(pods) {
+			for fate := range power(len(fates), pods) {
+				if random.IntN(sampled[pods]) > 0 {
+					continue
+				}
+				tried++
+				r := newGangRun(w, pods)
+				for _, i := range order {
+					r.step(i, fates[fate/power(len(fates), i)%len(fates)])
+				}
+				r.reset()
+			}
+		}
+		t.Logf("%d pods: %d runs", pods, tried)
+	}
+}
+
+func power(base, exponent int) int {
+	result := 1
+	for range exponent {
+		result *= base
+	}
+	return result
 }

@@ -35,8 +35,12 @@ func TestPreemptorWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	untried, err := framework.NewPodInfo(podWith("untried", "two"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := newWorld(t, setting{
-		nominated: nominations{"a": {queued}},
+		nominated: nominations{"a": {queued, untried}},
 		objects: []runtime.Object{
 			node("a"), node("b"), gpuClass(), gpus("a", 3), gpus("b", 2), going, staying, ending, gpuClaim("two", 2), gpuClaim("three", 3),
 			reservedBy(held(gpuClaim("of-gone", 1), "a", "gpu-0"), podWith("gone")),
@@ -45,6 +49,7 @@ func TestPreemptorWaits(t *testing.T) {
 			reservedBy(held(gpuClaim("of-ending", 2), "b", "gpu-0", "gpu-1"), ending),
 		},
 	})
+	w.plugin.endings.End("queued", nil)
 	for _, test := range []struct {
 		name   string
 		pod    *corev1.Pod
@@ -53,6 +58,7 @@ func TestPreemptorWaits(t *testing.T) {
 	}{
 		{"it is nominated", nominatedTo(podWith("p", "two"), "a"), Name, true},
 		{"only the queue knows that it is", podWith("queued", "two"), Name, true},
+		{"the queue says so of one that was never tried", podWith("untried", "two"), Name, false},
 		{"it is not nominated", podWith("p", "two"), Name, false},
 		{"it is nominated to a node that is gone", nominatedTo(podWith("p", "two"), "gone"), Name, false},
 		{"that will not be enough", nominatedTo(podWith("p", "three"), "a"), Name, false},

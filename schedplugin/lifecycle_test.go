@@ -1,6 +1,7 @@
 package schedplugin
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -78,7 +79,7 @@ func TestLedgerFollowsClaims(t *testing.T) {
 		t.Errorf("a third pod got one of two devices: %v", status)
 	}
 	freed := w.claim("two")
-	if err := w.plugin.deallocate(w.ctx, freed); err != nil {
+	if err := w.plugin.writer.Deallocate(w.ctx, freed); err != nil {
 		t.Fatal(err)
 	}
 	w.settle()
@@ -86,5 +87,15 @@ func TestLedgerFollowsClaims(t *testing.T) {
 	expect(t, status, fwk.Success, "")
 	if got, want := devicesOf(w.claim("three")), []string{"a/gpu-1"}; !slices.Equal(got, want) {
 		t.Errorf("devices %v, want %v", got, want)
+	}
+}
+
+// Accounting for node-allocatable resources takes what only the in-tree plugin can give.
+func TestNodeAllocatableIsRefused(t *testing.T) {
+	features := everything
+	features.EnableDRANodeAllocatableResources = true
+	w := newWorld(t, setting{})
+	if _, err := NewWithFeatures(w.ctx, nil, w.plugin.handle, features); !errors.Is(err, errNodeAllocatable) {
+		t.Errorf("error %v, want %v", err, errNodeAllocatable)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
 func eventually(t testing.TB, condition func() error) {
@@ -67,7 +69,8 @@ func exactly(class string, count int64) *resourceapi.ExactDeviceRequest {
 
 func gpuClaim(name string, count int64) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "0"},
+		// A claim without a version is not waited for.
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "1"},
 		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
 			Requests: []resourceapi.DeviceRequest{{Name: "gpus", Exactly: exactly("gpu", count)}},
 		}},
@@ -95,7 +98,7 @@ func onNode(name string) *corev1.NodeSelector {
 
 func reservedBy(claim *resourceapi.ResourceClaim, pods ...*corev1.Pod) *resourceapi.ResourceClaim {
 	for _, pod := range pods {
-		claim.Status.ReservedFor = append(claim.Status.ReservedFor, podConsumer(pod))
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, claimstate.PodConsumer(pod))
 	}
 	return claim
 }

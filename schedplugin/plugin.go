@@ -6,41 +6,68 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/config"
+	"github.com/dray-project/dray/schedplugin/internal/binding"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/model"
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
+	"github.com/dray-project/dray/schedplugin/internal/wake"
+	"github.com/dray-project/dray/schedplugin/internal/whatif"
 )
 
 // Name is the name of the plugin in scheduler configurations.
 const Name = "Dray"
 
+// programs is how many compiled CEL expressions are kept.
+const programs = 1024
+
 // Plugin implements the extension points of the scheduling framework. It is safe for
 // concurrent use, as the framework requires.
 type Plugin struct {
 	features feature.Features
-	settings settings
+	settings config.Settings
 	handle   fwk.Handle
-	client   kubernetes.Interface
 	dra      fwk.SharedDRAManager
-	core     *allocator.Allocator
+	source   claimstate.Source
+	// core allocates. Questions of what would be are for a second one, as an allocator
+	// remembers the last answer for each node.
+	core, supposing *allocator.Allocator
+	// patient have larger budgets, for pods whose search was given up.
+	patient [maxPatience]*allocator.Allocator
 	// model is nil if dynamic resource allocation is switched off. Then the plugin has
 	// nothing to say about any pod.
-	model *model.Model
-	pods  podsByClaim
-	notes notes
+	model  *model.Model
+	writer *binding.Writer
+	pods   claimstate.Index
+	rival  *rival
+	hints  *wake.Hints
+	notes  *refusal.Notes
+	// problems are those of nominated pods.
+	problems problems
+	asides   whatif.Asides
+	// residents are the pods on nodes that hold claims.
+	residents whatif.Residents
+	endings   *refusal.Endings
+	switches  *config.SwitchFile
+	// stopped is an error once the scheduler ends.
+	stopped func() error
+	// unqueued is set if there is no scheduling queue.
+	unqueued atomic.Bool
 	// reasons are those of nodes.
-	reasons reasons
-	// noticed is the claim that the last event was about.
-	noticed atomic.Pointer[resourceapi.ResourceClaim]
+	reasons refusal.Reasons
 }
 
 var (
@@ -61,50 +88,97 @@ var (
 var errNodeAllocatable = errors.New("feature DRANodeAllocatableResources is on: the scheduler accounts for such resources only with the in-tree plugin DynamicResources")
 
 // New makes the plugin for one scheduler profile, with the feature gates of the process.
-// The arguments are DrayArgs as the scheduler configuration has them, or nil.
+// The arguments are config.DrayArgs as the scheduler configuration has them, or nil.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	return NewWithFeatures(ctx, args, handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 }
 
 // NewWithFeatures is New for those who decide themselves which features are on.
-func NewWithFeatures(_ context.Context, args runtime.Object, handle fwk.Handle, features feature.Features) (*Plugin, error) {
+func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle, features feature.Features) (*Plugin, error) {
 	if !features.EnableDynamicResourceAllocation {
 		return &Plugin{}, nil
 	}
 	if features.EnableDRANodeAllocatableResources {
 		return nil, errNodeAllocatable
 	}
-	settings, err := settingsFrom(args, features)
+	settings, err := config.Decode(args, features)
 	if err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w", Name, err)
 	}
-	pods, err := indexPods(handle)
+	switches, err := config.OpenSwitches(settings.SwitchesFile)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
+	rival := newRival(handle)
+	if rival.present() {
+		return nil, errRival
+	}
+	pods, err := claimstate.NewIndex(handle)
 	if err != nil {
 		return nil, err
 	}
-	registerMetrics()
-	core := coreFeatures(features)
-	state, err := observing(handle, core.PoolGates())
+	locality, err := wake.NewLocality(handle)
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{
+	metrics.Register()
+	state, err := observing(handle, coreFeatures(features).PoolGates())
+	if err != nil {
+		return nil, err
+	}
+	p := &Plugin{
 		features: features,
 		settings: settings,
 		handle:   handle,
-		client:   handle.ClientSet(),
 		dra:      handle.SharedDRAManager(),
-		core: allocator.New(allocator.Options{
-			Features: core,
-			ShareID:  uuid.NewUUID,
-			Budget:   settings.filterBudget,
-		}),
-		model:   state,
-		pods:    pods,
-		notes:   newNotes(),
-		reasons: newReasons(),
-	}, nil
+		source: claimstate.Source{
+			DRA:       handle.SharedDRAManager(),
+			Workloads: features.EnableDRAWorkloadResourceClaims,
+			Extended:  features.EnableDRAExtendedResource,
+		},
+		model:    state,
+		pods:     pods,
+		rival:    rival,
+		endings:  refusal.NewEndings(),
+		switches: switches,
+		stopped:  ctx.Err,
+		notes:    refusal.NewNotes(handle.SharedDRAManager(), settings.Limits),
+		problems: newProblems(),
+		reasons:  refusal.NewReasons(),
+	}
+	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Locality: locality, Changed: state.Changed}
+	p.writer = &binding.Writer{
+		Client:     handle.ClientSet(),
+		DRA:        p.dra,
+		Source:     p.source,
+		Model:      state,
+		Conditions: p.bindingConditions(),
+		Timeout:    settings.BindingTimeout,
+		Profile:    handle.ProfileName(),
+	}
+	p.makeAllocators()
+	go switches.Follow(ctx)
+	return p, nil
 }
+
+// makeAllocators makes the allocators, which share compiled expressions.
+func (p *Plugin) makeAllocators() {
+	options := allocator.Options{
+		Features: coreFeatures(p.features),
+		ShareID:  uuid.NewUUID,
+		Budget:   p.settings.FilterBudget,
+		Programs: cel.NewCache(programs),
+	}
+	p.core, p.supposing = allocator.New(options), allocator.New(options)
+	for i := range p.patient {
+		options.Budget *= 4
+		p.patient[i] = allocator.New(options)
+	}
+}
+
+// ClaimChanges is what the ResourceClaimTracker of a simulator should be: the plugin looks only at
+// the claims that changed. It has to list all claims of another tracker for each pod.
+type ClaimChanges = model.ClaimChanges
 
 // observing returns the state that is kept of the cluster. Of the scheduler's own manager
 // it is known which events tell what changes. Others, such as those of simulators, are asked.
@@ -142,4 +216,15 @@ func coreFeatures(f feature.Features) allocator.Features {
 		PartitionableDevices:    f.EnableDRAPartitionableDevices,
 		PrioritizedList:         f.EnableDRAPrioritizedList,
 	}
+}
+
+// Registry returns the plugins in the tree and this one, for programs that make a scheduler
+// framework of their own, such as autoscalers. The scheduler command adds those in the tree by
+// itself: it takes Name and New.
+func Registry() (frameworkruntime.Registry, error) {
+	registry := plugins.NewInTreeRegistry()
+	if err := registry.Register(Name, New); err != nil {
+		return nil, fmt.Errorf("register plugin: %w", err)
+	}
+	return registry, nil
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
 // PodGroupPostFilter gives up claims for a group that could not be placed: for each of its
@@ -23,6 +25,12 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if err != nil {
 		return nil, failed(logger, err)
 	}
+	if p.awaitsGroup(ctx, cycles, group.GetUnscheduledPods()) {
+		logger.V(5).Info("The group waits for the devices of pods that were preempted")
+		// This ends PostFilter, so that nobody else is preempted, and keeps the nominations.
+		return p.nominations(cycles, group.GetUnscheduledPods()), fwk.NewStatus(fwk.Success, "waiting for the devices of pods that were preempted")
+	}
+	p.explainFor(ctx, cycles, group)
 	settled, err := p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())
 	if err != nil {
 		return nil, failed(logger, err)
@@ -37,6 +45,25 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		}
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation and deletion of ResourceClaims completed")
+}
+
+// explainFor says why the first pod of a group that does not get devices does not.
+func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo) {
+	if cycles == nil || group.GetPodGroup() == nil {
+		return
+	}
+	explained := false
+	for _, pod := range group.GetUnscheduledPods() {
+		c := cycles.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+		if c == nil || len(c.refusals.List()) == 0 {
+			continue
+		}
+		p.conclude(ctx, c, pod)
+		if !explained {
+			p.explainGroup(ctx, c, group.GetPodGroup())
+		}
+		explained = true
+	}
 }
 
 // canGiveUpFor is false where several placements were tried for the group: what one pod
@@ -85,9 +112,9 @@ func (p *Plugin) giveUpForGroup(ctx context.Context, cycles *groupCycle, pod *co
 		return "", err
 	}
 	for _, c := range cycles.pods {
-		for _, claim := range c.refused() {
-			if onlyFor(claim.object, group.UID) {
-				return "deallocation of PodGroup ResourceClaim completed", p.deallocate(ctx, claim.object)
+		for _, claim := range c.useless() {
+			if claimstate.OnlyFor(claim.Object, group.UID) {
+				return "deallocation of PodGroup ResourceClaim completed", p.writer.Deallocate(ctx, claim.Object)
 			}
 		}
 	}
@@ -107,10 +134,10 @@ func (p *Plugin) unreserveGroup(ctx context.Context, group *schedulingapi.PodGro
 		if err != nil {
 			return "", err
 		}
-		if owned && resourceclaim.IsForPodGroup(group, claim) != nil || claim.Status.Allocation == nil || !p.reservedFor(pod, claim) {
+		if owned && resourceclaim.IsForPodGroup(group, claim) != nil || claim.Status.Allocation == nil || !p.source.ReservedFor(pod, claim) {
 			continue
 		}
-		if p.unreserve(ctx, claim, group.UID) {
+		if p.writer.Unreserve(ctx, claim, group.UID) {
 			return "ResourceClaim unreserved for PodGroup", nil
 		}
 	}

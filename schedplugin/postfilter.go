@@ -2,14 +2,13 @@ package schedplugin
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
 // PostFilter gives up one claim that nobody else uses, and that is allocated where the pod
@@ -29,9 +28,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if p.awaits(ctx, c, pod, statuses) {
 		return nil, unresolvable(logger, "waiting for the devices of pods that were preempted")
 	}
-	if p.settings.events {
-		p.explain(ctx, c, pod)
-	}
+	p.conclude(ctx, c, pod)
+	p.explain(ctx, c, pod)
 	gaveUp, err := p.giveUp(klog.NewContext(ctx, logger), c, pod.UID)
 	if err != nil {
 		return nil, failed(logger, err)
@@ -45,36 +43,16 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // giveUp deallocates one claim of a pod, or deletes that for extended resources, and says
 // so. It returns "" if there is none.
 func (p *Plugin) giveUp(ctx context.Context, c *cycle, consumer types.UID) (string, error) {
-	for _, claim := range c.refused() {
-		if !claim.extended && onlyFor(claim.object, consumer) {
-			return "deallocation of ResourceClaim completed", p.deallocate(ctx, claim.object)
+	for _, claim := range c.useless() {
+		if !claim.Extended && claimstate.OnlyFor(claim.Object, consumer) {
+			return "deallocation of ResourceClaim completed", p.writer.Deallocate(ctx, claim.Object)
 		}
 	}
 	for _, claim := range c.claims {
-		if claim.extended && !claim.unmade() {
+		if claim.Extended && !claim.Unmade() {
 			// It was made for another node, and nothing remembers the devices.
-			return "deletion of ResourceClaim completed", p.delete(ctx, claim.object)
+			return "deletion of ResourceClaim completed", p.writer.Delete(ctx, claim.Object)
 		}
 	}
 	return "", nil
-}
-
-// onlyFor reports whether a claim is reserved for nobody else.
-func onlyFor(claim *resourceapi.ResourceClaim, consumer types.UID) bool {
-	for _, reference := range claim.Status.ReservedFor {
-		if reference.UID != consumer {
-			return false
-		}
-	}
-	return true
-}
-
-func (p *Plugin) deallocate(ctx context.Context, claim *resourceapi.ResourceClaim) error {
-	klog.FromContext(ctx).V(5).Info("Deallocating", "resourceclaim", klog.KObj(claim))
-	claim = claim.DeepCopy()
-	claim.Status = resourceapi.ResourceClaimStatus{}
-	if _, err := p.client.ResourceV1().ResourceClaims(claim.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("claim %s: deallocate: %w", klog.KObj(claim), err)
-	}
-	return nil
 }

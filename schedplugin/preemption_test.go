@@ -126,6 +126,26 @@ func TestPodsRemovedAndAdded(t *testing.T) {
 	}
 }
 
+// A nominated pod whose claim is allocated already, or is the pod's own, needs nothing set aside.
+func TestNominatedPodsThatNeedNothing(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{
+		gpuClass(), gpus("a", 3), held(gpuClaim("allocated", 1), "a", "gpu-0"), gpuClaim("wanted", 2), gpuClaim("huge", 3),
+	}})
+	info := running(w, "a")
+	for _, nominated := range []string{"allocated", "wanted"} {
+		a := w.attempt(podWith("p", "wanted"))
+		expect(t, a.preFilter(), fwk.Success, "")
+		expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.wrap(podWith("n", nominated)), info), fwk.Success, "")
+		expect(t, a.filter(0), fwk.Success, "")
+	}
+	a := w.attempt(podWith("p", "huge"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.wrap(podWith("n", "allocated")), info), fwk.Success, "")
+	if a.filter(0).IsSuccess() {
+		t.Error("a device that is in use was given away")
+	}
+}
+
 // The devices of a nominated pod are not given away, also while its victims still hold them.
 func TestNominatedPodsKeepDevices(t *testing.T) {
 	victim := podWith("victim", "of-victim")

@@ -6,33 +6,39 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/resource"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
 // PreFilter collects the claims of a pod and what is known of devices at this moment. It
 // rejects the pod if no node can help: a claim is missing, in use or being allocated for
 // somebody else, or asks for what cannot be.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod))
+	if p.rival.presentLate() { // frameworks that are made one by one can have it added late
+		return nil, failed(logger, errRival)
+	}
 	c := newCycle()
 	state.Write(stateKey, c)
 	group, err := joinGroup(state, pod, c)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
+	c.grouped, c.patience = group != nil, p.patience(pod.UID)
 	claims, status := p.collect(logger, pod, c, group)
 	if status != nil {
 		return nil, status
 	}
-	c.claims = claims
+	c.claims, c.nodes = claims, nodes
 	if c.idle() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -49,39 +55,39 @@ func (p *Plugin) resizing(pod *corev1.Pod) bool {
 }
 
 // collect returns the claims of a pod, or why it has to wait.
-func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, c *cycle, group *groupCycle) ([]*podClaim, *fwk.Status) {
-	claims, err := p.resolve(pod)
+func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, c *cycle, group *groupCycle) ([]*claimstate.Claim, *fwk.Status) {
+	claims, err := p.source.Resolve(pod)
 	if err == nil {
 		err = p.assignConsumers(pod, claims)
 	}
 	if err != nil {
 		return nil, unresolvable(logger, err.Error())
 	}
-	special, err := p.extendedClaim(pod, c)
+	special, amounts, err := p.source.ExtendedClaim(pod)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
 	if special != nil {
-		claims = append(claims, special)
+		claims, c.extended = append(claims, special), amounts
 	}
 	for _, claim := range claims {
 		if reason, err := p.assess(pod, claim, group); err != nil {
-			return nil, failed(logger, err, "resourceclaim", klog.KObj(claim.object))
+			return nil, failed(logger, err, "resourceclaim", klog.KObj(claim.Object))
 		} else if reason != "" {
-			return nil, unresolvable(logger, reason, "resourceclaim", klog.KObj(claim.object))
+			return nil, unresolvable(logger, reason, "resourceclaim", klog.KObj(claim.Object))
 		}
 	}
 	return claims, nil
 }
 
 // assess finds out where a claim is allocated, or says why the pod has to wait for it.
-func (p *Plugin) assess(pod *corev1.Pod, claim *podClaim, group *groupCycle) (reason string, err error) {
-	object := claim.object
+func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *groupCycle) (reason string, err error) {
+	object := claim.Object
 	if object.Status.Allocation != nil {
-		if full(object) && !p.reservedFor(pod, object) {
+		if claimstate.Full(object) && !p.source.ReservedFor(pod, object) {
 			return fmt.Sprintf("resource claim %s is in use by as many pods as can share it", klog.KObj(object)), nil
 		}
-		claim.reach, err = reachOf(object.Status.Allocation)
+		claim.Reach, err = claimstate.ReachOf(object.Status.Allocation)
 		return "", err
 	}
 	pending := p.dra.ResourceClaims().GetPendingAllocation(object.UID)
@@ -92,22 +98,9 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *podClaim, group *groupCycle) (re
 		// Whether it will be allocated shows when it is: an event for this pod.
 		return fmt.Sprintf("resource claim %s is in the process of being allocated", klog.KObj(object)), nil
 	}
-	claim.pending = pending
-	claim.reach, err = reachOf(pending)
+	claim.Pending = pending
+	claim.Reach, err = claimstate.ReachOf(pending)
 	return "", err
-}
-
-// full reports whether a claim has as many consumers as the API server allows.
-func full(claim *resourceapi.ResourceClaim) bool {
-	return !resourceclaim.CanBeReserved(claim) || len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize
-}
-
-// reachOf says on which nodes an allocation is available: nil for all.
-func reachOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSelector, error) {
-	if allocation.NodeSelector == nil {
-		return nil, nil
-	}
-	return nodeaffinity.NewNodeSelector(allocation.NodeSelector)
 }
 
 // prepare looks at the cluster, if there is anything to allocate, and compiles what is the
@@ -117,13 +110,19 @@ func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
 		c.plain = &variant{}
 		return nil
 	}
+	c.own = sets.New[types.UID]()
+	for _, claim := range c.claims {
+		c.own.Insert(claim.Object.UID)
+	}
 	start := time.Now()
 	view, err := p.model.Observe()
 	if err != nil {
 		return failed(logger, err)
 	}
-	measureView(view, start)
-	c.view = view
+	metrics.Observed(start, view.State.Snapshot().Len(), view.Claims)
+	if c.view, err = p.suppose(c, view); err != nil {
+		return failed(logger, err)
+	}
 	c.plain = p.compile(c, nil, nil)
 	if c.plain.err != nil {
 		// No node can help, only another claim or class: events which this plugin is

@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
 // Reserve chooses the devices on the node that was taken. From now on they count as in use
@@ -37,20 +37,19 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	}
 	start := time.Now()
 	if err := p.choose(ctx, c, nodeName); err != nil {
-		allocations.WithLabelValues("error").Inc()
+		metrics.NotChosen()
 		return failed(logger, err)
 	}
-	allocations.WithLabelValues("success").Inc()
-	allocationSeconds.Observe(time.Since(start).Seconds())
+	metrics.Chosen(start)
 	for _, claim := range c.unallocated() {
-		if claim.pending == nil {
+		if claim.Pending == nil {
 			continue // for extended resources which a device plugin provides on this node
 		}
-		if err := p.announce(claim); err != nil {
+		if err := p.writer.Announce(claim); err != nil {
 			return failed(logger, err)
 		}
-		group.reserve(claim.object.UID, pod.UID)
-		logger.V(5).Info("Reserved devices", "resourceclaim", klog.KObj(claim.object), "allocation", klog.Format(claim.pending))
+		group.reserve(claim.Object.UID, pod.UID)
+		logger.V(5).Info("Reserved devices", "resourceclaim", klog.KObj(claim.Object), "allocation", klog.Format(claim.Pending))
 	}
 	return nil
 }
@@ -61,17 +60,100 @@ func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
 	if suited == nil {
 		return fmt.Errorf("node %s was not found suitable before", nodeName)
 	}
+	missing, err := p.adopt(c, suited)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(missing, suited.variant.claims) {
+		return p.chooseAnew(ctx, c, suited, missing)
+	}
 	assignment, err := p.assign(ctx, c, suited)
 	if err != nil || assignment == nil {
 		return err
 	}
+	settle(missing, assignment, suited.variant)
+	return nil
+}
+
+func settle(claims []*claimstate.Claim, assignment *allocator.Assignment, v *variant) {
 	results := assignment.Results()
-	for i, claim := range suited.variant.claims {
-		claim.pending = &results[i]
-		if claim.extended {
-			claim.object = suited.variant.special
+	for i, claim := range claims {
+		claim.Pending = &results[i]
+		if claim.Extended {
+			claim.Object = v.special
 		}
 	}
+}
+
+// adopt takes over what pods of the group were given in the meantime for claims that the pod
+// shares with them: the framework reserves for all of them, takes it back and reserves
+// again. It returns the claims that are left.
+func (p *Plugin) adopt(c *cycle, suited *suitable) ([]*claimstate.Claim, error) {
+	var missing []*claimstate.Claim
+	for _, claim := range c.unallocated() {
+		switch {
+		case claim.Extended:
+			if slices.Contains(suited.variant.claims, claim) {
+				missing = append(missing, claim)
+			}
+			continue
+		case !c.grouped:
+			missing = append(missing, claim)
+			continue
+		}
+		allocation := p.dra.ResourceClaims().GetPendingAllocation(claim.Object.UID)
+		claim.Pending = allocation
+		if allocation == nil { // it is visible before it ceases to be in flight
+			latest, err := p.dra.ResourceClaims().Get(claim.Object.Namespace, claim.Object.Name)
+			if err != nil || latest.UID != claim.Object.UID || latest.Status.Allocation == nil {
+				missing = append(missing, claim)
+				continue
+			}
+			claim.Object, allocation = latest, latest.Status.Allocation
+		}
+		reach, err := claimstate.ReachOf(allocation)
+		if err != nil {
+			return nil, err
+		}
+		if reach != nil && !reach.Match(suited.node) {
+			return nil, fmt.Errorf("claim %s was allocated on other nodes than %s meanwhile", klog.KObj(claim.Object), suited.node.Name)
+		}
+	}
+	return missing, nil
+}
+
+// chooseAnew allocates other claims than those that Filter looked at, in the present state:
+// pods of the group took over some, or gave some back.
+func (p *Plugin) chooseAnew(ctx context.Context, c *cycle, suited *suitable, claims []*claimstate.Claim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	objects := make([]*resourceapi.ResourceClaim, len(claims))
+	for i, claim := range claims {
+		if objects[i] = claim.Object; claim.Extended {
+			objects[i] = suited.variant.special
+		}
+	}
+	problem, err := p.core.Compile(objects, p.dra.DeviceClasses())
+	if err != nil {
+		return err
+	}
+	view, err := p.model.Observe()
+	if err != nil {
+		return err
+	}
+	if view, err = p.suppose(c, view); err != nil {
+		return err
+	}
+	outcome, err := problem.Allocate(ctx, view.State, suited.node)
+	if err != nil {
+		return err
+	}
+	assignment, ok := outcome.(*allocator.Assignment)
+	if !ok {
+		return fmt.Errorf("node %s was suitable before, and now: %v", suited.node.Name, outcome)
+	}
+	settle(claims, assignment, suited.variant)
 	return nil
 }
 
@@ -80,41 +162,16 @@ func (p *Plugin) assign(ctx context.Context, c *cycle, suited *suitable) (*alloc
 	if suited.variant.problem == nil {
 		return nil, nil
 	}
-	outcome, err := suited.variant.problem.Allocate(ctx, c.view.Snapshot, c.usage(), suited.node)
+	outcome, err := suited.variant.problem.Allocate(ctx, c.usage(), suited.node)
 	if err != nil {
 		return nil, err
 	}
-	measureSearch(outcome.Stats(), nil)
+	metrics.Searched(outcome.Stats(), nil)
 	assignment, ok := outcome.(*allocator.Assignment)
 	if !ok {
 		return nil, fmt.Errorf("node %s was suitable before, and now: %v", suited.node.Name, outcome)
 	}
 	return assignment, nil
-}
-
-// announce tells the scheduler of an allocation in flight.
-func (p *Plugin) announce(claim *podClaim) error {
-	allocated := withAllocation(claim.object, claim.pending)
-	if err := p.dra.ResourceClaims().SignalClaimPendingAllocation(claim.object.UID, allocated); err != nil {
-		return fmt.Errorf("claim %s: announce its allocation: %w", klog.KObj(claim.object), err)
-	}
-	claim.inFlight = claim.object.UID
-	if claim.unmade() {
-		p.model.Pending(allocated)
-	} else {
-		p.model.Changed(claim.object, false)
-	}
-	return nil
-}
-
-// withAllocation is a claim as it will be. It shares what both have in common.
-func withAllocation(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
-	allocated := *claim
-	if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
-		allocated.Finalizers = append(slices.Clone(claim.Finalizers), resourceapi.Finalizer)
-	}
-	allocated.Status.Allocation = allocation
-	return &allocated
 }
 
 // Unreserve takes back what Reserve and PreBind did. It may be called more than once, and
@@ -133,44 +190,14 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName)))
 	for _, claim := range c.claims {
-		p.recall(claim, group)
-		if claim.extended {
-			p.unmake(ctx, claim)
-		} else if claim.object.Status.Allocation != nil && resourceclaim.IsReservedForPod(pod, claim.object, false) {
+		if uid := claim.InFlight; p.writer.Recall(claim) {
+			group.landed(uid)
+		}
+		if claim.Extended {
+			p.writer.Unmake(ctx, claim)
+		} else if claim.Object.Status.Allocation != nil && resourceclaim.IsReservedForPod(pod, claim.Object, false) {
 			// A reservation for the group is left alone: other pods of it may rely on it.
-			p.unreserve(ctx, claim.object, pod.UID)
+			p.writer.Unreserve(ctx, claim.Object, pod.UID)
 		}
 	}
-}
-
-// recall ends an allocation in flight, unless other pods of the group share it.
-func (p *Plugin) recall(claim *podClaim, group *groupCycle) {
-	if claim.inFlight == "" {
-		return
-	}
-	uid := claim.inFlight
-	claim.inFlight, claim.pending = "", nil
-	tracker := p.dra.ResourceClaims()
-	if tracker.MaybeRemoveClaimPendingAllocation(uid, false) {
-		group.landed(uid)
-		if claim.object.Status.Allocation != nil {
-			return // PreBind wrote it: it holds devices until it is deallocated
-		}
-		tracker.AssumedClaimRestore(claim.object.Namespace, claim.object.Name)
-		p.model.Changed(claim.object, false)
-	}
-}
-
-// unreserve removes a consumer from status.reservedFor. A failure is not the end: the pod's
-// next cycle finds the claim reserved for it, and the resource claim controller removes
-// consumers which are gone.
-func (p *Plugin) unreserve(ctx context.Context, claim *resourceapi.ResourceClaim, consumer types.UID) bool {
-	// A strategic merge patch removes one entry without knowing the others.
-	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"reservedFor":[{"$patch":"delete","uid":%q}]}}`, claim.UID, consumer)
-	_, err := p.client.ResourceV1().ResourceClaims(claim.Namespace).Patch(ctx, claim.Name,
-		types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Reservation could not be removed", "resourceclaim", klog.KObj(claim))
-	}
-	return err == nil
 }

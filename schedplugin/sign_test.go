@@ -1,6 +1,8 @@
 package schedplugin
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -8,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 )
 
@@ -57,5 +60,54 @@ func TestSignatures(t *testing.T) {
 	w = newWorld(t, setting{objects: append(objects, everywhere)})
 	if got, want := sign(one), "there are devices that several nodes can reach"; got != want {
 		t.Errorf("with a device for all nodes: %v, want %q", got, want)
+	}
+}
+
+// counting counts how often slices are listed.
+type counting struct {
+	fwk.ResourceSliceLister
+	listed int
+}
+
+func (c *counting) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
+	c.listed++
+	return c.ResourceSliceLister.ListWithDeviceTaintRules()
+}
+
+// Signing a pod lists no slices, and follows what becomes of them.
+func TestSigningFollowsSlices(t *testing.T) {
+	pod, claim := fromTemplate("p", 1)
+	w := newWorld(t, setting{objects: []runtime.Object{gpuClass(), gpus("a", 1), claim}})
+	lister := &counting{ResourceSliceLister: w.plugin.hints.Locality.Slices}
+	w.plugin.hints.Locality.Slices = lister
+	eventually(t, func() error {
+		if !w.plugin.hints.Locality.Synced() {
+			return errors.New("slices are not known yet")
+		}
+		return nil
+	})
+	expectSigned := func(want bool) {
+		t.Helper()
+		eventually(t, func() error {
+			if _, status := w.plugin.SignPod(w.ctx, pod); status.IsSuccess() != want {
+				return fmt.Errorf("signed: %v, want %v", status.IsSuccess(), want)
+			}
+			return nil
+		})
+	}
+	expectSigned(true)
+	slices := w.client.ResourceV1().ResourceSlices()
+	everywhere := gpus("net", 1)
+	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, ptr.To(true)
+	if _, err := slices.Create(w.ctx, everywhere, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expectSigned(false)
+	if err := slices.Delete(w.ctx, everywhere.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expectSigned(true)
+	if lister.listed > 0 {
+		t.Errorf("slices were listed %d times", lister.listed)
 	}
 }

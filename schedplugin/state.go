@@ -1,55 +1,76 @@
 package schedplugin
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/model"
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
+	"github.com/dray-project/dray/schedplugin/internal/whatif"
 )
 
 const stateKey fwk.StateKey = Name
 
 // cycle is what the plugin knows of a pod while it is being scheduled: written by PreFilter
-// and used until the pod is bound or given up.
+// and used until the pod is bound or given up. It is small, as the framework clones it for
+// each node to which pods are nominated.
 type cycle struct {
-	// claims are those of the pod in the order of its spec. The one for extended resources,
-	// if there is one, comes last. Empty if the plugin has nothing to do for the pod.
-	claims []*podClaim
-	// extended is what the pod asks of extended resources. Nil: none that devices can serve.
-	extended *extendedRequest
-	// view is what PreFilter saw. Nil if nothing has to be allocated.
-	view *model.View
-	// plain is what has to be allocated where it does not depend on the node.
-	plain *variant
 	// whatIf is set in clones once pods were added or removed. Nil: everything as it is.
-	whatIf *whatIf
-
+	whatIf *whatif.Case
 	// findings are shared with clones.
 	*findings
 }
 
-// findings are what Filter found out, node by node, concurrently.
+// findings are what PreFilter found out, and Filter, node by node, concurrently.
 type findings struct {
+	// claims are those of the pod in the order of its spec. The one for extended resources,
+	// if there is one, comes last. Empty if the plugin has nothing to do for the pod.
+	claims []*claimstate.Claim
+	// extended is what the pod asks of extended resources. Nil: none that devices can serve.
+	extended claimstate.Amounts
+	// view is what PreFilter saw. Nil if nothing has to be allocated.
+	view *model.View
+	// plain is what has to be allocated where it does not depend on the node.
+	plain *variant
+	// grouped is set if the pod is scheduled as part of a group.
+	grouped bool
+	// patience is how often the limits of searches are raised.
+	patience int
+	// own are the claims. They never come free for the pod.
+	own sets.Set[types.UID]
+	// nodes are those of the cluster, with their pods.
+	nodes []fwk.NodeInfo
+	// removed is set if preemption for the group took pods off their nodes. The view is
+	// without what they hold.
+	removed *whatif.Case
+
+	// refusals are why nodes do not have the devices.
+	refusals *refusal.Book
+
+	// mu guards what follows.
 	mu sync.Mutex
 	// unavailable has the claims whose allocation was of no use on some node.
-	unavailable sets.Set[*podClaim]
+	unavailable sets.Set[*claimstate.Claim]
 	// suited are the nodes which passed Filter, by name.
 	suited map[string]*suitable
 	// variants are by the names of the extended resources that devices have to serve.
 	variants map[string]*variant
-	// refusals are why nodes do not have the devices.
-	refusals map[refusalKey]*refusal
 
-	// leavingClaims are set by leavingOnce.
-	leavingOnce   sync.Once
-	leavingClaims []*resourceapi.ResourceClaim
-	// nomination is set by nominationOnce.
+	// What follows is found out when it is asked for, once per cycle.
+	residentsOnce  sync.Once
+	residents      *whatif.Roll
+	settledOnce    sync.Once
+	settled        *pools.Ledger
+	evictedOnce    sync.Once
+	evicted        *pools.Ledger
 	nominationOnce sync.Once
 	nomination     fwk.NodeInfo
 }
@@ -62,27 +83,27 @@ type suitable struct {
 
 func newCycle() *cycle {
 	return &cycle{findings: &findings{
-		unavailable: sets.New[*podClaim](),
+		unavailable: sets.New[*claimstate.Claim](),
 		suited:      make(map[string]*suitable),
 		variants:    make(map[string]*variant),
-		refusals:    make(map[refusalKey]*refusal),
+		refusals:    refusal.NewBook(),
 	}}
 }
 
 // Clone implements StateData. A clone is for asking what would be if pods came or went.
 func (c *cycle) Clone() fwk.StateData {
 	clone := *c
-	clone.whatIf = c.whatIf.clone()
+	clone.whatIf = c.whatIf.Clone()
 	return &clone
 }
 
 func (c *cycle) idle() bool { return len(c.claims) == 0 }
 
 // unallocated are the claims that have no allocation in the API server.
-func (c *cycle) unallocated() []*podClaim {
-	var list []*podClaim
+func (c *cycle) unallocated() []*claimstate.Claim {
+	var list []*claimstate.Claim
 	for _, claim := range c.claims {
-		if claim.object.Status.Allocation == nil {
+		if claim.Object.Status.Allocation == nil {
 			list = append(list, claim)
 		}
 	}
@@ -90,11 +111,13 @@ func (c *cycle) unallocated() []*podClaim {
 }
 
 // usage is what is in use as far as the pod is concerned.
-func (c *cycle) usage() *pools.Usage {
+func (c *cycle) usage() *pools.State {
 	if c.whatIf != nil {
-		return c.whatIf.ledger.Usage()
+		if supposed := c.whatIf.Usage(); supposed != nil {
+			return supposed
+		}
 	}
-	return c.view.Usage
+	return c.view.State
 }
 
 // pass records a node that suits the pod, as it is.
@@ -115,22 +138,26 @@ func (c *cycle) suits(node string) *suitable {
 }
 
 // refuse records claims that are allocated, but not for a node.
-func (c *cycle) refuse(claims []*podClaim) {
+func (c *cycle) refuse(claims []*claimstate.Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unavailable.Insert(claims...)
 }
 
-// refused returns the claims that were of no use on some node, in no order.
-func (c *cycle) refused() []*podClaim {
+// useless returns the claims that were of no use on some node, in no order.
+func (c *cycle) useless() []*claimstate.Claim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unavailable.UnsortedList()
 }
 
-// cycleOf reads the state of a pod.
+// cycleOf reads the state of a pod. Without one there is nothing to do: a plugin before this
+// one ended the cycle.
 func cycleOf(state fwk.CycleState) (*cycle, error) {
 	stored, err := state.Read(stateKey)
+	if errors.Is(err, fwk.ErrNotFound) {
+		return newCycle(), nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("state of the scheduling cycle: %w", err)
 	}

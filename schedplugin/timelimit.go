@@ -6,11 +6,11 @@ import (
 )
 
 // limit bounds the time for one node.
-func (p *Plugin) limit(ctx context.Context) context.Context {
-	if p.settings.filterTimeout <= 0 {
+func (p *Plugin) limit(ctx context.Context, c *cycle) context.Context {
+	if p.settings.FilterTimeout <= 0 {
 		return ctx
 	}
-	return &timeLimit{Context: ctx, limit: p.settings.filterTimeout}
+	return &timeLimit{Context: ctx, limit: p.settings.FilterTimeout << c.patience}
 }
 
 // timeLimit is a context which is asked, and never waited for: it needs no timer, of which

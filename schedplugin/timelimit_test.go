@@ -8,13 +8,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/config"
 )
 
 func TestTimeLimit(t *testing.T) {
-	p := &Plugin{settings: settings{filterTimeout: time.Millisecond}}
+	p := &Plugin{settings: config.Settings{FilterTimeout: time.Millisecond}}
 	cause := errors.New("cause")
 	parent, cancel := context.WithCancelCause(t.Context())
-	ctx := p.limit(parent)
+	ctx := p.limit(parent, newCycle())
 	for range 2 {
 		if err := ctx.Err(); err != nil {
 			t.Fatalf("at once: %v", err)
@@ -28,7 +30,7 @@ func TestTimeLimit(t *testing.T) {
 	if err := ctx.Err(); !errors.Is(err, context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
 		t.Errorf("after the parent was cancelled: %v because of %v", err, context.Cause(ctx))
 	}
-	if p.settings.filterTimeout = 0; p.limit(parent) != parent {
+	if p.settings.FilterTimeout = 0; p.limit(parent, newCycle()) != parent {
 		t.Error("no limit is a limit")
 	}
 }
@@ -36,7 +38,7 @@ func TestTimeLimit(t *testing.T) {
 // A node for which the time does not suffice is refused for that reason.
 func TestFilterTakesTooLong(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 4), gpuClaim("wanted", 1)}})
-	w.plugin.settings.filterTimeout = time.Nanosecond
+	w.plugin.settings.FilterTimeout = time.Nanosecond
 	a := w.attempt(podWith("pod", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices took too long")

@@ -1,13 +1,17 @@
 package schedplugin
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
 // variant is what has to be allocated for a pod on nodes of one kind. There is one for all
@@ -16,12 +20,14 @@ import (
 type variant struct {
 	// problem is nil if nothing has to be allocated.
 	problem *allocator.Problem
+	// supposed is the same problem for questions of what would be.
+	supposed func() *allocator.Problem
 	// claims are those that the problem is about, in order.
-	claims []*podClaim
+	claims []*claimstate.Claim
 	// names are what the claims and their requests are called.
 	names func() string
 	// special is the claim for extended resources as it has to be on these nodes. Nil if
-	// there is none. It stands for the podClaim that is extended.
+	// there is none. It stands for the claimstate.Claim that is extended.
 	special *resourceapi.ResourceClaim
 	// mappings say which containers use which requests of the special claim.
 	mappings []corev1.ContainerExtendedResourceRequest
@@ -29,12 +35,20 @@ type variant struct {
 	err error
 }
 
+// asked is the problem to ask about the state of a cycle.
+func (v *variant) asked(c *cycle) *allocator.Problem {
+	if c.whatIf != nil {
+		return v.supposed()
+	}
+	return v.problem
+}
+
 // namesOf are those of requests and, if there are several, of claims, as the pod calls them.
-func namesOf(claims []*podClaim, objects []*resourceapi.ResourceClaim) string {
+func namesOf(claims []*claimstate.Claim, objects []*resourceapi.ResourceClaim) string {
 	var names []string
 	for i, claim := range claims {
 		if len(claims) > 1 {
-			names = append(names, "claim", claim.name)
+			names = append(names, "claim", claim.Name)
 		}
 		for _, request := range objects[i].Spec.Devices.Requests {
 			names = append(names, request.Name)
@@ -46,18 +60,38 @@ func namesOf(claims []*podClaim, objects []*resourceapi.ResourceClaim) string {
 	return strings.Join(names, " ")
 }
 
+// All implements refusal.Names.
+func (v *variant) All() string { return v.names() }
+
+// OfClaim implements refusal.Names: it names a claim the way the pod does, if there are several.
+func (v *variant) OfClaim(name string) string {
+	if len(v.claims) == 1 {
+		return ""
+	}
+	for _, claim := range v.claims {
+		switch {
+		case claim.Object.Namespace+"/"+claim.Object.Name != name:
+		case claim.Extended:
+			return "extended resources: "
+		default:
+			return "claim " + claim.Name + ": "
+		}
+	}
+	return "claim " + name + ": "
+}
+
 // compile makes a variant of the claims of a pod, with the special claim or without.
 func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings []corev1.ContainerExtendedResourceRequest) *variant {
 	v := &variant{special: special, mappings: mappings}
 	var objects []*resourceapi.ResourceClaim
 	for _, claim := range c.unallocated() {
-		object := claim.object
+		object := claim.Object
 		switch {
-		case claim.pending != nil: // shared with another pod of the group
+		case claim.Pending != nil: // shared with another pod of the group
 			continue
-		case claim.extended && special == nil:
+		case claim.Extended && special == nil:
 			continue
-		case claim.extended:
+		case claim.Extended:
 			object = special
 		}
 		v.claims = append(v.claims, claim)
@@ -66,11 +100,114 @@ func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings 
 	if len(objects) == 0 {
 		return v
 	}
-	problem, err := p.core.Compile(objects, p.dra.DeviceClasses())
+	core := p.core
+	if c.patience > 0 {
+		core = p.patient[c.patience-1]
+	}
+	problem, err := core.Compile(objects, p.dra.DeviceClasses())
 	if err != nil {
 		return &variant{err: err}
 	}
 	v.problem = problem
+	v.supposed = sync.OnceValue(func() *allocator.Problem {
+		if supposed, err := p.supposing.Compile(objects, p.dra.DeviceClasses()); err == nil {
+			return supposed
+		}
+		return problem // a class is gone since
+	})
 	v.names = sync.OnceValue(func() string { return namesOf(v.claims, objects) })
 	return v
+}
+
+// variantFor returns what has to be allocated on a node, or why the node cannot do.
+func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*variant, string) {
+	if c.extended == nil {
+		return c.plain, ""
+	}
+	special := c.claims[len(c.claims)-1]
+	if !special.Unmade() {
+		// PostFilter deletes it. Whether it could be used is more than Filter can tell.
+		return nil, "the claim for extended resources of an earlier attempt has to be deleted first"
+	}
+	names, missing := p.source.FromDevices(c.extended, nodeInfo)
+	if missing != "" {
+		return nil, fmt.Sprintf("the node does not have %s", missing)
+	}
+	if len(names) == 0 {
+		return c.plain, ""
+	}
+	v := p.variantOf(c, pod, special, names)
+	if v.err != nil {
+		return nil, v.err.Error()
+	}
+	return v, ""
+}
+
+// variantOf returns the variant for nodes on which devices provide these resources.
+func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim, names []string) *variant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := strings.Join(names, " ")
+	if known := c.variants[key]; known != nil {
+		return known
+	}
+	object := *special.Object
+	requests, mappings := p.source.DeviceRequests(pod, names)
+	object.Spec.Devices.Requests = requests
+	v := p.compile(c, &object, mappings)
+	c.variants[key] = v
+	return v
+}
+
+// problems remembers what the claims of nominated pods compile to, which count in the cycles
+// of all other pods. A claim's spec does not change.
+type problems struct{ known *lru.Cache }
+
+// compiled is a problem, with the classes that it was made from.
+type compiled struct {
+	problem *allocator.Problem
+	classes map[string]*resourceapi.DeviceClass
+}
+
+func newProblems() problems { return problems{known: lru.New(10_000)} }
+
+func (k problems) of(p *Plugin, claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+	key := string(claims[0].UID)
+	for _, claim := range claims[1:] {
+		key += " " + string(claim.UID)
+	}
+	if found, ok := k.known.Get(key); ok && found.(*compiled).current(p.dra.DeviceClasses()) {
+		return found.(*compiled).problem, nil
+	}
+	classes := &recordingClasses{DeviceClassLister: p.dra.DeviceClasses(), asked: make(map[string]*resourceapi.DeviceClass)}
+	problem, err := p.supposing.Compile(claims, classes)
+	if err != nil {
+		return nil, err
+	}
+	k.known.Add(key, &compiled{problem: problem, classes: classes.asked})
+	return problem, nil
+}
+
+// current reports whether the classes are still the same.
+func (k *compiled) current(classes fwk.DeviceClassLister) bool {
+	for name, known := range k.classes {
+		if class, err := classes.Get(name); err != nil || class != known {
+			return false
+		}
+	}
+	return true
+}
+
+// recordingClasses remembers which classes were asked for.
+type recordingClasses struct {
+	fwk.DeviceClassLister
+	asked map[string]*resourceapi.DeviceClass
+}
+
+func (r *recordingClasses) Get(name string) (*resourceapi.DeviceClass, error) {
+	class, err := r.DeviceClassLister.Get(name)
+	if err == nil {
+		r.asked[name] = class
+	}
+	return class, err
 }

@@ -37,20 +37,18 @@ func NewAllocator(
 	shared := sharedFor(allocator.Features(features))
 	snapshot := shared.index.Snapshot(resourceSlices)
 	return &facade{
-		core:     shared.core,
-		snapshot: snapshot,
-		usage:    newUsage(snapshot, allocatedState),
-		classes:  classLister,
+		core:    shared.core,
+		state:   newState(snapshot, allocatedState),
+		classes: classLister,
 	}, nil
 }
 
 // facade answers in upstream's terms.
 type facade struct {
-	core     *allocator.Allocator
-	snapshot *pools.Snapshot
-	usage    *pools.LazyUsage
-	classes  DeviceClassLister
-	last     atomic.Pointer[compiled]
+	core    *allocator.Allocator
+	state   *pools.State
+	classes DeviceClassLister
+	last    atomic.Pointer[compiled]
 }
 
 // compiled is the problem of the last call. A pod's claims are the same for all nodes.
@@ -77,7 +75,7 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := problem.Allocate(ctx, f.snapshot, f.usage, node)
+	outcome, err := problem.Allocate(ctx, f.state, node)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +84,11 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 		return answer.Results(), nil
 	case *allocator.Unsatisfiable:
 		if answer.InvalidPools() {
-			return nil, fmt.Errorf("node %s has invalid resource pools%w", node.Name, ErrFailedAllocationOnNode)
+			return nil, fmt.Errorf("invalid resource pools were found%w", ErrFailedAllocationOnNode)
 		}
 		return nil, nil
 	case *allocator.Undecided:
-		return nil, fmt.Errorf("%s%w", answer, ErrFailedAllocationOnNode)
+		return nil, fmt.Errorf("%w: the search used up its step budget%w", ErrUndecided, ErrFailedAllocationOnNode)
 	}
 	return nil, fmt.Errorf("unknown outcome %T", outcome)
 }

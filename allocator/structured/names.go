@@ -3,21 +3,21 @@ package structured
 import (
 	draapi "k8s.io/dynamic-resource-allocation/api"
 
-	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/internal/index/pool"
 )
 
 // names are those of a pool as upstream's state has them, which cost a look-up each to
 // make. They are kept with the pool.
 type names struct {
 	driver, pool draapi.UniqueString
-	devices      []draapi.UniqueString // by pools.DeviceIndex
+	devices      []draapi.UniqueString // by pool.DeviceIndex
 	// measured and consuming are set if any device has capacities or lists counters.
 	measured, consuming bool
 }
 
-func namesOf(p *pools.Pool) *names { return p.AttachNames(func() any { return newNames(p) }).(*names) }
+func namesOf(p *pool.Pool) *names { return p.AttachNames(func() any { return newNames(p) }).(*names) }
 
-func newNames(p *pools.Pool) *names {
+func newNames(p *pool.Pool) *names {
 	n := &names{
 		driver:  draapi.MakeUniqueString(p.ID.Driver),
 		pool:    draapi.MakeUniqueString(p.ID.Name),
@@ -32,6 +32,6 @@ func newNames(p *pools.Pool) *names {
 	return n
 }
 
-func (n *names) id(i pools.DeviceIndex) DeviceID {
+func (n *names) id(i pool.DeviceIndex) DeviceID {
 	return DeviceID{Driver: n.driver, Pool: n.pool, Device: n.devices[i]}
 }

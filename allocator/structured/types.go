@@ -1,6 +1,8 @@
 package structured
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,6 +13,11 @@ import (
 // ErrFailedAllocationOnNode marks errors which affect one node, not the whole
 // scheduling attempt. It is upstream's own value: test with errors.Is.
 var ErrFailedAllocationOnNode = structured.ErrFailedAllocationOnNode
+
+// ErrUndecided marks the errors of searches that spent their budget. They are
+// ErrFailedAllocationOnNode as well: the claims may or may not fit the node. Upstream has no
+// such value.
+var ErrUndecided = errors.New("undecided")
 
 type (
 	// Allocator allocates the claims of a pod on one node after the other.

@@ -1,9 +1,9 @@
 package structured
 
 import (
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/quantity"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -14,8 +14,8 @@ type state struct {
 	shares shares
 }
 
-func newUsage(s *pools.Snapshot, allocated AllocatedState) *pools.LazyUsage {
-	return pools.NewLazyUsage(s, &state{AllocatedState: allocated})
+func newState(s *pools.Snapshot, allocated AllocatedState) *pools.State {
+	return (*pools.State)(cluster.NewLazyState((*cluster.Snapshot)(s), &state{AllocatedState: allocated}))
 }
 
 // capacity reports whether what is recorded of capacity makes a difference. For devices
@@ -31,11 +31,11 @@ func (s *state) shared(n *names) bool {
 	return len(s.AllocatedSharedDeviceIDs) > 0 && n.consuming
 }
 
-// Pool implements pools.UsageSource.
-func (s *state) Pool(p *pools.Pool) *pools.PoolUsage {
+// Pool implements cluster.Source.
+func (s *state) Pool(p *pool.Pool) *pool.Usage {
 	n := namesOf(p)
 	capacity, shared := s.capacity(n), s.shared(n)
-	return pools.NewPoolUsage(p, func(first pools.DeviceIndex) (use pools.DeviceUse) {
+	return pool.NewUsage(p, func(first pool.DeviceIndex) (use pool.Use) {
 		id := n.id(first)
 		use.Exclusive = s.AllocatedDevices.Has(id)
 		if capacity {
@@ -48,25 +48,21 @@ func (s *state) Pool(p *pools.Pool) *pools.PoolUsage {
 	})
 }
 
-// Separate implements pools.UsageSource.
-func (s *state) Separate(p *pools.Pool) bool {
+// Separate implements cluster.Source.
+func (s *state) Separate(p *pool.Pool) bool {
 	n := namesOf(p)
 	return !n.consuming && !s.capacity(n)
 }
 
-// Exclusive implements pools.UsageSource.
-func (s *state) Exclusive(p *pools.Pool, i pools.DeviceIndex) bool {
+// Exclusive implements cluster.Source.
+func (s *state) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool {
 	return s.AllocatedDevices.Has(namesOf(p).id(i))
 }
 
-func (s *state) addCapacity(use *pools.DeviceUse, id DeviceID) {
+func (s *state) addCapacity(use *pool.Use, id DeviceID) {
 	consumed, recorded := s.AggregatedCapacity[id]
 	use.Shared = recorded
-	if len(consumed) == 0 {
-		return
-	}
-	use.Consumed = make(map[resourceapi.QualifiedName]resource.Quantity, len(consumed))
-	for name, quantity := range consumed {
-		use.Consumed[name] = *quantity
+	for name, consumed := range consumed {
+		use.Consumed = append(use.Consumed, pool.Consumption{Capacity: name, Amount: quantity.Amount(*consumed)})
 	}
 }

@@ -41,7 +41,7 @@ func judgeCliff(tb testing.TB, c *alloctest.Case) verdict {
 		tb.Fatal(err)
 	}
 	ledger := mustLedger(tb, c)
-	outcome, err := problem.Allocate(context.Background(), ledger.Snapshot(), ledger.Usage(), c.Nodes[0])
+	outcome, err := problem.Allocate(context.Background(), ledger.State(), c.Nodes[0])
 	if err != nil {
 		tb.Fatal(err)
 	}

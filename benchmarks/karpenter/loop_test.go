@@ -90,7 +90,7 @@ func drayLoop(c *alloctest.Case) (loop, error) {
 			return nil, err
 		}
 		for i, node := range c.Nodes {
-			outcome, err := problem.Allocate(ctx, simulation.Snapshot(), simulation.Usage(), node)
+			outcome, err := problem.Allocate(ctx, simulation.State(), node)
 			if err != nil {
 				return nil, err
 			}
@@ -106,7 +106,7 @@ func take(ledger *pools.Ledger, claims []*resourceapi.ResourceClaim, a *allocato
 	for i, result := range a.Results() {
 		allocated := *claims[i]
 		allocated.Status.Allocation = &result
-		if err := ledger.Allocate(&allocated); err != nil {
+		if err := ledger.Assume(&allocated); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func TestInstanceTypes(t *testing.T) {
 	}
 	ledger := mustLedger(t, c)
 	for _, node := range c.Nodes {
-		outcome, err := problem.Allocate(t.Context(), ledger.Snapshot(), ledger.Usage(), node)
+		outcome, err := problem.Allocate(t.Context(), ledger.State(), node)
 		if err != nil {
 			t.Fatal(err)
 		}

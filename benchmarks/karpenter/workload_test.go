@@ -66,7 +66,7 @@ func agree(tb testing.TB, c *alloctest.Case, want verdict) {
 			tb.Fatal(err)
 		}
 		for _, node := range spread(c.Nodes, nodesCompared) {
-			outcome, err := problem.Allocate(tb.Context(), ledger.Snapshot(), ledger.Usage(), node)
+			outcome, err := problem.Allocate(tb.Context(), ledger.State(), node)
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func openDray(c *alloctest.Case, nodes []*corev1.Node) (ask, error) {
 		if err != nil {
 			return 0, err
 		}
-		evaluation, err := problem.Evaluate(ctx, ledger.Snapshot(), ledger.Usage(), nodes, 1)
+		evaluation, err := problem.Evaluate(ctx, ledger.State(), nodes, 1)
 		if err != nil {
 			return 0, err
 		}
@@ -179,7 +179,7 @@ func mustLedger(tb testing.TB, c *alloctest.Case) *pools.Ledger {
 func ledgerOf(c *alloctest.Case) (*pools.Ledger, error) {
 	ledger := pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))
 	for _, claim := range c.Allocated {
-		if err := ledger.Allocate(claim); err != nil {
+		if err := ledger.Assume(claim); err != nil {
 			return nil, err
 		}
 	}

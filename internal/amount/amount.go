@@ -2,9 +2,9 @@ package amount
 
 import (
 	"cmp"
+	"math/big"
 	"math/bits"
-
-	"k8s.io/apimachinery/pkg/api/resource"
+	"strings"
 )
 
 // Amount is a signed fixed-point number in units of 10^-9. The zero value is zero.
@@ -14,11 +14,17 @@ type Amount struct {
 	lo uint64
 }
 
-// Limit is the largest Amount that FromQuantity returns: 2^112 nano units, more
-// than 5·10^24 units.
-var Limit = Amount{hi: 1 << (limitBits - 64)}
+// Limit is 2^116 nano units, more than 8·10^25 units. Sums of 2^11 amounts up to it are exact.
+var Limit = Amount{hi: 1 << (LimitBits - 64)}
 
-const limitBits = 112
+// LimitBits is the position of the only bit of Limit.
+const LimitBits = 116
+
+// Of returns hi·2^64 + lo nano units.
+func Of(hi int64, lo uint64) Amount { return Amount{hi: hi, lo: lo} }
+
+// Words returns hi and lo of the nano units hi·2^64 + lo.
+func (a Amount) Words() (hi int64, lo uint64) { return a.hi, a.lo }
 
 // Add returns a + b.
 func (a Amount) Add(b Amount) Amount {
@@ -56,8 +62,13 @@ func (a Amount) Sign() int {
 // IsZero reports whether a is zero.
 func (a Amount) IsZero() bool { return a == Amount{} }
 
-// String returns a the way a quantity in decimal form is written, such as "1500m".
+// Nano returns an Amount of n nano units.
+func Nano(n int64) Amount { return Amount{hi: n >> 63, lo: uint64(n)} }
+
+// String returns the amount in units, with as many decimal places as it takes.
 func (a Amount) String() string {
-	q := a.Quantity(resource.DecimalSI)
-	return q.String()
+	number := new(big.Int).Lsh(big.NewInt(a.hi), 64)
+	number.Add(number, new(big.Int).SetUint64(a.lo))
+	text := new(big.Rat).SetFrac(number, big.NewInt(1_000_000_000)).FloatString(9)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

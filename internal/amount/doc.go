@@ -7,7 +7,7 @@
 // vectors and used as a map key.
 //
 // An Amount counts nano units, the finest the Kubernetes API has. The range is
-// ±[Limit], about five million times the largest int64 of units. Arithmetic is
+// ±[Limit], about nine million times the largest int64 of units. Arithmetic is
 // modulo 2^128, so adding and subtracting the same amounts in any order always
-// returns to the start; no wrap occurs before 2^15 amounts at the limit are added.
+// returns to the start; no wrap occurs before 2^11 amounts at the limit are added.
 package amount

@@ -33,11 +33,42 @@ type placedDevice struct {
 // Generate returns the case for a seed. It is safe for concurrent use, and the
 // result shares nothing with other results.
 func Generate(seed uint64, profile Profile) *alloctest.Case {
-	g := &generator{rand: rand.New(rand.NewPCG(seed, 0x64726179))}
+	g := newGenerator(seed)
+	g.c = &alloctest.Case{Name: fmt.Sprintf("%s-%d", profile, seed), Features: allFeatures}
+	if profile == Gates {
+		g.c.Features = g.gates()
+	}
+	switch g.kind(profile) {
+	case Shares:
+		g.buildSmall(g.sharesFeatures())
+	case Pairs:
+		g.buildSmall(g.pairFeatures())
+	default:
+		g.build(profile)
+	}
+	return g.c
+}
+
+func newGenerator(seed uint64) *generator {
+	return &generator{rand: rand.New(rand.NewPCG(seed, 0x64726179))}
+}
+
+// allFeatures are on in small cases.
+var allFeatures = allocator.AllFeatures()
+
+// kind is the profile after which a case is built: that of the run, except that
+// Default has all kinds.
+func (g *generator) kind(profile Profile) Profile {
+	if n := g.intn(100); profile == Default && n < 20 || profile == Gates && n < 50 {
+		return []Profile{Shares, Pairs}[n%2]
+	}
+	return profile
+}
+
+func (g *generator) build(profile Profile) {
 	g.drawPlan(profile)
-	g.c = &alloctest.Case{
-		Name:     fmt.Sprintf("%s-%d", profile, seed),
-		Features: g.features(),
+	if profile != Gates {
+		g.c.Features = g.features()
 	}
 	g.drivers = []string{gpuDriver, nicDriver}[:g.plan.drivers]
 	g.addNodes()
@@ -49,7 +80,6 @@ func Generate(seed uint64, profile Profile) *alloctest.Case {
 		g.addError()
 	}
 	g.shuffleSlices()
-	return g.c
 }
 
 // features is everything in three quarters of the cases; else some gates are off.
@@ -58,11 +88,7 @@ func (g *generator) features() allocator.Features {
 	if !g.chance(0.25) {
 		return f
 	}
-	gates := []*bool{
-		&f.AdminAccess, &f.CompatibilityGroups, &f.ConsumableCapacity, &f.DerivedAttributes,
-		&f.DeviceBindingAndStatus, &f.DeviceTaints, &f.FractionalCapacityRange,
-		&f.ListTypeAttributes, &f.OptionalNodeOperations, &f.PartitionableDevices, &f.PrioritizedList,
-	}
+	gates := gatesOf(&f)
 	for range 1 + g.intn(4) {
 		*gates[g.intn(len(gates))] = false
 	}

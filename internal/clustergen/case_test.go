@@ -9,7 +9,7 @@ import (
 	"github.com/dray-project/dray/internal/clustergen"
 )
 
-var profiles = []clustergen.Profile{clustergen.Default, clustergen.Hard}
+var profiles = clustergen.Profiles()
 
 func TestGenerateRepeats(t *testing.T) {
 	for _, profile := range profiles {
@@ -78,14 +78,54 @@ func TestEveryTagIsUsed(t *testing.T) {
 	}
 }
 
-func TestGatesAreOffInAQuarter(t *testing.T) {
+// Every pair of features needs cases with both, and the profile for shares needs what it
+// is for.
+func TestEveryPairIsUsed(t *testing.T) {
+	const cases = 6000
+	tags := clustergen.PairTags()
+	counts := make(map[[2]clustergen.Tag]int)
+	for seed := range uint64(cases) {
+		has := clustergen.Tags(clustergen.Generate(seed, clustergen.Pairs))
+		for _, first := range has {
+			for _, second := range has {
+				counts[[2]clustergen.Tag{first, second}]++
+			}
+		}
+	}
+	for i, first := range tags {
+		for _, second := range tags[i+1:] {
+			if n := counts[[2]clustergen.Tag{first, second}]; n < cases/200 {
+				t.Errorf("%s with %s: in %d of %d cases only", first, second, n, cases)
+			}
+		}
+	}
+}
+
+func TestSharesAreConstrained(t *testing.T) {
+	const cases = 1000
+	counts := make(map[clustergen.Tag]int)
+	for seed := range uint64(cases) {
+		for _, tag := range clustergen.Tags(clustergen.Generate(seed, clustergen.Shares)) {
+			counts[tag]++
+		}
+	}
+	for tag, least := range map[clustergen.Tag]int{
+		clustergen.SharesWithoutCapacity: 950, clustergen.MatchAttribute: 700, clustergen.DistinctAttribute: 200, clustergen.SeveralClaims: 700,
+	} {
+		if counts[tag] < least {
+			t.Errorf("%s: in %d of %d cases only", tag, counts[tag], cases)
+		}
+	}
+}
+
+func TestGatesAreOffInAFifth(t *testing.T) {
 	off := 0
 	for seed := range uint64(1000) {
 		if clustergen.Generate(seed, clustergen.Default).Features != allocator.AllFeatures() {
 			off++
 		}
 	}
-	if off < 200 || off > 300 {
+	if off < 150 || off > 250 {
 		t.Errorf("%d of 1000 cases have a gate off", off)
 	}
 }
@@ -120,5 +160,24 @@ func TestDecisionNeedsTheNode(t *testing.T) {
 	c.Node = "unknown"
 	if number := clustergen.Decision(c); number != "" {
 		t.Errorf("decision %s applies without a node", number)
+	}
+}
+
+// Gates has features that let kube-scheduler pick each of upstream's implementations.
+func TestGatesPickAllImplementations(t *testing.T) {
+	stable, incubating, other := 0, 0, 0
+	for seed := range uint64(600) {
+		f := clustergen.Generate(seed, clustergen.Gates).Features
+		switch {
+		case f.CompatibilityGroups || f.DerivedAttributes || f.ListTypeAttributes || f.OptionalNodeOperations:
+			other++
+		case f.ConsumableCapacity || f.DeviceBindingAndStatus || f.FractionalCapacityRange:
+			incubating++
+		default:
+			stable++
+		}
+	}
+	if min(stable, incubating, other) < 80 {
+		t.Errorf("%d stable, %d incubating, %d others", stable, incubating, other)
 	}
 }

@@ -7,6 +7,10 @@
 //
 //	nodes -> classes -> pools and devices -> allocated claims -> claims
 //
+// Small cases (profiles Shares and Pairs) are drawn by features instead of topics: a few
+// devices with two or three attributes of few values, and as many requests as make
+// claims contend.
+//
 // Names, attribute values and CEL expressions come from small fixed sets, so that
 // devices collide, constraints bite and caches of compiled programs hit.
 //

@@ -9,7 +9,20 @@ const (
 	// Hard has many equal devices, few attribute values, contended counters and
 	// counts near the limit, so that deciding takes search.
 	Hard Profile = "hard"
+	// Shares has small clusters of devices that are shared without capacity, under
+	// several constraints, for several claims with counts above one.
+	Shares Profile = "shares"
+	// Pairs has small clusters that combine two features with each other and with few
+	// others; all pairs are equally frequent.
+	Pairs Profile = "pairs"
+	// Gates has cases as in Default, with the features on that each implementation of
+	// upstream's can do, that Kubernetes 1.37 has on by default, or none at all.
+	Gates Profile = "gates"
 )
+
+// Profiles lists all profiles. A share of the cases of Default is drawn as in
+// Shares and Pairs.
+func Profiles() []Profile { return []Profile{Default, Hard, Shares, Pairs, Gates} }
 
 // plan says which topics a case covers. Topics are drawn independently, so that
 // all combinations occur.
@@ -67,7 +80,7 @@ func (g *generator) drawPlan(profile Profile) {
 		constraints:    g.chance(0.4),
 		configs:        g.chance(0.25),
 		used:           g.chance(0.5),
-		crowded:        g.chance(0.04),
+		crowded:        g.chance(0.06),
 		trouble:        g.drawTrouble(),
 		erroring:       g.chance(0.04),
 	}

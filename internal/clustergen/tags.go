@@ -16,16 +16,38 @@ type Tag string
 // AllTags returns every tag, in the order of the distribution table.
 func AllTags() []Tag { return slices.Clone(allTags) }
 
+// The features that small cases combine.
+const (
+	SharesWithCapacity    Tag = "shares with capacity"
+	SharesWithoutCapacity Tag = "shares without capacity"
+	Counters              Tag = "partitionable devices"
+	CompatibilityGroups   Tag = "compatibility groups"
+	Taints                Tag = "taints"
+	AdminAccess           Tag = "admin access"
+	PrioritizedList       Tag = "prioritized list"
+	AllDevices            Tag = "all devices"
+	MatchAttribute        Tag = "match attribute"
+	DistinctAttribute     Tag = "distinct attribute"
+	ListAttributes        Tag = "list attributes"
+	DerivedAttributes     Tag = "derived attributes"
+	BindingConditions     Tag = "binding conditions"
+	PerDeviceNodes        Tag = "per-device nodes"
+	FailingSelectors      Tag = "failing expressions"
+	SeveralClaims         Tag = "several claims"
+	DevicesInUse          Tag = "devices in use"
+	SeveralPools          Tag = "several pools"
+)
+
 // allTags are the features first, then the situations.
 var allTags = []Tag{
-	"admin access", "compatibility groups", "consumable capacity", "fractional range", "derived attributes",
-	"binding conditions", "binds to node", "taints", "tolerations", "list attributes", "node operations",
-	"partitionable devices", "per-device nodes", "multi-host", "prioritized list",
-	"exact count", "all devices", "class selectors", "request selectors", "match attribute", "distinct attribute",
+	AdminAccess, CompatibilityGroups, SharesWithCapacity, SharesWithoutCapacity, "fractional range", DerivedAttributes,
+	BindingConditions, "binds to node", Taints, "tolerations", ListAttributes, "node operations",
+	Counters, PerDeviceNodes, "multi-host", PrioritizedList,
+	"exact count", AllDevices, "class selectors", "request selectors", FailingSelectors, MatchAttribute, DistinctAttribute,
 	"constraint on subrequest", "constraint over drivers", "class config", "claim config", "config of subrequest",
 	"node-local pool", "all-nodes pool", "node-selector pool",
-	"several drivers", "several pools", "several slices", "several claims", "several requests",
-	"devices in use", "shares in use", "admin access in use", "vanished device in use", "capacity requests",
+	"several drivers", SeveralPools, "several slices", SeveralClaims, "several requests",
+	DevicesInUse, "shares in use", "admin access in use", "vanished device in use", "capacity requests",
 	"incomplete pool", "stale slices", "equal device names", "slice without nodes", "near device limit", "gates off",
 }
 
@@ -36,7 +58,7 @@ type tagger map[Tag]bool
 func Tags(c *alloctest.Case) []Tag {
 	t := make(tagger)
 	t.set("gates off", c.Features != allocator.AllFeatures())
-	t.set("several claims", len(c.Claims) > 1)
+	t.set(SeveralClaims, len(c.Claims) > 1)
 	t.pools(c)
 	for _, slice := range c.Slices {
 		t.slice(slice)
@@ -67,7 +89,7 @@ func (t tagger) pools(c *alloctest.Case) {
 		t.pool(slices)
 	}
 	t.set("several drivers", len(drivers) > 1)
-	t.set("several pools", len(pools) > 1)
+	t.set(SeveralPools, len(pools) > 1)
 }
 
 func (t tagger) pool(pool []*resourceapi.ResourceSlice) {
@@ -94,7 +116,7 @@ func (t tagger) pool(pool []*resourceapi.ResourceSlice) {
 func (t tagger) slice(slice *resourceapi.ResourceSlice) {
 	spec := &slice.Spec
 	perDevice := ptr.Deref(spec.PerDeviceNodeSelection, false)
-	t.set("per-device nodes", perDevice)
+	t.set(PerDeviceNodes, perDevice)
 	t.set("node-local pool", spec.NodeName != nil)
 	t.set("all-nodes pool", ptr.Deref(spec.AllNodes, false))
 	t.set("node-selector pool", spec.NodeSelector != nil)
@@ -106,16 +128,18 @@ func (t tagger) slice(slice *resourceapi.ResourceSlice) {
 }
 
 func (t tagger) device(device *resourceapi.Device) {
-	t.set("taints", len(device.Taints) > 0)
-	t.set("binding conditions", len(device.BindingConditions) > 0)
+	t.set(Taints, len(device.Taints) > 0)
+	t.set(BindingConditions, len(device.BindingConditions) > 0)
 	t.set("binds to node", ptr.Deref(device.BindsToNode, false))
-	t.set("consumable capacity", ptr.Deref(device.AllowMultipleAllocations, false))
-	t.set("partitionable devices", len(device.ConsumesCounters) > 0)
+	shared := ptr.Deref(device.AllowMultipleAllocations, false)
+	t.set(SharesWithCapacity, shared && len(device.Capacity) > 0)
+	t.set(SharesWithoutCapacity, shared && len(device.Capacity) == 0)
+	t.set(Counters, len(device.ConsumesCounters) > 0)
 	for _, consumption := range device.ConsumesCounters {
-		t.set("compatibility groups", len(consumption.CompatibilityGroups) > 0)
+		t.set(CompatibilityGroups, len(consumption.CompatibilityGroups) > 0)
 	}
 	for _, attribute := range device.Attributes {
-		t.set("list attributes", len(attribute.IntValues)+len(attribute.BoolValues)+
+		t.set(ListAttributes, len(attribute.IntValues)+len(attribute.BoolValues)+
 			len(attribute.StringValues)+len(attribute.VersionValues) > 0)
 	}
 	for _, capacity := range device.Capacity {
@@ -133,7 +157,7 @@ func fractional(policy *resourceapi.CapacityRequestPolicy) bool {
 
 func (t tagger) allocated(c *alloctest.Case, claim *resourceapi.ResourceClaim) {
 	for _, result := range claim.Status.Allocation.Devices.Results {
-		t.set("devices in use", true)
+		t.set(DevicesInUse, true)
 		t.set("shares in use", result.ShareID != nil)
 		t.set("admin access in use", ptr.Deref(result.AdminAccess, false))
 		t.set("vanished device in use", !published(c, result))

@@ -5,6 +5,13 @@
 //	clustergen.Generate ──► ours ──► oracle.Verify, inputs untouched
 //	                   └──► peer ──► same class of outcome, oracle.Equal
 //
+// Sequences ask about one cluster that changes: what one turn allocates is in use in the
+// next. Our allocators keep what they know from turn to turn, the peer starts anew.
+//
+//	clustergen.Sequence ──► turn ──► ours, kept ──► as above
+//	          ▲               └────► peer ──► allocated ─┐
+//	          └──────────────────────────────────────────┘
+//
 // A case on which the answers disagree is reduced to a local minimum and written as a
 // scenario file. Command differential (folder cmd) runs it.
 package differential

@@ -3,33 +3,25 @@ package differential
 import (
 	"fmt"
 	"io"
-	"os"
+	"strings"
 	"time"
 )
 
-// Progress returns a function that says on a terminal every two seconds, elsewhere
-// every thirty, how far a run of so many cases is.
-func Progress(w io.Writer, cases int) func(*Report) {
-	pause, end := 30*time.Second, "\n"
-	if isTerminal(w) {
-		pause, end = 2*time.Second, "\r"
-	}
+// Progress returns a function that says at each interval how far a run of so many cases
+// is, and at once what disagreements there are.
+func Progress(w io.Writer, cases int, interval time.Duration) func(*Report) {
 	start := time.Now()
-	next := start.Add(pause)
+	next, told := start.Add(interval), 0
 	return func(r *Report) {
-		if now := time.Now(); now.After(next) {
-			next = now.Add(pause)
-			fmt.Fprintf(w, "%d of %d cases, %d disagreements, %d per second  %s",
-				r.Cases, cases, r.Disagreements, int(float64(r.Cases)/now.Sub(start).Seconds()), end)
+		for ; told < len(r.Disagreed); told++ {
+			d := r.Disagreed[told]
+			reason, _, _ := strings.Cut(d.Verdict.Disagreement, "\n")
+			fmt.Fprintf(w, "%s: %s\n", d.Case.Name, reason)
+		}
+		if now := time.Now(); !now.Before(next) {
+			next = now.Add(interval)
+			fmt.Fprintf(w, "%s: %d of %d cases, %d disagreements, %d peer timeouts, %.0f cases per second\n",
+				now.Sub(start).Round(time.Second), r.Cases, cases, r.Disagreements, r.PeerTimeouts, float64(r.Cases)/now.Sub(start).Seconds())
 		}
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	stat, err := file.Stat()
-	return err == nil && stat.Mode()&os.ModeCharDevice != 0
 }

@@ -3,8 +3,6 @@ package differential
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -28,13 +26,37 @@ type Report struct {
 	Over    int
 	Slowest []Timed
 
-	tags map[clustergen.Tag]map[Class]int
+	all   tally
+	tags  map[clustergen.Tag]*tally
+	pairs map[pair]*tally
+}
+
+// tally counts cases by the class of their answer, and those in which the peer's search
+// went back.
+type tally struct {
+	classes map[Class]int
+	back    int
+}
+
+// pair is two tags, in the order of clustergen.PairTags.
+type pair [2]clustergen.Tag
+
+func (t *tally) add(class Class, back bool) {
+	if t.classes == nil {
+		t.classes = make(map[Class]int)
+	}
+	t.classes[class]++
+	if back {
+		t.back++
+	}
 }
 
 // Disagreement is a case on which we are wrong.
 type Disagreement struct {
 	Case    *alloctest.Case
 	Verdict Verdict
+	// Turns is the sequence in which the case occurred, nil if it stands alone.
+	Turns *WrongTurn
 }
 
 // Timed is how long we took for a case.
@@ -44,19 +66,36 @@ type Timed struct {
 }
 
 func newReport() *Report {
-	return &Report{Decided: make(map[string]int), Classes: make(map[Class]int), tags: make(map[clustergen.Tag]map[Class]int)}
+	r := &Report{
+		Decided: make(map[string]int), Classes: make(map[Class]int),
+		tags: make(map[clustergen.Tag]*tally), pairs: make(map[pair]*tally),
+	}
+	for _, tag := range clustergen.AllTags() {
+		r.tags[tag] = &tally{}
+	}
+	for _, pair := range allPairs() {
+		r.pairs[pair] = &tally{}
+	}
+	return r
 }
 
-func (r *Report) add(c *alloctest.Case, v Verdict) {
+func allPairs() []pair {
+	var pairs []pair
+	tags := clustergen.PairTags()
+	for i, first := range tags {
+		for _, second := range tags[i+1:] {
+			pairs = append(pairs, pair{first, second})
+		}
+	}
+	return pairs
+}
+
+func (r *Report) add(result compared) {
+	c, v := result.c, result.verdict
 	r.Cases++
 	class := v.Class()
 	r.Classes[class]++
-	for _, tag := range clustergen.Tags(c) {
-		if r.tags[tag] == nil {
-			r.tags[tag] = make(map[Class]int)
-		}
-		r.tags[tag][class]++
-	}
+	r.distribute(c, class, v.PeerTimeout || wentBack(c, v.Peer))
 	if v.PeerTimeout {
 		r.PeerTimeouts++
 	}
@@ -67,7 +106,21 @@ func (r *Report) add(c *alloctest.Case, v Verdict) {
 	if v.Disagreement != "" {
 		r.Disagreements++
 		if len(r.Disagreed) < keptDisagreements {
-			r.Disagreed = append(r.Disagreed, Disagreement{c, v})
+			r.Disagreed = append(r.Disagreed, Disagreement{c, v, result.wrong})
+		}
+	}
+}
+
+func (r *Report) distribute(c *alloctest.Case, class Class, back bool) {
+	r.all.add(class, back)
+	has := make(map[clustergen.Tag]bool)
+	for _, tag := range clustergen.Tags(c) {
+		has[tag] = true
+		r.tags[tag].add(class, back)
+	}
+	for pair, tally := range r.pairs {
+		if has[pair[0]] && has[pair[1]] {
+			tally.add(class, back)
 		}
 	}
 }
@@ -103,38 +156,4 @@ func (r *Report) Summary() string {
 	return fmt.Sprintf("differential: cases=%d disagreements=%d decided-differently=%d peer-timeouts=%d satisfiable=%d unsatisfiable=%d errors=%d slowest=%s over-10ms=%d",
 		r.Cases, r.Disagreements, decided, r.PeerTimeouts, r.Classes[Satisfiable], r.Classes[Unsatisfiable],
 		r.Classes[Failed]+r.Classes[FailedOnNode], r.slowest().Round(time.Microsecond), r.Over)
-}
-
-// Print writes the distribution of the cases, the decisions and the slowest case.
-func (r *Report) Print(w io.Writer) {
-	fmt.Fprintf(w, "%-28s %8s %7s %12s %14s %7s\n", "", "cases", "", "satisfiable", "unsatisfiable", "errors")
-	r.printRow(w, "all cases", r.Classes)
-	for _, tag := range clustergen.AllTags() {
-		r.printRow(w, string(tag), r.tags[tag])
-	}
-	fmt.Fprintln(w)
-	for _, number := range slices.SortedFunc(maps.Keys(r.Decided), cmp.Compare) {
-		fmt.Fprintf(w, "decided differently by docs/decisions/%s: %d (%s)\n", number, r.Decided[number], r.share(r.Decided[number]))
-	}
-	fmt.Fprintf(w, "errors of single nodes: %d\n", r.Classes[FailedOnNode])
-	for _, t := range r.Slowest {
-		fmt.Fprintf(w, "our slowest cases: %s in %s\n", t.Case, t.Time.Round(time.Microsecond))
-	}
-}
-
-func (r *Report) printRow(w io.Writer, name string, classes map[Class]int) {
-	failed := classes[Failed] + classes[FailedOnNode]
-	all := classes[Satisfiable] + classes[Unsatisfiable] + failed
-	part := func(n int) string { return percent(n, all) }
-	fmt.Fprintf(w, "%-28s %8d %7s %12s %14s %7s\n", name, all, r.share(all),
-		part(classes[Satisfiable]), part(classes[Unsatisfiable]), part(failed))
-}
-
-func (r *Report) share(n int) string { return percent(n, r.Cases) }
-
-func percent(n, of int) string {
-	if of == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(of))
 }

@@ -3,6 +3,7 @@ package differential
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/internal/clustergen"
@@ -15,13 +16,14 @@ type Run struct {
 	Seed    uint64
 	Profile clustergen.Profile
 	Workers int
-	// Progress, if set, is called after every case with the report so far.
+	// Progress, if set, is called after every case, and every second, with the report so far.
 	Progress func(*Report)
 }
 
 type compared struct {
 	c       *alloctest.Case
 	verdict Verdict
+	wrong   *WrongTurn // if the case is a turn with a disagreement
 }
 
 // Do compares all cases, or until the context is cancelled.
@@ -33,34 +35,47 @@ func (r Run) Do(ctx context.Context) *Report {
 		workers.Go(func() {
 			for seed := range seeds {
 				c := clustergen.Generate(seed, r.Profile)
-				results <- compared{c, r.Compare(ctx, c)}
+				results <- compared{c: c, verdict: r.Compare(ctx, c)}
 			}
 		})
 	}
 	go func() {
-		r.feed(ctx, seeds)
+		feed(ctx, seeds, r.Seed, r.Cases)
 		workers.Wait()
 		close(results)
 	}()
-	report := newReport()
-	for result := range results {
-		if ctx.Err() != nil {
-			// What was under way has been cut off.
-			continue
-		}
-		report.add(result.c, result.verdict)
-		if r.Progress != nil {
-			r.Progress(report)
-		}
-	}
-	return report
+	return collect(ctx, results, r.Progress)
 }
 
-func (r Run) feed(ctx context.Context, seeds chan<- uint64) {
-	defer close(seeds)
-	for i := range r.Cases {
+// collect reports on results as they come in.
+func collect(ctx context.Context, results <-chan compared, progress func(*Report)) *Report {
+	report := newReport()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
 		select {
-		case seeds <- r.Seed + uint64(i):
+		case <-tick.C:
+		case result, more := <-results:
+			if !more {
+				return report
+			}
+			if ctx.Err() != nil {
+				// What was under way has been cut off.
+				continue
+			}
+			report.add(result)
+		}
+		if progress != nil {
+			progress(report)
+		}
+	}
+}
+
+func feed(ctx context.Context, seeds chan<- uint64, first uint64, count int) {
+	defer close(seeds)
+	for i := range count {
+		select {
+		case seeds <- first + uint64(i):
 		case <-ctx.Done():
 			return
 		}

@@ -3,6 +3,7 @@ package differential_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,68 @@ func reversed(devices []resourceapi.Device) []resourceapi.Device {
 	return turned
 }
 
+func TestRunSeesPanics(t *testing.T) {
+	report := run(t, func(context.Context, *alloctest.Case) alloctest.Outcome { panic("at the disco") }, 20)
+	if report.Disagreements == 0 || !strings.Contains(report.Disagreed[0].Verdict.Disagreement, "at the disco") {
+		t.Errorf("not noticed: %s", report.Summary())
+	}
+}
+
+// The peer may take so many steps, however fast they are.
+func TestPeerStepsAreLimited(t *testing.T) {
+	c := comparer(peer.Upstream())
+	const limit = 3
+	looks := 0
+	c.PeerSteps = limit
+	c.Peer = func(ctx context.Context, _ *alloctest.Case) alloctest.Outcome {
+		for ctx.Err() == nil {
+			looks++
+		}
+		return alloctest.Outcome{Err: fmt.Errorf("aborted: %w", context.Cause(ctx))}
+	}
+	if v := c.Compare(t.Context(), clustergen.Generate(1, clustergen.Default)); !v.PeerTimeout || looks != limit {
+		t.Errorf("%d looks, timeout %v", looks, v.PeerTimeout)
+	}
+	upstream := comparer(peer.Upstream())
+	upstream.PeerSteps = 1
+	r := differential.Run{Comparer: upstream, Cases: 50, Seed: 1, Profile: clustergen.Pairs, Workers: 2}
+	if report := r.Do(t.Context()); report.PeerTimeouts < 40 {
+		t.Errorf("upstream ran into %d limits in 50 cases", report.PeerTimeouts)
+	}
+}
+
+func TestRandomPeersAreAskedAgain(t *testing.T) {
+	c := comparer(peer.Dray())
+	asked := 0
+	upstream := c.Peer
+	c.Peer = func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
+		if asked++; asked < 3 {
+			return alloctest.Outcome{Err: errors.New("not yet"), NodeOnly: true}
+		}
+		return upstream(ctx, c)
+	}
+	c.PeerTries = 5
+	if v := c.Compare(t.Context(), clustergen.Generate(1, clustergen.Pairs)); v.Disagreement != "" || asked != 3 {
+		t.Errorf("asked %d times: %+v", asked, v)
+	}
+	asked, c.PeerTries = 0, 2
+	if v := c.Compare(t.Context(), clustergen.Generate(1, clustergen.Pairs)); v.Disagreement == "" || asked != 2 {
+		t.Errorf("asked %d times, no disagreement", asked)
+	}
+}
+
+func TestProgressTells(t *testing.T) {
+	var out strings.Builder
+	r := differential.Run{Comparer: comparer(wrong(func(_ *alloctest.Case, o *alloctest.Outcome) { o.Results = nil })),
+		Cases: 30, Seed: 1, Profile: clustergen.Default, Workers: 1, Progress: differential.Progress(&out, 30, 0)}
+	r.Do(t.Context())
+	for _, want := range []string{"30 of 30 cases", "disagreements", ": ours is unsatisfiable, the peer's satisfiable\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
 func TestRunCountsPeerTimeouts(t *testing.T) {
 	c := comparer(peer.Upstream())
 	c.Peer = func(ctx context.Context, _ *alloctest.Case) alloctest.Outcome {
@@ -155,6 +218,13 @@ func TestReportPrintsSummary(t *testing.T) {
 	for _, tag := range clustergen.AllTags() {
 		if !strings.Contains(out.String(), string(tag)) {
 			t.Errorf("table lacks %s", tag)
+		}
+	}
+	for i, first := range clustergen.PairTags() {
+		for _, second := range clustergen.PairTags()[i+1:] {
+			if !strings.Contains(out.String(), string(first+", "+second)) {
+				t.Errorf("table lacks %s with %s", first, second)
+			}
 		}
 	}
 	if !strings.HasPrefix(report.Summary(), "differential: cases=50 disagreements=0 decided-differently=0 peer-timeouts=0 satisfiable=") {

@@ -21,12 +21,15 @@ func (r *Comparer) Reduce(ctx context.Context, d Disagreement) Disagreement {
 	smallest := Reduce(d.Case, func(c *alloctest.Case) bool {
 		return ctx.Err() == nil && r.Compare(ctx, c).Disagreement != ""
 	})
-	return Disagreement{smallest, r.Compare(context.WithoutCancel(ctx), smallest)}
+	return Disagreement{Case: smallest, Verdict: r.Compare(context.WithoutCancel(ctx), smallest)}
 }
 
 // Scenario is the text of a scenario file with the peer's answer, preceded by the
 // disagreement as a comment.
 func (d Disagreement) Scenario() (string, error) {
+	if d.Turns != nil {
+		return d.Turns.Scenario()
+	}
 	text, err := alloctest.Format(d.Case, d.Verdict.Peer)
 	if err != nil {
 		return "", fmt.Errorf("case %s: %w", d.Case.Name, err)

@@ -17,14 +17,23 @@ type room struct {
 }
 
 // library is what people link.
-var library = []string{"allocator", "pools", "cel", "internal/amount"}
+var library = []string{"allocator", "allocator/explain", "allocator/extension", "pools", "cel", "internal/amount", "internal/quantity"}
+
+// index is what pools shows and the allocator works on. Users do not see it.
+var index = []string{"internal/index/shape", "internal/index/pool", "internal/index/cluster"}
+
+// workloads is what turns pods into claims and places, for those who place pods.
+var workloads = []string{"podclaims", "nodefit"}
 
 // proof is what only tests, measurements and development run.
-var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "internal/adversary", "benchmarks"}
+var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "benchmarks"}
+
+// arena is where tests and demonstrations of the nested modules get a real cluster from.
+var arena = []string{"internal/controlplane", "internal/faults", "internal/invariant"}
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
-var edges = []string{"cmd", "schedplugin"}
+var edges = slices.Concat([]string{"cmd", "schedplugin", "agent"}, arena)
 
 // developing is what proof may import.
 var developing = slices.Concat(proof, library, []string{"allocator/structured", "alloctest"})
@@ -33,21 +42,83 @@ var developing = slices.Concat(proof, library, []string{"allocator/structured", 
 // that a new folder has to find its place here first.
 var rooms = []room{
 	{folder: "internal/amount"},
+	{folder: "internal/quantity", imports: []string{"internal/amount"}},
 	{folder: "internal/houserules"},
-	{folder: "pools", imports: []string{"internal/amount"}},
+	{folder: "internal/index/given"},
+	{folder: "internal/index/persist"},
+	{folder: "internal/index/shape", imports: []string{"internal/amount", "internal/quantity"}},
+	{folder: "internal/index/pool", imports: []string{"internal/index/shape", "internal/index/persist", "internal/amount", "internal/quantity"}},
+	{folder: "internal/index/cluster", imports: []string{
+		"internal/index/pool", "internal/index/shape", "internal/index/persist", "internal/amount", "internal/quantity",
+	}},
+	{folder: "internal/index/lineage", imports: []string{"internal/index/cluster", "internal/index/pool"}},
+	{folder: "pools", imports: slices.Concat(index, []string{"internal/index/lineage", "internal/amount", "internal/quantity"})},
 	{folder: "cel", imports: []string{"internal/amount"}},
-	{folder: "allocator", imports: library},
-	{folder: "allocator/structured", imports: library},
-	{folder: "alloctest", imports: []string{"allocator"}},
-	{folder: "simulate", imports: library},
-	{folder: "schedplugin", imports: slices.Concat(library, []string{"simulate"})},
-	{folder: "cmd", imports: slices.Concat(library, []string{"simulate"})},
+	{folder: "allocator/internal/slab"},
+	{folder: "allocator/internal/memo", imports: []string{"internal/amount"}},
+	{folder: "allocator/internal/solver", imports: []string{"allocator/internal/slab", "internal/amount"}},
+	{folder: "allocator/internal/eligibility", imports: slices.Concat(index, []string{
+		"allocator/internal/memo", "allocator/internal/slab", "cel", "internal/amount", "internal/quantity",
+	})},
+	{folder: "allocator/extension"},
+	{folder: "allocator/internal/claims", imports: slices.Concat(index, []string{
+		"allocator/extension", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/solver",
+		"internal/amount", "internal/quantity",
+	})},
+	{folder: "allocator/internal/model", imports: slices.Concat(index, []string{
+		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/slab", "allocator/internal/solver",
+		"internal/amount", "internal/quantity",
+	})},
+	{folder: "allocator/internal/alike", imports: slices.Concat(index, []string{
+		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/model",
+	})},
+	{folder: "allocator/explain", imports: []string{"pools"}},
+	{folder: "allocator/internal/diagnose", imports: []string{
+		"allocator/explain", "allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/model", "allocator/internal/solver", "pools",
+	}},
+	{folder: "allocator", imports: slices.Concat(library, index, []string{
+		"allocator/internal/alike", "allocator/internal/claims", "allocator/internal/diagnose", "allocator/internal/eligibility",
+		"allocator/internal/model", "allocator/internal/solver",
+	})},
+	{folder: "allocator/structured", imports: slices.Concat(library, index)},
+	{folder: "allocator/structured/listers", imports: slices.Concat(library, []string{"allocator/structured"})},
+	{folder: "alloctest", imports: []string{"allocator", "allocator/explain", "allocator/extension"}},
+	{folder: "podclaims"},
+	{folder: "nodefit"},
+	{folder: "simulate", imports: slices.Concat(library, workloads, index)},
+	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
+	{folder: "internal/controlplane"},
+	{folder: "internal/faults"},
+	{folder: "internal/invariant"},
+	{folder: "schedplugin", imports: slices.Concat(library, workloads, arena, []string{"simulate"})},
+	{folder: "agent/cdi"},
+	{folder: "agent/internal/checkpoint"},
+	{folder: "agent/internal/fakecluster"},
+	{folder: "agent/internal/demo", imports: []string{"internal/controlplane"}},
+	{folder: "agent/internal/fakedriver"},
+	{folder: "agent/internal/fakekubelet"},
+	{folder: "agent/internal/numa"},
+	{folder: "agent/node"},
+	{folder: "agent/provider", imports: []string{"agent/node"}},
+	{folder: "agent/podresources"},
+	{folder: "agent/resourceslice"},
+	{folder: "agent/deviceplugin", imports: []string{"agent/cdi", "agent/internal/numa"}},
+	{folder: "agent/inventory", imports: []string{"agent/internal/checkpoint", "agent/resourceslice"}},
+	{folder: "agent/claims", imports: []string{"agent/internal/checkpoint"}},
+	{folder: "agent/virtualnode", imports: []string{"agent/claims", "agent/node"}},
+	{folder: "agent/devicetree", imports: []string{"agent/inventory", "agent/deviceplugin"}},
+	{folder: "agent/sysfs", imports: []string{"agent/inventory", "agent/internal/numa"}},
+	{folder: "agent/draplugin", imports: []string{"agent/inventory", "agent/resourceslice", "agent/cdi"}},
+	{folder: "agent/cmd", imports: []string{
+		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/virtualnode", "agent/inventory",
+		"agent/sysfs", "agent/resourceslice", "agent/deviceplugin", "agent/devicetree", "agent/draplugin", "agent/podresources",
+	}},
+	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"simulate", "devmgmt"})},
 	{folder: "internal/oracle", imports: developing},
 	{folder: "internal/clustergen", imports: developing},
 	{folder: "internal/differential", imports: developing},
 	{folder: "internal/peer", imports: developing},
-	{folder: "internal/adversary", imports: developing},
-	{folder: "benchmarks", imports: developing},
+	{folder: "benchmarks", imports: slices.Concat(developing, workloads, []string{"simulate"})},
 }
 
 // reservation keeps a foreign package to some folders.
@@ -62,7 +133,8 @@ func (r reservation) allows(f *File) bool { return allows(r.folders, f) || r.tes
 var reservations = []reservation{
 	{path: "k8s.io/kubernetes", folders: []string{"schedplugin"}},
 	{path: "k8s.io/dynamic-resource-allocation", folders: slices.Concat([]string{"allocator/structured"}, edges, proof), tests: true},
-	{path: "k8s.io/client-go", folders: edges, tests: true},
+	// The old form of upstream's API has listers of client-go in its signatures.
+	{path: "k8s.io/client-go", folders: slices.Concat([]string{"allocator/structured/listers"}, edges), tests: true},
 	{path: "k8s.io/klog", folders: edges, tests: true},
 	{path: "math/rand", folders: slices.Concat(proof, edges), tests: true},
 	{path: "crypto/rand", folders: edges, tests: true},
@@ -70,6 +142,9 @@ var reservations = []reservation{
 	{path: "github.com/google/uuid", folders: slices.Concat([]string{"allocator/structured"}, edges), tests: true},
 	{path: "k8s.io/apimachinery/pkg/util/uuid", folders: slices.Concat([]string{"allocator/structured"}, edges), tests: true},
 }
+
+// withoutKubernetes know numbers only.
+var withoutKubernetes = []string{"allocator/internal/solver", "allocator/internal/slab", "allocator/internal/memo", "internal/amount"}
 
 // edgeCalls read the clock or the environment.
 var edgeCalls = map[string][]string{
@@ -91,6 +166,9 @@ var checkImports = perFile(func(f *File) []Offence {
 func importOffence(f *File, target string) string {
 	if folder, ours := strings.CutPrefix(target, Module+"/"); ours {
 		return ownImportOffence(f, folder)
+	}
+	if allows(withoutKubernetes, f) && !f.IsTest() && (within(target, "k8s.io") || within(target, "sigs.k8s.io")) {
+		return "this folder does without Kubernetes"
 	}
 	for _, r := range reservations {
 		if within(target, r.path) && !r.allows(f) {

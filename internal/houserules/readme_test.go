@@ -75,7 +75,7 @@ func builtCheckout(t *testing.T) string {
 func runCommand(folder string, command Command) error {
 	shell := exec.Command("bash", "-euo", "pipefail", "-c", command.Script)
 	shell.Dir = folder
-	shell.Env = append(os.Environ(), "NO_COLOR=1", "PATH="+filepath.Join(folder, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	shell.Env = append(os.Environ(), "NO_COLOR=1", "COLUMNS=80", "PATH="+filepath.Join(folder, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var failure strings.Builder
 	shell.Stderr = &failure
 	printed, err := shell.Output()

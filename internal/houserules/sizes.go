@@ -3,16 +3,17 @@ package houserules
 import (
 	"fmt"
 	"go/ast"
+	"maps"
 	"slices"
 )
 
 // Limits in lines. A function's are those between its first and its last one.
 const (
-	fileLimit      = 400
-	testFileLimit  = 600
-	functionLimit  = 70
-	functionMedian = 12 // half of the functions are shorter
-	functionNinth  = 40 // nine in ten are shorter
+	fileLimit     = 500
+	testFileLimit = 700
+	functionLimit = 70
+	// packageLimit is how many files a package has at most, without tests.
+	packageLimit = 20
 )
 
 // longFunctions may exceed functionLimit: "path: name".
@@ -20,7 +21,6 @@ var longFunctions = []string{}
 
 func checkSizes(r *Repository) []Offence {
 	var offences []Offence
-	var lengths []int
 	for _, file := range r.GoFiles() {
 		limit := fileLimit
 		if file.IsTest() {
@@ -31,12 +31,9 @@ func checkSizes(r *Repository) []Offence {
 		}
 		for _, f := range functions(file) {
 			offences = append(offences, f.tooLong(file)...)
-			if !file.IsTest() {
-				lengths = append(lengths, f.lines)
-			}
 		}
 	}
-	return append(offences, distributionOffences(lengths)...)
+	return append(offences, crowdedPackages(r)...)
 }
 
 type function struct {
@@ -62,19 +59,22 @@ func (f function) tooLong(file *File) []Offence {
 	return []Offence{{file.Path, f.line, fmt.Sprintf("%s has %d lines; the limit is %d", f.name, f.lines, functionLimit)}}
 }
 
-// distributionOffences judges the functions of the repository together: one
-// that needs 50 lines may have them, not every second one.
-func distributionOffences(lengths []int) []Offence {
-	if len(lengths) == 0 {
-		return nil
+// largePackages have more files than packageLimit for now.
+var largePackages = []string{"alloctest", "internal/clustergen"}
+
+// crowdedPackages judges how many files there are in each folder.
+func crowdedPackages(r *Repository) []Offence {
+	counts := make(map[string]int)
+	for _, file := range r.GoFiles() {
+		if !file.IsTest() {
+			counts[file.Folder()]++
+		}
 	}
-	slices.Sort(lengths)
 	var offences []Offence
-	if median := lengths[(len(lengths)-1)/2]; median >= functionMedian {
-		offences = append(offences, Offence{".", 0, fmt.Sprintf("half of the functions have %d lines or more; most should have under %d", median, functionMedian)})
-	}
-	if ninetieth := lengths[(len(lengths)*9-1)/10]; ninetieth >= functionNinth {
-		offences = append(offences, Offence{".", 0, fmt.Sprintf("one function in ten has %d lines or more; nine in ten should have under %d", ninetieth, functionNinth)})
+	for _, folder := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[folder]; n > packageLimit && !slices.Contains(largePackages, folder) {
+			offences = append(offences, Offence{folder, 0, fmt.Sprintf("%d files; the limit is %d", n, packageLimit)})
+		}
 	}
 	return offences
 }

@@ -3,23 +3,27 @@ package peer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/allocator/structured"
 	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
 
 // Dray returns Dray's allocator by its own API: snapshot, ledger, problem.
 func Dray() alloctest.Allocator {
 	var allocators sync.Map // allocator.Features → *allocator.Allocator
+	programs := cel.NewCache(2000)
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		a, ok := allocators.Load(c.Features)
 		if !ok {
-			a, _ = allocators.LoadOrStore(c.Features, allocator.New(allocator.Options{Features: c.Features}))
+			a, _ = allocators.LoadOrStore(c.Features, allocator.New(allocator.Options{Features: c.Features, Programs: programs}))
 		}
 		return answer(drayOutcome(ctx, a.(*allocator.Allocator), c))
 	}
@@ -48,7 +52,7 @@ func newQuestion(a *allocator.Allocator, c *alloctest.Case) (*question, error) {
 	if err != nil {
 		return nil, err
 	}
-	problem, err := a.Compile(c.Claims, allocator.ClassMap(c.Classes...))
+	problem, err := compile(a, c)
 	if err != nil {
 		return nil, err
 	}
@@ -57,15 +61,38 @@ func newQuestion(a *allocator.Allocator, c *alloctest.Case) (*question, error) {
 		if claim.Status.Allocation == nil {
 			continue
 		}
-		if err := ledger.Allocate(claim); err != nil {
+		if err := ledger.Assume(claim); err != nil {
 			return nil, err
 		}
 	}
 	return &question{problem, ledger, node}, nil
 }
 
+// compile knows what claims ask for beyond resource.k8s.io/v1. Claims in use that do so, too, are of
+// the same pod.
+func compile(a *allocator.Allocator, c *alloctest.Case) (*allocator.Problem, error) {
+	claims := slices.Clone(c.Claims)
+	for _, claim := range c.Allocated {
+		if _, extended := claim.Annotations[extension.Annotation]; extended {
+			claims = append(claims, claim)
+		}
+	}
+	extensions, extended := make([]extension.Claim, len(claims)), false
+	for i, claim := range claims {
+		var err error
+		if extensions[i], err = extension.Of(claim); err != nil {
+			return nil, err
+		}
+		extended = extended || !extensions[i].IsZero()
+	}
+	if !extended {
+		return a.Compile(c.Claims, allocator.ClassMap(c.Classes...))
+	}
+	return a.CompileExtended(claims, extensions, allocator.ClassMap(c.Classes...))
+}
+
 func (q *question) ask(ctx context.Context) (allocator.Outcome, error) {
-	return q.problem.Allocate(ctx, q.ledger.Snapshot(), q.ledger.Usage(), q.node)
+	return q.problem.Allocate(ctx, q.ledger.State(), q.node)
 }
 
 func answer(outcome allocator.Outcome, err error) alloctest.Outcome {

@@ -1,9 +1,13 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -26,11 +30,38 @@ type NewAllocator func(
 	programs *cel.Cache,
 ) (structured.Allocator, error)
 
-// Upstream returns Kubernetes' own allocator, in its widest variant, which is the
+// Upstream returns Kubernetes' own allocator, in its widest implementation, which is the
 // one kube-scheduler picks with all features on.
-func Upstream() alloctest.Allocator {
-	structured.EnableAllocators("experimental")
-	return Structured(structured.NewAllocator)
+func Upstream() alloctest.Allocator { return Structured(implementation("experimental")) }
+
+// Picked returns Kubernetes' own allocator, in the implementation that kube-scheduler
+// picks for the features of a case: the oldest one that has them all.
+//
+// The oldest implementation takes pools in random order, and slices as they are handed in.
+// It gets them sorted by name, so that its answer may be the one in first-fit order.
+func Picked() alloctest.Allocator {
+	picked := Structured(implementation())
+	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
+		sorted := *c
+		sorted.Slices = slices.SortedFunc(slices.Values(c.Slices), func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
+		return picked(ctx, &sorted)
+	}
+}
+
+// enabling guards upstream's variable that says which implementations may be picked. It
+// is read when an allocator is made.
+var enabling sync.Mutex
+
+// implementation makes allocators of the implementations named; of all, without names.
+func implementation(names ...string) NewAllocator {
+	return func(ctx context.Context, features structured.Features, state structured.AllocatedState,
+		classes structured.DeviceClassLister, slices []*resourceapi.ResourceSlice, programs *cel.Cache,
+	) (structured.Allocator, error) {
+		enabling.Lock()
+		defer enabling.Unlock()
+		structured.EnableAllocators(names...)
+		return structured.NewAllocator(ctx, features, state, classes, slices, programs)
+	}
 }
 
 // Structured adapts any implementation of the structured API. Compiled CEL
@@ -38,25 +69,33 @@ func Upstream() alloctest.Allocator {
 func Structured(newAllocator NewAllocator) alloctest.Allocator {
 	programs := newProgramCaches()
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
-		results, err := allocate(ctx, c, newAllocator, programs.forCase(c))
+		node, err := nodeByName(c)
+		if err != nil {
+			return alloctest.Outcome{Err: err}
+		}
+		a, err := newAllocator(ctx, structured.Features(c.Features), State(c), Classes(c.Classes), c.Slices, programs.forCase(c))
+		if err != nil {
+			return alloctest.Outcome{Err: err}
+		}
+		results, err := a.Allocate(ctx, node, c.Claims)
 		return alloctest.Outcome{
 			Results:  results,
 			Err:      err,
 			NodeOnly: err != nil && errors.Is(err, structured.ErrFailedAllocationOnNode),
+			Steps:    steps(a),
 		}
 	}
 }
 
-func allocate(ctx context.Context, c *alloctest.Case, newAllocator NewAllocator, programs *cel.Cache) ([]resourceapi.AllocationResult, error) {
-	node, err := nodeByName(c)
-	if err != nil {
-		return nil, err
+// steps is the count that upstream's allocators keep: one for each device they try to
+// place, one for the end of each request and claim, and one for the end. Its type is
+// internal to them. Zero if an allocator does not count.
+func steps(a structured.Allocator) int64 {
+	method := reflect.ValueOf(a).MethodByName("GetStats")
+	if !method.IsValid() {
+		return 0
 	}
-	a, err := newAllocator(ctx, structured.Features(c.Features), State(c), Classes(c.Classes), c.Slices, programs)
-	if err != nil {
-		return nil, err
-	}
-	return a.Allocate(ctx, node, c.Claims)
+	return method.Call(nil)[0].FieldByName("NumAllocateOneInvocations").Int()
 }
 
 func nodeByName(c *alloctest.Case) (*corev1.Node, error) {

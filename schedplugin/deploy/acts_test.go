@@ -62,7 +62,12 @@ func (s *stage) repeatFailure(t *testing.T) {
 	g.Eventually(func(ctx context.Context) ([]eventsv1.Event, error) {
 		labels++
 		label := fmt.Appendf(nil, `{"metadata":{"labels":{"example.com/label":"%d"}}}`, labels)
-		if _, err := s.client.CoreV1().Nodes().Patch(ctx, "b", types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+		// A driver that writes its slices wakes pods that wait for devices.
+		slices, err := s.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil || len(slices.Items) == 0 {
+			return nil, fmt.Errorf("%d slices: %w", len(slices.Items), err)
+		}
+		if _, err := s.client.ResourceV1().ResourceSlices().Patch(ctx, slices.Items[0].Name, types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
 			return nil, err
 		}
 		events, err := s.client.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})

@@ -29,7 +29,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
-	"github.com/dray-project/dray/schedplugin/internal/controlplane"
+	"github.com/dray-project/dray/internal/controlplane"
 )
 
 // installation is a scheduler that runs as its manifests say: with the arguments of the
@@ -193,7 +193,7 @@ func (i *installation) writeConfiguration(t *testing.T, kubeconfig string) {
 			t.Fatal(err)
 		}
 		// A pod finds the API server by itself.
-		config["clientConnection"] = map[string]any{"kubeconfig": kubeconfig}
+		config["clientConnection"].(map[string]any)["kubeconfig"] = kubeconfig
 		config["podMaxBackoffSeconds"] = 1
 		edited, err := yaml.Marshal(config)
 		if err == nil {

@@ -30,23 +30,31 @@ var variants = map[string][]string{
 	"kustomize default": {"kustomize", "default"},
 	"helm second":       {"helm", "chart"},
 	"helm default":      {"helm", "chart", "chart/values-default.yaml"},
+	"kustomize all":     {"kustomize", "all"},
+	"helm all":          {"helm", "chart", "chart/values-all.yaml"},
 }
 
 // rendered are the objects of a variant.
 func rendered(t *testing.T, variant string) []*unstructured.Unstructured {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), filepath.Join(binaries, "render"), variants[variant]...)
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
-	text, err := command.Output()
-	if err != nil {
-		t.Fatalf("%s: %v: %s; run make install-manifests first", variant, err, &complaint)
-	}
-	objects, err := decode(text)
+	objects, err := decode(render(t, variants[variant]...))
 	if err != nil {
 		t.Fatalf("%s: %v", variant, err)
 	}
 	return objects
+}
+
+// render is what the renderer prints.
+func render(t *testing.T, arguments ...string) []byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), filepath.Join(binaries, "render"), arguments...)
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
+	text, err := command.Output()
+	if err != nil {
+		t.Fatalf("render %v: %v: %s; run make install-manifests first", arguments, err, &complaint)
+	}
+	return text
 }
 
 func decode(text []byte) ([]*unstructured.Unstructured, error) {

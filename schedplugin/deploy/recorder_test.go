@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/dray-project/dray/schedplugin/internal/controlplane"
+	"github.com/dray-project/dray/internal/controlplane"
 )
 
 // recorder stands between a client and the API server, and keeps what permissions the

@@ -66,23 +66,31 @@ func (a *arena) awaitAdmission(ctx context.Context, class string) {
 
 // clear ends all pods and groups, waits until no claim holds a device, and judges what was seen.
 func (a *arena) clear(ctx SpecContext) {
-	Expect(client.CoreV1().Pods(a.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+	a.deletePods(ctx)
 	Expect(client.SchedulingV1beta1().PodGroups(a.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
-	Eventually(ctx, a.holders).Should(BeEmpty(), "claims that hold devices after all pods have gone")
+	Eventually(ctx, a.holders).WithTimeout(crowdPatience).Should(BeEmpty(), "claims that hold devices after all pods have gone")
 	Eventually(watcher.Leaked).Should(BeEmpty())
 	Eventually(watcher.Unexplained).Should(BeEmpty())
 	Expect(watcher.Violations()).To(BeEmpty())
 	Expect(client.CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{})).To(Succeed())
 }
 
+// deletePods tells all pods to end. The API server gives up on many before all are deleted.
+func (a *arena) deletePods(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func() error {
+		return client.CoreV1().Pods(a.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	}).WithTimeout(crowdPatience).Should(Succeed())
+}
+
 // holders are the claims that are allocated.
 func (a *arena) holders(ctx context.Context) ([]string, error) {
-	claims, err := client.ResourceV1().ResourceClaims(a.namespace).List(ctx, metav1.ListOptions{})
+	claims, err := a.claimList(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var holders []string
-	for _, claim := range claims.Items {
+	for _, claim := range claims {
 		if claim.Status.Allocation != nil {
 			holders = append(holders, claim.Name)
 		}

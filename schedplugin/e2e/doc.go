@@ -4,7 +4,8 @@
 //
 //	SCHEDULER=in-tree go test ./e2e -ginkgo.focus 'shared'
 //
-// KILLS says how often the scheduler dies in the spec about that.
+// KILLS says how often the scheduler dies in the spec about that, OUTAGE how long the API
+// server and etcd are away, CLAIMS how many claims arrive at once, and NODES on how many nodes.
 //
 // The binaries of the control plane are expected where `make controlplane` puts them.
 //

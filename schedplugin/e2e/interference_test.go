@@ -9,7 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dray-project/dray/schedplugin/internal/faults"
+	"github.com/dray-project/dray/internal/faults"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -130,14 +130,19 @@ func (a *arena) allocate(ctx context.Context, name, node, device string) {
 	claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
 	claim, err := claims.Update(ctx, claim, metav1.UpdateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	claim.Status.Allocation = &resourceapi.AllocationResult{
+	claim.Status.Allocation = allocation(a.driver, node, device)
+	_, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// allocation is one device of a node's pool, for the request gpu.
+func allocation(driver, node, device string) *resourceapi.AllocationResult {
+	return &resourceapi.AllocationResult{
 		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-			{Request: "gpu", Driver: a.driver, Pool: node, Device: device},
+			{Request: "gpu", Driver: driver, Pool: node, Device: device},
 		}},
 		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 		}}},
 	}
-	_, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
-	Expect(err).NotTo(HaveOccurred())
 }

@@ -3,15 +3,16 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/dray-project/dray/schedplugin/internal/controlplane"
+	"github.com/dray-project/dray/internal/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -38,7 +39,7 @@ var _ = Describe("Operators of Dray", func() {
 		))
 	})
 
-	It("are told once why a pod gets no devices, and again when that changes", func(ctx SpecContext) {
+	It("are told once why a pod gets no devices, and again when there is another reason", func(ctx SpecContext) {
 		node := here.addNode(ctx, "a", inventory.GPUs(1, "a100", "80Gi")...)
 		here.addTemplate(ctx, "two", here.gpus(2))
 		here.addPod(ctx, "pod", withTemplate("two"))
@@ -46,13 +47,17 @@ var _ = Describe("Operators of Dray", func() {
 			ContainSubstring("does not get its devices"), ContainSubstring("request gpu needs 2 devices"), ContainSubstring(node),
 		)))
 		before := attempts(ctx)
-		label := []byte(`{"metadata":{"labels":{"example.com/changed":"true"}}}`)
-		_, err := client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, label, metav1.PatchOptions{})
+		// A driver that writes its slices is a reason to try again.
+		published, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, func() string { return attempts(ctx) }).ShouldNot(Equal(before), "the pod is not tried again")
+		Expect(published.Items).NotTo(BeEmpty())
+		label := []byte(`{"metadata":{"labels":{"example.com/changed":"true"}}}`)
+		_, err = client.ResourceV1().ResourceSlices().Patch(ctx, published.Items[0].Name, types.MergePatchType, label, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func() float64 { return attempts(ctx) }).ShouldNot(Equal(before), "the pod is not tried again")
 		Consistently(ctx, here.explanations).WithArguments("pod").Should(HaveLen(1))
-		here.addNode(ctx, "b", inventory.GPUs(1, "a100", "80Gi")...)
-		Eventually(ctx, here.explanations).WithArguments("pod").Should(ContainElement(ContainSubstring("2 nodes")))
+		here.addNode(ctx, "b")
+		Eventually(ctx, here.explanations).WithArguments("pod").Should(ContainElement(ContainSubstring("no device of a usable pool reaches the node")))
 	})
 
 	It("find its metrics among the scheduler's", func(ctx SpecContext) {
@@ -102,28 +107,29 @@ func (a *arena) refusal(ctx context.Context, pod string) (string, error) {
 
 // explanations are the notes of the Events that sum up why a pod gets no devices.
 func (a *arena) explanations(ctx context.Context, pod string) ([]string, error) {
-	events, err := client.EventsV1().Events(a.namespace).List(ctx, metav1.ListOptions{})
+	events, err := a.eventsOf(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
 	var notes []string
-	for _, event := range events.Items {
-		if event.Reason == "DevicesUnavailable" && event.Regarding.Name == pod {
+	for _, event := range events {
+		if event.Reason == "DevicesUnavailable" {
 			notes = append(notes, event.Note)
 		}
 	}
 	return notes, nil
 }
 
-// attempts tells how often the scheduler has looked at the state of devices for a pod.
-func attempts(ctx context.Context) string {
-	GinkgoHelper()
-	text, err := plane.SchedulerMetrics(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	for line := range strings.Lines(text) {
-		if count, found := strings.CutPrefix(line, "dray_state_update_duration_seconds_count "); found {
-			return count
-		}
+func (a *arena) eventsOf(ctx context.Context, pod string) ([]eventsv1.Event, error) {
+	events, err := client.EventsV1().Events(a.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
-	return ""
+	return slices.DeleteFunc(events.Items, func(event eventsv1.Event) bool { return event.Regarding.Name != pod }), nil
+}
+
+// attempts tells how often the scheduler has looked at the state of devices for a pod.
+func attempts(ctx context.Context) float64 {
+	GinkgoHelper()
+	return metric(ctx, "dray_state_update_duration_seconds_count")
 }

@@ -4,29 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dray-project/dray/schedplugin/internal/faults"
+	"github.com/dray-project/dray/internal/faults"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
-
-// kills is how many times the scheduler dies in the spec about that: KILLS, or a few.
-func kills() int {
-	text := os.Getenv("KILLS")
-	if text == "" {
-		return 5
-	}
-	count, err := strconv.Atoi(text)
-	Expect(err).NotTo(HaveOccurred(), "KILLS is a number")
-	return count
-}
 
 // longestLife is the time that a scheduler has at most between its start and its death.
 const longestLife = 300 * time.Millisecond
@@ -63,7 +49,7 @@ var _ = Describe("Races", func() {
 			here.addNode(ctx, fmt.Sprintf("n%d", i), inventory.GPUs(gpus, "a100", "80Gi")...)
 		}
 		here.addTemplate(ctx, "gpus", here.gpus(1))
-		for round := range kills() {
+		for round := range number("KILLS", 5) {
 			stage := stages[round%len(stages)]
 			var hold *faults.Hold
 			if stage.Path != nil {
@@ -78,7 +64,8 @@ var _ = Describe("Races", func() {
 			proxy.Heal()
 			Expect(plane.StartScheduler(ctx)).To(Succeed())
 			here.expectRunning(ctx, pods...)
-			Expect(client.CoreV1().Pods(here.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+			Expect(watcher.Violations()).To(BeEmpty())
+			here.deletePods(ctx)
 			if round%2 == 0 { // otherwise the next pods meet devices that are about to come free
 				Eventually(ctx, here.holders).Should(BeEmpty())
 			}

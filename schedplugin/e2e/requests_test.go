@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/schedplugin/internal/faults"
+	"github.com/dray-project/dray/internal/faults"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -139,12 +139,12 @@ func (a *arena) addExtendedResource(ctx context.Context) corev1.ResourceName {
 
 // claims are the names of all there are.
 func (a *arena) claims(ctx context.Context) ([]string, error) {
-	list, err := client.ResourceV1().ResourceClaims(a.namespace).List(ctx, metav1.ListOptions{})
+	list, err := a.claimList(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, claim := range list.Items {
+	for _, claim := range list {
 		names = append(names, claim.Name)
 	}
 	return names, nil

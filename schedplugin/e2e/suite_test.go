@@ -10,8 +10,8 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dray-project/dray/schedplugin/internal/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/invariant"
+	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/invariant"
 	"github.com/dray-project/dray/schedplugin/internal/nodesim"
 )
 
@@ -21,8 +21,10 @@ const binaries = "../../bin"
 // Patience with machines that have other things to do. A spec that passes waits for none
 // of it.
 const (
-	patience = 45 * time.Second
+	patience = 2 * time.Minute
 	interval = 25 * time.Millisecond
+	// crowdPatience is for hundreds of pods.
+	crowdPatience = 10 * time.Minute
 	// calm is how long something must not happen that could happen at once.
 	calm = 500 * time.Millisecond
 )

@@ -9,31 +9,23 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dray-project/dray/schedplugin/internal/controlplane"
+	"github.com/dray-project/dray/internal/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/nodesim"
 )
 
 // run brings a control plane up, shows what there is to show, and takes it down again.
-func (s settings) run(ctx context.Context, out io.Writer) (failure error) {
+func (s settings) run(ctx context.Context, out io.Writer) error {
 	programs, err := controlplane.BinariesIn(s.binaries)
 	if err != nil {
 		return fmt.Errorf("%w\nmake controlplane builds them; --binaries says where they are", err)
 	}
 	begin := time.Now()
-	plane, err := controlplane.Start(ctx, controlplane.Options{Binaries: programs, Scheduler: s.scheduler, SchedulerVerbosity: 2})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "The control plane is ready after %.1fs: etcd, kube-apiserver, kube-controller-manager,\n", time.Since(begin).Seconds())
-	fmt.Fprintf(out, "and dray-scheduler, in which devices are allocated by %s.\n", s.scheduler.Plugin())
-	defer func() {
-		if failure != nil && !errors.Is(failure, context.Canceled) {
-			plane.KeepFolder()
-			failure = fmt.Errorf("%w\nlogs are in %s", failure, plane.Folder())
-		}
-		failure = errors.Join(failure, plane.Stop())
-	}()
-	return s.use(ctx, out, plane)
+	options := controlplane.Options{Binaries: programs, Scheduler: s.scheduler, SchedulerVerbosity: 2}
+	return controlplane.Use(ctx, options, func(plane *controlplane.ControlPlane) error {
+		fmt.Fprintf(out, "The control plane is ready after %.1fs: etcd, kube-apiserver, kube-controller-manager,\n", time.Since(begin).Seconds())
+		fmt.Fprintf(out, "and dray-scheduler, in which devices are allocated by %s.\n", s.scheduler.Plugin())
+		return s.use(ctx, out, plane)
+	})
 }
 
 // use plays the nodes of the control plane while the demo is shown.

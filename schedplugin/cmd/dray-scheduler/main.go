@@ -1,5 +1,6 @@
 // The command dray-scheduler is kube-scheduler with the plugin Dray, which profiles enable
-// in place of DynamicResources. It has the same flags and configuration files.
+// in place of DynamicResources. It has the same flags and configuration files. Its subcommand shadow
+// compares the plugin's decisions with those of another scheduler.
 package main
 
 import (
@@ -10,8 +11,12 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of requests to the API server
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the metric kubernetes_build_info
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"github.com/dray-project/dray/schedplugin/internal/shadow"
 )
 
 func main() {
-	os.Exit(cli.Run(app.NewSchedulerCommand(plugins...)))
+	command := app.NewSchedulerCommand(plugins...)
+	command.AddCommand(shadow.Command())
+	os.Exit(cli.Run(command))
 }

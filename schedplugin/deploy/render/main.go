@@ -1,7 +1,9 @@
-// The command render prints the manifests of dray-scheduler:
+// The command render prints the manifests of dray-scheduler, and which metrics the alerts and
+// the dashboard of a folder read:
 //
 //	render kustomize FOLDER
 //	render helm CHART [VALUES]
+//	render queries FOLDER
 package main
 
 import (
@@ -18,7 +20,7 @@ func main() {
 	fmt.Print(text)
 }
 
-// render is what the arguments ask for, as YAML documents.
+// render is what the arguments ask for, as YAML documents or as JSON.
 func render(arguments []string) (string, error) {
 	switch {
 	case len(arguments) == 2 && arguments[0] == "kustomize":
@@ -27,6 +29,8 @@ func render(arguments []string) (string, error) {
 		return helm(arguments[1], "")
 	case len(arguments) == 3 && arguments[0] == "helm":
 		return helm(arguments[1], arguments[2])
+	case len(arguments) == 2 && arguments[0] == "queries":
+		return queries(arguments[1])
 	}
-	return "", fmt.Errorf("arguments %q: want kustomize FOLDER, or helm CHART [VALUES]", arguments)
+	return "", fmt.Errorf("arguments %q: want kustomize FOLDER, helm CHART [VALUES], or queries FOLDER", arguments)
 }

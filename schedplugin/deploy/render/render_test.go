@@ -39,22 +39,25 @@ func normalize(t *testing.T, o object) string {
 	delete(labels, "app.kubernetes.io/instance")
 	delete(labels, "app.kubernetes.io/managed-by")
 	name := metadata["name"].(string)
-	switch o["kind"] {
-	case "ConfigMap":
+	data, _ := o["data"].(object)
+	switch {
+	case o["kind"] == "ConfigMap" && data["scheduler-config.yaml"] != nil:
 		name = "dray-scheduler-config"
 		metadata["name"] = name
-		for file, text := range o["data"].(object) {
+		for file, text := range data {
 			var config object
 			if err := yaml.UnmarshalStrict([]byte(text.(string)), &config); err != nil {
 				t.Fatal(err)
 			}
-			o["data"].(object)[file] = config
+			data[file] = config
 		}
-	case "Deployment":
+	case o["kind"] == "Deployment":
 		template := o["spec"].(object)["template"].(object)
 		delete(template["metadata"].(object), "annotations")
 		for _, volume := range template["spec"].(object)["volumes"].([]any) {
-			volume.(object)["configMap"].(object)["name"] = "dray-scheduler-config"
+			if source := volume.(object)["configMap"].(object); strings.HasPrefix(source["name"].(string), "dray-scheduler-config") {
+				source["name"] = "dray-scheduler-config"
+			}
 		}
 	}
 	return o["kind"].(string) + " " + name
@@ -83,8 +86,12 @@ func TestToolsAgree(t *testing.T) {
 	for name, test := range map[string]struct{ kustomize, helm map[string]object }{
 		"second":  {rendered(t, "kustomize", "../second"), rendered(t, "helm", "../chart")},
 		"default": {rendered(t, "kustomize", "../default"), rendered(t, "helm", "../chart", valuesOfDefault)},
+		"all":     {rendered(t, "kustomize", "../all"), rendered(t, "helm", "../chart", "../chart/values-all.yaml")},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "all" && len(test.helm) < 12 {
+				t.Errorf("there are only %v", slices.Sorted(maps.Keys(test.helm)))
+			}
 			kinds := slices.Sorted(maps.Keys(test.kustomize))
 			if others := slices.Sorted(maps.Keys(test.helm)); !slices.Equal(kinds, others) {
 				t.Fatalf("Kustomize has %v, Helm has %v", kinds, others)

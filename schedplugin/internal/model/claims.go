@@ -12,6 +12,9 @@ func (m *Model) observeClaims() error {
 	if err := m.observeUnlisted(); err != nil {
 		return err
 	}
+	if tracker, tells := m.dra.ResourceClaims().(ClaimChanges); tells {
+		return m.observeSince(tracker)
+	}
 	if !m.changes.complete() {
 		return m.observeAll()
 	}
@@ -22,7 +25,7 @@ func (m *Model) observeUnlisted() error {
 	for uid, claim := range m.unlisted {
 		at := key{name: string(uid)}
 		if m.dra.ResourceClaims().GetPendingAllocation(uid) != nil {
-			if err := m.record(at, claim, claim, true); err != nil {
+			if err := m.record(at, claim, allocated(claim, claim.Status.Allocation), true); err != nil {
 				return err
 			}
 			continue
@@ -39,15 +42,15 @@ func (m *Model) observeUnlisted() error {
 func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 	at := keyOf(claim)
 	known := m.claims[at]
-	if known != nil && known.source == claim && !known.inFlight {
-		known.round = m.round
+	if known != nil && known.current(claim) {
+		m.mark(known)
 		return nil
 	}
 	if claim.Status.Allocation != nil {
-		return m.record(at, claim, claim, false)
+		return m.record(at, claim, allocated(claim, claim.Status.Allocation), false)
 	}
 	if pending := m.dra.ResourceClaims().GetPendingAllocation(claim.UID); pending != nil {
-		return m.record(at, claim, inFlight(claim, pending), true)
+		return m.record(at, claim, allocated(claim, pending), true)
 	}
 	if known == nil {
 		return nil
@@ -57,14 +60,30 @@ func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 	if err != nil || latest.Status.Allocation == nil {
 		return m.forget(at) // a claim that is not found holds nothing, either
 	}
-	return m.record(at, latest, latest, false)
+	return m.record(at, latest, allocated(latest, latest.Status.Allocation), false)
 }
 
-// inFlight is the claim as it will be.
-func inFlight(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
+// current reports whether the entry is what the claim says. Simulators change claims in
+// place, so that being the same object is not enough.
+func (e *entry) current(claim *resourceapi.ResourceClaim) bool {
+	return e.source == claim && !e.inFlight && e.ledgered.UID == claim.UID &&
+		sameResults(e.ledgered.Status.Allocation, claim.Status.Allocation)
+}
+
+// sameResults compares two lists of results without looking into what they share.
+func sameResults(a, b *resourceapi.AllocationResult) bool {
+	if a == nil || b == nil || len(a.Devices.Results) != len(b.Devices.Results) {
+		return false
+	}
+	return len(a.Devices.Results) == 0 || &a.Devices.Results[0] == &b.Devices.Results[0]
+}
+
+// allocated is what the ledger is given of a claim. The list of results is shared.
+func allocated(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
+	held := *allocation
 	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
-		Status:     resourceapi.ResourceClaimStatus{Allocation: allocation},
+		Status:     resourceapi.ResourceClaimStatus{Allocation: &held},
 	}
 }
 
@@ -72,18 +91,28 @@ func inFlight(claim *resourceapi.ResourceClaim, allocation *resourceapi.Allocati
 func (m *Model) record(at key, source, allocated *resourceapi.ResourceClaim, flying bool) error {
 	if known := m.claims[at]; known != nil {
 		if holdsSame(known.ledgered, allocated) {
-			known.source, known.inFlight, known.round = source, flying, m.round
+			// From now on it is compared with the list that the claim has now.
+			changed := known.source != source
+			known.source, known.ledgered, known.inFlight = source, allocated, flying
+			m.mark(known)
+			if changed {
+				m.delist(known)
+				m.enlist(known)
+			}
 			return nil
 		}
 		if err := m.forget(at); err != nil {
 			return err
 		}
 	}
-	if err := m.ledger.Allocate(allocated); err != nil {
+	if err := m.ledger.Assume(allocated); err != nil {
 		return err
 	}
-	m.claims[at] = &entry{source: source, ledgered: allocated, inFlight: flying, round: m.round}
-	return nil
+	known := &entry{source: source, ledgered: allocated, inFlight: flying}
+	m.claims[at] = known
+	m.mark(known)
+	m.enlist(known)
+	return m.include(known)
 }
 
 // forget releases what a claim held, if it did.
@@ -93,12 +122,17 @@ func (m *Model) forget(at key) error {
 		return nil
 	}
 	delete(m.claims, at)
-	return m.ledger.Release(known.ledgered)
+	m.delist(known)
+	known.source = nil
+	if err := m.exclude(known); err != nil {
+		return err
+	}
+	return m.ledger.Forget(known.ledgered)
 }
 
 // holdsSame compares only what devices are held. The rest of an allocated claim changes
 // often: who it is reserved for, and what drivers report.
 func holdsSame(a, b *resourceapi.ResourceClaim) bool {
-	return a.UID == b.UID && (a.Status.Allocation == b.Status.Allocation ||
+	return a.UID == b.UID && (sameResults(a.Status.Allocation, b.Status.Allocation) ||
 		equality.Semantic.DeepEqual(a.Status.Allocation.Devices.Results, b.Status.Allocation.Devices.Results))
 }

@@ -1,8 +1,8 @@
 // Package model keeps, between pods, what allocation reads: the index of the devices
 // there are and the ledger of those in use.
 //
-//	SharedDRAManager ── slices ──► pools.Index  ──► Snapshot ─┐
-//	                 ── claims ──► pools.Ledger ──► Usage ────┴► View
+//	SharedDRAManager ── slices ──► pools.Index ──► Snapshot ─┐
+//	                 ── claims ──────────────────────────────┴► pools.Ledger ──► State ─► View
 //
 // A scheduler's SharedDRAManager is the source of truth. It can only be asked for what it
 // has, so a Model compares that with what it knows, by pointer, and applies the differences.
@@ -24,5 +24,6 @@
 //	model.go    Model, View, Observe
 //	claims.go   from a claim to the ledger
 //	told.go     which claims to look at: all, or those that changed
+//	without.go  the same as if some claims held nothing
 //	shared.go   one Model for all profiles of a scheduler
 package model

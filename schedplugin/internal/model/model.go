@@ -2,8 +2,10 @@ package model
 
 import (
 	"fmt"
+	"iter"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -22,10 +24,20 @@ type Model struct {
 	// round counts lists of all claims. An entry of an earlier round is of a claim that is
 	// gone.
 	round uint64
+	// marked is how many claims that hold devices the present list has.
+	marked int
+	// seen are the objects of claims that were listed, with what they held. Nil: nothing.
+	seen map[*resourceapi.ResourceClaim]*entry
 	// unlisted are claims in flight that the manager does not list.
 	unlisted map[types.UID]*resourceapi.ResourceClaim
+	// consumers finds entries by the pods that use them.
+	consumers map[types.UID]map[*entry]struct{}
+	// without are the ledgers of Without, the last asked for first.
+	without []*partial
 
 	changes changes
+	// observed names the last observation to a manager that tells what changed.
+	observed any
 }
 
 // key is the namespace and name of a claim, or the UID alone of one that is not listed.
@@ -35,32 +47,55 @@ func keyOf(claim *resourceapi.ResourceClaim) key { return key{claim.Namespace, c
 
 // entry is an allocated claim in the ledger.
 type entry struct {
-	// source is the object which the manager returned, ledgered what the ledger was given:
-	// the same, unless the allocation is in flight or nothing else changed since.
-	source, ledgered *resourceapi.ResourceClaim
-	inFlight         bool
-	round            uint64
+	// source is the object which the manager returned. What it says now may have changed. Nil
+	// once the claim holds nothing.
+	source *resourceapi.ResourceClaim
+	// ledgered is what the ledger was given. It has the allocation of that moment, and
+	// nobody else changes it.
+	ledgered *resourceapi.ResourceClaim
+	inFlight bool
+	round    uint64
+	// consumers are those by which the entry is found in Model.consumers.
+	consumers []types.UID
 }
 
 // View is the state of the cluster at one moment. It is immutable.
 type View struct {
-	Snapshot *pools.Snapshot
-	Usage    *pools.Usage
+	State *pools.State
 	// Claims is how many claims hold devices.
 	Claims int
 	ledger *pools.Ledger
+	model  *Model
+}
+
+// PoolsOf lists what a node reaches, nothing if its selectors cannot be evaluated.
+func (v *View) PoolsOf(node *corev1.Node) iter.Seq[pools.PoolView] {
+	gathered, err := v.State.Snapshot().GatherPools(node)
+	if err != nil {
+		return func(func(pools.PoolView) bool) {}
+	}
+	return gathered.Pools()
 }
 
 // Fork returns a ledger for a what-if on the view.
 func (v *View) Fork() *pools.Ledger { return v.ledger.Fork() }
 
+// As is the view with what a ledger has in use, which began as a fork of it.
+func (v *View) As(ledger *pools.Ledger) *View {
+	as := *v
+	as.State, as.ledger = ledger.State(), ledger.Fork()
+	return &as
+}
+
 // New returns a Model of what the manager knows.
 func New(dra fwk.SharedDRAManager, gates pools.Gates) *Model {
 	return &Model{
-		dra:      dra,
-		index:    pools.NewIndex(gates),
-		claims:   make(map[key]*entry),
-		unlisted: make(map[types.UID]*resourceapi.ResourceClaim),
+		dra:       dra,
+		index:     pools.NewIndex(gates),
+		claims:    make(map[key]*entry),
+		seen:      make(map[*resourceapi.ResourceClaim]*entry),
+		consumers: make(map[types.UID]map[*entry]struct{}),
+		unlisted:  make(map[types.UID]*resourceapi.ResourceClaim),
 	}
 }
 
@@ -85,14 +120,17 @@ func (m *Model) Observe() (*View, error) {
 	if err := m.observeClaims(); err != nil {
 		return nil, err
 	}
-	return &View{Snapshot: m.ledger.Snapshot(), Usage: m.ledger.Usage(), Claims: len(m.claims), ledger: m.ledger.Fork()}, nil
+	return &View{State: m.ledger.State(), Claims: len(m.claims), ledger: m.ledger.Fork(), model: m}, nil
 }
 
 func (m *Model) rebase(s *pools.Snapshot) {
 	switch {
 	case m.ledger == nil:
 		m.ledger = pools.NewLedger(s)
-	case m.ledger.Snapshot() != s:
+	case m.ledger.State().Snapshot() != s:
 		m.ledger.Rebase(s)
+		for _, p := range m.without {
+			p.ledger.Rebase(s)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -10,129 +9,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
-	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/pools"
 )
-
-// cluster is a SharedDRAManager in memory. Methods which a Model does not call are missing.
-type cluster struct {
-	fwk.SharedDRAManager
-	fwk.ResourceClaimTracker
-	slices  []*resourceapi.ResourceSlice
-	claims  map[string]*resourceapi.ResourceClaim
-	pending map[types.UID]*resourceapi.AllocationResult
-	version int
-	// listed counts lists of claims.
-	listed int
-}
-
-func (c *cluster) ResourceClaims() fwk.ResourceClaimTracker { return c }
-func (c *cluster) ResourceSlices() fwk.ResourceSliceLister  { return c }
-func (c *cluster) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
-	return c.slices, nil
-}
-
-func (c *cluster) List() ([]*resourceapi.ResourceClaim, error) {
-	c.listed++
-	var list []*resourceapi.ResourceClaim
-	for _, claim := range c.claims {
-		list = append(list, claim)
-	}
-	return list, nil
-}
-
-func (c *cluster) Get(_, name string) (*resourceapi.ResourceClaim, error) {
-	if claim := c.claims[name]; claim != nil {
-		return claim, nil
-	}
-	return nil, fmt.Errorf("claim %s not found", name)
-}
-
-func (c *cluster) GetPendingAllocation(uid types.UID) *resourceapi.AllocationResult {
-	return c.pending[uid]
-}
-
-// put stores a claim with the device it holds, if any, as an object of its own.
-func (c *cluster) put(name string, uid types.UID, device string) *resourceapi.ResourceClaim {
-	c.version++
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: name, UID: uid, ResourceVersion: strconv.Itoa(c.version),
-	}}
-	if device != "" {
-		claim.Status.Allocation = allocation(device)
-	}
-	c.claims[name] = claim
-	return claim
-}
-
-func allocation(device string) *resourceapi.AllocationResult {
-	return &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-		{Request: "r", Driver: "d", Pool: "p", Device: device},
-	}}}
-}
-
-const devices = 6
-
-func newCluster() *cluster {
-	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{
-		Driver: "d", NodeName: ptr.To("n"), Pool: resourceapi.ResourcePool{Name: "p", Generation: 1, ResourceSliceCount: 1},
-	}}
-	for i := range devices {
-		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: strconv.Itoa(i)})
-	}
-	return &cluster{
-		slices:  []*resourceapi.ResourceSlice{slice},
-		claims:  make(map[string]*resourceapi.ResourceClaim),
-		pending: make(map[types.UID]*resourceapi.AllocationResult),
-	}
-}
-
-// inUse lists the devices that a view has in use.
-func inUse(t *testing.T, m *Model) []string {
-	t.Helper()
-	view, err := m.Observe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []string
-	pool := view.Snapshot.Pools()[0]
-	usage := view.Usage.Pool(pool)
-	for i := range pool.Devices {
-		if usage.InUse(pools.DeviceIndex(i)) {
-			list = append(list, pool.Devices[i].Object.Name)
-		}
-	}
-	return list
-}
-
-// expected is the same from scratch.
-func (c *cluster) expected() []string {
-	held := make(map[string]bool)
-	for _, claim := range c.claims {
-		if a := claim.Status.Allocation; a != nil {
-			held[a.Devices.Results[0].Device] = true
-		}
-	}
-	for _, a := range c.pending {
-		held[a.Devices.Results[0].Device] = true
-	}
-	var list []string
-	for name := range held {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
-}
-
-// informer delivers no events by itself.
-type informer struct{ cache.SharedInformer }
-
-func (informer) AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return nil, nil
-}
 
 // Whatever happens to claims, both ways of following them end up with what is held.
 func TestFollowsClaims(t *testing.T) {
@@ -140,7 +19,7 @@ func TestFollowsClaims(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		c := newCluster()
 		lists, told := New(c, pools.Gates{}), New(c, pools.Gates{})
-		if err := told.FollowEvents(informer{}); err != nil {
+		if err := told.FollowEvents(informer{cluster: c}); err != nil {
 			t.Fatal(err)
 		}
 		for range 30 {
@@ -199,7 +78,7 @@ func (c *cluster) change(random *rand.Rand, lists, m *Model) {
 func TestWaitsUntilVisible(t *testing.T) {
 	c := newCluster()
 	m := New(c, pools.Gates{})
-	if err := m.FollowEvents(informer{}); err != nil {
+	if err := m.FollowEvents(informer{cluster: c}); err != nil {
 		t.Fatal(err)
 	}
 	before := c.put("a", "a", "")
@@ -235,5 +114,153 @@ func TestShared(t *testing.T) {
 	if shared != Shared(one, pools.Gates{}) || shared == Shared(two, pools.Gates{}) ||
 		shared == Shared(one, pools.Gates{ConsumableCapacity: true}) {
 		t.Error("models are not shared by manager and gates")
+	}
+}
+
+// However claims come and go, and in whatever order that is reported, none is looked at for
+// longer than it takes the manager to get to know.
+func TestForgetsClaims(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		c := newCluster()
+		m := New(c, pools.Gates{})
+		if err := m.FollowEvents(informer{cluster: c}); err != nil {
+			t.Fatal(err)
+		}
+		var late []func()
+		for n := range 200 {
+			name := strconv.Itoa(random.IntN(50))
+			old := c.claims[name]
+			if old != nil && random.IntN(2) == 0 {
+				delete(c.claims, name)
+				late = append(late, func() { m.Changed(old, true) })
+			} else {
+				claim := c.put(name, types.UID(name+"-"+strconv.Itoa(n)), strconv.Itoa(random.IntN(devices)))
+				late = append(late, func() { m.Changed(claim, false) })
+			}
+			if random.IntN(4) == 0 {
+				inUse(t, m)
+			}
+			// Some reports come late, and not in the order of what they report.
+			for len(late) > random.IntN(5) {
+				i := random.IntN(len(late))
+				late[i]()
+				late = slices.Delete(late, i, i+1)
+			}
+		}
+		for _, report := range late {
+			report()
+		}
+		if got, want := inUse(t, m), c.expected(); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %v in use, want %v", seed, got, want)
+		}
+		if left := len(m.changes.dirty); left > 0 {
+			t.Fatalf("seed %d: %d claims are looked at for ever", seed, left)
+		}
+		if len(m.claims) != len(c.claims) {
+			t.Fatalf("seed %d: %d claims are known, want %d", seed, len(m.claims), len(c.claims))
+		}
+	}
+}
+
+// Claims that were written and then deleted, which the informer reports before whoever wrote
+// them does, are not waited for.
+func TestForgetsClaimsReportedLate(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	if err := m.FollowEvents(informer{cluster: c}); err != nil {
+		t.Fatal(err)
+	}
+	inUse(t, m)
+	for i := range 50 {
+		claim := c.put(strconv.Itoa(i), types.UID(strconv.Itoa(i)), "")
+		delete(c.claims, claim.Name)
+		m.Changed(claim, true)
+		m.Changed(claim, false)
+	}
+	inUse(t, m)
+	if left := len(m.changes.dirty); left > 0 {
+		t.Errorf("%d claims are looked at for ever", left)
+	}
+}
+
+// Claims may change without becoming other objects, as those of simulators do.
+func TestClaimsChangedInPlace(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	claim := c.put("a", "a", "1")
+	for _, test := range []struct {
+		change func()
+		want   []string
+	}{
+		{func() {}, []string{"1"}},
+		{func() { claim.Status.Allocation = nil }, nil},
+		{func() { claim.Status.Allocation = allocation("2") }, []string{"2"}},
+		{func() { claim.Status.Allocation.Devices = allocation("3").Devices }, []string{"3"}},
+		{func() { claim.UID = "b" }, []string{"3"}},
+		{func() { claim.Status.Allocation = nil; c.put("z", "z", "4") }, []string{"4"}},
+	} {
+		test.change()
+		if got := inUse(t, m); !slices.Equal(got, test.want) {
+			t.Errorf("%v in use, want %v", got, test.want)
+		}
+	}
+}
+
+// Simulators go back to objects that they had before, and change them in place.
+func TestClaimsReverted(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		c := newCluster()
+		m := New(c, pools.Gates{})
+		var all []*resourceapi.ResourceClaim
+		for i := range 12 {
+			name, device := strconv.Itoa(i%4), ""
+			if i >= 4 {
+				device = strconv.Itoa(i % devices)
+			}
+			all = append(all, c.put(name, types.UID(name+strconv.Itoa(i/8)), device))
+		}
+		for range 40 {
+			claim := all[random.IntN(len(all))]
+			switch random.IntN(6) {
+			case 0:
+				delete(c.claims, claim.Name)
+			case 1:
+				claim.Status.Allocation = allocation(strconv.Itoa(random.IntN(devices)))
+			case 2:
+				claim.Status.Allocation = nil
+			case 3:
+				c.pending = map[types.UID]*resourceapi.AllocationResult{}
+				if current := c.claims[claim.Name]; current != nil && current.Status.Allocation == nil {
+					c.pending[current.UID] = allocation(strconv.Itoa(random.IntN(devices)))
+				}
+			default:
+				c.claims[claim.Name] = claim
+			}
+			for uid := range c.pending { // is about a claim that is there, and not allocated
+				if !slices.ContainsFunc(all, func(claim *resourceapi.ResourceClaim) bool {
+					return claim.UID == uid && c.claims[claim.Name] == claim && claim.Status.Allocation == nil
+				}) {
+					delete(c.pending, uid)
+				}
+			}
+			if got, want := inUse(t, m), c.expected(); !slices.Equal(got, want) {
+				t.Fatalf("seed %d: %v in use, want %v", seed, got, want)
+			}
+		}
+	}
+}
+
+// What is remembered of objects does not grow with those that were there once.
+func TestObjectsForgotten(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	for i := range 50 * minSeen {
+		c.put("a", "a", strconv.Itoa(i%devices))
+		inUse(t, m)
+	}
+	if got := len(m.seen); got > 2*minSeen {
+		t.Errorf("%d objects are remembered of one claim", got)
 	}
 }

@@ -17,6 +17,8 @@ type changes struct {
 	// listed is set once all claims were listed, while changes were reported.
 	listed bool
 	dirty  map[key]change
+	// store is what the informer has of claims. Nil without one.
+	store cache.Store
 }
 
 // change is the last that was reported of a claim. The manager may not know of it yet.
@@ -42,7 +44,7 @@ func (m *Model) FollowEvents(informer cache.SharedInformer) error {
 		m.changes.mu.Unlock()
 		return nil
 	}
-	m.changes.told, m.changes.dirty = true, make(map[key]change)
+	m.changes.told, m.changes.dirty, m.changes.store = true, make(map[key]change), informer.GetStore()
 	m.changes.mu.Unlock()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { m.Changed(object, false) },
@@ -89,8 +91,10 @@ func versionOf(claim *resourceapi.ResourceClaim) uint64 {
 	return version
 }
 
+// observeAll looks at all claims. For one that is as it was, that is one look-up by pointer.
 func (m *Model) observeAll() error {
 	m.round++
+	m.marked = 0
 	m.changes.mu.Lock()
 	m.changes.listed = m.changes.told
 	m.changes.mu.Unlock()
@@ -98,11 +102,50 @@ func (m *Model) observeAll() error {
 	if err != nil {
 		return fmt.Errorf("list resource claims: %w", err)
 	}
+	if len(m.seen) > 2*len(list)+minSeen {
+		clear(m.seen) // most are of claims that are gone
+	}
 	for _, claim := range list {
+		if known, seen := m.seen[claim]; seen && m.unchanged(claim, known) {
+			m.mark(known)
+			continue
+		}
 		if err := m.observe(claim); err != nil {
 			return err
 		}
+		m.seen[claim] = m.claims[keyOf(claim)]
 	}
+	if m.changes.complete() {
+		clear(m.seen) // this was the only list
+	}
+	if m.marked+len(m.unlisted) == len(m.claims) {
+		return nil
+	}
+	return m.forgetUnlisted()
+}
+
+// minSeen is how many objects are remembered in any case.
+const minSeen = 64
+
+// unchanged reports whether a claim holds what it held when it was last looked at. Nil:
+// nothing.
+func (m *Model) unchanged(claim *resourceapi.ResourceClaim, known *entry) bool {
+	if known != nil {
+		return known.current(claim)
+	}
+	return claim.Status.Allocation == nil && m.dra.ResourceClaims().GetPendingAllocation(claim.UID) == nil
+}
+
+// mark notes that a claim is in the present list.
+func (m *Model) mark(known *entry) {
+	if known != nil && known.round != m.round {
+		known.round = m.round
+		m.marked++
+	}
+}
+
+// forgetUnlisted forgets the claims that are not in the list.
+func (m *Model) forgetUnlisted() error {
 	for at, known := range m.claims {
 		if known.round == m.round || m.unlisted[known.ledgered.UID] != nil {
 			continue
@@ -135,7 +178,7 @@ func (m *Model) observeChanged() error {
 func (m *Model) observeChange(at key, change change) (bool, error) {
 	claim, err := m.dra.ResourceClaims().Get(at.namespace, at.name)
 	if err != nil { // it is not there
-		return change.deleted || change.version == 0, m.forget(at)
+		return !m.announced(at), m.forget(at)
 	}
 	if err := m.observe(claim); err != nil {
 		return false, err
@@ -148,6 +191,13 @@ func (m *Model) observeChange(at key, change change) (bool, error) {
 		return version > change.version, nil
 	}
 	return version == 0 || version >= change.version, nil
+}
+
+// announced reports whether the manager is about to get a claim, as the informer has it.
+// What the informer has not is either gone for good, or will be reported once more.
+func (m *Model) announced(at key) bool {
+	_, exists, err := m.changes.store.GetByKey(at.namespace + "/" + at.name)
+	return err == nil && exists
 }
 
 // again has a claim looked at the next time, too.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -31,14 +30,15 @@ const (
 type simulator struct {
 	client kubernetes.Interface
 	pods   corelisters.PodLister
+	nodes  corelisters.NodeLister
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
 // Run plays kubelets until ctx ends. Failures are repeated, and do not end it.
 func Run(ctx context.Context, client kubernetes.Interface) error {
 	factory := informers.NewSharedInformerFactory(client, 0)
-	pods := factory.Core().V1().Pods()
-	s := &simulator{client: client, pods: pods.Lister(), queue: workqueue.NewTypedRateLimitingQueue(
+	pods, nodes := factory.Core().V1().Pods(), factory.Core().V1().Nodes()
+	s := &simulator{client: client, pods: pods.Lister(), nodes: nodes.Lister(), queue: workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](shortestPatience, longestPatience),
 	)}
 	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -47,6 +47,7 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	}); err != nil {
 		return fmt.Errorf("simulate nodes: watch pods: %w", err)
 	}
+	nodes.Informer()
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	s.work(ctx)
@@ -80,10 +81,11 @@ func (s *simulator) next(ctx context.Context) bool {
 	}
 	defer s.queue.Done(name)
 	pod, err := s.pods.Pods(name.Namespace).Get(name.Name)
-	if err == nil {
-		err = s.advance(ctx, pod)
+	if err != nil { // it has gone
+		s.queue.Forget(name)
+		return true
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := s.advance(ctx, pod); err != nil {
 		s.queue.AddRateLimited(name)
 		return true
 	}
@@ -101,6 +103,9 @@ func (s *simulator) advance(ctx context.Context, pod *corev1.Pod) error {
 		})
 	case pod.Status.Phase != corev1.PodPending:
 		return nil
+	}
+	if _, err := s.nodes.Get(pod.Spec.NodeName); err != nil {
+		return fmt.Errorf("pod %s/%s has no kubelet: %w", pod.Namespace, pod.Name, err)
 	}
 	if err := s.prepare(ctx, pod); err != nil {
 		return err

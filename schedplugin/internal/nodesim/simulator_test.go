@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
 
@@ -28,6 +30,8 @@ func bound(claims ...corev1.PodResourceClaim) *corev1.Pod {
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 }
+
+func node() *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}} }
 
 func named(claim string) corev1.PodResourceClaim {
 	return corev1.PodResourceClaim{Name: "entry", ResourceClaimName: &claim}
@@ -64,10 +68,30 @@ func simulate(t *testing.T, client kubernetes.Interface, reached func(*corev1.Po
 }
 
 func TestBoundPodsRun(t *testing.T) {
-	client := fake.NewClientset(bound(named("gpu")), claim("gpu", true, "pod-uid"))
+	client := fake.NewClientset(node(), bound(named("gpu")), claim("gpu", true, "pod-uid"))
 	simulate(t, client, func(pod *corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodRunning && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].Ready
 	})
+}
+
+// TestPodsNeedTheirNode has a pod bound to a node that does not exist, and comes to.
+func TestPodsNeedTheirNode(t *testing.T) {
+	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	client := fake.NewClientset(bound())
+	s := &simulator{client: client, nodes: corelisters.NewNodeLister(nodes)}
+	if err := s.advance(t.Context(), bound()); err == nil || !strings.Contains(err.Error(), "pod ns/pod has no kubelet") {
+		t.Errorf("got %v", err)
+	}
+	if err := nodes.Add(node()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.advance(t.Context(), bound()); err != nil {
+		t.Error(err)
+	}
+	pod, err := client.CoreV1().Pods("ns").Get(t.Context(), "pod", metav1.GetOptions{})
+	if err != nil || pod.Status.Phase != corev1.PodRunning {
+		t.Errorf("the pod is %s, %v", pod.Status.Phase, err)
+	}
 }
 
 func TestDeletedPodsGo(t *testing.T) {

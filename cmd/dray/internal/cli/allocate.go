@@ -11,24 +11,30 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
-const allocateLong = `Place the pending pods that use ResourceClaims, and allocate the claims that no
-pending pod uses, one after the other; print node and devices of each.
+const allocateLong = `Place the pending pods that use ResourceClaims or extended resources, and allocate
+the claims that no pending pod uses, one after the other; print node and devices of
+each. Deployments, Jobs and other objects that make pods stand for their pods.
 
 Pods come in the order of the scheduling queue: priority, then creation time,
 else as read. Claims without a pod follow. Each goes to the first node, in the
 order read, on which all its claims can be allocated together, and which its
-node selector, node affinity, tolerations and already allocated claims permit.
-What one takes is in use for the next. CPU, memory, extended resources and other
-constraints of pods are not looked at; pods that use no claims are passed over.
+node selector, node affinity, tolerations and already allocated claims permit, and
+which has the CPU, memory and other resources. What one takes is in use for the
+next. Pod affinity, topology spread constraints, host ports and volumes are not
+looked at: a pod that has any of them is named. Pods that use neither claims nor
+extended resources are passed over.
 
 With -o json or yaml, the claims are printed as a v1 List, the way the API server
 would hold them after scheduling: with status.allocation and status.reservedFor.
 Claims that could not be allocated are part of it, without an allocation. Names,
 UIDs and share IDs that a cluster would draw at random depend on the input only.
 
+-n, -l and --field-selector choose what is printed, and what decides the exit
+status. Everything else takes devices all the same.
+
 Exit status:
   0  everything is placed
-  1  some pod or claim is not placed
+  1  some pod or claim is not placed, or there is nothing to place
   2  wrong usage, or wrong input: an object that is malformed, contradicts
      another or refers to one that does not exist`
 
@@ -48,25 +54,36 @@ const allocateExample = `  # Place what is pending in a folder of manifests
   dray allocate -f cluster/ --feature-gates=DRAPrioritizedList=false`
 
 type allocateFlags struct {
-	origin *origin
-	node   string
-	output string
+	origin    *origin
+	selection *selection
+	output    *output
+	node      string
 }
 
 func newAllocate(o *origin) *cobra.Command {
-	flags := &allocateFlags{origin: o}
+	flags := &allocateFlags{origin: o, selection: &selection{origin: o}, output: &output{}}
 	command := &cobra.Command{
 		Use:     "allocate",
 		Short:   "Place pending pods and allocate their claims",
 		Long:    allocateLong,
 		Example: allocateExample,
 		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return checkOutput(flags.output, "json", "yaml") },
+		PreRunE: func(*cobra.Command, []string) error { return firstError(flags.output.parse, flags.selection.parse) },
 		RunE:    func(command *cobra.Command, _ []string) error { return flags.run(command.Context()) },
 	}
 	o.addNode(command, &flags.node, "consider this node only")
-	addOutput(command, &flags.output, "json", "yaml")
+	flags.selection.addTo(command.Flags())
+	flags.output.addTo(command)
 	return command
+}
+
+func firstError(checks ...func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *allocateFlags) run(ctx context.Context) error {
@@ -79,16 +96,14 @@ func (f *allocateFlags) run(ctx context.Context) error {
 		return err
 	}
 	workloads := c.Workloads()
-	if f.origin.namespaceGiven() {
-		namespace := f.origin.namespace()
-		workloads = slices.DeleteFunc(workloads, func(w cluster.Workload) bool { return w.Key().Namespace != namespace })
-	}
 	p := newProgress(f.origin.streams.Err, "placing", len(workloads))
 	placements, err := c.Run(ctx, workloads, on, p.step)
 	p.done()
 	if err != nil {
 		return err
 	}
+	// What is not selected takes devices all the same.
+	placements = slices.DeleteFunc(placements, func(p *cluster.Placement) bool { return !f.selection.covers(c, p.Workload) })
 	if err := f.print(c, placements); err != nil {
 		return err
 	}
@@ -96,19 +111,26 @@ func (f *allocateFlags) run(ctx context.Context) error {
 }
 
 func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placement) error {
-	if f.output != "" {
-		for _, line := range render.NotPlaced(placements) {
-			fmt.Fprintln(f.origin.streams.Err, line)
-		}
-		return render.Encode(f.origin.streams.Out, render.Claims(placements), f.output)
+	if n := c.Idle(); n > 0 {
+		fmt.Fprintf(f.origin.streams.Err, "passed over: %s without claims and extended resources\n", render.Count(n, "pod"))
 	}
-	f.origin.terminal().Placements(c, placements)
-	return nil
+	if f.output.format.ForPeople() {
+		t := f.origin.terminal(f.output)
+		t.Placements(c, placements)
+		return nil
+	}
+	for _, line := range render.NotPlaced(c, placements) {
+		fmt.Fprintln(f.origin.streams.Err, line)
+	}
+	return f.output.format.Write(f.origin.streams.Out, render.ClaimsDocument(placements), !f.output.noHeaders)
 }
 
 // outcome turns what was not placed into the exit status.
 func outcome(placements []*cluster.Placement) error {
 	var err error
+	if len(placements) == 0 {
+		err = errNotPlaced
+	}
 	for _, p := range placements {
 		switch {
 		case p.Err != nil:
@@ -118,17 +140,4 @@ func outcome(placements []*cluster.Placement) error {
 		}
 	}
 	return err
-}
-
-func addOutput(command *cobra.Command, output *string, formats ...string) {
-	command.Flags().StringVarP(output, "output", "o", "", fmt.Sprintf("output format, instead of text for people: one of %v", formats))
-	// It fails only for flags that do not exist.
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func checkOutput(output string, formats ...string) error {
-	if output == "" || slices.Contains(formats, output) {
-		return nil
-	}
-	return fmt.Errorf("--output %s: want one of %v", output, formats)
 }

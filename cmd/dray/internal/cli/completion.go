@@ -19,19 +19,29 @@ const completer = "kubectl_complete-"
 // completeSubject completes what dray explain is asked about: pods that use claims, and
 // claims.
 func (o *origin) completeSubject(command *cobra.Command, args []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
 	return o.complete(command.Context(), start, func(c *cluster.Cluster) []cobra.Completion {
 		var names []cobra.Completion
 		for _, key := range c.PodKeys() {
-			if o.covers(key) && len(c.Pod(key).Spec.ResourceClaims) > 0 {
+			if o.covers(key) && !slices.Contains(args, key.Name) && cluster.UsesDevices(c.Pod(key)) {
 				names = append(names, cobra.CompletionWithDesc(key.Name, "Pod in "+key.Namespace))
 			}
 		}
 		for _, key := range c.ClaimKeys() {
 			if o.covers(key) {
 				names = append(names, cobra.CompletionWithDesc("claim/"+key.Name, "ResourceClaim in "+key.Namespace))
+			}
+		}
+		return names
+	})
+}
+
+// completePool completes names of pools.
+func (o *origin) completePool(command *cobra.Command, args []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return o.complete(command.Context(), start, func(c *cluster.Cluster) []cobra.Completion {
+		var names []cobra.Completion
+		for pool := range c.Ledger.State().Snapshot().Pools() {
+			if !slices.Contains(args, pool.ID().Name) {
+				names = append(names, cobra.CompletionWithDesc(pool.ID().Name, "pool of "+pool.ID().Driver))
 			}
 		}
 		return names

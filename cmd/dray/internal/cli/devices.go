@@ -3,20 +3,24 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/cmd/dray/internal/spelling"
 )
 
-const devicesLong = `List pools and their devices: attributes, who holds them, and what is left of
-counters and capacity. Pools from which nothing can be allocated, because slices
-are missing or contradict each other, are listed with the reason.
+const devicesLong = `List pools and their devices: their state, who holds them, and what is left of
+counters and capacity. A device is free, used, shared (more shares may be had),
+blocked (free, but the counters that it draws on are exhausted) or unusable (slices
+of its pool are missing or contradict each other).
 
-Neighbouring devices that differ in nothing that is shown share a row, and what
-all devices of a pool have in common is printed once; -o wide does neither.`
+On a terminal, neighbouring devices that differ in nothing that is shown share a
+row. In a pipe each device has a line with all that is said of it. -o wide adds
+attributes, claims and requests.`
 
 const devicesExample = `  # All pools
   dray devices -f cluster/
@@ -24,38 +28,43 @@ const devicesExample = `  # All pools
   # What one node reaches, with everything there is to say
   dray devices --node gpu-worker-1 -o wide
 
-  # Devices nobody has, for a program
+  # Devices that could be allocated now, by driver
+  dray devices --free --driver gpu.example.com
+
+  # For a program
   dray devices -o json | jq '.pools[].devices[] | select(.heldBy == null)'`
 
 type devicesFlags struct {
 	origin *origin
+	output *output
+	watch  bool
 	node   string
-	output string
+	driver string
+	free   bool
 }
 
 func newDevices(o *origin) *cobra.Command {
-	flags := &devicesFlags{origin: o}
+	flags := &devicesFlags{origin: o, output: &output{}}
 	command := &cobra.Command{
-		Use:     "devices",
+		Use:     "devices [POOL...]",
 		Short:   "List pools and devices, who holds them, and what is left",
 		Long:    devicesLong,
 		Example: devicesExample,
-		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return checkOutput(flags.output, "wide", "json", "yaml") },
-		RunE:    func(command *cobra.Command, _ []string) error { return flags.run(command.Context()) },
+		PreRunE: func(*cobra.Command, []string) error { return flags.output.parse() },
+		RunE: func(command *cobra.Command, args []string) error {
+			return o.repeat(command.Context(), flags.watch, func(ctx context.Context) error { return flags.run(ctx, args) })
+		},
+		ValidArgsFunction: o.completePool,
 	}
 	o.addNode(command, &flags.node, "list what this node reaches")
-	addOutput(command, &flags.output, "wide", "json", "yaml")
+	command.Flags().StringVar(&flags.driver, "driver", "", "list pools of this driver")
+	command.Flags().BoolVar(&flags.free, "free", false, "list devices that could be allocated now: free ones, and those that have shares left")
+	addWatch(command, &flags.watch)
+	flags.output.addTo(command)
 	return command
 }
 
-// inventory is the JSON of dray devices.
-type inventory struct {
-	Node  string              `json:"node,omitempty"`
-	Pools []cluster.PoolState `json:"pools"`
-}
-
-func (f *devicesFlags) run(ctx context.Context) error {
+func (f *devicesFlags) run(ctx context.Context, wanted []string) error {
 	c, err := f.origin.load(ctx)
 	if err != nil {
 		return err
@@ -63,20 +72,64 @@ func (f *devicesFlags) run(ctx context.Context) error {
 	var node *corev1.Node
 	if f.node != "" {
 		if node = c.Node(f.node); node == nil {
-			return fmt.Errorf("--node %s: there is no such node", f.node)
+			return noSuchNode(c, f.node)
 		}
 	}
 	states, err := c.Inventory(node)
 	if err != nil {
 		return err
 	}
-	switch f.output {
-	case "", "wide":
-		f.origin.terminal().Inventory(states, f.output == "wide")
+	if states, err = f.choose(states, wanted); err != nil {
+		return err
+	}
+	if f.output.format.ForPeople() {
+		f.origin.terminal(f.output).Inventory(states)
 		return nil
 	}
-	if states == nil {
-		states = []cluster.PoolState{}
+	return f.output.format.Write(f.origin.streams.Out, render.InventoryDocument(states), !f.output.noHeaders)
+}
+
+// choose leaves the pools, and devices, that were asked for. A pool is called by its name,
+// or by driver and name.
+func (f *devicesFlags) choose(states []cluster.PoolState, wanted []string) ([]cluster.PoolState, error) {
+	for _, name := range wanted {
+		if !slices.ContainsFunc(states, func(s cluster.PoolState) bool { return isCalled(&s, name) }) {
+			var names []string
+			for i := range states {
+				names = append(names, states[i].Pool)
+			}
+			return nil, fmt.Errorf("pool %s does not exist%s", name, hint(name, names))
+		}
 	}
-	return render.Encode(f.origin.streams.Out, inventory{f.node, states}, f.output)
+	var chosen []cluster.PoolState
+	for i := range states {
+		s := states[i]
+		asked := len(wanted) == 0 || slices.ContainsFunc(wanted, func(name string) bool { return isCalled(&s, name) })
+		if !asked || f.driver != "" && s.Driver != f.driver {
+			continue
+		}
+		if f.free {
+			s.Devices = slices.DeleteFunc(slices.Clone(s.Devices), func(d cluster.DeviceState) bool {
+				state := s.State(&d)
+				return state != "free" && state != "shared"
+			})
+			if len(s.Devices) == 0 {
+				continue
+			}
+		}
+		chosen = append(chosen, s)
+	}
+	return chosen, nil
+}
+
+func isCalled(s *cluster.PoolState, name string) bool {
+	return s.Pool == name || s.Driver+"/"+s.Pool == name
+}
+
+// hint is ": did you mean ...?" if a name is near.
+func hint(given string, names []string) string {
+	if text := spelling.DidYouMean(given, names); text != "" {
+		return ": " + text
+	}
+	return ""
 }

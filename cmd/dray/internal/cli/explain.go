@@ -16,7 +16,11 @@ For each kind of refusal, beginning with what comes closest: how many nodes
 refuse, which requests and constraints cannot hold together, how many devices each
 request reaches and what rejects the others, and what would have to change least.
 If the pod or claim can be allocated: on which nodes, and with which devices on
-the first. With -v, "not of class" comes with what the class selects.
+the first.
+
+Without arguments, all pending pods and claims are looked at, and those which
+cannot be placed are explained; pods that fail alike, once. KIND/NAME, such as
+deployment/trainer, stands for the pods that the object makes.
 
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
@@ -24,7 +28,10 @@ What comes before it in the order of "dray allocate" is placed first, unless
 Exit status: 0 if it can be (or is) allocated, 1 if not, 2 for wrong usage or
 input.`
 
-const explainExample = `  # Why is this pod pending?
+const explainExample = `  # Why is anything pending in this namespace?
+  dray explain
+
+  # Why is this pod pending?
   dray explain trainer-0 -n ml
 
   # On one node only, in detail
@@ -37,32 +44,37 @@ const explainExample = `  # Why is this pod pending?
   dray explain trainer-0 -f cluster/ -o json`
 
 type explainFlags struct {
-	origin *origin
-	node   string
-	output string
-	alone  bool
+	origin    *origin
+	selection *selection
+	output    *output
+	watch     bool
+	node      string
+	alone     bool
 }
 
 func newExplain(o *origin) *cobra.Command {
-	flags := &explainFlags{origin: o}
+	flags := &explainFlags{origin: o, selection: &selection{origin: o}, output: &output{}}
 	command := &cobra.Command{
-		Use:     "explain POD|claim/NAME",
-		Short:   "Say why a pod or claim can or cannot be allocated",
+		Use:     "explain [POD|claim/NAME|KIND/NAME]...",
+		Short:   "Say why pods or claims can or cannot be allocated",
 		Long:    explainLong,
 		Example: explainExample,
-		Args:    cobra.ExactArgs(1),
-		PreRunE: func(*cobra.Command, []string) error { return checkOutput(flags.output, "json", "yaml") },
-		RunE:    func(command *cobra.Command, args []string) error { return flags.run(command.Context(), args[0]) },
+		PreRunE: func(*cobra.Command, []string) error { return firstError(flags.output.parse, flags.selection.parse) },
+		RunE: func(command *cobra.Command, args []string) error {
+			return o.repeat(command.Context(), flags.watch, func(ctx context.Context) error { return flags.run(ctx, args) })
+		},
 
 		ValidArgsFunction: o.completeSubject,
 	}
 	o.addNode(command, &flags.node, "look at this node only")
 	command.Flags().BoolVar(&flags.alone, "alone", false, "do not place what comes before it first")
-	addOutput(command, &flags.output, "json", "yaml")
+	addWatch(command, &flags.watch)
+	flags.selection.addTo(command.Flags())
+	flags.output.addTo(command)
 	return command
 }
 
-func (f *explainFlags) run(ctx context.Context, argument string) error {
+func (f *explainFlags) run(ctx context.Context, args []string) error {
 	c, err := f.origin.load(ctx)
 	if err != nil {
 		return err
@@ -71,50 +83,115 @@ func (f *explainFlags) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := f.answer(ctx, c, on, argument)
+	subjects, err := f.subjects(c, args)
 	if err != nil {
 		return err
 	}
-	if f.output != "" {
-		if err := render.Encode(f.origin.streams.Out, answer, f.output); err != nil {
-			return err
-		}
-	} else {
-		f.origin.terminal().Explain(c, answer)
+	answers, err := f.answers(ctx, c, on, subjects)
+	if err != nil {
+		return err
 	}
-	switch {
-	case answer.Error != "":
-		return errReported
-	case answer.Node == "" && answer.Settled == "":
-		return errNotPlaced
+	if err := f.print(c, answers, args); err != nil {
+		return err
 	}
-	return nil
+	return verdict(answers)
 }
 
-func (f *explainFlags) answer(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, argument string) (*render.Answer, error) {
-	asked, err := find(c, argument, f.origin)
-	if err != nil {
-		return nil, err
-	}
-	before := 0
-	if !f.alone && asked.settled == "" {
-		earlier := asked.before(c)
-		before = len(earlier)
-		p := newProgress(f.origin.streams.Err, "placing what comes first", before)
-		_, err := c.Run(ctx, earlier, c.Nodes, p.step)
-		p.done()
+// subjects are those named, or else all pending workloads.
+func (f *explainFlags) subjects(c *cluster.Cluster, args []string) ([]*subject, error) {
+	var subjects []*subject
+	for _, argument := range args {
+		found, err := find(c, argument, f.origin)
 		if err != nil {
 			return nil, err
 		}
+		subjects = append(subjects, found...)
 	}
-	if how := asked.state(c); how != "" {
-		return render.SettledAnswer(asked.workload, how, c.ClaimsOf(asked.workload)), nil
+	if len(args) > 0 {
+		return subjects, nil
 	}
-	p := newProgress(f.origin.streams.Err, "asking nodes", len(on))
+	for _, w := range c.Workloads() {
+		if f.selection.covers(c, w) {
+			subjects = append(subjects, &subject{workload: w})
+		}
+	}
+	return subjects, nil
+}
+
+// answers goes through the workloads in their order, places each, and answers for a subject
+// when its turn has come. A claim that pods use comes before the first of them.
+func (f *explainFlags) answers(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) ([]*render.Answer, error) {
+	answers := make([]*render.Answer, len(subjects))
+	left := 0
+	for i, s := range subjects {
+		if s.settled != "" {
+			answers[i] = render.SettledAnswer(s.workload, s.settled, c.ClaimsOf(s.workload))
+		} else {
+			left++
+		}
+	}
+	workloads := c.Workloads()
+	p := newProgress(f.origin.streams.Err, "asking nodes", len(workloads))
 	defer p.done()
-	placement, err := c.Survey(ctx, asked.workload, on, p.step)
-	if err != nil {
-		return nil, err
+	for before, w := range workloads {
+		if left == 0 {
+			break
+		}
+		for i, s := range subjects {
+			if answers[i] != nil || !c.Uses(w, s.workload) {
+				continue
+			}
+			left--
+			if how := s.state(c); how != "" {
+				answers[i] = render.SettledAnswer(s.workload, how, c.ClaimsOf(s.workload))
+				continue
+			}
+			placement, err := c.Survey(ctx, s.workload, on, nil)
+			if err != nil {
+				return nil, err
+			}
+			if f.alone {
+				before = 0
+			}
+			answers[i] = render.NewAnswer(c, placement, before)
+		}
+		if left > 0 && !f.alone {
+			if _, err := c.Run(ctx, []cluster.Workload{w}, c.Nodes, nil); err != nil {
+				return nil, err
+			}
+		}
+		p.step()
 	}
-	return render.NewAnswer(placement, before), nil
+	return answers, nil
+}
+
+func (f *explainFlags) print(c *cluster.Cluster, answers []*render.Answer, args []string) error {
+	if !f.output.format.ForPeople() {
+		return f.output.format.Write(f.origin.streams.Out, render.AnswersDocument(answers, len(args) == 1), !f.output.noHeaders)
+	}
+	t := f.origin.terminal(f.output)
+	if len(answers) == 0 {
+		t.Line("Nothing is pending that asks for devices.")
+		return nil
+	}
+	if len(args) == 1 && len(answers) == 1 {
+		t.Explain(c, answers[0])
+		return nil
+	}
+	t.Many(c, answers)
+	return nil
+}
+
+// verdict turns answers into the exit status.
+func verdict(answers []*render.Answer) error {
+	var err error
+	for _, a := range answers {
+		switch {
+		case a.Error != "":
+			return errReported
+		case !a.Allocated():
+			err = errNotPlaced
+		}
+	}
+	return err
 }

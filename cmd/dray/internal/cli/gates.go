@@ -10,36 +10,74 @@ import (
 	"github.com/dray-project/dray/allocator"
 )
 
-// gate ties the feature gate of Kubernetes to the feature of the allocator.
+// gate ties the feature gate of kube-scheduler to what it switches. Default and maturity
+// are those of Kubernetes 1.37.
 type gate struct {
-	name    featuregate.Feature
-	feature func(*allocator.Features) *bool
+	name     featuregate.Feature
+	on       bool
+	maturity maturity
+	feature  func(*switches) *bool
 }
 
+// switches is what gates decide.
+type switches struct {
+	allocator.Features
+	taintRules, deviceStatus, extendedResources, groupClaims bool
+	// noEffect is for gates that do not change what is allocated.
+	noEffect bool
+}
+
+// maturity is a stage of the featuregate package, which does not export its type.
+type maturity int
+
+const (
+	alpha maturity = iota
+	beta
+	ga
+)
+
 var gates = []gate{
-	{"DRAAdminAccess", func(f *allocator.Features) *bool { return &f.AdminAccess }},
-	{"DRAConsumableCapacity", func(f *allocator.Features) *bool { return &f.ConsumableCapacity }},
-	{"DRADerivedAttributes", func(f *allocator.Features) *bool { return &f.DerivedAttributes }},
-	{"DRADeviceBindingConditions", func(f *allocator.Features) *bool { return &f.DeviceBindingAndStatus }},
-	{"DRADeviceCompatibilityGroups", func(f *allocator.Features) *bool { return &f.CompatibilityGroups }},
-	{"DRADeviceTaints", func(f *allocator.Features) *bool { return &f.DeviceTaints }},
-	{"DRAFractionalCapacityRange", func(f *allocator.Features) *bool { return &f.FractionalCapacityRange }},
-	{"DRAListTypeAttributes", func(f *allocator.Features) *bool { return &f.ListTypeAttributes }},
-	{"DRAOptionalNodeOperations", func(f *allocator.Features) *bool { return &f.OptionalNodeOperations }},
-	{"DRAPartitionableDevices", func(f *allocator.Features) *bool { return &f.PartitionableDevices }},
-	{"DRAPrioritizedList", func(f *allocator.Features) *bool { return &f.PrioritizedList }},
+	{"DRAAdminAccess", true, ga, func(s *switches) *bool { return &s.AdminAccess }},
+	{"DRAConsumableCapacity", true, beta, func(s *switches) *bool { return &s.ConsumableCapacity }},
+	{"DRADerivedAttributes", false, alpha, func(s *switches) *bool { return &s.DerivedAttributes }},
+	{"DRADeviceBindingConditions", true, beta, func(s *switches) *bool { return &s.DeviceBindingAndStatus }},
+	{"DRADeviceCompatibilityGroups", false, alpha, func(s *switches) *bool { return &s.CompatibilityGroups }},
+	{"DRADeviceTaintRules", true, ga, func(s *switches) *bool { return &s.taintRules }},
+	{"DRADeviceTaints", true, ga, func(s *switches) *bool { return &s.DeviceTaints }},
+	{"DRAExtendedResource", true, ga, func(s *switches) *bool { return &s.extendedResources }},
+	{"DRAFractionalCapacityRange", true, beta, func(s *switches) *bool { return &s.FractionalCapacityRange }},
+	{"DRAListTypeAttributes", false, alpha, func(s *switches) *bool { return &s.ListTypeAttributes }},
+	{"DRANodeAllocatableResources", false, alpha, nil},
+	{"DRAOptionalNodeOperations", false, alpha, func(s *switches) *bool { return &s.OptionalNodeOperations }},
+	{"DRAPartitionableDevices", true, beta, func(s *switches) *bool { return &s.PartitionableDevices }},
+	{"DRAPartitionableDevicesType", false, alpha, func(s *switches) *bool { return &s.noEffect }},
+	{"DRAPrioritizedList", true, ga, func(s *switches) *bool { return &s.PrioritizedList }},
+	{"DRAResourceClaimDeviceStatus", true, ga, func(s *switches) *bool { return &s.deviceStatus }},
+	{"DRAResourceClaimGranularStatusAuthorization", true, beta, func(s *switches) *bool { return &s.noEffect }},
+	{"DRAResourcePoolStatus", false, alpha, func(s *switches) *bool { return &s.noEffect }},
+	{"DRASchedulerFilterTimeout", true, beta, func(s *switches) *bool { return &s.noEffect }},
+	{"DRAWorkloadResourceClaims", false, beta, func(s *switches) *bool { return &s.groupClaims }},
 }
 
 // gatesFlag is the value of --feature-gates.
 type gatesFlag struct {
 	gates featuregate.MutableFeatureGate
+	all   bool // --all-features
+	set   map[featuregate.Feature]bool
 }
 
 func newGatesFlag() *gatesFlag {
-	f := &gatesFlag{featuregate.NewFeatureGate()}
+	f := &gatesFlag{gates: featuregate.NewFeatureGate(), set: make(map[featuregate.Feature]bool)}
 	specs := make(map[featuregate.Feature]featuregate.FeatureSpec, len(gates))
 	for _, g := range gates {
-		specs[g.name] = featuregate.FeatureSpec{Default: true, PreRelease: featuregate.Beta}
+		spec := featuregate.FeatureSpec{Default: g.on, PreRelease: featuregate.Beta}
+		switch g.maturity {
+		case alpha:
+			spec.PreRelease = featuregate.Alpha
+		case ga:
+			spec.PreRelease = featuregate.GA
+		}
+		specs[g.name] = spec
 	}
 	if err := f.gates.Add(specs); err != nil {
 		panic("feature gates: " + err.Error()) // names repeat: a mistake in the table above
@@ -48,27 +86,48 @@ func newGatesFlag() *gatesFlag {
 }
 
 func (f *gatesFlag) addTo(flags *pflag.FlagSet) {
-	names := make([]string, len(gates))
+	lines := make([]string, len(gates))
 	for i, g := range gates {
-		names[i] = string(g.name)
+		lines[i] = fmt.Sprintf("%s=%t", g.name, g.on)
 	}
 	flags.Var(f, "feature-gates", fmt.Sprintf(
-		"what the cluster has switched off, as in DRAPrioritizedList=false; all are on by default:\n%s", strings.Join(names, "\n")))
+		"feature gates of kube-scheduler as in the cluster; the defaults are those of Kubernetes 1.37:\n%s", strings.Join(lines, "\n")))
+	flags.BoolVar(&f.all, "all-features", false, "switch on all feature gates that are not set otherwise")
 }
 
 // Set implements pflag.Value.
-func (f *gatesFlag) Set(value string) error { return f.gates.Set(value) }
+func (f *gatesFlag) Set(value string) error {
+	for assignment := range strings.SplitSeq(value, ",") {
+		name, _, _ := strings.Cut(assignment, "=")
+		f.set[featuregate.Feature(strings.TrimSpace(name))] = true
+	}
+	return f.gates.Set(value)
+}
 
-// String implements pflag.Value. Nothing is off by default.
+// String implements pflag.Value. The defaults are part of the usage.
 func (f *gatesFlag) String() string { return "" }
 
 // Type implements pflag.Value.
 func (f *gatesFlag) Type() string { return "name=true|false,..." }
 
-func (f *gatesFlag) features() allocator.Features {
-	var features allocator.Features
+// switches says what is on. A feature whose gate is off by default is on with
+// --all-features, unless it was switched off in so many words.
+func (f *gatesFlag) switches() (switches, error) {
+	var s switches
 	for _, g := range gates {
-		*g.feature(&features) = f.gates.Enabled(g.name)
+		on := f.gates.Enabled(g.name)
+		if f.all && !f.set[g.name] {
+			on = true
+		}
+		if g.feature != nil {
+			*g.feature(&s) = on
+		} else if f.gates.Enabled(g.name) {
+			return s, fmt.Errorf("--feature-gates: %s is not supported: resources of nodes that devices provide are not looked at", g.name)
+		}
 	}
-	return features
+	// Without a status, drivers cannot report that devices are ready.
+	s.DeviceBindingAndStatus = s.DeviceBindingAndStatus && s.deviceStatus
+	s.FractionalCapacityRange = s.FractionalCapacityRange && s.ConsumableCapacity
+	s.CompatibilityGroups = s.CompatibilityGroups && s.PartitionableDevices
+	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -28,19 +29,22 @@ var paths = map[string]string{
 	"ResourceClaim":         "/apis/resource.k8s.io/v1/resourceclaims",
 	"ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
 	"DeviceTaintRule":       "/apis/resource.k8s.io/v1/devicetaintrules",
+	"PodGroup":              "/apis/scheduling.k8s.io/v1beta1/podgroups",
 }
 
 // apiServer lists objects, a few per page, and allows nothing else.
 type apiServer struct {
 	objects map[string][]map[string]any // by path
 	pages   int
-	refuse  string // path that is forbidden
+	listed  map[string]bool // paths
+	refuse  string          // path that is forbidden
 }
 
 const pageSize = 2
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	all, known := s.objects[r.URL.Path]
+	s.listed[r.URL.Path] = true
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.Method != http.MethodGet:
@@ -68,7 +72,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // with a kubeconfig.
 func serve(t *testing.T, example string) (*apiServer, string) {
 	t.Helper()
-	s := &apiServer{objects: make(map[string][]map[string]any)}
+	s := &apiServer{objects: make(map[string][]map[string]any), listed: make(map[string]bool)}
 	for _, path := range paths {
 		s.objects[path] = nil
 	}
@@ -163,5 +167,43 @@ func TestLiveUnreachable(t *testing.T) {
 	output, status := runStatus("", "dray", "devices", "--kubeconfig", kubeconfig, "--context", "test")
 	if status != cli.ExitError || !strings.Contains(output, "error: list nodes: ") {
 		t.Errorf("exit status %d:\n%s", status, output)
+	}
+}
+
+// deploy/cli-rbac.yaml permits what is listed, and nothing else.
+func TestRBAC(t *testing.T) {
+	atRepository(t)
+	server, kubeconfig := serve(t, "examples/single-gpu")
+	run("", "dray", "explain", "-A", "--kubeconfig", kubeconfig, "--context", "test")
+	content, err := os.ReadFile("deploy/cli-rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	permitted := make(map[string]bool)
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.UnmarshalStrict([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			if diff := cmp.Diff([]string{"list"}, rule.Verbs); diff != "" {
+				t.Errorf("%s: verbs (-want +got):\n%s", role.Name, diff)
+			}
+			for _, resource := range rule.Resources {
+				permitted[rule.APIGroups[0]+"/"+resource] = true
+			}
+		}
+	}
+	listed := make(map[string]bool)
+	for path := range server.listed {
+		parts := strings.Split(path, "/") // "", "api", "v1", resource or "", "apis", group, version, resource
+		group := ""
+		if parts[1] == "apis" {
+			group = parts[2]
+		}
+		listed[group+"/"+parts[len(parts)-1]] = true
+	}
+	if diff := cmp.Diff(listed, permitted); diff != "" {
+		t.Errorf("(-listed +permitted):\n%s", diff)
 	}
 }

@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 // Exit status of dray.
 const (
 	ExitOK        = 0 // all placed, or the question was answered with yes
-	ExitNotPlaced = 1 // some pod or claim is not placed
+	ExitNotPlaced = 1 // some pod or claim is not placed, or has no translation
 	ExitError     = 2 // wrong usage or input
 )
 
@@ -35,6 +36,9 @@ type Streams struct {
 // called: as kubectl-dray it is a plugin of kubectl and presents itself as such, as
 // kubectl_complete-dray it completes the plugin's arguments for kubectl.
 func Main(ctx context.Context, args []string, streams Streams) int {
+	// What libraries log is not for users of a command: errors are returned.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	name, arguments := programName(args[0]), args[1:]
 	if isCompleter(args[0]) {
 		arguments = append([]string{cobra.ShellCompRequestCmd}, arguments...)
@@ -49,6 +53,9 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	case err == nil:
 		return ExitOK
 	case errors.Is(err, errNotPlaced):
+		return ExitNotPlaced
+	case errors.Is(err, errRefused):
+		report(streams.Err, err)
 		return ExitNotPlaced
 	case !errors.Is(err, errReported):
 		report(streams.Err, err)
@@ -68,16 +75,15 @@ func isCompleter(path string) bool { return strings.HasPrefix(filepath.Base(path
 
 // report prints an error, or the first of many.
 func report(out io.Writer, err error) {
-	const most = 20
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
-	for _, each := range all[:min(most, len(all))] {
+	for _, each := range all[:min(mostReported, len(all))] {
 		fmt.Fprintf(out, "error: %s\n", each)
 	}
-	if len(all) > most {
-		fmt.Fprintf(out, "error: and %d more\n", len(all)-most)
+	if len(all) > mostReported {
+		fmt.Fprintf(out, "error: and %d more\n", len(all)-mostReported)
 	}
 }
 

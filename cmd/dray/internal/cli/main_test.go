@@ -13,29 +13,35 @@ func TestUsage(t *testing.T) {
 		status int
 		text   string
 	}{
-		"dray":                             {cli.ExitOK, "Usage:\n  dray [command]"},
-		"dray --help":                      {cli.ExitOK, "dray explain trainer-0 -n ml"},
-		"dray allocate --help":             {cli.ExitOK, "Exit status:\n  0  everything is placed"},
-		"dray explain --help":              {cli.ExitOK, "Usage:\n  dray explain POD|claim/NAME [flags]"},
-		"dray devices -h":                  {cli.ExitOK, "dray devices --node gpu-worker-1 -o wide"},
-		"kubectl-dray":                     {cli.ExitOK, "Usage:\n  kubectl dray [command]"},
-		"/opt/bin/kubectl-dray --help":     {cli.ExitOK, "kubectl dray allocate -f cluster/"},
-		"kubectl-dray explain --help":      {cli.ExitOK, "Usage:\n  kubectl dray explain POD|claim/NAME [flags]"},
-		"kubectl-dray.exe devices --help":  {cli.ExitOK, "kubectl dray devices -f cluster/"},
-		"dray version":                     {cli.ExitOK, "dray "},
-		"dray completion bash":             {cli.ExitOK, "__start_dray"},
-		"dray __complete allocate -o ":     {cli.ExitOK, "json\nyaml\n"},
-		"dray __complete devices -o ":      {cli.ExitOK, "wide\njson\nyaml\n"},
-		"dray alocate":                     {cli.ExitError, `unknown command "alocate"`},
-		"dray allocate extra":              {cli.ExitError, "unknown command"},
-		"dray explain":                     {cli.ExitError, "accepts 1 arg(s), received 0"},
-		"dray allocate --nodes n1":         {cli.ExitError, "unknown flag: --nodes"},
-		"dray allocate -f no/such/folder":  {cli.ExitError, "no/such/folder: no such file or directory"},
-		"dray allocate -o table -f -":      {cli.ExitError, "--output table: want one of [json yaml]"},
-		"dray explain x -o wide -f -":      {cli.ExitError, "--output wide: want one of [json yaml]"},
-		"dray devices -o text -f -":        {cli.ExitError, "--output text: want one of [wide json yaml]"},
-		"dray devices --node n1 -f -":      {cli.ExitError, "--node n1: there is no such node"},
-		"dray devices --kubeconfig no.cfg": {cli.ExitError, "no.cfg"},
+		"dray":                            {cli.ExitOK, "Usage:\n  dray [command]"},
+		"dray --help":                     {cli.ExitOK, "dray explain trainer-0 -n ml"},
+		"dray allocate --help":            {cli.ExitOK, "Exit status:\n  0  everything is placed"},
+		"dray explain --help":             {cli.ExitOK, "Usage:\n  dray explain [POD|claim/NAME|KIND/NAME]... [flags]"},
+		"dray devices -h":                 {cli.ExitOK, "dray devices --node gpu-worker-1 -o wide"},
+		"kubectl-dray":                    {cli.ExitOK, "Usage:\n  kubectl dray [command]"},
+		"/opt/bin/kubectl-dray --help":    {cli.ExitOK, "kubectl dray allocate -f cluster/"},
+		"kubectl-dray explain --help":     {cli.ExitOK, "Usage:\n  kubectl dray explain [POD|claim/NAME|KIND/NAME]... [flags]"},
+		"kubectl-dray.exe devices --help": {cli.ExitOK, "kubectl dray devices -f cluster/"},
+		"dray version":                    {cli.ExitOK, "dray "},
+		"dray completion bash":            {cli.ExitOK, "__start_dray"},
+		"dray __complete allocate -o ":    {cli.ExitOK, "wide\njson\nyaml\nname\n"},
+		"dray __complete devices -o ":     {cli.ExitOK, "wide\njson\nyaml\nname\n"},
+		"dray alocate":                    {cli.ExitError, `unknown command "alocate"`},
+		"dray allocate extra":             {cli.ExitError, "unknown command"},
+		"dray allocate --nodes n1":        {cli.ExitError, "unknown flag: --nodes"},
+		"dray allocate -f no/such/folder": {cli.ExitError, "no/such/folder: no such file or directory"},
+		"dray allocate -o table -f -":     {cli.ExitError, "--output table: want one of wide, json, yaml, name, jsonpath=TEMPLATE"},
+		"dray explain x -o jsonpath -f -": {cli.ExitError, "--output jsonpath: jsonpath=... needs an argument"},
+		"dray devices -o text -f -":       {cli.ExitError, "--output text: want one of wide, json, yaml"},
+		"dray devices --node worker -f examples/single-gpu": {
+			cli.ExitError, "--node worker: there is no such node: did you mean worker-1 or worker-2?",
+		},
+		"dray devices --validate=yes -f -":  {cli.ExitError, "--validate yes: want one of [strict warn ignore]"},
+		"dray options":                      {cli.ExitOK, "--as string"},
+		"dray allocate -o custom-columns=A": {cli.ExitError, `"A": want HEADER:PATH`},
+		"dray allocate -o jsonpath={.a":     {cli.ExitError, "--output: unclosed action"},
+		"dray devices -f -":                 {cli.ExitError, "stdin: no Kubernetes objects"},
+		"dray devices --kubeconfig no.cfg":  {cli.ExitError, "no.cfg"},
 		"dray devices -f - --feature-gates=DRATeleport=true": {
 			cli.ExitError, "unrecognized feature gate: DRATeleport",
 		},
@@ -49,15 +55,23 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Every gate can be switched off, and AllBeta switches all of them off.
+// Gates have the names and defaults of kube-scheduler 1.37.
 func TestFeatureGates(t *testing.T) {
 	atRepository(t)
-	output := run("", "dray", "allocate", "-f", "examples/prioritized-fallback", "--feature-gates=AllBeta=false")
-	if !strings.Contains(output, "firstAvailable needs the feature DRAPrioritizedList, which is off") {
-		t.Errorf("with all features off:\n%s", output)
-	}
-	output = run("", "dray", "allocate", "-f", "examples/prioritized-fallback", "--feature-gates=AllBeta=false,DRAPrioritizedList=true")
-	if !strings.Contains(output, "4 of 5 pods placed") {
-		t.Errorf("with one feature on:\n%s", output)
+	const off = "firstAvailable needs the feature DRAPrioritizedList, which is off"
+	for flags, want := range map[string]string{
+		"--feature-gates=DRAPrioritizedList=false":              off,
+		"--feature-gates=AllBeta=false":                         "4 of 5 pods placed",
+		"--feature-gates=AllBeta=false,DRAPrioritizedList=true": "4 of 5 pods placed",
+		"--all-features": "4 of 5 pods placed",
+		"--all-features --feature-gates=DRAPrioritizedList=false":        off,
+		"--feature-gates=DRANodeAllocatableResources=true":               "DRANodeAllocatableResources is not supported",
+		"--feature-gates=DRASchedulerFilterTimeout=false":                "4 of 5 pods placed",
+		"--feature-gates=DRAExtendedResource=true,DRADeviceTaints=false": "4 of 5 pods placed",
+	} {
+		output := run("", append(strings.Fields("dray allocate -f examples/prioritized-fallback"), strings.Fields(flags)...)...)
+		if !strings.Contains(output, want) {
+			t.Errorf("%s: want %q in:\n%s", flags, want, output)
+		}
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
@@ -20,6 +20,9 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/cmd/dray/internal/validation"
 )
+
+// mostReported is how many errors or warnings are printed.
+const mostReported = 20
 
 // programs is how many compiled expressions are kept.
 const programs = 1024
@@ -34,34 +37,49 @@ type origin struct {
 	gates   *gatesFlag
 	budget  int64
 	verbose bool
+	// validate is one of the values of input.Findings.
+	validate string
+	// kustomization is a folder, "" for none.
+	kustomization string
+	timeout       time.Duration
+	// untranslated leaves objects of devmgmtproto.k8s.io as they are.
+	untranslated bool
 }
 
 func newOrigin(program string, streams Streams) *origin {
-	kube := &genericclioptions.ConfigFlags{
-		KubeConfig:   ptr.To(""),
-		Context:      ptr.To(""),
-		ClusterName:  ptr.To(""),
-		AuthInfoName: ptr.To(""),
-		Namespace:    ptr.To(""),
-		Timeout:      ptr.To("0"),
-	}
-	return &origin{program: program, streams: streams, kube: kube, gates: newGatesFlag()}
+	return &origin{program: program, streams: streams, kube: genericclioptions.NewConfigFlags(true), gates: newGatesFlag()}
 }
 
 func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVarP(&o.files, "filename", "f", nil,
 		"file, folder (recursive) or - for standard input, instead of a cluster; may be repeated")
+	flags.StringVarP(&o.kustomization, "kustomize", "k", "", "folder with a kustomization, instead of a cluster; may be used together with -f")
+	flags.DurationVar(&o.timeout, "timeout", 0, "how long the command may take, as in 30s; 0 is for ever")
 	o.kube.AddFlags(flags)
 	o.gates.addTo(flags)
+	flags.StringVar(&o.validate, "validate", string(input.FindingsFail),
+		"what becomes of objects that an API server would refuse: strict (an error), warn (left out) or ignore (used as far as possible)")
 	flags.Int64Var(&o.budget, "budget", 0,
 		fmt.Sprintf("search steps per node after which the answer is undecided (default %d)", allocator.DefaultBudget))
-	flags.BoolVarP(&o.verbose, "verbose", "v", false, "name the selectors of classes in explanations; say on standard error what was read and ignored")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say on standard error what was read")
+}
+
+// checkValidate checks the value of --validate.
+func (o *origin) checkValidate() error {
+	known := []input.Findings{input.FindingsFail, input.FindingsWarn, input.FindingsIgnore}
+	if slices.Contains(known, input.Findings(o.validate)) {
+		return nil
+	}
+	return fmt.Errorf("--validate %s: want one of %v", o.validate, known)
 }
 
 // terminal is where output for people goes.
-func (o *origin) terminal() *render.Terminal {
+func (o *origin) terminal(f *output) *render.Terminal {
 	t := render.NewTerminal(o.streams.Out)
-	t.Program, t.Verbose = o.program, o.verbose
+	t.Program, t.NoHeaders, t.Wide = o.program, f.noHeaders, f.format.Wide()
+	if o.kustomization != "" {
+		t.Flags += " -k " + o.kustomization
+	}
 	for _, file := range o.files {
 		t.Flags += " -f " + file
 	}
@@ -71,7 +89,7 @@ func (o *origin) terminal() *render.Terminal {
 // namespace is what -n says, else "default" for files and that of the context for a
 // cluster.
 func (o *origin) namespace() string {
-	if *o.kube.Namespace != "" || len(o.files) == 0 {
+	if *o.kube.Namespace != "" || o.live() {
 		if namespace, _, err := o.kube.ToRawKubeConfigLoader().Namespace(); err == nil {
 			return namespace
 		}
@@ -82,26 +100,40 @@ func (o *origin) namespace() string {
 // namespaceGiven reports whether -n was used.
 func (o *origin) namespaceGiven() bool { return *o.kube.Namespace != "" }
 
+// live reports whether objects come from a cluster.
+func (o *origin) live() bool { return len(o.files) == 0 && o.kustomization == "" }
+
 // load reads everything and builds the cluster.
 func (o *origin) load(ctx context.Context) (*cluster.Cluster, error) {
-	features := o.gates.features()
+	switches, err := o.gates.switches()
+	if err != nil {
+		return nil, err
+	}
 	cache := cel.NewCache(programs)
 	objects, err := o.read(ctx, cache)
 	if err != nil {
 		return nil, err
 	}
 	o.describe(objects)
-	return cluster.New(objects, cluster.Options{Features: features, Programs: cache, Budget: o.budget})
+	o.warnOfGroups(objects, switches)
+	return cluster.New(objects, cluster.Options{
+		Features: switches.Features, NoTaintRules: !switches.taintRules, ExtendedResources: switches.extendedResources,
+		GroupClaims: switches.groupClaims, Programs: cache, Budget: o.budget,
+	})
 }
 
 func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, error) {
-	if len(o.files) > 0 {
+	if !o.live() {
 		p := newProgress(o.streams.Err, "reading documents", -1)
 		defer p.done()
 		return input.Read(o.files, o.streams.In, input.Options{
 			Namespace: o.namespace(),
 			Validate:  validation.New(validation.Programs{Cache: cache}).Object,
+			Findings:  input.Findings(o.validate),
 			Step:      p.step,
+
+			Kustomization: o.kustomization,
+			Untranslated:  o.untranslated,
 		})
 	}
 	config, err := o.kube.ToRESTConfig()
@@ -114,23 +146,44 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 	}
 	p := newProgress(o.streams.Err, "reading the cluster", -1)
 	defer p.done()
-	return input.Live(ctx, client, func(string) { p.step() })
+	return input.Live(ctx, client, o.namespace(), func(string) { p.step() })
 }
 
-// describe says what was read if asked to.
+// describe says what was wrong, what was read if asked to, and what was passed over.
 func (o *origin) describe(objects *input.Objects) {
-	if !o.verbose {
-		return
+	for i, warning := range objects.Warnings {
+		if i == mostReported {
+			fmt.Fprintf(o.streams.Err, "warning: and %d more\n", len(objects.Warnings)-i)
+			break
+		}
+		fmt.Fprintf(o.streams.Err, "warning: %s\n", warning)
 	}
-	counts := []string{
-		render.Count(len(objects.Nodes), "Node"), render.Count(len(objects.Pods), "Pod"),
-		render.Count(len(objects.Claims), "ResourceClaim"), render.Count(len(objects.Templates), "ResourceClaimTemplate"),
-		render.Count(len(objects.Classes), "DeviceClass"), render.Count(len(objects.Slices), "ResourceSlice"),
-		render.Count(len(objects.TaintRules), "DeviceTaintRule"),
+	if o.verbose {
+		counts := []string{
+			render.Count(len(objects.Nodes), "Node"), render.Count(len(objects.Pods), "Pod"),
+			render.Count(len(objects.Controllers), "object") + " that make pods",
+			render.Count(len(objects.Claims), "ResourceClaim"), render.Count(len(objects.Templates), "ResourceClaimTemplate"),
+			render.Count(len(objects.Classes), "DeviceClass"), render.Count(len(objects.Slices), "ResourceSlice"),
+			render.Count(len(objects.TaintRules), "DeviceTaintRule"),
+		}
+		fmt.Fprintf(o.streams.Err, "read: %s\n", strings.Join(counts, ", "))
 	}
-	fmt.Fprintf(o.streams.Err, "read: %s\n", strings.Join(counts, ", "))
-	for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
-		fmt.Fprintf(o.streams.Err, "ignored: %d of %s\n", objects.Ignored[kind], kind)
+	if len(objects.Ignored) > 0 {
+		var counts []string
+		for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
+			counts = append(counts, fmt.Sprintf("%d %s", objects.Ignored[kind], kind))
+		}
+		fmt.Fprintf(o.streams.Err, "ignored: %s\n", strings.Join(counts, ", "))
+	}
+}
+
+// warnOfGroups tells of claims of PodGroups that no pod shares.
+func (o *origin) warnOfGroups(objects *input.Objects, s switches) {
+	for _, group := range objects.PodGroups {
+		if len(group.Spec.ResourceClaims) > 0 && !s.groupClaims {
+			fmt.Fprintf(o.streams.Err, "warning: PodGroup %s/%s: spec.resourceClaims has no effect, because the feature gate DRAWorkloadResourceClaims is off: each pod has claims of its own\n",
+				group.Namespace, group.Name)
+		}
 	}
 }
 
@@ -141,7 +194,15 @@ func nodes(c *cluster.Cluster, name string) ([]*corev1.Node, error) {
 	}
 	node := c.Node(name)
 	if node == nil {
-		return nil, fmt.Errorf("--node %s: there is no such node", name)
+		return nil, noSuchNode(c, name)
 	}
 	return []*corev1.Node{node}, nil
+}
+
+func noSuchNode(c *cluster.Cluster, name string) error {
+	names := make([]string, len(c.Nodes))
+	for i, node := range c.Nodes {
+		names[i] = node.Name
+	}
+	return fmt.Errorf("--node %s: there is no such node%s", name, hint(name, names))
 }

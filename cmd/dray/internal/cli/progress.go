@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -15,37 +16,55 @@ const patience = time.Second
 // redraw is how often progress is shown at most.
 const redraw = 100 * time.Millisecond
 
-// progress shows how far a command is, to a person who has waited for a while.
+// progress shows how far a command is, to a person who has waited for a while. It does so
+// even if a single step takes long.
 type progress struct {
-	out     io.Writer
-	title   string
-	total   int // steps, -1 if unknown
-	taken   int
-	started time.Time
-	bar     *progressbar.ProgressBar
+	title string
+	total int // steps, -1 if unknown
+	taken atomic.Int64
+	stop  chan struct{} // nil if nobody watches
+	ended chan struct{}
 }
 
 func newProgress(out io.Writer, title string, total int) *progress {
-	return &progress{out: out, title: title, total: total, started: time.Now()}
+	p := &progress{title: title, total: total}
+	if render.IsTerminal(out) {
+		p.stop, p.ended = make(chan struct{}), make(chan struct{})
+		go p.show(out)
+	}
+	return p
 }
 
-func (p *progress) step() {
-	p.taken++
-	if p.bar == nil {
-		if time.Since(p.started) < patience || !render.IsTerminal(p.out) {
-			return
-		}
-		p.bar = progressbar.NewOptions(p.total,
-			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.title),
-			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(redraw), progressbar.OptionSetPredictTime(false))
+func (p *progress) show(out io.Writer) {
+	defer close(p.ended)
+	select {
+	case <-p.stop:
+		return
+	case <-time.After(patience):
 	}
-	// The bar fails only if its writer does, and then there is nobody to tell.
-	_ = p.bar.Set(p.taken)
+	bar := progressbar.NewOptions(p.total,
+		progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(p.title), progressbar.OptionSetElapsedTime(true),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
+	ticker := time.NewTicker(redraw)
+	defer ticker.Stop()
+	for {
+		// The bar fails only if its writer does, and then there is nobody to tell.
+		_ = bar.Set64(p.taken.Load())
+		select {
+		case <-p.stop:
+			_ = bar.Finish()
+			return
+		case <-ticker.C:
+		}
+	}
 }
+
+func (p *progress) step() { p.taken.Add(1) }
 
 // done removes the bar.
 func (p *progress) done() {
-	if p.bar != nil {
-		_ = p.bar.Finish()
+	if p.stop != nil {
+		close(p.stop)
+		<-p.ended
 	}
 }

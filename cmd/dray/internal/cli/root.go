@@ -1,7 +1,13 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 )
 
 const rootLong = `dray allocates devices to ResourceClaims (Dynamic Resource Allocation,
@@ -9,11 +15,14 @@ resource.k8s.io) the way kube-scheduler does, without touching the cluster: it
 shows what would be allocated where, why something cannot be, and what devices
 there are.
 
-Objects are read from files, folders and standard input (-f), or else from the
-cluster of your kubeconfig. Nothing is ever written to the cluster.
+Pools, classes and claims of the prototype API devmgmtproto.k8s.io/v1alpha1 are
+read, too: they count as what they mean in resource.k8s.io/v1 (see convert).
+
+Objects are read from files, folders and standard input (-f), kustomizations (-k),
+or else from the cluster of your kubeconfig. Nothing is ever written to the cluster.
 
 Installed as kubectl-dray it is a plugin of kubectl; a link to it by the name of
-kubectl_complete-dray completes pods, claims and nodes for "kubectl dray".`
+kubectl_complete-dray completes pods, claims, pools and nodes for "kubectl dray".`
 
 const rootExample = `  # Where do the pending pods of these manifests go, and with which devices?
   dray allocate -f cluster/
@@ -37,9 +46,63 @@ func newRoot(name string, streams Streams) *cobra.Command {
 	}
 	origin := newOrigin(name, streams)
 	origin.addFlags(root.PersistentFlags())
-	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newVersion())
+	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), newMan())
+	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
+		origin.limitTime(command)
+		return origin.checkValidate()
+	}
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), name))
 	called(root, name)
 	return root
+}
+
+// usageTemplate does not list the flags that all commands have: there are so many of them
+// that those of the command would be lost.
+func usageTemplate(template, name string) string {
+	const global = "{{if .HasAvailableInheritedFlags}}"
+	start := strings.Index(template, global)
+	if start < 0 {
+		return template
+	}
+	length := strings.Index(template[start:], "{{end}}") + len("{{end}}")
+	hint := global + "\n\nUse \"" + name + " options\" for the flags that all commands have, such as -f, -k, -n and --context.{{end}}"
+	return strings.Replace(template[:start]+hint+template[start+length:], "{{if .HasAvailableLocalFlags}}", "{{if and .HasParent .HasAvailableLocalFlags}}", 1)
+}
+
+// newOptions lists the flags that all commands have.
+func newOptions(name string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags that all commands have",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(command.OutOrStdout(), "These flags can be used with every command of %s:\n\n%s", name, command.InheritedFlags().FlagUsages())
+			return err
+		},
+	}
+}
+
+// newMan writes manual pages, for packages.
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man FOLDER",
+		Short:  "Write manual pages into a folder",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			epoch := time.Unix(0, 0).UTC() // the same pages whenever they are written
+			return doc.GenManTree(command.Root(), &doc.GenManHeader{Title: "DRAY", Section: "1", Source: "Dray", Date: &epoch}, args[0])
+		},
+	}
+}
+
+// limitTime ends the command when --timeout has passed.
+func (o *origin) limitTime(command *cobra.Command) {
+	if o.timeout > 0 {
+		ctx, cancel := context.WithTimeoutCause(command.Context(), o.timeout, fmt.Errorf("--timeout: %s have passed", o.timeout))
+		cobra.OnFinalize(cancel)
+		command.SetContext(ctx)
+	}
 }
 
 // called makes the examples say how the program was called.

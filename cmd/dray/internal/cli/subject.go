@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
@@ -18,38 +20,72 @@ type subject struct {
 	settled string
 }
 
-// find understands POD, pod/NAME, claim/NAME and resourceclaim/NAME. Without -n, a name
-// that exists in one namespace only is found there.
-func find(c *cluster.Cluster, argument string, o *origin) (*subject, error) {
+// find understands POD, pod/NAME, claim/NAME, resourceclaim/NAME, and KIND/NAME for the pods
+// that an object makes. Without -n, a name that exists in one namespace only is found there.
+func find(c *cluster.Cluster, argument string, o *origin) ([]*subject, error) {
 	kind, name, qualified := strings.Cut(argument, "/")
 	if !qualified {
 		kind, name = "pod", argument
 	}
+	var s *subject
+	var err error
 	switch strings.ToLower(kind) {
 	case "pod", "pods", "po":
-		return findPod(c, name, o)
-	case "claim", "claims", "resourceclaim", "resourceclaims":
-		return findClaim(c, name, o)
+		s, err = findPod(c, name, o)
+	case "claim", "claims", "resourceclaim", "resourceclaims", "resourceclaim.resource.k8s.io":
+		s, err = findClaim(c, name, o)
+	default:
+		return findMade(c, kind, name, o)
 	}
-	return nil, fmt.Errorf("%s: want POD or claim/NAME", argument)
+	if err != nil {
+		return nil, err
+	}
+	return []*subject{s}, nil
 }
+
+// findMade lists the pods that an object has made or would make.
+func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, error) {
+	kind = strings.TrimSuffix(strings.ToLower(kind), "s")
+	if full, isShort := shortKinds[kind]; isShort {
+		kind = full
+	}
+	var found []*subject
+	for _, key := range c.PodKeys() {
+		pod := c.Pod(key)
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || strings.ToLower(owner.Kind) != kind || owner.Name != name || !o.covers(key) {
+			continue
+		}
+		found = append(found, subjectOf(pod))
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s/%s: no pod of such an object: want POD, claim/NAME or KIND/NAME", kind, name)
+	}
+	return found, nil
+}
+
+// shortKinds are those of kubectl, without the plural.
+var shortKinds = map[string]string{"deploy": "deployment", "r": "replicaset", "st": "statefulset", "d": "daemonset", "cj": "cronjob", "rc": "replicationcontroller"}
 
 func findPod(c *cluster.Cluster, name string, o *origin) (*subject, error) {
 	key, err := resolve("Pod", name, c.PodKeys(), o)
 	if err != nil {
 		return nil, err
 	}
-	pod := c.Pod(key)
+	return subjectOf(c.Pod(key)), nil
+}
+
+func subjectOf(pod *corev1.Pod) *subject {
 	s := &subject{workload: cluster.Workload{Pod: pod}}
 	switch {
 	case pod.Spec.NodeName != "":
 		s.settled = "is on node " + pod.Spec.NodeName
 	case !cluster.Pending(pod):
 		s.settled = fmt.Sprintf("is not waiting to be placed (phase %s)", pod.Status.Phase)
-	case len(pod.Spec.ResourceClaims) == 0:
-		s.settled = "uses no claims"
+	case !cluster.UsesDevices(pod):
+		s.settled = "uses no claims and no extended resources"
 	}
-	return s, nil
+	return s
 }
 
 func findClaim(c *cluster.Cluster, name string, o *origin) (*subject, error) {
@@ -76,7 +112,13 @@ func resolve(kind, name string, known []types.NamespacedName, o *origin) (types.
 	}
 	switch len(namesakes) {
 	case 0:
-		return wanted, fmt.Errorf("%s %s does not exist", kind, wanted)
+		var names []string
+		for _, key := range known {
+			if o.covers(key) {
+				names = append(names, key.Name)
+			}
+		}
+		return wanted, fmt.Errorf("%s %s does not exist%s", kind, wanted, hint(name, names))
 	case 1:
 		return namesakes[0], nil
 	}
@@ -85,18 +127,6 @@ func resolve(kind, name string, known []types.NamespacedName, o *origin) (types.
 		places = append(places, key.Namespace)
 	}
 	return wanted, errors.New(kind + " " + name + " exists in several namespaces, choose one with -n: " + strings.Join(places, ", "))
-}
-
-// before lists the workloads that are placed first: for a claim that a pod uses, those
-// before that pod.
-func (s *subject) before(c *cluster.Cluster) []cluster.Workload {
-	all := c.Workloads()
-	for i, w := range all {
-		if c.Uses(w, s.workload) {
-			return all[:i]
-		}
-	}
-	return all
 }
 
 // state is settled, or says that a claim has been allocated in the meantime.

@@ -1,40 +1,67 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
+	"github.com/dray-project/dray/cmd/dray/internal/workload"
+	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 )
 
 // Cluster holds nodes, devices and claims, and changes as placements are kept. It
 // is not safe for concurrent use.
 type Cluster struct {
-	Nodes    []*corev1.Node // in the order read
-	Snapshot *pools.Snapshot
-	Ledger   *pools.Ledger
+	Nodes  []*corev1.Node // in the order read
+	Ledger *pools.Ledger
 
 	objects   *input.Objects
+	options   Options
+	byName    []*corev1.Node // nodes sorted by name
 	pods      []*corev1.Pod
-	claims    map[types.NamespacedName]*resourceapi.ResourceClaim
+	podByKey  map[types.NamespacedName]*corev1.Pod
+	used      map[string]nodeUse // by node
+	resolver  *extendedresourcecache.ExtendedResourceCache
+	claims    *podclaims.Resolver
 	order     []types.NamespacedName // of claims, as read
-	made      map[madeFor]types.NamespacedName
-	templates map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
+	templates []types.NamespacedName
 	classes   allocator.Classes
 	allocator *allocator.Allocator
+	programs  *cel.Cache
+	memo      *cel.Memo
+	ofClass   map[string]bool // see Published
 }
+
+// manyResults is how many results of selectors are remembered for explanations.
+const manyResults = 1 << 16
+
+// fewPrograms is the size of the cache of expressions if none is given.
+const fewPrograms = 64
+
+// Programs holds the compiled expressions.
+func (c *Cluster) Programs() *cel.Cache { return c.programs }
 
 // Options of a Cluster.
 type Options struct {
 	Features allocator.Features
+	// NoTaintRules leaves DeviceTaintRules aside.
+	NoTaintRules bool
+	// ExtendedResources lets devices stand for extended resources of containers.
+	ExtendedResources bool
+	// GroupClaims lets the pods of a PodGroup share its claims.
+	GroupClaims bool
 	// Programs holds compiled expressions; nil makes an own cache.
 	Programs *cel.Cache
 	// Budget limits the search per node, in steps; 0 is the allocator's default.
@@ -44,27 +71,50 @@ type Options struct {
 // New builds a Cluster. The objects are kept, not modified. An error is about claims
 // that cannot be allocated the way their status says.
 func New(objects *input.Objects, options Options) (*Cluster, error) {
-	slices := objects.Slices
-	if options.Features.DeviceTaints {
-		slices = applyTaintRules(slices, objects.TaintRules)
+	published := objects.Slices
+	if options.Features.DeviceTaints && !options.NoTaintRules {
+		published = podclaims.ApplyTaintRules(published, objects.TaintRules)
 	}
-	snapshot := pools.Build(options.Features.PoolGates(), slices)
+	if options.Programs == nil {
+		options.Programs = cel.NewCache(fewPrograms)
+	}
+	snapshot := pools.Build(options.Features.PoolGates(), published)
 	c := &Cluster{
-		Nodes:     objects.Nodes,
-		Snapshot:  snapshot,
-		Ledger:    pools.NewLedger(snapshot),
-		objects:   objects,
-		pods:      objects.Pods,
-		claims:    make(map[types.NamespacedName]*resourceapi.ResourceClaim),
-		made:      make(map[madeFor]types.NamespacedName),
-		templates: make(map[types.NamespacedName]*resourceapi.ResourceClaimTemplate),
-		classes:   allocator.ClassMap(objects.Classes...),
+		Nodes:    objects.Nodes,
+		Ledger:   pools.NewLedger(snapshot),
+		options:  options,
+		objects:  objects,
+		pods:     append(slices.Clone(objects.Pods), workload.Expand(objects.Controllers, objects.Pods, objects.Nodes)...),
+		used:     make(map[string]nodeUse),
+		programs: options.Programs,
+		memo:     cel.NewMemo(manyResults),
+		ofClass:  make(map[string]bool),
+		resolver: newResolver(objects.Classes, options.ExtendedResources),
+		claims:   podclaims.NewResolver(madeUpUID),
+		classes:  allocator.ClassMap(objects.Classes...),
 		allocator: allocator.New(allocator.Options{
 			Features: options.Features, ShareID: numberedUIDs(), Programs: options.Programs, Budget: options.Budget,
 		}),
 	}
+	c.podByKey = make(map[types.NamespacedName]*corev1.Pod, len(c.pods))
+	for _, pod := range c.pods {
+		c.podByKey[keyOf(pod)] = pod
+	}
+	c.byName = slices.SortedFunc(slices.Values(c.Nodes), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, template := range objects.Templates {
-		c.templates[keyOf(template)] = template
+		c.claims.SetTemplate(template)
+		c.templates = append(c.templates, keyOf(template))
+	}
+	if options.GroupClaims {
+		for _, group := range objects.PodGroups {
+			c.claims.SetGroup(group)
+		}
+	}
+	for _, pod := range objects.Pods {
+		if node := c.Node(pod.Spec.NodeName); node != nil && nodefit.Occupies(pod) {
+			fromDevices, _ := c.fromDevices(podclaims.ExtendedResources(pod), node)
+			c.addPod(pod, node.Name, fromDevices)
+		}
 	}
 	for _, claim := range objects.Claims {
 		if err := c.addClaim(claim); err != nil {
@@ -75,13 +125,12 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 }
 
 func (c *Cluster) addClaim(claim *resourceapi.ResourceClaim) error {
-	c.claims[keyOf(claim)] = claim
+	c.claims.SetClaim(claim)
 	c.order = append(c.order, keyOf(claim))
-	c.indexOwner(claim)
 	if claim.Status.Allocation == nil {
 		return nil
 	}
-	if err := c.Ledger.Allocate(claim); err != nil {
+	if err := c.Ledger.Assume(claim); err != nil {
 		return fmt.Errorf("ResourceClaim %s: status.allocation: %w", keyOf(claim), err)
 	}
 	return nil
@@ -89,16 +138,17 @@ func (c *Cluster) addClaim(claim *resourceapi.ResourceClaim) error {
 
 // Node returns the node of that name, nil if there is none.
 func (c *Cluster) Node(name string) *corev1.Node {
-	for _, node := range c.Nodes {
-		if node.Name == name {
-			return node
-		}
+	i, found := slices.BinarySearchFunc(c.byName, name, func(node *corev1.Node, name string) int { return cmp.Compare(node.Name, name) })
+	if !found {
+		return nil
 	}
-	return nil
+	return c.byName[i]
 }
 
 // Claim returns the claim as it is now, nil if there is none.
-func (c *Cluster) Claim(key types.NamespacedName) *resourceapi.ResourceClaim { return c.claims[key] }
+func (c *Cluster) Claim(key types.NamespacedName) *resourceapi.ResourceClaim {
+	return c.claims.Claim(key)
+}
 
 // Class returns the device class of that name, nil if there is none.
 func (c *Cluster) Class(name string) *resourceapi.DeviceClass {
@@ -117,6 +167,15 @@ func (c *Cluster) origin(w Workload) string {
 		kind = "Pod"
 	}
 	origin, found := c.objects.Origin(kind, w.Key().Namespace, w.Key().Name)
+	if !found {
+		return ""
+	}
+	return origin.String()
+}
+
+// TemplateOrigin says where the template of that name was read.
+func (c *Cluster) TemplateOrigin(namespace, name string) string {
+	origin, found := c.objects.Origin("ResourceClaimTemplate", namespace, name)
 	if !found {
 		return ""
 	}

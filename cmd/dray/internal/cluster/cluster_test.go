@@ -3,12 +3,14 @@ package cluster
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
@@ -146,4 +148,24 @@ func TestCancelled(t *testing.T) {
 			t.Error("a run with a cancelled context has no error")
 		}
 	})
+}
+
+// Simulations know v1 only. They refuse claims that ask for more, and no others.
+func TestSimulationRefusesExtensions(t *testing.T) {
+	refused := 0
+	forEachExample(t, func(t *testing.T, objects *input.Objects) {
+		extended := slices.ContainsFunc(objects.Claims, func(claim *resourceapi.ResourceClaim) bool {
+			return claim.Annotations[extension.Annotation] != ""
+		})
+		_, err := newCluster(t, objects).Simulation()
+		if (err != nil) != extended {
+			t.Errorf("claims that ask for more: %t, error: %v", extended, err)
+		}
+		if extended {
+			refused++
+		}
+	})
+	if refused == 0 {
+		t.Error("no example has a claim that asks for more")
+	}
 }

@@ -6,18 +6,22 @@
 //	                     └──── Keep: claims and ledger ◄────┘
 //
 // It stands in for the parts of kube-scheduler around device allocation that decide
-// where a pod can go at all: node selectors, affinity, taints, cordons and scheduling
-// gates. CPU, memory and everything else about a pod is not looked at.
+// where a pod can go at all: node selectors, node affinity, taints, cordons, scheduling
+// gates, and resources such as CPU and memory. What else there is of a pod is named.
 //
-//	cluster.go    what there is
-//	taintrule.go  DeviceTaintRules, applied to slices
-//	workload.go   what is to be placed, and in which order
-//	podclaim.go   the claims behind a pod's spec.resourceClaims
-//	generate.go   claims made from templates
-//	nodefit.go    why a pod cannot go to a node, devices aside
-//	run.go        all workloads, one after the other
-//	place.go      one workload onto the first node that fits
-//	placement.go  the answer, and keeping it
-//	inventory.go  pools and devices, and what is left of them
-//	refusal.go    why nodes were refused, summed up
+//	cluster.go        what there is
+//	workload.go       what is to be placed, and in which order
+//	podclaim.go       the claims behind a pod's spec.resourceClaims
+//	extended.go       the claim for extended resources that devices stand for
+//	classhint.go      which classes there are instead of one that does not exist
+//	nodefit.go        why a pod cannot go to a node, devices and resources aside
+//	noderesources.go  resources of nodes, and what pods ask of them
+//	notlooked.go      what of a pod is not looked at
+//	run.go            all workloads, one after the other
+//	simulation.go     the cluster for what-if questions
+//	place.go          one workload onto the first node that fits
+//	placement.go      the answer, and keeping it
+//	inventory.go      pools and devices, and what is left of them
+//	blocked.go        free devices that cannot be had
+//	refusal.go        why nodes were refused, summed up
 package cluster

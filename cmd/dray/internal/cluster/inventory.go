@@ -8,8 +8,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -47,6 +47,11 @@ type AmountState struct {
 
 // DeviceState is a device and who has it.
 type DeviceState struct {
+	// Object is the device as published, with taints of DeviceTaintRules.
+	Object *resourceapi.Device `json:"-"`
+	// Elsewhere is set if the pool reaches the node, but the device does not.
+	Elsewhere bool `json:"-"`
+
 	Name       string                                                    `json:"name"`
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute `json:"attributes,omitempty"`
 	// Capacity has what is left only for devices that can be shared.
@@ -54,6 +59,8 @@ type DeviceState struct {
 	Shared   bool                      `json:"allowMultipleAllocations,omitempty"`
 	Taints   []resourceapi.DeviceTaint `json:"taints,omitempty"`
 	Holders  []HolderState             `json:"heldBy,omitempty"`
+	// Blocked says which counters are exhausted, so that a free device cannot be had.
+	Blocked string `json:"blockedBy,omitempty"`
 }
 
 // HolderState is a claim that holds a device, once per request.
@@ -72,8 +79,8 @@ func (c *Cluster) Inventory(node *corev1.Node) ([]PoolState, error) {
 		return nil, err
 	}
 	var states []PoolState
-	for _, pool := range c.Snapshot.Pools() {
-		r := reached[pool.ID]
+	for pool := range c.Ledger.State().Snapshot().Pools() {
+		r := reached[pool.ID()]
 		if r == nil && node != nil {
 			continue
 		}
@@ -85,11 +92,51 @@ func (c *Cluster) Inventory(node *corev1.Node) ([]PoolState, error) {
 	return states, nil
 }
 
+// Reached lists the pools from which devices can be allocated on the node, with all their
+// devices: those which do not reach the node are marked.
+func (c *Cluster) Reached(node *corev1.Node) ([]PoolState, error) {
+	reached, err := c.reach(node)
+	if err != nil {
+		return nil, err
+	}
+	var states []PoolState
+	for pool := range c.Ledger.State().Snapshot().Pools() {
+		r := reached[pool.ID()]
+		if r == nil || pool.Incomplete() != "" || pool.Invalid() != "" || r.invalid != "" {
+			continue
+		}
+		state := c.poolState(pool, r, false)
+		i := 0
+		for device := range pool.Devices() {
+			state.Devices[i].Elsewhere = !r.devices[device]
+			i++
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// TaintRules lists the names of the DeviceTaintRules that add a taint to the device.
+func (c *Cluster) TaintRules(driver, pool, device string, taint *resourceapi.DeviceTaint) []string {
+	var names []string
+	for _, rule := range c.objects.TaintRules {
+		s, t := rule.Spec.DeviceSelector, &rule.Spec.Taint
+		if s != nil && t.Key == taint.Key && t.Value == taint.Value && t.Effect == taint.Effect &&
+			(s.Driver == nil || *s.Driver == driver) && (s.Pool == nil || *s.Pool == pool) && (s.Device == nil || *s.Device == device) {
+			names = append(names, rule.Name)
+		}
+	}
+	return names
+}
+
+// Slices are the ResourceSlices as read.
+func (c *Cluster) Slices() []*resourceapi.ResourceSlice { return c.objects.Slices }
+
 // reach is what nodes see of one pool.
 type reach struct {
 	nodes   []string
 	invalid string
-	devices map[pools.DeviceIndex]bool
+	devices map[pools.Device]bool
 }
 
 // reach looks from the node, or from all nodes.
@@ -100,82 +147,84 @@ func (c *Cluster) reach(only *corev1.Node) (map[pools.PoolID]*reach, error) {
 	}
 	reached := make(map[pools.PoolID]*reach)
 	for _, node := range nodes {
-		view, err := c.Snapshot.GatherPools(node)
+		view, err := c.Ledger.State().Snapshot().GatherPools(node)
 		if err != nil {
 			return nil, err
 		}
-		for i := range view.Pools {
-			id := view.Pools[i].Pool.ID
+		for seen := range view.Pools() {
+			id := seen.Pool().ID()
 			if reached[id] == nil {
-				reached[id] = &reach{devices: make(map[pools.DeviceIndex]bool)}
+				reached[id] = &reach{devices: make(map[pools.Device]bool)}
 			}
-			reached[id].add(node.Name, view.Pools[i])
+			reached[id].add(node.Name, seen)
 		}
 	}
 	return reached, nil
 }
 
-func (r *reach) add(node string, view *pools.PoolView) {
+func (r *reach) add(node string, view pools.PoolView) {
 	r.nodes = append(r.nodes, node)
 	if r.invalid == "" {
-		r.invalid = view.Invalid
+		r.invalid = view.Invalid()
 	}
-	for _, device := range view.Devices {
-		if device.OnNode {
-			r.devices[device.Index] = true
-		}
+	for device := range view.Devices() {
+		r.devices[device] = true
 	}
 }
 
-func (c *Cluster) poolState(pool *pools.Pool, r *reach, onlyReached bool) PoolState {
+func (c *Cluster) poolState(pool pools.Pool, r *reach, onlyReached bool) PoolState {
+	expected, present := pool.SliceCount()
 	state := PoolState{
-		Driver: pool.ID.Driver, Pool: pool.ID.Name,
-		Generation: pool.Generation, Slices: pool.Present, SliceCount: pool.SliceCount,
-		Nodes: r.nodes, Incomplete: pool.Incomplete, Invalid: r.invalid,
+		Driver: pool.ID().Driver, Pool: pool.ID().Name,
+		Generation: pool.Generation(), Slices: present, SliceCount: expected,
+		Nodes: r.nodes, Incomplete: pool.Incomplete(), Invalid: r.invalid,
 	}
 	if state.Invalid == "" {
-		state.Invalid = pool.Invalid
+		state.Invalid = pool.Invalid()
 	}
-	usage := c.Ledger.Usage().Pool(pool)
-	for _, set := range pool.CounterSets {
-		counters := make([]AmountState, 0, set.Count)
-		for i := set.First; i < set.First+set.Count; i++ {
-			counter := &pool.Counters[i]
-			counters = append(counters, AmountState{counter.Name, usage.Left[i].Quantity(counter.Quantity.Format), counter.Quantity})
+	usage := c.Ledger.State().Pool(pool)
+	left := usage.CounterSets()
+	for i, set := range pool.CounterSets() {
+		counters := make([]AmountState, len(set.Counters))
+		for j, counter := range set.Counters {
+			counters[j] = AmountState{counter.Name, left[i].Counters[j].Value, counter.Value}
 		}
 		state.CounterSets = append(state.CounterSets, CounterSetState{set.Name, counters})
 	}
 	// Devices of a pool that cannot be used are not part of any node's view.
 	unusable := state.Incomplete != "" || state.Invalid != ""
-	for i := range pool.Devices {
-		if index := pools.DeviceIndex(i); !onlyReached || unusable || r.devices[index] {
-			state.Devices = append(state.Devices, c.deviceState(pool, usage, index))
+	for device := range pool.Devices() {
+		if !onlyReached || unusable || r.devices[device] {
+			state.Devices = append(state.Devices, c.deviceState(usage, device))
 		}
 	}
+	state.block()
 	return state
 }
 
-func (c *Cluster) deviceState(pool *pools.Pool, usage *pools.PoolUsage, index pools.DeviceIndex) DeviceState {
-	device := &pool.Devices[index]
+func (c *Cluster) deviceState(usage pools.PoolUsage, device pools.Device) DeviceState {
+	object := device.Object()
 	state := DeviceState{
-		Name:       device.Object.Name,
-		Attributes: device.Object.Attributes,
-		Shared:     device.Multiple,
-		Taints:     device.Object.Taints,
+		Object:     object,
+		Name:       object.Name,
+		Attributes: object.Attributes,
+		Shared:     ptr.Deref(object.AllowMultipleAllocations, false),
+		Taints:     object.Taints,
 	}
-	for _, name := range slices.Sorted(maps.Keys(device.Object.Capacity)) {
-		total := device.Object.Capacity[name].Value
-		left := amount.FromQuantity(total).Sub(usage.Consumed(index, name)).Quantity(total.Format)
+	for _, name := range slices.Sorted(maps.Keys(object.Capacity)) {
+		total := object.Capacity[name].Value
+		left := total.DeepCopy()
+		left.Sub(usage.Consumed(device, name))
 		state.Capacity = append(state.Capacity, AmountState{string(name), left, total})
 	}
-	for _, holder := range c.Ledger.Holder(pool.DeviceID(index)) {
+	for _, holder := range c.Ledger.State().Holders(device.ID()) {
 		state.Holders = append(state.Holders, HolderState{holder.String(), holder.Request, c.consumers(holder)})
 	}
 	return state
 }
 
 func (c *Cluster) consumers(holder pools.ClaimRef) []string {
-	claim := c.claims[types.NamespacedName{Namespace: holder.Namespace, Name: holder.Name}]
+	claim := c.claims.Claim(types.NamespacedName{Namespace: holder.Namespace, Name: holder.Name})
 	if claim == nil {
 		return nil
 	}

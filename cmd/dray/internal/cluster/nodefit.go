@@ -2,12 +2,15 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/nodefit"
 )
 
 // unfit says why the workload cannot go to the node whatever devices it has; empty if
@@ -30,9 +33,51 @@ func unfit(w Workload, claims []*resourceapi.ResourceClaim, node *corev1.Node) (
 		return "", fmt.Errorf("spec.affinity.nodeAffinity: %w", err)
 	}
 	if !matches {
-		return "the pod's node selector or node affinity does not match", nil
+		return mismatch(w.Pod, node), nil
 	}
 	return "", nil
+}
+
+// mismatch says what the pod's node selector or node affinity wants of the node, and what
+// the node has.
+func mismatch(pod *corev1.Pod, node *corev1.Node) string {
+	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		if wanted := pod.Spec.NodeSelector[key]; node.Labels[key] != wanted {
+			return fmt.Sprintf("the pod's node selector wants label %s=%s; %s", key, wanted, labelOf(node, key))
+		}
+	}
+	const mismatched = "the pod's node affinity does not match"
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return mismatched
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if terms == nil || len(terms.NodeSelectorTerms) != 1 {
+		return mismatched
+	}
+	term := terms.NodeSelectorTerms[0]
+	if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 1 {
+		return "the pod is for node " + strings.Join(term.MatchFields[0].Values, ", ")
+	}
+	for _, wanted := range term.MatchExpressions {
+		alone := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{wanted}}}}
+		if selector, err := nodeaffinity.NewNodeSelector(alone); err == nil && !selector.Match(node) {
+			return fmt.Sprintf("the pod's node affinity wants label %s; %s", strings.TrimSpace(fmt.Sprintf("%s %s %s", wanted.Key, wanted.Operator, strings.Join(wanted.Values, ", "))), labelOf(node, wanted.Key))
+		}
+	}
+	return mismatched
+}
+
+// labelOf says which value a label of the node has. Nodes differ in their host name: who
+// asks for one knows that the others have others.
+func labelOf(node *corev1.Node, key string) string {
+	value, found := node.Labels[key]
+	switch {
+	case !found:
+		return "the node does not have it"
+	case key == corev1.LabelHostname:
+		return "the node has another one"
+	}
+	return fmt.Sprintf("the node has %s=%s", key, value)
 }
 
 // unfitClaims checks claims that are allocated already: their devices are not
@@ -47,27 +92,32 @@ func unfitClaims(claims []*resourceapi.ResourceClaim, node *corev1.Node) string 
 			return fmt.Sprintf("claim %s: status.allocation.nodeSelector: %v", claim.Name, err)
 		}
 		if !selector.Match(node) {
-			return fmt.Sprintf("claim %s is already allocated, and its devices cannot be reached", claim.Name)
+			return fmt.Sprintf("claim %s is allocated already, with %s, which the node does not reach", claim.Name, someDevices(claim))
 		}
 	}
 	return ""
 }
 
-// cordon is the taint that stands for spec.unschedulable.
-var cordon = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+// someDevices names the devices of an allocated claim.
+func someDevices(claim *resourceapi.ResourceClaim) string {
+	const few = 3
+	var names []string
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		names = append(names, result.Pool+"/"+result.Device)
+	}
+	if len(names) > few {
+		return fmt.Sprintf("%s and %d other devices", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
 
 func untolerated(pod *corev1.Pod, node *corev1.Node) string {
-	if node.Spec.Unschedulable && !tolerates(pod, cordon) {
+	switch taint := nodefit.Untolerated(pod, node); {
+	case taint == nil:
+		return ""
+	case nodefit.IsCordon(taint):
 		return "the node is cordoned (spec.unschedulable)"
+	default:
+		return fmt.Sprintf("the pod does not tolerate node taint %s", taint.ToString())
 	}
-	for _, taint := range node.Spec.Taints {
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) {
-			return fmt.Sprintf("the pod does not tolerate node taint %s", taint.ToString())
-		}
-	}
-	return ""
-}
-
-func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
-	return schedulinghelpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, &taint, true)
 }

@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/podclaims"
 )
 
 // Place looks for the first of the nodes on which all claims of the workload can be
@@ -53,9 +54,18 @@ func (c *Cluster) Survey(ctx context.Context, w Workload, nodes []*corev1.Node, 
 type attempt struct {
 	cluster  *Cluster
 	workload Workload
-	claims   []*resourceapi.ResourceClaim // all of the workload
-	open     []*resourceapi.ResourceClaim // those not allocated yet
-	problem  *allocator.Problem
+	claims   []*resourceapi.ResourceClaim // all that do not depend on the node
+	variants map[string]*variant          // by the extended resources that devices provide
+	extended []corev1.ResourceName        // those that the pod asks for
+	needs    []need                       // of the pod
+}
+
+// variant is what has to be allocated on nodes where devices provide the same extended
+// resources.
+type variant struct {
+	fromDevices []corev1.ResourceName
+	claims      []*resourceapi.ResourceClaim
+	problem     *allocator.Problem
 }
 
 // attempt prepares asking about nodes. It returns nil, and a Placement that says why,
@@ -70,32 +80,58 @@ func (c *Cluster) attempt(w Workload) (*Placement, *attempt) {
 	if placement.wrong() {
 		return placement, nil
 	}
-	claims := placement.Before
-	open := slices.DeleteFunc(slices.Clone(claims), func(claim *resourceapi.ResourceClaim) bool {
-		return claim.Status.Allocation != nil
-	})
-	var problem *allocator.Problem
-	if problem, placement.Err = c.allocator.Compile(open, c.classes); placement.wrong() {
+	a := &attempt{cluster: c, workload: w, claims: placement.Before, variants: make(map[string]*variant)}
+	if w.Pod != nil {
+		a.extended, a.needs = podclaims.ExtendedResources(w.Pod), needsOf(w.Pod)
+	}
+	all, _ := c.fromDevices(a.extended, &corev1.Node{})
+	v, err := a.variant(all)
+	if placement.Err = err; placement.wrong() {
 		return placement, nil
 	}
-	if placement.Reason = unusable(w, claims); placement.Reason != "" {
+	placement.Before = v.claims
+	if placement.Reason = c.unusable(w, a.claims); placement.Reason != "" {
 		return placement, nil
 	}
-	return placement, &attempt{cluster: c, workload: w, claims: claims, open: open, problem: problem}
+	return placement, a
+}
+
+// variant is that of nodes where devices provide these extended resources.
+func (a *attempt) variant(fromDevices []corev1.ResourceName) (*variant, error) {
+	key := ""
+	if len(fromDevices) > 0 {
+		key = fmt.Sprint(fromDevices)
+	}
+	if known := a.variants[key]; known != nil {
+		return known, nil
+	}
+	v := &variant{fromDevices: fromDevices, claims: slices.Clone(a.claims)}
+	if len(fromDevices) > 0 {
+		if claim := a.cluster.extendedClaim(a.workload.Pod, fromDevices); claim != nil {
+			v.claims = append(v.claims, claim)
+		}
+	}
+	var err error
+	if v.problem, err = a.cluster.compile(v.claims); err != nil {
+		return nil, a.cluster.compileError(err)
+	}
+	a.variants[key] = v
+	return v, nil
 }
 
 // on asks about one node and writes the answer into the placement. It returns true
 // if no other node needs to be asked.
 func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placement) (bool, error) {
 	var reason string
-	if reason, placement.Err = unfit(a.workload, a.claims, node); placement.wrong() {
+	var v *variant
+	if reason, v, placement.Err = a.prepare(node); placement.wrong() {
 		return true, nil
 	}
 	if reason != "" {
 		placement.refuse(Refusal{Node: node.Name, Reason: reason})
 		return false, nil
 	}
-	outcome, err := a.problem.Allocate(ctx, a.cluster.Snapshot, a.cluster.Ledger.Usage(), node)
+	outcome, err := v.problem.Allocate(ctx, a.cluster.Ledger.State(), node)
 	if cause := context.Cause(ctx); cause != nil {
 		return true, cause
 	}
@@ -105,7 +141,7 @@ func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placemen
 	}
 	switch outcome := outcome.(type) {
 	case *allocator.Assignment:
-		placement.accept(a, node.Name, outcome)
+		placement.accept(a, v, node.Name, outcome)
 		return true, nil
 	case *allocator.Unsatisfiable:
 		placement.refuse(Refusal{Node: node.Name, unsatisfiable: outcome})
@@ -114,4 +150,20 @@ func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placemen
 		placement.refuse(Refusal{Node: node.Name, Reason: reason, Undecided: true})
 	}
 	return false, nil
+}
+
+// prepare says why the node cannot do whatever devices it has, or else what has to be
+// allocated there.
+func (a *attempt) prepare(node *corev1.Node) (reason string, v *variant, err error) {
+	fromDevices, missing := a.cluster.fromDevices(a.extended, node)
+	if v, err = a.variant(fromDevices); err != nil {
+		return "", nil, err
+	}
+	if reason, err = unfit(a.workload, v.claims, node); reason != "" || err != nil {
+		return reason, v, err
+	}
+	if missing != "" {
+		return a.cluster.noProvider(missing, node), v, nil
+	}
+	return a.cluster.shortOf(a.needs, node, fromDevices), v, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
@@ -25,11 +26,15 @@ type Placement struct {
 	Refusals []Refusal
 	// Fits names all nodes found to fit, in order. Place stops at the first.
 	Fits []string
-	// Before holds the claims as they were before. Nil if they could not be found.
+	// Before holds the claims as they were before. Nil if they could not be found. The
+	// claim for extended resources is one of them, as it would be on the node.
 	Before []*resourceapi.ResourceClaim
 	// Claims holds them as an API server would after scheduling: allocated and
 	// reserved. Nil if Node is empty.
 	Claims []*resourceapi.ResourceClaim
+
+	// fromDevices are the extended resources that devices provide on the node.
+	fromDevices []corev1.ResourceName
 }
 
 // Placed reports whether the workload has a node.
@@ -43,7 +48,8 @@ func (p *Placement) FinalClaims() []*resourceapi.ResourceClaim {
 	if p.Placed() {
 		return p.Claims
 	}
-	return p.Before
+	// The scheduler makes a claim for extended resources once it has devices for it.
+	return slices.DeleteFunc(slices.Clone(p.Before), isExtendedClaim)
 }
 
 func (p *Placement) refuse(r Refusal) { p.Refusals = append(p.Refusals, r) }
@@ -52,16 +58,17 @@ func (p *Placement) merge(probe *Placement) {
 	p.Refusals = append(p.Refusals, probe.Refusals...)
 	p.Fits = append(p.Fits, probe.Fits...)
 	p.Err = probe.Err
-	if p.Node == "" {
-		p.Node, p.Claims = probe.Node, probe.Claims
+	if p.Node == "" && probe.Node != "" {
+		p.Node, p.Before, p.Claims, p.fromDevices = probe.Node, probe.Before, probe.Claims, probe.fromDevices
 	}
 }
 
-func (p *Placement) accept(a *attempt, node string, assignment *allocator.Assignment) {
+func (p *Placement) accept(a *attempt, v *variant, node string, assignment *allocator.Assignment) {
 	p.Node = node
 	p.Fits = append(p.Fits, node)
 	results := assignment.Results()
-	p.Claims = slices.Clone(a.claims)
+	p.Before, p.fromDevices = v.claims, v.fromDevices
+	p.Claims = slices.Clone(v.claims)
 	for i, claim := range p.Claims {
 		claim = claim.DeepCopy()
 		if claim.Status.Allocation == nil {
@@ -71,35 +78,37 @@ func (p *Placement) accept(a *attempt, node string, assignment *allocator.Assign
 				claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
 			}
 		}
-		reserve(claim, a.workload)
+		a.cluster.reserve(claim, a.workload)
 		p.Claims[i] = claim
 	}
 }
 
-// reserve enters the pod among the claim's consumers.
-func reserve(claim *resourceapi.ResourceClaim, w Workload) {
-	if w.Pod == nil || reservedFor(claim, w) {
+// reserve enters the pod, or the group that the claim is for, among the claim's consumers.
+func (c *Cluster) reserve(claim *resourceapi.ResourceClaim, w Workload) {
+	if w.Pod == nil || c.reservedFor(claim, w) {
 		return
 	}
-	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
-		Resource: "pods", Name: w.Pod.Name, UID: podUID(w.Pod),
-	})
+	claim.Status.ReservedFor = append(claim.Status.ReservedFor, c.claims.Consumer(claim, w.Pod))
 }
 
-func reservedFor(claim *resourceapi.ResourceClaim, w Workload) bool {
-	return w.Pod != nil && slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
-		return r.UID == podUID(w.Pod)
+func (c *Cluster) reservedFor(claim *resourceapi.ResourceClaim, w Workload) bool {
+	if w.Pod == nil {
+		return false
+	}
+	consumer := c.claims.Consumer(claim, w.Pod)
+	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
+		return r.UID == consumer.UID
 	})
 }
 
 // unusable says why no pod more can use one of the claims; empty if it can.
-func unusable(w Workload, claims []*resourceapi.ResourceClaim) string {
+func (c *Cluster) unusable(w Workload, claims []*resourceapi.ResourceClaim) string {
 	for _, claim := range claims {
 		consumers := len(claim.Status.ReservedFor)
 		switch {
 		case claim.DeletionTimestamp != nil:
-			return fmt.Sprintf("claim %s is being deleted", claim.Name)
-		case w.Pod != nil && consumers >= resourceapi.ResourceClaimReservedForMaxSize && !reservedFor(claim, w):
+			return fmt.Sprintf("claim %s is being deleted (metadata.deletionTimestamp is set): no pod can start to use it", claim.Name)
+		case w.Pod != nil && consumers >= resourceapi.ResourceClaimReservedForMaxSize && !c.reservedFor(claim, w):
 			return fmt.Sprintf("claim %s is reserved for %d pods, the most there can be", claim.Name, consumers)
 		}
 	}
@@ -122,14 +131,17 @@ func (p *Placement) Undecided() int {
 func (c *Cluster) Keep(p *Placement) error {
 	for i, claim := range p.Claims {
 		if p.Before[i].Status.Allocation == nil {
-			if err := c.Ledger.Allocate(claim); err != nil {
+			if err := c.Ledger.Assume(claim); err != nil {
 				return err
 			}
 		}
-		if _, known := c.claims[keyOf(claim)]; !known {
+		if c.claims.Claim(keyOf(claim)) == nil {
 			c.order = append(c.order, keyOf(claim))
 		}
-		c.claims[keyOf(claim)] = claim
+		c.claims.SetClaim(claim)
+	}
+	if p.Placed() && p.Workload.Pod != nil {
+		c.addPod(p.Workload.Pod, p.Node, p.fromDevices)
 	}
 	return nil
 }

@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/cmd/dray/internal/spelling"
+	"github.com/dray-project/dray/podclaims"
 )
 
 // claimsOf returns the claims of a workload as they are now, in the order of the
@@ -34,7 +38,7 @@ func (c *Cluster) claimsOf(w Workload) ([]*resourceapi.ResourceClaim, error) {
 
 // claimByKey also finds claims that will be made for pending pods.
 func (c *Cluster) claimByKey(key types.NamespacedName) (*resourceapi.ResourceClaim, error) {
-	if claim := c.claims[key]; claim != nil {
+	if claim := c.claims.Claim(key); claim != nil {
 		return claim, nil
 	}
 	for _, w := range c.Workloads() {
@@ -42,93 +46,101 @@ func (c *Cluster) claimByKey(key types.NamespacedName) (*resourceapi.ResourceCla
 			continue
 		}
 		for _, podClaim := range w.Pod.Spec.ResourceClaims {
-			if c.podClaimKey(w.Pod, podClaim) == key {
+			if c.claims.Key(w.Pod, podClaim) == key {
 				return c.podClaim(w.Pod, podClaim)
 			}
 		}
 	}
-	return nil, fmt.Errorf("ResourceClaim %s does not exist", key)
+	return nil, fmt.Errorf("ResourceClaim %s does not exist%s", key, elsewhere(key, c.order))
 }
 
-// podClaim returns nil without an error when the pod's status says that no claim is
-// needed.
+// podClaim returns nil without an error when the pod's status says that no claim is needed.
 func (c *Cluster) podClaim(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (*resourceapi.ResourceClaim, error) {
-	if status := claimStatus(pod, podClaim.Name); status != nil && status.ResourceClaimName == nil {
-		return nil, nil
+	claim, err := c.claims.Resolve(pod, podClaim)
+	var missing *podclaims.Missing
+	if !errors.As(err, &missing) {
+		return claim, err
 	}
-	key := c.podClaimKey(pod, podClaim)
-	claim := c.claims[key]
-	switch {
-	case claim != nil && podClaim.ResourceClaimTemplateName != nil && !ownedBy(claim, pod):
-		return nil, fmt.Errorf("ResourceClaim %s was not made for this pod", key)
-	case claim != nil:
-		return claim, nil
-	case podClaim.ResourceClaimTemplateName == nil:
-		return nil, fmt.Errorf("ResourceClaim %s does not exist", key)
+	if missing.Kind == "ResourceClaim" {
+		return nil, fmt.Errorf("%w%s%s", err, elsewhere(missing.Key, c.order), c.isTemplate(missing.Key))
 	}
-	templateKey := types.NamespacedName{Namespace: pod.Namespace, Name: *podClaim.ResourceClaimTemplateName}
-	template := c.templates[templateKey]
-	if template == nil {
-		return nil, fmt.Errorf("ResourceClaimTemplate %s does not exist", templateKey)
-	}
-	return generate(template, pod, podClaim.Name), nil
+	return nil, fmt.Errorf("%w%s", err, elsewhere(missing.Key, c.templates))
 }
 
-// podClaimKey names the claim behind an entry of the pod's spec: the one named
-// there, the one that the pod's status names, one that was made for the pod, or the
-// one that will be.
-func (c *Cluster) podClaimKey(pod *corev1.Pod, podClaim corev1.PodResourceClaim) types.NamespacedName {
-	key := types.NamespacedName{Namespace: pod.Namespace}
-	if podClaim.ResourceClaimName != nil {
-		key.Name = *podClaim.ResourceClaimName
-		return key
+// Source says which template a claim of the workload is made from, "" for others.
+func (c *Cluster) Source(w Workload, claim *resourceapi.ResourceClaim) string {
+	if w.Pod == nil {
+		return ""
 	}
-	if status := claimStatus(pod, podClaim.Name); status != nil && status.ResourceClaimName != nil {
-		key.Name = *status.ResourceClaimName
-		return key
+	if isExtendedClaim(claim) {
+		return "the extended resources of " + extendedUsers(w.Pod, claim)
 	}
-	if made, found := c.made[madeFor{keyOf(pod), podClaim.Name}]; found && ownedBy(c.claims[made], pod) {
-		return made
+	if name := c.TemplateOf(w, claim); name != "" {
+		return "ResourceClaimTemplate " + name
 	}
-	key.Name = generatedName(pod, podClaim.Name)
-	return key
+	return ""
 }
 
-// madeFor is the entry of a pod's spec that a claim was made for.
-type madeFor struct {
-	pod      types.NamespacedName
-	podClaim string
-}
-
-func (c *Cluster) indexOwner(claim *resourceapi.ResourceClaim) {
-	podClaim, annotated := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
-	owner := metav1.GetControllerOf(claim)
-	if annotated && owner != nil && owner.Kind == "Pod" {
-		c.made[madeFor{types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name}, podClaim}] = keyOf(claim)
-	}
-}
-
-func claimStatus(pod *corev1.Pod, podClaimName string) *corev1.PodResourceClaimStatus {
-	for i := range pod.Status.ResourceClaimStatuses {
-		if pod.Status.ResourceClaimStatuses[i].Name == podClaimName {
-			return &pod.Status.ResourceClaimStatuses[i]
+// TemplateOf names the template that a claim of the workload is made from, "" for others.
+func (c *Cluster) TemplateOf(w Workload, claim *resourceapi.ResourceClaim) string {
+	if w.Pod != nil {
+		for _, podClaim := range w.Pod.Spec.ResourceClaims {
+			if podClaim.ResourceClaimTemplateName != nil && c.claims.Key(w.Pod, podClaim) == keyOf(claim) {
+				return *podClaim.ResourceClaimTemplateName
+			}
 		}
 	}
-	return nil
+	return ""
 }
 
-// ownedBy is as strict as the input allows: pods in files often have no UID.
-func ownedBy(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(claim)
-	return owner != nil && owner.Kind == "Pod" && owner.Name == pod.Name &&
-		(pod.UID == "" || owner.UID == podUID(pod))
+// elsewhere helps to find what does not exist under a name: it is in another namespace, or
+// spelt otherwise.
+func elsewhere(wanted types.NamespacedName, known []types.NamespacedName) string {
+	var namespaces, names []string
+	for _, key := range known {
+		switch {
+		case key.Name == wanted.Name:
+			namespaces = append(namespaces, key.Namespace)
+		case key.Namespace == wanted.Namespace:
+			names = append(names, key.Name)
+		}
+	}
+	slices.Sort(namespaces)
+	slices.Sort(names)
+	if len(namespaces) > 0 {
+		return ": there is one of that name in namespace " + strings.Join(namespaces, ", ") + ", but a pod can only use those of its own"
+	}
+	if hint := spelling.DidYouMean(wanted.Name, names); hint != "" {
+		return ": " + hint
+	}
+	return listed(wanted.Namespace, names)
+}
+
+// listed names what there is in a namespace.
+func listed(namespace string, names []string) string {
+	const few = 5
+	switch {
+	case len(names) == 0:
+		return ": namespace " + namespace + " has none"
+	case len(names) > few:
+		return fmt.Sprintf(": namespace %s has %s, … %d in all", namespace, strings.Join(names[:few], ", "), len(names))
+	}
+	return fmt.Sprintf(": namespace %s has %s", namespace, strings.Join(names, ", "))
+}
+
+// isTemplate says so if a template was named where a claim should be.
+func (c *Cluster) isTemplate(key types.NamespacedName) string {
+	if c.claims.Template(key) == nil {
+		return ""
+	}
+	return "; there is a ResourceClaimTemplate of that name, which is what resourceClaimTemplateName refers to"
 }
 
 // NameInPod is how the pod's spec calls a claim; for a claim by itself, its own name.
 func (c *Cluster) NameInPod(w Workload, claim *resourceapi.ResourceClaim) string {
 	if w.Pod != nil {
 		for _, podClaim := range w.Pod.Spec.ResourceClaims {
-			if c.podClaimKey(w.Pod, podClaim) == keyOf(claim) {
+			if c.claims.Key(w.Pod, podClaim) == keyOf(claim) {
 				return podClaim.Name
 			}
 		}

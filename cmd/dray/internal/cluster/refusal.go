@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/explain"
 )
 
 // Refusal says why a workload cannot go to a node.
@@ -31,13 +32,15 @@ type RefusalGroup struct {
 	// Closest is the node that lacks least.
 	Closest string
 	// Explanation is that of Closest; nil if devices are not the reason.
-	Explanation *allocator.Explanation
+	Explanation *explain.Explanation
 }
 
-// GroupRefusals sums up refusals: first those which devices are the reason for, as an
-// allocator.Grouping does, and then the others, those of most nodes first.
+// GroupRefusals sums up refusals, those that come closest first: nodes with devices that a
+// request could have, as an explain.Grouping sorts them; nodes where devices are not the
+// reason, those of most nodes first; nodes without a device of a class that is asked for;
+// and nodes that have no device at all.
 func GroupRefusals(refusals []Refusal) []RefusalGroup {
-	var devices allocator.Grouping
+	var devices explain.Grouping
 	var others []RefusalGroup
 	at := make(map[string]int)
 	for _, r := range refusals {
@@ -53,11 +56,56 @@ func GroupRefusals(refusals []Refusal) []RefusalGroup {
 		others[i].Nodes = append(others[i].Nodes, r.Node)
 	}
 	slices.SortStableFunc(others, func(a, b RefusalGroup) int { return cmp.Compare(len(b.Nodes), len(a.Nodes)) })
-	var groups []RefusalGroup
+	var ranks [nodesWithoutDevices + 1][]RefusalGroup
+	ranks[otherReasons] = others
 	for _, g := range devices.Groups() {
-		groups = append(groups, RefusalGroup{
+		at := rank(g.Closest)
+		ranks[at] = append(ranks[at], RefusalGroup{
 			Nodes: g.Nodes, Summary: g.Summary(), Statement: g.Statement(), Uniform: g.Uniform, Closest: g.Closest.Node, Explanation: g.Closest,
 		})
 	}
-	return append(groups, others...)
+	return slices.Concat(ranks[:]...)
+}
+
+// The ranks of groups, from what comes closest.
+const (
+	nodesWithDevices = iota
+	otherReasons
+	nodesOfOtherClasses
+	nodesWithoutDevices
+)
+
+func rank(e *explain.Explanation) int {
+	switch {
+	case len(e.Pools) > 0:
+		return nodesWithDevices // which cannot be used yet
+	case !slices.ContainsFunc(e.Requests, func(r explain.RequestReport) bool { return r.Reachable > 0 }):
+		return nodesWithoutDevices
+	}
+	for _, item := range e.Core {
+		if item.Constraint == "" && nothingOfClass(e, item) {
+			return nodesOfOtherClasses
+		}
+	}
+	return nodesWithDevices
+}
+
+// nothingOfClass reports whether the node has no device of the class of a request, or of
+// any alternative of a prioritized list.
+func nothingOfClass(e *explain.Explanation, item explain.CoreItem) bool {
+	for _, report := range e.Requests {
+		if !item.Concerns(&report) {
+			continue
+		}
+		ofOthers := 0
+		for _, rejection := range report.Rejections {
+			if rejection.Reason == explain.RejectedByNode || rejection.OfClass() {
+				ofOthers += rejection.Devices
+			}
+		}
+		if ofOthers < report.Reachable {
+			return false
+		}
+	}
+	return true
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
-// Groups which devices are not the reason for come last, those of most nodes first.
-func TestOtherReasonsComeLast(t *testing.T) {
+// Groups which devices are not the reason for come after those with devices, those of most
+// nodes first; nodes that have no device at all come last.
+func TestOrderOfGroups(t *testing.T) {
 	several := 0
 	forEachExample(t, func(t *testing.T, objects *input.Objects) {
 		c := newCluster(t, objects)
@@ -22,9 +23,9 @@ func TestOtherReasonsComeLast(t *testing.T) {
 				several++
 				before, after := groups[i-1], groups[i]
 				switch {
-				case before.Explanation == nil && after.Explanation != nil:
+				case rankOf(before) > rankOf(after):
 					t.Errorf("%s: %q comes before %q", p.Workload, before.Summary, after.Summary)
-				case before.Explanation == nil && len(before.Nodes) < len(after.Nodes):
+				case rankOf(before) == otherReasons && rankOf(after) == otherReasons && len(before.Nodes) < len(after.Nodes):
 					t.Errorf("%s: %q is about fewer nodes than %q", p.Workload, before.Summary, after.Summary)
 				}
 			}
@@ -33,4 +34,11 @@ func TestOtherReasonsComeLast(t *testing.T) {
 	if several == 0 {
 		t.Error("no workload has several groups of refusals")
 	}
+}
+
+func rankOf(g RefusalGroup) int {
+	if g.Explanation == nil {
+		return otherReasons
+	}
+	return rank(g.Explanation)
 }

@@ -33,19 +33,19 @@ func (w Workload) String() string {
 	return "claim " + w.Key().String()
 }
 
-// Workloads lists what is to be placed, in order: pending pods that use claims, as
-// kube-scheduler queues them (priority, then creation time, else as read), then
+// Workloads lists what is to be placed, in order: pending pods that use claims or ask for
+// extended resources, as kube-scheduler queues them (priority, then creation time, else as read), then
 // unallocated claims that none of them uses.
 func (c *Cluster) Workloads() []Workload {
 	var pods []*corev1.Pod
 	used := make(map[types.NamespacedName]bool)
 	for _, pod := range c.pods {
-		if !Pending(pod) || len(pod.Spec.ResourceClaims) == 0 {
+		if !Pending(pod) || !usesDevices(pod) {
 			continue
 		}
 		pods = append(pods, pod)
 		for _, podClaim := range pod.Spec.ResourceClaims {
-			used[c.podClaimKey(pod, podClaim)] = true
+			used[c.claims.Key(pod, podClaim)] = true
 		}
 	}
 	slices.SortStableFunc(pods, queueOrder)
@@ -54,7 +54,7 @@ func (c *Cluster) Workloads() []Workload {
 		all = append(all, Workload{Pod: pod})
 	}
 	for _, key := range c.order {
-		if claim := c.claims[key]; !used[key] && unallocated(claim) {
+		if claim := c.claims.Claim(key); !used[key] && unallocated(claim) {
 			all = append(all, Workload{Claim: key})
 		}
 	}
@@ -63,12 +63,7 @@ func (c *Cluster) Workloads() []Workload {
 
 // Pod returns the pod of that name, pending or not; nil if there is none.
 func (c *Cluster) Pod(key types.NamespacedName) *corev1.Pod {
-	for _, pod := range c.pods {
-		if keyOf(pod) == key {
-			return pod
-		}
-	}
-	return nil
+	return c.podByKey[key]
 }
 
 // Pending reports whether the pod waits to be placed.
@@ -76,6 +71,20 @@ func Pending(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil &&
 		(pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending)
 }
+
+// Idle counts the pending pods that use no devices.
+func (c *Cluster) Idle() int {
+	n := 0
+	for _, pod := range c.pods {
+		if Pending(pod) && !usesDevices(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// UsesDevices reports whether a pod has claims or asks for extended resources.
+func UsesDevices(pod *corev1.Pod) bool { return usesDevices(pod) }
 
 func unallocated(claim *resourceapi.ResourceClaim) bool {
 	return claim.Status.Allocation == nil && claim.DeletionTimestamp == nil
@@ -98,12 +107,17 @@ func (c *Cluster) PodKeys() []types.NamespacedName {
 // ClaimKeys lists all claims: those read, and those that will be made for pending pods.
 func (c *Cluster) ClaimKeys() []types.NamespacedName {
 	keys := slices.Clone(c.order)
+	known := make(map[types.NamespacedName]bool, len(keys))
+	for _, key := range keys {
+		known[key] = true
+	}
 	for _, w := range c.Workloads() {
 		if w.Pod == nil {
 			continue
 		}
 		for _, podClaim := range w.Pod.Spec.ResourceClaims {
-			if key := c.podClaimKey(w.Pod, podClaim); !slices.Contains(keys, key) {
+			if key := c.claims.Key(w.Pod, podClaim); !known[key] {
+				known[key] = true
 				keys = append(keys, key)
 			}
 		}
@@ -117,7 +131,7 @@ func (c *Cluster) Uses(w, other Workload) bool {
 		return w == other
 	}
 	return slices.ContainsFunc(w.Pod.Spec.ResourceClaims, func(podClaim corev1.PodResourceClaim) bool {
-		return c.podClaimKey(w.Pod, podClaim) == other.Claim
+		return c.claims.Key(w.Pod, podClaim) == other.Claim
 	})
 }
 
@@ -127,12 +141,12 @@ func (c *Cluster) ClaimsOf(w Workload) []*resourceapi.ResourceClaim {
 	if w.Pod != nil {
 		keys = nil
 		for _, podClaim := range w.Pod.Spec.ResourceClaims {
-			keys = append(keys, c.podClaimKey(w.Pod, podClaim))
+			keys = append(keys, c.claims.Key(w.Pod, podClaim))
 		}
 	}
 	var claims []*resourceapi.ResourceClaim
 	for _, key := range keys {
-		if claim := c.claims[key]; claim != nil {
+		if claim := c.claims.Claim(key); claim != nil {
 			claims = append(claims, claim)
 		}
 	}

@@ -2,6 +2,8 @@ package input
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,10 +11,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/dray-project/dray/cmd/dray/internal/workload"
+	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
 // envelope is what has to be known of an object before its type is.
@@ -73,8 +82,74 @@ func (r *reader) decode(raw []byte, inherited schema.GroupVersionKind, origin Or
 	case isUsed(gvk.GroupKind()):
 		r.decodeObject(raw, gvk, origin)
 	default:
-		r.objects.Ignored[gvk.GroupKind().String()]++
+		r.decodeOther(raw, gvk, origin)
 	}
+}
+
+// decodeOther reads objects that make pods, and refuses what is meant to be a kind that is
+// used but is spelt wrong.
+func (r *reader) decodeOther(raw []byte, gvk schema.GroupVersionKind, origin Origin) {
+	if likely, alike := lookAlike(gvk.GroupKind()); alike {
+		r.fail(origin, fmt.Errorf("%s: kind %s of group %q is not known: did you mean %s?", nameIn(raw, gvk.Kind), shorten(gvk.Kind), shorten(gvk.Group), likely))
+		return
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(raw); err != nil {
+		r.object(origin, fmt.Errorf("%s: %s", nameIn(raw, gvk.Kind), shorten(err.Error())))
+		return
+	}
+	if object.GetNamespace() == "" {
+		object.SetNamespace(r.options.Namespace)
+	}
+	setName(object, origin)
+	controller, unknown, err := workload.Read(gvk, object)
+	switch {
+	case err != nil:
+		r.object(origin, fmt.Errorf("%s: %s", nameIn(raw, gvk.Kind), shorten(err.Error())))
+	case controller == nil:
+		r.objects.Ignored[gvk.GroupKind().String()]++
+		r.objects.Prototype.Referents = append(r.objects.Prototype.Referents, object)
+	case r.unknownFields(raw, gvk, unknown, origin) && r.templatesAreValid(controller, raw, origin):
+		r.addController(controller, origin)
+	}
+}
+
+func (r *reader) addController(c *workload.Controller, origin Origin) {
+	if err := r.objects.register(c.Kind.GroupKind().String(), c.Object, origin); err != nil {
+		r.errs = append(r.errs, err)
+		return
+	}
+	for _, part := range c.Parts {
+		r.pods += part.Count
+	}
+	if r.pods > workload.MaxTotal {
+		r.fail(origin, fmt.Errorf("%s: with its pods there are more than the %d that are looked at", c, workload.MaxTotal))
+		return
+	}
+	r.objects.Controllers = append(r.objects.Controllers, c)
+	if c.Foreign {
+		r.warn(origin, fmt.Errorf("%s: kind %s is not known: taken for %d pods made from spec.template", c, c.Kind.GroupKind(), c.Parts[0].Count))
+	}
+	if c.Suspended() {
+		r.warn(origin, fmt.Errorf("%s: spec.suspend is set: its pods are looked at as if it were not", c))
+	}
+}
+
+// templatesAreValid checks the pod templates of a controller, and reports whether it is to
+// be used.
+func (r *reader) templatesAreValid(c *workload.Controller, raw []byte, origin Origin) bool {
+	use := true
+	for _, part := range c.Parts {
+		setPodDefaults(&part.Template.Spec)
+		for _, invalid := range r.options.Validate(&corev1.PodTemplate{Template: *part.Template}) {
+			var located *field.Error
+			if errors.As(invalid, &located) {
+				located.Field = part.Path + strings.TrimPrefix(located.Field, "template")
+			}
+			use = r.object(origin, fmt.Errorf("%s: %w", nameIn(raw, c.Kind.Kind), invalid)) && use
+		}
+	}
+	return use
 }
 
 func (r *reader) decodeItems(items []json.RawMessage, kind schema.GroupVersionKind, origin Origin) {
@@ -86,35 +161,85 @@ func (r *reader) decodeItems(items []json.RawMessage, kind schema.GroupVersionKi
 }
 
 func (r *reader) decodeObject(raw []byte, gvk schema.GroupVersionKind, origin Origin) {
-	object, err := r.typed(raw, gvk)
+	object, unknown, err := r.typed(raw, gvk)
 	if err != nil {
-		r.fail(origin, fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), err))
+		if r.object(origin, fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), err)) {
+			// There is nothing to use.
+			r.warn(origin, fmt.Errorf("%s: %w: the object is left out", nameIn(raw, gvk.Kind), err))
+		}
 		return
 	}
+	if !r.unknownFields(raw, gvk, unknown, origin) {
+		return
+	}
+	use := true
 	SetDefaults(object)
 	r.setNamespace(object)
+	setName(object, origin)
 	for _, invalid := range r.options.Validate(object) {
-		r.fail(origin, fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), invalid))
+		use = r.object(origin, fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), invalid)) && use
+	}
+	if !use {
+		return
 	}
 	if err := r.objects.add(object, origin); err != nil {
 		r.errs = append(r.errs, err)
 	}
 }
 
-// typed decodes strictly and converts to v1.
-func (r *reader) typed(raw []byte, gvk schema.GroupVersionKind) (runtime.Object, error) {
-	object, err := scheme.New(gvk)
+// unknownFields reports fields that do not exist, and whether the object is to be used.
+func (r *reader) unknownFields(raw []byte, gvk schema.GroupVersionKind, unknown []error, origin Origin) bool {
+	if len(unknown) == 0 || r.options.Findings == FindingsIgnore {
+		return true
+	}
+	err := fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), joinLine(unknown))
+	if r.options.Findings == FindingsWarn || fromServer(raw) {
+		r.warn(origin, err)
+		return true
+	}
+	r.fail(origin, err)
+	return false
+}
+
+// fromServer reports whether an API server has written the object.
+func fromServer(raw []byte) bool {
+	var head struct {
+		Metadata struct {
+			UID             string `json:"uid"`
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	// What cannot be read was not written by a server.
+	err := json.Unmarshal(raw, &head)
+	return err == nil && (head.Metadata.UID != "" || head.Metadata.ResourceVersion != "")
+}
+
+// typed decodes and converts to v1. Unknown are fields that do not exist.
+func (r *reader) typed(raw []byte, gvk schema.GroupVersionKind) (object runtime.Object, unknown []error, err error) {
+	if gvk.GroupKind() == (schema.GroupKind{Group: resourceapi.GroupName, Kind: "DeviceTaintRule"}) && gvk.Version == "v1alpha3" {
+		// What v1 has it has, too. Selectors that only it has are reported as unknown.
+		gvk.Version = resourceapi.SchemeGroupVersion.Version
+	}
+	object, err = scheme.New(gvk)
+	if gvk.Group == schedulingapi.GroupName {
+		// Versions differ in what groups of pods mean to a scheduler, not in their claims.
+		object, err = &schedulingapi.PodGroup{}, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("apiVersion: dray does not read %s %s", gvk.GroupVersion(), gvk.Kind)
+		return nil, nil, fmt.Errorf("apiVersion: dray does not read %s of %s: it reads %s", gvk.Kind, gvk.GroupVersion(), strings.Join(versionsOf(gvk.GroupKind()), ", "))
 	}
-	unknown, err := kjson.UnmarshalStrict(raw, object)
+	unknown, err = kjson.UnmarshalStrict(raw, object)
+	if err != nil && fromServer(raw) {
+		unknown, err = decodeRest(raw, object, err)
+	}
 	if err != nil {
-		return nil, locate(raw, object, err)
+		return nil, nil, locate(raw, object, err)
 	}
-	if len(unknown) > 0 {
-		return nil, joinLine(unknown)
+	if _, isGroup := object.(*schedulingapi.PodGroup); isGroup {
+		return object, nil, nil // versions differ in fields that are of no use here
 	}
-	return toV1(object, gvk)
+	object, err = toV1(object, gvk)
+	return object, unknown, err
 }
 
 func toV1(object runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
@@ -131,7 +256,7 @@ func toV1(object runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, e
 // setNamespace gives namespaced objects the default namespace, as kubectl does.
 func (r *reader) setNamespace(object runtime.Object) {
 	switch object := object.(type) {
-	case *corev1.Pod, *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate:
+	case *corev1.Pod, *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate, *schedulingapi.PodGroup, *v1alpha1.DeviceClaim:
 		meta := object.(metav1.Object)
 		if meta.GetNamespace() == "" {
 			meta.SetNamespace(r.options.Namespace)
@@ -139,6 +264,18 @@ func (r *reader) setNamespace(object runtime.Object) {
 	case metav1.Object:
 		object.SetNamespace("")
 	}
+}
+
+// setName draws a name for an object that has only the beginning of one, as the API server
+// does, but the same each time.
+func setName(object runtime.Object, origin Origin) {
+	meta, ok := object.(metav1.Object)
+	if !ok || meta.GetName() != "" || meta.GetGenerateName() == "" {
+		return
+	}
+	const length = 5
+	sum := sha256.Sum256([]byte(origin.String()))
+	meta.SetName(meta.GetGenerateName() + rand.SafeEncodeString(hex.EncodeToString(sum[:]))[:length])
 }
 
 // nameIn describes an object that does not decode any further.

@@ -1,11 +1,14 @@
 package input
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// SetDefaults sets what the API server would set when a v1 object leaves it out
+// SetDefaults sets what the API server would set when an object leaves it out
 // and what has a meaning for allocation.
 func SetDefaults(object runtime.Object) {
 	switch object := object.(type) {
@@ -13,6 +16,30 @@ func SetDefaults(object runtime.Object) {
 		setRequestDefaults(object.Spec.Devices.Requests)
 	case *resourceapi.ResourceClaimTemplate:
 		setRequestDefaults(object.Spec.Spec.Devices.Requests)
+	case *corev1.Pod:
+		setPodDefaults(&object.Spec)
+	case *v1alpha1.DevicePool:
+		v1alpha1.SetPoolDefaults(object)
+	case *v1alpha1.DeviceClaim:
+		v1alpha1.SetClaimDefaults(object)
+	}
+}
+
+// setPodDefaults has containers request what they are limited to, if they do not say.
+func setPodDefaults(pod *corev1.PodSpec) {
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			resources := &containers[i].Resources
+			for name, limit := range resources.Limits {
+				if _, requested := resources.Requests[name]; requested {
+					continue
+				}
+				if resources.Requests == nil {
+					resources.Requests = make(corev1.ResourceList)
+				}
+				resources.Requests[name] = limit.DeepCopy()
+			}
+		}
 	}
 }
 

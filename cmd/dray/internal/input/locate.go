@@ -10,10 +10,44 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 var unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
+
+// location leads from an object to a field: names of fields, positions in lists, and keys
+// of maps.
+type location []any
+
+type mapKey string
+
+func (l location) to(step any) location { return append(slices.Clone(l), step) }
+
+// String is the way the API server writes locations.
+func (l location) String() string {
+	var text strings.Builder
+	for i, step := range l {
+		switch step := step.(type) {
+		case int:
+			fmt.Fprintf(&text, "[%d]", step)
+		case mapKey:
+			fmt.Fprintf(&text, "[%s]", shorten(string(step)))
+		default:
+			if i > 0 {
+				text.WriteString(".")
+			}
+			fmt.Fprint(&text, step)
+		}
+	}
+	return text.String()
+}
+
+// fieldError is about a field that does not decode.
+type fieldError struct {
+	at   location
+	text string
+}
+
+func (e *fieldError) Error() string { return e.at.String() + ": " + e.text }
 
 // locate replaces the error of decoding raw into object by one that names the
 // field: decoders of leaf values, such as quantities, do not know where they are.
@@ -30,7 +64,7 @@ func locate(raw []byte, object runtime.Object, decodeErr error) error {
 
 // locateIn returns the first field, in the order of the type, whose value does
 // not decode.
-func locateIn(t reflect.Type, value any, path *field.Path) error {
+func locateIn(t reflect.Type, value any, path location) error {
 	switch {
 	case value == nil:
 		return nil
@@ -54,7 +88,7 @@ func isBytes(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 }
 
-func locateInStruct(t reflect.Type, value any, path *field.Path) error {
+func locateInStruct(t reflect.Type, value any, path location) error {
 	members, ok := value.(map[string]any)
 	if !ok {
 		return mismatch("an object", value, path)
@@ -68,33 +102,33 @@ func locateInStruct(t reflect.Type, value any, path *field.Path) error {
 			}
 			continue
 		}
-		if err := locateIn(member.Type, members[name], child(path, name)); err != nil {
+		if err := locateIn(member.Type, members[name], path.to(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func locateInList(t reflect.Type, value any, path *field.Path) error {
+func locateInList(t reflect.Type, value any, path location) error {
 	items, ok := value.([]any)
 	if !ok {
 		return mismatch("a list", value, path)
 	}
 	for i, item := range items {
-		if err := locateIn(t.Elem(), item, path.Index(i)); err != nil {
+		if err := locateIn(t.Elem(), item, path.to(i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func locateInMap(t reflect.Type, value any, path *field.Path) error {
+func locateInMap(t reflect.Type, value any, path location) error {
 	entries, ok := value.(map[string]any)
 	if !ok {
 		return mismatch("an object", value, path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if err := locateIn(t.Elem(), entries[name], path.Key(shorten(name))); err != nil {
+		if err := locateIn(t.Elem(), entries[name], path.to(mapKey(name))); err != nil {
 			return err
 		}
 	}
@@ -102,10 +136,10 @@ func locateInMap(t reflect.Type, value any, path *field.Path) error {
 }
 
 // leaf decodes a value on its own.
-func leaf(t reflect.Type, value any, path *field.Path) error {
+func leaf(t reflect.Type, value any, path location) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return &fieldError{path, err.Error()}
 	}
 	err = json.Unmarshal(raw, reflect.New(t).Interface())
 	var wrongType *json.UnmarshalTypeError
@@ -115,7 +149,7 @@ func leaf(t reflect.Type, value any, path *field.Path) error {
 	case errors.As(err, &wrongType):
 		return mismatch(describeType(t), value, path)
 	}
-	return fmt.Errorf("%s: %s: %s", path, shorten(string(raw)), shorten(err.Error()))
+	return &fieldError{path, shorten(string(raw)) + ": " + shorten(err.Error())}
 }
 
 // describeType hints at the most frequent mistake: YAML takes n, yes, 1 and 1e3 for
@@ -127,14 +161,7 @@ func describeType(t reflect.Type) string {
 	return "a value of type " + t.Kind().String()
 }
 
-func mismatch(want string, value any, path *field.Path) error {
+func mismatch(want string, value any, path location) error {
 	raw, _ := json.Marshal(value)
-	return fmt.Errorf("%s: want %s, got %s", path, want, shorten(string(raw)))
-}
-
-func child(path *field.Path, name string) *field.Path {
-	if path == nil {
-		return field.NewPath(name)
-	}
-	return path.Child(name)
+	return &fieldError{path, fmt.Sprintf("want %s, got %s", want, shorten(string(raw)))}
 }

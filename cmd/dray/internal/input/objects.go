@@ -5,8 +5,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/dray-project/dray/cmd/dray/internal/workload"
+	"github.com/dray-project/dray/devmgmt/translate"
+	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
 // Objects is everything dray uses of what was read, in the order of reading.
@@ -18,9 +23,22 @@ type Objects struct {
 	Classes    []*resourceapi.DeviceClass
 	Slices     []*resourceapi.ResourceSlice
 	TaintRules []*resourceapi.DeviceTaintRule
+	Namespaces []*corev1.Namespace
+	PodGroups  []*schedulingapi.PodGroup
+	// Controllers are objects that make pods, such as Deployments.
+	Controllers []*workload.Controller
+
+	// Prototype holds the objects of devmgmtproto.k8s.io, which are also translated unless
+	// Options.Untranslated says otherwise, and all objects of unknown kinds, to which they may
+	// refer.
+	Prototype translate.Prototype
 
 	// Ignored counts the objects passed over, by "kind.group".
 	Ignored map[string]int
+	// Warnings are what was found wrong and passed over, as Options.Validate says.
+	Warnings []error
+	// Complete is set for a live cluster: what was not read does not exist.
+	Complete bool
 
 	origins map[key]Origin
 }
@@ -64,6 +82,21 @@ func (o *Objects) add(object runtime.Object, origin Origin) error {
 	case *resourceapi.DeviceTaintRule:
 		o.TaintRules = append(o.TaintRules, object)
 		return o.register("DeviceTaintRule", object, origin)
+	case *corev1.Namespace:
+		o.Namespaces = append(o.Namespaces, object)
+		return o.register("Namespace", object, origin)
+	case *schedulingapi.PodGroup:
+		o.PodGroups = append(o.PodGroups, object)
+		return o.register("PodGroup", object, origin)
+	case *v1alpha1.DevicePool:
+		o.Prototype.Pools = append(o.Prototype.Pools, object)
+		return o.register(prototypeKind("DevicePool"), object, origin)
+	case *v1alpha1.DeviceClass:
+		o.Prototype.Classes = append(o.Prototype.Classes, object)
+		return o.register(prototypeKind("DeviceClass"), object, origin)
+	case *v1alpha1.DeviceClaim:
+		o.Prototype.Claims = append(o.Prototype.Claims, object)
+		return o.register(prototypeKind("DeviceClaim"), object, origin)
 	}
 	return fmt.Errorf("%s: dray cannot file a %T", origin, object)
 }

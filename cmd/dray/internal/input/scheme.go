@@ -5,12 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	resourcev1beta1 "k8s.io/dynamic-resource-allocation/api/v1beta1"
 	resourcev1beta2 "k8s.io/dynamic-resource-allocation/api/v1beta2"
+
+	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
 // scheme knows all versions that dray reads and converts them to v1.
@@ -19,7 +22,8 @@ var scheme = newScheme()
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, addToScheme := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, resourceapi.AddToScheme, resourcev1beta2.AddToScheme, resourcev1beta1.AddToScheme,
+		corev1.AddToScheme, resourceapi.AddToScheme, resourcev1beta2.AddToScheme, resourcev1beta1.AddToScheme, schedulingapi.AddToScheme,
+		v1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(addToScheme(s))
 	}
@@ -28,12 +32,25 @@ func newScheme() *runtime.Scheme {
 
 // used names the kinds that dray makes use of, by API group.
 var used = map[string]sets.Set[string]{
-	corev1.GroupName: sets.New("Node", "Pod"),
+	corev1.GroupName: sets.New("Node", "Pod", "Namespace"),
 	resourceapi.GroupName: sets.New(
 		"DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"),
+	schedulingapi.GroupName: sets.New("PodGroup"),
+	v1alpha1.GroupName:      sets.New("DeviceClaim", "DeviceClass", "DevicePool"),
 }
 
 func isUsed(gk schema.GroupKind) bool { return used[gk.Group].Has(gk.Kind) }
+
+// versionsOf lists the versions of a kind that dray reads, the preferred one first.
+func versionsOf(gk schema.GroupKind) []string {
+	var versions []string
+	for _, gv := range scheme.PrioritizedVersionsForGroup(gk.Group) {
+		if scheme.Recognizes(gv.WithKind(gk.Kind)) {
+			versions = append(versions, gv.String())
+		}
+	}
+	return versions
+}
 
 // itemKind returns the kind of a typed list's items.
 func itemKind(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {

@@ -24,49 +24,60 @@ type source struct {
 }
 
 // sources lists what paths stand for: files in the order given, folders unfolded
-// recursively in lexical order.
-func sources(paths []string, stdin io.Reader) ([]source, error) {
-	var all []source
+// recursively in lexical order. Skipped says what of a folder cannot be read as a file.
+func sources(paths []string, stdin io.Reader) (all []source, skipped []error, err error) {
 	for _, path := range paths {
-		found, err := sourcesAt(path, stdin)
+		found, passedOver, err := sourcesAt(path, stdin)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		all = append(all, found...)
+		all, skipped = append(all, found...), append(skipped, passedOver...)
 	}
-	return all, nil
+	return all, skipped, nil
 }
 
-func sourcesAt(path string, stdin io.Reader) ([]source, error) {
+func sourcesAt(path string, stdin io.Reader) (found []source, skipped []error, err error) {
 	if path == Stdin {
-		return []source{{name: "stdin", open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}}, nil
+		return []source{{name: "stdin", open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}}, nil, nil
 	}
 	stat, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !stat.IsDir() {
-		return []source{file(path)}, nil
+		return []source{file(path)}, nil, nil
 	}
-	found, err := folder(path)
+	found, skipped, err = folder(path)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%s: folder has no %s file", path, strings.Join(manifestExtensions, ", "))
 	}
-	return found, err
+	return found, skipped, err
 }
 
-func folder(root string) ([]source, error) {
-	var found []source
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+func folder(root string) (found []source, skipped []error, err error) {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if !entry.IsDir() && slices.Contains(manifestExtensions, filepath.Ext(path)) {
+		if entry.IsDir() || !slices.Contains(manifestExtensions, filepath.Ext(path)) {
+			return nil
+		}
+		// The file behind a symbolic link counts. Opening a named pipe would wait for
+		// somebody to write to it.
+		stat, err := os.Stat(path)
+		switch {
+		case err != nil:
+			skipped = append(skipped, fmt.Errorf("%s: skipped: %w", path, errors.Unwrap(err)))
+		case stat.IsDir():
+			skipped = append(skipped, fmt.Errorf("%s: skipped: a link to a folder", path))
+		case !stat.Mode().IsRegular():
+			skipped = append(skipped, fmt.Errorf("%s: skipped: not a regular file", path))
+		default:
 			found = append(found, file(path))
 		}
 		return nil
 	})
-	return found, err
+	return found, skipped, err
 }
 
 func file(path string) source {

@@ -1,15 +1,10 @@
 package render
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
-
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
@@ -20,9 +15,9 @@ type claimList struct {
 	Items           []*resourceapi.ResourceClaim `json:"items"`
 }
 
-// Claims lists the claims of the placements as they are in the end, each once, in the
+// claimsOf lists the claims of the placements as they are in the end, each once, in the
 // order in which they were first used.
-func Claims(placements []*cluster.Placement) any {
+func claimsOf(placements []*cluster.Placement) claimList {
 	list := claimList{
 		TypeMeta: metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "List"},
 		Items:    []*resourceapi.ResourceClaim{},
@@ -53,19 +48,13 @@ func typedClaim(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	return &typed
 }
 
-// Encode writes a value as "json" or "yaml".
-func Encode(out io.Writer, value any, format string) error {
-	encoded, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
+// ClaimsDocument is the claims for programs.
+func ClaimsDocument(placements []*cluster.Placement) Document {
+	list := claimsOf(placements)
+	d := Document{Value: list}
+	for _, claim := range list.Items {
+		d.Items = append(d.Items, claim)
+		d.Names = append(d.Names, "resourceclaim.resource.k8s.io/"+claim.Name)
 	}
-	if format == "yaml" {
-		if encoded, err = yaml.JSONToYAML(encoded); err != nil {
-			return err
-		}
-		_, err = out.Write(encoded)
-		return err
-	}
-	_, err = fmt.Fprintln(out, string(encoded))
-	return err
+	return d
 }

@@ -31,6 +31,19 @@ func Devices(results []resourceapi.DeviceRequestAllocationResult) string {
 	return strings.Join(parts, ", ")
 }
 
+// deviceRows has a row for each allocated device: "pool/device", with what it was allocated
+// with in parentheses.
+func deviceRows(results []resourceapi.DeviceRequestAllocationResult, driver bool) []string {
+	rows := make([]string, len(results))
+	for i := range results {
+		rows[i] = results[i].Pool + "/" + results[i].Device + remark(&results[i])
+		if driver {
+			rows[i] = results[i].Driver + "/" + rows[i]
+		}
+	}
+	return rows
+}
+
 func remark(result *resourceapi.DeviceRequestAllocationResult) string {
 	var remarks []string
 	if ptr.Deref(result.AdminAccess, false) {

@@ -8,30 +8,86 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
 
-// Inventory prints pools and their devices. Wide leaves nothing out and does not fold.
-func (t *Terminal) Inventory(states []cluster.PoolState, wide bool) {
+// Inventory prints pools and their devices. With t.Wide nothing is left out.
+func (t *Terminal) Inventory(states []cluster.PoolState) {
 	if len(states) == 0 {
 		t.Line("No pools: nothing publishes devices.")
+		return
+	}
+	if !t.Folded {
+		t.deviceLines(states)
 		return
 	}
 	for i := range states {
 		if i > 0 {
 			t.Line("")
 		}
-		t.pool(&states[i], wide)
+		t.pool(&states[i])
 	}
 	t.Line("")
 	t.Paragraph(0, 0, inventoryTally(states))
 }
 
-func (t *Terminal) pool(state *cluster.PoolState, wide bool) {
+// deviceLines has a line for each device that can be understood alone.
+func (t *Terminal) deviceLines(states []cluster.PoolState) {
+	headers := []string{"DRIVER", "POOL", "NODE", "DEVICE", "STATE", "HELD-BY", "CAPACITY", "TAINTS"}
+	if t.Wide {
+		headers = append(headers, "ATTRIBUTES")
+	}
+	var rows [][]string
+	for i := range states {
+		s := &states[i]
+		start := []string{s.Driver, s.Pool, orNone(strings.Join(s.Nodes, ","))}
+		if !t.Wide && len(s.Nodes) > 1 {
+			start[2] = Count(len(s.Nodes), "node")
+		}
+		for k := range s.Devices {
+			d := &s.Devices[k]
+			row := append(slices.Clone(start), d.Name, s.State(d), orNone(strings.ReplaceAll(holders(d.Holders, false), ", ", ",")),
+				orNone(plainCapacities(d)), orNone(strings.Join(taints(d), ",")))
+			if t.Wide {
+				row = append(row, orNone(attributeList(d.Attributes)))
+			}
+			rows = append(rows, row)
+		}
+		if len(s.Devices) == 0 {
+			rows = append(rows, append(slices.Clone(start), slices.Repeat([]string{"-"}, len(headers)-len(start))...))
+		}
+	}
+	t.Table(headers, rows)
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func plainCapacities(device *cluster.DeviceState) string {
+	parts := make([]string, len(device.Capacity))
+	for i, a := range device.Capacity {
+		parts[i] = a.Name + "=" + a.Total.String()
+		if device.Shared {
+			parts[i] = fmt.Sprintf("%s=%s/%s", a.Name, a.Left.String(), a.Total.String())
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+func (t *Terminal) pool(state *cluster.PoolState) {
 	t.Line(t.heading("pool " + state.Driver + "/" + state.Pool))
-	t.Paragraph(2, 4, fmt.Sprintf("%s; generation %d; %s, %d in use",
-		reachedBy(state.Nodes), state.Generation, Count(len(state.Devices), "device"), inUse(state.Devices)))
+	text := fmt.Sprintf("%s; generation %d; %s, %d in use", reachedBy(state.Nodes), state.Generation, Count(len(state.Devices), "device"), inUse(state.Devices))
+	if n := blocked(state.Devices); n > 0 {
+		text += fmt.Sprintf(", %d blocked", n)
+	}
+	t.Paragraph(2, 4, text)
 	if state.Incomplete != "" {
 		t.Paragraph(2, 4, t.bad("incomplete: ")+state.Incomplete)
 	}
@@ -41,16 +97,19 @@ func (t *Terminal) pool(state *cluster.PoolState, wide bool) {
 	for _, set := range state.CounterSets {
 		t.Paragraph(2, 4, "counters of "+set.Name+": "+amounts(set.Counters))
 	}
-	common := commonAttributes(state.Devices)
-	if wide {
-		common = nil
-	}
-	if len(common) > 0 {
-		t.Paragraph(2, 4, "each device: "+attributeList(common, nil))
-	}
 	if len(state.Devices) > 0 {
-		t.devices(state.Devices, common, wide)
+		t.devices(state)
 	}
+}
+
+func blocked(devices []cluster.DeviceState) int {
+	n := 0
+	for i := range devices {
+		if devices[i].Blocked != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func reachedBy(nodes []string) string {
@@ -79,18 +138,25 @@ func amounts(list []cluster.AmountState) string {
 	return strings.Join(parts, ", ")
 }
 
-func (t *Terminal) devices(devices []cluster.DeviceState, common map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, wide bool) {
-	headers := []string{"DEVICE", "HELD BY", "CAPACITY", "ATTRIBUTES AND TAINTS"}
+func (t *Terminal) devices(state *cluster.PoolState) {
+	headers := []string{"DEVICE", "STATE", "HELD BY", "CAPACITY", "TAINTS"}
+	if t.Wide {
+		headers = append(headers, "ATTRIBUTES")
+	}
 	var names [][]string
 	var rows [][]string
-	for i := range devices {
-		row := []string{"", holders(devices[i].Holders, wide), capacities(&devices[i]), remarks(&devices[i], common)}
+	for i := range state.Devices {
+		device := &state.Devices[i]
+		row := []string{"", state.State(device), holders(device.Holders, t.Wide), capacities(device), strings.Join(taints(device), ", ")}
+		if t.Wide {
+			row = append(row, attributeList(device.Attributes))
+		}
 		// Neighbours that differ in name only share a row.
-		if last := len(rows) - 1; !wide && last >= 0 && slices.Equal(rows[last][1:], row[1:]) {
-			names[last] = append(names[last], devices[i].Name)
+		if last := len(rows) - 1; !t.Wide && last >= 0 && slices.Equal(rows[last][1:], row[1:]) {
+			names[last] = append(names[last], device.Name)
 			continue
 		}
-		names = append(names, []string{devices[i].Name})
+		names = append(names, []string{device.Name})
 		rows = append(rows, row)
 	}
 	for i := range rows {
@@ -99,8 +165,8 @@ func (t *Terminal) devices(devices []cluster.DeviceState, common map[resourceapi
 	headers[0] = "  " + headers[0]
 	headers, rows = withoutEmptyColumns(headers, rows)
 	at := *t
-	if wide {
-		at.Width = 1 << 20
+	if t.Wide {
+		at.Width = unlimited
 	}
 	at.Table(headers, rows)
 }
@@ -127,14 +193,14 @@ func withoutEmptyColumns(headers []string, rows [][]string) ([]string, [][]strin
 }
 
 func holders(list []cluster.HolderState, wide bool) string {
-	if len(list) == 0 {
-		return "-"
-	}
-	parts := make([]string, len(list))
-	for i, holder := range list {
-		parts[i] = fmt.Sprintf("%s (%s)", holder.Claim, holder.Request)
-		if wide && len(holder.Consumers) > 0 {
-			parts[i] += " for " + strings.Join(holder.Consumers, " ")
+	var parts []string
+	for _, holder := range list {
+		text := diagnosis.Consumer(holder)
+		if wide {
+			text += fmt.Sprintf(" (claim %s, request %s)", holder.Claim, holder.Request)
+		}
+		if !slices.Contains(parts, text) {
+			parts = append(parts, text)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -151,38 +217,18 @@ func capacities(device *cluster.DeviceState) string {
 	return strings.Join(parts, ", ")
 }
 
-func remarks(device *cluster.DeviceState, common map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) string {
-	var parts []string
-	if own := attributeList(device.Attributes, common); own != "" {
-		parts = append(parts, own)
+func taints(device *cluster.DeviceState) []string {
+	texts := make([]string, len(device.Taints))
+	for i := range device.Taints {
+		texts[i] = diagnosis.TaintText(&device.Taints[i])
 	}
-	for _, taint := range device.Taints {
-		parts = append(parts, "tainted "+taint.Key+"="+taint.Value+":"+string(taint.Effect))
-	}
-	return strings.Join(parts, ", ")
+	return texts
 }
 
-// commonAttributes has what is equal on all of several devices.
-func commonAttributes(devices []cluster.DeviceState) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
-	if len(devices) < 2 {
-		return nil
-	}
-	common := maps.Clone(devices[0].Attributes)
-	for i := range devices {
-		maps.DeleteFunc(common, func(name resourceapi.QualifiedName, value resourceapi.DeviceAttribute) bool {
-			other, found := devices[i].Attributes[name]
-			return !found || attributeValue(other) != attributeValue(value)
-		})
-	}
-	return common
-}
-
-func attributeList(attributes, without map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) string {
+func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		if _, left := without[name]; !left {
-			parts = append(parts, string(name)+"="+attributeValue(attributes[name]))
-		}
+		parts = append(parts, string(name)+"="+attributeValue(attributes[name]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -221,4 +267,35 @@ func inventoryTally(states []cluster.PoolState) string {
 		text += fmt.Sprintf("; %s cannot be used", Count(unusable, "pool"))
 	}
 	return text + "."
+}
+
+// inventory is the JSON of dray devices.
+type inventory struct {
+	metav1.TypeMeta `json:",inline"`
+	Pools           []cluster.PoolState `json:"pools"`
+}
+
+// deviceItem is a device by itself.
+type deviceItem struct {
+	Driver string   `json:"driver"`
+	Pool   string   `json:"pool"`
+	Nodes  []string `json:"nodes"`
+	State  string   `json:"state"`
+	cluster.DeviceState
+}
+
+// InventoryDocument is pools and devices for programs.
+func InventoryDocument(states []cluster.PoolState) Document {
+	if states == nil {
+		states = []cluster.PoolState{}
+	}
+	d := Document{Value: inventory{metav1.TypeMeta{APIVersion: APIVersion, Kind: "DeviceInventory"}, states}}
+	for i := range states {
+		s := &states[i]
+		for k := range s.Devices {
+			d.Items = append(d.Items, deviceItem{s.Driver, s.Pool, s.Nodes, s.State(&s.Devices[k]), s.Devices[k]})
+			d.Names = append(d.Names, s.Driver+"/"+s.Pool+"/"+s.Devices[k].Name)
+		}
+	}
+	return d
 }

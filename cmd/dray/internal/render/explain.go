@@ -2,19 +2,24 @@ package render
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
+
+// APIVersion is that of the JSON and YAML that dray writes, but for objects of Kubernetes.
+// Fields may be added within a version; docs/command-line.md describes them.
+const APIVersion = "dray-project.github.io/v1alpha1"
 
 // Answer is what dray explain says of a pod or claim.
 type Answer struct {
-	Kind      string `json:"kind"` // Pod or ResourceClaim
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	metav1.TypeMeta `json:",inline"`
+	Subject         Subject `json:"subject"`
 	// Settled says that there is nothing to allocate any more, and how it is.
 	Settled string `json:"settled,omitempty"`
 	// Before is how many workloads were placed first.
@@ -23,17 +28,30 @@ type Answer struct {
 	Node string `json:"node,omitempty"`
 	// Fits are all nodes to which it could go.
 	Fits []string `json:"fits,omitempty"`
+	// NotLookedAt names what else decides where the pod can go.
+	NotLookedAt []string `json:"notLookedAt,omitempty"`
 	// Undecided is how many nodes were given up: see --budget.
 	Undecided int `json:"undecided,omitempty"`
 	// Reason holds for all nodes. Error is about wrong input.
 	Reason   string    `json:"reason,omitempty"`
 	Error    string    `json:"error,omitempty"`
 	Refusals []Refusal `json:"refusals,omitempty"`
+	// Notes are about the input, such as slices for nodes that do not exist.
+	Notes []string `json:"notes,omitempty"`
 	// Claims are those of the pod, or the claim, as they would be in the end.
 	Claims []*resourceapi.ResourceClaim `json:"claims,omitempty"`
+	// Alike are other pods that are refused in the same words.
+	Alike []string `json:"alike,omitempty"`
 
 	asked     int
 	placement *cluster.Placement
+}
+
+// Subject is what an answer is about.
+type Subject struct {
+	Kind      string `json:"kind"` // Pod or ResourceClaim
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 }
 
 // Refusal is nodes that are refused for the same reasons.
@@ -43,32 +61,95 @@ type Refusal struct {
 	Summary string   `json:"summary"`
 	// Uniform is set if all nodes agree in the figures of the summary. Otherwise they
 	// are those of Closest, as those of the explanation always are.
-	Uniform     bool                   `json:"uniform"`
-	Closest     string                 `json:"closest"`
-	Explanation *allocator.Explanation `json:"explanation,omitempty"`
+	Uniform bool   `json:"uniform"`
+	Closest string `json:"closest"`
+	// Causes are the requests and constraints that are in conflict on Closest, with
+	// what stands behind their figures.
+	Causes      []Cause              `json:"causes,omitempty"`
+	Explanation *explain.Explanation `json:"explanation,omitempty"`
 
-	statement string
+	statement  string
+	bystanders []Cause
 }
 
 // NewAnswer is the answer for a surveyed workload; before is how many were placed first.
-func NewAnswer(p *cluster.Placement, before int) *Answer {
+func NewAnswer(c *cluster.Cluster, p *cluster.Placement, before int) *Answer {
 	a := settled(p.Workload, "", p.FinalClaims())
 	a.Before = before
 	a.Undecided = p.Undecided()
 	a.Node, a.Fits, a.Reason = p.Node, p.Fits, p.Reason
+	a.NotLookedAt = c.NotLookedAt(p.Workload.Pod)
 	if p.Err != nil {
-		a.Error = p.Err.Error()
+		a.Error = diagnosis.Error(c, p)
 	}
 	for _, group := range cluster.GroupRefusals(p.Refusals) {
-		a.Refusals = append(a.Refusals, Refusal{
+		refusal := Refusal{
 			Count: len(group.Nodes), Nodes: group.Nodes, Summary: group.Summary,
 			Uniform: group.Uniform, Closest: group.Closest, Explanation: group.Explanation,
 			statement: group.Statement,
-		})
+		}
+		if group.Explanation != nil {
+			refusal.Causes, refusal.bystanders = causes(c, p, group.Explanation)
+		}
+		a.Refusals = append(a.Refusals, refusal)
+	}
+	if !p.Placed() {
+		a.Notes = diagnosis.Environment(c, p)
 	}
 	a.asked = len(p.Refusals) + len(p.Fits)
 	a.placement = p
 	return a
+}
+
+// AnswersDocument is answers for programs: one by itself, or a list.
+func AnswersDocument(answers []*Answer, single bool) Document {
+	d := Document{}
+	for _, a := range answers {
+		d.Items = append(d.Items, a)
+		kind := "pod/"
+		if a.Subject.Kind != "Pod" {
+			kind = "resourceclaim.resource.k8s.io/"
+		}
+		d.Names = append(d.Names, kind+a.Subject.Name)
+	}
+	if single && len(answers) == 1 {
+		d.Value = answers[0]
+		return d
+	}
+	if answers == nil {
+		answers = []*Answer{}
+	}
+	d.Value = answerList{metav1.TypeMeta{APIVersion: APIVersion, Kind: "ExplanationList"}, answers}
+	return d
+}
+
+type answerList struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []*Answer `json:"items"`
+}
+
+// Allocated reports whether there are, or could be, devices.
+func (a *Answer) Allocated() bool { return a.Node != "" || a.Settled != "" }
+
+// MergeAlike leaves one of several answers that refuse in the same words. It names the
+// others.
+func MergeAlike(c *cluster.Cluster, answers []*Answer) []*Answer {
+	var merged []*Answer
+	known := make(map[string]*Answer)
+	for _, a := range answers {
+		if a.Allocated() || a.placement == nil || a.placement.Workload.Pod == nil {
+			merged = append(merged, a)
+			continue
+		}
+		key := strings.Join(append(refusalLines(c, a.placement), headline(c, a.placement)), "\x00")
+		if first := known[key]; first != nil {
+			first.Alike = append(first.Alike, a.Subject.Namespace+"/"+a.Subject.Name)
+			continue
+		}
+		known[key] = a
+		merged = append(merged, a)
+	}
+	return merged
 }
 
 // SettledAnswer is the answer for what needs no allocation any more.
@@ -77,9 +158,13 @@ func SettledAnswer(w cluster.Workload, how string, claims []*resourceapi.Resourc
 }
 
 func settled(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim) *Answer {
-	a := &Answer{Kind: "ResourceClaim", Namespace: w.Key().Namespace, Name: w.Key().Name, Settled: how}
+	a := &Answer{
+		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Explanation"},
+		Subject:  Subject{Kind: "ResourceClaim", Namespace: w.Key().Namespace, Name: w.Key().Name},
+		Settled:  how,
+	}
 	if w.Pod != nil {
-		a.Kind, a.Node = "Pod", w.Pod.Spec.NodeName
+		a.Subject.Kind, a.Node = "Pod", w.Pod.Spec.NodeName
 	}
 	for _, claim := range claims {
 		a.Claims = append(a.Claims, typedClaim(claim))
@@ -89,7 +174,7 @@ func settled(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim
 
 // Explain prints an answer for people.
 func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
-	subject := fmt.Sprintf("%s %s/%s", a.Kind, a.Namespace, a.Name)
+	subject := a.Subject.String()
 	switch {
 	case a.Settled != "":
 		t.Paragraph(0, 2, t.heading(subject)+" "+a.Settled+".")
@@ -98,17 +183,44 @@ func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 	case a.Node != "":
 		t.Paragraph(0, 2, t.heading(subject)+t.good(" can be placed")+" on "+fitting(a)+".")
 	default:
-		t.Paragraph(0, 2, t.heading(subject)+t.bad(" is not placed: ")+headline(a.placement)+".")
+		t.Paragraph(0, 2, t.heading(subject)+t.bad(" is not placed: ")+strings.TrimSuffix(headline(c, a.placement), ".")+".")
 	}
-	t.precedence(a)
+	if a.Error == "" {
+		t.sources(c, a)
+		t.precedence(a)
+	}
 	if a.Node != "" {
 		t.Line("")
-		t.Table([]string{"NODE", "REQUEST", "DEVICES"}, nodeRows(c, a))
+		t.Table([]string{"NODE", "REQUEST", "DEVICES"}, t.nodeRows(c, a))
 	}
-	w := newWording(c, a.placement, t.Verbose)
+	if len(a.Alike) > 0 {
+		t.Paragraph(0, 2, fmt.Sprintf("The same goes for %s: %s.", Count(len(a.Alike), "other pod"), firstFew(a.Alike)))
+	}
+	w := newWording(c, a.placement)
 	for _, refusal := range a.Refusals {
 		t.Line("")
 		t.refusal(w, refusal, a.asked == 1)
+	}
+	for _, note := range a.Notes {
+		t.Line("")
+		t.Paragraph(0, 2, "Note: "+sentence(note))
+	}
+	if a.Node != "" && len(a.NotLookedAt) > 0 {
+		t.Line("")
+		t.Paragraph(0, 2, "Not looked at: "+strings.Join(a.NotLookedAt, ", ")+".")
+	}
+}
+
+// String is "Pod namespace/name".
+func (s Subject) String() string { return s.Kind + " " + s.Namespace + "/" + s.Name }
+
+// sources names the templates that claims come from, because positions in an explanation
+// are positions there.
+func (t *Terminal) sources(c *cluster.Cluster, a *Answer) {
+	for _, claim := range a.placement.Before {
+		if source := c.Source(a.placement.Workload, claim); source != "" {
+			t.Paragraph(0, 2, t.faint(fmt.Sprintf("Claim %s is made from %s.", c.NameInPod(a.placement.Workload, claim), source)))
+		}
 	}
 }
 
@@ -122,19 +234,20 @@ func fitting(a *Answer) string {
 // precedence says what was placed before, and in which order nodes are listed.
 func (t *Terminal) precedence(a *Answer) {
 	if a.Before > 0 {
-		t.Line(t.faint(fmt.Sprintf("Looked at after placing the %s before it; --alone leaves them out.", Count(a.Before, "workload"))))
+		t.Paragraph(0, 2, t.faint(fmt.Sprintf("Looked at after placing the %s before it; --alone leaves them out.", Count(a.Before, "workload"))))
 	}
 	if a.Node == "" && len(a.Refusals) > 1 {
-		t.Line(t.faint("Nodes that come closest are listed first."))
+		t.Paragraph(0, 2, t.faint("Nodes that come closest are listed first."))
 	}
 }
 
-func nodeRows(c *cluster.Cluster, a *Answer) [][]string {
+func (t *Terminal) nodeRows(c *cluster.Cluster, a *Answer) [][]string {
 	var rows [][]string
-	node := a.Node
-	for _, row := range requestRows(c, a.placement) {
-		rows = append(rows, append([]string{node}, row...))
-		node = ""
+	for _, row := range t.requestRows(c, a.placement) {
+		rows = append(rows, append([]string{a.Node}, row...))
+	}
+	if t.Folded {
+		leaveOutRepeats(rows, 1)
 	}
 	return rows
 }
@@ -145,7 +258,7 @@ func (t *Terminal) allocated(claims []*resourceapi.ResourceClaim) {
 		if claim.Status.Allocation == nil {
 			continue
 		}
-		for _, row := range ClaimRows(claim) {
+		for _, row := range t.claimRows(claim) {
 			rows = append(rows, []string{claim.Name, row[0], row[1]})
 		}
 	}
@@ -164,48 +277,36 @@ func (t *Terminal) refusal(w *wording, r Refusal, all bool) {
 		return
 	}
 	t.Paragraph(0, 2, t.heading(nodes)+": "+r.statement+":")
-	for _, item := range r.Explanation.Core {
-		t.Paragraph(2, 4, "- "+w.words(r.Explanation, ofClaim(r.Explanation, item.Claim)+itemText(item)))
+	for _, cause := range r.Causes {
+		t.cause(2, "- ", cause)
 	}
 	if all {
-		t.bystanders(w, r.Explanation)
+		for _, cause := range r.bystanders {
+			t.cause(2, "not in the way: ", cause)
+		}
 	}
 	for _, pool := range r.Explanation.Pools {
 		t.Paragraph(2, 4, fmt.Sprintf("pool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid))
 	}
-	if miss := w.words(r.Explanation, r.Explanation.NearestMiss); miss != "" {
+	if miss := w.words(r.Explanation.NearestMiss); miss != "" {
 		t.Paragraph(2, 4, "nearest miss: "+miss)
 	}
 }
 
-// itemText says where a constraint stands the way the API does.
-func itemText(item allocator.CoreItem) string {
-	if item.Constraint == "" {
-		return item.Text
-	}
-	return fmt.Sprintf("constraints[%d]: %s", item.Position, item.Constraint)
-}
-
-// ofClaim names a claim if there are several.
-func ofClaim(e *allocator.Explanation, claim string) string {
-	for _, request := range e.Requests {
-		if request.Claim != claim {
-			return "claim " + claim + ": "
+// Many explains what cannot be placed, and counts the rest.
+func (t *Terminal) Many(c *cluster.Cluster, answers []*Answer) {
+	placed := 0
+	var refused []*Answer
+	for _, a := range answers {
+		if a.Allocated() {
+			placed++
+		} else {
+			refused = append(refused, a)
 		}
 	}
-	return ""
-}
-
-func (t *Terminal) bystanders(w *wording, e *allocator.Explanation) {
-	for _, request := range e.Requests {
-		if !cited(e, request) {
-			figures := fmt.Sprintf("%srequest %s: %s", ofClaim(e, request.Claim), request.Request, request)
-			t.Paragraph(2, 4, "not in the way: "+w.words(e, figures))
-		}
+	for _, a := range MergeAlike(c, refused) {
+		t.Explain(c, a)
+		t.Line("")
 	}
-}
-
-// cited reports whether the request is in conflict: then its figures are part of that.
-func cited(e *allocator.Explanation, r allocator.RequestReport) bool {
-	return slices.ContainsFunc(e.Core, func(item allocator.CoreItem) bool { return item.Concerns(&r) })
+	t.Paragraph(0, 0, fmt.Sprintf("%d of %s are placed or can be.", placed, Count(len(answers), "pod or claim")))
 }

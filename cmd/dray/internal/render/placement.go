@@ -2,23 +2,60 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
 
 // Placements prints what goes where, why the rest does not, and a summary.
 func (t *Terminal) Placements(c *cluster.Cluster, placements []*cluster.Placement) {
 	if len(placements) == 0 {
-		t.Line("Nothing to allocate: no pending pod uses claims, and no claim is unallocated.")
+		t.Paragraph(0, 0, "Nothing to allocate: no pending pod uses claims or extended resources, and no claim is unallocated.")
 		return
 	}
 	t.Table([]string{"POD/CLAIM", "NODE", "REQUEST", "DEVICES"}, t.placementRows(c, placements))
 	t.refused(c, placements)
+	if t.NoHeaders {
+		return
+	}
 	t.Line("")
 	t.Paragraph(0, 0, t.tally(placements))
+	t.remarks(c, placements)
+}
+
+// remarks are about all placements: what may keep the placed pods from their nodes all the
+// same, and what is wrong with the input if something was not placed.
+func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) {
+	pods := make(map[string]int)
+	var order []string
+	var refused []*cluster.Placement
+	for _, p := range placements {
+		if !p.Placed() {
+			refused = append(refused, p)
+			continue
+		}
+		for _, aspect := range c.NotLookedAt(p.Workload.Pod) {
+			if pods[aspect] == 0 {
+				order = append(order, aspect)
+			}
+			pods[aspect]++
+		}
+	}
+	for i, aspect := range order {
+		order[i] = fmt.Sprintf("%s of %s", aspect, Count(pods[aspect], "pod"))
+	}
+	if len(order) > 0 {
+		t.Paragraph(0, 2, "Not looked at: "+strings.Join(order, ", ")+".")
+	}
+	if len(refused) > 0 {
+		for _, note := range diagnosis.Environment(c, refused...) {
+			t.Paragraph(0, 2, "Note: "+sentence(note))
+		}
+	}
 }
 
 func (t *Terminal) placementRows(c *cluster.Cluster, placements []*cluster.Placement) [][]string {
@@ -28,24 +65,34 @@ func (t *Terminal) placementRows(c *cluster.Cluster, placements []*cluster.Place
 			rows = append(rows, []string{p.Workload.String(), t.bad("-"), "", t.bad("not placed")})
 			continue
 		}
-		first := []string{p.Workload.String(), p.Node}
-		for _, row := range requestRows(c, p) {
-			rows = append(rows, append(first, row...))
-			first = []string{"", ""}
+		for _, row := range t.requestRows(c, p) {
+			rows = append(rows, append([]string{p.Workload.String(), p.Node}, row...))
 		}
+	}
+	if t.Folded {
+		leaveOutRepeats(rows, 2)
 	}
 	return rows
 }
 
+// leaveOutRepeats empties the first cells of rows that are as in the row above.
+func leaveOutRepeats(rows [][]string, cells int) {
+	for i := len(rows) - 1; i > 0; i-- {
+		if slices.Equal(rows[i][:cells], rows[i-1][:cells]) {
+			rows[i] = append(make([]string, cells), rows[i][cells:]...)
+		}
+	}
+}
+
 // requestRows has request and devices of each request of all claims.
-func requestRows(c *cluster.Cluster, p *cluster.Placement) [][]string {
+func (t *Terminal) requestRows(c *cluster.Cluster, p *cluster.Placement) [][]string {
 	var rows [][]string
 	for _, claim := range p.Claims {
 		prefix := ""
 		if len(p.Claims) > 1 {
 			prefix = c.NameInPod(p.Workload, claim) + ": "
 		}
-		for _, row := range ClaimRows(claim) {
+		for _, row := range t.claimRows(claim) {
 			rows = append(rows, []string{prefix + row[0], row[1]})
 		}
 	}
@@ -55,8 +102,8 @@ func requestRows(c *cluster.Cluster, p *cluster.Placement) [][]string {
 	return rows
 }
 
-// ClaimRows has request and devices of each request of an allocated claim.
-func ClaimRows(claim *resourceapi.ResourceClaim) [][2]string {
+// claimRows has request and devices of each request of an allocated claim.
+func (t *Terminal) claimRows(claim *resourceapi.ResourceClaim) [][2]string {
 	var rows [][2]string
 	results := claim.Status.Allocation.Devices.Results
 	for start := 0; start < len(results); {
@@ -64,32 +111,78 @@ func ClaimRows(claim *resourceapi.ResourceClaim) [][2]string {
 		for end < len(results) && results[end].Request == results[start].Request {
 			end++
 		}
-		rows = append(rows, [2]string{results[start].Request, Devices(results[start:end])})
+		if t.Folded && !t.Wide {
+			rows = append(rows, [2]string{results[start].Request, Devices(results[start:end])})
+		} else {
+			for _, device := range deviceRows(results[start:end], t.Wide) {
+				rows = append(rows, [2]string{results[start].Request, device})
+			}
+		}
 		start = end
 	}
 	return rows
 }
 
+// refusedAlike is placements that failed in the same words.
+type refusedAlike struct {
+	placements []*cluster.Placement
+	lines      []string
+}
+
+// refused says why the rest is not placed, once for those which fail alike.
 func (t *Terminal) refused(c *cluster.Cluster, placements []*cluster.Placement) {
+	for _, r := range groupAlike(c, placements) {
+		first := r.placements[0]
+		t.Line("")
+		if len(r.placements) == 1 {
+			t.Paragraph(0, 2, t.heading(first.Workload.String())+t.bad(" is not placed: ")+headline(c, first))
+		} else {
+			names := make([]string, len(r.placements))
+			for i, p := range r.placements {
+				names[i] = p.Workload.String()
+			}
+			t.Paragraph(0, 2, t.heading(fmt.Sprintf("%d pods (%s)", len(names), firstFew(names)))+t.bad(" are not placed, each of them because ")+headline(c, first))
+		}
+		for _, line := range r.lines {
+			t.Paragraph(2, 4, line)
+		}
+		if first.Err == nil && first.Reason == "" {
+			t.Paragraph(2, 4, "See: "+t.explainCommand(first.Workload))
+		}
+	}
+}
+
+func groupAlike(c *cluster.Cluster, placements []*cluster.Placement) []*refusedAlike {
+	var order []*refusedAlike
+	known := make(map[string]*refusedAlike)
 	for _, p := range placements {
 		if p.Placed() {
 			continue
 		}
-		t.Line("")
-		t.Paragraph(0, 2, t.heading(p.Workload.String())+t.bad(" is not placed: "+headline(p)))
-		const most = 4
-		groups := cluster.GroupRefusals(p.Refusals)
-		w := newWording(c, p, t.Verbose)
-		for _, group := range groups[:min(most, len(groups))] {
-			t.Paragraph(2, 4, groupLine(w, group))
+		lines := refusalLines(c, p)
+		key := strings.Join(append(lines, headline(c, p), fmt.Sprint(p.Workload.Pod == nil)), "\x00")
+		if known[key] == nil {
+			known[key] = &refusedAlike{lines: lines}
+			order = append(order, known[key])
 		}
-		if len(groups) > most {
-			t.Paragraph(2, 4, fmt.Sprintf("and %s for other reasons", Count(remaining(groups[most:]), "node")))
-		}
-		if p.Err == nil && p.Reason == "" {
-			t.Paragraph(2, 4, "See: "+t.explainCommand(p.Workload))
-		}
+		known[key].placements = append(known[key].placements, p)
 	}
+	return order
+}
+
+// refusalLines has a sentence for each kind of refusal, the closest first.
+func refusalLines(c *cluster.Cluster, p *cluster.Placement) []string {
+	const most = 4
+	groups := cluster.GroupRefusals(p.Refusals)
+	w := newWording(c, p)
+	var lines []string
+	for _, group := range groups[:min(most, len(groups))] {
+		lines = append(lines, groupLine(c, p, w, group))
+	}
+	if len(groups) > most {
+		lines = append(lines, fmt.Sprintf("and %s for other reasons", Count(remaining(groups[most:]), "node")))
+	}
+	return lines
 }
 
 func remaining(groups []cluster.RefusalGroup) int {
@@ -109,23 +202,21 @@ func (t *Terminal) explainCommand(w cluster.Workload) string {
 }
 
 // NotPlaced is one line per placement that failed, for output which is not for people.
-func NotPlaced(placements []*cluster.Placement) []string {
+func NotPlaced(c *cluster.Cluster, placements []*cluster.Placement) []string {
 	var lines []string
 	for _, p := range placements {
 		if !p.Placed() {
-			lines = append(lines, fmt.Sprintf("%s is not placed: %s", p.Workload, headline(p)))
+			lines = append(lines, fmt.Sprintf("%s is not placed: %s", p.Workload, headline(c, p)))
 		}
 	}
 	return lines
 }
 
 // headline is the reason in one line, as far as it does not depend on the node.
-func headline(p *cluster.Placement) string {
+func headline(c *cluster.Cluster, p *cluster.Placement) string {
 	switch {
-	case p.Err != nil && p.Origin != "":
-		return fmt.Sprintf("%v (read from %s)", p.Err, p.Origin)
 	case p.Err != nil:
-		return p.Err.Error()
+		return diagnosis.Error(c, p)
 	case p.Reason != "":
 		return p.Reason
 	case len(p.Refusals) == 0:
@@ -139,14 +230,22 @@ func headline(p *cluster.Placement) string {
 }
 
 // groupLine is one sentence on nodes that are refused alike.
-func groupLine(w *wording, group cluster.RefusalGroup) string {
+func groupLine(c *cluster.Cluster, p *cluster.Placement, w *wording, group cluster.RefusalGroup) string {
 	nodes := Count(len(group.Nodes), "node")
 	summary := group.Summary
-	if group.Explanation != nil {
-		summary = w.words(group.Explanation, summary)
-		// A conflict between several parts does not say what is missing.
-		if miss := w.words(group.Explanation, group.Explanation.NearestMiss); miss != "" && len(group.Explanation.Core) > 1 {
-			summary += "; nearest miss: " + miss
+	if e := group.Explanation; e != nil {
+		core, _ := causes(c, p, e)
+		if len(core) == 1 {
+			summary = core[0].line()
+			for _, pool := range e.Pools {
+				summary += fmt.Sprintf("; pool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid)
+			}
+		} else {
+			summary = w.words(summary)
+			// A conflict between several parts does not say what is missing.
+			if miss := w.words(e.NearestMiss); miss != "" {
+				summary += "; nearest miss: " + miss
+			}
 		}
 	}
 	if group.Uniform {

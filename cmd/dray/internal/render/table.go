@@ -17,11 +17,18 @@ const (
 func (t *Terminal) Table(headers []string, rows [][]string) {
 	writer := table.NewWriter()
 	writer.SetStyle(plainStyle())
-	writer.AppendHeader(t.row(headers, t.heading))
+	if !t.NoHeaders {
+		writer.AppendHeader(t.row(headers, t.heading))
+	}
+	if len(rows) == 0 && t.NoHeaders {
+		return
+	}
 	for _, row := range rows {
 		writer.AppendRow(t.row(row, nil))
 	}
-	writer.SetColumnConfigs(columnConfigs(fit(naturalWidths(headers, rows), t.Width)))
+	if t.Width < unlimited {
+		writer.SetColumnConfigs(columnConfigs(fit(naturalWidths(headers, rows), t.Width)))
+	}
 	for line := range strings.SplitSeq(writer.Render(), "\n") {
 		t.Line(strings.TrimRight(line, " "))
 	}

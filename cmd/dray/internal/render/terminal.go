@@ -4,14 +4,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
 )
 
-// defaultWidth is used when output does not go to a terminal.
-const defaultWidth = 80
+const (
+	// defaultWidth is used for terminals that do not say how wide they are.
+	defaultWidth = 80
+	// leastWidth is the narrowest that output is folded to.
+	leastWidth = 40
+	// unlimited is the width of what programs read: nothing is folded.
+	unlimited = 1 << 20
+)
 
 // Terminal is where output for people goes.
 type Terminal struct {
@@ -21,19 +28,35 @@ type Terminal struct {
 	// Program is how the program was called, Flags what has to be said again to
 	// ask about the same cluster: for commands that output suggests.
 	Program, Flags string
-	// Verbose leaves nothing out that can be said in full.
-	Verbose bool
+	// Folded is set if lines are laid out for people: folded to the width, names that
+	// differ in a number written as one, cells that repeat left out. Otherwise each
+	// line can be understood alone, for grep and awk.
+	Folded bool
+	// NoHeaders leaves the headers of tables out.
+	NoHeaders bool
+	// Wide leaves nothing out.
+	Wide bool
 }
 
-// NewTerminal finds out what out is. Colours are used on terminals only, and not if
-// NO_COLOR is set (see no-color.org).
+// NewTerminal finds out what out is. Lines are folded on terminals, and wherever COLUMNS
+// says how wide they may be. Colours are used on terminals only, and not if NO_COLOR is set
+// (see no-color.org).
 func NewTerminal(out io.Writer) *Terminal {
-	t := &Terminal{Out: out, Width: defaultWidth, Program: "dray"}
+	t := &Terminal{Out: out, Width: unlimited, Program: "dray"}
+	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	given := err == nil && columns > 0
+	if given {
+		t.Width, t.Folded = max(columns, leastWidth), true
+	}
 	if !IsTerminal(out) {
 		return t
 	}
-	if width, _, err := term.GetSize(int(out.(*os.File).Fd())); err == nil && width > 0 {
-		t.Width = width
+	t.Folded = true
+	if !given {
+		t.Width = defaultWidth
+		if width, _, err := term.GetSize(int(out.(*os.File).Fd())); err == nil && width > 0 {
+			t.Width = width
+		}
 	}
 	t.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return t

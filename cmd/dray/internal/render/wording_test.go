@@ -22,7 +22,7 @@ func selectors(expressions ...string) []resourceapi.DeviceSelector {
 }
 
 // wordingOf is for a pod that calls its claims "first" and "first-too".
-func wordingOf(t *testing.T, claims int, full bool) *wording {
+func wordingOf(t *testing.T, claims int) *wording {
 	t.Helper()
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{Selectors: selectors("isGPU", "isNew")}}
 	c, err := cluster.New(&input.Objects{Classes: []*resourceapi.DeviceClass{class}}, cluster.Options{Features: allocator.AllFeatures()})
@@ -36,39 +36,27 @@ func wordingOf(t *testing.T, claims int, full bool) *wording {
 		p.Before = append(p.Before, &resourceapi.ResourceClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + name},
 			Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
-				{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", Selectors: selectors("large")}},
+				{Name: "a", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", Selectors: selectors("other", "large")}},
 				{Name: "b", FirstAvailable: []resourceapi.DeviceSubRequest{{DeviceClassName: "gpu", Selectors: selectors("large && fast")}}},
 			}}},
 		})
 	}
-	return newWording(c, p, full)
+	return newWording(c, p)
 }
 
 func TestWording(t *testing.T) {
-	rejections := []allocator.Rejection{
-		{Reason: allocator.RejectedBySelector, Detail: "class gpu: selector 0: isGPU", Devices: 2},
-		{Reason: allocator.RejectedByUse, Devices: 4},
-		{Reason: allocator.RejectedBySelector, Detail: "class gpu: selector 1: isNew", Devices: 3},
-		{Reason: allocator.RejectedBySelector, Detail: "selector 0: large", Devices: 1},
-		{Reason: allocator.RejectedBySelector, Detail: "class gpu: selector 0: no such key: model", Devices: 5},
-	}
-	e := &allocator.Explanation{Requests: []allocator.RequestReport{{Claim: "ns/pod-first", Request: "a", Rejections: rejections}}}
 	for name, test := range map[string]struct {
 		claims     int
-		full       bool
 		text, want string
 	}{
-		"counts of a class together; errors as they are": {1, false,
-			"claim ns/pod-first: request a " + e.Requests[0].String(),
-			"request a 0 needed, 0 reach the node, 0 candidates (5 not of class gpu, 4 in use, 1 not matching large, 5 rejected by class gpu: selector 0: no such key: model)"},
-		"in full": {1, true,
-			e.Requests[0].String(),
-			"0 needed, 0 reach the node, 0 candidates (2 not of class gpu: isGPU, 4 in use, 3 not of class gpu: isNew, 1 not matching large, 5 rejected by class gpu: selector 0: no such key: model)"},
-		"one expression begins like another": {1, false, "if not for 7 rejected by selector 0: large && fast", "if not for 7 not matching large && fast"},
-		"the only claim":                     {1, false, "request a of claim ns/pod-first and request b of claim ns/pod-first", "request a and request b"},
-		"two claims":                         {2, false, "claim ns/pod-first: request a of claim ns/pod-first-too", "claim first: request a of claim first-too"},
+		"a selector by its position":         {1, "keeps 2 from a: rejected by selector 1: large", "keeps 2 from a: not matching selectors[1]"},
+		"one expression begins like another": {1, "if not for 7 rejected by selector 0: large && fast", "if not for 7 not matching selectors[0]"},
+		"a selector of the class":            {1, "3 rejected by class gpu: selector 1: isNew", "3 not of class gpu"},
+		"an error as it is":                  {1, "5 rejected by class gpu: selector 0: no such key: model", "5 rejected by class gpu: selector 0: no such key: model"},
+		"the only claim":                     {1, "request a of claim ns/pod-first and request b of claim ns/pod-first", "request a and request b"},
+		"two claims":                         {2, "claim ns/pod-first: request a of claim ns/pod-first-too", "claim first: request a of claim first-too"},
 	} {
-		if got := wordingOf(t, test.claims, test.full).words(e, test.text); got != test.want {
+		if got := wordingOf(t, test.claims).words(test.text); got != test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, test.want)
 		}
 	}

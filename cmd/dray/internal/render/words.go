@@ -10,6 +10,8 @@ func Count(n int, noun string) string {
 	switch {
 	case n == 1:
 		return "1 " + noun
+	case noun == "pod or claim":
+		return fmt.Sprintf("%d pods and claims", n)
 	case strings.HasSuffix(noun, "s"):
 		return fmt.Sprintf("%d %ses", n, noun)
 	}
@@ -23,4 +25,12 @@ func firstFew(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s, … %s", strings.Join(names[:few], ", "), names[len(names)-1])
+}
+
+// sentence ends a text with a full stop, unless it ends with a question.
+func sentence(text string) string {
+	if strings.HasSuffix(text, "?") {
+		return text
+	}
+	return text + "."
 }

@@ -2,12 +2,16 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/dray-project/dray/cmd/dray/internal/spelling"
+	"github.com/dray-project/dray/devmgmt/validation"
 )
 
 // Expressions compiles CEL expressions. Errors say what is wrong with the
@@ -40,7 +44,9 @@ func (c *Checker) check(object runtime.Object) field.ErrorList {
 	case *corev1.Node:
 		return objectName(object)
 	case *corev1.Pod:
-		return append(objectName(object), podClaims(object.Spec.ResourceClaims, spec.Child("resourceClaims"))...)
+		return append(objectName(object), podSpec(&object.Spec, spec)...)
+	case *corev1.PodTemplate:
+		return podSpec(&object.Template.Spec, field.NewPath("template", "spec"))
 	case *resourceapi.ResourceClaim:
 		errs := append(objectName(object), c.claim(&object.Spec.Devices, spec.Child("devices"))...)
 		return append(errs, claimStatus(object, field.NewPath("status"))...)
@@ -55,7 +61,7 @@ func (c *Checker) check(object runtime.Object) field.ErrorList {
 		errs := append(objectName(object), taintSelector(object.Spec.DeviceSelector, spec.Child("deviceSelector"))...)
 		return append(errs, taint(object.Spec.Taint, spec.Child("taint"))...)
 	}
-	return nil
+	return validation.Object(object)
 }
 
 func objectName(object metav1.Object) field.ErrorList {
@@ -71,6 +77,38 @@ func podClaims(claims []corev1.PodResourceClaim, path *field.Path) field.ErrorLi
 		if (claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil) {
 			errs = append(errs, field.Invalid(at, shorten(claim.Name), "must set exactly one of resourceClaimName and resourceClaimTemplateName"))
 		}
+	}
+	return errs
+}
+
+// podSpec checks what of a pod is about claims.
+func podSpec(pod *corev1.PodSpec, path *field.Path) field.ErrorList {
+	errs := podClaims(pod.ResourceClaims, path.Child("resourceClaims"))
+	known := make([]string, len(pod.ResourceClaims))
+	for i, claim := range pod.ResourceClaims {
+		known[i] = claim.Name
+	}
+	for i := range pod.InitContainers {
+		errs = append(errs, containerClaims(&pod.InitContainers[i], known, path.Child("initContainers").Index(i))...)
+	}
+	for i := range pod.Containers {
+		errs = append(errs, containerClaims(&pod.Containers[i], known, path.Child("containers").Index(i))...)
+	}
+	return errs
+}
+
+// containerClaims checks that a container uses claims of its pod only.
+func containerClaims(container *corev1.Container, known []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, claim := range container.Resources.Claims {
+		if slices.Contains(known, claim.Name) {
+			continue
+		}
+		detail := "must be one of the pod's spec.resourceClaims"
+		if hint := spelling.DidYouMean(claim.Name, known); hint != "" {
+			detail += ": " + hint
+		}
+		errs = append(errs, field.Invalid(path.Child("resources", "claims").Index(i).Child("name"), shorten(claim.Name), detail))
 	}
 	return errs
 }

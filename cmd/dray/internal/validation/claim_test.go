@@ -42,9 +42,8 @@ func TestRequests(t *testing.T) {
 spec.devices.requests[0].exactly.capacity.requests[memory]: Invalid value: "-1": must not be negative`},
 		{"too many tolerations", requestOf("tolerations: [" + listOf(17, "{key: k%d}") + "]"),
 			"spec.devices.requests[0].exactly.tolerations: Too many: 17: must have at most 16 items"},
-		{"tolerations", requestOf("tolerations: [{key: a, operator: Exists, value: v}, {value: v}, {key: a, operator: In}, {key: a, effect: Never}, {operator: Exists, effect: NoExecute}]"),
+		{"tolerations", requestOf("tolerations: [{key: a, operator: Exists, value: v}, {value: v}, {key: a, operator: In}, {key: a, effect: Never}, {operator: Exists, effect: NoExecute}, {effect: NoSchedule}]"),
 			`spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "v": must be empty when operator is Exists
-spec.devices.requests[0].exactly.tolerations[1].key: Required value: without a key, operator must be Exists
 spec.devices.requests[0].exactly.tolerations[2].operator: Unsupported value: "In": supported values: "Equal", "Exists"
 spec.devices.requests[0].exactly.tolerations[3].effect: Unsupported value: "Never": supported values: "None", "NoSchedule", "NoExecute"`},
 	})

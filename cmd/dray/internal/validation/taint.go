@@ -51,9 +51,6 @@ func toleration(t resourceapi.DeviceToleration, path *field.Path) field.ErrorLis
 			errs = append(errs, field.Invalid(path.Child("value"), shorten(t.Value), "must be empty when operator is Exists"))
 		}
 	case resourceapi.DeviceTolerationOpEqual:
-		if t.Key == "" {
-			errs = append(errs, field.Required(path.Child("key"), "without a key, operator must be Exists"))
-		}
 		errs = append(errs, labelValue(t.Value, path.Child("value"))...)
 	default:
 		errs = append(errs, field.NotSupported(path.Child("operator"), resourceapi.DeviceTolerationOperator(shorten(string(t.Operator))), operators))

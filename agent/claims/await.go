@@ -1,0 +1,64 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// Waits between attempts that nothing else triggers.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// Await prepares the claims of a pod as soon as that is possible. It tries again, later
+// each time, and at once when a driver registers, until it succeeds or ctx is done.
+func (p *Preparer) Await(ctx context.Context, pod *v1.Pod) error {
+	return p.repeat(ctx, func() error { return p.Prepare(ctx, pod) })
+}
+
+// AwaitRelease releases a pod, and returns when its claims are unprepared that no other pod
+// uses. It tries again as Await does. To whom the API server's status of a pod says that
+// it has ended, its devices are free: the status is to be written afterwards.
+func (p *Preparer) AwaitRelease(ctx context.Context, pod types.UID) error {
+	uids := uidsOf(p.records.all(ofPod(pod)))
+	return p.repeat(ctx, func() error {
+		if err := p.Release(ctx, pod); err != nil {
+			return err
+		}
+		// An earlier attempt may have released the pod, and left claims prepared.
+		var failed []error
+		for _, uid := range uids {
+			failed = append(failed, p.unprepareOne(ctx, uid))
+		}
+		return errors.Join(failed...)
+	})
+}
+
+// repeat makes attempts until one succeeds, or ctx is done.
+func (p *Preparer) repeat(ctx context.Context, attempt func() error) error {
+	delay := firstRetry
+	for {
+		registered := p.plugins.registered()
+		err := attempt()
+		if err == nil {
+			return nil
+		}
+		klog.FromContext(ctx).V(2).Info("Claims of a pod are not prepared or released yet", "reason", err)
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-registered:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(context.Cause(ctx), err)
+		}
+		timer.Stop()
+		delay = min(2*delay, lastRetry)
+	}
+}

@@ -1,0 +1,42 @@
+// Package claims prepares ResourceClaims for the pods of one node. It does what
+// kubelet does, for programs that run pods in kubelet's place, such as virtual
+// nodes.
+//
+//	pod ─► Prepare ─► which claims, are they allocated and reserved? ◄─ API server
+//	                     │
+//	                     ▼ checkpoint: this pod uses these claims of these drivers
+//	                  drivers: NodePrepareResources, one call per driver and pod
+//	                     │
+//	                     ▼ checkpoint: the CDI devices that the drivers made
+//	       CDIDevices ─► containers
+//	pod ends ─► Release ─► checkpoint ─► NodeUnprepareResources after the last pod
+//
+// # Contract
+//
+// A driver is asked to prepare a claim only if the claim is allocated and reserved for
+// the pod. A claim that several pods share is prepared once, and unprepared after the last
+// of them was released. The checkpoint is written before a driver is called, and after it
+// answered. A process that is killed at any point therefore knows afterwards which claims
+// may be prepared: those of pods that still exist stay prepared, the others are unprepared
+// by ReleaseExcept. Drivers see calls that they have answered before; the DRA API requires
+// of them to be idempotent.
+//
+// What the caller owes: Prepare before the pod's containers start, and again for each pod
+// that exists after a restart; Release when no container of the pod runs any more, however
+// the pod ended. Calls for one pod must not overlap. The order matters, too: a pod that
+// was released is not prepared again.
+//
+// Drivers are found as kubelet finds them: by their sockets in the registration folder.
+// They must serve version v1 of the DRA API.
+//
+// # Where things are
+//
+//	preparer   what callers see: Start, Prepare, Release, ReleaseExcept
+//	await      the same, again and again until it succeeds
+//	wanted     which claims a pod needs, and whether it may use them
+//	records    what is known of claims, their checkpoint, and who works on which
+//	calls      the calls of drivers
+//	plugins    the registration folder
+//	devices    which container gets which CDI devices
+//	health     what drivers say about the health of these devices
+package claims

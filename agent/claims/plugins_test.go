@@ -1,0 +1,100 @@
+package claims
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/dray-project/dray/agent/internal/fakecluster"
+)
+
+// TestRegistration: drivers are told whether they were accepted; what is no DRA driver is
+// left alone; a newer process of a driver takes over, until it is gone.
+func TestRegistration(t *testing.T) {
+	n := newNode(t, claim("one", []string{gpus}, "a"), claim("two", []string{gpus}, "b"), claim("three", []string{gpus}, "c"))
+	if err := os.WriteFile(filepath.Join(n.registry(), "a-file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := startDriver(t, n.registry(), nics, func(d *driver) { d.Versions = []string{"v1beta1.DRAPlugin"} })
+	toldOf := func(d *driver) (status *registration.RegistrationStatus) {
+		d.Set(func() { status = d.Told })
+		return status
+	}
+	fakecluster.Eventually(t, "a refusal", func() bool { return toldOf(old) != nil })
+	if told := toldOf(old); told.PluginRegistered || !strings.Contains(told.Error, "but not v1.DRAPlugin") {
+		t.Errorf("told %v", told)
+	}
+	first := n.driver(t, gpus)
+	n.prepare(t, pod("a", "one"))
+	// The name of the second socket comes from the driver's, which is then put right.
+	second := startDriver(t, n.registry(), "second", func(*driver) {})
+	fakecluster.Eventually(t, "registration of the second", func() bool { _, err := n.preparer.plugins.client("second"); return err == nil })
+	second.Stop()
+	fakecluster.Eventually(t, "the second is gone", func() bool { _, err := n.preparer.plugins.client("second"); return err != nil })
+	registered := n.preparer.plugins.registered()
+	sub := filepath.Join(n.folder, "s")
+	if err := os.Mkdir(sub, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	second = startDriver(t, sub, gpus)
+	if err := os.Link(second.Endpoint, filepath.Join(n.registry(), "second.sock")); err != nil {
+		t.Fatal(err)
+	}
+	<-registered
+	n.prepare(t, pod("b", "two"))
+	same(t, "calls of the second process", second.Taken(), "prepare two")
+	if err := os.Remove(filepath.Join(n.registry(), "second.sock")); err != nil {
+		t.Fatal(err)
+	}
+	fakecluster.Eventually(t, "the first serves again", func() bool {
+		n.preparer.plugins.mutex.Lock()
+		defer n.preparer.plugins.mutex.Unlock()
+		return len(n.preparer.plugins.known) == 1
+	})
+	n.prepare(t, pod("c", "three"))
+	same(t, "calls of the first process", first.Taken(), "prepare one", "prepare three")
+}
+
+// TestDriverRegistersAgain while it prepares a claim: the call goes on.
+func TestDriverRegistersAgain(t *testing.T) {
+	n := newNode(t, claim("one", []string{gpus}, "a"))
+	gpu := n.driver(t, gpus, func(d *driver) {
+		d.During = func(string, string) {
+			if err := n.preparer.plugins.update(t.Context(), d.Endpoint); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	n.prepare(t, pod("a", "one"))
+	same(t, "prepared", gpu.Holds(), "one")
+	n.release(t, pod("a"))
+	same(t, "prepared", gpu.Holds())
+}
+
+// TestMissingDriver: nothing is begun for a pod without its driver, so that nothing has to
+// be ended. Await goes on when the driver comes.
+func TestMissingDriver(t *testing.T) {
+	n := newNode(t, claim("one", []string{gpus, nics}, "a"))
+	gpu := n.driver(t, gpus)
+	a := pod("a", "one")
+	err := n.preparer.Prepare(t.Context(), a)
+	contains(t, err, "claim ns/one: driver nic.example.com: not registered")
+	if event := <-n.recorder.Events; !strings.Contains(event, "driver nic.example.com: not registered") {
+		t.Errorf("event %q", event)
+	}
+	same(t, "calls of the driver that is there", gpu.Taken())
+	if known := n.preparer.records.all(ofPod("a")); len(known) > 0 {
+		t.Errorf("noted: %v", known[0])
+	}
+	done := make(chan error)
+	go func() { done <- n.preparer.Await(t.Context(), a) }()
+	nic := startDriver(t, n.registry(), nics)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	same(t, "prepared", slices.Concat(gpu.Holds(), nic.Holds()), "one", "one")
+}

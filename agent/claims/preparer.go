@@ -1,0 +1,304 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	draclient "k8s.io/dynamic-resource-allocation/client"
+	"k8s.io/klog/v2"
+)
+
+// ReasonFailed is the reason of the Events that say what a driver did not prepare. It is
+// kubelet's.
+const ReasonFailed = "FailedPrepareDynamicResources"
+
+// Options configure Start. All are required.
+type Options struct {
+	// KubeClient needs permission to get ResourceClaims.
+	KubeClient kubernetes.Interface
+	// RegistrationDir is where drivers put their sockets; kubelet's is
+	// /var/lib/kubelet/plugins_registry. It is created if it does not exist.
+	RegistrationDir string
+	// Checkpoint is the path of a file that survives restarts. Its folder is created.
+	Checkpoint string
+	// Recorder records Events of pods whose claims a driver does not prepare.
+	Recorder record.EventRecorder
+}
+
+// Preparer prepares the claims of the pods on one node. Its methods may be called
+// concurrently.
+type Preparer struct {
+	client   *draclient.Client
+	recorder record.EventRecorder
+	records  *records
+	plugins  *plugins
+
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	leftovers  chan struct{} // has something when claims may wait to be unprepared
+}
+
+// Start reads the checkpoint and begins to look for drivers. The Preparer runs until Stop,
+// or until ctx is done. The error is a *DamagedError if the checkpoint is damaged: claims
+// may be prepared that nobody knows of, and the caller decides whether to remove the file.
+func Start(ctx context.Context, options Options) (*Preparer, error) {
+	p, err := start(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("start to prepare claims: %w", err)
+	}
+	return p, nil
+}
+
+func start(ctx context.Context, options Options) (*Preparer, error) {
+	for _, folder := range []string{options.RegistrationDir, filepath.Dir(options.Checkpoint)} {
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			return nil, err
+		}
+	}
+	known, err := openRecords(options.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &Preparer{
+		client: draclient.New(options.KubeClient), recorder: options.Recorder,
+		records: known, cancel: cancel, leftovers: make(chan struct{}, 1),
+	}
+	if p.plugins, err = watchPlugins(ctx, options.RegistrationDir); err != nil {
+		cancel()
+		return nil, err
+	}
+	p.background.Go(func() { p.unprepareLeftovers(ctx) })
+	return p, nil
+}
+
+// Stop ends all that runs in the background. What is prepared stays so.
+func (p *Preparer) Stop() {
+	p.cancel()
+	p.background.Wait()
+	p.plugins.stop()
+}
+
+// Prepare makes one attempt to have the claims of a pod prepared. It is no error if they
+// are, or if there are none. Errors are
+//   - a *NotReadyError if a claim is not allocated, not reserved for the pod, or not its own;
+//   - one or several *DriverError if a driver is not registered or does not prepare a claim;
+//     the pod then gets an Event;
+//   - an error of the API server, of the checkpoint, or of ctx.
+//
+// Claims that drivers have prepared by then stay prepared until the pod is released.
+func (p *Preparer) Prepare(ctx context.Context, pod *v1.Pod) error {
+	err := p.prepare(ctx, pod)
+	if driver := new(DriverError); errors.As(err, &driver) && ctx.Err() == nil {
+		p.recorder.Event(pod, v1.EventTypeWarning, ReasonFailed, err.Error())
+	}
+	return err
+}
+
+func (p *Preparer) prepare(ctx context.Context, pod *v1.Pod) error {
+	claims, err := p.wanted(ctx, pod)
+	if err != nil || len(claims) == 0 {
+		return err
+	}
+	uids := make([]types.UID, len(claims))
+	for i, claim := range claims {
+		uids[i] = claim.UID
+	}
+	unlock, err := p.records.lock(ctx, uids)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	known, err := p.claimFor(ctx, pod.UID, claims)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(known, func(r *claimRecord) bool { return !r.prepared() }) {
+		return nil
+	}
+	known, failed := p.perform(ctx, preparing, known)
+	return errors.Join(failed, p.records.store(known...))
+}
+
+// claimFor notes that the pod uses the claims, before any driver is called. The pod
+// gets none of them as long as a driver is missing: a pod without its claims is
+// easily deleted, and nobody would be there to unprepare.
+func (p *Preparer) claimFor(ctx context.Context, pod types.UID, claims []*resourceapi.ResourceClaim) ([]*claimRecord, error) {
+	var out []*claimRecord
+	changed := false
+	for _, claim := range claims {
+		known := p.records.get(claim.UID)
+		if known != nil && leftover(known) {
+			// What is left of an earlier use may be of other devices.
+			if err := p.unprepare(ctx, []*claimRecord{known}); err != nil {
+				return nil, err
+			}
+			known = nil
+		}
+		if known == nil {
+			known = newRecord(claim)
+		}
+		changed = changed || !slices.Contains(known.Pods, pod)
+		out = append(out, known.with(pod))
+	}
+	var missing []error
+	for _, known := range out {
+		for _, name := range known.driverNames() {
+			if _, err := p.plugins.client(name); err != nil && !known.Drivers[name].Prepared {
+				missing = append(missing, &DriverError{name, known.Namespace + "/" + known.Name, err})
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return nil, errors.Join(missing...)
+	}
+	if !changed {
+		return out, nil
+	}
+	return out, p.records.store(out...)
+}
+
+// Release notes that a pod does not use its claims any more, and unprepares those that no
+// other pod uses. It is no error if there are none. If a driver does not unprepare a claim,
+// the error says so, and it is asked again in the background until it does. After any other
+// error, Release must be called again.
+func (p *Preparer) Release(ctx context.Context, pod types.UID) error {
+	for {
+		uids := uidsOf(p.records.all(ofPod(pod)))
+		if len(uids) == 0 {
+			return nil
+		}
+		if err := p.release(ctx, pod, uids); err != nil {
+			return fmt.Errorf("release claims of pod %s: %w", pod, err)
+		}
+	}
+}
+
+func (p *Preparer) release(ctx context.Context, pod types.UID, uids []types.UID) error {
+	unlock, err := p.records.lock(ctx, uids)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var changed, unused []*claimRecord
+	for _, uid := range uids {
+		known := p.records.get(uid)
+		if known == nil || !ofPod(pod)(known) {
+			continue // somebody was faster
+		}
+		known = known.without(pod)
+		changed = append(changed, known)
+		if leftover(known) {
+			unused = append(unused, known)
+		}
+	}
+	if err := p.records.store(changed...); err != nil {
+		return err
+	}
+	return p.unprepare(ctx, unused)
+}
+
+// unprepare has drivers unprepare claims that no pod uses, which the caller has locked.
+func (p *Preparer) unprepare(ctx context.Context, known []*claimRecord) error {
+	if len(known) == 0 {
+		return nil
+	}
+	known, failed := p.perform(ctx, unpreparing, known)
+	for i := range known {
+		for name, driver := range known[i].Drivers {
+			if driver.SkipUnprepare {
+				known[i] = known[i].withDriver(name, nil)
+			}
+		}
+	}
+	err := errors.Join(failed, p.records.store(known...))
+	if err != nil {
+		select {
+		case p.leftovers <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// ReleaseExcept releases all pods for which active returns false, and unprepares what is
+// left of earlier attempts. If it returns nil, no claim is prepared that none of the active
+// pods uses. It is to be called after a start, when the caller knows which pods there are,
+// and may be called at any time to catch pods that went unnoticed. Active must return true
+// for every pod that is being prepared or uses its claims. All pods are tried; the errors
+// are joined.
+func (p *Preparer) ReleaseExcept(ctx context.Context, active func(pod types.UID) bool) error {
+	var failed []error
+	done := make(map[types.UID]bool)
+	for _, known := range p.records.all(func(*claimRecord) bool { return true }) {
+		for _, pod := range known.Pods {
+			if !done[pod] && !active(pod) {
+				done[pod] = true
+				failed = append(failed, p.Release(ctx, pod))
+			}
+		}
+	}
+	return errors.Join(append(failed, p.unprepareAll(ctx))...)
+}
+
+// unprepareLeftovers unprepares what an earlier process or an earlier attempt left.
+func (p *Preparer) unprepareLeftovers(ctx context.Context) {
+	delay := firstRetry
+	for {
+		registered := p.plugins.registered()
+		if err := p.unprepareAll(ctx); err != nil {
+			klog.FromContext(ctx).V(2).Info("Claims that no pod uses are not unprepared yet", "reason", err)
+			delay = min(2*delay, lastRetry)
+		} else {
+			delay = firstRetry
+			select {
+			case <-p.leftovers:
+			case <-ctx.Done():
+				return
+			}
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-registered:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// unprepareAll makes one attempt at each claim that no pod uses.
+func (p *Preparer) unprepareAll(ctx context.Context) error {
+	var failed []error
+	for _, uid := range uidsOf(p.records.all(leftover)) {
+		failed = append(failed, p.unprepareOne(ctx, uid))
+	}
+	return errors.Join(failed...)
+}
+
+func (p *Preparer) unprepareOne(ctx context.Context, uid types.UID) error {
+	unlock, err := p.records.lock(ctx, []types.UID{uid})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	known := p.records.get(uid)
+	if known == nil || !leftover(known) {
+		return nil // Meanwhile, it was unprepared, or is used again.
+	}
+	return p.unprepare(ctx, []*claimRecord{known})
+}

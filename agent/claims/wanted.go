@@ -1,0 +1,96 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+)
+
+// NotReadyError says why a pod cannot use a claim at the moment. The scheduler and the
+// controller of claims may change that.
+type NotReadyError struct {
+	Claim  string // namespace/name
+	Reason string
+}
+
+func (err *NotReadyError) Error() string { return fmt.Sprintf("claim %s: %s", err.Claim, err.Reason) }
+
+// wanted returns the claims that a pod needs, once each. All are allocated and reserved
+// for it.
+func (p *Preparer) wanted(ctx context.Context, pod *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
+	references := pod.Spec.ResourceClaims
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
+		// It has no name in the pod's spec.
+		references = append(references[:len(references):len(references)], v1.PodResourceClaim{ResourceClaimName: &extended.ResourceClaimName})
+	}
+	var claims []*resourceapi.ResourceClaim
+	seen := make(map[string]bool)
+	for i := range references {
+		name, generated, err := resourceclaim.Name(pod, &references[i])
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
+		}
+		if name == nil || seen[*name] { // No claim is needed, or several names are for one.
+			continue
+		}
+		seen[*name] = true
+		claim, err := p.usable(ctx, pod, *name, generated)
+		if err != nil {
+			return nil, err
+		}
+		claims = append(claims, claim)
+	}
+	return claims, nil
+}
+
+// usable gets a claim that the pod may use. A generated claim must have been generated
+// for this pod, not for one that had its name before.
+func (p *Preparer) usable(ctx context.Context, pod *v1.Pod, name string, generated bool) (*resourceapi.ResourceClaim, error) {
+	claim, err := p.client.ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("claim %s/%s: %w", pod.Namespace, name, err)
+	}
+	notReady := func(reason string) error { return &NotReadyError{klog.KObj(claim).String(), reason} }
+	if generated {
+		if err := resourceclaim.IsForPod(pod, claim, true); err != nil {
+			return nil, notReady(err.Error())
+		}
+	}
+	switch {
+	case claim.Status.Allocation == nil:
+		return nil, notReady("not allocated")
+	case !resourceclaim.IsReservedForPod(pod, claim, true):
+		return nil, notReady(fmt.Sprintf("not reserved for pod %s (%s)", klog.KObj(pod), pod.UID))
+	}
+	return claim, nil
+}
+
+// driversOf returns the drivers of a claim's devices. An operation of a driver is skipped
+// if the allocation says so for each of its devices (KEP-5945).
+func driversOf(claim *resourceapi.ResourceClaim) map[string]driverRecord {
+	out := make(map[string]driverRecord)
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		driver, known := out[result.Driver]
+		prepare := skips(result, resourceapi.SkipNodeOperationNodePrepareResources)
+		unprepare := skips(result, resourceapi.SkipNodeOperationNodeUnprepareResources)
+		if known {
+			prepare, unprepare = prepare && driver.Prepared, unprepare && driver.SkipUnprepare
+		}
+		out[result.Driver] = driverRecord{Prepared: prepare, SkipUnprepare: unprepare}
+	}
+	return out
+}
+
+func skips(result resourceapi.DeviceRequestAllocationResult, operation resourceapi.SkipNodeOperation) bool {
+	for _, skipped := range result.SkipNodeOperations {
+		if skipped == operation || skipped == resourceapi.SkipNodeOperationAll {
+			return true
+		}
+	}
+	return false
+}

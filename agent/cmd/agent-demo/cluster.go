@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dray-project/dray/agent/claims"
+	"github.com/dray-project/dray/agent/internal/demo"
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+const nodeName = "node-1"
+
+// stage has one node, and where things are on it.
+type stage struct {
+	*demo.Stage
+	hardware string
+	claims   *claims.Preparer
+	failing  string // the GPU that fails
+}
+
+// kubeletDir and cdiDir are the node's /var/lib/kubelet and /var/run/cdi.
+func (s *stage) kubeletDir() string { return filepath.Join(s.Plane.Folder(), "node") }
+func (s *stage) cdiDir() string     { return filepath.Join(s.Plane.Folder(), "cdi") }
+
+// run brings everything up, shows what there is to show, and takes it down again.
+func (s settings) run(ctx context.Context, out io.Writer) error {
+	show := &stage{hardware: s.hardware}
+	defer func() {
+		if show.claims != nil {
+			show.claims.Stop()
+		}
+	}()
+	return s.Show(ctx, out, func(under *demo.Stage) []demo.Act {
+		show.Stage = under
+		return show.acts()
+	})
+}
+
+// startAgent runs dray-agent on simulated hardware of which nothing recovers, so that what
+// failed can be looked at.
+func (s *stage) startAgent() error {
+	hardware, err := s.writeHardware()
+	if err != nil {
+		return err
+	}
+	return s.Launch("dray-agent", "run",
+		"--simulate="+hardware, "--node-name="+nodeName, "--kubeconfig="+s.Plane.Kubeconfig(),
+		"--kubelet-dir="+s.kubeletDir(), "--cdi-dir="+s.cdiDir(), "--device-plugin=false", "--listen=")
+}
+
+func (s *stage) writeHardware() (string, error) {
+	simulation, err := inventory.ReadSimulation(s.hardware, nodeName)
+	if err != nil {
+		return "", err
+	}
+	var failures []inventory.SimulatedEvent
+	for _, event := range simulation.Script {
+		if event.Fail != nil {
+			failures = append(failures, event)
+		}
+	}
+	if len(failures) == 0 {
+		return "", fmt.Errorf("--simulate: %s: no device fails in its script", s.hardware)
+	}
+	simulation.Script, s.failing = failures[:1], failures[0].Device
+	text, err := yaml.Marshal(simulation)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(s.Plane.Folder(), "hardware.yaml")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// startNode begins to do what a kubelet does for claims.
+func (s *stage) startNode(ctx context.Context) (err error) {
+	s.claims, err = claims.Start(ctx, claims.Options{
+		KubeClient:      s.Client,
+		RegistrationDir: filepath.Join(s.kubeletDir(), "plugins_registry"),
+		Checkpoint:      filepath.Join(s.kubeletDir(), "claims.json"),
+		Recorder:        &record.FakeRecorder{}, // Await returns errors, too.
+	})
+	return err
+}

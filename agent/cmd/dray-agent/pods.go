@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dray-project/dray/agent/provider/process"
+	"github.com/dray-project/dray/agent/virtualnode"
+)
+
+// podsGrace is how long processes may take to end when the agent does.
+const podsGrace = 5 * time.Second
+
+// maxPods is how many pods the node has room for.
+const maxPods = 110
+
+// startNode runs the node's pods as processes, until ctx ends, and returns when the node is
+// registered. The processes end with it.
+func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) error {
+	registered, err := nodeObject(a.flags.nodeName)
+	if err != nil {
+		return err
+	}
+	var provider *process.Provider
+	virtual, err := virtualnode.New(virtualnode.Options{
+		Client: a.client, Node: registered, Folder: a.flags.kubeletDir,
+		NewProvider: func(devices virtualnode.Devices) (virtualnode.Provider, error) {
+			provider, err = process.New(process.Options{
+				LogFolder: filepath.Join(a.flags.kubeletDir, "pod-logs"), Devices: devices, CDIFolders: []string{a.flags.cdiDir},
+			})
+			return provider, err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	a.running.Go(func() {
+		if err := virtual.Run(ctx); err != nil {
+			cancel(err)
+		}
+		if provider != nil {
+			provider.Close(podsGrace)
+		}
+	})
+	select {
+	case <-virtual.Ready():
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// nodeObject is a node with what this machine has.
+func nodeObject(name string) (*corev1.Node, error) {
+	var machine unix.Sysinfo_t
+	if err := unix.Sysinfo(&machine); err != nil {
+		return nil, fmt.Errorf("memory of this machine: %w", err)
+	}
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(int64(machine.Totalram)*int64(machine.Unit), resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(maxPods, resource.DecimalSI),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
+		}},
+		Status: corev1.NodeStatus{
+			Capacity: room, Allocatable: room,
+			Conditions: []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "VirtualNode",
+				Message: "pods run as processes of dray-agent's machine", LastTransitionTime: metav1.Now(),
+			}},
+			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH},
+		},
+	}, nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	draclient "k8s.io/dynamic-resource-allocation/client"
+	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/draplugin"
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+// runFlags are the flags of run, besides those of the source.
+type runFlags struct {
+	sourceFlags
+	kubeconfig string
+	kubeletDir string
+	cdiDir     string
+	listen     string
+	withdraw   bool
+	dra        bool
+	plugin     bool
+	pods       bool
+}
+
+func newRunCommand() *cobra.Command {
+	var flags runFlags
+	command := &cobra.Command{
+		Use:   "run",
+		Short: "Publish the devices of the node, and serve them to kubelet",
+		Long: `Publish the devices of the node as ResourceSlices, and serve them to kubelet through both
+of its interfaces: Dynamic Resource Allocation, and device plugins. A device that one of
+them handed out is kept from the other.
+
+With --run-pods, there is no kubelet: the agent registers the node, has the claims of its
+pods prepared, and runs the commands of their containers as processes of this machine,
+without isolation. It is for demonstrations and tests.
+
+The port of --listen serves /metrics, /healthz and /readyz.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return flags.run(ctx)
+		},
+	}
+	flags.sourceFlags.add(command)
+	f := command.Flags()
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: as a pod does)")
+	f.StringVar(&flags.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's `folder`")
+	f.StringVar(&flags.cdiDir, "cdi-dir", "/var/run/cdi", "`folder` of CDI files")
+	f.StringVar(&flags.listen, "listen", ":9464", "`address` for metrics and health, or empty for none")
+	f.BoolVar(&flags.withdraw, "withdraw", false, "delete the ResourceSlices at the end; without, they stay for the next start")
+	f.BoolVar(&flags.dra, "dra", true, "serve Dynamic Resource Allocation")
+	f.BoolVar(&flags.plugin, "device-plugin", true, "serve device plugins")
+	f.BoolVar(&flags.pods, "run-pods", false, "run the node's pods as processes, in kubelet's place; needs --device-plugin=false")
+	return command
+}
+
+func (f *runFlags) run(ctx context.Context) error {
+	source, err := f.source()
+	if err != nil {
+		return err
+	}
+	if !f.dra && !f.plugin {
+		return errors.New("nothing to serve: neither --dra nor --device-plugin")
+	}
+	if f.pods && (f.plugin || !f.dra) {
+		return errors.New("--run-pods: pods get devices through Dynamic Resource Allocation only: needs --dra and --device-plugin=false")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	a, err := newAgent(f, client)
+	if err != nil {
+		return err
+	}
+	return a.run(ctx, source)
+}
+
+// checkpoint is where the ledger is kept.
+func (f *runFlags) checkpoint() string {
+	return filepath.Join(f.kubeletDir, "plugins", "dray-agent", "ledger.json")
+}
+
+// newAgent returns an agent that holds its port. It gives the port back when run ends.
+func newAgent(f *runFlags, client kubernetes.Interface) (*agent, error) {
+	path := f.checkpoint()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	ledger, err := inventory.OpenLedger(path)
+	var damaged *inventory.DamagedError
+	if err != nil && !errors.As(err, &damaged) {
+		return nil, fmt.Errorf("ledger: %w", err)
+	}
+	status, err := listenForStatus(f.listen)
+	if err != nil {
+		return nil, err
+	}
+	return &agent{flags: f, client: client, ledger: ledger, damaged: damaged, status: status, fronts: make(map[string]*fronts)}, nil
+}
+
+// withdrawTimeout is how long ResourceSlices may take to be deleted at the end.
+const withdrawTimeout = 10 * time.Second
+
+// rebuildInterval is the time between attempts to ask the API server for claims.
+const rebuildInterval = 5 * time.Second
+
+// rebuild makes the ledger from what the API server knows, if its checkpoint
+// was damaged. What kubelet handed out through device plugins is found out in any
+// case. It does not return before it is done: until then, nothing is served.
+func (a *agent) rebuild(ctx context.Context, in *inventory.Inventory) error {
+	if a.damaged == nil {
+		return nil
+	}
+	logger := klog.FromContext(ctx)
+	logger.Error(a.damaged, "The ledger is rebuilt from the API server")
+	for {
+		claims, err := draclient.New(a.client).ResourceClaims("").List(ctx, metav1.ListOptions{})
+		if err == nil {
+			a.damaged = nil
+			return a.ledger.Replace(inventory.FrontDRA, draplugin.HoldsOfClaims(in, claims.Items))
+		}
+		logger.Error(err, "Claims cannot be listed")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(rebuildInterval):
+		}
+	}
+}

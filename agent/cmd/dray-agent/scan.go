@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+func newScanCommand() *cobra.Command {
+	var flags sourceFlags
+	var output string
+	command := &cobra.Command{
+		Use:   "scan",
+		Short: "Print the devices of the node",
+		Example: `  # What this machine has
+  dray-agent scan --sysfs --driver pci.example.com --node-name node-1
+
+  # The ResourceSlices that would be published, shown by dray
+  dray-agent scan --simulate examples/node.yaml --node-name node-1 -o yaml | dray devices -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if output != "table" && output != "yaml" {
+				return fmt.Errorf("--output: %q: must be table or yaml", output)
+			}
+			source, err := flags.source()
+			if err != nil {
+				return err
+			}
+			in, err := scan(command.Context(), source)
+			if err != nil {
+				return err
+			}
+			if output == "yaml" {
+				return printSlices(command.OutOrStdout(), in, flags.nodeName)
+			}
+			printTable(command.OutOrStdout(), in)
+			return nil
+		},
+	}
+	flags.add(command)
+	command.Flags().StringVarP(&output, "output", "o", "table", "`format`: table, or yaml for ResourceSlices")
+	return command
+}
+
+// scan returns the first that the source reports.
+func scan(ctx context.Context, source inventory.Source) (*inventory.Inventory, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var first *inventory.Inventory
+	err := source.Run(ctx, func(in *inventory.Inventory) {
+		if first == nil {
+			first = in
+		}
+		cancel()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scan: %w", err)
+	}
+	if first == nil {
+		return nil, fmt.Errorf("scan: %w", context.Cause(ctx))
+	}
+	return first, nil
+}
+
+func printTable(out io.Writer, in *inventory.Inventory) {
+	t := table.NewWriter()
+	t.SetOutputMirror(out)
+	t.SetStyle(plain())
+	t.AppendHeader(table.Row{"DRIVER", "DEVICE", "TYPE", "PCI ADDRESS", "PCIE ROOT", "NUMA NODE", "SHARES", "HEALTH"})
+	for i := range in.Devices {
+		device := &in.Devices[i]
+		t.AppendRow(table.Row{
+			device.Driver, device.ID.Device, orDash(device.Type), orDash(device.Topology.PCIBusID), orDash(device.Topology.PCIeRoot),
+			orDash(numbers(device.Topology.NUMANodes)), max(device.Shares, 1), health(device.Health),
+		})
+	}
+	t.Render()
+}
+
+// plain is how kubectl prints tables.
+func plain() table.Style {
+	style := table.StyleDefault
+	style.Options = table.Options{}
+	style.Box.PaddingLeft = ""
+	style.Box.PaddingRight = "   "
+	return style
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func numbers(all []int) string {
+	var out []string
+	for _, n := range all {
+		out = append(out, strconv.Itoa(n))
+	}
+	return strings.Join(out, ",")
+}
+
+func health(h inventory.Health) string {
+	switch {
+	case !h.Unhealthy:
+		return "healthy"
+	case h.Reason != "":
+		return "unhealthy: " + h.Reason
+	default:
+		return "unhealthy"
+	}
+}
+
+// printSlices prints ResourceSlices as they would be published.
+func printSlices(out io.Writer, in *inventory.Inventory, nodeName string) error {
+	list := &resourceapi.ResourceSliceList{TypeMeta: typeMeta("ResourceSliceList")}
+	for _, driver := range in.Drivers() {
+		resources := in.DriverResources(driver, nil, nil)
+		for name, pool := range resources.Pools {
+			for i, slice := range pool.Slices {
+				list.Items = append(list.Items, resourceapi.ResourceSlice{
+					TypeMeta:   typeMeta("ResourceSlice"),
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%05x-%s-%s", i, driver, nodeName)},
+					Spec: resourceapi.ResourceSliceSpec{
+						Driver:         driver,
+						Pool:           resourceapi.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: int64(len(pool.Slices))},
+						NodeName:       ptr.To(nodeName),
+						Devices:        slice.Devices,
+						SharedCounters: slice.SharedCounters,
+					},
+				})
+			}
+		}
+	}
+	text, err := yaml.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("print ResourceSlices: %w", err)
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: kind}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+var (
+	deviceCount = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "dray_agent_devices",
+		Help:           "Devices of the node.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"driver", "healthy"})
+	sliceWrites = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "dray_agent_resourceslice_writes",
+		Help:           "Successful writes of ResourceSlices since the start.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"driver", "verb"})
+	heldDevices = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "dray_agent_devices_in_use",
+		Help:           "Users of devices, by the interface of kubelet that handed them out.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"driver", "front"})
+)
+
+func init() {
+	legacyregistry.MustRegister(deviceCount, sliceWrites, heldDevices)
+}
+
+// listenForStatus returns nil if nobody may ask for metrics and health.
+func listenForStatus(address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	return listener, nil
+}
+
+// serveStatus serves metrics and health until ctx is done.
+func (a *agent) serveStatus(ctx context.Context, cancel context.CancelCauseFunc) {
+	if a.status == nil {
+		return
+	}
+	server := &http.Server{Handler: a.statusHandler(), ReadHeaderTimeout: 10 * time.Second}
+	a.running.Go(func() {
+		if err := server.Serve(a.status); !errors.Is(err, http.ErrServerClosed) {
+			cancel(fmt.Errorf("serve metrics and health: %w", err))
+		}
+	})
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+}
+
+func (a *agent) statusHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := a.ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, request *http.Request) {
+		a.setMetrics()
+		legacyregistry.Handler().ServeHTTP(w, request)
+	})
+	return mux
+}
+
+// ready tells why devices cannot be handed out, if so.
+func (a *agent) ready() error {
+	if a.current.Load() == nil {
+		return errors.New("the devices of the node are not known yet")
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for name, front := range a.fronts {
+		if front.dra != nil && !front.dra.Registered() {
+			return fmt.Errorf("kubelet did not register driver %s yet", name)
+		}
+	}
+	return nil
+}
+
+func (a *agent) setMetrics() {
+	for _, gauge := range []*metrics.GaugeVec{deviceCount, sliceWrites, heldDevices} {
+		gauge.Reset()
+	}
+	if in := a.current.Load(); in != nil {
+		for i := range in.Devices {
+			deviceCount.WithLabelValues(in.Devices[i].Driver, fmt.Sprint(!in.Devices[i].Health.Unhealthy)).Inc()
+		}
+	}
+	for _, hold := range a.ledger.Holds() {
+		heldDevices.WithLabelValues(hold.Device.Driver, string(hold.Front)).Inc()
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for name, front := range a.fronts {
+		if front.dra == nil {
+			continue
+		}
+		stats := front.dra.Stats()
+		sliceWrites.WithLabelValues(name, "create").Set(float64(stats.NumCreates))
+		sliceWrites.WithLabelValues(name, "update").Set(float64(stats.NumUpdates))
+		sliceWrites.WithLabelValues(name, "delete").Set(float64(stats.NumDeletes))
+	}
+}

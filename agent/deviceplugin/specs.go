@@ -1,0 +1,126 @@
+package deviceplugin
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/klog/v2"
+	cdispec "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/dray-project/dray/agent/cdi"
+)
+
+// specs are the CDI specs of all devices of a Manager. Runtimes know a CDI
+// device by its name alone. Devices that have the same one, such as the shares
+// of a device, also have the same file.
+type specs struct {
+	files *cdi.Files
+
+	mu        sync.Mutex
+	wanted    map[string]*cdispec.Spec // by key
+	conflicts map[string]error         // keys that devices define differently
+	existing  map[string]bool          // keys that may have a file
+}
+
+// specKey is the qualified name of the first device.
+func specKey(spec *cdispec.Spec) string { return cdi.QualifiedNames(spec)[0] }
+
+// adopt takes over the files of an earlier process, so that those nobody needs
+// any more are removed. If another process serves types of the same namespace
+// they may be its files, and are left alone.
+func (s *specs) adopt(ctx context.Context, othersServe bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.existing = make(map[string]bool)
+	if othersServe {
+		return
+	}
+	keys, err := s.files.Keys()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "CDI files of an earlier process are not removed")
+	}
+	for _, key := range keys {
+		s.existing[key] = true
+	}
+}
+
+// write brings the files of all devices up to date. What cannot be written is
+// tried again when the device is allocated.
+func (s *specs) write(ctx context.Context, tree DeviceTree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.wanted
+	s.collect(tree)
+	for _, err := range s.conflicts {
+		klog.FromContext(ctx).Error(err, "Devices cannot be allocated")
+	}
+	for key, spec := range s.wanted {
+		if reflect.DeepEqual(before[key], spec) {
+			continue
+		}
+		s.existing[key] = true
+		if err := s.files.Write(key, spec); err != nil {
+			klog.FromContext(ctx).Error(err, "A device cannot be allocated until its CDI file can be written")
+		}
+	}
+}
+
+// collect finds out what is wanted.
+func (s *specs) collect(tree DeviceTree) {
+	s.wanted = make(map[string]*cdispec.Spec)
+	s.conflicts = make(map[string]error)
+	definedBy := make(map[string]string)
+	for _, devType := range slices.Sorted(maps.Keys(tree)) {
+		for _, id := range slices.Sorted(maps.Keys(tree[devType])) {
+			spec := tree[devType][id].cdiSpec
+			if spec == nil {
+				continue
+			}
+			key, device := specKey(spec), devType+" "+id
+			if other, defined := s.wanted[key]; defined && !reflect.DeepEqual(other, spec) {
+				s.conflicts[key] = fmt.Errorf("CDI device %s: devices %s and %s define it differently", key, definedBy[key], device)
+				continue
+			}
+			s.wanted[key], definedBy[key] = spec, device
+		}
+	}
+}
+
+// removeOthers removes the files that no device needs.
+func (s *specs) removeOthers(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.existing {
+		if s.wanted[key] != nil {
+			continue
+		}
+		if err := s.files.Remove(key); err != nil {
+			klog.FromContext(ctx).Error(err, "A CDI file that nobody needs is left, until the next change of devices")
+			continue
+		}
+		delete(s.existing, key)
+	}
+}
+
+// ensure sees to it that runtimes can resolve the names of spec, which it
+// returns. Somebody else may have removed the file.
+func (s *specs) ensure(spec *cdispec.Spec) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := specKey(spec)
+	if err := s.conflicts[key]; err != nil {
+		return nil, err
+	}
+	current := s.wanted[key]
+	if current == nil {
+		return nil, fmt.Errorf("CDI device %s: its device was removed", key)
+	}
+	if err := s.files.Write(key, current); err != nil {
+		return nil, err
+	}
+	return cdi.QualifiedNames(current), nil
+}

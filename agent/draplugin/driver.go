@@ -1,0 +1,224 @@
+package draplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/cdi"
+	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/resourceslice"
+)
+
+// Options configure Start. All are required unless they say otherwise.
+type Options struct {
+	DriverName string
+	NodeName   string
+	KubeClient kubernetes.Interface
+	// Ledger is shared with the device plugin.
+	Ledger *inventory.Ledger
+
+	// RegistrarDir is where kubelet looks for plugins. The default is kubelet's.
+	RegistrarDir string
+	// PluginDataDir is where the plugin's socket is. The default is the driver's
+	// directory below kubelet's plugin directory.
+	PluginDataDir string
+	// CDIDir is where CDI files are written.
+	CDIDir string
+
+	// OnError is told what goes wrong in the background. The default logs.
+	OnError func(ctx context.Context, err error, msg string)
+}
+
+func (o Options) withDefaults() Options {
+	if o.RegistrarDir == "" {
+		o.RegistrarDir = kubeletplugin.KubeletRegistryDir
+	}
+	if o.PluginDataDir == "" {
+		o.PluginDataDir = filepath.Join(kubeletplugin.KubeletPluginsDir, o.DriverName)
+	}
+	if o.OnError == nil {
+		o.OnError = func(ctx context.Context, err error, msg string) {
+			klog.FromContext(ctx).Error(err, "In the background: "+msg)
+		}
+	}
+	return o
+}
+
+// Driver is a DRA driver on one node. Methods may be called concurrently.
+type Driver struct {
+	options    Options
+	files      *cdi.Files
+	kubelet    *kubeletplugin.Helper
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	preparing  sync.Mutex // serializes what changes CDI files and the ledger together
+
+	mutex     sync.Mutex
+	inventory *inventory.Inventory // nil until the first Update
+	lost      error                // why the source ended
+	changed   chan struct{}        // closed when any of this changes, or the ledger
+	slices    *resourceslice.Controller
+}
+
+// Start registers the driver with kubelet. It publishes nothing before the first
+// Update. The driver runs until Stop, or until ctx is done.
+func Start(ctx context.Context, options Options) (*Driver, error) {
+	d, err := start(ctx, options.withDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("start DRA driver %s: %w", options.DriverName, err)
+	}
+	return d, nil
+}
+
+func start(ctx context.Context, options Options) (*Driver, error) {
+	files, err := cdi.Open(options.CDIDir, options.DriverName)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{options.RegistrarDir, options.PluginDataDir} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	d := &Driver{options: options, files: files, cancel: cancel, changed: make(chan struct{})}
+	d.kubelet, err = kubeletplugin.Start(ctx, plugin{d},
+		kubeletplugin.DriverName(options.DriverName),
+		kubeletplugin.NodeName(options.NodeName),
+		kubeletplugin.KubeClient(options.KubeClient),
+		kubeletplugin.RegistrarDirectoryPath(options.RegistrarDir),
+		kubeletplugin.PluginDataDirectoryPath(options.PluginDataDir),
+	)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	d.background.Go(func() { d.publish(ctx) })
+	return d, nil
+}
+
+// Update has the driver's devices in an inventory published, and returns at once.
+func (d *Driver) Update(in *inventory.Inventory) {
+	d.change(func() { d.inventory, d.lost = in, nil })
+}
+
+// SourceLost has all that is published tainted, because nobody knows any more
+// whether it is true. The devices are as before with the next Update.
+func (d *Driver) SourceLost(err error) {
+	d.change(func() { d.lost = err })
+}
+
+// LedgerChanged has devices published again that the device plugin handed out,
+// or took back.
+func (d *Driver) LedgerChanged() { d.change(func() {}) }
+
+func (d *Driver) change(f func()) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	f()
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// current is the inventory, what is closed when anything of this changes, and why
+// the source ended.
+func (d *Driver) current() (in *inventory.Inventory, changed <-chan struct{}, lost error) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	return d.inventory, d.changed, d.lost
+}
+
+// publish publishes each change. It has its own goroutine: an API server that is
+// not there does not hold up whoever reports devices.
+func (d *Driver) publish(ctx context.Context) {
+	var published *resourceslice.DriverResources
+	for {
+		in, changed, lost := d.current()
+		if in != nil {
+			inUse := d.options.Ledger.UsedBy(in, inventory.FrontDevicePlugin)
+			published = in.DriverResources(d.options.DriverName, published, inUse)
+			resources := published
+			if lost != nil {
+				resources = resourceslice.TaintAll(published, inventory.SourceTaint(d.options.DriverName, inventory.TaintSourceLost, ""))
+			}
+			if err := d.publishResources(ctx, resources); err != nil && ctx.Err() == nil {
+				d.options.OnError(ctx, err, "publishing devices")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+func (d *Driver) publishResources(ctx context.Context, resources *resourceslice.DriverResources) error {
+	if controller := d.controller(); controller != nil {
+		controller.Update(resources)
+		return nil
+	}
+	controller, err := resourceslice.StartController(ctx, resourceslice.Options{
+		DriverName:   d.options.DriverName,
+		KubeClient:   d.options.KubeClient,
+		Owner:        &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: d.options.NodeName},
+		Resources:    resources,
+		ErrorHandler: d.options.OnError,
+	})
+	if err != nil {
+		return err
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.slices = controller
+	return nil
+}
+
+func (d *Driver) controller() *resourceslice.Controller {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	return d.slices
+}
+
+// Stats counts what was written to the API server.
+func (d *Driver) Stats() resourceslice.Stats {
+	if controller := d.controller(); controller != nil {
+		return controller.GetStats()
+	}
+	return resourceslice.Stats{}
+}
+
+// Registered tells whether kubelet accepted the driver.
+func (d *Driver) Registered() bool {
+	status := d.kubelet.RegistrationStatus()
+	return status != nil && status.PluginRegistered
+}
+
+// Stop ends all that runs in the background. What is published and prepared
+// stays.
+func (d *Driver) Stop() {
+	d.cancel()
+	d.kubelet.Stop()
+	d.background.Wait()
+	d.controller().Stop()
+}
+
+// Withdraw is Stop, and deletes what is published.
+func (d *Driver) Withdraw(ctx context.Context) error {
+	d.Stop()
+	if controller := d.controller(); controller != nil {
+		return controller.Withdraw(ctx)
+	}
+	return nil
+}
+
+// errNoInventory is answered to kubelet before the first Update.
+var errNoInventory = errors.New("the devices of the node are not known yet")

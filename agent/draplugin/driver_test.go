@@ -1,0 +1,318 @@
+package draplugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	"k8s.io/utils/ptr"
+	cdispec "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/dray-project/dray/agent/internal/fakecluster"
+	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+const (
+	driverName = "gpu.example.com"
+	nodeName   = fakecluster.NodeName
+)
+
+// node is a node's directories and API server, with the connections that kubelet has.
+type node struct {
+	dir    string
+	client *fake.Clientset
+	ledger *inventory.Ledger
+	driver *Driver
+}
+
+func newNode(t *testing.T, claims ...runtime.Object) *node {
+	t.Helper()
+	n := &node{dir: t.TempDir(), client: fakecluster.NewClient(claims...)}
+	n.start(t)
+	return n
+}
+
+func (n *node) start(t *testing.T) {
+	t.Helper()
+	var err error
+	if n.ledger, err = inventory.OpenLedger(filepath.Join(n.dir, "ledger")); err != nil {
+		t.Fatal(err)
+	}
+	n.driver, err = Start(t.Context(), Options{
+		DriverName: driverName, NodeName: nodeName, KubeClient: n.client, Ledger: n.ledger,
+		RegistrarDir: filepath.Join(n.dir, "r"), PluginDataDir: filepath.Join(n.dir, "p"), CDIDir: filepath.Join(n.dir, "cdi"),
+		OnError: func(_ context.Context, err error, msg string) { t.Errorf("%s: %v", msg, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.driver.Stop)
+}
+
+func (n *node) dial(t *testing.T, socket string) *grpc.ClientConn {
+	t.Helper()
+	connection, err := grpc.NewClient("unix://"+filepath.Join(n.dir, socket), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection
+}
+
+// prepare asks as kubelet does.
+func (n *node) prepare(t *testing.T, uid string) *dra.NodePrepareResourceResponse {
+	t.Helper()
+	answer, err := dra.NewDRAPluginClient(n.dial(t, "p/dra.sock")).NodePrepareResources(t.Context(), &dra.NodePrepareResourcesRequest{
+		Claims: []*dra.Claim{{Namespace: "ns", Name: uid, Uid: uid}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Claims[uid]
+}
+
+func (n *node) unprepare(t *testing.T, uid string) string {
+	t.Helper()
+	answer, err := dra.NewDRAPluginClient(n.dial(t, "p/dra.sock")).NodeUnprepareResources(t.Context(), &dra.NodeUnprepareResourcesRequest{
+		Claims: []*dra.Claim{{Namespace: "ns", Name: uid, Uid: uid}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Claims[uid].Error
+}
+
+// cdiDevices are what the runtime finds: names of devices and their variables.
+func (n *node) cdiDevices(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(n.dir, "cdi", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec cdispec.Spec
+		if err := json.Unmarshal(content, &spec); err != nil {
+			t.Fatal(err)
+		}
+		for _, device := range spec.Devices {
+			out = append(out, spec.Kind+"="+device.Name+": "+strings.Join(device.ContainerEdits.Env, ","))
+		}
+	}
+	return out
+}
+
+// claim is allocated the devices, one by each request.
+func claim(uid string, devices ...string) *resourceapi.ResourceClaim {
+	allocation := &resourceapi.AllocationResult{}
+	for i, device := range devices {
+		allocation.Devices.Results = append(allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: "request-" + string(rune('a'+i)), Driver: driverName, Pool: nodeName, Device: device,
+		})
+	}
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)},
+		Status:     resourceapi.ResourceClaimStatus{Allocation: allocation},
+	}
+}
+
+func devices(names ...string) *inventory.Inventory {
+	out := &inventory.Inventory{}
+	for _, name := range names {
+		out.Devices = append(out.Devices, inventory.Device{
+			ID:    inventory.ID{Driver: driverName, Pool: nodeName, Device: name},
+			Edits: cdispec.ContainerEdits{Env: []string{"GPU=" + name}},
+		})
+	}
+	return out
+}
+
+func TestPrepare(t *testing.T) {
+	n := newNode(t, claim("one", "gpu-0", "gpu-1"), claim("two", "gpu-1"), claim("gone", "gpu-9"))
+	if got := n.prepare(t, "one"); !strings.Contains(got.Error, "not known yet") {
+		t.Errorf("before the first update: %v", got)
+	}
+	n.driver.Update(devices("gpu-0", "gpu-1"))
+
+	first := n.prepare(t, "one")
+	if first.Error != "" || len(first.Devices) != 2 || first.Devices[1].DeviceName != "gpu-1" || first.Devices[1].PoolName != nodeName ||
+		!slices.Equal(first.Devices[1].RequestNames, []string{"request-b"}) || !slices.Equal(first.Devices[1].CdiDeviceIds, []string{"gpu.example.com/claim=one-gpu-1"}) {
+		t.Errorf("prepared %v", first)
+	}
+	want := []string{"gpu.example.com/claim=one-gpu-0: GPU=gpu-0", "gpu.example.com/claim=one-gpu-1: GPU=gpu-1"}
+	if got := n.cdiDevices(t); !slices.Equal(got, want) {
+		t.Errorf("CDI devices %q, want %q", got, want)
+	}
+	if again := n.prepare(t, "one"); again.String() != first.String() || !slices.Equal(n.cdiDevices(t), want) {
+		t.Errorf("prepared again: %v, before: %v", again, first)
+	}
+
+	if got := n.prepare(t, "two"); !strings.Contains(got.Error, "claim ns/two: device gpu.example.com/node-1/gpu-1: in use by dra one") {
+		t.Errorf("a device of another claim: %v", got)
+	}
+	if got := n.prepare(t, "gone"); !strings.Contains(got.Error, "device gpu.example.com/node-1/gpu-9: not on this node") {
+		t.Errorf("a device that is not there: %v", got)
+	}
+	if got := n.cdiDevices(t); !slices.Equal(got, want) {
+		t.Errorf("CDI devices %q after failures, want %q", got, want)
+	}
+
+	for range 2 {
+		if got := n.unprepare(t, "one"); got != "" || len(n.cdiDevices(t)) > 0 || len(n.ledger.Holds()) > 0 {
+			t.Errorf("unprepared: %q, left %q and %v", got, n.cdiDevices(t), n.ledger.Holds())
+		}
+	}
+	if got := n.prepare(t, "two"); got.Error != "" {
+		t.Errorf("a device that is free again: %v", got)
+	}
+}
+
+// TestRestart: a claim stays prepared over a restart, even if its device went.
+func TestRestart(t *testing.T) {
+	n := newNode(t, claim("one", "gpu-0"), claim("two", "gpu-0"))
+	n.driver.Update(devices("gpu-0"))
+	first := n.prepare(t, "one")
+	n.driver.Stop()
+	n.start(t)
+	n.driver.Update(devices("gpu-1"))
+	if again := n.prepare(t, "one"); again.Error != "" || again.String() != first.String() {
+		t.Errorf("prepared %v, before: %v", again, first)
+	}
+	n.driver.Update(devices("gpu-0"))
+	if got := n.prepare(t, "two"); !strings.Contains(got.Error, "in use by dra one") {
+		t.Errorf("another claim: %v", got)
+	}
+	if got := n.unprepare(t, "one"); got != "" || len(n.cdiDevices(t)) > 0 {
+		t.Errorf("unprepared: %q, left %q", got, n.cdiDevices(t))
+	}
+}
+
+// TestHandedOutByDevicePlugin: the device is tainted, and not prepared.
+func TestHandedOutByDevicePlugin(t *testing.T) {
+	admin := claim("admin", "gpu-0")
+	admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
+	n := newNode(t, claim("one", "gpu-0"), admin)
+	n.ledger.OnChange(n.driver.LedgerChanged)
+	in := devices("gpu-0", "gpu-1")
+	n.driver.Update(in)
+	if err := n.ledger.Acquire(in, inventory.FrontDevicePlugin, "pod", []inventory.ID{in.Devices[0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.prepare(t, "one"); !strings.Contains(got.Error, "in use by device-plugin pod") {
+		t.Errorf("prepared %v", got)
+	}
+	if got := n.prepare(t, "admin"); got.Error != "" {
+		t.Errorf("admin access: %v", got)
+	}
+	fakecluster.Eventually(t, "a taint", func() bool {
+		return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0 gpu.example.com/in-use-by-device-plugin", "gpu-1"})
+	})
+	if err := n.ledger.Release(inventory.FrontDevicePlugin, "pod"); err != nil {
+		t.Fatal(err)
+	}
+	fakecluster.Eventually(t, "no taint", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0", "gpu-1"}) })
+}
+
+func TestPublish(t *testing.T) {
+	n := newNode(t)
+	n.driver.Update(devices("gpu-0"))
+	fakecluster.Eventually(t, "a slice", func() bool { return n.driver.Stats().NumCreates == 1 })
+	n.driver.SourceLost(errors.New("cable pulled"))
+	fakecluster.Eventually(t, "a taint", func() bool {
+		return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0 gpu.example.com/source-lost"})
+	})
+	n.driver.Update(devices("gpu-0"))
+	fakecluster.Eventually(t, "no taint", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0"}) })
+	if err := n.driver.Withdraw(t.Context()); err != nil || n.driver.Stats().NumDeletes != 1 {
+		t.Errorf("withdrawn: %v, %v", err, n.driver.Stats())
+	}
+}
+
+// TestRegistration: kubelet learns what the driver serves, and says that it took it.
+func TestRegistration(t *testing.T) {
+	n := newNode(t)
+	client := registration.NewRegistrationClient(n.dial(t, "r/"+driverName+"-reg.sock"))
+	answer, err := client.GetInfo(t.Context(), &registration.InfoRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Type != registration.DRAPlugin || answer.Name != driverName || answer.Endpoint != filepath.Join(n.dir, "p/dra.sock") ||
+		!slices.Contains(answer.SupportedVersions, dra.DRAPluginService) || !slices.Contains(answer.SupportedVersions, health.DRAResourceHealthService) {
+		t.Errorf("registers as %v", answer)
+	}
+	if n.driver.Registered() {
+		t.Error("registered before kubelet said so")
+	}
+	if _, err := client.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{PluginRegistered: true}); err != nil || !n.driver.Registered() {
+		t.Errorf("not registered: %v", err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	n := newNode(t)
+	stream, err := health.NewDRAResourceHealthClient(n.dial(t, "p/dra.sock")).NodeWatchResources(t.Context(), &health.NodeWatchResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(want ...health.HealthStatus) {
+		t.Helper()
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []health.HealthStatus
+		for _, device := range answer.Devices {
+			got = append(got, device.Health)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("health %v, want %v", got, want)
+		}
+	}
+	n.driver.Update(devices("gpu-0", "gpu-1"))
+	expect(health.HealthStatus_HEALTHY, health.HealthStatus_HEALTHY)
+	failed := devices("gpu-0", "gpu-1")
+	failed.Devices[1].Health.Unhealthy = true
+	n.driver.Update(failed)
+	expect(health.HealthStatus_HEALTHY, health.HealthStatus_UNHEALTHY)
+	n.driver.SourceLost(errors.New("cable pulled"))
+	expect(health.HealthStatus_UNKNOWN, health.HealthStatus_UNKNOWN)
+}
+
+func TestHoldsOfClaims(t *testing.T) {
+	elsewhere := claim("elsewhere", "gpu-0")
+	elsewhere.Status.Allocation.Devices.Results[0].Pool = "node-2"
+	pending := claim("pending")
+	pending.Status.Allocation = nil
+	in := devices("gpu-0", "gpu-1")
+	got := HoldsOfClaims(in, []resourceapi.ResourceClaim{*claim("one", "gpu-0", "gpu-1"), *elsewhere, *pending})
+	want := []inventory.Hold{{Device: in.Devices[0].ID, Front: inventory.FrontDRA, User: "one"}, {Device: in.Devices[1].ID, Front: inventory.FrontDRA, User: "one"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

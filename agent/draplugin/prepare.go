@@ -1,0 +1,209 @@
+package draplugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	cdispec "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+// cdiClass is the class of the CDI devices: there is one for each device of each
+// claim.
+const cdiClass = "claim"
+
+// plugin is what kubelet's requests come to.
+type plugin struct{ *Driver }
+
+// PrepareResourceClaims makes the devices of claims ready for containers. The
+// answer has one result per claim: one that fails does not keep the others back.
+// A claim that is prepared already gets the same answer again, even if one of
+// its devices went in the meantime.
+func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
+	out := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
+	for _, claim := range claims {
+		devices, err := p.prepare(claim)
+		if err != nil {
+			err = fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
+			klog.FromContext(ctx).Error(err, "Preparing failed")
+		}
+		out[claim.UID] = kubeletplugin.PrepareResult{Err: err, Devices: devices}
+	}
+	return out, nil
+}
+
+func (d *Driver) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
+	results := d.resultsOf(claim)
+	if len(results) == 0 {
+		return nil, nil
+	}
+	devices := make([]kubeletplugin.Device, len(results))
+	for i, result := range results {
+		devices[i] = d.answer(claim.UID, result)
+	}
+	if _, err := os.Stat(d.files.Path(string(claim.UID))); err == nil && d.holds(claim.UID, results) {
+		return devices, nil
+	}
+	in, _, _ := d.current()
+	if in == nil {
+		return nil, errNoInventory
+	}
+	spec, err := d.spec(in, claim.UID, results)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.options.Ledger.Acquire(in, inventory.FrontDRA, string(claim.UID), d.exclusive(results)); err != nil {
+		return nil, err
+	}
+	if err := d.files.Write(string(claim.UID), spec); err != nil {
+		return nil, err // The ledger has the devices until kubelet gives up and unprepares.
+	}
+	return devices, nil
+}
+
+// resultsOf are the devices of this driver in a claim.
+func (d *Driver) resultsOf(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	var out []resourceapi.DeviceRequestAllocationResult
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		if result.Driver == d.options.DriverName {
+			out = append(out, result)
+		}
+	}
+	return out
+}
+
+// exclusive leaves out what is used with admin access, which disregards other
+// users.
+func (d *Driver) exclusive(results []resourceapi.DeviceRequestAllocationResult) []inventory.ID {
+	var out []inventory.ID
+	for _, result := range results {
+		if !ptr.Deref(result.AdminAccess, false) {
+			out = append(out, d.id(result))
+		}
+	}
+	return out
+}
+
+func (d *Driver) id(result resourceapi.DeviceRequestAllocationResult) inventory.ID {
+	return inventory.ID{Driver: d.options.DriverName, Pool: result.Pool, Device: result.Device}
+}
+
+// holds tells whether the claim has all its devices.
+func (d *Driver) holds(claim types.UID, results []resourceapi.DeviceRequestAllocationResult) bool {
+	held := make(map[inventory.ID]bool)
+	for _, hold := range d.options.Ledger.Holds() {
+		if hold.Front == inventory.FrontDRA && hold.User == string(claim) {
+			held[hold.Device] = true
+		}
+	}
+	for _, id := range d.exclusive(results) {
+		if !held[id] {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *Driver) answer(claim types.UID, result resourceapi.DeviceRequestAllocationResult) kubeletplugin.Device {
+	return kubeletplugin.Device{
+		Requests:     []string{result.Request},
+		PoolName:     result.Pool,
+		DeviceName:   result.Device,
+		ShareID:      result.ShareID,
+		CDIDeviceIDs: []string{d.options.DriverName + "/" + cdiClass + "=" + cdiName(claim, result)},
+	}
+}
+
+// cdiName is not used again for another claim: runtimes may cache what they read.
+func cdiName(claim types.UID, result resourceapi.DeviceRequestAllocationResult) string {
+	name := string(claim) + "-" + result.Device
+	if result.ShareID != nil {
+		name += "-" + string(*result.ShareID)
+	}
+	return name
+}
+
+// spec says what containers with the claim need. A device that several requests
+// of a claim got is one CDI device.
+func (d *Driver) spec(in *inventory.Inventory, claim types.UID, results []resourceapi.DeviceRequestAllocationResult) (*cdispec.Spec, error) {
+	spec := &cdispec.Spec{Kind: d.options.DriverName + "/" + cdiClass}
+	seen := make(map[string]bool)
+	for _, result := range results {
+		device := in.Device(d.id(result))
+		if device == nil {
+			return nil, fmt.Errorf("device %s: not on this node", d.id(result))
+		}
+		if name := cdiName(claim, result); !seen[name] {
+			seen[name] = true
+			spec.Devices = append(spec.Devices, cdispec.Device{Name: name, ContainerEdits: withName(device)})
+		}
+	}
+	return spec, nil
+}
+
+// withName adds an environment variable to the edits of a device without any:
+// CDI devices must edit something.
+func withName(device *inventory.Device) cdispec.ContainerEdits {
+	edits := device.Edits
+	if len(edits.Env)+len(edits.DeviceNodes)+len(edits.NetDevices)+len(edits.Hooks)+len(edits.Mounts)+len(edits.AdditionalGIDs) == 0 && edits.IntelRdt == nil {
+		edits.Env = []string{"DRA_DEVICE=" + device.ID.String()}
+	}
+	return edits
+}
+
+// UnprepareResourceClaims takes back what PrepareResourceClaims did, here or in
+// an earlier process. It is no error if that is nothing.
+func (p plugin) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	p.preparing.Lock()
+	defer p.preparing.Unlock()
+	out := make(map[types.UID]error, len(claims))
+	for _, claim := range claims {
+		// The devices are free only when no file names them.
+		err := p.files.Remove(string(claim.UID))
+		if err == nil {
+			err = p.options.Ledger.Release(inventory.FrontDRA, string(claim.UID))
+		}
+		if err != nil {
+			err = fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		out[claim.UID] = err
+	}
+	return out, nil
+}
+
+// HandleError implements kubeletplugin.DRAPlugin.
+func (p plugin) HandleError(ctx context.Context, err error, msg string) {
+	p.options.OnError(ctx, err, msg)
+}
+
+// HoldsOfClaims are the holds of the DRA front as the API server knows them: the
+// ledger is rebuilt from these if its checkpoint is damaged. Claims that are
+// allocated count as prepared, because some may be. Only devices of the inventory
+// count: the others are on other nodes.
+func HoldsOfClaims(in *inventory.Inventory, claims []resourceapi.ResourceClaim) []inventory.Hold {
+	var out []inventory.Hold
+	for i := range claims {
+		if claims[i].Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claims[i].Status.Allocation.Devices.Results {
+			id := inventory.ID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+			if in.Device(id) != nil && !ptr.Deref(result.AdminAccess, false) {
+				out = append(out, inventory.Hold{Device: id, Front: inventory.FrontDRA, User: string(claims[i].UID)})
+			}
+		}
+	}
+	return out
+}

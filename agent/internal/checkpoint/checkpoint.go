@@ -1,0 +1,94 @@
+// Package checkpoint keeps what a process must remember in a file: replaced as a
+// whole, and with a checksum.
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// DamagedError says that a checkpoint is not what was written.
+type DamagedError struct {
+	Path   string
+	Reason string
+}
+
+func (err *DamagedError) Error() string {
+	return fmt.Sprintf("checkpoint %s: damaged: %s", err.Path, err.Reason)
+}
+
+// file is what a checkpoint contains.
+type file struct {
+	// Checksum is the SHA-256 of Content as it is in the file, in hexadecimal.
+	Checksum string          `json:"checksum"`
+	Content  json.RawMessage `json:"content"`
+}
+
+func checksum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// Read returns what was written last, or the zero value if nothing was. The error is
+// a *DamagedError if the file is not what Write made.
+func Read[T any](path string) (T, error) {
+	var out, none T
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return none, fmt.Errorf("read checkpoint: %w", err)
+	}
+	var stored file
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return none, &DamagedError{path, err.Error()}
+	}
+	if checksum(stored.Content) != stored.Checksum {
+		return none, &DamagedError{path, "its checksum does not match"}
+	}
+	if err := json.Unmarshal(stored.Content, &out); err != nil {
+		return none, &DamagedError{path, err.Error()}
+	}
+	return out, nil
+}
+
+// Write replaces the file as a whole: whoever reads it sees what was there before,
+// or all that is new, even if the machine crashes. The content is encoded as JSON.
+func Write(path string, content any) error {
+	encoded, err := json.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	text, err := json.Marshal(file{Checksum: checksum(encoded), Content: encoded})
+	if err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	if err := replaceFile(path, text); err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	return nil
+}
+
+func replaceFile(path string, content []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,145 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/dray-project/dray/internal/controlplane"
+)
+
+const (
+	// patience is how long a demo waits for anything before it gives up.
+	patience   = 10 * time.Minute
+	pollPeriod = 50 * time.Millisecond
+)
+
+// Act is one step of a demo.
+type Act struct {
+	What string // for the error
+	Play func(ctx context.Context) error
+}
+
+// Stage is a control plane with programs beside it, and where a demo tells what happens.
+type Stage struct {
+	Plane  *controlplane.ControlPlane
+	Client kubernetes.Interface
+
+	settings Settings
+	out      io.Writer
+	began    time.Time
+	programs []*controlplane.Program
+}
+
+// Show starts a control plane, plays the acts that a demo makes for its stage, and ends
+// everything. The programs dray and dray-agent must be there, too.
+func (s Settings) Show(ctx context.Context, out io.Writer, acts func(*Stage) []Act) error {
+	binaries, err := controlplane.BinariesIn(s.Binaries)
+	for _, name := range []string{"dray", "dray-agent"} {
+		_, missing := os.Stat(filepath.Join(s.Binaries, name))
+		err = errors.Join(err, missing)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nmake build agent controlplane builds them; --binaries says where they are", err)
+	}
+	stage := &Stage{settings: s, out: out, began: time.Now()}
+	options := controlplane.Options{Binaries: binaries, Scheduler: controlplane.Dray, SchedulerVerbosity: 2}
+	return controlplane.Use(ctx, options, func(plane *controlplane.ControlPlane) (err error) {
+		defer func() { err = errors.Join(err, stage.stop()) }()
+		if stage.Client, err = kubernetes.NewForConfig(plane.Config()); err != nil {
+			return err
+		}
+		stage.Plane = plane
+		stage.Say("etcd, kube-apiserver, kube-controller-manager and dray-scheduler run.")
+		return stage.play(ctx, acts(stage))
+	})
+}
+
+// play plays the acts. Programs run until the stage stops, even if ctx ends before.
+func (s *Stage) play(ctx context.Context, acts []Act) error {
+	timed, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %v", patience))
+	defer cancel()
+	for _, act := range acts {
+		if err := act.Play(timed); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("%s: %w", act.What, errors.Join(err, context.Cause(timed)))
+		}
+	}
+	if s.settings.Keep {
+		s.Print("\nThe control plane and all programs run until Ctrl-C. In another terminal:\n\n  export KUBECONFIG=%s\n", s.Plane.Kubeconfig())
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// stop ends the programs, the last one first.
+func (s *Stage) stop() error {
+	var failed []error
+	for _, program := range slices.Backward(s.programs) {
+		failed = append(failed, program.Stop())
+	}
+	return errors.Join(failed...)
+}
+
+// Say prints a line of progress, with the time since the beginning.
+func (s *Stage) Say(format string, arguments ...any) {
+	s.Print("%5.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, arguments...))
+}
+
+// Print prints text as it is.
+func (s *Stage) Print(format string, arguments ...any) { fmt.Fprintf(s.out, format, arguments...) }
+
+// Launch starts dray-agent with a name for its log. It ends with the stage.
+func (s *Stage) Launch(name string, arguments ...string) error {
+	program, err := s.Plane.Launch(name, filepath.Join(s.settings.Binaries, "dray-agent"), arguments...)
+	if err != nil {
+		return err
+	}
+	s.programs = append(s.programs, program)
+	return nil
+}
+
+// Until asks until the answer is yes. It gives up when a program ends.
+func (s *Stage) Until(ctx context.Context, ask func(context.Context) (bool, error)) error {
+	return wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
+		for _, program := range s.programs {
+			if err := program.Err(); err != nil {
+				return false, err
+			}
+		}
+		return ask(ctx)
+	})
+}
+
+// ShowDevices runs dray devices on the live cluster, and prints the header and the lines
+// that have what. All have the empty string.
+func (s *Stage) ShowDevices(ctx context.Context, what string) error {
+	command := exec.CommandContext(ctx, filepath.Join(s.settings.Binaries, "dray"), "devices", "--kubeconfig="+s.Plane.Kubeconfig())
+	command.Stderr = s.out
+	table, err := command.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	s.Print("\n")
+	header := true
+	for line := range strings.Lines(string(table)) {
+		if header || strings.Contains(line, what) {
+			s.Print("        %s", line)
+		}
+		header = false
+	}
+	s.Print("\n")
+	return nil
+}

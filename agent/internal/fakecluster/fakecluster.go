@@ -1,0 +1,73 @@
+// Package fakecluster is the API server that tests of drivers need: it keeps objects in
+// memory, and says what is published.
+package fakecluster
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// NodeName is the one node that there is.
+const NodeName = "node-1"
+
+// patience is for machines that have other things to do. What succeeds waits for none of it.
+const patience = 5 * time.Minute
+
+// NewClient returns a client of a cluster with the node and other objects. ResourceSlices get
+// names and versions, which the fake that it is made of does not do.
+func NewClient(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(append(objects, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: NodeName, UID: "node-uid"}})...)
+	var version atomic.Int64
+	client.PrependReactor("*", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if write, ok := action.(clienttesting.CreateAction); ok { // or an update
+			slice := write.GetObject().(*resourceapi.ResourceSlice)
+			slice.ResourceVersion = fmt.Sprint(version.Add(1))
+			if slice.Name == "" {
+				slice.Name = slice.GenerateName + slice.ResourceVersion
+			}
+		}
+		return false, nil, nil
+	})
+	return client
+}
+
+// Published describes the devices of all ResourceSlices, each followed by the keys of its
+// taints: "gpu-0 gpu.example.com/unhealthy".
+func Published(t *testing.T, client kubernetes.Interface) []string {
+	t.Helper()
+	list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, slice := range list.Items {
+		for _, device := range slice.Spec.Devices {
+			text := device.Name
+			for _, taint := range device.Taints {
+				text += " " + taint.Key
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// Eventually asks until the answer is yes.
+func Eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}

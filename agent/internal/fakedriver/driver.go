@@ -1,0 +1,208 @@
+// Package fakedriver is a DRA driver for tests of what calls drivers: it notes what is asked
+// of it, and does what a test says.
+package fakedriver
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+// Driver is one that notes what is asked of it.
+type Driver struct {
+	dra.UnimplementedDRAPluginServer
+	drahealth.UnimplementedDRAResourceHealthServer
+	registration.UnimplementedRegistrationServer
+	Endpoint string
+
+	// What follows is changed by Set while the driver runs.
+
+	// Versions are those that it says to support.
+	Versions []string
+	// Refuse has the error of a call for one claim: "prepare UID" or "unprepare UID".
+	Refuse map[string]string
+	// Requests are what the two devices of each claim are said to be for: "a" and "b".
+	Requests [2][]string
+	// Omit is the UID of a claim that answers leave out.
+	Omit string
+	// During is called while a call is served, such as "prepare one two", with UIDs; at is
+	// "before" or "after" it took effect.
+	During func(call, at string)
+	// Health is what the driver says about the health of the devices 0 and 1 of its pool p. It
+	// says it when it is asked, and for each call of Report.
+	Health [2]drahealth.HealthStatus
+	// Told is what the registration ended with.
+	Told *registration.RegistrationStatus
+
+	name, folder string
+	server       *grpc.Server
+
+	mutex    sync.Mutex
+	calls    []string
+	reported chan struct{}   // closed by Report
+	prepared map[string]bool // UIDs of claims
+}
+
+// Start starts a driver whose sockets are in folder. Changes are made before it serves.
+func Start(folder, name string, changes ...func(*Driver)) (*Driver, error) {
+	d := &Driver{
+		Versions: []string{dra.DRAPluginService}, Refuse: make(map[string]string), Requests: [2][]string{{"a"}, {"b"}}, During: func(string, string) {},
+		name: name, folder: folder, reported: make(chan struct{}), prepared: make(map[string]bool),
+	}
+	for _, change := range changes {
+		change(d)
+	}
+	return d, d.Listen()
+}
+
+// Listen serves both APIs at one socket. A driver that was stopped may listen again.
+func (d *Driver) Listen() error {
+	d.Endpoint = filepath.Join(d.folder, d.name+".sock")
+	listener, err := net.Listen("unix", d.Endpoint)
+	if err != nil {
+		return err
+	}
+	d.server = grpc.NewServer()
+	registration.RegisterRegistrationServer(d.server, d)
+	dra.RegisterDRAPluginServer(d.server, d)
+	drahealth.RegisterDRAResourceHealthServer(d.server, d)
+	go func() { _ = d.server.Serve(listener) }()
+	return nil
+}
+
+// Stop ends the driver, which removes its socket. What it has prepared stays.
+func (d *Driver) Stop() { d.server.Stop() }
+
+// GetInfo implements the registration API.
+func (d *Driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
+	return &registration.PluginInfo{Type: registration.DRAPlugin, Name: d.name, Endpoint: d.Endpoint, SupportedVersions: d.Versions}, nil
+}
+
+// NotifyRegistrationStatus implements the registration API.
+func (d *Driver) NotifyRegistrationStatus(_ context.Context, status *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.Told = status
+	return &registration.RegistrationStatusResponse{}, nil
+}
+
+// NodePrepareResources implements the DRA API.
+func (d *Driver) NodePrepareResources(_ context.Context, request *dra.NodePrepareResourcesRequest) (*dra.NodePrepareResourcesResponse, error) {
+	answer := &dra.NodePrepareResourcesResponse{Claims: make(map[string]*dra.NodePrepareResourceResponse)}
+	for uid, refused := range d.take("prepare", request.Claims, true) {
+		answer.Claims[uid] = &dra.NodePrepareResourceResponse{Error: refused}
+		if refused == "" {
+			answer.Claims[uid].Devices = []*dra.Device{
+				{RequestNames: d.Requests[0], PoolName: "p", DeviceName: "0", CdiDeviceIds: []string{d.name + "/claim=" + uid + "-0"}},
+				{RequestNames: d.Requests[1], PoolName: "p", DeviceName: "1", CdiDeviceIds: []string{d.name + "/claim=" + uid + "-1"}},
+			}
+		}
+	}
+	return answer, nil
+}
+
+// NodeUnprepareResources implements the DRA API.
+func (d *Driver) NodeUnprepareResources(_ context.Context, request *dra.NodeUnprepareResourcesRequest) (*dra.NodeUnprepareResourcesResponse, error) {
+	answer := &dra.NodeUnprepareResourcesResponse{Claims: make(map[string]*dra.NodeUnprepareResourceResponse)}
+	for uid, refused := range d.take("unprepare", request.Claims, false) {
+		answer.Claims[uid] = &dra.NodeUnprepareResourceResponse{Error: refused}
+	}
+	return answer, nil
+}
+
+// take notes a call and what it does, and returns the answers by UID.
+func (d *Driver) take(call string, claims []*dra.Claim, prepared bool) map[string]string {
+	text := call
+	for _, claim := range claims {
+		text += " " + claim.Uid
+	}
+	d.mutex.Lock()
+	during := d.During
+	d.mutex.Unlock()
+	during(text, "before")
+	d.mutex.Lock()
+	d.calls = append(d.calls, text)
+	answers := make(map[string]string)
+	for _, claim := range claims {
+		if claim.Uid == d.Omit {
+			continue
+		}
+		answers[claim.Uid] = d.Refuse[call+" "+claim.Uid]
+		if answers[claim.Uid] == "" {
+			d.prepared[claim.Uid] = prepared
+		}
+	}
+	d.mutex.Unlock()
+	during(text, "after")
+	return answers
+}
+
+// Speaking has a driver say that it tells the health of its devices. It is a change for Start.
+func Speaking(d *Driver) { d.Versions = append(d.Versions, drahealth.DRAResourceHealthService) }
+
+// Report changes what the driver says about the health of its devices.
+func (d *Driver) Report(devices ...drahealth.HealthStatus) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	copy(d.Health[:], devices)
+	close(d.reported)
+	d.reported = make(chan struct{})
+}
+
+// NodeWatchResources implements the API of device health.
+func (d *Driver) NodeWatchResources(_ *drahealth.NodeWatchResourcesRequest, stream drahealth.DRAResourceHealth_NodeWatchResourcesServer) error {
+	for {
+		d.mutex.Lock()
+		health, reported := d.Health, d.reported
+		d.mutex.Unlock()
+		answer := &drahealth.NodeWatchResourcesResponse{}
+		for i, name := range []string{"0", "1"} {
+			answer.Devices = append(answer.Devices, &drahealth.DeviceHealth{Device: &drahealth.DeviceIdentifier{PoolName: "p", DeviceName: name}, Health: health[i]})
+		}
+		if err := stream.Send(answer); err != nil {
+			return err
+		}
+		select {
+		case <-reported:
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// Set changes the driver while it is in use.
+func (d *Driver) Set(change func()) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	change()
+}
+
+// Taken returns the calls since the last time.
+func (d *Driver) Taken() []string {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	out := d.calls
+	d.calls = nil
+	return out
+}
+
+// Holds are the UIDs of prepared claims.
+func (d *Driver) Holds() []string {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	var out []string
+	for uid, prepared := range d.prepared {
+		if prepared {
+			out = append(out, uid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

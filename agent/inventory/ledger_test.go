@@ -1,0 +1,176 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var ledgerInventory = &Inventory{Devices: []Device{
+	gpu("a"), gpu("shared", shared(2)), gpu("whole", consuming), gpu("half-0", consuming), gpu("half-1", consuming),
+}}
+
+func openLedger(t *testing.T, path string) *Ledger {
+	t.Helper()
+	ledger, err := OpenLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger
+}
+
+func id(name string) ID { return ID{gpus, "node-1", name} }
+
+func TestAcquire(t *testing.T) {
+	for name, test := range map[string]struct {
+		held   []Hold
+		front  Front
+		user   string
+		device string
+		err    string // empty if the device is given
+	}{
+		"free":                          {nil, FrontDRA, "u", "a", ""},
+		"the same user":                 {[]Hold{{id("a"), FrontDRA, "u"}}, FrontDRA, "u", "a", ""},
+		"another user":                  {[]Hold{{id("a"), FrontDRA, "v"}}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: in use by dra v"},
+		"the other front":               {[]Hold{{id("a"), FrontDRA, "u"}}, FrontDevicePlugin, "u", "a", "in use by dra u"},
+		"the front the other way round": {[]Hold{{id("a"), FrontDevicePlugin, "u"}}, FrontDRA, "u", "a", "in use by device-plugin u"},
+		"a share":                       {[]Hold{{id("shared"), FrontDRA, "v"}}, FrontDRA, "u", "shared", ""},
+		"no share left":                 {[]Hold{{id("shared"), FrontDRA, "v"}, {id("shared"), FrontDRA, "w"}}, FrontDRA, "u", "shared", "in use by dra w"},
+		"a share of the other front":    {[]Hold{{id("shared"), FrontDRA, "v"}}, FrontDevicePlugin, "u", "shared", "in use by dra v"},
+		"two partitions":                {[]Hold{{id("half-0"), FrontDRA, "v"}}, FrontDRA, "u", "half-1", ""},
+		"the whole of a partition":      {[]Hold{{id("half-0"), FrontDRA, "v"}}, FrontDevicePlugin, "u", "whole", "device gpu.example.com/node-1/half-0 has the same counters and is in use by dra v"},
+		"a partition of the whole":      {[]Hold{{id("whole"), FrontDevicePlugin, "v"}}, FrontDRA, "u", "half-1", "has the same counters"},
+		"a device that went":            {[]Hold{{id("gone"), FrontDRA, "v"}}, FrontDevicePlugin, "u", "a", ""},
+		"unknown":                       {nil, FrontDRA, "u", "gone", "device gpu.example.com/node-1/gone: not on this node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ledger")
+			ledger := openLedger(t, path)
+			for _, front := range []Front{FrontDRA, FrontDevicePlugin} {
+				holds := slices.DeleteFunc(slices.Clone(test.held), func(h Hold) bool { return h.Front != front })
+				if err := ledger.Replace(front, holds); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := ledger.Holds()
+			blocked := ledger.UsedBy(ledgerInventory, other(test.front))(id(test.device))
+			err := ledger.Acquire(ledgerInventory, test.front, test.user, []ID{id(test.device)})
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			held := slices.Contains(ledger.Holds(), Hold{id(test.device), test.front, test.user})
+			if held != (test.err == "") || err != nil && !slices.Equal(before, ledger.Holds()) {
+				t.Errorf("holds %v, before %v", ledger.Holds(), before)
+			}
+			var inUse *InUseError
+			if byOther := errors.As(err, &inUse) && inUse.Hold.Front != test.front; byOther != blocked {
+				t.Errorf("used by the other front: %v, but the error is %v", blocked, err)
+			}
+			if got := openLedger(t, path).Holds(); !slices.Equal(got, ledger.Holds()) {
+				t.Errorf("after a restart: %v, before: %v", got, ledger.Holds())
+			}
+		})
+	}
+}
+
+func other(front Front) Front {
+	if front == FrontDRA {
+		return FrontDevicePlugin
+	}
+	return FrontDRA
+}
+
+func TestAcquireAllOrNothing(t *testing.T) {
+	ledger := openLedger(t, filepath.Join(t.TempDir(), "ledger"))
+	changes := 0
+	ledger.OnChange(func() { changes++ })
+	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a"), id("shared"), id("gone")}); err == nil || len(ledger.Holds()) > 0 {
+		t.Errorf("error %v, holds %v", err, ledger.Holds())
+	}
+	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a"), id("shared")}); err != nil || len(ledger.Holds()) != 2 {
+		t.Errorf("error %v, holds %v", err, ledger.Holds())
+	}
+	if err := ledger.Release(FrontDevicePlugin, "u"); err != nil || len(ledger.Holds()) != 2 {
+		t.Errorf("error %v, holds %v", err, ledger.Holds())
+	}
+	if err := ledger.Release(FrontDRA, "u"); err != nil || len(ledger.Holds()) != 0 {
+		t.Errorf("error %v, holds %v", err, ledger.Holds())
+	}
+	if changes != 2 {
+		t.Errorf("%d changes were announced, want 2", changes)
+	}
+}
+
+// TestAcquireConcurrently: of many users who want one device, one gets it.
+func TestAcquireConcurrently(t *testing.T) {
+	ledger := openLedger(t, filepath.Join(t.TempDir(), "ledger"))
+	var all sync.WaitGroup
+	errs := make([]error, 20)
+	for i := range errs {
+		front := FrontDRA
+		if i%2 == 0 {
+			front = FrontDevicePlugin
+		}
+		all.Go(func() { errs[i] = ledger.Acquire(ledgerInventory, front, fmt.Sprint(i), []ID{id("a")}) })
+	}
+	all.Wait()
+	got := 0
+	for _, err := range errs {
+		if err == nil {
+			got++
+		}
+	}
+	if got != 1 || len(ledger.Holds()) != 1 {
+		t.Errorf("%d users got the device, holds %v", got, ledger.Holds())
+	}
+}
+
+// TestDamagedCheckpoint: any change of the file is noticed, and the ledger is usable.
+func TestDamagedCheckpoint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	if err := openLedger(t, path).Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := map[string][]byte{"empty": {}, "cut": written[:len(written)/2], "null": []byte("null")}
+	for at := range written {
+		changed := slices.Clone(written)
+		changed[at] ^= 1
+		damaged[fmt.Sprint("bit ", at)] = changed
+	}
+	for name, content := range damaged {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ledger, err := OpenLedger(path)
+		var damage *DamagedError
+		if !errors.As(err, &damage) || len(ledger.Holds()) > 0 {
+			t.Errorf("%s: error %v, holds %v", name, err, ledger.Holds())
+			continue
+		}
+		if err := ledger.Replace(FrontDRA, []Hold{{id("a"), FrontDRA, "v"}}); err != nil {
+			t.Error(err)
+		}
+		if got := openLedger(t, path).Holds(); len(got) != 1 || got[0].User != "v" {
+			t.Errorf("%s: rebuilt to %v", name, got)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("files left behind: %v, %v", entries, err)
+	}
+	if _, err := OpenLedger(filepath.Dir(path)); err == nil || errors.As(err, new(*DamagedError)) {
+		t.Errorf("a checkpoint that cannot be read: %v", err)
+	}
+	ledger := openLedger(t, filepath.Join(t.TempDir(), "none", "ledger"))
+	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err == nil || len(ledger.Holds()) > 0 {
+		t.Errorf("a checkpoint that cannot be written: error %v, holds %v", err, ledger.Holds())
+	}
+}

@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/agent/node/errdefs"
+)
+
+// defaultGrace is how long a pod may take to end if it does not say.
+const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
+
+// terminate ends a pod that Kubernetes wants deleted. It is deleted from Kubernetes as soon as
+// the provider reports that it has ended, at the latest when its grace is over.
+func (pc *PodController) terminate(ctx context.Context, pod, provided *corev1.Pod) error {
+	if provided == nil || hasEnded(&pod.Status) {
+		pc.deletions.EnqueueAfter(ctx, deletionKey(pod), 0)
+		return nil
+	}
+	pc.deletions.EnqueueAfter(ctx, deletionKey(pod), grace(pod))
+	err := pc.provider.DeletePod(ctx, pod.DeepCopy())
+	switch {
+	case errdefs.IsNotFound(err):
+		pc.deletions.EnqueueAfter(ctx, deletionKey(pod), 0)
+		return nil
+	case err != nil:
+		pc.config.EventRecorder.Event(pod, corev1.EventTypeWarning, eventDeleteFailed, err.Error())
+		return fmt.Errorf("pod %s: delete from the provider: %w", keyOf(pod), err)
+	}
+	pc.config.EventRecorder.Event(pod, corev1.EventTypeNormal, eventDeleted, "the provider deletes the pod")
+	if !pc.notifies {
+		gone := pod.DeepCopy()
+		gone.Status = terminatedStatus(pod)
+		pc.notify(ctx, gone)
+	}
+	return nil
+}
+
+func grace(pod *corev1.Pod) time.Duration {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return defaultGrace
+	}
+	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+}
+
+// deleteFromKubernetes deletes a pod without any more grace.
+func (pc *PodController) deleteFromKubernetes(ctx context.Context, key string) error {
+	at := strings.LastIndex(key, "/")
+	if at < 0 {
+		klog.FromContext(ctx).Info("Not a key of a pod to delete", "key", key)
+		return nil
+	}
+	uid := types.UID(key[at+1:])
+	pod, err := pc.lookUp(ctx, key[:at])
+	if err != nil {
+		return err
+	}
+	if pod == nil || pod.UID != uid {
+		return nil
+	}
+	if !hasEnded(&pod.Status) {
+		klog.FromContext(ctx).Info("Pod is deleted although it was not seen to end", "pod", klog.KObj(pod))
+	}
+	err = pc.config.PodClient.Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: ptr.To[int64](0),
+		Preconditions:      &metav1.Preconditions{UID: &uid},
+	})
+	// A conflict means that the next pod of this name exists already.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("pod %s: delete: %w", keyOf(pod), err)
+	}
+	return nil
+}
+
+// findDangling has the provider's pods looked at that Kubernetes does not have, or not any
+// more. It is an error if the provider panics.
+func (pc *PodController) findDangling(ctx context.Context) error {
+	var pods []*corev1.Pod
+	err := guard("GetPods", func() (err error) { pods, err = pc.provider.GetPods(ctx); return err })
+	if panicked := panicOf(err); panicked != nil {
+		return panicked
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Pods that Kubernetes does not have are not found: the provider does not list its pods")
+		return nil
+	}
+	for _, provided := range pods {
+		if provided == nil {
+			continue
+		}
+		pod, err := pc.lookUp(ctx, keyOf(provided))
+		if err != nil {
+			return err
+		}
+		if pod == nil || isAnother(provided, pod) {
+			pc.fromKubernetes.EnqueueAfter(ctx, keyOf(provided), 0)
+		}
+	}
+	return nil
+}

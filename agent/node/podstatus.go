@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/klog/v2"
+)
+
+// notify takes the status of a pod from the provider. Only the latest is written.
+func (pc *PodController) notify(ctx context.Context, pod *corev1.Pod) {
+	if pod == nil || ctx.Err() != nil {
+		return
+	}
+	key := keyOf(pod)
+	stored, err := pc.lookUp(ctx, key)
+	if err != nil || stored == nil || isAnother(pod, stored) {
+		klog.FromContext(ctx).V(2).Info("Status of a pod that is not in Kubernetes", "pod", key, "err", err)
+		return
+	}
+	pc.StorePod(key, stored)
+	known := pc.remembered(stored)
+	if known == nil {
+		return // it was deleted meanwhile
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.status != nil && equality.Semantic.DeepEqual(*known.status, pod.Status) {
+		known.skipped = true
+		return
+	}
+	known.status, known.skipped = pod.Status.DeepCopy(), false
+	pc.SyncPodStatusFromProviderEnqueue(ctx, key)
+}
+
+// syncStatus writes what the provider reported last about a pod.
+func (pc *PodController) syncStatus(ctx context.Context, key string) error {
+	pod, err := pc.lookUp(ctx, key)
+	if err != nil {
+		return err
+	}
+	if pod == nil {
+		pc.known.Delete(key) // a report may have come after the deletion
+		return nil
+	}
+	known := pc.remembered(pod)
+	if known == nil {
+		return nil
+	}
+	known.mu.Lock()
+	status := known.status
+	known.mu.Unlock()
+	if status == nil || hasEnded(&pod.Status) {
+		return nil
+	}
+	if err := pc.writeStatus(ctx, pod, status); err != nil {
+		return err
+	}
+	if pod.DeletionTimestamp != nil && hasEnded(status) {
+		pc.deletions.EnqueueAfter(ctx, deletionKey(pod), 0)
+	}
+	return nil
+}
+
+// writeStatus makes status that of the pod, but for what others write. Nothing is sent
+// if that changes nothing. It is no error if the pod is gone.
+func (pc *PodController) writeStatus(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
+	patch, err := podStatusPatch(pod, withOthers(pod, status))
+	if err != nil {
+		return fmt.Errorf("pod %s: status: %w", keyOf(pod), err)
+	}
+	if patch == nil {
+		return nil
+	}
+	_, err = pc.config.PodClient.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("pod %s: status: %w", keyOf(pod), err)
+	}
+	return nil
+}
+
+// podStatusPatch is nil if there is nothing to change. It applies to this very pod only.
+func podStatusPatch(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
+	type version struct {
+		Metadata map[string]types.UID `json:"metadata,omitempty"`
+		Status   *corev1.PodStatus    `json:"status"`
+	}
+	before, err := json.Marshal(version{Status: &pod.Status})
+	if err != nil {
+		return nil, err
+	}
+	same, err := json.Marshal(version{Status: status})
+	if err != nil || slices.Equal(before, same) {
+		return nil, err
+	}
+	after, err := json.Marshal(version{map[string]types.UID{"uid": pod.UID}, status})
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
+}
+
+// nodeConditions are those of a pod that its node writes. Others belong to the scheduler,
+// to controllers, or to readiness gates.
+var nodeConditions = []corev1.PodConditionType{
+	corev1.PodInitialized, corev1.PodReadyToStartContainers, corev1.ContainersReady, corev1.PodReady,
+	corev1.PodResizePending, corev1.PodResizeInProgress,
+}
+
+// withOthers adds to a status what others than the node write, as the pod has it, and
+// what stays once it is known.
+func withOthers(pod *corev1.Pod, status *corev1.PodStatus) *corev1.PodStatus {
+	out := status.DeepCopy()
+	old := &pod.Status
+	for _, condition := range old.Conditions {
+		given := slices.ContainsFunc(out.Conditions, func(c corev1.PodCondition) bool { return c.Type == condition.Type })
+		if !given && !slices.Contains(nodeConditions, condition.Type) {
+			out.Conditions = append(out.Conditions, condition)
+		}
+	}
+	out.NominatedNodeName = old.NominatedNodeName
+	out.ResourceClaimStatuses = old.ResourceClaimStatuses
+	out.ExtendedResourceClaimStatus = old.ExtendedResourceClaimStatus
+	out.NodeAllocatableResourceClaimStatuses = old.NodeAllocatableResourceClaimStatuses
+	if out.QOSClass == "" {
+		out.QOSClass = old.QOSClass
+	}
+	if out.StartTime == nil {
+		out.StartTime = old.StartTime
+	}
+	if out.ObservedGeneration == 0 {
+		out.ObservedGeneration = max(old.ObservedGeneration, pod.Generation)
+	}
+	return out
+}
+
+// exitCodeUnknown is that of containers that nobody saw end. Kubelet has the same.
+const exitCodeUnknown = 137
+
+// lostStatus is that of a pod that the provider lost.
+func lostStatus(pod *corev1.Pod) corev1.PodStatus {
+	return endedStatus(pod, corev1.PodFailed, corev1.ContainerStateTerminated{
+		ExitCode: exitCodeUnknown, Reason: reasonNotFound, Message: "the provider does not have the pod any more",
+	})
+}
+
+// terminatedStatus is that of a pod that was ended by a provider that does not tell how.
+func terminatedStatus(pod *corev1.Pod) corev1.PodStatus {
+	return endedStatus(pod, corev1.PodSucceeded, corev1.ContainerStateTerminated{
+		Reason: "Terminated", Message: "the provider does not tell with which exit code",
+	})
+}
+
+// endedStatus is the status of a pod with all containers in the same terminal state.
+func endedStatus(pod *corev1.Pod, phase corev1.PodPhase, how corev1.ContainerStateTerminated) corev1.PodStatus {
+	status := *pod.Status.DeepCopy()
+	status.Phase, status.Reason, status.Message = phase, how.Reason, how.Message
+	how.FinishedAt = metav1.Now()
+	for _, containers := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range containers {
+			if containers[i].State.Terminated != nil {
+				continue
+			}
+			terminated := how
+			terminated.ContainerID = containers[i].ContainerID
+			if running := containers[i].State.Running; running != nil {
+				terminated.StartedAt = running.StartedAt
+			}
+			containers[i].State = corev1.ContainerState{Terminated: &terminated}
+			containers[i].Ready = false
+		}
+	}
+	for i, condition := range status.Conditions {
+		if condition.Status == corev1.ConditionTrue && (condition.Type == corev1.PodReady || condition.Type == corev1.ContainersReady) {
+			status.Conditions[i].Status = corev1.ConditionFalse
+			status.Conditions[i].Reason = how.Reason
+			status.Conditions[i].LastTransitionTime = how.FinishedAt
+		}
+	}
+	return status
+}

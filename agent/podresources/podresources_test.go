@@ -1,0 +1,133 @@
+package podresources
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/dray-project/dray/agent/deviceplugin"
+	"github.com/dray-project/dray/agent/internal/fakekubelet"
+	"github.com/dray-project/dray/agent/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// twoDevices is a Scanner.
+type twoDevices struct{ ctx context.Context }
+
+func (s twoDevices) Scan(n deviceplugin.Notifier) error {
+	tree := deviceplugin.NewDeviceTree()
+	for _, id := range []string{"0", "1"} {
+		tree.AddDevice("gpu", id, deviceplugin.NewDeviceInfo(pluginapi.Healthy, nil, nil, nil, nil, nil))
+	}
+	n.Notify(tree)
+	<-s.ctx.Done()
+	return nil
+}
+
+const resource = "example.com/gpu"
+
+// start runs a kubelet and a plugin until the test ends, and returns the
+// kubelet with the directory of its sockets.
+func start(t *testing.T) (context.Context, *fakekubelet.Kubelet, string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	kubelet, err := fakekubelet.Start(dir, fakekubelet.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	manager := deviceplugin.NewManagerWithOptions("example.com", twoDevices{ctx}, deviceplugin.Options{PluginDir: dir, CDIDir: filepath.Join(dir, "cdi")})
+	go func() { ended <- manager.RunWithContext(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		kubelet.Kill()
+		_ = os.RemoveAll(dir)
+	})
+	if err := kubelet.WaitFor(ctx, resource, func(devices map[string]*pluginapi.Device) bool { return len(devices) == 2 }); err != nil {
+		t.Fatal(err)
+	}
+	return ctx, kubelet, filepath.Join(dir, "pod-resources")
+}
+
+func TestList(t *testing.T) {
+	ctx, kubelet, socket := start(t)
+	if _, err := List(ctx, socket); err == nil || !strings.Contains(err.Error(), "list pod resources: ") || !strings.Contains(err.Error(), socket) {
+		t.Errorf("without a socket: %v", err)
+	}
+	if err := kubelet.ServePodResources(socket); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := List(ctx, socket); err != nil || len(got) != 0 {
+		t.Errorf("nothing is in use: %v (%v)", got, err)
+	}
+	first, err := kubelet.Allocate(ctx, resource, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kubelet.Allocate(ctx, resource, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{resource: {"0", "1"}}
+	if got, err := List(ctx, socket); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("in use: %v, want %v (%v)", got, want, err)
+	}
+	kubelet.Free(first)
+	want = map[string][]string{resource: {"1"}}
+	if got, err := List(ctx, socket); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("in use: %v, want %v (%v)", got, want, err)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	ctx, kubelet, socket := start(t)
+	ctx, cancel := context.WithCancel(ctx)
+	reports := make(chan int)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		Follow(ctx, socket, 10*time.Millisecond, func(inUse map[string][]string) error {
+			select {
+			case reports <- len(inUse[resource]):
+			case <-ctx.Done():
+			}
+			return errors.New("an error does not end it")
+		})
+	}()
+	select {
+	case <-reports:
+		t.Error("there is a report though kubelet does not answer")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := kubelet.ServePodResources(socket); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-reports; got != 0 {
+		t.Errorf("%d devices are in use", got)
+	}
+	if _, err := kubelet.Allocate(ctx, resource, 2); err != nil {
+		t.Fatal(err)
+	}
+	for got := <-reports; got != 2; got = <-reports {
+		if got != 0 { // asked before
+			t.Errorf("%d devices are in use", got)
+		}
+	}
+	cancel()
+	<-ended
+}

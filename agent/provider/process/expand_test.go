@@ -1,0 +1,58 @@
+package process
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestExpand(t *testing.T) {
+	variables := map[string]string{"A": "1", "B": "$(A)", "EMPTY": ""}
+	for text, want := range map[string]string{
+		"":              "",
+		"plain":         "plain",
+		"$(A)":          "1",
+		"x$(A)y$(A)z":   "x1y1z",
+		"$(B)":          "$(A)", // values are not expanded again
+		"$(EMPTY).":     ".",
+		"$(UNKNOWN)":    "$(UNKNOWN)",
+		"$$(A)":         "$(A)",
+		"$$$(A)":        "$1",
+		"$$$$(A)":       "$$(A)",
+		"$A ${A} $":     "$A ${A} $",
+		"$(A":           "$(A",
+		"$(A $(A)":      "$(A $(A)",
+		"$((A)":         "$((A)",
+		"$()":           "$()",
+		"a$$":           "a$",
+		"$(UNKNOWN)$$":  "$(UNKNOWN)$",
+		"100% $(A)€ ok": "100% 1€ ok",
+	} {
+		if got := expand(text, variables); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestCommandIsExpanded: variables see those before them, and commands see all.
+func TestCommandIsExpanded(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "$(FIRST)"}}
+	got, err := commandOf(pod, &corev1.Container{
+		Command: []string{"run-$(SECOND)"}, Args: []string{"--later=$(LATER)", "$$(FIRST)"},
+		Env: []corev1.EnvVar{
+			{Name: "FIRST", Value: "1"}, {Name: "SECOND", Value: "$(FIRST)+$(LATER)"}, {Name: "LATER", Value: "2"},
+			{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+		},
+	}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"run-1+$(LATER)", "--later=2", "$(FIRST)"}; !slices.Equal(got.args, want) {
+		t.Errorf("command %q, want %q", got.args, want)
+	}
+	if want := []string{"FIRST=1", "SECOND=1+$(LATER)", "LATER=2", "POD=$(FIRST)"}; !slices.Equal(got.env, want) {
+		t.Errorf("environment %q, want %q", got.env, want)
+	}
+}

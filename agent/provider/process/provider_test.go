@@ -1,0 +1,294 @@
+package process_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	cdispec "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/dray-project/dray/agent/cdi"
+	"github.com/dray-project/dray/agent/node"
+	"github.com/dray-project/dray/agent/node/errdefs"
+	"github.com/dray-project/dray/agent/provider/process"
+)
+
+var (
+	_ node.PodLifecycleHandler = (*process.Provider)(nil)
+	_ node.PodNotifier         = (*process.Provider)(nil)
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long anything may take, on a machine that does other things.
+const patience = 2 * time.Minute
+
+// fixture is a provider with a folder of logs and one of CDI specs, whose containers have
+// the device of a test.
+type fixture struct {
+	*process.Provider
+	logs    string
+	reports chan *corev1.Pod
+}
+
+func newFixture(t *testing.T, edits *cdispec.ContainerEdits) *fixture {
+	t.Helper()
+	f := &fixture{logs: t.TempDir(), reports: make(chan *corev1.Pod, 1000)}
+	options := process.Options{LogFolder: f.logs, CDIFolders: []string{t.TempDir()}}
+	if edits != nil {
+		files, err := cdi.Open(options.CDIFolders[0], "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := &cdispec.Spec{Kind: "example.com/gpu", Devices: []cdispec.Device{{Name: "gpu-0", ContainerEdits: *edits}}}
+		if err := files.Write("claim", spec); err != nil {
+			t.Fatal(err)
+		}
+		options.Devices = func(context.Context, *corev1.Pod, string) ([]string, error) {
+			return []string{"example.com/gpu=gpu-0"}, nil
+		}
+	}
+	var err error
+	if f.Provider, err = process.New(options); err != nil {
+		t.Fatal(err)
+	}
+	f.NotifyPods(t.Context(), func(pod *corev1.Pod) { f.reports <- pod })
+	t.Cleanup(func() { f.Close(0) })
+	return f
+}
+
+// await returns the first report that the test waits for.
+func (f *fixture) await(t *testing.T, what string, is func(*corev1.PodStatus) bool) *corev1.PodStatus {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case pod := <-f.reports:
+			if is(&pod.Status) {
+				return &pod.Status
+			}
+		case <-deadline:
+			t.Fatalf("no report of %s", what)
+		}
+	}
+}
+
+func isPhase(phase corev1.PodPhase) func(*corev1.PodStatus) bool {
+	return func(status *corev1.PodStatus) bool { return status.Phase == phase }
+}
+
+func (f *fixture) awaitLog(t *testing.T, want string) {
+	t.Helper()
+	path := filepath.Join(f.logs, "ns_a_uid", "main", "0.log")
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		content, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(content), want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has %q, want %q in it", path, content, want)
+		}
+	}
+}
+
+func shell(script string, policy corev1.RestartPolicy) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid"},
+		Spec: corev1.PodSpec{NodeName: "node-1", RestartPolicy: policy, Containers: []corev1.Container{{
+			Name: "main", Command: []string{"/bin/sh", "-c"}, Args: []string{script},
+		}}},
+	}
+}
+
+func TestAPodPrintsItsDevice(t *testing.T) {
+	f := newFixture(t, &cdispec.ContainerEdits{
+		Env:         []string{"GPU=gpu-0"},
+		Mounts:      []*cdispec.Mount{{HostPath: "/usr/lib", ContainerPath: "/usr/lib"}},
+		DeviceNodes: []*cdispec.DeviceNode{{Path: "/dev/null"}},
+	})
+	pod := shell(`echo "$POD on $NODE has $GPU, $GREETING"`, corev1.RestartPolicyNever)
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{
+		{Name: "GREETING", Value: "hello"},
+		{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+		{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
+	}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "token", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}}
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	status := f.await(t, "success", isPhase(corev1.PodSucceeded))
+	if ended := status.ContainerStatuses[0].State.Terminated; ended == nil || ended.ExitCode != 0 || ended.Reason != "Completed" {
+		t.Errorf("the container is %v", status.ContainerStatuses[0].State)
+	}
+	f.awaitLog(t, "a on node-1 has gpu-0, hello\n")
+}
+
+func TestExitCodes(t *testing.T) {
+	for script, want := range map[string]struct{ code, signal int32 }{
+		"exit 7": {7, 0}, "kill -KILL $$$$": {137, 9}, "exec /does/not/exist": {127, 0},
+	} {
+		f := newFixture(t, nil)
+		if err := f.CreatePod(t.Context(), shell(script, corev1.RestartPolicyNever)); err != nil {
+			t.Fatal(err)
+		}
+		ended := f.await(t, "failure", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated
+		if ended.ExitCode != want.code || ended.Signal != want.signal {
+			t.Errorf("%s: exit code %d, signal %d; want %v", script, ended.ExitCode, ended.Signal, want)
+		}
+	}
+}
+
+func TestACommandThatDoesNotExist(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell("", corev1.RestartPolicyNever)
+	pod.Spec.Containers[0].Command = []string{"/does/not/exist"}
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	ended := f.await(t, "failure", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated
+	if ended.Reason != "StartError" || !strings.Contains(ended.Message, "/does/not/exist") {
+		t.Errorf("the container ended with %v", ended)
+	}
+}
+
+// TestRestart deletes the pod while it waits for its next start.
+func TestRestart(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell("exit 3", corev1.RestartPolicyAlways)
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	status := f.await(t, "the wait for a restart", func(s *corev1.PodStatus) bool {
+		return s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].RestartCount == 1
+	})
+	if status.Phase != corev1.PodRunning || status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode != 3 {
+		t.Errorf("status %v", status)
+	}
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "the end", isPhase(corev1.PodFailed))
+}
+
+// TestGrace has a process that heeds SIGTERM.
+func TestGrace(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell(`trap 'echo told to end; exit 4' TERM; echo began; while :; do sleep 1; done`, corev1.RestartPolicyAlways)
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitLog(t, "began")
+	pod.DeletionGracePeriodSeconds = ptr.To[int64](3600)
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated; ended.ExitCode != 4 {
+		t.Errorf("ended with %v", ended)
+	}
+	f.awaitLog(t, "told to end")
+	if _, err := f.GetPod(t.Context(), "ns", "a"); err != nil {
+		t.Errorf("the pod was forgotten before anybody asked: %v", err)
+	}
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.DeletePod(t.Context(), pod); !errdefs.IsNotFound(err) {
+		t.Errorf("the pod is still known: %v", err)
+	}
+}
+
+// TestKill has a process and a child that do not heed SIGTERM.
+func TestKill(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell(`trap '' TERM; (while :; do sleep 1; done) & echo child $!; wait`, corev1.RestartPolicyNever)
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitLog(t, "child")
+	pod.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated; ended.Signal != 9 {
+		t.Errorf("ended with %v", ended)
+	}
+	content, err := os.ReadFile(filepath.Join(f.logs, "ns_a_uid", "main", "0.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := strings.TrimSpace(strings.TrimPrefix(string(content), "child"))
+	for deadline := time.Now().Add(patience); alive(child); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the child %s outlives the pod", child)
+		}
+	}
+}
+
+// alive is false for processes that ended and were not waited for.
+func alive(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func TestRefusals(t *testing.T) {
+	main := func(change func(*corev1.Container)) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { change(&pod.Spec.Containers[0]) }
+	}
+	for want, c := range map[string]struct {
+		change func(*corev1.Pod)
+		edits  *cdispec.ContainerEdits
+	}{
+		"command: is required": {change: main(func(c *corev1.Container) { c.Command = nil })},
+		"initContainers":       {change: func(p *corev1.Pod) { p.Spec.InitContainers = make([]corev1.Container, 1) }},
+		"securityContext.runAsUser": {change: func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](12345)}
+		}},
+		"securityContext.privileged": {change: main(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)} })},
+		"volumeMounts: /data":        {change: main(func(c *corev1.Container) { c.VolumeMounts = []corev1.VolumeMount{{MountPath: "/data"}} })},
+		"envFrom":                    {change: main(func(c *corev1.Container) { c.EnvFrom = make([]corev1.EnvFromSource, 1) })},
+		"env: SECRET": {change: main(func(c *corev1.Container) {
+			c.Env = []corev1.EnvVar{{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}}}
+		})},
+		"mount of /a to /b":            {edits: &cdispec.ContainerEdits{Mounts: []*cdispec.Mount{{HostPath: "/a", ContainerPath: "/b"}}}},
+		"device node /dev/a as /dev/b": {edits: &cdispec.ContainerEdits{DeviceNodes: []*cdispec.DeviceNode{{HostPath: "/dev/a", Path: "/dev/b"}}}},
+		"hook createRuntime":           {edits: &cdispec.ContainerEdits{Hooks: []*cdispec.Hook{{HookName: "createRuntime", Path: "/bin/true"}}}},
+		"group 7":                      {edits: &cdispec.ContainerEdits{AdditionalGIDs: []uint32{7}}},
+	} {
+		f := newFixture(t, c.edits)
+		pod := shell("true", corev1.RestartPolicyNever)
+		if c.change != nil {
+			c.change(pod)
+		}
+		if err := f.CreatePod(t.Context(), pod.DeepCopy()); !errdefs.IsInvalidInput(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestAMissingDevice may appear later.
+func TestAMissingDevice(t *testing.T) {
+	provider, err := process.New(process.Options{LogFolder: t.TempDir(), CDIFolders: []string{t.TempDir()},
+		Devices: func(context.Context, *corev1.Pod, string) ([]string, error) {
+			return []string{"example.com/gpu=gone"}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = provider.CreatePod(t.Context(), shell("true", corev1.RestartPolicyNever))
+	if err == nil || errdefs.IsInvalidInput(err) || !strings.Contains(err.Error(), "example.com/gpu=gone") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewRequiresAFolder(t *testing.T) {
+	if _, err := process.New(process.Options{}); !errdefs.IsInvalidInput(err) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,101 @@
+package resourceslice
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	upstream "k8s.io/dynamic-resource-allocation/resourceslice"
+)
+
+// The functions that upstream's package has.
+var (
+	_ func(context.Context, Options) (*Controller, error) = StartController
+	_ func(a, b []resourceapi.Device) bool                = DevicesDeepEqual
+)
+
+// TestAPI: each field and each method that upstream's types export is here, with the same
+// type. Packages of the same name are written alike in the names of types.
+func TestAPI(t *testing.T) {
+	for _, pair := range []struct{ theirs, ours any }{
+		{(*upstream.Controller)(nil), (*Controller)(nil)},
+		{(*upstream.DriverResources)(nil), (*DriverResources)(nil)},
+		{(*upstream.DroppedFieldsError)(nil), (*DroppedFieldsError)(nil)},
+		{(*upstream.Options)(nil), (*Options)(nil)},
+		{(*upstream.Owner)(nil), (*Owner)(nil)},
+		{(*upstream.Pool)(nil), (*Pool)(nil)},
+		{(*upstream.Slice)(nil), (*Slice)(nil)},
+		{(*upstream.Stats)(nil), (*Stats)(nil)},
+	} {
+		theirs, ours := reflect.TypeOf(pair.theirs), reflect.TypeOf(pair.ours)
+		for method := range theirs.Methods() {
+			if got, ok := ours.MethodByName(method.Name); !ok || got.Type.String() != method.Type.String() {
+				t.Errorf("%v: method %s is %v, upstream %v", ours, method.Name, got.Type, method.Type)
+			}
+		}
+		for field := range theirs.Elem().Fields() {
+			if !field.IsExported() {
+				continue
+			}
+			if got, ok := ours.Elem().FieldByName(field.Name); !ok || got.Type.String() != field.Type.String() {
+				t.Errorf("%v: field %s is %v, upstream %v", ours, field.Name, got.Type, field.Type)
+			}
+		}
+	}
+	if DefaultMutationCacheTTL != upstream.DefaultMutationCacheTTL || DefaultSyncDelay != upstream.DefaultSyncDelay {
+		t.Error("a constant has another value than upstream's")
+	}
+}
+
+// TestMigration: a driver that was written against upstream's package does the same when
+// nothing but the import path is changed.
+func TestMigration(t *testing.T) {
+	const program = "testdata/driver/main.go"
+	source, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const theirs, ours = `"k8s.io/dynamic-resource-allocation/resourceslice"`, `"github.com/dray-project/dray/agent/resourceslice"`
+	if strings.Count(string(source), theirs) != 1 {
+		t.Fatalf("%s does not import upstream's package", program)
+	}
+	want := runProgram(t, program, source)
+	got := runProgram(t, program, []byte(strings.Replace(string(source), theirs, ours, 1)))
+	if got != want || !strings.Contains(got, "0 slices, written {NumCreates:3 NumUpdates:1 NumDeletes:3}") {
+		t.Errorf("printed\n%s\nwith upstream's package\n%s", got, want)
+	}
+}
+
+// runProgram runs a program of this module as if its only file had this content.
+func runProgram(t *testing.T, path string, source []byte) string {
+	t.Helper()
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	replacement := filepath.Join(folder, "main.go")
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {absolute: replacement}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string][]byte{replacement: source, filepath.Join(folder, "overlay.json"): overlay} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.CommandContext(t.Context(), "go", "run", "-overlay", filepath.Join(folder, "overlay.json"), "./"+filepath.Dir(path))
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, complaints.String())
+	}
+	return string(out)
+}

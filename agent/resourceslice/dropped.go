@@ -1,0 +1,112 @@
+package resourceslice
+
+import (
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+)
+
+// DroppedFieldsError says that the API server stored less than it was given,
+// because features of Kubernetes are off. What it stored stays as it is until the
+// driver's next Update.
+type DroppedFieldsError struct {
+	PoolName   string
+	SliceIndex int
+	// DesiredSlice was sent, ActualSlice was stored.
+	DesiredSlice, ActualSlice *resourceapi.ResourceSlice
+}
+
+// Error names the features that are off, or says that none accounts for the
+// difference.
+func (err *DroppedFieldsError) Error() string {
+	features := err.DisabledFeatures()
+	if len(features) == 0 {
+		return fmt.Sprintf("pool %q: slice %d: the API server stored something else than it was given; no feature gate is known to explain it", err.PoolName, err.SliceIndex)
+	}
+	return fmt.Sprintf("pool %q: slice %d: the API server dropped fields; feature gates that seem to be off: %s", err.PoolName, err.SliceIndex, strings.Join(features, ", "))
+}
+
+// DisabledFeatures are the feature gates that explain what is missing.
+func (err *DroppedFieldsError) DisabledFeatures() []string {
+	var off []string
+	for _, feature := range features {
+		if feature.lost(&err.DesiredSlice.Spec, &err.ActualSlice.Spec) {
+			off = append(off, feature.gate)
+		}
+	}
+	return off
+}
+
+// features are the gates of Kubernetes 1.37 without which the API server drops
+// fields of ResourceSlices.
+var features = []struct {
+	gate string
+	lost func(desired, actual *resourceapi.ResourceSliceSpec) bool
+}{
+	{"DRADeviceTaints", perDevice(func(d *resourceapi.Device) int { return len(d.Taints) })},
+	{"DRAPartitionableDevices", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
+		return ptr.Deref(desired.PerDeviceNodeSelection, false) && !ptr.Deref(actual.PerDeviceNodeSelection, false) ||
+			len(desired.SharedCounters) > len(actual.SharedCounters) ||
+			perDevice(func(d *resourceapi.Device) int { return len(d.ConsumesCounters) })(desired, actual)
+	}},
+	{"DRADeviceBindingConditions", perDevice(func(d *resourceapi.Device) int {
+		return len(d.BindingConditions) + len(d.BindingFailureConditions) + one(d.BindsToNode)
+	})},
+	{"DRAConsumableCapacity", perDevice(func(d *resourceapi.Device) int {
+		count := one(d.AllowMultipleAllocations)
+		for _, capacity := range d.Capacity {
+			count += one(capacity.RequestPolicy)
+		}
+		return count
+	})},
+	{"DRAPartitionableDevicesType", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
+		return desired.PartitionTypeAttribute != nil && actual.PartitionTypeAttribute == nil
+	}},
+	{"DRAOptionalNodeOperations", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
+		return len(desired.SkipNodeOperations) > len(actual.SkipNodeOperations)
+	}},
+	{"DRADeviceCompatibilityGroups", lostGroups},
+	{"DRANodeAllocatableResources", perDevice(func(d *resourceapi.Device) int { return len(d.NodeAllocatableResources) })},
+	{"DRAListTypeAttributes", perDevice(func(d *resourceapi.Device) int {
+		count := 0
+		for _, attribute := range d.Attributes {
+			count += len(attribute.IntValues) + len(attribute.BoolValues) + len(attribute.StringValues) + len(attribute.VersionValues)
+		}
+		return count
+	})},
+}
+
+// perDevice tells whether some device lost entries of what count counts.
+func perDevice(count func(*resourceapi.Device) int) func(desired, actual *resourceapi.ResourceSliceSpec) bool {
+	return func(desired, actual *resourceapi.ResourceSliceSpec) bool {
+		for i := range min(len(desired.Devices), len(actual.Devices)) {
+			if count(&desired.Devices[i]) > count(&actual.Devices[i]) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// lostGroups disregards consumptions that were dropped as a whole, which another
+// feature accounts for.
+func lostGroups(desired, actual *resourceapi.ResourceSliceSpec) bool {
+	for i := range min(len(desired.Devices), len(actual.Devices)) {
+		wanted, stored := desired.Devices[i].ConsumesCounters, actual.Devices[i].ConsumesCounters
+		for j := range min(len(wanted), len(stored)) {
+			if len(wanted[j].CompatibilityGroups) > len(stored[j].CompatibilityGroups) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func one[T any](p *T) int {
+	if p == nil {
+		return 0
+	}
+	return 1
+}

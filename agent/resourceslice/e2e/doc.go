@@ -1,0 +1,5 @@
+// Package e2e tests package resourceslice on a real API server, with errors that a proxy
+// makes of some requests, and with those that the API server makes by itself.
+//
+// The binaries of the control plane are expected where `make controlplane` puts them.
+package e2e

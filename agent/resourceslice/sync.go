@@ -1,0 +1,238 @@
+package resourceslice
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+)
+
+// syncPool makes the stored slices of a pool the desired ones: it deletes, then
+// updates, then creates. Devices that are gone disappear even if what is desired
+// instead cannot be stored.
+func (c *Controller) syncPool(ctx context.Context, name string, state *poolState, desired *desiredPool) error {
+	started := time.Now()
+	stored, err := c.slicesOf(name)
+	if err != nil {
+		return err
+	}
+	stored = state.withoutDeleted(stored)
+	defer func() { c.checkLater(name, state, started) }()
+	if desired == nil {
+		return c.deleteSlices(ctx, state, stored)
+	}
+	uid, err := c.lookUpOwner(ctx)
+	if err != nil {
+		return err
+	}
+	w := &writer{Controller: c, name: name, uid: uid, state: state, desired: desired}
+	return w.write(ctx, newPlan(desired, stored, state.unfinished(desired)))
+}
+
+// unfinished is the generation to which a write of desired is raising the pool.
+func (s *poolState) unfinished(desired *desiredPool) int64 {
+	if s.writing != desired {
+		return 0
+	}
+	return s.writingTo
+}
+
+// withoutDeleted leaves out slices that were deleted although the watch has not
+// seen it.
+func (s *poolState) withoutDeleted(stored []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	if len(s.deletedKeys) == 0 {
+		return stored
+	}
+	var out []*resourceapi.ResourceSlice
+	unseen := make(map[string]bool)
+	for _, slice := range stored {
+		if key := instance(slice); s.deletedKeys[key] {
+			unseen[key] = true
+		} else {
+			out = append(out, slice)
+		}
+	}
+	s.deletedKeys = unseen
+	return out
+}
+
+// instance tells objects apart that had the same name one after the other.
+func instance(slice *resourceapi.ResourceSlice) string { return slice.Name + "/" + string(slice.UID) }
+
+// checkLater has the pool checked again when the answers to creates expire: if a
+// slice was deleted before the watch saw it, nothing else would tell.
+func (c *Controller) checkLater(name string, state *poolState, started time.Time) {
+	switch {
+	case state.checkAfter.IsZero():
+	case started.After(state.checkAfter):
+		state.checkAfter = time.Time{}
+	default:
+		c.queue.AddAfter(name, time.Until(state.checkAfter)+time.Millisecond)
+	}
+}
+
+// lookUpOwner returns the UID of the owner.
+func (c *Controller) lookUpOwner(ctx context.Context) (types.UID, error) {
+	owner := c.options.Owner
+	c.ownerMutex.Lock()
+	defer c.ownerMutex.Unlock()
+	if c.ownerUID != "" || !owner.isNode() {
+		return c.ownerUID, nil
+	}
+	node, err := c.options.KubeClient.CoreV1().Nodes().Get(ctx, owner.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("look up owner: %w", err)
+	}
+	c.ownerUID = node.UID
+	return node.UID, nil
+}
+
+func (c *Controller) deleteSlices(ctx context.Context, state *poolState, slices []*resourceapi.ResourceSlice) error {
+	for _, slice := range slices {
+		if err := c.deleteSlice(ctx, slice, unchanged(slice)); err != nil {
+			return err
+		}
+		state.deletedKeys[instance(slice)] = true
+		state.lastWrite = time.Now()
+	}
+	return nil
+}
+
+// unchanged is that nobody wrote the slice since it was read.
+func unchanged(slice *resourceapi.ResourceSlice) *metav1.Preconditions {
+	return &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}
+}
+
+// deleteSlice deletes a slice if it meets the preconditions, which may be nil. One that is gone
+// already is no error.
+func (c *Controller) deleteSlice(ctx context.Context, slice *resourceapi.ResourceSlice, preconditions *metav1.Preconditions) error {
+	err := c.client.ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{Preconditions: preconditions})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete ResourceSlice %s: %w", slice.Name, err)
+	}
+	klog.FromContext(ctx).V(4).Info("Deleted ResourceSlice", "slice", klog.KObj(slice))
+	c.deletes.Add(1)
+	return nil
+}
+
+// writer writes one pool once.
+type writer struct {
+	*Controller
+	name    string
+	uid     types.UID // of the owner
+	state   *poolState
+	desired *desiredPool
+}
+
+func (w *writer) write(ctx context.Context, p *plan) error {
+	if err := w.deleteSlices(ctx, w.state, p.obsolete); err != nil {
+		return err
+	}
+	if p.raised {
+		w.state.writing, w.state.writingTo = w.desired, p.generation
+	}
+	for _, rewrite := range p.rewrite {
+		if err := w.update(ctx, rewrite, p.generation); err != nil {
+			return err
+		}
+	}
+	for _, i := range p.create {
+		if err := w.create(ctx, i, p.generation); err != nil {
+			return err
+		}
+	}
+	w.state.writing, w.state.writingTo = nil, 0
+	return nil
+}
+
+func (w *writer) update(ctx context.Context, r rewrite, generation int64) error {
+	slice := &resourceapi.ResourceSlice{ObjectMeta: *r.stored.ObjectMeta.DeepCopy(), Spec: w.spec(r.index, generation)}
+	slice.Spec.Devices = withKnownTaintTimes(slice.Spec.Devices, r.stored.Spec.Devices)
+	answer, err := w.client.ResourceSlices().Update(ctx, slice, metav1.UpdateOptions{})
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			w.state.deletedKeys[instance(r.stored)] = true
+		}
+		return fmt.Errorf("slice %d: update ResourceSlice %s: %w", r.index, slice.Name, err)
+	}
+	klog.FromContext(ctx).V(4).Info("Updated ResourceSlice", "slice", klog.KObj(answer), "generation", generation)
+	w.updates.Add(1)
+	w.written(ctx, r.index, slice, answer, "update of ResourceSlice")
+	return nil
+}
+
+func (w *writer) create(ctx context.Context, i int, generation int64) error {
+	slice := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix(i, len(w.desired.slices), w.options.DriverName, w.options.Owner)},
+		Spec:       w.spec(i, generation),
+	}
+	if owner := w.options.Owner; owner != nil {
+		slice.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: w.uid, Controller: ptr.To(true),
+		}}
+	}
+	answer, err := w.client.ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("slice %d: create ResourceSlice: %w", i, err)
+	}
+	klog.FromContext(ctx).V(4).Info("Created ResourceSlice", "slice", klog.KObj(answer), "generation", generation)
+	w.creates.Add(1)
+	w.written(ctx, i, slice, answer, "create of ResourceSlice")
+	w.state.checkAfter = time.Now().Add(*w.options.MutationCacheTTL)
+	return nil
+}
+
+// spec shares the memory of desired, which nobody modifies.
+func (w *writer) spec(i int, generation int64) resourceapi.ResourceSliceSpec {
+	desired := w.desired.slices[i]
+	spec := resourceapi.ResourceSliceSpec{
+		Driver: w.options.DriverName,
+		Pool: resourceapi.ResourcePool{
+			Name:               w.name,
+			Generation:         generation,
+			ResourceSliceCount: int64(len(w.desired.slices)),
+		},
+		NodeSelector:           w.desired.nodeSelector,
+		Devices:                desired.Devices,
+		SharedCounters:         desired.SharedCounters,
+		PerDeviceNodeSelection: desired.PerDeviceNodeSelection,
+		PartitionTypeAttribute: desired.PartitionTypeAttribute,
+		SkipNodeOperations:     desired.SkipNodeOperations,
+	}
+	if nodeName := w.nodeName(); nodeName != "" {
+		spec.NodeName = &nodeName
+	}
+	if w.desired.allNodes {
+		spec.AllNodes = ptr.To(true)
+	}
+	return spec
+}
+
+// written takes note of what the API server made of a slice.
+func (w *writer) written(ctx context.Context, i int, sent, answer *resourceapi.ResourceSlice, msg string) {
+	w.state.lastWrite = time.Now()
+	w.stored.Mutation(answer)
+	desired := w.desired.slices[i]
+	desired.verified = answer
+	if sameStored(sliceOf(&sent.Spec), sliceOf(&answer.Spec)) {
+		return
+	}
+	// What was stored counts as desired from now on. Otherwise the same
+	// fields would be sent and dropped for ever.
+	desired.accepted = sliceOf(&answer.Spec)
+	w.report(ctx, &DroppedFieldsError{
+		PoolName:     w.name,
+		SliceIndex:   i,
+		DesiredSlice: sent.DeepCopy(),
+		ActualSlice:  answer.DeepCopy(),
+	}, msg)
+}

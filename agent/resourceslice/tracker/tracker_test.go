@@ -1,0 +1,285 @@
+package tracker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	upstream "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/agent/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// patience is for machines that have other things to do.
+const patience = 5 * time.Minute
+
+func slice(version int, devices ...string) *resourceapi.ResourceSlice {
+	out := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "slice", ResourceVersion: fmt.Sprint(version)},
+		Spec:       resourceapi.ResourceSliceSpec{Driver: "d", Pool: resourceapi.ResourcePool{Name: "p"}, AllNodes: ptr.To(true)},
+	}
+	for _, name := range devices {
+		out.Spec.Devices = append(out.Spec.Devices, resourceapi.Device{Name: name})
+	}
+	return out
+}
+
+func rule(name string, device *string) *resourceapi.DeviceTaintRule {
+	return &resourceapi.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourceapi.DeviceTaintRuleSpec{
+			DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: ptr.To("d"), Device: device},
+			Taint:          resourceapi.DeviceTaint{Key: name, Effect: resourceapi.DeviceTaintEffectNoSchedule},
+		},
+	}
+}
+
+// tracking is what both trackers do.
+type tracking interface {
+	ListPatchedResourceSlices() ([]*resourceapi.ResourceSlice, error)
+	AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
+	Stop()
+}
+
+// trackers starts one by name.
+var trackers = map[string]func(ctx context.Context, opts Options) (tracking, error){
+	"dray": func(ctx context.Context, opts Options) (tracking, error) { return StartTracker(ctx, opts) },
+	"upstream": func(ctx context.Context, opts Options) (tracking, error) {
+		return upstream.StartTracker(ctx, upstream.Options(opts))
+	},
+}
+
+// captured is an informer whose events a test delivers, whenever it likes.
+type captured struct {
+	cache.SharedIndexInformer
+	handler cache.ResourceEventHandler
+}
+
+func (c *captured) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	c.handler = handler
+	return c.SharedIndexInformer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
+}
+
+type capturedSlices struct {
+	resourceinformers.ResourceSliceInformer
+	informer *captured
+}
+
+func (c capturedSlices) Informer() cache.SharedIndexInformer { return c.informer }
+
+type capturedRules struct {
+	resourceinformers.DeviceTaintRuleInformer
+	informer *captured
+}
+
+func (c capturedRules) Informer() cache.SharedIndexInformer { return c.informer }
+
+// TestRuleBeforeSlice: the event of a rule comes when the informer has the new version
+// of a slice with more devices, and has not told yet.
+func TestRuleBeforeSlice(t *testing.T) {
+	for name, panics := range map[string]bool{"dray": false, "upstream": true} {
+		t.Run(name, func(t *testing.T) {
+			factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+			sliceInformer, ruleInformer := factory.Resource().V1().ResourceSlices(), factory.Resource().V1().DeviceTaintRules()
+			capturedSlice, capturedRule := &captured{SharedIndexInformer: sliceInformer.Informer()}, &captured{SharedIndexInformer: ruleInformer.Informer()}
+			tracker, err := trackers[name](t.Context(), Options{
+				EnableDeviceTaintRules: true,
+				SliceInformer:          resourceinformers.ToTypedResourceSliceInformer(capturedSlices{sliceInformer, capturedSlice}),
+				TaintInformer:          resourceinformers.ToTypedDeviceTaintRuleInformer(capturedRules{ruleInformer, capturedRule}),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tracker.Stop()
+			store := func(informer *captured, object any) {
+				if err := informer.GetIndexer().Add(object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, now, taint := slice(1, "a"), slice(2, "a", "b"), rule("r", nil)
+			store(capturedSlice, before)
+			capturedSlice.handler.OnAdd(before, false)
+			store(capturedSlice, now)
+			store(capturedRule, taint)
+			panicked := func() (panicked bool) {
+				defer func() { panicked = recover() != nil }()
+				capturedRule.handler.OnAdd(taint, false)
+				capturedSlice.handler.OnUpdate(before, now)
+				return false
+			}()
+			if panicked != panics {
+				t.Fatalf("panicked: %v", panicked)
+			}
+			if got := list(t, tracker); !panics && got != "a:r b:r" {
+				t.Errorf("shown %q", got)
+			}
+		})
+	}
+}
+
+// list shows devices and taints: "a:r,s b:".
+func list(t *testing.T, tracker tracking) string {
+	t.Helper()
+	shown, err := tracker.ListPatchedResourceSlices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, slice := range shown {
+		out = append(out, describe(slice))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
+}
+
+func describe(slice *resourceapi.ResourceSlice) string {
+	var out []string
+	for _, device := range slice.Spec.Devices {
+		var taints []string
+		for _, taint := range device.Taints {
+			taints = append(taints, taint.Key)
+		}
+		slices.Sort(taints)
+		out = append(out, device.Name+":"+strings.Join(taints, ","))
+	}
+	return strings.Join(out, " ")
+}
+
+// TestTracker makes changes through a client, and compares what is shown and told with
+// upstream's tracker.
+func TestTracker(t *testing.T) {
+	for name, enabled := range map[string]bool{"with rules": true, "without rules": false} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset()
+			factory := informers.NewSharedInformerFactory(client, 0)
+			opts := Options{
+				EnableDeviceTaintRules: enabled,
+				SliceInformer:          resourceinformers.ToTypedResourceSliceInformer(factory.Resource().V1().ResourceSlices()),
+				TaintInformer:          resourceinformers.ToTypedDeviceTaintRuleInformer(factory.Resource().V1().DeviceTaintRules()),
+			}
+			ours, err := StartTracker(t.Context(), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.Stop()
+			theirs, err := upstream.StartTracker(t.Context(), upstream.Options(opts))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer theirs.Stop()
+			var mutex sync.Mutex
+			told := make(map[tracking]string)
+			tell := func(tracker tracking, text string) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				told[tracker] = text
+			}
+			for _, tracker := range []tracking{ours, theirs} {
+				if _, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
+					AddFunc:    func(object any) { tell(tracker, "+"+describe(object.(*resourceapi.ResourceSlice))) },
+					UpdateFunc: func(_, object any) { tell(tracker, "~"+describe(object.(*resourceapi.ResourceSlice))) },
+					DeleteFunc: func(any) { tell(tracker, "-") },
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			factory.Start(ctx.Done())
+			defer factory.Shutdown()
+			defer cancel()
+			if !cache.WaitForCacheSync(t.Context().Done(), ours.HasSynced, theirs.HasSynced) {
+				t.Fatal("not synced")
+			}
+			for _, change := range changes(ctx, client.ResourceV1()) {
+				if err := change.make(); err != nil {
+					t.Fatal(err)
+				}
+				want := change.want
+				if !enabled {
+					want = change.unchanged
+				}
+				for deadline := time.Now().Add(patience); list(t, ours) != want || list(t, theirs) != want; time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: shown %q, upstream %q, want %q", change.what, list(t, ours), list(t, theirs), want)
+					}
+				}
+			}
+			ours.Stop()
+			theirs.Stop()
+			cancel()
+			factory.Shutdown()
+			mutex.Lock()
+			defer mutex.Unlock()
+			if told[ours] != told[theirs] || told[ours] != "-" {
+				t.Errorf("told %q at last, upstream %q", told[ours], told[theirs])
+			}
+		})
+	}
+}
+
+// change is one that a client makes.
+type change struct {
+	what      string
+	make      func() error
+	want      string
+	unchanged string // without rules
+}
+
+func changes(ctx context.Context, api resourceclient.ResourceV1Interface) []change {
+	return []change{
+		{"a slice", func() error {
+			_, err := api.ResourceSlices().Create(ctx, slice(1, "a", "b"), metav1.CreateOptions{})
+			return err
+		}, "a: b:", "a: b:"},
+		{"a rule for one device", func() error {
+			_, err := api.DeviceTaintRules().Create(ctx, rule("r", ptr.To("a")), metav1.CreateOptions{})
+			return err
+		}, "a:r b:", "a: b:"},
+		{"a rule for all", func() error {
+			_, err := api.DeviceTaintRules().Create(ctx, rule("s", nil), metav1.CreateOptions{})
+			return err
+		}, "a:r,s b:s", "a: b:"},
+		{"another device", func() error {
+			_, err := api.DeviceTaintRules().Update(ctx, rule("r", ptr.To("b")), metav1.UpdateOptions{})
+			return err
+		}, "a:s b:r,s", "a: b:"},
+		{"a rule less", func() error { return api.DeviceTaintRules().Delete(ctx, "s", metav1.DeleteOptions{}) }, "a: b:r", "a: b:"},
+		{"more devices", func() error {
+			_, err := api.ResourceSlices().Update(ctx, slice(2, "a", "b", "c"), metav1.UpdateOptions{})
+			return err
+		}, "a: b:r c:", "a: b: c:"},
+		{"no slice", func() error { return api.ResourceSlices().Delete(ctx, "slice", metav1.DeleteOptions{}) }, "", ""},
+	}
+}
+
+// TestHandlers: a handler that comes late is told of what there is, and may ask the
+// tracker.
+func TestHandlers(t *testing.T) {
+	tracker := &Tracker{options: Options{EnableDeviceTaintRules: true}, shown: map[string]*resourceapi.ResourceSlice{"slice": slice(1, "a")}, cancel: func(error) {}}
+	var told []string
+	for _, name := range []string{"first", "second"} {
+		if _, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
+			shown, err := tracker.ListPatchedResourceSlices()
+			told = append(told, fmt.Sprint(name, " ", len(shown), " ", err, " ", describe(object.(*resourceapi.ResourceSlice))))
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"first 1 <nil> a:", "second 1 <nil> a:"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}

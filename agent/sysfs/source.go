@@ -1,0 +1,148 @@
+package sysfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+// Options are what a Source cannot find out by itself.
+type Options struct {
+	// Root is the folder that has sys. It defaults to /.
+	Root string
+	// Driver and Pool identify the devices together with their names. The pool
+	// of node-local devices is usually named like the node.
+	Driver string
+	Pool   string
+	// Interval is the time between two looks. It defaults to ten seconds.
+	Interval time.Duration
+}
+
+// Source is an inventory.Source for what sysfs shows.
+type Source struct {
+	options Options
+}
+
+var _ inventory.Source = &Source{}
+
+// New returns a Source.
+func New(options Options) *Source {
+	if options.Root == "" {
+		options.Root = "/"
+	}
+	if options.Interval == 0 {
+		options.Interval = 10 * time.Second
+	}
+	return &Source{options: options}
+}
+
+// Run looks at sysfs in intervals and reports what changed: the kernel does not
+// announce all of it. It returns an error if the first look fails. If a later
+// one fails it is logged, and what was reported stays.
+func (s *Source) Run(ctx context.Context, report func(*inventory.Inventory)) error {
+	last, err := s.Scan()
+	if err != nil {
+		return err
+	}
+	report(last)
+	ticker := time.NewTicker(s.options.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		now, err := s.Scan()
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Devices that changed may have been missed")
+			continue
+		}
+		if !equality.Semantic.DeepEqual(last, now) {
+			last = now
+			report(now)
+		}
+	}
+}
+
+// Scan looks once. Devices are in the order of their PCI addresses. It returns
+// an error if sysfs has no PCI bus or cannot be read. A device that goes away
+// while it is looked at is left out, and so are its virtual functions.
+func (s *Source) Scan() (*inventory.Inventory, error) {
+	bus := filepath.Join(s.options.Root, "sys/bus/pci/devices")
+	entries, err := os.ReadDir(bus) // in the order of names, which have one length
+	if err != nil {
+		return nil, fmt.Errorf("find PCI devices: %w", err)
+	}
+	found := &inventory.Inventory{}
+	byAddress := make(map[string]*inventory.Device)
+	var all []*function
+	for _, entry := range entries {
+		f := &function{options: &s.options, address: entry.Name(), dir: filepath.Join(bus, entry.Name())}
+		device, err := f.device()
+		switch {
+		case !f.isThere():
+			// It went away meanwhile, and what was read of it may be the half of it.
+		case err != nil:
+			return nil, fmt.Errorf("PCI device %s: %w", f.address, err)
+		case device != nil:
+			byAddress[f.address] = device
+			all = append(all, f)
+		}
+	}
+	for _, f := range all {
+		device := byAddress[f.address]
+		if f.physicalFunction != "" && !f.follows(device, byAddress[f.physicalFunction]) {
+			continue
+		}
+		found.Devices = append(found.Devices, *device)
+		if set := f.counterSet(); set != nil {
+			found.CounterSets = append(found.CounterSets, *set)
+		}
+	}
+	return found, nil
+}
+
+// attribute is a file of one line. It is empty if there is no such file.
+func attribute(path ...string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(path...))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(content)), err
+}
+
+// children are the names in a folder, none if there is no such folder.
+func children(path ...string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(path...))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, err
+}
+
+// linkName is the last part of what a link points to, empty if there is none.
+func linkName(path ...string) (string, error) {
+	target, err := os.Readlink(filepath.Join(path...))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Base(target), nil
+}

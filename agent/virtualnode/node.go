@@ -1,0 +1,193 @@
+package virtualnode
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dray-project/dray/agent/claims"
+	"github.com/dray-project/dray/agent/node"
+)
+
+// Provider runs pods, and tells when their status changes.
+type Provider interface {
+	node.PodLifecycleHandler
+	node.PodNotifier
+}
+
+// Devices returns the names of the CDI devices that a container of a pod has. It is for
+// pods that a provider was given.
+type Devices func(ctx context.Context, pod *corev1.Pod, container string) ([]string, error)
+
+// Options configure a Node. All are required unless they say otherwise.
+type Options struct {
+	Client kubernetes.Interface
+	// Node is how the node is created.
+	Node *corev1.Node
+	// Folder has what kubelet has in /var/lib/kubelet: the drivers' sockets in
+	// plugins_registry, and a checkpoint.
+	Folder string
+	// NewProvider makes what runs the pods.
+	NewProvider func(devices Devices) (Provider, error)
+	// LeaseSeconds is how long the node's lease lasts; 0: node.DefaultLeaseDuration.
+	LeaseSeconds int32
+}
+
+func (o *Options) validate() error {
+	for _, required := range []struct {
+		missing bool
+		field   string
+	}{
+		{o.Client == nil, "Client"}, {o.Node == nil, "Node"}, {o.Folder == "", "Folder"}, {o.NewProvider == nil, "NewProvider"},
+	} {
+		if required.missing {
+			return fmt.Errorf("virtual node: %s is required", required.field)
+		}
+	}
+	return nil
+}
+
+// RegistrationDir is where drivers put their sockets, below Options.Folder.
+func RegistrationDir(folder string) string { return filepath.Join(folder, "plugins_registry") }
+
+const (
+	// workers are how many pods are brought forward at a time.
+	workers = 4
+	// The pauses between attempts to start a pod, for instance while a driver is missing.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// Node is a virtual node that runs once.
+type Node struct {
+	options Options
+	ready   chan struct{}
+}
+
+// New returns a node that does nothing before Run.
+func New(options Options) (*Node, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	return &Node{options: options, ready: make(chan struct{})}, nil
+}
+
+// Ready is closed when the node is registered and runs pods.
+func (n *Node) Ready() <-chan struct{} { return n.ready }
+
+// Run runs the node until ctx ends, which is no error. The node, its pods in Kubernetes and
+// their claims stay as they are then, and are found by the next Run with the same folder.
+// It is an error if the checkpoint is damaged, if the node cannot be registered, and if the
+// provider panics.
+func (n *Node) Run(ctx context.Context) error {
+	if err := n.run(ctx); err != nil {
+		return fmt.Errorf("virtual node %s: %w", n.options.Node.Name, err)
+	}
+	return nil
+}
+
+func (n *Node) run(parent context.Context) error {
+	events := record.NewBroadcaster()
+	events.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: n.options.Client.CoreV1().Events("")})
+	defer events.Shutdown()
+	recorder := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dray-agent", Host: n.options.Node.Name})
+
+	group, ctx := errgroup.WithContext(parent)
+	preparer, err := claims.Start(ctx, claims.Options{
+		KubeClient: n.options.Client, Recorder: recorder,
+		RegistrationDir: RegistrationDir(n.options.Folder), Checkpoint: filepath.Join(n.options.Folder, "claims.json"),
+	})
+	if err != nil {
+		return err
+	}
+	defer preparer.Stop()
+	provider, err := n.options.NewProvider(devicesOf(preparer))
+	if err != nil {
+		return fmt.Errorf("provider: %w", err)
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(n.options.Client, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+		list.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", n.options.Node.Name).String()
+	}))
+	defer factory.Shutdown()
+	claimed := newClaimed(provider, preparer, factory.Core().V1().Pods().Lister())
+	defer claimed.background.Wait()
+	nodes, pods, err := n.controllers(factory, claimed, recorder)
+	if err != nil {
+		return err
+	}
+	informer := factory.Core().V1().Pods().Informer()
+	if _, err := informer.AddEventHandler(claimed.handlers()); err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	group.Go(func() error { return nodes.Run(ctx) })
+	group.Go(func() error { return pods.Run(ctx, workers) })
+	group.Go(func() error {
+		claimed.followHealth(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			claimed.sweep(ctx)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		for _, ready := range []<-chan struct{}{nodes.Ready(), pods.Ready()} {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ready:
+			}
+		}
+		close(n.ready)
+		return nil
+	})
+	if err := group.Wait(); err != nil && parent.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (n *Node) controllers(factory informers.SharedInformerFactory, provider *claimed, recorder record.EventRecorder) (*node.NodeController, *node.PodController, error) {
+	client := n.options.Client
+	nodes, err := node.NewNodeController(node.NaiveNodeProvider{}, n.options.Node, client.CoreV1().Nodes(),
+		node.WithNodeEnableLeaseV1(client.CoordinationV1().Leases(corev1.NamespaceNodeLease), n.options.LeaseSeconds))
+	if err != nil {
+		return nil, nil, err
+	}
+	pods, err := node.NewPodController(node.PodControllerConfig{
+		PodClient: client.CoreV1(), PodInformer: factory.Core().V1().Pods(), EventRecorder: recorder, Provider: provider,
+		SyncPodsFromKubernetesShouldRetryFunc: retry,
+	})
+	return nodes, pods, err
+}
+
+// retry is a queue.ShouldRetryFunc that does not wait for long: the pod may run as soon as
+// a driver is there.
+func retry(_ context.Context, _ string, tried int, _ time.Time, _ error) (*time.Duration, error) {
+	pause := lastRetry
+	if tried <= 6 {
+		pause = min(firstRetry<<(tried-1), lastRetry)
+	}
+	return &pause, nil
+}
+
+func devicesOf(preparer *claims.Preparer) Devices {
+	return func(_ context.Context, pod *corev1.Pod, container string) ([]string, error) {
+		devices, err := preparer.CDIDevices(pod)
+		return devices[container], err
+	}
+}

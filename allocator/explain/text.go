@@ -1,0 +1,104 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Text is the explanation for people, in several lines.
+func (e *Explanation) Text() string {
+	var text strings.Builder
+	fmt.Fprintln(&text, e.Summary)
+	if len(e.Core) > 1 {
+		fmt.Fprintln(&text, "conflict:")
+		for _, item := range e.Core {
+			if item.Claim != "" {
+				fmt.Fprintf(&text, "  claim %s: %s\n", item.Claim, item.Text)
+				continue
+			}
+			fmt.Fprintf(&text, "  %s\n", item.Text)
+		}
+	}
+	fmt.Fprintln(&text, "requests:")
+	for _, r := range e.Requests {
+		fmt.Fprintf(&text, "  claim %s: request %s: %s\n", r.Claim, r.Request, r.String())
+	}
+	for _, p := range e.Pools {
+		fmt.Fprintf(&text, "pool %s cannot be used: %s\n", p.Pool, p.Incomplete+p.Invalid)
+	}
+	if e.NearestMiss != "" {
+		fmt.Fprintf(&text, "nearest miss: %s\n", e.NearestMiss)
+	}
+	return text.String()
+}
+
+// String is one line of figures.
+func (r RequestReport) String() string {
+	need := fmt.Sprintf("%d needed", r.Needed)
+	if r.All {
+		need = "all needed"
+	}
+	if r.Totals != "" {
+		need += " with " + r.Totals + " in all"
+	}
+	return fmt.Sprintf("%s, %d reach the node, %s%s", need, r.Reachable, Count(r.Candidates, "candidate"), r.Because())
+}
+
+// Signature is equal for explanations that say the same of different nodes.
+func (e *Explanation) Signature() string {
+	alike := *e
+	alike.Node = ""
+	alike.Summary = ""
+	alike.Pools = nil
+	for _, p := range e.Pools {
+		// Pools of nodes are often named after them.
+		p.Pool.Name = ""
+		alike.Pools = append(alike.Pools, p)
+	}
+	signature, err := json.Marshal(alike)
+	if err != nil {
+		// All fields are strings and numbers.
+		panic("explanation cannot be encoded: " + err.Error())
+	}
+	return string(signature)
+}
+
+// Because lists what rejects devices, in parentheses.
+func (r *RequestReport) Because() string {
+	if len(r.Rejections) == 0 {
+		return ""
+	}
+	var reasons []string
+	for _, rejection := range r.Rejections {
+		reasons = append(reasons, rejection.String())
+	}
+	return " (" + strings.Join(reasons, ", ") + ")"
+}
+
+// String is a phrase such as "3 in use".
+func (r Rejection) String() string { return fmt.Sprintf("%d %s", r.Devices, r.Phrase()) }
+
+// Phrase is String without the number.
+func (r Rejection) Phrase() string {
+	phrase := map[Reason]string{
+		RejectedByUse:            "in use",
+		RejectedByBinding:        "with binding conditions: %s",
+		RejectedBySelector:       "rejected by %s",
+		RejectedByNode:           "for other nodes",
+		RejectedByCapacity:       "without the capacity: %s",
+		RejectedByNodeOperations: "that skip node operations: %s",
+		RejectedByGroup:          "of other compatibility groups",
+		RejectedByCounter:        "short of counters (%s)",
+		RejectedByTaint:          "tainted %s",
+	}[r.Reason]
+	return strings.ReplaceAll(phrase, "%s", r.Detail)
+}
+
+// Count is a number of things: "1 device", "2 devices".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

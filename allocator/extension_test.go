@@ -1,0 +1,401 @@
+package allocator_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/pools"
+)
+
+const (
+	numa   = resourceapi.FullyQualifiedName("topology.example.com/numa")
+	memory = resourceapi.QualifiedName("memory")
+)
+
+// smallDevice is a device as the enumeration sees it. Numa is -1 if it has no such attribute.
+type smallDevice struct {
+	pools.DeviceID
+	model  string
+	numa   int
+	memory int64
+	used   bool
+}
+
+// smallClasses are those of all small clusters: the same, once for Dray and once in Go.
+var smallClasses = map[string]struct {
+	selector string
+	has      func(d *smallDevice) bool
+}{
+	"a":      {`device.driver == "a.example.com"`, func(d *smallDevice) bool { return d.Driver == "a.example.com" }},
+	"b":      {`device.driver == "b.example.com"`, func(d *smallDevice) bool { return d.Driver == "b.example.com" }},
+	"x":      {`device.attributes[device.driver].model == "x"`, func(d *smallDevice) bool { return d.model == "x" }},
+	"x-of-a": {`device.driver == "a.example.com" && device.attributes["a.example.com"].model == "x"`, func(d *smallDevice) bool { return d.Driver == "a.example.com" && d.model == "x" }},
+}
+
+// smallCase is a cluster of few devices and the claims of a pod, drawn at random.
+type smallCase struct {
+	*rand.Rand
+	nodes     []*corev1.Node
+	devices   map[string][]*smallDevice // by node, in first-fit order
+	slices    []*resourceapi.ResourceSlice
+	used      []*resourceapi.ResourceClaim
+	claims    []*resourceapi.ResourceClaim // of the pod, allocated ones among them
+	extension []extension.Claim
+}
+
+func drawSmall(seed uint64) *smallCase {
+	s := &smallCase{Rand: rand.New(rand.NewPCG(seed, 1)), devices: make(map[string][]*smallDevice)}
+	for n := range 3 {
+		name := fmt.Sprintf("node-%d", n)
+		s.nodes = append(s.nodes, node(name))
+		for _, driver := range []string{"a.example.com", "b.example.com"} {
+			s.drawPool(name, driver)
+		}
+	}
+	for i := range 1 + s.IntN(3) {
+		s.drawClaim(i)
+	}
+	return s
+}
+
+func (s *smallCase) drawPool(node, driver string) {
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node + "-" + driver}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+	}}
+	for i := range s.IntN(4) {
+		d := &smallDevice{
+			DeviceID: pools.DeviceID{Driver: driver, Pool: node, Device: fmt.Sprintf("d%d", i)},
+			model:    []string{"x", "y"}[s.IntN(2)], numa: s.IntN(3) - 1, memory: int64(s.IntN(5)), used: s.IntN(6) == 0,
+		}
+		attributes := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: &d.model}}
+		if d.numa >= 0 {
+			attributes[resourceapi.QualifiedName(numa)] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(d.numa))}
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{
+			Name: d.Device, Attributes: attributes,
+			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{memory: {Value: *resource.NewQuantity(d.memory, resource.DecimalSI)}},
+		})
+		s.devices[node] = append(s.devices[node], d)
+		if d.used {
+			s.used = append(s.used, holder(fmt.Sprintf("used-%d", len(s.used)), d))
+		}
+	}
+	s.slices = append(s.slices, slice)
+}
+
+// holder is a claim that has a device.
+func holder(name string, d *smallDevice) *resourceapi.ResourceClaim {
+	c := claim(name, 1)
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "r0", Driver: d.Driver, Pool: d.Pool, Device: d.Device},
+	}}}
+	return c
+}
+
+func (s *smallCase) drawClaim(i int) {
+	c, more := claim(fmt.Sprintf("c%d", i)), extension.Claim{Requests: make(map[string]extension.Request)}
+	if s.IntN(2) == 0 {
+		more.MatchAcross = append(more.MatchAcross, numa)
+	}
+	if taken := s.ofPod(); i > 0 && taken != nil && s.IntN(4) == 0 {
+		// A claim of the pod that is allocated already.
+		held := holder(c.Name, taken)
+		s.used = append(s.used, held)
+		taken.used = true
+		s.claims, s.extension = append(s.claims, held), append(s.extension, more)
+		return
+	}
+	for r := range 1 + s.IntN(2) {
+		request := resourceapi.DeviceRequest{Name: fmt.Sprintf("r%d", r)}
+		if s.IntN(4) > 0 {
+			exactly := s.drawExactly(more, request.Name)
+			request.Exactly = &exactly
+		} else {
+			for o := range 2 {
+				name := fmt.Sprintf("o%d", o)
+				exactly := s.drawExactly(more, request.Name+"/"+name)
+				request.FirstAvailable = append(request.FirstAvailable, resourceapi.DeviceSubRequest{
+					Name: name, DeviceClassName: exactly.DeviceClassName, AllocationMode: exactly.AllocationMode, Count: exactly.Count,
+				})
+			}
+		}
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, request)
+	}
+	if s.IntN(4) == 0 {
+		c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(numa), Requests: []string{"r0"}})
+	}
+	s.claims, s.extension = append(s.claims, c), append(s.extension, more)
+}
+
+// ofPod is a device on the first node that nobody has, nil if there is none.
+func (s *smallCase) ofPod() *smallDevice {
+	free := slices.IndexFunc(s.devices["node-0"], func(d *smallDevice) bool { return !d.used })
+	if free < 0 {
+		return nil
+	}
+	return s.devices["node-0"][free]
+}
+
+func (s *smallCase) drawExactly(more extension.Claim, name string) resourceapi.ExactDeviceRequest {
+	names := []string{"a", "b", "x", "x-of-a"}
+	s.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	exactly := resourceapi.ExactDeviceRequest{DeviceClassName: names[0], AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(s.IntN(3))}
+	var beyond extension.Request
+	for _, class := range names[1 : 1+s.IntN(3)] {
+		beyond.Classes = append(beyond.Classes, extension.Class{DeviceClassName: class})
+	}
+	if s.IntN(2) == 0 {
+		beyond.UpTo = exactly.Count + int64(s.IntN(3))
+	}
+	if s.IntN(4) == 0 {
+		beyond.Totals = map[resourceapi.QualifiedName]resource.Quantity{memory: *resource.NewQuantity(int64(1+s.IntN(8)), resource.DecimalSI)}
+	}
+	if len(beyond.Classes) > 0 || beyond.UpTo > 0 || len(beyond.Totals) > 0 {
+		more.Requests[name] = beyond
+	}
+	return exactly
+}
+
+// smallPick is a device that the enumeration chose.
+type smallPick struct {
+	claim   int
+	request string
+	class   string
+	device  *smallDevice
+}
+
+// enumeration tries everything in order, as docs/decisions/0026 and 0033 say.
+type enumeration struct {
+	*smallCase
+	on     []*smallDevice
+	chosen []smallPick
+}
+
+// enumerate returns the first solution on a node, and whether there is one.
+func (s *smallCase) enumerate(node string) ([]smallPick, bool) {
+	e := &enumeration{smallCase: s, on: s.devices[node]}
+	found := e.request(0, 0)
+	return e.chosen, found
+}
+
+func (e *enumeration) request(claim, position int) bool {
+	switch {
+	case claim == len(e.claims):
+		return e.agrees()
+	case e.claims[claim].Status.Allocation != nil, position == len(e.claims[claim].Spec.Devices.Requests):
+		return e.request(claim+1, 0)
+	}
+	r := &e.claims[claim].Spec.Devices.Requests[position]
+	if r.Exactly != nil {
+		return e.option(claim, position, r.Name, r.Exactly.DeviceClassName, r.Exactly.Count)
+	}
+	return slices.ContainsFunc(r.FirstAvailable, func(sub resourceapi.DeviceSubRequest) bool {
+		return e.option(claim, position, r.Name+"/"+sub.Name, sub.DeviceClassName, sub.Count)
+	})
+}
+
+func (e *enumeration) option(claim, position int, name, class string, count int64) bool {
+	beyond, classes := e.extension[claim].Requests[name], []string{class}
+	for _, other := range beyond.Classes {
+		classes = append(classes, other.DeviceClassName)
+	}
+	if len(beyond.Totals) == 0 {
+		for n := max(count, beyond.UpTo); n >= count; n-- {
+			if e.slots(claim, position, name, classes, int(n), 0) {
+				return true
+			}
+		}
+		return false
+	}
+	most := int64(len(e.on))
+	if beyond.UpTo > 0 {
+		most = beyond.UpTo
+	}
+	for n := max(count, 1); n <= max(count, most, 1); n++ {
+		if e.slots(claim, position, name, classes, int(n), 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether the devices of a request have its totals.
+func (e *enumeration) has(claim int, name string) bool {
+	total, sum := e.extension[claim].Requests[name].Totals[memory], int64(0)
+	for _, c := range e.chosen {
+		if c.claim == claim && c.request == name {
+			sum += c.device.memory
+		}
+	}
+	return total.CmpInt64(sum) <= 0
+}
+
+func (e *enumeration) slots(claim, position int, name string, classes []string, left, from int) bool {
+	if left == 0 {
+		return e.has(claim, name) && e.request(claim, position+1)
+	}
+	for i := from; i < len(e.on); i++ {
+		d := e.on[i]
+		of := slices.IndexFunc(classes, func(class string) bool { return smallClasses[class].has(d) })
+		if of < 0 || d.used || slices.ContainsFunc(e.chosen, func(c smallPick) bool { return c.device == d }) {
+			continue
+		}
+		e.chosen = append(e.chosen, smallPick{claim, name, classes[of], d})
+		if e.slots(claim, position, name, classes, left-1, i+1) {
+			return true
+		}
+		e.chosen = e.chosen[:len(e.chosen)-1]
+	}
+	return false
+}
+
+// agrees checks constraints of claims, and across them.
+func (e *enumeration) agrees() bool {
+	var across []int
+	for i, c := range e.claims {
+		var own []int
+		for _, pick := range e.chosen {
+			if pick.claim != i {
+				continue
+			}
+			if slices.Contains(e.extension[i].MatchAcross, numa) {
+				across = append(across, pick.device.numa)
+			}
+			if request, _, _ := strings.Cut(pick.request, "/"); request == "r0" {
+				own = append(own, pick.device.numa)
+			}
+		}
+		if len(c.Spec.Devices.Constraints) > 0 && !oneValue(own) {
+			return false
+		}
+		if c.Status.Allocation != nil && slices.Contains(e.extension[i].MatchAcross, numa) {
+			across = append(across, e.heldNuma(c))
+		}
+	}
+	return oneValue(across) || !slices.ContainsFunc(e.chosen, func(c smallPick) bool { return len(e.extension[c.claim].MatchAcross) > 0 })
+}
+
+// heldNuma is the value of the device that a claim of the pod has, -1 if the node does not see it.
+func (e *enumeration) heldNuma(c *resourceapi.ResourceClaim) int {
+	for _, d := range e.on {
+		if held := c.Status.Allocation.Devices.Results[0]; d.Driver == held.Driver && d.Pool == held.Pool && d.Device == held.Device {
+			return d.numa
+		}
+	}
+	return -1
+}
+
+// oneValue reports whether all devices have the attribute, with one value.
+func oneValue(values []int) bool {
+	return !slices.ContainsFunc(values, func(v int) bool { return v < 0 || v != values[0] })
+}
+
+// TestExtensionsAgreeWithEnumeration: classes, elastic counts, totals and matches across claims have the
+// answer that trying everything in order has, on nodes that are like each other and on others, and
+// whether it is remembered or not.
+func TestExtensionsAgreeWithEnumeration(t *testing.T) {
+	var classes []*resourceapi.DeviceClass
+	for name, class := range smallClasses {
+		classes = append(classes, &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.DeviceClassSpec{
+			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: class.selector}}},
+		}})
+	}
+	options := allocator.Options{Features: allocator.AllFeatures()}
+	kept := allocator.New(options)
+	var none, several, elastic, summed, backtracked int
+	for seed := range uint64(fewer(3000)) {
+		s := drawSmall(seed)
+		ledger := pools.NewLedger(pools.Build(options.Features.PoolGates(), s.slices))
+		for i, c := range s.used {
+			c.UID = types.UID(fmt.Sprintf("uid-%d", i))
+			if err := ledger.Assume(c); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		for _, a := range []*allocator.Allocator{kept, allocator.New(options)} {
+			problem, err := a.CompileExtended(s.claims, s.extension, allocator.ClassMap(classes...))
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for _, on := range s.nodes {
+				outcome, err := problem.Allocate(t.Context(), ledger.State(), on)
+				if err != nil {
+					t.Fatalf("seed %d, %s: %v", seed, on.Name, err)
+				}
+				picks, found := s.enumerate(on.Name)
+				if want, got := s.describe(picks, found), describeOutcome(outcome); got != want {
+					t.Fatalf("seed %d, %s: got %s, want %s", seed, on.Name, got, want)
+				}
+				if a == kept {
+					continue
+				}
+				if outcome.Stats().Backtracks > 0 {
+					backtracked++
+				}
+				if !found {
+					none++
+				}
+				for _, pick := range picks {
+					beyond := s.extension[pick.claim].Requests[pick.request]
+					switch {
+					case len(beyond.Totals) > 0:
+						summed++
+					case len(beyond.Classes) > 0:
+						several++
+					case beyond.UpTo > 0:
+						elastic++
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d nodes without a solution, %d where the search went back, %d devices that have totals together, %d others of one of several classes, %d others of elastic requests",
+		none, backtracked, summed, several, elastic)
+	for _, n := range []int{none, summed, several, elastic, backtracked} {
+		if n < fewer(3000)/20 {
+			t.Error("the cases are too easy")
+		}
+	}
+}
+
+// describe is what describeOutcome says. Positions of claims are those among the pending ones.
+func (s *smallCase) describe(picks []smallPick, found bool) string {
+	if !found {
+		return "none"
+	}
+	text := ""
+	for _, pick := range picks {
+		position := 0
+		for _, c := range s.claims[:pick.claim] {
+			if c.Status.Allocation == nil {
+				position++
+			}
+		}
+		text += fmt.Sprintf("%d/%s=%s of %s; ", position, pick.request, pick.device.DeviceID, pick.class)
+	}
+	return text
+}
+
+func describeOutcome(outcome allocator.Outcome) string {
+	assignment, ok := outcome.(*allocator.Assignment)
+	if !ok {
+		return "none"
+	}
+	text := ""
+	for _, c := range assignment.Choices() {
+		text += fmt.Sprintf("%d/%s=%s of %s; ", c.Claim, c.Request, c.Device, c.Class)
+	}
+	return text
+}

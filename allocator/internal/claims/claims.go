@@ -1,0 +1,182 @@
+// Package claims joins ResourceClaims with their DeviceClasses and checks them: what is asked
+// for, without regard to nodes and devices.
+package claims
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/internal/amount"
+)
+
+// Problem is claims that are allocated together, in order. It is immutable.
+type Problem struct {
+	Claims  []Claim
+	Filters []eligibility.Use
+	// Constraints are those of the claims, claim by claim, and then those across claims.
+	Constraints []Constraint
+	// Alternatives are those of all requests, by ID. Domains are alternatives that see
+	// different things in devices, one of each.
+	Alternatives, Domains []*Alternative
+	// WantsAll is set if some request asks for all matching devices.
+	WantsAll bool
+}
+
+// Claim is one ResourceClaim of a Problem.
+type Claim struct {
+	Object   *resourceapi.ResourceClaim
+	Requests []Request
+}
+
+// Request is one entry of a claim's requests: a single alternative, or several of which the first
+// that allows a full solution is taken (KEP-4816).
+type Request struct {
+	Name         string
+	Prioritized  bool
+	Alternatives []*Alternative
+}
+
+// Least is the alternative with the fewest devices of a request without a prioritized list.
+func (r *Request) Least() *Alternative {
+	return r.Alternatives[slices.IndexFunc(r.Alternatives, func(alt *Alternative) bool { return !alt.Extra })]
+}
+
+// Alternative is an exact request or one subrequest of a prioritized list.
+type Alternative struct {
+	// Claim and Request are positions, Index is that among the alternatives of the request.
+	Claim, Request, Index int
+	// ID is the position in Problem.Alternatives, Domain that in Problem.Domains of an
+	// alternative that sees the same in each device.
+	ID, Domain int
+	// Name is how results and constraints refer to it: "request" or "request/subrequest".
+	Name string
+	// Offers are the classes that may serve it, by preference. There is at least one.
+	Offers []Offer
+	// All asks for every matching device; Count is meaningless then.
+	All   bool
+	Count int
+	// Extra is set if another alternative of the request differs in nothing but that it takes
+	// fewer devices.
+	Extra bool
+	// Totals are what the devices have together, sorted by name.
+	Totals      []Total
+	Admin       bool
+	Tolerations []resourceapi.DeviceToleration
+	Capacity    *resourceapi.CapacityRequirements
+	Derived     []eligibility.Derived
+	// Constraints are the positions in Problem.Constraints that cover it.
+	Constraints []int
+
+	single [1]Offer // room for Offers
+}
+
+// Total is an amount that devices have together, of the capacity of that name.
+type Total struct {
+	Name     resourceapi.QualifiedName
+	Quantity resource.Quantity
+	Amount   amount.Amount
+}
+
+// Offer is a class that may serve an alternative.
+type Offer struct {
+	Class *resourceapi.DeviceClass
+	// Filter is a position in Problem.Filters: what class and request say of single devices.
+	Filter int
+}
+
+// Particular reports whether more counts than what makes nodes alike: devices that are known by name,
+// because they are allocated already, or what devices have that are not shared.
+func (p *Problem) Particular() bool {
+	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 }) ||
+		slices.ContainsFunc(p.Alternatives, func(alt *Alternative) bool { return len(alt.Totals) > 0 })
+}
+
+// ConstraintRef names a constraint with its place, as errors do.
+func (p *Problem) ConstraintRef(constraint int) string {
+	c := &p.Constraints[constraint]
+	if c.Claim == AcrossClaims {
+		return fmt.Sprintf("%s across claims", c)
+	}
+	return fmt.Sprintf("constraint %d (%s)", c.Position, c)
+}
+
+// Ref is the claim as errors and explanations name it.
+func (c *Claim) Ref() string {
+	if c.Object.Namespace == "" {
+		return c.Object.Name
+	}
+	return c.Object.Namespace + "/" + c.Object.Name
+}
+
+// Path is how errors and explanations name an alternative.
+func (p *Problem) Path(alt *Alternative) string {
+	return "claim " + p.Claims[alt.Claim].Ref() + ": request " + alt.Name
+}
+
+// Covered is the position in Alternative.Constraints of a constraint of the problem, -1 if it does
+// not cover the alternative.
+func (alt *Alternative) Covered(constraint int) int { return slices.Index(alt.Constraints, constraint) }
+
+// addDomains numbers what the alternatives see in devices.
+func (p *Problem) addDomains() {
+	for _, alt := range p.Alternatives {
+		alt.Domain = slices.IndexFunc(p.Domains, alt.seesAs)
+		if alt.Domain < 0 {
+			alt.Domain = len(p.Domains)
+			p.Domains = append(p.Domains, alt)
+		}
+	}
+}
+
+// seesAs reports whether two alternatives see the same in each device.
+func (alt *Alternative) seesAs(other *Alternative) bool {
+	if !slices.EqualFunc(alt.Totals, other.Totals, func(x, y Total) bool { return x.Name == y.Name }) {
+		return false
+	}
+	if !slices.EqualFunc(alt.Offers, other.Offers, func(x, y Offer) bool { return x.Filter == y.Filter }) || alt.Claim != other.Claim && (len(alt.Constraints) > 0 || alt.Admin) {
+		return false
+	}
+	return slices.Equal(alt.Constraints, other.Constraints) && slices.EqualFunc(alt.Derived, other.Derived, func(x, y eligibility.Derived) bool {
+		return x.Name == y.Name && x.Expression == y.Expression
+	})
+}
+
+// Part is a request, by claim and position in the claim, or a constraint, by the claim that it is of
+// and its position in the problem.
+type Part struct {
+	Claim, Position int
+	Constraint      bool
+}
+
+// Parts lists the requests and then the constraints, in order.
+func (p *Problem) Parts() []Part {
+	var parts []Part
+	for c := range p.Claims {
+		for r := range p.Claims[c].Requests {
+			parts = append(parts, Part{Claim: c, Position: r})
+		}
+	}
+	for k := range p.Constraints {
+		parts = append(parts, p.constraintPart(k))
+	}
+	return parts
+}
+
+func (p *Problem) constraintPart(constraint int) Part {
+	return Part{Claim: p.Constraints[constraint].Claim, Position: constraint, Constraint: true}
+}
+
+// Omitted are parts of a Problem that a search leaves out. Nil leaves nothing out.
+type Omitted map[Part]bool
+
+// Request reports whether a request is left out.
+func (o Omitted) Request(claim, request int) bool {
+	return o[Part{Claim: claim, Position: request}]
+}
+
+// Constraint reports whether a constraint of a problem is left out.
+func (o Omitted) Constraint(p *Problem, constraint int) bool { return o[p.constraintPart(constraint)] }

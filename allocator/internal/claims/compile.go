@@ -1,0 +1,339 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/memo"
+)
+
+// Classes looks up DeviceClasses.
+type Classes interface {
+	Get(name string) (*resourceapi.DeviceClass, error)
+}
+
+// Compile checks claims and joins them with their classes. Extended is what they ask for beyond
+// their spec, nil for nothing. An error names claim and field.
+func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, classes Classes) (*Problem, error) {
+	c := compiler{
+		problem:   &Problem{Claims: make([]Claim, len(objects))},
+		evaluator: e,
+		features:  e.Features(),
+		classes:   classes,
+		filters:   make(map[string]int),
+	}
+	for i, object := range objects {
+		if object == nil {
+			return nil, fmt.Errorf("claim %d is nil", i)
+		}
+		if err := c.claim(i, object, extended.of(i)); err != nil {
+			return nil, fmt.Errorf("claim %s: %w", c.problem.Claims[i].Ref(), err)
+		}
+	}
+	c.across(extended)
+	c.problem.addDomains()
+	return c.problem, nil
+}
+
+// compiler carries what compiling the claims of one Problem shares.
+type compiler struct {
+	problem   *Problem
+	evaluator *eligibility.Evaluator
+	features  eligibility.Features
+	classes   Classes
+	// filters are positions in Problem.Filters, by the terms that make a filter.
+	filters map[string]int
+	key     memo.Key // room to work in
+	// more is what the claim asks for beyond its spec.
+	more extension.Claim
+}
+
+func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more extension.Claim) error {
+	compiled := &c.problem.Claims[index]
+	compiled.Object = object
+	if c.more = more; len(more.Requests) > 0 {
+		if err := checkNames(object, more); err != nil {
+			return err
+		}
+	}
+	compiled.Requests = make([]Request, len(object.Spec.Devices.Requests))
+	for i := range object.Spec.Devices.Requests {
+		asked := &object.Spec.Devices.Requests[i]
+		r, err := c.request(index, i, asked)
+		if err != nil {
+			return fmt.Errorf("request %s: %w", asked.Name, err)
+		}
+		compiled.Requests[i] = r
+	}
+	return c.constraints(index)
+}
+
+func (c *compiler) request(claim, index int, asked *resourceapi.DeviceRequest) (Request, error) {
+	compiled := Request{Name: asked.Name, Prioritized: len(asked.FirstAvailable) > 0}
+	if !compiled.Prioritized {
+		if asked.Exactly == nil {
+			return compiled, errors.New("neither exactly nor firstAvailable is set (unsupported kind of request)")
+		}
+		var err error
+		compiled.Alternatives, err = c.alternatives(nil, &Alternative{Claim: claim, Request: index, Name: asked.Name}, exactTerms(asked.Exactly))
+		return compiled, err
+	}
+	if !c.features.PrioritizedList {
+		return compiled, &FeatureOffError{Field: "firstAvailable", Feature: "DRAPrioritizedList"}
+	}
+	compiled.Alternatives = make([]*Alternative, 0, len(asked.FirstAvailable))
+	for i := range asked.FirstAvailable {
+		sub := &asked.FirstAvailable[i]
+		var err error
+		compiled.Alternatives, err = c.alternatives(compiled.Alternatives, &Alternative{
+			Claim: claim, Request: index, Name: asked.Name + "/" + sub.Name,
+		}, subrequestTerms(sub))
+		if err != nil {
+			return compiled, fmt.Errorf("subrequest %s: %w", sub.Name, err)
+		}
+	}
+	return compiled, nil
+}
+
+// terms are the fields which exact requests and subrequests have in common.
+type terms struct {
+	className   string
+	selectors   []resourceapi.DeviceSelector
+	mode        resourceapi.DeviceAllocationMode
+	count       int64
+	admin       *bool
+	tolerations []resourceapi.DeviceToleration
+	capacity    *resourceapi.CapacityRequirements
+	derived     []resourceapi.DeviceDerivedAttribute
+}
+
+func exactTerms(r *resourceapi.ExactDeviceRequest) terms {
+	return terms{
+		className: r.DeviceClassName, selectors: r.Selectors, mode: r.AllocationMode, count: r.Count,
+		admin: r.AdminAccess, tolerations: r.Tolerations, capacity: r.Capacity, derived: r.DerivedAttributes,
+	}
+}
+
+func subrequestTerms(r *resourceapi.DeviceSubRequest) terms {
+	return terms{
+		className: r.DeviceClassName, selectors: r.Selectors, mode: r.AllocationMode, count: r.Count,
+		tolerations: r.Tolerations, capacity: r.Capacity, derived: r.DerivedAttributes,
+	}
+}
+
+// alternatives appends an alternative of which claim, request and name are known: once, or for each
+// number of devices that it may have.
+func (c *compiler) alternatives(to []*Alternative, alt *Alternative, t terms) ([]*Alternative, error) {
+	more := c.more.Requests[alt.Name]
+	if err := c.complete(alt, t, more); err != nil {
+		return to, err
+	}
+	numbers, err := alt.numbers(more)
+	if err != nil {
+		return to, err
+	}
+	if len(numbers) == 0 {
+		return c.add(to, alt), nil
+	}
+	for _, count := range numbers {
+		one := *alt
+		one.Count, one.Extra = count, count > alt.Count
+		to = c.add(to, &one)
+	}
+	return to, nil
+}
+
+func (c *compiler) add(to []*Alternative, alt *Alternative) []*Alternative {
+	alt.ID, alt.Index = len(c.problem.Alternatives), len(to)
+	c.problem.Alternatives = append(c.problem.Alternatives, alt)
+	return append(to, alt)
+}
+
+// complete fills in what the terms say.
+func (c *compiler) complete(alt *Alternative, t terms, more extension.Request) error {
+	if err := c.gates(t); err != nil {
+		return err
+	}
+	if t.className == "" {
+		return errors.New("deviceClassName is empty (unsupported kind of request)")
+	}
+	alt.Admin, alt.Tolerations, alt.Capacity = ptr.Deref(t.admin, false), t.tolerations, t.capacity
+	alt.Derived = c.evaluator.Derived(t.derived)
+	if err := alt.setCount(t); err != nil {
+		return err
+	}
+	if err := alt.setTotals(more); err != nil {
+		return err
+	}
+	c.problem.WantsAll = c.problem.WantsAll || alt.All
+	alt.Offers = alt.single[:0]
+	if err := c.offer(alt, t.className, t.selectors); err != nil {
+		return err
+	}
+	for i, class := range more.Classes {
+		if alt.All {
+			return errors.New("several classes do not go with allocationMode All")
+		}
+		if err := c.offer(alt, class.DeviceClassName, class.Selectors); err != nil {
+			return fmt.Errorf("class %d beside it: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// offer adds a class that may serve an alternative.
+func (c *compiler) offer(alt *Alternative, className string, selectors []resourceapi.DeviceSelector) error {
+	class, err := c.classes.Get(className)
+	if err != nil {
+		return fmt.Errorf("deviceClassName: %w", err)
+	}
+	filter, err := c.filter(alt, class, selectors)
+	alt.Offers = append(alt.Offers, Offer{Class: class, Filter: filter})
+	return err
+}
+
+// FeatureOffError says that a claim has a field that needs a feature which is off.
+type FeatureOffError struct {
+	// Field is the name of the field, Feature that of the feature gate.
+	Field, Feature string
+}
+
+// Error implements error.
+func (e *FeatureOffError) Error() string {
+	return fmt.Sprintf("%s needs the feature %s, which is off", e.Field, e.Feature)
+}
+
+// gates refuses what needs a feature that is off, rather than ignoring it.
+func (c *compiler) gates(t terms) error {
+	switch f := c.features; {
+	case t.capacity != nil && !f.ConsumableCapacity:
+		return &FeatureOffError{Field: "capacity", Feature: "DRAConsumableCapacity"}
+	case len(t.derived) > 0 && !f.DerivedAttributes:
+		return &FeatureOffError{Field: "derivedAttributes", Feature: "DRADerivedAttributes"}
+	case t.admin != nil && !f.AdminAccess:
+		return &FeatureOffError{Field: "adminAccess", Feature: "DRAAdminAccess"}
+	}
+	return nil
+}
+
+// setCount reads allocation mode and count.
+func (alt *Alternative) setCount(t terms) error {
+	switch t.mode {
+	case resourceapi.DeviceAllocationModeExactCount:
+		if t.count < 0 {
+			return fmt.Errorf("count %d is negative", t.count)
+		}
+		alt.Count = int(min(t.count, math.MaxInt32)) // so that sums cannot overflow
+	case resourceapi.DeviceAllocationModeAll:
+		alt.All = true
+	default:
+		return fmt.Errorf("allocationMode %q is not supported", t.mode)
+	}
+	return nil
+}
+
+// filter returns the position of the filter for a class that serves the alternative.
+func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, selectors []resourceapi.DeviceSelector) (int, error) {
+	asked := eligibility.Terms{
+		Class: class, Selectors: selectors, Admin: alt.Admin, Tolerations: alt.Tolerations, Capacity: alt.Capacity,
+	}
+	c.key.Bytes = c.key.Bytes[:0]
+	asked.AppendKey(&c.key)
+	position, known := c.filters[string(c.key.Bytes)]
+	if !known {
+		made, err := c.evaluator.Filter(asked)
+		if err != nil {
+			return 0, err
+		}
+		position = len(c.problem.Filters)
+		c.filters[string(c.key.Bytes)] = position
+		c.problem.Filters = append(c.problem.Filters, eligibility.Use{Filter: made})
+	}
+	if alt.All {
+		c.problem.Filters[position].Mandatory = true
+	}
+	return position, nil
+}
+
+func (c *compiler) constraints(claim int) error {
+	compiled := &c.problem.Claims[claim]
+	for i, asked := range compiled.Object.Spec.Devices.Constraints {
+		built, err := newConstraint(c.features, asked)
+		if err != nil {
+			return fmt.Errorf("constraint %d: %w", i, err)
+		}
+		built.Claim, built.Position = claim, i
+		for r := range compiled.Requests {
+			bind(&compiled.Requests[r], asked.Requests, len(c.problem.Constraints))
+		}
+		c.problem.Constraints = append(c.problem.Constraints, built)
+	}
+	return nil
+}
+
+// bind attaches constraint i to the alternatives of r that names cover. No names cover everything;
+// the name of a request covers all its subrequests.
+func bind(r *Request, names []string, i int) {
+	for _, alt := range r.Alternatives {
+		if len(names) == 0 || Named(names, r.Name, alt.Name) {
+			alt.Constraints = append(alt.Constraints, i)
+		}
+	}
+}
+
+// Named reports whether names refer to an alternative of a request.
+func Named(names []string, request, alternative string) bool {
+	for _, name := range names {
+		if name == request || name == alternative {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendKey appends what is asked for. Names of claims and requests, and configurations, make no
+// difference to which devices are chosen.
+func (p *Problem) AppendKey(k *memo.Key) {
+	k.Number(len(p.Constraints))
+	for i := range p.Constraints {
+		k.Text(p.Constraints[i].String())
+	}
+	for c := range p.Claims {
+		k.Number(len(p.Claims[c].Requests))
+		for r := range p.Claims[c].Requests {
+			k.Number(len(p.Claims[c].Requests[r].Alternatives))
+			for _, alt := range p.Claims[c].Requests[r].Alternatives {
+				alt.appendKey(k, p.Filters)
+			}
+		}
+	}
+}
+
+func (alt *Alternative) appendKey(k *memo.Key, filters []eligibility.Use) {
+	k.Number(len(alt.Offers))
+	for _, offer := range alt.Offers {
+		k.Number(int(filters[offer.Filter].ID))
+	}
+	k.Flags(alt.All)
+	k.Number(alt.Count)
+	k.Number(len(alt.Totals))
+	for _, total := range alt.Totals {
+		k.Text(string(total.Name))
+		k.Amount(total.Amount)
+	}
+	k.Number(len(alt.Constraints))
+	for _, position := range alt.Constraints {
+		k.Number(position)
+	}
+	k.Number(len(alt.Derived))
+	for i := range alt.Derived {
+		k.Text(string(alt.Derived[i].Name))
+		k.Text(alt.Derived[i].Expression)
+	}
+}

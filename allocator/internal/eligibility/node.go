@@ -1,0 +1,261 @@
+package eligibility
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/bits-and-blooms/bitset"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
+
+	"github.com/dray-project/dray/allocator/internal/memo"
+	"github.com/dray-project/dray/allocator/internal/slab"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// Devices are the devices that a node reaches, in first-fit order, and what of them is the same
+// for all problems, whatever is in use. They are kept for as long as nothing changes there, and
+// are safe for concurrent use.
+type Devices struct {
+	features Features
+	Pools    []*pool.Pool
+	ranges   []devicesOfPool // by position in Pools
+	// List has the devices of complete and valid pools. A device is known by its position.
+	List []Device
+	// all are all devices, here those on the node.
+	all, here *bitset.BitSet
+	// special are devices of which more counts than what a filter reads and whether they are
+	// on the node and in use: each has to be judged by itself.
+	special *bitset.BitSet
+
+	looks   memo.List[*Projection, *looks]
+	columns memo.List[resourceapi.FullyQualifiedName, any]
+	model   any
+	modeled sync.Once
+}
+
+// devicesOfPool are the positions of the devices of a pool.
+type devicesOfPool struct {
+	first, end int32
+	// straight is set if the position of a device is first plus its index.
+	straight bool
+}
+
+// Device is a device of a usable pool that reaches the node.
+type Device struct {
+	*pool.Device
+	Pool  int32 // position in Devices.Pools
+	Index pool.DeviceIndex
+	// Place counts the devices that are on the node, in the order of the view.
+	Place int32
+	// OnNode is false if the device chooses other nodes; SelectorErr is set if that cannot be
+	// said.
+	OnNode      bool
+	SelectorErr error
+	// Shareable is set if allocations of the device are shares (KEP-5075).
+	Shareable bool
+}
+
+// devicesOf returns the devices of a node.
+func devicesOf(view *cluster.NodeView, f Features) *Devices {
+	kept := view.Attach(func() any { return newDevices(view.Pools, f) }).(*Devices)
+	if kept.features != f {
+		return newDevices(view.Pools, f)
+	}
+	return kept
+}
+
+func newDevices(views []*pool.View, f Features) *Devices {
+	count := 0
+	for _, pv := range views {
+		count += len(pv.Devices)
+	}
+	d := &Devices{features: f, List: make([]Device, 0, count)}
+	d.all, d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count)), bitset.New(uint(count))
+	for _, pv := range views {
+		if pv.Usable() {
+			d.add(pv)
+		}
+	}
+	return d
+}
+
+func (d *Devices) add(pv *pool.View) {
+	own := devicesOfPool{first: int32(len(d.List)), straight: true}
+	for n, nd := range pv.Devices {
+		own.straight = own.straight && int(nd.Index) == n
+		device := Device{
+			Device:      &pv.Pool.Devices[nd.Index],
+			Pool:        int32(len(d.Pools)),
+			Index:       nd.Index,
+			OnNode:      nd.OnNode,
+			SelectorErr: nd.SelectorErr,
+		}
+		device.Shareable = device.Multiple && d.features.ConsumableCapacity
+		i := uint(len(d.List))
+		if device.OnNode {
+			device.Place = int32(d.here.Count())
+			d.here.Set(i)
+		}
+		d.all.Set(i)
+		d.special.SetTo(i, d.isSpecial(&device))
+		d.List = append(d.List, device)
+	}
+	own.end = int32(len(d.List))
+	d.Pools, d.ranges = append(d.Pools, pv.Pool), append(d.ranges, own)
+}
+
+func (d *Devices) isSpecial(device *Device) bool {
+	switch {
+	case device.SelectorErr != nil, device.Shareable, len(device.Object.BindingConditions) > 0,
+		len(device.Object.Taints) > 0, len(device.Slice.Object.Spec.SkipNodeOperations) > 0:
+		return true
+	case device.ConsumesCounters && !d.features.PartitionableDevices:
+		return true
+	}
+	return d.features.ConsumableCapacity && !Plain(device.Shape)
+}
+
+// sorted are the devices in the order of a policy, which may look at what is in use: they are
+// good for one problem.
+func (d *Devices) sorted(compare func(a, b Device) int) *Devices {
+	s := &Devices{features: d.features, all: d.all, special: d.all, Pools: d.Pools}
+	s.List = slices.Clone(d.List)
+	slices.SortStableFunc(s.List, compare)
+	s.here = bitset.New(d.here.Len())
+	s.ranges = slices.Repeat([]devicesOfPool{{end: int32(len(s.List))}}, len(d.ranges))
+	for i := range s.List {
+		s.here.SetTo(uint(i), s.List[i].OnNode)
+	}
+	return s
+}
+
+// find sets the positions of the devices of a pool that next lists by index.
+func (d *Devices) find(p int, next func(pool.DeviceIndex) (pool.DeviceIndex, bool), to *bitset.BitSet) {
+	own := d.ranges[p]
+	index, ok := next(0)
+	if !ok {
+		return
+	}
+	if own.straight {
+		for ; ok && int32(index) < own.end-own.first; index, ok = next(index + 1) {
+			to.Set(uint(own.first + int32(index)))
+		}
+		return
+	}
+	for i := own.first; i < own.end; i++ {
+		if device := &d.List[i]; int(device.Pool) == p {
+			if at, ok := next(device.Index); ok && at == device.Index {
+				to.Set(uint(i))
+			}
+		}
+	}
+}
+
+// Column returns what was made of an attribute of all devices, or makes it.
+func (d *Devices) Column(name resourceapi.FullyQualifiedName, build func() any) any {
+	if known, ok := d.columns.Get(name); ok {
+		return known
+	}
+	made := build()
+	d.columns.Add(name, made, maxColumns)
+	return made
+}
+
+// Model returns what was made of all devices, or makes it.
+func (d *Devices) Model(build func() any) any {
+	d.modeled.Do(func() { d.model = build() })
+	return d.model
+}
+
+// maxColumns bounds the attributes and the projections that are kept with devices.
+const maxColumns = 8
+
+// Usage tells what is in use of a pool.
+type Usage interface {
+	Pool(p *pool.Pool) *pool.Usage
+}
+
+// Candidate is a device as a policy sees it.
+type Candidate struct {
+	Device pool.Handle
+	// Shared is set if shares of the device are allocated already.
+	Shared bool
+}
+
+// Node is the devices of a node with what is in use of them. It is not modified once begun.
+type Node struct {
+	*Devices
+	Object *corev1.Node
+	View   cluster.NodeView
+	Used   []*pool.Usage // by position in Pools
+	// InUse are the devices in use as a whole, Shared those of which shares are. Shared is nil
+	// if there are none.
+	InUse, Shared *bitset.BitSet
+	evaluator     *Evaluator
+	sets          *slab.Sets
+}
+
+// Begin looks at a node. Before is the order of a policy, nil for first fit. Sets are taken from a
+// slab.
+func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, before func(a, b Candidate) bool, sets *slab.Sets) {
+	n.evaluator, n.sets = e, sets
+	n.Object, n.View = view.Node, view
+	n.Devices = devicesOf(&n.View, e.features)
+	n.Used = n.Used[:0]
+	for _, pool := range n.Pools {
+		n.Used = append(n.Used, u.Pool(pool))
+	}
+	if before != nil {
+		n.prefer(before)
+	}
+	n.InUse, n.Shared = sets.New(len(n.List)), nil
+	for p, used := range n.Used {
+		n.find(p, used.NextInUse, n.InUse)
+		if _, some := used.NextShared(0); some {
+			if n.Shared == nil {
+				n.Shared = sets.New(len(n.List))
+			}
+			n.find(p, used.NextShared, n.Shared)
+		}
+	}
+}
+
+// Release forgets the node and keeps memory.
+func (n *Node) Release() {
+	clear(n.Used)
+	*n = Node{Used: n.Used[:0]}
+}
+
+// prefer puts devices into the order of a policy.
+func (n *Node) prefer(before func(a, b Candidate) bool) {
+	n.Devices = n.sorted(func(a, b Device) int {
+		x, y := n.candidate(&a), n.candidate(&b)
+		switch {
+		case before(x, y):
+			return -1
+		case before(y, x):
+			return 1
+		}
+		return 0
+	})
+}
+
+func (n *Node) candidate(d *Device) Candidate {
+	return Candidate{Device: pool.HandleOf(n.Pools[d.Pool], d.Index), Shared: n.Used[d.Pool].Shared(d.Index)}
+}
+
+func (n *Node) isShared(i int32) bool { return n.Shared != nil && n.Shared.Test(uint(i)) }
+
+// ID is the cluster-wide identity of a device.
+func (n *Node) ID(i int32) pool.DeviceID {
+	d := &n.List[i]
+	return pool.DeviceID{Driver: n.Pools[d.Pool].ID.Driver, Pool: n.Pools[d.Pool].ID.Name, Device: d.Object.Name}
+}
+
+// OperatesOptionally reports whether a node declares that it can skip node operations.
+func OperatesOptionally(node *corev1.Node) bool {
+	return slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
+}

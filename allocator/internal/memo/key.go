@@ -1,0 +1,35 @@
+package memo
+
+import (
+	"encoding/binary"
+
+	"github.com/dray-project/dray/internal/amount"
+)
+
+// Key is bytes that are equal for what is alike. What is appended says where it ends, so that
+// different sequences are different bytes.
+type Key struct{ Bytes []byte }
+
+// Number appends a number that is not negative.
+func (k *Key) Number(n int) { k.Bytes = binary.AppendUvarint(k.Bytes, uint64(n)) }
+
+// Amount appends an amount.
+func (k *Key) Amount(a amount.Amount) { k.Bytes = a.AppendKey(k.Bytes) }
+
+// Text appends a string.
+func (k *Key) Text(s string) {
+	k.Number(len(s))
+	k.Bytes = append(k.Bytes, s...)
+}
+
+// Flags appends up to eight flags.
+func (k *Key) Flags(flags ...bool) {
+	b := byte(0)
+	for _, flag := range flags {
+		b <<= 1
+		if flag {
+			b |= 1
+		}
+	}
+	k.Bytes = append(k.Bytes, b)
+}

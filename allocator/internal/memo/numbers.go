@@ -1,0 +1,50 @@
+package memo
+
+import "sync"
+
+// Numbers numbers texts, from 1. It is bounded and safe for concurrent use.
+type Numbers struct {
+	mu    sync.Mutex
+	known map[string]uint32
+	last  uint32
+}
+
+// Of returns the number of a text. Once as many as most have one, others get 0.
+func (n *Numbers) Of(text []byte, most int) uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if number, known := n.known[string(text)]; known || len(n.known) >= most {
+		return number
+	}
+	return n.add(text)
+}
+
+// Again is Of, but forgets all texts instead, and goes on. No number is given twice: what was
+// noted under a forgotten one is merely not found.
+func (n *Numbers) Again(text []byte, most int) uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if number, known := n.known[string(text)]; known {
+		return number
+	}
+	if len(n.known) >= most {
+		clear(n.known)
+	}
+	return n.add(text)
+}
+
+func (n *Numbers) add(text []byte) uint32 {
+	if n.known == nil {
+		n.known = make(map[string]uint32)
+	}
+	n.last++
+	n.known[string(text)] = n.last
+	return n.last
+}
+
+// Full reports whether as many as most have a number.
+func (n *Numbers) Full(most int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.known) >= most
+}

@@ -1,0 +1,184 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/quantity"
+)
+
+// frame is what the devices of a node mean to the solver, whatever is asked for and in use. It is
+// kept with the devices.
+type frame struct {
+	devices               []solver.Device
+	poolOf, setOf, kindOf []int32
+	// bins are made when a search first looks ahead.
+	bins func() *solver.Bins
+	// groups are the counter sets with compatibility groups. Each is a relation.
+	groups []counterGroups
+	// capacities are what shares take, the last resources. capacityOf is the first of them by
+	// device that is shareable.
+	capacities []deviceCapacity
+	capacityOf map[int32]int32
+}
+
+// resourceKind is what the counters or capacities of different devices have in common.
+type resourceKind struct {
+	driver, counter string
+	capacity        resourceapi.QualifiedName
+}
+
+// counterGroups are the compatibility groups of a counter set.
+type counterGroups struct {
+	pool   int32
+	set    pool.CounterSetIndex
+	values map[string]int32
+}
+
+// noGroup stands for devices that declare no groups.
+const noGroup = 0
+
+// deviceCapacity is a capacity of a device that is shareable.
+type deviceCapacity struct {
+	device int32
+	name   resourceapi.QualifiedName
+	total  amount.Amount
+}
+
+func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
+	return d.Model(func() any {
+		made := new(frame)
+		made.build(d, f)
+		made.bins = sync.OnceValue(func() *solver.Bins { return solver.NewBins(made.devices, made.setOf) })
+		return made
+	}).(*frame)
+}
+
+func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
+	var kinds resourceKinds
+	first, sets := make([]int32, len(d.Pools)), int32(0)
+	for p, pool := range d.Pools {
+		first[p] = int32(len(f.poolOf))
+		for _, counter := range pool.Counters {
+			f.poolOf = append(f.poolOf, int32(p))
+			f.setOf = append(f.setOf, sets+int32(counter.Set))
+			f.kindOf = append(f.kindOf, kinds.number(resourceKind{driver: pool.ID.Driver, counter: counter.Name}))
+		}
+		sets += int32(len(pool.CounterSets))
+	}
+	if features.CompatibilityGroups {
+		f.addGroups(d)
+	}
+	f.devices = make([]solver.Device, len(d.List))
+	for i := range d.List {
+		f.addDevice(int32(i), &d.List[i], first[d.List[i].Pool])
+		if d.List[i].Shareable {
+			f.addCapacities(int32(i), &d.List[i], &kinds)
+		}
+	}
+}
+
+// resourceKinds numbers kinds.
+type resourceKinds map[resourceKind]int32
+
+func (k *resourceKinds) number(of resourceKind) int32 {
+	if *k == nil {
+		*k = make(resourceKinds)
+	}
+	n, known := (*k)[of]
+	if !known {
+		n = int32(len(*k))
+		(*k)[of] = n
+	}
+	return n
+}
+
+func (f *frame) addDevice(i int32, d *eligibility.Device, first int32) {
+	made := &f.devices[i]
+	made.Shareable, made.Pool = d.Shareable, -1
+	if d.ConsumesCounters {
+		made.Pool = d.Pool
+	}
+	for _, use := range d.Uses {
+		made.Draws = append(made.Draws, solver.Draw{Resource: first + int32(use.Counter), Amount: use.Amount})
+	}
+	for g := range f.groups {
+		for _, use := range d.Groups {
+			if f.groups[g].pool == d.Pool && f.groups[g].set == use.Set {
+				made.Groups = append(made.Groups, solver.Group{Relation: int32(g), Values: f.groups[g].numbers(use.Groups)})
+			}
+		}
+	}
+}
+
+func (f *frame) addCapacities(i int32, d *eligibility.Device, kinds *resourceKinds) {
+	if f.capacityOf == nil {
+		f.capacityOf = make(map[int32]int32)
+	}
+	f.capacityOf[i] = int32(len(f.poolOf))
+	for _, name := range slices.Sorted(maps.Keys(d.Object.Capacity)) {
+		f.poolOf, f.setOf = append(f.poolOf, -1), append(f.setOf, -1)
+		f.kindOf = append(f.kindOf, kinds.number(resourceKind{driver: d.Shape.Driver, capacity: name}))
+		f.capacities = append(f.capacities, deviceCapacity{i, name, quantity.Amount(d.Object.Capacity[name].Value)})
+	}
+}
+
+// addGroups finds the counter sets in which some device declares compatibility groups. In others,
+// groups stand against no device.
+func (f *frame) addGroups(d *eligibility.Devices) {
+	for p, of := range d.Pools {
+		known := make(map[pool.CounterSetIndex]int)
+		for i := range of.Devices {
+			for _, use := range of.Devices[i].Groups {
+				if len(use.Groups) == 0 {
+					continue
+				}
+				at, found := known[use.Set]
+				if !found {
+					at = len(f.groups)
+					known[use.Set] = at
+					f.groups = append(f.groups, counterGroups{int32(p), use.Set, make(map[string]int32)})
+				}
+				f.groups[at].add(use.Groups)
+			}
+		}
+	}
+}
+
+func (g *counterGroups) add(names []string) {
+	for _, name := range names {
+		if _, known := g.values[name]; !known {
+			g.values[name] = int32(len(g.values)) + 1
+		}
+	}
+}
+
+func (g *counterGroups) numbers(names []string) []int32 {
+	if len(names) == 0 {
+		return []int32{noGroup}
+	}
+	numbers := make([]int32, len(names))
+	for i, name := range names {
+		numbers[i] = g.values[name]
+	}
+	return numbers
+}
+
+// relation says which groups the devices in use have in common.
+func (g *counterGroups) relation(used *pool.Usage) solver.Relation {
+	r := solver.Relation{Kind: solver.Match, Values: int32(len(g.values)) + 1}
+	if names, occupied := used.Groups[g.set].Shared(); occupied {
+		r.Begun, r.Left = true, []int32{}
+		if names == nil || len(names) > 0 {
+			r.Left = g.numbers(names)
+		}
+	}
+	return r
+}

@@ -1,0 +1,215 @@
+package model
+
+import (
+	"slices"
+	"strconv"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator/internal/claims"
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// Solution is an Answer that is satisfiable, for the problem and the node that were asked about.
+type Solution struct {
+	Problem  *claims.Problem
+	Features eligibility.Features
+	View     cluster.NodeView
+	Answer   *Answer
+	// ShareID names shares. Nil numbers them from 1.
+	ShareID func() types.UID
+}
+
+// pick is a choice with the objects that it is about.
+type pick struct {
+	*claims.Alternative
+	pool   *pool.Pool
+	device *pool.Device
+	class  *resourceapi.DeviceClass
+}
+
+// pickBuffer is room for the picks of most problems.
+const pickBuffer = 8
+
+// picks appends the choices of the answer, by claim, request and slot.
+func (s *Solution) picks(to []pick) []pick {
+	for _, at := range s.Answer.Choices {
+		pool, i := DeviceAt(s.View.Pools, at.Place)
+		alt := s.Problem.Alternatives[at.Alternative]
+		to = append(to, pick{alt, pool, &pool.Devices[i], alt.Offers[at.Offer].Class})
+	}
+	return to
+}
+
+// DeviceAt returns the pool and the index of the device at a place on a node.
+func DeviceAt(views []*pool.View, place int32) (*pool.Pool, pool.DeviceIndex) {
+	at := int(place)
+	for _, pv := range views {
+		if at < pv.Here() {
+			return pv.Pool, pv.At(at)
+		}
+		at -= pv.Here()
+	}
+	panic("a place beyond the devices of the node")
+}
+
+// Each visits the choices in order, without building results.
+func (s *Solution) Each(visit func(claim int, request, class string, device pool.DeviceID)) {
+	for _, p := range s.picks(nil) {
+		visit(p.Claim, p.Name, p.class.Name, idOf(p.pool, p.device))
+	}
+}
+
+// Results returns what the API server would hold in status.allocation of each claim, in order.
+// Configurations and tolerations are those of the input: read-only.
+func (s *Solution) Results() []resourceapi.AllocationResult {
+	results := make([]resourceapi.AllocationResult, len(s.Problem.Claims))
+	next := s.shareIDs()
+	var buffer [pickBuffer]pick
+	picks := s.picks(buffer[:0])
+	for i := range picks {
+		devices := &results[picks[i].Claim].Devices
+		if devices.Results == nil {
+			devices.Results = make([]resourceapi.DeviceRequestAllocationResult, 0, picksOf(picks[i:]))
+		}
+		devices.Results = append(devices.Results, s.result(&picks[i], next))
+	}
+	for c := range results {
+		results[c].Devices.Config = s.config(c)
+		results[c].NodeSelector = s.nodeSelector(picks, c)
+	}
+	return results
+}
+
+// picksOf counts the picks for the claim of the first.
+func picksOf(picks []pick) (n int) {
+	for n < len(picks) && picks[n].Claim == picks[0].Claim {
+		n++
+	}
+	return n
+}
+
+func (s *Solution) shareIDs() func() types.UID {
+	if s.ShareID != nil {
+		return s.ShareID
+	}
+	n := 0
+	return func() types.UID {
+		n++
+		return types.UID("share-" + strconv.Itoa(n))
+	}
+}
+
+func (s *Solution) result(p *pick, shareID func() types.UID) resourceapi.DeviceRequestAllocationResult {
+	id := idOf(p.pool, p.device)
+	result := resourceapi.DeviceRequestAllocationResult{
+		Request:            p.Name,
+		Driver:             id.Driver,
+		Pool:               id.Pool,
+		Device:             id.Device,
+		Tolerations:        p.Tolerations,
+		SkipNodeOperations: p.device.Slice.Object.Spec.SkipNodeOperations,
+	}
+	if p.Admin {
+		result.AdminAccess = ptr.To(true)
+	}
+	if p.device.Multiple && s.Features.ConsumableCapacity {
+		result.ShareID = ptr.To(shareID())
+		result.ConsumedCapacity = eligibility.Consumed(s.Features, p.Capacity, p.device.Shape.Device)
+	}
+	if s.Features.DeviceBindingAndStatus {
+		result.BindingConditions = p.device.Object.BindingConditions
+		result.BindingFailureConditions = p.device.Object.BindingFailureConditions
+	}
+	return result
+}
+
+func idOf(p *pool.Pool, d *pool.Device) pool.DeviceID {
+	return pool.DeviceID{Driver: p.ID.Driver, Pool: p.ID.Name, Device: d.Object.Name}
+}
+
+// picked is the alternative that was picked for a request.
+func (s *Solution) picked(claim, request int) *claims.Alternative {
+	return s.Problem.Claims[claim].Requests[request].Alternatives[s.Answer.Picked[claim][request]]
+}
+
+// config lists the configurations of the classes, each class once, and then those of the claim, as
+// far as they concern what was picked.
+func (s *Solution) config(claim int) []resourceapi.DeviceAllocationConfiguration {
+	configs := s.classConfig(claim)
+	for _, own := range s.Problem.Claims[claim].Object.Spec.Devices.Config {
+		if len(own.Requests) == 0 || s.concerned(claim, own.Requests) > 0 {
+			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+				Source:              resourceapi.AllocationConfigSourceClaim,
+				Requests:            own.Requests,
+				DeviceConfiguration: own.DeviceConfiguration,
+			})
+		}
+	}
+	for i := range configs {
+		if s.concerned(claim, configs[i].Requests) == len(s.Problem.Claims[claim].Requests) {
+			configs[i].Requests = nil // by the API, none means all
+		}
+	}
+	return configs
+}
+
+func (s *Solution) classConfig(claim int) []resourceapi.DeviceAllocationConfiguration {
+	var configs []resourceapi.DeviceAllocationConfiguration
+	requests := s.Problem.Claims[claim].Requests
+	var seen []string
+	for r := range requests {
+		for o, offer := range s.picked(claim, r).Offers {
+			class := offer.Class
+			if len(class.Spec.Config) == 0 || slices.Contains(seen, class.Name) || !s.serves(s.picked(claim, r), o) {
+				continue
+			}
+			seen = append(seen, class.Name)
+			names := s.servedBy(claim, r, class.Name)
+			for _, config := range class.Spec.Config {
+				configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+					Source:              resourceapi.AllocationConfigSourceClass,
+					Requests:            slices.Clone(names),
+					DeviceConfiguration: config.DeviceConfiguration,
+				})
+			}
+		}
+	}
+	return configs
+}
+
+// servedBy names the requests that have a class, from one on.
+func (s *Solution) servedBy(claim, first int, class string) (names []string) {
+	for r := first; r < len(s.Problem.Claims[claim].Requests); r++ {
+		alt := s.picked(claim, r)
+		for o := range alt.Offers {
+			if alt.Offers[o].Class.Name == class && s.serves(alt, o) {
+				names = append(names, alt.Name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// serves reports whether an alternative that was picked has a class. Where there are several, those
+// count of which there is a device.
+func (s *Solution) serves(alt *claims.Alternative, offer int) bool {
+	return len(alt.Offers) == 1 || slices.ContainsFunc(s.Answer.Choices, func(c Choice) bool {
+		return c.Alternative == alt.ID && int(c.Offer) == offer
+	})
+}
+
+// concerned counts the requests of a claim, as they were picked, that are named.
+func (s *Solution) concerned(claim int, names []string) (count int) {
+	for r, request := range s.Problem.Claims[claim].Requests {
+		if claims.Named(names, request.Name, s.picked(claim, r).Name) {
+			count++
+		}
+	}
+	return count
+}

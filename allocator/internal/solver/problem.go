@@ -1,0 +1,219 @@
+package solver
+
+import (
+	"github.com/bits-and-blooms/bitset"
+
+	"github.com/dray-project/dray/internal/amount"
+)
+
+// Problem says which requests want how many of which devices, and what devices that are
+// chosen together have to respect. Devices, resources, relations, domains and requests are
+// known by their positions. A Problem is not modified by solving it, and may be solved by
+// several goroutines at the same time.
+type Problem struct {
+	// Devices are in the order in which they are tried.
+	Devices []Device
+	// Paid are devices that were shared before: shareable ones take no draws then. Nil if there
+	// are none.
+	Paid *bitset.BitSet
+	// Left is what is left of each resource. It may be negative.
+	Left []amount.Amount
+	// PoolOf and SetOf are the pool and the counter set of each resource that devices draw
+	// on, -1 for what shares take.
+	PoolOf, SetOf []int32
+	// KindOf numbers what resources are of: those of one kind can stand in for each other
+	// where different devices take of them.
+	KindOf []int32
+	// Bins returns those of Devices. If nil, they are made when needed.
+	Bins      func() *Bins
+	Relations []Relation
+	Domains   []Domain
+	// Requests are in the order in which they are decided. Those of a claim follow each
+	// other.
+	Requests []Request
+	// Claims is how many claims there are, MostOfClaim how many devices each may have.
+	Claims, MostOfClaim int
+}
+
+// Device is what choosing a device means whoever chooses it.
+type Device struct {
+	// Draws are what it takes of resources, at most one for each. A shareable device takes
+	// them with its first share.
+	Draws []Draw
+	// Groups are relations in which the device takes part when it takes its draws
+	// (compatibility groups).
+	Groups []Group
+	// Pool is the pool that the device draws on, -1 if it draws on none. While any resource
+	// of a pool is overdrawn, none of the devices that draw on it can be chosen (KEP-4815).
+	Pool int32
+	// Shareable devices can be chosen several times, by different requests.
+	Shareable bool
+}
+
+// Draw is an amount taken of a resource.
+type Draw struct {
+	Resource int32
+	Amount   amount.Amount
+}
+
+// Group is a device's part in a relation.
+type Group struct {
+	Relation int32
+	Values   []int32
+}
+
+// RelationKind says how the devices of a relation are related.
+type RelationKind uint8
+
+const (
+	// Match wants one value that all devices have.
+	Match RelationKind = iota
+	// Distinct wants values that no two devices have in common.
+	Distinct
+)
+
+// Relation is about the values of several devices. Values count from 0 in each relation. With
+// Match, the devices may be of several claims, with Distinct they are of one.
+//
+// A device that has no values, but a list of them that is not nil, is only admitted as the
+// first device of a relation. With Match, no other one is admitted after it.
+type Relation struct {
+	Kind RelationKind
+	// Values is how many there are.
+	Values int32
+	// Begun is set if devices take part already. Then Left are, for Match, the values that
+	// those have in common.
+	Begun bool
+	Left  []int32
+	// Off takes the relation out of the problem.
+	Off bool
+}
+
+// Domain is what options with equal demands see of the devices.
+type Domain struct {
+	// Claim is the position of the claim of all options with this domain. Options of
+	// different claims may share a domain that has no relations and not Admin.
+	Claim int32
+	// Admin devices may be chosen by other claims, too, if those choose before (KEP-5018).
+	Admin bool
+	// Allowed are the candidates.
+	Allowed *bitset.BitSet
+	// Stops are devices at which looking ends the search. They are not in Allowed. Nil if
+	// there are none.
+	Stops *bitset.BitSet
+	// Shares is what a share of each device takes; it may be shorter than the list of
+	// devices.
+	Shares [][]Draw
+	// Covers are the relations that the options are part of.
+	Covers []Cover
+	// Gives is what each device gives of each total that the options have, none of it
+	// negative. Nil if they have none.
+	Gives [][]amount.Amount
+}
+
+// Cover is the part of a domain in a relation.
+type Cover struct {
+	Relation int32
+	// Values are those of each device. A device without a list is never admitted.
+	Values [][]int32
+	// Stops are devices of which looking at the values ends the search. Nil if there are
+	// none.
+	Stops *bitset.BitSet
+}
+
+// Request wants the devices of one of its options.
+type Request struct {
+	Claim   int32
+	Options []Option
+	// Off takes the request out of the problem.
+	Off bool
+}
+
+// Option is one way to serve a request. Earlier options are preferred.
+type Option struct {
+	Domain int32
+	// Count is how many devices it takes.
+	Count int
+	// All lists the devices of an option that must have exactly these, in order; it has
+	// Count elements. A relation that does not admit one of them ends the search.
+	All bool
+	// Totals are what the devices must give together, one for each of Domain.Gives. An option
+	// with totals has a Count that is not zero, and not All.
+	Totals []amount.Amount
+	// Mandatory are these devices. Those that are not allowed make the option impossible.
+	Mandatory []int32
+	// Late are mandatory devices that are not allowed, of which relations are asked before
+	// that is found out. Nil if there are none.
+	Late *bitset.BitSet
+}
+
+// Choice is a device for a request.
+type Choice struct {
+	Request, Option, Device int32
+}
+
+// Verdict is how solving ended.
+type Verdict uint8
+
+const (
+	// None says that there is no solution.
+	None Verdict = iota
+	// Found says that Choices are the first solution in the order of requests, options and devices.
+	Found
+	// Stopped says that a device at which looking ends the search comes before the first solution.
+	Stopped
+	// Spent says that the budget was spent.
+	Spent
+	// Cancelled says that the context was cancelled.
+	Cancelled
+)
+
+// Stop is where a search was ended.
+type Stop struct {
+	Request, Option, Device int32
+	// Cover is the position of the relation in Domain.Covers that was asked about the
+	// device, -1 if the device itself ended the search. Violated is set if that relation
+	// does not admit a mandatory device.
+	Cover    int
+	Violated bool
+}
+
+// Stats counts work.
+type Stats struct {
+	// Steps are candidates tried, requests entered, devices that were looked for with
+	// effort, and, at a lower rate, devices checked ahead.
+	Steps int64
+	// Decisions are devices chosen, Backtracks those given up again, Checks looks at devices.
+	Decisions, Backtracks, Checks int64
+}
+
+// Rules are what may be left out of the search without changing its result.
+type Rules uint16
+
+const (
+	// RuleAhead looks ahead at all, after the first dead end.
+	RuleAhead Rules = 1 << iota
+	// RuleRoot looks for requests with too few candidates at the root.
+	RuleRoot
+	// RuleFlow matches requests with devices.
+	RuleFlow
+	// RuleResources bounds the devices in a matching that draw on a resource.
+	RuleResources
+	// RuleCumulative sums up what requests take of all resources of a kind.
+	RuleCumulative
+	// RuleDistinct bounds the devices in a matching by the values that differ.
+	RuleDistinct
+	// RuleSupport looks for a value with which all that must match can be served.
+	RuleSupport
+	// RuleRootSupport takes candidates without such a value out at the root.
+	RuleRootSupport
+	// RuleSums looks for openings that cannot have their totals.
+	RuleSums
+	// RuleSymmetry skips candidates that are interchangeable with one that failed.
+	RuleSymmetry
+	// RuleJump goes back to a decision that a failure depends on.
+	RuleJump
+
+	// AllRules is what Solve uses.
+	AllRules = 1<<iota - 1
+)

@@ -1,0 +1,69 @@
+package solver
+
+import "slices"
+
+// relationState is what a relation knows of the devices chosen so far.
+type relationState struct {
+	devices int32
+	// values are those that all devices share (Match) or that some device has (Distinct).
+	// They are never written to in place, except beyond their length.
+	values []int32
+}
+
+func (r *Relation) begin() relationState {
+	if r.Begun {
+		return relationState{devices: 1, values: r.Left}
+	}
+	return relationState{}
+}
+
+// admits reports whether a device with the given values can join.
+func (r *Relation) admits(state relationState, offered []int32) bool {
+	switch {
+	case offered == nil:
+		return false
+	case state.devices == 0:
+		return true
+	case len(offered) == 0:
+		return false
+	}
+	return meet(state.values, offered) == (r.Kind == Match)
+}
+
+// join returns the state with a device that was admitted.
+func (r *Relation) join(state relationState, offered []int32) relationState {
+	switch {
+	case r.Kind == Distinct:
+		return relationState{state.devices + 1, append(state.values, offered...)}
+	case state.devices == 0:
+		return relationState{1, offered}
+	}
+	return relationState{state.devices + 1, intersect(state.values, offered)}
+}
+
+func meet(a, b []int32) bool {
+	for _, v := range a {
+		if slices.Contains(b, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// intersect returns the values of a that are in b, a itself if that is all.
+func intersect(a, b []int32) []int32 {
+	kept := 0
+	for kept < len(a) && slices.Contains(b, a[kept]) {
+		kept++
+	}
+	if kept == len(a) {
+		return a
+	}
+	common := slices.Clone(a[:kept])
+	for _, v := range a[kept+1:] {
+		if slices.Contains(b, v) {
+			common = append(common, v)
+		}
+	}
+	return common
+}

@@ -1,0 +1,95 @@
+package solver_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/dray-project/dray/allocator/internal/solver"
+)
+
+var (
+	cases = flag.Int("cases", 5000, "how many random problems of each kind to solve")
+	first = flag.Uint64("seed", 1, "seed of the first one")
+)
+
+// With any selection of rules, the result is that of trying everything in order.
+func TestRulesChangeNothing(t *testing.T) {
+	for name, has := range map[string]traits{
+		"everything":        everything(),
+		"relations":         {relations: true},
+		"across claims":     {relations: true, across: true, admin: true, options: true},
+		"sums":              {sums: true, options: true, relations: true, draws: true},
+		"shares, relations": {shares: true, relations: true, options: true},
+		"draws, groups":     {draws: true, groups: true, shares: true},
+		"stops":             {stops: true, relations: true, all: true, options: true},
+		"admin":             {admin: true, shares: true, options: true},
+	} {
+		t.Run(name, func(t *testing.T) { compareRules(t, has) })
+	}
+}
+
+func compareRules(t *testing.T, has traits) {
+	cases := *cases
+	counts := make(map[solver.Verdict]int)
+	backtracked := 0
+	var solve solver.Solver
+	for seed := *first; seed < *first+uint64(cases); seed++ {
+		p := random(seed, has)
+		end, naively := solveNaively(p)
+		if end == naiveSpent {
+			continue
+		}
+		for _, rules := range selections(seed) {
+			got := solve.Solve(t.Context(), p, 1<<40, rules)
+			if diff := differs(end, naively, got); diff != "" {
+				t.Fatalf("seed %d, rules %b: %s", seed, rules, diff)
+			}
+			if rules == solver.AllRules {
+				counts[got.Verdict]++
+				if got.Stats.Backtracks > 0 {
+					backtracked++
+				}
+			}
+		}
+	}
+	t.Logf("none %d, found %d, stopped %d; %d went back", counts[solver.None], counts[solver.Found], counts[solver.Stopped], backtracked)
+	for _, verdict := range []solver.Verdict{solver.None, solver.Found, solver.Stopped} {
+		if counts[verdict] < cases/20 && (verdict != solver.Stopped || has.stops) {
+			t.Errorf("only %d of %d problems end with verdict %d", counts[verdict], cases, verdict)
+		}
+	}
+	if backtracked < cases/10 {
+		t.Errorf("only %d of %d problems need a second attempt", backtracked, cases)
+	}
+}
+
+// selections are all rules, none, each alone, each left out, and some at random.
+func selections(seed uint64) []solver.Rules {
+	all := solver.Rules(solver.AllRules)
+	list := []solver.Rules{all, 0, solver.RuleAhead}
+	for rule := solver.Rules(1); rule < all; rule <<= 1 {
+		list = append(list, solver.RuleAhead|rule, all&^rule)
+	}
+	for k := range uint64(4) {
+		list = append(list, solver.RuleAhead|solver.Rules((seed*0x9E3779B97F4A7C15>>7)>>(k*12))&all)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func differs(end naiveEnd, naively *naive, got solver.Result) string {
+	want := map[naiveEnd]solver.Verdict{
+		naiveNone: solver.None, naiveOversized: solver.None, naiveFound: solver.Found, naiveStopped: solver.Stopped,
+	}[end]
+	switch {
+	case got.Verdict != want:
+		return fmt.Sprintf("verdict %d, want %d (%v, stop %+v)", got.Verdict, want, naively.choices, naively.stop)
+	case want == solver.Found && !slices.Equal(got.Choices, naively.choices):
+		return fmt.Sprintf("choices %v, want %v", got.Choices, naively.choices)
+	case want == solver.Stopped && got.Stop != naively.stop:
+		return fmt.Sprintf("stop %+v, want %+v", got.Stop, naively.stop)
+	}
+	return ""
+}

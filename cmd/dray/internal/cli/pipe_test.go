@@ -1,0 +1,255 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
+)
+
+// In a pipe each line can be understood alone: nothing is folded, and no cell is left out
+// because it is as above.
+func TestPipe(t *testing.T) {
+	atRepository(t)
+	t.Setenv("COLUMNS", "")
+	output, _ := standardOutput(strings.Fields("dray allocate -f examples/prioritized-fallback --no-headers")...)
+	for _, want := range []string{
+		"llm/serve-1  a100-1  gpu/good    a100-1/gpu-0\n", "llm/serve-1  a100-1  gpu/good    a100-1/gpu-1\n",
+		"1 node (l4-1): request gpu accepts one of these: gpu/best needs 1 device; 0 of 6 that reach the node can serve it (6 not of class h100); gpu/good",
+	} {
+		if !strings.Contains(output, want) {
+			t.Errorf("want %q in:\n%s", want, output)
+		}
+	}
+	output, _ = standardOutput(strings.Fields("dray devices -f examples/mig-partitions")...)
+	if lines := strings.Split(strings.TrimSpace(output), "\n"); len(lines) != 27 || len(strings.Fields(lines[1])) != len(strings.Fields(lines[0])) {
+		t.Errorf("want a header and a line with as many fields for each of 26 devices:\n%s", output)
+	}
+}
+
+// COLUMNS says how wide lines may be, wherever they go.
+func TestColumns(t *testing.T) {
+	atRepository(t)
+	for _, width := range []int{60, 120} {
+		t.Setenv("COLUMNS", strconv.Itoa(width))
+		output, _ := standardOutput(strings.Fields("dray explain pretrain-0 -n training -f examples/fleet-200")...)
+		longest := 0
+		for line := range strings.SplitSeq(output, "\n") {
+			longest = max(longest, len([]rune(line)))
+		}
+		if longest > width || longest < width-20 {
+			t.Errorf("COLUMNS=%d: the longest line has %d columns", width, longest)
+		}
+	}
+}
+
+// What of a folder is no file is skipped, with a warning. Nothing waits for a named pipe.
+func TestFolderWithOddFiles(t *testing.T) {
+	folder := t.TempDir()
+	node := []byte("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")
+	if err := os.WriteFile(filepath.Join(folder, "node.txt"), node, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, create := range map[string]func(string) error{
+		"pipe.yaml":     func(path string) error { return syscall.Mkfifo(path, 0o644) },
+		"dangling.yaml": func(path string) error { return os.Symlink("nowhere", path) },
+		"linked.yaml":   func(path string) error { return os.Symlink("node.txt", path) },
+		"loop.yaml":     func(path string) error { return os.Symlink(".", path) },
+	} {
+		if err := create(filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan string, 1)
+	go func() {
+		output, status := runStatus("", "dray", "devices", "-v", "-f", folder)
+		if status != cli.ExitOK {
+			output += "failed"
+		}
+		done <- output
+	}()
+	select {
+	case output := <-done:
+		for _, want := range []string{
+			"pipe.yaml: skipped: not a regular file", "dangling.yaml: skipped: no such file or directory", "loop.yaml: skipped: a link to a folder", "read: 1 Node,",
+		} {
+			if !strings.Contains(output, want) {
+				t.Errorf("want %q in:\n%s", want, output)
+			}
+		}
+		if strings.HasSuffix(output, "failed") {
+			t.Errorf("the command failed:\n%s", output)
+		}
+	case <-time.After(patience):
+		t.Fatal("the command waits for somebody to write to the named pipe")
+	}
+}
+
+// -k builds a kustomization, and reads other files besides.
+func TestKustomize(t *testing.T) {
+	folder := t.TempDir()
+	for name, content := range map[string]string{
+		"kustomization.yaml": "namespace: staging\nresources: [claim.yaml]\n",
+		"claim.yaml":         "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := run("", "dray", "allocate", "-k", folder, "-f", "testdata/cluster.yaml")
+	if want := "claim staging/c  gpu-a"; !strings.Contains(output, want) {
+		t.Errorf("want %q in:\n%s", want, output)
+	}
+}
+
+// -w prints again when the input has changed, and not before. Input that cannot be read for a
+// while is reported.
+func TestWatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "node.yaml")
+	write := func(content string) {
+		// The command must not read half a file.
+		if err := os.WriteFile(path+".new", []byte(content), 0o644); err != nil {
+			t.Error(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Error(err)
+		}
+	}
+	slice := func(device string) string { return sliceHead + "  devices: [{name: " + device + "}]\n" }
+	write(slice("first"))
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := make(chan int, 1)
+	go func() {
+		status <- cli.Main(ctx, []string{"dray", "devices", "-w", "--no-headers", "-f", path}, cli.Streams{In: strings.NewReader(""), Out: writer, Err: writer})
+		_ = writer.Close() // the reader then ends
+	}()
+	var seen strings.Builder
+	await := func(text string) {
+		t.Helper()
+		buffer := make([]byte, 4096)
+		for !strings.Contains(seen.String(), text) {
+			n, err := reader.Read(buffer)
+			seen.Write(buffer[:n])
+			if err != nil {
+				t.Fatalf("want %q, got %q and %v", text, seen.String(), err)
+			}
+		}
+	}
+	await("first")
+	write(slice("second"))
+	await("second")
+	write("kind: Half")
+	await("error: " + path + ": document 1 (line 1): apiVersion: required\n")
+	write(slice("third"))
+	await("third")
+	cancel()
+	if got := <-status; got != cli.ExitOK {
+		t.Errorf("exit status %d after an interrupt", got)
+	}
+	if strings.Count(seen.String(), "first") != 1 {
+		t.Errorf("what did not change is printed again: %q", seen.String())
+	}
+}
+
+// --timeout ends a command, with the reason.
+func TestTimeout(t *testing.T) {
+	atRepository(t)
+	output, status := runStatus("", "dray", "allocate", "--timeout=1ns", "-f", "examples/fleet-200")
+	if status != cli.ExitError || !strings.Contains(output, "error: --timeout: 1ns have passed") {
+		t.Errorf("exit status %d:\n%s", status, output)
+	}
+}
+
+// It ends a selector that is within the API's limits, but takes long over many devices: with
+// 32 attributes each, 33,000 comparisons for each of 2,048 devices.
+func TestTimeoutOfSlowSelector(t *testing.T) {
+	const nested = `device.attributes["gpu.example.com"].exists(a, device.attributes["gpu.example.com"].exists(b, device.attributes["gpu.example.com"].exists(c, a == b && c == "x")))`
+	var manifest strings.Builder
+	manifest.WriteString("apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\n---\n" + claimHead + ", selectors: [{cel: {expression: '" + nested + "'}}]}}]}}\n")
+	for n := range 16 {
+		fmt.Fprintf(&manifest, "---\napiVersion: v1\nkind: Node\nmetadata: {name: n%d}\n---\n%s  devices:\n", n, strings.NewReplacer("name: s}", fmt.Sprintf("name: s%d}", n), "n1", fmt.Sprintf("n%d", n)).Replace(sliceHead))
+		for i := range 128 {
+			fmt.Fprintf(&manifest, "  - {name: gpu-%d, attributes: {", i)
+			for k := range 31 {
+				fmt.Fprintf(&manifest, "a%d: {string: v%d-%d-%d}, ", k, n, i, k)
+			}
+			manifest.WriteString("last: {bool: true}}}\n")
+		}
+	}
+	for _, command := range []string{"dray allocate", "dray explain claim/c"} {
+		started := time.Now()
+		output, status := runStatus(manifest.String(), append(strings.Fields(command), "--timeout=3s", "-f", "-")...)
+		if took := time.Since(started); took > 3*patience || status != cli.ExitError || !strings.Contains(output, "error: --timeout: 3s have passed") {
+			t.Errorf("%s: exit status %d after %s:\n%.500s", command, status, took, output)
+		}
+	}
+}
+
+// Who may read one namespace only gets an answer, and is told what is missing.
+func TestLiveNamespaceOnly(t *testing.T) {
+	atRepository(t)
+	server, kubeconfig := serve(t, "examples/prioritized-fallback")
+	server.refuse = paths["Pod"]
+	server.objects["/api/v1/namespaces/llm/pods"] = server.objects[paths["Pod"]]
+	output := run("", "dray", "explain", "serve-4", "--kubeconfig", kubeconfig, "--context", "test")
+	for _, want := range []string{"warning: cluster: list pods: not permitted in all namespaces", "Pod llm/serve-4 is not placed"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("want %q in:\n%s", want, output)
+		}
+	}
+}
+
+// Of a cluster, the namespace of the context is meant; -A means all.
+func TestLiveSelection(t *testing.T) {
+	atRepository(t)
+	_, kubeconfig := serve(t, "examples/prioritized-fallback") // whose pods are in llm
+	for flag, want := range map[string]string{
+		"--context=test":   "4 of 5 pods placed",
+		"-A":               "4 of 5 pods placed",
+		"-n=default":       "Nothing to allocate",
+		"--no-headers=0":   "4 of 5 pods placed",
+		"--as=someone":     "4 of 5 pods placed",
+		"--token=a.secret": "4 of 5 pods placed",
+	} {
+		output, status := runStatus("", "dray", "allocate", flag, "--kubeconfig", kubeconfig, "--context", "test")
+		if status != cli.ExitNotPlaced || !strings.Contains(output, want) {
+			t.Errorf("%s: exit status %d, want %q in:\n%s", flag, status, want, output)
+		}
+	}
+}
+
+// Pages of the manual are written for each command, the same each time.
+func TestManualPages(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	for _, folder := range []string{first, second} {
+		if output, status := runStatus("", "dray", "man", folder); status != cli.ExitOK {
+			t.Fatalf("exit status %d:\n%s", status, output)
+		}
+	}
+	for _, name := range []string{"dray.1", "dray-allocate.1", "dray-explain.1", "dray-devices.1"} {
+		a, err := os.ReadFile(filepath.Join(first, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(second, name))
+		if err != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s differs from one time to the next, error %v", name, err)
+		}
+		if !bytes.Contains(a, []byte(".TH")) {
+			t.Errorf("%s is no manual page", name)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/simulate"
+)
+
+const simulateLong = `Ask what would be if: how many more pods fit, which kind of node is missing, whether
+a node can go, who is in the way. Nothing is changed. Pods are placed one after the other on the first
+node that takes them, as by dray allocate.`
+
+const simulateExample = `  # How many more pods like the pending ones fit?
+  dray simulate fits -f cluster/
+
+  # How many nodes like gpu-1 or gpu-2 would take the pending pods?
+  dray simulate plan --like gpu-1,gpu-2 -f cluster/
+
+  # Would the pods of a node find another one?
+  dray simulate drain gpu-1 -f cluster/
+
+  # Which pods would have to go for this one?
+  dray simulate victims trainer-0 -n ml -f cluster/
+
+  # How many fit once the devices of a node are tainted?
+  dray simulate what-if --taint example.com/broken:NoSchedule --node gpu-1 -f cluster/`
+
+func newSimulate(o *origin) *cobra.Command {
+	command := &cobra.Command{
+		Use: "simulate", Short: "Ask what would be if nodes came or went",
+		Long: simulateLong, Example: simulateExample,
+		Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(newSimulateFits(o), newSimulatePlan(o), newSimulateDrain(o), newSimulateVictims(o), newSimulateWhatIf(o))
+	return command
+}
+
+// simulation is a cluster that a subcommand asks about.
+type simulation struct {
+	*cluster.Cluster
+	state  *simulate.State
+	shapes []*simulate.Shape // of the pending pods
+}
+
+func (o *origin) simulation(ctx context.Context) (*simulation, error) {
+	c, err := o.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	state, err := c.Simulation()
+	if err != nil {
+		return nil, err
+	}
+	for _, fault := range state.Faults() {
+		fmt.Fprintf(o.streams.Err, "warning: left out: %v\n", fault)
+	}
+	var pods []*corev1.Pod
+	for _, pod := range c.PendingPods() {
+		if _, err := state.Shapes([]*corev1.Pod{pod}); err != nil {
+			fmt.Fprintf(o.streams.Err, "warning: left out: %v\n", err)
+			continue
+		}
+		pods = append(pods, pod)
+	}
+	shapes, err := state.Shapes(pods)
+	return &simulation{c, state, shapes}, err
+}
+
+// simulateCommand adds what all subcommands have.
+func simulateCommand(command *cobra.Command, run func(ctx context.Context, args []string, f *output) error) *cobra.Command {
+	f := &output{}
+	f.addTo(command)
+	command.PreRunE = func(*cobra.Command, []string) error { return f.parse() }
+	command.RunE = func(command *cobra.Command, args []string) error { return run(command.Context(), args, f) }
+	return command
+}
+
+// show prints rows as a table, or a document. Each item has a row.
+func (o *origin) show(f *output, kind string, headers []string, rows [][]string, items []any) error {
+	if f.format.ForPeople() {
+		o.terminal(f).Table(headers, rows)
+		return nil
+	}
+	names := make([]string, len(rows))
+	for i, row := range rows {
+		names[i] = row[0]
+	}
+	return f.format.Write(o.streams.Out, render.Document{Value: map[string]any{"apiVersion": render.APIVersion, "kind": kind, "items": items}, Items: items, Names: names}, !f.noHeaders)
+}
+
+func podName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// fitsAnswer is how many pods of a shape fit.
+type fitsAnswer struct {
+	// Pod is one of the shape, Pending how many like it wait.
+	Pod     string `json:"pod"`
+	Pending int    `json:"pending"`
+	// Fits is how many of them fit if nothing else is placed; absent if there is no limit.
+	Fits *int `json:"fits,omitempty"`
+	// UndecidedNodes is how many nodes may take more.
+	UndecidedNodes int `json:"undecidedNodes"`
+}
+
+func newSimulateFits(o *origin) *cobra.Command {
+	return simulateCommand(&cobra.Command{
+		Use:   "fits",
+		Short: "Count how many more pods like the pending ones fit, each kind by itself",
+		Args:  cobra.NoArgs,
+	}, func(ctx context.Context, _ []string, f *output) error {
+		s, err := o.simulation(ctx)
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		var items []any
+		for _, shape := range s.shapes {
+			fit, err := s.state.FitsMany(ctx, shape, simulate.Real(nil))
+			if err != nil {
+				return err
+			}
+			answer := fitsAnswer{Pod: podName(shape.Pods[0]), Pending: len(shape.Pods), Fits: limit(fit), UndecidedNodes: fit.Undecided}
+			rows = append(rows, []string{answer.Pod, fmt.Sprint(answer.Pending), count(answer.Fits), fmt.Sprint(answer.UndecidedNodes)})
+			items = append(items, answer)
+		}
+		return o.show(f, "SimulatedFitList", []string{"POD", "PENDING", "FITS", "UNDECIDED NODES"}, rows, items)
+	})
+}
+
+// planAnswer is what nodes like one would do for the pending pods.
+type planAnswer struct {
+	Like string `json:"like"`
+	// Nodes is how many have to be added, Placed how many pods then have a place, Unplaced and
+	// Undecided how many have not.
+	Nodes     int `json:"nodes"`
+	Placed    int `json:"placed"`
+	Unplaced  int `json:"unplaced"`
+	Undecided int `json:"undecided"`
+}
+
+func newSimulatePlan(o *origin) *cobra.Command {
+	var like []string
+	var most int
+	command := simulateCommand(&cobra.Command{
+		Use:   "plan --like NODE,...",
+		Short: "Count how many nodes like an existing one the pending pods need",
+		Args:  cobra.NoArgs,
+	}, func(ctx context.Context, _ []string, f *output) error {
+		s, err := o.simulation(ctx)
+		if err != nil {
+			return err
+		}
+		if len(like) == 0 {
+			for _, node := range s.Nodes {
+				like = append(like, node.Name)
+			}
+		}
+		var rows [][]string
+		var items []any
+		for _, name := range like {
+			answer, err := s.plan(ctx, name, most)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, []string{answer.Like, fmt.Sprint(answer.Nodes), fmt.Sprint(answer.Placed), fmt.Sprint(answer.Unplaced), fmt.Sprint(answer.Undecided)})
+			items = append(items, answer)
+		}
+		return o.show(f, "SimulatedPlanList", []string{"LIKE", "NODES", "PLACED", "UNPLACED", "UNDECIDED"}, rows, items)
+	})
+	command.Flags().StringSliceVar(&like, "like", nil, "nodes that new ones would be like, each tried by itself (default all)")
+	command.Flags().IntVar(&most, "most", 0, "add at most so many nodes (default no limit)")
+	// It fails only for flags that do not exist.
+	_ = command.RegisterFlagCompletionFunc("like", o.completeNode)
+	return command
+}
+
+// plan places the pending pods on the nodes there are, then on new ones. Pods of DaemonSets run on
+// the new ones, too.
+func (s *simulation) plan(ctx context.Context, like string, most int) (planAnswer, error) {
+	template, err := s.state.TemplateOf(like, ofDaemonSet)
+	if err != nil {
+		return planAnswer{}, fmt.Errorf("--like: %w", err)
+	}
+	answer := planAnswer{Like: like}
+	sim := s.state.Sim()
+	for _, shape := range s.shapes {
+		more := simulate.New(template, 0)
+		if all, _ := sim.Added(template); most > 0 && all < most {
+			more = simulate.New(template, most-all)
+		} else if most > 0 {
+			more = simulate.Added(template)
+		}
+		on := simulate.Union(simulate.Real(nil), more)
+		result, err := sim.PlaceMany(ctx, shape, len(shape.Pods), on, simulate.FirstFit)
+		if err != nil {
+			return planAnswer{}, err
+		}
+		answer.Placed, answer.Unplaced, answer.Undecided = answer.Placed+result.Placed, answer.Unplaced+result.Unfit, answer.Undecided+result.Undecided
+	}
+	answer.Nodes, _ = sim.Added(template)
+	return answer, nil
+}
+
+// drainAnswer is where a pod would go.
+type drainAnswer struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
+}
+
+func newSimulateDrain(o *origin) *cobra.Command {
+	return simulateCommand(&cobra.Command{
+		Use:               "drain NODE...",
+		Short:             "Tell whether the pods of nodes find other ones, and which",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: o.completeNode,
+	}, func(ctx context.Context, names []string, f *output) error {
+		s, err := o.simulation(ctx)
+		if err != nil {
+			return err
+		}
+		result, err := s.state.Sim().Drain(ctx, simulate.Real(nil), simulate.FirstFit, names...)
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		var items []any
+		for placement := range result.Placements() {
+			answer := drainAnswer{Pod: podName(placement.Pod), Node: placement.Node.Name()}
+			rows = append(rows, []string{answer.Pod, answer.Node})
+			items = append(items, answer)
+		}
+		if err := o.show(f, "SimulatedDrain", []string{"POD", "NODE"}, rows, items); err != nil || result.All() {
+			return err
+		}
+		fmt.Fprintf(o.streams.Err, "%s cannot go: %s without another place, %d undecided\n",
+			strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)
+		return errNotPlaced
+	})
+}

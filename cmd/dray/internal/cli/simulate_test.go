@@ -1,0 +1,64 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// nodeWithGPUs is node a, which has four.
+const nodeWithGPUs = `
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a-gpus}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, generation: 1, resourceSliceCount: 1}
+  devices: [{name: gpu-0}, {name: gpu-1}, {name: gpu-2}, {name: gpu-3}]
+`
+
+// simulated is a Deployment whose pods want two GPUs each, of which node a has too few.
+const simulated = nodeWithGPUs + `---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: two}
+spec: {spec: {devices: {requests: [{name: gpus, exactly: {deviceClassName: gpu, allocationMode: ExactCount, count: 2}}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 5
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: main, image: registry.example.com/web, resources: {claims: [{name: gpus}]}}]
+      resourceClaims: [{name: gpus, resourceClaimTemplateName: two}]
+`
+
+func TestSimulate(t *testing.T) {
+	for _, test := range []struct{ command, want string }{
+		{"dray simulate fits", "5        2"},
+		{"dray simulate plan --like a", "a     2      5       0         0"},
+		{"dray simulate plan --like a --most 1", "a     1      4       1         0"},
+		{"dray simulate fits -o json", `"fits": 2`},
+		{"dray simulate plan -o jsonpath={.items[0].nodes}", "2"},
+		{"dray simulate drain a", "POD"},
+		{"dray simulate drain x", "node x does not exist"},
+		{"dray simulate plan --like x", "node x does not exist"},
+	} {
+		out := run(simulated, append(strings.Fields(test.command), "-f", "-")...)
+		if !strings.Contains(out, test.want) {
+			t.Errorf("%s: %q is not part of:\n%s", test.command, test.want, out)
+		}
+	}
+}

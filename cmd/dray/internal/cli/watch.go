@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// watchInterval is how often a command with --watch looks again.
+const watchInterval = 2 * time.Second
+
+func addWatch(command *cobra.Command, watch *bool) {
+	command.Flags().BoolVarP(watch, "watch", "w", false, fmt.Sprintf("look again every %s, and print when anything has changed, until interrupted", watchInterval))
+}
+
+// repeat runs a command once or, with --watch, until it is interrupted, and prints what it
+// prints if that has changed. An error ends it the first time only. The exit status is that
+// of the last time.
+func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Context) error) error {
+	if !watch {
+		return run(ctx)
+	}
+	out := o.streams.Out
+	defer func() { o.streams.Out = out }()
+	var last []byte
+	complaint := ""
+	for first := true; ; first = false {
+		var printed bytes.Buffer
+		o.streams.Out = &printed
+		err := run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		switch {
+		case err == nil || errors.Is(err, errNotPlaced) || errors.Is(err, errReported):
+			complaint = ""
+		case first:
+			return err
+		default:
+			// A file may be half written, an API server may be away for a while.
+			if complaint != err.Error() {
+				complaint = err.Error()
+				report(o.streams.Err, err)
+			}
+		}
+		if complaint == "" && (first || !bytes.Equal(last, printed.Bytes())) {
+			if !first {
+				fmt.Fprintln(out)
+			}
+			if _, err := out.Write(printed.Bytes()); err != nil {
+				return err
+			}
+			last = printed.Bytes()
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(watchInterval):
+		}
+	}
+}

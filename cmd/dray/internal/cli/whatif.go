@@ -1,0 +1,326 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate"
+)
+
+// victimsAnswer is pods of one node that have to go for another one.
+type victimsAnswer struct {
+	Node    string   `json:"node"`
+	Victims []string `json:"victims"`
+	// Least is set if no other pods of the node would be fewer, or of lower priority.
+	Least bool `json:"least"`
+}
+
+func newSimulateVictims(o *origin) *cobra.Command {
+	var most int
+	var all bool
+	command := simulateCommand(&cobra.Command{
+		Use:   "victims POD",
+		Short: "Tell which pods would have to go for a pod to fit, node by node",
+		Long: `Tell which pods would have to go for a pod to fit, node by node.
+
+Pods of lower priority than the pod's go first, and as few as possible: one pod
+of a higher priority counts more than all pods of lower ones. Pods of DaemonSets
+and mirror pods stay. This is not what kube-scheduler's preemption would do in
+every case: it also looks at PodDisruptionBudgets and start times.
+
+Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or input.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.completeSubject,
+	}, func(ctx context.Context, args []string, f *output) error {
+		s, err := o.simulation(ctx)
+		if err != nil {
+			return err
+		}
+		subjects, err := find(s.Cluster, args[0], o)
+		if err != nil {
+			return err
+		}
+		pod := subjects[0].workload.Pod
+		if pod == nil || pod.Spec.NodeName != "" {
+			return fmt.Errorf("%s: want a pod that has no node", args[0])
+		}
+		sets, err := s.victims(ctx, pod, all, most)
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		var items []any
+		for _, set := range sets {
+			answer := victimsAnswer{Node: set.Node.Name(), Least: set.Least, Victims: []string{}}
+			for _, victim := range set.Pods {
+				answer.Victims = append(answer.Victims, podName(victim))
+			}
+			rows = append(rows, []string{answer.Node, strconv.Itoa(len(answer.Victims)), yesNo(answer.Least), orNone(strings.Join(answer.Victims, ","))})
+			items = append(items, answer)
+		}
+		if err := o.show(f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items); err != nil || len(sets) > 0 {
+			return err
+		}
+		fmt.Fprintf(o.streams.Err, "%s fits on no node, whichever pods go\n", podName(pod))
+		return errNotPlaced
+	})
+	command.Flags().IntVar(&most, "nodes", 3, "tell of at most so many nodes, those with the cheapest victims first")
+	command.Flags().BoolVar(&all, "any-priority", false, "let pods of the same and of higher priority go, too")
+	return command
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "not proven"
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// victims asks for the cheapest sets. Pods cost by their rank among the priorities there are.
+func (s *simulation) victims(ctx context.Context, pod *corev1.Pod, anyPriority bool, most int) ([]simulate.VictimSet, error) {
+	shapes, err := s.state.Shapes([]*corev1.Pod{pod})
+	if err != nil {
+		return nil, err
+	}
+	// A node holds fewer pods than that: a rank is dearer than all pods of those below it.
+	const perRank = 1000
+	cost := make(map[int32]float64)
+	for rank, priority := range s.priorities() {
+		cost[priority] = math.Pow(perRank, float64(min(rank, maxRank)))
+	}
+	return s.state.Victims(ctx, shapes[0], simulate.Real(nil), func(victim *corev1.Pod) float64 {
+		if stays(victim) || !anyPriority && priorityOf(victim) >= priorityOf(pod) {
+			return math.Inf(1)
+		}
+		return cost[priorityOf(victim)]
+	}, most)
+}
+
+// maxRank keeps sums of costs exact enough. Priorities beyond it count as one.
+const maxRank = 4
+
+// priorities lists the different ones of pods on nodes, ascending.
+func (s *simulation) priorities() []int32 {
+	found := make(map[int32]bool)
+	for _, key := range s.PodKeys() {
+		if pod := s.Pod(key); pod.Spec.NodeName != "" {
+			found[priorityOf(pod)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+func priorityOf(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
+
+// stays reports whether a pod would be back at once, or cannot be evicted.
+func stays(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror || ofDaemonSet(pod)
+}
+
+func ofDaemonSet(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "DaemonSet" })
+}
+
+// change is what a what-if does to the cluster.
+type change struct {
+	taint                      string
+	driver, pool, device, node string
+	remove                     []string
+	add                        map[string]int
+}
+
+// whatIfAnswer is how many pods of a shape fit before and after.
+type whatIfAnswer struct {
+	Pod     string `json:"pod"`
+	Pending int    `json:"pending"`
+	// FitsNow and FitsThen are absent if there is no limit.
+	FitsNow  *int `json:"fitsNow,omitempty"`
+	FitsThen *int `json:"fitsThen,omitempty"`
+	// Undecided is how many nodes may then take more.
+	UndecidedNodes int `json:"undecidedNodes"`
+}
+
+func newSimulateWhatIf(o *origin) *cobra.Command {
+	var change change
+	command := simulateCommand(&cobra.Command{
+		Use:   "what-if [--taint KEY[=VALUE]:EFFECT] [--remove NODE,...] [--add NODE=COUNT,...]",
+		Short: "Count how many pods fit before and after a change",
+		Long: `Count how many pods like the pending ones fit now, and how many would fit after a
+change, each kind by itself. Devices are tainted, nodes are removed with their
+pods, and nodes like existing ones are added, in that order.`,
+		Example: `  # What if all devices of a driver were tainted, as by a DeviceTaintRule?
+  dray simulate what-if --taint example.com/broken:NoSchedule --driver gpu.example.com -f cluster/
+
+  # What if two nodes like gpu-1 took the place of gpu-2?
+  dray simulate what-if --remove gpu-2 --add gpu-1=2 -f cluster/`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, _ []string, f *output) error {
+		s, err := o.simulation(ctx)
+		if err != nil {
+			return err
+		}
+		then, on, err := s.after(&change)
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		var items []any
+		for _, shape := range s.shapes {
+			before, err := s.state.FitsMany(ctx, shape, simulate.Real(nil))
+			if err != nil {
+				return err
+			}
+			after, err := then.FitsMany(ctx, shape, on)
+			if err != nil {
+				return err
+			}
+			answer := whatIfAnswer{
+				Pod: podName(shape.Pods[0]), Pending: len(shape.Pods),
+				FitsNow: limit(before), FitsThen: limit(after), UndecidedNodes: after.Undecided,
+			}
+			rows = append(rows, []string{answer.Pod, strconv.Itoa(answer.Pending), count(answer.FitsNow), count(answer.FitsThen), strconv.Itoa(answer.UndecidedNodes)})
+			items = append(items, answer)
+		}
+		return o.show(f, "SimulatedWhatIfList", []string{"POD", "PENDING", "FITS NOW", "FITS THEN", "UNDECIDED NODES"}, rows, items)
+	})
+	flags := command.Flags()
+	flags.StringVar(&change.taint, "taint", "", "taint devices, as in example.com/broken:NoSchedule")
+	flags.StringVar(&change.driver, "driver", "", "taint devices of this driver only")
+	flags.StringVar(&change.pool, "pool", "", "taint devices of this pool only")
+	flags.StringVar(&change.device, "device", "", "taint devices of this name only")
+	flags.StringVar(&change.node, "node", "", "taint devices of this node only")
+	flags.StringSliceVar(&change.remove, "remove", nil, "nodes that go, with their pods")
+	flags.StringToIntVar(&change.add, "add", nil, "nodes like these come, as many")
+	// They fail only for flags that do not exist.
+	_ = command.RegisterFlagCompletionFunc("node", o.completeNode)
+	_ = command.RegisterFlagCompletionFunc("remove", o.completeNode)
+	return command
+}
+
+// limit is nil if there is none.
+func limit(fit simulate.Fit) *int {
+	if fit.Pods == simulate.Unlimited {
+		return nil
+	}
+	return &fit.Pods
+}
+
+func count(n *int) string {
+	if n == nil {
+		return "unlimited"
+	}
+	return strconv.Itoa(*n)
+}
+
+// after is the cluster once the change is made, and the nodes that there are then.
+func (s *simulation) after(c *change) (*simulate.State, simulate.Nodes, error) {
+	on := simulate.Real(nil)
+	sim := s.state.Sim()
+	if err := s.taint(sim, c); err != nil {
+		return nil, on, err
+	}
+	sets := []simulate.Nodes{on}
+	for _, like := range slices.Sorted(maps.Keys(c.add)) {
+		if c.add[like] < 0 {
+			return nil, on, fmt.Errorf("--add: %s=%d is negative", like, c.add[like])
+		}
+		template, err := s.state.TemplateOf(like, ofDaemonSet)
+		if err != nil {
+			return nil, on, fmt.Errorf("--add: %w", err)
+		}
+		sim.Add(template, c.add[like])
+		sets = append(sets, simulate.Added(template))
+	}
+	if len(c.remove) > 0 {
+		if err := sim.Remove(c.remove...); err != nil {
+			return nil, on, fmt.Errorf("--remove: %w", err)
+		}
+	}
+	return sim.State(), simulate.Union(sets...), nil
+}
+
+func (s *simulation) taint(sim *simulate.Sim, c *change) error {
+	chosen := c.driver + c.pool + c.device + c.node
+	if c.taint == "" {
+		if chosen != "" {
+			return errors.New("--driver, --pool, --device and --node choose what to taint: --taint is missing")
+		}
+		return nil
+	}
+	taint, err := parseTaint(c.taint)
+	if err != nil {
+		return fmt.Errorf("--taint: %w", err)
+	}
+	if chosen == "" {
+		return errors.New("--taint: say which devices with --driver, --pool, --device or --node")
+	}
+	devices, err := s.devices(c)
+	if err != nil {
+		return err
+	}
+	if len(devices) == 0 {
+		return errors.New("--taint: there is no such device")
+	}
+	return sim.Taint(taint, slices.Values(devices))
+}
+
+// devices are those that are to be tainted.
+func (s *simulation) devices(c *change) ([]pools.DeviceID, error) {
+	var only *corev1.Node
+	if c.node != "" {
+		if only = s.Node(c.node); only == nil {
+			return nil, fmt.Errorf("--node: node %s does not exist", c.node)
+		}
+	}
+	all, err := s.Inventory(only)
+	if err != nil {
+		return nil, err
+	}
+	var devices []pools.DeviceID
+	for _, pool := range all {
+		if c.driver != "" && pool.Driver != c.driver || c.pool != "" && pool.Pool != c.pool {
+			continue
+		}
+		for i := range pool.Devices {
+			if device := &pool.Devices[i]; !device.Elsewhere && (c.device == "" || device.Name == c.device) {
+				devices = append(devices, pools.DeviceID{Driver: pool.Driver, Pool: pool.Pool, Device: device.Name})
+			}
+		}
+	}
+	return devices, nil
+}
+
+// parseTaint reads KEY[=VALUE]:EFFECT.
+func parseTaint(text string) (resourceapi.DeviceTaint, error) {
+	rest, effect, found := strings.Cut(text, ":")
+	key, value, _ := strings.Cut(rest, "=")
+	taint := resourceapi.DeviceTaint{Key: key, Value: value, Effect: resourceapi.DeviceTaintEffect(effect)}
+	switch {
+	case !found || key == "":
+		return taint, fmt.Errorf("%q: want KEY[=VALUE]:EFFECT", text)
+	case taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute && taint.Effect != resourceapi.DeviceTaintEffectNone:
+		return taint, fmt.Errorf("%q: unknown effect %q: want NoSchedule, NoExecute or None", text, effect)
+	}
+	return taint, nil
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/cmd/dray/internal/spelling"
+)
+
+// Matches reports whether a device matches a selector. One that fails matches nothing.
+func (c *Cluster) Matches(expression, driver string, device *resourceapi.Device) bool {
+	program, err := c.programs.Selector(expression)
+	if err != nil {
+		return false
+	}
+	matches, err := c.memo.Matches(context.Background(), program, cel.NewDevice(driver, device))
+	return err == nil && matches
+}
+
+// Published reports whether any device of the class is published, usable or not.
+func (c *Cluster) Published(class *resourceapi.DeviceClass) bool {
+	if known, found := c.ofClass[class.Name]; found {
+		return known
+	}
+	found := slices.ContainsFunc(c.objects.Slices, func(slice *resourceapi.ResourceSlice) bool {
+		return slices.ContainsFunc(slice.Spec.Devices, func(device resourceapi.Device) bool {
+			return !slices.ContainsFunc(class.Spec.Selectors, func(selector resourceapi.DeviceSelector) bool {
+				return selector.CEL != nil && !c.Matches(selector.CEL.Expression, slice.Spec.Driver, &device)
+			})
+		})
+	})
+	c.ofClass[class.Name] = found
+	return found
+}
+
+// compileError adds to an error about a class that does not exist which classes there are.
+func (c *Cluster) compileError(err error) error {
+	var unknown *allocator.UnknownClassError
+	if errors.As(err, &unknown) {
+		return fmt.Errorf("%w: %s", err, c.classHint(unknown.Name))
+	}
+	return err
+}
+
+func (c *Cluster) classHint(name string) string {
+	const few = 5
+	names := make([]string, len(c.objects.Classes))
+	for i, class := range c.objects.Classes {
+		names[i] = class.Name
+	}
+	slices.Sort(names)
+	if hint := spelling.DidYouMean(name, names); hint != "" {
+		return hint
+	}
+	switch {
+	case len(names) == 0:
+		return "there is no DeviceClass at all"
+	case len(names) > few:
+		return fmt.Sprintf("there are %s, … %d in all", strings.Join(names[:few], ", "), len(names))
+	}
+	return "there is " + strings.Join(names, ", ")
+}
+
+// ClassNames lists the classes that a claim asks for.
+func ClassNames(claim *resourceapi.ResourceClaim) []string {
+	var names []string
+	for _, terms := range TermsOf(claim) {
+		for _, offer := range terms.Offers {
+			names = append(names, offer.Class)
+		}
+	}
+	return names
+}

@@ -1,0 +1,133 @@
+package diagnosis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/cmd/dray/internal/spelling"
+)
+
+// kind is "attribute" or "capacity".
+type kind string
+
+const (
+	attributes kind = "attribute"
+	capacities kind = "capacity"
+)
+
+// names lists what a device has of the kind, fully qualified.
+func (k kind) names(driver string, object *resourceapi.Device) []cel.Name {
+	var names []cel.Name
+	add := func(name resourceapi.QualifiedName) {
+		qualified := cel.Name{Domain: driver, ID: string(name)}
+		if d, i, ok := strings.Cut(string(name), "/"); ok {
+			qualified = cel.Name{Domain: d, ID: i}
+		}
+		names = append(names, qualified)
+	}
+	if k == attributes {
+		for name := range object.Attributes {
+			add(name)
+		}
+		return names
+	}
+	for name := range object.Capacity {
+		add(name)
+	}
+	return names
+}
+
+// value is how a device has an attribute or capacity.
+func (k kind) value(one device, name cel.Name) (string, bool) {
+	spellings := []resourceapi.QualifiedName{resourceapi.QualifiedName(name.String())}
+	if name.Domain == one.pool.Driver {
+		spellings = append(spellings, resourceapi.QualifiedName(name.ID))
+	}
+	for _, spelt := range spellings {
+		if k == attributes {
+			if attribute, found := one.Object.Attributes[spelt]; found {
+				return AttributeText(attribute), true
+			}
+		} else if capacity, found := one.Object.Capacity[spelt]; found {
+			return capacity.Value.String(), true
+		}
+	}
+	return "missing", false
+}
+
+// AttributeText is the value of an attribute as an expression writes it: texts and versions
+// are in quotes.
+func AttributeText(a resourceapi.DeviceAttribute) string {
+	switch {
+	case a.IntValue != nil:
+		return strconv.FormatInt(*a.IntValue, 10)
+	case a.BoolValue != nil:
+		return strconv.FormatBool(*a.BoolValue)
+	case a.StringValue != nil:
+		return strconv.Quote(*a.StringValue)
+	case a.VersionValue != nil:
+		return "version " + *a.VersionValue
+	case a.IntValues != nil:
+		return fmt.Sprint(a.IntValues)
+	case a.BoolValues != nil:
+		return fmt.Sprint(a.BoolValues)
+	case a.StringValues != nil:
+		return fmt.Sprintf("%q", a.StringValues)
+	}
+	return fmt.Sprint(a.VersionValues)
+}
+
+// missing says that no device of the cluster has an attribute or capacity, and what there
+// is instead. It is empty if some device has it.
+func (d *Diagnosis) missing(what kind, name cel.Name, driver string) string {
+	return missingIn(d.cluster.Slices(), what, name, driver)
+}
+
+func missingIn(published []*resourceapi.ResourceSlice, what kind, name cel.Name, driver string) string {
+	domains := make(map[string]map[string]bool)
+	for _, slice := range published {
+		for i := range slice.Spec.Devices {
+			for _, has := range what.names(slice.Spec.Driver, &slice.Spec.Devices[i]) {
+				if domains[has.Domain] == nil {
+					domains[has.Domain] = make(map[string]bool)
+				}
+				domains[has.Domain][has.ID] = true
+			}
+		}
+	}
+	switch {
+	case domains[name.Domain][name.ID]:
+		return ""
+	case domains[name.Domain] == nil:
+		return fmt.Sprintf("no device has any %s of domain %s%s", what, name.Domain, orElse("domains are", name.Domain, slices.Sorted(maps.Keys(domains)), driver))
+	}
+	return fmt.Sprintf("no device has the %s %s%s", what, name, orElse("there is", name.ID, slices.Sorted(maps.Keys(domains[name.Domain])), ""))
+}
+
+// orElse proposes the nearest of the names, or else lists all.
+func orElse(intro, given string, names []string, first string) string {
+	const few = 12
+	if hint := spelling.DidYouMean(given, names); hint != "" {
+		return ": " + hint
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if i := slices.Index(names, first); i > 0 {
+		names = append([]string{first}, slices.Delete(slices.Clone(names), i, i+1)...)
+	}
+	if len(names) > few {
+		return fmt.Sprintf(": %s %s, … %d in all", intro, strings.Join(names[:few], ", "), len(names))
+	}
+	return fmt.Sprintf(": %s %s", intro, strings.Join(names, ", "))
+}
+
+// domain and id split a fully qualified name.
+func domain(name string) string { before, _, _ := strings.Cut(name, "/"); return before }
+func id(name string) string     { _, after, _ := strings.Cut(name, "/"); return after }

@@ -1,0 +1,65 @@
+package workload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+)
+
+// tolerated are the node taints that the DaemonSet controller adds tolerations for.
+var tolerated = []corev1.Toleration{
+	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeDiskPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+}
+
+// perNode makes a pod for each node that the template's node selector, node affinity and
+// tolerations permit, and binds it to that node as the DaemonSet controller does.
+func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, node := range nodes {
+		pod := c.pod(part, "")
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, tolerated...)
+		if pod.Spec.HostNetwork {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+				Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
+			})
+		}
+		if !eligible(pod, node) {
+			continue
+		}
+		pod.Name = c.drawnName(part, false, taken)
+		bindTo(pod, node.Name)
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+func eligible(pod *corev1.Pod, node *corev1.Node) bool {
+	// An affinity that does not parse is reported when the pod is placed.
+	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err == nil && !matches {
+		return false
+	}
+	keepsOut := func(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
+	_, kept := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, keepsOut, true)
+	return !kept
+}
+
+// bindTo replaces the required node affinity, which was looked at, by the node's name.
+func bindTo(pod *corev1.Pod, node string) {
+	if pod.Spec.Affinity == nil {
+		pod.Spec.Affinity = &corev1.Affinity{}
+	}
+	if pod.Spec.Affinity.NodeAffinity == nil {
+		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	affinity := pod.Spec.Affinity.NodeAffinity
+	affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+	}}}
+}

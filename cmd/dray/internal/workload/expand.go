@@ -1,0 +1,241 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+// suffixLength is how many characters an API server adds to generateName.
+const suffixLength = 5
+
+// Expand returns the pods that controllers would make on these nodes. Those of the existing
+// pods that a controller has made count: it makes only what is missing. A controller that
+// another of them controls is left to that one.
+func Expand(controllers []*Controller, existing []*corev1.Pod, nodes []*corev1.Node) []*corev1.Pod {
+	family := newFamily(controllers)
+	taken := make(names)
+	for _, pod := range existing {
+		taken.take(pod.Namespace, pod.Name)
+	}
+	var made []*corev1.Pod
+	for _, c := range controllers {
+		if family.parent(c) != nil || c.Object.GetDeletionTimestamp() != nil {
+			continue
+		}
+		have := 0
+		for _, pod := range existing {
+			if family.made(c, pod) {
+				have++
+			}
+		}
+		made = append(made, c.pods(have, nodes, taken)...)
+	}
+	return made
+}
+
+// names are those of all pods.
+type names map[types.NamespacedName]bool
+
+// take reports whether the name was free, and takes it.
+func (n names) take(namespace, name string) bool {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	free := !n[key]
+	n[key] = true
+	return free
+}
+
+// Suspended reports whether the object makes no pods for now. Expand makes them all the
+// same: whoever suspended it wants to know where they will go.
+func (c *Controller) Suspended() bool {
+	suspended, _ := lookUp(c.Object.Object, "spec.suspend").(bool)
+	return suspended
+}
+
+func (c *Controller) pods(have int, nodes []*corev1.Node, taken names) []*corev1.Pod {
+	known := kinds[c.Kind.GroupKind().String()]
+	var pods []*corev1.Pod
+	for _, part := range c.Parts {
+		if known.perNode {
+			if have == 0 {
+				pods = append(pods, c.perNode(part, nodes, taken)...)
+			}
+			continue
+		}
+		for i := min(have, part.Count); i < part.Count; i++ {
+			name := ""
+			if known.names != nil {
+				name = known.names(c, part, i)
+			}
+			switch {
+			case name == "":
+				pods = append(pods, c.pod(part, c.drawnName(part, known.revision, taken)))
+			case taken.take(c.Object.GetNamespace(), name):
+				// Else a pod of that name keeps the controller from making it.
+				pods = append(pods, c.pod(part, name))
+			}
+		}
+		have = max(0, have-part.Count)
+	}
+	return pods
+}
+
+func (c *Controller) pod(part *Part, name string) *corev1.Pod {
+	template := part.Template.DeepCopy()
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Name, pod.Namespace = name, c.Object.GetNamespace()
+	pod.CreationTimestamp = c.Object.GetCreationTimestamp()
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(c.Object, c.Kind)}
+	return pod
+}
+
+// drawnName has a suffix as an API server would draw it, but the same each time. Like a
+// controller, it draws again if the name is taken.
+func (c *Controller) drawnName(part *Part, revision bool, taken names) string {
+	base := join(c.Object.GetName(), strings.ToLower(part.Name))
+	if revision {
+		// The hash of the template in the name of the ReplicaSet.
+		base += "-" + suffix(c.String()+part.Path, 2*suffixLength)
+	}
+	for ; ; part.drawn++ {
+		name := base + "-" + suffix(c.String()+part.Path+strconv.Itoa(part.drawn), suffixLength)
+		if taken.take(c.Object.GetNamespace(), name) {
+			return name
+		}
+	}
+}
+
+func suffix(of string, length int) string {
+	sum := sha256.Sum256([]byte(of))
+	return rand.SafeEncodeString(hex.EncodeToString(sum[:]))[:length]
+}
+
+func join(parts ...string) string {
+	var some []string
+	for _, part := range parts {
+		if part != "" {
+			some = append(some, part)
+		}
+	}
+	return strings.Join(some, "-")
+}
+
+func ordinalName(c *Controller, _ *Part, index int) string {
+	start, _ := number(c.Object.Object, "spec.ordinals.start")
+	return fmt.Sprintf("%s-%d", c.Object.GetName(), start+index)
+}
+
+func indexedName(c *Controller, part *Part, index int) string {
+	size, found := number(c.Object.Object, "spec.leaderWorkerTemplate.size")
+	if !found || size < 1 {
+		size = 1
+	}
+	switch {
+	case part.Name == "leader":
+		return fmt.Sprintf("%s-%d", c.Object.GetName(), index)
+	case len(c.Parts) == 1 && index%size == 0:
+		return fmt.Sprintf("%s-%d", c.Object.GetName(), index/size)
+	case len(c.Parts) == 1:
+		return fmt.Sprintf("%s-%d-%d", c.Object.GetName(), index/size, index%size)
+	}
+	return fmt.Sprintf("%s-%d-%d", c.Object.GetName(), index/(size-1), index%(size-1)+1)
+}
+
+func lowerPartName(c *Controller, part *Part, index int) string {
+	return fmt.Sprintf("%s-%s-%d", c.Object.GetName(), strings.ToLower(part.Name), index)
+}
+
+// jobName is drawn by the API server, after the index if the job has indices.
+func jobName(c *Controller, part *Part, index int) string {
+	if mode, _ := lookUp(c.Object.Object, "spec.completionMode").(string); mode != "Indexed" {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d-%s", c.Object.GetName(), index, suffix(c.String()+part.Path+strconv.Itoa(index), suffixLength))
+}
+
+// jobSetName counts jobs, and pods within a job.
+func jobSetName(c *Controller, part *Part, index int) string {
+	perJob := 1
+	if n, found := number(c.Object.Object, strings.TrimSuffix(part.Path, "template")+"parallelism"); found && n > 0 {
+		perJob = n
+	}
+	stem := fmt.Sprintf("%s-%s-%d-%d", c.Object.GetName(), part.Name, index/perJob, index%perJob)
+	return stem + "-" + suffix(c.String()+stem, suffixLength)
+}
+
+// family knows which controllers made which others.
+type family struct {
+	byUID  map[types.UID]*Controller
+	byName map[string]*Controller
+}
+
+func newFamily(controllers []*Controller) *family {
+	f := &family{byUID: make(map[types.UID]*Controller), byName: make(map[string]*Controller)}
+	for _, c := range controllers {
+		if uid := c.Object.GetUID(); uid != "" {
+			f.byUID[uid] = c
+		}
+		f.byName[nameKey(c.Kind.Kind, c.Object.GetNamespace(), c.Object.GetName())] = c
+	}
+	return f
+}
+
+func nameKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+func (f *family) owner(namespace string, reference *metav1.OwnerReference) *Controller {
+	if reference == nil {
+		return nil
+	}
+	if c := f.byUID[reference.UID]; c != nil {
+		return c
+	}
+	return f.byName[nameKey(reference.Kind, namespace, reference.Name)]
+}
+
+func (f *family) parent(c *Controller) *Controller {
+	return f.owner(c.Object.GetNamespace(), c.Owner())
+}
+
+// made reports whether the controller has made the pod, maybe by way of another one. That
+// may be missing in the input: a Deployment then knows its pods by their labels.
+func (f *family) made(c *Controller, pod *corev1.Pod) bool {
+	reference := metav1.GetControllerOf(pod)
+	if reference == nil || pod.Namespace != c.Object.GetNamespace() || pod.DeletionTimestamp != nil || finished(c, pod) {
+		return false
+	}
+	owner := f.owner(pod.Namespace, reference)
+	if owner == nil {
+		return c.Kind.Kind == "Deployment" && reference.Kind == "ReplicaSet" && c.selects(pod)
+	}
+	for range len(f.byName) {
+		if owner == c {
+			return true
+		}
+		if owner = f.parent(owner); owner == nil {
+			return false
+		}
+	}
+	return false
+}
+
+// finished reports whether another pod will be made in place of this one.
+func finished(c *Controller, pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded && c.Kind.Group != "batch"
+}
+
+func (c *Controller) selects(pod *corev1.Pod) bool {
+	wanted, _ := lookUp(c.Object.Object, "spec.selector.matchLabels").(map[string]any)
+	set := make(labels.Set)
+	for key, value := range wanted {
+		set[key], _ = value.(string)
+	}
+	return len(set) > 0 && set.AsSelector().Matches(labels.Set(pod.Labels))
+}

@@ -1,0 +1,21 @@
+// Package expression checks the CEL expressions of devmgmtproto.k8s.io/v1alpha1, and rewrites
+// them to those of resource.k8s.io/v1 and back.
+//
+// In the prototype the variable device holds the attributes of a device by name:
+//
+//	device.model == "a100" && "numa" in device
+//
+// In v1 attributes belong to domains, and amounts are apart from other attributes:
+//
+//	device.attributes["gpu.example.com"].model == "a100" && "numa" in device.attributes["gpu.example.com"]
+//
+// Reading an attribute that a device does not have is an error in both, unless the expression
+// asks first. Everything else of the language, and all functions, are those of v1.
+//
+// Expressions are rewritten as syntax trees: texts, comments and other variables that look like
+// an attribute are left alone. Macros such as has and exists stay what they are. All functions
+// are safe for concurrent use.
+//
+//	expression.go  Check, ToV1, FromV1
+//	tree.go        finding and replacing what reads attributes
+package expression

@@ -1,0 +1,199 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/devmgmt/v1alpha1"
+)
+
+// Requests have names in v1. The prototype knows them by position.
+func requestName(i int) string { return fmt.Sprintf("claim-%d", i) }
+func optionName(j int) string  { return fmt.Sprintf("option-%d", j) }
+
+// ask is one claim with its class while it is translated.
+type ask struct {
+	detail *v1alpha1.DeviceClaimDetail
+	class  *v1alpha1.DeviceClass
+	// others are more classes that may serve it, upTo how many devices it may have if that is
+	// not the number that it must have, totals what they have together.
+	others []*v1alpha1.DeviceClass
+	upTo   int64
+	totals map[resourceapi.QualifiedName]resource.Quantity
+	// name is what constraints and configuration call the request.
+	name string
+	at   *field.Path
+}
+
+func (a *ask) admin() bool { return ptr.Deref(a.class.Spec.AdminAccess, false) }
+
+// drivers are those of its classes, each once.
+func (a *ask) drivers() []string {
+	drivers := []string{a.class.Spec.Driver}
+	for _, class := range a.others {
+		if !slices.Contains(drivers, class.Spec.Driver) {
+			drivers = append(drivers, class.Spec.Driver)
+		}
+	}
+	return drivers
+}
+
+func (t *toV1) claim(claim *v1alpha1.DeviceClaim) (*resourceapi.ResourceClaim, []Reason) {
+	l := lossesOf("DeviceClaim", claim)
+	translated := &resourceapi.ResourceClaim{TypeMeta: typeMeta("ResourceClaim"), ObjectMeta: metadata(claim.ObjectMeta)}
+	devices := &translated.Spec.Devices
+	var asks []*ask
+	most := int64(0)
+	for i := range claim.Spec.Claims {
+		request, found, count := t.request(claim, i, l)
+		devices.Requests = append(devices.Requests, request)
+		asks = append(asks, found...)
+		most += count
+	}
+	if len(devices.Requests) > resourceapi.DeviceRequestsMaxSize || most > resourceapi.AllocationResultsMaxSize {
+		l.whole(specPath.Child("claims"), "they may have %d devices, v1 allows %d", most, resourceapi.AllocationResultsMaxSize)
+	}
+	if l.fatal() {
+		return nil, l.list
+	}
+	t.match(devices, claim.Spec.MatchAttributes, asks, nil, specPath.Child("matchAttributes"), l)
+	t.annotate(translated, asks, l)
+	for _, a := range asks {
+		t.match(devices, a.detail.MatchAttributes, []*ask{a}, []string{a.name}, a.at.Child("matchAttributes"), l)
+		t.configure(devices, claim.Namespace, a, l)
+	}
+	t.allocation(translated, claim, asks, l)
+	return translated, l.list
+}
+
+// annotate adds what is asked for beyond v1 to what the claim says of it already.
+func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, l *losses) {
+	if !t.extended {
+		return
+	}
+	at := metadataPath.Child("annotations")
+	claim, err := extension.Of(translated)
+	if err != nil {
+		l.drop(at, "%v", err)
+		return
+	}
+	for _, a := range asks {
+		if a.upTo == 0 && len(a.others) == 0 && len(a.totals) == 0 {
+			continue
+		}
+		if _, found := claim.Requests[a.name]; found {
+			l.drop(at, "it says something of %s, which asks for more than v1 can say by itself", a.name)
+			return
+		}
+		if claim.Requests == nil {
+			claim.Requests = make(map[string]extension.Request)
+		}
+		claim.Requests[a.name] = t.extend(a, l)
+	}
+	if err := claim.Annotate(translated); err != nil {
+		l.drop(at, "%v", err)
+	}
+}
+
+// request translates what is at one position of a claim. It also returns the details, and how many
+// devices they are for at most.
+func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourceapi.DeviceRequest, []*ask, int64) {
+	instance, at := &claim.Spec.Claims[i], specPath.Child("claims").Index(i)
+	request := resourceapi.DeviceRequest{Name: requestName(i)}
+	if len(instance.OneOf) == 0 {
+		a := &ask{detail: &instance.DeviceClaimDetail, name: request.Name, at: at}
+		if !t.resolve(a, l) {
+			return request, nil, 0
+		}
+		request.Exactly = t.exactly(a, l)
+		return request, []*ask{a}, request.Exactly.Count
+	}
+	var asks []*ask
+	most := int64(0)
+	for j := range instance.OneOf {
+		a := &ask{detail: &instance.OneOf[j], name: request.Name + "/" + optionName(j), at: at.Child("oneOf").Index(j)}
+		if !t.resolve(a, l) {
+			continue
+		}
+		switch {
+		case a.admin():
+			l.drop(a.at.Child("deviceClass"), "class %s has admin access, which no alternative has in v1", a.class.Name)
+		case j >= resourceapi.FirstAvailableDeviceRequestMaxSize:
+			l.drop(a.at, "v1 allows %d alternatives", resourceapi.FirstAvailableDeviceRequestMaxSize)
+		default:
+			exact := t.exactly(a, l)
+			request.FirstAvailable = append(request.FirstAvailable, resourceapi.DeviceSubRequest{
+				Name: optionName(j), DeviceClassName: exact.DeviceClassName, Selectors: exact.Selectors,
+				AllocationMode: exact.AllocationMode, Count: exact.Count, Capacity: exact.Capacity,
+			})
+			asks, most = append(asks, a), max(most, exact.Count)
+		}
+	}
+	if len(request.FirstAvailable) == 0 && !l.fatal() {
+		l.whole(at.Child("oneOf"), "no alternative has a translation")
+	}
+	return request, asks, most
+}
+
+// match translates matchAttributes of one detail, or of all, into constraints. Requests are their
+// names, nil for all.
+func (t *toV1) match(devices *resourceapi.DeviceClaim, names []string, asks []*ask, requests []string, at *field.Path, l *losses) {
+	for i, name := range names {
+		attribute, err := t.matched(name, asks)
+		if err == nil && len(devices.Constraints) >= resourceapi.DeviceConstraintsMaxSize {
+			err = fmt.Errorf("v1 allows %d constraints", resourceapi.DeviceConstraintsMaxSize)
+		}
+		if err != nil {
+			l.drop(at.Index(i), "%s: %v", name, err)
+			continue
+		}
+		devices.Constraints = append(devices.Constraints, resourceapi.DeviceConstraint{Requests: requests, MatchAttribute: &attribute})
+	}
+}
+
+// matched returns what v1 calls an attribute that is compared over the details.
+func (t *toV1) matched(name string, asks []*ask) (resourceapi.FullyQualifiedName, error) {
+	var found resourceapi.FullyQualifiedName
+	for _, a := range asks {
+		for _, driver := range a.drivers() {
+			domain, id, err := qualified(name, driver)
+			if err != nil {
+				return "", err
+			}
+			if t.vocabularies.of(driver).names[name].amount {
+				return "", fmt.Errorf("devices of driver %s have an amount there, which v1 does not compare", driver)
+			}
+			full := resourceapi.FullyQualifiedName(domain + "/" + id)
+			if found != "" && full != found {
+				return "", fmt.Errorf("v1 calls it %s and %s, depending on the driver, and compares neither with the other: publish it under a name with a domain", found, full)
+			}
+			found = full
+		}
+	}
+	return found, nil
+}
+
+// configure translates the configuration that a claim brings, for each driver that may get it.
+func (t *toV1) configure(devices *resourceapi.DeviceClaim, namespace string, a *ask, l *losses) {
+	for i, config := range a.detail.Configs {
+		for _, driver := range a.drivers() {
+			opaque, err := t.referents.opaque(driver, inNamespace(config, namespace))
+			if err == nil && len(devices.Config) >= resourceapi.DeviceConfigMaxSize {
+				err = fmt.Errorf("v1 allows %d", resourceapi.DeviceConfigMaxSize)
+			}
+			if err != nil {
+				l.drop(a.at.Child("configs").Index(i), "%v", err)
+				break
+			}
+			devices.Config = append(devices.Config, resourceapi.DeviceClaimConfiguration{
+				Requests: []string{a.name}, DeviceConfiguration: opaque,
+			})
+		}
+	}
+}

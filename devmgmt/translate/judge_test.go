@@ -1,0 +1,353 @@
+package translate_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/blang/semver/v4"
+	"github.com/google/cel-go/cel"
+	inf "gopkg.in/inf.v0"
+	"k8s.io/apimachinery/pkg/api/resource"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/devmgmt/translate"
+	"github.com/dray-project/dray/devmgmt/v1alpha1"
+)
+
+// judge allocates claims of the prototype by trying everything in order. It knows nothing of v1.
+type judge struct {
+	in      translate.Prototype
+	env     *cel.Env
+	devices []*candidate // of the node, in first-fit order
+	pooled  map[string]*inf.Dec
+}
+
+// candidate is a device with what is in use of it.
+type candidate struct {
+	pool   *v1alpha1.DevicePool
+	device *v1alpha1.Device
+	values map[string]v1alpha1.Attribute
+	// holders counts the claims that have it, without admin access.
+	holders int
+	taken   map[string]*inf.Dec
+}
+
+// choice is a device for one part of a claim.
+type choice struct {
+	of     *candidate
+	part   int
+	option int // -1 if there are no alternatives
+	detail *v1alpha1.DeviceClaimDetail
+	admin  bool
+	takes  map[string]*inf.Dec
+}
+
+func (c choice) String() string {
+	name := fmt.Sprintf("claim-%d", c.part)
+	if c.option >= 0 {
+		name += fmt.Sprintf("/option-%d", c.option)
+	}
+	text := fmt.Sprintf("%s %s/%s admin=%t", name, c.of.pool.Name, c.of.device.Name, c.admin)
+	for _, r := range c.of.device.Resources {
+		text += fmt.Sprintf(" %s=%s", r.Name, c.takes[r.Name].Round(c.takes[r.Name], 0, inf.RoundExact))
+	}
+	return text
+}
+
+func newJudge(in translate.Prototype) *judge {
+	env, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv().Extend(
+		cel.Variable("device", cel.MapType(cel.StringType, cel.DynType)))
+	if err != nil {
+		panic(err)
+	}
+	j := &judge{in: in, env: env, pooled: make(map[string]*inf.Dec)}
+	pools := slices.Clone(in.Pools)
+	slices.SortFunc(pools, func(a, b *v1alpha1.DevicePool) int {
+		return cmp.Or(cmp.Compare(a.Spec.Driver, b.Spec.Driver), cmp.Compare(a.Name, b.Name))
+	})
+	for _, pool := range pools {
+		if ptr.Deref(pool.Spec.NodeName, here) != here {
+			continue
+		}
+		for i := range pool.Spec.Devices {
+			c := &candidate{pool: pool, device: &pool.Spec.Devices[i], values: make(map[string]v1alpha1.Attribute), taken: make(map[string]*inf.Dec)}
+			for _, attribute := range slices.Concat(pool.Spec.Attributes, c.device.Attributes) {
+				c.values[attribute.Name] = attribute
+			}
+			j.devices = append(j.devices, c)
+		}
+	}
+	return j
+}
+
+// allocate returns the first solution in the order of preference and keeps it, nil if there is
+// none.
+func (j *judge) allocate(claim *v1alpha1.DeviceClaim) []choice {
+	solution := j.parts(claim, 0, nil)
+	for _, c := range solution {
+		j.take(c, 1)
+	}
+	return solution
+}
+
+// parts solves what follows the first parts, of which the choices are made but not kept.
+func (j *judge) parts(claim *v1alpha1.DeviceClaim, i int, chosen []choice) []choice {
+	if i == len(claim.Spec.Claims) {
+		if !agree(chosen, claim.Spec.MatchAttributes) {
+			return nil
+		}
+		return append([]choice{}, chosen...)
+	}
+	instance := &claim.Spec.Claims[i]
+	if len(instance.OneOf) == 0 {
+		return j.numbers(claim, choice{part: i, option: -1, detail: &instance.DeviceClaimDetail}, chosen)
+	}
+	for option := range instance.OneOf {
+		if solution := j.numbers(claim, choice{part: i, option: option, detail: &instance.OneOf[option]}, chosen); solution != nil {
+			return solution
+		}
+	}
+	return nil
+}
+
+// numbers tries numbers of devices for one part, from the limit on.
+func (j *judge) numbers(claim *v1alpha1.DeviceClaim, c choice, chosen []choice) []choice {
+	least := int64(1)
+	if asked, found := c.detail.Requests[v1alpha1.ResourceCount]; found {
+		least = asked.Value()
+	}
+	limit := c.detail.Limits[v1alpha1.ResourceCount]
+	if j.summed(c.detail) {
+		most := int64(len(j.devices))
+		if !limit.IsZero() {
+			most = limit.Value()
+		}
+		for n := max(least, 1); n <= most; n++ {
+			if solution := j.slots(claim, c, n, 0, chosen); solution != nil {
+				return solution
+			}
+		}
+		return nil
+	}
+	for n := max(least, limit.Value()); n >= least; n-- {
+		if solution := j.slots(claim, c, n, 0, chosen); solution != nil {
+			return solution
+		}
+	}
+	return nil
+}
+
+// slots finds the devices of one part that are left to find, from one on: their order does not matter.
+func (j *judge) slots(claim *v1alpha1.DeviceClaim, c choice, left int64, from int, chosen []choice) []choice {
+	if left == 0 {
+		own := slices.DeleteFunc(slices.Clone(chosen), func(other choice) bool { return other.part != c.part })
+		if !agree(own, c.detail.MatchAttributes) || j.summed(c.detail) && !haveTogether(own, c.detail.Requests) {
+			return nil
+		}
+		return j.parts(claim, c.part+1, chosen)
+	}
+	classes := j.classes(c.detail)
+	c.admin = ptr.Deref(classes[0].Spec.AdminAccess, false)
+	for i, of := range j.devices[from:] {
+		c.of, c.takes = of, takes(of.device, c.detail)
+		if !slices.ContainsFunc(classes, func(class *v1alpha1.DeviceClass) bool { return j.serves(of, class, c) }) || !j.free(c, chosen) {
+			continue
+		}
+		j.take(c, 1)
+		solution := j.slots(claim, c, left-1, from+i+1, append(chosen, c))
+		j.take(c, -1)
+		if solution != nil {
+			return solution
+		}
+	}
+	return nil
+}
+
+// classes are those by which devices may serve: the one that is named, or those of the type that
+// have no admin access.
+func (j *judge) classes(detail *v1alpha1.DeviceClaimDetail) (found []*v1alpha1.DeviceClass) {
+	for _, class := range j.in.Classes {
+		ofType := detail.DeviceType != nil && class.Spec.DeviceType == *detail.DeviceType && !ptr.Deref(class.Spec.AdminAccess, false)
+		if ofType || detail.DeviceClass != nil && class.Name == *detail.DeviceClass {
+			found = append(found, class)
+		}
+	}
+	return found
+}
+
+// summed reports whether amounts are asked for of devices that are had as a whole.
+func (j *judge) summed(detail *v1alpha1.DeviceClaimDetail) bool {
+	_, counts := detail.Requests[v1alpha1.ResourceCount]
+	if counts && len(detail.Requests) == 1 || len(detail.Requests) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(j.devices, func(c *candidate) bool {
+		return len(c.device.Resources) > 0 && slices.ContainsFunc(j.classes(detail), func(class *v1alpha1.DeviceClass) bool { return class.Spec.Driver == c.pool.Spec.Driver })
+	})
+}
+
+// haveTogether: the devices have the amounts as attributes.
+func haveTogether(chosen []choice, amounts map[string]resource.Quantity) bool {
+	for name, amount := range amounts {
+		if name == v1alpha1.ResourceCount {
+			continue
+		}
+		var has *inf.Dec
+		for _, c := range chosen {
+			if value := c.of.values[name].QuantityValue; value != nil {
+				has = sum(has, dec(*value))
+			}
+		}
+		if has == nil || has.Cmp(dec(amount)) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// serves: the device is of the class, and has what is asked for.
+func (j *judge) serves(of *candidate, class *v1alpha1.DeviceClass, c choice) bool {
+	if of.pool.Spec.Driver != class.Spec.Driver || !j.holds(class.Spec.Constraints, of) || !j.holds(c.detail.Constraints, of) {
+		return false
+	}
+	for name := range c.detail.Requests {
+		if name != v1alpha1.ResourceCount && c.takes[name] == nil && !j.summed(c.detail) {
+			return false
+		}
+	}
+	for _, r := range of.device.Resources {
+		if c.takes[r.Name].Cmp(dec(r.Capacity)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// free: no claim has the device, or it can be shared and enough is left of it and of its pool.
+func (j *judge) free(c choice, chosen []choice) bool {
+	shared := len(c.of.device.Resources) > 0
+	for _, other := range chosen {
+		if other.of == c.of && !shared {
+			return false
+		}
+	}
+	if c.admin {
+		return true
+	}
+	if !shared && c.of.holders > 0 {
+		return false
+	}
+	for _, r := range c.of.device.Resources {
+		if sum(c.of.taken[r.Name], c.takes[r.Name]).Cmp(dec(r.Capacity)) > 0 {
+			return false
+		}
+	}
+	if c.of.holders > 0 {
+		return true // the pool has been charged
+	}
+	for _, r := range c.of.pool.Spec.Resources {
+		if sum(j.pooled[c.of.pool.Name+"/"+r.Name], fromPool(c.of.device, r)).Cmp(dec(r.Capacity)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// take adds a choice to what is in use, or takes it away.
+func (j *judge) take(c choice, sign int64) {
+	if c.admin {
+		return
+	}
+	times := func(d *inf.Dec) *inf.Dec { return new(inf.Dec).Mul(d, inf.NewDec(sign, 0)) }
+	first := c.of.holders == 0 && sign > 0 || c.of.holders == 1 && sign < 0
+	c.of.holders += int(sign)
+	for name, amount := range c.takes {
+		c.of.taken[name] = sum(c.of.taken[name], times(amount))
+	}
+	for _, r := range c.of.pool.Spec.Resources {
+		if first {
+			key := c.of.pool.Name + "/" + r.Name
+			j.pooled[key] = sum(j.pooled[key], times(fromPool(c.of.device, r)))
+		}
+	}
+}
+
+// agree: all devices have the attributes, with one value each.
+func agree(chosen []choice, names []string) bool {
+	for _, name := range names {
+		for _, c := range chosen {
+			value, found := c.of.values[name]
+			if !found || !value.EqualValue(chosen[0].of.values[name]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holds evaluates an expression as it was written.
+func (j *judge) holds(expression *string, of *candidate) bool {
+	if expression == nil {
+		return true
+	}
+	compiled, issues := j.env.Compile(*expression)
+	if issues.Err() != nil {
+		panic(issues.Err())
+	}
+	program, err := j.env.Program(compiled)
+	if err != nil {
+		panic(err)
+	}
+	values := make(map[string]any)
+	for name, attribute := range of.values {
+		switch {
+		case attribute.StringValue != nil:
+			values[name] = *attribute.StringValue
+		case attribute.IntValue != nil:
+			values[name] = *attribute.IntValue
+		case attribute.SemVerValue != nil:
+			values[name] = apiservercel.Semver{Version: semver.MustParse(string(*attribute.SemVerValue))}
+		case attribute.QuantityValue != nil:
+			values[name] = apiservercel.Quantity{Quantity: attribute.QuantityValue}
+		}
+	}
+	result, _, err := program.Eval(map[string]any{"device": values})
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", *expression, err))
+	}
+	return result.Value().(bool)
+}
+
+// takes is what a claim takes of a device's own resources, in blocks.
+func takes(device *v1alpha1.Device, detail *v1alpha1.DeviceClaimDetail) map[string]*inf.Dec {
+	taken := make(map[string]*inf.Dec)
+	for _, r := range device.Resources {
+		taken[r.Name] = blocks(detail.Requests[r.Name], r)
+	}
+	return taken
+}
+
+func fromPool(device *v1alpha1.Device, r v1alpha1.ResourceCapacity) *inf.Dec {
+	return blocks(device.Requests[r.Name], r)
+}
+
+// blocks counts blocks until there are enough.
+func blocks(amount resource.Quantity, r v1alpha1.ResourceCapacity) *inf.Dec {
+	n := new(inf.Dec).QuoRound(dec(amount), dec(*r.BlockSize), 0, inf.RoundUp)
+	return n.Mul(n, dec(*r.BlockSize))
+}
+
+func dec(q resource.Quantity) *inf.Dec { q = q.DeepCopy(); return q.AsDec() }
+
+func sum(a, b *inf.Dec) *inf.Dec {
+	total := new(inf.Dec)
+	for _, part := range []*inf.Dec{a, b} {
+		if part != nil {
+			total.Add(total, part)
+		}
+	}
+	return total
+}

@@ -1,0 +1,270 @@
+package translate_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	inf "gopkg.in/inf.v0"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/devmgmt/translate"
+	"github.com/dray-project/dray/devmgmt/v1alpha1"
+	"github.com/dray-project/dray/internal/oracle"
+	"github.com/dray-project/dray/pools"
+)
+
+// translated draws until there is a translation.
+func translated(t *rapid.T) (translate.Prototype, translate.V1) {
+	for range 20 {
+		in := drawPrototype(t)
+		if out, reasons := translate.ToV1(in); len(reasons) == 0 {
+			return in, out
+		}
+	}
+	t.Fatal("20 draws have no translation")
+	return translate.Prototype{}, translate.V1{}
+}
+
+// TestSameDevices allocates the claims one after the other: as the judge understands the
+// prototype, and as Dray understands the translation. Each result also passes the verifier.
+func TestSameDevices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in, out := translated(t)
+		asked, core := newJudge(in), newCore(out)
+		for i, claim := range in.Claims {
+			want := describeChoices(asked.allocate(claim))
+			if got := core.allocate(t, out.Claims[i]); got != want {
+				t.Fatalf("claim %s:\nprototype %s\nv1        %s\n%s", claim.Name, want, got, text(t, in))
+			}
+		}
+	})
+}
+
+// TestSameDevicesExtended is TestSameDevices for what v1 cannot say: device types, limits of count, and sums.
+func TestSameDevicesExtended(t *testing.T) {
+	refused, extended, summed := 0, 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawPrototype(t)
+		extend(t, &in)
+		out, reasons := translate.ToExtended(in)
+		if len(reasons) > 0 {
+			refused++
+			return
+		}
+		asked, core := newJudge(in), newCore(out)
+		for i, claim := range in.Claims {
+			if out.Claims[i].Annotations[extension.Annotation] != "" {
+				extended++
+			}
+			want := describeChoices(asked.allocate(claim))
+			if got := core.allocate(t, out.Claims[i]); got != want {
+				t.Fatalf("claim %s:\nprototype %s\nv1        %s\n%s", claim.Name, want, got, text(t, in))
+			}
+			if strings.Contains(out.Claims[i].Annotations[extension.Annotation], "totals") && want != "none" {
+				summed++
+			}
+		}
+	})
+	t.Logf("%d draws refused, %d claims extended, %d with sums allocated", refused, extended, summed)
+	if extended < 20 || summed == 0 {
+		t.Errorf("only %d claims ask for more than v1 can say, %d of them for sums that are there", extended, summed)
+	}
+}
+
+// extend has claims ask for device types, and for numbers of devices up to a limit.
+func extend(t *rapid.T, in *translate.Prototype) {
+	types := []string{"gpu", "accelerator"}
+	for _, class := range in.Classes {
+		class.Spec.DeviceType = rapid.SampledFrom(types).Draw(t, "type of the class")
+	}
+	in.Classes[0].Spec.DeviceType, in.Classes[2].Spec.DeviceType = types[0], types[1] // of both, some has no admin access
+	detail := func(d *v1alpha1.DeviceClaimDetail) {
+		if rapid.Bool().Draw(t, "typed") {
+			d.DeviceType, d.DeviceClass = ptr.To(rapid.SampledFrom(types).Draw(t, "type")), nil
+			if len(d.MatchAttributes) > 0 {
+				d.MatchAttributes = []string{"topo.example.com/slot"}
+			}
+		}
+		if _, found := d.Requests["bandwidth"]; !found && sometimes(t, "sum") {
+			d.Requests = maps.Clone(d.Requests)
+			d.Requests["size"] = *quantityOf(rapid.SampledFrom([]string{"1Gi", "1500Mi", "3Gi", "4Gi"}).Draw(t, "size in all"))
+		}
+		if count, found := d.Requests[v1alpha1.ResourceCount]; found && rapid.Bool().Draw(t, "up to") {
+			count.Add(*resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "more"), resource.DecimalSI))
+			d.Limits = map[string]resource.Quantity{v1alpha1.ResourceCount: count}
+		}
+	}
+	for _, claim := range in.Claims {
+		for i := range claim.Spec.Claims {
+			instance := &claim.Spec.Claims[i]
+			if len(instance.OneOf) == 0 {
+				detail(&instance.DeviceClaimDetail)
+			}
+			for k := range instance.OneOf {
+				detail(&instance.OneOf[k])
+			}
+		}
+		if len(claim.Spec.MatchAttributes) > 0 {
+			claim.Spec.MatchAttributes = []string{"topo.example.com/slot"}
+		}
+	}
+}
+
+// TestDraws shows that the draws lead to all kinds of answers. The draws are the same each time.
+func TestDraws(t *testing.T) {
+	draws := rapid.Custom(func(t *rapid.T) translate.Prototype {
+		in, _ := translated(t)
+		return in
+	})
+	missing := map[string]bool{"none": true, "one": true, "several": true, "option": true, "admin": true, "share": true}
+	const most = 500
+	for seed := 0; seed < most && len(missing) > 0; seed++ {
+		in := draws.Example(seed)
+		asked := newJudge(in)
+		for _, claim := range in.Claims {
+			delete(missing, kindOf(describeChoices(asked.allocate(claim))))
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no draw has the answers %v", missing)
+	}
+}
+
+// kindOf says what is special about an answer.
+func kindOf(answer string) string {
+	switch {
+	case answer == "none":
+		return "none"
+	case strings.Contains(answer, "admin=true"):
+		return "admin"
+	case strings.Contains(answer, "bandwidth="):
+		return "share"
+	case strings.Contains(answer, "option-1"):
+		return "option"
+	case strings.Contains(answer, ","):
+		return "several"
+	}
+	return "one"
+}
+
+func describeChoices(solution []choice) string {
+	if solution == nil {
+		return "none"
+	}
+	texts := make([]string, len(solution))
+	for i, c := range solution {
+		texts[i] = c.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// core is Dray with a ledger.
+type core struct {
+	v1        translate.V1
+	ledger    *pools.Ledger
+	allocator *allocator.Allocator
+	allocated []*resourceapi.ResourceClaim
+	node      *corev1.Node
+}
+
+func newCore(v1 translate.V1) *core {
+	features := allocator.AllFeatures()
+	return &core{
+		v1: v1, ledger: pools.NewLedger(pools.Build(features.PoolGates(), v1.Slices)),
+		allocator: allocator.New(allocator.Options{Features: features}), node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: here}},
+	}
+}
+
+func (c *core) allocate(t *rapid.T, claim *resourceapi.ResourceClaim) string {
+	more, err := extension.Of(claim)
+	if err != nil {
+		t.Fatalf("claim %s: %v", claim.Name, err)
+	}
+	problem, err := c.allocator.CompileExtended([]*resourceapi.ResourceClaim{claim}, []extension.Claim{more}, allocator.ClassMap(c.v1.Classes...))
+	if err != nil {
+		t.Fatalf("claim %s: %v", claim.Name, err)
+	}
+	outcome, err := problem.Allocate(t.Context(), c.ledger.State(), c.node)
+	if err != nil {
+		t.Fatalf("claim %s: %v", claim.Name, err)
+	}
+	assignment, ok := outcome.(*allocator.Assignment)
+	if !ok {
+		return "none"
+	}
+	question := &alloctest.Case{
+		Features: allocator.AllFeatures(), Nodes: []*corev1.Node{c.node}, Slices: c.v1.Slices, Classes: c.v1.Classes,
+		Claims: []*resourceapi.ResourceClaim{claim}, Allocated: c.allocated, Node: here,
+	}
+	if err := oracle.Verify(question, assignment.Results()); err != nil && more.IsZero() {
+		t.Fatalf("claim %s: the verifier: %v", claim.Name, err)
+	}
+	kept := claim.DeepCopy()
+	kept.Status.Allocation = &assignment.Results()[0]
+	if err := c.ledger.Assume(kept); err != nil {
+		t.Fatalf("claim %s: %v", claim.Name, err)
+	}
+	c.allocated = append(c.allocated, kept)
+	return describeResults(kept.Status.Allocation.Devices.Results)
+}
+
+func describeResults(results []resourceapi.DeviceRequestAllocationResult) string {
+	texts := make([]string, len(results))
+	for i := range results {
+		r := &results[i]
+		texts[i] = fmt.Sprintf("%s %s/%s admin=%t", r.Request, r.Pool, r.Device, ptr.Deref(r.AdminAccess, false))
+		for _, name := range slices.Sorted(maps.Keys(r.ConsumedCapacity)) {
+			if !strings.Contains(string(name), "size") {
+				amount := dec(r.ConsumedCapacity[name])
+				texts[i] += fmt.Sprintf(" %s=%s", name, amount.Round(amount, 0, inf.RoundExact))
+			}
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// TestRoundTrip: what comes back from v1 is what went there, in normal form; and what goes to v1
+// again is the same.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in, out := translated(t)
+		before := text(t, in)
+		back, reasons := translate.FromV1(out)
+		if len(reasons) > 0 {
+			t.Fatalf("%v\n%s", reasons, text(t, out))
+		}
+		if text(t, in) != before {
+			t.Fatal("the input was modified")
+		}
+		if want, got := text(t, normal(in)), text(t, back); got != want {
+			t.Fatalf("went as\n%s\ncame back as\n%s", want, got)
+		}
+		again, reasons := translate.ToV1(back)
+		if len(reasons) > 0 {
+			t.Fatal(reasons)
+		}
+		if want, got := text(t, out), text(t, again); got != want {
+			t.Fatalf("first\n%s\nthen\n%s", want, got)
+		}
+	})
+}
+
+func text(t *rapid.T, value any) string {
+	encoded, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
+}

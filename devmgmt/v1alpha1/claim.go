@@ -1,0 +1,101 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ResourceCount is the resource that every driver has: the number of devices.
+const ResourceCount = "count"
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// DeviceClaim asks for devices and, once it is allocated, says which ones it has. It lives in a
+// namespace.
+type DeviceClaim struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   DeviceClaimSpec   `json:"spec,omitempty"`
+	Status DeviceClaimStatus `json:"status,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// DeviceClaimList is a list of claims.
+type DeviceClaimList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []DeviceClaim `json:"items"`
+}
+
+// DeviceClaimSpec is what is asked for.
+type DeviceClaimSpec struct {
+	// MatchAttributes are names of attributes. Of each, all devices of all Claims have the same
+	// value.
+	// +optional
+	MatchAttributes []string `json:"matchAttributes,omitempty"`
+
+	// Claims are all to be satisfied.
+	// +required
+	Claims []DeviceClaimInstance `json:"claims,omitempty"`
+}
+
+// DeviceClaimInstance asks for devices in one way, or in one of several ways: either fields of
+// DeviceClaimDetail are set, or OneOf is.
+type DeviceClaimInstance struct {
+	DeviceClaimDetail `json:",inline"`
+
+	// OneOf are alternatives, the preferred one first. One of them is to be satisfied.
+	// +optional
+	OneOf []DeviceClaimDetail `json:"oneOf,omitempty"`
+}
+
+// DeviceClaimDetail asks for devices of one class or one type.
+type DeviceClaimDetail struct {
+	// DeviceType asks for devices of any class that has this type. Either it or DeviceClass is
+	// set.
+	// +optional
+	DeviceType *string `json:"deviceType,omitempty"`
+
+	// DeviceClass is the name of the class asked for.
+	// +optional
+	DeviceClass *string `json:"deviceClass,omitempty"`
+
+	// Constraints is a CEL expression like that of the class. Both must be true for a device.
+	// +optional
+	Constraints *string `json:"constraints,omitempty"`
+
+	// Requests are the least amounts, by name of the resource, that all devices of this claim
+	// have together. "count" is the number of devices. A single device if left out.
+	Requests map[string]resource.Quantity `json:"requests,omitempty"`
+
+	// Limits are the greatest amounts. A limit of "count" above the request lets the claim have
+	// more devices than it needs.
+	Limits map[string]resource.Quantity `json:"limits,omitempty"`
+
+	// MatchAttributes are names of attributes. Of each, all devices of this claim have the same
+	// value.
+	// +optional
+	MatchAttributes []string `json:"matchAttributes,omitempty"`
+
+	// Configs refer to objects that configure the devices. What they mean is up to the driver.
+	// +optional
+	Configs []DeviceConfigReference `json:"configs,omitempty"`
+}
+
+// DeviceConfigReference names an object in the namespace of the claim.
+type DeviceConfigReference struct {
+	// APIVersion of the object.
+	// +required
+	APIVersion string `json:"apiVersion"`
+
+	// Kind of the object.
+	// +required
+	Kind string `json:"kind"`
+
+	// Name of the object.
+	// +required
+	Name string `json:"name"`
+}

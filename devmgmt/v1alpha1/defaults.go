@@ -1,0 +1,45 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+)
+
+// SetPoolDefaults sets the block size of resources to 1 where it is left out. A node name that
+// is empty is none.
+func SetPoolDefaults(pool *DevicePool) {
+	if ptr.Deref(pool.Spec.NodeName, "") == "" {
+		pool.Spec.NodeName = nil
+	}
+	setBlockSizes(pool.Spec.Resources)
+	for i := range pool.Spec.Devices {
+		setBlockSizes(pool.Spec.Devices[i].Resources)
+	}
+}
+
+func setBlockSizes(resources []ResourceCapacity) {
+	for i := range resources {
+		if resources[i].BlockSize == nil {
+			resources[i].BlockSize = resource.NewQuantity(1, resource.DecimalSI)
+		}
+	}
+}
+
+// SetClaimDefaults has claims that request nothing in particular request one device.
+func SetClaimDefaults(claim *DeviceClaim) {
+	for i := range claim.Spec.Claims {
+		instance := &claim.Spec.Claims[i]
+		if len(instance.OneOf) == 0 {
+			setRequests(&instance.DeviceClaimDetail)
+		}
+		for j := range instance.OneOf {
+			setRequests(&instance.OneOf[j])
+		}
+	}
+}
+
+func setRequests(detail *DeviceClaimDetail) {
+	if len(detail.Requests) == 0 {
+		detail.Requests = map[string]resource.Quantity{ResourceCount: *resource.NewQuantity(1, resource.DecimalSI)}
+	}
+}

@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
+)
+
+// Builder follows the ResourceSlices of a cluster and makes Snapshots of them.
+// It is not safe for concurrent use; the Snapshots it returns are.
+type Builder struct {
+	gates  pool.Gates
+	byName map[string]*pool.Source
+	pools  map[pool.ID]*members
+	dirty  []*members // of which slices changed
+	shapes shape.Set
+	last   *Snapshot
+	// arrivals counts the slices ever added, slots the slots ever given to pools;
+	// free are the slots of pools that are gone.
+	arrivals int
+	slots    int
+	free     []int
+}
+
+// members are the slices of one pool, of any generation.
+type members struct {
+	id      pool.ID
+	slot    int
+	sources []*pool.Source
+	dirty   bool
+}
+
+// NewBuilder returns a Builder without slices.
+func NewBuilder(gates pool.Gates) *Builder {
+	return &Builder{
+		gates:  gates,
+		byName: make(map[string]*pool.Source),
+		pools:  make(map[pool.ID]*members),
+		shapes: shape.NewSet(),
+		last:   &Snapshot{gates: gates, common: &common{}},
+	}
+}
+
+// Keep makes the snapshots keep a value alive for as long as they are in use.
+func (b *Builder) Keep(value any) { b.last.keeps = value }
+
+// Set adds slices or replaces those of the same object names. Handing in the
+// pointer that the builder holds already is free. Nil slices are ignored; a slice
+// without driver or pool name belongs to the pool with the empty name. The slices
+// are kept by pointer and must not be modified afterwards, as those of an informer.
+func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) {
+	for _, slice := range slices {
+		if slice == nil {
+			continue
+		}
+		old := b.byName[slice.Name]
+		if old != nil && old.Object == slice {
+			continue
+		}
+		// Adding first keeps the shapes that both have.
+		b.byName[slice.Name] = b.Add(slice, old)
+		if old != nil {
+			b.Remove(old)
+		}
+	}
+}
+
+// Delete removes the slice of an object name, if there is one.
+func (b *Builder) Delete(name string) {
+	if old := b.byName[name]; old != nil {
+		delete(b.byName, name)
+		b.Remove(old)
+	}
+}
+
+// Snapshot returns the cluster as it is now. Pools of which no slice changed since
+// the last call are shared with the last Snapshot; if nothing changed, it is the
+// same. Otherwise the cost is that of rebuilding the changed pools.
+func (b *Builder) Snapshot() *Snapshot {
+	if len(b.dirty) == 0 {
+		return b.last
+	}
+	changes := make([]change, len(b.dirty))
+	for i, m := range b.dirty {
+		m.dirty = false
+		changes[i] = change{id: m.id, pool: b.assemble(m)}
+	}
+	b.dirty = nil
+	slices.SortFunc(changes, func(x, y change) int { return x.id.Compare(y.id) })
+	b.last = b.last.next(changes)
+	return b.last
+}
+
+// assemble returns nil for a pool without slices, and forgets it.
+func (b *Builder) assemble(m *members) *pool.Pool {
+	if len(m.sources) == 0 {
+		delete(b.pools, m.id)
+		b.free = append(b.free, m.slot)
+		return nil
+	}
+	for _, s := range m.sources {
+		s.Renew()
+	}
+	return pool.Assemble(m.id, m.slot, b.gates, m.sources)
+}
+
+// Add takes a slice in. old is one that has much in common with it, or nil.
+func (b *Builder) Add(object *resourceapi.ResourceSlice, old *pool.Source) *pool.Source {
+	s := pool.NewSource(b.gates, &b.shapes, object, b.arrivals, old)
+	b.arrivals++
+	id := s.PoolID()
+	m := b.pools[id]
+	if m == nil {
+		m = &members{id: id, slot: b.newSlot()}
+		b.pools[id] = m
+	}
+	m.sources = append(m.sources, s)
+	b.touch(m)
+	return s
+}
+
+// Remove takes back one Add.
+func (b *Builder) Remove(s *pool.Source) {
+	m := b.pools[s.PoolID()]
+	at := slices.Index(m.sources, s)
+	m.sources = slices.Delete(m.sources, at, at+1)
+	s.Release(&b.shapes)
+	b.touch(m)
+}
+
+func (b *Builder) touch(m *members) {
+	if !m.dirty {
+		m.dirty = true
+		b.dirty = append(b.dirty, m)
+	}
+}
+
+func (b *Builder) newSlot() int {
+	if last := len(b.free) - 1; last >= 0 {
+		slot := b.free[last]
+		b.free = b.free[:last]
+		return slot
+	}
+	b.slots++
+	return b.slots - 1
+}

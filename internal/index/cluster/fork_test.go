@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/dray-project/dray/internal/index/given"
+)
+
+// bytesOf is what a call allocates, on average.
+func bytesOf(call func()) uint64 {
+	const calls = 200
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		call()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / calls
+}
+
+// What a fork costs does not depend on how much is in use, and what is done to it only on
+// how much that is.
+func TestForkCostsWhatChanges(t *testing.T) {
+	for _, shares := range []int{10, 1000, 20_000} {
+		list := objects{given.Slice("s", "network", given.Everywhere)}
+		for i := range 100 {
+			given.Device(fmt.Sprintf("nic-%d", i), given.Multiple, given.Capacity("bandwidth", "1000G"))(list[0])
+		}
+		l := NewLedger(Build(everything, list))
+		for n := range shares {
+			claim := given.Claim(fmt.Sprint("claim-", n), []string{fmt.Sprintf("nic-%d", n%100)}, given.InPool("network"), given.Share(fmt.Sprint("share-", n), "1G"))
+			if err := l.Assume(claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := bytesOf(func() { l.Fork() }); got > 64 {
+			t.Errorf("%d shares in use: a fork takes %d bytes", shares, got)
+		}
+		claim := given.Claim("new", []string{"nic-0"}, given.InPool("network"), given.Share("new", "1G"))
+		if got := bytesOf(func() {
+			fork := l.Fork()
+			if err := fork.Assume(claim); err != nil {
+				t.Fatal(err)
+			}
+			fork.Revert()
+		}); got > 16<<10 {
+			t.Errorf("%d shares in use: a fork with one more takes %d bytes", shares, got)
+		}
+	}
+}

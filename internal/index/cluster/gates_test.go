@@ -1,0 +1,5 @@
+package cluster
+
+import "github.com/dray-project/dray/internal/index/pool"
+
+var everything = pool.Gates{PartitionableDevices: true, CompatibilityGroups: true, ConsumableCapacity: true}

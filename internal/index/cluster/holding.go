@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// ClaimRef names the claim, and within it the request, that holds a device.
+type ClaimRef struct {
+	Namespace, Name string
+	UID             types.UID
+	// Request is "request" or "request/subrequest", as in the allocation result.
+	Request string
+}
+
+// String returns "namespace/name".
+func (r ClaimRef) String() string {
+	if r.Namespace == "" {
+		return r.Name
+	}
+	return r.Namespace + "/" + r.Name
+}
+
+func compareRefs(a, b ClaimRef) int {
+	return cmp.Or(
+		strings.Compare(a.Namespace, b.Namespace),
+		strings.Compare(a.Name, b.Name),
+		strings.Compare(string(a.UID), string(b.UID)),
+		strings.Compare(a.Request, b.Request),
+	)
+}
+
+// claimRef is a claim as the ledger knows it: its name and UID, so that a claim
+// that was deleted and created anew is another one.
+func claimRef(claim *resourceapi.ResourceClaim) (ClaimRef, error) {
+	if claim == nil {
+		return ClaimRef{}, errors.New("claim is nil")
+	}
+	return ClaimRef{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}, nil
+}
+
+// holding is one device of one claim: all of the device, or a share of it.
+type holding struct {
+	device pool.DeviceID
+	ref    ClaimRef
+	share  bool
+	// consumed belongs to the claim and is not to be modified.
+	consumed map[resourceapi.QualifiedName]resource.Quantity
+}
+
+// holdings returns what a claim's allocation takes. Admin access takes nothing.
+func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim) ([]holding, error) {
+	if claim.Status.Allocation == nil {
+		return nil, fmt.Errorf("claim %s: status.allocation is not set", ref)
+	}
+	results := claim.Status.Allocation.Devices.Results
+	list := make([]holding, 0, len(results))
+	for i := range results {
+		result := &results[i]
+		if ptr.Deref(result.AdminAccess, false) {
+			continue
+		}
+		h := holding{device: pool.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}, ref: ref}
+		h.ref.Request = result.Request
+		if result.ShareID != nil && gates.ConsumableCapacity {
+			h.share, h.consumed = true, result.ConsumedCapacity
+		}
+		list = append(list, h)
+	}
+	return list, nil
+}

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// countedUsage is that the device d of each pool is in use.
+type countedUsage struct{ computed *atomic.Int64 }
+
+func (u countedUsage) Pool(p *pool.Pool) *pool.Usage {
+	u.computed.Add(1)
+	return usageOf(p, "d")
+}
+
+func (countedUsage) Separate(p *pool.Pool) bool { return true }
+
+func (countedUsage) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool {
+	return p.Devices[i].Object.Name == "d"
+}
+
+func TestLazyUsage(t *testing.T) {
+	s := Build(everything, manyPools("a", 3*lazyChunkSize))
+	other := Build(everything, manyPools("b", 6*lazyChunkSize))
+	var computed atomic.Int64
+	usage := NewLazyState(s, countedUsage{&computed})
+	if computed.Load() != 0 {
+		t.Error("usage was computed before it was asked for")
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for _, list := range [][]*pool.Pool{s.Pools(), other.Pools(), s.Pools()} {
+				for _, p := range list {
+					if u := usage.Pool(p); u.Pool() != p || !u.InUse(0) {
+						t.Errorf("pool %s: not its usage", p.ID)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	before := computed.Load()
+	for _, p := range s.Pools() {
+		usage.Pool(p)
+	}
+	if computed.Load() != before {
+		t.Error("what is known was computed again")
+	}
+}
+
+// States that come anew for each pod mostly say the same.
+func TestEqualUsageIsShared(t *testing.T) {
+	p := Build(everything, partitionedPool()).Pools()[0]
+	names := []string{}
+	for i := range p.Devices {
+		names = append(names, p.Devices[i].Object.Name)
+	}
+	first := usageOf(p, names[0])
+	if usageOf(p, names[0]) != first {
+		t.Error("equal usage was computed again")
+	}
+	for _, used := range [][]string{nil, {names[1]}, names[:2], names} {
+		if usageOf(p, used...) == first {
+			t.Errorf("%v in use is taken for %s in use", used, names[0])
+		}
+	}
+	if again := usageOf(p, names[0]); again.InUse(1) || !again.InUse(0) {
+		t.Error("usage is that of another state")
+	}
+}

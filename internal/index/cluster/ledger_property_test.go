@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"pgregory.net/rapid"
+
+	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// ledgerModel is a ledger and what it must agree with: the claims it should hold.
+type ledgerModel struct {
+	ledger           *Ledger
+	parent           *ledgerModel
+	claims, base     map[string]*resourceapi.ResourceClaim
+	snapshot, baseOn *Snapshot
+	// version tells whether the parent changed since the fork.
+	version, baseVersion int
+}
+
+func (m *ledgerModel) changed(versions *int) {
+	*versions++
+	m.version = *versions
+}
+
+// state prints the usage of all pools.
+func state(l *Ledger) string {
+	var text string
+	for _, p := range l.State().Snapshot().Pools() {
+		u := l.State().Pool(p)
+		text += fmt.Sprint(p.ID, u.Left, u.Overdrawn, u.Groups)
+		for i := range p.Devices {
+			i := pool.DeviceIndex(i)
+			text += fmt.Sprintf("\n  %s %t %t %s %d", p.DeviceID(i), u.InUse(i), u.Shared(i), u.Consumed(i, "bandwidth"), len(l.State().Holders(p.DeviceID(i))))
+		}
+		text += "\n"
+	}
+	return text
+}
+
+func (m *ledgerModel) check(t *rapid.T) {
+	scratch := NewLedger(m.snapshot)
+	for _, claim := range m.claims {
+		if err := scratch.Assume(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(state(scratch), state(m.ledger)); diff != "" {
+		t.Fatalf("from scratch (-), incrementally (+):\n%s", diff)
+	}
+}
+
+func drawClaim(t *rapid.T) *resourceapi.ResourceClaim {
+	claim := given.Claim(rapid.SampledFrom([]string{"c0", "c1", "c2", "c3"}).Draw(t, "claim"), nil)
+	for range rapid.IntRange(0, 3).Draw(t, "results") {
+		var options []given.ClaimOption
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		case 0:
+			options = append(options, given.Share("s", ""))
+		case 1:
+			options = append(options, given.Share("s", rapid.SampledFrom([]string{"1", "2500m", "1Gi"}).Draw(t, "bandwidth")))
+		case 2:
+			options = append(options, given.Admin)
+		}
+		options = append(options, given.InPool(rapid.SampledFrom([]string{"p", "p", "p", "q"}).Draw(t, "pool")))
+		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "device")
+		one := given.Claim("", []string{name}, options...)
+		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, one.Status.Allocation.Devices.Results...)
+	}
+	return claim
+}
+
+// ledgerSnapshots are a history of a cluster and one that shares nothing with it.
+func ledgerSnapshots() []*Snapshot {
+	b := NewBuilder(everything)
+	b.Set(partitionedPool()...)
+	history := []*Snapshot{b.Snapshot()}
+	b.Set(given.Slice("s4", "q", given.Everywhere, given.Devices("a", "b")))
+	history = append(history, b.Snapshot())
+	b.Set(given.Slice("s1", "p", given.Count(3), given.OnNode("worker"), given.Device("e", given.Consumes("gpu-0", "5", "x")), given.Device("d", given.Multiple)))
+	history = append(history, b.Snapshot())
+	b.Delete("s4")
+	return append(history, b.Snapshot(), Build(everything, partitionedPool()), Build(everything, nil))
+}
+
+// After any sequence of operations on a ledger and its forks, each is what it would
+// be if it had been built from its claims at once.
+func TestLedgerAgreesWithScratch(t *testing.T) {
+	history := ledgerSnapshots()
+	rapid.Check(t, func(t *rapid.T) {
+		root := &ledgerModel{ledger: NewLedger(history[0]), snapshot: history[0], baseOn: history[0]}
+		models, versions := []*ledgerModel{root}, 0
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			m := rapid.SampledFrom(models).Draw(t, "ledger")
+			switch operation := rapid.SampledFrom([]string{"allocate", "allocate", "allocate", "release", "rebase", "fork", "commit", "revert"}).Draw(t, "operation"); operation {
+			case "fork":
+				models = append(models, m.fork())
+			default:
+				m.apply(t, operation, history, &versions)
+			}
+			for _, m := range models {
+				m.check(t)
+			}
+		}
+	})
+}
+
+func (m *ledgerModel) fork() *ledgerModel {
+	return &ledgerModel{
+		ledger: m.ledger.Fork(), parent: m,
+		claims: m.claims, base: m.claims,
+		snapshot: m.snapshot, baseOn: m.snapshot,
+		version: m.version, baseVersion: m.version,
+	}
+}
+
+func (m *ledgerModel) apply(t *rapid.T, operation string, history []*Snapshot, versions *int) {
+	switch operation {
+	case "allocate", "release":
+		m.applyClaim(t, operation, versions)
+	case "rebase":
+		m.snapshot = rapid.SampledFrom(history).Draw(t, "snapshot")
+		m.ledger.Rebase(m.snapshot)
+		m.changed(versions)
+	case "commit":
+		allowed := m.parent != nil && m.parent.version == m.baseVersion
+		if err := m.ledger.Commit(); (err == nil) != allowed {
+			t.Fatalf("commit: error %v, allowed %t", err, allowed)
+		}
+		if allowed {
+			m.parent.claims, m.parent.snapshot, m.parent.version = m.claims, m.snapshot, m.version
+			m.base, m.baseOn, m.baseVersion = m.claims, m.snapshot, m.version
+		}
+	case "revert":
+		m.ledger.Revert()
+		m.claims, m.snapshot, m.version = m.base, m.baseOn, m.baseVersion
+	}
+}
+
+func (m *ledgerModel) applyClaim(t *rapid.T, operation string, versions *int) {
+	claim := drawClaim(t)
+	_, held := m.claims[claim.Name]
+	claims := maps.Clone(m.claims)
+	if claims == nil {
+		claims = make(map[string]*resourceapi.ResourceClaim)
+	}
+	var err error
+	if operation == "allocate" {
+		err, claims[claim.Name] = m.ledger.Assume(claim), claim
+	} else {
+		err, held = m.ledger.Forget(claim), !held
+		delete(claims, claim.Name)
+	}
+	if (err != nil) != held {
+		t.Fatalf("%s %s: error %v", operation, claim.Name, err)
+	}
+	if err == nil {
+		m.claims = claims
+		m.changed(versions)
+	}
+}

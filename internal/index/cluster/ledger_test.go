@@ -1,0 +1,281 @@
+package cluster
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+func mustAllocate(t *testing.T, l *Ledger, claims ...*resourceapi.ResourceClaim) {
+	t.Helper()
+	for _, claim := range claims {
+		if err := l.Assume(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// inUse lists the devices of pool "p" that are in use, shares in brackets.
+func inUse(l *Ledger) string {
+	p := l.State().Snapshot().Pool(pool.ID{Driver: given.Driver, Name: "p"})
+	usage := l.State().Pool(p)
+	var list []string
+	for i := range p.Devices {
+		name := p.Devices[i].Object.Name
+		if usage.InUse(pool.DeviceIndex(i)) {
+			list = append(list, name)
+		}
+		if usage.Shared(pool.DeviceIndex(i)) {
+			list = append(list, "("+name+")")
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func expect(t *testing.T, l *Ledger, want string) {
+	t.Helper()
+	if got := inUse(l); got != want {
+		t.Errorf("in use: %q, want %q", got, want)
+	}
+}
+
+func simplePool(names ...string) *Snapshot {
+	return Build(everything, objects{given.Slice("s", "p", given.Everywhere, given.Devices(names...))})
+}
+
+func TestLedgerAllocateAndRelease(t *testing.T) {
+	l := NewLedger(simplePool("a", "b", "c", "d"))
+	expect(t, l, "")
+	mustAllocate(t, l,
+		given.Claim("one", []string{"a"}),
+		given.Claim("two", []string{"b", "c"}, given.Share("1", "3")),
+		given.Claim("three", []string{"b"}, given.Share("2", "1500m")),
+		given.Claim("watcher", []string{"d"}, given.Admin),
+	)
+	expect(t, l, "a (b) (c)")
+	pool := l.State().Snapshot().Pools()[0]
+	if got := l.State().Pool(pool).Consumed(1, "bandwidth"); got != number("4500m") {
+		t.Errorf("two shares hold %s of b, want 4500m", got)
+	}
+	before := l.State()
+	if err := l.Forget(given.Claim("two", nil)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, l, "a (b)")
+	if got := l.State().Pool(pool).Consumed(1, "bandwidth"); got != number("1500m") {
+		t.Errorf("one share holds %s of b, want 1500m", got)
+	}
+	if !before.Pool(pool).Shared(2) {
+		t.Error("an earlier Usage changed")
+	}
+}
+
+// Without the feature for shares, kube-scheduler takes a share for the whole device.
+func TestLedgerWithoutShares(t *testing.T) {
+	gates := everything
+	gates.ConsumableCapacity = false
+	l := NewLedger(Build(gates, objects{given.Slice("s", "p", given.Everywhere, given.Devices("a", "b"))}))
+	mustAllocate(t, l, given.Claim("one", []string{"a"}, given.Share("1", "3")))
+	expect(t, l, "a")
+}
+
+func TestLedgerSurvivesHugeQuantities(t *testing.T) {
+	l := NewLedger(simplePool("a"))
+	mustAllocate(t, l, given.Claim("one", []string{"a"}, given.Share("1", "1e2000000000")), given.Claim("two", []string{"a"}, given.Share("2", "1n")))
+	if got := l.State().Pool(l.State().Snapshot().Pools()[0]).Consumed(0, "bandwidth"); got.Cmp(amount.Limit) <= 0 {
+		t.Errorf("consumed %s, want more than the limit", got)
+	}
+}
+
+func TestLedgerErrors(t *testing.T) {
+	l := NewLedger(simplePool("a"))
+	claim := given.Claim("one", []string{"a"})
+	mustAllocate(t, l, claim)
+	pending := given.Claim("two", nil)
+	pending.Status.Allocation = nil
+	again := given.Claim("one", []string{"a"})
+	again.UID = "another"
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"allocate twice":       {l.Assume(claim), `claim ns/one (UID "uid-one"): already in the ledger`},
+		"allocate unallocated": {l.Assume(pending), "claim ns/two: status.allocation is not set"},
+		"allocate nil":         {l.Assume(nil), "claim is nil"},
+		"release unknown":      {l.Forget(pending), `claim ns/two (UID "uid-two"): not in the ledger`},
+		"release other UID":    {l.Forget(again), `claim ns/one (UID "another"): not in the ledger`},
+		"release nil":          {l.Forget(nil), "claim is nil"},
+		"commit no fork":       {l.Commit(), "ledger is not a fork: there is nothing to commit to"},
+	} {
+		if test.err == nil || test.err.Error() != test.want {
+			t.Errorf("%s: error %v, want %s", name, test.err, test.want)
+		}
+	}
+	expect(t, l, "a")
+}
+
+func TestLedgerHolder(t *testing.T) {
+	l := NewLedger(simplePool("a", "b"))
+	mustAllocate(t, l,
+		given.Claim("z", []string{"a"}, given.Share("1", "")),
+		given.Claim("y", []string{"a", "a"}, given.Share("2", "")),
+		given.Claim("x", []string{"elsewhere"}),
+	)
+	ref := func(name string) ClaimRef {
+		claim := given.Claim(name, nil)
+		return ClaimRef{Namespace: "ns", Name: name, UID: claim.UID, Request: "gpus"}
+	}
+	for device, want := range map[string][]ClaimRef{
+		"a": {ref("y"), ref("y"), ref("z")}, "b": {}, "elsewhere": {ref("x")},
+	} {
+		if diff := cmp.Diff(want, l.State().Holders(pool.DeviceID{Driver: given.Driver, Pool: "p", Device: device})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", device, diff)
+		}
+	}
+}
+
+func TestLedgerRebase(t *testing.T) {
+	b := NewBuilder(everything)
+	b.Set(given.Slice("s1", "p", given.Everywhere, given.Devices("a")), given.Slice("s2", "q", given.Everywhere, given.Devices("x")))
+	l := NewLedger(b.Snapshot())
+	mustAllocate(t, l, given.Claim("early", []string{"b"}), given.Claim("q", []string{"x"}, given.InPool("q")), given.Claim("new", []string{"n"}, given.InPool("new")))
+	expect(t, l, "")
+	q := b.Snapshot().Pool(pool.ID{Driver: given.Driver, Name: "q"})
+	usageOfQ := l.State().Pool(q)
+
+	b.Set(given.Slice("s1", "p", given.Generation(2, 1), given.Everywhere, given.Devices("b", "c")), given.Slice("s3", "new", given.Everywhere, given.Devices("n")))
+	ahead := b.Snapshot()
+	if p := ahead.Pool(pool.ID{Driver: given.Driver, Name: "p"}); !l.State().Pool(p).InUse(0) {
+		t.Error("a device in a snapshot ahead of the ledger looks free")
+	}
+	l.Rebase(ahead)
+	expect(t, l, "b")
+	if l.State().Pool(q) != usageOfQ {
+		t.Error("the usage of an untouched pool was computed again")
+	}
+	if fresh := ahead.Pool(pool.ID{Driver: given.Driver, Name: "new"}); !l.State().Pool(fresh).InUse(0) {
+		t.Error("a device of a new pool looks free")
+	}
+	for _, p := range ahead.Pools() {
+		if l.State().pools.Get(p.Slot).Pool() != p {
+			t.Errorf("the usage of %s was not computed ahead", p.ID)
+		}
+	}
+	b.Delete("s3")
+	slot := ahead.Pool(pool.ID{Driver: given.Driver, Name: "new"}).Slot
+	l.Rebase(b.Snapshot())
+	if l.State().pools.Get(slot) != nil {
+		t.Error("the usage of a pool that is gone is kept")
+	}
+	l.Rebase(simplePool("c", "b"))
+	expect(t, l, "b")
+	if err := l.Forget(given.Claim("early", nil)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, l, "")
+}
+
+func TestLedgerFork(t *testing.T) {
+	l := NewLedger(simplePool("a", "b", "c"))
+	mustAllocate(t, l, given.Claim("one", []string{"a"}))
+	fork, other := l.Fork(), l.Fork()
+	mustAllocate(t, fork, given.Claim("two", []string{"b"}))
+	inner := fork.Fork()
+	if err := inner.Forget(given.Claim("one", nil)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, l, "a")
+	expect(t, fork, "a b")
+	expect(t, inner, "b")
+
+	fork.Revert()
+	expect(t, fork, "a")
+	if err := inner.Commit(); err == nil {
+		t.Error("committing to a parent that changed is no error")
+	}
+	mustAllocate(t, fork, given.Claim("three", []string{"c"}))
+	if err := fork.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, l, "a c")
+	if err := other.Commit(); err == nil || err.Error() != "the parent ledger changed since the fork" {
+		t.Errorf("committing a second fork: error %v", err)
+	}
+	expect(t, other, "a")
+
+	mustAllocate(t, fork, given.Claim("four", []string{"b"}))
+	fork.Revert()
+	expect(t, fork, "a c")
+	mustAllocate(t, fork, given.Claim("five", []string{"b"}))
+	if err := fork.Commit(); err != nil {
+		t.Error("a fork cannot commit twice:", err)
+	}
+	expect(t, l, "a b c")
+	l.Revert()
+	expect(t, l, "")
+}
+
+func TestForksOfOneDeviceDoNotMix(t *testing.T) {
+	l := NewLedger(simplePool("a"))
+	for _, name := range []string{"one", "two", "three"} {
+		mustAllocate(t, l, given.Claim(name, []string{"a"}, given.Share(name, "1")))
+	}
+	left, right := l.Fork(), l.Fork()
+	mustAllocate(t, left, given.Claim("left", []string{"a"}, given.Share("4", "1")))
+	mustAllocate(t, right, given.Claim("right", []string{"a"}, given.Share("5", "1")))
+	a := pool.DeviceID{Driver: given.Driver, Pool: "p", Device: "a"}
+	for fork, want := range map[*Ledger]string{l: "ns/one ns/three ns/two", left: "ns/left ns/one ns/three ns/two", right: "ns/one ns/right ns/three ns/two"} {
+		var holders []string
+		for _, ref := range fork.State().Holders(a) {
+			holders = append(holders, ref.String())
+		}
+		if got := strings.Join(holders, " "); got != want {
+			t.Errorf("holders %q, want %q", got, want)
+		}
+	}
+}
+
+// Readers see whole claims or nothing while a writer allocates, releases, rebases
+// and forks. Run with -race.
+func TestLedgerReadersAndWriter(t *testing.T) {
+	snapshots := []*Snapshot{simplePool("a", "b", "c"), simplePool("c", "b", "a")}
+	l := NewLedger(snapshots[0])
+	pair := given.Claim("pair", []string{"a", "b"})
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				usage := l.State()
+				p := usage.Snapshot().Pools()[0]
+				if u := usage.Pool(p); u.InUse(p.Lookup("a")[0]) != u.InUse(p.Lookup("b")[0]) {
+					t.Error("half a claim is visible")
+					return
+				}
+				p.Devices[0].Shape.Attribute("gpu.example.com/model")
+			}
+		})
+	}
+	for i := range 300 {
+		l.Rebase(snapshots[i%2])
+		fork := l.Fork()
+		if fork.Assume(pair) != nil || fork.Commit() != nil || l.Forget(pair) != nil {
+			t.Error("the only writer is refused")
+			break
+		}
+	}
+	close(done)
+	readers.Wait()
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
+)
+
+// route has the pools with slices that name one node, sorted by ID, and what follows
+// from them.
+type route struct {
+	pools []*pool.Pool
+	place atomic.Pointer[Place]
+}
+
+// Place is what a node reaches by its name alone. It is the same for snapshots between
+// which nothing changed for the node, and safe for concurrent use.
+type Place struct {
+	common *common
+	// node is the name, empty for all that no slice names.
+	node string
+	// views are in first-fit order.
+	views []*pool.View
+	// optional is set if something depends on which features the node declares.
+	optional bool
+	// helpful is set if what is in use may make something obtainable.
+	helpful bool
+	notes   atomic.Pointer[stateNote]
+	shape.Attachment
+}
+
+// NodeView is what a node reaches that has the name which the place is for.
+func (p *Place) NodeView(node *corev1.Node) NodeView {
+	return NodeView{Node: node, Pools: p.views, place: p}
+}
+
+// Views are in first-fit order. They must not be modified.
+func (p *Place) Views() []*pool.View { return p.views }
+
+// Helpful reports whether what is in use may make something obtainable that is not if
+// nothing is in use.
+func (p *Place) Helpful() bool { return p.helpful }
+
+// Place returns what the node reaches, nil if more than its name decides that.
+func (s *Snapshot) Place(node *corev1.Node) *Place {
+	if node == nil || len(s.common.choosy)+len(s.common.faulty) > 0 {
+		return nil
+	}
+	if place := s.place(node.Name); !place.optional {
+		return place
+	}
+	return nil
+}
+
+// place returns what the node reaches by its name.
+func (s *Snapshot) place(node string) *Place {
+	shortcut := s.shortcuts.to(node, s.byNode.Len())
+	if shortcut != nil {
+		if known := shortcut.Load(); known != nil && known.node == node {
+			return known
+		}
+	}
+	named, ok := s.byNode.Get(node)
+	if !ok {
+		return s.placeOf(&s.common.nowhere, "")
+	}
+	found := s.placeOf(named, node)
+	if shortcut != nil {
+		shortcut.Store(found)
+	}
+	return found
+}
+
+// placeOf returns what nodes of a route reach.
+func (s *Snapshot) placeOf(named *route, node string) *Place {
+	known := named.place.Load()
+	if known != nil && known.common == s.common {
+		return known
+	}
+	made := &Place{common: s.common, node: node}
+	for _, pool := range named.pools {
+		if !pool.Choosy() {
+			made.views = append(made.views, known.view(pool, node))
+		}
+	}
+	for _, pool := range s.common.everywhere {
+		if _, found := search(named.pools, pool.ID); !found {
+			made.views = append(made.views, pool.Elsewhere())
+		}
+	}
+	slices.SortFunc(made.views, pool.CompareViews)
+	made.optional = slices.ContainsFunc(made.views, (*pool.View).Optional)
+	made.helpful = slices.ContainsFunc(made.views, (*pool.View).Helpful)
+	named.place.Store(made)
+	return made
+}
+
+// view returns the view of a pool which names the node. That of the place before is kept,
+// for what it is has not changed.
+func (p *Place) view(pool *pool.Pool, node string) *pool.View {
+	if p != nil {
+		for _, v := range p.views {
+			if v.Pool == pool {
+				return v
+			}
+		}
+	}
+	return pool.Named(node)
+}
+
+// join merges two sorted lists.
+func join(a, b []*pool.View) []*pool.View {
+	if len(b) == 0 {
+		return a
+	}
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, pool.CompareViews)
+	return all
+}
+
+// common is the part of a Snapshot that concerns nodes whatever their names are. All
+// lists are sorted.
+type common struct {
+	// everywhere are the pools with slices for all nodes and none with node selectors,
+	// choosy those with node selectors.
+	everywhere, choosy []*pool.Pool
+	// faulty are the pools with slices of which the node selection may fail.
+	faulty []*pool.Pool
+	// nowhere is the route of nodes which no slice names.
+	nowhere route
+}
+
+func (c *common) next(changes []change) *common {
+	return &common{
+		everywhere: merge(c.everywhere, changes, (*pool.Pool).Everywhere),
+		choosy:     merge(c.choosy, changes, (*pool.Pool).Choosy),
+		faulty:     merge(c.faulty, changes, (*pool.Pool).CanFail),
+	}
+}
+
+// checkSelectors evaluates the slices of which the node selection may fail, also
+// those of old generations.
+func (c *common) checkSelectors(node *corev1.Node) error {
+	for _, pool := range c.faulty {
+		if err := pool.CheckSelectors(node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen returns the views of the pools whose node selectors choose the node.
+func (c *common) chosen(node *corev1.Node) ([]*pool.View, error) {
+	var views []*pool.View
+	for _, pool := range c.choosy {
+		view, err := pool.Chosen(node)
+		if err != nil {
+			return nil, err
+		}
+		if view != nil {
+			views = append(views, view)
+		}
+	}
+	slices.SortFunc(views, pool.CompareViews)
+	return views, nil
+}

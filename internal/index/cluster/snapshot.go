@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"slices"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/internal/index/persist"
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// Snapshot is an immutable index of all pools of a cluster. It may be used by any
+// number of goroutines.
+type Snapshot struct {
+	gates pool.Gates
+	pools sortedPools
+	// list has them in one piece once somebody asked for that.
+	list atomic.Pointer[[]*pool.Pool]
+	// bySlot has the pools by their slots. Snapshots made from each other share it but
+	// for what changed, which is how a Ledger finds out.
+	bySlot persist.Array[*pool.Pool]
+	// byNode has the pools with slices that name a node.
+	byNode persist.Map[string, *route]
+	// common is the same in the next snapshot unless one of its pools changed.
+	common    *common
+	shortcuts shortcuts
+	places    atomic.Pointer[Places]
+	// keeps is what Builder.Keep was given.
+	keeps any
+}
+
+// Build makes a Snapshot of slices all at once. Slices with equal object names are
+// all kept, in the order given. Nil slices are ignored. A slice without driver or
+// pool name belongs to the pool with the empty name. The slices are kept by
+// pointer and must not be modified while the Snapshot is in use.
+func Build(gates pool.Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
+	b := NewBuilder(gates)
+	for _, slice := range slices {
+		if slice != nil {
+			b.Add(slice, nil)
+		}
+	}
+	return b.Snapshot()
+}
+
+// Gates returns the gates that the Snapshot was built with.
+func (s *Snapshot) Gates() pool.Gates { return s.gates }
+
+// Pools returns all pools, sorted by driver and name. The result must not be modified.
+func (s *Snapshot) Pools() []*pool.Pool {
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	list := slices.Concat(s.pools.pieces...)
+	s.list.Store(&list)
+	return list
+}
+
+// Pool returns a pool, or nil if there is none of that ID.
+func (s *Snapshot) Pool(id pool.ID) *pool.Pool { return s.pools.find(id) }
+
+// change is a pool that was replaced, added (there is none of that ID yet) or, if
+// pool is nil, removed.
+type change struct {
+	id   pool.ID
+	pool *pool.Pool
+}
+
+// next returns the snapshot after changes, which are sorted by ID. It copies one pointer
+// per 64 pools of the cluster; the rest depends on the changes.
+func (s *Snapshot) next(changes []change) *Snapshot {
+	next := &Snapshot{
+		gates:  s.gates,
+		keeps:  s.keeps,
+		byNode: s.byNode,
+		common: s.common,
+		pools:  s.pools.with(changes),
+	}
+	roams := false
+	slots := s.bySlot.Edit()
+	for _, c := range changes {
+		old := s.Pool(c.id)
+		roams = roams || old.Roams() || c.pool.Roams()
+		if old != nil {
+			next.unroute(old)
+			slots.Set(old.Slot, nil)
+		}
+		if c.pool != nil {
+			next.route(c.pool)
+			slots.Set(c.pool.Slot, c.pool)
+		}
+	}
+	next.bySlot = slots.Done()
+	if roams {
+		next.common = s.common.next(changes)
+	}
+	return next
+}
+
+// merge applies changes to a sorted list of those pools that belong to it. If there are
+// none in it, before and after, that is the same list.
+func merge(list []*pool.Pool, changes []change, belongs func(*pool.Pool) bool) []*pool.Pool {
+	if !slices.ContainsFunc(changes, func(c change) bool {
+		_, found := search(list, c.id)
+		return found || c.pool != nil && belongs(c.pool)
+	}) {
+		return list
+	}
+	merged := make([]*pool.Pool, 0, len(list)+len(changes))
+	for _, c := range changes {
+		at, found := search(list, c.id)
+		merged = append(merged, list[:at]...)
+		if c.pool != nil && belongs(c.pool) {
+			merged = append(merged, c.pool)
+		}
+		if found {
+			at++
+		}
+		list = list[at:]
+	}
+	return append(merged, list...)
+}
+
+func search(list []*pool.Pool, id pool.ID) (int, bool) {
+	return slices.BinarySearchFunc(list, id, func(p *pool.Pool, id pool.ID) int { return p.ID.Compare(id) })
+}
+
+func (s *Snapshot) route(p *pool.Pool) {
+	p.Nodes(func(node string) {
+		old, _ := s.byNode.Get(node)
+		if old == nil {
+			old = &route{}
+		}
+		at, _ := search(old.pools, p.ID)
+		// Insert must not write to what other snapshots see.
+		s.reroute(node, old, slices.Insert(slices.Clip(old.pools), at, p))
+	})
+}
+
+func (s *Snapshot) unroute(p *pool.Pool) {
+	p.Nodes(func(node string) {
+		old, _ := s.byNode.Get(node)
+		s.reroute(node, old, slices.DeleteFunc(slices.Clone(old.pools), func(other *pool.Pool) bool { return other == p }))
+	})
+}
+
+// reroute keeps the views of the pools that remain.
+func (s *Snapshot) reroute(node string, old *route, pools []*pool.Pool) {
+	if len(pools) == 0 {
+		s.byNode = s.byNode.Without(node)
+		return
+	}
+	next := &route{pools: pools}
+	if known := old.place.Load(); known != nil {
+		next.place.Store(&Place{views: known.views})
+	}
+	s.byNode = s.byNode.With(node, next)
+}

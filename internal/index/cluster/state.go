@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/internal/index/persist"
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// State is a Snapshot and what is in use of it at one moment. It is immutable and safe for
+// any number of readers. What changes it returns another State.
+type State struct {
+	snapshot *Snapshot
+	// lazy is set if what is in use is found out as pools are looked at. All that follows is
+	// empty then.
+	lazy *lazy
+	// pools has the usage of each pool of the snapshot, by Pool.Slot.
+	pools persist.Array[*pool.Usage]
+	// claims has what each claim holds, by its ClaimRef without request.
+	claims persist.Map[ClaimRef, []holding]
+	// held has the holders of each device, whether or not the snapshot knows it.
+	held persist.Map[pool.DeviceID, holders]
+}
+
+// NewState returns the state of a snapshot in which nothing is in use.
+func NewState(s *Snapshot) *State {
+	var u State
+	return u.Rebase(s)
+}
+
+// Snapshot returns what there is.
+func (u *State) Snapshot() *Snapshot { return u.snapshot }
+
+// Source returns where what is in use is found out, nil if it is known already.
+func (u *State) Source() Source {
+	if u.lazy == nil {
+		return nil
+	}
+	return u.lazy.source
+}
+
+// Pool returns the usage of a pool, never nil. For pools of the snapshot that is a
+// look-up; for others it is computed.
+func (u *State) Pool(p *pool.Pool) *pool.Usage {
+	if u.lazy != nil {
+		return u.lazy.pool(p)
+	}
+	if usage := u.pools.Get(p.Slot); usage != nil && usage.Pool() == p {
+		return usage
+	}
+	return u.compute(p)
+}
+
+func (u *State) compute(p *pool.Pool) *pool.Usage {
+	if u.held.Len() == 0 {
+		return p.Idle()
+	}
+	return pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use { return u.use(p.DeviceID(first)) })
+}
+
+func (u *State) use(id pool.DeviceID) pool.Use {
+	holders, _ := u.held.Get(id)
+	return holders.use()
+}
+
+// Assume returns the state in which the claim holds what its status.allocation says.
+// Results with admin access take nothing. Those with a share ID are shares with their
+// consumed capacity, if the gate ConsumableCapacity is on, and all others take whole
+// devices. Devices which the snapshot does not know are kept and count as soon as a later
+// snapshot has them. That a device is held already is no error: what the cluster holds is
+// a fact.
+//
+// The error names the claim; it is nil, not allocated, or held already.
+func (u *State) Assume(claim *resourceapi.ResourceClaim) (*State, error) {
+	ref, err := claimRef(claim)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := holdings(u.snapshot.gates, ref, claim)
+	if err != nil {
+		return nil, err
+	}
+	if _, found := u.claims.Get(ref); found {
+		return nil, fmt.Errorf("claim %s (UID %q): already in the ledger", ref, ref.UID)
+	}
+	next := *u
+	next.claims = u.claims.With(ref, taken)
+	for i := range taken {
+		holders, _ := next.held.Get(taken[i].device)
+		next.held = next.held.With(taken[i].device, holders.with(&taken[i]))
+	}
+	next.update(taken)
+	return &next, nil
+}
+
+// Forget returns the state without what Assume added for the claim of this namespace, name
+// and UID, whatever its status says now. The error names the claim; it is nil or not held.
+func (u *State) Forget(claim *resourceapi.ResourceClaim) (*State, error) {
+	ref, err := claimRef(claim)
+	if err != nil {
+		return nil, err
+	}
+	taken, found := u.claims.Get(ref)
+	if !found {
+		return nil, fmt.Errorf("claim %s (UID %q): not in the ledger", ref, ref.UID)
+	}
+	next := *u
+	next.claims = u.claims.Without(ref)
+	for _, h := range taken {
+		holders, _ := next.held.Get(h.device)
+		if left := holders.without(ref); len(left.list) > 0 {
+			next.held = next.held.With(h.device, left)
+		} else {
+			next.held = next.held.Without(h.device)
+		}
+	}
+	next.update(taken)
+	return &next, nil
+}
+
+// Holders returns which claims hold a device, sorted by namespace, name, UID and request; a
+// claim with several shares of the device appears once per share.
+func (u *State) Holders(id pool.DeviceID) []ClaimRef {
+	holders, _ := u.held.Get(id)
+	refs := make([]ClaimRef, len(holders.list))
+	for i, held := range holders.list {
+		refs[i] = held.ref
+	}
+	slices.SortFunc(refs, compareRefs)
+	return refs
+}
+
+// update brings the pools up to date of which devices came or went.
+func (u *State) update(changed []holding) {
+	edits := make(map[pool.ID]*pool.Edit)
+	for _, h := range changed {
+		id := h.device.PoolID()
+		edit, found := edits[id]
+		if !found {
+			if pool := u.snapshot.Pool(id); pool != nil {
+				edit = u.Pool(pool).Edit()
+			}
+			edits[id] = edit
+		}
+		if edit != nil {
+			edit.Set(edit.Pool().Lookup(h.device.Device), u.use(h.device))
+		}
+	}
+	for _, edit := range edits {
+		if edit != nil {
+			u.pools = u.pools.With(edit.Pool().Slot, edit.Done())
+		}
+	}
+}
+
+// Rebase returns what is in use over another snapshot. Pools that both have keep theirs, and
+// are not even looked at if one snapshot was made from the other.
+func (u *State) Rebase(s *Snapshot) *State {
+	next := *u
+	next.snapshot = s
+	var known persist.Array[*pool.Pool]
+	if u.snapshot != nil {
+		known = u.snapshot.bySlot
+	}
+	edit := u.pools.Edit()
+	persist.Differences(known, s.bySlot, func(slot int, _, pool *pool.Pool) {
+		if pool == nil {
+			edit.Set(slot, nil) // lest its usage keeps the old pool from being collected
+		} else {
+			edit.Set(slot, u.compute(pool))
+		}
+	})
+	next.pools = edit.Done()
+	return &next
+}

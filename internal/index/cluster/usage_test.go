@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/given"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/quantity"
+)
+
+func number(text string) amount.Amount { return quantity.Amount(resource.MustParse(text)) }
+
+func TestGroupState(t *testing.T) {
+	none, a, b, ab := []string(nil), []string{"a"}, []string{"b"}, []string{"a", "b"}
+	for _, test := range []struct {
+		name            string
+		members         [][]string
+		admits, refuses [][]string
+	}{
+		{"empty", nil, [][]string{none, {}, a, ab}, nil},
+		{"one without groups", [][]string{none}, [][]string{none, {}}, [][]string{a, ab}},
+		{"one with a group", [][]string{a}, [][]string{a, ab}, [][]string{none, b}},
+		{"narrowed", [][]string{ab, b}, [][]string{b, ab}, [][]string{none, a}},
+		{"should not be: nothing in common", [][]string{a, b}, nil, [][]string{none, a, b, ab}},
+		{"should not be: a group after none", [][]string{none, a}, [][]string{none}, [][]string{a}},
+		{"should not be: none after a group", [][]string{a, none}, [][]string{a}, [][]string{none, b}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var state pool.GroupState
+			for _, groups := range test.members {
+				state = state.Add(groups)
+			}
+			for _, groups := range test.admits {
+				if !state.Admits(groups) {
+					t.Errorf("does not admit %q", groups)
+				}
+			}
+			for _, groups := range test.refuses {
+				if state.Admits(groups) {
+					t.Errorf("admits %q", groups)
+				}
+			}
+		})
+	}
+}
+
+func TestGroupStateIsAValue(t *testing.T) {
+	before := pool.GroupState{}.Add([]string{"a", "b"})
+	after := before.Add([]string{"b"})
+	if !before.Admits([]string{"a"}) || after.Admits([]string{"a"}) || before.Equal(after) {
+		t.Error("adding changed the state that was added to")
+	}
+	if (pool.GroupState{}).Equal(pool.GroupState{}.Add(nil)) {
+		t.Error("no devices and devices without groups look alike")
+	}
+}
+
+// partitionedPool has two GPUs with 8 of memory each. gpu-0 is cut into a (5, group
+// x or y), b (4, y) and c (3, no groups); d takes 2 of both.
+func partitionedPool() objects {
+	return objects{
+		given.Slice("s1", "p", given.Count(3), given.OnNode("worker"),
+			given.Device("a", given.Consumes("gpu-0", "5", "y", "x", "x")),
+			given.Device("b", given.Consumes("gpu-0", "4", "y"))),
+		given.Slice("s2", "p", given.Count(3), given.OnNode("other"),
+			given.Device("c", given.Consumes("gpu-0", "3")),
+			given.Device("d", given.Consumes("gpu-1", "2"), given.Consumes("gpu-0", "2"))),
+		given.Slice("s3", "p", given.Count(3), given.OnNode("other"), given.CounterSet("gpu-1", "8"), given.CounterSet("gpu-0", "8")),
+	}
+}
+
+func usageOf(p *pool.Pool, used ...string) *pool.Usage {
+	return pool.NewUsage(p, func(first pool.DeviceIndex) (use pool.Use) {
+		for _, name := range used {
+			use.Exclusive = use.Exclusive || name == p.Devices[first].Object.Name
+		}
+		return use
+	})
+}
+
+func TestCounters(t *testing.T) {
+	pool := Build(everything, partitionedPool()).Pools()[0]
+	if pool.CounterSets[0].Name != "gpu-0" || pool.Counters[1].Set != 1 || pool.Counters[1].Name != "memory" {
+		t.Fatalf("counter sets %v, counters %v", pool.CounterSets, pool.Counters)
+	}
+	if got := pool.Devices[0].Groups[0].Groups; len(got) != 2 || got[0] != "x" || got[1] != "y" {
+		t.Errorf("groups of a are %q, want sorted and once each", got)
+	}
+	if got := pool.Devices[3].Uses; len(got) != 2 || got[0].Counter != 0 || got[1].Counter != 1 {
+		t.Errorf("uses of d are %v, want them sorted by counter", got)
+	}
+	for _, test := range []struct {
+		used       []string
+		gpu0, gpu1 string
+		overdrawn  bool
+	}{
+		{nil, "8", "8", false},
+		{[]string{"a"}, "3", "8", false},
+		{[]string{"a", "d"}, "1", "6", false},
+		{[]string{"a", "c"}, "0", "8", false},
+		{[]string{"a", "b"}, "-1", "8", true},
+		{[]string{"unknown"}, "8", "8", false},
+	} {
+		usage := usageOf(pool, test.used...)
+		if usage.Left[0] != number(test.gpu0) || usage.Left[1] != number(test.gpu1) || usage.Overdrawn != test.overdrawn {
+			t.Errorf("%q: left %v, overdrawn %t, want %s, %s, %t", test.used, usage.Left, usage.Overdrawn, test.gpu0, test.gpu1, test.overdrawn)
+		}
+	}
+}
+
+func TestInvalidPoolsHaveNoCounters(t *testing.T) {
+	list := append(partitionedPool(), given.Slice("s4", "p", given.Count(4), given.Everywhere, given.Device("z", given.Consumes("gpu-2", "1"))))
+	for _, slice := range list {
+		slice.Spec.Pool.ResourceSliceCount = 4
+	}
+	pool := Build(everything, list).Pools()[0]
+	if pool.Invalid == "" || len(pool.CounterSets) != 0 || len(pool.Counters) != 0 {
+		t.Errorf("invalid: %q, counters: %v", pool.Invalid, pool.Counters)
+	}
+	for i := range pool.Devices {
+		if d := &pool.Devices[i]; len(d.Uses) != 0 || len(d.Groups) != 0 || !d.ConsumesCounters {
+			t.Errorf("device %d: uses %v, groups %v", i, d.Uses, d.Groups)
+		}
+	}
+	if usage := usageOf(pool, "a", "z"); !usage.InUse(0) || len(usage.Left) != 0 {
+		t.Error("wrong usage of an invalid pool")
+	}
+}
+
+func TestCountersOfOneSetListedTwice(t *testing.T) {
+	pool := Build(everything, objects{
+		given.Slice("s1", "p", given.Count(2), given.OnNode("worker"), given.Device("a", given.Consumes("gpu-0", "5", "x"), given.Consumes("gpu-0", "2", "y"))),
+		given.Slice("s2", "p", given.Count(2), given.OnNode("worker"), given.CounterSet("gpu-0", "8")),
+	}).Pools()[0]
+	if got := pool.Devices[0].Uses; len(got) != 1 || got[0].Amount != number("7") {
+		t.Errorf("uses %v, want one of 7", got)
+	}
+	if got := pool.Devices[0].Groups; len(got) != 2 {
+		t.Errorf("groups %v, want both entries", got)
+	}
+}
+
+func TestGroupsOfDevicesInUse(t *testing.T) {
+	pool := Build(everything, partitionedPool()).Pools()[0]
+	x, y := []string{"x"}, []string{"y"}
+	for _, test := range []struct {
+		used             []string
+		x, y, groupless  bool // what gpu-0 admits
+		grouplessOnOther bool // whether gpu-1 admits a device without groups
+	}{
+		{nil, true, true, true, true},
+		{[]string{"a"}, true, true, false, true},
+		{[]string{"a", "b"}, false, true, false, true},
+		{[]string{"c"}, false, false, true, true},
+		// In the order of the pool, c and d come after a and change nothing.
+		{[]string{"d", "c", "a"}, true, true, false, true},
+	} {
+		groups := usageOf(pool, test.used...).Groups
+		if groups[0].Admits(x) != test.x || groups[0].Admits(y) != test.y || groups[0].Admits(nil) != test.groupless || groups[1].Admits(nil) != test.grouplessOnOther {
+			t.Errorf("%q: wrong groups %v", test.used, groups)
+		}
+	}
+}
+
+func TestSharesAndCapacity(t *testing.T) {
+	p := Build(everything, objects{
+		given.Slice("s1", "p", given.Count(2), given.OnNode("worker"),
+			given.Device("a", given.Multiple, given.Consumes("gpu-0", "5")), given.Device("b", given.Multiple), given.Device("c", given.Multiple), given.Device("d")),
+		given.Slice("s2", "p", given.Count(2), given.OnNode("worker"), given.CounterSet("gpu-0", "8")),
+	}).Pools()[0]
+	bandwidth := func(q string) []pool.Consumption {
+		return []pool.Consumption{{Capacity: "bandwidth", Amount: number(q)}}
+	}
+	uses := map[string]pool.Use{
+		"a": {Shared: true, Consumed: bandwidth("3")},
+		"b": {Shared: true},
+		"c": {Shared: true, Consumed: bandwidth("1500m")},
+		"d": {Exclusive: true},
+	}
+	usage := pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use { return uses[p.Devices[first].Object.Name] })
+	for i, want := range []struct {
+		inUse, shared bool
+		consumed      string
+	}{{false, true, "3"}, {false, true, "0"}, {false, true, "1500m"}, {true, false, "0"}} {
+		i := pool.DeviceIndex(i)
+		if usage.InUse(i) != want.inUse || usage.Shared(i) != want.shared || usage.Consumed(i, "bandwidth") != number(want.consumed) {
+			t.Errorf("device %d: in use %t, shared %t, consumed %s", i, usage.InUse(i), usage.Shared(i), usage.Consumed(i, "bandwidth"))
+		}
+		if !usage.Consumed(i, "memory").IsZero() {
+			t.Errorf("device %d: memory is consumed", i)
+		}
+	}
+	if usage.Left[0] != number("3") {
+		t.Errorf("left %s, want 3: shares charge once", usage.Left[0])
+	}
+}
+
+func TestEqualNamesAreInUseTogether(t *testing.T) {
+	pool := Build(everything, objects{
+		given.Slice("s1", "p", given.Count(3), given.OnNode("worker"), given.Device("a", given.Consumes("gpu-0", "5"))),
+		given.Slice("s2", "p", given.Count(3), given.OnNode("other"), given.Device("b"), given.Device("a", given.Consumes("gpu-0", "2"))),
+		given.Slice("s3", "p", given.Count(3), given.OnNode("other"), given.CounterSet("gpu-0", "8")),
+	}).Pools()[0]
+	if got := pool.Lookup("a"); len(got) != 2 || got[0] != 0 || got[1] != 2 {
+		t.Errorf("Lookup = %v, want 0 and 2", got)
+	}
+	if got := pool.Lookup("none"); got != nil {
+		t.Errorf("Lookup of an unknown name = %v", got)
+	}
+	usage := usageOf(pool, "a")
+	if !usage.InUse(0) || usage.InUse(1) || !usage.InUse(2) || usage.Left[0] != number("1") {
+		t.Errorf("in use %t %t %t, left %s", usage.InUse(0), usage.InUse(1), usage.InUse(2), usage.Left[0])
+	}
+}
+
+func TestObtainable(t *testing.T) {
+	p := Build(everything, objects{
+		given.Slice("s1", "p", given.Count(2), given.OnNode("worker"),
+			given.Device("half", given.Consumes("gpu-0", "5")), given.Device("other-half", given.Consumes("gpu-0", "5")),
+			given.Device("large", given.Consumes("gpu-0", "20")), given.Device("back", given.Consumes("gpu-0", "-12")),
+			given.Device("other-set", given.Consumes("gpu-1", "1")), given.Device("apart")),
+		given.Slice("s2", "p", given.Count(2), given.OnNode("worker"), given.CounterSet("gpu-0", "8"), given.CounterSet("gpu-1", "8")),
+	}).Pools()[0]
+	for used, want := range map[string]string{
+		"":      "half other-half back other-set apart",
+		"half":  "back other-set apart",
+		"large": "back apart", // a counter is overdrawn, and one device gives enough back
+	} {
+		usage := usageOf(p, used)
+		var got []string
+		for i := range p.Devices {
+			if usage.Obtainable(pool.DeviceIndex(i)) {
+				got = append(got, p.Devices[i].Object.Name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q in use: %v can be had, want %s", used, got, want)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+// Package lineage finds the snapshot for a list of slices again: fingerprint.go recognises a
+// list, lineage.go follows a cluster from list to list, retention.go forgets it.
+package lineage

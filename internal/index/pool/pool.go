@@ -1,0 +1,186 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/shape"
+)
+
+// Pool is a pool at its highest generation. It is immutable; a change of any of
+// its slices makes a new Pool, so the pointer stands for the content.
+type Pool struct {
+	ID ID
+	// Slot is the position of the pool in lists that stand for a whole cluster. It stays
+	// the same for all Pools of one ID that a builder makes and is unique among the pools
+	// of a snapshot.
+	Slot int
+	// Generation is the highest generation among all slices of the pool.
+	Generation int64
+	// SliceCount is how many slices the pool has by its own account
+	// (resourceSliceCount), Present how many of them there are.
+	SliceCount, Present int64
+	// Slices are the slices of that generation which contribute devices or
+	// counter sets, sorted by object name.
+	Slices []*Slice
+	// Devices are the devices of Slices, in the order of Slices and as listed.
+	Devices []Device
+	// CounterSets are sorted by name. Empty if the pool is incomplete or invalid
+	// or partitionable devices are gated off.
+	CounterSets []CounterSet
+	// Counters are those of CounterSets, set after set, each sorted by name.
+	Counters []Counter
+	// Incomplete says why slices are missing. Empty if the pool is complete.
+	Incomplete string
+	// Invalid says what is wrong with the counters of a complete pool, for all
+	// nodes. Empty if nothing is.
+	Invalid string
+
+	// byName has the devices sorted by name, then by index.
+	byName []DeviceIndex
+	// repeats is set if any device name occurs more than once.
+	repeats bool
+	// consumers has the devices that draw from each counter set, ascending.
+	consumers [][]DeviceIndex
+	// idle is the usage of the pool while none of its devices is in use.
+	idle *Usage
+	routes
+	// choosy is set if more than the name of a node decides whether it reaches the
+	// pool, and what of it. choice then finds out.
+	choosy bool
+	choice *choice
+	// common is the view of nodes which the pool does not name, once it was asked for.
+	common atomic.Pointer[View]
+	// names is what AttachNames keeps.
+	names shape.Attachment
+	// recent is the last result of NewUsage that may well be asked for again.
+	recent atomic.Pointer[Usage]
+}
+
+// Slice is one ResourceSlice of a Pool.
+type Slice struct {
+	Object *resourceapi.ResourceSlice
+	// First is the index of the slice's first device, Count how many there are.
+	// Slices with counter sets have none.
+	First DeviceIndex
+	Count int32
+
+	reach *reach
+}
+
+// Device is one device of a Pool.
+type Device struct {
+	Object *resourceapi.Device
+	Slice  *Slice
+	Shape  *shape.Shape
+	// Multiple: the device may be allocated several times (allowMultipleAllocations).
+	Multiple bool
+	// ConsumesCounters: the device lists consumed counters, whether or not the
+	// gate lets Uses and Groups say which.
+	ConsumesCounters bool
+	// Uses is what the device takes from counters while it is allocated, summed
+	// per counter, sorted by counter. Empty in incomplete and invalid pools.
+	Uses []CounterUse
+	// Groups has one element per consumed counter set, in the order listed.
+	Groups []GroupUse
+}
+
+// CounterSet is a named range of Pool.Counters.
+type CounterSet struct {
+	Name         string
+	First, Count CounterIndex
+}
+
+// Counter is one counter of a counter set.
+type Counter struct {
+	Set      CounterSetIndex
+	Name     string
+	Total    amount.Amount
+	Quantity resource.Quantity // Total as published
+}
+
+// CounterUse is how much a device takes from a counter.
+type CounterUse struct {
+	Counter CounterIndex
+	Amount  amount.Amount
+}
+
+// GroupUse names the compatibility groups in which a device consumes a counter set.
+type GroupUse struct {
+	Set CounterSetIndex
+	// Groups is sorted and without repeats. Nil: the device declares none.
+	Groups []string
+}
+
+// Handle is a device of a pool for those who must not see more of it.
+type Handle struct {
+	pool  *Pool
+	index DeviceIndex
+}
+
+// HandleOf returns the Handle of a device.
+func HandleOf(p *Pool, i DeviceIndex) Handle { return Handle{p, i} }
+
+// Split takes a Handle apart.
+func (h Handle) Split() (*Pool, DeviceIndex) { return h.pool, h.index }
+
+// AttachNames is like Attach, with room for the names of the pool and its devices as
+// another API has them.
+func (p *Pool) AttachNames(build func() any) any { return p.names.Attach(build) }
+
+// Idle returns the usage of the pool while none of its devices is in use.
+func (p *Pool) Idle() *Usage { return p.idle }
+
+// Lookup returns the devices of a name: none, one, or several if slices for
+// different nodes repeat the name. The result must not be modified.
+func (p *Pool) Lookup(device string) []DeviceIndex {
+	first, found := slices.BinarySearchFunc(p.byName, device, func(i DeviceIndex, name string) int {
+		return strings.Compare(p.Devices[i].Object.Name, name)
+	})
+	if !found {
+		return nil
+	}
+	return p.namesakes(first)
+}
+
+// namesakes returns the devices with the name of byName[first], the first of them.
+func (p *Pool) namesakes(first int) []DeviceIndex {
+	end := first + 1
+	if !p.repeats {
+		return p.byName[first:end:end]
+	}
+	name := p.Devices[p.byName[first]].Object.Name
+	for end < len(p.byName) && p.Devices[p.byName[end]].Object.Name == name {
+		end++
+	}
+	return p.byName[first:end:end]
+}
+
+// DeviceID returns the cluster-wide identity of a device of the pool.
+func (p *Pool) DeviceID(i DeviceIndex) DeviceID {
+	return DeviceID{Driver: p.ID.Driver, Pool: p.ID.Name, Device: p.Devices[i].Object.Name}
+}
+
+func (p *Pool) sortNames() {
+	p.byName = make([]DeviceIndex, len(p.Devices))
+	for i := range p.byName {
+		p.byName[i] = DeviceIndex(i)
+	}
+	slices.SortFunc(p.byName, func(a, b DeviceIndex) int {
+		if c := strings.Compare(p.Devices[a].Object.Name, p.Devices[b].Object.Name); c != 0 {
+			return c
+		}
+		return cmp.Compare(a, b)
+	})
+	for i := 1; i < len(p.byName); i++ {
+		if p.Devices[p.byName[i-1]].Object.Name == p.Devices[p.byName[i]].Object.Name {
+			p.repeats = true
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// Package quantity converts between quantities of the Kubernetes API and amounts.
+package quantity
+
+import (
+	"math/big"
+	"math/bits"
+
+	"gopkg.in/inf.v0"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/internal/amount"
+)
+
+// nano is the number of decimal places of an Amount.
+const nano = 9
+
+// nanoPerUnit is how many of an Amount's units make one of a Quantity's.
+const nanoPerUnit = 1_000_000_000
+
+// Amount converts q exactly as long as q has no more than nine decimal
+// places, which holds for every quantity that was parsed, and lies within
+// ±amount.Limit, see InRange.
+// What is finer is rounded away from zero, as parsing does; what is larger becomes
+// the limit or its negative. The time it takes does not depend on q's exponent. q is
+// not modified.
+func Amount(q resource.Quantity) amount.Amount {
+	// Quantity multiplies step by step up to its exponent, even zero.
+	if q.IsZero() {
+		return amount.Amount{}
+	}
+	if units, ok := q.AsInt64(); ok {
+		return fromUnits(units)
+	}
+	// AsDec returns a Dec which q may share with the caller: read only.
+	return fromDec(q.AsDec())
+}
+
+// InRange reports whether a quantity is less than the limit, so that its Amount is exact but for
+// rounding to nano units.
+func InRange(q resource.Quantity) bool {
+	a := Amount(q)
+	return a.Cmp(amount.Limit) < 0 && a.Cmp(amount.Amount{}.Sub(amount.Limit)) > 0
+}
+
+func fromUnits(units int64) amount.Amount {
+	if units < 0 {
+		return amount.Amount{}.Sub(product(uint64(-units)))
+	}
+	return product(uint64(units))
+}
+
+func product(units uint64) amount.Amount {
+	hi, lo := bits.Mul64(units, nanoPerUnit)
+	return amount.Of(int64(hi), lo)
+}
+
+func fromDec(d *inf.Dec) amount.Amount {
+	sign := d.Sign()
+	scale, digits := int64(d.Scale()), decimalDigits(d.UnscaledBig())
+	switch {
+	case digits-scale > 27:
+		// At least 10^26 units, so out of range, whatever the exponent.
+		return signed(amount.Limit, sign)
+	case digits-scale < -nano:
+		return signed(amount.Nano(1), sign)
+	}
+	rounded := new(inf.Dec).Round(d, nano, inf.RoundUp)
+	unscaled := new(big.Int).Abs(rounded.UnscaledBig())
+	if unscaled.BitLen() > amount.LimitBits {
+		return signed(amount.Limit, sign)
+	}
+	return signed(fromMagnitude(unscaled), sign)
+}
+
+// decimalDigits returns the number of decimal digits of i or one more.
+func decimalDigits(i *big.Int) int64 {
+	return int64(i.BitLen())*30103/100000 + 1
+}
+
+func fromMagnitude(i *big.Int) amount.Amount {
+	low := new(big.Int).And(i, new(big.Int).SetUint64(^uint64(0)))
+	high := new(big.Int).Rsh(i, 64)
+	return amount.Of(high.Int64(), low.Uint64())
+}
+
+func signed(a amount.Amount, sign int) amount.Amount {
+	if sign < 0 {
+		return amount.Amount{}.Sub(a)
+	}
+	return a
+}
+
+// Of returns an amount as a quantity of the given format. Converting it back gives the amount.
+func Of(a amount.Amount, format resource.Format) resource.Quantity {
+	high, lo := signed(a, a.Sign()).Words()
+	hi := uint64(high)
+	if hi < nanoPerUnit {
+		if units, rest := bits.Div64(hi, lo, nanoPerUnit); rest == 0 && units < 1<<63 {
+			return *resource.NewQuantity(int64(units)*int64(a.Sign()), format)
+		}
+	}
+	unscaled := new(big.Int).SetUint64(hi)
+	unscaled.Lsh(unscaled, 64).Or(unscaled, new(big.Int).SetUint64(lo))
+	if a.Sign() < 0 {
+		unscaled.Neg(unscaled)
+	}
+	return *resource.NewDecimalQuantity(*inf.NewDecBig(unscaled, nano), format)
+}

@@ -1,0 +1,65 @@
+// Package nodefit tells whether a pod may run on a node as far as the node's taints, labels and
+// resources decide: what kube-scheduler's plugins TaintToleration, NodeUnschedulable, NodeAffinity
+// and NodeResourcesFit look at. Functions are safe for concurrent use and modify nothing.
+package nodefit
+
+import (
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresources "k8s.io/component-helpers/resource"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// cordon is the taint that stands for spec.unschedulable.
+var cordon = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+
+// Fits reports whether the pod tolerates the node and selects it. Resources are not looked at. The
+// error is about the pod's node affinity.
+func Fits(pod *corev1.Pod, node *corev1.Node) (bool, error) {
+	if Untolerated(pod, node) != nil {
+		return false, nil
+	}
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	if err != nil {
+		return false, fmt.Errorf("spec.affinity.nodeAffinity: %w", err)
+	}
+	return matches, nil
+}
+
+// Untolerated returns the first taint of the node that keeps the pod away, nil if there is none. A
+// node that is cordoned (spec.unschedulable) has the taint node.kubernetes.io/unschedulable first.
+func Untolerated(pod *corev1.Pod, node *corev1.Node) *corev1.Taint {
+	if node.Spec.Unschedulable && !tolerates(pod, &cordon) {
+		return &cordon
+	}
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) {
+			return taint
+		}
+	}
+	return nil
+}
+
+// IsCordon reports whether a taint that Untolerated returned stands for spec.unschedulable.
+func IsCordon(taint *corev1.Taint) bool { return taint == &cordon }
+
+func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
+	return schedulinghelpers.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, taint, true)
+}
+
+// Needs is what kube-scheduler charges a node for a pod: its requests, and the pod itself.
+func Needs(pod *corev1.Pod) corev1.ResourceList {
+	needs := podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: true})
+	needs[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	return needs
+}
+
+// Occupies reports whether a pod takes resources of its node: it has one and has not ended.
+func Occupies(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}

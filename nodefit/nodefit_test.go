@@ -1,0 +1,75 @@
+package nodefit_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/nodefit"
+)
+
+func TestFits(t *testing.T) {
+	tainted := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+		{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule}, {Key: "hard", Effect: corev1.TaintEffectNoSchedule},
+	}}}
+	cordoned := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}
+	tolerant := corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+	selective := corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}}
+	labelled := &corev1.Node{}
+	labelled.Labels = map[string]string{"zone": "a"}
+	for _, test := range []struct {
+		name string
+		pod  corev1.PodSpec
+		node *corev1.Node
+		want bool
+	}{
+		{"no demands", corev1.PodSpec{}, &corev1.Node{}, true},
+		{"taint", corev1.PodSpec{}, tainted, false},
+		{"tolerated taint", tolerant, tainted, true},
+		{"cordon", corev1.PodSpec{}, cordoned, false},
+		{"tolerated cordon", tolerant, cordoned, true},
+		{"node selector", selective, labelled, true},
+		{"other label", selective, &corev1.Node{}, false},
+	} {
+		if got, err := nodefit.Fits(&corev1.Pod{Spec: test.pod}, test.node); got != test.want || err != nil {
+			t.Errorf("%s: %t, %v; want %t", test.name, got, err, test.want)
+		}
+	}
+	if taint := nodefit.Untolerated(&corev1.Pod{}, tainted); taint == nil || taint.Key != "hard" || nodefit.IsCordon(taint) {
+		t.Errorf("the taint that is not tolerated is %v", taint)
+	}
+	if taint := nodefit.Untolerated(&corev1.Pod{}, cordoned); !nodefit.IsCordon(taint) {
+		t.Errorf("the taint of a cordoned node is %v", taint)
+	}
+}
+
+// An affinity that cannot be understood is an error, not a no.
+func TestFitsWithBrokenAffinity(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: "Near", Values: []string{"a"}}}}},
+	}}}
+	if _, err := nodefit.Fits(pod, &corev1.Node{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+	needs := nodefit.Needs(pod)
+	if cpu, pods := needs[corev1.ResourceCPU], needs[corev1.ResourcePods]; cpu.Value() != 2 || pods.Value() != 1 {
+		t.Errorf("needs: %v", needs)
+	}
+	if nodefit.Occupies(pod) {
+		t.Error("a pod without a node occupies one")
+	}
+	pod.Spec.NodeName = "n"
+	if !nodefit.Occupies(pod) {
+		t.Error("a pod on a node occupies none")
+	}
+	if pod.Status.Phase = corev1.PodSucceeded; nodefit.Occupies(pod) {
+		t.Error("a pod that has ended occupies its node")
+	}
+}

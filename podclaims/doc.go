@@ -1,0 +1,11 @@
+// Package podclaims tells which ResourceClaims a pod uses: those that it names, those that are made
+// from templates for it or for its PodGroup, and the one that the scheduler makes for extended
+// resources which devices stand for (KEP-4381, KEP-5004, KEP-5194).
+//
+//   - [Resolver] (resolver.go, group.go) finds claims, or says that one has to be made and how.
+//   - [Generate] and [GeneratedName] (generate.go) make a claim the way the controller does.
+//   - [ExtendedRequests] and [Classes] (extended.go) are for extended resources.
+//   - [ApplyTaintRules] (taintrule.go) adds the taints of DeviceTaintRules to slices.
+//
+// Objects are kept by pointer and not modified.
+package podclaims

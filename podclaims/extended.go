@@ -1,0 +1,162 @@
+package podclaims
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	podresources "k8s.io/component-helpers/resource"
+)
+
+// IsExtended reports whether a resource of a container is one that a device plugin or devices
+// provide.
+func IsExtended(name corev1.ResourceName) bool {
+	if strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
+		return true
+	}
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
+		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
+}
+
+// ExtendedResources lists the extended resources that a pod asks for, sorted.
+func ExtendedResources(pod *corev1.Pod) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	for name, quantity := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {
+		if IsExtended(name) && !quantity.IsZero() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ClassesByResource finds the class behind each extended resource: its spec.extendedResourceName,
+// and deviceclass.resource.kubernetes.io/NAME for all classes. Of several with one
+// extendedResourceName the newest counts, of equally old ones the first by name.
+func ClassesByResource(classes []*resourceapi.DeviceClass) map[corev1.ResourceName]*resourceapi.DeviceClass {
+	found := make(map[corev1.ResourceName]*resourceapi.DeviceClass)
+	for _, class := range classes {
+		found[corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix+class.Name)] = class
+		if class.Spec.ExtendedResourceName == nil {
+			continue
+		}
+		name := corev1.ResourceName(*class.Spec.ExtendedResourceName)
+		if other := found[name]; other == nil || preferred(class, other) {
+			found[name] = class
+		}
+	}
+	return found
+}
+
+func preferred(class, other *resourceapi.DeviceClass) bool {
+	newer := class.CreationTimestamp.Compare(other.CreationTimestamp.Time)
+	return cmp.Or(-newer, strings.Compare(class.Name, other.Name)) < 0
+}
+
+// ExtendedRequests turns one extended resource of a pod into requests for devices of a class, and
+// says which container uses which. Containers that run at the same time have devices of their own.
+// Init containers are done before the next container starts: they use devices of later containers,
+// and what they need beyond that, the largest of them decides. Mappings are first those of
+// containers that keep running, then those of init containers.
+func ExtendedRequests(pod *corev1.Pod, name corev1.ResourceName, className string) ([]resourceapi.DeviceRequest, []corev1.ContainerExtendedResourceRequest) {
+	r := newResourceRequests(pod, name, className)
+	return r.requests(), r.mappings
+}
+
+// resourceRequests are the requests for one extended resource.
+type resourceRequests struct {
+	resource  corev1.ResourceName
+	className string
+	// lasting has the request of each container that keeps running, nil for all others.
+	lasting []*resourceapi.DeviceRequest
+	// passing is the largest request that init containers have beyond what they borrow.
+	passing *resourceapi.DeviceRequest
+	// mappings are first those of lasting containers, then those of init containers.
+	mappings []corev1.ContainerExtendedResourceRequest
+}
+
+func newResourceRequests(pod *corev1.Pod, name corev1.ResourceName, className string) *resourceRequests {
+	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	r := &resourceRequests{resource: name, className: className, lasting: make([]*resourceapi.DeviceRequest, len(containers))}
+	passes := func(i int) bool {
+		policy := containers[i].RestartPolicy
+		return i < len(pod.Spec.InitContainers) && (policy == nil || *policy != corev1.ContainerRestartPolicyAlways)
+	}
+	for i := range containers {
+		if !passes(i) {
+			r.lasting[i] = r.add(i, &containers[i], nil)
+		}
+	}
+	first := len(r.mappings)
+	beyond := make(map[string]bool)
+	for i := range containers {
+		if !passes(i) {
+			continue
+		}
+		if request := r.add(i, &containers[i], r.lasting[i:]); request != nil {
+			beyond[request.Name] = true
+			if r.passing == nil || request.Exactly.Count > r.passing.Exactly.Count {
+				r.passing = request
+			}
+		}
+	}
+	// One request serves all of them, one after the other.
+	for i := range r.mappings[first:] {
+		if mapping := &r.mappings[first+i]; beyond[mapping.RequestName] {
+			mapping.RequestName = r.passing.Name
+		}
+	}
+	return r
+}
+
+// add maps a container to the requests which it can borrow from, and to one of its own for
+// the rest. It returns that one, nil if it needs none.
+func (r *resourceRequests) add(index int, container *corev1.Container, borrowed []*resourceapi.DeviceRequest) *resourceapi.DeviceRequest {
+	quantity := container.Resources.Requests[r.resource]
+	needed, exact := quantity.AsInt64()
+	if !exact || needed == 0 {
+		return nil
+	}
+	for _, request := range borrowed {
+		if request == nil {
+			continue
+		}
+		r.use(container.Name, request.Name)
+		if needed -= request.Exactly.Count; needed <= 0 {
+			return nil
+		}
+	}
+	// The name is part of what the kubelet reads: the position of the container, and that of
+	// the resource among those of the container, sorted by name.
+	sorted := slices.Sorted(maps.Keys(container.Resources.Requests))
+	request := &resourceapi.DeviceRequest{
+		Name: fmt.Sprintf("container-%d-request-%d", index, slices.Index(sorted, r.resource)),
+		Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: r.className,
+			AllocationMode:  resourceapi.DeviceAllocationModeExactCount,
+			Count:           needed,
+		},
+	}
+	r.use(container.Name, request.Name)
+	return request
+}
+
+func (r *resourceRequests) use(container, request string) {
+	r.mappings = append(r.mappings, corev1.ContainerExtendedResourceRequest{
+		ContainerName: container, ResourceName: string(r.resource), RequestName: request,
+	})
+}
+
+func (r *resourceRequests) requests() []resourceapi.DeviceRequest {
+	var list []resourceapi.DeviceRequest
+	for _, request := range append(r.lasting, r.passing) {
+		if request != nil {
+			list = append(list, *request)
+		}
+	}
+	return list
+}

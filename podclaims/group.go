@@ -1,0 +1,66 @@
+package podclaims
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// Group returns the PodGroup that has the same claim as the pod: name and reference are
+// equal. Its pods share the claim, which is reserved for the group.
+func (r *Resolver) Group(pod *corev1.Pod, podClaim corev1.PodResourceClaim) *schedulingapi.PodGroup {
+	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
+		return nil
+	}
+	group := r.groups[types.NamespacedName{Namespace: pod.Namespace, Name: *pod.Spec.SchedulingGroup.PodGroupName}]
+	if group == nil {
+		return nil
+	}
+	for _, claim := range group.Spec.ResourceClaims {
+		if claim.Name == podClaim.Name && ptr.Equal(claim.ResourceClaimName, podClaim.ResourceClaimName) &&
+			ptr.Equal(claim.ResourceClaimTemplateName, podClaim.ResourceClaimTemplateName) {
+			return group
+		}
+	}
+	return nil
+}
+
+// groupClaimKey names the claim that was made for the group, or will be.
+func (r *Resolver) groupClaimKey(group *schedulingapi.PodGroup, podClaimName string) types.NamespacedName {
+	for _, status := range group.Status.ResourceClaimStatuses {
+		if status.Name == podClaimName && status.ResourceClaimName != nil {
+			return types.NamespacedName{Namespace: group.Namespace, Name: *status.ResourceClaimName}
+		}
+	}
+	if made, found := r.made[madeFor{"PodGroup", keyOf(group), podClaimName}]; found {
+		return made
+	}
+	return types.NamespacedName{Namespace: group.Namespace, Name: WithSuffix(group.Namespace, generateName(group.Name, podClaimName))}
+}
+
+// wasMadeFor reports whether the claim was made for the pod, or for its group.
+func (r *Resolver) wasMadeFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod, podClaim corev1.PodResourceClaim) bool {
+	if group := r.Group(pod, podClaim); group != nil {
+		owner := metav1.GetControllerOf(claim)
+		return owner != nil && owner.Kind == "PodGroup" && owner.Name == group.Name
+	}
+	return r.ownedBy(claim, pod)
+}
+
+// Consumer is who a claim is reserved for when the pod uses it.
+func (r *Resolver) Consumer(claim *resourceapi.ResourceClaim, pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		if r.Key(pod, podClaim) != keyOf(claim) {
+			continue
+		}
+		if group := r.Group(pod, podClaim); group != nil {
+			return resourceapi.ResourceClaimConsumerReference{
+				APIGroup: schedulingapi.GroupName, Resource: "podgroups", Name: group.Name, UID: r.groupUID(group),
+			}
+		}
+	}
+	return resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: r.PodUID(pod)}
+}

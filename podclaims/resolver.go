@@ -1,0 +1,152 @@
+package podclaims
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Resolver finds the claims of pods among the objects of a cluster. It may be read by several
+// goroutines as long as none changes it.
+type Resolver struct {
+	claims    map[types.NamespacedName]*resourceapi.ResourceClaim
+	templates map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
+	groups    map[types.NamespacedName]*schedulingapi.PodGroup
+	made      map[madeFor]types.NamespacedName
+	newUID    NewUID
+}
+
+// NewResolver returns a Resolver of an empty cluster. Without newUID, generated objects have no UID.
+func NewResolver(newUID NewUID) *Resolver {
+	if newUID == nil {
+		newUID = func(string, types.NamespacedName) types.UID { return "" }
+	}
+	return &Resolver{
+		claims:    make(map[types.NamespacedName]*resourceapi.ResourceClaim),
+		templates: make(map[types.NamespacedName]*resourceapi.ResourceClaimTemplate),
+		groups:    make(map[types.NamespacedName]*schedulingapi.PodGroup),
+		made:      make(map[madeFor]types.NamespacedName),
+		newUID:    newUID,
+	}
+}
+
+// SetClaim adds a claim, or puts it in the place of the one of the same name.
+func (r *Resolver) SetClaim(claim *resourceapi.ResourceClaim) {
+	r.claims[keyOf(claim)] = claim
+	podClaim, annotated := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
+	owner := metav1.GetControllerOf(claim)
+	if annotated && owner != nil {
+		r.made[madeFor{owner.Kind, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name}, podClaim}] = keyOf(claim)
+	}
+}
+
+// SetTemplate adds a template.
+func (r *Resolver) SetTemplate(template *resourceapi.ResourceClaimTemplate) {
+	r.templates[keyOf(template)] = template
+}
+
+// SetGroup adds a PodGroup. The claims of groups that are not known are those of single pods.
+func (r *Resolver) SetGroup(group *schedulingapi.PodGroup) { r.groups[keyOf(group)] = group }
+
+// Claim returns a claim, nil if there is none of that name.
+func (r *Resolver) Claim(key types.NamespacedName) *resourceapi.ResourceClaim { return r.claims[key] }
+
+// Template returns a template, nil if there is none of that name.
+func (r *Resolver) Template(key types.NamespacedName) *resourceapi.ResourceClaimTemplate {
+	return r.templates[key]
+}
+
+// Missing is an object that a pod refers to and that does not exist.
+type Missing struct { //nolint:errname // named after what is missing
+	Kind string // ResourceClaim or ResourceClaimTemplate
+	Key  types.NamespacedName
+}
+
+// Error implements error.
+func (m *Missing) Error() string { return fmt.Sprintf("%s %s does not exist", m.Kind, m.Key) }
+
+// Resolve returns the claim behind an entry of a pod's spec as it is, or else as it will be made from
+// its template. It is nil, without an error, if the pod's status says that no claim is needed. A
+// *Missing error names what does not exist.
+func (r *Resolver) Resolve(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (*resourceapi.ResourceClaim, error) {
+	if status := claimStatus(pod, podClaim.Name); status != nil && status.ResourceClaimName == nil {
+		return nil, nil
+	}
+	key := r.Key(pod, podClaim)
+	claim := r.claims[key]
+	switch {
+	case claim != nil && podClaim.ResourceClaimTemplateName != nil && !r.wasMadeFor(claim, pod, podClaim):
+		return nil, fmt.Errorf("ResourceClaim %s was not made for this pod", key)
+	case claim != nil:
+		return claim, nil
+	case podClaim.ResourceClaimTemplateName == nil:
+		return nil, &Missing{Kind: "ResourceClaim", Key: key}
+	}
+	templateKey := types.NamespacedName{Namespace: pod.Namespace, Name: *podClaim.ResourceClaimTemplateName}
+	template := r.templates[templateKey]
+	if template == nil {
+		return nil, &Missing{Kind: "ResourceClaimTemplate", Key: templateKey}
+	}
+	if group := r.Group(pod, podClaim); group != nil {
+		return r.generateForGroup(template, group, podClaim.Name), nil
+	}
+	return r.generate(template, pod, podClaim.Name), nil
+}
+
+// Key names the claim behind an entry of the pod's spec: the one named there, the one that the
+// pod's status names, one that was made for the pod, or the one that will be.
+func (r *Resolver) Key(pod *corev1.Pod, podClaim corev1.PodResourceClaim) types.NamespacedName {
+	key := types.NamespacedName{Namespace: pod.Namespace}
+	if podClaim.ResourceClaimName != nil {
+		key.Name = *podClaim.ResourceClaimName
+		return key
+	}
+	if status := claimStatus(pod, podClaim.Name); status != nil && status.ResourceClaimName != nil {
+		key.Name = *status.ResourceClaimName
+		return key
+	}
+	if group := r.Group(pod, podClaim); group != nil {
+		return r.groupClaimKey(group, podClaim.Name)
+	}
+	if made, found := r.made[madeFor{"Pod", keyOf(pod), podClaim.Name}]; found && r.ownedBy(r.claims[made], pod) {
+		return made
+	}
+	key.Name = generatedName(pod, podClaim.Name)
+	return key
+}
+
+// madeFor is the entry in the spec of a Pod or PodGroup that a claim was made for.
+type madeFor struct {
+	kind     string
+	owner    types.NamespacedName
+	podClaim string
+}
+
+func claimStatus(pod *corev1.Pod, podClaimName string) *corev1.PodResourceClaimStatus {
+	for i := range pod.Status.ResourceClaimStatuses {
+		if pod.Status.ResourceClaimStatuses[i].Name == podClaimName {
+			return &pod.Status.ResourceClaimStatuses[i]
+		}
+	}
+	return nil
+}
+
+// ownedBy is as strict as the input allows: pods in files often have no UID.
+func (r *Resolver) ownedBy(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(claim)
+	return owner != nil && owner.Kind == "Pod" && owner.Name == pod.Name &&
+		(pod.UID == "" || owner.UID == r.PodUID(pod))
+}
+
+type named interface {
+	GetNamespace() string
+	GetName() string
+}
+
+func keyOf(object named) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}

@@ -1,0 +1,43 @@
+package podclaims
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// ApplyTaintRules returns the slices with the taints of the rules added to the
+// devices they select. Slices that no rule touches are returned as they are.
+func ApplyTaintRules(all []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) []*resourceapi.ResourceSlice {
+	if len(rules) == 0 {
+		return all
+	}
+	patched := slices.Clone(all)
+	for i, slice := range patched {
+		for _, rule := range rules {
+			if selectsSlice(rule.Spec.DeviceSelector, slice) {
+				patched[i] = taintSlice(patched[i], rule)
+			}
+		}
+	}
+	return patched
+}
+
+// selectsSlice reports whether the rule can concern devices of the slice. Without a
+// selector a rule selects nothing.
+func selectsSlice(s *resourceapi.DeviceTaintSelector, slice *resourceapi.ResourceSlice) bool {
+	return s != nil &&
+		(s.Driver == nil || *s.Driver == slice.Spec.Driver) &&
+		(s.Pool == nil || *s.Pool == slice.Spec.Pool.Name)
+}
+
+func taintSlice(slice *resourceapi.ResourceSlice, rule *resourceapi.DeviceTaintRule) *resourceapi.ResourceSlice {
+	patched := slice.DeepCopy()
+	for i := range patched.Spec.Devices {
+		device := &patched.Spec.Devices[i]
+		if name := rule.Spec.DeviceSelector.Device; name == nil || *name == device.Name {
+			device.Taints = append(device.Taints, rule.Spec.Taint)
+		}
+	}
+	return patched
+}

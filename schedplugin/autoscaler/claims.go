@@ -1,0 +1,218 @@
+package autoscaler
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// AddClaims adds claims. It is an error, and nothing is added, if one of them is nil, is there
+// already or is given twice.
+func (s *Snapshot) AddClaims(newClaims []*resourceapi.ResourceClaim) error {
+	added := make(map[ResourceClaimId]bool, len(newClaims))
+	for i, claim := range newClaims {
+		if claim == nil {
+			return fmt.Errorf("claim %d of %d is nil", i, len(newClaims))
+		}
+		id := GetClaimId(claim)
+		if _, found := s.claims.now[id]; found || added[id] {
+			return fmt.Errorf("claim %s/%s: it is in the snapshot already", claim.Namespace, claim.Name)
+		}
+		added[id] = true
+	}
+	for _, claim := range newClaims {
+		s.put(claim)
+	}
+	return nil
+}
+
+// PodClaims returns the claims that a pod refers to, in that order. It is an error if one is not
+// there, or does not exist yet.
+func (s *Snapshot) PodClaims(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, error) {
+	claims, err := s.referred(pod)
+	if err != nil {
+		return nil, err
+	}
+	return claims, nil
+}
+
+// RemovePodOwnedClaims removes the claims that belong to a pod, and its reservation of others.
+// Claims that are not there are no error.
+func (s *Snapshot) RemovePodOwnedClaims(pod *corev1.Pod) {
+	claims, _ := s.referred(pod) // what is there
+	for _, claim := range s.withExtended(pod, claims) {
+		if belongsTo(claim, pod) {
+			s.remove(claim)
+		} else if left, had := unreserved(claim, pod); had {
+			s.put(left)
+		}
+	}
+}
+
+// ReservePodClaims reserves the claims that a pod refers to for it. It is an error, and nothing is
+// reserved, if one is not there, or has as many consumers as the API allows.
+func (s *Snapshot) ReservePodClaims(pod *corev1.Pod) error {
+	claims, err := s.referred(pod)
+	if err != nil {
+		return err
+	}
+	claims = s.withExtended(pod, claims)
+	claims = slices.DeleteFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return reservedFor(claim, pod) >= 0 })
+	for _, claim := range claims {
+		if len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize {
+			return fmt.Errorf("claim %s/%s: it has as many consumers as a claim can have", claim.Namespace, claim.Name)
+		}
+	}
+	for _, claim := range claims {
+		taken := *claim
+		taken.Status.ReservedFor = append(slices.Clip(claim.Status.ReservedFor), resourceapi.ResourceClaimConsumerReference{
+			Resource: "pods", Name: pod.Name, UID: pod.UID,
+		})
+		s.put(&taken)
+	}
+	return nil
+}
+
+// UnreservePodClaims takes back the reservations of a pod. Claims that belong to it, and those
+// without a consumer, are allocated no longer. It is an error, and nothing is done, if a claim that
+// the pod refers to is not there.
+func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
+	claims, err := s.referred(pod)
+	if err != nil {
+		return err
+	}
+	for _, claim := range s.withExtended(pod, claims) {
+		if s.isMade(claim, pod) {
+			s.remove(claim) // the next attempt makes another
+			continue
+		}
+		left, had := unreserved(claim, pod)
+		if belongsTo(claim, pod) || len(left.Status.ReservedFor) == 0 {
+			had = had || left.Status.Allocation != nil
+			left.Status.Allocation = nil
+		}
+		if had {
+			s.put(left)
+		}
+	}
+	return nil
+}
+
+// put sets what there is of a claim.
+func (s *Snapshot) put(claim *resourceapi.ResourceClaim) {
+	s.claims.set(GetClaimId(claim), claim)
+	s.changed(GetClaimId(claim))
+}
+
+// changed notes that a claim came, changed or went.
+func (s *Snapshot) changed(id ResourceClaimId) {
+	s.allocated.forget()
+	s.changes.add(id, len(s.claims.now))
+}
+
+// referred returns the claims that a pod refers to and that are there, each once, and what is wrong
+// with the first of the others.
+func (s *Snapshot) referred(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, error) {
+	var claims []*resourceapi.ResourceClaim
+	var missing error
+	for i := range pod.Spec.ResourceClaims {
+		claim, err := s.referredBy(pod, &pod.Spec.ResourceClaims[i])
+		switch {
+		case err != nil:
+			if missing == nil {
+				missing = fmt.Errorf("pod %s/%s: claim %s: %w", pod.Namespace, pod.Name, pod.Spec.ResourceClaims[i].Name, err)
+			}
+		case claim != nil && !slices.Contains(claims, claim):
+			claims = append(claims, claim)
+		}
+	}
+	return claims, missing
+}
+
+// referredBy returns nil if the pod does not need a claim after all: no object was made from its
+// template, and none will be.
+func (s *Snapshot) referredBy(pod *corev1.Pod, podClaim *corev1.PodResourceClaim) (*resourceapi.ResourceClaim, error) {
+	name, _, err := resourceclaim.Name(pod, podClaim)
+	if err != nil || name == nil {
+		return nil, err
+	}
+	claim, found := s.claims.now[ResourceClaimId{Name: *name, Namespace: pod.Namespace}]
+	if !found {
+		return nil, fmt.Errorf("%s is not in the snapshot", *name)
+	}
+	return claim, nil
+}
+
+// withExtended adds the claims for the extended resources of a pod: the one that its status names,
+// if that is its own, and the one that a plugin made for it in this simulation.
+func (s *Snapshot) withExtended(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
+	var ids []ResourceClaimId
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		ids = append(ids, ResourceClaimId{Name: status.ResourceClaimName, Namespace: pod.Namespace})
+	}
+	if made, found := s.made.now[pod.UID]; found {
+		ids = append(ids, made)
+	}
+	for _, id := range ids {
+		if claim := s.claims.now[id]; claim != nil && belongsTo(claim, pod) && !slices.Contains(claims, claim) {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// make adds a claim that exists nowhere else, for the pod that it belongs to. Such claims have the
+// same name for all pods, so that they get another one here.
+func (s *Snapshot) make(claim *resourceapi.ResourceClaim) error {
+	owner := metav1.GetControllerOfNoCopy(claim)
+	if owner == nil || owner.Kind != "Pod" {
+		return fmt.Errorf("claim %s/%s is not in the snapshot, and belongs to no pod", claim.Namespace, claim.Name)
+	}
+	named := *claim
+	named.Name = fmt.Sprintf("%s/%s", claim.Name, claim.UID)
+	s.made.set(owner.UID, GetClaimId(&named))
+	s.put(&named)
+	return nil
+}
+
+// remove removes a claim.
+func (s *Snapshot) remove(claim *resourceapi.ResourceClaim) {
+	id := GetClaimId(claim)
+	s.claims.delete(id)
+	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && s.made.now[owner.UID] == id {
+		s.made.delete(owner.UID)
+	}
+	s.changed(id)
+}
+
+// isMade reports whether a claim exists only here.
+func (s *Snapshot) isMade(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
+	id, found := s.made.now[pod.UID]
+	return found && id == GetClaimId(claim)
+}
+
+// belongsTo reports whether a claim goes when its pod does.
+func belongsTo(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
+	return claim.Namespace == pod.Namespace && metav1.IsControlledBy(claim, pod)
+}
+
+// reservedFor returns the position of the pod among the consumers, -1 if it is none.
+func reservedFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) int {
+	return slices.IndexFunc(claim.Status.ReservedFor, func(by resourceapi.ResourceClaimConsumerReference) bool {
+		return by.APIGroup == "" && by.Resource == "pods" && by.Name == pod.Name && by.UID == pod.UID
+	})
+}
+
+// unreserved returns a copy without the pod, and whether it was a consumer.
+func unreserved(claim *resourceapi.ResourceClaim, pod *corev1.Pod) (*resourceapi.ResourceClaim, bool) {
+	left := *claim
+	at := reservedFor(claim, pod)
+	if at >= 0 {
+		left.Status.ReservedFor = slices.Delete(slices.Clone(claim.Status.ReservedFor), at, at+1)
+	}
+	return &left, at >= 0
+}

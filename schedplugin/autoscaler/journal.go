@@ -1,0 +1,82 @@
+package autoscaler
+
+// journal is a map with forks: it remembers what it had before each fork that is open.
+type journal[K comparable, V any] struct {
+	now map[K]V
+	// before has, for each open fork, what each key that changed since had.
+	before []map[K]former[V]
+}
+
+// former is a value, or that there was none.
+type former[V any] struct {
+	value V
+	found bool
+}
+
+func newJournal[K comparable, V any](initial map[K]V) journal[K, V] {
+	j := journal[K, V]{now: make(map[K]V, len(initial))}
+	for key, value := range initial {
+		j.now[key] = value
+	}
+	return j
+}
+
+func (j *journal[K, V]) set(key K, value V) {
+	j.remember(key)
+	j.now[key] = value
+}
+
+func (j *journal[K, V]) delete(key K) {
+	j.remember(key)
+	delete(j.now, key)
+}
+
+func (j *journal[K, V]) remember(key K) {
+	if len(j.before) == 0 {
+		return
+	}
+	last := j.before[len(j.before)-1]
+	if _, known := last[key]; !known {
+		value, found := j.now[key]
+		last[key] = former[V]{value, found}
+	}
+}
+
+func (j *journal[K, V]) fork() { j.before = append(j.before, make(map[K]former[V])) }
+
+// commit keeps what changed since the last fork. Without a fork it does nothing.
+func (j *journal[K, V]) commit() {
+	last := len(j.before) - 1
+	if last < 0 {
+		return
+	}
+	changed := j.before[last]
+	j.before = j.before[:last]
+	if last == 0 {
+		return
+	}
+	for key, had := range changed {
+		if _, known := j.before[last-1][key]; !known {
+			j.before[last-1][key] = had
+		}
+	}
+}
+
+// revert takes back what changed since the last fork, and visits the keys of that. Without a fork it
+// does nothing.
+func (j *journal[K, V]) revert(visit func(key K)) {
+	last := len(j.before) - 1
+	if last < 0 {
+		return
+	}
+	changed := j.before[last]
+	j.before = j.before[:last]
+	for key, had := range changed {
+		if had.found {
+			j.now[key] = had.value
+		} else {
+			delete(j.now, key)
+		}
+		visit(key)
+	}
+}

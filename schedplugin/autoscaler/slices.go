@@ -1,0 +1,62 @@
+package autoscaler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/podclaims"
+)
+
+// NodeResourceSlices returns the slices that name a node, as they were added, and whether there are
+// any for it.
+func (s *Snapshot) NodeResourceSlices(nodeName string) ([]*resourceapi.ResourceSlice, bool) {
+	of, found := s.slices.now[nodeName]
+	return of.given, found && nodeName != ofNoNode
+}
+
+// AddNodeResourceSlices adds the slices of a node. It is an error if the node has some.
+func (s *Snapshot) AddNodeResourceSlices(nodeName string, added []*resourceapi.ResourceSlice) error {
+	if nodeName == ofNoNode {
+		return fmt.Errorf("add %d resource slices: the name of the node is empty", len(added))
+	}
+	if _, found := s.slices.now[nodeName]; found {
+		return fmt.Errorf("node %s: its resource slices are in the snapshot already", nodeName)
+	}
+	s.publish(nodeName, added)
+	return nil
+}
+
+// publish adds slices at the end of the list.
+func (s *Snapshot) publish(node string, added []*resourceapi.ResourceSlice) {
+	s.list = slices.Concat(s.list, s.keep(node, added))
+}
+
+// publishAll starts the list anew, with the slices of all nodes by name.
+func (s *Snapshot) publishAll(byNode map[string][]*resourceapi.ResourceSlice) {
+	s.list = nil
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		s.list = append(s.list, s.keep(node, byNode[node])...)
+	}
+}
+
+// keep notes the slices of a node, and returns them with their taints.
+func (s *Snapshot) keep(node string, added []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	of := published{given: added, tainted: podclaims.ApplyTaintRules(added, s.rules)}
+	s.slices.set(node, of)
+	return of.tainted
+}
+
+// RemoveNodeResourceSlices removes the slices of a node, if it has some.
+func (s *Snapshot) RemoveNodeResourceSlices(nodeName string) {
+	of, found := s.slices.now[nodeName]
+	if !found || nodeName == ofNoNode {
+		return
+	}
+	s.slices.delete(nodeName)
+	s.list = slices.DeleteFunc(slices.Clone(s.list), func(slice *resourceapi.ResourceSlice) bool {
+		return slices.Contains(of.tainted, slice)
+	})
+}

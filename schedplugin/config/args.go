@@ -1,0 +1,78 @@
+package config
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What apiVersion and kind of DrayArgs say, if they say anything.
+const (
+	ArgsAPIVersion = "config.dray/v1alpha1"
+	ArgsKind       = "DrayArgs"
+)
+
+// DrayArgs are the arguments of the plugin, in pluginConfig of a scheduler configuration.
+// Fields which are not set have defaults.
+type DrayArgs struct {
+	metav1.TypeMeta `json:",inline"`
+	// FilterBudget is the number of search steps for a pod on one node, after which the
+	// node counts as unsuitable. Default: allocator.DefaultBudget.
+	FilterBudget *int64 `json:"filterBudget,omitempty"`
+	// FilterTimeout is the time for a pod on one node, after which the node counts as
+	// unsuitable; zero for no limit. Default: 10s. It needs the feature
+	// DRASchedulerFilterTimeout.
+	FilterTimeout *metav1.Duration `json:"filterTimeout,omitempty"`
+	// BindingTimeout is how long devices with binding conditions may take to get ready,
+	// at least 1s. Default: 10m. It needs the features DRADeviceBindingConditions and
+	// DRAResourceClaimDeviceStatus.
+	BindingTimeout *metav1.Duration `json:"bindingTimeout,omitempty"`
+	// Policy says which of the devices of a node are chosen. FirstFit, the default, takes
+	// them in the order in which kube-scheduler does.
+	Policy string `json:"policy,omitempty"`
+	// Scoring says which nodes are preferred.
+	Scoring *ScoringArgs `json:"scoring,omitempty"`
+	// Explain says how much is told about pods that do not get devices. Event, the default,
+	// sums up all nodes in an Event of the pod. Reasons only gives the short reason for each
+	// node that the scheduler adds up itself.
+	Explain string `json:"explain,omitempty"`
+	// Events limits how many Events are written about pods that do not get devices.
+	Events *EventLimits `json:"events,omitempty"`
+	// SwitchesFile is the path of a file with Switches, which is read again every five seconds.
+	// Default: none, everything is on.
+	SwitchesFile string `json:"switchesFile,omitempty"`
+}
+
+// EventLimits are token buckets: one for the Events of a scheduler, and one for each pod. What
+// is over the limit is said with a later attempt.
+type EventLimits struct {
+	// QPS is how many Events the scheduler writes per second in the long run. Default: 5.
+	QPS *float64 `json:"qps,omitempty"`
+	// Burst is how many it writes at once. Default: 100.
+	Burst *int32 `json:"burst,omitempty"`
+	// PodPeriod is after how long one more Event about a pod may be written. Default: 5m.
+	PodPeriod *metav1.Duration `json:"podPeriod,omitempty"`
+	// PodBurst is how many Events about a pod are written at once. Default: 3.
+	PodBurst *int32 `json:"podBurst,omitempty"`
+}
+
+// ScoringArgs are weights, from 0 to 100. A node gets the weighted mean of what speaks for
+// it. Weights of zero cost nothing.
+type ScoringArgs struct {
+	// PrioritizedLists prefers nodes that serve prioritized lists with earlier alternatives.
+	// Default: 1. It needs the feature DRAPrioritizedList.
+	PrioritizedLists *int32 `json:"prioritizedLists,omitempty"`
+	// Packing prefers nodes of whose devices most are in use. Default: 0.
+	Packing int32 `json:"packing,omitempty"`
+	// Spreading prefers nodes of whose devices least are in use. Default: 0. It excludes
+	// Packing.
+	Spreading int32 `json:"spreading,omitempty"`
+	// LeastWaste prefers nodes on which the devices that are left stay most useful: where no
+	// free partition becomes unobtainable for want of counters. Default: 0.
+	LeastWaste int32 `json:"leastWaste,omitempty"`
+}
+
+// What fields of DrayArgs may say.
+const (
+	PolicyFirstFit = "FirstFit"
+	ExplainEvent   = "Event"
+	ExplainReasons = "Reasons"
+)

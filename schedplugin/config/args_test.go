@@ -1,0 +1,90 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// everything has the features on that arguments need.
+var everything = feature.Features{
+	EnableDRADeviceBindingConditions:   true,
+	EnableDRAPrioritizedList:           true,
+	EnableDRAResourceClaimDeviceStatus: true,
+	EnableDRASchedulerFilterTimeout:    true,
+}
+
+func TestArgs(t *testing.T) {
+	defaults := Settings{
+		FilterBudget: allocator.DefaultBudget, FilterTimeout: 10 * time.Second, BindingTimeout: 10 * time.Minute,
+		Weights: Weights{Lists: 1}, Events: true, Limits: Limits{QPS: 5, Burst: 100, PodBurst: 3, PodPeriod: 5 * time.Minute},
+	}
+	for text, change := range map[string]func(s *Settings){
+		"": func(*Settings) {},
+		"{apiVersion: config.dray/v1alpha1, kind: DrayArgs, policy: FirstFit, explain: Event}": func(*Settings) {},
+		"{filterBudget: 7, filterTimeout: 0s, bindingTimeout: 1s}": func(s *Settings) {
+			s.FilterBudget, s.FilterTimeout, s.BindingTimeout = 7, 0, time.Second
+		},
+		"{events: {qps: 0.5, burst: 1, podBurst: 2, podPeriod: 1h}}": func(s *Settings) {
+			s.Limits = Limits{QPS: 0.5, Burst: 1, PodBurst: 2, PodPeriod: time.Hour}
+		},
+		"{explain: Reasons, scoring: {packing: 2}}": func(s *Settings) { s.Events, s.Weights.Packing = false, 2 },
+		"{scoring: {prioritizedLists: 0, spreading: 3, leastWaste: 4}}": func(s *Settings) {
+			s.Weights = Weights{Spreading: 3, Thrift: 4}
+		},
+	} {
+		want := defaults
+		change(&want)
+		got, err := Decode(&runtime.Unknown{Raw: []byte(text)}, everything)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, error %v, want %+v", text, got, err, want)
+		}
+	}
+	if got, err := Decode(nil, feature.Features{}); err != nil || got.FilterTimeout != 0 {
+		t.Errorf("without arguments and features: %+v, error %v", got, err)
+	}
+}
+
+func TestWrongArgs(t *testing.T) {
+	for text, want := range map[string]string{
+		"{filterBudget: 0}":                     "filterBudget: Invalid value: 0: must be positive",
+		"{filterTimeout: -1s}":                  `filterTimeout: Invalid value: "-1s": must be at least 0s`,
+		"{bindingTimeout: 999ms}":               `bindingTimeout: Invalid value: "999ms": must be at least 1s`,
+		"{events: {qps: 0}}":                    "events.qps: Invalid value: 0: must be positive",
+		"{events: {burst: 0}}":                  "events.burst: Invalid value: 0: must be positive",
+		"{events: {podBurst: -1}}":              "events.podBurst: Invalid value: -1: must be positive",
+		"{events: {podPeriod: 0s}}":             `events.podPeriod: Invalid value: "0s": must be positive`,
+		"{apiVersion: v1}":                      "apiVersion: Unsupported value",
+		"{policy: BestFit}":                     "policy: Unsupported value",
+		"{explain: All}":                        "explain: Unsupported value",
+		"{scoring: {packing: 101}}":             "scoring.packing: Invalid value: 101: must be from 0 to 100",
+		"{scoring: {packing: 1, spreading: 1}}": "scoring.spreading: Forbidden: excludes packing",
+		"{kind: Args}":                          "kind: Unsupported value",
+		"{filterBudgets: 1}":                    "unknown field",
+		"{filterBudget: much}":                  "filterBudget",
+		"{filterBudget: 1, x: [}":               "yaml",
+	} {
+		_, err := Decode(&runtime.Unknown{Raw: []byte(text)}, everything)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"{filterTimeout: 1s}":  "filterTimeout: Forbidden: needs the feature DRASchedulerFilterTimeout",
+		"{bindingTimeout: 1s}": "bindingTimeout: Forbidden: needs the features DRADeviceBindingConditions and DRAResourceClaimDeviceStatus",
+	} {
+		_, err := Decode(&runtime.Unknown{Raw: []byte(text)}, feature.Features{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s without features: error %v, want %q", text, err, want)
+		}
+	}
+	if _, err := Decode(&corev1.Pod{}, everything); err == nil {
+		t.Error("arguments of another kind are no error")
+	}
+}

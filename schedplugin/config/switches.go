@@ -1,0 +1,119 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// Switches are what can be turned off while the scheduler runs, in the file that
+// DrayArgs.SwitchesFile names. What is not set is on.
+type Switches struct {
+	// SetAside has pods find the devices in use that a pod nominated to the node will get.
+	// Without, such a pod may find its devices gone when those it preempted have left.
+	SetAside *bool `json:"setAside,omitempty"`
+	// Preemption lets pods and groups of higher priority preempt others for their devices.
+	// Without, they are preempted for other resources only.
+	Preemption *bool `json:"preemption,omitempty"`
+}
+
+// switchesPeriod is how often the file is read. The kubelet brings a mounted ConfigMap up to
+// date less often than that.
+const switchesPeriod = 5 * time.Second
+
+// SwitchFile has the Switches at the moment. It is safe for concurrent use.
+type SwitchFile struct {
+	path    string
+	current atomic.Pointer[Switches]
+	// failed is the last error that was logged.
+	failed string
+}
+
+// OpenSwitches reads the file. There may be none: then everything is on. It is an error if the
+// file cannot be read or understood. Later on, such a file changes nothing.
+func OpenSwitches(path string) (*SwitchFile, error) {
+	s := &SwitchFile{path: path}
+	s.current.Store(&Switches{})
+	if path == "" {
+		return s, nil
+	}
+	read, err := readSwitches(path)
+	if err != nil {
+		return nil, err
+	}
+	s.current.Store(read)
+	return s, nil
+}
+
+func readSwitches(file string) (*Switches, error) {
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Switches{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("switches: %w", err)
+	}
+	read := &Switches{}
+	if err := yaml.UnmarshalStrict(raw, read); err != nil {
+		return nil, fmt.Errorf("switches in %s: %w", file, err)
+	}
+	return read, nil
+}
+
+// Follow reads the file again every few seconds until the context ends. Without a file it
+// returns at once.
+func (s *SwitchFile) Follow(ctx context.Context) {
+	if s.path == "" {
+		return
+	}
+	ticker := time.NewTicker(switchesPeriod)
+	defer ticker.Stop()
+	s.follow(ctx, ticker.C)
+}
+
+func (s *SwitchFile) follow(ctx context.Context, ticks <-chan time.Time) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+			s.Reread(klog.FromContext(ctx))
+		}
+	}
+}
+
+// Reread reads the file once. What cannot be read or understood is logged, and changes nothing.
+// It must not be called from several goroutines at once.
+func (s *SwitchFile) Reread(logger klog.Logger) {
+	read, err := readSwitches(s.path)
+	if err != nil {
+		if s.failed != err.Error() {
+			logger.Error(err, "Switches stay as they are")
+		}
+		s.failed = err.Error()
+		return
+	}
+	s.failed = ""
+	if before := s.current.Swap(read); before.String() != read.String() {
+		logger.Info("Switches changed", "before", before.String(), "now", read.String())
+	}
+}
+
+// String implements fmt.Stringer.
+func (s *Switches) String() string {
+	return fmt.Sprintf("setAside=%v preemption=%v", ptr.Deref(s.SetAside, true), ptr.Deref(s.Preemption, true))
+}
+
+// SetAside is Switches.SetAside.
+func (s *SwitchFile) SetAside() bool { return ptr.Deref(s.current.Load().SetAside, true) }
+
+// Preemption is Switches.Preemption.
+func (s *SwitchFile) Preemption() bool { return ptr.Deref(s.current.Load().Preemption, true) }

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// writeSwitches replaces the file at once, as a mounted ConfigMap is.
+func writeSwitches(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The file is read again while the scheduler runs, and until it ends.
+func TestSwitchesFollowed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "switches.yaml")
+	s, err := OpenSwitches(file)
+	if err != nil || !s.SetAside() || !s.Preemption() {
+		t.Fatalf("without a file: %v, %v", s.current.Load(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ticks, ended := make(chan time.Time), make(chan struct{})
+	go func() { s.follow(ctx, ticks); close(ended) }()
+	writeSwitches(t, file, "setAside: false")
+	ticks <- time.Now()
+	ticks <- time.Now() // the first one has been dealt with
+	if s.SetAside() || !s.Preemption() {
+		t.Errorf("%v after the file was written", s.current.Load())
+	}
+	cancel()
+	<-ended
+}
+
+// A file that cannot be understood keeps a scheduler from starting.
+func TestSwitchesRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "switches.yaml")
+	writeSwitches(t, file, "setaside: false\nunknown: true")
+	if _, err := OpenSwitches(file); err == nil || !strings.Contains(err.Error(), "switches in "+file) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := OpenSwitches(t.TempDir()); err == nil {
+		t.Error("a directory is taken for a file")
+	}
+}

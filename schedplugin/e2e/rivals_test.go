@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
+	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/schedplugin/internal/inventory"
+)
+
+// The rival is a scheduler beside the suite's, for pods that name it, with the other plugin.
+const (
+	rival     = "rival-scheduler"
+	rivalUser = "rival"
+)
+
+// byRival gives the pod to the rival.
+func byRival(pod *corev1.Pod) { pod.Spec.SchedulerName = rival }
+
+var _ = Describe("Schedulers with different plugins side by side", func() {
+	BeforeEach(func(ctx SpecContext) {
+		here.allowRival(ctx)
+		other := controlplane.InTree
+		if scheduler == controlplane.InTree {
+			other = controlplane.Dray
+		}
+		startAnother(ctx, controlplane.AnotherOptions{Name: rival, Scheduler: other, Profile: rival, User: rivalUser})
+	})
+
+	It("agree about a claim: the second one uses what the first one has allocated", func(ctx SpecContext) {
+		node := here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
+		here.addClaim(ctx, "gpus", here.gpus(1))
+		here.meanwhile(ctx, toStatus, func() { here.addPod(ctx, "second", withClaim("gpus")) }, func() {
+			here.addPod(ctx, "first", withClaim("gpus"), byRival)
+			here.expectRunning(ctx, "first")
+		})
+		here.expectRunning(ctx, "second")
+		Expect(here.nodeOf(ctx, "second")).To(Equal(node))
+		Expect(here.claim(ctx, "gpus").Status.ReservedFor).To(HaveLen(2))
+	})
+
+	It("are kept from each other's devices by the policy, and recover when it changes", func(ctx SpecContext) {
+		here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
+		here.addTemplate(ctx, "gpus", here.gpus(1))
+		here.excludeOthers(ctx, controlplane.SchedulerUser)
+		// Both have chosen the same device; the rival is the first to say so.
+		here.meanwhile(ctx, toFinalizers, func() { here.addPod(ctx, "ours", withTemplate("gpus")) }, func() {
+			here.addPod(ctx, "theirs", withTemplate("gpus"), byRival)
+			Eventually(ctx, here.eventsOf).WithArguments("theirs").Should(ContainElement(HaveField("Note",
+				ContainSubstring("are allocated by "+controlplane.SchedulerUser+" only, and not by "+rivalUser))))
+			Expect(here.holders(ctx)).To(BeEmpty())
+		})
+		here.expectRunning(ctx, "ours")
+		here.assignTo(ctx, controlplane.SchedulerUser+"\n"+rivalUser)
+		here.expectRunning(ctx, "theirs")
+	})
+})
+
+// allowRival has the rival do what a scheduler does.
+func (a *arena) allowRival(ctx context.Context) {
+	GinkgoHelper()
+	for _, role := range []string{"system:kube-scheduler", "system:volume-scheduler"} {
+		a.bindRole(ctx, role, rivalUser)
+	}
+}
+
+// bindRole gives a user a ClusterRole.
+func (a *arena) bindRole(ctx context.Context, role, user string) {
+	GinkgoHelper()
+	name := a.name(user + "-" + strings.ReplaceAll(role, ":", "-"))
+	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+	})
+}
+
+// excludeOthers installs the policy that is deployed, for the arena's driver.
+func (a *arena) excludeOthers(ctx context.Context, user string) {
+	GinkgoHelper()
+	policy, binding, devices := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}, &corev1.ConfigMap{}
+	for file, object := range map[string]any{"policy": policy, "binding": binding, "configmap": devices} {
+		text, err := os.ReadFile(filepath.Join("../deploy/chart/exclusive", file+".yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(yaml.UnmarshalStrict(text, object)).To(Succeed())
+	}
+	devices.Data = map[string]string{"drivers": a.driver, "users": user}
+	_, err := client.CoreV1().ConfigMaps(devices.Namespace).Create(ctx, devices, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	registrations := client.AdmissionregistrationV1()
+	_, err = registrations.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	_, err = registrations.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(registrations.ValidatingAdmissionPolicyBindings().Delete(ctx, binding.Name, metav1.DeleteOptions{})).To(Succeed())
+		Expect(registrations.ValidatingAdmissionPolicies().Delete(ctx, policy.Name, metav1.DeleteOptions{})).To(Succeed())
+		Expect(client.CoreV1().ConfigMaps(devices.Namespace).Delete(ctx, devices.Name, metav1.DeleteOptions{})).To(Succeed())
+	})
+	a.awaitPolicy(ctx)
+}
+
+// awaitPolicy waits until nobody but the schedulers can allocate a claim.
+func (a *arena) awaitPolicy(ctx context.Context) {
+	GinkgoHelper()
+	a.addClaim(ctx, "probe", a.gpus(1))
+	claims := client.ResourceV1().ResourceClaims(a.namespace)
+	Eventually(ctx, func() error {
+		probe := a.claim(ctx, "probe")
+		probe.Status.Allocation = allocation(a.driver, "none", "none")
+		_, err := claims.UpdateStatus(ctx, probe, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}).Should(MatchError(ContainSubstring("are allocated by")))
+	Expect(claims.Delete(ctx, "probe", metav1.DeleteOptions{})).To(Succeed())
+}
+
+// assignTo changes who may allocate the devices of the arena.
+func (a *arena) assignTo(ctx context.Context, users string) {
+	GinkgoHelper()
+	maps := client.CoreV1().ConfigMaps("kube-system")
+	devices, err := maps.Get(ctx, "dray-scheduler-devices", metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	devices.Data["users"] = users
+	_, err = maps.Update(ctx, devices, metav1.UpdateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}

@@ -1,0 +1,103 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// AwaitsDevices reports whether devices of the claims may have to get ready.
+func (w *Writer) AwaitsDevices(claims []*claimstate.Claim) bool {
+	return w.Conditions && slices.ContainsFunc(claims, func(claim *claimstate.Claim) bool {
+		return claimstate.BindsConditionally(claim.Object)
+	})
+}
+
+// AwaitDevices waits until devices with binding conditions are ready. An error says which are
+// not, and why.
+func (w *Writer) AwaitDevices(ctx context.Context, claims []*claimstate.Claim) error {
+	start := time.Now()
+	err := w.poll(ctx, claims)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", claimstate.ErrBindingTimeout, err)
+	}
+	w.measure(claims, err, time.Since(start))
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, claimstate.Waiting(claims))
+	}
+	return nil
+}
+
+// pollInterval is how often conditions are looked at. They are in memory.
+const pollInterval = 500 * time.Millisecond
+
+// poll waits until all devices of the pod are ready. It takes the latest version of claims.
+func (w *Writer) poll(ctx context.Context, claims []*claimstate.Claim) error {
+	return wait.PollUntilContextTimeout(ctx, pollInterval, w.Timeout, true, func(context.Context) (bool, error) {
+		for _, claim := range claims {
+			if claim.Unmade() {
+				continue
+			}
+			latest, err := w.DRA.ResourceClaims().Get(claim.Object.Namespace, claim.Object.Name)
+			if err != nil {
+				return false, err
+			}
+			claim.Object = latest
+			ready, err := claimstate.Ready(latest)
+			if err != nil || ready {
+				if err != nil {
+					return false, err
+				}
+				continue
+			}
+			if w.Overdue(latest) {
+				return false, fmt.Errorf("%w: claim=%s", claimstate.ErrBindingTimeout, latest.Name)
+			}
+			return false, nil
+		}
+		return true, nil
+	})
+}
+
+// Overdue reports whether devices of a claim should have been ready by now.
+func (w *Writer) Overdue(claim *resourceapi.ResourceClaim) bool {
+	allocation := claim.Status.Allocation
+	if !w.Conditions || allocation == nil || allocation.AllocationTimestamp == nil {
+		return false
+	}
+	return claimstate.BindsConditionally(claim) &&
+		allocation.AllocationTimestamp.Add(w.Timeout).Before(time.Now())
+}
+
+// measure feeds the scheduler's own metrics of binding conditions.
+func (w *Writer) measure(claims []*claimstate.Claim, err error, took time.Duration) {
+	status := schedmetrics.BindingConditionsStatusSuccess
+	switch {
+	case errors.Is(err, claimstate.ErrBindingTimeout):
+		status = schedmetrics.BindingConditionsStatusTimeout
+	case errors.Is(err, claimstate.ErrBindingFailed):
+		status = schedmetrics.BindingConditionsStatusFailed
+	case err != nil:
+		status = schedmetrics.BindingConditionsStatusError
+	}
+	profile := w.Profile
+	for _, claim := range claims {
+		if claim.Object.Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claim.Object.Status.Allocation.Devices.Results {
+			schedmetrics.DRABindingConditionsPreBindDuration.WithLabelValues(profile, result.Driver, status).Observe(took.Seconds())
+			if len(result.BindingConditions) > 0 {
+				schedmetrics.DRABindingConditionsAllocationsTotal.WithLabelValues(profile, result.Driver, status).Inc()
+			}
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// Announce tells the scheduler of the claim's pending allocation: from now on it is in flight.
+func (w *Writer) Announce(claim *claimstate.Claim) error {
+	allocated := claimstate.WithAllocation(claim.Object, claim.Pending)
+	if err := w.DRA.ResourceClaims().SignalClaimPendingAllocation(claim.Object.UID, allocated); err != nil {
+		return fmt.Errorf("claim %s: announce its allocation: %w", klog.KObj(claim.Object), err)
+	}
+	claim.InFlight = claim.Object.UID
+	if claim.Unmade() {
+		w.Model.Pending(allocated)
+	} else {
+		w.Model.Changed(claim.Object, false)
+	}
+	return nil
+}
+
+// Land ends the flight of a claim that is in the API server now. It reports whether it was
+// the last pod that shared it.
+func (w *Writer) Land(claim *claimstate.Claim) bool {
+	if claim.InFlight == "" {
+		return false
+	}
+	landed := w.DRA.ResourceClaims().MaybeRemoveClaimPendingAllocation(claim.InFlight, true)
+	claim.InFlight = ""
+	w.Model.Changed(claim.Object, false)
+	return landed
+}
+
+// Recall ends an allocation in flight that came to nothing, unless other pods of the group share
+// it. It reports whether none does.
+func (w *Writer) Recall(claim *claimstate.Claim) bool {
+	if claim.InFlight == "" {
+		return false
+	}
+	uid := claim.InFlight
+	claim.InFlight, claim.Pending = "", nil
+	if !w.DRA.ResourceClaims().MaybeRemoveClaimPendingAllocation(uid, false) {
+		return false
+	}
+	// What PreBind wrote holds devices until it is deallocated. What another pod of the group
+	// wrote stays assumed: it is in the API server.
+	if claim.Object.Status.Allocation == nil {
+		w.Model.Changed(claim.Object, false)
+	}
+	return true
+}
+
+// assume has the scheduler see at once what was written, ahead of the informer.
+func (w *Writer) assume(ctx context.Context, claim *claimstate.Claim) {
+	if claim.Extended {
+		w.assumeCreated(ctx, claim.Object)
+		return
+	}
+	defer w.Model.Changed(claim.Object, false)
+	if err := w.DRA.ResourceClaims().AssumeClaimAfterAPICall(claim.Object); err != nil {
+		// Somebody updated or deleted it meanwhile, and the scheduler knows already.
+		klog.FromContext(ctx).V(5).Info("Claim not assumed", "resourceclaim", klog.KObj(claim.Object), "err", err)
+	}
+}
+
+// How long to wait for a created claim to come back from the API server.
+const assumeTimeout = 2 * time.Minute
+
+var assumeBackoff = wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Cap: time.Second, Steps: 1 << 20}
+
+// assumeCreated assumes a claim that the informer may not have seen. Failing to is not the
+// end: the claim was written.
+func (w *Writer) assumeCreated(ctx context.Context, claim *resourceapi.ResourceClaim) {
+	logger := klog.FromContext(ctx)
+	defer w.Model.Changed(claim, false)
+	ctx, cancel := context.WithTimeout(ctx, assumeTimeout)
+	defer cancel()
+	err := assumeBackoff.DelayFunc().Until(ctx, true, false, func(context.Context) (bool, error) {
+		err := w.DRA.ResourceClaims().AssumeClaimAfterAPICall(claim)
+		if errors.Is(err, assumecache.ErrNotFound) {
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
+		logger.V(5).Info("Claim not assumed", "resourceclaim", klog.KObj(claim), "err", err)
+	}
+}

@@ -1,0 +1,109 @@
+package claimstate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// Claim is one claim of a pod while that is being scheduled. It belongs to one scheduling cycle.
+type Claim struct {
+	// Object is the claim as last seen. It is never modified, but replaced by what the
+	// API server returns.
+	Object *resourceapi.ResourceClaim
+	// Name is how the pod calls the claim. Empty if it is for extended resources.
+	Name string
+	// Consumer is whom the claim is reserved for: the pod or its group.
+	Consumer resourceapi.ResourceClaimConsumerReference
+	// Extended is set if the claim is the scheduler's own, for extended resources.
+	Extended bool
+	// Reach selects the nodes on which the allocation is available. Nil: all nodes, or
+	// not allocated.
+	Reach *nodeaffinity.NodeSelector
+	// Pending is an allocation that is not in the API server: made in Reserve for this pod,
+	// or, before that, for another pod of its group.
+	Pending *resourceapi.AllocationResult
+	// InFlight is the UID under which Reserve announced the allocation. Empty if it did not,
+	// or if the allocation is no longer in flight.
+	InFlight types.UID
+}
+
+// Allocated is the allocation in the API server or in flight, nil if there is none.
+func (c *Claim) Allocated() *resourceapi.AllocationResult {
+	if c.Object.Status.Allocation != nil {
+		return c.Object.Status.Allocation
+	}
+	return c.Pending
+}
+
+// Unmade reports whether the claim exists in memory only.
+func (c *Claim) Unmade() bool { return c.Extended && c.Object.Name == unmadeClaimName }
+
+// PodConsumer is how a claim names a pod that it is reserved for.
+func PodConsumer(pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
+	return resourceapi.ResourceClaimConsumerReference{
+		APIGroup: corev1.GroupName, Resource: "pods", Name: pod.Name, UID: pod.UID,
+	}
+}
+
+// Full reports whether a claim has as many consumers as the API server allows.
+func Full(claim *resourceapi.ResourceClaim) bool {
+	return !resourceclaim.CanBeReserved(claim) || len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize
+}
+
+// ReachOf says on which nodes an allocation is available: nil for all.
+func ReachOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSelector, error) {
+	if allocation.NodeSelector == nil {
+		return nil, nil
+	}
+	return nodeaffinity.NewNodeSelector(allocation.NodeSelector)
+}
+
+// WithAllocation is a claim as it will be. It shares what both have in common.
+func WithAllocation(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
+	allocated := *claim
+	if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
+		allocated.Finalizers = append(slices.Clone(claim.Finalizers), resourceapi.Finalizer)
+	}
+	allocated.Status.Allocation = allocation
+	return &allocated
+}
+
+// Reserved reports whether a consumer is among those of a claim, by UID.
+func Reserved(claim *resourceapi.ResourceClaim, consumer resourceapi.ResourceClaimConsumerReference) bool {
+	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
+		return r.UID == consumer.UID
+	})
+}
+
+// OnlyFor reports whether a claim is reserved for nobody else.
+func OnlyFor(claim *resourceapi.ResourceClaim, consumer types.UID) bool {
+	for _, reference := range claim.Status.ReservedFor {
+		if reference.UID != consumer {
+			return false
+		}
+	}
+	return true
+}
+
+// WantsAll reports whether a request of the claims asks for all devices.
+func WantsAll(claims []*Claim) bool {
+	for _, claim := range claims {
+		for i := range claim.Object.Spec.Devices.Requests {
+			request := &claim.Object.Spec.Devices.Requests[i]
+			if request.Exactly != nil && request.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll {
+				return true
+			}
+			for j := range request.FirstAvailable {
+				if request.FirstAvailable[j].AllocationMode == resourceapi.DeviceAllocationModeAll {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

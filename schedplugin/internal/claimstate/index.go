@@ -1,0 +1,88 @@
+package claimstate
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Index finds the pods that refer to a claim.
+type Index struct {
+	indexer cache.Indexer
+	index   string
+	synced  func() bool
+}
+
+// NewIndex adds an index to the scheduler's informer of pods. Each profile has its own,
+// as an informer refuses to be given the same one twice.
+func NewIndex(handle fwk.Handle) (Index, error) {
+	index := "dray-claims-" + handle.ProfileName()
+	informer := handle.SharedInformerFactory().Core().V1().Pods().Informer()
+	if err := informer.AddIndexers(cache.Indexers{index: claimKeys}); err != nil {
+		return Index{}, fmt.Errorf("index pods by resource claim: %w", err)
+	}
+	return Index{indexer: informer.GetIndexer(), index: index, synced: informer.HasSynced}, nil
+}
+
+// claimKeys lists the claims of a pod as namespace/name.
+func claimKeys(object any) ([]string, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	keys := sets.New[string]()
+	for i := range pod.Spec.ResourceClaims {
+		// A claim without a name, or with an invalid reference, has no events.
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
+			keys.Insert(pod.Namespace + "/" + *name)
+		}
+	}
+	return keys.UnsortedList(), nil
+}
+
+// Synced reports whether all pods are known. In a simulator they never are.
+func (p Index) Synced() bool { return p.synced() }
+
+// Of lists the pods that refer to a claim.
+func (p Index) Of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, error) {
+	objects, err := p.indexer.ByIndex(p.index, claim.Namespace+"/"+claim.Name)
+	if err != nil {
+		return nil, fmt.Errorf("pods of claim %s: %w", klog.KObj(claim), err)
+	}
+	names := make([]types.NamespacedName, 0, len(objects))
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			names = append(names, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		}
+	}
+	return names, nil
+}
+
+// Running reports whether a pod is on its node, and neither done nor ending.
+func (p Index) Running(pod *corev1.Pod) bool {
+	object, exists, err := p.indexer.GetByKey(pod.Namespace + "/" + pod.Name)
+	known, ok := object.(*corev1.Pod)
+	return err == nil && exists && ok && p.synced() && known.UID == pod.UID && known.Spec.NodeName == pod.Spec.NodeName &&
+		known.DeletionTimestamp == nil && !Done(known)
+}
+
+// Left reports whether a consumer of a claim is a pod that is gone, done, or going because
+// it was preempted. Pods that end for other reasons may take long.
+func (p Index) Left(namespace string, consumer *resourceapi.ResourceClaimConsumerReference) bool {
+	if consumer.APIGroup != corev1.GroupName || consumer.Resource != "pods" {
+		return false
+	}
+	object, exists, err := p.indexer.GetByKey(namespace + "/" + consumer.Name)
+	if err != nil || !exists {
+		return err == nil
+	}
+	pod, ok := object.(*corev1.Pod)
+	return ok && (pod.UID != consumer.UID || Leaves(pod))
+}

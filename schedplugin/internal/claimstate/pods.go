@@ -1,0 +1,66 @@
+package claimstate
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+)
+
+// HoldsClaims reports whether a pod names claims, or has one for extended resources.
+func HoldsClaims(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
+}
+
+// Names are those that the pod names, and those that were made for it.
+func Names(pod *corev1.Pod) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range pod.Spec.ResourceClaims {
+			if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil && !yield(*name) {
+				return
+			}
+		}
+		if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
+			yield(extended.ResourceClaimName)
+		}
+	}
+}
+
+// RefersTo reports whether a pod has a claim of that name.
+func RefersTo(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	if pod.Namespace != claim.Namespace {
+		return false
+	}
+	for i := range pod.Spec.ResourceClaims {
+		if name := pod.Spec.ResourceClaims[i].ResourceClaimName; name != nil && *name == claim.Name {
+			return true
+		}
+	}
+	for i := range pod.Status.ResourceClaimStatuses {
+		if name := pod.Status.ResourceClaimStatuses[i].ResourceClaimName; name != nil && *name == claim.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// MadeFor reports whether a claim was made for the extended resources of a pod.
+func MadeFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
+	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && metav1.IsControlledBy(claim, pod)
+}
+
+// Freed reports whether an update of a claim took its devices away.
+func Freed(before, after *resourceapi.ResourceClaim) bool {
+	return before.Status.Allocation != nil && after.Status.Allocation == nil
+}
+
+// Done reports whether a pod has ended.
+func Done(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Leaves reports whether a pod is done, or going because it was preempted.
+func Leaves(pod *corev1.Pod) bool { return Done(pod) || preemption.PodTerminatingByPreemption(pod) }

@@ -1,0 +1,97 @@
+package claimstate
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Source is where the claims of pods come from. It is safe for concurrent use.
+type Source struct {
+	DRA fwk.SharedDRAManager
+	// Workloads and Extended are the features DRAWorkloadResourceClaims and DRAExtendedResource.
+	Workloads, Extended bool
+}
+
+// Resolve finds the claims of a pod. Claims for which none was generated, because none is
+// needed, are left out. An error says why the pod cannot be scheduled now.
+func (s Source) Resolve(pod *corev1.Pod) ([]*Claim, error) {
+	claims := make([]*Claim, 0, len(pod.Spec.ResourceClaims)+1)
+	for i := range pod.Spec.ResourceClaims {
+		reference := &pod.Spec.ResourceClaims[i]
+		object, err := s.lookup(pod, reference)
+		if err != nil {
+			return nil, err
+		}
+		if object != nil {
+			claims = append(claims, &Claim{Object: object, Name: reference.Name, Consumer: PodConsumer(pod)})
+		}
+	}
+	return claims, nil
+}
+
+func (s Source) lookup(pod *corev1.Pod, reference *corev1.PodResourceClaim) (*resourceapi.ResourceClaim, error) {
+	name, owned, err := resourceclaim.Name(pod, reference)
+	if err != nil || name == nil {
+		return nil, err
+	}
+	claim, err := s.DRA.ResourceClaims().Get(pod.Namespace, *name)
+	if err != nil {
+		return nil, err
+	}
+	if claim.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("resourceclaim %q is being deleted", claim.Name)
+	}
+	if owned {
+		err = resourceclaim.IsForPod(pod, claim, s.Workloads)
+	}
+	return claim, err
+}
+
+// AssignConsumers finds out which of the claims of a pod are those of its group. Nil stands for
+// no group. Errors say that a claim is not what the pod says it is.
+func (s Source) AssignConsumers(pod *corev1.Pod, group *schedulingapi.PodGroup, claims []*Claim) error {
+	if !s.Workloads {
+		return nil
+	}
+	references := make(map[string]*corev1.PodResourceClaim, len(pod.Spec.ResourceClaims))
+	for i := range pod.Spec.ResourceClaims {
+		references[pod.Spec.ResourceClaims[i].Name] = &pod.Spec.ResourceClaims[i]
+	}
+	for _, claim := range claims {
+		consumer, err := resourceclaim.BindTo(pod, group, references[claim.Name])
+		if err != nil {
+			return err
+		}
+		claim.Consumer = consumer
+	}
+	return nil
+}
+
+// ReservedFor reports whether the claim is reserved for the pod, or for its group.
+func (s Source) ReservedFor(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	return resourceclaim.IsReservedForPod(pod, claim, s.Workloads)
+}
+
+// Of returns the claims of any pod, as far as there are, with the allocation that is
+// in flight where none is recorded.
+func (s Source) Of(pod *corev1.Pod) []*resourceapi.ResourceClaim {
+	var claims []*resourceapi.ResourceClaim
+	for name := range Names(pod) {
+		claim, err := s.DRA.ResourceClaims().Get(pod.Namespace, name)
+		if err != nil {
+			continue // it holds nothing
+		}
+		if claim.Status.Allocation == nil {
+			if pending := s.DRA.ResourceClaims().GetPendingAllocation(claim.UID); pending != nil {
+				claim = WithAllocation(claim, pending)
+			}
+		}
+		claims = append(claims, claim)
+	}
+	return claims
+}

@@ -1,0 +1,128 @@
+// Package metrics has what the plugin measures, for all profiles of a scheduler, on the endpoint
+// of the scheduler. docs/operations.md says what it is good for.
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+const subsystem = "dray"
+
+var (
+	filtered = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "node_answers_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of times devices for a pod were looked for on a node, by outcome: satisfiable, unsatisfiable, undecided, timeout, cancelled or error.",
+	}, []string{"outcome"})
+	allocations = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "allocations_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of pods for which devices were to be chosen on a node, by outcome: success or error.",
+	}, []string{"outcome"})
+	allocationSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem: subsystem, Name: "allocation_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "Time it took to choose devices for a pod on the node it goes to.",
+		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
+	})
+	searchSteps = metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem: subsystem, Name: "search_steps", StabilityLevel: metrics.ALPHA,
+		Help:    "Search steps for the devices of a pod on a node, where the answer was not known from another node.",
+		Buckets: metrics.ExponentialBuckets(1, 8, 7),
+	})
+	remembered = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "remembered_answers_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of answers in full that were known from another node like it.",
+	})
+	observeSeconds = metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem: subsystem, Name: "state_update_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "Time it took to bring what is known of devices and claims up to date for a pod.",
+		Buckets: metrics.ExponentialBuckets(0.00001, 4, 10),
+	})
+	knownPools = metrics.NewGauge(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "pools", StabilityLevel: metrics.ALPHA,
+		Help: "Number of resource pools that are known.",
+	})
+	knownClaims = metrics.NewGauge(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "allocated_claims", StabilityLevel: metrics.ALPHA,
+		Help: "Number of claims that hold devices, those in flight included.",
+	})
+	notesMade = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "events_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of Events about pods that do not get devices, by outcome: written, or limited by a rate limit.",
+	}, []string{"outcome"})
+	conflicts = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of claim updates repeated because of a conflict.",
+	})
+)
+
+// What may become of looking for devices on a node.
+const (
+	Satisfiable   = "satisfiable"
+	Unsatisfiable = "unsatisfiable"
+	Undecided     = "undecided"
+	Timeout       = "timeout"
+	Cancelled     = "cancelled"
+	Error         = "error"
+)
+
+// Register adds the metrics to the scheduler's own, once per program. It comes before all else.
+var Register = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(filtered, allocations, allocationSeconds, searchSteps, remembered,
+		observeSeconds, knownPools, knownClaims, notesMade, conflicts)
+	for _, answer := range []string{Satisfiable, Unsatisfiable, Undecided, Timeout, Cancelled, Error} {
+		answered[answer] = filtered.WithLabelValues(answer)
+	}
+})
+
+// answered are the counters of filtered, which are counted up for each pod and node. It is
+// not written to after the metrics are registered.
+var answered = make(map[string]metrics.CounterMetric)
+
+// Answered counts what became of looking for devices on a node, and what that cost.
+func Answered(answer string, stats allocator.Stats, err error) {
+	answered[answer].Inc()
+	Searched(stats, err)
+}
+
+// Searched counts what an answer cost. With an error there is none.
+func Searched(stats allocator.Stats, err error) {
+	if err != nil {
+		return
+	}
+	if steps := stats.Steps; steps > 0 {
+		searchSteps.Observe(float64(steps))
+	} else {
+		remembered.Inc()
+	}
+}
+
+// Chosen counts a pod for which devices were chosen on a node since start.
+func Chosen(start time.Time) {
+	allocations.WithLabelValues("success").Inc()
+	allocationSeconds.Observe(time.Since(start).Seconds())
+}
+
+// NotChosen counts a pod for which devices could not be chosen on the node it was to go to.
+func NotChosen() { allocations.WithLabelValues("error").Inc() }
+
+// Observed measures an update of what is known, since start, and how many pools and claims
+// with devices are known.
+func Observed(start time.Time, pools, claims int) {
+	observeSeconds.Observe(time.Since(start).Seconds())
+	knownPools.Set(float64(pools))
+	knownClaims.Set(float64(claims))
+}
+
+// EventWritten counts an Event about a pod that does not get devices.
+func EventWritten() { notesMade.WithLabelValues("written").Inc() }
+
+// EventLimited counts one that a rate limit held back.
+func EventLimited() { notesMade.WithLabelValues("limited").Inc() }
+
+// Conflict counts an update of a claim that has to be repeated because somebody else changed it.
+func Conflict() { conflicts.Inc() }

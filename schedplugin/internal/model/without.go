@@ -1,0 +1,222 @@
+package model
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/pools"
+)
+
+// partial is a ledger without some of the claims. It follows the ledger of the model.
+type partial struct {
+	id     any
+	ledger *pools.Ledger
+	// absent are the claims that it lacks.
+	absent map[*entry]struct{}
+	// doubtful are the claims to ask about the next time. All others are as they were when
+	// they were asked about.
+	doubtful map[*entry]struct{}
+}
+
+// maxPartials is how many of these ledgers are kept. Each costs as much for a claim that
+// changes as the model's own.
+const maxPartials = 4
+
+// Gone says of a claim that holds devices, as the manager has it, whether it is to be left
+// out. Lasting is that the answer stays the same until the claim changes, or one of its
+// consumers is reported to PodsChanged.
+type Gone func(claim *resourceapi.ResourceClaim) (gone, lasting bool)
+
+// Without returns a ledger as if some claims held nothing: those that are gone, but for those
+// to keep. The ledger of the last call with the same id is kept, and so are lasting answers:
+// a call costs what changed since. The state is that of the last observation. Nil stands for
+// all claims.
+func (v *View) Without(id any, gone Gone, keep []*resourceapi.ResourceClaim) (*pools.Ledger, error) {
+	m := v.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := m.partial(id, gone)
+	if err != nil {
+		return nil, err
+	}
+	var kept []*entry
+	for _, claim := range keep {
+		if known := m.claims[keyOf(claim)]; known != nil && p.lacks(known) {
+			kept = append(kept, known)
+		}
+	}
+	if len(p.absent) == len(kept) {
+		return nil, nil
+	}
+	ledger := p.ledger.Fork()
+	for _, known := range kept {
+		if err := ledger.Assume(known.ledgered); err != nil {
+			return nil, err
+		}
+	}
+	return ledger, nil
+}
+
+// PodsChanged reports pods that came, went or changed, by UID.
+func (m *Model) PodsChanged(pods []types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.without) == 0 {
+		return
+	}
+	for _, pod := range pods {
+		for known := range m.consumers[pod] {
+			m.doubt(known)
+		}
+	}
+}
+
+// doubt has a claim asked about once more.
+func (m *Model) doubt(known *entry) {
+	for _, p := range m.without {
+		p.doubtful[known] = struct{}{}
+	}
+}
+
+// partial returns the ledger of an earlier call, brought up to date, or a new one.
+func (m *Model) partial(id any, gone Gone) (*partial, error) {
+	i := slices.IndexFunc(m.without, func(p *partial) bool { return p.id == id })
+	if i < 0 {
+		return m.newPartial(id, gone)
+	}
+	p := m.without[i]
+	m.without = slices.Insert(slices.Delete(m.without, i, i+1), 0, p)
+	return p, m.update(p, gone)
+}
+
+// newPartial starts with all claims, or with none if most are absent.
+func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
+	p := &partial{id: id, ledger: m.ledger.Fork(), absent: make(map[*entry]struct{}), doubtful: make(map[*entry]struct{})}
+	for _, known := range m.claims {
+		if p.ask(known, gone) {
+			p.absent[known] = struct{}{}
+		}
+	}
+	few := 2*len(p.absent) <= len(m.claims)
+	change := p.ledger.Forget
+	if !few {
+		p.ledger = pools.NewLedger(m.ledger.State().Snapshot())
+		change = p.ledger.Assume
+	}
+	for _, known := range m.claims {
+		if p.lacks(known) != few {
+			continue
+		}
+		if err := change(known.ledgered); err != nil {
+			return nil, err
+		}
+	}
+	m.without = slices.Insert(m.without, 0, p)
+	m.without = slices.Delete(m.without, min(len(m.without), maxPartials), len(m.without))
+	return p, nil
+}
+
+func (p *partial) lacks(known *entry) bool {
+	_, absent := p.absent[known]
+	return absent
+}
+
+// ask asks about a claim, and notes whether that has to be done again.
+func (p *partial) ask(known *entry, gone Gone) bool {
+	absent, lasting := gone(known.source)
+	if lasting {
+		delete(p.doubtful, known)
+	} else {
+		p.doubtful[known] = struct{}{}
+	}
+	return absent
+}
+
+// update brings a ledger up to date of which claims are gone. Where claims change unnoticed, it
+// asks about all of them.
+func (m *Model) update(p *partial, gone Gone) error {
+	if !m.changes.complete() {
+		for _, known := range m.claims {
+			p.doubtful[known] = struct{}{}
+		}
+	}
+	for known := range p.doubtful {
+		switch wanted := p.ask(known, gone); {
+		case wanted == p.lacks(known):
+		case wanted:
+			p.absent[known] = struct{}{}
+			if err := p.ledger.Forget(known.ledgered); err != nil {
+				return err
+			}
+		default:
+			delete(p.absent, known)
+			if err := p.ledger.Assume(known.ledgered); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// include adds a claim to all these ledgers.
+func (m *Model) include(known *entry) error {
+	for _, p := range m.without {
+		if err := p.ledger.Assume(known.ledgered); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exclude removes a claim that holds nothing any more.
+func (m *Model) exclude(known *entry) error {
+	for _, p := range m.without {
+		delete(p.doubtful, known)
+		if p.lacks(known) {
+			delete(p.absent, known)
+			continue
+		}
+		if err := p.ledger.Forget(known.ledgered); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enlist notes who uses a claim, as its source says, and has it asked about.
+func (m *Model) enlist(known *entry) {
+	known.consumers = consumersOf(known.source)
+	for _, pod := range known.consumers {
+		if m.consumers[pod] == nil {
+			m.consumers[pod] = make(map[*entry]struct{})
+		}
+		m.consumers[pod][known] = struct{}{}
+	}
+	m.doubt(known)
+}
+
+func (m *Model) delist(known *entry) {
+	for _, pod := range known.consumers {
+		delete(m.consumers[pod], known)
+		if len(m.consumers[pod]) == 0 {
+			delete(m.consumers, pod)
+		}
+	}
+	known.consumers = nil
+}
+
+// consumersOf are the pods that decide whether a claim is needed: those it is reserved for, or
+// else its owner.
+func consumersOf(claim *resourceapi.ResourceClaim) []types.UID {
+	var pods []types.UID
+	for i := range claim.Status.ReservedFor {
+		pods = append(pods, claim.Status.ReservedFor[i].UID)
+	}
+	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && pods == nil {
+		pods = append(pods, owner.UID)
+	}
+	return pods
+}

@@ -1,0 +1,73 @@
+package refusal
+
+import (
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+)
+
+// Endings remember how the last attempt of pods ended that found no node, which decides
+// what may cure that. It is safe for concurrent use.
+type Endings struct {
+	mu   sync.Mutex
+	last *lru.Cache // of Ending, by UID
+}
+
+// Ending is what stood in the way on some node.
+type Ending struct {
+	// SetAside: devices are set aside for a nominated pod.
+	SetAside bool
+	// Spoiled: a slice or a device makes others unusable.
+	Spoiled bool
+	// Undecided counts the attempts in a row in which a search was given up.
+	Undecided int
+}
+
+// unknownEnding is that anything may stand in the way.
+var unknownEnding = Ending{SetAside: true, Spoiled: true}
+
+// NewEndings remembers the last 100,000 pods.
+func NewEndings() *Endings { return &Endings{last: lru.New(maxSaid)} }
+
+// Of returns how the last attempt of a pod ended, and whether that is known. If not, anything may
+// stand in the way.
+func (a *Endings) Of(pod types.UID) (Ending, bool) {
+	if known, found := a.last.Get(pod); found {
+		return known.(Ending), true
+	}
+	return unknownEnding, false
+}
+
+// Undecided counts the attempts in a row in which a search was given up.
+func (a *Endings) Undecided(pod types.UID) int {
+	last, known := a.Of(pod)
+	if !known {
+		return 0
+	}
+	return last.Undecided
+}
+
+// End records how an attempt ended, and returns it.
+func (a *Endings) End(pod types.UID, refusals []*Refusal) Ending {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := Ending{}
+	gaveUp := false
+	for _, r := range refusals {
+		switch {
+		case r.Reason == SetAside:
+			last.SetAside = true
+		case r.Reason == Undecided || r.Reason == Timeout:
+			gaveUp = true
+		case r.One == nil || r.Reason == Other || strings.Contains(r.Reason, unusable):
+			last.Spoiled = true
+		}
+	}
+	if gaveUp {
+		last.Undecided = a.Undecided(pod) + 1
+	}
+	a.last.Add(pod, last)
+	return last
+}

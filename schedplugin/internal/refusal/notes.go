@@ -1,0 +1,96 @@
+package refusal
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
+
+	"github.com/dray-project/dray/schedplugin/config"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
+)
+
+// Notes bound what is said about pods. An Event is written when the kind of reasons against
+// a pod becomes another one: not if only figures differ, and not more often than the limits
+// allow. What could not be said is said with a later attempt. It is safe for concurrent use.
+type Notes struct {
+	limits config.Limits
+	// all limits the Events of a scheduler, whatever they are about.
+	all  flowcontrol.PassiveRateLimiter
+	mu   sync.Mutex
+	last *lru.Cache // of *said, by UID
+}
+
+// said is what is known about a pod.
+type said struct {
+	kind    uint64
+	limiter flowcontrol.PassiveRateLimiter
+}
+
+// maxSaid is for how many pods the last kind is known. Each takes some 300 bytes.
+const maxSaid = 100_000
+
+// NewNotes has limits. That of a scheduler is shared by all with the same manager.
+func NewNotes(dra fwk.SharedDRAManager, limits config.Limits) *Notes {
+	return &Notes{limits: limits, all: sharedLimiter(dra, limits.QPS, limits.Burst), last: lru.New(maxSaid)}
+}
+
+// sharedLimiter returns the one of a scheduler, the same for all profiles with these limits.
+func sharedLimiter(dra fwk.SharedDRAManager, qps float64, burst int32) flowcontrol.PassiveRateLimiter {
+	made := flowcontrol.NewTokenBucketPassiveRateLimiter(float32(qps), int(burst))
+	if !reflect.TypeOf(dra).Comparable() {
+		return made // nothing to recognise it by
+	}
+	known, _ := limiters.LoadOrStore(limiterKey{dra, qps, burst}, made)
+	return known.(flowcontrol.PassiveRateLimiter)
+}
+
+type limiterKey struct {
+	dra   fwk.SharedDRAManager
+	qps   float64
+	burst int32
+}
+
+var limiters sync.Map // limiterKey → flowcontrol.PassiveRateLimiter
+
+// admit reports whether something of a kind is to be said now.
+func (n *Notes) admit(object types.UID, kind uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var before *said
+	if known, found := n.last.Get(object); found {
+		before = known.(*said)
+	} else {
+		before = &said{limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(float32(1/n.limits.PodPeriod.Seconds()), int(n.limits.PodBurst))}
+	}
+	if before.kind == kind {
+		return false
+	}
+	if !before.limiter.TryAccept() || !n.all.TryAccept() {
+		metrics.EventLimited()
+		return false
+	}
+	before.kind = kind
+	n.last.Add(object, before)
+	metrics.EventWritten()
+	return true
+}
+
+// Tell records an Event about an object that sums up why no node has the devices, if there is
+// something to say that was not said before. Who begins the text.
+func (n *Notes) Tell(recorder events.EventRecorderLogger, who string, about corev1.ObjectReference, refusals []*Refusal) {
+	kind := kindOf(refusals)
+	if !n.admit(about.UID, kind) {
+		return
+	}
+	// Recorders take all Events about one version of an object for the same, and keep what
+	// the first one says: Events of one kind are a series.
+	about.ResourceVersion = fmt.Sprintf("%016x", kind)
+	recorder.Eventf(&about, nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", summarize(who, refusals))
+}

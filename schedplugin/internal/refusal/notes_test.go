@@ -1,0 +1,79 @@
+package refusal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+
+	"github.com/dray-project/dray/schedplugin/config"
+)
+
+// Pods by the thousand do not write more than the limits allow, and what was held back is
+// said later.
+func TestEventsAreLimited(t *testing.T) {
+	limits := config.Limits{QPS: 0.001, Burst: 100, PodBurst: 2, PodPeriod: 5 * time.Minute}
+	n := NewNotes(&dynamicresources.DefaultDRAManager{}, limits)
+	other := NewNotes(&dynamicresources.DefaultDRAManager{}, limits)
+	admitted := 0
+	for range 3 { // rounds
+		for pod := range 10_500 {
+			if n.admit(types.UID(strconv.Itoa(pod)), 1) {
+				admitted++
+			}
+		}
+	}
+	if admitted != 100 {
+		t.Errorf("%d events of many pods, want 100", admitted)
+	}
+	admitted = 0
+	for kind := range uint64(100) {
+		if other.admit("p", kind+1) {
+			admitted++
+		}
+	}
+	if admitted != 2 {
+		t.Errorf("%d events of one pod, want 2", admitted)
+	}
+	generous := config.Limits{QPS: 1e6, Burst: 1_000_000, PodBurst: 3, PodPeriod: 5 * time.Minute}
+	n = NewNotes(&dynamicresources.DefaultDRAManager{}, generous)
+	admitted = 0
+	for range 3 {
+		for pod := range 10_500 {
+			if n.admit(types.UID(strconv.Itoa(pod)), 1) {
+				admitted++
+			}
+		}
+	}
+	if admitted != 10_500 {
+		t.Errorf("%d events of pods whose situation does not change, want one for each", admitted)
+	}
+}
+
+// Of reasons that differ from node to node all the same, some are given, and one for the rest.
+func TestReasonsHaveALimit(t *testing.T) {
+	book := NewBook()
+	reasons := sets.New[string]()
+	for i := range 1000 {
+		reasons.Insert(book.For(nil, fmt.Sprint("reason ", i), Error, fmt.Sprint("node-", i)))
+	}
+	if reasons.Len() != maxReasons+1 || !reasons.Has(Error) {
+		t.Errorf("%d reasons: %v", reasons.Len(), reasons)
+	}
+}
+
+func TestNotesAreCut(t *testing.T) {
+	long := strings.Repeat("a line of the explanation…\n", 100)
+	got := cut(long)
+	if len(got) > maxNote || !strings.HasSuffix(got, "…\n…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "\n…")) {
+		t.Errorf("cut to %d: %q", len(got), got[len(got)-30:])
+	}
+	if got := cut("short"); got != "short" {
+		t.Errorf("cut to %q", got)
+	}
+}

@@ -1,0 +1,122 @@
+package refusal
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// Reasons that are not in an explanation.
+const (
+	SetAside  = "the devices that are free are set aside for pods which are nominated to the node"
+	Undecided = "the search for devices was given up after as many steps as it may take"
+	Timeout   = "the search for devices took too long"
+	Error     = "the devices of the node cannot be judged"
+	Other     = "the node does not have the devices, for one of many reasons"
+)
+
+// maxReasons is how many different reasons are given for the nodes of a cluster.
+const maxReasons = 16
+
+// Refusal is why nodes do not have the devices that nothing tells apart for the pod.
+type Refusal struct {
+	// Reason is short and names no node, pool or device.
+	Reason string
+	// One of the nodes has this answer. It is explained when no node has the devices. Nil if
+	// the reason says it all.
+	One   *allocator.Unsatisfiable
+	Nodes []string
+}
+
+// Book collects why nodes are refused for one pod. It is safe for concurrent use.
+type Book struct {
+	mu       sync.Mutex
+	refusals map[key]*Refusal
+	// reasons are what was said so far.
+	reasons sets.Set[string]
+}
+
+// key tells refusals apart: what was asked for, and what is equal for nodes that are alike.
+type key struct{ asked, alike any }
+
+// NewBook has no refusals.
+func NewBook() *Book {
+	return &Book{refusals: make(map[key]*Refusal), reasons: sets.New[string]()}
+}
+
+// For records a node that is refused for a reason which says it all, or for a more general
+// one if there are too many already. It returns the reason. Asked is what was asked for, the
+// same for all nodes of a kind. The node is empty if the question was what would be.
+func (b *Book) For(asked any, reason, general, node string) string {
+	reason = b.few(reason, general)
+	return b.record(key{asked, reason}, &Refusal{Reason: reason}, node)
+}
+
+// Known counts a node that is like one that was refused before, and returns the reason. Alike is
+// what the answers of such nodes have in common.
+func (b *Book) Known(asked, alike any, node string) (reason string, known bool) {
+	if known := b.count(key{asked, alike}, node); known != nil {
+		return known.Reason, true
+	}
+	return "", false
+}
+
+// Against records a node, and all that are alike, for the answer that it has. It returns the
+// reason.
+func (b *Book) Against(asked any, none *allocator.Unsatisfiable, alike any, reason, node string) string {
+	return b.record(key{asked, alike}, &Refusal{Reason: b.few(reason, Other), One: none}, node)
+}
+
+// record notes a refusal, unless somebody else has meanwhile, and counts the node.
+func (b *Book) record(at key, found *Refusal, node string) string {
+	b.mu.Lock()
+	if b.refusals[at] == nil {
+		b.refusals[at] = found
+	}
+	b.mu.Unlock()
+	return b.count(at, node).Reason
+}
+
+// count adds a node to those that were refused alike. It returns nil if nothing was found
+// out about them.
+func (b *Book) count(at key, node string) *Refusal {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.refusals[at]
+	if known != nil && node != "" {
+		known.Nodes = append(known.Nodes, node)
+	}
+	return known
+}
+
+// few returns a reason, or the general one if there are too many already.
+func (b *Book) few(reason, general string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.reasons.Has(reason) && b.reasons.Len() >= maxReasons {
+		return general
+	}
+	b.reasons.Insert(reason)
+	return reason
+}
+
+// List returns the refusals so far, in an order that is the same each time, each with its nodes
+// in the order of their names.
+func (b *Book) List() []*Refusal {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []*Refusal
+	for _, r := range b.refusals {
+		if len(r.Nodes) > 0 {
+			slices.Sort(r.Nodes)
+			r.Nodes = slices.Compact(r.Nodes) // the nominated node is looked at twice
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Refusal) int { return cmp.Compare(a.Nodes[0], b.Nodes[0]) })
+	return list
+}

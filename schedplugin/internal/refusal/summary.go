@@ -1,0 +1,94 @@
+package refusal
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/dray-project/dray/allocator/explain"
+)
+
+// maxNote is how long the note of an Event may be.
+const maxNote = 1024
+
+// kindOf is equal for refusals that differ in figures and names of nodes alone.
+func kindOf(refusals []*Refusal) uint64 {
+	var reasons []string
+	for _, r := range refusals {
+		reasons = append(reasons, r.Reason)
+	}
+	slices.Sort(reasons)
+	hash := fnv.New64a()
+	for _, reason := range slices.Compact(reasons) {
+		hash.Write([]byte(reason + "\n"))
+	}
+	return hash.Sum64()
+}
+
+// summarize says of which nodes each thing is true as dray explain does.
+func summarize(who string, refusals []*Refusal) string {
+	var grouping explain.Grouping
+	others := make(map[string][]string)
+	for _, r := range refusals {
+		if r.One == nil {
+			others[r.Reason] = append(others[r.Reason], r.Nodes...)
+		} else {
+			grouping.Add(r.One.Explain(), r.Nodes...)
+		}
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s does not get its devices.", who)
+	for _, r := range refusals { // in their order
+		if nodes := others[r.Reason]; r.One == nil && nodes != nil {
+			fmt.Fprintf(&text, "\n%s: %s", nodesOf(nodes), r.Reason)
+			delete(others, r.Reason)
+		}
+	}
+	groups := grouping.Groups()
+	for i := range groups {
+		describe(&text, &groups[i])
+	}
+	return cut(text.String())
+}
+
+func describe(text *strings.Builder, g *explain.Group) {
+	fmt.Fprintf(text, "\n%s: %s:", nodesOf(g.Nodes), g.Statement())
+	for _, item := range g.Closest.Core {
+		fmt.Fprintf(text, "\n- %s", item.Text)
+	}
+	for _, pool := range g.Closest.Pools {
+		fmt.Fprintf(text, "\npool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid)
+	}
+	if g.Closest.NearestMiss != "" {
+		fmt.Fprintf(text, "\nnearest miss: %s", g.Closest.NearestMiss)
+	}
+}
+
+// maxExamples is how many nodes an Event names.
+const maxExamples = 3
+
+func nodesOf(nodes []string) string {
+	slices.Sort(nodes)
+	names := strings.Join(nodes[:min(len(nodes), maxExamples)], ", ")
+	if len(nodes) > maxExamples {
+		names += ", …"
+	}
+	if len(nodes) == 1 {
+		return "1 node (" + names + ")"
+	}
+	return fmt.Sprintf("%d nodes (%s)", len(nodes), names)
+}
+
+// cut shortens a note to what an Event can hold, at the end of a line if possible.
+func cut(note string) string {
+	if len(note) <= maxNote {
+		return note
+	}
+	const more = "\n…"
+	note = note[:maxNote-len(more)]
+	if end := strings.LastIndexByte(note, '\n'); end > maxNote/2 {
+		note = note[:end]
+	}
+	return strings.ToValidUTF8(note, "") + more
+}

@@ -1,0 +1,194 @@
+package refusal
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/utils/lru"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/explain"
+)
+
+// Reasons remembers short reasons for the next pods: explaining takes longer than refusing. It
+// is safe for concurrent use.
+type Reasons struct{ known *lru.Cache }
+
+// NewReasons remembers the last 10,000.
+func NewReasons() Reasons { return Reasons{known: lru.New(10_000)} }
+
+// Names is what a pod calls its claims.
+type Names interface {
+	// OfClaim begins what is said of one of several claims, by namespace/name. It is empty if
+	// there is one claim only.
+	OfClaim(claim string) string
+	// All are the names of all claims and requests.
+	All() string
+}
+
+// reasonKey has all that a reason depends on: answers that are alike are so whatever things
+// are called.
+type reasonKey struct {
+	alike any
+	names string
+}
+
+// Of returns the reason of an answer: short, without the name of a node, pool or device.
+func (r Reasons) Of(names Names, none *allocator.Unsatisfiable) string {
+	key := reasonKey{alike: none.Alike(), names: names.All()}
+	if known, found := r.known.Get(key); found {
+		return known.(string)
+	}
+	reason := shortly(names, none.Explain())
+	r.known.Add(key, reason)
+	return reason
+}
+
+// Len is how many reasons are remembered.
+func (r Reasons) Len() int { return r.known.Len() }
+
+// named are the words after which errors have a name that differs from node to node.
+var named = regexp.MustCompile(`\b(device|pool) "?[^\s:,;"]+"?`)
+
+// Anonymous leaves out of an error which devices, pools and node it is about, so that it is
+// the same for many nodes.
+func Anonymous(text, node string) string {
+	if before, _, found := strings.Cut(text, " cannot be used: "); found {
+		text = before + " cannot be used" // the rest is about slices
+	}
+	const device = ": device "
+	if before, after, found := strings.Cut(text, device); found {
+		if _, rest, more := strings.Cut(after, ": "); more {
+			text = before + ": " + rest
+		}
+	}
+	text = named.ReplaceAllString(text, "a $1")
+	return strings.ReplaceAll(text, node, "the node")
+}
+
+// shortly is a reason that is the same for many nodes, so that the scheduler can add them up:
+// "request gpus wants 4 devices: too few left (the others: in use)". What differs from node
+// to node, such as how many are left, is for the Event that sums up.
+func shortly(names Names, e *explain.Explanation) string {
+	if len(e.Core) != 1 || e.Core[0].Constraint != "" {
+		return conflict(names, e.Core) + unusablePools(e)
+	}
+	item := e.Core[0]
+	var phrases []string
+	for _, report := range e.Requests {
+		if name, _, _ := strings.Cut(report.Request, "/"); report.Claim == item.Claim && name == item.Request {
+			phrases = append(phrases, wants(report))
+		}
+	}
+	return names.OfClaim(item.Claim) + strings.Join(phrases, ", ") + unusablePools(e)
+}
+
+// conflict names what are in conflict on a node.
+func conflict(n Names, core []explain.CoreItem) string {
+	if len(core) == 0 {
+		return "the node does not have the devices of all claims together"
+	}
+	names := make([]string, len(core))
+	for i, item := range core {
+		names[i] = n.OfClaim(item.Claim) + item.Constraint
+		if item.Request != "" {
+			names[i] = n.OfClaim(item.Claim) + "request " + item.Request
+		}
+	}
+	if len(names) == 1 {
+		return names[0] + " cannot be met"
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are in conflict"
+}
+
+func wants(report explain.RequestReport) string {
+	amount := fmt.Sprintf("%d devices", report.Needed)
+	switch {
+	case report.All:
+		amount = "all devices"
+	case report.Needed == 1:
+		amount = "1 device"
+	}
+	return fmt.Sprintf("request %s wants %s: %s", report.Request, amount, lack(report))
+}
+
+func lack(report explain.RequestReport) string {
+	left, rest := "too few left", "the others: "
+	switch {
+	case report.Reachable == 0:
+		return "the node has none"
+	case report.All && report.Needed == 0:
+		return "none matches"
+	case report.Candidates >= report.Needed:
+		return "not that many can be had together"
+	case report.All:
+		left, rest = "not all can be had", ""
+	case report.Reachable < report.Needed:
+		return "the node has fewer"
+	case report.Needed == 1:
+		left, rest = "none left", ""
+	}
+	if kinds := hindrances(report); kinds != "" {
+		left += " (" + rest + kinds + ")"
+	}
+	return left
+}
+
+// plainly says what rejections mean, without what differs from device to device. What
+// changes most easily comes first.
+var plainly = []struct {
+	reason explain.Reason
+	phrase string
+}{
+	{explain.RejectedByUse, "in use"},
+	{explain.RejectedByCounter, "short of counters"},
+	{explain.RejectedByGroup, "incompatible with others in use"},
+	{explain.RejectedByCapacity, "short of capacity"},
+	{explain.RejectedByTaint, "tainted"},
+	{explain.RejectedByBinding, "with binding conditions"},
+	{explain.RejectedByNodeOperations, "in need of a feature of the node"},
+	{explain.RejectedByNode, "on other nodes"},
+	{explain.RejectedBySelector, "not matching"},
+}
+
+// hindrances list the kinds of rejections that leave too few devices: one if there would be
+// enough without it, else all.
+func hindrances(report explain.RequestReport) string {
+	counts := make(map[explain.Reason]int)
+	for _, rejection := range report.Rejections {
+		counts[rejection.Reason] += rejection.Devices
+	}
+	var phrases []string
+	for _, kind := range plainly {
+		devices := counts[kind.reason]
+		if devices == 0 {
+			continue
+		}
+		phrases = append(phrases, kind.phrase)
+		if !report.All && report.Candidates+devices >= report.Needed {
+			phrases = []string{kind.phrase}
+			break
+		}
+	}
+	return strings.Join(phrases, ", ")
+}
+
+// unusable begins what is said of pools that cannot be used.
+const unusable = "; it has "
+
+func unusablePools(e *explain.Explanation) string {
+	incomplete, invalid := false, false
+	for _, pool := range e.Pools {
+		invalid = invalid || pool.Invalid != ""
+		incomplete = incomplete || pool.Invalid == ""
+	}
+	text := ""
+	if incomplete {
+		text += unusable + "incomplete pools"
+	}
+	if invalid {
+		text += unusable + "invalid pools"
+	}
+	return text
+}

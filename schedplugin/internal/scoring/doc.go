@@ -1,0 +1,3 @@
+// Package scoring says what speaks for a node: what becomes of its devices, and how well it serves
+// prioritized lists.
+package scoring

@@ -1,0 +1,73 @@
+package scoring
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// Prioritizes reports whether any claim has a prioritized list.
+func Prioritizes(claims []*claimstate.Claim) bool {
+	for _, claim := range claims {
+		for i := range claim.Object.Spec.Devices.Requests {
+			if len(claim.Object.Spec.Devices.Requests[i].FirstAvailable) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Lists adds up what the alternatives are worth that were chosen for the claims of a pod, and what
+// the first ones would be. The assignment is for some of them, in order; it may be nil.
+func Lists(all, assigned []*claimstate.Claim, assignment *allocator.Assignment) (earned, most int64) {
+	count := func(claim *resourceapi.ResourceClaim, chosen map[string]bool) {
+		of, best := worth(claim, chosen)
+		earned, most = earned+of, most+best
+	}
+	for _, claim := range all {
+		if allocation := claim.Allocated(); allocation != nil {
+			count(claim.Object, requestsOf(allocation))
+		}
+	}
+	if assignment == nil {
+		return earned, most
+	}
+	chosen := make([]map[string]bool, len(assigned))
+	for i := range chosen {
+		chosen[i] = make(map[string]bool)
+	}
+	for _, choice := range assignment.Choices() {
+		chosen[choice.Claim][choice.Request] = true
+	}
+	for i, claim := range assigned {
+		count(claim.Object, chosen[i])
+	}
+	return earned, most
+}
+
+func requestsOf(allocation *resourceapi.AllocationResult) map[string]bool {
+	requests := make(map[string]bool)
+	for i := range allocation.Devices.Results {
+		requests[allocation.Devices.Results[i].Request] = true
+	}
+	return requests
+}
+
+// worth is most for the first alternative of each list.
+func worth(claim *resourceapi.ResourceClaim, chosen map[string]bool) (earned, most int64) {
+	for i := range claim.Spec.Devices.Requests {
+		request := &claim.Spec.Devices.Requests[i]
+		if len(request.FirstAvailable) > 0 {
+			most += resourceapi.FirstAvailableDeviceRequestMaxSize
+		}
+		for rank := range request.FirstAvailable {
+			if chosen[resourceclaim.CreateSubRequestRef(request.Name, request.FirstAvailable[rank].Name)] {
+				earned += int64(resourceapi.FirstAvailableDeviceRequestMaxSize - rank)
+			}
+		}
+	}
+	return earned, most
+}

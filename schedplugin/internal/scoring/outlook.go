@@ -1,0 +1,79 @@
+package scoring
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/model"
+)
+
+// PerMille is the scale of what is measured of a node.
+const PerMille = 1000
+
+// Outlook is what becomes of the devices of a node, as far as their drivers concern the pod.
+type Outlook struct {
+	// total is how many devices there are, used how many of them will be in use.
+	total, used int64
+	// free is how many can be allocated now, wasted how many of these cannot any more
+	// afterwards, though the pod does not use them.
+	free, wasted int64
+}
+
+// Usage is how much is in use, in per mille.
+func (o Outlook) Usage() int64 { return Share(o.used, o.total) }
+
+// Thrift is how much stays useful, in per mille.
+func (o Outlook) Thrift() int64 { return PerMille - Share(o.wasted, o.free) }
+
+// Share is a part, in per mille. That of nothing is nothing.
+func Share(part, of int64) int64 {
+	if of == 0 {
+		return 0
+	}
+	return part * PerMille / of
+}
+
+// OutlookOf compares a node as it is with how it is after an assignment to claims, in order.
+func OutlookOf(view *model.View, node *corev1.Node, claims []*claimstate.Claim, assignment *allocator.Assignment) (Outlook, error) {
+	after := view.Fork()
+	results := assignment.Results()
+	for i, claim := range claims {
+		if err := after.Assume(claimstate.WithAllocation(claim.Object, &results[i])); err != nil {
+			return Outlook{}, err
+		}
+	}
+	drivers := make(map[string]bool)
+	picked := make(map[pools.DeviceID]bool)
+	for _, choice := range assignment.Choices() {
+		drivers[choice.Device.Driver], picked[choice.Device] = true, true
+	}
+	gathered, err := view.State.Snapshot().GatherPools(node)
+	if err != nil {
+		return Outlook{}, err
+	}
+	var o Outlook
+	for reached := range gathered.Pools() {
+		if drivers[reached.Pool().ID().Driver] {
+			o.add(reached, view.State.Pool(reached.Pool()), after.State().Pool(reached.Pool()), picked)
+		}
+	}
+	return o, nil
+}
+
+func (o *Outlook) add(v pools.PoolView, before, after pools.PoolUsage, picked map[pools.DeviceID]bool) {
+	for device := range v.Devices() {
+		o.total++
+		if after.InUse(device) || after.Shared(device) {
+			o.used++
+		}
+		if !before.Obtainable(device) {
+			continue
+		}
+		o.free++
+		if !picked[device.ID()] && !after.Obtainable(device) {
+			o.wasted++
+		}
+	}
+}

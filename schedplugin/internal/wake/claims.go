@@ -1,0 +1,119 @@
+package wake
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// afterClaimEvent decides whether a pod is worth another attempt after a claim was added,
+// updated or deleted. When in doubt, it is.
+func (h *Hints) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
+	if _, unknown := oldObject.(cache.DeletedFinalStateUnknown); unknown && newObject == nil {
+		return fwk.Queue, nil
+	}
+	h.notice(oldObject, newObject)
+	before, after, err := schedutil.As[*resourceapi.ResourceClaim](oldObject, newObject)
+	if err != nil {
+		return fwk.Queue, fmt.Errorf("event of a resource claim: %w", err)
+	}
+	hint, why := h.judgeClaimEvent(pod, before, after)
+	if logger := logger.V(5); logger.Enabled() {
+		logger.Info("Resource claim changed", "pod", klog.KObj(pod), "hint", hint, "reason", why)
+	}
+	return hint, nil
+}
+
+// notice has the next pod see what the event tells, even if the event gets here before it
+// gets to where claims are followed. Else a pod that it makes schedulable could be rejected
+// once more, with no other event to come. An event is told once for each pod that waits.
+func (h *Hints) notice(oldObject, newObject any) {
+	if newObject == nil {
+		h.Changed(oldObject, true)
+		return
+	}
+	if claim, ok := newObject.(*resourceapi.ResourceClaim); ok && h.noticed.Swap(claim) != claim {
+		h.Changed(claim, false)
+	}
+}
+
+// judgeClaimEvent is called for each pod that waits, with each event. For most of them, it is
+// somebody else's claim.
+func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.ResourceClaim) (fwk.QueueingHint, string) {
+	if after == nil {
+		switch {
+		case before.Status.Allocation != nil:
+		case claimstate.MadeFor(before, pod):
+			return fwk.Queue, "the pod's claim for extended resources was deleted"
+		default:
+			return fwk.QueueSkip, "deleted, and held no devices"
+		}
+		return fwk.Queue, "deleted, and held devices"
+	}
+	free := before != nil && claimstate.Freed(before, after)
+	if !free && !claimstate.RefersTo(pod, after) {
+		return fwk.QueueSkip, "it is not the pod's"
+	}
+	claims, err := h.Source.Resolve(pod)
+	if err != nil {
+		return fwk.QueueSkip, "the pod still has to wait: " + err.Error()
+	}
+	switch {
+	case free:
+		return fwk.Queue, "devices came free"
+	case !uses(claims, after):
+		return fwk.QueueSkip, "it is not the pod's"
+	case before == nil:
+		return fwk.Queue, "the pod's claim was created"
+	case equality.Semantic.DeepEqual(&before.Status, &after.Status):
+		// Drivers and controllers change metadata. The spec is immutable.
+		return fwk.QueueSkip, "its status did not change"
+	}
+	return fwk.Queue, "the status of the pod's claim changed"
+}
+
+func uses(claims []*claimstate.Claim, claim *resourceapi.ResourceClaim) bool {
+	for _, c := range claims {
+		if c.Object.UID == claim.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// podsConcernedByClaim narrows an event down to the pods that it may concern: all of them
+// if devices came free, else those that refer to the claim.
+func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (fwk.PreQueueingHintResult, error) {
+	h.notice(oldObject, newObject)
+	before, _ := oldObject.(*resourceapi.ResourceClaim)
+	after, _ := newObject.(*resourceapi.ResourceClaim)
+	claim := after
+	switch {
+	case before == nil && after == nil:
+		// An object which was deleted unseen, or of another kind: anything may have changed.
+		return fwk.PreQueueingHintResult{AllPods: true}, nil
+	case after == nil:
+		claim = before
+		if before.Status.Allocation != nil {
+			return fwk.PreQueueingHintResult{AllPods: true}, nil
+		}
+	case before != nil && claimstate.Freed(before, after):
+		return fwk.PreQueueingHintResult{AllPods: true}, nil
+	}
+	pods, err := h.Pods.Of(claim)
+	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
+		// The pod may not refer to it yet.
+		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
+	}
+	return fwk.PreQueueingHintResult{Pods: pods}, err
+}

@@ -1,0 +1,9 @@
+// Package wake decides which events make a pod worth another attempt: all that may cure why it was
+// rejected, and no others. docs/operations.md has the table.
+//
+// # Where to look
+//
+//	hints.go     Hints: pods, nodes and slices
+//	claims.go    claims, which are most of the events
+//	locality.go  whether each device belongs to one node
+package wake

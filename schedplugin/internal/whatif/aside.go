@@ -1,0 +1,183 @@
+package whatif
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/model"
+)
+
+// Place is where and when devices are set aside.
+type Place struct {
+	// View is what the pod is scheduled with. Settled is the same without the claims that nobody
+	// needs any more, nil if there are none.
+	View    *model.View
+	Settled *pools.Ledger
+	Node    fwk.NodeInfo
+	// Own are the claims of the pod that is being scheduled.
+	Own sets.Set[types.UID]
+	// ClaimsOf returns the claims that a pod holds.
+	ClaimsOf func(*corev1.Pod) []*resourceapi.ResourceClaim
+	// Allocate returns claims with devices on the node, nil if there are none for them.
+	Allocate func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim
+}
+
+func (p *Place) settled() *pools.State {
+	if p.Settled != nil {
+		return p.Settled.State()
+	}
+	return p.View.State
+}
+
+// SetAside charges the devices which the open claims of a nominated pod will get, once those that
+// are being evicted for it are gone. If there are none for it on the node, it does not stand in
+// the way. What was set aside before is remembered for as long as nothing changes on the node.
+// The list of claims is copied.
+func (a *Asides) SetAside(w *Case, at *Place, pod types.UID, open []*resourceapi.ResourceClaim) error {
+	if w.now == nil {
+		if known := a.find(at.View, at.settled(), at.Node, w.steps, pod, open); known != nil {
+			w.take(known)
+			return nil
+		}
+	}
+	scene, next := sceneOf(at.View, at.settled(), at.Node), step{pod: pod, claims: slices.Clone(open)}
+	if err := w.charge(at, scene, &next); err != nil {
+		return err
+	}
+	// What is tried by removing pods is tried once.
+	if w.gone.Len() == 0 {
+		next.aside, next.usage = slices.Clip(w.aside), w.now.ledger.State()
+		w.steps = append(slices.Clip(w.steps), next)
+		a.remember(at.View, scene, w.steps)
+	}
+	return nil
+}
+
+// charge finds devices for the claims of a step, and adds them to the state.
+func (w *Case) charge(at *Place, on *scene, next *step) error {
+	if err := w.Begin(at.View); err != nil {
+		return err
+	}
+	if err := w.Settle(at.Settled); err != nil {
+		return err
+	}
+	after := w
+	if len(on.ending) > 0 {
+		after = after.Clone()
+		for _, pod := range on.ending {
+			after.Remove(pod, at.ClaimsOf(pod), at.Own)
+		}
+	}
+	for _, claim := range at.Allocate(next.claims, after.settled.ledger.State()) {
+		// Devices of pods that are going are held twice until they are gone.
+		if err := w.reserve(claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is what was set aside for one nominated pod, and those before it on the node. It is
+// immutable.
+type step struct {
+	pod types.UID
+	// claims are those of the pod that were open, as they were.
+	claims []*resourceapi.ResourceClaim
+	// aside are the claims of all these pods with devices, as far as there are any for them.
+	aside []*resourceapi.ResourceClaim
+	// usage is the state afterwards. It is right as far as the node is concerned.
+	usage *pools.State
+}
+
+func (s *step) same(pod types.UID, claims []*resourceapi.ResourceClaim) bool {
+	return s.pod == pod && slices.Equal(s.claims, claims)
+}
+
+// take makes the last of the steps that were remembered.
+func (w *Case) take(steps []step) {
+	last := &steps[len(steps)-1]
+	w.steps, w.aside, w.remembered = steps, last.aside, last.usage
+}
+
+// Asides remember what was set aside on which node. They are safe for concurrent use.
+type Asides struct {
+	mu sync.RWMutex
+	// snapshot is the last one, round counts them.
+	snapshot *pools.Snapshot
+	round    uint64
+	nodes    map[string]*play
+}
+
+// play is what happened on a scene.
+type play struct {
+	*scene
+	steps []step
+	// round is when it was last known that the same pools reach the node.
+	round atomic.Uint64
+}
+
+// maxAsides is of how many nodes something is remembered.
+const maxAsides = 10_000
+
+// find returns the steps that were made before, with the one to make next. It returns nil if
+// that is not known.
+func (a *Asides) find(view *model.View, settled *pools.State, on fwk.NodeInfo, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
+	known, round := a.of(view.State.Snapshot(), on.Node().Name)
+	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims) || !known.same(view, settled, on) {
+		return nil
+	}
+	if known.round.Load() != round {
+		if !known.reachedAlike(view) {
+			return nil
+		}
+		known.round.Store(round)
+	}
+	for i := range steps {
+		if !known.steps[i].same(steps[i].pod, steps[i].claims) {
+			return nil
+		}
+	}
+	return known.steps[: len(steps)+1 : len(steps)+1]
+}
+
+// of returns what is remembered of a node, nil if nothing is, and the round of the snapshot.
+func (a *Asides) of(snapshot *pools.Snapshot, node string) (*play, uint64) {
+	a.mu.RLock()
+	known, round, same := a.nodes[node], a.round, a.snapshot == snapshot
+	a.mu.RUnlock()
+	if same {
+		return known, round
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.turn(snapshot)
+	return known, a.round
+}
+
+// turn begins a round if the snapshot is another one.
+func (a *Asides) turn(snapshot *pools.Snapshot) {
+	if a.snapshot != snapshot {
+		a.snapshot = snapshot
+		a.round++
+	}
+}
+
+func (a *Asides) remember(view *model.View, on *scene, steps []step) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.turn(view.State.Snapshot())
+	if a.nodes == nil || len(a.nodes) >= maxAsides {
+		a.nodes = make(map[string]*play)
+	}
+	known := &play{scene: on, steps: steps}
+	known.round.Store(a.round)
+	a.nodes[on.node.Name] = known
+}

@@ -1,0 +1,220 @@
+package whatif
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/model"
+)
+
+// Case is the state of devices as it would be if pods came or went. It belongs to one
+// goroutine. The zero value supposes nothing.
+type Case struct {
+	// remembered is the state of an earlier what-if which only differed on other nodes.
+	// Then there is no other state, until it is needed.
+	remembered *pools.State
+	// now is with the claims that nobody needs any more, settled without them. They are the
+	// same if there are none, and settled is nil until it is asked for.
+	now, settled *supposition
+	// waited is set if the pod gets the devices of claims that nobody needs any more.
+	waited bool
+	// gone are the pods that were removed.
+	gone sets.Set[types.UID]
+	// steps are what was done so far, if it was nothing but to set devices aside.
+	steps []step
+	// aside are the claims of nominated pods, with the devices that were set aside for them.
+	aside []*resourceapi.ResourceClaim
+}
+
+// supposition is a ledger in which some claims were released.
+type supposition struct {
+	ledger *pools.Ledger
+	freed  map[types.UID]*resourceapi.ResourceClaim
+}
+
+func (s *supposition) clone() *supposition {
+	return &supposition{ledger: s.ledger.Fork(), freed: maps.Clone(s.freed)}
+}
+
+// release frees the devices of a claim. It is no error if the claim holds none.
+func (s *supposition) release(claim *resourceapi.ResourceClaim) {
+	if s.freed[claim.UID] != nil || s.ledger.Forget(claim) != nil {
+		return
+	}
+	if s.freed == nil {
+		s.freed = make(map[types.UID]*resourceapi.ResourceClaim)
+	}
+	s.freed[claim.UID] = claim
+}
+
+// restore takes back that a claim was released, if it was.
+func (s *supposition) restore(claim *resourceapi.ResourceClaim) error {
+	freed := s.freed[claim.UID]
+	if freed == nil {
+		return nil
+	}
+	delete(s.freed, claim.UID)
+	return s.ledger.Assume(freed)
+}
+
+// Begin makes the state that was remembered so far, or starts with the one that the pod is
+// scheduled with. It comes before Remove, Restore and Settle.
+func (w *Case) Begin(view *model.View) error {
+	if w.now != nil {
+		return nil
+	}
+	w.now, w.remembered = &supposition{ledger: view.Fork()}, nil
+	for _, claim := range w.aside {
+		if err := w.now.ledger.Assume(claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Clone is a case of its own. That of nil is nil.
+func (w *Case) Clone() *Case {
+	if w == nil {
+		return nil
+	}
+	clone := &Case{remembered: w.remembered, waited: w.waited, aside: w.aside[:len(w.aside):len(w.aside)], steps: w.steps[:len(w.steps):len(w.steps)]}
+	if w.now == nil {
+		return clone
+	}
+	clone.now, clone.gone = w.now.clone(), w.gone.Clone()
+	switch w.settled {
+	case nil:
+	case w.now:
+		clone.settled = clone.now
+	default:
+		clone.settled = w.settled.clone()
+	}
+	return clone
+}
+
+// Usage is what is in use as far as the pod is concerned. Nil if nothing is supposed: the pods
+// that were added need no other devices than they have.
+func (w *Case) Usage() *pools.State {
+	switch {
+	case w.remembered != nil:
+		return w.remembered
+	case w.waited:
+		return w.settled.ledger.State()
+	case w.now != nil:
+		return w.now.ledger.State()
+	}
+	return nil
+}
+
+// Settle makes sure that there is a settled state, the same as now but for claims that
+// nobody needs any more. Without is the ledger that lacks them, nil if there are none.
+func (w *Case) Settle(without *pools.Ledger) error {
+	switch {
+	case w.settled != nil:
+		return nil
+	case without == nil:
+		w.settled = w.now
+		return nil
+	}
+	w.settled = &supposition{ledger: without.Fork()}
+	for _, claim := range w.now.freed {
+		w.settled.release(claim)
+	}
+	for _, claim := range w.aside {
+		if err := w.settled.ledger.Assume(claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Wait has the pod get the devices of claims that nobody needs any more, with the ledger that
+// lacks them.
+func (w *Case) Wait(without *pools.Ledger) error {
+	w.waited = true
+	return w.Settle(without)
+}
+
+// Removed reports whether pods were removed.
+func (w *Case) Removed() bool { return w != nil && w.gone.Len() > 0 }
+
+// Gone reports whether a pod was removed.
+func (w *Case) Gone(pod types.UID) bool { return w.gone.Has(pod) }
+
+// Aside returns the claims of nominated pods, with the devices that were set aside for them.
+func (w *Case) Aside() []*resourceapi.ResourceClaim {
+	if w == nil {
+		return nil
+	}
+	return w.aside
+}
+
+// Ledger is what is in use, once the case has begun.
+func (w *Case) Ledger() *pools.Ledger { return w.now.ledger }
+
+// Remove frees the claims that nobody uses any more once the pod is gone, but for those of
+// the pod that is being scheduled: the resource claim controller deletes or deallocates them.
+func (w *Case) Remove(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, own sets.Set[types.UID]) {
+	if w.gone == nil {
+		w.gone = sets.New[types.UID]()
+	}
+	w.gone.Insert(pod.UID)
+	for _, claim := range claims {
+		if own.Has(claim.UID) || !w.unused(pod, claim) {
+			continue
+		}
+		w.now.release(claim)
+		if w.settled != nil {
+			w.settled.release(claim)
+		}
+	}
+}
+
+// unused reports whether all consumers of a claim are gone. One that is being allocated has
+// none recorded: then only its owner, if it has one, can be its consumer.
+func (w *Case) unused(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	if len(claim.Status.ReservedFor) == 0 {
+		return metav1.IsControlledBy(claim, pod)
+	}
+	for _, consumer := range claim.Status.ReservedFor {
+		if !w.gone.Has(consumer.UID) {
+			return false
+		}
+	}
+	return true
+}
+
+// Restore takes back that a pod was removed.
+func (w *Case) Restore(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) error {
+	w.gone.Delete(pod.UID)
+	for _, claim := range claims {
+		if err := w.now.restore(claim); err != nil {
+			return err
+		}
+		if w.settled == nil || w.settled == w.now {
+			continue
+		}
+		if err := w.settled.restore(claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reserve charges a claim of another pod.
+func (w *Case) reserve(claim *resourceapi.ResourceClaim) error {
+	if err := w.now.ledger.Assume(claim); err != nil {
+		return err
+	}
+	w.aside = append(w.aside, claim)
+	if w.settled == nil || w.settled == w.now {
+		return nil
+	}
+	return w.settled.ledger.Assume(claim)
+}

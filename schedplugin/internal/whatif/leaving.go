@@ -1,0 +1,54 @@
+package whatif
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	priority "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// Abandoned reports whether nobody needs an allocation any more, and whether that stays so as
+// long as neither the claim nor the pods on nodes change. An idle claim that is not being
+// deleted keeps its devices for whoever comes next.
+func Abandoned(pods *Roll, known claimstate.Index, claim *resourceapi.ResourceClaim) (abandoned, lasting bool) {
+	if len(claim.Status.ReservedFor) == 0 {
+		return claim.DeletionTimestamp != nil, true
+	}
+	lasting = true
+	for i := range claim.Status.ReservedFor {
+		consumer := &claim.Status.ReservedFor[i]
+		pod := pods.Pod(consumer.UID)
+		switch {
+		case pod != nil && claimstate.Leaves(pod):
+			continue
+		case pod != nil && pod.DeletionTimestamp == nil:
+			return false, true
+		}
+		lasting = false
+		if !known.Left(claim.Namespace, consumer) {
+			return false, false
+		}
+	}
+	return true, lasting
+}
+
+// EvictsAll reports whether all consumers of a claim are pods of lower priority. One that is
+// being allocated has none recorded: then only its owner, if it has one, can be its consumer.
+func EvictsAll(pods *Roll, claim *resourceapi.ResourceClaim, least int32) bool {
+	evicts := func(uid types.UID) bool {
+		pod := pods.Pod(uid)
+		return pod != nil && priority.PodPriority(pod) < least
+	}
+	if len(claim.Status.ReservedFor) == 0 {
+		owner := metav1.GetControllerOfNoCopy(claim)
+		return owner != nil && evicts(owner.UID)
+	}
+	for i := range claim.Status.ReservedFor {
+		if !evicts(claim.Status.ReservedFor[i].UID) {
+			return false
+		}
+	}
+	return true
+}

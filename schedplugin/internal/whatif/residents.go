@@ -1,0 +1,119 @@
+package whatif
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// Residents follow which pods on nodes hold claims, from cycle to cycle: only nodes that
+// changed are looked at. They are safe for concurrent use.
+type Residents struct {
+	mu    sync.Mutex
+	nodes map[string]*household
+	roll  *Roll
+	round uint64
+	// changed are the pods that came, went or changed since the last cycle.
+	changed []types.UID
+	// missing are pods which are no longer where they were, though as far as is known they run.
+	missing map[types.UID]*corev1.Pod
+}
+
+// household is what holds claims on one node.
+type household struct {
+	generation int64
+	pods       []*corev1.Pod
+	round      uint64
+}
+
+// Roll has pods by UID. It is what one cycle sees, which lasts until the next one begins.
+type Roll struct {
+	mu   sync.RWMutex
+	pods map[types.UID]*corev1.Pod
+}
+
+// Pod returns nil if it is on no node, or holds no claims.
+func (r *Roll) Pod(uid types.UID) *corev1.Pod {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.pods[uid]
+}
+
+// Follow returns the pods on nodes, and which of them are others than the last time. Running
+// reports whether a pod that is not on its node still runs there.
+func (r *Residents) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (*Roll, []types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = nil
+	if r.roll == nil {
+		r.nodes, r.roll = make(map[string]*household), &Roll{pods: make(map[types.UID]*corev1.Pod)}
+		r.missing = make(map[types.UID]*corev1.Pod)
+	}
+	r.roll.mu.Lock()
+	defer r.roll.mu.Unlock()
+	r.round++
+	for _, nodeInfo := range nodes {
+		name := nodeInfo.Node().Name
+		known := r.nodes[name]
+		if known == nil || known.generation != nodeInfo.GetGeneration() {
+			known = r.replace(name, known, nodeInfo)
+		}
+		known.round = r.round
+	}
+	if len(r.nodes) > len(nodes) {
+		for name, known := range r.nodes {
+			if known.round != r.round {
+				r.remove(known)
+				delete(r.nodes, name)
+			}
+		}
+	}
+	maps.DeleteFunc(r.missing, func(_ types.UID, pod *corev1.Pod) bool {
+		return r.nodes[pod.Spec.NodeName] == nil || !running(pod)
+	})
+	return r.roll, r.changed
+}
+
+// Absent returns the pods that are missing, in no order.
+func (r *Residents) Absent() []*corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.missing))
+}
+
+func (r *Residents) replace(name string, known *household, nodeInfo fwk.NodeInfo) *household {
+	r.remove(known)
+	known = &household{generation: nodeInfo.GetGeneration()}
+	for _, info := range nodeInfo.GetPods() {
+		if pod := info.GetPod(); claimstate.HoldsClaims(pod) {
+			known.pods = append(known.pods, pod)
+			delete(r.missing, pod.UID)
+			if r.roll.pods[pod.UID] != pod {
+				r.roll.pods[pod.UID] = pod
+				r.changed = append(r.changed, pod.UID)
+			}
+		}
+	}
+	r.nodes[name] = known
+	return known
+}
+
+func (r *Residents) remove(known *household) {
+	if known == nil {
+		return
+	}
+	for _, pod := range known.pods {
+		// It may have turned up on another node.
+		if r.roll.pods[pod.UID] == pod {
+			delete(r.roll.pods, pod.UID)
+			r.missing[pod.UID] = pod
+			r.changed = append(r.changed, pod.UID)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package schedplugin
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreEnqueue keeps a pod from being scheduled while a claim of it is missing, being deleted,
+// or somebody else's. The events of EventsToRegister make it look again.
+func (p *Plugin) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+	if !p.enabled() {
+		return nil
+	}
+	if _, err := p.source.Resolve(pod); err != nil {
+		return unresolvable(klog.FromContext(ctx), err.Error(), "pod", klog.KObj(pod))
+	}
+	return nil
+}
+
+// EventsToRegister lists what may make a pod schedulable that this plugin rejected.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	if !p.enabled() {
+		return nil, nil
+	}
+	if p.rival.present() { // now all profiles have been made
+		return nil, errRival
+	}
+	return p.hints.Events(), nil
+}
+
+// signedClaim is what of a claim decides on which nodes a pod can run.
+type signedClaim struct {
+	Name string
+	Spec resourceapi.ResourceClaimSpec
+}
+
+// SignPod has the framework reuse what it found out about a pod for the next one like it.
+// That is right if devices for one pod on a node change nothing on other nodes: the claims
+// are the pod's own, not allocated, and every device there is belongs to one node. Without
+// claims and extended resources the plugin does not care.
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	extended := p.enabled() && p.source.AsksForExtended(pod)
+	if !p.enabled() || len(pod.Spec.ResourceClaims) == 0 && !extended {
+		return nil, nil
+	}
+	unsigned := func(why string) ([]fwk.SignFragment, *fwk.Status) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, why)
+	}
+	claims, err := p.source.Resolve(pod)
+	if err != nil {
+		return unsigned(err.Error())
+	}
+	signed := make([]signedClaim, 0, len(claims))
+	for i, claim := range claims {
+		if pod.Spec.ResourceClaims[i].ResourceClaimTemplateName == nil || len(claims) != len(pod.Spec.ResourceClaims) {
+			return unsigned("claims that pods can share are not signed")
+		}
+		if claim.Object.Status.Allocation != nil || p.dra.ResourceClaims().GetPendingAllocation(claim.Object.UID) != nil {
+			return unsigned("allocated claims are not signed")
+		}
+		signed = append(signed, signedClaim{Name: claim.Name, Spec: claim.Object.Spec})
+	}
+	if !p.hints.Locality.NodeLocal() {
+		return unsigned("there are devices that several nodes can reach")
+	}
+	// Extended resources are part of what the pod's containers request, which is signed.
+	return []fwk.SignFragment{{Key: fwk.DynamicResourcesSignerName, Value: signed}}, nil
+}

@@ -1,0 +1,46 @@
+package schedplugin
+
+import (
+	"errors"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+)
+
+// errRival refuses what would otherwise give a device away twice.
+var errRival = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight; disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
+
+// rivalIndex is how the index begins that the in-tree plugin adds to the informer of pods in
+// each profile, before it is used. There is no other trace of it that profiles share.
+const rivalIndex = "schedulerPodResourceClaim-"
+
+// rival finds out whether the in-tree plugin is in use in any profile of the scheduler.
+type rival struct {
+	pods cache.SharedIndexInformer
+	once sync.Once
+	late bool
+}
+
+func newRival(handle fwk.Handle) *rival {
+	return &rival{pods: handle.SharedInformerFactory().Core().V1().Pods().Informer()}
+}
+
+// present looks for it. It must not be called while pods are being scheduled.
+func (r *rival) present() bool {
+	for name := range r.pods.GetIndexer().GetIndexers() {
+		if strings.HasPrefix(name, rivalIndex) {
+			return true
+		}
+	}
+	return false
+}
+
+// presentLate looks for it once more before the first pod: whoever makes frameworks one by
+// one may not ask for events.
+func (r *rival) presentLate() bool {
+	r.once.Do(func() { r.late = r.present() })
+	return r.late
+}

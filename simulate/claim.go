@@ -1,0 +1,204 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/dray-project/dray/pools"
+)
+
+// sharedClaim is a claim that several pods may use, or that exists already.
+type sharedClaim struct {
+	key    types.NamespacedName
+	object *resourceapi.ResourceClaim
+	spec   *spec
+}
+
+// claimRecord is what a State knows of such a claim. It is a value; its lists are immutable.
+type claimRecord struct {
+	allocated bool
+	// consumers are those who use the claim.
+	consumers []resourceapi.ResourceClaimConsumerReference
+	// held is what it holds on nodes, shared what it holds of pools of several nodes.
+	held   []heldOn
+	shared []sharedHolding
+	// tied is the node on which alone the claim can be used; without, the selector says where.
+	tied     *Node
+	selector *nodeaffinity.NodeSelector
+	// unusable says why no further pod may use the claim.
+	unusable error
+}
+
+// heldOn is what a claim holds of the devices of one node.
+type heldOn struct {
+	node     Node
+	holdings []holding
+}
+
+// join adds a consumer. A PodGroup is one consumer, however many of its pods there are: the pods
+// are counted, so each comes in by itself.
+func (r *claimRecord) join(consumer resourceapi.ResourceClaimConsumerReference) {
+	r.consumers = append(slices.Clip(r.consumers), consumer)
+}
+
+// leave removes one consumer, and reports whether there is none left.
+func (r *claimRecord) leave(consumer resourceapi.ResourceClaimConsumerReference) bool {
+	at := slices.Index(r.consumers, consumer)
+	if at >= 0 {
+		r.consumers = slices.Delete(slices.Clone(r.consumers), at, at+1)
+	}
+	return len(r.consumers) == 0
+}
+
+// full reports whether as many use the claim as may. A PodGroup counts once.
+func (r *claimRecord) full() bool {
+	if len(r.consumers) < resourceapi.ResourceClaimReservedForMaxSize {
+		return false
+	}
+	distinct := make(map[resourceapi.ResourceClaimConsumerReference]bool)
+	for _, consumer := range r.consumers {
+		distinct[consumer] = true
+	}
+	return len(distinct) >= resourceapi.ResourceClaimReservedForMaxSize
+}
+
+// claim returns the number of a claim, which it gets the first time.
+func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
+	s := w.spec(&object.Spec.Devices)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id, known := w.claimIDs[key]; known {
+		return id
+	}
+	id := int32(len(w.claims))
+	w.claims = append(w.claims, &sharedClaim{key: key, object: object, spec: s})
+	w.claimIDs[key] = id
+	return id
+}
+
+func (w *world) claimNumbered(id int32) *sharedClaim {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.claims[id]
+}
+
+// spec returns the one for what a claim asks for.
+func (w *world) spec(devices *resourceapi.DeviceClaim) *spec {
+	text, err := devices.Marshal()
+	if err != nil {
+		panic("a claim cannot be encoded: " + err.Error()) // it is plain data
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.specs[string(text)]; known != nil {
+		return known
+	}
+	made := &spec{id: len(w.specs), devices: *devices.DeepCopy()}
+	w.specs[string(text)] = made
+	return made
+}
+
+// addClaims reads what claims hold.
+func (w *world) addClaims(c *Cluster, d *version, by *edition) {
+	held := make(map[int][]holding)
+	for _, claim := range c.Claims {
+		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+		if _, twice := w.claimIDs[key]; twice {
+			w.fault("ResourceClaim", key, fmt.Errorf("there are two of that name"))
+			continue
+		}
+		rec := d.claims.edit(int(w.claim(key, claim)), by)
+		if claim.DeletionTimestamp != nil {
+			rec.unusable = fmt.Errorf("claim %s is being deleted", key)
+		}
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		rec.allocated = true
+		if s := claim.Status.Allocation.NodeSelector; s != nil {
+			selector, err := nodeaffinity.NewNodeSelector(s)
+			if err != nil {
+				rec.unusable = fmt.Errorf("claim %s: status.allocation.nodeSelector: %w", key, err)
+				w.fault("ResourceClaim", key, rec.unusable)
+			}
+			rec.selector = selector
+		}
+		w.hold(claim, rec, d)
+		for _, h := range rec.held {
+			held[h.node.index] = append(held[h.node.index], h.holdings...)
+		}
+		for _, h := range rec.shared {
+			d.sharedUses[h.pool] = d.sharedUses[h.pool].change([]holding{h.holding}, true)
+		}
+	}
+	l := w.lens.Load()
+	d.lens = l
+	for i, inv := range w.nodes {
+		d.real.edit(i, by).state = inv.look(l, w.gates).content.state(uses(nil).change(held[i], true))
+	}
+}
+
+// hold finds the devices that an allocated claim holds. Those that no slice lists take nothing as
+// long as that is so.
+func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
+	onNode := make(map[int][]holding)
+	for i := range claim.Status.Allocation.Devices.Results {
+		result := &claim.Status.Allocation.Devices.Results[i]
+		if result.AdminAccess != nil && *result.AdminAccess {
+			continue
+		}
+		id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+		h := holding{}
+		if result.ShareID != nil && w.gates.ConsumableCapacity {
+			h.share, h.consumed = true, result.ConsumedCapacity
+		}
+		if shared, found := d.shared.holding(id, h); found {
+			rec.shared = append(rec.shared, shared)
+			continue
+		}
+		if index, position, found := w.deviceOfNode(id); found {
+			h.device = position
+			onNode[index] = append(onNode[index], h)
+		}
+	}
+	for index, holdings := range onNode {
+		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].node.Name}, holdings: holdings})
+	}
+}
+
+// deviceOfNode finds a device that one real node has.
+func (w *world) deviceOfNode(id pools.DeviceID) (node int, position int32, found bool) {
+	node, found = w.poolNodes[id.PoolID()]
+	if !found {
+		return 0, 0, false
+	}
+	position, found = w.nodes[node].position(id)
+	return node, position, found
+}
+
+// reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
+func (w *world) reserveOthers(d *version, by *edition) {
+	for id, info := range w.claims {
+		for _, consumer := range info.object.Status.ReservedFor {
+			rec := d.claims.edit(id, by)
+			if !slices.ContainsFunc(rec.consumers, func(known resourceapi.ResourceClaimConsumerReference) bool {
+				return known.Name == consumer.Name && known.Resource == consumer.Resource && (known.UID == "" || known.UID == consumer.UID)
+			}) {
+				rec.join(consumer)
+			}
+		}
+	}
+}
+
+// admits reports whether an allocated claim can be used on a node.
+func (r *claimRecord) admits(n Node, node *corev1.Node) bool {
+	if r.tied != nil {
+		return *r.tied == n
+	}
+	return r.selector == nil || r.selector.Match(node)
+}

@@ -1,0 +1,298 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/pools"
+)
+
+// Cluster is input. Nil lists are empty. Objects are kept by pointer, not modified, and must not be
+// modified by others as long as a State of the cluster is in use.
+type Cluster struct {
+	Nodes []*corev1.Node
+	// Pods with a node use their claims and the node's resources; without one they are pending.
+	Pods   []*corev1.Pod
+	Slices []*resourceapi.ResourceSlice
+	// Claims may be allocated or not. Those who use them are the pods that refer to them, and
+	// others that are listed in status.reservedFor.
+	Claims    []*resourceapi.ResourceClaim
+	Templates []*resourceapi.ResourceClaimTemplate
+	Classes   []*resourceapi.DeviceClass
+	PodGroups []*schedulingapi.PodGroup
+	// TaintRules add taints to devices of the slices.
+	TaintRules []*resourceapi.DeviceTaintRule
+}
+
+// DefaultBudget is how many search steps one call spends at most.
+const DefaultBudget = 20 * allocator.DefaultBudget
+
+// Options of a State.
+type Options struct {
+	Features allocator.Features
+	// NodeFit tells whether a pod may run on a node whatever devices and resources the node has. It
+	// is asked once per kind of pods and node. Nil is nodefit.Fits: taints, node selector and node
+	// affinity.
+	NodeFit func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	// Budget is how many search steps one call spends at most; equal nodes are searched once.
+	// Nodes that are not searched are undecided. Zero or less is DefaultBudget.
+	Budget int64
+	// Strict makes the first fault of the input an error of Open. Otherwise what is faulty is left
+	// out, and listed by State.Faults.
+	Strict bool
+}
+
+// Fault is wrong input that was left out.
+type Fault struct { //nolint:errname // a fault of the input, listed with others
+	// Object is kind, namespace and name.
+	Object string
+	Err    error
+}
+
+// Error implements error.
+func (f Fault) Error() string { return fmt.Sprintf("%s: %v", f.Object, f.Err) }
+
+// Unwrap returns Err.
+func (f Fault) Unwrap() error { return f.Err }
+
+// world is what all States of one Open have in common: the input, and what is remembered. It is safe
+// for concurrent use.
+type world struct {
+	options   Options
+	nodeFit   func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	allocator *allocator.Allocator
+	programs  *cel.Cache
+	gates     pools.Gates
+	classes   allocator.Classes
+	extended  map[corev1.ResourceName]*resourceapi.DeviceClass
+	resolver  *podclaims.Resolver
+
+	nodes  []*inventory // of real nodes
+	byName map[string]int
+	faults []Fault
+	// poolNodes has the real node of each pool that one node has.
+	poolNodes map[pools.PoolID]int
+
+	lens atomic.Pointer[lens]
+
+	mu        sync.Mutex
+	specs     map[string]*spec
+	questions map[string]*question
+	kinds     map[string]*podKind
+	resources map[corev1.ResourceName]int
+	claims    []*sharedClaim
+	claimIDs  map[types.NamespacedName]int32
+}
+
+// manyPrograms is how many compiled CEL expressions are kept.
+const manyPrograms = 4096
+
+// Open reads a cluster. It takes time in proportion to the objects. The error names an object of
+// which the simulation cannot do without, or, with Options.Strict, any that is faulty.
+func Open(c Cluster, o Options) (*State, error) {
+	programs := cel.NewCache(manyPrograms)
+	w := &world{
+		options: o, nodeFit: o.NodeFit, programs: programs, gates: o.Features.PoolGates(),
+		allocator: allocator.New(allocator.Options{Features: o.Features, Programs: programs}),
+		classes:   allocator.ClassMap(c.Classes...), extended: podclaims.ClassesByResource(c.Classes),
+		resolver: podclaims.NewResolver(nil), byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int),
+		specs: make(map[string]*spec), questions: make(map[string]*question), kinds: make(map[string]*podKind),
+		resources: make(map[corev1.ResourceName]int), claimIDs: make(map[types.NamespacedName]int32),
+	}
+	if w.nodeFit == nil {
+		w.nodeFit = nodefit.Fits
+	}
+	w.lens.Store(blank())
+	d := &version{}
+	by := new(edition)
+	if err := w.addNodes(&c, d, by); err != nil {
+		return nil, err
+	}
+	w.addObjects(&c)
+	w.addClaims(&c, d, by)
+	w.addPods(&c, d, by)
+	if o.Strict && len(w.faults) > 0 {
+		return nil, w.faults[0]
+	}
+	return &State{world: w, data: *d}, nil
+}
+
+func (w *world) fault(kind string, key types.NamespacedName, err error) {
+	object := kind + " " + key.String()
+	if key.Namespace == "" {
+		object = kind + " " + key.Name
+	}
+	w.faults = append(w.faults, Fault{Object: object, Err: err})
+}
+
+// addNodes reads nodes and slices.
+func (w *world) addNodes(c *Cluster, d *version, by *edition) error {
+	published := c.Slices
+	if w.options.Features.DeviceTaints {
+		published = podclaims.ApplyTaintRules(published, c.TaintRules)
+	}
+	own, shared := w.divide(published)
+	facts := make(map[string][]*poolFacts)
+	var all []*resourceapi.ResourceSlice
+	for _, list := range own {
+		all = append(all, list...)
+	}
+	nodeOf := make(map[pools.PoolID]string)
+	for _, slice := range all {
+		nodeOf[poolOf(slice)] = *slice.Spec.NodeName
+	}
+	for _, f := range readPools(w.gates, all) {
+		facts[nodeOf[f.id]] = append(facts[nodeOf[f.id]], f)
+	}
+	d.shared = newSharedPools(w.gates, shared)
+	d.sharedUses = make([]uses, len(d.shared.pools))
+	for _, node := range c.Nodes {
+		if node == nil {
+			return fmt.Errorf("a node is nil")
+		}
+		if _, twice := w.byName[node.Name]; twice {
+			return fmt.Errorf("node %s: there are two of that name", node.Name)
+		}
+		inv := newInventory(node, own[node.Name], facts[node.Name])
+		inv.index = len(w.nodes)
+		inv.allocatable = w.amounts(node.Status.Allocatable)
+		w.byName[node.Name] = inv.index
+		for _, p := range inv.pools {
+			w.poolNodes[p.id] = inv.index
+		}
+		w.nodes = append(w.nodes, inv)
+		d.real.edit(inv.index, by).inventory = inv
+	}
+	return nil
+}
+
+// divide tells the slices of pools that one node has from all others. Pools with a slice of which
+// the node selection cannot be evaluated are left out.
+func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][]*resourceapi.ResourceSlice, shared []*resourceapi.ResourceSlice) {
+	nodeOf := make(map[pools.PoolID]string)
+	faulty := make(map[pools.PoolID]bool)
+	const several = ""
+	for _, slice := range published {
+		id := poolOf(slice)
+		if err := checkSelectors(slice); err != nil {
+			w.fault("ResourceSlice", types.NamespacedName{Name: slice.Name}, err)
+			faulty[id] = true
+		}
+		node := several
+		if slice.Spec.NodeName != nil {
+			node = *slice.Spec.NodeName
+		}
+		if before, known := nodeOf[id]; known && before != node {
+			node = several
+		}
+		nodeOf[id] = node
+	}
+	own = make(map[string][]*resourceapi.ResourceSlice)
+	for _, slice := range published {
+		id := poolOf(slice)
+		switch node := nodeOf[id]; {
+		case faulty[id]:
+		case node == several:
+			shared = append(shared, slice)
+		default:
+			own[node] = append(own[node], slice)
+		}
+	}
+	return own, shared
+}
+
+func checkSelectors(slice *resourceapi.ResourceSlice) error {
+	if s := slice.Spec.NodeSelector; s != nil {
+		if _, err := nodeaffinity.NewNodeSelector(s); err != nil {
+			return fmt.Errorf("spec.nodeSelector: %w", err)
+		}
+	}
+	for i := range slice.Spec.Devices {
+		if s := slice.Spec.Devices[i].NodeSelector; s != nil {
+			if _, err := nodeaffinity.NewNodeSelector(s); err != nil {
+				return fmt.Errorf("spec.devices[%d].nodeSelector: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// addObjects makes claims and templates known, and the lens as wide as they need it.
+func (w *world) addObjects(c *Cluster) {
+	var r reads
+	for _, template := range c.Templates {
+		w.resolver.SetTemplate(template)
+		w.read(&r, &template.Spec.Spec.Devices)
+	}
+	for _, group := range c.PodGroups {
+		w.resolver.SetGroup(group)
+	}
+	for _, claim := range c.Claims {
+		w.resolver.SetClaim(claim)
+		w.read(&r, &claim.Spec.Devices)
+	}
+	for _, class := range c.Classes {
+		if class.Spec.ExtendedResourceName != nil {
+			r.addSelectors(w.programs, class.Spec.Selectors)
+		}
+	}
+	w.widen(&r)
+}
+
+// widen makes the lens cover what is read.
+func (w *world) widen(r *reads) {
+	for {
+		before := w.lens.Load()
+		after := before.with(r)
+		if after == before || w.lens.CompareAndSwap(before, after) {
+			return
+		}
+	}
+}
+
+// addPods puts the pods that run on their nodes.
+func (w *world) addPods(c *Cluster, d *version, by *edition) {
+	for _, pod := range c.Pods {
+		if !nodefit.Occupies(pod) {
+			continue
+		}
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		index, known := w.byName[pod.Spec.NodeName]
+		if !known {
+			w.fault("Pod", key, fmt.Errorf("node %s, on which it runs, does not exist", pod.Spec.NodeName))
+			continue
+		}
+		rec := d.real.edit(index, by)
+		entry := &podEntry{pod: pod, before: rec.pods}
+		for _, podClaim := range pod.Spec.ResourceClaims {
+			claim, err := w.resolver.Resolve(pod, podClaim)
+			if err != nil {
+				w.fault("Pod", key, fmt.Errorf("spec.resourceClaims %s: %w", podClaim.Name, err))
+				continue
+			}
+			if claim == nil {
+				continue
+			}
+			if id, known := w.claimIDs[w.resolver.Key(pod, podClaim)]; known && !slices.Contains(entry.claims, id) {
+				entry.claims = append(entry.claims, id)
+				d.claims.edit(int(id), by).join(w.resolver.Consumer(claim, pod))
+			}
+		}
+		rec.pods = entry
+		fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.inventory.node)
+		rec.used = addAmounts(rec.used, w.needs(pod, fromDevices), 1)
+	}
+	w.reserveOthers(d, by)
+}

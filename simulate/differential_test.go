@@ -1,0 +1,464 @@
+package simulate_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/alloctest"
+	"github.com/dray-project/dray/internal/clustergen"
+	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate"
+)
+
+// sequences is how many sequences a differential test plays: few, or what DRAY_SEQUENCES says.
+func sequences(t *testing.T) uint64 {
+	text := os.Getenv("DRAY_SEQUENCES")
+	if text == "" {
+		return 100
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("DRAY_SEQUENCES: %v", err)
+	}
+	return n
+}
+
+// Whatever is simulated is what an allocator says that is asked step by step, with real names.
+func TestLikeStepByStep(t *testing.T) {
+	seen := playAll(t, peer.Dray(), false)
+	for _, kind := range []string{"placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node"} {
+		if seen[kind] == 0 {
+			t.Errorf("no sequence had: %s; seen: %v", kind, seen)
+		}
+	}
+}
+
+// The same holds for upstream's allocator, as long as it agrees with Dray's on the steps.
+func TestLikeUpstream(t *testing.T) {
+	seen := playAll(t, agreeing(peer.Upstream(), peer.Dray()), true)
+	if seen["placed"] == 0 || seen["unfit"] == 0 || seen["drained"] == 0 {
+		t.Errorf("too little was seen: %v", seen)
+	}
+}
+
+// disagreement is the error of a step about which the allocators disagree.
+type disagreement struct{}
+
+// agreeing panics with a disagreement where two allocators differ in yes or no, which other tests
+// are about.
+func agreeing(a, b alloctest.Allocator) alloctest.Allocator {
+	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
+		x, y := a(ctx, c), b(ctx, c)
+		if (x.Err == nil) != (y.Err == nil) || x.Err == nil && (x.Results == nil) != (y.Results == nil) {
+			panic(disagreement{})
+		}
+		return x
+	}
+}
+
+func playAll(t *testing.T, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
+	seen := make(map[string]int)
+	n := sequences(t)
+	disagreed := uint64(0)
+	for seed := range n {
+		func() {
+			defer func() {
+				if r := recover(); r != nil {
+					if _, ok := r.(disagreement); !ok || !mayDisagree {
+						panic(r)
+					}
+					disagreed++
+				}
+			}()
+			play(t, seed, allocate, seen)
+		}()
+	}
+	if disagreed*10 > n {
+		t.Errorf("the allocators disagree in %d of %d sequences", disagreed, n)
+	}
+	return seen
+}
+
+// game is a sequence of what-ifs, and the same step by step.
+type game struct {
+	*testing.T
+	seed      uint64
+	rand      *rand.Rand
+	seen      map[string]int
+	templates map[string]*resourceapi.ResourceClaimTemplate
+	kinds     []*corev1.Pod
+	state     *simulate.State
+	sim       *simulate.Sim
+	template  *simulate.Template
+	ref       *reference
+	forks     []*reference
+	pods      int
+	taints    int
+}
+
+func play(t *testing.T, seed uint64, allocate alloctest.Allocator, seen map[string]int) {
+	g := &game{T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 15)), seen: seen}
+	if !g.begin(allocate) {
+		return
+	}
+	for range 10 + g.rand.IntN(8) {
+		g.step()
+	}
+	for range g.forks {
+		g.sim.Revert()
+	}
+}
+
+// begin generates a world. It is false for one with faults, which the step by step way does not
+// know.
+func (g *game) begin(allocate alloctest.Allocator) bool {
+	profiles := clustergen.Profiles()
+	c := clustergen.Generate(g.seed, profiles[g.rand.IntN(len(profiles))])
+	g.ref = &reference{allocate: allocate, base: c, slices: c.Slices, claims: make(map[string]*resourceapi.ResourceClaim)}
+	for _, node := range c.Nodes {
+		node = node.DeepCopy()
+		if g.rand.IntN(2) == 0 {
+			node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}
+		}
+		g.ref.nodes = append(g.ref.nodes, node)
+	}
+	for _, claim := range c.Allocated {
+		g.ref.claims[claim.Name] = claim
+	}
+	g.addTemplates(c)
+	cluster := simulate.Cluster{Nodes: g.ref.nodes, Slices: c.Slices, Classes: c.Classes, Claims: slices.Clone(c.Allocated)}
+	for _, template := range g.templates {
+		cluster.Templates = append(cluster.Templates, template)
+	}
+	g.addKinds(&cluster)
+	state, err := simulate.Open(cluster, simulate.Options{Features: c.Features})
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	if len(state.Faults()) > 0 {
+		return false
+	}
+	g.state, g.sim = state, state.Sim()
+	for _, slice := range c.Slices {
+		if slice.Spec.NodeName == nil {
+			g.seen["crossing"]++
+		}
+	}
+	return g.addNodeTemplate() && g.understood()
+}
+
+// addTemplates makes templates of the claims of the case.
+func (g *game) addTemplates(c *alloctest.Case) {
+	g.templates = make(map[string]*resourceapi.ResourceClaimTemplate)
+	for i, claim := range c.Claims {
+		template := &resourceapi.ResourceClaimTemplate{}
+		template.Namespace, template.Name = "default", fmt.Sprintf("template-%d", i)
+		template.Spec.Spec = claim.Spec
+		g.templates[template.Name] = template
+	}
+}
+
+// addKinds makes kinds of pods: with one or all claims of the case, and with one that they share.
+func (g *game) addKinds(c *simulate.Cluster) {
+	for i := range g.templates {
+		g.kinds = append(g.kinds, g.kind(i))
+	}
+	slices.SortFunc(g.kinds, func(a, b *corev1.Pod) int {
+		return len(*a.Spec.ResourceClaims[0].ResourceClaimTemplateName) - len(*b.Spec.ResourceClaims[0].ResourceClaimTemplateName)
+	})
+	g.kinds = g.kinds[:min(2, len(g.kinds))]
+	names := make([]string, 0, len(g.templates))
+	for name := range g.templates {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	g.kinds = append(g.kinds, g.kind(names...), g.kind())
+	if len(names) > 0 {
+		shared := &resourceapi.ResourceClaim{Spec: g.templates[names[0]].Spec.Spec}
+		shared.Namespace, shared.Name = "default", "shared"
+		c.Claims = append(c.Claims, shared)
+		g.ref.claims["shared"] = shared
+		pod := g.kind(names[len(names)-1])
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "common", ResourceClaimName: ptr.To("shared")})
+		g.kinds = append(g.kinds, pod)
+	}
+}
+
+func (g *game) kind(templates ...string) *corev1.Pod {
+	pod := &corev1.Pod{}
+	pod.Namespace = "default"
+	container := corev1.Container{Name: "main"}
+	if g.rand.IntN(2) == 0 {
+		container.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	}
+	pod.Spec.Containers = []corev1.Container{container}
+	for i, name := range templates {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: fmt.Sprintf("c%d", i), ResourceClaimTemplateName: ptr.To(name)})
+	}
+	return pod
+}
+
+// addNodeTemplate makes a template of a node with the pools of one node.
+func (g *game) addNodeTemplate() bool {
+	node := g.ref.nodes[g.rand.IntN(len(g.ref.nodes))]
+	var err error
+	if g.template, err = g.state.TemplateOf(node.Name, nil); err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	return true
+}
+
+// understood drops the kinds of pods that are an error.
+func (g *game) understood() bool {
+	g.kinds = slices.DeleteFunc(g.kinds, func(pod *corev1.Pod) bool {
+		_, err := g.state.Shapes([]*corev1.Pod{pod})
+		return err != nil
+	})
+	return len(g.kinds) > 0
+}
+
+func (g *game) step() {
+	switch n := g.rand.IntN(20); {
+	case n < 8:
+		g.place(1)
+	case n < 11:
+		g.place(2 + g.rand.IntN(4))
+	case n < 13:
+		g.fits()
+	case n < 15:
+		g.sim.Fork()
+		g.forks = append(g.forks, g.ref.clone())
+	case n < 16:
+		g.back()
+	case n < 18:
+		g.taint()
+	default:
+		g.drain()
+	}
+}
+
+func (g *game) back() {
+	last := len(g.forks) - 1
+	if last < 0 {
+		return
+	}
+	if g.rand.IntN(2) == 0 {
+		g.sim.Commit()
+	} else {
+		g.seen["reverted"]++
+		g.sim.Revert()
+		g.ref = g.forks[last]
+	}
+	g.forks = g.forks[:last]
+}
+
+// set is real nodes, then nodes of the template, at times new ones, too.
+func (g *game) set() (simulate.Nodes, func(int) (*corev1.Node, []*resourceapi.ResourceSlice)) {
+	if g.rand.IntN(2) == 0 {
+		return simulate.Union(simulate.Real(nil), simulate.Added(g.template)), nil
+	}
+	return simulate.Union(simulate.Real(nil), simulate.New(g.template, 1)), g.template.Nodes
+}
+
+func (g *game) newPods(n int) []*corev1.Pod {
+	kind := g.kinds[g.rand.IntN(len(g.kinds))]
+	var pods []*corev1.Pod
+	for range n {
+		pod := kind.DeepCopy()
+		g.pods++
+		pod.Name = fmt.Sprintf("pod-%d", g.pods)
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// place puts equal pods.
+func (g *game) place(n int) {
+	pods := g.newPods(n)
+	shapes, err := g.state.Shapes(pods)
+	if err != nil || len(shapes) != 1 {
+		g.Fatalf("seed %d: %d shapes, %v", g.seed, len(shapes), err)
+	}
+	set, fresh := g.set()
+	got, err := g.sim.PlaceMany(g.Context(), shapes[0], n, set, simulate.FirstFit)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	g.compare(got, pods, fresh)
+}
+
+// compare plays pods step by step and compares.
+func (g *game) compare(got simulate.Result, pods []*corev1.Pod, fresh func(int) (*corev1.Node, []*resourceapi.ResourceSlice)) {
+	before := len(g.ref.added)
+	placements := slices.Collect(got.Placements())
+	for i, pod := range pods {
+		limited := fresh
+		if len(g.ref.added) > before {
+			limited = nil
+		}
+		claims := g.ref.claimsOf(pod, g.templates)
+		node, results, doubt, err := g.ref.place(g.Context(), pod, claims, limited)
+		if err != nil {
+			g.Fatalf("seed %d: %v", g.seed, err)
+		}
+		where := fmt.Sprintf("seed %d: %s", g.seed, pod.Name)
+		if node == "" {
+			g.unplaced(where, got, len(pods), i, doubt)
+			return
+		}
+		g.seen["placed"]++
+		if len(g.ref.added) > 0 && node == g.ref.added[len(g.ref.added)-1].Name {
+			g.seen["new node"]++
+		}
+		if i >= len(placements) || placements[i].Node.Name() != node || placements[i].Pod != pod {
+			g.Fatalf("%s: step by step it is on %s, simulated are %v", where, node, nodesOf(placements))
+		}
+		if len(results) == 0 {
+			continue
+		}
+		if pod.Spec.ResourceClaims[len(pod.Spec.ResourceClaims)-1].ResourceClaimName != nil {
+			g.seen["shared"]++
+		}
+		objects, err := placements[i].Claims(g.Context())
+		if err != nil {
+			g.Fatalf("%s: %v", where, err)
+		}
+		allocated := make([]resourceapi.AllocationResult, len(objects))
+		for k, claim := range objects {
+			allocated[k] = *claim.Status.Allocation
+		}
+		sameResults(g.T, where+" on "+node, allocated, results)
+	}
+	if got.Placed != len(pods) || !got.All() {
+		g.Fatalf("seed %d: %d of %d are placed", g.seed, got.Placed, len(pods))
+	}
+}
+
+func (g *game) unplaced(where string, got simulate.Result, n, placed int, doubt bool) {
+	if got.Placed != placed || doubt != (got.Undecided > 0) || got.Unfit+got.Undecided != n-placed {
+		g.Fatalf("%s: step by step %d are placed, doubt %t; simulated: %d, %d do not fit, %d undecided (%v) on %v", where, placed, doubt, got.Placed, got.Unfit, got.Undecided, got.Err, nodesOf(slices.Collect(got.Placements())))
+	}
+	g.seen["unfit"] += got.Unfit
+	g.seen["doubt"] += got.Undecided
+}
+
+func nodesOf(placements []simulate.Placement) []string {
+	var names []string
+	for _, p := range placements {
+		names = append(names, p.Node.Name())
+	}
+	return names
+}
+
+// fits counts without placing.
+func (g *game) fits() {
+	pods := g.newPods(1)
+	if len(pods[0].Spec.ResourceClaims) == 0 {
+		return // no end
+	}
+	shapes, err := g.state.Shapes(pods)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	set, _ := simulate.Union(simulate.Real(nil), simulate.Added(g.template)), 0
+	fit, err := g.sim.State().FitsMany(g.Context(), shapes[0], set)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	const most = 40
+	ref := g.ref.clone()
+	placed := 0
+	for ; placed < most; placed++ {
+		pod := pods[0].DeepCopy()
+		pod.Name = fmt.Sprintf("more-%d", placed)
+		node, _, _, err := ref.place(g.Context(), pod, ref.claimsOf(pod, g.templates), nil)
+		if err != nil {
+			g.Fatalf("seed %d: %v", g.seed, err)
+		}
+		if node == "" {
+			break
+		}
+	}
+	if placed != min(fit.Pods, most) {
+		g.Fatalf("seed %d: %d pods fit step by step, %d are simulated (%d nodes undecided)", g.seed, placed, fit.Pods, fit.Undecided)
+	}
+	g.seen["fits"] += placed
+}
+
+// taint puts a taint on a device that a slice lists at the pool's generation.
+func (g *game) taint() {
+	if len(g.ref.slices) == 0 {
+		return
+	}
+	at := g.rand.IntN(len(g.ref.slices))
+	slice := g.ref.slices[at]
+	if len(slice.Spec.Devices) == 0 {
+		return
+	}
+	device := g.rand.IntN(len(slice.Spec.Devices))
+	g.taints++
+	taint := resourceapi.DeviceTaint{Key: fmt.Sprintf("taint-%d", g.taints%3), Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	id := pools.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[device].Name}
+	for _, other := range g.ref.slices {
+		for i := range other.Spec.Devices {
+			if other != slice && other.Spec.Driver == id.Driver && other.Spec.Pool.Name == id.Pool && other.Spec.Devices[i].Name == id.Device {
+				return // which of them is meant?
+			}
+		}
+	}
+	if err := g.sim.Taint(taint, slices.Values([]pools.DeviceID{id})); err != nil {
+		return // of a node that the template made, or an old generation
+	}
+	g.seen["tainted"]++
+	g.ref.taint(taint, at, device)
+}
+
+// drain removes a node, if its pods find another one.
+func (g *game) drain() {
+	if len(g.ref.nodes) < 2 {
+		return
+	}
+	node := g.ref.nodes[g.rand.IntN(len(g.ref.nodes))].Name
+	got, err := g.sim.Drain(g.Context(), simulate.Union(simulate.Real(nil), simulate.Added(g.template)), simulate.FirstFit, node)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	before := g.ref.clone()
+	pods := g.ref.remove(node)
+	if got.All() {
+		g.seen["drained"] += len(pods)
+		g.compareDrained(got, pods)
+		return
+	}
+	g.seen["kept"]++
+	for _, pod := range pods {
+		on, _, _, err := g.ref.place(g.Context(), pod, g.ref.claimsOf(pod, g.templates), nil)
+		if err != nil {
+			g.Fatalf("seed %d: %v", g.seed, err)
+		}
+		if on == "" {
+			g.ref = before
+			return
+		}
+	}
+	g.Fatalf("seed %d: step by step, %s can be drained; simulated, %d pods have no place", g.seed, node, got.Unfit+got.Undecided)
+}
+
+func (g *game) compareDrained(got simulate.Result, pods []*corev1.Pod) {
+	placements := slices.Collect(got.Placements())
+	if len(placements) != len(pods) {
+		g.Fatalf("seed %d: %d pods are placed of %d that were on the node", g.seed, len(placements), len(pods))
+	}
+	g.compare(got, pods, nil)
+}

@@ -1,0 +1,54 @@
+// Package simulate answers what-if questions about devices: which pods fit where, how many more, how
+// many nodes of a kind are missing, which nodes can go. The answers are those of kube-scheduler, for
+// clusters that do not exist.
+//
+//	Cluster ─Open─► State ──► FitsMany, Victims, InUse            read only, any number of goroutines
+//	                 │  ▲
+//	             Sim ▼  │ State
+//	                Sim ──► Place, PlaceMany, Gang, Drain, Add,   one goroutine each
+//	                        Remove, Taint, Fork, Commit, Revert
+//
+// A [State] is immutable. A [Sim] is a State that changes; making one, taking its State, Fork, Commit
+// and Revert cost as much as copying a small struct, whatever the size of the cluster.
+//
+// # What is the same
+//
+// Pods are placed one after the other, with the devices that package allocator picks first. So each
+// answer is what asking step by step would give, on a cluster in which the objects really exist.
+// Node selection, taints of nodes, CPU and other resources are those of package nodefit; how pods
+// come to their claims is that of package podclaims. Pod affinity, spread constraints and volumes
+// are not looked at; Options.NodeFit can add such rules as far as they do not change with pods.
+//
+// A node on which the search was given up, or failed, is neither a yes nor a no. It is counted apart,
+// as undecided.
+//
+// # How it works
+//
+//	slices of a node ──lens──► content       equal for nodes that no question tells apart
+//	content + what is in use ► nodeState     one for all nodes that are in it
+//	nodeState × question ────► answer, next nodeState          remembered
+//
+// A question is what the claims of a pod ask for. The lens is what all questions so far read of
+// devices. Two nodes whose devices differ in nothing else have the same content, so each step of a
+// simulation is searched once, by the allocator on one node with nothing around it, and looked up from
+// then on. Pools that several nodes reach are kept apart: a question for which no device of such a
+// pool can serve does not see them; for others, what is in use of the pool is part of what is
+// remembered.
+//
+// # Where things are
+//
+//	cluster           input, Open
+//	core              the calls to package allocator and package pools
+//	state, sim        State and Sim
+//	template          nodes that do not exist, and sets of nodes
+//	shape, claim      what pods ask for
+//	place, policy     placing pods, choosing nodes
+//	evict             pods that leave a node: Drain, Victims
+//	gang              several pods, all or none, in one domain
+//	result            what was placed, with claims as the API server would hold them
+//	lens, inventory,
+//	nodestate         what nodes have in common
+//	question, asked   asking, and remembering answers
+//	crossing          pools of several nodes
+//	table             lists that share what is equal
+package simulate

@@ -1,0 +1,284 @@
+package simulate
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
+)
+
+// Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. Pods of
+// DaemonSets, mirror pods and pods that have ended go with the node. The others are placed as
+// kube-scheduler would: by priority, then as they are listed. Claims made for a pod are allocated
+// anew, and so is a claim that no pod is left to use; one that pods elsewhere use ties the pod to
+// where it can be used. The result counts the pods. The error names a node that does not exist or a
+// pod that cannot be understood, or is the context's; then nothing changed.
+func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (Result, error) {
+	m.Fork()
+	result, err := m.drain(ctx, on, p, nodes)
+	if err != nil || !result.All() {
+		m.Revert()
+		return result, err
+	}
+	m.Commit()
+	return result, nil
+}
+
+func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Result, error) {
+	entries, err := m.remove(nodes)
+	if err != nil {
+		return Result{}, err
+	}
+	batches, err := m.evicted(entries)
+	if err != nil {
+		return Result{}, err
+	}
+	on = on.fixed(&m.data)
+	result := Result{world: m.world}
+	for _, shape := range batches {
+		placed, err := m.PlaceMany(ctx, shape, len(shape.Pods), on, p)
+		if err != nil {
+			return Result{}, err
+		}
+		result.merge(placed)
+	}
+	return result, nil
+}
+
+// evicted lists the pods that have to be placed elsewhere, those one after the other that are equal
+// together.
+func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
+	leaving := make([]*podEntry, 0, len(entries))
+	for _, entry := range entries {
+		if moves(entry.pod) {
+			leaving = append(leaving, entry)
+		}
+	}
+	slices.SortStableFunc(leaving, func(a, b *podEntry) int {
+		return cmp.Compare(schedulinghelpers.PodPriority(b.pod), schedulinghelpers.PodPriority(a.pod))
+	})
+	var shapes []*Shape
+	for _, entry := range leaving {
+		kind := entry.kind
+		if kind == nil {
+			var err error
+			if kind, err = m.world.kindOf(entry.pod); err != nil {
+				return nil, fmt.Errorf("pod on a node to be drained: %w", err)
+			}
+		}
+		if last := len(shapes) - 1; last >= 0 && shapes[last].kind == kind {
+			shapes[last].Pods = append(shapes[last].Pods, entry.pod)
+			continue
+		}
+		shapes = append(shapes, &Shape{Pods: []*corev1.Pod{entry.pod}, kind: kind})
+	}
+	return shapes, nil
+}
+
+// moves reports whether a pod is placed elsewhere when its node goes.
+func moves(pod *corev1.Pod) bool {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return false
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+		return false
+	}
+	return nodefit.Occupies(pod) || pod.Spec.NodeName == ""
+}
+
+// VictimSet is pods of a node that have to go for another pod to fit there.
+type VictimSet struct {
+	Node Node
+	// Pods is empty if the pod fits as it is.
+	Pods []*corev1.Pod
+	Cost float64
+	// Least is set if no other set on the node costs less. Otherwise the budget ended the proof, or
+	// an answer on the way was undecided.
+	Least bool
+}
+
+// maxVictimSets is how many sets are tried on one node before the proof is given up.
+const maxVictimSets = 4096
+
+// Victims lists the cheapest sets of pods that have to go for a pod of a shape to fit, up to n sets on
+// different real nodes, cheapest first, then in the order of the nodes. A pod of which the cost is
+// infinite, negative or not a number stays. Devices of a claim that other pods use as well are not
+// freed. The number of sets that are tried is bounded for each node. The error is the context's.
+func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
+	s = s.seen()
+	c, err := s.world.newCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []VictimSet
+	for part := range on.each() {
+		if part.template != nil {
+			continue
+		}
+		for i := range s.data.realOf(part) {
+			rec := s.data.real.at(i)
+			if rec.gone || !part.keeps(rec) {
+				continue
+			}
+			v := &victims{state: s, call: c, shape: shape, node: Node{index: i, name: rec.inventory.node.Name}}
+			v.add(rec, cost)
+			set, err := v.cheapest()
+			if err != nil {
+				return nil, err
+			}
+			if set != nil {
+				found = append(found, *set)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b VictimSet) int { return cmp.Compare(a.Cost, b.Cost) })
+	return found[:min(len(found), max(0, n))], nil
+}
+
+// victims looks for the cheapest set on one node.
+type victims struct {
+	state  *State
+	call   *call
+	shape  *Shape
+	node   Node
+	pods   []victim // cheapest first
+	doubts bool
+}
+
+type victim struct {
+	*podEntry
+	cost float64
+}
+
+func (v *victims) add(rec *nodeRecord, cost func(*corev1.Pod) float64) {
+	for entry := rec.pods; entry != nil; entry = entry.before {
+		if c := cost(entry.pod); c >= 0 && !math.IsInf(c, 1) {
+			v.pods = append(v.pods, victim{entry, c})
+		}
+	}
+	slices.Reverse(v.pods) // in the order in which they were placed
+	slices.SortStableFunc(v.pods, func(a, b victim) int { return cmp.Compare(a.cost, b.cost) })
+}
+
+// cheapest tries sets in the order of what they cost. The first that suffices is the cheapest.
+func (v *victims) cheapest() (*VictimSet, error) {
+	if ok, err := v.suffices(nil); ok || err != nil {
+		return v.set(nil, true), err
+	}
+	all := make([]int, len(v.pods))
+	for i := range all {
+		all[i] = i
+	}
+	if ok, err := v.suffices(all); !ok || err != nil {
+		return nil, err
+	}
+	queue := &victimQueue{{members: []int{0}, cost: v.pods[0].cost}}
+	for tried := 0; queue.Len() > 0 && tried < maxVictimSets; tried++ {
+		next := heap.Pop(queue).(victimSet)
+		ok, err := v.suffices(next.members)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return v.set(next.members, !v.doubts), nil
+		}
+		v.grow(queue, next)
+	}
+	return v.reduced(all)
+}
+
+// grow adds the sets that follow one: with the next pod besides the last, and in its stead. That
+// way each set comes once, and none before one that costs less.
+func (v *victims) grow(queue *victimQueue, s victimSet) {
+	last := s.members[len(s.members)-1]
+	if last+1 == len(v.pods) {
+		return
+	}
+	more := append(slices.Clone(s.members), last+1)
+	heap.Push(queue, victimSet{members: more, cost: s.cost + v.pods[last+1].cost})
+	instead := slices.Clone(s.members)
+	instead[len(instead)-1] = last + 1
+	heap.Push(queue, victimSet{members: instead, cost: s.cost - v.pods[last].cost + v.pods[last+1].cost})
+}
+
+// reduced gives pods back, the dearest first, as long as the rest suffices.
+func (v *victims) reduced(members []int) (*VictimSet, error) {
+	for i := len(members) - 1; i >= 0; i-- {
+		without := slices.Delete(slices.Clone(members), i, i+1)
+		ok, err := v.suffices(without)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			members = without
+		}
+	}
+	return v.set(members, false), nil
+}
+
+func (v *victims) set(members []int, least bool) *VictimSet {
+	set := &VictimSet{Node: v.node, Least: least}
+	for _, i := range members {
+		set.Pods = append(set.Pods, v.pods[i].pod)
+		set.Cost += v.pods[i].cost
+	}
+	return set
+}
+
+// suffices reports whether the pod fits once some pods are gone.
+func (v *victims) suffices(members []int) (bool, error) {
+	m := v.state.Sim()
+	for _, i := range members {
+		m.evict(v.node, v.pods[i].podEntry)
+	}
+	a := m.data.asked(m.world, v.shape.kind)
+	if a.refused != nil {
+		return false, nil //nolint:nilerr // such a pod fits nowhere
+	}
+	rec, _ := m.data.record(v.node)
+	answer, _, err := a.on(v.call, &m.data, v.node, &rec)
+	if err != nil {
+		return false, err
+	}
+	v.doubts = v.doubts || answer.verdict == undecided || answer.verdict == failed
+	return answer.verdict == fits, nil
+}
+
+// evict takes a pod from a node that stays.
+func (m *Sim) evict(n Node, entry *podEntry) {
+	rec := m.edit(n)
+	rec.state = rec.state.change(entry.own, false)
+	fromDevices, _ := m.world.fromDevices(podclaims.ExtendedResources(entry.pod), rec.inventory.node)
+	rec.used = addAmounts(rec.used, m.world.needs(entry.pod, fromDevices), -1)
+	m.release(entry)
+	m.freed()
+}
+
+// victimSet is positions of pods, ascending.
+type victimSet struct {
+	members []int
+	cost    float64
+}
+
+// victimQueue has sets, the cheapest first.
+type victimQueue []victimSet
+
+func (q victimQueue) Len() int           { return len(q) }
+func (q victimQueue) Less(i, j int) bool { return q[i].cost < q[j].cost }
+func (q victimQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *victimQueue) Push(x any)        { *q = append(*q, x.(victimSet)) }
+func (q *victimQueue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
+}

@@ -1,0 +1,414 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// Place puts one pod on a node and reserves its claims: a claim that another pod has allocated ties
+// it to where that claim can be used. The result says whether the pod was placed. The error is about
+// the pod, or the context's; then nothing changed.
+func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (Result, error) {
+	kind, err := m.world.kindOf(pod)
+	if err != nil {
+		return Result{}, err
+	}
+	return m.PlaceMany(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind}, 1, on, p)
+}
+
+// PlaceMany puts up to n pods of a shape on nodes, one after the other, as kube-scheduler would with
+// these nodes in the order that the policy gives. Those of the Shape come first; beyond them, and
+// beyond n if there are more, they stand for pods like them. With FirstFit it takes time in
+// proportion to the nodes and to those that change; equal nodes of a template are placed on at once.
+// The error is the context's; then nothing changed.
+func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
+	c, err := m.world.newCall(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	m.look()
+	b := &batch{sim: m, call: c, shape: shape, on: on.fixed(&m.data), left: n, policy: p}
+	if n == 1 {
+		// Nothing is written before all that can fail is over.
+		if err := b.run(); err != nil {
+			return Result{}, err
+		}
+		return b.result(n), nil
+	}
+	m.Fork()
+	if err := b.run(); err != nil {
+		m.Revert()
+		return Result{}, err
+	}
+	m.Commit()
+	return b.result(n), nil
+}
+
+// batch is a call that places pods of one shape.
+type batch struct {
+	sim    *Sim
+	call   *call
+	shape  *Shape
+	on     Nodes
+	policy Policy
+	asked  *asked
+	left   int
+	placed []segment
+	// around is what segments keep of the pools of several nodes.
+	around *version
+	// doubtful is set if the last pod that was not placed may fit.
+	doubtful bool
+	// counting ends the batch with endless set once a pod changes nothing.
+	counting, endless bool
+}
+
+// segment are pods that were placed on equal nodes, one node after the other.
+type segment struct {
+	node  Node // the first
+	nodes int
+	each  int // pods per node
+	first int // number of the first pod
+	// before is the node before the first pod, shared what was in use of shared pools.
+	before nodeRecord
+	data   *version
+	asked  *asked
+}
+
+func (b *batch) run() error {
+	d := &b.sim.data
+	b.asked = d.asked(b.sim.world, b.shape.kind)
+	if b.left <= 0 || b.asked.refused != nil {
+		return nil
+	}
+	separate := b.asked.separate(b.call.ctx)
+	if b.policy.score != nil || !separate {
+		return b.oneByOne()
+	}
+	for part := range b.on.each() {
+		if b.left == 0 {
+			return nil
+		}
+		var err error
+		if part.template == nil {
+			err = b.fillReal(part)
+		} else {
+			err = b.fillNew(part)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b.doubtful = b.call.doubts
+	return nil
+}
+
+// fillReal places on real nodes in order.
+func (b *batch) fillReal(part nodesPart) error {
+	m := b.sim
+	start := 0
+	if b.on.real() {
+		var err error
+		if start, err = m.start(b.call, b.shape.kind); err != nil {
+			return err
+		}
+	}
+	sure := true // that no node before has room
+	for i := range m.data.realOf(part) {
+		if b.left == 0 {
+			break
+		}
+		rec := m.data.real.at(i)
+		if i < start || rec.gone || !part.keeps(rec) {
+			continue
+		}
+		node := Node{index: i, name: rec.inventory.node.Name}
+		full, err := b.fillNode(node, rec)
+		if err != nil {
+			return err
+		}
+		if sure = sure && full; sure && b.on.real() {
+			m.first(b.shape.kind, i)
+		}
+	}
+	return nil
+}
+
+// first notes that no real node before the given one has room.
+func (m *Sim) first(k *podKind, node int) {
+	if m.firsts == nil {
+		m.firsts = make(map[*podKind]int)
+	}
+	m.firsts[k] = node
+}
+
+// fillNode places on one node as long as there is room. Full is set if there is none for sure.
+func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
+	var s segment
+	for b.left > 0 {
+		a, number, err := b.asked.on(b.call, &b.sim.data, n, rec)
+		if err != nil {
+			return false, err
+		}
+		if a.verdict != fits {
+			b.call.note(a)
+			full = a.verdict == unfit
+			break
+		}
+		if s.each == 0 {
+			s = b.segment(n, rec)
+		}
+		rec = b.sim.take(b.asked, n, a, number, b.shape.pod(s.first+s.each))
+		s.each++
+		b.left--
+	}
+	if s.each > 0 {
+		b.placed = append(b.placed, s)
+	}
+	return full, nil
+}
+
+// segment starts one on a node.
+func (b *batch) segment(n Node, rec *nodeRecord) segment {
+	if now := &b.sim.data; b.around == nil || b.around.shared != now.shared || len(now.sharedUses) > 0 && &b.around.sharedUses[0] != &now.sharedUses[0] {
+		b.around = &version{shared: now.shared, sharedUses: now.sharedUses}
+	}
+	return segment{node: n, nodes: 1, first: b.count(), before: *rec, asked: b.asked, data: b.around}
+}
+
+// count is how many pods were placed.
+func (b *batch) count() int {
+	n := 0
+	if last := len(b.placed) - 1; last >= 0 {
+		n = b.placed[last].first + b.placed[last].nodes*b.placed[last].each
+	}
+	return n
+}
+
+// pod is the next pod, the example of its kind beyond those of the shape.
+func (b *batch) pod() *corev1.Pod { return b.shape.pod(b.count()) }
+
+func (s *Shape) pod(n int) *corev1.Pod {
+	if n < len(s.Pods) {
+		return s.Pods[n]
+	}
+	return s.kind.example
+}
+
+// take puts a pod on a node.
+func (m *Sim) take(a *asked, n Node, ans *answer, number int16, pod *corev1.Pod) *nodeRecord {
+	entry := &podEntry{pod: pod, kind: a.kind}
+	if a.kind.shares {
+		m.allocate(a, n, ans, entry)
+	} else {
+		entry.own, entry.shared = ans.own, ans.shared
+	}
+	m.takeShared(ans.shared, true)
+	rec := m.edit(n)
+	rec.state = ans.next
+	if rec.inventory.allocatable != nil {
+		rec.used = addAmounts(rec.used, a.kind.variantAt(number).demands, 1)
+	}
+	if n.template == nil || a.kind.shares {
+		entry.before = rec.pods
+		rec.pods = entry
+	}
+	return rec
+}
+
+// allocate writes down what the claims hold that the pod shares, and that it uses them.
+func (m *Sim) allocate(a *asked, n Node, ans *answer, entry *podEntry) {
+	for i, bound := range ans.bound {
+		own := splitHoldings(ans.own, int32(i))
+		var shared []sharedHolding
+		for _, h := range ans.shared {
+			if h.claim == int32(i) {
+				shared = append(shared, h)
+			}
+		}
+		id := a.claimOf(int32(i))
+		if id < 0 {
+			entry.own, entry.shared = append(entry.own, own...), append(entry.shared, shared...)
+			continue
+		}
+		rec := m.data.claims.edit(int(id), m.by)
+		rec.allocated, rec.shared, rec.held, rec.tied, rec.selector = true, shared, nil, nil, nil
+		if len(own) > 0 {
+			rec.held = []heldOn{{node: n, holdings: own}}
+		}
+		if bound.node {
+			rec.tied = &n
+		} else {
+			rec.selector = selectorOf(bound.selector)
+		}
+	}
+	for _, e := range a.kind.entries {
+		if e.claim >= 0 {
+			entry.claims = append(entry.claims, e.claim)
+			m.data.claims.edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod))
+		}
+	}
+}
+
+// selectorOf compiles the node selector of an allocation. Nil is everywhere.
+func selectorOf(result *resourceapi.AllocationResult) *nodeaffinity.NodeSelector {
+	if result == nil || result.NodeSelector == nil {
+		return nil
+	}
+	selector, err := nodeaffinity.NewNodeSelector(result.NodeSelector)
+	if err != nil {
+		panic("an allocation has a node selector that does not parse: " + err.Error()) // selectors of slices were checked
+	}
+	return selector
+}
+
+// consumer is who a claim is reserved for when the pod uses it.
+func (w *world) consumer(id int32, pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
+	return w.resolver.Consumer(w.claimNumbered(id).object, pod)
+}
+
+// fillNew places on nodes of a template, equal ones at once.
+func (b *batch) fillNew(part nodesPart) error {
+	m := b.sim
+	g := m.data.group(part.template)
+	next := group{template: part.template, total: g.total}
+	for i := range g.runs {
+		if err := b.fillRun(&next, g.runs[i].nodeRecord, g.runs[i].count); err != nil {
+			return err
+		}
+	}
+	most := part.freshNodes(g)
+	for most > 0 && b.left > 0 {
+		fresh := m.data.fresh(part.template)
+		n, _, err := b.asked.room(b.call, &fresh)
+		if err != nil || n == 0 {
+			return b.keep(next, err)
+		}
+		nodes := min(most, (b.left-1)/int(n)+1)
+		if err := b.fillRun(&next, fresh, nodes); err != nil {
+			return err
+		}
+		most -= nodes
+	}
+	return b.keep(next, nil)
+}
+
+// keep makes a group that of the Sim.
+func (b *batch) keep(next group, err error) error {
+	if err != nil {
+		return err
+	}
+	next.total = max(next.total, next.used)
+	*b.sim.group(next.template) = next
+	return nil
+}
+
+// fillRun places on nodes that are equal, as long as there is room, and adds them to the group.
+func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
+	if b.left == 0 {
+		to.add(run{count: nodes, nodeRecord: rec})
+		return nil
+	}
+	n, _, err := b.asked.room(b.call, &rec)
+	if err != nil {
+		return err
+	}
+	each := min(int(n), b.left)
+	if each == 0 {
+		to.add(run{count: nodes, nodeRecord: rec})
+		return nil
+	}
+	full := min(nodes, b.left/each)
+	if err := b.fillEach(to, rec, full, each); err != nil {
+		return err
+	}
+	nodes -= full
+	if rest := min(b.left, each); rest > 0 && nodes > 0 {
+		if err := b.fillEach(to, rec, 1, rest); err != nil {
+			return err
+		}
+		nodes--
+	}
+	if nodes > 0 {
+		to.add(run{count: nodes, nodeRecord: rec})
+	}
+	return nil
+}
+
+// fillEach places the same number of pods on each of some equal nodes.
+func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
+	s := b.segment(Node{template: to.template, index: to.used}, &rec)
+	s.nodes, s.each = nodes, each
+	for range each {
+		a, number, err := b.asked.on(b.call, &b.sim.data, s.node, &rec)
+		if err != nil {
+			return err
+		}
+		if a.verdict != fits {
+			// There was room a moment ago, and the budget is spent since: what was known is forgotten.
+			b.call.note(a)
+			to.add(run{count: nodes, nodeRecord: s.before})
+			return nil
+		}
+		if rec.state = a.next; rec.inventory.allocatable != nil {
+			rec.used = addAmounts(rec.used, b.asked.kind.variantAt(number).demands, 1)
+		}
+		if a.next == s.before.state && rec.inventory.allocatable == nil {
+			break // nothing changes, however many there are
+		}
+	}
+	to.add(run{count: nodes, nodeRecord: rec})
+	b.placed = append(b.placed, s)
+	b.left -= nodes * each
+	return nil
+}
+
+// oneByOne chooses a node for each pod by itself.
+func (b *batch) oneByOne() error {
+	for b.left > 0 {
+		b.asked = b.sim.data.asked(b.sim.world, b.shape.kind)
+		if b.asked.refused != nil {
+			return nil //nolint:nilerr // it was noted when it was asked
+		}
+		b.call.doubts = false
+		found, err := b.choose()
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			b.doubtful = b.call.doubts
+			return nil
+		}
+		rec, _ := b.sim.data.record(found.node)
+		s := b.segment(found.node, &rec)
+		s.each = 1
+		after := b.sim.take(b.asked, found.node, found.answer, found.number, b.pod())
+		b.placed = append(b.placed, s)
+		b.left--
+		if b.counting && b.nothingChanged(&s, after) {
+			b.endless = true
+			return nil
+		}
+	}
+	return nil
+}
+
+// nothingChanged reports whether there is as much room as before the last pod, as far as devices and
+// resources are concerned. A pod that shares claims may have changed these: the next one tells.
+func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
+	for _, e := range b.asked.open {
+		if e.claim >= 0 {
+			return false
+		}
+	}
+	if b.asked.kind.shares && len(b.asked.used) > 0 {
+		return false // the number of those who use a claim is limited
+	}
+	if after.inventory.allocatable != nil || !after.state.uses.same(s.before.state.uses) {
+		return false
+	}
+	return slices.EqualFunc(s.data.sharedUses, b.sim.data.sharedUses, uses.same)
+}

@@ -1,0 +1,293 @@
+package simulate
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/pools"
+)
+
+// spec is what one claim asks for. Equal ones are one.
+type spec struct {
+	id      int
+	devices resourceapi.DeviceClaim
+}
+
+// question is what a pod has to get allocated on a node: its claims that are not allocated yet.
+// Pods that ask for the same ask one question.
+type question struct {
+	id      int
+	specs   []*spec
+	problem *allocator.Problem
+	err     error // of compilation
+	reads   reads
+	// crossing are the pools of several nodes that may serve it, by position.
+	crossing atomic.Pointer[crossing]
+}
+
+// verdict is an answer without its particulars.
+type verdict uint8
+
+const (
+	fits verdict = iota
+	unfit
+	undecided
+	failed
+)
+
+// answer is what the allocator says to a question about a node in a state.
+type answer struct {
+	verdict verdict
+	err     error
+	// own and shared are what is taken, next is the state after that.
+	own    []holding
+	shared []sharedHolding
+	next   *nodeState
+	// bound has, by claim, whether its devices tie it to the node, and else to which nodes.
+	bound []boundTo
+	// none is why there is nothing.
+	none *allocator.Unsatisfiable
+	// room is how often more the same fits after another, plus one; zero if unknown.
+	room atomic.Int64
+}
+
+// boundTo says where an allocated claim can be used.
+type boundTo struct {
+	node     bool
+	selector *resourceapi.AllocationResult // its nodeSelector counts; nil with node
+}
+
+// unlimited is how often something fits that takes nothing.
+const unlimited = math.MaxInt32
+
+// call is one call of the API: what it may spend, and what it found on the way.
+type call struct {
+	ctx    context.Context
+	budget int64 // steps left
+	// doubts is set if some node was neither a yes nor a no.
+	doubts bool
+	err    error // the first about a node
+}
+
+func (w *world) newCall(ctx context.Context) (*call, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	budget := w.options.Budget
+	if budget <= 0 {
+		budget = DefaultBudget
+	}
+	return &call{ctx: ctx, budget: budget}, nil
+}
+
+// note keeps what is not a definite answer.
+func (c *call) note(a *answer) {
+	c.doubts = c.doubts || a.verdict == undecided || a.verdict == failed
+	if c.err == nil {
+		c.err = a.err
+	}
+}
+
+// spent is the answer once the budget of the call is spent. It is not remembered.
+var spent = &answer{verdict: undecided}
+
+// ask returns the answer for a node that no pool of several nodes reaches, or for a question that
+// such pools cannot serve. The error is the context's.
+func (w *world) ask(c *call, s *nodeState, q *question) (*answer, error) {
+	if known := s.known(q.id); known != nil {
+		return known, nil
+	}
+	if c.budget <= 0 {
+		return spent, nil
+	}
+	inv := s.content.example
+	a, err := w.search(c, s.content.room(), q, inv, inv.taken(s.uses), nil)
+	if err != nil {
+		return nil, err
+	}
+	a.next = s.change(a.own, true)
+	return s.learn(q.id, a), nil
+}
+
+// search asks the allocator.
+func (w *world) search(c *call, r *room, q *question, inv *inventory, inUse []taken, cross *crossing) (*answer, error) {
+	outcome, err := r.allocate(c.ctx, q.problem, inUse)
+	if c.ctx.Err() != nil {
+		return nil, context.Cause(c.ctx)
+	}
+	if err != nil {
+		return &answer{verdict: failed, err: err}, nil //nolint:nilerr // it is in the answer
+	}
+	c.budget -= outcome.Stats().Steps
+	switch outcome := outcome.(type) {
+	case *allocator.Unsatisfiable:
+		return &answer{verdict: unfit, none: outcome}, nil
+	case *allocator.Assignment:
+		return newAnswer(outcome.Results(), inv, cross, w.gates.ConsumableCapacity)
+	}
+	return &answer{verdict: undecided}, nil
+}
+
+// newAnswer reads what an allocation takes.
+func newAnswer(results []resourceapi.AllocationResult, inv *inventory, cross *crossing, shares bool) (*answer, error) {
+	a := &answer{verdict: fits, bound: make([]boundTo, len(results))}
+	for claim := range results {
+		bound := &a.bound[claim]
+		bound.selector = &results[claim]
+		for i := range results[claim].Devices.Results {
+			result := &results[claim].Devices.Results[i]
+			id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+			h := holding{claim: int32(claim)}
+			if result.ShareID != nil && shares {
+				h.share, h.consumed = true, result.ConsumedCapacity
+			}
+			position, own := inv.position(id)
+			if own {
+				bound.node, bound.selector = true, nil
+			}
+			if result.AdminAccess != nil && *result.AdminAccess {
+				continue
+			}
+			if own {
+				h.device = position
+				a.own = append(a.own, h)
+				continue
+			}
+			held, found := cross.holding(id, h)
+			if !found {
+				return nil, fmt.Errorf("device %s was allocated on node %s, which does not reach it", id, inv.node.Name)
+			}
+			bound.node = bound.node || held.binds
+			a.shared = append(a.shared, held)
+		}
+	}
+	return a, nil
+}
+
+// room is how many more pods that ask a question fit on a node, one after the other. Doubt is set
+// if the next one is undecided.
+func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, err error) {
+	var chain []*answer
+	for {
+		a, err := w.ask(c, s, q)
+		if err != nil {
+			return 0, false, err
+		}
+		if known := a.room.Load(); known != 0 {
+			n = known - 1
+			break
+		}
+		if a.verdict != fits {
+			c.note(a)
+			doubt = a.verdict != unfit
+			break
+		}
+		if a.next == s || len(a.next.uses) == len(s.uses) && a.next.uses.same(s.uses) {
+			return unlimited, false, nil
+		}
+		if chain = append(chain, a); len(chain) == maxOneByOne {
+			doubt = true
+			break
+		}
+		s = a.next
+	}
+	for _, a := range slices.Backward(chain) {
+		if n++; !doubt {
+			a.room.Store(n + 1)
+		}
+	}
+	return n, doubt, nil
+}
+
+// question returns the one with these specs.
+func (w *world) question(specs []*spec) *question {
+	var key []byte
+	for _, s := range specs {
+		key = binary.AppendUvarint(key, uint64(s.id))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.questions[string(key)]; known != nil {
+		return known
+	}
+	q := &question{id: len(w.questions), specs: slices.Clone(specs)}
+	w.compile(q)
+	w.questions[string(key)] = q
+	return q
+}
+
+// compile makes the problem, and finds out what is read.
+func (w *world) compile(q *question) {
+	claims := make([]*resourceapi.ResourceClaim, len(q.specs))
+	for i, s := range q.specs {
+		claims[i] = &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.devices}}
+		claims[i].Namespace, claims[i].Name = "simulate", fmt.Sprintf("claim-%d", i)
+		w.read(&q.reads, &s.devices)
+	}
+	q.problem, q.err = w.allocator.Compile(claims, w.classes)
+}
+
+// read finds out what a claim reads.
+func (w *world) read(r *reads, claim *resourceapi.DeviceClaim) {
+	r.addConstraints(claim.Constraints)
+	eachRequest(claim, func(f requestFilter) {
+		if class, err := w.classes.Get(f.class); err == nil {
+			r.addSelectors(w.programs, class.Spec.Selectors)
+		}
+		r.addSelectors(w.programs, f.selectors)
+		r.addDerived(w.programs, f.derived)
+	})
+}
+
+// requestFilter is what a request or subrequest says about single devices.
+type requestFilter struct {
+	class     string
+	selectors []resourceapi.DeviceSelector
+	derived   []resourceapi.DeviceDerivedAttribute
+	all       bool
+}
+
+func eachRequest(claim *resourceapi.DeviceClaim, visit func(requestFilter)) {
+	for i := range claim.Requests {
+		request := &claim.Requests[i]
+		if e := request.Exactly; e != nil {
+			visit(requestFilter{e.DeviceClassName, e.Selectors, e.DerivedAttributes, e.AllocationMode == resourceapi.DeviceAllocationModeAll})
+		}
+		for j := range request.FirstAvailable {
+			s := &request.FirstAvailable[j]
+			visit(requestFilter{s.DeviceClassName, s.Selectors, s.DerivedAttributes, s.AllocationMode == resourceapi.DeviceAllocationModeAll})
+		}
+	}
+}
+
+// errNoProgram marks a filter of which nothing is known.
+var errNoProgram = errors.New("a selector cannot be evaluated")
+
+// programsOf compiles all selectors of a request.
+func (w *world) programsOf(f requestFilter) ([]*cel.Program, error) {
+	class, err := w.classes.Get(f.class)
+	if err != nil {
+		return nil, err
+	}
+	var list []*cel.Program
+	for _, s := range slices.Concat(class.Spec.Selectors, f.selectors) {
+		if s.CEL == nil {
+			return nil, errNoProgram
+		}
+		program, err := w.programs.Selector(s.CEL.Expression)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, program)
+	}
+	return list, nil
+}

@@ -1,0 +1,370 @@
+package simulate
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
+)
+
+// Shape are pods that ask for the same: equal claims, or the same shared ones, equal extended and
+// other resources, equal demands on the node. It is immutable.
+type Shape struct {
+	// Pods are those that Shapes was given, in order.
+	Pods []*corev1.Pod
+	kind *podKind
+}
+
+// podKind is what equal pods have in common. There is one for all of them.
+type podKind struct {
+	example *corev1.Pod
+	entries []claimEntry
+	// shares is set if an entry is a claim that other pods may use, too.
+	shares bool
+	// extended are the extended resources for which there is a class, with what they come to.
+	extended []extendedDemand
+	demands  []amount // of resources, extended ones included
+
+	onReal atomic.Pointer[[]int16] // variant by real node, -1 where the pods may not run
+
+	plain     func() *question // without shared claims and extended resources
+	mu        sync.Mutex
+	questions map[string]*question
+	variants  []*variant
+	base      *variant // the first, in which devices provide none
+}
+
+// claimEntry is a claim of a pod: one that exists, by number, or one that is made for the pod.
+type claimEntry struct {
+	spec  *spec
+	claim int32 // -1 if made for the pod
+}
+
+// extendedDemand is an extended resource that devices can stand for.
+type extendedDemand struct {
+	name     corev1.ResourceName
+	requests []resourceapi.DeviceRequest
+}
+
+// variant is what pods get on nodes where devices provide the same extended resources.
+type variant struct {
+	fromDevices []corev1.ResourceName
+	spec        *spec    // of the claim for these; nil if there are none
+	demands     []amount // of other resources
+}
+
+// amount is how much of a resource, by number.
+type amount struct {
+	resource int
+	value    int64
+}
+
+// Shapes groups pods by what they ask for: the largest demand first, which is the number of claims
+// and devices, then in the order given. It takes time in proportion to the pods, and compiles once
+// per shape. The error names a pod and what is wrong with it or with what it refers to.
+func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
+	byKind := make(map[*podKind]*Shape)
+	var shapes []*Shape
+	for _, pod := range pods {
+		kind, err := s.world.kindOf(pod)
+		if err != nil {
+			return nil, err
+		}
+		shape := byKind[kind]
+		if shape == nil {
+			shape = &Shape{kind: kind}
+			byKind[kind] = shape
+			shapes = append(shapes, shape)
+		}
+		shape.Pods = append(shape.Pods, pod)
+	}
+	slices.SortStableFunc(shapes, func(a, b *Shape) int { return cmp.Compare(b.kind.size(), a.kind.size()) })
+	return shapes, nil
+}
+
+// size is how many devices the pods ask for, as far as requests say.
+func (k *podKind) size() int64 {
+	total := int64(0)
+	count := func(requests []resourceapi.DeviceRequest) {
+		for i := range requests {
+			if e := requests[i].Exactly; e != nil {
+				total += max(1, e.Count)
+			} else if list := requests[i].FirstAvailable; len(list) > 0 {
+				total += max(1, list[0].Count)
+			}
+		}
+	}
+	for _, e := range k.entries {
+		count(e.spec.devices.Requests)
+	}
+	for _, e := range k.extended {
+		count(e.requests)
+	}
+	return total
+}
+
+// kindOf returns the kind of a pod.
+func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
+	name := pod.Namespace + "/" + pod.Name
+	made := &podKind{example: pod, questions: make(map[string]*question)}
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		entry, found, err := w.entry(pod, podClaim)
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: spec.resourceClaims %s: %w", name, podClaim.Name, err)
+		}
+		if found && (entry.claim < 0 || !slices.Contains(made.entries, entry)) {
+			made.entries = append(made.entries, entry)
+			made.shares = made.shares || entry.claim >= 0
+		}
+	}
+	for _, resourceName := range podclaims.ExtendedResources(pod) {
+		if class := w.extended[resourceName]; class != nil {
+			requests, _ := podclaims.ExtendedRequests(pod, resourceName, class.Name)
+			made.extended = append(made.extended, extendedDemand{name: resourceName, requests: requests})
+		}
+	}
+	made.demands = w.needs(pod, nil)
+	if _, err := w.nodeFit(pod, &corev1.Node{}); err != nil {
+		return nil, fmt.Errorf("pod %s: %w", name, err)
+	}
+	return w.intern(name, made)
+}
+
+// entry finds the claim behind an entry of a pod's spec. It is not found if none is needed.
+func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimEntry, bool, error) {
+	claim, err := w.resolver.Resolve(pod, podClaim)
+	if err != nil || claim == nil {
+		return claimEntry{}, false, err
+	}
+	owner := metav1.GetControllerOf(claim)
+	madeForPod := podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
+	if madeForPod && (pod.Spec.NodeName != "" || claim.Status.Allocation == nil) {
+		return claimEntry{spec: w.spec(&claim.Spec.Devices), claim: -1}, true, nil
+	}
+	id := w.claim(w.resolver.Key(pod, podClaim), claim)
+	return claimEntry{spec: w.claimNumbered(id).spec, claim: id}, true, nil
+}
+
+// intern returns the kind that there is already, or makes this one ready for use.
+func (w *world) intern(pod string, made *podKind) (*podKind, error) {
+	key := made.key()
+	w.mu.Lock()
+	known := w.kinds[key]
+	w.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	var r reads
+	var specs []*spec
+	for _, e := range made.entries {
+		w.read(&r, &e.spec.devices)
+		specs = append(specs, e.spec)
+	}
+	for _, e := range made.extended {
+		w.read(&r, &resourceapi.DeviceClaim{Requests: e.requests})
+	}
+	if q := w.question(specs); q.err != nil {
+		return nil, fmt.Errorf("pod %s: %w", pod, q.err)
+	}
+	w.widen(&r)
+	made.plain = sync.OnceValue(func() *question { return w.question(specs) })
+	made.variants = []*variant{{demands: made.demands}}
+	made.base = made.variants[0]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.kinds[key]; known != nil {
+		return known, nil
+	}
+	w.kinds[key] = made
+	return made, nil
+}
+
+// key is equal for equal pods.
+func (k *podKind) key() string {
+	pod := k.example
+	var nodeAffinity *corev1.NodeAffinity
+	if pod.Spec.Affinity != nil {
+		nodeAffinity = pod.Spec.Affinity.NodeAffinity
+	}
+	text, err := json.Marshal([]any{pod.Spec.NodeSelector, nodeAffinity, pod.Spec.Tolerations})
+	if err != nil {
+		panic("pod " + pod.Name + " cannot be encoded: " + err.Error()) // it is plain data
+	}
+	key := appendText(nil, string(text))
+	for _, e := range k.entries {
+		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(e.spec.id)), int64(e.claim))
+	}
+	key = append(key, 0xff)
+	for _, e := range k.extended {
+		key = appendText(key, string(e.name))
+		for i := range e.requests {
+			key = appendText(key, e.requests[i].Name)
+			key = binary.AppendVarint(key, e.requests[i].Exactly.Count)
+		}
+	}
+	key = append(key, 0xff)
+	for _, d := range k.demands {
+		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(d.resource)), d.value)
+	}
+	return string(key)
+}
+
+// needs lists what a pod asks of the resources of a node, but for those that devices provide.
+func (w *world) needs(pod *corev1.Pod, fromDevices []corev1.ResourceName) []amount {
+	var list []amount
+	for name, quantity := range nodefit.Needs(pod) {
+		if !quantity.IsZero() && !slices.Contains(fromDevices, name) {
+			list = append(list, amount{w.resource(name), valueOf(name, quantity)})
+		}
+	}
+	slices.SortFunc(list, func(a, b amount) int { return cmp.Compare(a.resource, b.resource) })
+	return list
+}
+
+func valueOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return quantity.MilliValue()
+	}
+	return quantity.Value()
+}
+
+// resource returns the number of a resource. That of pods is 0.
+func (w *world) resource(name corev1.ResourceName) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.resources) == 0 {
+		w.resources[corev1.ResourcePods] = 0
+	}
+	n, known := w.resources[name]
+	if !known {
+		n = len(w.resources)
+		w.resources[name] = n
+	}
+	return n
+}
+
+// notListed marks a resource that a node does not list.
+const notListed = -1
+
+// amounts returns what a node has of each resource by number, nil if it does not say.
+func (w *world) amounts(list corev1.ResourceList) []int64 {
+	if len(list) == 0 {
+		return nil
+	}
+	var all []int64
+	for name, quantity := range list {
+		n := w.resource(name)
+		for len(all) <= n {
+			all = append(all, notListed)
+		}
+		all[n] = valueOf(name, quantity)
+	}
+	return all
+}
+
+// addAmounts returns what is used with the demands added, or with factor -1 taken away.
+func addAmounts(used []int64, demands []amount, factor int64) []int64 {
+	next := slices.Clone(used)
+	for _, d := range demands {
+		for len(next) <= d.resource {
+			next = append(next, 0)
+		}
+		next[d.resource] += factor * d.value
+	}
+	return next
+}
+
+// fromDevices lists those of a pod's extended resources that devices have to provide on the node: a
+// class stands for them and no device plugin of the node does. Missing is set if neither does.
+func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing bool) {
+	for _, name := range asked {
+		plugged, listed := node.Status.Allocatable[name]
+		switch {
+		case plugged.IsZero() && w.extended[name] != nil:
+			names = append(names, name)
+		case !listed:
+			missing = true
+		}
+	}
+	return names, missing
+}
+
+// on returns the variant for a node, -1 if the pods may not run there.
+func (w *world) on(k *podKind, inv *inventory) int16 {
+	if inv.template == nil {
+		if known := k.onReal.Load(); known != nil {
+			return (*known)[inv.index]
+		}
+		list := make([]int16, len(w.nodes))
+		for i, inventory := range w.nodes {
+			list[i] = w.variantOn(k, inventory.node)
+		}
+		k.onReal.Store(&list)
+		return list[inv.index]
+	}
+	if known, ok := inv.template.variants.Load(k); ok {
+		return known.(int16)
+	}
+	found := w.variantOn(k, inv.node)
+	inv.template.variants.Store(k, found)
+	return found
+}
+
+func (w *world) variantOn(k *podKind, node *corev1.Node) int16 {
+	if ok, err := w.nodeFit(k.example, node); err != nil || !ok {
+		return -1
+	}
+	asked := podclaims.ExtendedResources(k.example)
+	if len(asked) == 0 {
+		return 0
+	}
+	names, missing := w.fromDevices(asked, node)
+	if missing {
+		return -1
+	}
+	return w.variant(k, names)
+}
+
+// variant returns the number of the variant in which devices provide these resources.
+func (w *world) variant(k *podKind, names []corev1.ResourceName) int16 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.variants {
+		if slices.Equal(k.variants[i].fromDevices, names) {
+			return int16(i)
+		}
+	}
+	made := &variant{fromDevices: names, demands: w.needs(k.example, names)}
+	var requests []resourceapi.DeviceRequest
+	for _, e := range k.extended {
+		if slices.Contains(names, e.name) {
+			requests = append(requests, e.requests...)
+		}
+	}
+	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return strings.Compare(a.Name, b.Name) })
+	made.spec = w.spec(&resourceapi.DeviceClaim{Requests: requests})
+	k.variants = append(slices.Clip(k.variants), made)
+	return int16(len(k.variants) - 1)
+}
+
+// variantAt returns a variant by number.
+func (k *podKind) variantAt(n int16) *variant {
+	if n == 0 {
+		return k.base
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.variants[n]
+}

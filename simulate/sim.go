@@ -1,0 +1,248 @@
+package simulate
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/pools"
+)
+
+// Sim is a State that changes. It is not safe for concurrent use, but any number of Sims may change
+// at the same time.
+type Sim struct {
+	world *world
+	data  version
+	by    *edition
+	forks []fork
+	// base is the State that the Sim comes from as long as nodes only filled up since, else nil.
+	base *State
+	// firsts has, for pods that were placed, the first real node that may still take one. It holds
+	// for as long as base would.
+	firsts map[*podKind]int
+}
+
+// fork is what Revert returns to.
+type fork struct {
+	data version
+	base *State
+}
+
+// State is what the Sim is now. It costs as much as copying a small struct.
+func (m *Sim) State() *State {
+	m.by = new(edition)
+	return &State{world: m.world, data: m.data}
+}
+
+// Fork marks a point to return to. Forks nest. It costs as much as copying a small struct, whatever
+// the size of the cluster, and so do Commit and Revert.
+func (m *Sim) Fork() {
+	m.forks = append(m.forks, fork{m.data, m.base})
+	m.by = new(edition)
+}
+
+// Commit keeps what was done since the last Fork, and forgets the Fork. Without one it does nothing.
+func (m *Sim) Commit() {
+	if n := len(m.forks); n > 0 {
+		m.forks = m.forks[:n-1]
+	}
+}
+
+// Revert undoes what was done since the last Fork, and forgets the Fork. Without one it does nothing.
+func (m *Sim) Revert() {
+	if n := len(m.forks); n > 0 {
+		last := m.forks[n-1]
+		m.data, m.forks = last.data, m.forks[:n-1]
+		m.by = new(edition)
+		m.freed()
+		m.base = last.base
+	}
+}
+
+// freed says that there may be room where there was none.
+func (m *Sim) freed() { m.firsts, m.base = nil, nil }
+
+// start is the first real node that may take a pod of a kind.
+func (m *Sim) start(c *call, k *podKind) (int, error) {
+	if first, known := m.firsts[k]; known || m.base == nil {
+		return first, nil
+	}
+	return m.base.firstWithRoom(c, k)
+}
+
+// look makes the lens of the Sim that of today.
+func (m *Sim) look() {
+	l := m.world.lens.Load()
+	if m.data.lens == l {
+		return
+	}
+	m.data.lens = l
+	see := func(rec *nodeRecord) {
+		rec.state = rec.inventory.look(l, m.world.gates).content.state(rec.state.uses)
+	}
+	for i := range m.data.real.length {
+		see(m.data.real.edit(i, m.by))
+	}
+	for i := range m.data.groups {
+		g := m.group(m.data.groups[i].template)
+		for j := range g.runs {
+			see(&g.runs[j].nodeRecord)
+		}
+	}
+}
+
+// group returns the nodes of a template to be changed.
+func (m *Sim) group(t *Template) *group {
+	if m.data.groupsOf != m.by {
+		m.data.groups, m.data.groupsOf = slices.Clone(m.data.groups), m.by
+	}
+	for i := range m.data.groups {
+		if g := &m.data.groups[i]; g.template == t {
+			if g.owner != m.by {
+				g.runs, g.owner = slices.Clone(g.runs), m.by
+			}
+			return g
+		}
+	}
+	m.data.groups = append(m.data.groups, group{template: t, owner: m.by})
+	return &m.data.groups[len(m.data.groups)-1]
+}
+
+// Add adds n nodes of a template, without pods. It takes the same time whatever n is. Less than one
+// adds none.
+func (m *Sim) Add(t *Template, n int) {
+	if n > 0 {
+		m.group(t).total += n
+	}
+}
+
+// Added counts the nodes of a template that the Sim has, and those among them that pods were placed
+// on.
+func (m *Sim) Added(t *Template) (all, used int) {
+	g := m.data.group(t)
+	return g.total, g.used
+}
+
+// edit returns a node to be changed. One of a template becomes one by itself.
+func (m *Sim) edit(n Node) *nodeRecord {
+	if n.template == nil {
+		return m.data.real.edit(n.index, m.by)
+	}
+	g := m.group(n.template)
+	if n.index >= g.used {
+		fresh := m.data.fresh(n.template)
+		if skipped := n.index - g.used; skipped > 0 {
+			g.add(run{count: skipped, nodeRecord: fresh})
+		}
+		g.runs = append(g.runs, run{count: 1, nodeRecord: fresh})
+		g.used = n.index + 1
+		g.total = max(g.total, g.used)
+	}
+	position, _ := g.locate(n.index)
+	before := 0
+	for _, r := range g.runs[:position] {
+		before += r.count
+	}
+	return &g.runs[g.split(position, n.index-before)].nodeRecord
+}
+
+// Remove takes real nodes away with their slices and pods. Claims that only those pods used are
+// free again. The error names a node that does not exist; then nothing changed.
+func (m *Sim) Remove(nodes ...string) error {
+	_, err := m.remove(nodes)
+	return err
+}
+
+// remove returns the pods that were on the nodes.
+func (m *Sim) remove(names []string) ([]*podEntry, error) {
+	indices := make([]int, len(names))
+	for i, name := range names {
+		index, found := m.world.byName[name]
+		if !found || m.data.real.at(index).gone || slices.Contains(indices[:i], index) {
+			return nil, fmt.Errorf("node %s does not exist", name)
+		}
+		indices[i] = index
+	}
+	var pods []*podEntry
+	for _, index := range indices {
+		rec := m.data.real.edit(index, m.by)
+		rec.gone = true
+		first := len(pods)
+		for entry := rec.pods; entry != nil; entry = entry.before {
+			pods = append(pods, entry)
+		}
+		slices.Reverse(pods[first:])
+	}
+	for _, entry := range pods {
+		m.release(entry)
+	}
+	return pods, nil
+}
+
+// release gives back what the claims of a pod hold that nobody else uses, but for the devices of the
+// node on which the pod is.
+func (m *Sim) release(entry *podEntry) {
+	m.takeShared(entry.shared, false)
+	for _, id := range entry.claims {
+		rec := m.data.claims.edit(int(id), m.by)
+		if !rec.leave(m.world.consumer(id, entry.pod)) || !rec.allocated {
+			continue
+		}
+		for _, held := range rec.held {
+			if _, found := m.data.record(held.node); found {
+				on := m.edit(held.node)
+				on.state = on.state.change(held.holdings, false)
+				m.freed()
+			}
+		}
+		m.takeShared(rec.shared, false)
+		rec.allocated, rec.held, rec.shared, rec.tied, rec.selector = false, nil, nil, nil, nil
+	}
+}
+
+// takeShared takes devices of pools of several nodes, or gives them back.
+func (m *Sim) takeShared(holdings []sharedHolding, take bool) {
+	if len(holdings) == 0 {
+		return
+	}
+	m.data.sharedUses = slices.Clone(m.data.sharedUses)
+	for _, h := range holdings {
+		m.data.sharedUses[h.pool] = m.data.sharedUses[h.pool].change([]holding{h.holding}, take)
+	}
+	if !take {
+		m.freed()
+	}
+}
+
+// Taint puts a taint on devices, as a DeviceTaintRule would: no pod that does not tolerate it gets
+// them from now on. Pods that have them stay. It takes time in proportion to the devices and to what
+// is on their nodes. The error names a device that no slice lists; then nothing changed.
+func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.DeviceID]) error {
+	m.look()
+	own := make(map[int][]int32)
+	shared := make(map[pools.DeviceID][]resourceapi.DeviceTaint)
+	for id := range devices {
+		if _, found := m.data.shared.holding(id, holding{}); found {
+			shared[id] = append(shared[id], taint)
+			continue
+		}
+		node, position, found := m.world.deviceOfNode(id)
+		if !found || m.data.real.at(node).gone {
+			return fmt.Errorf("device %s does not exist", id)
+		}
+		own[node] = append(own[node], position)
+	}
+	for node, positions := range own {
+		slices.Sort(positions)
+		rec := m.data.real.edit(node, m.by)
+		rec.inventory = rec.inventory.tainted(positions, taint, m.world.gates)
+		rec.state = rec.inventory.look(m.data.lens, m.world.gates).content.state(rec.state.uses)
+	}
+	if len(shared) > 0 {
+		m.data.shared = newSharedPools(m.world.gates, withTaints(m.data.shared.published, shared))
+	}
+	m.freed()
+	return nil
+}

@@ -1,0 +1,230 @@
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate"
+)
+
+func open(t *testing.T, c simulate.Cluster, o simulate.Options) *simulate.State {
+	t.Helper()
+	o.Features = allocator.AllFeatures()
+	state, err := simulate.Open(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func shapeOf(t *testing.T, state *simulate.State, pods []*corev1.Pod) *simulate.Shape {
+	t.Helper()
+	shapes, err := state.Shapes(pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(shapes) != 1 {
+		t.Fatalf("%d shapes", len(shapes))
+	}
+	return shapes[0]
+}
+
+func fit(t *testing.T, state *simulate.State, shape *simulate.Shape, on simulate.Nodes) simulate.Fit {
+	t.Helper()
+	found, err := state.FitsMany(t.Context(), shape, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// Sims of one State, at the same time, do not see each other, and the State stays as it is.
+func TestForksDoNotSeeEachOther(t *testing.T) {
+	state := open(t, gpuCluster("a", "b", "c"), simulate.Options{})
+	shape := shapeOf(t, state, gpuPods("one", 1))
+	var group sync.WaitGroup
+	for n := range 8 {
+		group.Go(func() {
+			sim := state.Sim()
+			for range 20 {
+				sim.Fork()
+				r, err := sim.PlaceMany(context.Background(), shape, n, simulate.Real(nil), simulate.FirstFit)
+				if err != nil || r.Placed != n {
+					t.Errorf("%d of %d are placed: %v", r.Placed, n, err)
+				}
+				if left, err := sim.State().FitsMany(context.Background(), shape, simulate.Real(nil)); err != nil || left.Pods != 12-n {
+					t.Errorf("%d more fit after %d, want %d: %v", left.Pods, n, 12-n, err)
+				}
+				sim.Revert()
+			}
+		})
+	}
+	group.Wait()
+	if left := fit(t, state, shape, simulate.Real(nil)); left.Pods != 12 {
+		t.Errorf("%d pods fit into the first State, want 12", left.Pods)
+	}
+}
+
+// A State that was taken from a Sim does not change when the Sim goes on.
+func TestStateStays(t *testing.T) {
+	state := open(t, gpuCluster("a"), simulate.Options{})
+	shape := shapeOf(t, state, gpuPods("one", 1))
+	sim := state.Sim()
+	var states []*simulate.State
+	for range 5 {
+		states = append(states, sim.State())
+		if _, err := sim.PlaceMany(t.Context(), shape, 1, simulate.Real(nil), simulate.FirstFit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, s := range states {
+		if left := fit(t, s, shape, simulate.Real(nil)); left.Pods != 4-i {
+			t.Errorf("after %d pods, %d fit, want %d", i, left.Pods, 4-i)
+		}
+	}
+}
+
+// What the budget does not suffice for is undecided, not a no, in each of the calls.
+func TestUndecidedIsNotNo(t *testing.T) {
+	c := gpuCluster("a", "b")
+	c.Slices[1].Spec.Devices = c.Slices[1].Spec.Devices[:3] // another content
+	state := open(t, c, simulate.Options{Budget: 1})
+	shape := shapeOf(t, state, gpuPods("one", 1))
+	if found := fit(t, state, shape, simulate.Real(nil)); found.Undecided != 2 {
+		t.Errorf("%d nodes are undecided, want both", found.Undecided)
+	}
+	r, err := state.Sim().PlaceMany(t.Context(), shapeOf(t, state, gpuPods("three", 3)), 3, simulate.Real(nil), simulate.FirstFit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Placed != 1 || r.Undecided != 2 || r.Unfit != 0 {
+		t.Errorf("%d are placed, %d do not fit, %d are undecided; want 1, 0, 2", r.Placed, r.Unfit, r.Undecided)
+	}
+}
+
+// A slice that cannot be understood takes its pool away, and no other.
+func TestFaultySlice(t *testing.T) {
+	c := gpuCluster("a")
+	faulty := gpuSlice("other", 2)
+	faulty.Spec.Driver, faulty.Spec.NodeName = "other.example.com", nil
+	faulty.Spec.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "not a label!", Operator: corev1.NodeSelectorOpIn, Values: []string{"x"}}},
+	}}}
+	c.Slices = append(c.Slices, faulty)
+	state := open(t, c, simulate.Options{})
+	if faults := state.Faults(); len(faults) != 1 || faults[0].Object != "ResourceSlice other-gpus" {
+		t.Errorf("faults: %v", faults)
+	}
+	if found := fit(t, state, shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil)); found.Pods != 4 || found.Undecided != 0 {
+		t.Errorf("%d pods fit, %d nodes are undecided", found.Pods, found.Undecided)
+	}
+	var fault simulate.Fault
+	if _, err := simulate.Open(c, simulate.Options{Strict: true}); !errors.As(err, &fault) {
+		t.Errorf("strict: %v", err)
+	}
+}
+
+// A gang is in one domain, or nowhere, and a preferred topology gives way.
+func TestGang(t *testing.T) {
+	c := gpuCluster("a", "b", "c", "d")
+	for i, node := range c.Nodes {
+		node.Labels = map[string]string{"rack": fmt.Sprint(i / 2)}
+	}
+	c.Slices[0].Spec.Devices = c.Slices[0].Spec.Devices[:1]
+	state := open(t, c, simulate.Options{})
+	shape := shapeOf(t, state, gpuPods("one", 9))
+	for _, test := range []struct {
+		pods      int
+		preferred bool
+		placed    int
+		first     string
+	}{{5, false, 5, "a"}, {6, false, 6, "c"}, {8, false, 8, "c"}, {9, false, 0, ""}, {9, true, 9, "a"}, {14, true, 0, ""}} {
+		r, err := state.Sim().Gang(t.Context(), []simulate.Demand{{Shape: shape, Count: test.pods}},
+			[]simulate.Topology{{NodeLabel: "rack", Preferred: test.preferred}}, simulate.Real(nil), simulate.FirstFit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := ""
+		for placement := range r.Placements() {
+			first = placement.Node.Name()
+			break
+		}
+		if placed := r.Placed; placed != test.placed && (test.placed > 0 || r.All()) || first != test.first {
+			t.Errorf("gang of %d, preferred %t: %d are placed from node %q on, want %d from %q on", test.pods, test.preferred, placed, first, test.placed, test.first)
+		}
+	}
+}
+
+// Errors name what is wrong, and leave the Sim as it was.
+func TestWrongInput(t *testing.T) {
+	state := open(t, gpuCluster("a", "b"), simulate.Options{})
+	sim := state.Sim()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	shape := shapeOf(t, state, gpuPods("one", 1))
+	for name, err := range map[string]error{
+		"remove":   sim.Remove("a", "x"),
+		"twice":    sim.Remove("b", "b"),
+		"taint":    sim.Taint(resourceapi.DeviceTaint{Key: "k"}, slices.Values([]pools.DeviceID{{Driver: "gpu.example.com", Pool: "a", Device: "x"}})),
+		"drain":    second(sim.Drain(t.Context(), simulate.Real(nil), simulate.FirstFit, "x")),
+		"context":  second(sim.PlaceMany(cancelled, shape, 1, simulate.Real(nil), simulate.FirstFit)),
+		"pod":      second(state.Shapes(gpuPods("missing", 1))),
+		"template": second(state.Template(simulate.TemplateSpec{})),
+		"slices": second(state.Template(simulate.TemplateSpec{Node: nodeNamed("n"), Slices: []*resourceapi.ResourceSlice{{
+			Spec: resourceapi.ResourceSliceSpec{AllNodes: ptr.To(true)},
+		}}})),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if found := fit(t, sim.State(), shape, simulate.Real(nil)); found.Pods != 8 {
+		t.Errorf("%d pods fit after errors, want 8", found.Pods)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Nodes of a template are added as a number: their names and objects are made when asked for.
+func TestTemplateNodes(t *testing.T) {
+	state := open(t, gpuCluster(), simulate.Options{})
+	template, err := state.Template(simulate.TemplateSpec{Node: nodeNamed("gpu"), Slices: []*resourceapi.ResourceSlice{gpuSlice("gpu", 4)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	sim.Add(template, 1_000_000)
+	shape := shapeOf(t, state, gpuPods("three", 2))
+	if found := fit(t, sim.State(), shape, simulate.Added(template)); found.Pods != 1_000_000 {
+		t.Errorf("%d pods fit", found.Pods)
+	}
+	if found := fit(t, sim.State(), shape, simulate.New(template, 0)); found.Pods != simulate.Unlimited {
+		t.Errorf("%d pods fit, want no limit", found.Pods)
+	}
+	r, err := sim.PlaceMany(t.Context(), shape, 2, simulate.Added(template), simulate.FirstFit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for placement := range r.Placements() {
+		claims, err := placement.Claims(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		results := claims[0].Status.Allocation.Devices.Results
+		names = append(names, placement.Node.Name(), results[0].Pool)
+	}
+	if want := []string{"gpu-new-0", "gpu-new-0", "gpu-new-1", "gpu-new-1"}; !slices.Equal(names, want) {
+		t.Errorf("nodes and pools are %v, want %v", names, want)
+	}
+}

@@ -1,0 +1,280 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/nodefit"
+)
+
+// TemplateSpec is a node that does not exist.
+type TemplateSpec struct {
+	// Node is what its nodes are like. Their names are its name with a number.
+	Node *corev1.Node
+	// Slices are those of one node. Names of pools and slices get the same number. Slices for
+	// all nodes or with a node selector belong into Cluster.
+	Slices []*resourceapi.ResourceSlice
+	// Daemon are pods that run on each of the nodes. They take resources; claims are not
+	// allocated for them.
+	Daemon []*corev1.Pod
+}
+
+// Template is a TemplateSpec, read once for all States of one Open. It is immutable.
+type Template struct {
+	spec TemplateSpec
+	// inventory is that of its first node, which stands for all.
+	inventory *inventory
+	used      []int64
+	variants  sync.Map // *podKind → int16
+}
+
+// Node returns the node of the TemplateSpec.
+func (t *Template) Node() *corev1.Node { return t.spec.Node }
+
+// Template reads a template. It takes time in proportion to its devices. The error says what is
+// wrong with it.
+func (s *State) Template(spec TemplateSpec) (*Template, error) {
+	w := s.world
+	if spec.Node == nil {
+		return nil, fmt.Errorf("the template has no node")
+	}
+	for _, slice := range spec.Slices {
+		if slice.Spec.NodeName == nil {
+			return nil, fmt.Errorf("template %s: slice %s has no spec.nodeName: only devices of the node belong to a template", spec.Node.Name, slice.Name)
+		}
+	}
+	t := &Template{spec: spec}
+	node, published := t.Nodes(0)
+	inv := newInventory(node, published, readPools(w.gates, published))
+	inv.template, inv.index = t, -1
+	inv.allocatable = w.amounts(spec.Node.Status.Allocatable)
+	t.inventory = inv
+	for _, pod := range spec.Daemon {
+		t.used = addAmounts(t.used, w.needs(pod, nil), 1)
+	}
+	return t, nil
+}
+
+// TemplateOf is a template of a real node: its devices and labels, without its pods but for those
+// that daemon reports true for. The error is that there is no such node.
+func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
+	index, found := s.world.byName[node]
+	if !found {
+		return nil, fmt.Errorf("node %s does not exist", node)
+	}
+	rec := s.data.real.at(index)
+	spec := TemplateSpec{Node: rec.inventory.node, Slices: rec.inventory.slices()}
+	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
+		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
+			spec.Daemon = append(spec.Daemon, entry.pod)
+		}
+	}
+	return s.Template(spec)
+}
+
+// nodeName is the name of the n-th node of a template.
+func (t *Template) nodeName(n int) string { return numbered(t.spec.Node.Name, n) }
+
+func numbered(name string, n int) string { return name + "-new-" + strconv.Itoa(n) }
+
+// object returns the n-th node of a template, as it would exist.
+func (t *Template) object(n int) *corev1.Node {
+	node := t.spec.Node.DeepCopy()
+	node.Name, node.UID = t.nodeName(n), ""
+	if _, labelled := node.Labels[corev1.LabelHostname]; labelled {
+		node.Labels[corev1.LabelHostname] = node.Name
+	}
+	return node
+}
+
+// slices returns the slices of the n-th node of a template.
+func (t *Template) slices(n int) []*resourceapi.ResourceSlice {
+	var all []*resourceapi.ResourceSlice
+	for _, slice := range t.spec.Slices {
+		named := slice.DeepCopy()
+		named.Name, named.Spec.Pool.Name = numbered(slice.Name, n), numbered(slice.Spec.Pool.Name, n)
+		named.Spec.NodeName = ptr.To(t.nodeName(n))
+		all = append(all, named)
+	}
+	return all
+}
+
+// Nodes returns the n-th node of the template as it would exist, with its slices. It makes new
+// objects each time.
+func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
+	return t.object(n), t.slices(n)
+}
+
+// group are the nodes of one template in a State: runs of equal nodes, then fresh ones.
+type group struct {
+	template *Template
+	// total is how many nodes there are, used how many of them the runs have.
+	total, used int
+	runs        []run
+	owner       *edition // of runs
+}
+
+// run are nodes one after the other that are in the same state.
+type run struct {
+	count int
+	nodeRecord
+}
+
+// locate returns the run that has a node.
+func (g *group) locate(n int) (position int, found bool) {
+	for i := range g.runs {
+		if n < g.runs[i].count {
+			return i, true
+		}
+		n -= g.runs[i].count
+	}
+	return 0, false
+}
+
+// add appends nodes, to the last run if they are equal.
+func (g *group) add(r run) {
+	g.used += r.count
+	if last := len(g.runs) - 1; last >= 0 && g.runs[last].alike(&r) {
+		g.runs[last].count += r.count
+		return
+	}
+	g.runs = append(g.runs, r)
+}
+
+func (r *run) alike(other *run) bool {
+	return r.state == other.state && r.pods == nil && other.pods == nil && slices.Equal(r.used, other.used)
+}
+
+// split makes the k-th node of a run one by itself and returns its position.
+func (g *group) split(position, k int) int {
+	r := g.runs[position]
+	if r.count == 1 {
+		return position
+	}
+	one := r
+	one.count = 1
+	parts := make([]run, 0, 3)
+	if k > 0 {
+		r.count = k
+		parts = append(parts, r)
+	}
+	parts = append(parts, one)
+	if rest := g.runs[position].count - k - 1; rest > 0 {
+		r.count = rest
+		parts = append(parts, r)
+	}
+	g.runs = slices.Replace(g.runs, position, position+1, parts...)
+	return position + cmp.Compare(k, 0)
+}
+
+// Nodes is a set of nodes in order. It is immutable.
+type Nodes struct {
+	*nodeSet
+}
+
+// nodeSet is what Nodes point to: equal pointers are equal sets.
+type nodeSet struct{ parts []nodesPart }
+
+// nodesPart are real nodes or those of a template.
+type nodesPart struct {
+	keep     func(*corev1.Node) bool // nil keeps all
+	list     []int                   // positions of real nodes; nil for all
+	template *Template               // nil for real nodes
+	limit    int                     // of new nodes; negative for none at all
+	// most is how many nodes of the template there may be, once fixed.
+	most  int
+	fixed bool
+}
+
+var allReal = Nodes{&nodeSet{parts: []nodesPart{{}}}}
+
+// Real are the real nodes for which keep is true, in the order of the Cluster; nil keeps all. keep
+// must give the same answer for the same node.
+func Real(keep func(*corev1.Node) bool) Nodes {
+	if keep == nil {
+		return allReal
+	}
+	return Nodes{&nodeSet{parts: []nodesPart{{keep: keep}}}}
+}
+
+// New are the nodes of a template: those that the Sim has, then up to limit more, which are added
+// when a pod is placed on them. Zero is no limit.
+func New(t *Template, limit int) Nodes {
+	return Nodes{&nodeSet{parts: []nodesPart{{template: t, limit: limit}}}}
+}
+
+// Added are the nodes of a template that the Sim has, and no more.
+func Added(t *Template) Nodes { return New(t, -1) }
+
+// Union is one set after the other.
+func Union(sets ...Nodes) Nodes {
+	var parts []nodesPart
+	for _, set := range sets {
+		if set.nodeSet != nil {
+			parts = append(parts, set.parts...)
+		}
+	}
+	return Nodes{&nodeSet{parts: parts}}
+}
+
+// each visits the parts. The zero value has none.
+func (n Nodes) each() iter.Seq[nodesPart] {
+	if n.nodeSet == nil {
+		return slices.Values[[]nodesPart](nil)
+	}
+	return slices.Values(n.parts)
+}
+
+func (p nodesPart) keeps(rec *nodeRecord) bool { return p.keep == nil || p.keep(rec.inventory.node) }
+
+// realOf lists the positions of the real nodes of a part, before keep is asked.
+func (d *version) realOf(p nodesPart) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if p.list != nil {
+			for _, i := range p.list {
+				if !yield(i) {
+					return
+				}
+			}
+			return
+		}
+		for i := range d.real.length {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// fixed returns the set with limits that count from what there is now.
+func (n Nodes) fixed(d *version) Nodes {
+	if n.nodeSet == nil || !slices.ContainsFunc(n.parts, func(p nodesPart) bool { return p.template != nil && !p.fixed }) {
+		return n
+	}
+	parts := slices.Clone(n.parts)
+	for i := range parts {
+		p := &parts[i]
+		if p.template == nil || p.fixed {
+			continue
+		}
+		p.fixed, p.most = true, d.group(p.template).total+max(0, p.limit)
+		if p.limit == 0 {
+			p.most = Unlimited
+		}
+	}
+	return Nodes{&nodeSet{parts: parts}}
+}
+
+// freshNodes is how many nodes without pods there are or may be added.
+func (p nodesPart) freshNodes(g *group) int { return p.most - g.used }
+
+// real reports whether all nodes of the set are real ones, and all of these.
+func (n Nodes) real() bool { return n.nodeSet == allReal.nodeSet }

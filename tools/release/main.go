@@ -1,0 +1,96 @@
+// Command release prepares a release of all published modules of the repository and of the
+// command line. It changes nothing but its output folder:
+//
+//	proxy/          the modules as a file-system module proxy, with matching requirements
+//	dist/           archives of the command line, checksums, SBOM, krew manifest, changelog
+//	tag.sh          what puts the commit and the tags of the release into the repository
+//
+// Published are the root module and those nested in it which users import; the others are
+// for development only. A published module requires the others at the version of the
+// release and has no replace directives, so that it can be used from outside.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+func main() {
+	r := &release{}
+	var platforms string
+	flag.StringVar(&r.Version, "version", "", "version, as in v0.1.0")
+	flag.StringVar(&r.Root, "root", ".", "folder of the repository")
+	flag.StringVar(&r.Out, "out", "bin/release", "folder to write, which must not exist")
+	flag.StringVar(&platforms, "platforms", strings.Join(allPlatforms, ","), "platforms to build the command line for")
+	flag.BoolVar(&r.Uncommitted, "uncommitted", false, "release what is in the folder, committed or not: for trying")
+	flag.Parse()
+	r.Platforms = strings.Split(platforms, ",")
+	if err := r.run(); err != nil {
+		fmt.Fprintf(os.Stderr, "error: %s\n", err)
+		os.Exit(1)
+	}
+}
+
+var allPlatforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+
+// release is what is to be released, and where to.
+type release struct {
+	Version     string
+	Root, Out   string
+	Platforms   []string
+	Uncommitted bool
+
+	commit  string
+	modules []*module
+}
+
+func (r *release) run() error {
+	if semver.Canonical(r.Version) != r.Version || r.Version == "" {
+		return fmt.Errorf("-version %q: want a semantic version, as in v0.1.0", r.Version)
+	}
+	if _, err := os.Stat(r.Out); err == nil {
+		return fmt.Errorf("%s exists: remove it first", r.Out)
+	}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	for _, step := range []func() error{r.writeProxy, r.writeTags, r.writeArchives, r.writeChecksums, r.writeSBOM, r.writeKrew, r.writeChangelog} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%s is prepared in %s: read it, then run %s\n", r.Version, r.Out, filepath.Join(r.Out, "tag.sh"))
+	return nil
+}
+
+// prepare looks at the repository.
+func (r *release) prepare() error {
+	var err error
+	if r.Root, err = filepath.Abs(r.Root); err != nil {
+		return err
+	}
+	if r.Out, err = filepath.Abs(r.Out); err != nil {
+		return err
+	}
+	if r.commit, err = r.git("rev-parse", "HEAD"); err != nil {
+		return err
+	}
+	changes, err := r.git("status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if changes != "" && !r.Uncommitted {
+		return fmt.Errorf("the repository has changes that are not committed")
+	}
+	if r.modules, err = r.findModules(); err != nil {
+		return err
+	}
+	return os.MkdirAll(r.dist(), 0o755)
+}
+
+func (r *release) dist() string { return filepath.Join(r.Out, "dist") }
