@@ -13,9 +13,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// soon is within what time a pod has to be tried again after the event that cures it. It is
-// one second, and some more for a machine that does other things, too.
-const soon = 5 * time.Second
+// soon is within what time a pod has to be tried again after the event that cures it. It is one
+// second where nothing else runs. A machine that does other things, too, takes longer, and the
+// scheduler's own flush, which would try every pod, comes after five minutes.
+const soon = time.Minute
 
 // waitingPod is how a pod comes to wait, and an event that cures it.
 type waitingPod struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,26 +14,28 @@ import (
 )
 
 func TestTimeLimit(t *testing.T) {
-	p := &Plugin{settings: config.Settings{FilterTimeout: time.Millisecond}}
-	cause := errors.New("cause")
-	parent, cancel := context.WithCancelCause(t.Context())
-	ctx := p.limit(parent, newCycle())
-	for range 2 {
-		if err := ctx.Err(); err != nil {
-			t.Fatalf("at once: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		p := &Plugin{settings: config.Settings{FilterTimeout: time.Millisecond}}
+		cause := errors.New("cause")
+		parent, cancel := context.WithCancelCause(t.Context())
+		ctx := p.limit(parent, newCycle())
+		for range 2 {
+			if err := ctx.Err(); err != nil {
+				t.Fatalf("at once: %v", err)
+			}
 		}
-	}
-	time.Sleep(2 * time.Millisecond)
-	if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("after the limit: %v", err)
-	}
-	cancel(cause)
-	if err := ctx.Err(); !errors.Is(err, context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
-		t.Errorf("after the parent was cancelled: %v because of %v", err, context.Cause(ctx))
-	}
-	if p.settings.FilterTimeout = 0; p.limit(parent, newCycle()) != parent {
-		t.Error("no limit is a limit")
-	}
+		time.Sleep(2 * time.Millisecond)
+		if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after the limit: %v", err)
+		}
+		cancel(cause)
+		if err := ctx.Err(); !errors.Is(err, context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
+			t.Errorf("after the parent was cancelled: %v because of %v", err, context.Cause(ctx))
+		}
+		if p.settings.FilterTimeout = 0; p.limit(parent, newCycle()) != parent {
+			t.Error("no limit is a limit")
+		}
+	})
 }
 
 // A node for which the time does not suffice is refused for that reason.

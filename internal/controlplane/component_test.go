@@ -50,7 +50,7 @@ func TestAwaitQuotesLogOfTheDead(t *testing.T) {
 }
 
 func TestAwaitSaysWhatIsMissing(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	missing := errors.New("no leader")
 	err := shell(t, "sleep 60").await(ctx, func(context.Context) error { return missing })
