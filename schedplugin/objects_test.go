@@ -17,7 +17,7 @@ import (
 
 func eventually(t testing.TB, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		err := condition()
 		if err == nil {

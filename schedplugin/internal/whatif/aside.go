@@ -37,18 +37,23 @@ func (p *Place) settled() *pools.State {
 	return p.View.State
 }
 
+// owns reports whether one of the claims is that of the pod that is being scheduled.
+func (p *Place) owns(claims []*resourceapi.ResourceClaim) bool {
+	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return p.Own.Has(claim.UID) })
+}
+
 // SetAside charges the devices which the open claims of a nominated pod will get, once those that
 // are being evicted for it are gone. If there are none for it on the node, it does not stand in
 // the way. What was set aside before is remembered for as long as nothing changes on the node.
 // The list of claims is copied.
 func (a *Asides) SetAside(w *Case, at *Place, pod types.UID, open []*resourceapi.ResourceClaim) error {
 	if w.now == nil {
-		if known := a.find(at.View, at.settled(), at.Node, w.steps, pod, open); known != nil {
+		if known := a.find(at, w.steps, pod, open); known != nil {
 			w.take(known)
 			return nil
 		}
 	}
-	scene, next := sceneOf(at.View, at.settled(), at.Node), step{pod: pod, claims: slices.Clone(open)}
+	scene, next := sceneOf(at), step{pod: pod, claims: slices.Clone(open)}
 	if err := w.charge(at, scene, &next); err != nil {
 		return err
 	}
@@ -129,13 +134,13 @@ const maxAsides = 10_000
 
 // find returns the steps that were made before, with the one to make next. It returns nil if
 // that is not known.
-func (a *Asides) find(view *model.View, settled *pools.State, on fwk.NodeInfo, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
-	known, round := a.of(view.State.Snapshot(), on.Node().Name)
-	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims) || !known.same(view, settled, on) {
+func (a *Asides) find(at *Place, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
+	known, round := a.of(at.View.State.Snapshot(), at.Node.Node().Name)
+	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims) || !known.same(at) {
 		return nil
 	}
 	if known.round.Load() != round {
-		if !known.reachedAlike(view) {
+		if !known.reachedAlike(at.View) {
 			return nil
 		}
 		known.round.Store(round)

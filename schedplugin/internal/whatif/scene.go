@@ -1,8 +1,10 @@
 package whatif
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
@@ -16,11 +18,17 @@ type scene struct {
 	pools []pools.Pool
 	// now and settled are what is in use of them.
 	now, settled []pools.PoolUsage
-	// ending are the pods that end on their own. Their devices come free, too.
+	// ending are the pods that end on their own, and their claims. Devices which nobody else uses
+	// come free, too.
 	ending []*corev1.Pod
+	claims []*resourceapi.ResourceClaim
+	// own is set if the pod that is being scheduled shares one of these claims. Then they come free
+	// for others, but not for this pod.
+	own bool
 }
 
-func sceneOf(view *model.View, settled *pools.State, nodeInfo fwk.NodeInfo) *scene {
+func sceneOf(at *Place) *scene {
+	view, settled, nodeInfo := at.View, at.settled(), at.Node
 	s := &scene{node: nodeInfo.Node()}
 	for reached := range view.PoolsOf(s.node) {
 		s.pools = append(s.pools, reached.Pool())
@@ -28,7 +36,8 @@ func sceneOf(view *model.View, settled *pools.State, nodeInfo fwk.NodeInfo) *sce
 	}
 	for _, other := range nodeInfo.GetPods() {
 		if pod := other.GetPod(); endsWithClaims(pod) {
-			s.ending = append(s.ending, pod)
+			claims := at.ClaimsOf(pod)
+			s.ending, s.claims, s.own = append(s.ending, pod), append(s.claims, claims...), s.own || at.owns(claims)
 		}
 	}
 	return s
@@ -39,8 +48,9 @@ func endsWithClaims(pod *corev1.Pod) bool {
 }
 
 // same reports whether the node is as it was, but for the pools that reach it.
-func (s *scene) same(view *model.View, settled *pools.State, nodeInfo fwk.NodeInfo) bool {
-	if s.node != nodeInfo.Node() {
+func (s *scene) same(at *Place) bool {
+	view, settled, nodeInfo := at.View, at.settled(), at.Node
+	if s.own || s.node != nodeInfo.Node() {
 		return false
 	}
 	for i, pool := range s.pools {
@@ -48,7 +58,7 @@ func (s *scene) same(view *model.View, settled *pools.State, nodeInfo fwk.NodeIn
 			return false
 		}
 	}
-	found := 0
+	found, used := 0, 0
 	for _, other := range nodeInfo.GetPods() {
 		pod := other.GetPod()
 		if !endsWithClaims(pod) {
@@ -57,9 +67,13 @@ func (s *scene) same(view *model.View, settled *pools.State, nodeInfo fwk.NodeIn
 		if found == len(s.ending) || s.ending[found] != pod {
 			return false
 		}
-		found++
+		claims := at.ClaimsOf(pod)
+		if rest := s.claims[used:]; len(claims) > len(rest) || !slices.Equal(claims, rest[:len(claims)]) || at.owns(claims) {
+			return false
+		}
+		found, used = found+1, used+len(claims)
 	}
-	return found == len(s.ending)
+	return found == len(s.ending) && used == len(s.claims)
 }
 
 // reachedAlike reports whether the same pools reach the node, as they are.
