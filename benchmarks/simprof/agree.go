@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/simulate"
+)
+
+// agree compares what is measured with the peer's answers.
+func (b *bench) agree() error {
+	if err := b.readTemplates(); err != nil {
+		return err
+	}
+	if err := b.agreePlacing(); err != nil {
+		return err
+	}
+	if err := b.agreeGrowing(); err != nil {
+		return err
+	}
+	return b.agreeDraining()
+}
+
+// agreePlacing places a pod of each shape on real nodes.
+func (b *bench) agreePlacing() error {
+	u, sim := newUpstream(b.world), b.state.Sim()
+	for i, pod := range b.world.shapes {
+		want, err := u.place(b, pod, u.nodes)
+		if err != nil {
+			return err
+		}
+		got, err := sim.PlaceMany(b, b.shapes[i], 1, simulate.Real(nil), simulate.FirstFit)
+		if err != nil {
+			return err
+		}
+		if name := firstNode(&got); name != want {
+			return fmt.Errorf("pod %s: upstream says node %q, Dray %q", pod.Name, want, name)
+		}
+	}
+	return nil
+}
+
+func firstNode(r *simulate.Result) string {
+	for placement := range r.Placements() {
+		return placement.Node.Name()
+	}
+	return ""
+}
+
+// agreeGrowing fills one new node of some templates with pods of all shapes.
+func (b *bench) agreeGrowing() error {
+	for t := range 5 {
+		u, sim := newUpstream(b.world), b.state.Sim()
+		u.claims = nil // the new node is empty whatever else there is
+		node := u.addNode(b.world.specs[t], 0)
+		sim.Add(b.templates[t], 1)
+		for i, pod := range b.world.shapes {
+			for range 3 {
+				want, err := u.place(b, pod, []*corev1.Node{node})
+				if err != nil {
+					return err
+				}
+				got, err := sim.PlaceMany(b, b.shapes[i], 1, simulate.Added(b.templates[t]), simulate.FirstFit)
+				if err != nil {
+					return err
+				}
+				if (want != "") != (got.Placed == 1) {
+					return fmt.Errorf("pod %s on template %d: upstream says node %q, Dray places %d", pod.Name, t, want, got.Placed)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// agreeDraining drains three nodes, each by itself.
+func (b *bench) agreeDraining() error {
+	for _, i := range []int{0, 1, 19} {
+		name := b.nodeName(i)
+		want, err := b.drainPeer(newUpstream(b.world), name)
+		if err != nil {
+			return err
+		}
+		result, err := b.state.Sim().Drain(b, simulate.Real(nil), simulate.FirstFit, name)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for placement := range result.Placements() {
+			got = append(got, placement.Node.Name())
+		}
+		if result.All() != !slices.Contains(want, "") || result.All() && !slices.Equal(got, want) {
+			return fmt.Errorf("node %s: upstream places its pods on %v, Dray on %v", name, want, got)
+		}
+	}
+	return nil
+}
+
+// drainPeer returns where the pods of a node go, up to the first that goes nowhere.
+func (b *bench) drainPeer(u *upstream, name string) ([]string, error) {
+	var nodes []string
+	for _, pod := range u.without(name) {
+		node, err := u.place(b, pod, u.nodes)
+		if err != nil {
+			return nil, err
+		}
+		if nodes = append(nodes, node); node == "" {
+			break
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate"
+)
+
+// bench has what is asked again and again.
+type bench struct {
+	context.Context //nolint:containedctx // the bench lives as long as one call of run
+	world           *world
+	state           *simulate.State
+	shapes          []*simulate.Shape
+	templates       []*simulate.Template
+}
+
+func newBench(ctx context.Context, w *world) (*bench, error) {
+	b := &bench{Context: ctx, world: w}
+	return b, b.open()
+}
+
+// open reads the cluster anew, without any memory.
+func (b *bench) open() error {
+	state, err := simulate.Open(b.world.cluster, b.world.options)
+	if err != nil {
+		return err
+	}
+	if faults := state.Faults(); len(faults) > 0 {
+		return faults[0]
+	}
+	b.state, b.templates, b.shapes = state, nil, nil
+	for _, pod := range b.world.shapes {
+		shapes, err := state.Shapes([]*corev1.Pod{pod})
+		if err != nil {
+			return err
+		}
+		b.shapes = append(b.shapes, shapes...)
+	}
+	return nil
+}
+
+func (b *bench) readTemplates() error {
+	for _, spec := range b.world.specs {
+		t, err := b.state.Template(spec)
+		if err != nil {
+			return err
+		}
+		b.templates = append(b.templates, t)
+	}
+	return nil
+}
+
+// inUse is which part of the GPUs that are not partitioned is in use.
+func (b *bench) inUse() float64 {
+	sum := 0.0
+	for _, node := range b.world.cluster.Nodes {
+		handle, err := b.state.Node(node.Name)
+		if err != nil {
+			continue
+		}
+		sum += b.state.InUse(handle)
+	}
+	return 2 * sum / float64(len(b.world.cluster.Nodes)) // half of the devices are NICs, mostly free
+}
+
+// figures are what one operation takes.
+type figures struct {
+	perOp time.Duration
+	bytes int64
+}
+
+// row is a question.
+type row struct {
+	name, needed string
+	measure      func() figures
+	// peer asks the peer a part of it, of which there are so many in the question.
+	peer  func(*upstream) error
+	parts float64
+}
+
+func (b *bench) peerTime(r row) (string, error) {
+	u := newUpstream(b.world)
+	start := cpuTime()
+	err := r.peer(u)
+	took := cpuTime() - start
+	if r.parts == 1 {
+		return show(took), err
+	}
+	return fmt.Sprintf("%s (1/%.0f measured)", show(time.Duration(float64(took)*r.parts)), r.parts), err
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// scaleUp places 100 pods of each shape on each template.
+func (b *bench) scaleUp() {
+	for _, t := range b.templates {
+		sim := b.state.Sim()
+		for _, shape := range b.shapes {
+			_, err := sim.PlaceMany(b, shape, 100, simulate.New(t, 0), simulate.FirstFit)
+			must(err)
+		}
+	}
+}
+
+func (b *bench) rows() []row {
+	return slices.Concat(b.growing(), b.placing(), b.counting())
+}
+
+func (b *bench) growing() []row {
+	cold := func() figures {
+		return per(func() { must(b.open()) }, func(int) {
+			must(b.readTemplates())
+			b.scaleUp()
+		})
+	}
+	return []row{
+		{name: "scale-up, 20 templates × 12 shapes × 100 pods, cold", needed: "≤ 12 ms", measure: cold, parts: 20 * 100 / 2, peer: func(u *upstream) error {
+			node := u.addNode(b.world.specs[0], 0)
+			for _, pod := range b.world.shapes {
+				for range 2 {
+					if _, err := u.place(b, pod, []*corev1.Node{node}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}},
+		{name: "the same, warm", needed: "≤ 0.5 ms", measure: func() figures { return per(nil, func(int) { b.scaleUp() }) }},
+		{name: "hypothetical node", needed: "≤ 0.2 µs, ≤ 64 B", parts: 1, measure: func() figures {
+			sim := b.state.Sim()
+			return per(nil, func(int) { sim.Add(b.templates[0], 1) })
+		}, peer: func(u *upstream) error { u.addNode(b.world.specs[0], 0); return nil }},
+	}
+}
+
+func (b *bench) placing() []row {
+	return []row{
+		{name: "place a pod of a known shape", needed: "≤ 0.5 µs", parts: 1, measure: func() figures {
+			sim := b.state.Sim()
+			sim.Fork()
+			return per(nil, func(i int) {
+				if i%256 == 255 {
+					sim.Revert()
+					sim.Fork()
+				}
+				_, err := sim.PlaceMany(b, b.shapes[0], 1, simulate.Real(nil), simulate.FirstFit)
+				must(err)
+			})
+		}, peer: func(u *upstream) error { _, err := u.place(b, b.world.shapes[0], u.nodes); return err }},
+		{name: "drain one node, and undo it", needed: "≤ 50 µs", parts: 1, measure: func() figures {
+			return per(nil, func(i int) {
+				_, err := b.state.Sim().Drain(b, simulate.Real(nil), simulate.FirstFit, b.nodeName(i))
+				must(err)
+			})
+		}, peer: func(u *upstream) error { _, err := b.drainPeer(u, b.nodeName(0)); return err }},
+		{name: "consolidation: which of all nodes could go", needed: "≤ 0.5 ms", measure: func() figures {
+			return per(nil, func(int) {
+				sim := b.state.Sim()
+				for i := range b.world.cluster.Nodes {
+					sim.Fork()
+					_, err := sim.Drain(b, simulate.Real(nil), simulate.FirstFit, b.nodeName(i))
+					must(err)
+					sim.Revert()
+				}
+			})
+		}},
+		{name: "gang of 4–14 in one of 50 domains", needed: "≤ 0.3 ms", measure: func() figures {
+			return per(nil, func(i int) {
+				_, err := b.state.Sim().Gang(b, []simulate.Demand{{Shape: b.shapes[0], Count: 4 + i%11}}, []simulate.Topology{{NodeLabel: "rack"}}, simulate.Real(nil), simulate.FirstFit)
+				must(err)
+			})
+		}},
+	}
+}
+
+func (b *bench) nodeName(i int) string {
+	return b.world.cluster.Nodes[i%len(b.world.cluster.Nodes)].Name
+}
+
+func (b *bench) counting() []row {
+	return []row{
+		{name: fmt.Sprintf("FitsMany of 12 shapes, %d nodes, cold", len(b.world.cluster.Nodes)), needed: "", measure: func() figures {
+			return per(func() { must(b.open()) }, func(int) { b.countAll(b.state) })
+		}},
+		{name: "FitsMany, warm", needed: "≤ 0.25 ms (5,000: 1 ms)", measure: func() figures {
+			b.countAll(b.state)
+			return per(nil, func(i int) {
+				_, err := b.state.FitsMany(b, b.shapes[i%len(b.shapes)], simulate.Real(nil))
+				must(err)
+			})
+		}},
+		{name: "the same after one change", needed: "≤ 20 µs", measure: func() figures {
+			sim := b.state.Sim()
+			_, err := sim.PlaceMany(b, b.shapes[0], 1, simulate.Real(nil), simulate.FirstFit)
+			must(err)
+			changed := sim.State()
+			b.countAll(b.state)
+			return per(nil, func(i int) {
+				_, err := changed.FitsMany(b, b.shapes[i%len(b.shapes)], simulate.Real(nil))
+				must(err)
+			})
+		}},
+		{name: "10% of GPUs tainted, all shapes counted again", needed: "≤ 10 ms", measure: func() figures {
+			return per(nil, func(int) {
+				sim := b.state.Sim()
+				must(sim.Taint(resourceapi.DeviceTaint{Key: "broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}, slices.Values(b.everyTenthGPU())))
+				b.countAll(sim.State())
+			})
+		}},
+		{name: "FitsMany with unrelated zonal and allNodes pools, in use", needed: "≤ 1.5×", measure: b.unrelated},
+		{name: "FitsMany, each of 1,000 shapes in turn", needed: "no step > 2×", measure: b.manyShapes},
+	}
+}
+
+// countAll counts how many pods of each shape fit.
+func (b *bench) countAll(state *simulate.State) {
+	for _, shape := range b.shapes {
+		_, err := state.FitsMany(b, shape, simulate.Real(nil))
+		must(err)
+	}
+}
+
+func (b *bench) everyTenthGPU() []pools.DeviceID {
+	var list []pools.DeviceID
+	n := 0
+	for _, slice := range b.world.cluster.Slices {
+		for i := range slice.Spec.Devices {
+			if slice.Spec.Driver != gpuDriver {
+				continue
+			}
+			if n++; n%10 == 0 {
+				list = append(list, pools.DeviceID{Driver: gpuDriver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name})
+			}
+		}
+	}
+	return list
+}
+
+// unrelated opens the cluster with pools that no shape can use.
+func (b *bench) unrelated() figures {
+	with := *b.world
+	var other []*resourceapi.ResourceSlice
+	for i := range 3 {
+		slice := newSlice("fabric", "fabric.example.com", fmt.Sprint(i), []resourceapi.Device{newDevice("port-0", "", nil, "1"), newDevice("port-1", "", nil, "1")})
+		slice.Name, slice.Spec.Pool.Name, slice.Spec.NodeName = fmt.Sprintf("fabric-%d", i), fmt.Sprintf("fabric-%d", i), nil
+		if i == 0 {
+			slice.Spec.AllNodes = ptr.To(true)
+		} else {
+			slice.Spec.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: "topology.kubernetes.io/zone", Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("zone-%d", i)}},
+			}}}}
+		}
+		other = append(other, slice)
+	}
+	with.cluster.Slices = slices.Concat(b.world.cluster.Slices, other)
+	claim := &resourceapi.ResourceClaim{}
+	claim.Namespace, claim.Name = "default", "fabric"
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "port", Driver: "fabric.example.com", Pool: "fabric-0", Device: "port-0"},
+	}}}
+	with.cluster.Claims = append(slices.Clip(b.world.cluster.Claims), claim)
+	other2 := &bench{Context: b.Context, world: &with}
+	must(other2.open())
+	other2.countAll(other2.state)
+	return per(nil, func(i int) {
+		_, err := other2.state.FitsMany(b, other2.shapes[i%len(other2.shapes)], simulate.Real(nil))
+		must(err)
+	})
+}
+
+// manyShapes makes shapes that differ in the memory that they ask for.
+func (b *bench) manyShapes() figures {
+	var shapes []*simulate.Shape
+	with := *b.world
+	for i := range 1000 {
+		template := &resourceapi.ResourceClaimTemplate{}
+		template.Namespace, template.Name = "default", fmt.Sprintf("shape-%02d", 100+i)
+		template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{request("gpu", "gpu", 1,
+			fmt.Sprintf(`device.capacity["gpu.example.com"].memory.compareTo(quantity("%dMi")) >= 0`, i))}
+		with.cluster.Templates = append(slices.Clip(with.cluster.Templates), template)
+	}
+	many := &bench{Context: b.Context, world: &with}
+	must(many.open())
+	for i := range 1000 {
+		found, err := many.state.Shapes([]*corev1.Pod{newPod("many", 100+i)})
+		must(err)
+		shapes = append(shapes, found...)
+	}
+	for _, shape := range shapes {
+		_, err := many.state.FitsMany(b, shape, simulate.Real(nil))
+		must(err)
+	}
+	return per(nil, func(i int) {
+		_, err := many.state.FitsMany(b, shapes[i%len(shapes)], simulate.Real(nil))
+		must(err)
+	})
+}
