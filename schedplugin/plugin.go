@@ -117,7 +117,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	if err != nil {
 		return nil, err
 	}
-	locality, err := wake.NewLocality(handle)
+	slices, err := wake.NewSlices(handle)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		problems: newProblems(),
 		reasons:  refusal.NewReasons(),
 	}
-	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Locality: locality, Changed: state.Changed}
+	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Slices: slices, Changed: state.Changed}
 	p.writer = &binding.Writer{
 		Client:     handle.ClientSet(),
 		DRA:        p.dra,

@@ -64,7 +64,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 		}
 		signed = append(signed, signedClaim{Name: claim.Name, Spec: claim.Object.Spec})
 	}
-	if !p.hints.Locality.NodeLocal() {
+	if !p.hints.Slices.NodeLocal() {
 		return unsigned("there are devices that several nodes can reach")
 	}
 	// Extended resources are part of what the pod's containers request, which is signed.

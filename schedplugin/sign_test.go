@@ -78,10 +78,10 @@ func (c *counting) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, err
 func TestSigningFollowsSlices(t *testing.T) {
 	pod, claim := fromTemplate("p", 1)
 	w := newWorld(t, setting{objects: []runtime.Object{gpuClass(), gpus("a", 1), claim}})
-	lister := &counting{ResourceSliceLister: w.plugin.hints.Locality.Slices}
-	w.plugin.hints.Locality.Slices = lister
+	lister := &counting{ResourceSliceLister: w.plugin.hints.Slices.Lister}
+	w.plugin.hints.Slices.Lister = lister
 	eventually(t, func() error {
-		if !w.plugin.hints.Locality.Synced() {
+		if !w.plugin.hints.Slices.Synced() {
 			return errors.New("slices are not known yet")
 		}
 		return nil

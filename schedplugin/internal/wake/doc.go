@@ -3,7 +3,7 @@
 //
 // # Where to look
 //
-//	hints.go     Hints: pods, nodes and slices
-//	claims.go    claims, which are most of the events
-//	locality.go  whether each device belongs to one node
+//	hints.go   Hints: pods, nodes and slices
+//	claims.go  claims, which are most of the events
+//	slices.go  whether each device belongs to one node, and generations of pools
 package wake

@@ -25,8 +25,8 @@ type Hints struct {
 	Source  claimstate.Source
 	Pods    claimstate.Index
 	Endings *refusal.Endings
-	// Locality tells whether labels of nodes matter.
-	Locality *Locality
+	// Slices tell whether labels of nodes matter, and what the end of a slice brings back.
+	Slices *Slices
 	// Changed is told of claims, or that they were deleted, before a pod is tried again.
 	Changed func(claim any, deleted bool)
 	// noticed is the claim that the last event was about.
@@ -106,7 +106,7 @@ func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObj
 		return fwk.Queue, nil
 	case maps.Equal(before.Labels, after.Labels):
 		return fwk.QueueSkip, nil
-	case !h.Locality.NodeLocal():
+	case !h.Slices.NodeLocal():
 		return fwk.Queue, nil
 	}
 	// Only what is allocated already may be bound to labels.
@@ -124,9 +124,10 @@ func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObj
 
 // afterSliceEvent decides whether a pod is worth another attempt after a slice was added,
 // updated or deleted. Without a slice there are fewer devices, which helps those who want
-// all of them, and where one spoils others.
-func (h *Hints) afterSliceEvent(_ klog.Logger, pod *corev1.Pod, _, newObject any) (fwk.QueueingHint, error) {
-	if newObject != nil {
+// all of them, and where one spoils others; or there are those of an older generation.
+func (h *Hints) afterSliceEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObject any) (fwk.QueueingHint, error) {
+	gone, ok := oldObject.(*resourceapi.ResourceSlice)
+	if newObject != nil || !ok || h.Slices.Outdates(gone) {
 		return fwk.Queue, nil
 	}
 	if last, _ := h.Endings.Of(pod.UID); last.Spoiled {
