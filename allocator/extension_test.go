@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	numa   = resourceapi.FullyQualifiedName("topology.example.com/numa")
-	memory = resourceapi.QualifiedName("memory")
+	numa     = resourceapi.FullyQualifiedName("topology.example.com/numa")
+	modelOfA = resourceapi.FullyQualifiedName("a.example.com/model")
+	memory   = resourceapi.QualifiedName("memory")
 )
 
 // smallDevice is a device as the enumeration sees it. Numa is -1 if it has no such attribute.
@@ -136,6 +137,7 @@ func (s *smallCase) drawClaim(i int) {
 	if s.IntN(4) == 0 {
 		c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(numa), Requests: []string{"r0"}})
 	}
+	s.drawPreferences(&more, c)
 	s.claims, s.extension = append(s.claims, c), append(s.extension, more)
 }
 
@@ -181,19 +183,35 @@ type enumeration struct {
 	*smallCase
 	on     []*smallDevice
 	chosen []smallPick
+	wanted []smallPreference
 }
 
-// enumerate returns the first solution on a node, and whether there is one.
-func (s *smallCase) enumerate(node string) ([]smallPick, bool) {
-	e := &enumeration{smallCase: s, on: s.devices[node]}
-	found := e.request(0, 0)
-	return e.chosen, found
+// enumerate returns the first solution on a node, with the ranks of the preferences that it does not
+// have, and whether there is one. It asks for all preferences first, then for all but the last, and
+// so on: in the end for none.
+func (s *smallCase) enumerate(node string) (picks []smallPick, missed []int, found bool) {
+	preferences := s.preferences()
+	for with := 1<<len(preferences) - 1; with >= 0; with-- {
+		e := &enumeration{smallCase: s, on: s.devices[node]}
+		missed = missed[:0]
+		for rank, p := range preferences {
+			if with>>(len(preferences)-1-rank)&1 == 1 {
+				e.wanted = append(e.wanted, p)
+			} else {
+				missed = append(missed, rank)
+			}
+		}
+		if e.request(0, 0) {
+			return e.chosen, missed, true
+		}
+	}
+	return nil, nil, false
 }
 
 func (e *enumeration) request(claim, position int) bool {
 	switch {
 	case claim == len(e.claims):
-		return e.agrees()
+		return e.agrees() && !slices.ContainsFunc(e.wanted, func(p smallPreference) bool { return !p.has(e) })
 	case e.claims[claim].Status.Allocation != nil, position == len(e.claims[claim].Spec.Devices.Requests):
 		return e.request(claim+1, 0)
 	}
@@ -287,12 +305,20 @@ func (e *enumeration) agrees() bool {
 	return oneValue(across) || !slices.ContainsFunc(e.chosen, func(c smallPick) bool { return len(e.extension[c.claim].MatchAcross) > 0 })
 }
 
-// heldNuma is the value of the device that a claim of the pod has, -1 if the node does not see it.
-func (e *enumeration) heldNuma(c *resourceapi.ResourceClaim) int {
+// heldBy is the device that a claim of the pod has, nil if the node does not see it.
+func (e *enumeration) heldBy(c *resourceapi.ResourceClaim) *smallDevice {
 	for _, d := range e.on {
 		if held := c.Status.Allocation.Devices.Results[0]; d.Driver == held.Driver && d.Pool == held.Pool && d.Device == held.Device {
-			return d.numa
+			return d
 		}
+	}
+	return nil
+}
+
+// heldNuma is the NUMA node of the device that a claim of the pod has, -1 if the node does not see it.
+func (e *enumeration) heldNuma(c *resourceapi.ResourceClaim) int {
+	if d := e.heldBy(c); d != nil {
+		return d.numa
 	}
 	return -1
 }
@@ -302,8 +328,8 @@ func oneValue(values []int) bool {
 	return !slices.ContainsFunc(values, func(v int) bool { return v < 0 || v != values[0] })
 }
 
-// TestExtensionsAgreeWithEnumeration: classes, elastic counts, totals and matches across claims have the
-// answer that trying everything in order has, on nodes that are like each other and on others, and
+// TestExtensionsAgreeWithEnumeration: classes, elastic counts, totals, matches across claims and preferences
+// have the answer that trying everything in order has, on nodes that are like each other and on others, and
 // whether it is remembered or not.
 func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 	var classes []*resourceapi.DeviceClass
@@ -314,7 +340,7 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 	}
 	options := allocator.Options{Features: allocator.AllFeatures()}
 	kept := allocator.New(options)
-	var none, several, elastic, summed, backtracked int
+	var none, several, elastic, summed, backtracked, missing, preferring int
 	for seed := range uint64(fewer(3000)) {
 		s := drawSmall(seed)
 		ledger := pools.NewLedger(pools.Build(options.Features.PoolGates(), s.slices))
@@ -334,8 +360,8 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 				if err != nil {
 					t.Fatalf("seed %d, %s: %v", seed, on.Name, err)
 				}
-				picks, found := s.enumerate(on.Name)
-				if want, got := s.describe(picks, found), describeOutcome(outcome); got != want {
+				picks, missed, found := s.enumerate(on.Name)
+				if want, got := s.describe(picks, missed, found), describeOutcome(outcome); got != want {
 					t.Fatalf("seed %d, %s: got %s, want %s", seed, on.Name, got, want)
 				}
 				if a == kept {
@@ -346,6 +372,12 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 				}
 				if !found {
 					none++
+				}
+				if len(missed) > 0 {
+					missing++
+				}
+				if found && len(missed) < len(s.preferences()) {
+					preferring++
 				}
 				for _, pick := range picks {
 					beyond := s.extension[pick.claim].Requests[pick.request]
@@ -361,9 +393,9 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d nodes without a solution, %d where the search went back, %d devices that have totals together, %d others of one of several classes, %d others of elastic requests",
-		none, backtracked, summed, several, elastic)
-	for _, n := range []int{none, summed, several, elastic, backtracked} {
+	t.Logf("%d nodes without a solution, %d where the search went back, %d devices that have totals together, %d others of one of several classes, %d others of elastic requests, "+
+		"%d solutions that miss a preference, %d that have one", none, backtracked, summed, several, elastic, missing, preferring)
+	for _, n := range []int{none, summed, several, elastic, backtracked, missing, preferring} {
 		if n < fewer(3000)/20 {
 			t.Error("the cases are too easy")
 		}
@@ -371,7 +403,7 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 }
 
 // describe is what describeOutcome says. Positions of claims are those among the pending ones.
-func (s *smallCase) describe(picks []smallPick, found bool) string {
+func (s *smallCase) describe(picks []smallPick, missed []int, found bool) string {
 	if !found {
 		return "none"
 	}
@@ -385,6 +417,9 @@ func (s *smallCase) describe(picks []smallPick, found bool) string {
 		}
 		text += fmt.Sprintf("%d/%s=%s of %s; ", position, pick.request, pick.device.DeviceID, pick.class)
 	}
+	for _, rank := range missed {
+		text += fmt.Sprintf("without preference %d; ", rank)
+	}
 	return text
 }
 
@@ -396,6 +431,9 @@ func describeOutcome(outcome allocator.Outcome) string {
 	text := ""
 	for _, c := range assignment.Choices() {
 		text += fmt.Sprintf("%d/%s=%s of %s; ", c.Claim, c.Request, c.Device, c.Class)
+	}
+	for _, m := range assignment.Missed() {
+		text += fmt.Sprintf("without preference %d; ", m.Rank)
 	}
 	return text
 }

@@ -4,7 +4,7 @@
 // annotation: see Of and Annotate. kube-scheduler does not know them, and an allocation by it, or by
 // an API that is handed ResourceClaims alone, does not honour them.
 //
-// docs/decisions/0026, 0033 and 0034 say which of several solutions is meant.
+// docs/decisions/0023, 0026, 0032, 0033 and 0034 say which of several solutions is meant.
 package extension
 
 import (
@@ -28,7 +28,27 @@ type Claim struct {
 	// that are allocated together and name the attribute here. It is a matchAttribute for the
 	// requests of several claims.
 	MatchAcross []resourceapi.FullyQualifiedName `json:"matchAcross,omitempty"`
+	// Preferred are matches that the devices should have, the most important first. Those of an
+	// earlier claim are more important than those of a later one. No match is missed to have a
+	// less important one, and none that can be had is missed for the sake of anything else: not
+	// of an alternative before, nor of more devices. See docs/decisions/0023.
+	Preferred []Preference `json:"preferred,omitempty"`
 }
+
+// Preference is a matchAttribute that may be missed. It does not go with allocationMode All.
+type Preference struct {
+	MatchAttribute resourceapi.FullyQualifiedName `json:"matchAttribute"`
+	// Requests are the names of requests that it covers, or "request/subrequest". Empty for all of
+	// the claim. Names that the claim does not have are an error.
+	Requests []string `json:"requests,omitempty"`
+	// Across has it cover all claims that are allocated together and have the same preference
+	// with Across, as with MatchAcross. Its place is that in the first of these claims. There are
+	// no Requests then.
+	Across bool `json:"across,omitempty"`
+}
+
+// PreferencesMaxSize is how many preferences a claim may have: as many as constraints.
+const PreferencesMaxSize = resourceapi.DeviceConstraintsMaxSize
 
 // Request is what a request or a subrequest asks for beyond its fields. Neither part goes with
 // allocationMode All.
@@ -55,7 +75,7 @@ type Class struct {
 }
 
 // IsZero reports whether nothing is asked for.
-func (c Claim) IsZero() bool { return len(c.Requests) == 0 && len(c.MatchAcross) == 0 }
+func (c Claim) IsZero() bool { return len(c.Requests)+len(c.MatchAcross)+len(c.Preferred) == 0 }
 
 // Of reads the annotation of a claim. A claim without one has the zero value. The error says that
 // the annotation is not a Claim; unknown fields are errors.

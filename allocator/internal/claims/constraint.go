@@ -20,6 +20,9 @@ type Constraint struct {
 	// Claim is the position of the claim that it is of, or AcrossClaims. Position is that in
 	// the list of the claim.
 	Claim, Position int
+	// Preferred is set if a solution may violate it. Requests are then the names that it covers.
+	Preferred bool
+	Requests  []string
 	// Held are devices of claims that are allocated already and take part.
 	Held []pool.DeviceID
 }

@@ -108,7 +108,7 @@ func (c *compiler) across(x *Extended) {
 			if slices.Contains(more.MatchAcross[:i], attribute) || x.named(attribute, claim) {
 				continue
 			}
-			c.match(x, attribute, claim)
+			c.match(x, constraintAcross(c.features, attribute), func(other extension.Claim) bool { return slices.Contains(other.MatchAcross, attribute) })
 		}
 	}
 }
@@ -118,20 +118,19 @@ func (x *Extended) named(attribute resourceapi.FullyQualifiedName, claim int) bo
 	return slices.ContainsFunc(x.Claims[:claim], func(other extension.Claim) bool { return slices.Contains(other.MatchAcross, attribute) })
 }
 
-// match covers all requests of the claims, from the first on, that name the attribute.
-func (c *compiler) match(x *Extended, attribute resourceapi.FullyQualifiedName, first int) {
-	built, position := constraintAcross(c.features, attribute), len(c.problem.Constraints)
-	for claim := first; claim < len(x.Claims); claim++ {
-		if !slices.Contains(x.Claims[claim].MatchAcross, attribute) {
+// match covers all requests of the claims that name a constraint across claims.
+func (c *compiler) match(x *Extended, built Constraint, names func(extension.Claim) bool) {
+	for claim, more := range x.Claims {
+		if !names(more) {
 			continue
 		}
 		requests := c.problem.Claims[claim].Requests
 		for r := range requests {
-			bind(&requests[r], nil, position)
+			bind(&requests[r], nil, len(c.problem.Constraints))
 		}
 	}
 	for _, allocated := range x.Allocated {
-		if slices.Contains(allocated.MatchAcross, attribute) {
+		if names(allocated.Claim) {
 			built.Held = append(built.Held, allocated.Devices...)
 		}
 	}

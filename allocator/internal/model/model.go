@@ -194,6 +194,8 @@ type Answer struct {
 	Choices []Choice
 	// Picked is the index of the alternative by claim and request.
 	Picked [][]int
+	// Missed are preferences that the solution does not have, the most important first.
+	Missed []Miss
 }
 
 // Choice is a device for an alternative.
@@ -207,11 +209,11 @@ type Choice struct {
 }
 
 // Answer translates a result that is found or none.
-func (in *Instance) Answer(result solver.Result) Answer {
+func (in *Instance) Answer(result Result) Answer {
 	if result.Verdict != solver.Found {
 		return Answer{Literal: in.Literal}
 	}
-	a := Answer{Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: make([][]int, len(in.Problem.Claims))}
+	a := Answer{Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: make([][]int, len(in.Problem.Claims)), Missed: result.Missed}
 	p := 0
 	for c := range in.Problem.Claims {
 		a.Picked[c] = make([]int, len(in.Problem.Claims[c].Requests))

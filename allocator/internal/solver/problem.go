@@ -187,6 +187,14 @@ type Stats struct {
 	Decisions, Backtracks, Checks int64
 }
 
+// Add adds the work of another search.
+func (s *Stats) Add(other Stats) {
+	s.Steps += other.Steps
+	s.Decisions += other.Decisions
+	s.Backtracks += other.Backtracks
+	s.Checks += other.Checks
+}
+
 // Rules are what may be left out of the search without changing its result.
 type Rules uint16
 
