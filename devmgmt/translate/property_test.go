@@ -26,33 +26,28 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// translated draws a cluster that has a translation. A draw without one is discarded: that is less
-// than a third of them.
-func translated(t *rapid.T) (translate.Prototype, translate.V1) {
-	in := drawPrototype(t)
-	out, reasons := translate.ToV1(in)
-	if len(reasons) > 0 {
-		t.Skip("no translation")
-	}
-	return in, out
-}
+// translatable are clusters that have a translation. Fewer than a third of the draws have none.
+var translatable = rapid.Custom(drawPrototype).Filter(func(in translate.Prototype) bool {
+	_, reasons := translate.ToV1(in)
+	return len(reasons) == 0
+})
 
-// extended is translated for clusters whose claims ask for more than v1 can say.
-func extended(t *rapid.T) (translate.Prototype, translate.V1) {
+// extendable are clusters whose claims ask for more than v1 can say, but no more than package extension can.
+var extendable = rapid.Custom(func(t *rapid.T) translate.Prototype {
 	in := drawPrototype(t)
 	extend(t, &in)
-	out, reasons := translate.ToExtended(in)
-	if len(reasons) > 0 {
-		t.Skip("no translation")
-	}
-	return in, out
-}
+	return in
+}).Filter(func(in translate.Prototype) bool {
+	_, reasons := translate.ToExtended(in)
+	return len(reasons) == 0
+})
 
 // TestSameDevices allocates the claims one after the other: as the judge understands the
 // prototype, and as Dray understands the translation. Each result also passes the verifier.
 func TestSameDevices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in, out := translated(t)
+		in := translatable.Draw(t, "cluster")
+		out, _ := translate.ToV1(in)
 		asked, core := newJudge(in), newCore(out)
 		for i, claim := range in.Claims {
 			want := describeChoices(asked.allocate(claim))
@@ -66,7 +61,8 @@ func TestSameDevices(t *testing.T) {
 // TestSameDevicesExtended is TestSameDevices for what v1 cannot say: device types, limits of count, and sums.
 func TestSameDevicesExtended(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in, out := extended(t)
+		in := extendable.Draw(t, "cluster")
+		out, _ := translate.ToExtended(in)
 		asked, core := newJudge(in), newCore(out)
 		for i, claim := range in.Claims {
 			want := describeChoices(asked.allocate(claim))
@@ -118,14 +114,10 @@ func extend(t *rapid.T, in *translate.Prototype) {
 
 // TestDraws shows that the draws lead to all kinds of answers. The draws are the same each time.
 func TestDraws(t *testing.T) {
-	draws := rapid.Custom(func(t *rapid.T) translate.Prototype {
-		in, _ := translated(t)
-		return in
-	})
 	missing := map[string]bool{"none": true, "one": true, "several": true, "option": true, "admin": true, "share": true}
 	const most = 500
 	for seed := 0; seed < most && len(missing) > 0; seed++ {
-		in := draws.Example(seed)
+		in := translatable.Example(seed)
 		asked := newJudge(in)
 		for _, claim := range in.Claims {
 			delete(missing, kindOf(describeChoices(asked.allocate(claim))))
@@ -139,17 +131,13 @@ func TestDraws(t *testing.T) {
 // TestExtendedDraws shows the same of the draws that ask for more than v1 can say: of each kind,
 // some are allocated and some are not.
 func TestExtendedDraws(t *testing.T) {
-	draws := rapid.Custom(func(t *rapid.T) translate.Prototype {
-		in, _ := extended(t)
-		return in
-	})
 	missing := make(map[string]bool)
 	for _, kind := range []string{"classes", "upTo", "totals"} {
 		missing[kind], missing["no "+kind] = true, true
 	}
 	const most = 500
 	for seed := 0; seed < most && len(missing) > 0; seed++ {
-		in := draws.Example(seed)
+		in := extendable.Example(seed)
 		out, _ := translate.ToExtended(in)
 		asked := newJudge(in)
 		for i, claim := range in.Claims {
@@ -266,7 +254,8 @@ func describeResults(results []resourceapi.DeviceRequestAllocationResult) string
 // again is the same.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in, out := translated(t)
+		in := translatable.Draw(t, "cluster")
+		out, _ := translate.ToV1(in)
 		before := text(t, in)
 		back, reasons := translate.FromV1(out)
 		if len(reasons) > 0 {
