@@ -19,6 +19,11 @@ import (
 // Annotation of a ResourceClaim, or of the metadata in a ResourceClaimTemplate, holds a Claim as JSON.
 const Annotation = "dray-project.github.io/extension"
 
+// ClassesAnnotation of an allocated ResourceClaim with a request that several classes may serve is a list of
+// strings as JSON: the class by which each device serves the claim, in the order of
+// status.allocation.devices.results. It is for those who read it. Nothing depends on it.
+const ClassesAnnotation = "dray-project.github.io/device-classes"
+
 // Claim is what a ResourceClaim asks for beyond its spec. The zero value asks for nothing.
 type Claim struct {
 	// Requests are by the name of a request, or "request/subrequest". Names that the claim does

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -63,7 +64,11 @@ func (t *toV1) claim(claim *v1alpha1.DeviceClaim) (*resourceapi.ResourceClaim, [
 		return nil, l.list
 	}
 	t.match(devices, claim.Spec.MatchAttributes, asks, nil, specPath.Child("matchAttributes"), l)
-	t.annotate(translated, asks, l)
+	preferred := t.prefer(nil, claim.Spec.PreferredMatchAttributes, asks, nil, specPath, l)
+	for _, a := range asks {
+		preferred = t.prefer(preferred, a.detail.PreferredMatchAttributes, []*ask{a}, []string{a.name}, a.at, l)
+	}
+	t.annotate(translated, asks, preferred, l)
 	for _, a := range asks {
 		t.match(devices, a.detail.MatchAttributes, []*ask{a}, []string{a.name}, a.at.Child("matchAttributes"), l)
 		t.configure(devices, claim.Namespace, a, l)
@@ -73,7 +78,7 @@ func (t *toV1) claim(claim *v1alpha1.DeviceClaim) (*resourceapi.ResourceClaim, [
 }
 
 // annotate adds what is asked for beyond v1 to what the claim says of it already.
-func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, l *losses) {
+func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, preferred []extension.Preference, l *losses) {
 	if !t.extended {
 		return
 	}
@@ -96,6 +101,11 @@ func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, l *l
 		}
 		claim.Requests[a.name] = t.extend(a, l)
 	}
+	if len(claim.Preferred) > 0 && len(preferred) > 0 {
+		l.drop(at, "it says what is preferred, and so does the claim")
+		return
+	}
+	claim.Preferred = append(claim.Preferred, preferred...)
 	if err := claim.Annotate(translated); err != nil {
 		l.drop(at, "%v", err)
 	}
@@ -155,6 +165,25 @@ func (t *toV1) match(devices *resourceapi.DeviceClaim, names []string, asks []*a
 		}
 		devices.Constraints = append(devices.Constraints, resourceapi.DeviceConstraint{Requests: requests, MatchAttribute: &attribute})
 	}
+}
+
+// prefer appends the translation of preferredMatchAttributes of one detail, or of all.
+func (t *toV1) prefer(list []extension.Preference, names []string, asks []*ask, requests []string, of *field.Path, l *losses) []extension.Preference {
+	for i, name := range names {
+		attribute, err := t.matched(name, asks)
+		switch {
+		case !t.extended:
+			err = errors.New("v1 requires a match, or has none")
+		case err == nil && len(list) >= extension.PreferencesMaxSize:
+			err = fmt.Errorf("a claim has at most %d preferences", extension.PreferencesMaxSize)
+		}
+		if err != nil {
+			l.drop(of.Child("preferredMatchAttributes").Index(i), "%s: %v", name, err)
+			continue
+		}
+		list = append(list, extension.Preference{MatchAttribute: attribute, Requests: requests})
+	}
+	return list
 }
 
 // matched returns what v1 calls an attribute that is compared over the details.

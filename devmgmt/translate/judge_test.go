@@ -23,6 +23,8 @@ type judge struct {
 	env     *cel.Env
 	devices []*candidate // of the node, in first-fit order
 	pooled  map[string]*inf.Dec
+	// preferred are the preferences that a solution is to have.
+	preferred []preference
 }
 
 // candidate is a device with what is in use of it.
@@ -86,17 +88,56 @@ func newJudge(in translate.Prototype) *judge {
 // allocate returns the first solution in the order of preference and keeps it, nil if there is
 // none.
 func (j *judge) allocate(claim *v1alpha1.DeviceClaim) []choice {
-	solution := j.parts(claim, 0, nil)
+	all := preferencesOf(claim)
+	var solution []choice
+	for with := 1<<len(all) - 1; with >= 0 && solution == nil; with-- {
+		// The most important preference is the highest bit.
+		j.preferred = nil
+		for rank, p := range all {
+			if with>>(len(all)-1-rank)&1 == 1 {
+				j.preferred = append(j.preferred, p)
+			}
+		}
+		solution = j.parts(claim, 0, nil)
+	}
 	for _, c := range solution {
 		j.take(c, 1)
 	}
 	return solution
 }
 
+// preference is an attribute that is to match in one part and option of a claim, -1 for all.
+type preference struct {
+	part, option int
+	name         string
+}
+
+// preferencesOf lists those of a claim, the most important first.
+func preferencesOf(claim *v1alpha1.DeviceClaim) (list []preference) {
+	add := func(part, option int, names []string) {
+		for _, name := range names {
+			list = append(list, preference{part, option, name})
+		}
+	}
+	add(-1, -1, claim.Spec.PreferredMatchAttributes)
+	for i, instance := range claim.Spec.Claims {
+		add(i, -1, instance.PreferredMatchAttributes)
+		for option := range instance.OneOf {
+			add(i, option, instance.OneOf[option].PreferredMatchAttributes)
+		}
+	}
+	return list
+}
+
+func (p preference) has(chosen []choice) bool {
+	own := slices.DeleteFunc(slices.Clone(chosen), func(c choice) bool { return p.part >= 0 && (c.part != p.part || c.option != p.option) })
+	return agree(own, []string{p.name})
+}
+
 // parts solves what follows the first parts, of which the choices are made but not kept.
 func (j *judge) parts(claim *v1alpha1.DeviceClaim, i int, chosen []choice) []choice {
 	if i == len(claim.Spec.Claims) {
-		if !agree(chosen, claim.Spec.MatchAttributes) {
+		if !agree(chosen, claim.Spec.MatchAttributes) || slices.ContainsFunc(j.preferred, func(p preference) bool { return !p.has(chosen) }) {
 			return nil
 		}
 		return append([]choice{}, chosen...)

@@ -91,12 +91,17 @@ func extend(t *rapid.T, in *translate.Prototype) {
 			d.Requests = maps.Clone(d.Requests)
 			d.Requests["size"] = *quantityOf(rapid.SampledFrom([]string{"1Gi", "1Gi", "1500Mi", "2Gi", "4Gi"}).Draw(t, "size in all"))
 		}
+		d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot", "numa", "model")
+		if d.DeviceType != nil {
+			d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot")
+		}
 		if count, found := d.Requests[v1alpha1.ResourceCount]; found && rapid.Bool().Draw(t, "up to") {
 			count.Add(*resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "more"), resource.DecimalSI))
 			d.Limits = map[string]resource.Quantity{v1alpha1.ResourceCount: count}
 		}
 	}
 	for _, claim := range in.Claims {
+		claim.Spec.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot")
 		for i := range claim.Spec.Claims {
 			instance := &claim.Spec.Claims[i]
 			if len(instance.OneOf) == 0 {
@@ -110,6 +115,13 @@ func extend(t *rapid.T, in *translate.Prototype) {
 			claim.Spec.MatchAttributes = []string{"topo.example.com/slot"}
 		}
 	}
+}
+
+func drawPreferred(t *rapid.T, names ...string) []string {
+	if !sometimes(t, "preferring") {
+		return nil
+	}
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, min(2, len(names)), rapid.ID).Draw(t, "preferred")
 }
 
 // TestDraws shows that the draws lead to all kinds of answers. The draws are the same each time.
@@ -131,8 +143,9 @@ func TestDraws(t *testing.T) {
 // TestExtendedDraws shows the same of the draws that ask for more than v1 can say: of each kind,
 // some are allocated and some are not.
 func TestExtendedDraws(t *testing.T) {
+	kinds := []string{"classes", "upTo", "totals", "preferred"}
 	missing := make(map[string]bool)
-	for _, kind := range []string{"classes", "upTo", "totals"} {
+	for _, kind := range kinds {
 		missing[kind], missing["no "+kind] = true, true
 	}
 	const most = 500
@@ -145,7 +158,7 @@ func TestExtendedDraws(t *testing.T) {
 			if asked.allocate(claim) == nil {
 				none = "no "
 			}
-			for _, kind := range []string{"classes", "upTo", "totals"} {
+			for _, kind := range kinds {
 				if strings.Contains(out.Claims[i].Annotations[extension.Annotation], strconv.Quote(kind)) {
 					delete(missing, none+kind)
 				}
