@@ -32,6 +32,9 @@ type smallDevice struct {
 	numa   int
 	memory int64
 	used   bool
+	// step is that in which shares take of the memory, inUse what they have taken. Step is 0 if the
+	// device is not shared.
+	step, inUse int64
 }
 
 // smallClasses are those of all small clusters: the same, once for Dray and once in Go.
@@ -84,25 +87,25 @@ func (s *smallCase) drawPool(node, driver string) {
 		if d.numa >= 0 {
 			attributes[resourceapi.QualifiedName(numa)] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(d.numa))}
 		}
-		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{
+		made := resourceapi.Device{
 			Name: d.Device, Attributes: attributes,
 			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{memory: {Value: *resource.NewQuantity(d.memory, resource.DecimalSI)}},
-		})
+		}
+		if s.IntN(4) == 0 {
+			d.step = 1 + s.Int64N(2)
+			made.AllowMultipleAllocations = ptr.To(true)
+			made.Capacity[memory] = stepped(d.memory, d.step)
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, made)
 		s.devices[node] = append(s.devices[node], d)
+		if d.used && d.step > 0 {
+			d.inUse = d.step * s.Int64N(d.memory/d.step+1)
+		}
 		if d.used {
 			s.used = append(s.used, holder(fmt.Sprintf("used-%d", len(s.used)), d))
 		}
 	}
 	s.slices = append(s.slices, slice)
-}
-
-// holder is a claim that has a device.
-func holder(name string, d *smallDevice) *resourceapi.ResourceClaim {
-	c := claim(name, 1)
-	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-		{Request: "r0", Driver: d.Driver, Pool: d.Pool, Device: d.Device},
-	}}}
-	return c
 }
 
 func (s *smallCase) drawClaim(i int) {
@@ -176,6 +179,8 @@ type smallPick struct {
 	request string
 	class   string
 	device  *smallDevice
+	// gives is what it gives to a total, takes what a share takes for that.
+	gives, takes int64
 }
 
 // enumeration tries everything in order, as docs/decisions/0026 and 0033 say.
@@ -249,17 +254,6 @@ func (e *enumeration) option(claim, position int, name, class string, count int6
 	return false
 }
 
-// has reports whether the devices of a request have its totals.
-func (e *enumeration) has(claim int, name string) bool {
-	total, sum := e.extension[claim].Requests[name].Totals[memory], int64(0)
-	for _, c := range e.chosen {
-		if c.claim == claim && c.request == name {
-			sum += c.device.memory
-		}
-	}
-	return total.CmpInt64(sum) <= 0
-}
-
 func (e *enumeration) slots(claim, position int, name string, classes []string, left, from int) bool {
 	if left == 0 {
 		return e.has(claim, name) && e.request(claim, position+1)
@@ -267,10 +261,14 @@ func (e *enumeration) slots(claim, position int, name string, classes []string, 
 	for i := from; i < len(e.on); i++ {
 		d := e.on[i]
 		of := slices.IndexFunc(classes, func(class string) bool { return smallClasses[class].has(d) })
-		if of < 0 || d.used || slices.ContainsFunc(e.chosen, func(c smallPick) bool { return c.device == d }) {
+		if of < 0 || d.step == 0 && (d.used || slices.ContainsFunc(e.chosen, func(c smallPick) bool { return c.device == d })) {
 			continue
 		}
-		e.chosen = append(e.chosen, smallPick{claim, name, classes[of], d})
+		pick := smallPick{claim: claim, request: name, class: classes[of], device: d}
+		if e.fill(&pick); len(e.extension[claim].Requests[name].Totals) == 0 {
+			pick.gives, pick.takes = 0, 0
+		}
+		e.chosen = append(e.chosen, pick)
 		if e.slots(claim, position, name, classes, left-1, i+1) {
 			return true
 		}
@@ -340,7 +338,7 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 	}
 	options := allocator.Options{Features: allocator.AllFeatures()}
 	kept := allocator.New(options)
-	var none, several, elastic, summed, backtracked, missing, preferring int
+	var none, several, elastic, summed, backtracked, missing, preferring, filled int
 	for seed := range uint64(fewer(3000)) {
 		s := drawSmall(seed)
 		ledger := pools.NewLedger(pools.Build(options.Features.PoolGates(), s.slices))
@@ -382,6 +380,8 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 				for _, pick := range picks {
 					beyond := s.extension[pick.claim].Requests[pick.request]
 					switch {
+					case pick.takes > 0:
+						filled++
 					case len(beyond.Totals) > 0:
 						summed++
 					case len(beyond.Classes) > 0:
@@ -394,8 +394,8 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 		}
 	}
 	t.Logf("%d nodes without a solution, %d where the search went back, %d devices that have totals together, %d others of one of several classes, %d others of elastic requests, "+
-		"%d solutions that miss a preference, %d that have one", none, backtracked, summed, several, elastic, missing, preferring)
-	for _, n := range []int{none, summed, several, elastic, backtracked, missing, preferring} {
+		"%d solutions that miss a preference, %d that have one, %d shares that are filled", none, backtracked, summed, several, elastic, missing, preferring, filled)
+	for _, n := range []int{none, summed, several, elastic, backtracked, missing, preferring, filled} {
 		if n < fewer(3000)/20 {
 			t.Error("the cases are too easy")
 		}
@@ -415,7 +415,11 @@ func (s *smallCase) describe(picks []smallPick, missed []int, found bool) string
 				position++
 			}
 		}
-		text += fmt.Sprintf("%d/%s=%s of %s; ", position, pick.request, pick.device.DeviceID, pick.class)
+		text += fmt.Sprintf("%d/%s=%s of %s", position, pick.request, pick.device.DeviceID, pick.class)
+		if pick.device.step > 0 {
+			text += fmt.Sprintf(" taking %d", pick.takes)
+		}
+		text += "; "
 	}
 	for _, rank := range missed {
 		text += fmt.Sprintf("without preference %d; ", rank)
@@ -429,8 +433,16 @@ func describeOutcome(outcome allocator.Outcome) string {
 		return "none"
 	}
 	text := ""
-	for _, c := range assignment.Choices() {
-		text += fmt.Sprintf("%d/%s=%s of %s; ", c.Claim, c.Request, c.Device, c.Class)
+	var results []resourceapi.DeviceRequestAllocationResult
+	for _, of := range assignment.Results() {
+		results = append(results, of.Devices.Results...)
+	}
+	for i, c := range assignment.Choices() {
+		text += fmt.Sprintf("%d/%s=%s of %s", c.Claim, c.Request, c.Device, c.Class)
+		if taken, shared := results[i].ConsumedCapacity[memory]; shared {
+			text += " taking " + taken.String()
+		}
+		text += "; "
 	}
 	for _, m := range assignment.Missed() {
 		text += fmt.Sprintf("without preference %d; ", m.Rank)

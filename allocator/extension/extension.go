@@ -66,8 +66,10 @@ type Request struct {
 	// for as many as a claim may have; less than count is an error.
 	UpTo int64 `json:"upTo,omitempty"`
 	// Totals are amounts that the devices of the request have together, by the name of a
-	// capacity. Each gives what is taken of it: of a device that is not shared, all it has.
-	// Totals are above zero.
+	// capacity. Each gives what is taken of it: of a device that is not shared, all it has. A share
+	// takes what is still missing, in whole steps and as far as it is free, if the policy of the capacity
+	// has a default of zero and a range from zero on in steps, and the request does not say in
+	// capacity.requests what a share takes. Totals are above zero.
 	Totals map[resourceapi.QualifiedName]resource.Quantity `json:"totals,omitempty"`
 }
 

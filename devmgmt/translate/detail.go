@@ -99,7 +99,7 @@ func (t *toV1) count(a *ask, l *losses) int64 {
 		l.drop(a.at.Child("limits").Key(v1alpha1.ResourceCount), "v1 wants a fixed number of devices: without the limit, it is %s", least.String())
 	}
 	for _, driver := range a.drivers() {
-		if max(least.Value(), a.upTo) > 1 && t.vocabularies.of(driver).shared {
+		if least.Value() > 1 && !t.extended && t.vocabularies.of(driver).shared {
 			l.drop(at, "driver %s has devices that can be shared, and v1 may take several shares of one device for several devices", driver)
 		}
 	}
@@ -111,7 +111,7 @@ func (t *toV1) count(a *ask, l *losses) int64 {
 func (t *toV1) amounts(a *ask, request *resourceapi.ExactDeviceRequest, l *losses) {
 	limit, limited := a.detail.Limits[v1alpha1.ResourceCount]
 	single := request.Count == 1 && limited && limit.CmpInt64(1) == 0
-	if t.extended && !a.admin() && !t.shares(a) {
+	if t.extended && !a.admin() && !(single && t.shares(a)) {
 		t.totals(a, l)
 		return
 	}
@@ -143,7 +143,8 @@ func (t *toV1) shares(a *ask) bool {
 	return slices.ContainsFunc(a.drivers(), func(driver string) bool { return t.vocabularies.of(driver).shared })
 }
 
-// totals translates amounts of devices that are had as a whole: they count together.
+// totals translates amounts that devices have together: each has what it is, or a share takes of it what is
+// missing.
 func (t *toV1) totals(a *ask, l *losses) {
 	for _, name := range others(a.detail.Requests) {
 		at, amount := a.at.Child("requests").Key(name), a.detail.Requests[name]

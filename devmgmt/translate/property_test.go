@@ -87,7 +87,15 @@ func extend(t *rapid.T, in *translate.Prototype) {
 				d.MatchAttributes = []string{"topo.example.com/slot"}
 			}
 		}
-		if _, found := d.Requests["bandwidth"]; !found && sometimes(t, "sum") {
+		taken, found := d.Requests["bandwidth"]
+		if found && taken.Sign() > 0 && rapid.Bool().Draw(t, "several have it together") {
+			d.Limits = nil
+			if rapid.Bool().Draw(t, "many") {
+				taken.Add(resource.MustParse("8"))
+				d.Requests["bandwidth"] = taken
+			}
+		}
+		if !found && sometimes(t, "sum") {
 			d.Requests = maps.Clone(d.Requests)
 			d.Requests["size"] = *quantityOf(rapid.SampledFrom([]string{"1Gi", "1Gi", "1500Mi", "2Gi", "4Gi"}).Draw(t, "size in all"))
 		}
@@ -143,7 +151,7 @@ func TestDraws(t *testing.T) {
 // TestExtendedDraws shows the same of the draws that ask for more than v1 can say: of each kind,
 // some are allocated and some are not.
 func TestExtendedDraws(t *testing.T) {
-	kinds := []string{"classes", "upTo", "totals", "preferred"}
+	kinds := []string{"classes", "upTo", "totals", "size", "bandwidth", "preferred"}
 	missing := make(map[string]bool)
 	for _, kind := range kinds {
 		missing[kind], missing["no "+kind] = true, true

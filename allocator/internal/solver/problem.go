@@ -109,6 +109,9 @@ type Domain struct {
 	// Gives is what each device gives of each total that the options have, none of it
 	// negative. Nil if they have none.
 	Gives [][]amount.Amount
+	// Fills are for shareable devices that give as much as is missing, by total. Gives is then the most that
+	// each can give. Nil if there are none.
+	Fills [][]Fill
 }
 
 // Cover is the part of a domain in a relation.
