@@ -140,6 +140,9 @@ func (s *smallCase) drawClaim(i int) {
 	if s.IntN(4) == 0 {
 		c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(numa), Requests: []string{"r0"}})
 	}
+	if s.IntN(6) == 0 {
+		more.MatchCapacities = append(more.MatchCapacities, extension.CapacityMatch{Capacity: memoryOfA, Requests: []string{"r0"}[s.IntN(2):]})
+	}
 	s.drawPreferences(&more, c)
 	s.claims, s.extension = append(s.claims, c), append(s.extension, more)
 }
@@ -282,6 +285,9 @@ func (e *enumeration) agrees() bool {
 	var across []int
 	for i, c := range e.claims {
 		var own []int
+		if len(e.extension[i].MatchCapacities) > 0 && !e.sameMemory(i, e.extension[i].MatchCapacities[0].Requests) {
+			return false
+		}
 		for _, pick := range e.chosen {
 			if pick.claim != i {
 				continue

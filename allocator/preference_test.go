@@ -195,7 +195,7 @@ func TestPreferenceIsNotInTheWay(t *testing.T) {
 func TestPreferencesThatAreWrong(t *testing.T) {
 	all := claim("c", 1)
 	all.Spec.Devices.Requests[0].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
-	many := slices.Repeat([]extension.Preference{{MatchAttribute: root}}, extension.PreferencesMaxSize+1)
+	many := slices.Repeat([]extension.Preference{{MatchAttribute: root}}, extension.MatchesMaxSize+1)
 	for _, c := range []struct {
 		claim *resourceapi.ResourceClaim
 		asked []extension.Preference

@@ -1,6 +1,9 @@
 package allocator_test
 
 import (
+	"slices"
+	"strings"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -47,4 +50,19 @@ func (e *enumeration) fill(pick *smallPick) {
 		pick.takes += d.step
 	}
 	pick.gives = min(pick.takes, max(missing, 0))
+}
+
+// memoryOfA is what devices of one driver have of the memory.
+const memoryOfA = resourceapi.FullyQualifiedName("a.example.com/memory")
+
+// sameMemory reports whether the devices of a claim, or of its request, are of that driver and have the
+// same memory.
+func (e *enumeration) sameMemory(claim int, requests []string) bool {
+	var devices []*smallDevice
+	for _, pick := range e.chosen {
+		if request, _, _ := strings.Cut(pick.request, "/"); pick.claim == claim && (len(requests) == 0 || request == requests[0]) {
+			devices = append(devices, pick.device)
+		}
+	}
+	return !slices.ContainsFunc(devices, func(d *smallDevice) bool { return d.Driver != "a.example.com" || d.memory != devices[0].memory })
 }

@@ -33,11 +33,22 @@ type Claim struct {
 	// that are allocated together and name the attribute here. It is a matchAttribute for the
 	// requests of several claims.
 	MatchAcross []resourceapi.FullyQualifiedName `json:"matchAcross,omitempty"`
+	// MatchCapacities are capacities of which all devices of the claim have the same value.
+	MatchCapacities []CapacityMatch `json:"matchCapacities,omitempty"`
 	// Preferred are matches that the devices should have, the most important first. Those of an
 	// earlier claim are more important than those of a later one. No match is missed to have a
 	// less important one, and none that can be had is missed for the sake of anything else: not
 	// of an alternative before, nor of more devices. See docs/decisions/0023.
 	Preferred []Preference `json:"preferred,omitempty"`
+}
+
+// CapacityMatch is a matchAttribute for what devices have of a capacity. Values are compared as numbers: 1Gi
+// and 1024Mi are the same. What is in use does not count.
+type CapacityMatch struct {
+	// Capacity is "domain/name". A capacity that a device has without a domain has that of its driver.
+	Capacity resourceapi.FullyQualifiedName `json:"capacity"`
+	// Requests are as those of a Preference.
+	Requests []string `json:"requests,omitempty"`
 }
 
 // Preference is a matchAttribute that may be missed. It does not go with allocationMode All.
@@ -52,8 +63,9 @@ type Preference struct {
 	Across bool `json:"across,omitempty"`
 }
 
-// PreferencesMaxSize is how many preferences a claim may have: as many as constraints.
-const PreferencesMaxSize = resourceapi.DeviceConstraintsMaxSize
+// MatchesMaxSize is how many preferences, and how many matches of capacities, a claim may have: as many as
+// constraints.
+const MatchesMaxSize = resourceapi.DeviceConstraintsMaxSize
 
 // Request is what a request or a subrequest asks for beyond its fields. Neither part goes with
 // allocationMode All.
@@ -82,7 +94,9 @@ type Class struct {
 }
 
 // IsZero reports whether nothing is asked for.
-func (c Claim) IsZero() bool { return len(c.Requests)+len(c.MatchAcross)+len(c.Preferred) == 0 }
+func (c Claim) IsZero() bool {
+	return len(c.Requests)+len(c.MatchAcross)+len(c.MatchCapacities)+len(c.Preferred) == 0
+}
 
 // Of reads the annotation of a claim. A claim without one has the zero value. The error says that
 // the annotation is not a Claim; unknown fields are errors.

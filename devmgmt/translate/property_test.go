@@ -99,6 +99,9 @@ func extend(t *rapid.T, in *translate.Prototype) {
 			d.Requests = maps.Clone(d.Requests)
 			d.Requests["size"] = *quantityOf(rapid.SampledFrom([]string{"1Gi", "1Gi", "1500Mi", "2Gi", "4Gi"}).Draw(t, "size in all"))
 		}
+		if d.DeviceType == nil && sometimes(t, "same size") {
+			d.MatchAttributes = append(d.MatchAttributes, "size")
+		}
 		d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot", "numa", "model")
 		if d.DeviceType != nil {
 			d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot")
@@ -151,7 +154,7 @@ func TestDraws(t *testing.T) {
 // TestExtendedDraws shows the same of the draws that ask for more than v1 can say: of each kind,
 // some are allocated and some are not.
 func TestExtendedDraws(t *testing.T) {
-	kinds := []string{"classes", "upTo", "totals", "size", "bandwidth", "preferred"}
+	kinds := []string{"classes", "upTo", "totals", "size", "bandwidth", "matchCapacities", "preferred"}
 	missing := make(map[string]bool)
 	for _, kind := range kinds {
 		missing[kind], missing["no "+kind] = true, true

@@ -17,8 +17,8 @@ import (
 type Problem struct {
 	Claims  []Claim
 	Filters []eligibility.Use
-	// Constraints are those of the claims, claim by claim, then those across claims, and then
-	// those that are preferred, the most important first.
+	// Constraints are those of the claims, claim by claim, then those across claims, then those
+	// of capacities, and then those that are preferred, the most important first.
 	Constraints []Constraint
 	// Alternatives are those of all requests, by ID. Domains are alternatives that see
 	// different things in devices, one of each.
@@ -92,7 +92,7 @@ type Offer struct {
 // Particular reports whether more counts than what makes nodes alike: devices that are known by name,
 // because they are allocated already, or what devices have that are not shared.
 func (p *Problem) Particular() bool {
-	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 }) ||
+	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 || c.Capacity }) ||
 		slices.ContainsFunc(p.Alternatives, func(alt *Alternative) bool { return len(alt.Totals) > 0 })
 }
 
@@ -102,6 +102,8 @@ func (p *Problem) ConstraintRef(constraint int) string {
 	switch {
 	case c.Claim == AcrossClaims:
 		return fmt.Sprintf("%s across claims", c)
+	case c.Capacity:
+		return fmt.Sprintf("match of capacities %d (%s)", c.Position, c)
 	case c.Preferred:
 		return fmt.Sprintf("preference %d (%s)", c.Position, c)
 	}

@@ -37,6 +37,9 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 		}
 	}
 	c.across(extended)
+	if err := c.capacities(extended); err != nil {
+		return nil, err
+	}
 	if err := c.preferences(extended); err != nil {
 		return nil, err
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/quantity"
 )
@@ -116,6 +118,35 @@ func (c *compiler) across(x *Extended) {
 // named reports whether a claim before names the attribute.
 func (x *Extended) named(attribute resourceapi.FullyQualifiedName, claim int) bool {
 	return slices.ContainsFunc(x.Claims[:claim], func(other extension.Claim) bool { return slices.Contains(other.MatchAcross, attribute) })
+}
+
+// capacities adds a constraint for each capacity that is to match in a claim.
+func (c *compiler) capacities(x *Extended) error {
+	if x == nil {
+		return nil
+	}
+	for claim, more := range x.Claims {
+		of := &c.problem.Claims[claim]
+		if n := len(more.MatchCapacities); n > extension.MatchesMaxSize {
+			return fmt.Errorf("claim %s: extension: matchCapacities has %d elements, the most are %d", of.Ref(), n, extension.MatchesMaxSize)
+		}
+		for i, asked := range more.MatchCapacities {
+			err := knownNames(asked.Requests, of.Requests)
+			if domain, id, ok := strings.Cut(string(asked.Capacity), "/"); !ok || domain == "" || id == "" {
+				err = fmt.Errorf("capacity %q is not domain/name", asked.Capacity)
+			}
+			if err != nil {
+				return fmt.Errorf("claim %s: extension: match of capacities %d: %w", of.Ref(), i, err)
+			}
+			for r := range of.Requests {
+				bind(&of.Requests[r], asked.Requests, len(c.problem.Constraints))
+			}
+			c.problem.Constraints = append(c.problem.Constraints, Constraint{
+				Kind: solver.Match, Attribute: asked.Capacity, Capacity: true, Claim: claim, Position: i,
+			})
+		}
+	}
+	return nil
 }
 
 // match covers all requests of the claims that name a constraint across claims.

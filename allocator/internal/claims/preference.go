@@ -18,8 +18,8 @@ func (c *compiler) preferences(x *Extended) error {
 	}
 	for claim, more := range x.Claims {
 		of := &c.problem.Claims[claim]
-		if len(more.Preferred) > extension.PreferencesMaxSize {
-			return fmt.Errorf("claim %s: extension: %d preferences, a claim has at most %d", of.Ref(), len(more.Preferred), extension.PreferencesMaxSize)
+		if len(more.Preferred) > extension.MatchesMaxSize {
+			return fmt.Errorf("claim %s: extension: %d preferences, a claim has at most %d", of.Ref(), len(more.Preferred), extension.MatchesMaxSize)
 		}
 		for i, asked := range more.Preferred {
 			if err := c.prefer(x, claim, i, asked); err != nil {
