@@ -27,6 +27,8 @@ type ask struct {
 	others []*v1alpha1.DeviceClass
 	upTo   int64
 	totals map[resourceapi.QualifiedName]resource.Quantity
+	// extra is set if the same is asked for with fewer devices.
+	extra bool
 	// name is what constraints and configuration call the request.
 	name string
 	at   *field.Path
@@ -112,22 +114,23 @@ func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, beyo
 }
 
 // request translates what is at one position of a claim. It also returns the details, and how many
-// devices they are for at most.
+// devices they are for at most, those that a limit allows aside.
 func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourceapi.DeviceRequest, []*ask, int64) {
 	instance, at := &claim.Spec.Claims[i], specPath.Child("claims").Index(i)
 	request := resourceapi.DeviceRequest{Name: requestName(i)}
-	if len(instance.OneOf) == 0 {
-		a := &ask{detail: &instance.DeviceClaimDetail, name: request.Name, at: at}
-		if !t.resolve(a, l) {
+	wanted := t.numbered(instance, at)
+	if len(instance.OneOf) == 0 && len(wanted) == 1 {
+		a := wanted[0]
+		if a.name = request.Name; !t.resolve(a, l) {
 			return request, nil, 0
 		}
 		request.Exactly = t.exactly(a, l)
-		return request, []*ask{a}, request.Exactly.Count
+		return request, wanted, request.Exactly.Count
 	}
 	var asks []*ask
 	most := int64(0)
-	for j := range instance.OneOf {
-		a := &ask{detail: &instance.OneOf[j], name: request.Name + "/" + optionName(j), at: at.Child("oneOf").Index(j)}
+	for j, a := range wanted {
+		a.name = request.Name + "/" + optionName(j)
 		if !t.resolve(a, l) {
 			continue
 		}
@@ -142,7 +145,10 @@ func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourcea
 				Name: optionName(j), DeviceClassName: exact.DeviceClassName, Selectors: exact.Selectors,
 				AllocationMode: exact.AllocationMode, Count: exact.Count, Capacity: exact.Capacity,
 			})
-			asks, most = append(asks, a), max(most, exact.Count)
+			asks = append(asks, a)
+			if !a.extra {
+				most = max(most, exact.Count)
+			}
 		}
 	}
 	if len(request.FirstAvailable) == 0 && !l.fatal() {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +72,82 @@ func TestSameDevicesExtended(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSameDevicesByNumbers is TestSameDevices for limits of count, of which v1 has alternatives. These have
+// other names than in the prototype, which are left out.
+func TestSameDevicesByNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := elastic.Draw(t, "cluster")
+		out, _ := translate.ToV1(in)
+		asked, core := newJudge(in), newCore(out)
+		for i, claim := range in.Claims {
+			want := options.ReplaceAllString(describeChoices(asked.allocate(claim)), "")
+			if got := options.ReplaceAllString(core.allocate(t, out.Claims[i]), ""); got != want {
+				t.Fatalf("claim %s:\nprototype %s\nv1        %s\n%s", claim.Name, want, got, text(t, in))
+			}
+		}
+	})
+}
+
+var options = regexp.MustCompile(`/option-\d+`)
+
+// elastic are clusters that have a translation, in which some details have a limit of count.
+var elastic = rapid.Custom(func(t *rapid.T) translate.Prototype {
+	in := drawPrototype(t)
+	for _, claim := range in.Claims {
+		for i := range claim.Spec.Claims {
+			details := []*v1alpha1.DeviceClaimDetail{&claim.Spec.Claims[i].DeviceClaimDetail}
+			for k := range claim.Spec.Claims[i].OneOf {
+				details = append(details, &claim.Spec.Claims[i].OneOf[k])
+			}
+			for _, d := range details {
+				if count, found := d.Requests[v1alpha1.ResourceCount]; found && d.Limits == nil && rapid.Bool().Draw(t, "up to") {
+					count.Add(*resource.NewQuantity(rapid.Int64Range(1, 3).Draw(t, "more"), resource.DecimalSI))
+					d.Limits = map[string]resource.Quantity{v1alpha1.ResourceCount: count}
+				}
+			}
+		}
+	}
+	return in
+}).Filter(func(in translate.Prototype) bool {
+	_, reasons := translate.ToV1(in)
+	return len(reasons) == 0
+})
+
+// TestNumbersDrawn shows that such clusters have claims which get more devices than they must have, and
+// fewer than they may have. The draws are the same each time.
+func TestNumbersDrawn(t *testing.T) {
+	missing := map[string]bool{"more": true, "fewer": true}
+	const most = 500
+	for seed := 0; seed < most && len(missing) > 0; seed++ {
+		in := elastic.Example(seed)
+		asked := newJudge(in)
+		for _, claim := range in.Claims {
+			chosen := asked.allocate(claim)
+			for i := range claim.Spec.Claims {
+				n, detail := int64(0), (*v1alpha1.DeviceClaimDetail)(nil)
+				for _, c := range chosen {
+					if c.part == i {
+						n, detail = n+1, c.detail
+					}
+				}
+				if n == 0 || len(detail.Limits) == 0 {
+					continue
+				}
+				least, limit := detail.Requests[v1alpha1.ResourceCount], detail.Limits[v1alpha1.ResourceCount]
+				if least.CmpInt64(n) < 0 {
+					delete(missing, "more")
+				}
+				if limit.CmpInt64(n) > 0 {
+					delete(missing, "fewer")
+				}
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no claim gets %v", missing)
+	}
 }
 
 // extend has claims ask for device types, and for numbers of devices up to a limit.
