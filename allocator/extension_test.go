@@ -432,26 +432,3 @@ func (s *smallCase) describe(picks []smallPick, missed []int, found bool) string
 	}
 	return text
 }
-
-func describeOutcome(outcome allocator.Outcome) string {
-	assignment, ok := outcome.(*allocator.Assignment)
-	if !ok {
-		return "none"
-	}
-	text := ""
-	var results []resourceapi.DeviceRequestAllocationResult
-	for _, of := range assignment.Results() {
-		results = append(results, of.Devices.Results...)
-	}
-	for i, c := range assignment.Choices() {
-		text += fmt.Sprintf("%d/%s=%s of %s", c.Claim, c.Request, c.Device, c.Class)
-		if taken, shared := results[i].ConsumedCapacity[memory]; shared {
-			text += " taking " + taken.String()
-		}
-		text += "; "
-	}
-	for _, m := range assignment.Missed() {
-		text += fmt.Sprintf("without preference %d; ", m.Rank)
-	}
-	return text
-}
