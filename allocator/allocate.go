@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -158,6 +159,9 @@ func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.S
 	assignment := &Assignment{question: asked, answer: answer}
 	if err := assignment.solution().CheckSelectors(); err != nil {
 		return nil, nil, err
+	}
+	if slices.ContainsFunc(answer.Missed, func(m model.Miss) bool { return m.Undecided }) {
+		return assignment, nil, nil // a search that went another way might have had it
 	}
 	return assignment, answer, nil
 }

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	numa   = resourceapi.FullyQualifiedName("topology.example.com/numa")
-	memory = resourceapi.QualifiedName("memory")
+	numa     = resourceapi.FullyQualifiedName("topology.example.com/numa")
+	modelOfA = resourceapi.FullyQualifiedName("a.example.com/model")
+	memory   = resourceapi.QualifiedName("memory")
 )
 
 // smallDevice is a device as the enumeration sees it. Numa is -1 if it has no such attribute.
@@ -31,6 +32,9 @@ type smallDevice struct {
 	numa   int
 	memory int64
 	used   bool
+	// step is that in which shares take of the memory, inUse what they have taken. Step is 0 if the
+	// device is not shared.
+	step, inUse int64
 }
 
 // smallClasses are those of all small clusters: the same, once for Dray and once in Go.
@@ -83,25 +87,25 @@ func (s *smallCase) drawPool(node, driver string) {
 		if d.numa >= 0 {
 			attributes[resourceapi.QualifiedName(numa)] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(d.numa))}
 		}
-		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{
+		made := resourceapi.Device{
 			Name: d.Device, Attributes: attributes,
 			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{memory: {Value: *resource.NewQuantity(d.memory, resource.DecimalSI)}},
-		})
+		}
+		if s.IntN(4) == 0 {
+			d.step = 1 + s.Int64N(2)
+			made.AllowMultipleAllocations = ptr.To(true)
+			made.Capacity[memory] = stepped(d.memory, d.step)
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, made)
 		s.devices[node] = append(s.devices[node], d)
+		if d.used && d.step > 0 {
+			d.inUse = d.step * s.Int64N(d.memory/d.step+1)
+		}
 		if d.used {
 			s.used = append(s.used, holder(fmt.Sprintf("used-%d", len(s.used)), d))
 		}
 	}
 	s.slices = append(s.slices, slice)
-}
-
-// holder is a claim that has a device.
-func holder(name string, d *smallDevice) *resourceapi.ResourceClaim {
-	c := claim(name, 1)
-	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-		{Request: "r0", Driver: d.Driver, Pool: d.Pool, Device: d.Device},
-	}}}
-	return c
 }
 
 func (s *smallCase) drawClaim(i int) {
@@ -136,6 +140,10 @@ func (s *smallCase) drawClaim(i int) {
 	if s.IntN(4) == 0 {
 		c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(numa), Requests: []string{"r0"}})
 	}
+	if s.IntN(6) == 0 {
+		more.MatchCapacities = append(more.MatchCapacities, extension.CapacityMatch{Capacity: memoryOfA, Requests: []string{"r0"}[s.IntN(2):]})
+	}
+	s.drawPreferences(&more, c)
 	s.claims, s.extension = append(s.claims, c), append(s.extension, more)
 }
 
@@ -174,6 +182,8 @@ type smallPick struct {
 	request string
 	class   string
 	device  *smallDevice
+	// gives is what it gives to a total, takes what a share takes for that.
+	gives, takes int64
 }
 
 // enumeration tries everything in order, as docs/decisions/0026 and 0033 say.
@@ -181,19 +191,35 @@ type enumeration struct {
 	*smallCase
 	on     []*smallDevice
 	chosen []smallPick
+	wanted []smallPreference
 }
 
-// enumerate returns the first solution on a node, and whether there is one.
-func (s *smallCase) enumerate(node string) ([]smallPick, bool) {
-	e := &enumeration{smallCase: s, on: s.devices[node]}
-	found := e.request(0, 0)
-	return e.chosen, found
+// enumerate returns the first solution on a node, with the ranks of the preferences that it does not
+// have, and whether there is one. It asks for all preferences first, then for all but the last, and
+// so on: in the end for none.
+func (s *smallCase) enumerate(node string) (picks []smallPick, missed []int, found bool) {
+	preferences := s.preferences()
+	for with := 1<<len(preferences) - 1; with >= 0; with-- {
+		e := &enumeration{smallCase: s, on: s.devices[node]}
+		missed = missed[:0]
+		for rank, p := range preferences {
+			if with>>(len(preferences)-1-rank)&1 == 1 {
+				e.wanted = append(e.wanted, p)
+			} else {
+				missed = append(missed, rank)
+			}
+		}
+		if e.request(0, 0) {
+			return e.chosen, missed, true
+		}
+	}
+	return nil, nil, false
 }
 
 func (e *enumeration) request(claim, position int) bool {
 	switch {
 	case claim == len(e.claims):
-		return e.agrees()
+		return e.agrees() && !slices.ContainsFunc(e.wanted, func(p smallPreference) bool { return !p.has(e) })
 	case e.claims[claim].Status.Allocation != nil, position == len(e.claims[claim].Spec.Devices.Requests):
 		return e.request(claim+1, 0)
 	}
@@ -231,17 +257,6 @@ func (e *enumeration) option(claim, position int, name, class string, count int6
 	return false
 }
 
-// has reports whether the devices of a request have its totals.
-func (e *enumeration) has(claim int, name string) bool {
-	total, sum := e.extension[claim].Requests[name].Totals[memory], int64(0)
-	for _, c := range e.chosen {
-		if c.claim == claim && c.request == name {
-			sum += c.device.memory
-		}
-	}
-	return total.CmpInt64(sum) <= 0
-}
-
 func (e *enumeration) slots(claim, position int, name string, classes []string, left, from int) bool {
 	if left == 0 {
 		return e.has(claim, name) && e.request(claim, position+1)
@@ -249,10 +264,14 @@ func (e *enumeration) slots(claim, position int, name string, classes []string, 
 	for i := from; i < len(e.on); i++ {
 		d := e.on[i]
 		of := slices.IndexFunc(classes, func(class string) bool { return smallClasses[class].has(d) })
-		if of < 0 || d.used || slices.ContainsFunc(e.chosen, func(c smallPick) bool { return c.device == d }) {
+		if of < 0 || d.step == 0 && (d.used || slices.ContainsFunc(e.chosen, func(c smallPick) bool { return c.device == d })) {
 			continue
 		}
-		e.chosen = append(e.chosen, smallPick{claim, name, classes[of], d})
+		pick := smallPick{claim: claim, request: name, class: classes[of], device: d}
+		if e.fill(&pick); len(e.extension[claim].Requests[name].Totals) == 0 {
+			pick.gives, pick.takes = 0, 0
+		}
+		e.chosen = append(e.chosen, pick)
 		if e.slots(claim, position, name, classes, left-1, i+1) {
 			return true
 		}
@@ -266,6 +285,9 @@ func (e *enumeration) agrees() bool {
 	var across []int
 	for i, c := range e.claims {
 		var own []int
+		if len(e.extension[i].MatchCapacities) > 0 && !e.sameMemory(i, e.extension[i].MatchCapacities[0].Requests) {
+			return false
+		}
 		for _, pick := range e.chosen {
 			if pick.claim != i {
 				continue
@@ -287,12 +309,20 @@ func (e *enumeration) agrees() bool {
 	return oneValue(across) || !slices.ContainsFunc(e.chosen, func(c smallPick) bool { return len(e.extension[c.claim].MatchAcross) > 0 })
 }
 
-// heldNuma is the value of the device that a claim of the pod has, -1 if the node does not see it.
-func (e *enumeration) heldNuma(c *resourceapi.ResourceClaim) int {
+// heldBy is the device that a claim of the pod has, nil if the node does not see it.
+func (e *enumeration) heldBy(c *resourceapi.ResourceClaim) *smallDevice {
 	for _, d := range e.on {
 		if held := c.Status.Allocation.Devices.Results[0]; d.Driver == held.Driver && d.Pool == held.Pool && d.Device == held.Device {
-			return d.numa
+			return d
 		}
+	}
+	return nil
+}
+
+// heldNuma is the NUMA node of the device that a claim of the pod has, -1 if the node does not see it.
+func (e *enumeration) heldNuma(c *resourceapi.ResourceClaim) int {
+	if d := e.heldBy(c); d != nil {
+		return d.numa
 	}
 	return -1
 }
@@ -302,8 +332,8 @@ func oneValue(values []int) bool {
 	return !slices.ContainsFunc(values, func(v int) bool { return v < 0 || v != values[0] })
 }
 
-// TestExtensionsAgreeWithEnumeration: classes, elastic counts, totals and matches across claims have the
-// answer that trying everything in order has, on nodes that are like each other and on others, and
+// TestExtensionsAgreeWithEnumeration: classes, elastic counts, totals, matches across claims and preferences
+// have the answer that trying everything in order has, on nodes that are like each other and on others, and
 // whether it is remembered or not.
 func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 	var classes []*resourceapi.DeviceClass
@@ -314,7 +344,7 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 	}
 	options := allocator.Options{Features: allocator.AllFeatures()}
 	kept := allocator.New(options)
-	var none, several, elastic, summed, backtracked int
+	var none, several, elastic, summed, backtracked, missing, preferring, filled int
 	for seed := range uint64(fewer(3000)) {
 		s := drawSmall(seed)
 		ledger := pools.NewLedger(pools.Build(options.Features.PoolGates(), s.slices))
@@ -334,8 +364,8 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 				if err != nil {
 					t.Fatalf("seed %d, %s: %v", seed, on.Name, err)
 				}
-				picks, found := s.enumerate(on.Name)
-				if want, got := s.describe(picks, found), describeOutcome(outcome); got != want {
+				picks, missed, found := s.enumerate(on.Name)
+				if want, got := s.describe(picks, missed, found), describeOutcome(outcome); got != want {
 					t.Fatalf("seed %d, %s: got %s, want %s", seed, on.Name, got, want)
 				}
 				if a == kept {
@@ -347,9 +377,17 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 				if !found {
 					none++
 				}
+				if len(missed) > 0 {
+					missing++
+				}
+				if found && len(missed) < len(s.preferences()) {
+					preferring++
+				}
 				for _, pick := range picks {
 					beyond := s.extension[pick.claim].Requests[pick.request]
 					switch {
+					case pick.takes > 0:
+						filled++
 					case len(beyond.Totals) > 0:
 						summed++
 					case len(beyond.Classes) > 0:
@@ -361,9 +399,9 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d nodes without a solution, %d where the search went back, %d devices that have totals together, %d others of one of several classes, %d others of elastic requests",
-		none, backtracked, summed, several, elastic)
-	for _, n := range []int{none, summed, several, elastic, backtracked} {
+	t.Logf("%d nodes without a solution, %d where the search went back, %d devices that have totals together, %d others of one of several classes, %d others of elastic requests, "+
+		"%d solutions that miss a preference, %d that have one, %d shares that are filled", none, backtracked, summed, several, elastic, missing, preferring, filled)
+	for _, n := range []int{none, summed, several, elastic, backtracked, missing, preferring, filled} {
 		if n < fewer(3000)/20 {
 			t.Error("the cases are too easy")
 		}
@@ -371,7 +409,7 @@ func TestExtensionsAgreeWithEnumeration(t *testing.T) {
 }
 
 // describe is what describeOutcome says. Positions of claims are those among the pending ones.
-func (s *smallCase) describe(picks []smallPick, found bool) string {
+func (s *smallCase) describe(picks []smallPick, missed []int, found bool) string {
 	if !found {
 		return "none"
 	}
@@ -383,19 +421,14 @@ func (s *smallCase) describe(picks []smallPick, found bool) string {
 				position++
 			}
 		}
-		text += fmt.Sprintf("%d/%s=%s of %s; ", position, pick.request, pick.device.DeviceID, pick.class)
+		text += fmt.Sprintf("%d/%s=%s of %s", position, pick.request, pick.device.DeviceID, pick.class)
+		if pick.device.step > 0 {
+			text += fmt.Sprintf(" taking %d", pick.takes)
+		}
+		text += "; "
 	}
-	return text
-}
-
-func describeOutcome(outcome allocator.Outcome) string {
-	assignment, ok := outcome.(*allocator.Assignment)
-	if !ok {
-		return "none"
-	}
-	text := ""
-	for _, c := range assignment.Choices() {
-		text += fmt.Sprintf("%d/%s=%s of %s; ", c.Claim, c.Request, c.Device, c.Class)
+	for _, rank := range missed {
+		text += fmt.Sprintf("without preference %d; ", rank)
 	}
 	return text
 }

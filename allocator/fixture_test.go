@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -157,4 +158,42 @@ func fewer(n int) int {
 		return n / 10
 	}
 	return n
+}
+
+// holder is a claim that has a device.
+func holder(name string, d *smallDevice) *resourceapi.ResourceClaim {
+	c := claim(name, 1)
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "r0", Driver: d.Driver, Pool: d.Pool, Device: d.Device},
+	}}}
+	if d.step > 0 {
+		result := &c.Status.Allocation.Devices.Results[0]
+		result.ShareID = ptr.To(types.UID(name))
+		result.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{memory: *resource.NewQuantity(d.inUse, resource.DecimalSI)}
+	}
+	return c
+}
+
+// describeOutcome is what smallCase.describe says of a solution.
+func describeOutcome(outcome allocator.Outcome) string {
+	assignment, ok := outcome.(*allocator.Assignment)
+	if !ok {
+		return "none"
+	}
+	text := ""
+	var results []resourceapi.DeviceRequestAllocationResult
+	for _, of := range assignment.Results() {
+		results = append(results, of.Devices.Results...)
+	}
+	for i, c := range assignment.Choices() {
+		text += fmt.Sprintf("%d/%s=%s of %s", c.Claim, c.Request, c.Device, c.Class)
+		if taken, shared := results[i].ConsumedCapacity[memory]; shared {
+			text += " taking " + taken.String()
+		}
+		text += "; "
+	}
+	for _, m := range assignment.Missed() {
+		text += fmt.Sprintf("without preference %d; ", m.Rank)
+	}
+	return text
 }

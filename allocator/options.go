@@ -35,7 +35,8 @@ type Options struct {
 	// can be taken for equal.
 	Policy Policy
 	// Budget is the number of search steps per node after which the answer is
-	// Undecided. Zero or less is DefaultBudget.
+	// Undecided. Searches for preferences may take as many again: what they do not find
+	// then is missed. Zero or less is DefaultBudget.
 	Budget int64
 	// Programs holds compiled CEL expressions and may be shared between
 	// allocators. Nil makes an own cache.

@@ -117,6 +117,35 @@ func (a *Assignment) Choices() []Choice {
 	return list
 }
 
+// Missed is a preference that an Assignment does not have.
+type Missed struct {
+	// Rank counts the preferences of the Problem from 0, the most important one.
+	Rank int
+	// Claim is the position of the claim in the Problem, -1 if the match is across claims.
+	Claim int
+	// MatchAttribute is the attribute of which the devices have no common value. Requests are those
+	// that the preference names, none for all.
+	MatchAttribute resourceapi.FullyQualifiedName
+	Requests       []string
+	// Undecided is set if the step budget ended the search for it: there may be a solution
+	// that has it.
+	Undecided bool
+}
+
+// Missed lists the preferences (see package extension) that the devices do not have, the most
+// important first. Those that cannot be had on the node are missed, but for the undecided.
+func (a *Assignment) Missed() []Missed {
+	p := a.problem.compiled.Problem
+	list := make([]Missed, len(a.answer.Missed))
+	for i, miss := range a.answer.Missed {
+		c := &p.Constraints[miss.Constraint]
+		list[i] = Missed{
+			Rank: miss.Constraint - p.Required(), Claim: c.Claim, MatchAttribute: c.Attribute, Requests: c.Requests, Undecided: miss.Undecided,
+		}
+	}
+	return list
+}
+
 // Results returns what the API server would hold in status.allocation of each claim of the
 // problem, in order. They are built at the first call, which is when shares get their IDs.
 // Configurations and tolerations are those of the input: read-only.

@@ -35,6 +35,8 @@ type CoreItem struct {
 	Attribute string `json:"attribute,omitempty"`
 	// Position is where the request or constraint stands in its list.
 	Position int `json:"position"`
+	// Capacity is set if the Constraint compares a capacity, whose name Attribute is.
+	Capacity bool `json:"capacity,omitempty"`
 	// Text is a phrase for people.
 	Text string `json:"text"`
 }

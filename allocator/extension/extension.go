@@ -4,7 +4,7 @@
 // annotation: see Of and Annotate. kube-scheduler does not know them, and an allocation by it, or by
 // an API that is handed ResourceClaims alone, does not honour them.
 //
-// docs/decisions/0026, 0033 and 0034 say which of several solutions is meant.
+// docs/decisions/0023, 0026, 0032, 0033 and 0034 say which of several solutions is meant.
 package extension
 
 import (
@@ -19,6 +19,11 @@ import (
 // Annotation of a ResourceClaim, or of the metadata in a ResourceClaimTemplate, holds a Claim as JSON.
 const Annotation = "dray-project.github.io/extension"
 
+// ClassesAnnotation of an allocated ResourceClaim with a request that several classes may serve is a list of
+// strings as JSON: the class by which each device serves the claim, in the order of
+// status.allocation.devices.results. It is for those who read it. Nothing depends on it.
+const ClassesAnnotation = "dray-project.github.io/device-classes"
+
 // Claim is what a ResourceClaim asks for beyond its spec. The zero value asks for nothing.
 type Claim struct {
 	// Requests are by the name of a request, or "request/subrequest". Names that the claim does
@@ -28,7 +33,39 @@ type Claim struct {
 	// that are allocated together and name the attribute here. It is a matchAttribute for the
 	// requests of several claims.
 	MatchAcross []resourceapi.FullyQualifiedName `json:"matchAcross,omitempty"`
+	// MatchCapacities are capacities of which all devices of the claim have the same value.
+	MatchCapacities []CapacityMatch `json:"matchCapacities,omitempty"`
+	// Preferred are matches that the devices should have, the most important first. Those of an
+	// earlier claim are more important than those of a later one. No match is missed to have a
+	// less important one, and none that can be had is missed for the sake of anything else: not
+	// of an alternative before, nor of more devices. See docs/decisions/0023.
+	Preferred []Preference `json:"preferred,omitempty"`
 }
+
+// CapacityMatch is a matchAttribute for what devices have of a capacity. Values are compared as numbers: 1Gi
+// and 1024Mi are the same. What is in use does not count.
+type CapacityMatch struct {
+	// Capacity is "domain/name". A capacity that a device has without a domain has that of its driver.
+	Capacity resourceapi.FullyQualifiedName `json:"capacity"`
+	// Requests are as those of a Preference.
+	Requests []string `json:"requests,omitempty"`
+}
+
+// Preference is a matchAttribute that may be missed. It does not go with allocationMode All.
+type Preference struct {
+	MatchAttribute resourceapi.FullyQualifiedName `json:"matchAttribute"`
+	// Requests are the names of requests that it covers, or "request/subrequest". Empty for all of
+	// the claim. Names that the claim does not have are an error.
+	Requests []string `json:"requests,omitempty"`
+	// Across has it cover all claims that are allocated together and have the same preference
+	// with Across, as with MatchAcross. Its place is that in the first of these claims. There are
+	// no Requests then.
+	Across bool `json:"across,omitempty"`
+}
+
+// MatchesMaxSize is how many preferences, and how many matches of capacities, a claim may have: as many as
+// constraints.
+const MatchesMaxSize = resourceapi.DeviceConstraintsMaxSize
 
 // Request is what a request or a subrequest asks for beyond its fields. Neither part goes with
 // allocationMode All.
@@ -41,8 +78,10 @@ type Request struct {
 	// for as many as a claim may have; less than count is an error.
 	UpTo int64 `json:"upTo,omitempty"`
 	// Totals are amounts that the devices of the request have together, by the name of a
-	// capacity. Each gives what is taken of it: of a device that is not shared, all it has.
-	// Totals are above zero.
+	// capacity. Each gives what is taken of it: of a device that is not shared, all it has. A share
+	// takes what is still missing, in whole steps and as far as it is free, if the policy of the capacity
+	// has a default of zero and a range from zero on in steps, and the request does not say in
+	// capacity.requests what a share takes. Totals are above zero.
 	Totals map[resourceapi.QualifiedName]resource.Quantity `json:"totals,omitempty"`
 }
 
@@ -55,7 +94,9 @@ type Class struct {
 }
 
 // IsZero reports whether nothing is asked for.
-func (c Claim) IsZero() bool { return len(c.Requests) == 0 && len(c.MatchAcross) == 0 }
+func (c Claim) IsZero() bool {
+	return len(c.Requests)+len(c.MatchAcross)+len(c.MatchCapacities)+len(c.Preferred) == 0
+}
 
 // Of reads the annotation of a claim. A claim without one has the zero value. The error says that
 // the annotation is not a Claim; unknown fields are errors.

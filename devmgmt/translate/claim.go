@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,6 +27,8 @@ type ask struct {
 	others []*v1alpha1.DeviceClass
 	upTo   int64
 	totals map[resourceapi.QualifiedName]resource.Quantity
+	// extra is set if the same is asked for with fewer devices.
+	extra bool
 	// name is what constraints and configuration call the request.
 	name string
 	at   *field.Path
@@ -62,18 +65,21 @@ func (t *toV1) claim(claim *v1alpha1.DeviceClaim) (*resourceapi.ResourceClaim, [
 	if l.fatal() {
 		return nil, l.list
 	}
-	t.match(devices, claim.Spec.MatchAttributes, asks, nil, specPath.Child("matchAttributes"), l)
-	t.annotate(translated, asks, l)
+	var beyond extension.Claim
+	t.match(devices, &beyond, claim.Spec.MatchAttributes, asks, nil, specPath.Child("matchAttributes"), l)
+	t.prefer(&beyond, claim.Spec.PreferredMatchAttributes, asks, nil, specPath, l)
 	for _, a := range asks {
-		t.match(devices, a.detail.MatchAttributes, []*ask{a}, []string{a.name}, a.at.Child("matchAttributes"), l)
+		t.match(devices, &beyond, a.detail.MatchAttributes, []*ask{a}, []string{a.name}, a.at.Child("matchAttributes"), l)
+		t.prefer(&beyond, a.detail.PreferredMatchAttributes, []*ask{a}, []string{a.name}, a.at, l)
 		t.configure(devices, claim.Namespace, a, l)
 	}
+	t.annotate(translated, asks, beyond, l)
 	t.allocation(translated, claim, asks, l)
 	return translated, l.list
 }
 
 // annotate adds what is asked for beyond v1 to what the claim says of it already.
-func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, l *losses) {
+func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, beyond extension.Claim, l *losses) {
 	if !t.extended {
 		return
 	}
@@ -96,28 +102,35 @@ func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, l *l
 		}
 		claim.Requests[a.name] = t.extend(a, l)
 	}
+	if len(claim.Preferred)*len(beyond.Preferred) > 0 || len(claim.MatchCapacities)*len(beyond.MatchCapacities) > 0 {
+		l.drop(at, "it says what is preferred, or what is to match, and so does the claim")
+		return
+	}
+	claim.Preferred = append(claim.Preferred, beyond.Preferred...)
+	claim.MatchCapacities = append(claim.MatchCapacities, beyond.MatchCapacities...)
 	if err := claim.Annotate(translated); err != nil {
 		l.drop(at, "%v", err)
 	}
 }
 
 // request translates what is at one position of a claim. It also returns the details, and how many
-// devices they are for at most.
+// devices they are for at most, those that a limit allows aside.
 func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourceapi.DeviceRequest, []*ask, int64) {
 	instance, at := &claim.Spec.Claims[i], specPath.Child("claims").Index(i)
 	request := resourceapi.DeviceRequest{Name: requestName(i)}
-	if len(instance.OneOf) == 0 {
-		a := &ask{detail: &instance.DeviceClaimDetail, name: request.Name, at: at}
-		if !t.resolve(a, l) {
+	wanted := t.numbered(instance, at)
+	if len(instance.OneOf) == 0 && len(wanted) == 1 {
+		a := wanted[0]
+		if a.name = request.Name; !t.resolve(a, l) {
 			return request, nil, 0
 		}
 		request.Exactly = t.exactly(a, l)
-		return request, []*ask{a}, request.Exactly.Count
+		return request, wanted, request.Exactly.Count
 	}
 	var asks []*ask
 	most := int64(0)
-	for j := range instance.OneOf {
-		a := &ask{detail: &instance.OneOf[j], name: request.Name + "/" + optionName(j), at: at.Child("oneOf").Index(j)}
+	for j, a := range wanted {
+		a.name = request.Name + "/" + optionName(j)
 		if !t.resolve(a, l) {
 			continue
 		}
@@ -132,7 +145,10 @@ func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourcea
 				Name: optionName(j), DeviceClassName: exact.DeviceClassName, Selectors: exact.Selectors,
 				AllocationMode: exact.AllocationMode, Count: exact.Count, Capacity: exact.Capacity,
 			})
-			asks, most = append(asks, a), max(most, exact.Count)
+			asks = append(asks, a)
+			if !a.extra {
+				most = max(most, exact.Count)
+			}
 		}
 	}
 	if len(request.FirstAvailable) == 0 && !l.fatal() {
@@ -141,11 +157,20 @@ func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourcea
 	return request, asks, most
 }
 
-// match translates matchAttributes of one detail, or of all, into constraints. Requests are their
-// names, nil for all.
-func (t *toV1) match(devices *resourceapi.DeviceClaim, names []string, asks []*ask, requests []string, at *field.Path, l *losses) {
+// match translates matchAttributes of one detail, or of all, into constraints. Those of amounts go beyond
+// v1. Requests are their names, nil for all.
+func (t *toV1) match(devices *resourceapi.DeviceClaim, beyond *extension.Claim, names []string, asks []*ask, requests []string, at *field.Path, l *losses) {
 	for i, name := range names {
-		attribute, err := t.matched(name, asks)
+		attribute, amount, err := t.matched(name, asks)
+		switch {
+		case err == nil && amount && !t.extended:
+			err = errors.New("devices have an amount there, which v1 does not compare")
+		case err == nil && amount && len(beyond.MatchCapacities) >= extension.MatchesMaxSize:
+			err = fmt.Errorf("a claim has at most %d matches of amounts", extension.MatchesMaxSize)
+		case err == nil && amount:
+			beyond.MatchCapacities = append(beyond.MatchCapacities, extension.CapacityMatch{Capacity: attribute, Requests: requests})
+			continue
+		}
 		if err == nil && len(devices.Constraints) >= resourceapi.DeviceConstraintsMaxSize {
 			err = fmt.Errorf("v1 allows %d constraints", resourceapi.DeviceConstraintsMaxSize)
 		}
@@ -157,26 +182,48 @@ func (t *toV1) match(devices *resourceapi.DeviceClaim, names []string, asks []*a
 	}
 }
 
-// matched returns what v1 calls an attribute that is compared over the details.
-func (t *toV1) matched(name string, asks []*ask) (resourceapi.FullyQualifiedName, error) {
-	var found resourceapi.FullyQualifiedName
+// prefer translates preferredMatchAttributes of one detail, or of all.
+func (t *toV1) prefer(beyond *extension.Claim, names []string, asks []*ask, requests []string, of *field.Path, l *losses) {
+	for i, name := range names {
+		attribute, amount, err := t.matched(name, asks)
+		switch {
+		case !t.extended:
+			err = errors.New("v1 requires a match, or has none")
+		case err == nil && amount:
+			err = errors.New("devices have an amount there, of which a match is required, or none")
+		case err == nil && len(beyond.Preferred) >= extension.MatchesMaxSize:
+			err = fmt.Errorf("a claim has at most %d preferences", extension.MatchesMaxSize)
+		}
+		if err != nil {
+			l.drop(of.Child("preferredMatchAttributes").Index(i), "%s: %v", name, err)
+			continue
+		}
+		beyond.Preferred = append(beyond.Preferred, extension.Preference{MatchAttribute: attribute, Requests: requests})
+	}
+}
+
+// matched returns what v1 calls an attribute that is compared over the details, and whether it is an
+// amount.
+func (t *toV1) matched(name string, asks []*ask) (found resourceapi.FullyQualifiedName, amount bool, err error) {
+	plain := false
 	for _, a := range asks {
 		for _, driver := range a.drivers() {
 			domain, id, err := qualified(name, driver)
 			if err != nil {
-				return "", err
+				return "", false, err
 			}
-			if t.vocabularies.of(driver).names[name].amount {
-				return "", fmt.Errorf("devices of driver %s have an amount there, which v1 does not compare", driver)
+			use := t.vocabularies.of(driver).names[name]
+			if plain, amount = plain || use.plain, amount || use.amount; plain && amount {
+				return "", false, errors.New("some devices have an amount there and others do not, which are not compared with each other")
 			}
 			full := resourceapi.FullyQualifiedName(domain + "/" + id)
 			if found != "" && full != found {
-				return "", fmt.Errorf("v1 calls it %s and %s, depending on the driver, and compares neither with the other: publish it under a name with a domain", found, full)
+				return "", false, fmt.Errorf("v1 calls it %s and %s, depending on the driver, and compares neither with the other: publish it under a name with a domain", found, full)
 			}
 			found = full
 		}
 	}
-	return found, nil
+	return found, amount, nil
 }
 
 // configure translates the configuration that a claim brings, for each driver that may get it.

@@ -96,10 +96,11 @@ func (t *toV1) count(a *ask, l *losses) int64 {
 	case limited && most.Cmp(least) != 0 && t.extended:
 		a.upTo = min(most.Value(), resourceapi.AllocationResultsMaxSize)
 	case limited && most.Cmp(least) != 0:
-		l.drop(a.at.Child("limits").Key(v1alpha1.ResourceCount), "v1 wants a fixed number of devices: without the limit, it is %s", least.String())
+		l.drop(a.at.Child("limits").Key(v1alpha1.ResourceCount), "v1 wants a fixed number of devices, or up to %d alternatives without amounts, shared devices and admin access: without the limit, it is %s",
+			resourceapi.FirstAvailableDeviceRequestMaxSize, least.String())
 	}
 	for _, driver := range a.drivers() {
-		if max(least.Value(), a.upTo) > 1 && t.vocabularies.of(driver).shared {
+		if least.Value() > 1 && !t.extended && t.vocabularies.of(driver).shared {
 			l.drop(at, "driver %s has devices that can be shared, and v1 may take several shares of one device for several devices", driver)
 		}
 	}
@@ -111,7 +112,7 @@ func (t *toV1) count(a *ask, l *losses) int64 {
 func (t *toV1) amounts(a *ask, request *resourceapi.ExactDeviceRequest, l *losses) {
 	limit, limited := a.detail.Limits[v1alpha1.ResourceCount]
 	single := request.Count == 1 && limited && limit.CmpInt64(1) == 0
-	if t.extended && !a.admin() && !t.shares(a) {
+	if t.extended && !a.admin() && !(single && t.shares(a)) {
 		t.totals(a, l)
 		return
 	}
@@ -143,7 +144,8 @@ func (t *toV1) shares(a *ask) bool {
 	return slices.ContainsFunc(a.drivers(), func(driver string) bool { return t.vocabularies.of(driver).shared })
 }
 
-// totals translates amounts of devices that are had as a whole: they count together.
+// totals translates amounts that devices have together: each has what it is, or a share takes of it what is
+// missing.
 func (t *toV1) totals(a *ask, l *losses) {
 	for _, name := range others(a.detail.Requests) {
 		at, amount := a.at.Child("requests").Key(name), a.detail.Requests[name]

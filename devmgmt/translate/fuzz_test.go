@@ -101,7 +101,7 @@ func seed(f *testing.F, folder string) []byte {
 // FuzzTranslate: valid objects are translated or refused, always in the same way, without
 // modifying them. What is translated comes back, and is the same when it goes again.
 func FuzzTranslate(f *testing.F) {
-	for _, folder := range []string{"devmgmt-partitions", "devmgmt-sharing", "devmgmt-numa", "devmgmt-gpu-type", "devmgmt-elastic-nics"} {
+	for _, folder := range []string{"devmgmt-partitions", "devmgmt-sharing", "devmgmt-numa", "devmgmt-gpu-type", "devmgmt-elastic-nics", "devmgmt-memory", "devmgmt-preferred-numa"} {
 		f.Add(seed(f, filepath.Join("../../examples", folder)))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {

@@ -32,7 +32,7 @@ func quantityOf(text string) *resource.Quantity { return ptr.To(resource.MustPar
 func drawPrototype(t *rapid.T) translate.Prototype {
 	var p translate.Prototype
 	sharing := map[string]bool{drivers[1]: sometimes(t, "sharing")}
-	for i := range rapid.IntRange(1, 3).Draw(t, "pools") {
+	for i := range rapid.IntRange(1, 4).Draw(t, "pools") {
 		driver := rapid.SampledFrom(drivers).Draw(t, "driver")
 		pool := &v1alpha1.DevicePool{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.DevMgmtAPIVersion, Kind: "DevicePool"},
@@ -63,7 +63,7 @@ func drawPrototype(t *rapid.T) translate.Prototype {
 func drawPool(t *rapid.T, driver string, shared bool) v1alpha1.DevicePoolSpec {
 	spec := v1alpha1.DevicePoolSpec{Driver: driver}
 	if rapid.IntRange(0, 3).Draw(t, "node") > 0 {
-		spec.NodeName = ptr.To(rapid.SampledFrom([]string{here, here, here, elsewhere}).Draw(t, "name of the node"))
+		spec.NodeName = ptr.To(rapid.SampledFrom([]string{here, here, here, here, here, elsewhere}).Draw(t, "name of the node"))
 	}
 	partitions := !shared && sometimes(t, "partitions")
 	if partitions {
@@ -93,7 +93,7 @@ func drawPool(t *rapid.T, driver string, shared bool) v1alpha1.DevicePoolSpec {
 				"units":  *resource.NewQuantity(rapid.Int64Range(0, 4).Draw(t, "units taken"), resource.DecimalSI),
 				"memory": resource.MustParse(rapid.SampledFrom([]string{"1Gi", "3Gi", "5Gi"}).Draw(t, "memory taken")),
 			}
-		case driver == drivers[0]:
+		default:
 			device.Attributes = append(device.Attributes, v1alpha1.Attribute{Name: "size", QuantityValue: quantityOf(rapid.SampledFrom([]string{"1Gi", "1024Mi", "2Gi"}).Draw(t, "size"))})
 		}
 		spec.Devices = append(spec.Devices, device)
@@ -111,7 +111,7 @@ var expressions = []string{
 }
 
 func drawExpression(t *rapid.T) *string {
-	if rapid.Bool().Draw(t, "any device") {
+	if !sometimes(t, "some devices") {
 		return nil
 	}
 	return ptr.To(rapid.SampledFrom(expressions).Draw(t, "expression"))

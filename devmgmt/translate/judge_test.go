@@ -23,6 +23,8 @@ type judge struct {
 	env     *cel.Env
 	devices []*candidate // of the node, in first-fit order
 	pooled  map[string]*inf.Dec
+	// preferred are the preferences that a solution is to have.
+	preferred []preference
 }
 
 // candidate is a device with what is in use of it.
@@ -43,6 +45,8 @@ type choice struct {
 	detail *v1alpha1.DeviceClaimDetail
 	admin  bool
 	takes  map[string]*inf.Dec
+	// gives is what it gives to amounts that devices have together.
+	gives map[string]*inf.Dec
 }
 
 func (c choice) String() string {
@@ -86,17 +90,56 @@ func newJudge(in translate.Prototype) *judge {
 // allocate returns the first solution in the order of preference and keeps it, nil if there is
 // none.
 func (j *judge) allocate(claim *v1alpha1.DeviceClaim) []choice {
-	solution := j.parts(claim, 0, nil)
+	all := preferencesOf(claim)
+	var solution []choice
+	for with := 1<<len(all) - 1; with >= 0 && solution == nil; with-- {
+		// The most important preference is the highest bit.
+		j.preferred = nil
+		for rank, p := range all {
+			if with>>(len(all)-1-rank)&1 == 1 {
+				j.preferred = append(j.preferred, p)
+			}
+		}
+		solution = j.parts(claim, 0, nil)
+	}
 	for _, c := range solution {
 		j.take(c, 1)
 	}
 	return solution
 }
 
+// preference is an attribute that is to match in one part and option of a claim, -1 for all.
+type preference struct {
+	part, option int
+	name         string
+}
+
+// preferencesOf lists those of a claim, the most important first.
+func preferencesOf(claim *v1alpha1.DeviceClaim) (list []preference) {
+	add := func(part, option int, names []string) {
+		for _, name := range names {
+			list = append(list, preference{part, option, name})
+		}
+	}
+	add(-1, -1, claim.Spec.PreferredMatchAttributes)
+	for i, instance := range claim.Spec.Claims {
+		add(i, -1, instance.PreferredMatchAttributes)
+		for option := range instance.OneOf {
+			add(i, option, instance.OneOf[option].PreferredMatchAttributes)
+		}
+	}
+	return list
+}
+
+func (p preference) has(chosen []choice) bool {
+	own := slices.DeleteFunc(slices.Clone(chosen), func(c choice) bool { return p.part >= 0 && (c.part != p.part || c.option != p.option) })
+	return agree(own, []string{p.name})
+}
+
 // parts solves what follows the first parts, of which the choices are made but not kept.
 func (j *judge) parts(claim *v1alpha1.DeviceClaim, i int, chosen []choice) []choice {
 	if i == len(claim.Spec.Claims) {
-		if !agree(chosen, claim.Spec.MatchAttributes) {
+		if !agree(chosen, claim.Spec.MatchAttributes) || slices.ContainsFunc(j.preferred, func(p preference) bool { return !p.has(chosen) }) {
 			return nil
 		}
 		return append([]choice{}, chosen...)
@@ -152,7 +195,9 @@ func (j *judge) slots(claim *v1alpha1.DeviceClaim, c choice, left int64, from in
 	classes := j.classes(c.detail)
 	c.admin = ptr.Deref(classes[0].Spec.AdminAccess, false)
 	for i, of := range j.devices[from:] {
-		c.of, c.takes = of, takes(of.device, c.detail)
+		if c.of, c.takes, c.gives = of, takes(of.device, c.detail), nil; j.summed(c.detail) {
+			c.fill(chosen)
+		}
 		if !slices.ContainsFunc(classes, func(class *v1alpha1.DeviceClass) bool { return j.serves(of, class, c) }) || !j.free(c, chosen) {
 			continue
 		}
@@ -178,18 +223,57 @@ func (j *judge) classes(detail *v1alpha1.DeviceClaimDetail) (found []*v1alpha1.D
 	return found
 }
 
-// summed reports whether amounts are asked for of devices that are had as a whole.
+// summed reports whether amounts are asked for that devices may have together: not of one that is shared.
 func (j *judge) summed(detail *v1alpha1.DeviceClaimDetail) bool {
 	_, counts := detail.Requests[v1alpha1.ResourceCount]
 	if counts && len(detail.Requests) == 1 || len(detail.Requests) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(j.devices, func(c *candidate) bool {
-		return len(c.device.Resources) > 0 && slices.ContainsFunc(j.classes(detail), func(class *v1alpha1.DeviceClass) bool { return class.Spec.Driver == c.pool.Spec.Driver })
+	limit := detail.Limits[v1alpha1.ResourceCount]
+	return limit.CmpInt64(1) != 0 || !slices.ContainsFunc(j.in.Pools, func(pool *v1alpha1.DevicePool) bool {
+		shared := slices.ContainsFunc(pool.Spec.Devices, func(d v1alpha1.Device) bool { return len(d.Resources) > 0 })
+		return shared && slices.ContainsFunc(j.classes(detail), func(class *v1alpha1.DeviceClass) bool { return class.Spec.Driver == pool.Spec.Driver })
 	})
 }
 
-// haveTogether: the devices have the amounts as attributes.
+// fill works out what a device gives beside those of its part that were chosen before: what it has, or as
+// much of its resources as is missing and free, in whole blocks.
+func (c *choice) fill(chosen []choice) {
+	c.gives = make(map[string]*inf.Dec)
+	for name, amount := range c.detail.Requests {
+		if value := c.of.values[name].QuantityValue; value != nil {
+			c.gives[name] = dec(*value)
+		}
+		missing := dec(amount)
+		for _, other := range chosen {
+			if given := other.gives[name]; given != nil && other.part == c.part {
+				missing = new(inf.Dec).Sub(missing, given)
+			}
+		}
+		for _, r := range c.of.device.Resources {
+			if r.Name != name {
+				continue
+			}
+			free := dec(r.Capacity)
+			if taken := c.of.taken[name]; taken != nil {
+				free = new(inf.Dec).Sub(free, taken)
+			}
+			count := new(inf.Dec).QuoRound(missing, dec(*r.BlockSize), 0, inf.RoundUp)
+			if most := new(inf.Dec).QuoRound(free, dec(*r.BlockSize), 0, inf.RoundDown); count.Cmp(most) > 0 {
+				count = most
+			}
+			if count.Sign() < 0 {
+				count = new(inf.Dec)
+			}
+			c.takes[name] = count.Mul(count, dec(*r.BlockSize))
+			if c.gives[name] = c.takes[name]; c.gives[name].Cmp(missing) > 0 {
+				c.gives[name] = missing
+			}
+		}
+	}
+}
+
+// haveTogether: the devices give the amounts.
 func haveTogether(chosen []choice, amounts map[string]resource.Quantity) bool {
 	for name, amount := range amounts {
 		if name == v1alpha1.ResourceCount {
@@ -197,8 +281,8 @@ func haveTogether(chosen []choice, amounts map[string]resource.Quantity) bool {
 		}
 		var has *inf.Dec
 		for _, c := range chosen {
-			if value := c.of.values[name].QuantityValue; value != nil {
-				has = sum(has, dec(*value))
+			if given := c.gives[name]; given != nil {
+				has = sum(has, given)
 			}
 		}
 		if has == nil || has.Cmp(dec(amount)) < 0 {

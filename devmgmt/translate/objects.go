@@ -55,17 +55,27 @@ func (r Reason) Error() string {
 type losses struct {
 	object Reason
 	list   []Reason
+	known  map[Reason]int // positions in list of reasons as they were added
 }
 
 func lossesOf(kind string, object metav1.Object) *losses {
 	return &losses{object: Reason{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}}
 }
 
+// add adds a reason, or finds it: details that are translated several times fail in the same way.
 func (l *losses) add(path *field.Path, format string, arguments []any) *Reason {
 	reason := l.object
 	reason.Field, reason.Text = path.String(), fmt.Sprintf(format, arguments...)
-	l.list = append(l.list, reason)
-	return &l.list[len(l.list)-1]
+	at, known := l.known[reason]
+	if !known {
+		if l.known == nil {
+			l.known = make(map[Reason]int)
+		}
+		at = len(l.list)
+		l.known[reason] = at
+		l.list = append(l.list, reason)
+	}
+	return &l.list[at]
 }
 
 // drop says that the field is left out of the translation.

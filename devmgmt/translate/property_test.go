@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,23 +27,28 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// translated draws until there is a translation.
-func translated(t *rapid.T) (translate.Prototype, translate.V1) {
-	for range 20 {
-		in := drawPrototype(t)
-		if out, reasons := translate.ToV1(in); len(reasons) == 0 {
-			return in, out
-		}
-	}
-	t.Fatal("20 draws have no translation")
-	return translate.Prototype{}, translate.V1{}
-}
+// translatable are clusters that have a translation. Fewer than a third of the draws have none.
+var translatable = rapid.Custom(drawPrototype).Filter(func(in translate.Prototype) bool {
+	_, reasons := translate.ToV1(in)
+	return len(reasons) == 0
+})
+
+// extendable are clusters whose claims ask for more than v1 can say, but no more than package extension can.
+var extendable = rapid.Custom(func(t *rapid.T) translate.Prototype {
+	in := drawPrototype(t)
+	extend(t, &in)
+	return in
+}).Filter(func(in translate.Prototype) bool {
+	_, reasons := translate.ToExtended(in)
+	return len(reasons) == 0
+})
 
 // TestSameDevices allocates the claims one after the other: as the judge understands the
 // prototype, and as Dray understands the translation. Each result also passes the verifier.
 func TestSameDevices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in, out := translated(t)
+		in := translatable.Draw(t, "cluster")
+		out, _ := translate.ToV1(in)
 		asked, core := newJudge(in), newCore(out)
 		for i, claim := range in.Claims {
 			want := describeChoices(asked.allocate(claim))
@@ -54,32 +61,92 @@ func TestSameDevices(t *testing.T) {
 
 // TestSameDevicesExtended is TestSameDevices for what v1 cannot say: device types, limits of count, and sums.
 func TestSameDevicesExtended(t *testing.T) {
-	refused, extended, summed := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		in := drawPrototype(t)
-		extend(t, &in)
-		out, reasons := translate.ToExtended(in)
-		if len(reasons) > 0 {
-			refused++
-			return
-		}
+		in := extendable.Draw(t, "cluster")
+		out, _ := translate.ToExtended(in)
 		asked, core := newJudge(in), newCore(out)
 		for i, claim := range in.Claims {
-			if out.Claims[i].Annotations[extension.Annotation] != "" {
-				extended++
-			}
 			want := describeChoices(asked.allocate(claim))
 			if got := core.allocate(t, out.Claims[i]); got != want {
 				t.Fatalf("claim %s:\nprototype %s\nv1        %s\n%s", claim.Name, want, got, text(t, in))
 			}
-			if strings.Contains(out.Claims[i].Annotations[extension.Annotation], "totals") && want != "none" {
-				summed++
+		}
+	})
+}
+
+// TestSameDevicesByNumbers is TestSameDevices for limits of count, of which v1 has alternatives. These have
+// other names than in the prototype, which are left out.
+func TestSameDevicesByNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := elastic.Draw(t, "cluster")
+		out, _ := translate.ToV1(in)
+		asked, core := newJudge(in), newCore(out)
+		for i, claim := range in.Claims {
+			want := options.ReplaceAllString(describeChoices(asked.allocate(claim)), "")
+			if got := options.ReplaceAllString(core.allocate(t, out.Claims[i]), ""); got != want {
+				t.Fatalf("claim %s:\nprototype %s\nv1        %s\n%s", claim.Name, want, got, text(t, in))
 			}
 		}
 	})
-	t.Logf("%d draws refused, %d claims extended, %d with sums allocated", refused, extended, summed)
-	if extended < 20 || summed == 0 {
-		t.Errorf("only %d claims ask for more than v1 can say, %d of them for sums that are there", extended, summed)
+}
+
+var options = regexp.MustCompile(`/option-\d+`)
+
+// elastic are clusters that have a translation, in which some details have a limit of count.
+var elastic = rapid.Custom(func(t *rapid.T) translate.Prototype {
+	in := drawPrototype(t)
+	for _, claim := range in.Claims {
+		for i := range claim.Spec.Claims {
+			details := []*v1alpha1.DeviceClaimDetail{&claim.Spec.Claims[i].DeviceClaimDetail}
+			for k := range claim.Spec.Claims[i].OneOf {
+				details = append(details, &claim.Spec.Claims[i].OneOf[k])
+			}
+			for _, d := range details {
+				if count, found := d.Requests[v1alpha1.ResourceCount]; found && d.Limits == nil && rapid.Bool().Draw(t, "up to") {
+					count.Add(*resource.NewQuantity(rapid.Int64Range(1, 3).Draw(t, "more"), resource.DecimalSI))
+					d.Limits = map[string]resource.Quantity{v1alpha1.ResourceCount: count}
+				}
+			}
+		}
+	}
+	return in
+}).Filter(func(in translate.Prototype) bool {
+	_, reasons := translate.ToV1(in)
+	return len(reasons) == 0
+})
+
+// TestNumbersDrawn shows that such clusters have claims which get more devices than they must have, and
+// fewer than they may have. The draws are the same each time.
+func TestNumbersDrawn(t *testing.T) {
+	missing := map[string]bool{"more": true, "fewer": true}
+	const most = 500
+	for seed := 0; seed < most && len(missing) > 0; seed++ {
+		in := elastic.Example(seed)
+		asked := newJudge(in)
+		for _, claim := range in.Claims {
+			chosen := asked.allocate(claim)
+			for i := range claim.Spec.Claims {
+				n, detail := int64(0), (*v1alpha1.DeviceClaimDetail)(nil)
+				for _, c := range chosen {
+					if c.part == i {
+						n, detail = n+1, c.detail
+					}
+				}
+				if n == 0 || len(detail.Limits) == 0 {
+					continue
+				}
+				least, limit := detail.Requests[v1alpha1.ResourceCount], detail.Limits[v1alpha1.ResourceCount]
+				if least.CmpInt64(n) < 0 {
+					delete(missing, "more")
+				}
+				if limit.CmpInt64(n) > 0 {
+					delete(missing, "fewer")
+				}
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no claim gets %v", missing)
 	}
 }
 
@@ -97,9 +164,24 @@ func extend(t *rapid.T, in *translate.Prototype) {
 				d.MatchAttributes = []string{"topo.example.com/slot"}
 			}
 		}
-		if _, found := d.Requests["bandwidth"]; !found && sometimes(t, "sum") {
+		taken, found := d.Requests["bandwidth"]
+		if found && taken.Sign() > 0 && rapid.Bool().Draw(t, "several have it together") {
+			d.Limits = nil
+			if rapid.Bool().Draw(t, "many") {
+				taken.Add(resource.MustParse("8"))
+				d.Requests["bandwidth"] = taken
+			}
+		}
+		if !found && sometimes(t, "sum") {
 			d.Requests = maps.Clone(d.Requests)
-			d.Requests["size"] = *quantityOf(rapid.SampledFrom([]string{"1Gi", "1500Mi", "3Gi", "4Gi"}).Draw(t, "size in all"))
+			d.Requests["size"] = *quantityOf(rapid.SampledFrom([]string{"1Gi", "1Gi", "1500Mi", "2Gi", "4Gi"}).Draw(t, "size in all"))
+		}
+		if d.DeviceType == nil && sometimes(t, "same size") {
+			d.MatchAttributes = append(d.MatchAttributes, "size")
+		}
+		d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot", "numa", "model")
+		if d.DeviceType != nil {
+			d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot")
 		}
 		if count, found := d.Requests[v1alpha1.ResourceCount]; found && rapid.Bool().Draw(t, "up to") {
 			count.Add(*resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "more"), resource.DecimalSI))
@@ -107,6 +189,7 @@ func extend(t *rapid.T, in *translate.Prototype) {
 		}
 	}
 	for _, claim := range in.Claims {
+		claim.Spec.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot")
 		for i := range claim.Spec.Claims {
 			instance := &claim.Spec.Claims[i]
 			if len(instance.OneOf) == 0 {
@@ -122,19 +205,52 @@ func extend(t *rapid.T, in *translate.Prototype) {
 	}
 }
 
+func drawPreferred(t *rapid.T, names ...string) []string {
+	if !sometimes(t, "preferring") {
+		return nil
+	}
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, min(2, len(names)), rapid.ID).Draw(t, "preferred")
+}
+
 // TestDraws shows that the draws lead to all kinds of answers. The draws are the same each time.
 func TestDraws(t *testing.T) {
-	draws := rapid.Custom(func(t *rapid.T) translate.Prototype {
-		in, _ := translated(t)
-		return in
-	})
 	missing := map[string]bool{"none": true, "one": true, "several": true, "option": true, "admin": true, "share": true}
 	const most = 500
 	for seed := 0; seed < most && len(missing) > 0; seed++ {
-		in := draws.Example(seed)
+		in := translatable.Example(seed)
 		asked := newJudge(in)
 		for _, claim := range in.Claims {
 			delete(missing, kindOf(describeChoices(asked.allocate(claim))))
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no draw has the answers %v", missing)
+	}
+}
+
+// TestExtendedDraws shows the same of the draws that ask for more than v1 can say: of each kind,
+// some are allocated and some are not.
+func TestExtendedDraws(t *testing.T) {
+	kinds := []string{"classes", "upTo", "totals", "size", "bandwidth", "matchCapacities", "preferred"}
+	missing := make(map[string]bool)
+	for _, kind := range kinds {
+		missing[kind], missing["no "+kind] = true, true
+	}
+	const most = 500
+	for seed := 0; seed < most && len(missing) > 0; seed++ {
+		in := extendable.Example(seed)
+		out, _ := translate.ToExtended(in)
+		asked := newJudge(in)
+		for i, claim := range in.Claims {
+			none := ""
+			if asked.allocate(claim) == nil {
+				none = "no "
+			}
+			for _, kind := range kinds {
+				if strings.Contains(out.Claims[i].Annotations[extension.Annotation], strconv.Quote(kind)) {
+					delete(missing, none+kind)
+				}
+			}
 		}
 	}
 	if len(missing) > 0 {
@@ -239,7 +355,8 @@ func describeResults(results []resourceapi.DeviceRequestAllocationResult) string
 // again is the same.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in, out := translated(t)
+		in := translatable.Draw(t, "cluster")
+		out, _ := translate.ToV1(in)
 		before := text(t, in)
 		back, reasons := translate.FromV1(out)
 		if len(reasons) > 0 {

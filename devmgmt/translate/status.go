@@ -34,7 +34,7 @@ func (t *toV1) allocation(translated *resourceapi.ResourceClaim, claim *v1alpha1
 		return
 	}
 	at := statusPath.Child("allocations")
-	if len(claim.Spec.Claims) != 1 || len(claim.Spec.Claims[0].OneOf) > 0 {
+	if len(claim.Spec.Claims) != 1 || len(claim.Spec.Claims[0].OneOf) > 0 || len(asks) != 1 {
 		l.drop(at, "it does not say which device serves which of several claims or alternatives")
 		return
 	}

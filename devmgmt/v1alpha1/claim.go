@@ -37,6 +37,12 @@ type DeviceClaimSpec struct {
 	// +optional
 	MatchAttributes []string `json:"matchAttributes,omitempty"`
 
+	// PreferredMatchAttributes are names of attributes like MatchAttributes, of which the devices may
+	// have different values if there is no better solution. The most important comes first, and all
+	// of them are more important than those of the Claims. The API as it was published has no such field.
+	// +optional
+	PreferredMatchAttributes []string `json:"preferredMatchAttributes,omitempty"`
+
 	// Claims are all to be satisfied.
 	// +required
 	Claims []DeviceClaimInstance `json:"claims,omitempty"`
@@ -79,6 +85,12 @@ type DeviceClaimDetail struct {
 	// value.
 	// +optional
 	MatchAttributes []string `json:"matchAttributes,omitempty"`
+
+	// PreferredMatchAttributes are names of attributes like MatchAttributes, of which the devices may
+	// have different values if there is no better solution. The most important comes first; those of a
+	// claim before are more important. The API as it was published has no such field.
+	// +optional
+	PreferredMatchAttributes []string `json:"preferredMatchAttributes,omitempty"`
 
 	// Configs refer to objects that configure the devices. What they mean is up to the driver.
 	// +optional

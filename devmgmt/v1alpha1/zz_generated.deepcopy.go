@@ -172,6 +172,11 @@ func (in *DeviceClaimDetail) DeepCopyInto(out *DeviceClaimDetail) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.PreferredMatchAttributes != nil {
+		in, out := &in.PreferredMatchAttributes, &out.PreferredMatchAttributes
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Configs != nil {
 		in, out := &in.Configs, &out.Configs
 		*out = make([]DeviceConfigReference, len(*in))
@@ -252,6 +257,11 @@ func (in *DeviceClaimSpec) DeepCopyInto(out *DeviceClaimSpec) {
 	*out = *in
 	if in.MatchAttributes != nil {
 		in, out := &in.MatchAttributes, &out.MatchAttributes
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.PreferredMatchAttributes != nil {
+		in, out := &in.PreferredMatchAttributes, &out.PreferredMatchAttributes
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}

@@ -16,6 +16,7 @@ func Claim(claim *v1alpha1.DeviceClaim) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := objectName(claim)
 	errs = append(errs, matchAttributes(claim.Spec.MatchAttributes, spec.Child("matchAttributes"))...)
+	errs = append(errs, matchAttributes(claim.Spec.PreferredMatchAttributes, spec.Child("preferredMatchAttributes"))...)
 	if len(claim.Spec.Claims) == 0 {
 		errs = append(errs, field.Required(spec.Child("claims"), ""))
 	}
@@ -41,7 +42,7 @@ func instance(instance *v1alpha1.DeviceClaimInstance, path *field.Path) field.Er
 
 func isEmpty(detail *v1alpha1.DeviceClaimDetail) bool {
 	return detail.DeviceType == nil && detail.DeviceClass == nil && detail.Constraints == nil && len(detail.Requests) == 0 &&
-		len(detail.Limits) == 0 && len(detail.MatchAttributes) == 0 && len(detail.Configs) == 0
+		len(detail.Limits) == 0 && len(detail.MatchAttributes) == 0 && len(detail.PreferredMatchAttributes) == 0 && len(detail.Configs) == 0
 }
 
 func detail(detail *v1alpha1.DeviceClaimDetail, path *field.Path) field.ErrorList {
@@ -61,6 +62,7 @@ func detail(detail *v1alpha1.DeviceClaimDetail, path *field.Path) field.ErrorLis
 	errs = append(errs, requested(detail.Limits, path.Child("limits"))...)
 	errs = append(errs, limits(detail, path.Child("limits"))...)
 	errs = append(errs, matchAttributes(detail.MatchAttributes, path.Child("matchAttributes"))...)
+	errs = append(errs, matchAttributes(detail.PreferredMatchAttributes, path.Child("preferredMatchAttributes"))...)
 	for i, config := range detail.Configs {
 		errs = append(errs, reference(config.APIVersion, config.Kind, config.Name, path.Child("configs").Index(i))...)
 	}

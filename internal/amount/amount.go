@@ -2,6 +2,7 @@ package amount
 
 import (
 	"cmp"
+	"math"
 	"math/big"
 	"math/bits"
 	"strings"
@@ -48,6 +49,21 @@ func (a Amount) Cmp(b Amount) int {
 	return cmp.Compare(a.lo, b.lo)
 }
 
+// Floor returns the largest multiple of step that is not above a. Neither is negative, and step is
+// not zero.
+func (a Amount) Floor(step Amount) Amount {
+	rest := a.number()
+	rest.Mod(rest, step.number())
+	lo := new(big.Int).And(rest, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
+	return a.Sub(Amount{hi: rest.Rsh(rest, 64).Int64(), lo: lo})
+}
+
+// number is the number of nano units.
+func (a Amount) number() *big.Int {
+	number := new(big.Int).Lsh(big.NewInt(a.hi), 64)
+	return number.Add(number, new(big.Int).SetUint64(a.lo))
+}
+
 // Sign returns -1, 0 or 1 as a is negative, zero or positive.
 func (a Amount) Sign() int {
 	switch {
@@ -67,8 +83,6 @@ func Nano(n int64) Amount { return Amount{hi: n >> 63, lo: uint64(n)} }
 
 // String returns the amount in units, with as many decimal places as it takes.
 func (a Amount) String() string {
-	number := new(big.Int).Lsh(big.NewInt(a.hi), 64)
-	number.Add(number, new(big.Int).SetUint64(a.lo))
-	text := new(big.Rat).SetFrac(number, big.NewInt(1_000_000_000)).FloatString(9)
+	text := new(big.Rat).SetFrac(a.number(), big.NewInt(1_000_000_000)).FloatString(9)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

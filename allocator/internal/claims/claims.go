@@ -17,7 +17,8 @@ import (
 type Problem struct {
 	Claims  []Claim
 	Filters []eligibility.Use
-	// Constraints are those of the claims, claim by claim, and then those across claims.
+	// Constraints are those of the claims, claim by claim, then those across claims, then those
+	// of capacities, and then those that are preferred, the most important first.
 	Constraints []Constraint
 	// Alternatives are those of all requests, by ID. Domains are alternatives that see
 	// different things in devices, one of each.
@@ -91,15 +92,20 @@ type Offer struct {
 // Particular reports whether more counts than what makes nodes alike: devices that are known by name,
 // because they are allocated already, or what devices have that are not shared.
 func (p *Problem) Particular() bool {
-	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 }) ||
+	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 || c.Capacity }) ||
 		slices.ContainsFunc(p.Alternatives, func(alt *Alternative) bool { return len(alt.Totals) > 0 })
 }
 
 // ConstraintRef names a constraint with its place, as errors do.
 func (p *Problem) ConstraintRef(constraint int) string {
 	c := &p.Constraints[constraint]
-	if c.Claim == AcrossClaims {
+	switch {
+	case c.Claim == AcrossClaims:
 		return fmt.Sprintf("%s across claims", c)
+	case c.Capacity:
+		return fmt.Sprintf("match of capacities %d (%s)", c.Position, c)
+	case c.Preferred:
+		return fmt.Sprintf("preference %d (%s)", c.Position, c)
 	}
 	return fmt.Sprintf("constraint %d (%s)", c.Position, c)
 }
@@ -152,7 +158,8 @@ type Part struct {
 	Constraint      bool
 }
 
-// Parts lists the requests and then the constraints, in order.
+// Parts lists the requests and then the constraints, in order. What is preferred stands in nobody's
+// way and is not among them.
 func (p *Problem) Parts() []Part {
 	var parts []Part
 	for c := range p.Claims {
@@ -160,10 +167,41 @@ func (p *Problem) Parts() []Part {
 			parts = append(parts, Part{Claim: c, Position: r})
 		}
 	}
-	for k := range p.Constraints {
+	for k := range p.Constraints[:p.Required()] {
 		parts = append(parts, p.constraintPart(k))
 	}
 	return parts
+}
+
+// Required is how many of the constraints are required. The others are preferred.
+func (p *Problem) Required() int {
+	n := len(p.Constraints)
+	for n > 0 && p.Constraints[n-1].Preferred {
+		n--
+	}
+	return n
+}
+
+// WithoutPreferences leaves out all that is preferred. It is nil if nothing is.
+func (p *Problem) WithoutPreferences() Omitted {
+	var out Omitted
+	for k := p.Required(); k < len(p.Constraints); k++ {
+		out = out.with(p.constraintPart(k))
+	}
+	return out
+}
+
+func (o Omitted) with(part Part) Omitted {
+	if o == nil {
+		o = make(Omitted)
+	}
+	o[part] = true
+	return o
+}
+
+// SetConstraint leaves a constraint of a problem out, or not.
+func (o Omitted) SetConstraint(p *Problem, constraint int, out bool) {
+	o[p.constraintPart(constraint)] = out
 }
 
 func (p *Problem) constraintPart(constraint int) Part {

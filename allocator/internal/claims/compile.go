@@ -37,6 +37,12 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 		}
 	}
 	c.across(extended)
+	if err := c.capacities(extended); err != nil {
+		return nil, err
+	}
+	if err := c.preferences(extended); err != nil {
+		return nil, err
+	}
 	c.problem.addDomains()
 	return c.problem, nil
 }
@@ -303,6 +309,7 @@ func (p *Problem) AppendKey(k *memo.Key) {
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {
 		k.Text(p.Constraints[i].String())
+		k.Flags(p.Constraints[i].Preferred)
 	}
 	for c := range p.Claims {
 		k.Number(len(p.Claims[c].Requests))

@@ -17,9 +17,14 @@ type Constraint struct {
 	Kind      solver.RelationKind
 	Attribute resourceapi.FullyQualifiedName
 	lists     bool
+	// Capacity is set if Attribute is the name of a capacity.
+	Capacity bool
 	// Claim is the position of the claim that it is of, or AcrossClaims. Position is that in
 	// the list of the claim.
 	Claim, Position int
+	// Preferred is set if a solution may violate it. Requests are then the names that it covers.
+	Preferred bool
+	Requests  []string
 	// Held are devices of claims that are allocated already and take part.
 	Held []pool.DeviceID
 }
@@ -45,7 +50,10 @@ func constraintAcross(f eligibility.Features, attribute resourceapi.FullyQualifi
 
 // String is how explanations name the constraint.
 func (c Constraint) String() string {
-	if c.Kind == solver.Distinct {
+	switch {
+	case c.Capacity:
+		return "matchCapacity " + string(c.Attribute)
+	case c.Kind == solver.Distinct:
 		return "distinctAttribute " + string(c.Attribute)
 	}
 	return "matchAttribute " + string(c.Attribute)

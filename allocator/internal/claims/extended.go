@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/quantity"
 )
@@ -108,7 +110,7 @@ func (c *compiler) across(x *Extended) {
 			if slices.Contains(more.MatchAcross[:i], attribute) || x.named(attribute, claim) {
 				continue
 			}
-			c.match(x, attribute, claim)
+			c.match(x, constraintAcross(c.features, attribute), func(other extension.Claim) bool { return slices.Contains(other.MatchAcross, attribute) })
 		}
 	}
 }
@@ -118,20 +120,48 @@ func (x *Extended) named(attribute resourceapi.FullyQualifiedName, claim int) bo
 	return slices.ContainsFunc(x.Claims[:claim], func(other extension.Claim) bool { return slices.Contains(other.MatchAcross, attribute) })
 }
 
-// match covers all requests of the claims, from the first on, that name the attribute.
-func (c *compiler) match(x *Extended, attribute resourceapi.FullyQualifiedName, first int) {
-	built, position := constraintAcross(c.features, attribute), len(c.problem.Constraints)
-	for claim := first; claim < len(x.Claims); claim++ {
-		if !slices.Contains(x.Claims[claim].MatchAcross, attribute) {
+// capacities adds a constraint for each capacity that is to match in a claim.
+func (c *compiler) capacities(x *Extended) error {
+	if x == nil {
+		return nil
+	}
+	for claim, more := range x.Claims {
+		of := &c.problem.Claims[claim]
+		if n := len(more.MatchCapacities); n > extension.MatchesMaxSize {
+			return fmt.Errorf("claim %s: extension: matchCapacities has %d elements, the most are %d", of.Ref(), n, extension.MatchesMaxSize)
+		}
+		for i, asked := range more.MatchCapacities {
+			err := knownNames(asked.Requests, of.Requests)
+			if domain, id, ok := strings.Cut(string(asked.Capacity), "/"); !ok || domain == "" || id == "" {
+				err = fmt.Errorf("capacity %q is not domain/name", asked.Capacity)
+			}
+			if err != nil {
+				return fmt.Errorf("claim %s: extension: match of capacities %d: %w", of.Ref(), i, err)
+			}
+			for r := range of.Requests {
+				bind(&of.Requests[r], asked.Requests, len(c.problem.Constraints))
+			}
+			c.problem.Constraints = append(c.problem.Constraints, Constraint{
+				Kind: solver.Match, Attribute: asked.Capacity, Capacity: true, Claim: claim, Position: i,
+			})
+		}
+	}
+	return nil
+}
+
+// match covers all requests of the claims that name a constraint across claims.
+func (c *compiler) match(x *Extended, built Constraint, names func(extension.Claim) bool) {
+	for claim, more := range x.Claims {
+		if !names(more) {
 			continue
 		}
 		requests := c.problem.Claims[claim].Requests
 		for r := range requests {
-			bind(&requests[r], nil, position)
+			bind(&requests[r], nil, len(c.problem.Constraints))
 		}
 	}
 	for _, allocated := range x.Allocated {
-		if slices.Contains(allocated.MatchAcross, attribute) {
+		if names(allocated.Claim) {
 			built.Held = append(built.Held, allocated.Devices...)
 		}
 	}

@@ -40,6 +40,10 @@ func (n *narrator) constraintItem(p claims.Part) explain.CoreItem {
 		return item
 	}
 	item.Claim = n.in.Problem.Claims[p.Claim].Ref()
+	if constraint.Capacity {
+		item.Text, item.Capacity = item.Constraint, true
+		return item
+	}
 	item.Text = fmt.Sprintf("constraint %d: %s", item.Position, item.Constraint)
 	return item
 }

@@ -63,7 +63,11 @@ func (n *narrator) missingAttribute(p claims.Part) string {
 		}
 		alt := n.in.Problem.Claims[other.Claim].Requests[other.Position].Alternatives[0]
 		if lacks(n.in, alt, p.Position) {
-			return fmt.Sprintf("none of the candidates for request %s has the attribute %s", alt.Name, n.in.Problem.Constraints[p.Position].Attribute)
+			what, constraint := "attribute", &n.in.Problem.Constraints[p.Position]
+			if constraint.Capacity {
+				what = "capacity"
+			}
+			return fmt.Sprintf("none of the candidates for request %s has the %s %s", alt.Name, what, constraint.Attribute)
 		}
 	}
 	return ""

@@ -111,6 +111,21 @@ func (c *Consumption) equal(other *Consumption) bool {
 		})
 }
 
+// Step returns the multiples in which a share may take of a capacity, if it may take any of them, none
+// included, and takes none unless it asks: a default of zero, and a range from zero on in whole steps.
+func Step(capacity resourceapi.DeviceCapacity) (amount.Amount, bool) {
+	policy := capacity.RequestPolicy
+	if policy == nil || policy.Default == nil || !policy.Default.IsZero() || len(policy.ValidValues) > 0 || policy.ValidRange == nil {
+		return amount.Amount{}, false
+	}
+	r := policy.ValidRange
+	if r.Min == nil || !r.Min.IsZero() || r.Max != nil || r.Step == nil || r.Step.Sign() <= 0 ||
+		r.Step.Cmp(*resource.NewQuantity(r.Step.Value(), r.Step.Format)) != 0 {
+		return amount.Amount{}, false
+	}
+	return quantity.Amount(*r.Step), true
+}
+
 func missingCapacity(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) (resourceapi.QualifiedName, bool) {
 	if asked == nil {
 		return "", false

@@ -4,8 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bits-and-blooms/bitset"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
@@ -19,6 +22,8 @@ type Column struct {
 	// has the attribute with a type that is not known.
 	Values [][]int32
 	ids    map[shape.Value]int32
+	// quantities are the values of a capacity by number. There are no ids then.
+	quantities []resource.Quantity
 	// errs are devices of which the attribute cannot be computed. Nil if there are none.
 	errs map[int32]error
 }
@@ -41,6 +46,10 @@ func (c *Column) set(i int, compared []shape.Value) {
 
 // columnOf looks an attribute of all devices up. It is kept with them.
 func columnOf(d *eligibility.Devices, c claims.Constraint) *Column {
+	if c.Capacity {
+		// No attribute has a name like this.
+		return d.Column("capacity "+c.Attribute, func() any { return capacityColumn(d, c.Attribute) }).(*Column)
+	}
 	return d.Column(c.Attribute, func() any {
 		made := &Column{Values: make([][]int32, len(d.List)), ids: make(map[shape.Value]int32)}
 		for i := range d.List {
@@ -50,6 +59,28 @@ func columnOf(d *eligibility.Devices, c claims.Constraint) *Column {
 		}
 		return made
 	}).(*Column)
+}
+
+// capacityColumn numbers what devices have of a capacity. There are few values on a node.
+func capacityColumn(d *eligibility.Devices, name resourceapi.FullyQualifiedName) *Column {
+	made := &Column{Values: make([][]int32, len(d.List))}
+	domain, id, _ := strings.Cut(string(name), "/")
+	for i := range d.List {
+		capacity, found := d.List[i].Object.Capacity[resourceapi.QualifiedName(name)]
+		if !found && domain == d.List[i].Shape.Driver {
+			capacity, found = d.List[i].Object.Capacity[resourceapi.QualifiedName(id)]
+		}
+		if !found {
+			continue
+		}
+		n := slices.IndexFunc(made.quantities, func(q resource.Quantity) bool { return q.Cmp(capacity.Value) == 0 })
+		if n < 0 {
+			n = len(made.quantities)
+			made.quantities = append(made.quantities, capacity.Value.DeepCopy())
+		}
+		made.Values[i] = []int32{int32(n)}
+	}
+	return made
 }
 
 // derive looks up an attribute of the devices that a constraint may be asked about, with what an
@@ -90,7 +121,7 @@ func (in *Instance) bindConstraint(ctx context.Context, position int) (err error
 		if bound.Columns == nil {
 			bound.Columns = in.columns.Take(len(alt.Constraints))
 		}
-		if bound.Columns[k] = own; len(alt.Derived) == 0 {
+		if bound.Columns[k] = own; len(alt.Derived) == 0 || in.Problem.Constraints[position].Capacity {
 			continue
 		}
 		// The column of the devices is shared.
@@ -100,7 +131,7 @@ func (in *Instance) bindConstraint(ctx context.Context, position int) (err error
 		}
 		in.Literal = in.Literal || bound.Columns[k].errs != nil
 	}
-	in.values = append(in.values, int32(len(ids)))
+	in.values = append(in.values, int32(len(ids)+len(own.quantities)))
 	return nil
 }
 

@@ -171,11 +171,6 @@ func (in *Instance) checkLimits() error {
 	return nil
 }
 
-// Solve searches. The choices of the result are good until the Instance is used again.
-func (in *Instance) Solve(ctx context.Context) solver.Result {
-	return in.solver.Solve(ctx, in.problem.build(in, nil), in.budget, solver.AllRules)
-}
-
 // coreBudget limits each of the searches that find a conflict core. A part whose search runs out of
 // it stays in the core.
 const coreBudget = 20_000
@@ -185,7 +180,10 @@ const coreBudget = 20_000
 // requests that both fail, the first is cited. What remains is minimal as far as the budget reaches:
 // without any one part it could be allocated.
 func (in *Instance) Core(ctx context.Context) []claims.Part {
-	out := make(claims.Omitted)
+	out := in.Problem.WithoutPreferences()
+	if out == nil {
+		out = make(claims.Omitted)
+	}
 	all := in.Problem.Parts()
 	var core []claims.Part
 	for k := len(all) - 1; k >= 0; k-- {

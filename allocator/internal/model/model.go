@@ -23,6 +23,7 @@ type builder struct {
 	draws   slab.Slab[solver.Draw]
 	gives   slab.Slab[[]amount.Amount]
 	lists   slab.Slab[[]solver.Draw]
+	fills   slab.Slab[solver.Fill]
 	shares  [][][]solver.Draw
 	stops   []*bitset.BitSet
 }
@@ -34,6 +35,7 @@ func (b *builder) release() {
 	b.draws.Reset()
 	b.lists.Reset()
 	b.gives.Reset()
+	b.fills.Reset()
 	clear(b.Relations)
 	clear(b.Domains)
 	clear(b.Requests)
@@ -105,6 +107,7 @@ func (b *builder) addDomains(in *Instance) {
 		}
 		if len(alt.Totals) > 0 {
 			d.Gives = b.givesOf(in, alt)
+			d.Fills = b.fillsOf(in, alt, d.Gives)
 		}
 		if len(alt.Constraints) > 0 {
 			d.Covers = b.covers.Empty(len(alt.Constraints))
@@ -194,6 +197,8 @@ type Answer struct {
 	Choices []Choice
 	// Picked is the index of the alternative by claim and request.
 	Picked [][]int
+	// Missed are preferences that the solution does not have, the most important first.
+	Missed []Miss
 }
 
 // Choice is a device for an alternative.
@@ -204,14 +209,22 @@ type Choice struct {
 	Place int32
 	// Offer is the position of the class that the device is of.
 	Offer int32
+	// Filled is what a share takes to fill totals of the request. Nil if there are none.
+	Filled []Filled
+}
+
+// Filled is an amount that a share takes of a capacity.
+type Filled struct {
+	Capacity resourceapi.QualifiedName
+	Amount   amount.Amount
 }
 
 // Answer translates a result that is found or none.
-func (in *Instance) Answer(result solver.Result) Answer {
+func (in *Instance) Answer(result Result) Answer {
 	if result.Verdict != solver.Found {
 		return Answer{Literal: in.Literal}
 	}
-	a := Answer{Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: make([][]int, len(in.Problem.Claims))}
+	a := Answer{Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: make([][]int, len(in.Problem.Claims)), Missed: result.Missed}
 	p := 0
 	for c := range in.Problem.Claims {
 		a.Picked[c] = make([]int, len(in.Problem.Claims[c].Requests))
@@ -225,6 +238,9 @@ func (in *Instance) Answer(result solver.Result) Answer {
 		a.Choices[i] = Choice{Alternative: id, Place: in.Node.List[c.Device].Place}
 		if offers := in.Alternatives[id].offers; offers != nil {
 			a.Choices[i].Offer = offers[c.Device]
+		}
+		if result.Filled != nil {
+			a.Choices[i].Filled = in.problem.frame.filled(result.Filled[i])
 		}
 	}
 	return a

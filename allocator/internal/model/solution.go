@@ -12,6 +12,7 @@ import (
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/quantity"
 )
 
 // Solution is an Answer that is satisfiable, for the problem and the node that were asked about.
@@ -30,6 +31,7 @@ type pick struct {
 	pool   *pool.Pool
 	device *pool.Device
 	class  *resourceapi.DeviceClass
+	filled []Filled
 }
 
 // pickBuffer is room for the picks of most problems.
@@ -40,7 +42,7 @@ func (s *Solution) picks(to []pick) []pick {
 	for _, at := range s.Answer.Choices {
 		pool, i := DeviceAt(s.View.Pools, at.Place)
 		alt := s.Problem.Alternatives[at.Alternative]
-		to = append(to, pick{alt, pool, &pool.Devices[i], alt.Offers[at.Offer].Class})
+		to = append(to, pick{alt, pool, &pool.Devices[i], alt.Offers[at.Offer].Class, at.Filled})
 	}
 	return to
 }
@@ -120,6 +122,9 @@ func (s *Solution) result(p *pick, shareID func() types.UID) resourceapi.DeviceR
 	if p.device.Multiple && s.Features.ConsumableCapacity {
 		result.ShareID = ptr.To(shareID())
 		result.ConsumedCapacity = eligibility.Consumed(s.Features, p.Capacity, p.device.Shape.Device)
+		for _, f := range p.filled {
+			result.ConsumedCapacity[f.Capacity] = quantity.Of(f.Amount, p.device.Object.Capacity[f.Capacity].Value.Format)
+		}
 	}
 	if s.Features.DeviceBindingAndStatus {
 		result.BindingConditions = p.device.Object.BindingConditions

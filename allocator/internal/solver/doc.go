@@ -36,7 +36,7 @@
 //	ahead                   viable devices, openings, the register of propagators
 //	assignment, flow        matching of open slots with devices, counter sets and values
 //	cumulative, support     sums of resources; values that all can have
-//	sums                    totals that devices give together
+//	sums, fill              totals that devices give together, shares that take what is missing
 //	reason, levels          conflicts
 //	symmetry                what need not be tried again
 package solver

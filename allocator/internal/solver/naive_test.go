@@ -83,11 +83,12 @@ func (n *naive) option(p, o int32) naiveEnd {
 func (n *naive) slot(p, o int32, k int, from int32) naiveEnd {
 	option := &n.p.Requests[p].Options[o]
 	if k == option.Count {
+		_, gives := n.filled()
 		for t, total := range option.Totals {
 			var given amount.Amount
-			for _, c := range n.choices {
+			for i, c := range n.choices {
 				if c.Request == p {
-					given = given.Add(n.domain(c).Gives[t][c.Device])
+					given = given.Add(gives[i][t])
 				}
 			}
 			if given.Cmp(total) < 0 {
@@ -193,7 +194,53 @@ func (n *naive) left(resource int32) amount.Amount {
 			drawn = append(drawn, c.Device)
 		}
 	}
+	takes, _ := n.filled()
+	for _, draws := range takes {
+		left = less(left, draws, resource)
+	}
 	return left
+}
+
+// filled works out, choice by choice, what is taken to fill totals, and what is given to each. A share
+// takes one step after the other until enough is given or too little is left.
+func (n *naive) filled() (takes [][]solver.Draw, gives [][]amount.Amount) {
+	left := make(map[int32]amount.Amount)
+	for r := range n.p.Left {
+		left[int32(r)] = n.p.Left[r]
+	}
+	for i, c := range n.choices {
+		d, option := n.domain(c), &n.p.Requests[c.Request].Options[c.Option]
+		if int(c.Device) < len(d.Shares) && n.p.Devices[c.Device].Shareable {
+			for _, draw := range d.Shares[c.Device] {
+				left[draw.Resource] = left[draw.Resource].Sub(draw.Amount)
+			}
+		}
+		takes, gives = append(takes, nil), append(gives, nil)
+		for t, total := range option.Totals {
+			for before, other := range n.choices[:i] {
+				if other.Request == c.Request {
+					total = total.Sub(gives[before][t])
+				}
+			}
+			given := d.Gives[t][c.Device]
+			if d.Fills != nil && !d.Fills[t][c.Device].Step.IsZero() {
+				f := d.Fills[t][c.Device]
+				given = amount.Amount{}
+				for given.Cmp(total) < 0 && left[f.Resource].Cmp(f.Step) >= 0 {
+					given, left[f.Resource] = given.Add(f.Step), left[f.Resource].Sub(f.Step)
+					takes[i] = append(takes[i], solver.Draw{Resource: f.Resource, Amount: f.Step})
+				}
+				if given.Cmp(total) > 0 {
+					given = total
+				}
+				if given.Sign() < 0 {
+					given = amount.Amount{}
+				}
+			}
+			gives[i] = append(gives[i], given)
+		}
+	}
+	return takes, gives
 }
 
 func less(left amount.Amount, draws []solver.Draw, resource int32) amount.Amount {

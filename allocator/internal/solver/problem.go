@@ -109,6 +109,9 @@ type Domain struct {
 	// Gives is what each device gives of each total that the options have, none of it
 	// negative. Nil if they have none.
 	Gives [][]amount.Amount
+	// Fills are for shareable devices that give as much as is missing, by total. Gives is then the most that
+	// each can give. Nil if there are none.
+	Fills [][]Fill
 }
 
 // Cover is the part of a domain in a relation.
@@ -185,6 +188,14 @@ type Stats struct {
 	Steps int64
 	// Decisions are devices chosen, Backtracks those given up again, Checks looks at devices.
 	Decisions, Backtracks, Checks int64
+}
+
+// Add adds the work of another search.
+func (s *Stats) Add(other Stats) {
+	s.Steps += other.Steps
+	s.Decisions += other.Decisions
+	s.Backtracks += other.Backtracks
+	s.Checks += other.Checks
 }
 
 // Rules are what may be left out of the search without changing its result.

@@ -12,11 +12,11 @@ import (
 
 // traits are what random problems have.
 type traits struct {
-	options, all, admin, shares, draws, groups, relations, across, sums, stops, negative bool
+	options, all, admin, shares, draws, groups, relations, across, sums, fills, stops, negative bool
 }
 
 func everything() traits {
-	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, stops: true, negative: true}
+	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, fills: true, stops: true, negative: true}
 }
 
 // units is an amount.
@@ -42,7 +42,7 @@ type maker struct {
 func random(seed uint64, has traits) *solver.Problem {
 	m := maker{rand.New(rand.NewPCG(seed, 0)), has, &solver.Problem{MostOfClaim: 100}}
 	// Half of the problems have some of the traits only, so that none hides another one.
-	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.stops} {
+	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.fills, &m.stops} {
 		*trait = *trait && (seed%2 == 0 || m.IntN(2) == 0)
 	}
 	m.negative = m.negative && m.IntN(20) == 0
@@ -215,6 +215,9 @@ func (m *maker) domain(claim int, relations []int, capacities [][]int32) solver.
 				d.Gives[k] = append(d.Gives[k], units(m.IntN(5)))
 			}
 		}
+		if m.fills && m.shares {
+			m.fill(&d, capacities)
+		}
 	}
 	for _, r := range relations {
 		if m.IntN(3) > 0 {
@@ -222,6 +225,22 @@ func (m *maker) domain(claim int, relations []int, capacities [][]int32) solver.
 		}
 	}
 	return d
+}
+
+// fill has shares of most devices take what is missing of totals, each total of another resource.
+func (m *maker) fill(d *solver.Domain, capacities [][]int32) {
+	for k := range d.Gives {
+		d.Fills = append(d.Fills, make([]solver.Fill, len(m.p.Devices)))
+		for i, resources := range capacities {
+			if k >= len(resources) || m.IntN(5) == 0 {
+				continue
+			}
+			d.Fills[k][i] = solver.Fill{Resource: resources[k], Step: units(1 + m.IntN(3))}
+			if d.Gives[k][i] = m.p.Left[resources[k]]; m.IntN(3) > 0 {
+				d.Shares[i][k].Amount = units(0)
+			}
+		}
+	}
 }
 
 func (m *maker) cover(relation int) solver.Cover {

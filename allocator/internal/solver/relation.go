@@ -41,6 +41,18 @@ func (r *Relation) join(state relationState, offered []int32) relationState {
 	return relationState{state.devices + 1, intersect(state.values, offered)}
 }
 
+// Holds reports whether devices with these values, one after the other, are all admitted.
+func (r *Relation) Holds(offered [][]int32) bool {
+	state := r.begin()
+	for _, values := range offered {
+		if !r.admits(state, values) {
+			return false
+		}
+		state = r.join(state, values)
+	}
+	return true
+}
+
 func meet(a, b []int32) bool {
 	for _, v := range a {
 		if slices.Contains(b, v) {

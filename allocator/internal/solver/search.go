@@ -12,6 +12,9 @@ type Result struct {
 	// Options are the options chosen, by request. They are good until the Solver is used again.
 	Choices []Choice
 	Options []int32
+	// Filled is what each choice takes of resources besides Domain.Shares. Nil if no Domain has
+	// Fills.
+	Filled [][]Draw
 	// Stop is where the search was ended, if it was.
 	Stop  Stop
 	Stats Stats
@@ -34,6 +37,9 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 	result := Result{Verdict: verdict, Stop: s.search.stop, Stats: s.search.stats}
 	if verdict == Found {
 		result.Choices, result.Options = s.search.chosen, s.search.picked
+		if p.fills() {
+			result.Filled = s.search.filling()
+		}
 	}
 	return result
 }
@@ -114,6 +120,9 @@ func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64,
 	s.picked, s.pickedAt = m.counts.Take(len(p.Requests)), m.counts.Take(len(p.Requests))
 	s.mayStop, s.lastStop = m.flags.Take(len(p.Requests)), 0
 	s.findStops()
+	if p.fills() {
+		s.rules &^= RuleJump | RuleSymmetry
+	}
 }
 
 func (s *search) solve() Verdict {
@@ -446,6 +455,7 @@ func (s *search) decide(p, o, device int32) (before mark, level int32) {
 	domain := s.p.Requests[p].Options[o].Domain
 	paid := s.pays(device)
 	s.choose(&s.p.Domains[domain], s.p.Requests[p].Claim, device)
+	_ = s.fill(p, o, device)
 	s.chosen = append(s.chosen, Choice{Request: p, Option: o, Device: device})
 	s.levels = append(s.levels, level)
 	s.depth++

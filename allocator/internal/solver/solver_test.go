@@ -3,10 +3,12 @@ package solver_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/amount"
 )
 
 var (
@@ -20,6 +22,7 @@ func TestRulesChangeNothing(t *testing.T) {
 		"everything":        everything(),
 		"relations":         {relations: true},
 		"across claims":     {relations: true, across: true, admin: true, options: true},
+		"fills":             {sums: true, fills: true, shares: true, options: true, relations: true},
 		"sums":              {sums: true, options: true, relations: true, draws: true},
 		"shares, relations": {shares: true, relations: true, options: true},
 		"draws, groups":     {draws: true, groups: true, shares: true},
@@ -83,13 +86,32 @@ func differs(end naiveEnd, naively *naive, got solver.Result) string {
 	want := map[naiveEnd]solver.Verdict{
 		naiveNone: solver.None, naiveOversized: solver.None, naiveFound: solver.Found, naiveStopped: solver.Stopped,
 	}[end]
+	taken, _ := naively.filled()
 	switch {
 	case got.Verdict != want:
 		return fmt.Sprintf("verdict %d, want %d (%v, stop %+v)", got.Verdict, want, naively.choices, naively.stop)
 	case want == solver.Found && !slices.Equal(got.Choices, naively.choices):
 		return fmt.Sprintf("choices %v, want %v", got.Choices, naively.choices)
+	case want == solver.Found && !slices.Equal(sumsOf(got.Filled), sumsOf(taken)):
+		return fmt.Sprintf("filled %v, want %v", got.Filled, taken)
 	case want == solver.Stopped && got.Stop != naively.stop:
 		return fmt.Sprintf("stop %+v, want %+v", got.Stop, naively.stop)
 	}
 	return ""
+}
+
+// sumsOf is what choices take of each resource, in words.
+func sumsOf(filled [][]solver.Draw) (sums []string) {
+	for i, draws := range filled {
+		of := make(map[int32]amount.Amount)
+		for _, draw := range draws {
+			of[draw.Resource] = of[draw.Resource].Add(draw.Amount)
+		}
+		for _, r := range slices.Sorted(maps.Keys(of)) {
+			if !of[r].IsZero() {
+				sums = append(sums, fmt.Sprintf("choice %d takes %s of %d", i, of[r], r))
+			}
+		}
+	}
+	return sums
 }

@@ -20,6 +20,9 @@ type store struct {
 	related []relationState
 	// claimed counts the devices chosen by claim.
 	claimed []int32
+	// had is what the devices of a request give of its totals together, if shares are filled.
+	had    [][]amount.Amount
+	filled []Draw // room for what fill returns
 }
 
 func (s *store) begin(p *Problem, m *memory) {
@@ -32,7 +35,7 @@ func (s *store) begin(p *Problem, m *memory) {
 	for r := range p.Relations {
 		s.related[r] = p.Relations[r].begin()
 	}
-	s.overdrawn = nil
+	s.overdrawn, s.had = nil, nil
 	for r, left := range p.Left {
 		if pool := p.PoolOf[r]; pool >= 0 && left.Sign() < 0 {
 			for int(pool) >= len(s.overdrawn) {

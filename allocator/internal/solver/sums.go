@@ -9,15 +9,16 @@ import (
 // provides reports whether the devices chosen for an option give its totals together.
 func (s *search) provides(p, o int32) bool {
 	option := &s.p.Requests[p].Options[o]
+	filled := s.p.Domains[option.Domain].Fills != nil
 	for k, total := range option.Totals {
-		if s.given(p, o, k).Cmp(total) < 0 {
+		if filled && s.had[p][k].Cmp(total) < 0 || !filled && s.given(p, o, k).Cmp(total) < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// given is what the devices chosen for an option so far give of a total.
+// given is what the devices chosen for an option so far give of a total, at most if shares are filled.
 func (s *search) given(p, o int32, total int) (sum amount.Amount) {
 	gives := s.p.Domains[s.p.Requests[p].Options[o].Domain].Gives[total]
 	for i := len(s.chosen) - 1; i >= 0 && s.chosen[i].Request == p; i-- {

@@ -17,7 +17,8 @@ each. Deployments, Jobs and other objects that make pods stand for their pods.
 
 Pods come in the order of the scheduling queue: priority, then creation time,
 else as read. Claims without a pod follow. Each goes to the first node, in the
-order read, on which all its claims can be allocated together, and which its
+order read, on which all its claims can be allocated together, with the preferred
+matches that are asked for (or to one that misses least of them), and which its
 node selector, node affinity, tolerations and already allocated claims permit, and
 which has the CPU, memory and other resources. What one takes is in use for the
 next. Pod affinity, topology spread constraints, host ports and volumes are not
@@ -119,7 +120,7 @@ func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placemen
 		t.Placements(c, placements)
 		return nil
 	}
-	for _, line := range render.NotPlaced(c, placements) {
+	for _, line := range append(render.NotPlaced(c, placements), render.Missed(placements)...) {
 		fmt.Fprintln(f.origin.streams.Err, line)
 	}
 	return f.output.format.Write(f.origin.streams.Out, render.ClaimsDocument(placements), !f.output.noHeaders)

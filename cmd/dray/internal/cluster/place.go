@@ -13,15 +13,24 @@ import (
 )
 
 // Place looks for the first of the nodes on which all claims of the workload can be
-// allocated and the pod may run. Nothing is kept: see Keep. The error is the context's.
+// allocated and the pod may run: one that has all preferred matches, or else the first of those that
+// miss least. Nothing is kept: see Keep. The error is the context's.
 func (c *Cluster) Place(ctx context.Context, w Workload, nodes []*corev1.Node) (*Placement, error) {
 	placement, attempt := c.attempt(w)
 	if attempt == nil {
 		return placement, nil
 	}
 	for _, node := range nodes {
-		if done, err := attempt.on(ctx, node, placement); done || err != nil {
-			return placement, err
+		probe := &Placement{Workload: w}
+		if _, err := attempt.on(ctx, node, probe); err != nil {
+			return nil, err
+		}
+		if placement.Placed() && probe.wrong() {
+			return placement, nil // there is a node already
+		}
+		placement.merge(probe)
+		if placement.wrong() || placement.Placed() && len(placement.Missed) == 0 {
+			return placement, nil
 		}
 	}
 	return placement, nil

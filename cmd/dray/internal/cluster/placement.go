@@ -24,7 +24,7 @@ type Placement struct {
 	Err error
 	// Refusals says per node why not, in the order of the nodes.
 	Refusals []Refusal
-	// Fits names all nodes found to fit, in order. Place stops at the first.
+	// Fits names all nodes found to fit, in order. Place stops at the first that misses nothing.
 	Fits []string
 	// Before holds the claims as they were before. Nil if they could not be found. The
 	// claim for extended resources is one of them, as it would be on the node.
@@ -32,6 +32,9 @@ type Placement struct {
 	// Claims holds them as an API server would after scheduling: allocated and
 	// reserved. Nil if Node is empty.
 	Claims []*resourceapi.ResourceClaim
+
+	// Missed are the preferred matches that the devices do not have, the most important first.
+	Missed []Missed
 
 	// fromDevices are the extended resources that devices provide on the node.
 	fromDevices []corev1.ResourceName
@@ -58,8 +61,8 @@ func (p *Placement) merge(probe *Placement) {
 	p.Refusals = append(p.Refusals, probe.Refusals...)
 	p.Fits = append(p.Fits, probe.Fits...)
 	p.Err = probe.Err
-	if p.Node == "" && probe.Node != "" {
-		p.Node, p.Before, p.Claims, p.fromDevices = probe.Node, probe.Before, probe.Claims, probe.fromDevices
+	if probe.Node != "" && (p.Node == "" || misses(probe.Missed, p.Missed) < 0) {
+		p.Node, p.Before, p.Claims, p.Missed, p.fromDevices = probe.Node, probe.Before, probe.Claims, probe.Missed, probe.fromDevices
 	}
 }
 
@@ -68,11 +71,15 @@ func (p *Placement) accept(a *attempt, v *variant, node string, assignment *allo
 	p.Fits = append(p.Fits, node)
 	results := assignment.Results()
 	p.Before, p.fromDevices = v.claims, v.fromDevices
+	p.Missed = missedBy(assignment, v.claims)
 	p.Claims = slices.Clone(v.claims)
+	choices := assignment.Choices()
 	for i, claim := range p.Claims {
 		claim = claim.DeepCopy()
 		if claim.Status.Allocation == nil {
 			claim.Status.Allocation = results[0].DeepCopy()
+			nameClasses(claim, choices[:len(results[0].Devices.Results)])
+			choices = choices[len(results[0].Devices.Results):]
 			results = results[1:]
 			if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
 				claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)

@@ -46,6 +46,8 @@ func causes(c *cluster.Cluster, p *cluster.Placement, e *explain.Explanation) (c
 		case item.Constraint != "" && item.Claim == "":
 			cause.Text += item.Constraint + " across claims"
 			cause.Hints = d.Constraint(item, e)
+		case item.Capacity:
+			cause.Text += item.Constraint
 		case item.Constraint != "":
 			cause.Text += fmt.Sprintf("constraints[%d]: %s", item.Position, item.Constraint)
 			cause.Hints = d.Constraint(item, e)

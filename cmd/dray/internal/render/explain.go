@@ -28,6 +28,8 @@ type Answer struct {
 	Node string `json:"node,omitempty"`
 	// Fits are all nodes to which it could go.
 	Fits []string `json:"fits,omitempty"`
+	// Missed are the preferred matches that the devices on Node would not have.
+	Missed []cluster.Missed `json:"missed,omitempty"`
 	// NotLookedAt names what else decides where the pod can go.
 	NotLookedAt []string `json:"notLookedAt,omitempty"`
 	// Undecided is how many nodes were given up: see --budget.
@@ -77,7 +79,7 @@ func NewAnswer(c *cluster.Cluster, p *cluster.Placement, before int) *Answer {
 	a := settled(p.Workload, "", p.FinalClaims())
 	a.Before = before
 	a.Undecided = p.Undecided()
-	a.Node, a.Fits, a.Reason = p.Node, p.Fits, p.Reason
+	a.Node, a.Fits, a.Reason, a.Missed = p.Node, p.Fits, p.Reason, p.Missed
 	a.NotLookedAt = c.NotLookedAt(p.Workload.Pod)
 	if p.Err != nil {
 		a.Error = diagnosis.Error(c, p)
@@ -193,6 +195,9 @@ func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 		t.Line("")
 		t.Table([]string{"NODE", "REQUEST", "DEVICES"}, t.nodeRows(c, a))
 	}
+	if a.placement != nil {
+		t.missed([]*cluster.Placement{a.placement})
+	}
 	if len(a.Alike) > 0 {
 		t.Paragraph(0, 2, fmt.Sprintf("The same goes for %s: %s.", Count(len(a.Alike), "other pod"), firstFew(a.Alike)))
 	}
@@ -227,6 +232,9 @@ func (t *Terminal) sources(c *cluster.Cluster, a *Answer) {
 func fitting(a *Answer) string {
 	if a.asked == 1 {
 		return "node " + a.Node
+	}
+	if a.Node != a.Fits[0] {
+		return fmt.Sprintf("%d of %d nodes; %s has most of what is preferred", len(a.Fits), a.asked, a.Node)
 	}
 	return fmt.Sprintf("%d of %d nodes; the first is %s", len(a.Fits), a.asked, a.Node)
 }

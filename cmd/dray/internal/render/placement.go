@@ -18,6 +18,7 @@ func (t *Terminal) Placements(c *cluster.Cluster, placements []*cluster.Placemen
 		return
 	}
 	t.Table([]string{"POD/CLAIM", "NODE", "REQUEST", "DEVICES"}, t.placementRows(c, placements))
+	t.missed(placements)
 	t.refused(c, placements)
 	if t.NoHeaders {
 		return
@@ -107,20 +108,51 @@ func (t *Terminal) claimRows(claim *resourceapi.ResourceClaim) [][2]string {
 	var rows [][2]string
 	results := claim.Status.Allocation.Devices.Results
 	for start := 0; start < len(results); {
+		name := requestName(claim, start)
 		end := start + 1
-		for end < len(results) && results[end].Request == results[start].Request {
+		for end < len(results) && requestName(claim, end) == name {
 			end++
 		}
 		if t.Folded && !t.Wide {
-			rows = append(rows, [2]string{results[start].Request, Devices(results[start:end])})
+			rows = append(rows, [2]string{name, Devices(results[start:end])})
 		} else {
 			for _, device := range deviceRows(results[start:end], t.Wide) {
-				rows = append(rows, [2]string{results[start].Request, device})
+				rows = append(rows, [2]string{name, device})
 			}
 		}
 		start = end
 	}
 	return rows
+}
+
+// requestName is the request that a device serves, with the class if several may serve it.
+func requestName(claim *resourceapi.ResourceClaim, result int) string {
+	name := claim.Status.Allocation.Devices.Results[result].Request
+	if classes := cluster.ClassesOf(claim); classes != nil && cluster.HasClasses(claim, name) {
+		name += " (" + classes[result] + ")"
+	}
+	return name
+}
+
+// missed says which preferences were missed.
+func (t *Terminal) missed(placements []*cluster.Placement) {
+	for i, line := range Missed(placements) {
+		if i == 0 {
+			t.Line("")
+		}
+		t.Paragraph(0, 2, line)
+	}
+}
+
+// Missed is one line per preference that a placement does not have.
+func Missed(placements []*cluster.Placement) []string {
+	var lines []string
+	for _, p := range placements {
+		for _, m := range p.Missed {
+			lines = append(lines, fmt.Sprintf("%s does not have the %s", p.Workload, m))
+		}
+	}
+	return lines
 }
 
 // refusedAlike is placements that failed in the same words.

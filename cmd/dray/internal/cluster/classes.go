@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"encoding/json"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+)
+
+// nameClasses notes by which class each device serves a claim, if that is not plain from its spec:
+// a request may be served by several classes.
+func nameClasses(claim *resourceapi.ResourceClaim, choices []allocator.Choice) {
+	more, err := extension.Of(claim)
+	if err != nil || !slices.ContainsFunc(choices, func(c allocator.Choice) bool { return len(more.Requests[c.Request].Classes) > 0 }) {
+		return
+	}
+	names := make([]string, len(choices))
+	for i, c := range choices {
+		names[i] = c.Class
+	}
+	text, err := json.Marshal(names)
+	if err != nil {
+		panic(err) // strings can be written
+	}
+	if claim.Annotations == nil {
+		claim.Annotations = make(map[string]string)
+	}
+	claim.Annotations[extension.ClassesAnnotation] = string(text)
+}
+
+// HasClasses reports whether several classes may serve a request.
+func HasClasses(claim *resourceapi.ResourceClaim, request string) bool {
+	more, err := extension.Of(claim)
+	return err == nil && len(more.Requests[request].Classes) > 0
+}
+
+// ClassesOf reads by which class each result of a claim's allocation serves it. It is nil if nothing
+// is said of it.
+func ClassesOf(claim *resourceapi.ResourceClaim) []string {
+	var names []string
+	text, found := claim.Annotations[extension.ClassesAnnotation]
+	if !found || json.Unmarshal([]byte(text), &names) != nil || len(names) != len(claim.Status.Allocation.Devices.Results) {
+		return nil
+	}
+	return names
+}
