@@ -149,6 +149,9 @@ func TestReportLeavesTheRestAlone(t *testing.T) {
 		{Driver: driverName, Pool: nodeName, Device: "gpu-0", Conditions: []metav1.Condition{{Type: "Bound", Status: "True", Reason: "Bound"}}},
 	}
 	n := newNode(t, shared)
+	if ours := n.driver.ours(shared); len(ours) != 1 || ours[0].Device != "gpu-0" || len(ours[0].Conditions) > 0 {
+		t.Errorf("taken for the driver's: %v", ours)
+	}
 	n.driver.Update(devices("gpu-0"))
 	n.prepare(t, "one")
 	n.expectStatus(t, "one", "nic-0 Attached=True/Attached", "gpu-0 Bound=True/Bound"+fine)
@@ -203,6 +206,9 @@ func TestReportAfterRestart(t *testing.T) {
 		left, err := checkpoint.Read[map[string]claimName](filepath.Join(n.dir, "p", "reports.json"))
 		return err == nil && len(left) == 1 && left["one"] == claimName{"ns", "one"}
 	})
+	// It is still known to be prepared when something changes again.
+	n.driver.Update(devices("gpu-0", "gpu-1"))
+	n.expectStatus(t, "one", "gpu-0"+fine)
 }
 
 // TestReportOnDamagedCheckpoint: a driver that does not know what it wrote says so, and starts.

@@ -31,6 +31,8 @@ type machine struct {
 	client  kubernetes.Interface
 	proxy   *faults.Proxy
 	drivers map[string]*fakedriver.Driver
+	// real is a driver beside them, if a spec has one.
+	real *reporting
 
 	runner *runner // of the node that runs, or ran last
 	cancel context.CancelFunc
@@ -114,6 +116,11 @@ func (m *machine) prepared() []string {
 	var claims []string
 	for _, driver := range m.drivers {
 		claims = append(claims, driver.Holds()...)
+	}
+	if m.real != nil {
+		for _, hold := range m.real.ledger.Holds() {
+			claims = append(claims, hold.User)
+		}
 	}
 	slices.Sort(claims)
 	return claims

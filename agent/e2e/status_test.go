@@ -29,9 +29,12 @@ type reporting struct {
 // newReporting runs a driver beside the one that the machine has.
 func (m *machine) newReporting(ctx context.Context) *reporting {
 	GinkgoHelper()
-	r := &reporting{name: "reporting." + m.driver, folder: filepath.Join(m.folder, "reporting")}
+	ledger, err := inventory.OpenLedger(filepath.Join(m.folder, "reporting-ledger"))
+	Expect(err).NotTo(HaveOccurred())
+	r := &reporting{name: "reporting." + m.driver, folder: filepath.Join(m.folder, "reporting"), ledger: ledger}
 	m.addClass(ctx, r.name, "")
 	r.start(m)
+	m.real = r
 	DeferCleanup(func(ctx SpecContext) { Expect(r.Withdraw(ctx)).To(Succeed()) })
 	return r
 }
@@ -40,8 +43,6 @@ func (m *machine) newReporting(ctx context.Context) *reporting {
 func (r *reporting) start(m *machine) {
 	GinkgoHelper()
 	var err error
-	r.ledger, err = inventory.OpenLedger(filepath.Join(m.folder, "reporting-ledger"))
-	Expect(err).NotTo(HaveOccurred())
 	r.Driver, err = draplugin.Start(context.Background(), draplugin.Options{
 		DriverName: r.name, NodeName: m.node, KubeClient: client, Ledger: r.ledger,
 		RegistrarDir: virtualnode.RegistrationDir(m.folder), PluginDataDir: r.folder, CDIDir: filepath.Join(m.folder, "cdi"),

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +19,11 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/fakedriver"
+	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 const (
 	nodeName = "virtual-1"

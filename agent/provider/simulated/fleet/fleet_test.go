@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,10 +18,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // run runs a fleet within a bubble, and hands a test what it made.
 func run(t *testing.T, client *fake.Clientset, options fleet.Options, test func(f *fleet.Fleet)) {
