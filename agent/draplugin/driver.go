@@ -14,6 +14,7 @@ import (
 
 	"github.com/dray-project/dray/agent/cdi"
 	"github.com/dray-project/dray/agent/internal/checkpoint"
+	"github.com/dray-project/dray/agent/internal/sockets"
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/resourceslice"
 )
@@ -84,6 +85,11 @@ func start(ctx context.Context, options Options) (*Driver, error) {
 	files, err := cdi.Open(options.CDIDir, options.DriverName)
 	if err != nil {
 		return nil, err
+	}
+	for _, socket := range []string{filepath.Join(options.RegistrarDir, options.DriverName+"-reg.sock"), filepath.Join(options.PluginDataDir, "dra.sock")} {
+		if err := sockets.CheckPath(socket); err != nil {
+			return nil, err
+		}
 	}
 	for _, dir := range []string{options.RegistrarDir, options.PluginDataDir} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dray-project/dray/agent/internal/fakedriver"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/provider/simulated"
 	"github.com/dray-project/dray/agent/virtualnode"
 	"github.com/dray-project/dray/internal/faults"
@@ -60,9 +61,7 @@ func startProxy() (*faults.Proxy, *rest.Config) {
 func newMachine(ctx context.Context, devices int) *machine {
 	GinkgoHelper()
 	here = newArena(ctx)
-	folder, err := os.MkdirTemp("", "e2e") // short, for the sockets in it
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(os.RemoveAll(folder)).To(Succeed()) })
+	folder := shortdir.New(GinkgoTB())
 	Expect(os.MkdirAll(virtualnode.RegistrationDir(folder), 0o750)).To(Succeed())
 	m := &machine{arena: here, folder: folder, drivers: make(map[string]*fakedriver.Driver)}
 	var config *rest.Config

@@ -22,6 +22,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -127,7 +128,7 @@ func startRig(t *testing.T, change func(*runFlags), objects ...runtime.Object) *
 	t.Helper()
 	r := &rig{
 		client: fakecluster.NewClient(objects...),
-		flags:  &runFlags{sourceFlags: sourceFlags{nodeName: "node-1"}, kubeletDir: t.TempDir(), cdiDir: t.TempDir(), dra: true, plugin: true},
+		flags:  &runFlags{sourceFlags: sourceFlags{nodeName: "node-1"}, kubeletDir: shortdir.New(t), cdiDir: t.TempDir(), dra: true, plugin: true},
 		source: &stubSource{make(chan *inventory.Inventory), make(chan error)},
 		done:   make(chan error, 1),
 	}
