@@ -144,6 +144,11 @@ func TestNewRefuses(t *testing.T) {
 		"0 nodes":              {Client: client},
 		"129 devices":          {Client: client, Nodes: 1, Driver: "d", Devices: 129},
 		"the name of a driver": {Client: client, Nodes: 1, Devices: 1},
+
+		`prefix "Node_": node "Node_1": name: a lowercase RFC 1123`: {Client: client, Nodes: 2, Prefix: "Node_"},
+		`node "../9": name: `:                {Client: client, Nodes: 10, Prefix: "../"},
+		"name: must be no more than 253 ":    {Client: client, Nodes: 100, Prefix: strings.Repeat("n", 252)},
+		`driver "GPU": a lowercase RFC 1123`: {Client: client, Nodes: 1, Driver: "GPU", Devices: 1},
 	} {
 		if _, err := fleet.New(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
