@@ -60,12 +60,12 @@ type report struct {
 	results []resourceapi.DeviceRequestAllocationResult // none: no entries are wanted
 	failure error                                       // why they are not prepared
 	version int                                         // counts changes of results and failure
+	due     time.Time                                   // of the next attempt after a failure; zero: at the next look
 
 	// The rest belongs to the goroutine of reportAll.
 	known    bool // reported is what the API server has
 	reported []resourceapi.AllocatedDeviceStatus
-	failed   int       // attempts since the last that succeeded
-	due      time.Time // of the next attempt after a failure
+	failed   int // attempts since the last that succeeded
 }
 
 // openReports finds the claims of an earlier process. Only their names are known. If the
@@ -200,20 +200,20 @@ func (d *Driver) reportAll(ctx context.Context, in *inventory.Inventory, lost er
 }
 
 // reported notes how an attempt ended, and returns when the next one is due.
-func (d *Driver) reported(ctx context.Context, known *report, version int, err error) time.Time {
+func (d *Driver) reported(ctx context.Context, known *report, version int, err error) (due time.Time) {
+	if err == nil {
+		known.failed = 0
+	} else {
+		d.options.OnError(ctx, fmt.Errorf("claim %s/%s: %w", known.Namespace, known.Name, err), "writing the status of devices")
+		known.known = false // it may have taken effect, or the claim is not what it was
+		due = time.Now().Add(min(firstReportRetry<<min(known.failed, 20), lastReportRetry))
+		known.failed++
+	}
 	d.reports.mutex.Lock()
 	defer d.reports.mutex.Unlock()
-	if err == nil {
-		known.failed, known.due = 0, time.Time{}
-		return known.due
-	}
-	d.options.OnError(ctx, fmt.Errorf("claim %s/%s: %w", known.Namespace, known.Name, err), "writing the status of devices")
-	// It may have taken effect, or the claim is not what it was.
-	known.known = false
 	if known.version == version {
-		known.due = time.Now().Add(min(firstReportRetry<<min(known.failed, 20), lastReportRetry))
+		known.due = due
 	}
-	known.failed++
 	return known.due
 }
 
