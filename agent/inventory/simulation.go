@@ -221,8 +221,8 @@ func (g *SimulatedGroup) addTo(in *Inventory, pool string) {
 			Shares:     g.Shares,
 			Topology:   g.topology(i),
 			Edits:      g.edits(name),
-			Data:       g.data(name),
-			Network:    g.network(name),
+			Data:       g.described(name),
+			Network:    g.networkOf(name),
 		}
 		if len(g.Counters) > 0 {
 			whole.Consumes = []resourceapi.DeviceCounterConsumption{{CounterSet: name, Counters: counters(g.Counters)}}
@@ -246,8 +246,8 @@ func (p *SimulatedPartition) of(whole *Device, g *SimulatedGroup) []Device {
 			Consumes:   []resourceapi.DeviceCounterConsumption{{CounterSet: whole.ID.Device, Counters: counters(p.Counters)}},
 			Topology:   whole.Topology,
 			Edits:      g.edits(name),
-			Data:       g.data(name),
-			Network:    g.network(name),
+			Data:       g.described(name),
+			Network:    g.networkOf(name),
 		})
 	}
 	return out
@@ -275,7 +275,7 @@ func (g *SimulatedGroup) edits(device string) cdispec.ContainerEdits {
 	return out
 }
 
-func (g *SimulatedGroup) data(device string) map[string]any {
+func (g *SimulatedGroup) described(device string) map[string]any {
 	out := make(map[string]any, len(g.Data))
 	for key, value := range g.Data {
 		out[key] = strings.ReplaceAll(value, "{device}", device)
@@ -283,7 +283,7 @@ func (g *SimulatedGroup) data(device string) map[string]any {
 	return out
 }
 
-func (g *SimulatedGroup) network(device string) *resourceapi.NetworkDeviceData {
+func (g *SimulatedGroup) networkOf(device string) *resourceapi.NetworkDeviceData {
 	out := g.Network.DeepCopy()
 	if out != nil {
 		out.InterfaceName = strings.ReplaceAll(out.InterfaceName, "{device}", device)

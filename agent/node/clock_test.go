@@ -68,8 +68,8 @@ func TestLeaseWhenTheClockJumps(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnEarlierProcess was renewed by a clock that was wrong.
-func TestLeaseOfAnEarlierProcess(t *testing.T) {
+// TestLeaseThatIsTakenOver was renewed before, by a clock that was wrong.
+func TestLeaseThatIsTakenOver(t *testing.T) {
 	for name, off := range map[string]time.Duration{"a day ahead": 24 * time.Hour, "a year behind": -365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
