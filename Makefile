@@ -117,6 +117,18 @@ lint-agent: ## the same as lint, for the driver side's module
 bench-agent: ## measure what publishing one change costs, beside upstream's controller
 	$(AGENTGO) test ./resourceslice -run '^$$' -bench . -benchtime 20x
 
+KWOK := sigs.k8s.io/kwok@v0.8.0
+KWOKSTAGES = $(addprefix $(shell $(GO) mod download -json $(KWOK) | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/kustomize/stage/, \
+	node/fast/node-initialize.yaml node/heartbeat-with-lease/node-heartbeat-with-lease.yaml pod/fast/pod-ready.yaml pod/fast/pod-delete.yaml)
+comma := ,
+empty :=
+
+.PHONY: bench-nodes
+bench-nodes: agent controlplane ## measure what 1,000 virtual nodes cost, beside kwok's; ARGS="--nodes=100 --pods=200"
+	$(AGENTGO) build -o ../bin/node-scale ./cmd/node-scale
+	GOBIN=$(CURDIR)/bin $(GO) install $(subst @,/cmd/kwok@,$(KWOK))
+	bin/node-scale --kwok=bin/kwok --kwok-stages=$(subst $(empty) $(empty),$(comma),$(KWOKSTAGES)) $(ARGS)
+
 .PHONY: soak-agent
 soak-agent: ## publish 100,000 updates, and print what memory that takes
 	cd agent && SOAK_UPDATES=100000 $(GO) test ./resourceslice -run '^TestMemoryIsFlat$$' -count=1 -timeout 1h -v

@@ -3,7 +3,6 @@ package claims
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/fakedriver"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 )
 
 const (
@@ -60,11 +60,7 @@ type node struct {
 
 func newNode(t *testing.T, objects ...runtime.Object) *node {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "claims") // short, for the sockets in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	folder := shortdir.New(t)
 	n := &node{folder: folder, client: fake.NewClientset(objects...), recorder: record.NewFakeRecorder(100)}
 	n.start(t)
 	return n

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/dray-project/dray/agent/internal/shortdir"
 )
 
 // scriptVariable holds what a process that is to be killed does: words such as
@@ -191,11 +193,7 @@ type killNode struct {
 
 func newKillNode(t *testing.T) *killNode {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "claims")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	folder := shortdir.New(t)
 	k := &killNode{folder: folder}
 	registry := filepath.Join(folder, "r")
 	if err := os.Mkdir(registry, 0o750); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakekubelet"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 )
 
 func TestMain(m *testing.M) {
@@ -59,12 +60,7 @@ type node struct {
 
 func newNode(t testing.TB) *node {
 	t.Helper()
-	// The path of a socket is short.
-	root, err := os.MkdirTemp("", "node")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	root := shortdir.New(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	n := &node{TB: t, ctx: ctx, plugins: filepath.Join(root, "device-plugins"), cdi: filepath.Join(root, "cdi")}

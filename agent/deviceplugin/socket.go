@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
 // socket is where the Manager serves a device type.
@@ -20,9 +22,6 @@ func (m *Manager) socket(devType string) string {
 func (m *Manager) kubeletSocket() string {
 	return filepath.Join(m.options.PluginDir, filepath.Base(pluginapi.KubeletSocket))
 }
-
-// maxSocketPath is the longest path of a unix socket on Linux.
-const maxSocketPath = 107
 
 // socketFile is a listener, and the file by which clients find it for as long
 // as nobody removes it.
@@ -38,8 +37,8 @@ var errSocketGone = errors.New("the plugin's socket was removed")
 // nobody answers at it. The error is errSocketGone if the new one was removed
 // at once.
 func listen(path string) (*socketFile, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("listen at %s: the path has %d bytes, and that of a socket must not have more than %d", path, len(path), maxSocketPath)
+	if err := sockets.CheckPath(path); err != nil {
+		return nil, err
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err

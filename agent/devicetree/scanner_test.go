@@ -3,7 +3,6 @@ package devicetree_test
 import (
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/dray-project/dray/agent/devicetree"
 	"github.com/dray-project/dray/agent/internal/fakekubelet"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/podresources"
 )
@@ -55,12 +55,9 @@ type plugin struct {
 // newPlugin starts all that a node has, until the test ends.
 func newPlugin(t testing.TB, in *inventory.Inventory) *plugin {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortdir.New(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	var err error
 	p := &plugin{TB: t, ctx: ctx, dir: dir, ledger: openLedger(t, dir)}
 	p.Scanner = devicetree.NewScanner(ctx, driver, p.ledger)
 	p.ledger.OnChange(p.Refresh)

@@ -13,6 +13,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/dray-project/dray/agent/cdi"
+	"github.com/dray-project/dray/agent/internal/checkpoint"
+	"github.com/dray-project/dray/agent/internal/sockets"
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/resourceslice"
 )
@@ -56,6 +58,7 @@ func (o Options) withDefaults() Options {
 type Driver struct {
 	options    Options
 	files      *cdi.Files
+	reports    *reports
 	kubelet    *kubeletplugin.Helper
 	cancel     context.CancelFunc
 	background sync.WaitGroup
@@ -83,13 +86,26 @@ func start(ctx context.Context, options Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, socket := range []string{filepath.Join(options.RegistrarDir, options.DriverName+"-reg.sock"), filepath.Join(options.PluginDataDir, "dra.sock")} {
+		if err := sockets.CheckPath(socket); err != nil {
+			return nil, err
+		}
+	}
 	for _, dir := range []string{options.RegistrarDir, options.PluginDataDir} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, err
 		}
 	}
+	reports, err := openReports(options.PluginDataDir)
+	var damaged *checkpoint.DamagedError
+	switch {
+	case errors.As(err, &damaged):
+		options.OnError(ctx, err, "finding the claims whose status was written")
+	case err != nil:
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	d := &Driver{options: options, files: files, cancel: cancel, changed: make(chan struct{})}
+	d := &Driver{options: options, files: files, reports: reports, cancel: cancel, changed: make(chan struct{})}
 	d.kubelet, err = kubeletplugin.Start(ctx, plugin{d},
 		kubeletplugin.DriverName(options.DriverName),
 		kubeletplugin.NodeName(options.NodeName),
@@ -102,10 +118,12 @@ func start(ctx context.Context, options Options) (*Driver, error) {
 		return nil, err
 	}
 	d.background.Go(func() { d.publish(ctx) })
+	d.background.Go(func() { d.report(ctx) })
 	return d, nil
 }
 
-// Update has the driver's devices in an inventory published, and returns at once.
+// Update has the driver's devices in an inventory published, and the status of claims that
+// have some of them. It returns at once.
 func (d *Driver) Update(in *inventory.Inventory) {
 	d.change(func() { d.inventory, d.lost = in, nil })
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -46,7 +47,7 @@ type node struct {
 
 func newNode(t *testing.T, claims ...runtime.Object) *node {
 	t.Helper()
-	n := &node{dir: t.TempDir(), client: fakecluster.NewClient(claims...)}
+	n := &node{dir: shortdir.New(t), client: fakecluster.NewClient(claims...)}
 	n.start(t)
 	return n
 }
@@ -190,6 +191,21 @@ func TestPrepare(t *testing.T) {
 	}
 	if got := n.prepare(t, "two"); got.Error != "" {
 		t.Errorf("a device that is free again: %v", got)
+	}
+}
+
+// TestSocketPathsAreTooLong: the error names the socket, in place of the kernel's "invalid
+// argument".
+func TestSocketPathsAreTooLong(t *testing.T) {
+	dir, deep := shortdir.New(t), strings.Repeat("deep/", 20)
+	for want, options := range map[string]Options{
+		"start DRA driver gpu.example.com: socket " + filepath.Join(dir, deep, driverName+"-reg.sock") + ": the path has ": {RegistrarDir: filepath.Join(dir, deep), PluginDataDir: dir},
+		"start DRA driver gpu.example.com: socket " + filepath.Join(dir, deep, "dra.sock") + ": the path has ":             {RegistrarDir: dir, PluginDataDir: filepath.Join(dir, deep)},
+	} {
+		options.DriverName, options.NodeName, options.KubeClient, options.CDIDir = driverName, nodeName, fakecluster.NewClient(), dir
+		if driver, err := Start(t.Context(), options); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, %v, want %q", driver, err, want)
+		}
 	}
 }
 

@@ -37,6 +37,9 @@ func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi
 			klog.FromContext(ctx).Error(err, "Preparing failed")
 		}
 		out[claim.UID] = kubeletplugin.PrepareResult{Err: err, Devices: devices}
+		if err := p.reports.set(claim, p.ours(claim), p.resultsOf(claim), err); err != nil {
+			p.options.OnError(ctx, err, "noting that the status of a claim is to be written")
+		}
 	}
 	return out, nil
 }
@@ -177,6 +180,8 @@ func (p plugin) UnprepareResourceClaims(_ context.Context, claims []kubeletplugi
 		}
 		if err != nil {
 			err = fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		} else {
+			p.reports.remove(claim.UID)
 		}
 		out[claim.UID] = err
 	}

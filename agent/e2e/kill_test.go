@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/checkpoint"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/internal/controlplane"
 )
@@ -53,9 +54,7 @@ type site struct {
 func newSite(ctx context.Context) *site {
 	GinkgoHelper()
 	here = newArena(ctx)
-	folder, err := os.MkdirTemp("", "e2e")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(os.RemoveAll(folder)).To(Succeed()) })
+	folder := shortdir.New(GinkgoTB())
 	s := &site{arena: here, folder: folder}
 	Expect(os.WriteFile(s.path("hardware.yaml"), fmt.Appendf(nil, hardware, s.driver, killDevices), 0o600)).To(Succeed())
 	s.start()

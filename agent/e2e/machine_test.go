@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/dray-project/dray/agent/internal/fakedriver"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/provider/simulated"
 	"github.com/dray-project/dray/agent/virtualnode"
 	"github.com/dray-project/dray/internal/faults"
@@ -31,6 +32,8 @@ type machine struct {
 	client  kubernetes.Interface
 	proxy   *faults.Proxy
 	drivers map[string]*fakedriver.Driver
+	// real is a driver beside them, if a spec has one.
+	real *reporting
 
 	runner *runner // of the node that runs, or ran last
 	cancel context.CancelFunc
@@ -58,9 +61,7 @@ func startProxy() (*faults.Proxy, *rest.Config) {
 func newMachine(ctx context.Context, devices int) *machine {
 	GinkgoHelper()
 	here = newArena(ctx)
-	folder, err := os.MkdirTemp("", "e2e") // short, for the sockets in it
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(os.RemoveAll(folder)).To(Succeed()) })
+	folder := shortdir.New(GinkgoTB())
 	Expect(os.MkdirAll(virtualnode.RegistrationDir(folder), 0o750)).To(Succeed())
 	m := &machine{arena: here, folder: folder, drivers: make(map[string]*fakedriver.Driver)}
 	var config *rest.Config
@@ -114,6 +115,11 @@ func (m *machine) prepared() []string {
 	var claims []string
 	for _, driver := range m.drivers {
 		claims = append(claims, driver.Holds()...)
+	}
+	if m.real != nil {
+		for _, hold := range m.real.ledger.Holds() {
+			claims = append(claims, hold.User)
+		}
 	}
 	slices.Sort(claims)
 	return claims

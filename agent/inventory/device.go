@@ -35,6 +35,10 @@ type Device struct {
 
 	Health   Health
 	Topology Topology
+	// Data and Network, if any, are what users of the device are told in the status of
+	// their claim. As JSON, Data must not be longer than 10 KiB.
+	Data    map[string]any
+	Network *resourceapi.NetworkDeviceData
 	// Edits are what a container needs to use the device.
 	Edits cdispec.ContainerEdits
 }

@@ -52,6 +52,11 @@ type SimulatedGroup struct {
 	// Env are environment variables of containers that have the device, in
 	// which {device} stands for its name.
 	Env []string `json:"env,omitempty"`
+
+	// Data and Network are what users of a device are told. {device} stands for its
+	// name in values of Data and in the names of interfaces.
+	Data    map[string]string              `json:"data,omitempty"`
+	Network *resourceapi.NetworkDeviceData `json:"network,omitempty"`
 }
 
 // SimulatedPartition describes parts into which a device can be divided.
@@ -216,6 +221,8 @@ func (g *SimulatedGroup) addTo(in *Inventory, pool string) {
 			Shares:     g.Shares,
 			Topology:   g.topology(i),
 			Edits:      g.edits(name),
+			Data:       g.described(name),
+			Network:    g.networkOf(name),
 		}
 		if len(g.Counters) > 0 {
 			whole.Consumes = []resourceapi.DeviceCounterConsumption{{CounterSet: name, Counters: counters(g.Counters)}}
@@ -239,6 +246,8 @@ func (p *SimulatedPartition) of(whole *Device, g *SimulatedGroup) []Device {
 			Consumes:   []resourceapi.DeviceCounterConsumption{{CounterSet: whole.ID.Device, Counters: counters(p.Counters)}},
 			Topology:   whole.Topology,
 			Edits:      g.edits(name),
+			Data:       g.described(name),
+			Network:    g.networkOf(name),
 		})
 	}
 	return out
@@ -262,6 +271,22 @@ func (g *SimulatedGroup) edits(device string) cdispec.ContainerEdits {
 	var out cdispec.ContainerEdits
 	for _, variable := range g.Env {
 		out.Env = append(out.Env, strings.ReplaceAll(variable, "{device}", device))
+	}
+	return out
+}
+
+func (g *SimulatedGroup) described(device string) map[string]any {
+	out := make(map[string]any, len(g.Data))
+	for key, value := range g.Data {
+		out[key] = strings.ReplaceAll(value, "{device}", device)
+	}
+	return out
+}
+
+func (g *SimulatedGroup) networkOf(device string) *resourceapi.NetworkDeviceData {
+	out := g.Network.DeepCopy()
+	if out != nil {
+		out.InterfaceName = strings.ReplaceAll(out.InterfaceName, "{device}", device)
 	}
 	return out
 }

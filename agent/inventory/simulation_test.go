@@ -56,6 +56,31 @@ func TestSimulationExample(t *testing.T) {
 	}
 }
 
+func TestSimulationTellsUsers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "node.yaml")
+	const text = `
+groups:
+- {driver: d, name: nic, count: 2, data: {port: "port of {device}"}, network: {interfaceName: "{device}", ips: [192.0.2.1/24]}}
+- {driver: d, name: gpu, count: 1}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	simulation, err := ReadSimulation(path, "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := simulation.inventory(nil)
+	for _, name := range []string{"nic-0", "nic-1"} {
+		device := in.Device(ID{"d", "p", name})
+		if device.Data["port"] != "port of "+name || device.Network.InterfaceName != name || !slices.Equal(device.Network.IPs, []string{"192.0.2.1/24"}) {
+			t.Errorf("%s: data %v, network %v", name, device.Data, device.Network)
+		}
+	}
+	if gpu := in.Device(ID{"d", "p", "gpu-0"}); len(gpu.Data) > 0 || gpu.Network != nil {
+		t.Errorf("data %v, network %v", gpu.Data, gpu.Network)
+	}
+}
+
 func TestSimulationRemove(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.yaml")
 	const text = `

@@ -63,6 +63,23 @@ var (
 		GetPods(context.Context) ([]*corev1.Pod, error)
 	}(nil)
 
+	// And no method is missing in ours: programs call them, too.
+	_ interface {
+		Ping(context.Context) error
+		NotifyNodeStatus(ctx context.Context, cb func(*corev1.Node))
+	} = node.NodeProvider(nil)
+	_ interface {
+		NotifyPods(context.Context, func(*corev1.Pod))
+	} = node.PodNotifier(nil)
+	_ interface {
+		CreatePod(ctx context.Context, pod *corev1.Pod) error
+		UpdatePod(ctx context.Context, pod *corev1.Pod) error
+		DeletePod(ctx context.Context, pod *corev1.Pod) error
+		GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+		GetPodStatus(ctx context.Context, namespace, name string) (*corev1.PodStatus, error)
+		GetPods(context.Context) ([]*corev1.Pod, error)
+	} = node.PodLifecycleHandler(nil)
+
 	_ interface {
 		Done() <-chan struct{}
 		Err() error

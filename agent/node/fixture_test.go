@@ -9,16 +9,17 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/dray-project/dray/agent/internal/leakcheck"
 )
 
 const nodeName = "virtual-1"
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // actions are the writes that a client made, as "patch nodes/status virtual-1".
 func actions(client *fake.Clientset) []string {

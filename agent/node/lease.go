@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordclientset "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 )
 
@@ -24,6 +25,7 @@ type nodeLease struct {
 	client   coordclientset.LeaseInterface
 	seconds  int32
 	interval time.Duration
+	clock    clock.PassiveClock // for what is written; pauses are by the monotonic clock
 
 	last *coordinationv1.Lease // as the API server has it, if known
 }
@@ -84,14 +86,20 @@ func (l *nodeLease) update(ctx context.Context, node *corev1.Node) error {
 	return err
 }
 
-// renewed is the lease from now on. Its owner is the node as it is now: one that was
+// renewed is the lease from now on. Its time of renewal never goes back, though the clock of
+// the machine may: the node lifecycle controller takes no notice of a renewal that is
+// not later than the one that it knows. Its owner is the node as it is now: one that was
 // deleted and created again is another object, and the garbage collector deletes what
 // belongs to the old one.
 func (l *nodeLease) renewed(lease *coordinationv1.Lease, node *corev1.Node) *coordinationv1.Lease {
 	renewed := lease.DeepCopy()
 	renewed.Spec.HolderIdentity = ptr.To(node.Name)
 	renewed.Spec.LeaseDurationSeconds = ptr.To(l.seconds)
-	renewed.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+	now := metav1.MicroTime{Time: l.clock.Now()}
+	if last := lease.Spec.RenewTime; last != nil && !last.Before(&now) {
+		now.Time = last.Add(time.Microsecond) // what a MicroTime can tell apart
+	}
+	renewed.Spec.RenewTime = &now
 	if node.UID != "" {
 		renewed.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: node.Name, UID: node.UID,

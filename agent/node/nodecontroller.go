@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	v1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // reasonPingFailed is the reason of the condition Ready of a node whose provider does
@@ -33,6 +34,9 @@ type NodeController struct {
 	lease          *nodeLease // nil: none
 	statusInterval time.Duration
 	onStatusError  ErrorHandler // nil: create the node again
+	// clock says what is written into the node. It may jump. Pauses are by the monotonic
+	// clock, and do not.
+	clock clock.PassiveClock
 
 	lifecycle
 
@@ -64,6 +68,7 @@ func NewNodeController(p NodeProvider, node *corev1.Node, nodes v1.NodeInterface
 		nodes:        nodes,
 		ping:         pinger{provider: p, changed: make(chan struct{}, 1)},
 		lifecycle:    newLifecycle(),
+		clock:        clock.RealClock{},
 		fromProvider: node.DeepCopy(),
 		stored:       node.DeepCopy(),
 		changed:      make(chan struct{}, 1),
@@ -311,7 +316,7 @@ func (n *NodeController) store(node *corev1.Node) {
 // its provider does not answer, it is not ready.
 func (n *NodeController) now() *corev1.Node {
 	node := n.fromProvider.DeepCopy()
-	now := metav1.Now()
+	now := metav1.NewTime(n.clock.Now())
 	if err := n.ping.failure(); err != nil {
 		setNotReady(node, err, now)
 	}

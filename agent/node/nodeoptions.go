@@ -68,7 +68,7 @@ func WithNodeEnableLeaseV1WithRenewInterval(client coordclientset.LeaseInterface
 		case interval <= 0 || interval >= time.Duration(seconds)*time.Second:
 			return fmt.Errorf("lease: renewed after %s: must be more than 0 and less than its duration of %d seconds", interval, seconds)
 		}
-		n.lease = &nodeLease{client: client, seconds: seconds, interval: interval}
+		n.lease = &nodeLease{client: client, seconds: seconds, interval: interval, clock: n.clock}
 		return nil
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dray-project/dray/agent/deviceplugin"
 	"github.com/dray-project/dray/agent/internal/fakekubelet"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -39,10 +40,7 @@ const resource = "example.com/gpu"
 // kubelet with the directory of its sockets.
 func start(t *testing.T) (context.Context, *fakekubelet.Kubelet, string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := shortdir.New(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	kubelet, err := fakekubelet.Start(dir, fakekubelet.Options{})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +19,12 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/fakedriver"
+	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 const (
 	nodeName = "virtual-1"
@@ -144,18 +145,16 @@ type machine struct {
 // newMachine has a driver that is registered, and no node yet.
 func newMachine(t *testing.T, objects ...runtime.Object) *machine {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "virtual") // short, for the sockets in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	folder := shortdir.New(t)
 	m := &machine{folder: folder, client: fakecluster.NewClient(objects...), stop: func() {}}
 	if err := os.MkdirAll(RegistrationDir(folder), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if m.driver, err = fakedriver.Start(RegistrationDir(folder), gpus, fakedriver.Speaking); err != nil {
+	driver, err := fakedriver.Start(RegistrationDir(folder), gpus, fakedriver.Speaking)
+	if err != nil {
 		t.Fatal(err)
 	}
+	m.driver = driver
 	t.Cleanup(m.driver.Stop)
 	return m
 }

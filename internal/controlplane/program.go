@@ -23,6 +23,9 @@ func (p *ControlPlane) Launch(name, path string, arguments ...string) (*Program,
 	return &Program{running}, nil
 }
 
+// PID is the program's process, which may have ended.
+func (p *Program) PID() int { return p.running.command.Process.Pid }
+
 // Stop asks the program to end, and waits for it. It may be called again, and for nil.
 func (p *Program) Stop() error {
 	if p == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/demo"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -21,6 +22,7 @@ const (
 
 // TestDemo runs all of it.
 func TestDemo(t *testing.T) {
+	t.Setenv("TMPDIR", shortdir.New(t)) // for sockets
 	var out bytes.Buffer
 	err := showing(binaries).run(t.Context(), &out)
 	t.Log("\n" + out.String())
@@ -42,7 +44,7 @@ func TestDemo(t *testing.T) {
 
 // TestCancelled: nothing is left of a demo that is interrupted, and that is no failure.
 func TestCancelled(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMPDIR", shortdir.New(t)) // for sockets
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &cancelling{cancel: cancel, at: "dray-agent runs"}
 	err := showing(binaries).run(ctx, out)

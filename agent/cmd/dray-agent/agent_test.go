@@ -22,6 +22,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -79,6 +80,7 @@ func TestFlags(t *testing.T) {
 		"scan --simulate x --sysfs --driver d":       "none of the others can be",
 		"scan --simulate none --node-name n":         "--simulate: read simulation",
 		"scan --simulate x":                          "the name of the node is required",
+		"scan --simulate x --node-name Node_1":       `--node-name: "Node_1": a lowercase RFC 1123`,
 		"scan --simulate x --node-name n -o json":    `--output: "json": must be table or yaml`,
 		"scan --sysfs=none --driver d --node-name n": "scan: ",
 		"simulate --qps 0":                           "--qps: 0: must be more than 0",
@@ -127,7 +129,7 @@ func startRig(t *testing.T, change func(*runFlags), objects ...runtime.Object) *
 	t.Helper()
 	r := &rig{
 		client: fakecluster.NewClient(objects...),
-		flags:  &runFlags{sourceFlags: sourceFlags{nodeName: "node-1"}, kubeletDir: t.TempDir(), cdiDir: t.TempDir(), dra: true, plugin: true},
+		flags:  &runFlags{sourceFlags: sourceFlags{nodeName: "node-1"}, kubeletDir: shortdir.New(t), cdiDir: t.TempDir(), dra: true, plugin: true},
 		source: &stubSource{make(chan *inventory.Inventory), make(chan error)},
 		done:   make(chan error, 1),
 	}

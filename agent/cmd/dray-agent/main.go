@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-base/cli"
 
 	"github.com/dray-project/dray/agent/inventory"
@@ -51,6 +53,9 @@ func (f *sourceFlags) add(command *cobra.Command) {
 func (f *sourceFlags) source() (inventory.Source, error) {
 	if f.nodeName == "" {
 		return nil, errors.New("the name of the node is required: give --node-name, or set NODE_NAME")
+	}
+	if problems := validation.IsDNS1123Subdomain(f.nodeName); len(problems) > 0 {
+		return nil, fmt.Errorf("--node-name: %q: %s", f.nodeName, strings.Join(problems, "; "))
 	}
 	if f.simulate != "" {
 		simulation, err := inventory.ReadSimulation(f.simulate, f.nodeName)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dray-project/dray/agent/internal/demo"
+	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -42,7 +43,7 @@ func (k *keeper) Write(text []byte) (int, error) {
 
 // TestDemo runs all of it, keeps it, and interrupts it then.
 func TestDemo(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMPDIR", shortdir.New(t)) // for sockets
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &keeper{cancel: cancel}
 	err := show(ctx, out, demo.Settings{Binaries: binaries, Keep: true})

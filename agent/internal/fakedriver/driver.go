@@ -13,6 +13,8 @@ import (
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
 // Driver is one that notes what is asked of it.
@@ -65,6 +67,9 @@ func Start(folder, name string, changes ...func(*Driver)) (*Driver, error) {
 // Listen serves both APIs at one socket. A driver that was stopped may listen again.
 func (d *Driver) Listen() error {
 	d.Endpoint = filepath.Join(d.folder, d.name+".sock")
+	if err := sockets.CheckPath(d.Endpoint); err != nil {
+		return err
+	}
 	listener, err := net.Listen("unix", d.Endpoint)
 	if err != nil {
 		return err

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/dray-project/dray/agent/cdi"
+	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/node"
 	"github.com/dray-project/dray/agent/node/errdefs"
 	"github.com/dray-project/dray/agent/provider/process"
@@ -25,7 +25,7 @@ var (
 	_ node.PodNotifier         = (*process.Provider)(nil)
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // patience is how long anything may take, on a machine that does other things.
 const patience = 2 * time.Minute

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/node"
 	"github.com/dray-project/dray/agent/node/errdefs"
 	"github.com/dray-project/dray/agent/provider/simulated"
@@ -25,7 +25,7 @@ var (
 	_ node.PodNotifier         = (*simulated.Provider)(nil)
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 func newPod(policy corev1.RestartPolicy, annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{

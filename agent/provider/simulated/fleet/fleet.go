@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/informers"
 	v1 "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -37,7 +39,7 @@ import (
 type Options struct {
 	Client kubernetes.Interface
 	// Nodes is how many nodes there are, and Prefix what their numbers follow in their
-	// names.
+	// names, which must be DNS subdomains.
 	Nodes  int
 	Prefix string
 	// Driver is the name of the driver of Devices GPUs per node. 0 stands for no
@@ -64,8 +66,17 @@ func (o *Options) validate() error {
 	case o.Devices > 0 && o.Driver == "":
 		return errors.New("fleet: devices need the name of a driver")
 	}
+	last := o.nodeName(o.Nodes - 1) // the longest
+	if problems := validation.IsDNS1123Subdomain(last); len(problems) > 0 {
+		return fmt.Errorf("fleet: prefix %q: node %q: name: %s", o.Prefix, last, strings.Join(problems, "; "))
+	}
+	if problems := validation.IsDNS1123Subdomain(o.Driver); o.Devices > 0 && len(problems) > 0 {
+		return fmt.Errorf("fleet: driver %q: %s", o.Driver, strings.Join(problems, "; "))
+	}
 	return nil
 }
+
+func (o *Options) nodeName(i int) string { return fmt.Sprintf("%s%d", o.Prefix, i) }
 
 // Fleet is a number of simulated nodes.
 type Fleet struct {
@@ -129,7 +140,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	f.beginning.Add(f.options.Nodes)
 	for i := range f.options.Nodes {
 		nodes.Go(func() {
-			name := fmt.Sprintf("%s%d", f.options.Prefix, i)
+			name := f.options.nodeName(i)
 			if err := f.runNode(ctx, feed, name); err != nil {
 				klog.FromContext(ctx).Error(err, "Node ended", "node", name)
 			}

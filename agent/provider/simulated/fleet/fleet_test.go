@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,10 +18,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // run runs a fleet within a bubble, and hands a test what it made.
 func run(t *testing.T, client *fake.Clientset, options fleet.Options, test func(f *fleet.Fleet)) {
@@ -144,6 +144,11 @@ func TestNewRefuses(t *testing.T) {
 		"0 nodes":              {Client: client},
 		"129 devices":          {Client: client, Nodes: 1, Driver: "d", Devices: 129},
 		"the name of a driver": {Client: client, Nodes: 1, Devices: 1},
+
+		`prefix "Node_": node "Node_1": name: a lowercase RFC 1123`: {Client: client, Nodes: 2, Prefix: "Node_"},
+		`node "../9": name: `:                {Client: client, Nodes: 10, Prefix: "../"},
+		"name: must be no more than 253 ":    {Client: client, Nodes: 100, Prefix: strings.Repeat("n", 252)},
+		`driver "GPU": a lowercase RFC 1123`: {Client: client, Nodes: 1, Driver: "GPU", Devices: 1},
 	} {
 		if _, err := fleet.New(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/dray-project/dray/internal/controlplane"
+)
+
+// subject is a simulator of nodes.
+type subject interface {
+	name() string
+	// start has all nodes appear, and returns when nothing is left to do but to wait.
+	start(ctx context.Context, s *settings, plane *controlplane.ControlPlane, client kubernetes.Interface) (*controlplane.Program, error)
+}
+
+// dray is dray-agent simulate, which creates nodes and ResourceSlices itself.
+type dray struct{ program string }
+
+func (*dray) name() string { return "dray-agent simulate" }
+
+func (d *dray) start(_ context.Context, s *settings, plane *controlplane.ControlPlane, _ kubernetes.Interface) (*controlplane.Program, error) {
+	// Who else runs there has no limit of requests, either.
+	return plane.Launch("dray-agent", d.program, "simulate", "--kubeconfig="+plane.Kubeconfig(), fmt.Sprintf("--nodes=%d", s.nodes),
+		"--prefix="+nodePrefix, "--driver="+driverName, fmt.Sprintf("--gpus=%d", s.gpus), "--lease-duration=40", "--qps=10000", "--report=0")
+}
+
+// kwok makes nodes ready that somebody else created. It knows nothing of claims and
+// ResourceSlices: a pod with claims runs when it is bound.
+type kwok struct {
+	program string
+	stages  []string
+}
+
+func (*kwok) name() string { return "kwok" }
+
+func (k *kwok) start(ctx context.Context, s *settings, plane *controlplane.ControlPlane, client kubernetes.Interface) (*controlplane.Program, error) {
+	config, err := k.config(plane.Folder())
+	if err != nil {
+		return nil, err
+	}
+	program, err := plane.Launch("kwok", k.program, "--kubeconfig="+plane.Kubeconfig(), "--manage-all-nodes", "--node-lease-duration-seconds=40",
+		"--config="+config, "--server-address=")
+	if err != nil {
+		return nil, err
+	}
+	return program, createNodes(ctx, client, s)
+}
+
+// config is one file with all stages.
+func (k *kwok) config(folder string) (string, error) {
+	var documents []string
+	for _, path := range k.stages {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("--kwok-stages: %w", err)
+		}
+		documents = append(documents, string(text))
+	}
+	path := filepath.Join(folder, "kwok.yaml")
+	return path, os.WriteFile(path, []byte(strings.Join(documents, "\n---\n")), 0o600)
+}

@@ -1,0 +1,159 @@
+package draplugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+// The types of the conditions that a driver sets in status.devices of a claim (KEP-4817).
+const (
+	// ConditionReady is True while the device is prepared for the claim, and False if
+	// preparing it failed.
+	ConditionReady = "Ready"
+	// ConditionHealthy is what the source says of the device. It is Unknown if the source
+	// ended, or does not have the device any more.
+	ConditionHealthy = "Healthy"
+)
+
+// maxMessage is how many bytes of a message the API server takes.
+const maxMessage = 32768
+
+// validReason is what the API server takes as the reason of a condition.
+var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+// observed is what the status of a claim's devices is made of.
+type observed struct {
+	results []resourceapi.DeviceRequestAllocationResult // those of the driver
+	failure error                                       // why they are not prepared; nil if they are
+	in      *inventory.Inventory
+	lost    error // why the source ended
+}
+
+// deviceKey identifies an entry of status.devices of one driver.
+type deviceKey struct{ pool, device, share string }
+
+func keyOfResult(result *resourceapi.DeviceRequestAllocationResult) deviceKey {
+	return deviceKey{result.Pool, result.Device, string(ptr.Deref(result.ShareID, ""))}
+}
+
+func keyOfStatus(status *resourceapi.AllocatedDeviceStatus) deviceKey {
+	return deviceKey{status.Pool, status.Device, ptr.Deref(status.ShareID, "")}
+}
+
+// wanted is what status.devices is to say, in the order of the results. A device that
+// several requests have is one entry. Conditions that are as before keep the time of their
+// transition.
+func (d *Driver) wanted(o observed, before []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
+	conditions := make(map[deviceKey][]metav1.Condition, len(before))
+	for i := range before {
+		conditions[keyOfStatus(&before[i])] = before[i].Conditions
+	}
+	var out []resourceapi.AllocatedDeviceStatus
+	seen := make(map[deviceKey]bool, len(o.results))
+	for i := range o.results {
+		result := &o.results[i]
+		key := keyOfResult(result)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		status := resourceapi.AllocatedDeviceStatus{Driver: d.options.DriverName, Pool: result.Pool, Device: result.Device}
+		if key.share != "" {
+			status.ShareID = &key.share
+		}
+		for _, condition := range []metav1.Condition{readyCondition(o.failure), healthCondition(o.in.Device(d.id(*result)), o.lost)} {
+			if old := meta.FindStatusCondition(conditions[key], condition.Type); old != nil && old.Status == condition.Status {
+				condition.LastTransitionTime = old.LastTransitionTime
+			} else {
+				condition.LastTransitionTime = now
+			}
+			status.Conditions = append(status.Conditions, condition)
+		}
+		if device := o.in.Device(d.id(*result)); device != nil {
+			if err := describe(&status, device); err != nil {
+				return nil, fmt.Errorf("device %s: %w", device.ID, err)
+			}
+		}
+		out = append(out, status)
+	}
+	return out, nil
+}
+
+// describe adds what the source says about the device besides its health.
+func describe(status *resourceapi.AllocatedDeviceStatus, device *inventory.Device) error {
+	status.NetworkData = device.Network
+	if len(device.Data) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(device.Data) // sorts keys, as the API server does
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	status.Data = &runtime.RawExtension{Raw: raw}
+	return nil
+}
+
+func readyCondition(failure error) metav1.Condition {
+	if failure != nil {
+		return newCondition(ConditionReady, metav1.ConditionFalse, "PrepareFailed", failure.Error())
+	}
+	return newCondition(ConditionReady, metav1.ConditionTrue, "Prepared", "")
+}
+
+func healthCondition(device *inventory.Device, lost error) metav1.Condition {
+	switch {
+	case lost != nil:
+		return newCondition(ConditionHealthy, metav1.ConditionUnknown, "SourceLost", lost.Error())
+	case device == nil:
+		return newCondition(ConditionHealthy, metav1.ConditionUnknown, "DeviceGone", "the device is not on this node any more")
+	case device.Health.Unhealthy:
+		return newCondition(ConditionHealthy, metav1.ConditionFalse, reasonOf(device.Health.Reason), device.Health.Message)
+	default:
+		return newCondition(ConditionHealthy, metav1.ConditionTrue, "Healthy", device.Health.Message)
+	}
+}
+
+// reasonOf makes a reason of the value of a taint, which may have dots and dashes, or be
+// empty.
+func reasonOf(value string) string {
+	if validReason.MatchString(value) {
+		return value
+	}
+	return "Unhealthy"
+}
+
+func newCondition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "")
+	}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// ours are the entries of the driver, without the conditions of others.
+func (d *Driver) ours(claim *resourceapi.ResourceClaim) []resourceapi.AllocatedDeviceStatus {
+	var out []resourceapi.AllocatedDeviceStatus
+	for i := range claim.Status.Devices {
+		if claim.Status.Devices[i].Driver != d.options.DriverName {
+			continue
+		}
+		status := claim.Status.Devices[i].DeepCopy()
+		status.Conditions = nil
+		for _, kind := range []string{ConditionReady, ConditionHealthy} {
+			if condition := meta.FindStatusCondition(claim.Status.Devices[i].Conditions, kind); condition != nil {
+				status.Conditions = append(status.Conditions, *condition)
+			}
+		}
+		out = append(out, *status)
+	}
+	return out
+}
