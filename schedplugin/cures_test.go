@@ -119,80 +119,104 @@ func (c *changing) newSlice() *resourceapi.ResourceSlice {
 // to do.
 func (c *changing) change() *happened {
 	c.t.Helper()
-	resources := c.client.ResourceV1()
-	must := func(err error) {
-		if err != nil {
-			c.t.Helper()
-			c.t.Fatal(err)
-		}
-	}
 	switch c.rand.IntN(8) {
 	case 0, 1, 2:
-		slice := c.newSlice()
-		before := c.slices[slice.Name]
-		if before == nil {
-			created, err := resources.ResourceSlices().Create(c.ctx, slice, metav1.CreateOptions{})
-			must(err)
-			c.slices[slice.Name] = created
-			c.known()
-			return &happened{"slice added", fwk.ResourceSlice, fwk.Add, nil, created}
-		}
-		slice.ResourceVersion = before.ResourceVersion
-		updated, err := resources.ResourceSlices().Update(c.ctx, slice, metav1.UpdateOptions{})
-		must(err)
-		c.slices[slice.Name] = updated
-		c.known()
-		return &happened{"slice updated", fwk.ResourceSlice, fwk.Update, before, updated}
+		return c.putSlice()
 	case 3, 4:
-		for i := range 5 {
-			name := fmt.Sprint("slice-", (i+c.rand.IntN(5))%5)
-			if before := c.slices[name]; before != nil {
-				must(resources.ResourceSlices().Delete(c.ctx, name, metav1.DeleteOptions{}))
-				delete(c.slices, name)
-				c.known()
-				return &happened{"slice deleted", fwk.ResourceSlice, fwk.Delete, before, nil}
-			}
-		}
+		return c.deleteSlice()
 	case 5:
-		name := c.busy[c.rand.IntN(len(c.busy))]
-		before := c.claim(name)
-		after := before.DeepCopy()
-		what := "claim deallocated"
-		if before.Status.Allocation != nil {
-			after.Status = resourceapi.ResourceClaimStatus{}
-		} else {
-			after.Status, what = c.holding(name).Status, "claim allocated"
-		}
-		updated, err := resources.ResourceClaims("default").UpdateStatus(c.ctx, after, metav1.UpdateOptions{})
-		must(err)
-		c.settle()
-		return &happened{what, fwk.ResourceClaim, fwk.Update, before, updated}
+		return c.changeClaim()
 	case 6:
-		before := c.class
-		after := before.DeepCopy()
-		if after.Spec.Selectors = nil; c.rand.IntN(2) == 0 {
-			after.Spec.Selectors = []resourceapi.DeviceSelector{deviceSelector(`device.driver == "other.example.com"`)}
+		return c.changeClass()
+	}
+	return c.relabel()
+}
+
+func (c *changing) must(err error) {
+	if err != nil {
+		c.t.Helper()
+		c.t.Fatal(err)
+	}
+}
+
+func (c *changing) putSlice() *happened {
+	c.t.Helper()
+	resources := c.client.ResourceV1().ResourceSlices()
+	slice := c.newSlice()
+	before := c.slices[slice.Name]
+	if before == nil {
+		created, err := resources.Create(c.ctx, slice, metav1.CreateOptions{})
+		c.must(err)
+		c.slices[slice.Name] = created
+		c.known()
+		return &happened{"slice added", fwk.ResourceSlice, fwk.Add, nil, created}
+	}
+	slice.ResourceVersion = before.ResourceVersion
+	updated, err := resources.Update(c.ctx, slice, metav1.UpdateOptions{})
+	c.must(err)
+	c.slices[slice.Name] = updated
+	c.known()
+	return &happened{"slice updated", fwk.ResourceSlice, fwk.Update, before, updated}
+}
+
+func (c *changing) deleteSlice() *happened {
+	c.t.Helper()
+	for i := range 5 {
+		name := fmt.Sprint("slice-", (i+c.rand.IntN(5))%5)
+		if before := c.slices[name]; before != nil {
+			c.must(c.client.ResourceV1().ResourceSlices().Delete(c.ctx, name, metav1.DeleteOptions{}))
+			delete(c.slices, name)
+			c.known()
+			return &happened{"slice deleted", fwk.ResourceSlice, fwk.Delete, before, nil}
 		}
-		updated, err := resources.DeviceClasses().Update(c.ctx, after, metav1.UpdateOptions{})
-		must(err)
-		c.class = updated
-		eventually(c.t, func() error {
-			if known, err := c.dra.DeviceClasses().Get("gpu"); err != nil || known.ResourceVersion != updated.ResourceVersion {
-				return fmt.Errorf("the class is not known as it is: %w", err)
-			}
-			return nil
-		})
-		return &happened{"class updated", fwk.DeviceClass, fwk.Update, before, updated}
-	case 7:
-		at := c.rand.IntN(len(c.nodes))
-		before := c.nodes[at].Node()
-		after := labelled(before.Name, []string{"x", "y"}[c.rand.IntN(2)])
-		info := framework.NewNodeInfo()
-		info.SetNode(after)
-		c.nodes[at] = info
-		return &happened{"node labelled", fwk.Node, fwk.UpdateNodeLabel, before, after}
 	}
 	return nil
+}
+
+func (c *changing) changeClaim() *happened {
+	c.t.Helper()
+	name := c.busy[c.rand.IntN(len(c.busy))]
+	before := c.claim(name)
+	after := before.DeepCopy()
+	what := "claim deallocated"
+	if before.Status.Allocation != nil {
+		after.Status = resourceapi.ResourceClaimStatus{}
+	} else {
+		after.Status, what = c.holding(name).Status, "claim allocated"
+	}
+	updated, err := c.client.ResourceV1().ResourceClaims("default").UpdateStatus(c.ctx, after, metav1.UpdateOptions{})
+	c.must(err)
+	c.settle()
+	return &happened{what, fwk.ResourceClaim, fwk.Update, before, updated}
+}
+
+func (c *changing) changeClass() *happened {
+	c.t.Helper()
+	before := c.class
+	after := before.DeepCopy()
+	if after.Spec.Selectors = nil; c.rand.IntN(2) == 0 {
+		after.Spec.Selectors = []resourceapi.DeviceSelector{deviceSelector(`device.driver == "other.example.com"`)}
+	}
+	updated, err := c.client.ResourceV1().DeviceClasses().Update(c.ctx, after, metav1.UpdateOptions{})
+	c.must(err)
+	c.class = updated
+	eventually(c.t, func() error {
+		if known, err := c.dra.DeviceClasses().Get("gpu"); err != nil || known.ResourceVersion != updated.ResourceVersion {
+			return fmt.Errorf("the class is not known as it is: %w", err)
+		}
+		return nil
+	})
+	return &happened{"class updated", fwk.DeviceClass, fwk.Update, before, updated}
+}
+
+func (c *changing) relabel() *happened {
+	at := c.rand.IntN(len(c.nodes))
+	before := c.nodes[at].Node()
+	after := labelled(before.Name, []string{"x", "y"}[c.rand.IntN(2)])
+	changed := framework.NewNodeInfo()
+	changed.SetNode(after)
+	c.nodes[at] = changed
+	return &happened{"node labelled", fwk.Node, fwk.UpdateNodeLabel, before, after}
 }
 
 // known waits until the slices are known as they are.

@@ -142,16 +142,16 @@ func (w *world) change() {
 	}
 }
 
-func (w *world) info(node *corev1.Node) fwk.NodeInfo {
+func (w *world) withPods(node *corev1.Node) fwk.NodeInfo {
 	var pods []*corev1.Pod
 	for _, pod := range w.pods {
 		if pod.Spec.NodeName == node.Name {
 			pods = append(pods, pod)
 		}
 	}
-	info := framework.NewNodeInfo(pods...)
-	info.SetNode(node)
-	return info
+	with := framework.NewNodeInfo(pods...)
+	with.SetNode(node)
+	return with
 }
 
 func (w *world) claimsOf(pod *corev1.Pod) []*resourceapi.ResourceClaim {
@@ -218,7 +218,7 @@ func (w *world) aside(memory *Asides, view *model.View, node *corev1.Node, own s
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	place := &Place{View: view, Settled: settled, Node: w.info(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
+	place := &Place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
 	for _, n := range nominated {
 		if err := memory.SetAside(supposed, place, n.pod, n.claims); err != nil {
 			w.t.Fatal(err)

@@ -127,7 +127,7 @@ func TestCase(t *testing.T) {
 		if node := w.nodes[0]; w.rand.IntN(2) == 0 {
 			open := &resourceapi.ResourceClaim{}
 			open.Name, open.UID = "open", "open"
-			place := &Place{View: view, Settled: settled, Node: w.info(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
+			place := &Place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
 			if err := new(Asides).SetAside(first, place, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
 				t.Fatal(err)
 			}
