@@ -296,6 +296,7 @@ var _ = Describe("A driver", func() {
 		driver.Set(func() { driver.Refuse["unprepare "+string(claim.UID)] = "busy" })
 		here.addPod(ctx, "pod", withClaim("one"), withoutRestart, withAnnotation(simulated.AnnotationRunFor, "10ms"))
 		Eventually(driver.Taken).Should(ContainElement(HavePrefix("unprepare ")))
+		here.expectPhase(ctx, corev1.PodRunning, "pod") // its status may be written after the driver is asked
 		Consistently(ctx, here.phase).WithArguments("pod").Should(Equal(corev1.PodRunning))
 		Expect(here.holders(ctx)).To(Equal([]string{"one"}))
 		driver.Set(func() { clear(driver.Refuse) })
