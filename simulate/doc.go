@@ -38,17 +38,15 @@
 // # Where things are
 //
 //	cluster           input, Open
-//	core              the calls to package allocator and package pools
-//	state, sim        State and Sim
+//	state, sim        State and Sim, and lists that share what is equal
 //	template          nodes that do not exist, and sets of nodes
 //	shape, claim      what pods ask for
 //	place, policy     placing pods, choosing nodes
 //	evict             pods that leave a node: Drain, Victims
 //	gang              several pods, all or none, in one domain
-//	result            what was placed, with claims as the API server would hold them
+//	result, why       what was placed, with claims as the API server would hold them, and why not more
 //	lens, inventory,
 //	nodestate         what nodes have in common
-//	question, asked   asking, and remembering answers
+//	question, asked   asking the allocator, and remembering answers
 //	crossing          pools of several nodes
-//	table             lists that share what is equal
 package simulate

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -44,12 +45,17 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		total += max(0, d.Count)
 	}
 	none := Result{Unfit: total, world: m.world}
+	var closest Nodes
+	least := total + 1
 	for _, domain := range m.domains(t, on) {
-		possible, err := m.hasRoom(ctx, demands, domain)
+		lacking, err := m.lacking(ctx, demands, domain)
 		if err != nil {
 			return Result{}, err
 		}
-		if !possible {
+		if lacking > 0 {
+			if lacking < least {
+				closest, least, none.unplaced = domain, lacking, nil
+			}
 			continue
 		}
 		result, err := m.gangOn(ctx, demands, domain, p)
@@ -62,12 +68,37 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		if none.Err == nil {
 			none.Err = result.Err
 		}
+		if lacking = total - result.Placed; lacking < least {
+			closest, least, none.unplaced = domain, lacking, result.unplaced
+		}
+	}
+	switch {
+	case least > total: // there is no domain
+		for _, d := range demands {
+			none.unplaced = append(none.unplaced, unplaced{state: m.State(), shape: d.Shape, on: on, pods: d.Count, because: withoutDomain(t)})
+		}
+	case none.unplaced == nil:
+		tried, err := m.gangOn(ctx, demands, closest, p)
+		if err != nil {
+			return Result{}, err
+		}
+		none.unplaced = tried.unplaced
 	}
 	return none, nil
 }
 
-// hasRoom reports whether each demand by itself may have room in a domain.
-func (m *Sim) hasRoom(ctx context.Context, demands []Demand, domain Nodes) (bool, error) {
+// withoutDomain says what nodes lack that are in no domain.
+func withoutDomain(t []Topology) string {
+	names := make([]string, len(t))
+	for i := range t {
+		names[i] = t[i].NodeLabel
+	}
+	return "the node does not have the label " + strings.Join(names, ", or not ")
+}
+
+// lacking is for how many pods of a demand by itself there is no room in a domain, for the first
+// demand for which there is too little. It is zero if there may be room for all.
+func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int, error) {
 	for _, d := range demands {
 		a := m.data.asked(m.world, d.Shape.kind)
 		if !a.separate(ctx) {
@@ -75,14 +106,14 @@ func (m *Sim) hasRoom(ctx context.Context, demands []Demand, domain Nodes) (bool
 		}
 		c, err := m.world.newCall(ctx)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		fit, err := m.data.fit(c, a, domain)
 		if err != nil || fit.Pods < d.Count && fit.Undecided == 0 {
-			return false, err
+			return d.Count - fit.Pods, err
 		}
 	}
-	return true, nil
+	return 0, nil
 }
 
 // gangOn places the demands on a set of nodes, all or none.

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
@@ -54,8 +56,6 @@ type answer struct {
 	next   *nodeState
 	// bound has, by claim, whether its devices tie it to the node, and else to which nodes.
 	bound []boundTo
-	// none is why there is nothing.
-	none *allocator.Unsatisfiable
 	// room is how often more the same fits after another, plus one; zero if unknown.
 	room atomic.Int64
 }
@@ -130,7 +130,7 @@ func (w *world) search(c *call, r *room, q *question, inv *inventory, inUse []ta
 	c.budget -= outcome.Stats().Steps
 	switch outcome := outcome.(type) {
 	case *allocator.Unsatisfiable:
-		return &answer{verdict: unfit, none: outcome}, nil
+		return &answer{verdict: unfit}, nil
 	case *allocator.Assignment:
 		return newAnswer(outcome.Results(), inv, cross, w.gates.ConsumableCapacity)
 	}
@@ -206,6 +206,57 @@ func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, e
 		}
 	}
 	return n, doubt, nil
+}
+
+// room is one node with the slices that reach it, and nothing else of the cluster. What is
+// allocated there stands for all nodes that have the same content.
+type room struct {
+	node  *corev1.Node
+	empty *pools.State
+}
+
+func newRoom(gates pools.Gates, node *corev1.Node, slices []*resourceapi.ResourceSlice) *room {
+	return &room{node: node, empty: pools.NewState(pools.Build(gates, slices))}
+}
+
+// taken is how a device is in use, by its name.
+type taken struct {
+	device pools.DeviceID
+	use
+}
+
+// allocate asks the allocator about the node of the room.
+func (r *room) allocate(ctx context.Context, problem *allocator.Problem, inUse []taken) (allocator.Outcome, error) {
+	state := r.empty
+	if len(inUse) > 0 {
+		var err error
+		if state, err = r.empty.Assume(holder(inUse)); err != nil {
+			return nil, fmt.Errorf("node %s: %w", r.node.Name, err)
+		}
+	}
+	return problem.Allocate(ctx, state, r.node)
+}
+
+// holder is a claim that has everything allocated that is in use.
+func holder(inUse []taken) *resourceapi.ResourceClaim {
+	results := make([]resourceapi.DeviceRequestAllocationResult, 0, len(inUse))
+	for i := range inUse {
+		t := &inUse[i]
+		result := resourceapi.DeviceRequestAllocationResult{Driver: t.device.Driver, Pool: t.device.Pool, Device: t.device.Device}
+		if t.wholes > 0 {
+			results = append(results, result)
+		}
+		if t.shares > 0 {
+			// What all shares hold counts, not how many there are.
+			share := types.UID("share")
+			result.ShareID, result.ConsumedCapacity = &share, t.consumed
+			results = append(results, result)
+		}
+	}
+	claim := &resourceapi.ResourceClaim{}
+	claim.Name, claim.UID = "in-use", "in-use"
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: results}}
+	return claim
 }
 
 // question returns the one with these specs.

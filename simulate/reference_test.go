@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
@@ -70,14 +71,8 @@ func (r *reference) on(ctx context.Context, node *corev1.Node, extra []*resource
 			open = append(open, claim)
 			continue
 		}
-		if s := claim.Status.Allocation.NodeSelector; s != nil {
-			selector, err := nodeaffinity.NewNodeSelector(s)
-			if err != nil {
-				return nil, err
-			}
-			if !selector.Match(node) {
-				return nil, nil
-			}
+		if !admits(claim, node) {
+			return nil, nil
 		}
 	}
 	if len(open) == 0 {
@@ -94,6 +89,21 @@ func (r *reference) on(ctx context.Context, node *corev1.Node, extra []*resource
 		return nil, fmt.Errorf("%w: %w", errDoubt, outcome.Err)
 	}
 	return outcome.Results, nil
+}
+
+// admits reports whether an allocated claim can be used on a node.
+func admits(claim *resourceapi.ResourceClaim, node *corev1.Node) bool {
+	s := claim.Status.Allocation.NodeSelector
+	if s == nil {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(s)
+	return err == nil && selector.Match(node)
+}
+
+// cpus is a list of resources with nothing but CPU.
+func cpus(n string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
 }
 
 // hasCPU is NodeResourcesFit with nothing but CPU.

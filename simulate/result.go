@@ -21,6 +21,7 @@ type Result struct {
 
 	segments []segment
 	shapes   []*Shape // by segment
+	unplaced []unplaced
 	world    *world
 }
 
@@ -38,6 +39,9 @@ func (b *batch) result(n int) Result {
 	default:
 		r.Unfit = rest
 	}
+	if rest := r.Unfit + r.Undecided; rest > 0 {
+		r.unplaced = []unplaced{{state: b.sim.State(), shape: b.shape, on: b.on, pods: rest}}
+	}
 	return r
 }
 
@@ -48,6 +52,7 @@ func (r *Result) merge(other Result) {
 		r.Err = other.Err
 	}
 	r.segments, r.shapes, r.world = append(r.segments, other.segments...), append(r.shapes, other.shapes...), other.world
+	r.unplaced = append(r.unplaced, other.unplaced...)
 }
 
 // Placement is a pod on a node.
@@ -82,7 +87,7 @@ func (r *Result) Placements() iter.Seq[Placement] {
 // it takes as long as that. The error is the context's.
 func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, error) {
 	s := &p.segment
-	r, inv := p.room()
+	r, inv := p.world.named(p.Node, s.before.inventory, s.data.shared)
 	c, err := p.world.newCall(ctx)
 	if err != nil {
 		return nil, err
@@ -91,7 +96,7 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	q := s.asked.question(number)
 	state := s.before.state.uses
 	for pod := 0; ; pod++ {
-		inUse := p.named(inv, state)
+		inUse := s.data.taken(inv, state)
 		outcome, err := r.allocate(c.ctx, q.problem, inUse)
 		if err != nil {
 			return nil, err
@@ -111,22 +116,20 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	}
 }
 
-// room returns the node with its own names.
-func (p *Placement) room() (*room, *inventory) {
-	inv := p.segment.before.inventory
-	if p.Node.template != nil {
-		node, published := p.Node.template.Nodes(p.Node.index)
-		named := newInventory(node, published, readPools(p.world.gates, published))
-		named.template, named.index, named.allocatable = p.Node.template, inv.index, inv.allocatable
+// named returns a node with everything that reaches it, under the names that it has or would have.
+func (w *world) named(n Node, inv *inventory, shared *sharedPools) (*room, *inventory) {
+	if n.template != nil {
+		node, published := n.template.Nodes(n.index)
+		named := newInventory(node, published, readPools(w.gates, published))
+		named.template, named.index, named.allocatable = n.template, inv.index, inv.allocatable
 		inv = named
 	}
-	return newRoom(p.world.gates, inv.node, slices.Concat(inv.slices(), p.segment.data.shared.published)), inv
+	return newRoom(w.gates, inv.node, slices.Concat(inv.slices(), shared.published)), inv
 }
 
-// named lists what is in use of the node and of shared pools.
-func (p *Placement) named(inv *inventory, own uses) []taken {
+// taken lists what is in use of a node and of shared pools.
+func (d *version) taken(inv *inventory, own uses) []taken {
 	inUse := inv.taken(own)
-	d := p.segment.data
 	for position := range d.sharedUses {
 		inUse = append(inUse, d.shared.taken(position, d.sharedUses[position])...)
 	}
