@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -30,6 +31,8 @@ type claimRecord struct {
 	// tied is the node on which alone the claim can be used; without, the selector says where.
 	tied     *Node
 	selector *nodeaffinity.NodeSelector
+	// unlisted is what it holds of devices that no slice lists. They take nothing until they are expected.
+	unlisted []taken
 	// unusable says why no further pod may use the claim.
 	unusable error
 }
@@ -69,7 +72,10 @@ func (r *claimRecord) full() bool {
 
 // claim returns the number of a claim, which it gets the first time.
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
-	s := w.spec(&object.Spec.Devices)
+	s := w.specOf[&object.Spec.Devices]
+	if s == nil {
+		s = w.spec(&object.Spec.Devices)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id, known := w.claimIDs[key]; known {
@@ -87,19 +93,20 @@ func (w *world) claimNumbered(id int32) *sharedClaim {
 	return w.claims[id]
 }
 
-// spec returns the one for what a claim asks for.
+// spec returns the one for what a claim asks for. Specs are equal if the classes are, too.
 func (w *world) spec(devices *resourceapi.DeviceClaim) *spec {
 	text, err := devices.Marshal()
 	if err != nil {
 		panic("a claim cannot be encoded: " + err.Error()) // it is plain data
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.specs[string(text)]; known != nil {
+	eachRequest(devices, func(f requestFilter) { text = binary.AppendUvarint(text, uint64(w.classNumbers[f.class])) })
+	w.interned.mu.Lock()
+	defer w.interned.mu.Unlock()
+	if known := w.interned.specs[string(text)]; known != nil {
 		return known
 	}
-	made := &spec{id: len(w.specs), devices: *devices.DeepCopy()}
-	w.specs[string(text)] = made
+	made := &spec{id: w.interned.number(), devices: *devices.DeepCopy()}
+	w.interned.specs[string(text)] = made
 	return made
 }
 
@@ -164,7 +171,10 @@ func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *vers
 		if index, position, found := w.deviceOfNode(id); found {
 			h.device = position
 			onNode[index] = append(onNode[index], h)
+			continue
 		}
+		rec.unlisted = append(rec.unlisted, taken{device: id, use: use{}.change(&h, true)})
+		w.unlisted[id.PoolID()] = append(w.unlisted[id.PoolID()], w.claimIDs[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
 	}
 	for index, holdings := range onNode {
 		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].node.Name}, holdings: holdings})

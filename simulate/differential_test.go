@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -38,7 +39,8 @@ func sequences(t *testing.T) uint64 {
 // Whatever is simulated is what an allocator says that is asked step by step, with real names.
 func TestLikeStepByStep(t *testing.T) {
 	seen := playAll(t, peer.Dray(), false)
-	for _, kind := range []string{"placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles"} {
+	for _, kind := range []string{"placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles",
+		"updated", "ended", "class changed", "expected", "arrived", "still expected"} {
 		if seen[kind] == 0 {
 			t.Errorf("no sequence had: %s; seen: %v", kind, seen)
 		}
@@ -118,8 +120,10 @@ type game struct {
 	template  *simulate.Template
 	ref       *reference
 	forks     []*reference
-	pods      int
-	taints    int
+	// before is the State before the last update, of which Shapes can still be used.
+	before *simulate.State
+
+	pods, taints, classes, templateNumber int
 }
 
 func play(t *testing.T, seed uint64, allocate alloctest.Allocator, seen map[string]int) {
@@ -148,6 +152,7 @@ func (g *game) begin(allocate alloctest.Allocator) bool {
 		}
 		g.ref.nodes = append(g.ref.nodes, node)
 	}
+	g.withhold(c)
 	for _, claim := range c.Allocated {
 		g.ref.claims[claim.Name] = claim
 	}
@@ -173,6 +178,16 @@ func (g *game) begin(allocate alloctest.Allocator) bool {
 	return g.addNodeTemplate() && g.understood()
 }
 
+// withhold takes the devices away that one node alone has, so that they can be expected.
+func (g *game) withhold(c *alloctest.Case) {
+	if g.rand.IntN(2) == 0 {
+		return
+	}
+	own := g.ref.own(g.ref.nodes[g.rand.IntN(len(g.ref.nodes))].Name)
+	c.Slices = slices.DeleteFunc(slices.Clone(c.Slices), func(s *resourceapi.ResourceSlice) bool { return slices.Contains(own, s) })
+	g.ref.slices = c.Slices
+}
+
 // addTemplates makes templates of the claims of the case.
 func (g *game) addTemplates(c *alloctest.Case) {
 	g.templates = make(map[string]*resourceapi.ResourceClaimTemplate)
@@ -186,10 +201,10 @@ func (g *game) addTemplates(c *alloctest.Case) {
 
 // addKinds makes kinds of pods: with one or all claims of the case, and with one that they share.
 func (g *game) addKinds(c *simulate.Cluster) {
-	for i := range g.templates {
-		g.kinds = append(g.kinds, g.kind(i))
+	for _, name := range slices.Sorted(maps.Keys(g.templates)) {
+		g.kinds = append(g.kinds, g.kind(name))
 	}
-	slices.SortFunc(g.kinds, func(a, b *corev1.Pod) int {
+	slices.SortStableFunc(g.kinds, func(a, b *corev1.Pod) int {
 		return len(*a.Spec.ResourceClaims[0].ResourceClaimTemplateName) - len(*b.Spec.ResourceClaims[0].ResourceClaimTemplateName)
 	})
 	g.kinds = g.kinds[:min(2, len(g.kinds))]
@@ -227,6 +242,11 @@ func (g *game) kind(templates ...string) *corev1.Pod {
 // addNodeTemplate makes a template of a node with the pools of one node.
 func (g *game) addNodeTemplate() bool {
 	node := g.ref.nodes[g.rand.IntN(len(g.ref.nodes))]
+	for _, other := range g.ref.nodes {
+		if len(g.ref.own(other.Name)) > len(g.ref.own(node.Name)) {
+			node = other
+		}
+	}
 	var err error
 	if g.template, err = g.state.TemplateOf(node.Name, nil); err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
@@ -244,7 +264,7 @@ func (g *game) understood() bool {
 }
 
 func (g *game) step() {
-	switch n := g.rand.IntN(20); {
+	switch n := g.rand.IntN(23); {
 	case n < 8:
 		g.place(1)
 	case n < 11:
@@ -258,8 +278,12 @@ func (g *game) step() {
 		g.back()
 	case n < 18:
 		g.taint()
-	default:
+	case n < 20:
 		g.drain()
+	case n < 22:
+		g.expect()
+	default:
+		g.update()
 	}
 }
 
@@ -301,7 +325,11 @@ func (g *game) newPods(n int) []*corev1.Pod {
 // place puts equal pods.
 func (g *game) place(n int) {
 	pods := g.newPods(n)
-	shapes, err := g.state.Shapes(pods)
+	of := g.state
+	if g.before != nil && g.rand.IntN(2) == 0 {
+		of = g.before
+	}
+	shapes, err := of.Shapes(pods)
 	if err != nil || len(shapes) != 1 {
 		g.Fatalf("seed %d: %d shapes, %v", g.seed, len(shapes), err)
 	}

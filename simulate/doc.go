@@ -6,7 +6,7 @@
 //	                 │  ▲
 //	             Sim ▼  │ State
 //	                Sim ──► Place, PlaceMany, Gang, Drain, Add,   one goroutine each
-//	                        Remove, Taint, Fork, Commit, Revert
+//	                        Expect, Remove, Taint, Fork, Commit, Revert
 //
 // A [State] is immutable. A [Sim] is a State that changes; making one, taking its State, Fork, Commit
 // and Revert cost as much as copying a small struct, whatever the size of the cluster.
@@ -37,7 +37,7 @@
 //
 // # Where things are
 //
-//	cluster           input, Open
+//	cluster, update   input, Open, Update and Expect
 //	state, sim        State and Sim, and lists that share what is equal
 //	template          nodes that do not exist, and sets of nodes
 //	shape, claim      what pods ask for

@@ -28,6 +28,13 @@ type Topology struct {
 // that are part of the set. The result counts the pods of all demands; without a place, what is
 // undecided says that a domain may still do. The error is the context's; then nothing changed.
 func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
+	demands = slices.Clone(demands)
+	for i := range demands {
+		var err error
+		if demands[i].Shape, err = demands[i].Shape.in(m.world); err != nil {
+			return Result{}, err
+		}
+	}
 	m.look()
 	on = on.fixed(&m.data)
 	for required := len(t); ; required-- {

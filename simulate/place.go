@@ -30,6 +30,9 @@ func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Po
 	if err != nil {
 		return Result{}, err
 	}
+	if shape, err = shape.in(m.world); err != nil {
+		return Result{}, err
+	}
 	m.look()
 	b := &batch{sim: m, call: c, shape: shape, on: on.fixed(&m.data), left: n, policy: p}
 	if n == 1 {

@@ -91,6 +91,10 @@ func (b *batch) choose() (*candidate, error) {
 func (b *batch) class(n Node, rec *nodeRecord, a *answer) NodeClass {
 	room := func(s *nodeState) func(*Shape) int {
 		return func(shape *Shape) int {
+			shape, err := shape.in(b.sim.world)
+			if err != nil {
+				return 0 // such pods fit nowhere
+			}
 			q := shape.kind.plain()
 			if q.err != nil || len(q.specs) == 0 {
 				return 0

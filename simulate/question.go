@@ -265,14 +265,14 @@ func (w *world) question(specs []*spec) *question {
 	for _, s := range specs {
 		key = binary.AppendUvarint(key, uint64(s.id))
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.questions[string(key)]; known != nil {
+	w.interned.mu.Lock()
+	defer w.interned.mu.Unlock()
+	if known := w.interned.questions[string(key)]; known != nil {
 		return known
 	}
-	q := &question{id: len(w.questions), specs: slices.Clone(specs)}
+	q := &question{id: w.interned.number(), specs: slices.Clone(specs)}
 	w.compile(q)
-	w.questions[string(key)] = q
+	w.interned.questions[string(key)] = q
 	return q
 }
 
@@ -282,13 +282,13 @@ func (w *world) compile(q *question) {
 	for i, s := range q.specs {
 		claims[i] = &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.devices}}
 		claims[i].Namespace, claims[i].Name = "simulate", fmt.Sprintf("claim-%d", i)
-		w.read(&q.reads, &s.devices)
+		w.addReads(&q.reads, &s.devices)
 	}
 	q.problem, q.err = w.allocator.Compile(claims, w.classes)
 }
 
-// read finds out what a claim reads.
-func (w *world) read(r *reads, claim *resourceapi.DeviceClaim) {
+// addReads finds out what a claim reads.
+func (w *world) addReads(r *reads, claim *resourceapi.DeviceClaim) {
 	r.addConstraints(claim.Constraints)
 	eachRequest(claim, func(f requestFilter) {
 		if class, err := w.classes.Get(f.class); err == nil {

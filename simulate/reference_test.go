@@ -30,6 +30,8 @@ type reference struct {
 	added    []*corev1.Node // of the template
 	claims   map[string]*resourceapi.ResourceClaim
 	pods     []*placedPod
+	// unpublished are those of the slices that are only expected.
+	unpublished []*resourceapi.ResourceSlice
 }
 
 // placedPod is a pod with the names of its claims.
@@ -186,8 +188,8 @@ func (r *reference) keep(pod *corev1.Pod, node *corev1.Node, claims []*resourcea
 	r.pods = append(r.pods, placed)
 }
 
-// remove takes a node away with the pools that it alone has, and returns its pods.
-func (r *reference) remove(node string) []*corev1.Pod {
+// own lists the slices of the pools that a node alone has.
+func (r *reference) own(node string) []*resourceapi.ResourceSlice {
 	several := make(map[string]string)
 	for _, s := range r.slices {
 		id, name := s.Spec.Driver+"/"+s.Spec.Pool.Name, ptr.Deref(s.Spec.NodeName, "*")
@@ -196,22 +198,29 @@ func (r *reference) remove(node string) []*corev1.Pod {
 		}
 		several[id] = name
 	}
-	r.slices = slices.DeleteFunc(r.slices, func(s *resourceapi.ResourceSlice) bool { return several[s.Spec.Driver+"/"+s.Spec.Pool.Name] == node })
+	return slices.DeleteFunc(slices.Clone(r.slices), func(s *resourceapi.ResourceSlice) bool { return several[s.Spec.Driver+"/"+s.Spec.Pool.Name] != node })
+}
+
+// remove takes a node away with the pools that it alone has, and returns its pods.
+func (r *reference) remove(node string) []*corev1.Pod {
+	own := r.own(node)
+	gone := func(s *resourceapi.ResourceSlice) bool { return slices.Contains(own, s) }
+	r.slices, r.unpublished = slices.DeleteFunc(slices.Clone(r.slices), gone), slices.DeleteFunc(slices.Clone(r.unpublished), gone)
 	r.nodes = slices.DeleteFunc(r.nodes, func(n *corev1.Node) bool { return n.Name == node })
-	var gone []*corev1.Pod
+	var leaving []*corev1.Pod
 	var stay []*placedPod
 	for _, p := range r.pods {
 		if p.node != node {
 			stay = append(stay, p)
 			continue
 		}
-		gone = append(gone, p.pod)
+		leaving = append(leaving, p.pod)
 		for _, name := range p.claims {
 			r.release(name, p.pod)
 		}
 	}
 	r.pods = stay
-	return gone
+	return leaving
 }
 
 func (r *reference) release(name string, pod *corev1.Pod) {

@@ -198,7 +198,7 @@ func (m *Sim) release(entry *podEntry) {
 			}
 		}
 		m.takeShared(rec.shared, false)
-		rec.allocated, rec.held, rec.shared, rec.tied, rec.selector = false, nil, nil, nil, nil
+		rec.allocated, rec.held, rec.shared, rec.unlisted, rec.tied, rec.selector = false, nil, nil, nil, nil, nil
 	}
 }
 
@@ -228,7 +228,7 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 			shared[id] = append(shared[id], taint)
 			continue
 		}
-		node, position, found := m.world.deviceOfNode(id)
+		node, position, found := m.deviceOfNode(id)
 		if !found || m.data.real.at(node).gone {
 			return fmt.Errorf("device %s does not exist", id)
 		}

@@ -32,6 +32,8 @@ type version struct {
 	shared   *sharedPools
 	// sharedUses is what is in use of each shared pool. It is replaced when it changes.
 	sharedUses []uses
+	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
+	expected []expectation
 }
 
 // nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
@@ -147,6 +149,9 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 	w := s.world
 	c, err := w.newCall(ctx)
 	if err != nil {
+		return Fit{}, err
+	}
+	if shape, err = shape.in(w); err != nil {
 		return Fit{}, err
 	}
 	a := s.data.asked(w, shape.kind)

@@ -206,9 +206,9 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 
 // resourceNumbered is the name of a resource.
 func (w *world) resourceNumbered(number int) corev1.ResourceName {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for name, n := range w.resources {
+	w.interned.mu.Lock()
+	defer w.interned.mu.Unlock()
+	for name, n := range w.interned.resources {
 		if n == number {
 			return name
 		}
