@@ -305,9 +305,9 @@ func (g *game) back() {
 // set is real nodes, then nodes of the template, at times new ones, too.
 func (g *game) set() (simulate.Nodes, func(int) (*corev1.Node, []*resourceapi.ResourceSlice)) {
 	if g.rand.IntN(2) == 0 {
-		return simulate.Union(simulate.Real(nil), simulate.Added(g.template)), nil
+		return simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), nil
 	}
-	return simulate.Union(simulate.Real(nil), simulate.New(g.template, 1)), g.template.Nodes
+	return simulate.Union(simulate.Real(g.ref.only), simulate.New(g.template, 1)), g.template.Nodes
 }
 
 func (g *game) newPods(n int) []*corev1.Pod {
@@ -415,7 +415,7 @@ func (g *game) fits() {
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
-	set, _ := simulate.Union(simulate.Real(nil), simulate.Added(g.template)), 0
+	set, _ := simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), 0
 	fit, err := g.sim.State().FitsMany(g.Context(), shapes[0], set)
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
@@ -474,7 +474,7 @@ func (g *game) drain() {
 		return
 	}
 	node := g.ref.nodes[g.rand.IntN(len(g.ref.nodes))].Name
-	got, err := g.sim.Drain(g.Context(), simulate.Union(simulate.Real(nil), simulate.Added(g.template)), simulate.FirstFit, node)
+	got, err := g.sim.Drain(g.Context(), simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), simulate.FirstFit, node)
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}

@@ -40,13 +40,14 @@
 //	cluster, update   input, Open, Update and Expect
 //	state, sim        State and Sim, and lists that share what is equal
 //	template          nodes that do not exist, and sets of nodes
-//	shape, claim      what pods ask for
+//	shape, claim      what pods ask for, with the claims that they share
 //	place, policy     placing pods, choosing nodes
 //	evict             pods that leave a node: Drain, Victims
+//	merge             what two Sims did, put together
 //	gang              several pods, all or none, in one domain
 //	result, why       what was placed, with claims as the API server would hold them, and why not more
 //	lens, inventory,
 //	nodestate         what nodes have in common
-//	question, asked   asking the allocator, and remembering answers
+//	question          asking the allocator, and remembering answers
 //	crossing          pools of several nodes
 package simulate

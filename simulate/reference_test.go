@@ -32,6 +32,8 @@ type reference struct {
 	pods     []*placedPod
 	// unpublished are those of the slices that are only expected.
 	unpublished []*resourceapi.ResourceSlice
+	// only are the real nodes that pods are placed on; nil for all.
+	only func(*corev1.Node) bool
 }
 
 // placedPod is a pod with the names of its claims.
@@ -154,7 +156,7 @@ func (r *reference) place(ctx context.Context, pod *corev1.Pod, claims []*resour
 		node, results = n.Name, found
 		return true, nil
 	}
-	for _, n := range slices.Concat(r.nodes, r.added) {
+	for _, n := range r.candidates() {
 		if done, err := try(n, nil); done || err != nil {
 			return node, results, false, err
 		}
@@ -172,6 +174,14 @@ func (r *reference) place(ctx context.Context, pod *corev1.Pod, claims []*resour
 		}
 	}
 	return "", nil, doubt, nil
+}
+
+// candidates are the nodes that pods may be placed on, in order.
+func (r *reference) candidates() []*corev1.Node {
+	if r.only == nil {
+		return slices.Concat(r.nodes, r.added)
+	}
+	return slices.Concat(slices.DeleteFunc(slices.Clone(r.nodes), func(n *corev1.Node) bool { return !r.only(n) }), r.added)
 }
 
 func (r *reference) keep(pod *corev1.Pod, node *corev1.Node, claims []*resourceapi.ResourceClaim, results []resourceapi.AllocationResult) {

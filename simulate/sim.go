@@ -19,6 +19,8 @@ type Sim struct {
 	forks []fork
 	// base is the State that the Sim comes from as long as nodes only filled up since, else nil.
 	base *State
+	// from is the State that the Sim was made from.
+	from *State
 	// firsts has, for pods that were placed, the first real node that may still take one. It holds
 	// for as long as base would.
 	firsts map[*podKind]int

@@ -80,7 +80,7 @@ func (s *State) Faults() []Fault { return s.world.faults }
 
 // Sim starts a what-if. It costs as much as copying a small struct.
 func (s *State) Sim() *Sim {
-	return &Sim{world: s.world, by: new(edition), data: s.data, base: s}
+	return &Sim{world: s.world, by: new(edition), data: s.data, base: s, from: s}
 }
 
 // seen returns the State as the lens of today sees it.

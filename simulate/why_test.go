@@ -29,8 +29,8 @@ func (g *game) why(where string, got simulate.Result, pod *corev1.Pod, fresh fun
 		g.Fatalf("%s: %d pods are refused, %v; want %d", where, r.Pods, r.Err, got.Unfit+got.Undecided)
 	}
 	listed := listedNodes(r)
-	nodes := slices.Concat(g.ref.nodes, g.ref.added)
-	real := len(g.ref.nodes)
+	nodes := g.ref.candidates()
+	real := len(nodes) - len(g.ref.added)
 	var extra []*resourceapi.ResourceSlice
 	if fresh != nil {
 		var node *corev1.Node
