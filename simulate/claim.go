@@ -162,7 +162,7 @@ func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *vers
 			continue
 		}
 		id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-		h := holding{}
+		h := holding{request: result.Request}
 		if result.ShareID != nil && w.gates.ConsumableCapacity {
 			h.share, h.consumed = true, result.ConsumedCapacity
 		}
@@ -258,6 +258,8 @@ func (d *version) asked(w *world, k *podKind) *asked {
 			a.refused = rec.unusable
 		case rec.full():
 			a.refused = errConsumers
+		case rec.allocated && slices.ContainsFunc(k.filters, func(f filter) bool { return !f.passes(d, &rec) }):
+			a.refused = errOtherDomain
 		case rec.allocated:
 			a.used = append(a.used, rec)
 			mask[i] = 'a'

@@ -44,8 +44,8 @@
 //	place, policy     placing pods, choosing nodes
 //	evict             pods that leave a node: Drain, Victims
 //	merge             what two Sims did, put together
-//	gang              several pods, all or none, in one domain
-//	result, why       what was placed, with claims as the API server would hold them, and why not more
+//	gang, narrow      several pods, all or none, in one domain of nodes or devices
+//	result            what was placed, with claims as the API server would hold them, and why not more
 //	lens, inventory,
 //	nodestate         what nodes have in common
 //	question          asking the allocator, and remembering answers

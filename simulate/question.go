@@ -146,7 +146,7 @@ func newAnswer(results []resourceapi.AllocationResult, inv *inventory, cross *cr
 		for i := range results[claim].Devices.Results {
 			result := &results[claim].Devices.Results[i]
 			id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-			h := holding{claim: int32(claim)}
+			h := holding{claim: int32(claim), request: result.Request}
 			if result.ShareID != nil && shares {
 				h.share, h.consumed = true, result.ConsumedCapacity
 			}

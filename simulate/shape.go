@@ -48,6 +48,9 @@ type podKind struct {
 	mu       sync.Mutex
 	variants []*variant
 	base     *variant // the first, in which devices provide none
+	// whole is set for pods that get only devices which pass filters: the kind without.
+	whole   *podKind
+	filters []filter
 }
 
 // claimEntry is a claim of a pod: one that exists, by number, or one that is made for the pod.
@@ -317,6 +320,9 @@ func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (nam
 
 // on returns the variant for a node, -1 if the pods may not run there.
 func (w *world) on(k *podKind, inv *inventory) int16 {
+	if k.whole != nil {
+		return w.on(k.whole, inv)
+	}
 	if inv.template == nil {
 		if known := k.onReal.Load(); known != nil {
 			return (*known)[inv.index]
@@ -417,5 +423,10 @@ func (k *podKind) variantAt(n int16) *variant {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for len(k.variants) <= int(n) { // of a kind with filters
+		v := *k.whole.variantAt(int16(len(k.variants)))
+		v.spec = k.world.narrowedSpec(v.spec, k.filters)
+		k.variants = append(k.variants, &v)
+	}
 	return k.variants[n]
 }
