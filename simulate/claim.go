@@ -394,7 +394,10 @@ func (a *asked) room(c *call, rec *nodeRecord) (int64, bool, error) {
 	if len(q.specs) == 0 {
 		return most, false, nil
 	}
-	n, doubt, err := a.world.room(c, rec.state, q)
+	n, doubt, next, err := a.world.room(c, rec.state, q)
+	if next != nil && n < most {
+		c.note(next) // beyond what resources allow, nobody asks
+	}
 	return min(n, most), doubt && n < most, err
 }
 

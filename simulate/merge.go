@@ -36,6 +36,7 @@ func (m *Sim) Merge(other *Sim) error {
 		from = m.from.seen()
 	}
 	g := &merger{Sim: m, from: &from.data, other: &other.data}
+	g.mineHeld, g.otherHeld = g.held(&m.data), g.held(&other.data)
 	m.Fork()
 	for _, step := range []func() error{g.sharedPools, g.nodes, g.claims, g.templates} {
 		if err := step(); err != nil {
@@ -55,6 +56,31 @@ func (m *Sim) Merge(other *Sim) error {
 type merger struct {
 	*Sim
 	from, other *version
+	// mineHeld and otherHeld are, by real node, what claims hold there since.
+	mineHeld, otherHeld map[int][]holding
+}
+
+// held lists what claims hold that did not hold it before.
+func (g *merger) held(d *version) map[int][]holding {
+	found := make(map[int][]holding)
+	for _, id := range changes(&g.from.claims, &d.claims) {
+		if rec := d.claims.at(id); !sameList(rec.held, g.from.claimRecord(id).held) {
+			for _, h := range rec.held {
+				if h.node.template == nil {
+					found[h.node.index] = append(found[h.node.index], h.holdings...)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// claimRecord is the record of a claim, an empty one if nothing is known of the claim.
+func (d *version) claimRecord(id int) *claimRecord {
+	if id < d.claims.length {
+		return d.claims.at(id)
+	}
+	return &claimRecord{}
 }
 
 // changes lists the elements of a table that may differ from those of the table it comes from.
@@ -110,10 +136,10 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	u := mine.state.uses
 	for i := range from.inventory.pools {
 		p := &from.inventory.pools[i]
-		if !p.changed(from, other) {
+		if !p.changed(from, other, g.otherHeld[from.inventory.index]) {
 			continue
 		}
-		if p.changed(from, mine) {
+		if p.changed(from, mine, g.mineHeld[from.inventory.index]) {
 			return nil, &Conflict{"pool " + p.id.String()}
 		}
 		first, last := p.of(u)
@@ -160,8 +186,17 @@ func (p *ownPool) of(u uses) (first, last int) {
 	return at(p.first), at(p.first + int32(len(p.devices)))
 }
 
-// changed reports whether devices of the pool were allocated, given back or tainted.
-func (p *ownPool) changed(from, to *nodeRecord) bool {
+// changed reports whether devices of the pool were allocated, given back or tainted. That includes
+// devices that were given back and allocated again, so that the same ones are in use as before.
+func (p *ownPool) changed(from, to *nodeRecord, held []holding) bool {
+	has := func(device int32) bool { return device >= p.first && device < p.first+int32(len(p.devices)) }
+	holds := func(h holding) bool { return has(h.device) }
+	for entry := to.pods; entry != from.pods; entry = entry.before {
+		held = append(slices.Clip(held), entry.own...)
+	}
+	if slices.ContainsFunc(held, holds) {
+		return true
+	}
 	a, b := from.state.uses, to.state.uses
 	firstA, lastA := p.of(a)
 	firstB, lastB := p.of(b)
@@ -169,7 +204,7 @@ func (p *ownPool) changed(from, to *nodeRecord) bool {
 		return true
 	}
 	return slices.ContainsFunc(to.inventory.added[len(from.inventory.added):], func(t addedTaint) bool {
-		return t.device >= p.first && t.device < p.first+int32(len(p.devices))
+		return has(t.device)
 	})
 }
 
@@ -177,7 +212,7 @@ func (p *ownPool) changed(from, to *nodeRecord) bool {
 func (g *merger) sharedPools() error {
 	base, other := g.from.shared, g.other.shared
 	changed := func(d *version, position int) bool {
-		return string(d.sharedUses[position].appendKey(nil)) != string(g.from.sharedUses[position].appendKey(nil)) ||
+		return !sameList(d.sharedUses[position], g.from.sharedUses[position]) || // they are replaced when they change
 			!slices.Equal(d.shared.pools[position].published, base.pools[position].published)
 	}
 	next := slices.Clone(g.data.sharedUses)
@@ -208,18 +243,12 @@ func (g *merger) sharedPools() error {
 }
 
 func (g *merger) claims() error {
-	at := func(d *version, id int) *claimRecord {
-		if id < d.claims.length {
-			return d.claims.at(id)
-		}
-		return &claimRecord{}
-	}
 	for _, id := range changes(&g.from.claims, &g.other.claims) {
-		from, other := at(g.from, id), at(g.other, id)
+		from, other := g.from.claimRecord(id), g.other.claimRecord(id)
 		if other.same(from) {
 			continue
 		}
-		if !at(&g.data, id).same(from) {
+		if !g.data.claimRecord(id).same(from) {
 			return &Conflict{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
 		}
 		*g.data.claims.edit(id, g.by) = *other

@@ -99,7 +99,7 @@ func (b *batch) class(n Node, rec *nodeRecord, a *answer) NodeClass {
 			if q.err != nil || len(q.specs) == 0 {
 				return 0
 			}
-			pods, _, err := b.sim.world.room(b.call, s, q)
+			pods, _, _, err := b.sim.world.room(b.call, s, q)
 			if err != nil {
 				return 0 // the context was cancelled, which the next question reports
 			}

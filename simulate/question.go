@@ -174,25 +174,24 @@ func newAnswer(results []resourceapi.AllocationResult, inv *inventory, cross *cr
 }
 
 // room is how many more pods that ask a question fit on a node, one after the other. Doubt is set
-// if the next one is undecided.
-func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, err error) {
+// if the next one is undecided; the answer about it, if there is one, is next.
+func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, next *answer, err error) {
 	var chain []*answer
 	for {
 		a, err := w.ask(c, s, q)
 		if err != nil {
-			return 0, false, err
+			return 0, false, nil, err
 		}
 		if known := a.room.Load(); known != 0 {
 			n = known - 1
 			break
 		}
 		if a.verdict != fits {
-			c.note(a)
-			doubt = a.verdict != unfit
+			doubt, next = a.verdict != unfit, a
 			break
 		}
 		if a.next == s || len(a.next.uses) == len(s.uses) && a.next.uses.same(s.uses) {
-			return unlimited, false, nil
+			return unlimited, false, nil, nil
 		}
 		if chain = append(chain, a); len(chain) == maxOneByOne {
 			doubt = true
@@ -205,7 +204,7 @@ func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, e
 			a.room.Store(n + 1)
 		}
 	}
-	return n, doubt, nil
+	return n, doubt, next, nil
 }
 
 // room is one node with the slices that reach it, and nothing else of the cluster. What is
