@@ -387,18 +387,6 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 	return "the node does not admit the pod"
 }
 
-// resourceNumbered is the name of a resource.
-func (w *world) resourceNumbered(number int) corev1.ResourceName {
-	w.interned.mu.Lock()
-	defer w.interned.mu.Unlock()
-	for name, n := range w.interned.resources {
-		if n == number {
-			return name
-		}
-	}
-	return ""
-}
-
 // explanation asks again, with the names of the node and of the claims. It is nil if that is not
 // decided. Nodes with the same answer, which the same pools reach, have the same explanation.
 func (e *explainer) explanation(n Node, rec *nodeRecord, a *answer, number int16) (*explain.Explanation, error) {

@@ -272,6 +272,18 @@ func (w *world) resource(name corev1.ResourceName) int {
 	return n
 }
 
+// resourceNumbered is the name of a resource.
+func (w *world) resourceNumbered(number int) corev1.ResourceName {
+	w.interned.mu.Lock()
+	defer w.interned.mu.Unlock()
+	for name, n := range w.interned.resources {
+		if n == number {
+			return name
+		}
+	}
+	return ""
+}
+
 // notListed marks a resource that a node does not list.
 const notListed = -1
 
