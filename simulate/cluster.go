@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -82,18 +83,31 @@ type world struct {
 	nodes  []*inventory // of real nodes
 	byName map[string]int
 	faults []Fault
+	// published are the inventories without what is expected, devices is how many these have.
+	published []*inventory
+	devices   int
+	shared    *sharedPools // without what is simulated
+	// rules are those of the input, patched the slices with their taints.
+	rules   []*resourceapi.DeviceTaintRule
+	patched map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice
 	// poolNodes has the real node of each pool that one node has.
 	poolNodes map[pools.PoolID]int
+	// unlisted are the claims that hold devices of a pool which no slice lists.
+	unlisted map[pools.PoolID][]int32
 
 	lens atomic.Pointer[lens]
 
-	mu        sync.Mutex
-	specs     map[string]*spec
-	questions map[string]*question
-	kinds     map[string]*podKind
-	resources map[corev1.ResourceName]int
-	claims    []*sharedClaim
-	claimIDs  map[types.NamespacedName]int32
+	interned     *interned
+	classNumbers map[string]int // of equal classes, by name
+	// specOf has the spec of claims and templates of the input.
+	specOf map[*resourceapi.DeviceClaim]*spec
+	// kindsBefore is what was known of the kinds of the world before.
+	kindsBefore map[string]*kindBefore
+
+	mu       sync.Mutex
+	kinds    map[string]*podKind
+	claims   []*sharedClaim
+	claimIDs map[types.NamespacedName]int32
 }
 
 // manyPrograms is how many compiled CEL expressions are kept.
@@ -102,28 +116,37 @@ const manyPrograms = 4096
 // Open reads a cluster. It takes time in proportion to the objects. The error names an object of
 // which the simulation cannot do without, or, with Options.Strict, any that is faulty.
 func Open(c Cluster, o Options) (*State, error) {
-	programs := cel.NewCache(manyPrograms)
-	w := &world{
-		options: o, nodeFit: o.NodeFit, programs: programs, gates: o.Features.PoolGates(),
-		allocator: allocator.New(allocator.Options{Features: o.Features, Programs: programs}),
-		classes:   allocator.ClassMap(c.Classes...), extended: podclaims.ClassesByResource(c.Classes),
-		resolver: podclaims.NewResolver(nil), byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int),
-		specs: make(map[string]*spec), questions: make(map[string]*question), kinds: make(map[string]*podKind),
-		resources: make(map[corev1.ResourceName]int), claimIDs: make(map[types.NamespacedName]int32),
-	}
-	if w.nodeFit == nil {
+	w := newWorld(o)
+	w.programs, w.interned = cel.NewCache(manyPrograms), newInterned()
+	w.allocator = allocator.New(allocator.Options{Features: o.Features, Programs: w.programs})
+	if w.nodeFit = o.NodeFit; w.nodeFit == nil {
 		w.nodeFit = nodefit.Fits
 	}
 	w.lens.Store(blank())
+	return w.read(&c, nil, nil)
+}
+
+func newWorld(o Options) *world {
+	return &world{
+		options: o, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
+		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*spec),
+		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32),
+	}
+}
+
+// read reads a cluster. What the world before read of the same objects is kept.
+func (w *world) read(c *Cluster, before *world, expected []expectation) (*State, error) {
+	w.classes, w.extended = allocator.ClassMap(c.Classes...), podclaims.ClassesByResource(c.Classes)
+	w.addClasses(c)
 	d := &version{}
 	by := new(edition)
-	if err := w.addNodes(&c, d, by); err != nil {
+	if err := w.addNodes(c, before, expected, d, by); err != nil {
 		return nil, err
 	}
-	w.addObjects(&c)
-	w.addClaims(&c, d, by)
-	w.addPods(&c, d, by)
-	if o.Strict && len(w.faults) > 0 {
+	w.addObjects(c, before)
+	w.addClaims(c, d, by)
+	w.addPods(c, d, by)
+	if w.options.Strict && len(w.faults) > 0 {
 		return nil, w.faults[0]
 	}
 	return &State{world: w, data: *d}, nil
@@ -138,44 +161,58 @@ func (w *world) fault(kind string, key types.NamespacedName, err error) {
 }
 
 // addNodes reads nodes and slices.
-func (w *world) addNodes(c *Cluster, d *version, by *edition) error {
-	published := c.Slices
-	if w.options.Features.DeviceTaints {
-		published = podclaims.ApplyTaintRules(published, c.TaintRules)
+func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *edition) error {
+	own, shared := w.divide(w.withRules(c, before))
+	if before != nil && slices.Equal(before.shared.published, shared) {
+		w.shared = before.shared
+	} else {
+		w.shared = newSharedPools(w.gates, shared)
 	}
-	own, shared := w.divide(published)
-	facts := make(map[string][]*poolFacts)
-	var all []*resourceapi.ResourceSlice
-	for _, list := range own {
-		all = append(all, list...)
-	}
+	d.shared, d.sharedUses = w.shared, make([]uses, len(w.shared.pools))
+	var changed []*resourceapi.ResourceSlice
+	known := make([]*inventory, len(c.Nodes))
 	nodeOf := make(map[pools.PoolID]string)
-	for _, slice := range all {
-		nodeOf[poolOf(slice)] = *slice.Spec.NodeName
-	}
-	for _, f := range readPools(w.gates, all) {
-		facts[nodeOf[f.id]] = append(facts[nodeOf[f.id]], f)
-	}
-	d.shared = newSharedPools(w.gates, shared)
-	d.sharedUses = make([]uses, len(d.shared.pools))
-	for _, node := range c.Nodes {
+	for i, node := range c.Nodes {
 		if node == nil {
 			return fmt.Errorf("a node is nil")
 		}
+		if known[i] = before.inventoryBefore(node, own[node.Name]); known[i] != nil {
+			continue
+		}
+		for _, slice := range own[node.Name] {
+			nodeOf[poolOf(slice)] = node.Name
+		}
+		changed = append(changed, own[node.Name]...)
+	}
+	facts := make(map[string][]*poolFacts)
+	for _, f := range readPools(w.gates, changed) {
+		facts[nodeOf[f.id]] = append(facts[nodeOf[f.id]], f)
+	}
+	for i, node := range c.Nodes {
 		if _, twice := w.byName[node.Name]; twice {
 			return fmt.Errorf("node %s: there are two of that name", node.Name)
 		}
-		inv := newInventory(node, own[node.Name], facts[node.Name])
-		inv.index = len(w.nodes)
-		inv.allocatable = w.amounts(node.Status.Allocatable)
-		w.byName[node.Name] = inv.index
-		for _, p := range inv.pools {
-			w.poolNodes[p.id] = inv.index
+		inv := known[i]
+		if inv == nil {
+			inv = newInventory(node, own[node.Name], facts[node.Name])
+			inv.index, inv.allocatable = i, w.amounts(node.Status.Allocatable)
 		}
-		w.nodes = append(w.nodes, inv)
-		d.real.edit(inv.index, by).inventory = inv
+		w.addNode(inv.at(i), expected, d, by)
 	}
 	return nil
+}
+
+// addNode adds a node behind the others, with what is expected of it.
+func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *edition) {
+	w.byName[inv.node.Name] = inv.index
+	w.published = append(w.published, inv)
+	inv, open := w.stillExpected(inv, d.shared, expected)
+	d.expected = append(d.expected, open...)
+	w.nodes, w.devices = append(w.nodes, inv), w.devices+int(inv.size)
+	for _, p := range inv.pools {
+		w.poolNodes[p.id] = inv.index
+	}
+	d.real.edit(inv.index, by).inventory = inv
 }
 
 // divide tells the slices of pools that one node has from all others. Pools with a slice of which
@@ -230,18 +267,32 @@ func checkSelectors(slice *resourceapi.ResourceSlice) error {
 }
 
 // addObjects makes claims and templates known, and the lens as wide as they need it.
-func (w *world) addObjects(c *Cluster) {
+func (w *world) addObjects(c *Cluster, before *world) {
 	var r reads
+	seen := make(map[*spec]bool)
+	add := func(devices *resourceapi.DeviceClaim) {
+		var s *spec
+		if before != nil && maps.Equal(before.classNumbers, w.classNumbers) {
+			s = before.specOf[devices]
+		}
+		if s == nil {
+			s = w.spec(devices)
+		}
+		if w.specOf[devices] = s; !seen[s] {
+			seen[s] = true
+			w.addReads(&r, devices)
+		}
+	}
 	for _, template := range c.Templates {
 		w.resolver.SetTemplate(template)
-		w.read(&r, &template.Spec.Spec.Devices)
+		add(&template.Spec.Spec.Devices)
 	}
 	for _, group := range c.PodGroups {
 		w.resolver.SetGroup(group)
 	}
 	for _, claim := range c.Claims {
 		w.resolver.SetClaim(claim)
-		w.read(&r, &claim.Spec.Devices)
+		add(&claim.Spec.Devices)
 	}
 	for _, class := range c.Classes {
 		if class.Spec.ExtendedResourceName != nil {

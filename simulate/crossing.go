@@ -6,9 +6,12 @@ import (
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -81,6 +84,26 @@ func (s *sharedPools) of(inv *inventory) *reached {
 	}
 	inv.reached.Store(found)
 	return found
+}
+
+// reach finds out which of the pools that no single node has reach a node.
+type reach struct{ snapshot *cluster.Snapshot }
+
+func newReach(gates pools.Gates, slices []*resourceapi.ResourceSlice) reach {
+	return reach{cluster.Build(pool.Gates(gates), slices)}
+}
+
+// of lists what reaches a node, by pool. Nodes with an equal number reach the same of the pool.
+func (r reach) of(node *corev1.Node) (map[pools.PoolID]uint64, error) {
+	view, err := r.snapshot.GatherPools(node)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make(map[pools.PoolID]uint64, len(view.Pools))
+	for _, v := range view.Pools {
+		numbers[pools.PoolID(v.Pool.ID)] = v.Serial()
+	}
+	return numbers, nil
 }
 
 // crossing are the pools of several nodes that may serve a question, and so make its answer depend

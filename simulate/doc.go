@@ -6,7 +6,7 @@
 //	                 │  ▲
 //	             Sim ▼  │ State
 //	                Sim ──► Place, PlaceMany, Gang, Drain, Add,   one goroutine each
-//	                        Remove, Taint, Fork, Commit, Revert
+//	                        Expect, Remove, Taint, Fork, Commit, Revert
 //
 // A [State] is immutable. A [Sim] is a State that changes; making one, taking its State, Fork, Commit
 // and Revert cost as much as copying a small struct, whatever the size of the cluster.
@@ -37,18 +37,17 @@
 //
 // # Where things are
 //
-//	cluster           input, Open
-//	core              the calls to package allocator and package pools
-//	state, sim        State and Sim
+//	cluster, update   input, Open, Update and Expect
+//	state, sim        State and Sim, and lists that share what is equal
 //	template          nodes that do not exist, and sets of nodes
-//	shape, claim      what pods ask for
+//	shape, claim      what pods ask for, with the claims that they share
 //	place, policy     placing pods, choosing nodes
 //	evict             pods that leave a node: Drain, Victims
-//	gang              several pods, all or none, in one domain
-//	result            what was placed, with claims as the API server would hold them
+//	merge             what two Sims did, put together
+//	gang, narrow      several pods, all or none, in one domain of nodes or devices
+//	result            what was placed, with claims as the API server would hold them, and why not more
 //	lens, inventory,
 //	nodestate         what nodes have in common
-//	question, asked   asking, and remembering answers
+//	question          asking the allocator, and remembering answers
 //	crossing          pools of several nodes
-//	table             lists that share what is equal
 package simulate

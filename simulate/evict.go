@@ -119,6 +119,9 @@ func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*
 	if err != nil {
 		return nil, err
 	}
+	if shape, err = shape.in(s.world); err != nil {
+		return nil, err
+	}
 	var found []VictimSet
 	for part := range on.each() {
 		if part.template != nil {

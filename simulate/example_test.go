@@ -154,3 +154,54 @@ func Example_capacity() {
 	// two-0: 4
 	// one-0: 8
 }
+
+// Admission by a queue that counts devices: a workload starts if its queue has quota left, and only
+// if all its pods would get their devices at once on nodes of the queue's flavor. Quota alone would
+// admit the second workload, of which no pod gets three GPUs on one node any more.
+func Example_admission() {
+	ctx := context.Background()
+	cluster := gpuCluster("a", "b", "c")
+	for i, flavor := range []string{"spot", "reserved", "reserved"} {
+		cluster.Nodes[i].Labels = map[string]string{"flavor": flavor}
+	}
+	state, err := simulate.Open(cluster, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		panic(err)
+	}
+	sim := state.Sim()
+	flavor := simulate.Real(func(node *corev1.Node) bool { return node.Labels["flavor"] == "reserved" })
+	quota := 8 // GPUs
+	for _, workload := range []struct {
+		name          string
+		pods, perPod  int
+		claimTemplate string
+	}{{"train", 2, 2, "two"}, {"tune", 1, 3, "three"}, {"serve", 4, 1, "one"}, {"extra", 1, 1, "one"}} {
+		need := workload.pods * workload.perPod
+		if need > quota {
+			fmt.Printf("%s waits for quota: %d GPUs of %d\n", workload.name, need, quota)
+			continue
+		}
+		shapes, err := state.Shapes(gpuPods(workload.claimTemplate, workload.pods))
+		if err != nil {
+			panic(err)
+		}
+		fit, err := sim.State().FitsMany(ctx, shapes[0], flavor)
+		if err != nil {
+			panic(err)
+		}
+		if fit.Pods < workload.pods {
+			fmt.Printf("%s waits for devices: %d pods of %d fit\n", workload.name, fit.Pods, workload.pods)
+			continue
+		}
+		if _, err := sim.PlaceMany(ctx, shapes[0], workload.pods, flavor, simulate.Spread); err != nil {
+			panic(err)
+		}
+		quota -= need
+		fmt.Printf("%s starts, %d GPUs of quota left\n", workload.name, quota)
+	}
+	// Output:
+	// train starts, 4 GPUs of quota left
+	// tune waits for devices: 0 pods of 1 fit
+	// serve starts, 0 GPUs of quota left
+	// extra waits for quota: 1 GPUs of 0
+}

@@ -3,8 +3,10 @@ package simulate
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // Demand is a number of pods of a shape, of a gang.
@@ -13,20 +15,41 @@ type Demand struct {
 	Count int
 }
 
-// Topology is what all nodes of a gang must have in common: the value of a node label. Nodes without
-// the label have no value, and take no pod of the gang.
+// Topology is what a gang must have in common: the value of a label of all its nodes, or of an
+// attribute of all its devices. One of the two is set. Nodes without the label, and devices without
+// the attribute, have no value and are of no use.
 type Topology struct {
 	NodeLabel string
+	// DeviceAttribute is compared as by matchAttribute, but over all pods: requests get devices with
+	// one value, or with a list that has it. A request for all devices gets all with the value. The
+	// order is that of nodes, then of devices. Versions that differ in build metadata only are equal.
+	DeviceAttribute resourceapi.FullyQualifiedName
+	// Requests are the names of the requests that DeviceAttribute is about, as in a
+	// DeviceConstraint: "request" or "request/subrequest". Empty are all.
+	Requests []string
 	// Preferred topologies are given up, the last one first, if there is no place otherwise.
 	Preferred bool
 }
 
 // Gang places all pods of the demands, or none. They are placed one after the other in the order
 // given, as by PlaceMany, in the first domain in which all get a place: domains in the order in
-// which their first node comes. Domains are told apart by the labels of real nodes, and of templates
-// that are part of the set. The result counts the pods of all demands; without a place, what is
-// undecided says that a domain may still do. The error is the context's; then nothing changed.
+// which their first node comes. Domains are told apart by the labels and devices of real nodes, and of
+// templates that are part of the set. The result counts the pods of all demands; without a place, what
+// is undecided says that a domain may still do. It takes time in proportion to the nodes, and as
+// FitsMany for each domain. Devices are read once, and each value of an attribute makes questions of
+// its own. The error says what is wrong with a topology or a shape, or is the context's; then nothing
+// changed.
 func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
+	demands = slices.Clone(demands)
+	for i := range demands {
+		var err error
+		if demands[i].Shape, err = demands[i].Shape.in(m.world); err != nil {
+			return Result{}, err
+		}
+	}
+	if err := checkTopologies(t, demands); err != nil {
+		return Result{}, err
+	}
 	m.look()
 	on = on.fixed(&m.data)
 	for required := len(t); ; required-- {
@@ -44,15 +67,21 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		total += max(0, d.Count)
 	}
 	none := Result{Unfit: total, world: m.world}
+	var closest domain
+	least := total + 1
 	for _, domain := range m.domains(t, on) {
-		possible, err := m.hasRoom(ctx, demands, domain)
+		domain.demands = m.narrowed(demands, t, domain.values)
+		lacking, err := m.lacking(ctx, domain.demands, domain.on)
 		if err != nil {
 			return Result{}, err
 		}
-		if !possible {
+		if lacking > 0 {
+			if lacking < least {
+				closest, least, none.unplaced = domain, lacking, nil
+			}
 			continue
 		}
-		result, err := m.gangOn(ctx, demands, domain, p)
+		result, err := m.gangOn(ctx, domain.demands, domain.on, p)
 		if err != nil || result.All() {
 			return result, err
 		}
@@ -62,12 +91,39 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		if none.Err == nil {
 			none.Err = result.Err
 		}
+		if lacking = total - result.Placed; lacking < least {
+			closest, least, none.unplaced = domain, lacking, result.unplaced
+		}
+	}
+	switch {
+	case least > total: // there is no domain
+		for _, d := range demands {
+			none.unplaced = append(none.unplaced, unplaced{state: m.State(), shape: d.Shape, on: on, pods: d.Count, because: withoutDomain(t)})
+		}
+	case none.unplaced == nil:
+		tried, err := m.gangOn(ctx, closest.demands, closest.on, p)
+		if err != nil {
+			return Result{}, err
+		}
+		none.unplaced = tried.unplaced
 	}
 	return none, nil
 }
 
-// hasRoom reports whether each demand by itself may have room in a domain.
-func (m *Sim) hasRoom(ctx context.Context, demands []Demand, domain Nodes) (bool, error) {
+// withoutDomain says what nodes lack that are in no domain.
+func withoutDomain(t []Topology) string {
+	phrases := make([]string, len(t))
+	for i := range t {
+		if phrases[i] = "the label " + t[i].NodeLabel; t[i].NodeLabel == "" {
+			phrases[i] = "a device with the attribute " + string(t[i].DeviceAttribute)
+		}
+	}
+	return "the node does not have " + strings.Join(phrases, ", or not ")
+}
+
+// lacking is for how many pods of a demand by itself there is no room in a domain, for the first
+// demand for which there is too little. It is zero if there may be room for all.
+func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int, error) {
 	for _, d := range demands {
 		a := m.data.asked(m.world, d.Shape.kind)
 		if !a.separate(ctx) {
@@ -75,14 +131,14 @@ func (m *Sim) hasRoom(ctx context.Context, demands []Demand, domain Nodes) (bool
 		}
 		c, err := m.world.newCall(ctx)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		fit, err := m.data.fit(c, a, domain)
 		if err != nil || fit.Pods < d.Count && fit.Undecided == 0 {
-			return false, err
+			return d.Count - fit.Pods, err
 		}
 	}
-	return true, nil
+	return 0, nil
 }
 
 // gangOn places the demands on a set of nodes, all or none.
@@ -107,55 +163,124 @@ func (m *Sim) gangOn(ctx context.Context, demands []Demand, on Nodes, p Policy) 
 	return result, nil
 }
 
-// domains divides a set of nodes by labels.
-func (m *Sim) domains(t []Topology, on Nodes) []Nodes {
+// domain is nodes that have the same values of topologies.
+type domain struct {
+	on      Nodes
+	values  []string // by topology
+	demands []Demand // that see devices with the values only
+}
+
+// domains divides a set of nodes by labels and by the attributes of their devices. A node may be in
+// several.
+func (m *Sim) domains(t []Topology, on Nodes) []domain {
 	if len(t) == 0 {
-		return []Nodes{on}
+		return []domain{{on: on}}
 	}
-	var order []string
-	parts := make(map[string][]nodesPart)
-	add := func(node *corev1.Node, part nodesPart) {
-		key, ok := domainOf(node, t)
-		if !ok {
-			return
+	var order []domain
+	at := make(map[string]int)
+	var parts [][]nodesPart
+	add := func(inv *inventory, part nodesPart) {
+		for _, values := range m.valuesOf(inv, t) {
+			var key []byte
+			for _, value := range values {
+				key = appendText(key, value)
+			}
+			i, known := at[string(key)]
+			if !known {
+				i, at[string(key)] = len(order), len(order)
+				order, parts = append(order, domain{values: values}), append(parts, nil)
+			}
+			before := parts[i]
+			if last := len(before) - 1; part.list != nil && last >= 0 && before[last].list != nil {
+				before[last].list = append(before[last].list, part.list...)
+				continue
+			}
+			parts[i] = append(before, part)
 		}
-		if parts[key] == nil {
-			order = append(order, key)
-		}
-		before := parts[key]
-		if last := len(before) - 1; part.list != nil && last >= 0 && before[last].list != nil {
-			before[last].list = append(before[last].list, part.list...)
-			return
-		}
-		parts[key] = append(before, part)
 	}
 	for part := range on.each() {
 		if part.template != nil {
-			add(part.template.inventory.node, part)
+			add(part.template.inventory, part)
 			continue
 		}
 		for i := range m.data.realOf(part) {
 			if rec := m.data.real.at(i); !rec.gone && part.keeps(rec) {
-				add(rec.inventory.node, nodesPart{list: []int{i}})
+				add(rec.inventory, nodesPart{list: []int{i}})
 			}
 		}
 	}
-	var domains []Nodes
-	for _, key := range order {
-		domains = append(domains, Nodes{&nodeSet{parts: slices.Clip(parts[key])}})
+	for i := range order {
+		order[i].on = Nodes{&nodeSet{parts: parts[i]}}
 	}
-	return domains
+	return order
 }
 
-// domainOf is false for a node that has one of the labels not.
-func domainOf(node *corev1.Node, t []Topology) (string, bool) {
-	var key []byte
+// valuesOf lists the combinations of values that a node has: one for each topology.
+func (m *Sim) valuesOf(inv *inventory, t []Topology) [][]string {
+	all := [][]string{nil}
 	for _, topology := range t {
-		value, found := node.Labels[topology.NodeLabel]
-		if !found {
-			return "", false
+		var values []string
+		if topology.NodeLabel == "" {
+			values = m.attributeValues(inv, topology.DeviceAttribute)
+		} else if value, found := inv.node.Labels[topology.NodeLabel]; found {
+			values = []string{value}
 		}
-		key = appendText(key, value)
+		var next [][]string
+		for _, before := range all {
+			for _, value := range values {
+				next = append(next, append(slices.Clip(before), value))
+			}
+		}
+		all = next
 	}
-	return string(key), true
+	return all
+}
+
+// attributeValues lists the values of an attribute of the devices that reach a node, as CEL literals.
+func (m *Sim) attributeValues(inv *inventory, name resourceapi.FullyQualifiedName) []string {
+	var values []string
+	add := func(driver string, devices []*resourceapi.Device) {
+		for _, device := range devices {
+			for _, value := range literals(driver, device, name) {
+				if !slices.Contains(values, value) {
+					values = append(values, value)
+				}
+			}
+		}
+	}
+	for i := range inv.pools {
+		add(inv.pools[i].id.Driver, inv.pools[i].devices)
+	}
+	around := m.data.shared.of(inv)
+	for position, pool := range m.data.shared.pools {
+		if _, reaches := around.number[position]; reaches {
+			add(pool.id.Driver, pool.devices)
+		}
+	}
+	return values
+}
+
+// literals are the values that a device has of an attribute.
+func literals(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
+	a, found := published(driver, d, name)
+	if !found {
+		return nil
+	}
+	quoted := func(text string) string { return strconv.QuoteToASCII(text) }
+	version := func(text string) string { return "semver(" + quoted(text) + ")" }
+	var list []string
+	list = appendLiterals(list, a.StringValue, a.StringValues, quoted)
+	list = appendLiterals(list, a.IntValue, a.IntValues, func(n int64) string { return strconv.FormatInt(n, 10) })
+	list = appendLiterals(list, a.BoolValue, a.BoolValues, strconv.FormatBool)
+	return appendLiterals(list, a.VersionValue, a.VersionValues, version)
+}
+
+func appendLiterals[T any](to []string, one *T, several []T, literal func(T) string) []string {
+	if one != nil {
+		to = append(to, literal(*one))
+	}
+	for _, value := range several {
+		to = append(to, literal(value))
+	}
+	return to
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/pools"
 )
@@ -224,6 +226,53 @@ func (inv *inventory) tainted(devices []int32, taint resourceapi.DeviceTaint, ga
 		next.seen.Store(again)
 	}
 	return next
+}
+
+// poolFacts is what this package reads of a pool.
+type poolFacts struct {
+	id      pools.PoolID
+	slices  []*resourceapi.ResourceSlice
+	devices []*resourceapi.Device
+	sliceOf []int32 // by device: position in slices
+	usable  bool
+	lookup  func(device string) (int32, bool)
+}
+
+// factsOf reads a pool of a snapshot. The devices are those of the highest generation.
+func factsOf(p *pool.Pool) *poolFacts {
+	f := &poolFacts{
+		id: pools.PoolID(p.ID), usable: p.Incomplete == "" && p.Invalid == "",
+		lookup: func(device string) (int32, bool) {
+			found := p.Lookup(device)
+			if len(found) == 0 {
+				return 0, false
+			}
+			return int32(found[0]), true
+		},
+	}
+	names := make(map[string]bool, len(p.Devices))
+	position := make(map[*pool.Slice]int32)
+	for _, slice := range p.Slices {
+		position[slice] = int32(len(f.slices))
+		f.slices = append(f.slices, slice.Object)
+	}
+	for i := range p.Devices {
+		name := p.Devices[i].Object.Name
+		f.usable, names[name] = f.usable && !names[name], true
+		f.devices = append(f.devices, p.Devices[i].Object)
+		f.sliceOf = append(f.sliceOf, position[p.Devices[i].Slice])
+	}
+	return f
+}
+
+// readPools returns the pools of slices, sorted by driver and name.
+func readPools(gates pools.Gates, slices []*resourceapi.ResourceSlice) []*poolFacts {
+	all := cluster.Build(pool.Gates(gates), slices).Pools()
+	facts := make([]*poolFacts, len(all))
+	for i, p := range all {
+		facts[i] = factsOf(p)
+	}
+	return facts
 }
 
 func comparePools(a, b pools.PoolID) int {

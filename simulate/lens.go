@@ -213,14 +213,11 @@ func hasDomain(driver, domain string, d *resourceapi.Device) bool {
 
 // appendCompared appends the values that a constraint compares, each as a number of the node.
 func (s *sight) appendCompared(to []byte, driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []byte {
-	published, found := d.Attributes[resourceapi.QualifiedName(name)]
-	if domain, id, _ := cutName(string(name)); !found && domain == driver {
-		published, found = d.Attributes[resourceapi.QualifiedName(id)]
-	}
+	value, found := published(driver, d, name)
 	if !found {
 		return append(to, 0)
 	}
-	attribute := shape.AttributeOf(&published)
+	attribute := shape.AttributeOf(&value)
 	to = append(to, 1, flag(attribute.HasScalar))
 	if attribute.HasScalar {
 		to = binary.AppendUvarint(to, uint64(s.id(attribute.Scalar)))
@@ -230,6 +227,15 @@ func (s *sight) appendCompared(to []byte, driver string, d *resourceapi.Device, 
 		to = binary.AppendUvarint(to, uint64(s.id(v)))
 	}
 	return to
+}
+
+// published is an attribute of a device, under either name that it may have.
+func published(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
+	value, found := d.Attributes[resourceapi.QualifiedName(name)]
+	if domain, id, _ := cutName(string(name)); !found && domain == driver {
+		value, found = d.Attributes[resourceapi.QualifiedName(id)]
+	}
+	return value, found
 }
 
 func (s *sight) id(v shape.Value) int {

@@ -141,6 +141,8 @@ type holding struct {
 	device   int32
 	share    bool
 	consumed map[resourceapi.QualifiedName]resource.Quantity
+	// request is what the device was allocated for.
+	request string
 	// claim is the position of the claim in the question that was asked.
 	claim int32
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -28,6 +29,9 @@ func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (R
 func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
 	c, err := m.world.newCall(ctx)
 	if err != nil {
+		return Result{}, err
+	}
+	if shape, err = shape.in(m.world); err != nil {
 		return Result{}, err
 	}
 	m.look()
@@ -200,7 +204,7 @@ func (s *Shape) pod(n int) *corev1.Pod {
 
 // take puts a pod on a node.
 func (m *Sim) take(a *asked, n Node, ans *answer, number int16, pod *corev1.Pod) *nodeRecord {
-	entry := &podEntry{pod: pod, kind: a.kind}
+	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind)}
 	if a.kind.shares {
 		m.allocate(a, n, ans, entry)
 	} else {

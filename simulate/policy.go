@@ -91,11 +91,15 @@ func (b *batch) choose() (*candidate, error) {
 func (b *batch) class(n Node, rec *nodeRecord, a *answer) NodeClass {
 	room := func(s *nodeState) func(*Shape) int {
 		return func(shape *Shape) int {
+			shape, err := shape.in(b.sim.world)
+			if err != nil {
+				return 0 // such pods fit nowhere
+			}
 			q := shape.kind.plain()
 			if q.err != nil || len(q.specs) == 0 {
 				return 0
 			}
-			pods, _, err := b.sim.world.room(b.call, s, q)
+			pods, _, _, err := b.sim.world.room(b.call, s, q)
 			if err != nil {
 				return 0 // the context was cancelled, which the next question reports
 			}

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
@@ -54,8 +56,6 @@ type answer struct {
 	next   *nodeState
 	// bound has, by claim, whether its devices tie it to the node, and else to which nodes.
 	bound []boundTo
-	// none is why there is nothing.
-	none *allocator.Unsatisfiable
 	// room is how often more the same fits after another, plus one; zero if unknown.
 	room atomic.Int64
 }
@@ -130,7 +130,7 @@ func (w *world) search(c *call, r *room, q *question, inv *inventory, inUse []ta
 	c.budget -= outcome.Stats().Steps
 	switch outcome := outcome.(type) {
 	case *allocator.Unsatisfiable:
-		return &answer{verdict: unfit, none: outcome}, nil
+		return &answer{verdict: unfit}, nil
 	case *allocator.Assignment:
 		return newAnswer(outcome.Results(), inv, cross, w.gates.ConsumableCapacity)
 	}
@@ -146,7 +146,7 @@ func newAnswer(results []resourceapi.AllocationResult, inv *inventory, cross *cr
 		for i := range results[claim].Devices.Results {
 			result := &results[claim].Devices.Results[i]
 			id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-			h := holding{claim: int32(claim)}
+			h := holding{claim: int32(claim), request: result.Request}
 			if result.ShareID != nil && shares {
 				h.share, h.consumed = true, result.ConsumedCapacity
 			}
@@ -174,25 +174,24 @@ func newAnswer(results []resourceapi.AllocationResult, inv *inventory, cross *cr
 }
 
 // room is how many more pods that ask a question fit on a node, one after the other. Doubt is set
-// if the next one is undecided.
-func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, err error) {
+// if the next one is undecided; the answer about it, if there is one, is next.
+func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, next *answer, err error) {
 	var chain []*answer
 	for {
 		a, err := w.ask(c, s, q)
 		if err != nil {
-			return 0, false, err
+			return 0, false, nil, err
 		}
 		if known := a.room.Load(); known != 0 {
 			n = known - 1
 			break
 		}
 		if a.verdict != fits {
-			c.note(a)
-			doubt = a.verdict != unfit
+			doubt, next = a.verdict != unfit, a
 			break
 		}
 		if a.next == s || len(a.next.uses) == len(s.uses) && a.next.uses.same(s.uses) {
-			return unlimited, false, nil
+			return unlimited, false, nil, nil
 		}
 		if chain = append(chain, a); len(chain) == maxOneByOne {
 			doubt = true
@@ -205,7 +204,58 @@ func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, e
 			a.room.Store(n + 1)
 		}
 	}
-	return n, doubt, nil
+	return n, doubt, next, nil
+}
+
+// room is one node with the slices that reach it, and nothing else of the cluster. What is
+// allocated there stands for all nodes that have the same content.
+type room struct {
+	node  *corev1.Node
+	empty *pools.State
+}
+
+func newRoom(gates pools.Gates, node *corev1.Node, slices []*resourceapi.ResourceSlice) *room {
+	return &room{node: node, empty: pools.NewState(pools.Build(gates, slices))}
+}
+
+// taken is how a device is in use, by its name.
+type taken struct {
+	device pools.DeviceID
+	use
+}
+
+// allocate asks the allocator about the node of the room.
+func (r *room) allocate(ctx context.Context, problem *allocator.Problem, inUse []taken) (allocator.Outcome, error) {
+	state := r.empty
+	if len(inUse) > 0 {
+		var err error
+		if state, err = r.empty.Assume(holder(inUse)); err != nil {
+			return nil, fmt.Errorf("node %s: %w", r.node.Name, err)
+		}
+	}
+	return problem.Allocate(ctx, state, r.node)
+}
+
+// holder is a claim that has everything allocated that is in use.
+func holder(inUse []taken) *resourceapi.ResourceClaim {
+	results := make([]resourceapi.DeviceRequestAllocationResult, 0, len(inUse))
+	for i := range inUse {
+		t := &inUse[i]
+		result := resourceapi.DeviceRequestAllocationResult{Driver: t.device.Driver, Pool: t.device.Pool, Device: t.device.Device}
+		if t.wholes > 0 {
+			results = append(results, result)
+		}
+		if t.shares > 0 {
+			// What all shares hold counts, not how many there are.
+			share := types.UID("share")
+			result.ShareID, result.ConsumedCapacity = &share, t.consumed
+			results = append(results, result)
+		}
+	}
+	claim := &resourceapi.ResourceClaim{}
+	claim.Name, claim.UID = "in-use", "in-use"
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: results}}
+	return claim
 }
 
 // question returns the one with these specs.
@@ -214,14 +264,14 @@ func (w *world) question(specs []*spec) *question {
 	for _, s := range specs {
 		key = binary.AppendUvarint(key, uint64(s.id))
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.questions[string(key)]; known != nil {
+	w.interned.mu.Lock()
+	defer w.interned.mu.Unlock()
+	if known := w.interned.questions[string(key)]; known != nil {
 		return known
 	}
-	q := &question{id: len(w.questions), specs: slices.Clone(specs)}
+	q := &question{id: w.interned.number(), specs: slices.Clone(specs)}
 	w.compile(q)
-	w.questions[string(key)] = q
+	w.interned.questions[string(key)] = q
 	return q
 }
 
@@ -231,13 +281,13 @@ func (w *world) compile(q *question) {
 	for i, s := range q.specs {
 		claims[i] = &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.devices}}
 		claims[i].Namespace, claims[i].Name = "simulate", fmt.Sprintf("claim-%d", i)
-		w.read(&q.reads, &s.devices)
+		w.addReads(&q.reads, &s.devices)
 	}
 	q.problem, q.err = w.allocator.Compile(claims, w.classes)
 }
 
-// read finds out what a claim reads.
-func (w *world) read(r *reads, claim *resourceapi.DeviceClaim) {
+// addReads finds out what a claim reads.
+func (w *world) addReads(r *reads, claim *resourceapi.DeviceClaim) {
 	r.addConstraints(claim.Constraints)
 	eachRequest(claim, func(f requestFilter) {
 		if class, err := w.classes.Get(f.class); err == nil {

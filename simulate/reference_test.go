@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
@@ -29,6 +30,10 @@ type reference struct {
 	added    []*corev1.Node // of the template
 	claims   map[string]*resourceapi.ResourceClaim
 	pods     []*placedPod
+	// unpublished are those of the slices that are only expected.
+	unpublished []*resourceapi.ResourceSlice
+	// only are the real nodes that pods are placed on; nil for all.
+	only func(*corev1.Node) bool
 }
 
 // placedPod is a pod with the names of its claims.
@@ -70,14 +75,8 @@ func (r *reference) on(ctx context.Context, node *corev1.Node, extra []*resource
 			open = append(open, claim)
 			continue
 		}
-		if s := claim.Status.Allocation.NodeSelector; s != nil {
-			selector, err := nodeaffinity.NewNodeSelector(s)
-			if err != nil {
-				return nil, err
-			}
-			if !selector.Match(node) {
-				return nil, nil
-			}
+		if !admits(claim, node) {
+			return nil, nil
 		}
 	}
 	if len(open) == 0 {
@@ -94,6 +93,21 @@ func (r *reference) on(ctx context.Context, node *corev1.Node, extra []*resource
 		return nil, fmt.Errorf("%w: %w", errDoubt, outcome.Err)
 	}
 	return outcome.Results, nil
+}
+
+// admits reports whether an allocated claim can be used on a node.
+func admits(claim *resourceapi.ResourceClaim, node *corev1.Node) bool {
+	s := claim.Status.Allocation.NodeSelector
+	if s == nil {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(s)
+	return err == nil && selector.Match(node)
+}
+
+// cpus is a list of resources with nothing but CPU.
+func cpus(n string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
 }
 
 // hasCPU is NodeResourcesFit with nothing but CPU.
@@ -142,7 +156,7 @@ func (r *reference) place(ctx context.Context, pod *corev1.Pod, claims []*resour
 		node, results = n.Name, found
 		return true, nil
 	}
-	for _, n := range slices.Concat(r.nodes, r.added) {
+	for _, n := range r.candidates() {
 		if done, err := try(n, nil); done || err != nil {
 			return node, results, false, err
 		}
@@ -162,6 +176,14 @@ func (r *reference) place(ctx context.Context, pod *corev1.Pod, claims []*resour
 	return "", nil, doubt, nil
 }
 
+// candidates are the nodes that pods may be placed on, in order.
+func (r *reference) candidates() []*corev1.Node {
+	if r.only == nil {
+		return slices.Concat(r.nodes, r.added)
+	}
+	return slices.Concat(slices.DeleteFunc(slices.Clone(r.nodes), func(n *corev1.Node) bool { return !r.only(n) }), r.added)
+}
+
 func (r *reference) keep(pod *corev1.Pod, node *corev1.Node, claims []*resourceapi.ResourceClaim, results []resourceapi.AllocationResult) {
 	placed := &placedPod{pod: pod, node: node.Name}
 	for _, claim := range claims {
@@ -176,8 +198,8 @@ func (r *reference) keep(pod *corev1.Pod, node *corev1.Node, claims []*resourcea
 	r.pods = append(r.pods, placed)
 }
 
-// remove takes a node away with the pools that it alone has, and returns its pods.
-func (r *reference) remove(node string) []*corev1.Pod {
+// own lists the slices of the pools that a node alone has.
+func (r *reference) own(node string) []*resourceapi.ResourceSlice {
 	several := make(map[string]string)
 	for _, s := range r.slices {
 		id, name := s.Spec.Driver+"/"+s.Spec.Pool.Name, ptr.Deref(s.Spec.NodeName, "*")
@@ -186,22 +208,29 @@ func (r *reference) remove(node string) []*corev1.Pod {
 		}
 		several[id] = name
 	}
-	r.slices = slices.DeleteFunc(r.slices, func(s *resourceapi.ResourceSlice) bool { return several[s.Spec.Driver+"/"+s.Spec.Pool.Name] == node })
+	return slices.DeleteFunc(slices.Clone(r.slices), func(s *resourceapi.ResourceSlice) bool { return several[s.Spec.Driver+"/"+s.Spec.Pool.Name] != node })
+}
+
+// remove takes a node away with the pools that it alone has, and returns its pods.
+func (r *reference) remove(node string) []*corev1.Pod {
+	own := r.own(node)
+	gone := func(s *resourceapi.ResourceSlice) bool { return slices.Contains(own, s) }
+	r.slices, r.unpublished = slices.DeleteFunc(slices.Clone(r.slices), gone), slices.DeleteFunc(slices.Clone(r.unpublished), gone)
 	r.nodes = slices.DeleteFunc(r.nodes, func(n *corev1.Node) bool { return n.Name == node })
-	var gone []*corev1.Pod
+	var leaving []*corev1.Pod
 	var stay []*placedPod
 	for _, p := range r.pods {
 		if p.node != node {
 			stay = append(stay, p)
 			continue
 		}
-		gone = append(gone, p.pod)
+		leaving = append(leaving, p.pod)
 		for _, name := range p.claims {
 			r.release(name, p.pod)
 		}
 	}
 	r.pods = stay
-	return gone
+	return leaving
 }
 
 func (r *reference) release(name string, pod *corev1.Pod) {

@@ -37,13 +37,20 @@ type podKind struct {
 	extended []extendedDemand
 	demands  []amount // of resources, extended ones included
 
-	onReal atomic.Pointer[[]int16] // variant by real node, -1 where the pods may not run
+	world *world
+	// onReal has the variant by real node, -1 where the pods may not run, onNew by template.
+	onReal atomic.Pointer[[]int16]
+	onNew  sync.Map // *Template → int16
+	// before is the kind in the world before, until onReal is known.
+	before atomic.Pointer[kindBefore]
 
-	plain     func() *question // without shared claims and extended resources
-	mu        sync.Mutex
-	questions map[string]*question
-	variants  []*variant
-	base      *variant // the first, in which devices provide none
+	plain    func() *question // without shared claims and extended resources
+	mu       sync.Mutex
+	variants []*variant
+	base     *variant // the first, in which devices provide none
+	// whole is set for pods that get only devices which pass filters: the kind without.
+	whole   *podKind
+	filters []filter
 }
 
 // claimEntry is a claim of a pod: one that exists, by number, or one that is made for the pod.
@@ -56,6 +63,7 @@ type claimEntry struct {
 type extendedDemand struct {
 	name     corev1.ResourceName
 	requests []resourceapi.DeviceRequest
+	spec     *spec // of these alone
 }
 
 // variant is what pods get on nodes where devices provide the same extended resources.
@@ -94,6 +102,18 @@ func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 	return shapes, nil
 }
 
+// in is the shape in a world. The error is about what its pods refer to, which may have changed.
+func (s *Shape) in(w *world) (*Shape, error) {
+	if s.kind.world == w {
+		return s, nil
+	}
+	kind, err := w.kindOf(s.kind.example)
+	if err != nil {
+		return nil, err
+	}
+	return &Shape{Pods: s.Pods, kind: kind}, nil
+}
+
 // size is how many devices the pods ask for, as far as requests say.
 func (k *podKind) size() int64 {
 	total := int64(0)
@@ -118,7 +138,7 @@ func (k *podKind) size() int64 {
 // kindOf returns the kind of a pod.
 func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 	name := pod.Namespace + "/" + pod.Name
-	made := &podKind{example: pod, questions: make(map[string]*question)}
+	made := &podKind{world: w, example: pod}
 	for _, podClaim := range pod.Spec.ResourceClaims {
 		entry, found, err := w.entry(pod, podClaim)
 		if err != nil {
@@ -132,7 +152,7 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 	for _, resourceName := range podclaims.ExtendedResources(pod) {
 		if class := w.extended[resourceName]; class != nil {
 			requests, _ := podclaims.ExtendedRequests(pod, resourceName, class.Name)
-			made.extended = append(made.extended, extendedDemand{name: resourceName, requests: requests})
+			made.extended = append(made.extended, extendedDemand{resourceName, requests, w.spec(&resourceapi.DeviceClaim{Requests: requests})})
 		}
 	}
 	made.demands = w.needs(pod, nil)
@@ -169,11 +189,11 @@ func (w *world) intern(pod string, made *podKind) (*podKind, error) {
 	var r reads
 	var specs []*spec
 	for _, e := range made.entries {
-		w.read(&r, &e.spec.devices)
+		w.addReads(&r, &e.spec.devices)
 		specs = append(specs, e.spec)
 	}
 	for _, e := range made.extended {
-		w.read(&r, &resourceapi.DeviceClaim{Requests: e.requests})
+		w.addReads(&r, &resourceapi.DeviceClaim{Requests: e.requests})
 	}
 	if q := w.question(specs); q.err != nil {
 		return nil, fmt.Errorf("pod %s: %w", pod, q.err)
@@ -181,6 +201,10 @@ func (w *world) intern(pod string, made *podKind) (*podKind, error) {
 	w.widen(&r)
 	made.plain = sync.OnceValue(func() *question { return w.question(specs) })
 	made.variants = []*variant{{demands: made.demands}}
+	if old := w.kindsBefore[key]; old != nil {
+		made.variants = old.variants
+		made.before.Store(old)
+	}
 	made.base = made.variants[0]
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,11 +232,7 @@ func (k *podKind) key() string {
 	}
 	key = append(key, 0xff)
 	for _, e := range k.extended {
-		key = appendText(key, string(e.name))
-		for i := range e.requests {
-			key = appendText(key, e.requests[i].Name)
-			key = binary.AppendVarint(key, e.requests[i].Exactly.Count)
-		}
+		key = binary.AppendUvarint(appendText(key, string(e.name)), uint64(e.spec.id))
 	}
 	key = append(key, 0xff)
 	for _, d := range k.demands {
@@ -242,17 +262,26 @@ func valueOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
 
 // resource returns the number of a resource. That of pods is 0.
 func (w *world) resource(name corev1.ResourceName) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.resources) == 0 {
-		w.resources[corev1.ResourcePods] = 0
-	}
-	n, known := w.resources[name]
+	w.interned.mu.Lock()
+	defer w.interned.mu.Unlock()
+	n, known := w.interned.resources[name]
 	if !known {
-		n = len(w.resources)
-		w.resources[name] = n
+		n = len(w.interned.resources)
+		w.interned.resources[name] = n
 	}
 	return n
+}
+
+// resourceNumbered is the name of a resource.
+func (w *world) resourceNumbered(number int) corev1.ResourceName {
+	w.interned.mu.Lock()
+	defer w.interned.mu.Unlock()
+	for name, n := range w.interned.resources {
+		if n == number {
+			return name
+		}
+	}
+	return ""
 }
 
 // notListed marks a resource that a node does not list.
@@ -303,23 +332,63 @@ func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (nam
 
 // on returns the variant for a node, -1 if the pods may not run there.
 func (w *world) on(k *podKind, inv *inventory) int16 {
+	if k.whole != nil {
+		return w.on(k.whole, inv)
+	}
 	if inv.template == nil {
 		if known := k.onReal.Load(); known != nil {
 			return (*known)[inv.index]
 		}
 		list := make([]int16, len(w.nodes))
+		before := k.before.Load()
 		for i, inventory := range w.nodes {
-			list[i] = w.variantOn(k, inventory.node)
+			variant, known := before.on(inventory.node)
+			if !known {
+				variant = w.variantOn(k, inventory.node)
+			}
+			list[i] = variant
 		}
 		k.onReal.Store(&list)
+		k.before.Store(nil)
 		return list[inv.index]
 	}
-	if known, ok := inv.template.variants.Load(k); ok {
+	if known, ok := k.onNew.Load(inv.template); ok {
 		return known.(int16)
 	}
 	found := w.variantOn(k, inv.node)
-	inv.template.variants.Store(k, found)
+	k.onNew.Store(inv.template, found)
 	return found
+}
+
+// kindBefore is what is known of a kind in the world before. It does not refer to that world.
+type kindBefore struct {
+	variants []*variant
+	byName   map[string]int
+	nodes    []*inventory
+	onReal   []int16 // nil if nobody asked
+}
+
+// known is what the next world may take over.
+func (k *podKind) known() *kindBefore {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := &kindBefore{variants: slices.Clip(k.variants), byName: k.world.byName, nodes: k.world.nodes}
+	if onReal := k.onReal.Load(); onReal != nil {
+		b.onReal = *onReal
+	}
+	return b
+}
+
+// on is the variant on a node, if that was known and the node is still the same.
+func (b *kindBefore) on(node *corev1.Node) (variant int16, known bool) {
+	if b == nil || b.onReal == nil {
+		return 0, false
+	}
+	index, found := b.byName[node.Name]
+	if !found || b.nodes[index].node != node {
+		return 0, false
+	}
+	return b.onReal[index], true
 }
 
 func (w *world) variantOn(k *podKind, node *corev1.Node) int16 {
@@ -366,5 +435,10 @@ func (k *podKind) variantAt(n int16) *variant {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for len(k.variants) <= int(n) { // of a kind with filters
+		v := *k.whole.variantAt(int16(len(k.variants)))
+		v.spec = k.world.narrowedSpec(v.spec, k.filters)
+		k.variants = append(k.variants, &v)
+	}
 	return k.variants[n]
 }

@@ -19,6 +19,8 @@ type Sim struct {
 	forks []fork
 	// base is the State that the Sim comes from as long as nodes only filled up since, else nil.
 	base *State
+	// from is the State that the Sim was made from.
+	from *State
 	// firsts has, for pods that were placed, the first real node that may still take one. It holds
 	// for as long as base would.
 	firsts map[*podKind]int
@@ -198,7 +200,7 @@ func (m *Sim) release(entry *podEntry) {
 			}
 		}
 		m.takeShared(rec.shared, false)
-		rec.allocated, rec.held, rec.shared, rec.tied, rec.selector = false, nil, nil, nil, nil
+		rec.allocated, rec.held, rec.shared, rec.unlisted, rec.tied, rec.selector = false, nil, nil, nil, nil, nil
 	}
 }
 
@@ -228,7 +230,7 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 			shared[id] = append(shared[id], taint)
 			continue
 		}
-		node, position, found := m.world.deviceOfNode(id)
+		node, position, found := m.deviceOfNode(id)
 		if !found || m.data.real.at(node).gone {
 			return fmt.Errorf("device %s does not exist", id)
 		}

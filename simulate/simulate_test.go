@@ -112,6 +112,32 @@ func TestUndecidedIsNotNo(t *testing.T) {
 	}
 }
 
+// What would be undecided does not count on a node of which the CPU is used up before.
+func TestUndecidedBeyondCPU(t *testing.T) {
+	c := gpuCluster()
+	node := nodeNamed("gpu")
+	node.Status.Allocatable = cpus("2")
+	slice := gpuSlice("gpu", 3)
+	for i := range 2 {
+		slice.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"size": {IntValue: ptr.To(int64(1))}}
+	}
+	// Looking at the third device is an error.
+	c.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].size == 1`}}}
+	state := open(t, c, simulate.Options{})
+	template, err := state.Template(simulate.TemplateSpec{Node: node, Slices: []*resourceapi.ResourceSlice{slice}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := gpuPods("one", 3)
+	for _, pod := range pods {
+		pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpus("1")}}}
+	}
+	r, err := state.Sim().PlaceMany(t.Context(), shapeOf(t, state, pods), 3, simulate.New(template, 1), simulate.FirstFit)
+	if err != nil || r.Placed != 2 || r.Unfit != 1 || r.Err != nil {
+		t.Errorf("%d are placed, %d do not fit, %d are undecided (%v), %v; want 2, 1, 0", r.Placed, r.Unfit, r.Undecided, r.Err, err)
+	}
+}
+
 // A slice that cannot be understood takes its pool away, and no other.
 func TestFaultySlice(t *testing.T) {
 	c := gpuCluster("a")

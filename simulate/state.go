@@ -32,6 +32,8 @@ type version struct {
 	shared   *sharedPools
 	// sharedUses is what is in use of each shared pool. It is replaced when it changes.
 	sharedUses []uses
+	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
+	expected []expectation
 }
 
 // nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
@@ -78,7 +80,7 @@ func (s *State) Faults() []Fault { return s.world.faults }
 
 // Sim starts a what-if. It costs as much as copying a small struct.
 func (s *State) Sim() *Sim {
-	return &Sim{world: s.world, by: new(edition), data: s.data, base: s}
+	return &Sim{world: s.world, by: new(edition), data: s.data, base: s, from: s}
 }
 
 // seen returns the State as the lens of today sees it.
@@ -147,6 +149,9 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 	w := s.world
 	c, err := w.newCall(ctx)
 	if err != nil {
+		return Fit{}, err
+	}
+	if shape, err = shape.in(w); err != nil {
 		return Fit{}, err
 	}
 	a := s.data.asked(w, shape.kind)
@@ -305,4 +310,44 @@ func (r *nodeRecord) inUse() float64 {
 		return 0
 	}
 	return float64(len(r.state.uses)) / float64(r.inventory.size)
+}
+
+// edition owns the chunks that it made, and may write to them.
+type edition struct{ _ byte }
+
+// chunkSize is how many elements of a table are copied for the first write to one of them.
+const chunkSize = 32
+
+// table is a list of which versions share what is equal. Copying the struct makes a version;
+// both may go on once neither writes with the edition of before.
+type table[T any] struct {
+	length int
+	chunks []*chunk[T]
+	owner  *edition // of the list of chunks
+}
+
+type chunk[T any] struct {
+	owner *edition
+	items [chunkSize]T
+}
+
+func (t *table[T]) at(i int) *T { return &t.chunks[i/chunkSize].items[i%chunkSize] }
+
+// edit returns element i to be written to on behalf of an edition. The list grows to hold it.
+func (t *table[T]) edit(i int, by *edition) *T {
+	if t.owner != by {
+		chunks := make([]*chunk[T], len(t.chunks), len(t.chunks)+1)
+		copy(chunks, t.chunks)
+		t.chunks, t.owner = chunks, by
+	}
+	for len(t.chunks) <= i/chunkSize {
+		t.chunks = append(t.chunks, &chunk[T]{owner: by})
+	}
+	c := t.chunks[i/chunkSize]
+	if c.owner != by {
+		c = &chunk[T]{owner: by, items: c.items}
+		t.chunks[i/chunkSize] = c
+	}
+	t.length = max(t.length, i+1)
+	return &c.items[i%chunkSize]
 }

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,13 +26,12 @@ type TemplateSpec struct {
 	Daemon []*corev1.Pod
 }
 
-// Template is a TemplateSpec, read once for all States of one Open. It is immutable.
+// Template is a TemplateSpec, read once for all States of one Open and its Updates. It is immutable.
 type Template struct {
 	spec TemplateSpec
 	// inventory is that of its first node, which stands for all.
 	inventory *inventory
 	used      []int64
-	variants  sync.Map // *podKind → int16
 }
 
 // Node returns the node of the TemplateSpec.

@@ -240,6 +240,13 @@ func newSimulateDrain(o *origin) *cobra.Command {
 		}
 		fmt.Fprintf(o.streams.Err, "%s cannot go: %s without another place, %d undecided\n",
 			strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)
+		refusals, err := result.Why(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range refusals {
+			fmt.Fprintln(o.streams.Err, refusals[i].String())
+		}
 		return errNotPlaced
 	})
 }

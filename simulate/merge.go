@@ -1,0 +1,290 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Conflict is that two Sims changed the same.
+type Conflict struct {
+	// Object is a pool, a claim, a node or a template, with its name.
+	Object string
+}
+
+// Error implements error.
+func (c *Conflict) Error() string { return c.Object + " was changed by both" }
+
+// Merge does what another Sim of the same State did: goroutines can each simulate with a Sim of their
+// own, and one of them puts together what they found out. The results of both stay right. It is a
+// *Conflict error if both changed a pool, by allocating its devices or by taints, or a claim, or put
+// pods on nodes of one template; if one removed a node, or expects devices of it, that the other
+// changed; or if the pods of both on a node are too much for its other resources. Then nothing
+// changed. Any other error says that the Sims do not come from the same State.
+//
+// The other Sim must not be in use meanwhile, and stays as it is. It takes time in proportion to what
+// the other one changed, and to a thirty-second of the nodes; to all nodes if a question was asked
+// since that reads more of devices than those before.
+func (m *Sim) Merge(other *Sim) error {
+	if m.from != other.from {
+		return errors.New("the Sims do not come from the same State")
+	}
+	from := m.from.seen()
+	for m.data.lens != from.data.lens || other.data.lens != from.data.lens {
+		m.look()
+		other.look()
+		from = m.from.seen()
+	}
+	g := &merger{Sim: m, from: &from.data, other: &other.data}
+	g.mineHeld, g.otherHeld = g.held(&m.data), g.held(&other.data)
+	m.Fork()
+	for _, step := range []func() error{g.sharedPools, g.nodes, g.claims, g.templates} {
+		if err := step(); err != nil {
+			m.Revert()
+			return err
+		}
+	}
+	m.data.expected = slices.Concat(m.data.expected, other.data.expected[len(from.data.expected):])
+	m.Commit()
+	if other.base == nil {
+		m.freed()
+	}
+	return nil
+}
+
+// merger changes a Sim by how another one differs from where both began.
+type merger struct {
+	*Sim
+	from, other *version
+	// mineHeld and otherHeld are, by real node, what claims hold there since.
+	mineHeld, otherHeld map[int][]holding
+}
+
+// held lists what claims hold that did not hold it before.
+func (g *merger) held(d *version) map[int][]holding {
+	found := make(map[int][]holding)
+	for _, id := range changes(&g.from.claims, &d.claims) {
+		if rec := d.claims.at(id); !sameList(rec.held, g.from.claimRecord(id).held) {
+			for _, h := range rec.held {
+				if h.node.template == nil {
+					found[h.node.index] = append(found[h.node.index], h.holdings...)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// claimRecord is the record of a claim, an empty one if nothing is known of the claim.
+func (d *version) claimRecord(id int) *claimRecord {
+	if id < d.claims.length {
+		return d.claims.at(id)
+	}
+	return &claimRecord{}
+}
+
+// changes lists the elements of a table that may differ from those of the table it comes from.
+func changes[T any](from, to *table[T]) []int {
+	var list []int
+	for c, chunk := range to.chunks {
+		if c < len(from.chunks) && from.chunks[c] == chunk {
+			continue
+		}
+		for i := c * chunkSize; i < min((c+1)*chunkSize, to.length); i++ {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (g *merger) nodes() error {
+	for _, i := range changes(&g.from.real, &g.other.real) {
+		from, other := g.from.real.at(i), g.other.real.at(i)
+		if other.same(from) {
+			continue
+		}
+		mine := g.data.real.at(i)
+		if mine.same(from) {
+			*g.data.real.edit(i, g.by) = *other
+			continue
+		}
+		both, err := g.node(from, mine, other)
+		if err != nil {
+			return err
+		}
+		*g.data.real.edit(i, g.by) = *both
+	}
+	return nil
+}
+
+func (r *nodeRecord) same(other *nodeRecord) bool {
+	return r.inventory == other.inventory && r.state.same(other.state) && r.pods == other.pods && r.gone == other.gone && slices.Equal(r.used, other.used)
+}
+
+// same compares by content: a state may be forgotten and made again.
+func (s *nodeState) same(other *nodeState) bool {
+	return s == other || s.content == other.content && string(s.uses.appendKey(nil)) == string(other.uses.appendKey(nil))
+}
+
+// node puts together what both did on one node.
+func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
+	name := from.inventory.node.Name
+	if mine.gone || other.gone || mine.inventory.size != from.inventory.size || other.inventory.size != from.inventory.size {
+		return nil, &Conflict{"node " + name}
+	}
+	both := *mine
+	u := mine.state.uses
+	for i := range from.inventory.pools {
+		p := &from.inventory.pools[i]
+		if !p.changed(from, other, g.otherHeld[from.inventory.index]) {
+			continue
+		}
+		if p.changed(from, mine, g.mineHeld[from.inventory.index]) {
+			return nil, &Conflict{"pool " + p.id.String()}
+		}
+		first, last := p.of(u)
+		otherFirst, otherLast := p.of(other.state.uses)
+		u = slices.Concat(u[:first], other.state.uses[otherFirst:otherLast], u[last:])
+	}
+	for _, added := range other.inventory.added[len(from.inventory.added):] {
+		both.inventory = both.inventory.tainted([]int32{added.device}, added.taint, g.world.gates)
+	}
+	both.state = both.inventory.look(g.data.lens, g.world.gates).content.state(u)
+	for i := range max(len(mine.used), len(other.used)) {
+		change := amountAt(other.used, i) - amountAt(from.used, i)
+		demand := []amount{{resource: i, value: change}}
+		if change > 0 && fitsResources(mine, demand, 1) == 0 {
+			return nil, &Conflict{"node " + name}
+		}
+		both.used = addAmounts(both.used, demand, 1)
+	}
+	var more []*podEntry
+	for entry := other.pods; entry != from.pods; entry = entry.before {
+		more = append(more, entry)
+	}
+	for _, entry := range slices.Backward(more) {
+		again := *entry
+		again.before = both.pods
+		both.pods = &again
+	}
+	return &both, nil
+}
+
+func amountAt(list []int64, i int) int64 {
+	if i < len(list) {
+		return list[i]
+	}
+	return 0
+}
+
+// of is where the uses of the pool are.
+func (p *ownPool) of(u uses) (first, last int) {
+	at := func(device int32) int {
+		i, _ := slices.BinarySearchFunc(u, device, func(used placedUse, device int32) int { return int(used.device - device) })
+		return i
+	}
+	return at(p.first), at(p.first + int32(len(p.devices)))
+}
+
+// changed reports whether devices of the pool were allocated, given back or tainted. That includes
+// devices that were given back and allocated again, so that the same ones are in use as before.
+func (p *ownPool) changed(from, to *nodeRecord, held []holding) bool {
+	has := func(device int32) bool { return device >= p.first && device < p.first+int32(len(p.devices)) }
+	holds := func(h holding) bool { return has(h.device) }
+	for entry := to.pods; entry != from.pods; entry = entry.before {
+		held = append(slices.Clip(held), entry.own...)
+	}
+	if slices.ContainsFunc(held, holds) {
+		return true
+	}
+	a, b := from.state.uses, to.state.uses
+	firstA, lastA := p.of(a)
+	firstB, lastB := p.of(b)
+	if string(a[firstA:lastA].appendKey(nil)) != string(b[firstB:lastB].appendKey(nil)) {
+		return true
+	}
+	return slices.ContainsFunc(to.inventory.added[len(from.inventory.added):], func(t addedTaint) bool {
+		return has(t.device)
+	})
+}
+
+// sharedPools puts together what both did to pools of several nodes.
+func (g *merger) sharedPools() error {
+	base, other := g.from.shared, g.other.shared
+	changed := func(d *version, position int) bool {
+		return !sameList(d.sharedUses[position], g.from.sharedUses[position]) || // they are replaced when they change
+			!slices.Equal(d.shared.pools[position].published, base.pools[position].published)
+	}
+	next := slices.Clone(g.data.sharedUses)
+	for position := range base.pools {
+		if !changed(g.other, position) {
+			continue
+		}
+		if changed(&g.data, position) {
+			return &Conflict{"pool " + base.pools[position].id.String()}
+		}
+		next[position] = g.other.sharedUses[position]
+	}
+	g.data.sharedUses = next
+	switch {
+	case other == base:
+	case g.data.shared == base:
+		g.data.shared = other
+	default:
+		published := slices.Clone(g.data.shared.published)
+		for i, slice := range other.published {
+			if slice != base.published[i] {
+				published[i] = slice
+			}
+		}
+		g.data.shared = newSharedPools(g.world.gates, published)
+	}
+	return nil
+}
+
+func (g *merger) claims() error {
+	for _, id := range changes(&g.from.claims, &g.other.claims) {
+		from, other := g.from.claimRecord(id), g.other.claimRecord(id)
+		if other.same(from) {
+			continue
+		}
+		if !g.data.claimRecord(id).same(from) {
+			return &Conflict{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
+		}
+		*g.data.claims.edit(id, g.by) = *other
+	}
+	return nil
+}
+
+// same reports whether nothing was done with a claim. What it holds is replaced when it changes.
+func (r *claimRecord) same(other *claimRecord) bool {
+	return r.allocated == other.allocated && slices.Equal(r.consumers, other.consumers) && r.selector == other.selector && r.tied == other.tied &&
+		sameList(r.held, other.held) && sameList(r.shared, other.shared) && len(r.unlisted) == len(other.unlisted)
+}
+
+func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+func (g *merger) templates() error {
+	for i := range g.other.groups {
+		other := &g.other.groups[i]
+		from, mine := g.from.group(other.template), *g.data.group(other.template)
+		more := other.total - from.total
+		filled := !other.same(from)
+		if filled && !mine.same(from) {
+			return &Conflict{"template " + other.template.spec.Node.Name}
+		}
+		if !filled && more == 0 {
+			continue
+		}
+		both := g.group(other.template)
+		if both.total += more; filled {
+			both.runs, both.used = slices.Clone(other.runs), other.used
+		}
+	}
+	return nil
+}
+
+// same reports whether the nodes with pods are the same.
+func (g *group) same(other *group) bool {
+	return slices.EqualFunc(g.runs, other.runs, func(a, b run) bool { return a.count == b.count && a.nodeRecord.same(&b.nodeRecord) })
+}
