@@ -12,6 +12,7 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
@@ -104,6 +105,10 @@ type world struct {
 	// kindsBefore is what was known of the kinds of the world before.
 	kindsBefore map[string]*kindBefore
 
+	usages *lru.Cache // usage, by *nodeState
+	// running are the kinds of pods that ran when the cluster was read, by pod, once they are asked for.
+	running sync.Map
+
 	mu       sync.Mutex
 	kinds    map[string]*podKind
 	claims   []*sharedClaim
@@ -130,7 +135,7 @@ func newWorld(o Options) *world {
 	return &world{
 		options: o, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
 		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*spec),
-		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32),
+		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages),
 	}
 }
 

@@ -266,7 +266,7 @@ func (w *world) askAcross(c *call, d *version, rec *nodeRecord, v *view, q *ques
 		inUse = append(inUse, shared.taken(position, d.sharedUses[position])...)
 	}
 	r := newRoom(w.gates, rec.inventory.node, slices.Concat(rec.inventory.slices(), published))
-	a, err := w.search(c, r, q, rec.inventory, inUse, v.cross)
+	a, err := w.search(c, r, q, rec.inventory, r.inUse(inUse), v.cross)
 	if err != nil {
 		return nil, err
 	}

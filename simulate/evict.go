@@ -68,12 +68,9 @@ func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
 	})
 	var shapes []*Shape
 	for _, entry := range leaving {
-		kind := entry.kind
-		if kind == nil {
-			var err error
-			if kind, err = m.world.kindOf(entry.pod); err != nil {
-				return nil, fmt.Errorf("pod on a node to be drained: %w", err)
-			}
+		kind, err := m.world.kindOfEntry(entry)
+		if err != nil {
+			return nil, fmt.Errorf("pod on a node to be drained: %w", err)
 		}
 		if last := len(shapes) - 1; last >= 0 && shapes[last].kind == kind {
 			shapes[last].Pods = append(shapes[last].Pods, entry.pod)
@@ -82,6 +79,21 @@ func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
 		shapes = append(shapes, &Shape{Pods: []*corev1.Pod{entry.pod}, kind: kind})
 	}
 	return shapes, nil
+}
+
+// kindOfEntry is the kind of a pod on a node.
+func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {
+	if entry.kind != nil {
+		return entry.kind, nil
+	}
+	if known, found := w.running.Load(entry.pod); found {
+		return known.(*podKind), nil
+	}
+	kind, err := w.kindOf(entry.pod)
+	if err == nil {
+		w.running.Store(entry.pod, kind)
+	}
+	return kind, err
 }
 
 // moves reports whether a pod is placed elsewhere when its node goes.

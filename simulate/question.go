@@ -109,8 +109,7 @@ func (w *world) ask(c *call, s *nodeState, q *question) (*answer, error) {
 	if c.budget <= 0 {
 		return spent, nil
 	}
-	inv := s.content.example
-	a, err := w.search(c, s.content.room(), q, inv, inv.taken(s.uses), nil)
+	a, err := w.search(c, s.content.room(), q, s.content.example, w.usage(s), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func (w *world) ask(c *call, s *nodeState, q *question) (*answer, error) {
 }
 
 // search asks the allocator.
-func (w *world) search(c *call, r *room, q *question, inv *inventory, inUse []taken, cross *crossing) (*answer, error) {
+func (w *world) search(c *call, r *room, q *question, inv *inventory, inUse usage, cross *crossing) (*answer, error) {
 	outcome, err := r.allocate(c.ctx, q.problem, inUse)
 	if c.ctx.Err() != nil {
 		return nil, context.Cause(c.ctx)
@@ -197,6 +196,7 @@ func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, n
 			doubt = true
 			break
 		}
+		w.follow(s, a)
 		s = a.next
 	}
 	for _, a := range slices.Backward(chain) {
@@ -224,20 +224,64 @@ type taken struct {
 	use
 }
 
-// allocate asks the allocator about the node of the room.
-func (r *room) allocate(ctx context.Context, problem *allocator.Problem, inUse []taken) (allocator.Outcome, error) {
-	state := r.empty
-	if len(inUse) > 0 {
-		var err error
-		if state, err = r.empty.Assume(holder(inUse)); err != nil {
-			return nil, fmt.Errorf("node %s: %w", r.node.Name, err)
-		}
+// usage is what is in use of a room, or why that cannot be.
+type usage struct {
+	state *pools.State
+	err   error
+}
+
+// inUse is the room with this in use.
+func (r *room) inUse(list []taken) usage { return r.more(usage{state: r.empty}, "in-use", list) }
+
+// more is a usage with this in use, too, by a claim of that name, which is another for each.
+func (r *room) more(u usage, name string, list []taken) usage {
+	if len(list) == 0 || u.err != nil {
+		return u
 	}
-	return problem.Allocate(ctx, state, r.node)
+	state, err := u.state.Assume(holder(name, list))
+	if err != nil {
+		return usage{err: fmt.Errorf("node %s: %w", r.node.Name, err)}
+	}
+	return usage{state: state}
+}
+
+// allocate asks the allocator about the node of the room.
+func (r *room) allocate(ctx context.Context, problem *allocator.Problem, u usage) (allocator.Outcome, error) {
+	if u.err != nil {
+		return nil, u.err
+	}
+	return problem.Allocate(ctx, u.state, r.node)
+}
+
+// manyUsages is of how many states the usage is kept. Making it takes longer than asking a question
+// about it, and questions about one state come soon after each other.
+const manyUsages = 1024
+
+// usage is what is in use in a state, of the example of its content.
+func (w *world) usage(s *nodeState) usage {
+	if known, found := w.usages.Get(s); found {
+		return known.(usage)
+	}
+	made := s.content.room().more(usage{state: s.content.room().empty}, fmt.Sprint(s.number), s.content.example.taken(s.uses))
+	w.usages.Add(s, made)
+	return made
+}
+
+// follow makes the usage after an answer, from the one before it, for the question that comes next.
+func (w *world) follow(s *nodeState, a *answer) {
+	if _, found := w.usages.Get(a.next); found {
+		return
+	}
+	before, found := w.usages.Get(s)
+	if !found {
+		return
+	}
+	var added uses
+	w.usages.Add(a.next, s.content.room().more(before.(usage), fmt.Sprint(a.next.number), s.content.example.taken(added.change(a.own, true))))
 }
 
 // holder is a claim that has everything allocated that is in use.
-func holder(inUse []taken) *resourceapi.ResourceClaim {
+func holder(name string, inUse []taken) *resourceapi.ResourceClaim {
 	results := make([]resourceapi.DeviceRequestAllocationResult, 0, len(inUse))
 	for i := range inUse {
 		t := &inUse[i]
@@ -247,13 +291,13 @@ func holder(inUse []taken) *resourceapi.ResourceClaim {
 		}
 		if t.shares > 0 {
 			// What all shares hold counts, not how many there are.
-			share := types.UID("share")
+			share := types.UID(name)
 			result.ShareID, result.ConsumedCapacity = &share, t.consumed
 			results = append(results, result)
 		}
 	}
 	claim := &resourceapi.ResourceClaim{}
-	claim.Name, claim.UID = "in-use", "in-use"
+	claim.Name, claim.UID = name, types.UID(name)
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: results}}
 	return claim
 }

@@ -103,8 +103,7 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	q := s.asked.question(number)
 	state := s.before.state.uses
 	for pod := 0; ; pod++ {
-		inUse := s.data.taken(inv, state)
-		outcome, err := r.allocate(c.ctx, q.problem, inUse)
+		outcome, err := r.allocate(c.ctx, q.problem, r.inUse(s.data.taken(inv, state)))
 		if err != nil {
 			return nil, err
 		}
@@ -406,7 +405,7 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *answer, number int16
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := r.allocate(e.call.ctx, problem, d.taken(inv, rec.state.uses))
+	outcome, err := r.allocate(e.call.ctx, problem, r.inUse(d.taken(inv, rec.state.uses)))
 	if e.call.ctx.Err() != nil {
 		return nil, context.Cause(e.call.ctx)
 	}
