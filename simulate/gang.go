@@ -177,35 +177,40 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 		return []domain{{on: on}}
 	}
 	var order []domain
-	at := make(map[string]int)
 	var parts [][]nodesPart
-	add := func(inv *inventory, part nodesPart) {
-		for _, values := range m.valuesOf(inv, t) {
-			var key []byte
-			for _, value := range values {
-				key = appendText(key, value)
-			}
-			i, known := at[string(key)]
-			if !known {
-				i, at[string(key)] = len(order), len(order)
-				order, parts = append(order, domain{values: values}), append(parts, nil)
-			}
-			before := parts[i]
-			if last := len(before) - 1; part.list != nil && last >= 0 && before[last].list != nil {
-				before[last].list = append(before[last].list, part.list...)
-				continue
-			}
-			parts[i] = append(before, part)
+	at := make(map[string]int)
+	var key []byte
+	find := func(values []string) int {
+		key = key[:0]
+		for _, value := range values {
+			key = appendText(key, value)
 		}
+		i, known := at[string(key)]
+		if !known {
+			i, at[string(key)] = len(order), len(order)
+			order, parts = append(order, domain{values: slices.Clone(values)}), append(parts, nil)
+		}
+		return i
 	}
+	buffer := make([]string, 0, len(t))
 	for part := range on.each() {
 		if part.template != nil {
-			add(part.template.inventory, part)
+			m.eachDomain(part.template.inventory, t, buffer, func(values []string) {
+				i := find(values)
+				parts[i] = append(parts[i], part)
+			})
 			continue
 		}
-		for i := range m.data.realOf(part) {
-			if rec := m.data.real.at(i); !rec.gone && part.keeps(rec) {
-				add(rec.inventory, nodesPart{list: []int{i}})
+		for node := range m.data.realOf(part) {
+			if rec := m.data.real.at(node); !rec.gone && part.keeps(rec) {
+				m.eachDomain(rec.inventory, t, buffer, func(values []string) {
+					i := find(values)
+					if last := len(parts[i]) - 1; last < 0 || parts[i][last].list == nil {
+						parts[i] = append(parts[i], nodesPart{})
+					}
+					last := &parts[i][len(parts[i])-1]
+					last.list = append(last.list, node)
+				})
 			}
 		}
 	}
@@ -215,25 +220,21 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 	return order
 }
 
-// valuesOf lists the combinations of values that a node has: one for each topology.
-func (m *Sim) valuesOf(inv *inventory, t []Topology) [][]string {
-	all := [][]string{nil}
-	for _, topology := range t {
-		var values []string
-		if topology.NodeLabel == "" {
-			values = m.attributeValues(inv, topology.DeviceAttribute)
-		} else if value, found := inv.node.Labels[topology.NodeLabel]; found {
-			values = []string{value}
+// eachDomain visits the combinations of values that a node has: one for each topology, after those
+// given. The list is only lent.
+func (m *Sim) eachDomain(inv *inventory, t []Topology, values []string, visit func([]string)) {
+	switch {
+	case len(t) == 0:
+		visit(values)
+	case t[0].NodeLabel != "":
+		if value, found := inv.node.Labels[t[0].NodeLabel]; found {
+			m.eachDomain(inv, t[1:], append(values, value), visit)
 		}
-		var next [][]string
-		for _, before := range all {
-			for _, value := range values {
-				next = append(next, append(slices.Clip(before), value))
-			}
+	default:
+		for _, value := range m.attributeValues(inv, t[0].DeviceAttribute) {
+			m.eachDomain(inv, t[1:], append(values, value), visit)
 		}
-		all = next
 	}
-	return all
 }
 
 // attributeValues lists the values of an attribute of the devices that reach a node, as CEL literals.

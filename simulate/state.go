@@ -316,7 +316,7 @@ func (r *nodeRecord) inUse() float64 {
 type edition struct{ _ byte }
 
 // chunkSize is how many elements of a table are copied for the first write to one of them.
-const chunkSize = 32
+const chunkSize = 8
 
 // table is a list of which versions share what is equal. Copying the struct makes a version;
 // both may go on once neither writes with the edition of before.
