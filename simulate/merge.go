@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Conflict is that two Sims changed the same.
-type Conflict struct {
+// ConflictError is that two Sims changed the same.
+type ConflictError struct {
 	// Object is a pool, a claim, a node or a template, with its name.
 	Object string
 }
 
 // Error implements error.
-func (c *Conflict) Error() string { return c.Object + " was changed by both" }
+func (c *ConflictError) Error() string { return c.Object + " was changed by both" }
 
 // Merge does what another Sim of the same State did: goroutines can each simulate with a Sim of their
 // own, and one of them puts together what they found out. The results of both stay right. It is a
-// *Conflict error if both changed a pool, by allocating its devices or by taints, or a claim, or put
+// *ConflictError error if both changed a pool, by allocating its devices or by taints, or a claim, or put
 // pods on nodes of one template; if one removed a node, or expects devices of it, that the other
 // changed; or if the pods of both on a node are too much for its other resources. Then nothing
 // changed. Any other error says that the Sims do not come from the same State.
@@ -130,7 +130,7 @@ func (s *nodeState) same(other *nodeState) bool {
 func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	name := from.inventory.node.Name
 	if mine.gone || other.gone || mine.inventory.size != from.inventory.size || other.inventory.size != from.inventory.size {
-		return nil, &Conflict{"node " + name}
+		return nil, &ConflictError{"node " + name}
 	}
 	both := *mine
 	u := mine.state.uses
@@ -140,7 +140,7 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 			continue
 		}
 		if p.changed(from, mine, g.mineHeld[from.inventory.index]) {
-			return nil, &Conflict{"pool " + p.id.String()}
+			return nil, &ConflictError{"pool " + p.id.String()}
 		}
 		first, last := p.of(u)
 		otherFirst, otherLast := p.of(other.state.uses)
@@ -154,7 +154,7 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 		change := amountAt(other.used, i) - amountAt(from.used, i)
 		demand := []amount{{resource: i, value: change}}
 		if change > 0 && fitsResources(mine, demand, 1) == 0 {
-			return nil, &Conflict{"node " + name}
+			return nil, &ConflictError{"node " + name}
 		}
 		both.used = addAmounts(both.used, demand, 1)
 	}
@@ -221,7 +221,7 @@ func (g *merger) sharedPools() error {
 			continue
 		}
 		if changed(&g.data, position) {
-			return &Conflict{"pool " + base.pools[position].id.String()}
+			return &ConflictError{"pool " + base.pools[position].id.String()}
 		}
 		next[position] = g.other.sharedUses[position]
 	}
@@ -249,7 +249,7 @@ func (g *merger) claims() error {
 			continue
 		}
 		if !g.data.claimRecord(id).same(from) {
-			return &Conflict{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
+			return &ConflictError{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
 		}
 		*g.data.claims.edit(id, g.by) = *other
 	}
@@ -271,7 +271,7 @@ func (g *merger) templates() error {
 		more := other.total - from.total
 		filled := !other.same(from)
 		if filled && !mine.same(from) {
-			return &Conflict{"template " + other.template.spec.Node.Name}
+			return &ConflictError{"template " + other.template.spec.Node.Name}
 		}
 		if !filled && more == 0 {
 			continue

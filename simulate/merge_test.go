@@ -212,7 +212,7 @@ func (g *game) merge(other *game, from *reference) {
 	}
 	before := g.sim.State()
 	err := g.sim.Merge(other.sim)
-	var conflict *simulate.Conflict
+	var conflict *simulate.ConflictError
 	switch {
 	case err == nil && len(want) > 0:
 		g.Fatalf("seed %d: merged, though both touched %v", g.seed, slices.Sorted(maps.Keys(want)))
@@ -275,7 +275,7 @@ func TestMergeOfGoroutines(t *testing.T) {
 	if left := fit(t, sims[0].State(), shape, simulate.Real(nil)); left.Pods != 8*workers-36 {
 		t.Errorf("%d more pods fit, want %d", left.Pods, 8*workers-36)
 	}
-	var conflict *simulate.Conflict
+	var conflict *simulate.ConflictError
 	if err := sims[0].Merge(sims[1]); !errors.As(err, &conflict) || conflict.Object != "pool gpu.example.com/node-01" {
 		t.Errorf("merged twice: %v", err)
 	}
@@ -335,7 +335,7 @@ func TestMergeOnOneNode(t *testing.T) {
 	taint(tainted, "nic.example.com", "nics", "gpu-1")
 	first := state.Sim()
 	place(first, "one", "1")
-	var conflict *simulate.Conflict
+	var conflict *simulate.ConflictError
 	if err := first.Merge(greedy); !errors.As(err, &conflict) || conflict.Object != "node a" {
 		t.Errorf("too much CPU: %v", err)
 	}
@@ -375,7 +375,7 @@ func TestMergeClaim(t *testing.T) {
 	one, two, none := state.Sim(), state.Sim(), state.Sim()
 	place(one, "one")
 	place(two, "two")
-	var conflict *simulate.Conflict
+	var conflict *simulate.ConflictError
 	if err := one.Merge(two); !errors.As(err, &conflict) || conflict.Object != "claim default/shared" {
 		t.Errorf("both use the claim: %v", err)
 	}

@@ -30,7 +30,7 @@ func (g *game) why(where string, got simulate.Result, pod *corev1.Pod, fresh fun
 	}
 	listed := listedNodes(r)
 	nodes := g.ref.candidates()
-	real := len(nodes) - len(g.ref.added)
+	existing := len(nodes) - len(g.ref.added)
 	var extra []*resourceapi.ResourceSlice
 	if fresh != nil {
 		var node *corev1.Node
@@ -40,7 +40,7 @@ func (g *game) why(where string, got simulate.Result, pod *corev1.Pod, fresh fun
 	var want explain.Grouping
 	for i, node := range nodes {
 		by, found := listed[node.Name]
-		if !found && i < real {
+		if !found && i < existing {
 			g.Fatalf("%s: node %s is not listed: %v", where, node.Name, r)
 		}
 		if !found {

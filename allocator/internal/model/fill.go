@@ -35,7 +35,7 @@ func (b *builder) fillsOf(in *Instance, alt *claims.Alternative, gives [][]amoun
 					fills[t] = b.fills.Take(len(in.Node.List))
 				}
 			}
-			resource := b.frame.capacityOf[int32(i)] + int32(part)
+			resource := b.frame.capacityOf[i] + int32(part)
 			fills[k][i] = solver.Fill{Resource: resource, Step: step}
 			if gives[k][i] = b.Left[resource]; gives[k][i].Sign() < 0 {
 				gives[k][i] = amount.Amount{}

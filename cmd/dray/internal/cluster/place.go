@@ -22,7 +22,7 @@ func (c *Cluster) Place(ctx context.Context, w Workload, nodes []*corev1.Node) (
 	}
 	for _, node := range nodes {
 		probe := &Placement{Workload: w}
-		if _, err := attempt.on(ctx, node, probe); err != nil {
+		if err := attempt.on(ctx, node, probe); err != nil {
 			return nil, err
 		}
 		if placement.Placed() && probe.wrong() {
@@ -45,7 +45,7 @@ func (c *Cluster) Survey(ctx context.Context, w Workload, nodes []*corev1.Node, 
 	}
 	for _, node := range nodes {
 		probe := &Placement{Workload: w}
-		if _, err := attempt.on(ctx, node, probe); err != nil {
+		if err := attempt.on(ctx, node, probe); err != nil {
 			return nil, err
 		}
 		placement.merge(probe)
@@ -128,37 +128,36 @@ func (a *attempt) variant(fromDevices []corev1.ResourceName) (*variant, error) {
 	return v, nil
 }
 
-// on asks about one node and writes the answer into the placement. It returns true
-// if no other node needs to be asked.
-func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placement) (bool, error) {
+// on asks about one node and writes the answer into the placement. The error is the context's.
+func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placement) error {
 	var reason string
 	var v *variant
 	if reason, v, placement.Err = a.prepare(node); placement.wrong() {
-		return true, nil
+		return nil
 	}
 	if reason != "" {
 		placement.refuse(Refusal{Node: node.Name, Reason: reason})
-		return false, nil
+		return nil
 	}
 	outcome, err := v.problem.Allocate(ctx, a.cluster.Ledger.State(), node)
 	if cause := context.Cause(ctx); cause != nil {
-		return true, cause
+		return cause
 	}
 	if err != nil {
 		placement.Err = fmt.Errorf("node %s: %w", node.Name, err)
-		return true, nil
+		return nil
 	}
 	switch outcome := outcome.(type) {
 	case *allocator.Assignment:
 		placement.accept(a, v, node.Name, outcome)
-		return true, nil
+		return nil
 	case *allocator.Unsatisfiable:
 		placement.refuse(Refusal{Node: node.Name, unsatisfiable: outcome})
 	case *allocator.Undecided:
 		reason := fmt.Sprintf("undecided after %d steps: raise --budget to search on", outcome.Stats().Steps)
 		placement.refuse(Refusal{Node: node.Name, Reason: reason, Undecided: true})
 	}
-	return false, nil
+	return nil
 }
 
 // prepare says why the node cannot do whatever devices it has, or else what has to be
