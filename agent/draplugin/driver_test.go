@@ -91,7 +91,9 @@ func (n *node) prepare(t *testing.T, uid string) *dra.NodePrepareResourceRespons
 	return answer.Claims[uid]
 }
 
-func (n *node) unprepare(t *testing.T, uid string) string {
+// unprepare is for the claim that is named one.
+func (n *node) unprepare(t *testing.T) string {
+	const uid = "one"
 	t.Helper()
 	answer, err := dra.NewDRAPluginClient(n.dial(t, "p/dra.sock")).NodeUnprepareResources(t.Context(), &dra.NodeUnprepareResourcesRequest{
 		Claims: []*dra.Claim{{Namespace: "ns", Name: uid, Uid: uid}},
@@ -185,7 +187,7 @@ func TestPrepare(t *testing.T) {
 	}
 
 	for range 2 {
-		if got := n.unprepare(t, "one"); got != "" || len(n.cdiDevices(t)) > 0 || len(n.ledger.Holds()) > 0 {
+		if got := n.unprepare(t); got != "" || len(n.cdiDevices(t)) > 0 || len(n.ledger.Holds()) > 0 {
 			t.Errorf("unprepared: %q, left %q and %v", got, n.cdiDevices(t), n.ledger.Holds())
 		}
 	}
@@ -224,7 +226,7 @@ func TestRestart(t *testing.T) {
 	if got := n.prepare(t, "two"); !strings.Contains(got.Error, "in use by dra one") {
 		t.Errorf("another claim: %v", got)
 	}
-	if got := n.unprepare(t, "one"); got != "" || len(n.cdiDevices(t)) > 0 {
+	if got := n.unprepare(t); got != "" || len(n.cdiDevices(t)) > 0 {
 		t.Errorf("unprepared: %q, left %q", got, n.cdiDevices(t))
 	}
 }

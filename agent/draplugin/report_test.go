@@ -91,7 +91,7 @@ func TestReport(t *testing.T) {
 	n.driver.Update(devices("gpu-0"))
 	n.expectStatus(t, "one", "gpu-0"+fine, "gpu-1 Ready=True/Prepared Healthy=Unknown/DeviceGone")
 
-	if got := n.unprepare(t, "one"); got != "" {
+	if got := n.unprepare(t); got != "" {
 		t.Fatal(got)
 	}
 	n.expectStatus(t, "one")
@@ -111,7 +111,7 @@ func TestReportFailure(t *testing.T) {
 	if got := stored.Status.Devices[0].Conditions[0].Message; !strings.Contains(got, "in use by dra one") {
 		t.Errorf("the message is %q", got)
 	}
-	n.unprepare(t, "one")
+	n.unprepare(t)
 	n.expectStatus(t, "one")
 	n.prepare(t, "two")
 	n.expectStatus(t, "two", "gpu-0"+fine)
@@ -155,7 +155,7 @@ func TestReportLeavesTheRestAlone(t *testing.T) {
 	n.driver.Update(devices("gpu-0"))
 	n.prepare(t, "one")
 	n.expectStatus(t, "one", "nic-0 Attached=True/Attached", "gpu-0 Bound=True/Bound"+fine)
-	n.unprepare(t, "one")
+	n.unprepare(t)
 	n.expectStatus(t, "one", "nic-0 Attached=True/Attached", "gpu-0 Bound=True/Bound")
 }
 
