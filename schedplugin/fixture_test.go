@@ -104,6 +104,7 @@ func newWorld(t testing.TB, s setting) *world {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	watched(t, w.client)
 	t.Cleanup(func() { cancel(); factory.Shutdown(); frameworkruntime.WaitForShutdown(handle) })
 	for _, node := range nodesIn(s.objects) {
 		w.addNode(node)

@@ -112,6 +112,7 @@ func newSchedulerOf(t testing.TB, profiles string, client *fake.Clientset) (*rig
 	r.sched = sched
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	watched(t, client)
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,8 @@ func (a *arena) clear(ctx SpecContext) {
 	a.deletePods(ctx)
 	Expect(client.SchedulingV1beta1().PodGroups(a.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
 	Eventually(ctx, a.holders).WithTimeout(crowdPatience).Should(BeEmpty(), "claims that hold devices after all pods have gone")
-	Eventually(watcher.Leaked).Should(BeEmpty())
-	Eventually(watcher.Unexplained).Should(BeEmpty())
+	Eventually(watcher.Leaked).WithTimeout(crowdPatience).Should(BeEmpty())
+	Eventually(watcher.Unexplained).WithTimeout(crowdPatience).Should(BeEmpty())
 	Expect(watcher.Violations()).To(BeEmpty())
 	Expect(client.CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{})).To(Succeed())
 }
