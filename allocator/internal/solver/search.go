@@ -5,55 +5,8 @@ import (
 	"slices"
 )
 
-// Result is the answer to a Problem.
-type Result struct {
-	Verdict Verdict
-	// Choices are the devices of the first solution, by request, in ascending order in each;
-	// Options are the options chosen, by request. They are good until the Solver is used again.
-	Choices []Choice
-	Options []int32
-	// Filled is what each choice takes of resources besides Domain.Shares. Nil if no Domain has
-	// Fills.
-	Filled [][]Draw
-	// Stop is where the search was ended, if it was.
-	Stop  Stop
-	Stats Stats
-}
-
-// Solver solves one Problem after the other, in memory that it keeps. The zero value is ready to
-// use, by one goroutine at a time.
-type Solver struct {
-	search search
-	memory memory
-}
-
-// Solve looks for the first solution in the order of requests, options and devices, or for a
-// device before it at which looking ends the search, whichever comes first. It takes at most
-// as many steps as the budget. Rules that are left out change the steps, not the result.
-func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rules) Result {
-	s.memory.reset()
-	s.search.begin(ctx, p, &s.memory, budget, rules)
-	verdict := s.search.solve()
-	result := Result{Verdict: verdict, Stop: s.search.stop, Stats: s.search.stats}
-	if verdict == Found {
-		result.Choices, result.Options = s.search.chosen, s.search.picked
-		if p.fills() {
-			result.Filled = s.search.filling()
-		}
-	}
-	return result
-}
-
-// Release forgets the last Problem and keeps the memory.
-func (s *Solver) Release() {
-	s.memory.reset()
-	s.search.ahead.release()
-	s.search = search{store: store{trail: s.search.trail}, room: s.search.room, chosen: s.search.chosen[:0], levels: s.search.levels[:0], conflict: s.search.conflict[:0], spare: s.search.spare}
-}
-
 // search decides requests one after the other, and the devices of each in ascending order. It
 // leaves out only choices under which there is neither a solution nor a stop.
-
 type search struct {
 	store
 	ctx    context.Context
