@@ -75,6 +75,39 @@ func TestForksDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
+// What nobody asked before is found out by several goroutines at a time, and comes to the same.
+func TestFirstQuestionsAtOnce(t *testing.T) {
+	for range 10 {
+		c := gpuCluster("a", "b", "c")
+		for i := range 3 {
+			pod := &corev1.Pod{}
+			pod.Namespace, pod.Name, pod.Spec.NodeName = "default", fmt.Sprint("running-", i), "a"
+			c.Pods = append(c.Pods, pod)
+		}
+		state := open(t, c, simulate.Options{})
+		want := map[string]int{"one": 12, "two": 6, "three": 3}
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for template, pods := range want {
+					shapes, err := state.Shapes(gpuPods(template, 1))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if found, err := state.FitsMany(context.Background(), shapes[0], simulate.Real(nil)); err != nil || found.Pods != pods {
+						t.Errorf("%s: %d pods fit, want %d: %v", template, found.Pods, pods, err)
+					}
+				}
+				if r, err := state.Sim().Drain(context.Background(), simulate.Real(nil), simulate.FirstFit, "a"); err != nil || r.Placed != 3 {
+					t.Errorf("%d of 3 pods find another node: %v", r.Placed, err)
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
 // A State that was taken from a Sim does not change when the Sim goes on.
 func TestStateStays(t *testing.T) {
 	state := open(t, gpuCluster("a"), simulate.Options{})
