@@ -32,14 +32,24 @@ type Slices struct {
 
 // NewSlices follows the scheduler's slices. A simulator's are listed each time.
 func NewSlices(handle fwk.Handle) (*Slices, error) {
-	l := &Slices{
-		Lister: handle.SharedDRAManager().ResourceSlices(),
-		shared: sets.New[string](), generations: make(map[pools.PoolID]map[string]int64),
-	}
+	l := newSlices(handle.SharedDRAManager().ResourceSlices(), nil)
 	if _, own := handle.SharedDRAManager().(*dynamicresources.DefaultDRAManager); !own {
 		return l, nil
 	}
-	registration, err := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer().AddEventHandler(l.handler())
+	if err != nil {
+		return nil, fmt.Errorf("follow resource slices: %w", err)
+	}
+	l.synced = registration.HasSynced
+	return l, nil
+}
+
+func newSlices(lister fwk.ResourceSliceLister, synced func() bool) *Slices {
+	return &Slices{Lister: lister, synced: synced, shared: sets.New[string](), generations: make(map[pools.PoolID]map[string]int64)}
+}
+
+func (l *Slices) handler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { l.observe(object, false) },
 		UpdateFunc: func(before, object any) {
 			if was, ok := before.(*resourceapi.ResourceSlice); ok && poolOf(was) != poolOf(object.(*resourceapi.ResourceSlice)) {
@@ -48,12 +58,7 @@ func NewSlices(handle fwk.Handle) (*Slices, error) {
 			l.observe(object, false)
 		},
 		DeleteFunc: func(object any) { l.observe(object, true) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("follow resource slices: %w", err)
 	}
-	l.synced = registration.HasSynced
-	return l, nil
 }
 
 func (l *Slices) observe(object any, deleted bool) {
