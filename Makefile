@@ -72,10 +72,11 @@ install-manifests: ## write what installs dray-scheduler to bin/manifests, as Ku
 	$(RENDER) helm schedplugin/deploy/chart schedplugin/deploy/chart/values-default.yaml > bin/manifests/helm-default.yaml
 
 .PHONY: test-schedplugin
-test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too; SCHEDULER=in-tree or dray, KILLS=
+test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too, and under the race detector; SCHEDULER=in-tree or dray, KILLS=
 	$(SCHEDGO) vet ./...
 	cd schedplugin/deploy/render && $(GO) vet . && $(GO) test .
 	$(SCHEDGO) test -timeout 30m $$($(GO) list ./... | grep -v /e2e$$)
+	cd schedplugin && CGO_ENABLED=1 $(GO) test -race -short -timeout 30m . ./config ./internal/model ./internal/refusal ./internal/wake ./internal/whatif
 	$(SCHEDGO) test -count=1 -timeout $(E2ETIMEOUT) ./e2e -ginkgo.timeout $(E2ETIMEOUT)
 
 .PHONY: lint-schedplugin

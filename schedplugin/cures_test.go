@@ -278,7 +278,11 @@ func (c *changing) wakes(event *happened) bool {
 // pod gets it another attempt.
 func TestCuresWake(t *testing.T) {
 	cures := make(map[string]int)
-	for seed := range uint64(170) {
+	seeds := uint64(170)
+	if testing.Short() { // under the race detector
+		seeds = 90
+	}
+	for seed := range seeds {
 		c := newChanging(t, seed)
 		for step := range 30 {
 			if c.fits() {
