@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/cel"
@@ -86,8 +87,7 @@ func (e *Evaluator) Filter(t Terms) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	var buffer [keySize]byte
-	key := memo.Key{Bytes: buffer[:0]}
+	key := memo.Key{Bytes: make([]byte, 0, keySize)}
 	key.Number(int(selected.id))
 	appendTerms(&key, &t)
 	if known, ok := e.filters.Get(string(key.Bytes)); ok && known.(*Filter).Selection == selected {
@@ -133,19 +133,26 @@ func appendQuantities(k *memo.Key, asked map[resourceapi.QualifiedName]resource.
 	k.Number(len(asked))
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		quantity := asked[name]
-		number := quantity.AsDec() // of the copy that quantity is
 		k.Text(string(name))
-		k.Flags(number.UnscaledBig().Sign() < 0)
-		k.Text(string(number.UnscaledBig().Bytes()))
-		k.Number(int(uint32(number.Scale())))
-		k.Text(string(quantity.Format))
+		appendQuantity(k, &quantity)
 	}
+}
+
+// appendQuantity appends a quantity as a number, nil as none.
+func appendQuantity(k *memo.Key, of *resource.Quantity) {
+	if k.Flags(of != nil); of == nil {
+		return
+	}
+	number := ptr.To(*of).AsDec() // of a copy: it changes what it is called on
+	k.Flags(number.UnscaledBig().Sign() < 0)
+	k.Text(string(number.UnscaledBig().Bytes()))
+	k.Number(int(uint32(number.Scale())))
+	k.Text(string(of.Format))
 }
 
 // selection makes a selection, or returns the one that was made for the same content.
 func (e *Evaluator) selection(class *resourceapi.DeviceClass, asked []resourceapi.DeviceSelector) (*Selection, error) {
-	var buffer [keySize]byte
-	key := memo.Key{Bytes: buffer[:0]}
+	key := memo.Key{Bytes: make([]byte, 0, keySize)}
 	key.Text(class.Name)
 	appendSelectors(&key, class.Spec.Selectors)
 	appendSelectors(&key, asked)
@@ -166,7 +173,7 @@ func (e *Evaluator) selection(class *resourceapi.DeviceClass, asked []resourceap
 	}
 	if ok {
 		s.Reads = read
-		if s.projection, err = e.Projection(read); err != nil {
+		if s.projection, err = e.Projection(read, false); err != nil {
 			return nil, err
 		}
 	}
