@@ -178,10 +178,7 @@ func (m *Memory) lensOf(p *claims.Problem) (*lens, error) {
 			attributes = append(attributes, p.Constraints[position].Attribute)
 		}
 	}
-	seen, err := m.evaluator.Projection(reads)
-	if err != nil {
-		return nil, err
-	}
+	seen := m.evaluator.Projection(reads)
 	slices.Sort(attributes)
 	attributes = slices.Compact(attributes)
 	key := lensKey{seen, fmt.Sprintf("%q", attributes)}

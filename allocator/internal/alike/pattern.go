@@ -153,7 +153,7 @@ func (t *pattern) sound() bool {
 			continue
 		}
 		for _, f := range t.p.Filters {
-			if _, err := t.p.evaluator.Judge(t.ctx, f.Filter, t.view.Pool.Devices[d.Index].Shape, false); err != nil {
+			if _, err := t.p.evaluator.Judge(t.ctx, f, t.view.Pool.Devices[d.Index].Shape); err != nil {
 				return false
 			}
 		}
@@ -179,7 +179,7 @@ func (t *pattern) spellStructure(k *poolKey) {
 
 func (t *pattern) device(d *pool.Device) bool {
 	for _, f := range t.p.Filters {
-		if !t.filter(d, f.Filter) {
+		if !t.filter(d, f) {
 			return false
 		}
 	}
@@ -196,7 +196,7 @@ func (t *pattern) device(d *pool.Device) bool {
 
 // filter spells out how a filter judges a device, and what a share takes.
 func (t *pattern) filter(d *pool.Device, f *eligibility.Filter) bool {
-	found, err := t.p.evaluator.Judge(t.ctx, f, d.Shape, false)
+	found, err := t.p.evaluator.Judge(t.ctx, f, d.Shape)
 	if err != nil || found.Use != nil && found.Use.Err != nil {
 		return false
 	}
