@@ -70,24 +70,20 @@ type Problem struct {
 
 // Problem joins a compiled problem with the memory. Deterministic says that devices are chosen by
 // what the problem sees of them and their order alone.
-func (m *Memory) Problem(p *claims.Problem, deterministic bool) (*Problem, error) {
+func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 	joined := &Problem{Problem: p, evaluator: m.evaluator}
 	if !deterministic || p.Particular() {
-		return joined, nil
+		return joined
 	}
 	key := memo.Key{Bytes: make([]byte, 0, keySize)}
 	p.AppendKey(&key)
 	if known, ok := m.kinds.Get(string(key.Bytes)); ok {
 		joined.kind = known.(*kind)
-		return joined, nil
+		return joined
 	}
-	through, err := m.lensOf(p)
-	if err != nil {
-		return nil, err
-	}
-	joined.kind = newKind(through)
+	joined.kind = newKind(m.lensOf(p))
 	m.kinds.Add(string(key.Bytes), joined.kind)
-	return joined, nil
+	return joined
 }
 
 // kind is what problems have in common that ask for the same.
@@ -138,7 +134,7 @@ type lensKey struct {
 }
 
 // lensOf returns the lens of a problem.
-func (m *Memory) lensOf(p *claims.Problem) (*lens, error) {
+func (m *Memory) lensOf(p *claims.Problem) *lens {
 	var key lensKey
 	reads, exact, capacities := make(eligibility.Reads), true, false
 	for _, f := range p.Filters {
@@ -148,11 +144,8 @@ func (m *Memory) lensOf(p *claims.Problem) (*lens, error) {
 	}
 	var attributes []resourceapi.FullyQualifiedName
 	for _, alt := range p.Alternatives {
-		known, err := reads.AddDerived(alt.Derived)
-		if err != nil {
-			return nil, err
-		}
-		exact, key.derived = exact && known, key.derived || len(alt.Derived) > 0
+		exact = exact && reads.AddDerived(alt.Derived)
+		key.derived = key.derived || len(alt.Derived) > 0
 		for _, position := range alt.Constraints {
 			attributes = append(attributes, p.Constraints[position].Attribute)
 		}
@@ -161,15 +154,12 @@ func (m *Memory) lensOf(p *claims.Problem) (*lens, error) {
 	attributes = slices.Compact(attributes)
 	key.compared = fmt.Sprintf("%q", attributes)
 	if exact {
-		var err error
-		if key.projection, err = m.evaluator.Projection(reads, capacities); err != nil {
-			return nil, err
-		}
+		key.projection = m.evaluator.Projection(reads, capacities)
 	}
 	if known, ok := m.lenses.Get(key); ok {
-		return known.(*lens), nil
+		return known.(*lens)
 	}
 	made := &lens{lensKey: key, attributes: attributes}
 	m.lenses.Add(key, made)
-	return made, nil
+	return made
 }

@@ -118,7 +118,7 @@ func (p *Problem) sound(ctx context.Context, view *cluster.NodeView) bool {
 
 func (p *Problem) evaluates(ctx context.Context, of *shape.Shape) bool {
 	for _, f := range p.Filters {
-		if _, err := p.evaluator.Judge(ctx, f.Filter, of, false); err != nil {
+		if _, err := p.evaluator.Judge(ctx, f, of); err != nil {
 			return false
 		}
 	}

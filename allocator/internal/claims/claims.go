@@ -16,7 +16,7 @@ import (
 // Problem is claims that are allocated together, in order. It is immutable.
 type Problem struct {
 	Claims  []Claim
-	Filters []eligibility.Use
+	Filters []*eligibility.Filter
 	// Constraints are those of the claims, claim by claim, then those across claims, then those
 	// of capacities, and then those that are preferred, the most important first.
 	Constraints []Constraint

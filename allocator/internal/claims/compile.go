@@ -53,7 +53,7 @@ type compiler struct {
 	evaluator *eligibility.Evaluator
 	features  eligibility.Features
 	classes   Classes
-	// filters are positions in Problem.Filters, by the terms that make a filter.
+	// filters are positions in Problem.Filters, by the key of their terms.
 	filters map[string]int
 	key     memo.Key // room to work in
 	// more is what the claim asks for beyond its spec.
@@ -259,7 +259,7 @@ func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, sele
 		}
 		position = len(c.problem.Filters)
 		c.filters[string(c.key.Bytes)] = position
-		c.problem.Filters = append(c.problem.Filters, eligibility.Use{Filter: made})
+		c.problem.Filters = append(c.problem.Filters, made)
 	}
 	if alt.All {
 		c.problem.Filters[position].Mandatory = true
@@ -306,6 +306,10 @@ func Named(names []string, request, alternative string) bool {
 // AppendKey appends what is asked for. Names of claims and requests, and configurations, make no
 // difference to which devices are chosen.
 func (p *Problem) AppendKey(k *memo.Key) {
+	k.Number(len(p.Filters))
+	for _, f := range p.Filters {
+		f.AppendKey(k)
+	}
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {
 		k.Text(p.Constraints[i].String())
@@ -316,16 +320,16 @@ func (p *Problem) AppendKey(k *memo.Key) {
 		for r := range p.Claims[c].Requests {
 			k.Number(len(p.Claims[c].Requests[r].Alternatives))
 			for _, alt := range p.Claims[c].Requests[r].Alternatives {
-				alt.appendKey(k, p.Filters)
+				alt.appendKey(k)
 			}
 		}
 	}
 }
 
-func (alt *Alternative) appendKey(k *memo.Key, filters []eligibility.Use) {
+func (alt *Alternative) appendKey(k *memo.Key) {
 	k.Number(len(alt.Offers))
 	for _, offer := range alt.Offers {
-		k.Number(int(filters[offer.Filter].ID))
+		k.Number(offer.Filter)
 	}
 	k.Flags(alt.All)
 	k.Number(alt.Count)

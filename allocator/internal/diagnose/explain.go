@@ -86,7 +86,7 @@ func totals(alt *claims.Alternative) string {
 // rejections are those for the class that comes closest to having the device.
 func rejections(ctx context.Context, in *model.Instance, alt *claims.Alternative, i int32) (closest []eligibility.Rejection) {
 	for o, offer := range alt.Offers {
-		reasons := in.Node.Rejections(ctx, in.Problem.Filters[offer.Filter].Filter, i)
+		reasons := in.Node.Rejections(ctx, in.Problem.Filters[offer.Filter], i)
 		if o == 0 || closeness(reasons) > closeness(closest) {
 			closest = reasons
 		}
