@@ -186,17 +186,12 @@ func (p *Problem) Required() int {
 func (p *Problem) WithoutPreferences() Omitted {
 	var out Omitted
 	for k := p.Required(); k < len(p.Constraints); k++ {
-		out = out.with(p.constraintPart(k))
+		if out == nil {
+			out = make(Omitted)
+		}
+		out.SetConstraint(p, k, true)
 	}
 	return out
-}
-
-func (o Omitted) with(part Part) Omitted {
-	if o == nil {
-		o = make(Omitted)
-	}
-	o[part] = true
-	return o
 }
 
 // SetConstraint leaves a constraint of a problem out, or not.

@@ -1,11 +1,8 @@
 package claims
 
 import (
-	"errors"
-
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
@@ -31,22 +28,6 @@ type Constraint struct {
 
 // AcrossClaims stands for the claim of a constraint that covers requests of several.
 const AcrossClaims = -1
-
-// newConstraint is the register of constraints: a new kind is one case here.
-func newConstraint(f eligibility.Features, asked resourceapi.DeviceConstraint) (Constraint, error) {
-	switch {
-	case asked.MatchAttribute != nil:
-		return Constraint{Kind: solver.Match, Attribute: *asked.MatchAttribute, lists: f.ListTypeAttributes}, nil
-	case asked.DistinctAttribute != nil:
-		return Constraint{Kind: solver.Distinct, Attribute: *asked.DistinctAttribute, lists: f.ListTypeAttributes}, nil
-	}
-	return Constraint{}, errors.New("neither matchAttribute nor distinctAttribute is set (unsupported kind of constraint)")
-}
-
-// constraintAcross is a match of several claims.
-func constraintAcross(f eligibility.Features, attribute resourceapi.FullyQualifiedName) Constraint {
-	return Constraint{Kind: solver.Match, Attribute: attribute, lists: f.ListTypeAttributes, Claim: AcrossClaims}
-}
 
 // String is how explanations name the constraint.
 func (c Constraint) String() string {
