@@ -73,22 +73,18 @@ type Problem struct {
 
 // Problem joins a compiled problem with the memory. Deterministic says that devices are chosen by
 // what the problem sees of them and their order alone.
-func (m *Memory) Problem(p *claims.Problem, deterministic bool) (*Problem, error) {
+func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 	var buffer [signatureSize]byte
 	key := memo.Key{Bytes: buffer[:0]}
 	p.AppendKey(&key)
 	joined := &Problem{Problem: p, evaluator: m.evaluator, deterministic: deterministic && !p.Particular()}
 	if known, ok := m.kinds.Get(string(key.Bytes)); ok {
 		joined.kind = known.(*kind)
-		return joined, nil
+		return joined
 	}
-	joined.kind = &kind{answers: newAnswers()}
-	var err error
-	if joined.kind.lens, err = m.lensOf(p); err != nil {
-		return nil, err
-	}
+	joined.kind = &kind{answers: newAnswers(), lens: m.lensOf(p)}
 	m.kinds.Add(string(key.Bytes), joined.kind)
-	return joined, nil
+	return joined
 }
 
 // kind is what problems have in common that ask for the same: which patterns of pools there are, and
@@ -161,18 +157,18 @@ type lensKey struct {
 
 // lensOf returns the lens of a problem, nil if there is none: selectors may read anything or do not
 // compile, capacity is asked for, or constraints compare attributes that are derived.
-func (m *Memory) lensOf(p *claims.Problem) (*lens, error) {
+func (m *Memory) lensOf(p *claims.Problem) *lens {
 	reads := make(eligibility.Reads)
 	for _, f := range p.Filters {
 		if f.Capacity != nil || f.Reads == nil {
-			return nil, nil
+			return nil
 		}
 		maps.Copy(reads, f.Reads)
 	}
 	var attributes []resourceapi.FullyQualifiedName
 	for _, alt := range p.Alternatives {
 		if len(alt.Derived) > 0 {
-			return nil, nil
+			return nil
 		}
 		for _, position := range alt.Constraints {
 			attributes = append(attributes, p.Constraints[position].Attribute)
@@ -183,9 +179,9 @@ func (m *Memory) lensOf(p *claims.Problem) (*lens, error) {
 	attributes = slices.Compact(attributes)
 	key := lensKey{seen, fmt.Sprintf("%q", attributes)}
 	if known, ok := m.lenses.Get(key); ok {
-		return known.(*lens), nil
+		return known.(*lens)
 	}
 	l := &lens{projection: seen, attributes: attributes, features: m.evaluator.Features()}
 	m.lenses.Add(key, l)
-	return l, nil
+	return l
 }

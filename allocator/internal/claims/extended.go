@@ -47,7 +47,7 @@ func checkNames(claim *resourceapi.ResourceClaim, more extension.Claim) error {
 			known[request.Name+"/"+sub.Name] = true
 		}
 	}
-	for name := range more.Requests {
+	for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
 		if !known[name] {
 			return fmt.Errorf("extension: request %s is not there, or has alternatives", name)
 		}
