@@ -94,4 +94,10 @@ func (a *Allocator) done(in *model.Instance) {
 }
 
 // PoolGates returns what a pools.Builder must be told about the features.
-func (f Features) PoolGates() pools.Gates { return pools.Gates(eligibility.Features(f).PoolGates()) }
+func (f Features) PoolGates() pools.Gates {
+	return pools.Gates{
+		PartitionableDevices: f.PartitionableDevices,
+		CompatibilityGroups:  f.CompatibilityGroups,
+		ConsumableCapacity:   f.ConsumableCapacity,
+	}
+}

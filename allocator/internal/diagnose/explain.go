@@ -24,11 +24,11 @@ func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *expla
 	}
 	reports := make(map[*claims.Alternative]*inspection)
 	for _, alt := range in.Problem.Alternatives {
-		if alt.Extra {
-			continue
+		reports[alt] = new(inspection)
+		if !alt.Extra {
+			reports[alt] = inspect(ctx, in, alt)
+			e.Requests = append(e.Requests, reports[alt].report)
 		}
-		reports[alt] = inspect(ctx, in, alt)
-		e.Requests = append(e.Requests, reports[alt].report)
 	}
 	n := narrator{in: in, inspections: reports, core: core, explanation: e}
 	e.Core = n.coreItems()

@@ -49,12 +49,8 @@ func (s *Selection) consumption(of *shape.Shape) *Consumption {
 // that are not asked for count, too: with their default, or wholly. Errors win over refusals,
 // whatever the order of the capacities.
 func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device *resourceapi.Device) *Consumption {
-	c := &Consumption{}
-	if name, missing := missingCapacity(asked, device); missing {
-		c.Refusal = fmt.Sprintf("no capacity %s", name)
-		return c
-	}
-	if c.Err = checkQuantities(asked, device); c.Err != nil {
+	c := checkCapacities(asked, device)
+	if c.Refusal != "" || c.Err != nil {
 		return c
 	}
 	for name, capacity := range sorted(device.Capacity) {
@@ -125,34 +121,28 @@ func Step(capacity resourceapi.DeviceCapacity) (amount.Amount, bool) {
 	return quantity.Amount(*r.Step), true
 }
 
-func missingCapacity(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) (resourceapi.QualifiedName, bool) {
-	if asked != nil {
-		for name := range sorted(asked.Requests) {
-			if _, found := device.Capacity[name]; !found {
-				return name, true
-			}
-		}
-	}
-	return "", false
-}
-
-// checkQuantities refuses values that amounts cannot hold exactly, before any arithmetic.
-func checkQuantities(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) error {
+// checkCapacities refuses what the device does not have, and values that amounts cannot hold exactly,
+// before any arithmetic.
+func checkCapacities(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) *Consumption {
+	c := &Consumption{}
 	if asked != nil {
 		for name, value := range sorted(asked.Requests) {
-			if !quantity.InRange(value) {
-				return fmt.Errorf("capacity %s: the requested value is out of range", name)
+			if _, found := device.Capacity[name]; !found {
+				return &Consumption{Refusal: fmt.Sprintf("no capacity %s", name)}
+			}
+			if c.Err == nil && !quantity.InRange(value) {
+				c.Err = fmt.Errorf("capacity %s: the requested value is out of range", name)
 			}
 		}
 	}
 	for name, capacity := range sorted(device.Capacity) {
 		for _, q := range append(boundsOf(capacity.RequestPolicy), &capacity.Value) {
-			if q != nil && !quantity.InRange(*q) {
-				return fmt.Errorf("capacity %s: a value of the device is out of range", name)
+			if c.Err == nil && q != nil && !quantity.InRange(*q) {
+				c.Err = fmt.Errorf("capacity %s: a value of the device is out of range", name)
 			}
 		}
 	}
-	return nil
+	return c
 }
 
 // boundsOf lists the quantities of a policy, nil where there is none.
@@ -230,13 +220,13 @@ func roundIntoRange(f Features, asked resource.Quantity, r *resourceapi.Capacity
 	if r.Step == nil {
 		return asked.DeepCopy(), nil
 	}
-	unit := rangeUnit(f, r)
-	value, ok := unit.of(asked)
+	in := rangeUnit(f, r)
+	value, ok := in.of(asked)
 	if !ok {
 		return resource.Quantity{}, fmt.Errorf("request %s is too large or too fine for its valid range", asked.String())
 	}
-	low, _ := unit.of(*r.Min)
-	step, _ := unit.of(*r.Step)
+	low, _ := in.of(*r.Min)
+	step, _ := in.of(*r.Step)
 	if step == 0 {
 		return resource.Quantity{}, errors.New("the step of its valid range is zero")
 	}
@@ -247,7 +237,7 @@ func roundIntoRange(f Features, asked resource.Quantity, r *resourceapi.Capacity
 	if low >= 0 && steps > (math.MaxInt64-low)/step {
 		return resource.Quantity{}, fmt.Errorf("request %s is too large to be rounded to a step of its valid range", asked.String())
 	}
-	return unit.quantity(low+step*steps, r.Step.Format), nil
+	return in.quantity(low+step*steps, r.Step.Format), nil
 }
 
 func violatesRange(f Features, taken resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) bool {
@@ -257,63 +247,58 @@ func violatesRange(f Features, taken resource.Quantity, r *resourceapi.CapacityR
 	if r.Step == nil {
 		return false
 	}
-	unit := rangeUnit(f, r)
-	value, ok := unit.of(taken)
-	if !ok && unit == milli {
+	in := rangeUnit(f, r)
+	value, ok := in.of(taken)
+	if !ok && in == milli {
 		return true
 	}
 	low := int64(0)
 	if r.Min != nil {
-		low, _ = unit.of(*r.Min)
+		low, _ = in.of(*r.Min)
 	}
-	step, _ := unit.of(*r.Step)
+	step, _ := in.of(*r.Step)
 	return step == 0 || (value-low)%step != 0
 }
 
-// granularity is the unit in which a valid range is computed.
-type granularity int
-
-const (
-	whole granularity = iota
-	milli
-)
-
 // rangeUnit is milli if fractional ranges are on and all bounds are whole
 // thousandths that int64 holds, else whole units.
-func rangeUnit(f Features, r *resourceapi.CapacityRequestPolicyRange) granularity {
-	if !f.FractionalCapacityRange {
+func rangeUnit(f Features, r *resourceapi.CapacityRequestPolicyRange) unit {
+	if !f.FractionalCapacityRange || r.Step != nil && r.Step.MilliValue() < 1 {
 		return whole
 	}
 	for _, q := range []*resource.Quantity{r.Min, r.Max, r.Step} {
-		if q == nil {
-			continue
+		if q != nil {
+			if _, ok := milli.of(*q); !ok {
+				return whole
+			}
 		}
-		if _, ok := milli.of(*q); !ok {
-			return whole
-		}
-	}
-	if r.Step != nil && r.Step.MilliValue() < 1 {
-		return whole
 	}
 	return milli
 }
 
+// unit is the unit in which a valid range is computed, in terms of a quantity.
+type unit resource.Scale
+
+const (
+	whole = unit(0)
+	milli = unit(resource.Milli)
+)
+
 // of returns q in the unit, and whether int64 holds it (for milli: without
 // rounding; whole units are rounded up as Quantity.Value does).
-func (g granularity) of(q resource.Quantity) (int64, bool) {
-	if g == whole {
+func (u unit) of(q resource.Quantity) (int64, bool) {
+	if u == whole {
 		return q.Value(), q.CmpInt64(math.MaxInt64) <= 0
 	}
 	value := q.MilliValue()
 	return value, q.Cmp(*resource.NewMilliQuantity(value, q.Format)) == 0
 }
 
-func (g granularity) quantity(value int64, f resource.Format) resource.Quantity {
-	if g == milli && value%1000 != 0 {
-		return *resource.NewMilliQuantity(value, f)
+func (u unit) quantity(value int64, f resource.Format) resource.Quantity {
+	if u == milli && value%1000 == 0 {
+		u, value = whole, value/1000
 	}
-	if g == milli {
-		value /= 1000
-	}
-	return *resource.NewQuantity(value, f)
+	made := resource.NewScaledQuantity(value, resource.Scale(u))
+	made.Format = f
+	return *made
 }

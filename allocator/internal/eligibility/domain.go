@@ -3,6 +3,7 @@ package eligibility
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
@@ -56,16 +57,8 @@ func (d *Domain) Given(device *Device, i int32, name resourceapi.QualifiedName) 
 	return amount.Amount{}
 }
 
-// FirstError is the error of the first device that cannot be judged.
-func (d *Domain) FirstError() error {
-	first := int32(-1)
-	for i := range d.Bad {
-		if first < 0 || i < first {
-			first = i
-		}
-	}
-	return d.Bad[first]
-}
+// FirstError is the error of the first device that cannot be judged. There is one.
+func (d *Domain) FirstError() error { return d.Bad[slices.Min(slices.Collect(maps.Keys(d.Bad)))] }
 
 // Judge fills in the domain of a filter. Only cancellation is an error here.
 func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {

@@ -12,6 +12,22 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
+// Features are those of package allocator, which has the documentation. The two types convert
+// into each other.
+type Features struct {
+	AdminAccess             bool
+	CompatibilityGroups     bool
+	ConsumableCapacity      bool
+	DerivedAttributes       bool
+	DeviceBindingAndStatus  bool
+	DeviceTaints            bool
+	FractionalCapacityRange bool
+	ListTypeAttributes      bool
+	OptionalNodeOperations  bool
+	PartitionableDevices    bool
+	PrioritizedList         bool
+}
+
 // Evaluator compiles selectors and evaluates them on shapes of devices. What it finds out is
 // remembered by what an expression reads, for all nodes and problems. It is safe for concurrent
 // use.
