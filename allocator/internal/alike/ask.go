@@ -7,7 +7,6 @@ import (
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/internal/index/cluster"
-	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
@@ -53,18 +52,13 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 // idle is on whose behalf a place has the number of the state in which nothing is in use.
 type idle struct{ *lens }
 
-// idleUsage is that nothing is in use.
-type idleUsage struct{}
-
-func (idleUsage) Pool(p *pool.Pool) *pool.Usage { return p.Idle() }
-
 // idleAnswer is the answer for a node of which nothing is in use, nil if there is no definite one or it is that of
 // no other node.
 func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *cluster.Place, search Search) (*Answer, error) {
 	state, numbered := place.Number(idle{p.lens}, nil)
 	if !numbered {
 		var odd bool
-		if state, odd = p.lens.state(&view, idleUsage{}); odd {
+		if state, odd = p.lens.state(&view, &supposedUsage{}); odd {
 			state = 0
 		}
 		place.SetNumber(idle{p.lens}, nil, state)
@@ -72,7 +66,7 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {
 		return nil, nil
 	}
-	known, err := p.answerIn(ctx, state, view, idleUsage{}, search, true)
+	known, err := p.answerIn(ctx, state, view, &supposedUsage{}, search, true)
 	if ctx.Err() != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func (p *Problem) branch(ctx context.Context, view cluster.NodeView, q *inquiry,
 	return newInquiry(found, slices.Concat(q.free, q.ask[:at]), used, q.nodes)
 }
 
-// supposedUsage is that some devices of a node are in use as a whole, by place.
+// supposedUsage is that some devices of a node are in use as a whole, by place, and no others.
 type supposedUsage struct {
 	views []*pool.View
 	used  []int32
@@ -120,6 +120,9 @@ func (u *supposedUsage) Pool(p *pool.Pool) *pool.Usage {
 		if of, i := model.DeviceAt(u.views, place); of == p {
 			names = append(names, p.Devices[i].Object.Name)
 		}
+	}
+	if names == nil {
+		return p.Idle()
 	}
 	return pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use {
 		return pool.Use{Exclusive: slices.Contains(names, p.Devices[first].Object.Name)}
