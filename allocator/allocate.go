@@ -94,7 +94,7 @@ func (p *Problem) fits(u *cluster.State) error {
 	if u == nil {
 		return errors.New("state is nil")
 	}
-	if built, wanted := u.Snapshot().Gates(), pool.Gates(p.allocator.features().PoolGates()); built != wanted {
+	if built, wanted := u.Snapshot().Gates(), pool.Gates(Features(p.allocator.evaluator.Features()).PoolGates()); built != wanted {
 		return fmt.Errorf("the snapshot was built with %+v, the allocator's features need %+v", built, wanted)
 	}
 	return nil
@@ -133,8 +133,11 @@ func (p *Problem) question(view cluster.NodeView, inUse eligibility.Usage) model
 // solve searches, given what is in use, which may be something else than in the state that
 // was asked about. The answer is nil if there is no definite one.
 func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage) (Outcome, *alike.Answer, error) {
-	in := p.allocator.instance()
-	defer p.allocator.done(in)
+	in := p.allocator.instances.Get().(*model.Instance)
+	defer func() {
+		in.Release() // it keeps nothing of the cluster
+		p.allocator.instances.Put(in)
+	}()
 	evaluated := p.allocator.evaluator.Evaluations()
 	if err := in.Begin(ctx, p.question(view, inUse)); err != nil {
 		return nil, nil, err

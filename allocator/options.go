@@ -52,8 +52,9 @@ type Allocator struct {
 	evaluator *eligibility.Evaluator
 	memory    *alike.Memory
 	// before is the order of the policy, nil for first fit.
-	before    func(a, b eligibility.Candidate) bool
-	instances sync.Pool // of *model.Instance
+	before func(a, b eligibility.Candidate) bool
+	// instances are memory for searches. Nothing in one outlives its search.
+	instances sync.Pool
 }
 
 // New returns an Allocator.
@@ -66,6 +67,7 @@ func New(o Options) *Allocator {
 	}
 	evaluator := eligibility.NewEvaluator(eligibility.Features(o.Features), o.Programs)
 	a := &Allocator{shareID: o.ShareID, budget: o.Budget, evaluator: evaluator, memory: alike.NewMemory(evaluator)}
+	a.instances.New = func() any { return new(model.Instance) }
 	if _, first := o.Policy.(FirstFit); o.Policy != nil && !first {
 		a.before = func(x, y eligibility.Candidate) bool { return o.Policy.Before(candidate(x), candidate(y)) }
 	}
@@ -76,22 +78,11 @@ func candidate(c eligibility.Candidate) Candidate {
 	return Candidate{Device: pools.Device(c.Device), Shared: c.Shared}
 }
 
-// features are those of the allocator.
-func (a *Allocator) features() Features { return Features(a.evaluator.Features()) }
-
-// instance returns memory for a search that nobody uses. Nothing of it outlives the search.
-func (a *Allocator) instance() *model.Instance {
-	if in, ok := a.instances.Get().(*model.Instance); ok {
-		return in
-	}
-	return new(model.Instance)
-}
-
-// done gives an instance back. It keeps nothing of the cluster.
-func (a *Allocator) done(in *model.Instance) {
-	in.Release()
-	a.instances.Put(in)
-}
-
 // PoolGates returns what a pools.Builder must be told about the features.
-func (f Features) PoolGates() pools.Gates { return pools.Gates(eligibility.Features(f).PoolGates()) }
+func (f Features) PoolGates() pools.Gates {
+	return pools.Gates{
+		PartitionableDevices: f.PartitionableDevices,
+		CompatibilityGroups:  f.CompatibilityGroups,
+		ConsumableCapacity:   f.ConsumableCapacity,
+	}
+}

@@ -57,11 +57,7 @@ func (a *Allocator) compile(objects []*resourceapi.ResourceClaim, extended *clai
 	if err != nil {
 		return nil, err
 	}
-	joined, err := a.memory.Problem(compiled, a.before == nil)
-	if err != nil {
-		return nil, err
-	}
-	return &Problem{allocator: a, compiled: joined}, nil
+	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, a.before == nil)}, nil
 }
 
 // Classes looks up DeviceClasses. Upstream's DeviceClassLister and client-go's

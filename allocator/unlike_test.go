@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
@@ -49,6 +50,11 @@ func TestUnlikeNodes(t *testing.T) {
 	optional := gpus("a", 1, "H100")
 	optional.Spec.SkipNodeOperations = []resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationAll}
 	unlike("the node declares a feature", declaring, a, claim("c", 1), optional)
+	unlike("a capacity suffices", a, b, sharing(claim("c", 1)),
+		bandwidth(gpus("a", 1, "H100"), "100"), bandwidth(gpus("b", 1, "H100"), "50"))
+	unlike("a computed value is that of another pool", a, b, computed(claim("c", 2)),
+		rooted(gpus("a", 1, "H100"), "x"), second(rooted(gpus("a", 1, "H100"), "x")),
+		rooted(gpus("b", 1, "H100"), "x"), second(rooted(gpus("b", 1, "H100"), "y")))
 	unlike("a label is one of those that are not excluded", labelled("a", "1"), labelled("b", "2"), claim("c", 1),
 		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"2"}}))
 	unlike("a label has the value", labelled("a", "1"), labelled("a", "2"), claim("c", 1),
@@ -109,6 +115,25 @@ func tolerating(c *resourceapi.ResourceClaim, key string) *resourceapi.ResourceC
 	for i := range c.Spec.Devices.Requests {
 		c.Spec.Devices.Requests[i].Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: key, Operator: resourceapi.DeviceTolerationOpExists}}
 	}
+	return c
+}
+
+// bandwidth gives the devices of a slice that much, in all or none.
+func bandwidth(slice *resourceapi.ResourceSlice, value string) *resourceapi.ResourceSlice {
+	for i := range slice.Spec.Devices {
+		slice.Spec.Devices[i].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"bandwidth": {Value: resource.MustParse(value)}}
+	}
+	return slice
+}
+
+// computed wants devices on one bus, which is computed from their roots.
+func computed(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	for i := range c.Spec.Devices.Requests {
+		c.Spec.Devices.Requests[i].Exactly.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{{
+			Name: "gpu.example.com/bus", Expression: `"of " + device.attributes["gpu.example.com"].root`,
+		}}
+	}
+	c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/bus"))}}
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/shape"
 )
 
 // Search looks for the answer of a node that is like none before it. The answer is nil if there is
@@ -16,85 +17,115 @@ type Search func(view cluster.NodeView, u eligibility.Usage, supposed bool) (*An
 // Ask returns the answer of a node that is like the one asked about, or searches. The place is that
 // of the node, nil if it has none.
 func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place, search Search) (*Answer, error) {
-	s := u.Snapshot()
-	if place == nil || !p.Numbered() {
-		return p.compare(ctx, s, u, node, search, false)
+	if place == nil {
+		view, err := u.Snapshot().GatherPools(node)
+		if err != nil {
+			return nil, err
+		}
+		return p.answer(ctx, view, u, search, false)
+	}
+	view := place.NodeView(node)
+	if p.kind == nil {
+		return search(view, u, false)
 	}
 	if source := u.Source(); source != nil && !place.Helpful() {
 		// Finding out what is in use costs something. It can wait: what nothing in use does not
 		// allow nothing does.
-		known, err := p.idleAnswer(ctx, s, node, place, search)
+		known, err := p.idleAnswer(ctx, view, place, search)
 		if err != nil || known != nil && !known.Satisfiable && !known.Literal {
 			return known, err
 		}
 		if known != nil && known.Satisfiable {
-			if known = p.inquire(ctx, s, source, node, place.Views(), known, search); known != nil {
+			if known = p.inquire(ctx, source, view, known, search); known != nil {
 				return known, nil
 			}
 		}
 	}
-	state := p.state(place, u)
-	if state != 0 {
-		if known := p.kind.ofState.get(state); known != nil {
-			return known, nil
-		}
+	state, numbered := place.Number(p.lens, u)
+	if !numbered {
+		state, _ = p.lens.state(&view, u)
+		place.SetNumber(p.lens, u, state)
 	}
-	known, err := p.compare(ctx, s, u, node, search, false)
-	if known != nil && state != 0 {
-		p.kind.ofState.set(state, known)
-	}
-	return known, err
+	return p.answerIn(ctx, state, view, u, search, false)
 }
 
-// idleAnswer is the answer for a node of which nothing is in use, nil if there is no definite one.
-func (p *Problem) idleAnswer(ctx context.Context, s *cluster.Snapshot, node *corev1.Node, place *cluster.Place, search Search) (*Answer, error) {
-	state := p.idleState(place)
-	if state == 0 {
+// idle is on whose behalf a place has the number of the state in which nothing is in use.
+type idle struct{ *lens }
+
+// idleAnswer is the answer for a node of which nothing is in use, nil if there is no definite one or it is that of
+// no other node.
+func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *cluster.Place, search Search) (*Answer, error) {
+	state, numbered := place.Number(idle{p.lens}, nil)
+	if !numbered {
+		var odd bool
+		if state, odd = p.lens.state(&view, &supposedUsage{}); odd {
+			state = 0
+		}
+		place.SetNumber(idle{p.lens}, nil, state)
+	}
+	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {
 		return nil, nil
 	}
-	if known := p.kind.ofState.get(state); known != nil {
-		return known, nil
-	}
-	known, err := p.compare(ctx, s, idleUsage{}, node, search, true)
+	known, err := p.answerIn(ctx, state, view, &supposedUsage{}, search, true)
 	if ctx.Err() != nil {
 		return nil, err
-	}
-	if known != nil {
-		p.kind.ofState.set(state, known)
 	}
 	return known, nil // an error may go away with what is in use
 }
 
-// compare looks for a node of the same signature, and searches if there is none.
-func (p *Problem) compare(ctx context.Context, s *cluster.Snapshot, u eligibility.Usage, node *corev1.Node, search Search, supposed bool) (*Answer, error) {
-	view, err := s.GatherPools(node)
-	if err != nil {
-		return nil, err
+// answer is that of a node in a state that is not known yet.
+func (p *Problem) answer(ctx context.Context, view cluster.NodeView, u eligibility.Usage, search Search, supposed bool) (*Answer, error) {
+	if p.kind == nil {
+		return search(view, u, supposed)
 	}
-	var buffer [signatureSize]byte
-	signature := p.signature(ctx, buffer[:0], &view, u)
-	if signature != nil {
-		if known := p.kind.get(signature); known != nil {
-			return known, nil
-		}
+	state, _ := p.lens.state(&view, u)
+	return p.answerIn(ctx, state, view, u, search, supposed)
+}
+
+// answerIn is the answer of a node in a state, 0 if it is none that another node can be in.
+func (p *Problem) answerIn(ctx context.Context, state uint32, view cluster.NodeView, u eligibility.Usage, search Search, supposed bool) (*Answer, error) {
+	if known := p.known(state); known != nil {
+		return known, nil
 	}
 	found, err := search(view, u, supposed)
-	if signature != nil && found != nil {
-		p.kind.add(signature, found)
+	if found != nil && state != 0 && p.sound(ctx, &view) {
+		p.remember(state, found)
 	}
 	return found, err
 }
 
-// Numbered reports whether states of places have numbers for this problem.
-func (p *Problem) Numbered() bool { return p.kind.lens != nil && p.deterministic }
+// sound reports whether devices that are not on the node make no difference. Selectors are evaluated
+// on them, and may fail.
+func (p *Problem) sound(ctx context.Context, view *cluster.NodeView) bool {
+	for _, pv := range view.Pools {
+		if pv.Here() == len(pv.Devices) {
+			continue
+		}
+		for _, d := range pv.Devices {
+			if !d.OnNode && !p.evaluates(ctx, pv.Pool.Devices[d.Index].Shape) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (p *Problem) evaluates(ctx context.Context, of *shape.Shape) bool {
+	for _, f := range p.Filters {
+		if _, err := p.evaluator.Judge(ctx, f, of); err != nil {
+			return false
+		}
+	}
+	return true
+}
 
 // Tally returns the numbers of the states of places as far as they are known, nil if such numbers
 // are not for this problem.
 func (p *Problem) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally {
-	if !p.Numbered() {
+	if p.kind == nil {
 		return nil
 	}
-	tally, _ := places.Tally(p.kind.lens, u)
+	tally, _ := places.Tally(p.lens, u)
 	return tally
 }
 
@@ -103,10 +134,7 @@ func (p *Problem) Known(tally *cluster.Tally, i int) *Answer {
 	if tally == nil {
 		return nil
 	}
-	if state := tally.Number(i); state != 0 {
-		return p.kind.ofState.get(state)
-	}
-	return nil
+	return p.known(tally.Number(i))
 }
 
 // Note completes a tally with the number of a place.
@@ -114,7 +142,7 @@ func (p *Problem) Note(tally *cluster.Tally, i int, place *cluster.Place, u *clu
 	if tally == nil || place == nil || tally.Number(i) != 0 {
 		return
 	}
-	if state, known := place.Number(p.kind.lens, u); known {
+	if state, known := place.Number(p.lens, u); known {
 		tally.Set(i, state)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
@@ -67,21 +65,21 @@ func (a *Answer) inquiry() *inquiry {
 
 // inquire returns nil if the state has to be looked at as a whole. idle is the answer for
 // when nothing is in use.
-func (p *Problem) inquire(ctx context.Context, s *cluster.Snapshot, u cluster.Source, node *corev1.Node, views []*pool.View, idle *Answer, search Search) *Answer {
-	for _, v := range views {
+func (p *Problem) inquire(ctx context.Context, u cluster.Source, view cluster.NodeView, idle *Answer, search Search) *Answer {
+	for _, v := range view.Pools {
 		if v.Common || !u.Separate(v.Pool) {
 			return nil
 		}
 	}
 	q := idle.inquiry()
 	for at := 0; at < len(q.ask); at++ {
-		pool, i := model.DeviceAt(views, q.ask[at])
+		pool, i := model.DeviceAt(view.Pools, q.ask[at])
 		if !u.Exclusive(pool, i) {
 			continue
 		}
 		next := q.next[at].Load()
 		if next == nil {
-			if next = p.branch(ctx, s, node, views, q, at, search); next == nil {
+			if next = p.branch(ctx, view, q, at, search); next == nil {
 				return nil
 			}
 			q.next[at].Store(next)
@@ -93,7 +91,7 @@ func (p *Problem) inquire(ctx context.Context, s *cluster.Snapshot, u cluster.So
 
 // branch goes on from where a device is found in use. It is nil if there is no definite
 // answer, or the tree is as large as it gets.
-func (p *Problem) branch(ctx context.Context, s *cluster.Snapshot, node *corev1.Node, views []*pool.View, q *inquiry, at int, search Search) *inquiry {
+func (p *Problem) branch(ctx context.Context, view cluster.NodeView, q *inquiry, at int, search Search) *inquiry {
 	if q.missed.Add(1) <= rareInquiry {
 		return nil
 	}
@@ -102,7 +100,7 @@ func (p *Problem) branch(ctx context.Context, s *cluster.Snapshot, node *corev1.
 		return nil
 	}
 	used := append(slices.Clone(q.used), q.ask[at])
-	found, _ := p.compare(ctx, s, &supposedUsage{views: views, used: used}, node, search, true)
+	found, _ := p.answer(ctx, view, &supposedUsage{views: view.Pools, used: used}, search, true)
 	if found == nil || found.Literal {
 		q.nodes.Add(-1)
 		return nil
@@ -110,7 +108,7 @@ func (p *Problem) branch(ctx context.Context, s *cluster.Snapshot, node *corev1.
 	return newInquiry(found, slices.Concat(q.free, q.ask[:at]), used, q.nodes)
 }
 
-// supposedUsage is that some devices of a node are in use as a whole, by place.
+// supposedUsage is that some devices of a node are in use as a whole, by place, and no others.
 type supposedUsage struct {
 	views []*pool.View
 	used  []int32
@@ -122,6 +120,9 @@ func (u *supposedUsage) Pool(p *pool.Pool) *pool.Usage {
 		if of, i := model.DeviceAt(u.views, place); of == p {
 			names = append(names, p.Devices[i].Object.Name)
 		}
+	}
+	if names == nil {
+		return p.Idle()
 	}
 	return pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use {
 		return pool.Use{Exclusive: slices.Contains(names, p.Devices[first].Object.Name)}

@@ -10,13 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
 )
 
 // Problem is claims that are allocated together, in order. It is immutable.
 type Problem struct {
 	Claims  []Claim
-	Filters []eligibility.Use
+	Filters []*eligibility.Filter
 	// Constraints are those of the claims, claim by claim, then those across claims, then those
 	// of capacities, and then those that are preferred, the most important first.
 	Constraints []Constraint
@@ -87,6 +90,50 @@ type Offer struct {
 	Class *resourceapi.DeviceClass
 	// Filter is a position in Problem.Filters: what class and request say of single devices.
 	Filter int
+}
+
+// Constraint relates the devices of a claim's requests to each other by an attribute. With lists
+// (KEP-5491), a scalar is a list of one.
+type Constraint struct {
+	Kind      solver.RelationKind
+	Attribute resourceapi.FullyQualifiedName
+	lists     bool
+	// Capacity is set if Attribute is the name of a capacity.
+	Capacity bool
+	// Claim is the position of the claim that it is of, or AcrossClaims. Position is that in
+	// the list of the claim.
+	Claim, Position int
+	// Preferred is set if a solution may violate it. Requests are then the names that it covers.
+	Preferred bool
+	Requests  []string
+	// Held are devices of claims that are allocated already and take part.
+	Held []pool.DeviceID
+}
+
+// AcrossClaims stands for the claim of a constraint that covers requests of several.
+const AcrossClaims = -1
+
+// String is how explanations name the constraint.
+func (c Constraint) String() string {
+	switch {
+	case c.Capacity:
+		return "matchCapacity " + string(c.Attribute)
+	case c.Kind == solver.Distinct:
+		return "distinctAttribute " + string(c.Attribute)
+	}
+	return "matchAttribute " + string(c.Attribute)
+}
+
+// Compared are the values that count. A device that has the attribute, but none of these, is
+// admitted as the first device only, and only if lists are not known: its type is unknown then.
+func (c Constraint) Compared(value shape.Attribute) []shape.Value {
+	switch {
+	case c.lists:
+		return value.Set
+	case value.HasScalar:
+		return []shape.Value{value.Scalar}
+	}
+	return []shape.Value{}
 }
 
 // Particular reports whether more counts than what makes nodes alike: devices that are known by name,
@@ -186,17 +233,12 @@ func (p *Problem) Required() int {
 func (p *Problem) WithoutPreferences() Omitted {
 	var out Omitted
 	for k := p.Required(); k < len(p.Constraints); k++ {
-		out = out.with(p.constraintPart(k))
+		if out == nil {
+			out = make(Omitted)
+		}
+		out.SetConstraint(p, k, true)
 	}
 	return out
-}
-
-func (o Omitted) with(part Part) Omitted {
-	if o == nil {
-		o = make(Omitted)
-	}
-	o[part] = true
-	return o
 }
 
 // SetConstraint leaves a constraint of a problem out, or not.

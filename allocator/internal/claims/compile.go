@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
@@ -11,6 +12,7 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/memo"
+	"github.com/dray-project/dray/allocator/internal/solver"
 )
 
 // Classes looks up DeviceClasses.
@@ -36,12 +38,10 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 			return nil, fmt.Errorf("claim %s: %w", c.problem.Claims[i].Ref(), err)
 		}
 	}
-	c.across(extended)
-	if err := c.capacities(extended); err != nil {
-		return nil, err
-	}
-	if err := c.preferences(extended); err != nil {
-		return nil, err
+	if extended != nil {
+		if err := c.extend(extended); err != nil {
+			return nil, err
+		}
 	}
 	c.problem.addDomains()
 	return c.problem, nil
@@ -53,7 +53,7 @@ type compiler struct {
 	evaluator *eligibility.Evaluator
 	features  eligibility.Features
 	classes   Classes
-	// filters are positions in Problem.Filters, by the terms that make a filter.
+	// filters are positions in Problem.Filters, by the key of their terms.
 	filters map[string]int
 	key     memo.Key // room to work in
 	// more is what the claim asks for beyond its spec.
@@ -87,7 +87,7 @@ func (c *compiler) request(claim, index int, asked *resourceapi.DeviceRequest) (
 			return compiled, errors.New("neither exactly nor firstAvailable is set (unsupported kind of request)")
 		}
 		var err error
-		compiled.Alternatives, err = c.alternatives(nil, &Alternative{Claim: claim, Request: index, Name: asked.Name}, exactTerms(asked.Exactly))
+		compiled.Alternatives, err = c.alternatives(nil, &Alternative{Claim: claim, Request: index, Name: asked.Name}, asked.Exactly)
 		return compiled, err
 	}
 	if !c.features.PrioritizedList {
@@ -99,7 +99,7 @@ func (c *compiler) request(claim, index int, asked *resourceapi.DeviceRequest) (
 		var err error
 		compiled.Alternatives, err = c.alternatives(compiled.Alternatives, &Alternative{
 			Claim: claim, Request: index, Name: asked.Name + "/" + sub.Name,
-		}, subrequestTerms(sub))
+		}, exactly(sub))
 		if err != nil {
 			return compiled, fmt.Errorf("subrequest %s: %w", sub.Name, err)
 		}
@@ -107,37 +107,19 @@ func (c *compiler) request(claim, index int, asked *resourceapi.DeviceRequest) (
 	return compiled, nil
 }
 
-// terms are the fields which exact requests and subrequests have in common.
-type terms struct {
-	className   string
-	selectors   []resourceapi.DeviceSelector
-	mode        resourceapi.DeviceAllocationMode
-	count       int64
-	admin       *bool
-	tolerations []resourceapi.DeviceToleration
-	capacity    *resourceapi.CapacityRequirements
-	derived     []resourceapi.DeviceDerivedAttribute
-}
-
-func exactTerms(r *resourceapi.ExactDeviceRequest) terms {
-	return terms{
-		className: r.DeviceClassName, selectors: r.Selectors, mode: r.AllocationMode, count: r.Count,
-		admin: r.AdminAccess, tolerations: r.Tolerations, capacity: r.Capacity, derived: r.DerivedAttributes,
-	}
-}
-
-func subrequestTerms(r *resourceapi.DeviceSubRequest) terms {
-	return terms{
-		className: r.DeviceClassName, selectors: r.Selectors, mode: r.AllocationMode, count: r.Count,
-		tolerations: r.Tolerations, capacity: r.Capacity, derived: r.DerivedAttributes,
+// exactly is the exact request with the fields of a subrequest, which has no others.
+func exactly(sub *resourceapi.DeviceSubRequest) *resourceapi.ExactDeviceRequest {
+	return &resourceapi.ExactDeviceRequest{
+		DeviceClassName: sub.DeviceClassName, Selectors: sub.Selectors, AllocationMode: sub.AllocationMode, Count: sub.Count,
+		Tolerations: sub.Tolerations, Capacity: sub.Capacity, DerivedAttributes: sub.DerivedAttributes,
 	}
 }
 
 // alternatives appends an alternative of which claim, request and name are known: once, or for each
 // number of devices that it may have.
-func (c *compiler) alternatives(to []*Alternative, alt *Alternative, t terms) ([]*Alternative, error) {
+func (c *compiler) alternatives(to []*Alternative, alt *Alternative, asked *resourceapi.ExactDeviceRequest) ([]*Alternative, error) {
 	more := c.more.Requests[alt.Name]
-	if err := c.complete(alt, t, more); err != nil {
+	if err := c.complete(alt, asked, more); err != nil {
 		return to, err
 	}
 	numbers, err := alt.numbers(more)
@@ -161,17 +143,17 @@ func (c *compiler) add(to []*Alternative, alt *Alternative) []*Alternative {
 	return append(to, alt)
 }
 
-// complete fills in what the terms say.
-func (c *compiler) complete(alt *Alternative, t terms, more extension.Request) error {
-	if err := c.gates(t); err != nil {
+// complete fills in what is asked for.
+func (c *compiler) complete(alt *Alternative, asked *resourceapi.ExactDeviceRequest, more extension.Request) error {
+	if err := c.gates(asked); err != nil {
 		return err
 	}
-	if t.className == "" {
+	if asked.DeviceClassName == "" {
 		return errors.New("deviceClassName is empty (unsupported kind of request)")
 	}
-	alt.Admin, alt.Tolerations, alt.Capacity = ptr.Deref(t.admin, false), t.tolerations, t.capacity
-	alt.Derived = c.evaluator.Derived(t.derived)
-	if err := alt.setCount(t); err != nil {
+	alt.Admin, alt.Tolerations, alt.Capacity = ptr.Deref(asked.AdminAccess, false), asked.Tolerations, asked.Capacity
+	alt.Derived = c.evaluator.Derived(asked.DerivedAttributes)
+	if err := alt.setCount(asked); err != nil {
 		return err
 	}
 	if err := alt.setTotals(more); err != nil {
@@ -179,7 +161,7 @@ func (c *compiler) complete(alt *Alternative, t terms, more extension.Request) e
 	}
 	c.problem.WantsAll = c.problem.WantsAll || alt.All
 	alt.Offers = alt.single[:0]
-	if err := c.offer(alt, t.className, t.selectors); err != nil {
+	if err := c.offer(alt, asked.DeviceClassName, asked.Selectors); err != nil {
 		return err
 	}
 	for i, class := range more.Classes {
@@ -216,30 +198,30 @@ func (e *FeatureOffError) Error() string {
 }
 
 // gates refuses what needs a feature that is off, rather than ignoring it.
-func (c *compiler) gates(t terms) error {
+func (c *compiler) gates(asked *resourceapi.ExactDeviceRequest) error {
 	switch f := c.features; {
-	case t.capacity != nil && !f.ConsumableCapacity:
+	case asked.Capacity != nil && !f.ConsumableCapacity:
 		return &FeatureOffError{Field: "capacity", Feature: "DRAConsumableCapacity"}
-	case len(t.derived) > 0 && !f.DerivedAttributes:
+	case len(asked.DerivedAttributes) > 0 && !f.DerivedAttributes:
 		return &FeatureOffError{Field: "derivedAttributes", Feature: "DRADerivedAttributes"}
-	case t.admin != nil && !f.AdminAccess:
+	case asked.AdminAccess != nil && !f.AdminAccess:
 		return &FeatureOffError{Field: "adminAccess", Feature: "DRAAdminAccess"}
 	}
 	return nil
 }
 
 // setCount reads allocation mode and count.
-func (alt *Alternative) setCount(t terms) error {
-	switch t.mode {
+func (alt *Alternative) setCount(asked *resourceapi.ExactDeviceRequest) error {
+	switch asked.AllocationMode {
 	case resourceapi.DeviceAllocationModeExactCount:
-		if t.count < 0 {
-			return fmt.Errorf("count %d is negative", t.count)
+		if asked.Count < 0 {
+			return fmt.Errorf("count %d is negative", asked.Count)
 		}
-		alt.Count = int(min(t.count, math.MaxInt32)) // so that sums cannot overflow
+		alt.Count = int(min(asked.Count, math.MaxInt32)) // so that sums cannot overflow
 	case resourceapi.DeviceAllocationModeAll:
 		alt.All = true
 	default:
-		return fmt.Errorf("allocationMode %q is not supported", t.mode)
+		return fmt.Errorf("allocationMode %q is not supported", asked.AllocationMode)
 	}
 	return nil
 }
@@ -259,7 +241,7 @@ func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, sele
 		}
 		position = len(c.problem.Filters)
 		c.filters[string(c.key.Bytes)] = position
-		c.problem.Filters = append(c.problem.Filters, eligibility.Use{Filter: made})
+		c.problem.Filters = append(c.problem.Filters, made)
 	}
 	if alt.All {
 		c.problem.Filters[position].Mandatory = true
@@ -268,44 +250,52 @@ func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, sele
 }
 
 func (c *compiler) constraints(claim int) error {
-	compiled := &c.problem.Claims[claim]
-	for i, asked := range compiled.Object.Spec.Devices.Constraints {
-		built, err := newConstraint(c.features, asked)
-		if err != nil {
-			return fmt.Errorf("constraint %d: %w", i, err)
+	for i, asked := range c.problem.Claims[claim].Object.Spec.Devices.Constraints {
+		built := Constraint{Claim: claim, Position: i}
+		switch {
+		case asked.MatchAttribute != nil:
+			built.Kind, built.Attribute = solver.Match, *asked.MatchAttribute
+		case asked.DistinctAttribute != nil:
+			built.Kind, built.Attribute = solver.Distinct, *asked.DistinctAttribute
+		default:
+			return fmt.Errorf("constraint %d: neither matchAttribute nor distinctAttribute is set (unsupported kind of constraint)", i)
 		}
-		built.Claim, built.Position = claim, i
-		for r := range compiled.Requests {
-			bind(&compiled.Requests[r], asked.Requests, len(c.problem.Constraints))
-		}
-		c.problem.Constraints = append(c.problem.Constraints, built)
+		c.bind(claim, asked.Requests)
+		c.constrain(built)
 	}
 	return nil
 }
 
-// bind attaches constraint i to the alternatives of r that names cover. No names cover everything;
-// the name of a request covers all its subrequests.
-func bind(r *Request, names []string, i int) {
-	for _, alt := range r.Alternatives {
-		if len(names) == 0 || Named(names, r.Name, alt.Name) {
-			alt.Constraints = append(alt.Constraints, i)
+// bind has the next constraint cover the alternatives of a claim that names cover. No names cover
+// everything; the name of a request covers all its subrequests.
+func (c *compiler) bind(claim int, names []string) {
+	for _, r := range c.problem.Claims[claim].Requests {
+		for _, alt := range r.Alternatives {
+			if len(names) == 0 || Named(names, r.Name, alt.Name) {
+				alt.Constraints = append(alt.Constraints, len(c.problem.Constraints))
+			}
 		}
 	}
 }
 
+// constrain adds a constraint.
+func (c *compiler) constrain(built Constraint) {
+	built.lists = c.features.ListTypeAttributes
+	c.problem.Constraints = append(c.problem.Constraints, built)
+}
+
 // Named reports whether names refer to an alternative of a request.
 func Named(names []string, request, alternative string) bool {
-	for _, name := range names {
-		if name == request || name == alternative {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool { return name == request || name == alternative })
 }
 
 // AppendKey appends what is asked for. Names of claims and requests, and configurations, make no
 // difference to which devices are chosen.
 func (p *Problem) AppendKey(k *memo.Key) {
+	k.Number(len(p.Filters))
+	for _, f := range p.Filters {
+		f.AppendKey(k)
+	}
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {
 		k.Text(p.Constraints[i].String())
@@ -316,16 +306,16 @@ func (p *Problem) AppendKey(k *memo.Key) {
 		for r := range p.Claims[c].Requests {
 			k.Number(len(p.Claims[c].Requests[r].Alternatives))
 			for _, alt := range p.Claims[c].Requests[r].Alternatives {
-				alt.appendKey(k, p.Filters)
+				alt.appendKey(k)
 			}
 		}
 	}
 }
 
-func (alt *Alternative) appendKey(k *memo.Key, filters []eligibility.Use) {
+func (alt *Alternative) appendKey(k *memo.Key) {
 	k.Number(len(alt.Offers))
 	for _, offer := range alt.Offers {
-		k.Number(int(filters[offer.Filter].ID))
+		k.Number(offer.Filter)
 	}
 	k.Flags(alt.All)
 	k.Number(alt.Count)

@@ -47,7 +47,7 @@ func checkNames(claim *resourceapi.ResourceClaim, more extension.Claim) error {
 			known[request.Name+"/"+sub.Name] = true
 		}
 	}
-	for name := range more.Requests {
+	for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
 		if !known[name] {
 			return fmt.Errorf("extension: request %s is not there, or has alternatives", name)
 		}
@@ -100,64 +100,52 @@ func (alt *Alternative) setTotals(more extension.Request) error {
 	return nil
 }
 
-// across adds a constraint for each attribute that is to match across claims.
-func (c *compiler) across(x *Extended) {
-	if x == nil {
-		return
-	}
+// extend adds the constraints that claims ask for beyond their spec: those across claims, those of
+// capacities, and those that are preferred.
+func (c *compiler) extend(x *Extended) error {
 	for claim, more := range x.Claims {
-		for i, attribute := range more.MatchAcross {
-			if slices.Contains(more.MatchAcross[:i], attribute) || x.named(attribute, claim) {
-				continue
-			}
-			c.match(x, constraintAcross(c.features, attribute), func(other extension.Claim) bool { return slices.Contains(other.MatchAcross, attribute) })
+		for _, attribute := range more.MatchAcross {
+			c.across(x, claim, Constraint{Kind: solver.Match, Attribute: attribute}, func(of extension.Claim) bool {
+				return slices.Contains(of.MatchAcross, attribute)
+			})
 		}
 	}
-}
-
-// named reports whether a claim before names the attribute.
-func (x *Extended) named(attribute resourceapi.FullyQualifiedName, claim int) bool {
-	return slices.ContainsFunc(x.Claims[:claim], func(other extension.Claim) bool { return slices.Contains(other.MatchAcross, attribute) })
-}
-
-// capacities adds a constraint for each capacity that is to match in a claim.
-func (c *compiler) capacities(x *Extended) error {
-	if x == nil {
-		return nil
-	}
 	for claim, more := range x.Claims {
-		of := &c.problem.Claims[claim]
 		if n := len(more.MatchCapacities); n > extension.MatchesMaxSize {
-			return fmt.Errorf("claim %s: extension: matchCapacities has %d elements, the most are %d", of.Ref(), n, extension.MatchesMaxSize)
+			return fmt.Errorf("claim %s: extension: matchCapacities has %d elements, the most are %d", c.problem.Claims[claim].Ref(), n, extension.MatchesMaxSize)
 		}
 		for i, asked := range more.MatchCapacities {
-			err := knownNames(asked.Requests, of.Requests)
-			if domain, id, ok := strings.Cut(string(asked.Capacity), "/"); !ok || domain == "" || id == "" {
-				err = fmt.Errorf("capacity %q is not domain/name", asked.Capacity)
+			if err := c.matchCapacity(claim, i, asked); err != nil {
+				return fmt.Errorf("claim %s: extension: match of capacities %d: %w", c.problem.Claims[claim].Ref(), i, err)
 			}
-			if err != nil {
-				return fmt.Errorf("claim %s: extension: match of capacities %d: %w", of.Ref(), i, err)
+		}
+	}
+	for claim, more := range x.Claims {
+		if n := len(more.Preferred); n > extension.MatchesMaxSize {
+			return fmt.Errorf("claim %s: extension: %d preferences, a claim has at most %d", c.problem.Claims[claim].Ref(), n, extension.MatchesMaxSize)
+		}
+		for i, asked := range more.Preferred {
+			if err := c.prefer(x, claim, i, asked); err != nil {
+				return fmt.Errorf("claim %s: extension: preference %d: %w", c.problem.Claims[claim].Ref(), i, err)
 			}
-			for r := range of.Requests {
-				bind(&of.Requests[r], asked.Requests, len(c.problem.Constraints))
-			}
-			c.problem.Constraints = append(c.problem.Constraints, Constraint{
-				Kind: solver.Match, Attribute: asked.Capacity, Capacity: true, Claim: claim, Position: i,
-			})
 		}
 	}
 	return nil
 }
 
-// match covers all requests of the claims that name a constraint across claims.
-func (c *compiler) match(x *Extended, built Constraint, names func(extension.Claim) bool) {
-	for claim, more := range x.Claims {
-		if !names(more) {
-			continue
-		}
-		requests := c.problem.Claims[claim].Requests
-		for r := range requests {
-			bind(&requests[r], nil, len(c.problem.Constraints))
+// across adds a constraint that covers all requests of the claims that name it. The first of them adds
+// it, once.
+func (c *compiler) across(x *Extended, claim int, built Constraint, names func(extension.Claim) bool) {
+	built.Claim = AcrossClaims
+	same := func(k Constraint) bool {
+		return k.Claim == AcrossClaims && k.Attribute == built.Attribute && k.Preferred == built.Preferred
+	}
+	if slices.ContainsFunc(c.problem.Constraints, same) {
+		return
+	}
+	for other := claim; other < len(x.Claims); other++ {
+		if names(x.Claims[other]) {
+			c.bind(other, nil)
 		}
 	}
 	for _, allocated := range x.Allocated {
@@ -165,5 +153,59 @@ func (c *compiler) match(x *Extended, built Constraint, names func(extension.Cla
 			built.Held = append(built.Held, allocated.Devices...)
 		}
 	}
-	c.problem.Constraints = append(c.problem.Constraints, built)
+	c.constrain(built)
+}
+
+func (c *compiler) matchCapacity(claim, i int, asked extension.CapacityMatch) error {
+	if domain, id, ok := strings.Cut(string(asked.Capacity), "/"); !ok || domain == "" || id == "" {
+		return fmt.Errorf("capacity %q is not domain/name", asked.Capacity)
+	}
+	if err := c.knows(claim, asked.Requests); err != nil {
+		return err
+	}
+	c.bind(claim, asked.Requests)
+	c.constrain(Constraint{Kind: solver.Match, Attribute: asked.Capacity, Capacity: true, Claim: claim, Position: i})
+	return nil
+}
+
+// prefer adds the constraint for the i-th preference of a claim, unless an earlier claim added it.
+func (c *compiler) prefer(x *Extended, claim, i int, asked extension.Preference) error {
+	position := len(c.problem.Constraints)
+	built := Constraint{
+		Kind: solver.Match, Attribute: asked.MatchAttribute, Claim: claim, Position: i, Preferred: true, Requests: asked.Requests,
+	}
+	switch {
+	case asked.MatchAttribute == "":
+		return errors.New("matchAttribute is empty")
+	case asked.Across && len(asked.Requests) > 0:
+		return errors.New("requests do not go with across")
+	case asked.Across:
+		c.across(x, claim, built, func(of extension.Claim) bool {
+			return slices.ContainsFunc(of.Preferred, func(p extension.Preference) bool { return p.Across && p.MatchAttribute == asked.MatchAttribute })
+		})
+	default:
+		if err := c.knows(claim, asked.Requests); err != nil {
+			return err
+		}
+		c.bind(claim, asked.Requests)
+		c.constrain(built)
+	}
+	for _, alt := range c.problem.Alternatives {
+		if alt.All && alt.Covered(position) >= 0 {
+			return fmt.Errorf("request %s: a preference does not go with allocationMode All", alt.Name)
+		}
+	}
+	return nil
+}
+
+// knows refuses names that no request of a claim has.
+func (c *compiler) knows(claim int, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(c.problem.Claims[claim].Requests, func(r Request) bool {
+			return name == r.Name || slices.ContainsFunc(r.Alternatives, func(alt *Alternative) bool { return alt.Name == name })
+		}) {
+			return fmt.Errorf("request %s is not there", name)
+		}
+	}
+	return nil
 }

@@ -24,11 +24,11 @@ func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *expla
 	}
 	reports := make(map[*claims.Alternative]*inspection)
 	for _, alt := range in.Problem.Alternatives {
-		if alt.Extra {
-			continue
+		reports[alt] = new(inspection)
+		if !alt.Extra {
+			reports[alt] = inspect(ctx, in, alt)
+			e.Requests = append(e.Requests, reports[alt].report)
 		}
-		reports[alt] = inspect(ctx, in, alt)
-		e.Requests = append(e.Requests, reports[alt].report)
 	}
 	n := narrator{in: in, inspections: reports, core: core, explanation: e}
 	e.Core = n.coreItems()
@@ -86,7 +86,7 @@ func totals(alt *claims.Alternative) string {
 // rejections are those for the class that comes closest to having the device.
 func rejections(ctx context.Context, in *model.Instance, alt *claims.Alternative, i int32) (closest []eligibility.Rejection) {
 	for o, offer := range alt.Offers {
-		reasons := in.Node.Rejections(ctx, in.Problem.Filters[offer.Filter].Filter, i)
+		reasons := in.Node.Rejections(ctx, in.Problem.Filters[offer.Filter], i)
 		if o == 0 || closeness(reasons) > closeness(closest) {
 			closest = reasons
 		}

@@ -17,6 +17,11 @@ type narrator struct {
 	explanation *explain.Explanation
 }
 
+// request is the one that a part is.
+func (n *narrator) request(p claims.Part) *claims.Request {
+	return &n.in.Problem.Claims[p.Claim].Requests[p.Position]
+}
+
 func (n *narrator) coreItems() []explain.CoreItem {
 	var items []explain.CoreItem
 	for _, p := range n.core {
@@ -24,9 +29,9 @@ func (n *narrator) coreItems() []explain.CoreItem {
 			items = append(items, n.constraintItem(p))
 			continue
 		}
-		c := &n.in.Problem.Claims[p.Claim]
+		r := n.request(p)
 		items = append(items, explain.CoreItem{
-			Claim: c.Ref(), Position: p.Position, Request: c.Requests[p.Position].Name, Text: n.requestText(&c.Requests[p.Position]),
+			Claim: n.in.Problem.Claims[p.Claim].Ref(), Position: p.Position, Request: r.Name, Text: n.requestText(r),
 		})
 	}
 	return items
@@ -113,7 +118,7 @@ func (n *narrator) rivalry(p claims.Part) string {
 	if p.Constraint {
 		return ""
 	}
-	r := &n.in.Problem.Claims[p.Claim].Requests[p.Position]
+	r := n.request(p)
 	report := n.inspections[r.Least()].report
 	if r.Prioritized || report.All || report.Candidates < report.Needed {
 		return ""
@@ -128,7 +133,7 @@ func (n *narrator) rivalry(p claims.Part) string {
 func (n *narrator) partName(p claims.Part, item explain.CoreItem) string {
 	name := item.Constraint
 	if !p.Constraint {
-		r := &n.in.Problem.Claims[p.Claim].Requests[p.Position]
+		r := n.request(p)
 		name = "request " + r.Name
 		if !r.Prioritized {
 			report := n.inspections[r.Least()].report

@@ -2,12 +2,12 @@ package diagnose
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/bits-and-blooms/bitset"
 
 	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/allocator/internal/claims"
-	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/allocator/internal/solver"
 )
 
@@ -16,10 +16,13 @@ import (
 // the most devices all by itself.
 func (n *narrator) nearestMiss() string {
 	for _, p := range n.core {
-		if missing := n.missingAttribute(p); missing != "" {
+		if !p.Constraint {
+			continue
+		}
+		if missing := n.missingAttribute(p.Position); missing != "" {
 			return missing
 		}
-		if largest := n.largestGroup(p); largest != "" {
+		if largest := n.largestGroup(p.Position); largest != "" {
 			return largest
 		}
 	}
@@ -30,17 +33,22 @@ func (n *narrator) nearestMiss() string {
 	return fmt.Sprintf("%s would serve request %s but for one reason: %s", explain.Count(best.Devices, "more device"), name, best.Phrase())
 }
 
+// requests are those of the core.
+func (n *narrator) requests() iter.Seq[*claims.Request] {
+	return func(yield func(*claims.Request) bool) {
+		for _, p := range n.core {
+			if !p.Constraint && !yield(n.request(p)) {
+				return
+			}
+		}
+	}
+}
+
 // loneReason leaves out what nobody would change for a claim: the node, and what makes a
 // device one of the class.
 func (n *narrator) loneReason() (best explain.Rejection, name string) {
-	for _, p := range n.core {
-		if p.Constraint {
-			continue
-		}
-		for _, alt := range n.in.Problem.Claims[p.Claim].Requests[p.Position].Alternatives {
-			if alt.Extra {
-				continue
-			}
+	for request := range n.requests() {
+		for _, alt := range request.Alternatives {
 			for _, r := range n.inspections[alt].lone {
 				if r.Reason != explain.RejectedByNode && !r.OfClass() && r.Devices > best.Devices {
 					best, name = r, alt.Name
@@ -53,56 +61,40 @@ func (n *narrator) loneReason() (best explain.Rejection, name string) {
 
 // missingAttribute tells of a request of the core none of whose candidates has the
 // attribute that a constraint of the core compares.
-func (n *narrator) missingAttribute(p claims.Part) string {
-	if !p.Constraint {
-		return ""
+func (n *narrator) missingAttribute(constraint int) string {
+	what, compared := "attribute", &n.in.Problem.Constraints[constraint]
+	if compared.Capacity {
+		what = "capacity"
 	}
-	for _, other := range n.core {
-		if other.Constraint {
-			continue
-		}
-		alt := n.in.Problem.Claims[other.Claim].Requests[other.Position].Alternatives[0]
-		if lacks(n.in, alt, p.Position) {
-			what, constraint := "attribute", &n.in.Problem.Constraints[p.Position]
-			if constraint.Capacity {
-				what = "capacity"
-			}
-			return fmt.Sprintf("none of the candidates for request %s has the %s %s", alt.Name, what, constraint.Attribute)
+	for request := range n.requests() {
+		alt, lacks := request.Alternatives[0], true
+		covered := n.candidates(alt, constraint, func(_ uint, values []int32) { lacks = lacks && values == nil })
+		if covered && lacks {
+			return fmt.Sprintf("none of the candidates for request %s has the %s %s", alt.Name, what, compared.Attribute)
 		}
 	}
 	return ""
 }
 
-// lacks reports whether a constraint covers an alternative all of whose candidates lack
-// the attribute.
-func lacks(in *model.Instance, alt *claims.Alternative, constraint int) bool {
-	b := &in.Alternatives[alt.ID]
-	k := alt.Covered(constraint)
-	if k < 0 {
-		return false
-	}
-	for i, ok := b.Domain.Allowed.NextSet(0); ok; i, ok = b.Domain.Allowed.NextSet(i + 1) {
-		if b.Columns[k].Values[i] != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // largestGroup tells, for a matchAttribute, how many candidates for the requests of the
 // core agree at most, if that is too few.
-func (n *narrator) largestGroup(p claims.Part) string {
-	if !p.Constraint {
-		return ""
-	}
-	match := n.in.Problem.Constraints[p.Position]
+func (n *narrator) largestGroup(constraint int) string {
+	match := n.in.Problem.Constraints[constraint]
 	if match.Kind != solver.Match {
 		return ""
 	}
 	groups, needed := make(map[int32]*bitset.BitSet), 0
-	for _, other := range n.core {
-		if !other.Constraint {
-			needed += group(n.in, n.in.Problem.Claims[other.Claim].Requests[other.Position].Least(), p.Position, groups)
+	for request := range n.requests() {
+		alt := request.Least()
+		if n.candidates(alt, constraint, func(i uint, values []int32) {
+			for _, v := range values {
+				if groups[v] == nil {
+					groups[v] = bitset.New(uint(len(n.in.Node.List)))
+				}
+				groups[v].Set(i)
+			}
+		}) {
+			needed += n.in.Alternatives[alt.ID].Needed
 		}
 	}
 	most := 0
@@ -115,22 +107,16 @@ func (n *narrator) largestGroup(p claims.Part) string {
 	return fmt.Sprintf("%d candidates must agree in %s, at most %d do", needed, match.Attribute, most)
 }
 
-// group sorts the candidates of an alternative by the values that a constraint
-// compares. It returns how many devices the alternative needs, 0 if the constraint
-// does not cover it.
-func group(in *model.Instance, alt *claims.Alternative, constraint int, groups map[int32]*bitset.BitSet) int {
-	b := &in.Alternatives[alt.ID]
+// candidates visits those for an alternative, with the values that a constraint compares. It is false
+// if the constraint does not cover the alternative.
+func (n *narrator) candidates(alt *claims.Alternative, constraint int, visit func(i uint, values []int32)) bool {
 	k := alt.Covered(constraint)
 	if k < 0 {
-		return 0
+		return false
 	}
+	b := &n.in.Alternatives[alt.ID]
 	for i, ok := b.Domain.Allowed.NextSet(0); ok; i, ok = b.Domain.Allowed.NextSet(i + 1) {
-		for _, v := range b.Columns[k].Values[i] {
-			if groups[v] == nil {
-				groups[v] = bitset.New(uint(len(in.Node.List)))
-			}
-			groups[v].Set(i)
-		}
+		visit(i, b.Columns[k].Values[i])
 	}
-	return b.Needed
+	return true
 }

@@ -1,8 +1,11 @@
 package eligibility
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/internal/quantity"
 )
 
@@ -32,21 +36,25 @@ type Part struct {
 	Taken, Total amount.Amount
 }
 
+// consumption is what a request of the selection takes of a device of a shape. It is nil without the
+// feature ConsumableCapacity.
+func (s *Selection) consumption(of *shape.Shape) *Consumption {
+	if !s.features.ConsumableCapacity {
+		return nil
+	}
+	return newConsumption(s.features, s.Capacity, of.Device)
+}
+
 // newConsumption computes what a request takes of a device with the given capacities. Capacities
 // that are not asked for count, too: with their default, or wholly. Errors win over refusals,
 // whatever the order of the capacities.
 func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device *resourceapi.Device) *Consumption {
-	c := &Consumption{}
-	if name, missing := missingCapacity(asked, device); missing {
-		c.Refusal = fmt.Sprintf("no capacity %s", name)
+	c := checkCapacities(asked, device)
+	if c.Refusal != "" || c.Err != nil {
 		return c
 	}
-	if c.Err = checkQuantities(asked, device); c.Err != nil {
-		return c
-	}
-	for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
-		capacity := device.Capacity[name]
-		taken, err := consumedQuantity(f, requested(asked, name), capacity)
+	for name, capacity := range sorted(device.Capacity) {
+		taken, err := consumedQuantity(f, asked, name, capacity)
 		if err == nil && taken.Sign() < 0 {
 			err = fmt.Errorf("value %s is negative", taken.String())
 		}
@@ -98,19 +106,6 @@ func (c *Consumption) short(used *pool.Usage, index pool.DeviceIndex) string {
 	return ""
 }
 
-// equal reports whether two allocations take the same, in the same words. Errors are equal to
-// nothing.
-func (c *Consumption) equal(other *Consumption) bool {
-	if c == nil || other == nil {
-		return c == other
-	}
-	return c.Err == nil && other.Err == nil && c.Refusal == other.Refusal &&
-		slices.EqualFunc(c.Parts, other.Parts, func(a, b Part) bool {
-			return a.Name == b.Name && a.Taken == b.Taken && a.Total == b.Total &&
-				a.Quantity.Equal(b.Quantity) && a.Quantity.Format == b.Quantity.Format
-		})
-}
-
 // Step returns the multiples in which a share may take of a capacity, if it may take any of them, none
 // included, and takes none unless it asks: a default of zero, and a range from zero on in whole steps.
 func Step(capacity resourceapi.DeviceCapacity) (amount.Amount, bool) {
@@ -126,41 +121,73 @@ func Step(capacity resourceapi.DeviceCapacity) (amount.Amount, bool) {
 	return quantity.Amount(*r.Step), true
 }
 
-func missingCapacity(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) (resourceapi.QualifiedName, bool) {
-	if asked == nil {
-		return "", false
-	}
-	for _, name := range slices.Sorted(maps.Keys(asked.Requests)) {
-		if _, found := device.Capacity[name]; !found {
-			return name, true
+// checkCapacities refuses what the device does not have, and values that amounts cannot hold exactly,
+// before any arithmetic.
+func checkCapacities(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) *Consumption {
+	c := &Consumption{}
+	if asked != nil {
+		for name, value := range sorted(asked.Requests) {
+			if _, found := device.Capacity[name]; !found {
+				return &Consumption{Refusal: fmt.Sprintf("no capacity %s", name)}
+			}
+			if c.Err == nil && !quantity.InRange(value) {
+				c.Err = fmt.Errorf("capacity %s: the requested value is out of range", name)
+			}
 		}
 	}
-	return "", false
+	for name, capacity := range sorted(device.Capacity) {
+		for _, q := range append(boundsOf(capacity.RequestPolicy), &capacity.Value) {
+			if c.Err == nil && q != nil && !quantity.InRange(*q) {
+				c.Err = fmt.Errorf("capacity %s: a value of the device is out of range", name)
+			}
+		}
+	}
+	return c
 }
 
-func requested(asked *resourceapi.CapacityRequirements, name resourceapi.QualifiedName) *resource.Quantity {
-	if asked == nil {
+// boundsOf lists the quantities of a policy, nil where there is none.
+func boundsOf(policy *resourceapi.CapacityRequestPolicy) []*resource.Quantity {
+	if policy == nil {
 		return nil
 	}
-	if value, found := asked.Requests[name]; found {
-		return &value
+	bounds := []*resource.Quantity{policy.Default}
+	if r := policy.ValidRange; r != nil {
+		bounds = append(bounds, r.Min, r.Max, r.Step)
 	}
-	return nil
+	for i := range policy.ValidValues {
+		bounds = append(bounds, &policy.ValidValues[i])
+	}
+	return bounds
+}
+
+// sorted goes through a map by name.
+func sorted[V any](m map[resourceapi.QualifiedName]V) iter.Seq2[resourceapi.QualifiedName, V] {
+	return func(yield func(resourceapi.QualifiedName, V) bool) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			if !yield(name, m[name]) {
+				return
+			}
+		}
+	}
 }
 
 // consumedQuantity turns what is asked for into what is taken: nothing asked means
 // the policy's default, else everything; other values are rounded up as the policy says.
-func consumedQuantity(f Features, asked *resource.Quantity, capacity resourceapi.DeviceCapacity) (resource.Quantity, error) {
-	policy := capacity.RequestPolicy
+func consumedQuantity(f Features, requests *resourceapi.CapacityRequirements, name resourceapi.QualifiedName, capacity resourceapi.DeviceCapacity) (resource.Quantity, error) {
+	var asked resource.Quantity
+	found, policy := false, capacity.RequestPolicy
+	if requests != nil {
+		asked, found = requests.Requests[name]
+	}
 	switch {
-	case asked == nil && policy != nil && policy.Default != nil:
+	case !found && policy != nil && policy.Default != nil:
 		return policy.Default.DeepCopy(), nil
-	case asked == nil:
+	case !found:
 		return capacity.Value.DeepCopy(), nil
 	case policy == nil:
 		return asked.DeepCopy(), nil
 	case policy.ValidRange != nil && policy.ValidRange.Min != nil:
-		return roundIntoRange(f, *asked, policy.ValidRange)
+		return roundIntoRange(f, asked, policy.ValidRange)
 	}
 	for _, valid := range policy.ValidValues {
 		if asked.Cmp(valid) <= 0 {
@@ -182,4 +209,96 @@ func violatesPolicy(f Features, taken resource.Quantity, policy *resourceapi.Cap
 		return !slices.ContainsFunc(policy.ValidValues, func(valid resource.Quantity) bool { return taken.Cmp(valid) == 0 })
 	}
 	return false
+}
+
+// roundIntoRange raises a value to the range's minimum, or to the next step above
+// it. A result that int64 cannot hold is an error.
+func roundIntoRange(f Features, asked resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) (resource.Quantity, error) {
+	if asked.Cmp(*r.Min) < 0 {
+		return r.Min.DeepCopy(), nil
+	}
+	if r.Step == nil {
+		return asked.DeepCopy(), nil
+	}
+	in := rangeUnit(f, r)
+	value, ok := in.of(asked)
+	if !ok {
+		return resource.Quantity{}, fmt.Errorf("request %s is too large or too fine for its valid range", asked.String())
+	}
+	low, _ := in.of(*r.Min)
+	step, _ := in.of(*r.Step)
+	if step == 0 {
+		return resource.Quantity{}, errors.New("the step of its valid range is zero")
+	}
+	steps := (value - low) / step
+	if (value-low)%step != 0 {
+		steps++
+	}
+	if low >= 0 && steps > (math.MaxInt64-low)/step {
+		return resource.Quantity{}, fmt.Errorf("request %s is too large to be rounded to a step of its valid range", asked.String())
+	}
+	return in.quantity(low+step*steps, r.Step.Format), nil
+}
+
+func violatesRange(f Features, taken resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) bool {
+	if r.Max != nil && taken.Cmp(*r.Max) > 0 {
+		return true
+	}
+	if r.Step == nil {
+		return false
+	}
+	in := rangeUnit(f, r)
+	value, ok := in.of(taken)
+	if !ok && in == milli {
+		return true
+	}
+	low := int64(0)
+	if r.Min != nil {
+		low, _ = in.of(*r.Min)
+	}
+	step, _ := in.of(*r.Step)
+	return step == 0 || (value-low)%step != 0
+}
+
+// rangeUnit is milli if fractional ranges are on and all bounds are whole
+// thousandths that int64 holds, else whole units.
+func rangeUnit(f Features, r *resourceapi.CapacityRequestPolicyRange) unit {
+	if !f.FractionalCapacityRange || r.Step != nil && r.Step.MilliValue() < 1 {
+		return whole
+	}
+	for _, q := range []*resource.Quantity{r.Min, r.Max, r.Step} {
+		if q != nil {
+			if _, ok := milli.of(*q); !ok {
+				return whole
+			}
+		}
+	}
+	return milli
+}
+
+// unit is the unit in which a valid range is computed, in terms of a quantity.
+type unit resource.Scale
+
+const (
+	whole = unit(0)
+	milli = unit(resource.Milli)
+)
+
+// of returns q in the unit, and whether int64 holds it (for milli: without
+// rounding; whole units are rounded up as Quantity.Value does).
+func (u unit) of(q resource.Quantity) (int64, bool) {
+	if u == whole {
+		return q.Value(), q.CmpInt64(math.MaxInt64) <= 0
+	}
+	value := q.MilliValue()
+	return value, q.Cmp(*resource.NewMilliQuantity(value, q.Format)) == 0
+}
+
+func (u unit) quantity(value int64, f resource.Format) resource.Quantity {
+	if u == milli && value%1000 == 0 {
+		u, value = whole, value/1000
+	}
+	made := resource.NewScaledQuantity(value, resource.Scale(u))
+	made.Format = f
+	return *made
 }

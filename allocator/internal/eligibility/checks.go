@@ -3,6 +3,9 @@ package eligibility
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/index/pool"
 )
@@ -38,10 +41,10 @@ type Rejection struct {
 
 // check is one rule about single devices.
 type check struct {
-	// rejects reports whether a device is rejected. An error is one of looking at it.
+	reason Reason
+	// rejects reports whether a device is rejected. An error is one of looking at it. If an
+	// explanation is wanted, it also notes why, and everything that is to be said.
 	rejects func(*judge, *Device, int32) (bool, error)
-	// explain lists the rejections, at least one if rejects is true or there is an error.
-	explain func(*judge, *Device, int32, func(Rejection))
 	// optional checks do not keep a device from being mandatory for a request for all devices:
 	// such a request cannot be met then.
 	optional bool
@@ -51,57 +54,15 @@ type check struct {
 // at the first that rejects a device, an explanation asks them all. What is left of counters and
 // capacities, and which groups are there, changes during a search: the search asks for it itself.
 var checks = []check{
-	{
-		optional: true,
-		rejects:  func(j *judge, _ *Device, i int32) (bool, error) { return j.inUse(i), nil },
-		explain: func(j *judge, _ *Device, i int32, add func(Rejection)) {
-			if j.inUse(i) {
-				add(Rejection{Reason: InUse})
-			}
-		},
-	},
-	{rejects: (*judge).binding, explain: simply(Binding, (*judge).binding, "the feature DRADeviceBindingConditions is off")},
-	{rejects: (*judge).selected, explain: (*judge).explainSelectors},
-	{rejects: (*judge).elsewhere, explain: (*judge).explainNode},
-	{rejects: (*judge).lacksCapacity, explain: (*judge).explainCapacity},
-	{
-		optional: true,
-		rejects:  func(j *judge, d *Device, _ int32) (bool, error) { return j.skipsOperations(d) != "", nil },
-		explain: func(j *judge, d *Device, _ int32, add func(Rejection)) {
-			if why := j.skipsOperations(d); why != "" {
-				add(Rejection{Reason: NodeOperations, Detail: why})
-			}
-		},
-	},
-	{
-		optional: true,
-		rejects:  (*judge).partitions,
-		explain:  simply(ByCounter, (*judge).partitions, "the feature DRAPartitionableDevices is off"),
-	},
-	{
-		rejects: func(*judge, *Device, int32) (bool, error) { return false, nil },
-		explain: (*judge).explainCounters,
-	},
-	{
-		optional: true,
-		rejects: func(j *judge, d *Device, _ int32) (bool, error) {
-			return untolerated(j.node.features, d.Object.Taints, j.filter.tolerations) != nil, nil
-		},
-		explain: func(j *judge, d *Device, _ int32, add func(Rejection)) {
-			if taint := untolerated(j.node.features, d.Object.Taints, j.filter.tolerations); taint != nil {
-				add(Rejection{Reason: Tainted, Detail: taintText(taint)})
-			}
-		},
-	},
-}
-
-// simply explains a check that has one detail.
-func simply(reason Reason, rejects func(*judge, *Device, int32) (bool, error), detail string) func(*judge, *Device, int32, func(Rejection)) {
-	return func(j *judge, d *Device, i int32, add func(Rejection)) {
-		if rejected, _ := rejects(j, d, i); rejected {
-			add(Rejection{Reason: reason, Detail: detail})
-		}
-	}
+	{reason: InUse, rejects: (*judge).inUse, optional: true},
+	{reason: Binding, rejects: (*judge).binding},
+	{reason: BySelector, rejects: (*judge).selectors},
+	{reason: ByNode, rejects: (*judge).elsewhere},
+	{reason: ByCapacity, rejects: (*judge).capacity},
+	{reason: NodeOperations, rejects: (*judge).operations, optional: true},
+	{reason: ByCounter, rejects: (*judge).partitions, optional: true},
+	{reason: ByCounter, rejects: (*judge).counters},
+	{reason: Tainted, rejects: (*judge).taints, optional: true},
 }
 
 // judge applies one filter to the devices of a node.
@@ -111,134 +72,183 @@ type judge struct {
 	filter *Filter
 	// use is what the device that is being judged would be charged with.
 	use *Consumption
+	// explains is set if rejections are wanted, found has them.
+	explains bool
+	found    []Rejection
 }
 
-func (j *judge) inUse(i int32) bool { return !j.filter.Admin && j.node.InUse.Test(uint(i)) }
+// reject notes a rejection if an explanation is wanted. It is true.
+func (j *judge) reject(reason Reason, detail string) bool {
+	if j.explains {
+		j.found = append(j.found, Rejection{Reason: reason, Detail: detail})
+	}
+	return true
+}
+
+func (j *judge) inUse(_ *Device, i int32) (bool, error) {
+	return !j.filter.terms.Admin && j.node.InUse.Test(uint(i)) && j.reject(InUse, ""), nil
+}
 
 func (j *judge) binding(d *Device, _ int32) (bool, error) {
-	return len(d.Object.BindingConditions) > 0 && !j.node.features.DeviceBindingAndStatus, nil
+	off := len(d.Object.BindingConditions) > 0 && !j.node.features.DeviceBindingAndStatus
+	return off && j.reject(Binding, "the feature DRADeviceBindingConditions is off"), nil
 }
 
-// selected asks the selectors, and notes what the device would be charged with.
-func (j *judge) selected(d *Device, i int32) (bool, error) {
-	found, err := j.node.evaluator.Judge(j.ctx, j.filter, d.Shape, j.node.isShared(i))
-	j.use = found.Use
-	return err != nil || found.RejectedBy >= 0, err
-}
-
-// explainSelectors asks each selector by itself.
-func (j *judge) explainSelectors(d *Device, _ int32, add func(Rejection)) {
+// selectors asks the selectors, and notes what the device would be charged with. An explanation asks
+// each selector by itself.
+func (j *judge) selectors(d *Device, i int32) (bool, error) {
+	if !j.explains {
+		found, err := j.node.evaluator.Judge(j.ctx, j.filter, d.Shape)
+		if err != nil {
+			return true, err
+		}
+		if j.use = found.Use; j.use == nil && j.node.isShared(i) {
+			j.use = j.filter.consumption(d.Shape)
+		}
+		return found.RejectedBy >= 0, nil
+	}
 	for k := range j.filter.Selectors {
 		s := &j.filter.Selectors[k]
 		rejectedBy, err := j.node.evaluator.matches(j.ctx, j.filter.Selectors[k:k+1], notesOf(d.Shape).device)
 		switch {
 		case err != nil:
-			add(Rejection{Reason: BySelector, Detail: err.Error()})
+			j.reject(BySelector, err.Error())
 		case rejectedBy >= 0:
-			add(Rejection{Reason: BySelector, Detail: s.Origin() + ": " + s.Expression, Selector: s})
+			j.found = append(j.found, Rejection{Reason: BySelector, Detail: s.Origin() + ": " + s.Expression, Selector: s})
 		}
 	}
+	j.use = j.filter.consumption(d.Shape)
+	return false, nil
 }
 
 func (j *judge) elsewhere(d *Device, _ int32) (bool, error) {
-	return d.SelectorErr != nil || !d.OnNode, d.SelectorErr
+	if d.SelectorErr != nil {
+		return true, d.SelectorErr
+	}
+	return !d.OnNode && j.reject(ByNode, ""), nil
 }
 
-func (j *judge) explainNode(d *Device, _ int32, add func(Rejection)) {
+// capacity is about what a device has when nothing of it is in use. An explanation also tells what
+// is in use.
+func (j *judge) capacity(d *Device, _ int32) (bool, error) {
 	switch {
-	case d.SelectorErr != nil:
-		add(Rejection{Reason: ByNode, Detail: d.SelectorErr.Error()})
-	case !d.OnNode:
-		add(Rejection{Reason: ByNode})
+	case j.use == nil:
+		return false, nil
+	case j.use.Err != nil:
+		return true, j.use.Err
+	case j.use.Refusal != "":
+		return j.reject(ByCapacity, j.use.Refusal), nil
 	}
-}
-
-// lacksCapacity is about what a device has when nothing of it is in use.
-func (j *judge) lacksCapacity(*Device, int32) (bool, error) {
-	return j.use != nil && (j.use.Err != nil || j.use.Refusal != ""), j.useErr()
-}
-
-func (j *judge) useErr() error {
-	if j.use == nil {
-		return nil
-	}
-	return j.use.Err
-}
-
-func (j *judge) explainCapacity(d *Device, _ int32, add func(Rejection)) {
-	if !j.node.features.ConsumableCapacity {
-		return
-	}
-	use := newConsumption(j.node.features, j.filter.Capacity, d.Shape.Device)
-	switch {
-	case use.Err != nil:
-		add(Rejection{Reason: ByCapacity, Detail: use.Err.Error()})
-	case use.Refusal != "":
-		add(Rejection{Reason: ByCapacity, Detail: use.Refusal})
-	default:
-		if name := use.short(j.node.Used[d.Pool], d.Index); name != "" {
-			add(Rejection{Reason: ByCapacity, Detail: "too little is left of capacity " + name})
+	if j.explains {
+		if name := j.use.short(j.node.Used[d.Pool], d.Index); name != "" {
+			j.reject(ByCapacity, "too little is left of capacity "+name)
 		}
 	}
+	return false, nil
 }
 
-// skipsOperations says why a device that skips node operations is out of reach, if it is.
-func (j *judge) skipsOperations(d *Device) string {
+// operations is about devices that skip node operations.
+func (j *judge) operations(d *Device, _ int32) (bool, error) {
 	switch {
 	case len(d.Slice.Object.Spec.SkipNodeOperations) == 0:
-		return ""
+		return false, nil
 	case !j.node.features.OptionalNodeOperations:
-		return "the feature DRAOptionalNodeOperations is off"
-	case !OperatesOptionally(j.node.Object):
-		return "the node does not declare the feature DRAOptionalNodeOperations"
+		return j.reject(NodeOperations, "the feature DRAOptionalNodeOperations is off"), nil
 	}
-	return ""
+	return !OperatesOptionally(j.node.Object) && j.reject(NodeOperations, "the node does not declare the feature DRAOptionalNodeOperations"), nil
 }
 
 func (j *judge) partitions(d *Device, _ int32) (bool, error) {
-	return d.ConsumesCounters && !j.node.features.PartitionableDevices, nil
+	off := d.ConsumesCounters && !j.node.features.PartitionableDevices
+	return off && j.reject(ByCounter, "the feature DRAPartitionableDevices is off"), nil
 }
 
-// explainCounters tells why the counters and groups of a pool, as they are now, keep a device from
-// being allocated.
-func (j *judge) explainCounters(d *Device, i int32, add func(Rejection)) {
-	if !d.ConsumesCounters || d.Shareable && j.node.isShared(i) {
-		return
+// counters tells an explanation why the counters and groups of a pool, as they are now, keep a device
+// from being allocated. It rejects nothing.
+func (j *judge) counters(d *Device, i int32) (bool, error) {
+	if !j.explains || !d.ConsumesCounters || d.Shareable && j.node.isShared(i) {
+		return false, nil
 	}
-	own, used := j.node.Pools[d.Pool], j.node.Used[d.Pool]
+	used := j.node.Used[d.Pool]
 	if j.node.features.CompatibilityGroups {
 		for _, use := range d.Groups {
 			if !used.Groups[use.Set].Admits(use.Groups) {
-				add(Rejection{Reason: ByGroup})
-				return
+				j.reject(ByGroup, "")
+				return false, nil
 			}
 		}
 	}
 	for _, use := range d.Uses {
 		if used.Left[use.Counter].Cmp(use.Amount) < 0 {
-			add(shortOf(own, use.Counter, "too little is left of %s"))
-			return
+			j.short(d, use.Counter, "too little is left of %s")
+			return false, nil
 		}
 	}
 	for c, left := range used.Left {
-		if left.Sign() < 0 && !restores(d, c) {
-			add(shortOf(own, pool.CounterIndex(c), "%s of the pool is overdrawn"))
-			return
+		if left.Sign() < 0 && !restores(d, pool.CounterIndex(c)) {
+			j.short(d, pool.CounterIndex(c), "%s of the pool is overdrawn")
+			return false, nil
 		}
 	}
+	return false, nil
 }
 
-func shortOf(p *pool.Pool, counter pool.CounterIndex, format string) Rejection {
-	short := &p.Counters[counter]
-	return Rejection{Reason: ByCounter, Detail: fmt.Sprintf(format, short.Name), CounterSet: p.CounterSets[short.Set].Name, Counter: short.Name}
+func (j *judge) short(d *Device, counter pool.CounterIndex, format string) {
+	of := j.node.Pools[d.Pool]
+	short := &of.Counters[counter]
+	j.found = append(j.found, Rejection{
+		Reason: ByCounter, Detail: fmt.Sprintf(format, short.Name), CounterSet: of.CounterSets[short.Set].Name, Counter: short.Name,
+	})
 }
 
 // restores reports whether a device consumes less than nothing of a counter.
-func restores(d *Device, counter int) bool {
-	for _, use := range d.Uses {
-		if int(use.Counter) == counter && use.Amount.Sign() < 0 {
-			return true
+func restores(d *Device, counter pool.CounterIndex) bool {
+	return slices.ContainsFunc(d.Uses, func(use pool.CounterUse) bool { return use.Counter == counter && use.Amount.Sign() < 0 })
+}
+
+func (j *judge) taints(d *Device, _ int32) (bool, error) {
+	taint := j.filter.untolerated(d.Object.Taints)
+	if taint != nil && j.explains {
+		text := taint.Key
+		if taint.Value != "" {
+			text += "=" + taint.Value
 		}
+		j.reject(Tainted, text+":"+string(taint.Effect))
+	}
+	return taint != nil, nil
+}
+
+// Tolerates reports whether taints keep no request of the filter from a device.
+func (f *Filter) Tolerates(taints []resourceapi.DeviceTaint) bool {
+	return f.untolerated(taints) == nil
+}
+
+// untolerated returns the first taint that keeps a request from a device, nil if
+// there is none (KEP-5055). Effects other than NoSchedule and NoExecute are ignored.
+func (f *Filter) untolerated(taints []resourceapi.DeviceTaint) *resourceapi.DeviceTaint {
+	if !f.features.DeviceTaints {
+		return nil
+	}
+	for i := range taints {
+		taint := &taints[i]
+		blocks := taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute
+		if blocks && !slices.ContainsFunc(f.terms.Tolerations, func(t resourceapi.DeviceToleration) bool { return tolerates(&t, taint) }) {
+			return taint
+		}
+	}
+	return nil
+}
+
+// tolerates applies the API rule: an empty effect or key of the toleration means any.
+func tolerates(t *resourceapi.DeviceToleration, taint *resourceapi.DeviceTaint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case resourceapi.DeviceTolerationOpExists:
+		return true
+	case resourceapi.DeviceTolerationOpEqual, "":
+		return t.Value == taint.Value
 	}
 	return false
 }

@@ -3,12 +3,14 @@ package eligibility
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/internal/quantity"
 )
 
@@ -55,28 +57,17 @@ func (d *Domain) Given(device *Device, i int32, name resourceapi.QualifiedName) 
 	return amount.Amount{}
 }
 
-// FirstError is the error of the first device that cannot be judged.
-func (d *Domain) FirstError() error {
-	first := int32(-1)
-	for i := range d.Bad {
-		if first < 0 || i < first {
-			first = i
-		}
-	}
-	return d.Bad[first]
-}
+// FirstError is the error of the first device that cannot be judged. There is one.
+func (d *Domain) FirstError() error { return d.Bad[slices.Min(slices.Collect(maps.Keys(d.Bad)))] }
 
 // Judge fills in the domain of a filter. Only cancellation is an error here.
-func (n *Node) Judge(ctx context.Context, f Use, d *Domain) error {
+func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 	d.Allowed = n.sets.New(len(n.List))
-	j := judge{ctx: ctx, node: n, filter: f.Filter}
+	j := judge{ctx: ctx, node: n, filter: f}
 	rest := n.judgeLooks(ctx, f, d)
 	for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
-		if err := j.device(d, f.Mandatory, int32(i)); err != nil {
-			if d.Bad == nil {
-				d.Bad = make(map[int32]error)
-			}
-			d.Bad[int32(i)] = fmt.Errorf("device %s: %w", n.ID(int32(i)), err)
+		if err := j.device(d, int32(i)); err != nil {
+			put(&d.Bad, int32(i), fmt.Errorf("device %s: %w", n.ID(int32(i)), err))
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -87,7 +78,7 @@ func (n *Node) Judge(ctx context.Context, f Use, d *Domain) error {
 
 // device sorts one device into allowed, exhausted, mandatory or none; an error means that it cannot
 // be judged.
-func (j *judge) device(d *Domain, mandatory bool, i int32) error {
+func (j *judge) device(d *Domain, i int32) error {
 	device := &j.node.List[i]
 	allowed := true
 	for k := range checks {
@@ -98,48 +89,55 @@ func (j *judge) device(d *Domain, mandatory bool, i int32) error {
 		}
 		if rejected {
 			allowed = false
-			if !mandatory || !c.optional {
+			if !j.filter.Mandatory || !c.optional {
 				return nil
 			}
 		}
 	}
-	if mandatory {
+	if j.filter.Mandatory {
 		d.Mandatory = append(d.Mandatory, i)
 	}
-	if allowed {
-		j.admit(d, device, i)
+	if !allowed {
+		return nil
+	}
+	if device.Shareable {
+		put(&d.Uses, i, j.use)
+	}
+	if j.use.short(j.node.Used[device.Pool], device.Index) == "" {
+		d.Allowed.Set(uint(i))
+	} else {
+		d.exhaust(j.node, uint(i))
 	}
 	return nil
 }
 
-func (j *judge) admit(d *Domain, device *Device, i int32) {
-	if device.Shareable {
-		if d.Uses == nil {
-			d.Uses = make(map[int32]*Consumption)
-		}
-		d.Uses[i] = j.use
-	}
-	if j.use.short(j.node.Used[device.Pool], device.Index) == "" {
-		d.Allowed.Set(uint(i))
-		return
-	}
+// exhaust notes a device that only lacks capacity.
+func (d *Domain) exhaust(n *Node, i uint) {
 	if d.Exhausted == nil {
-		d.Exhausted = j.node.sets.New(len(j.node.List))
+		d.Exhausted = n.sets.New(len(n.List))
 	}
-	d.Exhausted.Set(uint(i))
+	d.Exhausted.Set(i)
+}
+
+// put makes the map if there is none yet: most domains have none.
+func put[V any](m *map[int32]V, i int32, v V) {
+	if *m == nil {
+		*m = make(map[int32]V)
+	}
+	(*m)[i] = v
 }
 
 // Rejections lists everything that, by itself, keeps a device from serving a filter, with nothing
 // else allocated. The first one is what it is reported under.
 func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []Rejection {
-	j := judge{ctx: ctx, node: n, filter: f}
-	var found []Rejection
-	add := func(r Rejection) { found = append(found, r) }
+	j := judge{ctx: ctx, node: n, filter: f, explains: true}
 	for k := range checks {
-		checks[k].explain(&j, &n.List[i], i, add)
+		if _, err := checks[k].rejects(&j, &n.List[i], i); err != nil {
+			j.reject(checks[k].reason, err.Error())
+		}
 	}
-	slices.SortStableFunc(found, func(a, b Rejection) int { return rank(a.Reason) - rank(b.Reason) })
-	return found
+	slices.SortStableFunc(j.found, func(a, b Rejection) int { return rank(a.Reason) - rank(b.Reason) })
+	return j.found
 }
 
 // rank puts being in use, which the search asks for first, behind what a device is.
@@ -163,37 +161,105 @@ func (n *Node) Join(of []*Domain) (*Domain, []int32) {
 		had.InPlaceDifference(decided)
 		for i, ok := had.NextSet(0); ok; i, ok = had.NextSet(i + 1) {
 			by[i] = int32(k)
-			joined.take(n, d, i)
+			if use, shared := d.Uses[int32(i)]; shared {
+				put(&joined.Uses, int32(i), use)
+			}
+			if d.Allowed.Test(i) {
+				joined.Allowed.Set(i)
+			} else {
+				joined.exhaust(n, i)
+			}
 		}
 		for i, err := range d.Bad {
-			if decided.Test(uint(i)) {
-				continue
+			if !decided.Test(uint(i)) {
+				put(&joined.Bad, i, err)
+				had.Set(uint(i))
 			}
-			if joined.Bad == nil {
-				joined.Bad = make(map[int32]error)
-			}
-			joined.Bad[i] = err
-			had.Set(uint(i))
 		}
 		decided.InPlaceUnion(had)
 	}
 	return joined, by
 }
 
-// take copies what another domain says of a device that is allowed or exhausted.
-func (d *Domain) take(n *Node, from *Domain, i uint) {
-	if use, shared := from.Uses[int32(i)]; shared {
-		if d.Uses == nil {
-			d.Uses = make(map[int32]*Consumption)
-		}
-		d.Uses[int32(i)] = use
+// looks are the devices of a node as a projection sees them: those of one number are judged
+// together.
+type looks struct {
+	projection *Projection
+	list       []look
+	// rest are devices that each have to be judged by themselves.
+	rest *bitset.BitSet
+}
+
+// look is the devices of one number, which are not special.
+type look struct {
+	number  uint32
+	shape   *shape.Shape // of one of them
+	members *bitset.BitSet
+}
+
+// maxLooks is how many looks are told apart on a node.
+const maxLooks = 64
+
+func (d *Devices) looksFor(p *Projection) *looks {
+	if known, ok := d.looks.Get(p); ok {
+		return known
 	}
-	if from.Allowed.Test(i) {
-		d.Allowed.Set(i)
+	made := &looks{projection: p, rest: d.special.Clone()}
+	for i := range d.List {
+		if !d.special.Test(uint(i)) {
+			made.add(uint(i), d.List[i].Shape, d.special.Len())
+		}
+	}
+	d.looks.Add(p, made, maxColumns)
+	return made
+}
+
+func (l *looks) add(i uint, shape *shape.Shape, devices uint) {
+	number := l.projection.Number(shape)
+	for k := range l.list {
+		if l.list[k].number == number && number != 0 {
+			l.list[k].members.Set(i)
+			return
+		}
+	}
+	if number == 0 || len(l.list) == maxLooks {
+		l.rest.Set(i)
 		return
 	}
-	if d.Exhausted == nil {
-		d.Exhausted = n.sets.New(len(n.List))
+	l.list = append(l.list, look{number, shape, bitset.New(devices).Set(i)})
+}
+
+// judgeLooks fills in what a filter allows of the devices that it can judge together, and returns
+// the others. It leaves everything to be judged by itself where mandatory devices have an order,
+// where capacity is asked for, and where there is an error.
+func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bitset.BitSet) {
+	if f.projection == nil || f.Mandatory || f.Capacity != nil || n.special == n.all {
+		return n.all
 	}
-	d.Exhausted.Set(i)
+	seen := n.looksFor(f.projection)
+	for k := range seen.list {
+		look := &seen.list[k]
+		if !f.terms.Admin && n.InUse.IsSuperSet(look.members) {
+			continue
+		}
+		found, err := n.evaluator.Judge(ctx, f, look.shape)
+		if err != nil {
+			d.Allowed.ClearAll()
+			return n.all
+		}
+		if found.RejectedBy < 0 {
+			d.Allowed.InPlaceUnion(look.members)
+		}
+	}
+	d.Allowed.InPlaceIntersection(n.here)
+	if !f.terms.Admin {
+		d.Allowed.InPlaceDifference(n.InUse)
+	}
+	if n.Shared == nil {
+		return seen.rest
+	}
+	d.Allowed.InPlaceDifference(n.Shared)
+	rest = n.sets.Clone(seen.rest)
+	rest.InPlaceUnion(n.Shared)
+	return rest
 }

@@ -2,11 +2,9 @@ package eligibility
 
 import (
 	"fmt"
-	"maps"
-	"slices"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/cel"
@@ -16,44 +14,87 @@ import (
 type Terms struct {
 	Class       *resourceapi.DeviceClass
 	Selectors   []resourceapi.DeviceSelector
+	Capacity    *resourceapi.CapacityRequirements
 	Admin       bool
 	Tolerations []resourceapi.DeviceToleration
-	Capacity    *resourceapi.CapacityRequirements
 }
 
-// Filter decides about single devices, whatever else is chosen: selectors, tolerations, capacity,
-// admin access. It is immutable but for what it remembers, and equal ones are the same for all
-// problems of an Evaluator, so that shapes are judged once.
+// AppendKey appends all that terms say about devices.
+func (t *Terms) AppendKey(k *memo.Key) {
+	t.appendSelection(k)
+	t.appendRest(k)
+}
+
+// appendSelection appends what makes a selection.
+func (t *Terms) appendSelection(k *memo.Key) {
+	k.Text(t.Class.Name)
+	appendSelectors(k, t.Class.Spec.Selectors)
+	appendSelectors(k, t.Selectors)
+	if k.Flags(t.Capacity != nil); t.Capacity != nil {
+		k.Number(len(t.Capacity.Requests))
+		for name, value := range sorted(t.Capacity.Requests) {
+			k.Text(string(name))
+			appendQuantity(k, &value)
+		}
+	}
+}
+
+// appendRest appends what a filter is beside a selection.
+func (t *Terms) appendRest(k *memo.Key) {
+	k.Flags(t.Admin)
+	k.Number(len(t.Tolerations))
+	for i := range t.Tolerations {
+		k.Text(t.Tolerations[i].Key)
+		k.Text(string(t.Tolerations[i].Operator))
+		k.Text(t.Tolerations[i].Value)
+		k.Text(string(t.Tolerations[i].Effect))
+	}
+}
+
+func appendSelectors(k *memo.Key, all []resourceapi.DeviceSelector) {
+	k.Number(len(all))
+	for i := range all {
+		k.Flags(all[i].CEL != nil)
+		if all[i].CEL != nil {
+			k.Text(all[i].CEL.Expression)
+		}
+	}
+}
+
+// Filter decides about single devices of a problem, whatever else is chosen.
 type Filter struct {
 	*Selection
-	// ID is unique within the Evaluator.
-	ID          int64
-	Admin       bool
-	Capacity    *resourceapi.CapacityRequirements
-	tolerations []resourceapi.DeviceToleration
-	features    Features
-	judgements  judgements
-}
-
-// Use is a Filter in a problem.
-type Use struct {
-	*Filter
+	terms Terms
 	// Mandatory is set if a request wants all devices that match.
 	Mandatory bool
 }
 
-// Selection is the selectors of a class and of a request. Equal ones are the same for all filters
-// of an Evaluator, which may differ in what they tolerate and want beside.
+// Filter makes a filter. The error says that there is a selector of an unsupported kind.
+func (e *Evaluator) Filter(t Terms) (*Filter, error) {
+	s, err := e.selection(&t)
+	return &Filter{Selection: s, terms: t}, err
+}
+
+// AppendKey appends what the filter says of devices. Equal keys are of the same Evaluator.
+func (f *Filter) AppendKey(k *memo.Key) {
+	k.Number(int(f.id))
+	f.terms.appendRest(k)
+}
+
+// Selection is what filters say of shapes, and so of all devices of a shape: the selectors of a class
+// and of a request, and the capacity that it asks for. Equal ones are the same for all problems of an
+// Evaluator, so that shapes are judged once. It is immutable but for what it remembers.
 type Selection struct {
-	id        int64
+	id        int64 // unique within the Evaluator
+	features  Features
 	Selectors []Selector
-	// Reads is what the selectors read, projection the devices as they see them. Both are nil
-	// if that is not known.
+	Capacity  *resourceapi.CapacityRequirements
+	// Reads is what the selectors read, projection the devices as the selection sees them. Both
+	// are nil if that is not known.
 	Reads      Reads
 	projection *Projection
-	// rejections have, by number in the projection, which selector rejects a device, counted
-	// from 1. It is 0 if none does.
-	rejections memo.Table
+	// judgements are by number in the projection.
+	judgements [maxNumbers + 1]atomic.Pointer[Judgement]
 }
 
 // Selector is one CEL selector of a class or a request.
@@ -80,102 +121,31 @@ func (s *Selector) Origin() string {
 // keySize is room for most keys.
 const keySize = 256
 
-// Filter makes a filter, or returns the one that was made for the same content.
-func (e *Evaluator) Filter(t Terms) (*Filter, error) {
-	selected, err := e.selection(t.Class, t.Selectors)
-	if err != nil {
-		return nil, err
-	}
+// selection makes a selection, or returns the one that was made for the same content. It is made anew
+// once shapes that come now would not be told apart.
+func (e *Evaluator) selection(t *Terms) (*Selection, error) {
 	var buffer [keySize]byte
 	key := memo.Key{Bytes: buffer[:0]}
-	key.Number(int(selected.id))
-	appendTerms(&key, &t)
-	if known, ok := e.filters.Get(string(key.Bytes)); ok && known.(*Filter).Selection == selected {
-		return known.(*Filter), nil
-	}
-	// The filter outlives the claim, so it has copies of its own.
-	f := &Filter{
-		Selection: selected, ID: e.ids.Add(1), Admin: t.Admin,
-		Capacity: t.Capacity.DeepCopy(), tolerations: slices.Clone(t.Tolerations), features: e.features,
-	}
-	for i := range f.tolerations {
-		f.tolerations[i].TolerationSeconds = nil // says nothing about devices
-	}
-	e.filters.Add(string(key.Bytes), f)
-	return f, nil
-}
-
-// AppendKey appends all that terms say about devices.
-func (t *Terms) AppendKey(k *memo.Key) {
-	k.Text(t.Class.Name)
-	appendSelectors(k, t.Class.Spec.Selectors)
-	appendSelectors(k, t.Selectors)
-	appendTerms(k, t)
-}
-
-// appendTerms appends what a filter is beside a selection.
-func appendTerms(k *memo.Key, t *Terms) {
-	k.Flags(t.Admin, t.Capacity != nil)
-	k.Number(len(t.Tolerations))
-	for i := range t.Tolerations {
-		k.Text(t.Tolerations[i].Key)
-		k.Text(string(t.Tolerations[i].Operator))
-		k.Text(t.Tolerations[i].Value)
-		k.Text(string(t.Tolerations[i].Effect))
-	}
-	if t.Capacity != nil {
-		appendQuantities(k, t.Capacity.Requests)
-	}
-}
-
-// appendQuantities appends what is requested, as numbers: the spelling makes no difference here.
-func appendQuantities(k *memo.Key, asked map[resourceapi.QualifiedName]resource.Quantity) {
-	k.Number(len(asked))
-	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		quantity := asked[name]
-		number := quantity.AsDec() // of the copy that quantity is
-		k.Text(string(name))
-		k.Flags(number.UnscaledBig().Sign() < 0)
-		k.Text(string(number.UnscaledBig().Bytes()))
-		k.Number(int(uint32(number.Scale())))
-		k.Text(string(quantity.Format))
-	}
-}
-
-// selection makes a selection, or returns the one that was made for the same content.
-func (e *Evaluator) selection(class *resourceapi.DeviceClass, asked []resourceapi.DeviceSelector) (*Selection, error) {
-	var buffer [keySize]byte
-	key := memo.Key{Bytes: buffer[:0]}
-	key.Text(class.Name)
-	appendSelectors(&key, class.Spec.Selectors)
-	appendSelectors(&key, asked)
-	if known, ok := e.selections.Get(string(key.Bytes)); ok && !known.(*Selection).worn() {
-		return known.(*Selection), nil
-	}
-	s := &Selection{id: e.ids.Add(1)}
-	if err := s.add(e.programs, class.Name, class.Spec.Selectors); err != nil {
-		return nil, err
-	}
-	if err := s.add(e.programs, "", asked); err != nil {
-		return nil, err
-	}
-	read := make(Reads)
-	ok, err := read.add(s.Selectors)
-	if err != nil {
-		return nil, err
-	}
-	if ok {
-		s.Reads = read
-		if s.projection, err = e.Projection(read); err != nil {
-			return nil, err
+	t.appendSelection(&key)
+	if known, ok := e.selections.Get(string(key.Bytes)); ok {
+		if s := known.(*Selection); s.projection == nil || !s.projection.worn() {
+			return s, nil
 		}
+	}
+	// The selection outlives the claim, so it has a copy of its own.
+	s := &Selection{id: e.ids.Add(1), features: e.features, Capacity: t.Capacity.DeepCopy()}
+	if err := s.add(e.programs, t.Class.Name, t.Class.Spec.Selectors); err != nil {
+		return nil, err
+	}
+	if err := s.add(e.programs, "", t.Selectors); err != nil {
+		return nil, err
+	}
+	if s.Reads = readsOf(s.Selectors); s.Reads != nil {
+		s.projection = e.Projection(s.Reads, t.Capacity != nil)
 	}
 	e.selections.Add(string(key.Bytes), s)
 	return s, nil
 }
-
-// worn reports whether shapes that come now would not be told apart.
-func (s *Selection) worn() bool { return s.projection != nil && s.projection.worn() }
 
 func (s *Selection) add(programs *cel.Cache, class string, selectors []resourceapi.DeviceSelector) error {
 	for i, asked := range selectors {
@@ -188,14 +158,4 @@ func (s *Selection) add(programs *cel.Cache, class string, selectors []resourcea
 		s.Selectors = append(s.Selectors, added)
 	}
 	return nil
-}
-
-func appendSelectors(k *memo.Key, all []resourceapi.DeviceSelector) {
-	k.Number(len(all))
-	for i := range all {
-		k.Flags(all[i].CEL != nil)
-		if all[i].CEL != nil {
-			k.Text(all[i].CEL.Expression)
-		}
-	}
 }

@@ -1,45 +1,130 @@
 package eligibility
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// memory of a device, and what a share takes of it.
-func memoryJudgement(total, taken string) *Judgement {
-	asked := &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(taken)}}
-	device := &resourceapi.Device{Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse(total)}}}
-	return &Judgement{RejectedBy: -1, Use: newConsumption(Features{ConsumableCapacity: true}, asked, device)}
-}
-
-func TestEqualJudgementsAreOne(t *testing.T) {
-	var kept judgements
-	first := kept.intern(memoryJudgement("80Gi", "8Gi"))
-	if kept.intern(memoryJudgement("80Gi", "8Gi")) != first {
-		t.Error("an equal judgement is kept as well")
+// unlikeShapes differ from each other in what decides an allocation: a selector's attribute, what there
+// is of a capacity, how it is written, and each part of its policy.
+func unlikeShapes() []*shape.Shape {
+	q := func(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
+	policies := []*resourceapi.CapacityRequestPolicy{
+		nil,
+		{},
+		{Default: q("4Gi")},
+		{Default: q("4096Mi"), ValidRange: &resourceapi.CapacityRequestPolicyRange{}},
+		{Default: q("8Gi")},
+		{Default: q("8Gi"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("4Gi")}},
+		{Default: q("8Gi"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("16Gi")}},
+		{Default: q("8Gi"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("4Gi"), Max: q("6Gi")}},
+		{Default: q("8Gi"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("4Gi"), Step: q("6Gi")}},
+		{Default: q("8Gi"), ValidValues: []resource.Quantity{*q("8Gi"), *q("12Gi")}},
+		{Default: q("8Gi"), ValidValues: []resource.Quantity{*q("8Gi"), *q("20Gi")}},
+		{Default: q("8Gi"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("4Gi"), Max: q("6Gi"), Step: q("2Gi")}},
+		{Default: q("8Gi"), ValidValues: []resource.Quantity{*q("4Gi"), *q("6Gi"), *q("2Gi")}},
+		{ValidValues: []resource.Quantity{*q("8Gi"), *q("20Gi")}},
+		{ValidValues: []resource.Quantity{*q("8Gi"), *q("20Gi")}, ValidRange: &resourceapi.CapacityRequestPolicyRange{}},
 	}
-	failed := memoryJudgement("80Gi", "8Gi")
-	failed.Use.Err = errors.New("out of range")
-	for name, other := range map[string]*Judgement{
-		"more taken":              memoryJudgement("80Gi", "9Gi"),
-		"a larger device":         memoryJudgement("81Gi", "8Gi"),
-		"written differently":     memoryJudgement("80Gi", "8589934592"),
-		"too much":                memoryJudgement("80Gi", "90Gi"),
-		"rejected":                {RejectedBy: 0},
-		"nothing said of a share": {RejectedBy: -1},
-		"an error":                failed,
-	} {
-		if kept.intern(other) == first {
-			t.Errorf("%s: taken for another judgement", name)
+	set := shape.NewSet()
+	var shapes []*shape.Shape
+	for _, model := range []string{"a", "b"} {
+		for _, total := range []string{"5Gi", "80Gi", "85899345920", "1e30"} {
+			for _, multiple := range []*bool{nil, ptr.To(true)} {
+				for _, policy := range policies {
+					shapes = append(shapes, set.Acquire("driver", &resourceapi.Device{
+						Attributes:               map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: ptr.To(model)}},
+						Capacity:                 map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: *q(total), RequestPolicy: policy}},
+						AllowMultipleAllocations: multiple,
+					}, 0, nil).Shape())
+				}
+			}
 		}
 	}
-	for range 10 * maxJudgements {
-		kept.intern(failed) // equal to nothing
+	return shapes
+}
+
+func spelled(j *Judgement) string {
+	if j.Use == nil {
+		return fmt.Sprint(j.RejectedBy)
 	}
-	if len(kept.known) > maxJudgements {
-		t.Errorf("%d judgements are kept", len(kept.known))
+	text := fmt.Sprint(j.RejectedBy, j.Use.Refusal, j.Use.Err)
+	for _, part := range j.Use.Parts {
+		text += fmt.Sprint(part.Name, part.Quantity.String(), part.Quantity.Format, part.Taken, part.Total)
+	}
+	return text
+}
+
+// What is remembered of a shape is what an evaluator says that has seen no other.
+func TestJudgementsAreRemembered(t *testing.T) {
+	features := Features{ConsumableCapacity: true}
+	programs := cel.NewCache(8)
+	class := &resourceapi.DeviceClass{}
+	selectors := []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].model == "a"`}}}
+	shared := NewEvaluator(features, programs)
+	for _, asked := range []string{"", "1Gi", "7Gi", "7516192768", "30Gi"} {
+		terms := Terms{Class: class, Selectors: selectors}
+		if asked != "" {
+			terms.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(asked)}}
+		}
+		judge := func(e *Evaluator, of *shape.Shape) string {
+			f, err := e.Filter(terms)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := e.Judge(t.Context(), f, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := e.Judge(t.Context(), f, of); err != nil || again != j {
+				t.Fatalf("%q: the judgement is not remembered, error %v", asked, err)
+			}
+			return spelled(j)
+		}
+		for i, of := range unlikeShapes() {
+			if got, want := judge(shared, of), judge(NewEvaluator(features, programs), of); got != want {
+				t.Errorf("asked %q, shape %d: remembered %s, want %s", asked, i, got, want)
+			}
+		}
+	}
+}
+
+// A projection tells so many shapes apart. Others are judged, but not remembered, and the next problem
+// has a projection that tells them apart.
+func TestProjectionsWearOut(t *testing.T) {
+	e := NewEvaluator(Features{ConsumableCapacity: true}, cel.NewCache(8))
+	terms := Terms{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
+		{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].serial >= 0`}},
+	}}
+	filter := func() *Filter {
+		f, err := e.Filter(terms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	set, first := shape.NewSet(), filter()
+	var last *shape.Shape
+	for n := range int64(maxNumbers + 1) {
+		last = set.Acquire("driver", &resourceapi.Device{
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"serial": {IntValue: ptr.To(n)}},
+		}, 0, nil).Shape()
+		if j, err := e.Judge(t.Context(), first, last); err != nil || j.Rejects() {
+			t.Fatalf("shape %d: %+v, error %v", n, j, err)
+		}
+	}
+	second := filter()
+	if number := first.projection.Number(last); number != 0 {
+		t.Errorf("the last shape has the number %d", number)
+	}
+	if number := second.projection.Number(last); second.Selection == first.Selection || number == 0 {
+		t.Errorf("the next problem does not tell the last shape apart: its number is %d", number)
 	}
 }

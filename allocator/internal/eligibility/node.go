@@ -21,7 +21,7 @@ import (
 type Devices struct {
 	features Features
 	Pools    []*pool.Pool
-	ranges   []devicesOfPool // by position in Pools
+	firsts   []int32 // positions of the first device of each of the pools, and the number of all
 	// List has the devices of complete and valid pools. A device is known by its position.
 	List []Device
 	// all are all devices, here those on the node.
@@ -34,13 +34,6 @@ type Devices struct {
 	columns memo.List[resourceapi.FullyQualifiedName, any]
 	model   any
 	modeled sync.Once
-}
-
-// devicesOfPool are the positions of the devices of a pool.
-type devicesOfPool struct {
-	first, end int32
-	// straight is set if the position of a device is first plus its index.
-	straight bool
 }
 
 // Device is a device of a usable pool that reaches the node.
@@ -72,7 +65,7 @@ func newDevices(views []*pool.View, f Features) *Devices {
 	for _, pv := range views {
 		count += len(pv.Devices)
 	}
-	d := &Devices{features: f, List: make([]Device, 0, count)}
+	d := &Devices{features: f, List: make([]Device, 0, count), firsts: []int32{0}}
 	d.all, d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count)), bitset.New(uint(count))
 	for _, pv := range views {
 		if pv.Usable() {
@@ -83,9 +76,7 @@ func newDevices(views []*pool.View, f Features) *Devices {
 }
 
 func (d *Devices) add(pv *pool.View) {
-	own := devicesOfPool{first: int32(len(d.List)), straight: true}
-	for n, nd := range pv.Devices {
-		own.straight = own.straight && int(nd.Index) == n
+	for _, nd := range pv.Devices {
 		device := Device{
 			Device:      &pv.Pool.Devices[nd.Index],
 			Pool:        int32(len(d.Pools)),
@@ -103,8 +94,7 @@ func (d *Devices) add(pv *pool.View) {
 		d.special.SetTo(i, d.isSpecial(&device))
 		d.List = append(d.List, device)
 	}
-	own.end = int32(len(d.List))
-	d.Pools, d.ranges = append(d.Pools, pv.Pool), append(d.ranges, own)
+	d.Pools, d.firsts = append(d.Pools, pv.Pool), append(d.firsts, int32(len(d.List)))
 }
 
 func (d *Devices) isSpecial(device *Device) bool {
@@ -118,38 +108,19 @@ func (d *Devices) isSpecial(device *Device) bool {
 	return d.features.ConsumableCapacity && !Plain(device.Shape)
 }
 
-// sorted are the devices in the order of a policy, which may look at what is in use: they are
-// good for one problem.
-func (d *Devices) sorted(compare func(a, b Device) int) *Devices {
-	s := &Devices{features: d.features, all: d.all, special: d.all, Pools: d.Pools}
-	s.List = slices.Clone(d.List)
-	slices.SortStableFunc(s.List, compare)
-	s.here = bitset.New(d.here.Len())
-	s.ranges = slices.Repeat([]devicesOfPool{{end: int32(len(s.List))}}, len(d.ranges))
-	for i := range s.List {
-		s.here.SetTo(uint(i), s.List[i].OnNode)
-	}
-	return s
-}
-
 // find sets the positions of the devices of a pool that next lists by index.
 func (d *Devices) find(p int, next func(pool.DeviceIndex) (pool.DeviceIndex, bool), to *bitset.BitSet) {
-	own := d.ranges[p]
-	index, ok := next(0)
-	if !ok {
-		return
-	}
-	if own.straight {
-		for ; ok && int32(index) < own.end-own.first; index, ok = next(index + 1) {
-			to.Set(uint(own.first + int32(index)))
+	for i, end := d.firsts[p], d.firsts[p+1]; i < end; i++ {
+		index, ok := next(d.List[i].Index)
+		if !ok {
+			return
 		}
-		return
-	}
-	for i := own.first; i < own.end; i++ {
-		if device := &d.List[i]; int(device.Pool) == p {
-			if at, ok := next(device.Index); ok && at == device.Index {
-				to.Set(uint(i))
-			}
+		// Indices ascend, mostly one by one.
+		for i = min(i+int32(index-d.List[i].Index), end-1); d.List[i].Index > index; {
+			i--
+		}
+		if d.List[i].Index == index {
+			to.Set(uint(i))
 		}
 	}
 }
@@ -208,9 +179,6 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, before func(a
 	for _, pool := range n.Pools {
 		n.Used = append(n.Used, u.Pool(pool))
 	}
-	if before != nil {
-		n.prefer(before)
-	}
 	n.InUse, n.Shared = sets.New(len(n.List)), nil
 	for p, used := range n.Used {
 		n.find(p, used.NextInUse, n.InUse)
@@ -221,6 +189,9 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, before func(a
 			n.find(p, used.NextShared, n.Shared)
 		}
 	}
+	if before != nil {
+		n.prefer(before)
+	}
 }
 
 // Release forgets the node and keeps memory.
@@ -229,22 +200,43 @@ func (n *Node) Release() {
 	*n = Node{Used: n.Used[:0]}
 }
 
-// prefer puts devices into the order of a policy.
+// prefer puts devices into the order of a policy, which may look at what is in use: they are good for
+// one problem.
 func (n *Node) prefer(before func(a, b Candidate) bool) {
-	n.Devices = n.sorted(func(a, b Device) int {
-		x, y := n.candidate(&a), n.candidate(&b)
+	order := make([]int, len(n.List))
+	for i := range order {
+		order[i] = i
+	}
+	candidate := func(i int) Candidate {
+		d := &n.List[i]
+		return Candidate{Device: pool.HandleOf(n.Pools[d.Pool], d.Index), Shared: n.isShared(int32(i))}
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := candidate(i), candidate(j)
 		switch {
-		case before(x, y):
+		case before(a, b):
 			return -1
-		case before(y, x):
+		case before(b, a):
 			return 1
 		}
 		return 0
 	})
-}
-
-func (n *Node) candidate(d *Device) Candidate {
-	return Candidate{Device: pool.HandleOf(n.Pools[d.Pool], d.Index), Shared: n.Used[d.Pool].Shared(d.Index)}
+	moved := func(set *bitset.BitSet) *bitset.BitSet {
+		if set == nil {
+			return nil
+		}
+		to := n.sets.New(len(order))
+		for i, from := range order {
+			to.SetTo(uint(i), set.Test(uint(from)))
+		}
+		return to
+	}
+	// Each is judged by itself, in this order.
+	preferred := &Devices{features: n.features, Pools: n.Pools, all: n.all, special: n.all, here: moved(n.here)}
+	for _, i := range order {
+		preferred.List = append(preferred.List, n.List[i])
+	}
+	n.InUse, n.Shared, n.Devices = moved(n.InUse), moved(n.Shared), preferred
 }
 
 func (n *Node) isShared(i int32) bool { return n.Shared != nil && n.Shared.Test(uint(i)) }

@@ -1,90 +1,168 @@
 package eligibility
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
 	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/quantity"
 )
 
-// Projection is what some selectors can tell about devices: the parts that they read. Shapes that
-// agree in these have the same number, so that a selector that nobody used yet costs one
-// evaluation for each number and not a look at each device. It is safe for concurrent use.
+// Projection is what some selections can tell about devices: the parts that their selectors read, and
+// the capacities where these decide. Shapes that agree in these have the same number, so that a
+// selection that nobody used yet costs one evaluation for each number and not a look at each device.
+// It is safe for concurrent use.
 type Projection struct {
 	programs []*cel.Program // one for each different set of reads
+	// capacity is set if capacities are told apart even where devices are plain.
+	capacity bool
 	numbers  memo.Numbers
 }
 
-const (
-	// maxProjections is how many projections an Evaluator keeps.
-	maxProjections = 64
-	// maxNumbers is how many shapes a projection tells apart. Others have no number.
-	maxNumbers = 1 << 9
-)
+// maxNumbers is how many shapes a projection tells apart. Others have no number.
+const maxNumbers = 1 << 9
 
 // Reads is a set of what expressions read, with a program that reads it.
 type Reads map[string]*cel.Program
 
-// add is false if an expression may read anything, or does not compile.
-func (r Reads) add(selectors []Selector) (bool, error) {
-	for _, s := range selectors {
-		if s.program == nil || !s.program.Reads().Exact {
-			return false, nil
+// readsOf is nil if a selector may read anything, or does not compile.
+func readsOf(selectors []Selector) Reads {
+	all := make(Reads)
+	for i := range selectors {
+		if !all.add(selectors[i].program) {
+			return nil
 		}
-		key, err := json.Marshal(s.program.Reads())
-		if err != nil {
-			return false, fmt.Errorf("what a selector reads cannot be encoded: %w", err)
-		}
-		r[string(key)] = s.program
 	}
-	return true, nil
+	return all
 }
 
-// Projection returns the one that was made for the same reads. Filters made later have a new one
+// AddDerived adds what derived attributes read. It is false if one may read anything, or does not compile.
+func (r Reads) AddDerived(attributes []Derived) bool {
+	for i := range attributes {
+		if !r.add(attributes[i].program) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r Reads) add(program *cel.Program) bool {
+	if program == nil || !program.Reads().Exact {
+		return false
+	}
+	r[fmt.Sprintf("%#v", program.Reads())] = program
+	return true
+}
+
+// Projection returns the one that was made for the same reads. Capacity is set if some request asks for
+// capacity. Selections made later have a new one
 // once shapes that come now get no number, so that a projection does not wear out as drivers and
 // models come and go.
-func (e *Evaluator) Projection(r Reads) (*Projection, error) {
-	keys := slices.Sorted(maps.Keys(r))
-	key, err := json.Marshal(keys)
-	if err != nil {
-		return nil, fmt.Errorf("what selectors read cannot be encoded: %w", err)
+func (e *Evaluator) Projection(r Reads, capacity bool) *Projection {
+	reads := slices.Sorted(maps.Keys(r))
+	key := fmt.Sprint(capacity, reads)
+	if known, ok := e.projections.Get(key); ok && !known.(*Projection).worn() {
+		return known.(*Projection)
 	}
-	if known, ok := e.projections.Get(string(key)); ok && !known.(*Projection).worn() {
-		return known.(*Projection), nil
+	p := &Projection{capacity: capacity}
+	for _, read := range reads {
+		p.programs = append(p.programs, r[read])
 	}
-	p := &Projection{}
-	for _, key := range keys {
-		p.programs = append(p.programs, r[key])
-	}
-	e.projections.Add(string(key), p)
-	return p, nil
+	e.projections.Add(key, p)
+	return p
 }
 
 func (p *Projection) worn() bool { return p.numbers.Full(maxNumbers) }
 
 // Number is 0 for a shape that has none.
-func (p *Projection) Number(shape *shape.Shape) uint32 {
-	notes := notesOf(shape)
+func (p *Projection) Number(of *shape.Shape) uint32 {
+	notes := notesOf(of)
 	number, known := notes.numbers.Get(p)
 	if !known {
-		number = p.look(notes.device)
+		number = p.look(notes, of.Device.Capacity)
 		notes.numbers.Add(p, number, maxNotes)
 	}
 	return number
 }
 
-func (p *Projection) look(device *cel.Device) uint32 {
+func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) uint32 {
 	var buffer [keySize]byte
-	text := buffer[:0]
+	key := memo.Key{Bytes: buffer[:0]}
 	for _, program := range p.programs {
 		var ok bool
-		if text, ok = program.AppendProjection(text, device); !ok {
+		if key.Bytes, ok = program.AppendProjection(key.Bytes, of.device); !ok {
 			return 0
 		}
 	}
-	return p.numbers.Of(text, maxNumbers)
+	if key.Flags(of.plain); p.capacity || !of.plain {
+		appendCapacities(&key, capacities)
+	}
+	return p.numbers.Of(key.Bytes, maxNumbers)
+}
+
+// appendCapacities appends all that decides what an allocation takes.
+func appendCapacities(k *memo.Key, all map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) {
+	for name, c := range sorted(all) {
+		k.Text(string(name))
+		appendQuantity(k, &c.Value)
+		if k.Flags(c.RequestPolicy != nil); c.RequestPolicy == nil {
+			continue
+		}
+		k.Flags(c.RequestPolicy.ValidRange != nil)
+		bounds := boundsOf(c.RequestPolicy)
+		k.Number(len(bounds))
+		for _, q := range bounds {
+			appendQuantity(k, q)
+		}
+	}
+}
+
+// appendQuantity appends a number and how it is written. Nil is told apart.
+func appendQuantity(k *memo.Key, q *resource.Quantity) {
+	if k.Flags(q != nil); q != nil {
+		k.Amount(quantity.Amount(*q))
+		k.Text(string(q.Format))
+	}
+}
+
+// notes are kept with a shape for as long as it lives.
+type notes struct {
+	device *cel.Device
+	// numbers has what projections number the shape with.
+	numbers memo.List[*Projection, uint32]
+	// plain is set for whole devices of which everything can be taken.
+	plain bool
+}
+
+// maxNotes bounds the numbers kept per shape. A cluster has a few classes and its claims a few
+// kinds of selectors.
+const maxNotes = 64
+
+func notesOf(of *shape.Shape) *notes {
+	return of.Attach(func() any {
+		return &notes{
+			device: cel.NewDevice(of.Driver, of.Device),
+			plain:  !ptr.Deref(of.Device.AllowMultipleAllocations, false) && unconditional(of.Device.Capacity),
+		}
+	}).(*notes)
+}
+
+// Plain reports whether a device is had as a whole or not at all, whatever capacity is asked for.
+func Plain(of *shape.Shape) bool { return notesOf(of).plain }
+
+// unconditional reports whether everything that a device has can be taken together.
+func unconditional(capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) bool {
+	for _, c := range capacity {
+		if c.RequestPolicy != nil || c.Value.Sign() < 0 {
+			return false
+		}
+	}
+	return true
 }

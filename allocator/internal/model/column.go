@@ -12,7 +12,6 @@ import (
 
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
-	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
@@ -24,8 +23,10 @@ type Column struct {
 	ids    map[shape.Value]int32
 	// quantities are the values of a capacity by number. There are no ids then.
 	quantities []resource.Quantity
-	// errs are devices of which the attribute cannot be computed. Nil if there are none.
-	errs map[int32]error
+	// errs are devices of which the attribute cannot be computed, stops their set. Nil if there
+	// are none.
+	errs  map[int32]error
+	stops *bitset.BitSet
 }
 
 func (c *Column) set(i int, compared []shape.Value) {
@@ -34,12 +35,7 @@ func (c *Column) set(i int, compared []shape.Value) {
 	}
 	numbers := make([]int32, len(compared))
 	for k, v := range compared {
-		id, known := c.ids[v]
-		if !known {
-			id = int32(len(c.ids))
-			c.ids[v] = id
-		}
-		numbers[k] = id
+		numbers[k] = number(c.ids, v)
 	}
 	c.Values[i] = numbers
 }
@@ -97,9 +93,10 @@ func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claim
 		switch {
 		case err != nil:
 			if made.errs == nil {
-				made.errs = make(map[int32]error)
+				made.errs, made.stops = make(map[int32]error), in.sets.New(len(in.Node.List))
 			}
 			made.errs[int32(i)] = err
+			made.stops.Set(i)
 		case found:
 			made.set(int(i), c.Compared(value))
 		}
@@ -133,22 +130,6 @@ func (in *Instance) bindConstraint(ctx context.Context, position int) (err error
 	}
 	in.values = append(in.values, int32(len(ids)+len(own.quantities)))
 	return nil
-}
-
-// stops are the devices of which the attribute cannot be computed.
-func (c *Column) stops() *bitset.BitSet {
-	if c.errs == nil {
-		return nil
-	}
-	set := bitset.New(uint(len(c.Values)))
-	for i := range c.errs {
-		set.Set(uint(i))
-	}
-	return set
-}
-
-func (c *Column) cover(relation int32) solver.Cover {
-	return solver.Cover{Relation: relation, Values: c.Values, Stops: c.stops()}
 }
 
 // common are the values that the devices which a constraint holds have in common. There are none if

@@ -42,7 +42,7 @@ type counterGroups struct {
 	values map[string]int32
 }
 
-// noGroup stands for devices that declare no groups.
+// noGroup is the value of devices that declare no groups. Those of groups are one more than their numbers.
 const noGroup = 0
 
 // deviceCapacity is a capacity of a device that is shareable.
@@ -62,14 +62,14 @@ func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
 }
 
 func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
-	var kinds resourceKinds
+	kinds := make(map[resourceKind]int32)
 	first, sets := make([]int32, len(d.Pools)), int32(0)
 	for p, pool := range d.Pools {
 		first[p] = int32(len(f.poolOf))
 		for _, counter := range pool.Counters {
 			f.poolOf = append(f.poolOf, int32(p))
 			f.setOf = append(f.setOf, sets+int32(counter.Set))
-			f.kindOf = append(f.kindOf, kinds.number(resourceKind{driver: pool.ID.Driver, counter: counter.Name}))
+			f.kindOf = append(f.kindOf, number(kinds, resourceKind{driver: pool.ID.Driver, counter: counter.Name}))
 		}
 		sets += int32(len(pool.CounterSets))
 	}
@@ -80,22 +80,17 @@ func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 	for i := range d.List {
 		f.addDevice(int32(i), &d.List[i], first[d.List[i].Pool])
 		if d.List[i].Shareable {
-			f.addCapacities(int32(i), &d.List[i], &kinds)
+			f.addCapacities(int32(i), &d.List[i], kinds)
 		}
 	}
 }
 
-// resourceKinds numbers kinds.
-type resourceKinds map[resourceKind]int32
-
-func (k *resourceKinds) number(of resourceKind) int32 {
-	if *k == nil {
-		*k = make(resourceKinds)
-	}
-	n, known := (*k)[of]
-	if !known {
-		n = int32(len(*k))
-		(*k)[of] = n
+// number returns that of a key, and gives new keys the next one.
+func number[K comparable](known map[K]int32, key K) int32 {
+	n, found := known[key]
+	if !found {
+		n = int32(len(known))
+		known[key] = n
 	}
 	return n
 }
@@ -118,14 +113,14 @@ func (f *frame) addDevice(i int32, d *eligibility.Device, first int32) {
 	}
 }
 
-func (f *frame) addCapacities(i int32, d *eligibility.Device, kinds *resourceKinds) {
+func (f *frame) addCapacities(i int32, d *eligibility.Device, kinds map[resourceKind]int32) {
 	if f.capacityOf == nil {
 		f.capacityOf = make(map[int32]int32)
 	}
 	f.capacityOf[i] = int32(len(f.poolOf))
 	for _, name := range slices.Sorted(maps.Keys(d.Object.Capacity)) {
 		f.poolOf, f.setOf = append(f.poolOf, -1), append(f.setOf, -1)
-		f.kindOf = append(f.kindOf, kinds.number(resourceKind{driver: d.Shape.Driver, capacity: name}))
+		f.kindOf = append(f.kindOf, number(kinds, resourceKind{driver: d.Shape.Driver, capacity: name}))
 		f.capacities = append(f.capacities, deviceCapacity{i, name, quantity.Amount(d.Object.Capacity[name].Value)})
 	}
 }
@@ -146,16 +141,10 @@ func (f *frame) addGroups(d *eligibility.Devices) {
 					known[use.Set] = at
 					f.groups = append(f.groups, counterGroups{int32(p), use.Set, make(map[string]int32)})
 				}
-				f.groups[at].add(use.Groups)
+				for _, name := range use.Groups {
+					number(f.groups[at].values, name)
+				}
 			}
-		}
-	}
-}
-
-func (g *counterGroups) add(names []string) {
-	for _, name := range names {
-		if _, known := g.values[name]; !known {
-			g.values[name] = int32(len(g.values)) + 1
 		}
 	}
 }
@@ -166,7 +155,7 @@ func (g *counterGroups) numbers(names []string) []int32 {
 	}
 	numbers := make([]int32, len(names))
 	for i, name := range names {
-		numbers[i] = g.values[name]
+		numbers[i] = g.values[name] + 1
 	}
 	return numbers
 }

@@ -113,7 +113,8 @@ func (b *builder) addDomains(in *Instance) {
 			d.Covers = b.covers.Empty(len(alt.Constraints))
 		}
 		for k, position := range alt.Constraints {
-			d.Covers = append(d.Covers, bound.Columns[k].cover(int32(len(b.frame.groups)+position)))
+			column := bound.Columns[k]
+			d.Covers = append(d.Covers, solver.Cover{Relation: int32(len(b.frame.groups) + position), Values: column.Values, Stops: column.stops})
 		}
 		b.Domains = append(b.Domains, d)
 	}

@@ -163,42 +163,38 @@ func (s *Solution) config(claim int) []resourceapi.DeviceAllocationConfiguration
 	return configs
 }
 
-func (s *Solution) classConfig(claim int) []resourceapi.DeviceAllocationConfiguration {
-	var configs []resourceapi.DeviceAllocationConfiguration
-	requests := s.Problem.Claims[claim].Requests
-	var seen []string
-	for r := range requests {
-		for o, offer := range s.picked(claim, r).Offers {
-			class := offer.Class
-			if len(class.Spec.Config) == 0 || slices.Contains(seen, class.Name) || !s.serves(s.picked(claim, r), o) {
+func (s *Solution) classConfig(claim int) (configs []resourceapi.DeviceAllocationConfiguration) {
+	type served struct {
+		class    *resourceapi.DeviceClass
+		requests []string
+	}
+	var all []served
+	for r := range s.Problem.Claims[claim].Requests {
+		alt := s.picked(claim, r)
+		for o, offer := range alt.Offers {
+			if len(offer.Class.Spec.Config) == 0 || !s.serves(alt, o) {
 				continue
 			}
-			seen = append(seen, class.Name)
-			names := s.servedBy(claim, r, class.Name)
-			for _, config := range class.Spec.Config {
-				configs = append(configs, resourceapi.DeviceAllocationConfiguration{
-					Source:              resourceapi.AllocationConfigSourceClass,
-					Requests:            slices.Clone(names),
-					DeviceConfiguration: config.DeviceConfiguration,
-				})
+			at := slices.IndexFunc(all, func(known served) bool { return known.class.Name == offer.Class.Name })
+			if at < 0 {
+				at = len(all)
+				all = append(all, served{class: offer.Class})
 			}
+			if !slices.Contains(all[at].requests, alt.Name) {
+				all[at].requests = append(all[at].requests, alt.Name)
+			}
+		}
+	}
+	for _, of := range all {
+		for _, config := range of.class.Spec.Config {
+			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+				Source:              resourceapi.AllocationConfigSourceClass,
+				Requests:            slices.Clone(of.requests),
+				DeviceConfiguration: config.DeviceConfiguration,
+			})
 		}
 	}
 	return configs
-}
-
-// servedBy names the requests that have a class, from one on.
-func (s *Solution) servedBy(claim, first int, class string) (names []string) {
-	for r := first; r < len(s.Problem.Claims[claim].Requests); r++ {
-		alt := s.picked(claim, r)
-		for o := range alt.Offers {
-			if alt.Offers[o].Class.Name == class && s.serves(alt, o) {
-				names = append(names, alt.Name)
-				break
-			}
-		}
-	}
-	return names
 }
 
 // serves reports whether an alternative that was picked has a class. Where there are several, those

@@ -1,0 +1,165 @@
+// Package alike lets nodes that a problem cannot tell apart share an answer.
+//
+// A lens is what problems can tell about devices. It numbers what pools look like through it, and what
+// nodes look like with what is in use of their pools: the states. There is one more memory, of the
+// answers of problems that ask for the same, by state. The number of a pool is kept with the pool, and
+// that of a state with the node until something changes there, so that most nodes of a fleet cost one
+// look-up.
+package alike
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/puzpuzpuz/xsync/v4"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/lru"
+
+	"github.com/dray-project/dray/allocator/internal/claims"
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/memo"
+	"github.com/dray-project/dray/allocator/internal/model"
+)
+
+// Answer is what is known of nodes that are alike. It is equal to no other one.
+type Answer struct {
+	model.Answer
+	core atomic.Pointer[[]claims.Part] // nil if nobody asked
+	root atomic.Pointer[inquiry]       // nil if nobody asked
+}
+
+// Core finds out once for all nodes and problems that share the answer which parts are in conflict.
+func (a *Answer) Core(ctx context.Context, in *model.Instance) []claims.Part {
+	if known := a.core.Load(); known != nil {
+		return *known
+	}
+	found := in.Core(ctx)
+	a.core.Store(&found)
+	return found
+}
+
+// Memory is what an Allocator remembers of nodes. It is safe for concurrent use.
+type Memory struct {
+	evaluator     *eligibility.Evaluator
+	kinds, lenses *lru.Cache
+}
+
+const (
+	// maxKinds is how many kinds of problems a Memory remembers answers for, maxLenses how many
+	// lenses it keeps.
+	maxKinds  = 64
+	maxLenses = 64
+	// maxAnswers bounds what a kind remembers before it starts anew.
+	maxAnswers = 1 << 15
+)
+
+// NewMemory returns a Memory for problems that are compiled with an Evaluator.
+func NewMemory(e *eligibility.Evaluator) *Memory {
+	return &Memory{evaluator: e, kinds: lru.New(maxKinds), lenses: lru.New(maxLenses)}
+}
+
+// Problem is a problem with what is remembered of nodes for problems that ask for the same.
+type Problem struct {
+	*claims.Problem
+	evaluator *eligibility.Evaluator
+	*kind     // nil if equal nodes may have different answers
+}
+
+// Problem joins a compiled problem with the memory. Deterministic says that devices are chosen by
+// what the problem sees of them and their order alone.
+func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
+	joined := &Problem{Problem: p, evaluator: m.evaluator}
+	if !deterministic || p.Particular() {
+		return joined
+	}
+	key := memo.Key{Bytes: make([]byte, 0, keySize)}
+	p.AppendKey(&key)
+	if known, ok := m.kinds.Get(string(key.Bytes)); ok {
+		joined.kind = known.(*kind)
+		return joined
+	}
+	joined.kind = newKind(m.lensOf(p))
+	m.kinds.Add(string(key.Bytes), joined.kind)
+	return joined
+}
+
+// kind is what problems have in common that ask for the same.
+type kind struct {
+	lens    *lens
+	answers *xsync.Map[uint32, *Answer] // by state of the lens
+}
+
+func newKind(through *lens) *kind {
+	return &kind{lens: through, answers: xsync.NewMap[uint32, *Answer]()}
+}
+
+// known is the answer for a state, nil if there is none. No state is 0.
+func (k *kind) known(state uint32) *Answer {
+	if state == 0 {
+		return nil
+	}
+	answer, _ := k.answers.Load(state)
+	return answer
+}
+
+func (k *kind) remember(state uint32, a *Answer) {
+	if k.answers.Size() >= maxAnswers {
+		k.answers.Clear()
+	}
+	k.answers.Store(state, a)
+}
+
+// lens is what some kinds of problems can tell about devices: the parts that their expressions read, and
+// the attributes that their constraints compare. So a claim for another model costs one look at each
+// state that nodes are in, not at each node. It is safe for concurrent use.
+type lens struct {
+	lensKey
+	attributes []resourceapi.FullyQualifiedName
+	// classes numbers what pools look like, states what nodes with their use do.
+	classes, states memo.Numbers
+}
+
+// lensKey is what makes a lens.
+type lensKey struct {
+	// projection is nil if expressions may read anything.
+	projection *eligibility.Projection
+	// compared are the attributes.
+	compared string
+	// derived is set if values that constraints compare may be computed. These are told by
+	// what they are computed from, not by which of them are equal.
+	derived bool
+}
+
+// lensOf returns the lens of a problem.
+func (m *Memory) lensOf(p *claims.Problem) *lens {
+	var key lensKey
+	reads, exact, capacities := make(eligibility.Reads), true, false
+	for _, f := range p.Filters {
+		maps.Copy(reads, f.Reads)
+		exact = exact && f.Reads != nil
+		capacities = capacities || f.Capacity != nil
+	}
+	var attributes []resourceapi.FullyQualifiedName
+	for _, alt := range p.Alternatives {
+		exact = exact && reads.AddDerived(alt.Derived)
+		key.derived = key.derived || len(alt.Derived) > 0
+		for _, position := range alt.Constraints {
+			attributes = append(attributes, p.Constraints[position].Attribute)
+		}
+	}
+	slices.Sort(attributes)
+	attributes = slices.Compact(attributes)
+	key.compared = fmt.Sprintf("%q", attributes)
+	if exact {
+		key.projection = m.evaluator.Projection(reads, capacities)
+	}
+	if known, ok := m.lenses.Get(key); ok {
+		return known.(*lens)
+	}
+	made := &lens{lensKey: key, attributes: attributes}
+	m.lenses.Add(key, made)
+	return made
+}

@@ -1,0 +1,216 @@
+package alike
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/memo"
+	"github.com/dray-project/dray/allocator/internal/model"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
+)
+
+const (
+	// keySize is room for most keys.
+	keySize = 256
+	// maxDevices is how many devices of a pool are spelled out at most.
+	maxDevices = 512
+	// maxClasses is how many looks of pools a lens tells apart. Others have none.
+	maxClasses = 1 << 14
+	// maxStates is how many states of nodes a lens tells apart before it starts anew.
+	maxStates = 1 << 15
+	// maxLooks is for how many lenses a pool on a node keeps its class.
+	maxLooks = 64
+)
+
+// class is what a pool on a node looks like, whatever is in use.
+type class struct {
+	// number is 0 if the pool has to be known as itself.
+	number uint32
+	// values are the different ones that constraints compare, as they come.
+	values []shape.Value
+}
+
+// class returns that of a pool on a node. It is kept with it.
+func (l *lens) class(view *pool.View) class {
+	kept := view.Attach(func() any { return new(memo.List[*lens, class]) }).(*memo.List[*lens, class])
+	known, ok := kept.Get(l)
+	if !ok {
+		known = l.look(view)
+		kept.Add(l, known, maxLooks)
+	}
+	return known
+}
+
+// isOne reports whether a pool on a node is not to be compared with others: all nodes have this one, or it is
+// large.
+func isOne(view *pool.View) bool { return view.Common || view.Here() > maxDevices }
+
+// look works the class out. Of devices that are elsewhere, only which ones there are that selectors tell
+// apart matters: evaluating them may fail.
+func (l *lens) look(view *pool.View) class {
+	if l.projection == nil || isOne(view) || !view.Whole() && len(view.Pool.Counters) > 0 {
+		return class{}
+	}
+	var k poolKey
+	k.Number(view.Here())
+	k.counters(view.Pool)
+	var elsewhere []uint32
+	for _, nd := range view.Devices {
+		d := &view.Pool.Devices[nd.Index]
+		number := l.projection.Number(d.Shape)
+		switch {
+		case number == 0:
+			return class{}
+		case !nd.OnNode:
+			elsewhere = append(elsewhere, number)
+			continue
+		}
+		k.Number(int(number))
+		k.device(d)
+		for _, name := range l.attributes {
+			k.attribute(d.Shape.Attribute(name))
+		}
+	}
+	slices.Sort(elsewhere)
+	for _, number := range slices.Compact(elsewhere) {
+		k.Number(int(number))
+	}
+	return class{l.classes.Of(k.Bytes, maxClasses), k.values}
+}
+
+// poolKey spells out a pool. Values that constraints compare are spelled by their position in
+// values: only which are equal matters.
+type poolKey struct {
+	memo.Key
+	values []shape.Value
+}
+
+func (k *poolKey) value(v shape.Value) {
+	n := slices.Index(k.values, v)
+	if n < 0 {
+		n = len(k.values)
+		k.values = append(k.values, v)
+	}
+	k.Number(n)
+}
+
+func (k *poolKey) attribute(a shape.Attribute, found bool) {
+	k.Flags(found, a.HasScalar)
+	k.value(a.Scalar)
+	k.Number(len(a.Set))
+	for _, v := range a.Set {
+		k.value(v)
+	}
+}
+
+func (k *poolKey) counters(p *pool.Pool) {
+	for _, c := range p.Counters {
+		k.Number(int(c.Set))
+		k.Amount(c.Total)
+	}
+}
+
+// device spells out what is the same for all problems.
+func (k *poolKey) device(d *pool.Device) {
+	local, selector := model.Reach(d)
+	k.Flags(d.Multiple, d.ConsumesCounters, len(d.Object.BindingConditions) > 0,
+		len(d.Slice.Object.Spec.SkipNodeOperations) > 0, local, selector != nil && len(selector.NodeSelectorTerms) > 1)
+	k.Number(len(d.Uses))
+	for _, use := range d.Uses {
+		k.Number(int(use.Counter))
+		k.Amount(use.Amount)
+	}
+	k.Number(len(d.Groups))
+	for _, use := range d.Groups {
+		k.Number(int(use.Set))
+		k.Number(len(use.Groups))
+		for _, group := range use.Groups {
+			k.Text(group)
+		}
+	}
+	k.Number(len(d.Object.Taints))
+	for _, taint := range d.Object.Taints {
+		k.Text(taint.Key)
+		k.Text(taint.Value)
+		k.Text(string(taint.Effect))
+	}
+}
+
+// What the key of a node says of a pool.
+const (
+	unusablePool byte = iota
+	// classedPool: any pool of the same class in the same state of use is as good.
+	classedPool
+	// samePool: only this pool in this state of use is.
+	samePool
+)
+
+// nodeKey is bytes that are equal for nodes that are alike.
+type nodeKey struct {
+	text []byte
+	// values are those of the pools that have a class, classed counts the pools that have any.
+	values  []shape.Value
+	classed int
+	// same is set if it is about one pool and no other, odd if that is because it has no class.
+	same, odd bool
+}
+
+// state returns the number of what the lens sees of a node, 0 if that cannot be said: devices may or may not be
+// on the node. Nodes in the same state have equal answers, by position. Odd is set if a pool of the node is only
+// like itself.
+func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
+	k := nodeKey{text: append(make([]byte, 0, keySize), flagByte(eligibility.OperatesOptionally(view.Node)))}
+	for _, pv := range view.Pools {
+		switch {
+		case !pv.Usable():
+			k.text = append(k.text, unusablePool)
+		case pv.Uncertain:
+			return 0, false
+		default:
+			k.pool(pv, u.Pool(pv.Pool), l.class(pv))
+		}
+	}
+	k.equalities(l.derived)
+	return l.states.Again(k.text, maxStates), k.odd
+}
+
+func (k *nodeKey) pool(pv *pool.View, used *pool.Usage, seen class) {
+	if seen.number == 0 {
+		k.text = append(k.text, samePool)
+		k.text = binary.LittleEndian.AppendUint64(k.text, pv.Serial())
+		k.text = binary.LittleEndian.AppendUint64(k.text, used.Serial())
+		k.same, k.odd = true, k.odd || !isOne(pv)
+		return
+	}
+	k.text = append(k.text, classedPool)
+	k.text = binary.LittleEndian.AppendUint32(k.text, seen.number)
+	k.text = used.AppendKey(k.text, pv)
+	if len(seen.values) > 0 {
+		k.values = append(k.values, seen.values...)
+		k.classed++
+	}
+}
+
+// equalities appends which of the values of several pools are equal: constraints see
+// nothing else. They may also compare them with those of a pool that is but one, or with values that are
+// computed.
+func (k *nodeKey) equalities(derived bool) {
+	for i, v := range k.values {
+		switch {
+		case k.same || derived:
+			k.text = v.AppendKey(k.text)
+		case k.classed > 1:
+			k.text = binary.AppendUvarint(k.text, uint64(i-slices.Index(k.values[:i+1], v)))
+		}
+	}
+}
+
+func flagByte(flag bool) byte {
+	if flag {
+		return 1
+	}
+	return 0
+}
