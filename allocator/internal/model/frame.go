@@ -3,7 +3,6 @@ package model
 import (
 	"maps"
 	"slices"
-	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -19,8 +18,6 @@ import (
 type frame struct {
 	devices               []solver.Device
 	poolOf, setOf, kindOf []int32
-	// bins are made when a search first looks ahead.
-	bins func() *solver.Bins
 	// groups are the counter sets with compatibility groups. Each is a relation.
 	groups []counterGroups
 	// capacities are what shares take, the last resources. capacityOf is the first of them by
@@ -56,7 +53,6 @@ func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
 	return d.Model(func() any {
 		made := new(frame)
 		made.build(d, f)
-		made.bins = sync.OnceValue(func() *solver.Bins { return solver.NewBins(made.devices, made.setOf) })
 		return made
 	}).(*frame)
 }

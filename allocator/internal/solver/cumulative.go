@@ -60,19 +60,14 @@ func (c *cumulative) measure(s *search, kind int32) (differs bool) {
 }
 
 func (s *search) takes(d *Domain, i, kind int32) (sum amount.Amount) {
-	if int(i) < len(d.Shares) {
-		for _, draw := range d.Shares[i] {
+	for _, draws := range [...][]Draw{d.share(i), s.p.Devices[i].Draws} {
+		for _, draw := range draws {
 			if s.p.KindOf[draw.Resource] == kind {
 				sum = sum.Add(draw.Amount)
 			}
 		}
-	}
-	if s.p.Devices[i].Shareable {
-		return sum
-	}
-	for _, draw := range s.p.Devices[i].Draws {
-		if s.p.KindOf[draw.Resource] == kind {
-			sum = sum.Add(draw.Amount)
+		if s.p.Devices[i].Shareable {
+			break
 		}
 	}
 	return sum
@@ -104,7 +99,7 @@ func (c *cumulative) fails(s *search, open []opening) ([]opening, bool) {
 func (c *cumulative) least(s *search, o *opening) (least amount.Amount) {
 	some := false
 	for _, option := range o.options {
-		domain := s.p.Requests[o.request].Options[option].Domain
+		domain := s.domain(o, option)
 		taken := c.taken[domain]
 		if taken == nil {
 			return amount.Amount{}

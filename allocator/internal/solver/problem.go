@@ -23,9 +23,7 @@ type Problem struct {
 	PoolOf, SetOf []int32
 	// KindOf numbers what resources are of: those of one kind can stand in for each other
 	// where different devices take of them.
-	KindOf []int32
-	// Bins returns those of Devices. If nil, they are made when needed.
-	Bins      func() *Bins
+	KindOf    []int32
 	Relations []Relation
 	Domains   []Domain
 	// Requests are in the order in which they are decided. Those of a claim follow each
@@ -112,6 +110,24 @@ type Domain struct {
 	// Fills are for shareable devices that give as much as is missing, by total. Gives is then the most that
 	// each can give. Nil if there are none.
 	Fills [][]Fill
+}
+
+// share is what a share of a device takes.
+func (d *Domain) share(i int32) []Draw {
+	if int(i) >= len(d.Shares) {
+		return nil
+	}
+	return d.Shares[i]
+}
+
+// covers returns the part of a domain in a relation, nil if it has none.
+func (d *Domain) covers(relation int32) *Cover {
+	for k := range d.Covers {
+		if d.Covers[k].Relation == relation {
+			return &d.Covers[k]
+		}
+	}
+	return nil
 }
 
 // Cover is the part of a domain in a relation.

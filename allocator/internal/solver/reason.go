@@ -1,12 +1,16 @@
 package solver
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/bits-and-blooms/bitset"
+)
 
 // Reasons are worked out when there is a failure. A refusal is for good, so what stands against
 // a device now is a reason for which it was taken out of a domain before.
 
 // blame adds the decisions because of which a device is refused.
-func (s *search) blame(to *levels, domain, i int32, why refusal, cover int) {
+func (s *search) blame(to *bitset.BitSet, domain, i int32, why refusal, cover int) {
 	d := &s.p.Domains[domain]
 	switch why {
 	case refusedTaken:
@@ -17,16 +21,16 @@ func (s *search) blame(to *levels, domain, i int32, why refusal, cover int) {
 		s.blameIf(to, func(c Choice) bool { return c.Device == i })
 	case refusedDraws:
 		s.blameIf(to, func(c Choice) bool { return s.competes(c.Device, i) })
-	case refusedRelation, refusedStop:
+	case refusedRelation, refusedViolated, refusedStop:
 		relation := d.Covers[cover].Relation
 		s.blameIf(to, func(c Choice) bool { return s.domainOf(c).covers(relation) != nil })
 	}
 }
 
-func (s *search) blameIf(to *levels, guilty func(Choice) bool) {
+func (s *search) blameIf(to *bitset.BitSet, guilty func(Choice) bool) {
 	for j, c := range s.chosen {
-		if !to.has(s.levels[j]) && guilty(c) {
-			to.add(s.levels[j])
+		if !to.Test(uint(s.levels[j])) && guilty(c) {
+			to.Set(uint(s.levels[j]))
 		}
 	}
 }
@@ -50,7 +54,7 @@ func (s *search) competes(a, b int32) bool {
 }
 
 // blameDomain blames whatever stands against the devices of a domain from one on.
-func (s *search) blameDomain(to *levels, domain int32, from uint) {
+func (s *search) blameDomain(to *bitset.BitSet, domain int32, from uint) {
 	d, viable := &s.p.Domains[domain], s.ahead.viable[domain]
 	related := -1 // the cover of which the relation was blamed last: it is the same for all devices
 	for i, ok := d.Allowed.NextSet(from); ok; i, ok = d.Allowed.NextSet(i + 1) {
@@ -70,23 +74,22 @@ func (s *search) blameDomain(to *levels, domain int32, from uint) {
 
 // blameSlot blames what slot n depends on in its own request: the device before it, and the
 // option picked.
-func (s *search) blameSlot(to *levels, p int32, n int) {
+func (s *search) blameSlot(to *bitset.BitSet, p int32, n int) {
 	if n > 0 {
-		to.add(s.levels[len(s.levels)-1])
+		to.Set(uint(s.levels[len(s.levels)-1]))
 	}
 	s.blamePick(to, p)
 }
 
-func (s *search) blamePick(to *levels, p int32) {
+func (s *search) blamePick(to *bitset.BitSet, p int32) {
 	if len(s.p.Requests[p].Options) > 1 {
-		to.add(s.pickedAt[p])
+		to.Set(uint(s.pickedAt[p]))
 	}
 }
 
-// blameOpenings sets the conflict to what narrows some openings: what stands against their
-// devices, and what was taken from the resources that these need.
+// blameOpenings adds what narrows some openings to the conflict: what stands against their devices,
+// and what was taken from what these need.
 func (s *search) blameOpenings(open []opening, n int) {
-	conflict := s.noLevels()
 	seen := s.ahead.seen
 	clear(seen)
 	for k := range open {
@@ -94,48 +97,32 @@ func (s *search) blameOpenings(open []opening, n int) {
 		options := s.p.Requests[o.request].Options
 		if o.rest {
 			options = options[o.options[0] : o.options[0]+1]
+			s.blameSlot(s.conflict, o.request, n)
 		}
 		// What makes an option impossible is a reason, too.
 		for k := range options {
 			if domain := options[k].Domain; !seen[domain] {
 				// From the first device on, which blames more than needed for some.
 				seen[domain] = true
-				s.blameDomain(&conflict, domain, 0)
+				s.blameDomain(s.conflict, domain, 0)
 			}
 		}
-		if o.rest {
-			s.blameSlot(&conflict, o.request, n)
+	}
+	for domain, seen := range seen {
+		if seen {
+			s.blameUse(s.conflict, s.ahead.viable[domain])
 		}
 	}
-	s.blameUse(&conflict, open)
-	s.blameOn(conflict)
 }
 
-// blameUse blames what was taken from what the devices of some openings draw on.
-func (s *search) blameUse(to *levels, open []opening) {
-	if len(s.p.Left) == 0 && !s.ahead.shareable {
-		return
-	}
-	needed := s.ahead.needed
-	needed.ClearAll()
-	shared := false
-	for k := range open {
-		viable := open[k].viable
-		if k > 0 && viable == open[k-1].viable {
-			continue
-		}
-		for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
-			d := &s.p.Devices[i]
-			shared = shared || d.Shareable
-			for _, draw := range d.Draws {
-				needed.Set(uint(draw.Resource))
+// blameUse blames what was taken from what devices need.
+func (s *search) blameUse(to, devices *bitset.BitSet) {
+	s.blameIf(to, func(c Choice) bool {
+		for i, ok := devices.NextSet(0); ok; i, ok = devices.NextSet(i + 1) {
+			if c.Device == int32(i) && s.p.Devices[i].Shareable || s.competes(c.Device, int32(i)) {
+				return true
 			}
 		}
-	}
-	s.blameIf(to, func(c Choice) bool {
-		if shared && s.p.Devices[c.Device].Shareable {
-			return true
-		}
-		return slices.ContainsFunc(s.p.Devices[c.Device].Draws, func(draw Draw) bool { return needed.Test(uint(draw.Resource)) })
+		return false
 	})
 }

@@ -35,7 +35,7 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 	if verdict == Found {
 		result.Choices, result.Options = s.search.chosen, s.search.picked
 		if p.fills() {
-			result.Filled = s.search.filling()
+			result.Filled = s.search.filled
 		}
 	}
 	return result
@@ -44,6 +44,5 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 // Release forgets the last Problem and keeps the memory.
 func (s *Solver) Release() {
 	s.memory.reset()
-	s.search.ahead.release()
-	s.search = search{store: store{trail: s.search.trail}, room: s.search.room, chosen: s.search.chosen[:0], levels: s.search.levels[:0], conflict: s.search.conflict[:0], spare: s.search.spare}
+	s.search.forget()
 }

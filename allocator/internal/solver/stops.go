@@ -78,13 +78,3 @@ func (s *search) agree(p int32, o *Option, c *Cover) bool {
 	}
 	return true
 }
-
-// covers returns the part of a domain in a relation, nil if it has none.
-func (d *Domain) covers(relation int32) *Cover {
-	for k := range d.Covers {
-		if d.Covers[k].Relation == relation {
-			return &d.Covers[k]
-		}
-	}
-	return nil
-}
