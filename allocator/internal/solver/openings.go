@@ -85,17 +85,18 @@ func (s *search) addOpening(open []opening, q int32, viable []*bitset.BitSet) []
 		}
 		a.possible = append(a.possible, int32(o))
 	}
-	switch added.options = a.possible[first:len(a.possible):len(a.possible)]; len(added.options) {
-	case 0:
-		added.viable = s.union()
+	possible := len(a.possible) - first
+	if possible == 0 {
 		for o := range options {
-			added.options = append(added.options, int32(o))
+			a.possible = append(a.possible, int32(o))
 		}
-	case 1:
+	}
+	added.options = a.possible[first:len(a.possible):len(a.possible)]
+	if possible == 1 {
 		added.viable = viable[options[added.options[0]].Domain]
-	default:
+	} else {
 		added.viable = s.union()
-		for _, o := range added.options {
+		for _, o := range added.options[:possible] {
 			added.viable.InPlaceUnion(viable[options[o].Domain])
 		}
 	}

@@ -109,7 +109,7 @@ func (s *search) blameOpenings(open []opening, n int) {
 		}
 	}
 	for domain, seen := range seen {
-		if seen {
+		if seen && (len(s.p.Left) > 0 || s.ahead.shareable) {
 			s.blameUse(s.conflict, s.ahead.viable[domain])
 		}
 	}
