@@ -13,7 +13,6 @@ type ahead struct {
 	viable      []*bitset.BitSet
 	propagators []propagator
 	flow        flow
-	bins        bins
 	// shareable is set if any device is.
 	shareable bool
 	// open and possible are what openings lists, unions the sets in it, of which used are in
@@ -45,9 +44,6 @@ func (s *search) lookAhead() {
 	s.ahead = a
 	for d := range s.p.Domains {
 		a.viable[d] = s.memory.sets.Clone(s.p.Domains[d].Allowed)
-	}
-	if s.rules&RuleResources != 0 {
-		a.bins = s.newBins()
 	}
 	s.addPropagators()
 	for d := range s.p.Domains {

@@ -18,9 +18,8 @@ type Problem struct {
 	Paid *bitset.BitSet
 	// Left is what is left of each resource. It may be negative.
 	Left []amount.Amount
-	// PoolOf and SetOf are the pool and the counter set of each resource that devices draw
-	// on, -1 for what shares take.
-	PoolOf, SetOf []int32
+	// PoolOf is the pool of each resource that devices draw on, -1 for what shares take.
+	PoolOf []int32
 	// KindOf numbers what resources are of: those of one kind can stand in for each other
 	// where different devices take of them.
 	KindOf    []int32
@@ -224,8 +223,6 @@ const (
 	RuleRoot
 	// RuleFlow matches requests with devices.
 	RuleFlow
-	// RuleResources bounds the devices in a matching that draw on a resource.
-	RuleResources
 	// RuleCumulative sums up what requests take of all resources of a kind.
 	RuleCumulative
 	// RuleDistinct bounds the devices in a matching by the values that differ.
