@@ -12,16 +12,16 @@ type ahead struct {
 	// good, so they only become fewer on the way down.
 	viable      []*bitset.BitSet
 	propagators []propagator
+	rivals      []*bitset.BitSet // by domain
 	flow        flow
 	// shareable is set if any device is.
 	shareable bool
 	// open and possible are what openings lists, unions the sets in it, of which used are in
-	// use. covered is room for the openings of a relation, seen for a flag by domain.
+	// use. covered is room for the openings of a relation.
 	open, covered []opening
 	possible      []int32
 	unions        []*bitset.BitSet
 	used          int
-	seen          []bool
 }
 
 // propagator finds out that the open requests cannot all be served. It may only look at what
@@ -37,7 +37,7 @@ func (s *search) lookAhead() {
 	a := &s.room
 	*a = ahead{
 		propagators: a.propagators, possible: a.possible, unions: a.unions, flow: s.newFlow(),
-		viable: s.memory.setLists.Take(len(s.p.Domains)), seen: s.memory.flags.Take(len(s.p.Domains)),
+		viable: s.memory.setLists.Take(len(s.p.Domains)), rivals: s.newRivals(),
 		shareable: slices.ContainsFunc(s.p.Devices, func(d Device) bool { return d.Shareable }),
 		open:      s.memory.openings.Empty(len(s.p.Requests)), covered: s.memory.openings.Empty(len(s.p.Requests)),
 	}
@@ -131,10 +131,7 @@ func (s *search) starved(p, o int32, n int, start uint) bool {
 	}
 	for _, propagator := range s.ahead.propagators {
 		if some, fails := propagator.fails(s, open); fails {
-			s.conflict = s.noConflict()
-			if s.depth > 0 { // else nothing is decided yet
-				s.blameOpenings(some, n)
-			}
+			s.blameOpenings(some)
 			return true
 		}
 	}

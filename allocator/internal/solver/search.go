@@ -15,20 +15,15 @@ type search struct {
 	budget int64
 	rules  Rules
 	stats  Stats
-	// levels are the decision level of each choice, depth the number of decisions: devices, and
-	// options of requests with several.
-	levels []int32
-	depth  int32
-	// picked is the option by request, pickedAt the level at which it was picked.
-	picked, pickedAt []int32
+	picked []int32 // the option by request
 	// mayStop tells of each request whether looking at a device for it can end the search;
 	// lastStop is the position after the last such request.
 	mayStop  []bool
 	lastStop int32
 	// first is set during the first attempt, which takes the first device that comes along.
 	first bool
-	// conflict is a set of decisions, by level, of which at least one has to change: those that the
-	// last failure depends on. conflicts is room for one by depth.
+	// conflict is that of the last failure, conflicts what was collected in failures below each
+	// request.
 	conflict  *bitset.BitSet
 	conflicts []*bitset.BitSet
 	// ahead is there once the search looks ahead: then it is room.
@@ -59,8 +54,8 @@ func (s *search) forget() {
 	clear(s.room.propagators)
 	clear(s.room.unions)
 	*s = search{
-		store:  store{trail: s.trail, chosen: s.chosen[:0], filled: s.filled[:0]},
-		levels: s.levels[:0], room: ahead{propagators: s.room.propagators[:0], possible: s.room.possible[:0], unions: s.room.unions[:0]},
+		store: store{trail: s.trail, chosen: s.chosen[:0], filled: s.filled[:0]},
+		room:  ahead{propagators: s.room.propagators[:0], possible: s.room.possible[:0], unions: s.room.unions[:0]},
 	}
 }
 
@@ -71,9 +66,11 @@ func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64,
 	if p.fills() {
 		s.rules &^= RuleJump | RuleSymmetry
 	}
-	s.picked, s.pickedAt, s.mayStop = m.counts.Take(len(p.Requests)), m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests))
-	depths := p.Claims*p.MostOfClaim + len(p.Requests) + 1
-	s.conflict, s.conflicts = m.sets.New(depths), m.setLists.Take(depths)
+	s.picked, s.mayStop = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests))
+	s.conflicts = m.setLists.Take(len(p.Requests) + 1)
+	for i := range s.conflicts {
+		s.conflicts[i] = m.sets.New(len(p.Domains))
+	}
 	s.findStops()
 }
 
@@ -93,7 +90,7 @@ func (s *search) solve() Verdict {
 func (s *search) restart() Verdict {
 	s.stats.Backtracks += int64(len(s.chosen))
 	s.retract(mark{}, 0)
-	s.levels, s.depth, s.first = s.levels[:0], 0, false
+	s.first = false
 	s.lookAhead()
 	if s.starved(-1, 0, 0, 0) {
 		return None
@@ -154,6 +151,7 @@ func (s *search) request(p int32) Verdict {
 	if end, ends := s.step(); ends {
 		return end
 	}
+	s.conflicts[p].ClearAll()
 	var end Verdict
 	switch r := &s.p.Requests[p]; {
 	case r.Off:
@@ -165,9 +163,7 @@ func (s *search) request(p int32) Verdict {
 	}
 	if s.mayStop[p] && failed(end) {
 		// Another decision before might let the search get to where it ends.
-		for level := range s.depth {
-			s.conflict.Set(uint(level))
-		}
+		s.blameAll()
 	}
 	if end == oversized && (p == 0 || s.p.Requests[p-1].Claim != s.p.Requests[p].Claim) {
 		// Too many devices for this claim says nothing about those before.
@@ -178,63 +174,33 @@ func (s *search) request(p int32) Verdict {
 
 // anyOf tries the options of a request by preference.
 func (s *search) anyOf(p int32) Verdict {
-	conflict := s.noConflict()
-	level, result := s.depth, oversized
-	s.pickedAt[p] = level
-	s.depth++
-	for o := range s.p.Requests[p].Options {
+	result := oversized
+	for o, option := range s.p.Requests[p].Options {
 		s.picked[p] = int32(o)
 		end := s.option(p, int32(o))
-		if !failed(end) {
+		if !failed(end) || end == None && s.jumps(p, option.Domain) {
 			return end
 		}
 		if end == None {
 			result = None
-			if s.mayJump(p, level) {
-				s.depth = level
-				return None
-			}
 		}
-		conflict.InPlaceUnion(s.conflict)
+		s.conflicts[p].InPlaceUnion(s.conflict)
 	}
-	s.depth = level
-	s.conflict = conflict.Clear(uint(level))
+	s.conflict = s.conflicts[p]
 	return result
-}
-
-// noConflict is an empty set of decisions, good until another is asked for at this depth. Nobody asks
-// for conflicts unless the search looks ahead.
-func (s *search) noConflict() *bitset.BitSet {
-	if s.ahead == nil {
-		return s.conflict
-	}
-	if s.conflicts[s.depth] == nil {
-		s.conflicts[s.depth] = s.memory.sets.New(len(s.conflicts))
-	}
-	return s.conflicts[s.depth].ClearAll()
-}
-
-// mayJump reports whether other decisions at a level, for request p, may be left out because the
-// failure does not depend on it.
-func (s *search) mayJump(p, level int32) bool {
-	return s.ahead != nil && s.rules&RuleJump != 0 && !s.mayStop[p] && !s.conflict.Test(uint(level))
 }
 
 func (s *search) option(p, o int32) Verdict {
 	option := &s.p.Requests[p].Options[o]
 	switch {
 	case option.All && option.Count == 0:
-		s.conflict = s.noConflict()
-		s.blamePick(s.conflict, p)
+		s.blame(s.conflicts[p], option.Domain)
 		return None
 	case option.Count == 0:
 		return s.request(p + 1)
 	case int(s.claimed[s.p.Requests[p].Claim])+option.Count > s.p.MostOfClaim:
-		// The options picked in the claim so far decide how many devices it has.
-		s.conflict = s.noConflict()
-		for q := p; q >= 0 && s.p.Requests[q].Claim == s.p.Requests[p].Claim; q-- {
-			s.blamePick(s.conflict, q)
-		}
+		s.conflict = s.conflicts[p]
+		s.blamePicks(p)
 		return oversized
 	}
 	return s.slot(p, o, 0, 0)
@@ -244,11 +210,9 @@ func (s *search) option(p, o int32) Verdict {
 // a request does not matter, so it ascends.
 func (s *search) slot(p, o int32, n int, start uint) Verdict {
 	option := &s.p.Requests[p].Options[o]
-	conflict := s.noConflict()
 	if n == option.Count {
 		if !s.provides(p, o) {
-			s.blameSlot(conflict, p, n) // which stands for the slots before it: each blames the one before
-			s.conflict = conflict
+			s.blame(s.conflicts[p], option.Domain)
 			return None
 		}
 		return s.request(p + 1)
@@ -271,7 +235,7 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 		if why != accepted {
 			continue
 		}
-		mark, level := s.mark(), s.depth
+		mark := s.mark()
 		s.decide(p, o, device)
 		end := None
 		if option.All && n+1 < option.Count || !s.starved(p, o, n+1, i+1) {
@@ -284,19 +248,14 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 			return deadEnd
 		}
 		s.takeBack(mark)
-		if end == oversized || s.mayJump(p, level) {
+		if end == oversized || s.jumps(p, option.Domain) {
 			// Another device in this place fails in the same way.
 			return end
 		}
-		conflict.InPlaceUnion(s.conflict)
-		conflict.Clear(uint(level))
+		s.conflicts[p].InPlaceUnion(s.conflict)
 		before = append(before, device)
 	}
-	if s.ahead != nil {
-		s.blameDomain(conflict, option.Domain, start)
-		s.blameSlot(conflict, p, n)
-	}
-	s.conflict = conflict
+	s.blame(s.conflicts[p], option.Domain)
 	return None
 }
 
@@ -325,8 +284,6 @@ func (s *search) decide(p, o, device int32) {
 	domain := s.p.Requests[p].Options[o].Domain
 	paid := s.pays(device)
 	s.choose(p, o, device)
-	s.levels = append(s.levels, s.depth)
-	s.depth++
 	s.stats.Decisions++
 	if s.ahead != nil {
 		s.narrow(domain, device, paid)
@@ -335,8 +292,6 @@ func (s *search) decide(p, o, device int32) {
 
 // takeBack takes the last decision back.
 func (s *search) takeBack(before mark) {
-	last := len(s.chosen) - 1
-	s.retract(before, last)
-	s.depth, s.levels = s.levels[last], s.levels[:last]
+	s.retract(before, len(s.chosen)-1)
 	s.stats.Backtracks++
 }
