@@ -63,7 +63,7 @@ func (s *search) addPropagators() {
 	if s.rules&RuleCumulative != 0 {
 		list = append(list, s.newCumulatives()...)
 	}
-	if s.rules&RuleSums != 0 && s.p.hasTotals() {
+	if s.rules&RuleSums != 0 {
 		list = append(list, sums{})
 	}
 	for r := range s.p.Relations {

@@ -37,9 +37,6 @@ func (s *search) newFlow() flow {
 		held: s.memory.setLists.Take(requests), load: s.memory.counts.Take(n), capacity: s.memory.counts.Take(n), full: s.memory.sets.New(n),
 		seen: s.memory.sets.New(n), seenOpen: s.memory.sets.New(requests), rivals: s.memory.openings.Empty(requests),
 	}
-	for p := range f.held {
-		f.held[p] = s.memory.sets.New(n)
-	}
 	return f
 }
 
@@ -85,6 +82,9 @@ func (f *flow) begin(s *search, open []opening) {
 		}
 	}
 	for k := range open {
+		if f.held[open[k].request] == nil {
+			f.held[open[k].request] = s.memory.sets.New(len(s.p.Devices))
+		}
 		held, have := f.holds(k), 0
 		for i, ok := held.NextSet(0); ok; i, ok = held.NextSet(i + 1) {
 			if have == open[k].slots || !open[k].has(i) || f.full.Test(i) || !f.groupHasRoom(i) {
@@ -178,7 +178,7 @@ func (f *flow) count(i uint, by int32) {
 }
 
 // sharesLeft is how many openings can have a share of a device at most: those that take least,
-// resource by resource. All shares of a device take of the same resources.
+// resource by resource.
 func (s *search) sharesLeft(open []opening, i int32) int32 {
 	fits := 0
 	for k := range open {
@@ -189,8 +189,12 @@ func (s *search) sharesLeft(open []opening, i int32) int32 {
 	if fits < 2 {
 		return 1
 	}
+	of := slices.IndexFunc(s.p.Domains, func(d Domain) bool { return d.share(i) != nil })
+	if of < 0 {
+		return int32(fits)
+	}
 	var demands []amount.Amount
-	for part, draw := range s.anyShare(i) {
+	for part, draw := range s.p.Domains[of].share(i) {
 		demands = demands[:0]
 		for k := range open {
 			if open[k].has(uint(i)) {
@@ -208,17 +212,8 @@ func (s *search) sharesLeft(open []opening, i int32) int32 {
 	return int32(fits)
 }
 
-// anyShare is what some share of a device takes.
-func (s *search) anyShare(i int32) []Draw {
-	for k := range s.p.Domains {
-		if share := s.p.Domains[k].share(i); share != nil {
-			return share
-		}
-	}
-	return nil
-}
-
-// leastShare is the least that an opening takes of one of the resources of a device.
+// leastShare is the least that an opening takes of one of the resources of a device. All shares of a
+// device take of the same resources.
 func (s *search) leastShare(o *opening, i int32, part int) (least amount.Amount) {
 	for n, option := range o.options {
 		if share := s.p.Domains[s.domain(o, option)].share(i); share == nil {

@@ -47,9 +47,9 @@ const (
 // failed reports whether a part of the search ended without a solution, so that another may be tried.
 func failed(end Verdict) bool { return end == None || end == oversized }
 
-// forget forgets the last Problem and keeps memory.
+// forget forgets the last Problem and keeps memory, before its parts are taken back.
 func (s *search) forget() {
-	s.trail.forget()
+	s.undo(mark{})
 	clear(s.filled)
 	clear(s.room.propagators)
 	clear(s.room.unions)
@@ -60,7 +60,6 @@ func (s *search) forget() {
 }
 
 func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64, rules Rules) {
-	s.forget()
 	s.store.begin(p, m)
 	s.ctx, s.budget, s.rules = ctx, budget, rules
 	if p.fills() {

@@ -28,7 +28,7 @@ type Solver struct {
 // device before it at which looking ends the search, whichever comes first. It takes at most
 // as many steps as the budget. Rules that are left out change the steps, not the result.
 func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rules) Result {
-	s.memory.reset()
+	s.Release()
 	s.search.begin(ctx, p, &s.memory, budget, rules)
 	verdict := s.search.solve()
 	result := Result{Verdict: verdict, Stop: s.search.stop, Stats: s.search.stats}
@@ -43,6 +43,6 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 
 // Release forgets the last Problem and keeps the memory.
 func (s *Solver) Release() {
-	s.memory.reset()
 	s.search.forget()
+	s.memory.reset()
 }

@@ -35,13 +35,6 @@ func (p *Problem) fills() bool {
 	return slices.ContainsFunc(p.Domains, func(d Domain) bool { return d.Fills != nil })
 }
 
-// hasTotals reports whether any option has totals.
-func (p *Problem) hasTotals() bool {
-	return slices.ContainsFunc(p.Requests, func(r Request) bool {
-		return !r.Off && slices.ContainsFunc(r.Options, func(o Option) bool { return len(o.Totals) > 0 })
-	})
-}
-
 // give has a device that was chosen give to the totals of its option. It returns what it takes for
 // that.
 func (s *store) give(p, o, device int32) (filled []Draw) {
