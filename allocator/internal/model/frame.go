@@ -3,7 +3,6 @@ package model
 import (
 	"maps"
 	"slices"
-	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -17,10 +16,8 @@ import (
 // frame is what the devices of a node mean to the solver, whatever is asked for and in use. It is
 // kept with the devices.
 type frame struct {
-	devices               []solver.Device
-	poolOf, setOf, kindOf []int32
-	// bins are made when a search first looks ahead.
-	bins func() *solver.Bins
+	devices        []solver.Device
+	poolOf, kindOf []int32
 	// groups are the counter sets with compatibility groups. Each is a relation.
 	groups []counterGroups
 	// capacities are what shares take, the last resources. capacityOf is the first of them by
@@ -56,22 +53,19 @@ func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
 	return d.Model(func() any {
 		made := new(frame)
 		made.build(d, f)
-		made.bins = sync.OnceValue(func() *solver.Bins { return solver.NewBins(made.devices, made.setOf) })
 		return made
 	}).(*frame)
 }
 
 func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 	kinds := make(map[resourceKind]int32)
-	first, sets := make([]int32, len(d.Pools)), int32(0)
+	first := make([]int32, len(d.Pools))
 	for p, pool := range d.Pools {
 		first[p] = int32(len(f.poolOf))
 		for _, counter := range pool.Counters {
 			f.poolOf = append(f.poolOf, int32(p))
-			f.setOf = append(f.setOf, sets+int32(counter.Set))
 			f.kindOf = append(f.kindOf, number(kinds, resourceKind{driver: pool.ID.Driver, counter: counter.Name}))
 		}
-		sets += int32(len(pool.CounterSets))
 	}
 	if features.CompatibilityGroups {
 		f.addGroups(d)
@@ -119,7 +113,7 @@ func (f *frame) addCapacities(i int32, d *eligibility.Device, kinds map[resource
 	}
 	f.capacityOf[i] = int32(len(f.poolOf))
 	for _, name := range slices.Sorted(maps.Keys(d.Object.Capacity)) {
-		f.poolOf, f.setOf = append(f.poolOf, -1), append(f.setOf, -1)
+		f.poolOf = append(f.poolOf, -1)
 		f.kindOf = append(f.kindOf, number(kinds, resourceKind{driver: d.Shape.Driver, capacity: name}))
 		f.capacities = append(f.capacities, deviceCapacity{i, name, quantity.Amount(d.Object.Capacity[name].Value)})
 	}

@@ -1,7 +1,6 @@
 package solver
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/dray-project/dray/internal/amount"
@@ -11,77 +10,60 @@ import (
 // of that kind together: each of their slots takes at least what the viable device takes that
 // takes least.
 type cumulative struct {
+	kind int32
 	// taken are, by domain and device, what a choice takes of the kind. Devices from which a
 	// choice may take nothing, as it is not the first share, count with their shares only.
 	taken [][]amount.Amount
-	// resources are those of the kind.
-	resources []int32
 }
 
-// newCumulatives returns one propagator for each kind of which different devices take different
-// amounts. Where all take the same, counting devices is as good.
+// newCumulatives returns one propagator for each kind of which some choice takes.
 func (s *search) newCumulatives() (list []propagator) {
-	byKind := make(map[int32][]int32)
 	for r, kind := range s.p.KindOf {
-		byKind[kind] = append(byKind[kind], int32(r))
-	}
-	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
-		c := &cumulative{resources: byKind[kind], taken: s.memory.table.Take(len(s.p.Domains))}
-		if c.measure(s, kind) {
+		if slices.Contains(s.p.KindOf[:r], kind) {
+			continue
+		}
+		c := &cumulative{kind: kind, taken: s.memory.table.Take(len(s.p.Domains))}
+		takes := false
+		for k := range s.p.Domains {
+			takes = c.measure(s, k) || takes
+		}
+		if takes {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// measure fills in what choices take, and reports whether that differs.
-func (c *cumulative) measure(s *search, kind int32) (differs bool) {
-	var least, most amount.Amount
-	for k := range s.p.Domains {
-		d := &s.p.Domains[k]
-		for i, ok := d.Allowed.NextSet(0); ok; i, ok = d.Allowed.NextSet(i + 1) {
-			takes := s.takes(d, int32(i), kind)
-			if takes.Sign() <= 0 {
-				continue
+// measure fills in what choices of a domain take, and reports whether any takes something.
+func (c *cumulative) measure(s *search, domain int) (takes bool) {
+	d := &s.p.Domains[domain]
+	for i, ok := d.Allowed.NextSet(0); ok; i, ok = d.Allowed.NextSet(i + 1) {
+		var sum amount.Amount
+		for _, draws := range [...][]Draw{d.share(int32(i)), s.p.Devices[i].Draws} {
+			for _, draw := range draws {
+				if s.p.KindOf[draw.Resource] == c.kind {
+					sum = sum.Add(draw.Amount)
+				}
 			}
-			if c.taken[k] == nil {
-				c.taken[k] = s.memory.amounts.Take(len(s.p.Devices))
-			}
-			c.taken[k][i] = takes
-			if least.IsZero() || takes.Cmp(least) < 0 {
-				least = takes
-			}
-			if takes.Cmp(most) > 0 {
-				most = takes
+			if s.p.Devices[i].Shareable {
+				break
 			}
 		}
-	}
-	return least != most
-}
-
-func (s *search) takes(d *Domain, i, kind int32) (sum amount.Amount) {
-	if int(i) < len(d.Shares) {
-		for _, draw := range d.Shares[i] {
-			if s.p.KindOf[draw.Resource] == kind {
-				sum = sum.Add(draw.Amount)
-			}
+		if sum.Sign() <= 0 {
+			continue
 		}
-	}
-	if s.p.Devices[i].Shareable {
-		return sum
-	}
-	for _, draw := range s.p.Devices[i].Draws {
-		if s.p.KindOf[draw.Resource] == kind {
-			sum = sum.Add(draw.Amount)
+		if c.taken[domain] == nil {
+			c.taken[domain] = s.memory.amounts.Take(len(s.p.Devices))
 		}
+		c.taken[domain][i], takes = sum, true
 	}
-	return sum
+	return takes
 }
 
 func (c *cumulative) fails(s *search, open []opening) ([]opening, bool) {
 	var left, needed amount.Amount
-	for _, r := range c.resources {
-		if s.left[r].Sign() > 0 {
+	for r, kind := range s.p.KindOf {
+		if kind == c.kind && s.left[r].Sign() > 0 {
 			left = left.Add(s.left[r])
 		}
 	}
@@ -104,7 +86,7 @@ func (c *cumulative) fails(s *search, open []opening) ([]opening, bool) {
 func (c *cumulative) least(s *search, o *opening) (least amount.Amount) {
 	some := false
 	for _, option := range o.options {
-		domain := s.p.Requests[o.request].Options[option].Domain
+		domain := s.domain(o, option)
 		taken := c.taken[domain]
 		if taken == nil {
 			return amount.Amount{}

@@ -24,7 +24,7 @@ func TestFillsDependOnOrder(t *testing.T) {
 	first := fixed(0, 6)
 	first[2][0].Amount = units(6)
 	p := &solver.Problem{
-		Devices: make([]solver.Device, len(left)), Left: left, PoolOf: []int32{-1, -1, -1}, SetOf: []int32{-1, -1, -1}, KindOf: []int32{0, 0, 0},
+		Devices: make([]solver.Device, len(left)), Left: left, PoolOf: []int32{-1, -1, -1}, KindOf: []int32{0, 0, 0},
 		Domains: []solver.Domain{
 			{Allowed: bitset.New(3).Set(0).Set(2), Shares: first},
 			{Allowed: bitset.New(3).Set(0).Set(1).Set(2), Shares: fixed(0, 0), Gives: [][]amount.Amount{left}, Fills: [][]solver.Fill{

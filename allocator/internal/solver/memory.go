@@ -1,6 +1,8 @@
 package solver
 
 import (
+	"github.com/bits-and-blooms/bitset"
+
 	"github.com/dray-project/dray/allocator/internal/slab"
 	"github.com/dray-project/dray/internal/amount"
 )
@@ -13,7 +15,9 @@ type memory struct {
 	amounts   slab.Slab[amount.Amount]
 	table     slab.Slab[[]amount.Amount]
 	relations slab.Slab[relationState]
+	openings  slab.Slab[opening]
 	sets      slab.Sets
+	setLists  slab.Slab[*bitset.BitSet]
 }
 
 func (m *memory) reset() {
@@ -23,5 +27,7 @@ func (m *memory) reset() {
 	m.amounts.Reset()
 	m.table.Reset()
 	m.relations.Reset()
+	m.openings.Reset()
 	m.sets.Reset()
+	m.setLists.Reset()
 }

@@ -18,14 +18,11 @@ type Problem struct {
 	Paid *bitset.BitSet
 	// Left is what is left of each resource. It may be negative.
 	Left []amount.Amount
-	// PoolOf and SetOf are the pool and the counter set of each resource that devices draw
-	// on, -1 for what shares take.
-	PoolOf, SetOf []int32
+	// PoolOf is the pool of each resource that devices draw on, -1 for what shares take.
+	PoolOf []int32
 	// KindOf numbers what resources are of: those of one kind can stand in for each other
 	// where different devices take of them.
-	KindOf []int32
-	// Bins returns those of Devices. If nil, they are made when needed.
-	Bins      func() *Bins
+	KindOf    []int32
 	Relations []Relation
 	Domains   []Domain
 	// Requests are in the order in which they are decided. Those of a claim follow each
@@ -112,6 +109,24 @@ type Domain struct {
 	// Fills are for shareable devices that give as much as is missing, by total. Gives is then the most that
 	// each can give. Nil if there are none.
 	Fills [][]Fill
+}
+
+// share is what a share of a device takes.
+func (d *Domain) share(i int32) []Draw {
+	if int(i) >= len(d.Shares) {
+		return nil
+	}
+	return d.Shares[i]
+}
+
+// covers returns the part of a domain in a relation, nil if it has none.
+func (d *Domain) covers(relation int32) *Cover {
+	for k := range d.Covers {
+		if d.Covers[k].Relation == relation {
+			return &d.Covers[k]
+		}
+	}
+	return nil
 }
 
 // Cover is the part of a domain in a relation.
@@ -208,8 +223,6 @@ const (
 	RuleRoot
 	// RuleFlow matches requests with devices.
 	RuleFlow
-	// RuleResources bounds the devices in a matching that draw on a resource.
-	RuleResources
 	// RuleCumulative sums up what requests take of all resources of a kind.
 	RuleCumulative
 	// RuleDistinct bounds the devices in a matching by the values that differ.

@@ -100,7 +100,6 @@ func (m *maker) addDevices() {
 func (m *maker) resource(pool int32, left int) int32 {
 	m.p.Left = append(m.p.Left, units(left))
 	m.p.PoolOf = append(m.p.PoolOf, pool)
-	m.p.SetOf = append(m.p.SetOf, pool*2+int32(m.IntN(2)))
 	m.p.KindOf = append(m.p.KindOf, int32(m.IntN(2)))
 	return int32(len(m.p.Left)) - 1
 }

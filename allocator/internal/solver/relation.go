@@ -54,28 +54,14 @@ func (r *Relation) Holds(offered [][]int32) bool {
 }
 
 func meet(a, b []int32) bool {
-	for _, v := range a {
-		if slices.Contains(b, v) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a, func(v int32) bool { return slices.Contains(b, v) })
 }
 
 // intersect returns the values of a that are in b, a itself if that is all.
 func intersect(a, b []int32) []int32 {
-	kept := 0
-	for kept < len(a) && slices.Contains(b, a[kept]) {
-		kept++
-	}
-	if kept == len(a) {
+	missing := func(v int32) bool { return !slices.Contains(b, v) }
+	if !slices.ContainsFunc(a, missing) {
 		return a
 	}
-	common := slices.Clone(a[:kept])
-	for _, v := range a[kept+1:] {
-		if slices.Contains(b, v) {
-			common = append(common, v)
-		}
-	}
-	return common
+	return slices.DeleteFunc(slices.Clone(a), missing)
 }

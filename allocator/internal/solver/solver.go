@@ -28,14 +28,14 @@ type Solver struct {
 // device before it at which looking ends the search, whichever comes first. It takes at most
 // as many steps as the budget. Rules that are left out change the steps, not the result.
 func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rules) Result {
-	s.memory.reset()
+	s.Release()
 	s.search.begin(ctx, p, &s.memory, budget, rules)
 	verdict := s.search.solve()
 	result := Result{Verdict: verdict, Stop: s.search.stop, Stats: s.search.stats}
 	if verdict == Found {
 		result.Choices, result.Options = s.search.chosen, s.search.picked
 		if p.fills() {
-			result.Filled = s.search.filling()
+			result.Filled = s.search.filled
 		}
 	}
 	return result
@@ -43,7 +43,6 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 
 // Release forgets the last Problem and keeps the memory.
 func (s *Solver) Release() {
+	s.search.forget()
 	s.memory.reset()
-	s.search.ahead.release()
-	s.search = search{store: store{trail: s.search.trail}, room: s.search.room, chosen: s.search.chosen[:0], levels: s.search.levels[:0], conflict: s.search.conflict[:0], spare: s.search.spare}
 }

@@ -7,37 +7,27 @@ import "slices"
 // end: looking ahead only counts requests before the next one at which it can, and what fails
 // there depends on all decisions.
 
-// findStops finds the requests at which looking at a device can end the search.
+// findStops finds the requests at which looking at a device can end the search. All requests of a claim
+// that may have too many devices are treated alike: that ends an option without a look at its other
+// devices, and a failure found ahead would lead to these.
 func (s *search) findStops() {
-	for p := range s.p.Requests {
-		r := &s.p.Requests[p]
-		if !r.Off && slices.ContainsFunc(r.Options, func(o Option) bool { return s.optionMayStop(int32(p), &o) }) {
-			s.mayStop[p], s.lastStop = true, int32(p)+1
-		}
-	}
-	if s.lastStop > 0 {
-		s.spreadStops()
-	}
-}
-
-// spreadStops treats all requests of a claim alike that may have too many devices. That ends an
-// option without a look at its other devices; a failure found ahead would lead to these.
-func (s *search) spreadStops() {
-	most, stops := make([]int, s.p.Claims), make([]bool, s.p.Claims)
+	most, stops := s.memory.counts.Take(s.p.Claims), s.memory.flags.Take(s.p.Claims)
 	for p, r := range s.p.Requests {
 		if r.Off {
 			continue
 		}
 		largest := 0
-		for _, o := range r.Options {
-			largest = max(largest, o.Count)
+		for o := range r.Options {
+			largest = max(largest, r.Options[o].Count)
+			s.mayStop[p] = s.mayStop[p] || s.optionMayStop(int32(p), &r.Options[o])
 		}
-		most[r.Claim] += largest
+		most[r.Claim] += int32(largest)
 		stops[r.Claim] = stops[r.Claim] || s.mayStop[p]
 	}
 	for p, r := range s.p.Requests {
-		if stops[r.Claim] && most[r.Claim] > s.p.MostOfClaim {
-			s.mayStop[p], s.lastStop = true, max(s.lastStop, int32(p)+1)
+		s.mayStop[p] = s.mayStop[p] || stops[r.Claim] && int(most[r.Claim]) > s.p.MostOfClaim
+		if s.mayStop[p] {
+			s.lastStop = int32(p) + 1
 		}
 	}
 }
@@ -68,23 +58,9 @@ func (s *search) agree(p int32, o *Option, c *Cover) bool {
 			return false
 		}
 	}
-	r := &s.p.Relations[c.Relation]
-	state := r.begin()
+	offered := s.memory.lists.Empty(len(o.Mandatory))
 	for _, i := range o.Mandatory {
-		if !r.admits(state, c.Values[i]) {
-			return false
-		}
-		state = r.join(state, c.Values[i])
+		offered = append(offered, c.Values[i])
 	}
-	return true
-}
-
-// covers returns the part of a domain in a relation, nil if it has none.
-func (d *Domain) covers(relation int32) *Cover {
-	for k := range d.Covers {
-		if d.Covers[k].Relation == relation {
-			return &d.Covers[k]
-		}
-	}
-	return nil
+	return s.p.Relations[c.Relation].Holds(offered)
 }

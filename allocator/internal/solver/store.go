@@ -1,6 +1,12 @@
 package solver
 
-import "github.com/dray-project/dray/internal/amount"
+import (
+	"slices"
+
+	"github.com/bits-and-blooms/bitset"
+
+	"github.com/dray-project/dray/internal/amount"
+)
 
 // store is what the choices made so far have taken. All writes go through the trail.
 type store struct {
@@ -11,31 +17,24 @@ type store struct {
 	// are below zero.
 	left      []amount.Amount
 	overdrawn []int32
-	// holders counts, by device, the choices of a device that is not shareable, held by
-	// claim and device. A claim without choices has no list.
-	holders []int32
-	held    [][]int32
-	// shares counts, by device, the shares chosen.
-	shares  []int32
-	related []relationState
-	// claimed counts the devices chosen by claim.
-	claimed []int32
-	// had is what the devices of a request give of its totals together, if shares are filled.
-	had    [][]amount.Amount
-	filled []Draw // room for what fill returns
+	// chosen is the solution so far, filled what each choice takes to fill totals.
+	chosen []Choice
+	filled [][]Draw
+	// uses counts the choices by device, claimed by claim.
+	uses, claimed []int32
+	related       []relationState
+	// had is what the devices of a request give of its totals together.
+	had [][]amount.Amount
 }
 
 func (s *store) begin(p *Problem, m *memory) {
-	s.trail.forget()
 	s.p, s.memory = p, m
 	s.left = append(m.amounts.Empty(len(p.Left)), p.Left...)
-	s.holders, s.shares = m.counts.Take(len(p.Devices)), m.counts.Take(len(p.Devices))
-	s.held, s.claimed = m.lists.Take(p.Claims), m.counts.Take(p.Claims)
+	s.uses, s.claimed, s.had = m.counts.Take(len(p.Devices)), m.counts.Take(p.Claims), m.table.Take(len(p.Requests))
 	s.related = m.relations.Take(len(p.Relations))
 	for r := range p.Relations {
 		s.related[r] = p.Relations[r].begin()
 	}
-	s.overdrawn, s.had = nil, nil
 	for r, left := range p.Left {
 		if pool := p.PoolOf[r]; pool >= 0 && left.Sign() < 0 {
 			for int(pool) >= len(s.overdrawn) {
@@ -46,19 +45,22 @@ func (s *store) begin(p *Problem, m *memory) {
 	}
 }
 
+// has reports whether a device is in a set, which may be nil.
+func has(set *bitset.BitSet, i int32) bool { return set != nil && set.Test(uint(i)) }
+
 // taken reports whether the choices made so far keep a domain from a device: ordinary
 // requests want it for themselves, admin access once per claim.
 func (s *store) taken(d *Domain, i int32) bool {
-	if d.Admin {
-		return s.held[d.Claim] != nil && s.held[d.Claim][i] > 0
+	if s.uses[i] == 0 || s.p.Devices[i].Shareable {
+		return false
 	}
-	return s.holders[i] > 0
+	return !d.Admin || slices.ContainsFunc(s.chosen, func(c Choice) bool { return c.Device == i && s.p.Requests[c.Request].Claim == d.Claim })
 }
 
 // pays reports whether choosing a device takes its draws: only the first share does.
 func (s *store) pays(i int32) bool {
 	d := &s.p.Devices[i]
-	return d.Pool >= 0 && !(d.Shareable && (s.shares[i] > 0 || s.p.Paid != nil && s.p.Paid.Test(uint(i))))
+	return d.Pool >= 0 && !(d.Shareable && (s.uses[i] > 0 || has(s.p.Paid, i)))
 }
 
 // affords reports whether a device's draws and groups let it be chosen.
@@ -87,10 +89,7 @@ func (s *store) affords(i int32) bool {
 
 // room reports whether what a share takes of a device is left.
 func (s *store) room(d *Domain, i int32) bool {
-	if int(i) >= len(d.Shares) {
-		return true
-	}
-	for _, draw := range d.Shares[i] {
+	for _, draw := range d.share(i) {
 		if s.left[draw.Resource].Cmp(draw.Amount) < 0 {
 			return false
 		}
@@ -99,33 +98,33 @@ func (s *store) room(d *Domain, i int32) bool {
 }
 
 // choose takes a device that nothing stands against.
-func (s *store) choose(d *Domain, claim, i int32) {
+func (s *store) choose(p, o, i int32) {
+	claim, d := s.p.Requests[p].Claim, &s.p.Domains[s.p.Requests[p].Options[o].Domain]
 	if s.pays(i) {
 		s.pay(&s.p.Devices[i])
 	}
 	for k := range d.Covers {
-		c := &d.Covers[k]
-		s.join(c.Relation, c.Values, i)
-	}
-	s.counts.set(&s.claimed[claim], s.claimed[claim]+1)
-	if s.p.Devices[i].Shareable {
-		s.counts.set(&s.shares[i], s.shares[i]+1)
-		if int(i) < len(d.Shares) {
-			s.draw(d.Shares[i])
+		if c := &d.Covers[k]; !s.p.Relations[c.Relation].Off {
+			s.join(c.Relation, c.Values[i])
 		}
-		return
 	}
-	if s.held[claim] == nil {
-		s.held[claim] = s.memory.counts.Take(len(s.p.Devices))
+	if s.p.Devices[i].Shareable {
+		s.draw(d.share(i))
 	}
-	s.counts.set(&s.holders[i], s.holders[i]+1)
-	s.counts.set(&s.held[claim][i], s.held[claim][i]+1)
+	s.counts.set(&s.uses[i], s.uses[i]+1)
+	s.counts.set(&s.claimed[claim], s.claimed[claim]+1)
+	s.filled = append(s.filled, s.give(p, o, i))
+	s.chosen = append(s.chosen, Choice{Request: p, Option: o, Device: i})
 }
 
-func (s *store) join(relation int32, values [][]int32, i int32) {
-	if r := &s.p.Relations[relation]; !r.Off {
-		s.relations.set(&s.related[relation], r.join(s.related[relation], values[i]))
-	}
+// retract takes back what was chosen since a mark.
+func (s *store) retract(to mark, choices int) {
+	s.undo(to)
+	s.chosen, s.filled = s.chosen[:choices], s.filled[:choices]
+}
+
+func (s *store) join(relation int32, values []int32) {
+	s.relations.set(&s.related[relation], s.p.Relations[relation].join(s.related[relation], values))
 }
 
 func (s *store) pay(d *Device) {
@@ -136,8 +135,7 @@ func (s *store) pay(d *Device) {
 	}
 	s.draw(d.Draws)
 	for _, g := range d.Groups {
-		r := &s.p.Relations[g.Relation]
-		s.relations.set(&s.related[g.Relation], r.join(s.related[g.Relation], g.Values))
+		s.join(g.Relation, g.Values)
 	}
 }
 
@@ -164,6 +162,8 @@ const (
 	refusedAlways
 	// refusedStop: looking at it ends the search.
 	refusedStop
+	// refusedViolated: a relation does not admit a mandatory device, which ends the search.
+	refusedViolated
 )
 
 // refuses checks a candidate of a domain. The second result is the position in
@@ -172,7 +172,7 @@ func (s *store) refuses(d *Domain, i int32) (refusal, int) {
 	switch {
 	case s.taken(d, i):
 		return refusedTaken, -1
-	case d.Stops != nil && d.Stops.Test(uint(i)):
+	case has(d.Stops, i):
 		return refusedStop, -1
 	case !s.room(d, i):
 		return refusedRoom, -1
@@ -189,7 +189,7 @@ func (s *store) relates(d *Domain, i int32) (refusal, int) {
 		r := &s.p.Relations[c.Relation]
 		switch {
 		case r.Off:
-		case c.Stops != nil && c.Stops.Test(uint(i)):
+		case has(c.Stops, i):
 			return refusedStop, k
 		case !r.admits(s.related[c.Relation], c.Values[i]):
 			return refusedRelation, k
@@ -198,11 +198,14 @@ func (s *store) relates(d *Domain, i int32) (refusal, int) {
 	return accepted, -1
 }
 
-// refusesMandatory checks a device that an option must have. A relation that does not admit
-// it ends the search, and only then does it count what shares take.
-func (s *store) refusesMandatory(o *Option, i int32) (refusal, int) {
+// refusesFor checks a candidate of an option. A relation that does not admit a device that the
+// option must have ends the search, and only then does it count what shares take.
+func (s *store) refusesFor(o *Option, i int32) (refusal, int) {
 	d := &s.p.Domains[o.Domain]
-	late := o.Late != nil && o.Late.Test(uint(i))
+	if !o.All {
+		return s.refuses(d, i)
+	}
+	late := has(o.Late, i)
 	switch {
 	case s.taken(d, i):
 		return refusedTaken, -1
@@ -214,7 +217,7 @@ func (s *store) refusesMandatory(o *Option, i int32) (refusal, int) {
 	why, k := s.relates(d, i)
 	switch {
 	case why == refusedRelation:
-		return refusedStop, k
+		return refusedViolated, k
 	case why != accepted:
 		return why, k
 	case late:

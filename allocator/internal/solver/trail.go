@@ -26,14 +26,6 @@ func (t *trail) undo(to mark) {
 	t.words.undo(to.words)
 }
 
-// forget drops what was remembered.
-func (t *trail) forget() {
-	t.counts.forget()
-	t.amounts.forget()
-	t.relations.forget()
-	t.words.forget()
-}
-
 // undoLog is the history of writes to variables of one type.
 type undoLog[T any] []overwritten[T]
 
@@ -54,9 +46,4 @@ func (l *undoLog[T]) undo(length int) {
 	}
 	clear((*l)[length:])
 	*l = (*l)[:length]
-}
-
-func (l *undoLog[T]) forget() {
-	clear(*l)
-	*l = (*l)[:0]
 }

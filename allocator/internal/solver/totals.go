@@ -1,0 +1,113 @@
+package solver
+
+import (
+	"slices"
+
+	"github.com/dray-project/dray/internal/amount"
+)
+
+// Fill is for a share that takes of a resource what is still missing of a total, in whole steps and as
+// far as it is left, besides what Domain.Shares says. It gives what it takes, but no more than is missing.
+// A Step of zero stands for a device that gives what Domain.Gives says.
+type Fill struct {
+	Resource int32
+	Step     amount.Amount
+}
+
+// take returns what a share gives and what it takes.
+func (f Fill) take(missing, left amount.Amount) (gives, takes amount.Amount) {
+	if missing.Sign() <= 0 || left.Sign() <= 0 {
+		return gives, takes
+	}
+	if takes = missing.Floor(f.Step); takes.Cmp(missing) < 0 {
+		takes = takes.Add(f.Step)
+	}
+	if takes.Cmp(left) <= 0 {
+		return missing, takes
+	}
+	takes = left.Floor(f.Step)
+	return takes, takes
+}
+
+// fills reports whether what some share takes depends on what is chosen before it. What fails then
+// depends on all decisions before, and devices that are alike do not stay so.
+func (p *Problem) fills() bool {
+	return slices.ContainsFunc(p.Domains, func(d Domain) bool { return d.Fills != nil })
+}
+
+// give has a device that was chosen give to the totals of its option. It returns what it takes for
+// that.
+func (s *store) give(p, o, device int32) (filled []Draw) {
+	option := &s.p.Requests[p].Options[o]
+	d := &s.p.Domains[option.Domain]
+	if missing := len(option.Totals) - len(s.had[p]); missing > 0 {
+		s.had[p] = s.memory.amounts.Take(len(option.Totals)) // nothing was given to those of another option
+	}
+	for k, total := range option.Totals {
+		had := &s.had[p][k]
+		gives := d.Gives[k][device]
+		if d.Fills != nil && !d.Fills[k][device].Step.IsZero() {
+			f := d.Fills[k][device]
+			left := &s.left[f.Resource]
+			var takes amount.Amount
+			gives, takes = f.take(total.Sub(*had), *left)
+			s.amounts.set(left, left.Sub(takes))
+			filled = append(filled, Draw{Resource: f.Resource, Amount: takes})
+		}
+		s.amounts.set(had, had.Add(gives))
+	}
+	return filled
+}
+
+// provides reports whether the devices chosen for an option give its totals together.
+func (s *search) provides(p, o int32) bool {
+	for k, total := range s.p.Requests[p].Options[o].Totals {
+		if s.had[p][k].Cmp(total) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// sums fails if an opening cannot have its totals: the viable devices that give most of one, as many
+// as there are slots, give too little with what is chosen already.
+type sums struct{}
+
+func (sums) fails(s *search, open []opening) ([]opening, bool) {
+	for k := range open {
+		o := &open[k]
+		if !slices.ContainsFunc(o.options, func(option int32) bool { return s.mayProvide(o, option) }) {
+			return open[k : k+1], true
+		}
+	}
+	return nil, false
+}
+
+// mayProvide reports whether viable devices give the totals of an option, each total by itself.
+func (s *search) mayProvide(o *opening, option int32) bool {
+	asked := &s.p.Requests[o.request].Options[option]
+	slots, viable := asked.Count, s.ahead.viable[asked.Domain]
+	if o.rest {
+		slots = o.slots // some are filled
+	}
+	for k, total := range asked.Totals {
+		gives := s.p.Domains[asked.Domain].Gives[k]
+		var list []amount.Amount
+		for i, ok := viable.NextSet(o.from); ok; i, ok = viable.NextSet(i + 1) {
+			list = append(list, gives[i])
+		}
+		s.look(len(list))
+		slices.SortFunc(list, func(a, b amount.Amount) int { return b.Cmp(a) })
+		var most amount.Amount
+		if o.rest {
+			most = s.had[o.request][k]
+		}
+		for _, each := range list[:min(slots, len(list))] {
+			most = most.Add(each)
+		}
+		if most.Cmp(total) < 0 {
+			return false
+		}
+	}
+	return true
+}
