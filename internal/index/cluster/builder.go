@@ -89,7 +89,6 @@ func (b *Builder) Snapshot() *Snapshot {
 		changes[i] = change{id: m.id, pool: b.assemble(m)}
 	}
 	b.dirty = nil
-	slices.SortFunc(changes, func(x, y change) int { return x.id.Compare(y.id) })
 	b.last = b.last.next(changes)
 	return b.last
 }

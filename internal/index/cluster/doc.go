@@ -2,7 +2,7 @@
 // claims hold.
 //
 //	builder.go   following a cluster; slots of pools
-//	snapshot.go  the index of pools, from a node to pools; sorted.go lists them
+//	snapshot.go  the index of pools, from a node to pools
 //	gather.go    what a node reaches
 //	place.go     what the name of a node decides of that; places.go for a list of nodes
 //	statenote.go what the allocator keeps with a place in one state; tally.go with many

@@ -10,8 +10,7 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// route has the pools with slices that name one node, sorted by ID, and what follows
-// from them.
+// route has the pools with slices that name one node, in no order, and what follows from them.
 type route struct {
 	pools []*pool.Pool
 	place atomic.Pointer[Place]
@@ -58,21 +57,10 @@ func (s *Snapshot) Place(node *corev1.Node) *Place {
 
 // place returns what the node reaches by its name.
 func (s *Snapshot) place(node string) *Place {
-	shortcut := s.shortcuts.to(node, s.byNode.Len())
-	if shortcut != nil {
-		if known := shortcut.Load(); known != nil && known.node == node {
-			return known
-		}
+	if named, ok := s.byNode.Get(node); ok {
+		return s.placeOf(named, node)
 	}
-	named, ok := s.byNode.Get(node)
-	if !ok {
-		return s.placeOf(&s.common.nowhere, "")
-	}
-	found := s.placeOf(named, node)
-	if shortcut != nil {
-		shortcut.Store(found)
-	}
-	return found
+	return s.placeOf(&s.common.nowhere, "")
 }
 
 // placeOf returns what nodes of a route reach.
@@ -88,7 +76,7 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 		}
 	}
 	for _, pool := range s.common.everywhere {
-		if _, found := search(named.pools, pool.ID); !found {
+		if !slices.Contains(named.pools, pool) {
 			made.views = append(made.views, pool.Elsewhere())
 		}
 	}
@@ -134,11 +122,22 @@ type common struct {
 	nowhere route
 }
 
-func (c *common) next(changes []change) *common {
+// next is for a snapshot that followed after changes.
+func (c *common) next(s *Snapshot, changes []change) *common {
+	list := func(before []*pool.Pool, belongs func(*pool.Pool) bool) []*pool.Pool {
+		after := slices.DeleteFunc(slices.Clone(before), func(p *pool.Pool) bool { return s.Pool(p.ID) != p })
+		for _, c := range changes {
+			if c.pool != nil && belongs(c.pool) {
+				after = append(after, c.pool)
+			}
+		}
+		slices.SortFunc(after, comparePools)
+		return after
+	}
 	return &common{
-		everywhere: merge(c.everywhere, changes, (*pool.Pool).Everywhere),
-		choosy:     merge(c.choosy, changes, (*pool.Pool).Choosy),
-		faulty:     merge(c.faulty, changes, (*pool.Pool).CanFail),
+		everywhere: list(c.everywhere, (*pool.Pool).Everywhere),
+		choosy:     list(c.choosy, (*pool.Pool).Choosy),
+		faulty:     list(c.faulty, (*pool.Pool).CanFail),
 	}
 }
 

@@ -55,7 +55,7 @@ func (u *State) Pool(p *pool.Pool) *pool.Usage {
 }
 
 func (u *State) compute(p *pool.Pool) *pool.Usage {
-	if u.held.Len() == 0 {
+	if u.held.IsEmpty() {
 		return p.Idle()
 	}
 	return pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use { return u.use(p.DeviceID(first)) })
