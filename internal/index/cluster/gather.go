@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,15 +47,11 @@ func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 		return NodeView{}, err
 	}
 	named := s.place(node.Name)
-	if len(s.common.choosy) == 0 {
-		return named.NodeView(node), nil
-	}
-	chosen, err := s.common.chosen(node)
-	if err != nil {
-		return NodeView{}, err
-	}
+	chosen := s.common.chosen(node)
 	if len(chosen) == 0 {
 		return named.NodeView(node), nil
 	}
-	return NodeView{Node: node, Pools: join(named.views, chosen)}, nil
+	all := slices.Concat(named.views, chosen)
+	slices.SortFunc(all, pool.CompareViews)
+	return NodeView{Node: node, Pools: all}, nil
 }

@@ -71,9 +71,7 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	}
 	made := &Place{common: s.common, node: node}
 	for _, pool := range named.pools {
-		if !pool.Choosy() {
-			made.views = append(made.views, known.view(pool, node))
-		}
+		made.views = append(made.views, known.view(pool, node))
 	}
 	for _, pool := range s.common.everywhere {
 		if !slices.Contains(named.pools, pool) {
@@ -98,16 +96,6 @@ func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 		}
 	}
 	return pool.Named(node)
-}
-
-// join merges two sorted lists.
-func join(a, b []*pool.View) []*pool.View {
-	if len(b) == 0 {
-		return a
-	}
-	all := slices.Concat(a, b)
-	slices.SortFunc(all, pool.CompareViews)
-	return all
 }
 
 // common is the part of a Snapshot that concerns nodes whatever their names are. All
@@ -153,17 +141,12 @@ func (c *common) checkSelectors(node *corev1.Node) error {
 }
 
 // chosen returns the views of the pools whose node selectors choose the node.
-func (c *common) chosen(node *corev1.Node) ([]*pool.View, error) {
+func (c *common) chosen(node *corev1.Node) []*pool.View {
 	var views []*pool.View
 	for _, pool := range c.choosy {
-		view, err := pool.Chosen(node)
-		if err != nil {
-			return nil, err
-		}
-		if view != nil {
+		if view := pool.Chosen(node); view != nil {
 			views = append(views, view)
 		}
 	}
-	slices.SortFunc(views, pool.CompareViews)
-	return views, nil
+	return views
 }

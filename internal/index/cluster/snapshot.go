@@ -112,21 +112,21 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 }
 
 func (s *Snapshot) route(p *pool.Pool) {
-	p.Nodes(func(node string) {
+	for node := range p.Nodes() {
 		old, _ := s.byNode.Get(node)
 		if old == nil {
 			old = &route{}
 		}
 		// Clipped, so that appending does not write to what other snapshots see.
 		s.reroute(node, old, append(slices.Clip(old.pools), p))
-	})
+	}
 }
 
 func (s *Snapshot) unroute(p *pool.Pool) {
-	p.Nodes(func(node string) {
+	for node := range p.Nodes() {
 		old, _ := s.byNode.Get(node)
 		s.reroute(node, old, slices.DeleteFunc(slices.Clone(old.pools), func(other *pool.Pool) bool { return other == p }))
-	})
+	}
 }
 
 // reroute keeps the views of the pools that remain.
