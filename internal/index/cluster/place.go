@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -9,6 +10,47 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
 )
+
+// NodeView is what one node can reach.
+type NodeView struct {
+	Node *corev1.Node
+	// Pools are in first-fit order, see pool.CompareViews. The list and the views are shared with
+	// other callers and must not be modified.
+	Pools []*pool.View
+
+	// place is set if the name of the node alone decides what it reaches.
+	place *Place
+}
+
+// Attach returns what one user keeps with all that a node reaches, for as long as nothing
+// changes there. If more than the name of the node decides what it reaches, nothing is kept,
+// and the result is that of build.
+func (v *NodeView) Attach(build func() any) any {
+	if v.place == nil {
+		return build()
+	}
+	return v.place.Attach(build)
+}
+
+// GatherPools returns the pools which the node can reach, as an allocation for the
+// node sees them. What depends on the name of the node alone is remembered. The error is about a nil
+// node or a selector that does not parse.
+func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
+	if node == nil {
+		return NodeView{}, errors.New("node is nil")
+	}
+	if err := s.common.checkSelectors(node); err != nil {
+		return NodeView{}, err
+	}
+	named := s.place(node.Name)
+	chosen := s.common.chosen(node)
+	if len(chosen) == 0 {
+		return named.NodeView(node), nil
+	}
+	all := slices.Concat(named.views, chosen)
+	slices.SortFunc(all, pool.CompareViews)
+	return NodeView{Node: node, Pools: all}, nil
+}
 
 // route has the pools with slices that name one node, in no order, and what follows from them.
 type route struct {

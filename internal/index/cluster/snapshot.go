@@ -10,8 +10,7 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Snapshot is an immutable index of all pools of a cluster. It may be used by any
-// number of goroutines.
+// Snapshot is that of package pools.
 type Snapshot struct {
 	gates pool.Gates
 	byID  persist.Map[pool.ID, *pool.Pool]
@@ -30,10 +29,7 @@ type Snapshot struct {
 	keeps any
 }
 
-// Build makes a Snapshot of slices all at once. Slices with equal object names are
-// all kept, in the order given. Nil slices are ignored. A slice without driver or
-// pool name belongs to the pool with the empty name. The slices are kept by
-// pointer and must not be modified while the Snapshot is in use.
+// Build makes a Snapshot of slices all at once, also of several with one name.
 func Build(gates pool.Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 	b := NewBuilder(gates)
 	for _, slice := range slices {

@@ -84,7 +84,8 @@ func (p *Pool) Named(node string) *View {
 // Elsewhere is the view of nodes which the pool does not name, if it is Everywhere.
 func (p *Pool) Elsewhere() *View { return p.elsewhere }
 
-// CompareViews compares by first-fit order.
+// CompareViews compares by first-fit order: by driver, then name, except that pools with binding
+// conditions come after all others, in the same order.
 func CompareViews(a, b *View) int {
 	if a.Binding != b.Binding {
 		if b.Binding {
