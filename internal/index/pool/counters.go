@@ -171,27 +171,6 @@ func (s GroupState) Add(groups []string) GroupState {
 	return GroupState{occupied: true, shared: intersection(s.shared, groups)}
 }
 
-// Equal reports whether two states admit the same devices, now and later.
-func (s GroupState) Equal(other GroupState) bool {
-	return s.occupied == other.occupied && (s.shared == nil) == (other.shared == nil) &&
-		slices.Equal(s.shared, other.shared)
-}
-
-// AppendKey appends what equal states have in common and others do not.
-func (s GroupState) AppendKey(to []byte) []byte {
-	switch {
-	case !s.occupied:
-		return append(to, 0)
-	case s.shared == nil:
-		return append(to, 1)
-	}
-	to = append(to, 2)
-	for _, group := range s.shared {
-		to = append(append(to, group...), 0)
-	}
-	return append(to, 0)
-}
-
 // intersection is never nil.
 func intersection(a, b []string) []string {
 	common := make([]string, 0, min(len(a), len(b)))
