@@ -44,7 +44,7 @@ func Build(gates Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 func (s *Snapshot) Gates() Gates { return Gates(s.index().Gates()) }
 
 // Len is the number of pools.
-func (s *Snapshot) Len() int { return len(s.index().Pools()) }
+func (s *Snapshot) Len() int { return s.index().Len() }
 
 // Pools lists all pools, sorted by driver and name.
 func (s *Snapshot) Pools() iter.Seq[Pool] {

@@ -9,8 +9,7 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Builder follows the ResourceSlices of a cluster and makes Snapshots of them.
-// It is not safe for concurrent use; the Snapshots it returns are.
+// Builder is that of package pools.
 type Builder struct {
 	gates  pool.Gates
 	byName map[string]*pool.Source
@@ -47,10 +46,7 @@ func NewBuilder(gates pool.Gates) *Builder {
 // Keep makes the snapshots keep a value alive for as long as they are in use.
 func (b *Builder) Keep(value any) { b.last.keeps = value }
 
-// Set adds slices or replaces those of the same object names. Handing in the
-// pointer that the builder holds already is free. Nil slices are ignored; a slice
-// without driver or pool name belongs to the pool with the empty name. The slices
-// are kept by pointer and must not be modified afterwards, as those of an informer.
+// Set adds slices or replaces those of the same object names.
 func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) {
 	for _, slice := range slices {
 		if slice == nil {
@@ -76,9 +72,7 @@ func (b *Builder) Delete(name string) {
 	}
 }
 
-// Snapshot returns the cluster as it is now. Pools of which no slice changed since
-// the last call are shared with the last Snapshot; if nothing changed, it is the
-// same. Otherwise the cost is that of rebuilding the changed pools.
+// Snapshot returns the cluster as it is now. It costs rebuilding the pools that changed.
 func (b *Builder) Snapshot() *Snapshot {
 	if len(b.dirty) == 0 {
 		return b.last
@@ -89,7 +83,6 @@ func (b *Builder) Snapshot() *Snapshot {
 		changes[i] = change{id: m.id, pool: b.assemble(m)}
 	}
 	b.dirty = nil
-	slices.SortFunc(changes, func(x, y change) int { return x.id.Compare(y.id) })
 	b.last = b.last.next(changes)
 	return b.last
 }

@@ -116,7 +116,7 @@ func TestBuilderSharesUnchangedPools(t *testing.T) {
 	b.Delete("s1")
 	b.Delete("s2")
 	b.Delete("s2")
-	if got := b.Snapshot(); len(got.Pools()) != 0 || got.byNode.Len() != 0 {
+	if got := b.Snapshot(); len(got.Pools()) != 0 || !got.byNode.IsEmpty() {
 		t.Errorf("pools remain: %v", got.Pools())
 	}
 	if len(before.Pools()) != 2 || before.Gates() != everything {

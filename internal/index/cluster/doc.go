@@ -2,12 +2,10 @@
 // claims hold.
 //
 //	builder.go   following a cluster; slots of pools
-//	snapshot.go  the index of pools, from a node to pools; sorted.go lists them
-//	gather.go    what a node reaches
-//	place.go     what the name of a node decides of that; places.go for a list of nodes
-//	statenote.go what the allocator keeps with a place in one state; tally.go with many
-//	state.go     a snapshot and what is in use of it
-//	holding.go   from a claim's allocation to what it takes; holders.go adds it up
-//	lazy.go      states found out as pools are looked at
+//	snapshot.go  the index of pools, from a node to pools
+//	place.go     what a node reaches, and what its name decides of that
+//	notes.go     what the allocator keeps with a place in one state, and with many
+//	state.go     a snapshot and what is in use of it, known or found out as pools are looked at
+//	holding.go   from claims' allocations to what is held of a device
 //	ledger.go    a State that moves: assume, forget, fork, commit, revert, rebase
 package cluster

@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/quantity"
 )
 
 // ClaimRef names the claim, and within it the request, that holds a device.
@@ -50,11 +51,16 @@ func claimRef(claim *resourceapi.ResourceClaim) (ClaimRef, error) {
 
 // holding is one device of one claim: all of the device, or a share of it.
 type holding struct {
-	device pool.DeviceID
-	ref    ClaimRef
-	share  bool
-	// consumed belongs to the claim and is not to be modified.
-	consumed map[resourceapi.QualifiedName]resource.Quantity
+	device   pool.DeviceID
+	ref      ClaimRef
+	share    bool
+	consumed []pool.Consumption
+}
+
+// of reports whether the claim is the holder.
+func (h *holding) of(claim ClaimRef) bool {
+	claim.Request = h.ref.Request
+	return h.ref == claim
 }
 
 // holdings returns what a claim's allocation takes. Admin access takes nothing.
@@ -72,9 +78,33 @@ func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim) 
 		h := holding{device: pool.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}, ref: ref}
 		h.ref.Request = result.Request
 		if result.ShareID != nil && gates.ConsumableCapacity {
-			h.share, h.consumed = true, result.ConsumedCapacity
+			h.share = true
+			for capacity, consumed := range result.ConsumedCapacity {
+				h.consumed = append(h.consumed, pool.Consumption{Capacity: capacity, Amount: quantity.Amount(consumed)})
+			}
 		}
 		list = append(list, h)
 	}
 	return list, nil
+}
+
+// useOf is what holdings of one device come to, of any claims. All of a device should be held once
+// at most.
+func useOf(held []*holding) (use pool.Use) {
+	for _, h := range held {
+		if !h.share {
+			use.Exclusive = true
+			continue
+		}
+		use.Shared = true
+		for _, c := range h.consumed {
+			at := slices.IndexFunc(use.Consumed, func(sum pool.Consumption) bool { return sum.Capacity == c.Capacity })
+			if at < 0 {
+				use.Consumed = append(use.Consumed, c)
+			} else {
+				use.Consumed[at].Amount = use.Consumed[at].Amount.Add(c.Amount)
+			}
+		}
+	}
+	return use
 }

@@ -8,14 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Ledger keeps the State of a cluster: a pointer to one that moves as claims and slices
-// come and go. It is safe for
-// concurrent use: writers take turns, readers take no lock and see the state before
-// or after a change, never half of one.
-//
-// A Fork is a ledger of its own for a what-if: it starts with everything its parent
-// holds, costs nothing to make, and neither sees what happens to the other until
-// Commit.
+// Ledger is that of package pools.
 type Ledger struct {
 	mu    sync.Mutex // held by writers
 	state atomic.Pointer[State]
@@ -34,18 +27,17 @@ func newLedger(base *State, parent *Ledger) *Ledger {
 	return l
 }
 
-// Assume adds what the claim's status.allocation holds, as State.Assume does.
+// Assume is State.Assume.
 func (l *Ledger) Assume(claim *resourceapi.ResourceClaim) error {
 	return l.change(func(now *State) (*State, error) { return now.Assume(claim) })
 }
 
-// Forget removes what Assume added for the claim, as State.Forget does.
+// Forget is State.Forget.
 func (l *Ledger) Forget(claim *resourceapi.ResourceClaim) error {
 	return l.change(func(now *State) (*State, error) { return now.Forget(claim) })
 }
 
-// Rebase carries everything that is held over to another snapshot. Pools which it
-// shares with the last one keep their usage.
+// Rebase is State.Rebase.
 func (l *Ledger) Rebase(s *Snapshot) {
 	// It cannot fail.
 	_ = l.change(func(now *State) (*State, error) { return now.Rebase(s), nil })
@@ -61,16 +53,13 @@ func (l *Ledger) change(next func(now *State) (*State, error)) error {
 	return err
 }
 
-// State returns what there is and what is in use now. It takes no lock and costs nothing.
+// State returns what there is and what is in use now.
 func (l *Ledger) State() *State { return l.state.Load() }
 
 // Fork returns a ledger that starts with the state of this one, in constant time.
 func (l *Ledger) Fork() *Ledger { return newLedger(l.state.Load(), l) }
 
-// Commit makes the state of a fork, including its snapshot, that of its parent, in
-// constant time. The fork lives on and builds on what it committed. It is an error
-// if the parent changed since the fork or the fork's last Commit, or if the ledger
-// is no fork; then nothing happens.
+// Commit makes the state of a fork that of its parent.
 func (l *Ledger) Commit() error {
 	if l.parent == nil {
 		return errors.New("ledger is not a fork: there is nothing to commit to")

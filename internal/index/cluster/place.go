@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -10,8 +11,48 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// route has the pools with slices that name one node, sorted by ID, and what follows
-// from them.
+// NodeView is what one node can reach.
+type NodeView struct {
+	Node *corev1.Node
+	// Pools are in first-fit order, see pool.CompareViews. The list and the views are shared with
+	// other callers and must not be modified.
+	Pools []*pool.View
+
+	// place is set if the name of the node alone decides what it reaches.
+	place *Place
+}
+
+// Attach returns what one user keeps with all that a node reaches, for as long as nothing
+// changes there. If more than the name of the node decides what it reaches, nothing is kept,
+// and the result is that of build.
+func (v *NodeView) Attach(build func() any) any {
+	if v.place == nil {
+		return build()
+	}
+	return v.place.Attach(build)
+}
+
+// GatherPools returns the pools which the node can reach, as an allocation for the
+// node sees them. What depends on the name of the node alone is remembered. The error is about a nil
+// node or a selector that does not parse.
+func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
+	if node == nil {
+		return NodeView{}, errors.New("node is nil")
+	}
+	if err := s.common.checkSelectors(node); err != nil {
+		return NodeView{}, err
+	}
+	named := s.place(node.Name)
+	chosen := s.common.chosen(node)
+	if len(chosen) == 0 {
+		return named.NodeView(node), nil
+	}
+	all := slices.Concat(named.views, chosen)
+	slices.SortFunc(all, pool.CompareViews)
+	return NodeView{Node: node, Pools: all}, nil
+}
+
+// route has the pools with slices that name one node, in no order, and what follows from them.
 type route struct {
 	pools []*pool.Pool
 	place atomic.Pointer[Place]
@@ -58,21 +99,10 @@ func (s *Snapshot) Place(node *corev1.Node) *Place {
 
 // place returns what the node reaches by its name.
 func (s *Snapshot) place(node string) *Place {
-	shortcut := s.shortcuts.to(node, s.byNode.Len())
-	if shortcut != nil {
-		if known := shortcut.Load(); known != nil && known.node == node {
-			return known
-		}
+	if named, ok := s.byNode.Get(node); ok {
+		return s.placeOf(named, node)
 	}
-	named, ok := s.byNode.Get(node)
-	if !ok {
-		return s.placeOf(&s.common.nowhere, "")
-	}
-	found := s.placeOf(named, node)
-	if shortcut != nil {
-		shortcut.Store(found)
-	}
-	return found
+	return s.placeOf(&s.common.nowhere, "")
 }
 
 // placeOf returns what nodes of a route reach.
@@ -83,12 +113,10 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	}
 	made := &Place{common: s.common, node: node}
 	for _, pool := range named.pools {
-		if !pool.Choosy() {
-			made.views = append(made.views, known.view(pool, node))
-		}
+		made.views = append(made.views, known.view(pool, node))
 	}
 	for _, pool := range s.common.everywhere {
-		if _, found := search(named.pools, pool.ID); !found {
+		if !slices.Contains(named.pools, pool) {
 			made.views = append(made.views, pool.Elsewhere())
 		}
 	}
@@ -112,16 +140,6 @@ func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 	return pool.Named(node)
 }
 
-// join merges two sorted lists.
-func join(a, b []*pool.View) []*pool.View {
-	if len(b) == 0 {
-		return a
-	}
-	all := slices.Concat(a, b)
-	slices.SortFunc(all, pool.CompareViews)
-	return all
-}
-
 // common is the part of a Snapshot that concerns nodes whatever their names are. All
 // lists are sorted.
 type common struct {
@@ -134,11 +152,22 @@ type common struct {
 	nowhere route
 }
 
-func (c *common) next(changes []change) *common {
+// next is for a snapshot that followed after changes.
+func (c *common) next(s *Snapshot, changes []change) *common {
+	list := func(before []*pool.Pool, belongs func(*pool.Pool) bool) []*pool.Pool {
+		after := slices.DeleteFunc(slices.Clone(before), func(p *pool.Pool) bool { return s.Pool(p.ID) != p })
+		for _, c := range changes {
+			if c.pool != nil && belongs(c.pool) {
+				after = append(after, c.pool)
+			}
+		}
+		slices.SortFunc(after, comparePools)
+		return after
+	}
 	return &common{
-		everywhere: merge(c.everywhere, changes, (*pool.Pool).Everywhere),
-		choosy:     merge(c.choosy, changes, (*pool.Pool).Choosy),
-		faulty:     merge(c.faulty, changes, (*pool.Pool).CanFail),
+		everywhere: list(c.everywhere, (*pool.Pool).Everywhere),
+		choosy:     list(c.choosy, (*pool.Pool).Choosy),
+		faulty:     list(c.faulty, (*pool.Pool).CanFail),
 	}
 }
 
@@ -154,17 +183,12 @@ func (c *common) checkSelectors(node *corev1.Node) error {
 }
 
 // chosen returns the views of the pools whose node selectors choose the node.
-func (c *common) chosen(node *corev1.Node) ([]*pool.View, error) {
+func (c *common) chosen(node *corev1.Node) []*pool.View {
 	var views []*pool.View
 	for _, pool := range c.choosy {
-		view, err := pool.Chosen(node)
-		if err != nil {
-			return nil, err
-		}
-		if view != nil {
+		if view := pool.Chosen(node); view != nil {
 			views = append(views, view)
 		}
 	}
-	slices.SortFunc(views, pool.CompareViews)
-	return views, nil
+	return views
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Snapshot is an immutable index of all pools of a cluster. It may be used by any
-// number of goroutines.
+// Snapshot is that of package pools.
 type Snapshot struct {
 	gates pool.Gates
-	pools sortedPools
-	// list has them in one piece once somebody asked for that.
+	byID  persist.Map[pool.ID, *pool.Pool]
+	count int // of pools
+	// list has them sorted, once somebody asked for that.
 	list atomic.Pointer[[]*pool.Pool]
 	// bySlot has the pools by their slots. Snapshots made from each other share it but
 	// for what changed, which is how a Ledger finds out.
@@ -23,17 +23,13 @@ type Snapshot struct {
 	// byNode has the pools with slices that name a node.
 	byNode persist.Map[string, *route]
 	// common is the same in the next snapshot unless one of its pools changed.
-	common    *common
-	shortcuts shortcuts
-	places    atomic.Pointer[Places]
+	common *common
+	places atomic.Pointer[Places]
 	// keeps is what Builder.Keep was given.
 	keeps any
 }
 
-// Build makes a Snapshot of slices all at once. Slices with equal object names are
-// all kept, in the order given. Nil slices are ignored. A slice without driver or
-// pool name belongs to the pool with the empty name. The slices are kept by
-// pointer and must not be modified while the Snapshot is in use.
+// Build makes a Snapshot of slices all at once, also of several with one name.
 func Build(gates pool.Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 	b := NewBuilder(gates)
 	for _, slice := range slices {
@@ -47,18 +43,32 @@ func Build(gates pool.Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 // Gates returns the gates that the Snapshot was built with.
 func (s *Snapshot) Gates() pool.Gates { return s.gates }
 
+// Len is the number of pools.
+func (s *Snapshot) Len() int { return s.count }
+
 // Pools returns all pools, sorted by driver and name. The result must not be modified.
 func (s *Snapshot) Pools() []*pool.Pool {
 	if list := s.list.Load(); list != nil {
 		return *list
 	}
-	list := slices.Concat(s.pools.pieces...)
+	list := make([]*pool.Pool, 0, s.count)
+	for slot := range s.bySlot.Len() {
+		if p := s.bySlot.Get(slot); p != nil {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, comparePools)
 	s.list.Store(&list)
 	return list
 }
 
+func comparePools(a, b *pool.Pool) int { return a.ID.Compare(b.ID) }
+
 // Pool returns a pool, or nil if there is none of that ID.
-func (s *Snapshot) Pool(id pool.ID) *pool.Pool { return s.pools.find(id) }
+func (s *Snapshot) Pool(id pool.ID) *pool.Pool {
+	p, _ := s.byID.Get(id)
+	return p
+}
 
 // change is a pool that was replaced, added (there is none of that ID yet) or, if
 // pool is nil, removed.
@@ -67,16 +77,10 @@ type change struct {
 	pool *pool.Pool
 }
 
-// next returns the snapshot after changes, which are sorted by ID. It copies one pointer
-// per 64 pools of the cluster; the rest depends on the changes.
+// next returns the snapshot after changes. It copies one pointer per 64 pools of the cluster; the rest
+// depends on the changes.
 func (s *Snapshot) next(changes []change) *Snapshot {
-	next := &Snapshot{
-		gates:  s.gates,
-		keeps:  s.keeps,
-		byNode: s.byNode,
-		common: s.common,
-		pools:  s.pools.with(changes),
-	}
+	next := &Snapshot{gates: s.gates, keeps: s.keeps, byID: s.byID, count: s.count, byNode: s.byNode, common: s.common}
 	roams := false
 	slots := s.bySlot.Edit()
 	for _, c := range changes {
@@ -85,64 +89,40 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 		if old != nil {
 			next.unroute(old)
 			slots.Set(old.Slot, nil)
+			next.count--
 		}
-		if c.pool != nil {
-			next.route(c.pool)
-			slots.Set(c.pool.Slot, c.pool)
+		if c.pool == nil {
+			next.byID = next.byID.Without(c.id)
+			continue
 		}
+		next.route(c.pool)
+		slots.Set(c.pool.Slot, c.pool)
+		next.byID = next.byID.With(c.id, c.pool)
+		next.count++
 	}
 	next.bySlot = slots.Done()
 	if roams {
-		next.common = s.common.next(changes)
+		next.common = s.common.next(next, changes)
 	}
 	return next
 }
 
-// merge applies changes to a sorted list of those pools that belong to it. If there are
-// none in it, before and after, that is the same list.
-func merge(list []*pool.Pool, changes []change, belongs func(*pool.Pool) bool) []*pool.Pool {
-	if !slices.ContainsFunc(changes, func(c change) bool {
-		_, found := search(list, c.id)
-		return found || c.pool != nil && belongs(c.pool)
-	}) {
-		return list
-	}
-	merged := make([]*pool.Pool, 0, len(list)+len(changes))
-	for _, c := range changes {
-		at, found := search(list, c.id)
-		merged = append(merged, list[:at]...)
-		if c.pool != nil && belongs(c.pool) {
-			merged = append(merged, c.pool)
-		}
-		if found {
-			at++
-		}
-		list = list[at:]
-	}
-	return append(merged, list...)
-}
-
-func search(list []*pool.Pool, id pool.ID) (int, bool) {
-	return slices.BinarySearchFunc(list, id, func(p *pool.Pool, id pool.ID) int { return p.ID.Compare(id) })
-}
-
 func (s *Snapshot) route(p *pool.Pool) {
-	p.Nodes(func(node string) {
+	for node := range p.Nodes() {
 		old, _ := s.byNode.Get(node)
 		if old == nil {
 			old = &route{}
 		}
-		at, _ := search(old.pools, p.ID)
-		// Insert must not write to what other snapshots see.
-		s.reroute(node, old, slices.Insert(slices.Clip(old.pools), at, p))
-	})
+		// Clipped, so that appending does not write to what other snapshots see.
+		s.reroute(node, old, append(slices.Clip(old.pools), p))
+	}
 }
 
 func (s *Snapshot) unroute(p *pool.Pool) {
-	p.Nodes(func(node string) {
+	for node := range p.Nodes() {
 		old, _ := s.byNode.Get(node)
 		s.reroute(node, old, slices.DeleteFunc(slices.Clone(old.pools), func(other *pool.Pool) bool { return other == p }))
-	})
+	}
 }
 
 // reroute keeps the views of the pools that remain.

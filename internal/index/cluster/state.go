@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -10,8 +11,7 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// State is a Snapshot and what is in use of it at one moment. It is immutable and safe for
-// any number of readers. What changes it returns another State.
+// State is that of package pools.
 type State struct {
 	snapshot *Snapshot
 	// lazy is set if what is in use is found out as pools are looked at. All that follows is
@@ -21,8 +21,8 @@ type State struct {
 	pools persist.Array[*pool.Usage]
 	// claims has what each claim holds, by its ClaimRef without request.
 	claims persist.Map[ClaimRef, []holding]
-	// held has the holders of each device, whether or not the snapshot knows it.
-	held persist.Map[pool.DeviceID, holders]
+	// held has what claims hold of each device, whether or not the snapshot knows it.
+	held persist.Map[pool.DeviceID, []*holding]
 }
 
 // NewState returns the state of a snapshot in which nothing is in use.
@@ -43,8 +43,11 @@ func (u *State) Source() Source {
 }
 
 // Pool returns the usage of a pool, never nil. For pools of the snapshot that is a
-// look-up; for others it is computed.
+// look-up; for others it is computed. In a nil State nothing is in use.
 func (u *State) Pool(p *pool.Pool) *pool.Usage {
+	if u == nil {
+		return p.Idle()
+	}
 	if u.lazy != nil {
 		return u.lazy.pool(p)
 	}
@@ -55,25 +58,19 @@ func (u *State) Pool(p *pool.Pool) *pool.Usage {
 }
 
 func (u *State) compute(p *pool.Pool) *pool.Usage {
-	if u.held.Len() == 0 {
+	if u.held.IsEmpty() {
 		return p.Idle()
 	}
 	return pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use { return u.use(p.DeviceID(first)) })
 }
 
 func (u *State) use(id pool.DeviceID) pool.Use {
-	holders, _ := u.held.Get(id)
-	return holders.use()
+	held, _ := u.held.Get(id)
+	return useOf(held)
 }
 
-// Assume returns the state in which the claim holds what its status.allocation says.
-// Results with admin access take nothing. Those with a share ID are shares with their
-// consumed capacity, if the gate ConsumableCapacity is on, and all others take whole
-// devices. Devices which the snapshot does not know are kept and count as soon as a later
-// snapshot has them. That a device is held already is no error: what the cluster holds is
-// a fact.
-//
-// The error names the claim; it is nil, not allocated, or held already.
+// Assume returns the state in which the claim holds what its status.allocation says. The error names
+// the claim; it is nil, not allocated, or held already.
 func (u *State) Assume(claim *resourceapi.ResourceClaim) (*State, error) {
 	ref, err := claimRef(claim)
 	if err != nil {
@@ -89,15 +86,16 @@ func (u *State) Assume(claim *resourceapi.ResourceClaim) (*State, error) {
 	next := *u
 	next.claims = u.claims.With(ref, taken)
 	for i := range taken {
-		holders, _ := next.held.Get(taken[i].device)
-		next.held = next.held.With(taken[i].device, holders.with(&taken[i]))
+		held, _ := next.held.Get(taken[i].device)
+		// Clipped, so that appending does not write to what others see.
+		next.held = next.held.With(taken[i].device, append(slices.Clip(held), &taken[i]))
 	}
 	next.update(taken)
 	return &next, nil
 }
 
-// Forget returns the state without what Assume added for the claim of this namespace, name
-// and UID, whatever its status says now. The error names the claim; it is nil or not held.
+// Forget returns the state without what Assume added for the claim. The error names the claim; it is
+// nil or not held.
 func (u *State) Forget(claim *resourceapi.ResourceClaim) (*State, error) {
 	ref, err := claimRef(claim)
 	if err != nil {
@@ -110,8 +108,8 @@ func (u *State) Forget(claim *resourceapi.ResourceClaim) (*State, error) {
 	next := *u
 	next.claims = u.claims.Without(ref)
 	for _, h := range taken {
-		holders, _ := next.held.Get(h.device)
-		if left := holders.without(ref); len(left.list) > 0 {
+		held, _ := next.held.Get(h.device)
+		if left := slices.DeleteFunc(slices.Clone(held), func(h *holding) bool { return h.of(ref) }); len(left) > 0 {
 			next.held = next.held.With(h.device, left)
 		} else {
 			next.held = next.held.Without(h.device)
@@ -124,10 +122,10 @@ func (u *State) Forget(claim *resourceapi.ResourceClaim) (*State, error) {
 // Holders returns which claims hold a device, sorted by namespace, name, UID and request; a
 // claim with several shares of the device appears once per share.
 func (u *State) Holders(id pool.DeviceID) []ClaimRef {
-	holders, _ := u.held.Get(id)
-	refs := make([]ClaimRef, len(holders.list))
-	for i, held := range holders.list {
-		refs[i] = held.ref
+	held, _ := u.held.Get(id)
+	refs := make([]ClaimRef, len(held))
+	for i, h := range held {
+		refs[i] = h.ref
 	}
 	slices.SortFunc(refs, compareRefs)
 	return refs
@@ -175,4 +173,55 @@ func (u *State) Rebase(s *Snapshot) *State {
 	})
 	next.pools = edit.Done()
 	return &next
+}
+
+// Source is where a State finds out what is in use. It must be safe for concurrent use,
+// and its answers must not change.
+type Source interface {
+	// Pool returns the usage of a pool. It is asked once for each pool of the snapshot
+	// that is looked at.
+	Pool(p *pool.Pool) *pool.Usage
+	// Separate reports whether the usage of a pool is merely that some of its devices
+	// are in use as a whole, and none of its devices consumes counters.
+	Separate(p *pool.Pool) bool
+	// Exclusive reports whether a device is in use as a whole.
+	Exclusive(p *pool.Pool, i pool.DeviceIndex) bool
+}
+
+// NewLazyState returns a state that is found out pool by pool when pools are looked at. It
+// is for states that come anew for each question, of which adding up all claims would cost
+// more than the answer. It holds no claims, and none can be assumed.
+func NewLazyState(s *Snapshot, source Source) *State {
+	chunks := make([]atomic.Pointer[lazyChunk], (s.bySlot.Len()+lazyChunkSize-1)/lazyChunkSize)
+	return &State{snapshot: s, lazy: &lazy{source: source, chunks: chunks}}
+}
+
+// lazy remembers what the source said.
+type lazy struct {
+	source Source
+	chunks []atomic.Pointer[lazyChunk] // by Pool.Slot
+}
+
+const lazyChunkSize = 64
+
+type lazyChunk [lazyChunkSize]atomic.Pointer[pool.Usage]
+
+// pool returns the usage of a pool. Of pools that are not in the snapshot it is computed
+// each time.
+func (u *lazy) pool(p *pool.Pool) *pool.Usage {
+	if p.Slot >= len(u.chunks)*lazyChunkSize {
+		return u.source.Pool(p)
+	}
+	at := &u.chunks[p.Slot/lazyChunkSize]
+	chunk := at.Load()
+	if chunk == nil {
+		at.CompareAndSwap(nil, new(lazyChunk))
+		chunk = at.Load()
+	}
+	if known := chunk[p.Slot%lazyChunkSize].Load(); known != nil && known.Pool() == p {
+		return known
+	}
+	computed := u.source.Pool(p)
+	chunk[p.Slot%lazyChunkSize].CompareAndSwap(nil, computed)
+	return computed
 }

@@ -1,3 +1,3 @@
 // Package lineage finds the snapshot for a list of slices again: fingerprint.go recognises a
-// list, lineage.go follows a cluster from list to list, retention.go forgets it.
+// list, lineage.go follows a cluster from list to list, index.go has a few clusters and forgets them.
 package lineage

@@ -74,15 +74,11 @@ func sketchOf(list []*resourceapi.ResourceSlice) sketch {
 // similarity estimates which part of all slices of two sets is in both. It is exact for
 // small sets, and 0 if there are none.
 func (s sketch) similarity(other sketch) float64 {
-	union := slices.Concat(s, other)
-	slices.Sort(union)
-	all, both := 0, 0
-	for i := 0; i < len(union) && all < sketchSize; all++ {
-		if i+1 < len(union) && union[i] == union[i+1] {
+	both := 0
+	for _, h := range s {
+		if _, found := slices.BinarySearch(other, h); found {
 			both++
-			i++
 		}
-		i++
 	}
-	return float64(both) / float64(max(all, 1))
+	return float64(both) / float64(max(len(s)+len(other)-both, 1))
 }

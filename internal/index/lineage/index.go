@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"weak"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -11,21 +12,16 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Index finds the Snapshot for a list of slices, given anew each time: what callers
-// have who do not see what changed. It recognises slices by pointer, in any order. The
-// list of an earlier call costs reading its pointers; one with a few changes costs the
-// pools that changed and, if the order is another one, a look-up per slice. A few
-// clusters may be asked for in turn. It is safe for concurrent use, and building for one
-// cluster does not make the calls for another wait.
-//
-// What an Index knows of a cluster stays for as long as it is asked for between garbage
-// collections, or a Snapshot of it is held. After that it keeps nothing alive.
+// Index is that of package pools.
 type Index struct {
 	gates pool.Gates
 	mu    sync.Mutex
 	// known are the clusters that were asked for lately, the last one first.
 	known []*remembered
-	retention
+	// cycle counts the garbage collections during which anything was held: there is no clock in
+	// here. armed is set if the next one is going to be noticed.
+	cycle int
+	armed bool
 }
 
 const (
@@ -35,7 +31,24 @@ const (
 	// minSimilarity is what part of two lists together must be in both for one to be
 	// taken for the other after some changes. It decides about time, not about answers.
 	minSimilarity = 0.25
+	// patience is the number of garbage collections for which a lineage that nobody asks
+	// for is kept nevertheless.
+	patience = 3
 )
+
+// remembered is a lineage that is held, or merely known while somebody else holds it.
+type remembered struct {
+	weak weak.Pointer[lineage]
+	held *lineage // nil after a while
+	used int      // the cycle in which it was last asked for
+}
+
+func (r *remembered) value() *lineage {
+	if r.held != nil {
+		return r.held
+	}
+	return r.weak.Value()
+}
 
 // NewIndex returns an Index without slices.
 func NewIndex(gates pool.Gates) *Index { return &Index{gates: gates} }
@@ -100,15 +113,50 @@ func (x *Index) live() []*lineage {
 // use puts a lineage in front and holds it.
 func (x *Index) use(l *lineage) {
 	at := slices.IndexFunc(x.known, func(r *remembered) bool { return r.value() == l })
-	switch {
-	case at == 0:
-	case at > 0:
-		r := x.known[at]
-		x.known = slices.Insert(slices.Delete(x.known, at, at+1), 0, r)
-	default:
-		x.known = slices.Insert(x.known, 0, newRemembered(l))
-		x.known = slices.Delete(x.known, min(len(x.known), maxLineages), len(x.known))
+	if at < 0 {
+		at = len(x.known)
+		x.known = append(x.known, &remembered{weak: weak.Make(l)})
 	}
-	x.known[0].hold(l, x.cycle)
-	x.arm(x)
+	r := x.known[at]
+	r.held, r.used = l, x.cycle
+	x.known = slices.Insert(slices.Delete(x.known, at, at+1), 0, r)
+	x.known = slices.Delete(x.known, min(len(x.known), maxLineages), len(x.known))
+	x.arm()
+}
+
+// sentinel is garbage as soon as it is made. It holds a pointer, because small objects
+// without any share their memory, and its life, with others.
+type sentinel struct{ _ *sentinel }
+
+// arm makes the next garbage collection call collected, unless one is going to already.
+func (x *Index) arm() {
+	if x.armed {
+		return
+	}
+	x.armed = true
+	// Weakly, so that an Index that is dropped does not wait to be used up.
+	runtime.AddCleanup(new(sentinel), func(index weak.Pointer[Index]) {
+		if x := index.Value(); x != nil {
+			x.collected()
+		}
+	}, weak.Make(x))
+}
+
+// collected lets go of what was not asked for during the last few garbage collections.
+func (x *Index) collected() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cycle++
+	x.armed = false
+	holding := false
+	for _, r := range x.known {
+		if r.held != nil && x.cycle-r.used > patience {
+			r.held = nil
+		}
+		holding = holding || r.held != nil
+	}
+	x.known = slices.DeleteFunc(x.known, func(r *remembered) bool { return r.value() == nil })
+	if holding {
+		x.arm()
+	}
 }

@@ -17,11 +17,16 @@ type lineage struct {
 	current atomic.Pointer[version]
 	mu      sync.Mutex // held while the lineage follows a list
 	builder *cluster.Builder
-	// list is the last list that was followed.
-	list []*resourceapi.ResourceSlice
-	// sources has the slices of the list, in no order, and places where each of them is.
-	sources []*pool.Source
-	places  map[*resourceapi.ResourceSlice]int
+	// list is the last list that was followed, known has its slices.
+	list  []*resourceapi.ResourceSlice
+	known map[*resourceapi.ResourceSlice]*followed
+	turn  int // counts the lists
+}
+
+// followed is a slice of a lineage.
+type followed struct {
+	source *pool.Source // nil until it is added
+	turn   int          // of the last list in which it was seen
 }
 
 // version is a set of slices and its Snapshot. It is immutable. As long as it is the
@@ -33,11 +38,8 @@ type version struct {
 	snapshot *cluster.Snapshot
 }
 
-// unplaced marks a slice that is about to be added.
-const unplaced = -1
-
 func newLineage(gates pool.Gates, first version) *lineage {
-	l := &lineage{builder: cluster.NewBuilder(gates), places: make(map[*resourceapi.ResourceSlice]int)}
+	l := &lineage{builder: cluster.NewBuilder(gates), known: make(map[*resourceapi.ResourceSlice]*followed)}
 	l.builder.Keep(l)
 	l.current.Store(&first)
 	return l
@@ -68,89 +70,62 @@ func (l *lineage) follow(list []*resourceapi.ResourceSlice, next version) (*clus
 	for i, slice := range arrived {
 		var old *pool.Source
 		if i < len(departed) {
-			old = l.sources[l.places[departed[i]]] // most likely what it replaces
+			old = l.known[departed[i]].source // most likely what it replaces
 		}
-		l.add(slice, old)
+		l.known[slice].source = l.builder.Add(slice, old)
 	}
 	for _, slice := range departed {
-		l.remove(slice)
+		l.builder.Remove(l.known[slice].source)
+		delete(l.known, slice)
 	}
-	l.setList(list)
+	clear(l.list) // lest a longer list keeps its slices
+	l.list = append(l.list[:0], list...)
 	next.snapshot = l.builder.Snapshot()
 	l.current.Store(&next)
 	runtime.KeepAlive(departed) // while the last version is the current one
 	return next.snapshot, true
 }
 
-func (l *lineage) setList(list []*resourceapi.ResourceSlice) {
-	if len(list) < len(l.list) {
-		clear(l.list[len(list):])
-	}
-	l.list = append(l.list[:0], list...)
-}
-
 // compare tells what a list has more and less than the last one. It is false if a slice
-// is in the list twice; otherwise new slices are marked as such.
+// is in the list twice; otherwise new slices are known, but not added.
 func (l *lineage) compare(list []*resourceapi.ResourceSlice) (arrived, departed []*resourceapi.ResourceSlice, ok bool) {
+	l.turn++
 	before, after := differing(l.list, list)
-	seen := make([]bool, len(l.sources))
-	kept := 0
+	stayed, twice := 0, false
 	for _, slice := range after {
-		place, known := l.places[slice]
-		switch {
+		switch known := l.known[slice]; {
 		case slice == nil:
-		case !known:
-			l.places[slice] = unplaced
+		case known == nil:
+			l.known[slice] = &followed{turn: l.turn}
 			arrived = append(arrived, slice)
-		case place == unplaced || seen[place]:
-			l.unmark(arrived)
-			return nil, nil, false
+		case known.turn == l.turn:
+			twice = true
 		default:
-			seen[place] = true
-			kept++
+			known.turn = l.turn
+			stayed++
 		}
 	}
-	departed, left := l.departed(before, seen)
-	// A slice that was kept, and in the same place as well, is in the list twice.
-	if kept != left {
-		l.unmark(arrived)
+	for _, slice := range before {
+		switch {
+		case slice == nil:
+		case l.known[slice].turn == l.turn:
+			stayed--
+		default:
+			departed = append(departed, slice)
+		}
+	}
+	// One that stayed, and is in what the lists have in common as well, is in the list twice.
+	if twice || stayed != 0 {
+		for _, slice := range arrived {
+			delete(l.known, slice)
+		}
 		return nil, nil, false
 	}
 	return arrived, departed, true
 }
 
-// departed returns those that were not seen of a part of the last list, and how many were.
-func (l *lineage) departed(before []*resourceapi.ResourceSlice, seen []bool) (departed []*resourceapi.ResourceSlice, left int) {
-	if len(before) == len(l.list) {
-		// Going by place spares looking all of them up.
-		for place, s := range l.sources {
-			if !seen[place] {
-				departed = append(departed, s.Object)
-			}
-		}
-		return departed, len(seen) - len(departed)
-	}
-	for _, slice := range before {
-		switch {
-		case slice == nil:
-		case seen[l.places[slice]]:
-			left++
-		default:
-			departed = append(departed, slice)
-		}
-	}
-	return departed, left
-}
-
-func (l *lineage) unmark(arrived []*resourceapi.ResourceSlice) {
-	for _, slice := range arrived {
-		delete(l.places, slice)
-	}
-}
-
-// differing leaves out what two lists have in the same place, counted from the start or
-// from the end: between lists of one order, all that did not change. Lists of different
-// orders are returned as they are.
+// differing leaves out how two lists begin and end alike: between lists of one order, most of what did
+// not change.
 func differing(a, b []*resourceapi.ResourceSlice) (x, y []*resourceapi.ResourceSlice) {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -158,32 +133,5 @@ func differing(a, b []*resourceapi.ResourceSlice) (x, y []*resourceapi.ResourceS
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	if len(a) != len(b) {
-		return a, b
-	}
-	for i := range a {
-		if a[i] == b[i] {
-			continue
-		}
-		if 16*len(x) > len(a) {
-			return a, b
-		}
-		x, y = append(x, a[i]), append(y, b[i])
-	}
-	return x, y
-}
-
-func (l *lineage) add(slice *resourceapi.ResourceSlice, old *pool.Source) {
-	l.places[slice] = len(l.sources)
-	l.sources = append(l.sources, l.builder.Add(slice, old))
-}
-
-func (l *lineage) remove(slice *resourceapi.ResourceSlice) {
-	place, last := l.places[slice], len(l.sources)-1
-	l.builder.Remove(l.sources[place])
-	l.sources[place] = l.sources[last]
-	l.places[l.sources[place].Object] = place
-	l.sources[last] = nil
-	l.sources = l.sources[:last]
-	delete(l.places, slice)
+	return a, b
 }

@@ -1,33 +1,23 @@
 package persist
 
-import (
-	"hash/maphash"
-	"math/bits"
-)
+import "hash/maphash"
 
-// A trie node has up to 32 children, picked by five bits of the key's hash.
+// A node of the trie has a child for each value of four bits of the keys' hashes.
 const (
-	levelBits = 5
-	levelMask = 1<<levelBits - 1
+	levelBits = 4
+	fanOut    = 1 << levelBits
 )
 
 // seed is one for the whole program: a key has the same place in all maps.
 var seed = maphash.MakeSeed()
 
 // Map is an immutable hash map. It has no iteration order and offers none.
-type Map[K comparable, V any] struct {
-	root *node[K, V]
-	size int
-}
+type Map[K comparable, V any] struct{ root *node[K, V] }
 
-// node is a level of the trie: children holds one entry per bit set in bitmap, in
-// bit order. Below the last level keys collide and leaves are chained.
-type node[K comparable, V any] struct {
-	bitmap   uint32
-	children []child[K, V]
-}
+// node is a level of the trie. Only the root may be nil, when there are no keys.
+type node[K comparable, V any] [fanOut]child[K, V]
 
-// child is either a node of the next level or a leaf.
+// child is either a node of the next level or a leaf, or nothing.
 type child[K comparable, V any] struct {
 	node *node[K, V]
 	leaf *leaf[K, V]
@@ -41,8 +31,8 @@ type leaf[K comparable, V any] struct {
 	next  *leaf[K, V]
 }
 
-// Len returns the number of keys.
-func (m Map[K, V]) Len() int { return m.size }
+// IsEmpty reports whether there are no keys.
+func (m Map[K, V]) IsEmpty() bool { return m.root == nil }
 
 // Get returns the value of a key and whether there is one.
 func (m Map[K, V]) Get(key K) (value V, ok bool) {
@@ -50,15 +40,13 @@ func (m Map[K, V]) Get(key K) (value V, ok bool) {
 }
 
 func (m Map[K, V]) get(hash uint64, key K) (value V, ok bool) {
-	n := m.root
-	for shift := 0; n != nil; shift += levelBits {
-		bit := bitAt(hash, shift)
-		if n.bitmap&bit == 0 {
-			return value, false
-		}
-		c := n.children[n.position(bit)]
-		if c.leaf != nil {
-			return c.leaf.find(hash, key)
+	shift := 0
+	for n := m.root; n != nil; shift += levelBits {
+		c := n.child(hash, shift)
+		for l := c.leaf; l != nil; l = l.next {
+			if l.hash == hash && l.key == key {
+				return l.value, true
+			}
 		}
 		n = c.node
 	}
@@ -71,12 +59,7 @@ func (m Map[K, V]) With(key K, value V) Map[K, V] {
 }
 
 func (m Map[K, V]) with(hash uint64, key K, value V) Map[K, V] {
-	_, found := m.get(hash, key)
-	size := m.size + 1
-	if found {
-		size = m.size
-	}
-	return Map[K, V]{root: m.root.with(0, &leaf[K, V]{hash: hash, key: key, value: value}), size: size}
+	return Map[K, V]{m.root.with(0, &leaf[K, V]{hash: hash, key: key, value: value})}
 }
 
 // Without returns a map that lacks the key.
@@ -88,92 +71,57 @@ func (m Map[K, V]) without(hash uint64, key K) Map[K, V] {
 	if _, found := m.get(hash, key); !found {
 		return m
 	}
-	return Map[K, V]{root: m.root.without(0, hash, key), size: m.size - 1}
+	return Map[K, V]{m.root.without(0, hash, key)}
 }
 
-func bitAt(hash uint64, shift int) uint32 { return 1 << (hash >> shift & levelMask) }
-
-// position is where the child of a bit is or would be.
-func (n *node[K, V]) position(bit uint32) int { return bits.OnesCount32(n.bitmap & (bit - 1)) }
-
-func (n *node[K, V]) with(shift int, l *leaf[K, V]) *node[K, V] {
-	bit := bitAt(l.hash, shift)
-	if n == nil {
-		return &node[K, V]{bitmap: bit, children: []child[K, V]{{leaf: l}}}
-	}
-	at := n.position(bit)
-	if n.bitmap&bit == 0 {
-		children := make([]child[K, V], len(n.children)+1)
-		copy(children, n.children[:at])
-		children[at].leaf = l
-		copy(children[at+1:], n.children[at:])
-		return &node[K, V]{bitmap: n.bitmap | bit, children: children}
-	}
-	return n.replace(at, n.children[at].with(shift+levelBits, l))
+func (n *node[K, V]) child(hash uint64, shift int) *child[K, V] {
+	return &n[hash>>shift%fanOut]
 }
 
-func (c child[K, V]) with(shift int, l *leaf[K, V]) child[K, V] {
+func (n *node[K, V]) with(shift int, added *leaf[K, V]) *node[K, V] {
+	var next node[K, V]
+	if n != nil {
+		next = *n
+	}
+	c := next.child(added.hash, shift)
+	below := shift + levelBits
 	switch {
 	case c.node != nil:
-		return child[K, V]{node: c.node.with(shift, l)}
-	case c.leaf.hash == l.hash:
-		l.next = c.leaf.remove(l.key)
-		return child[K, V]{leaf: l}
+		c.node = c.node.with(below, added)
+	case c.leaf != nil && c.leaf.hash != added.hash:
+		// Hashes differ, so they part before the bits run out.
+		var both node[K, V]
+		both.child(c.leaf.hash, below).leaf = c.leaf
+		c.node, c.leaf = both.with(below, added), nil
+	default:
+		added.next = c.leaf.without(added.key)
+		c.leaf = added
 	}
-	// Hashes differ, so they part before the bits run out.
-	return child[K, V]{node: c.split(shift).with(shift, l)}
-}
-
-// split makes a node of the level at shift for a lone leaf.
-func (c child[K, V]) split(shift int) *node[K, V] {
-	return &node[K, V]{bitmap: bitAt(c.leaf.hash, shift), children: []child[K, V]{c}}
-}
-
-func (n *node[K, V]) replace(at int, c child[K, V]) *node[K, V] {
-	children := make([]child[K, V], len(n.children))
-	copy(children, n.children)
-	children[at] = c
-	return &node[K, V]{bitmap: n.bitmap, children: children}
+	return &next
 }
 
 // without returns nil when nothing is left. The key must be there.
 func (n *node[K, V]) without(shift int, hash uint64, key K) *node[K, V] {
-	bit := bitAt(hash, shift)
-	at := n.position(bit)
-	c := n.children[at]
+	next := *n
+	c := next.child(hash, shift)
 	if c.node != nil {
 		c.node = c.node.without(shift+levelBits, hash, key)
 	} else {
-		c.leaf = c.leaf.remove(key)
+		c.leaf = c.leaf.without(key)
 	}
-	if c != (child[K, V]{}) {
-		return n.replace(at, c)
-	}
-	if len(n.children) == 1 {
+	if next == (node[K, V]{}) {
 		return nil
 	}
-	children := make([]child[K, V], len(n.children)-1)
-	copy(children, n.children[:at])
-	copy(children[at:], n.children[at+1:])
-	return &node[K, V]{bitmap: n.bitmap &^ bit, children: children}
+	return &next
 }
 
-func (l *leaf[K, V]) find(hash uint64, key K) (value V, ok bool) {
-	for ; l != nil; l = l.next {
-		if l.hash == hash && l.key == key {
-			return l.value, true
-		}
-	}
-	return value, false
-}
-
-// remove returns the chain without key, copying what comes before it.
-func (l *leaf[K, V]) remove(key K) *leaf[K, V] {
+// without returns the chain without the key, copying what comes before it.
+func (l *leaf[K, V]) without(key K) *leaf[K, V] {
 	if l == nil {
 		return nil
 	}
 	if l.key == key {
 		return l.next
 	}
-	return &leaf[K, V]{hash: l.hash, key: l.key, value: l.value, next: l.next.remove(key)}
+	return &leaf[K, V]{hash: l.hash, key: l.key, value: l.value, next: l.next.without(key)}
 }

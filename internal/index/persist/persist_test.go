@@ -30,8 +30,8 @@ func TestMapBehavesLikeMap(t *testing.T) {
 			}
 		}
 		for _, v := range append(versions, version{m, model}) {
-			if v.m.Len() != len(v.model) {
-				t.Fatalf("Len is %d, want %d", v.m.Len(), len(v.model))
+			if v.m.IsEmpty() != (len(v.model) == 0) {
+				t.Fatalf("IsEmpty is %t with %d keys", v.m.IsEmpty(), len(v.model))
 			}
 			for key := range 21 {
 				got, ok := v.m.get(hash(key), key)
@@ -43,7 +43,7 @@ func TestMapBehavesLikeMap(t *testing.T) {
 		for key := range model {
 			m = m.without(hash(key), key)
 		}
-		if m.root != nil {
+		if !m.IsEmpty() {
 			t.Fatal("an emptied map keeps nodes")
 		}
 	})
@@ -61,13 +61,13 @@ func TestMapOfManyKeys(t *testing.T) {
 			t.Fatalf("key %d: got %d, %t", i, got, ok)
 		}
 	}
-	if _, ok := m.Get("none"); ok || m.Len() != n {
+	if _, ok := m.Get("none"); ok {
 		t.Fatal("wrong keys")
 	}
 	for i := range n {
 		m = m.Without(key(i))
 	}
-	if m.Len() != 0 || m.root != nil {
+	if !m.IsEmpty() {
 		t.Fatal("not empty")
 	}
 }

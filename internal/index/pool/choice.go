@@ -1,9 +1,7 @@
 package pool
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,52 +20,46 @@ type choice struct {
 	others []int32
 
 	mu    sync.RWMutex
-	views map[string]*View
+	views map[string]*View // nil for nodes that the pool does not reach
 }
 
 // trait is a label of a node. Its name is the label with the empty key.
 type trait struct{ key, value string }
 
+// selectionKey is equal for equal selections. Those that never match are alike.
+type selectionKey struct {
+	node   string
+	all    bool
+	source string
+}
+
 // maxChoices bounds the views kept per pool.
 const maxChoices = 4096
 
-// newChoice is nil if some selection cannot be evaluated.
-func newChoice(slices []*Slice) *choice {
+func newChoice(all []*Slice) *choice {
 	c := &choice{by: make(map[trait][]int32), views: make(map[string]*View)}
-	known := make(map[string]bool)
-	for _, slice := range slices {
-		for i := -1; i < len(slice.reach.devices); i++ {
-			selection := &slice.reach.own
-			if i >= 0 {
-				selection = &slice.reach.devices[i]
-			}
-			if selection.err != nil {
-				return nil
-			}
-			if key := selection.key(); !known[key] {
+	known := make(map[selectionKey]bool)
+	for _, slice := range all {
+		for s := range slice.reach.selections() {
+			if key := s.key(); !known[key] {
 				known[key] = true
-				c.add(selection)
+				c.add(s)
 			}
 		}
 	}
 	return c
 }
 
-// key is equal for equal selections.
-func (s *selection) key() string {
-	switch {
-	case s.node != "":
-		return "n" + s.node
-	case s.all:
-		return "a"
-	case s.selector == nil:
-		return ""
+func (s *selection) key() selectionKey {
+	key := selectionKey{node: s.node, all: s.all}
+	if s.selector != nil {
+		text, err := s.source.Marshal()
+		if err != nil {
+			panic("a node selector cannot be encoded: " + err.Error()) // it has nothing but strings
+		}
+		key.source = string(text)
 	}
-	text, err := json.Marshal(s.source)
-	if err != nil {
-		panic("a node selector cannot be encoded: " + err.Error()) // it has nothing but strings
-	}
-	return "s" + string(text)
+	return key
 }
 
 func (c *choice) add(s *selection) {
@@ -91,44 +83,38 @@ func (c *choice) add(s *selection) {
 // traits are such that a node that has none of them does not match. If there is no such
 // list, ok is false.
 func (s *selection) traits() (traits []trait, ok bool) {
-	if s.node != "" {
+	switch {
+	case s.node != "":
 		return []trait{{value: s.node}}, true
-	}
-	if s.selector == nil {
+	case s.selector == nil:
 		return nil, !s.all
 	}
-	for _, term := range s.source.NodeSelectorTerms {
-		some, ok := termTraits(&term)
-		if !ok {
+	for i := range s.source.NodeSelectorTerms {
+		key, values := required(&s.source.NodeSelectorTerms[i])
+		if values == nil {
 			return nil, false
 		}
-		traits = append(traits, some...)
+		for _, value := range values {
+			traits = append(traits, trait{key, value})
+		}
 	}
 	return traits, true
 }
 
-// termTraits takes the first requirement that lists values: all requirements of a term
-// must hold.
-func termTraits(term *corev1.NodeSelectorTerm) (traits []trait, ok bool) {
+// required takes the first requirement of a term that lists values: all of them must hold. There are
+// no values if there is none.
+func required(term *corev1.NodeSelectorTerm) (key string, values []string) {
 	for _, field := range term.MatchFields {
 		if field.Key == "metadata.name" && field.Operator == corev1.NodeSelectorOpIn {
-			return listed("", field.Values), true
+			return "", field.Values
 		}
 	}
 	for _, label := range term.MatchExpressions {
 		if label.Key != "" && label.Operator == corev1.NodeSelectorOpIn {
-			return listed(label.Key, label.Values), true
+			return label.Key, label.Values
 		}
 	}
-	return nil, false
-}
-
-func listed(key string, values []string) []trait {
-	traits := make([]trait, len(values))
-	for i, value := range values {
-		traits[i] = trait{key, value}
-	}
-	return traits
+	return "", nil
 }
 
 // appendMatching appends a bit per selection.
@@ -148,52 +134,46 @@ func (c *choice) appendMatching(to []byte, node *corev1.Node) []byte {
 
 func (c *choice) test(numbers []int32, node *corev1.Node, matching []byte) {
 	for _, n := range numbers {
-		// An error was ruled out before.
+		// Selections that cannot be evaluated have no number here: they match no node.
 		if matches, _ := c.selections[n].matches(node); matches {
 			matching[n/8] |= 1 << (n % 8)
 		}
 	}
 }
 
-// Chosen returns the view of a node, nil if the pool does not reach it. Pools with
-// selections that may fail are looked at anew each time.
-func (p *Pool) Chosen(node *corev1.Node) (*View, error) {
-	if p.choice == nil {
-		return p.look(node)
-	}
+// Chosen returns the view of a node, nil if the pool does not reach it. The pool must be Choosy, and
+// CheckSelectors have returned no error for the node.
+func (p *Pool) Chosen(node *corev1.Node) *View {
+	c := p.choice
 	var buffer [64]byte
-	key := p.choice.appendMatching(buffer[:0], node)
-	if view, known := p.choice.get(key); known {
-		return view, nil
-	}
-	view, err := p.look(node)
-	if err == nil {
-		p.choice.put(strings.Clone(string(key)), view)
-	}
-	return view, err
-}
-
-func (c *choice) get(key []byte) (*View, bool) {
+	key := c.appendMatching(buffer[:0], node)
 	c.mu.RLock()
-	defer c.mu.RUnlock()
 	view, known := c.views[string(key)]
-	return view, known
-}
-
-func (c *choice) put(key string, view *View) {
+	c.mu.RUnlock()
+	if known {
+		return view
+	}
+	view = p.look(node)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.views) >= maxChoices {
 		clear(c.views)
 	}
-	c.views[key] = view
+	c.views[string(key)] = view
+	return view
 }
 
 // look evaluates all selections that matter.
-func (p *Pool) look(node *corev1.Node) (*View, error) {
-	reaching, err := p.reaching(node)
-	if err != nil || len(reaching) == 0 {
-		return nil, err
+func (p *Pool) look(node *corev1.Node) *View {
+	var reaching []int32
+	for i, slice := range p.Slices {
+		// An error was ruled out before.
+		if match, _ := slice.reach.reaches(node); match {
+			reaching = append(reaching, int32(i))
+		}
 	}
-	return p.view(node, reaching), nil
+	if len(reaching) == 0 {
+		return nil
+	}
+	return p.view(node, reaching)
 }

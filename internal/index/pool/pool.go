@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,38 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/shape"
 )
+
+// Gates are those of package pools, which tells what they mean.
+type Gates struct{ PartitionableDevices, CompatibilityGroups, ConsumableCapacity bool }
+
+// ID identifies a pool in a cluster.
+type ID struct{ Driver, Name string }
+
+// String returns "driver/name".
+func (id ID) String() string { return id.Driver + "/" + id.Name }
+
+// Compare orders by driver, then name.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(strings.Compare(id.Driver, other.Driver), strings.Compare(id.Name, other.Name))
+}
+
+// DeviceID identifies a device in a cluster.
+type DeviceID struct{ Driver, Pool, Device string }
+
+// String returns "driver/pool/device".
+func (id DeviceID) String() string { return id.Driver + "/" + id.Pool + "/" + id.Device }
+
+// PoolID returns the pool that the device belongs to.
+func (id DeviceID) PoolID() ID { return ID{Driver: id.Driver, Name: id.Pool} }
+
+// DeviceIndex is a position in Pool.Devices.
+type DeviceIndex int32
+
+// CounterIndex is a position in Pool.Counters.
+type CounterIndex int32
+
+// CounterSetIndex is a position in Pool.CounterSets.
+type CounterSetIndex int32
 
 // Pool is a pool at its highest generation. It is immutable; a change of any of
 // its slices makes a new Pool, so the pointer stands for the content.
@@ -50,15 +83,16 @@ type Pool struct {
 	consumers [][]DeviceIndex
 	// idle is the usage of the pool while none of its devices is in use.
 	idle *Usage
-	routes
-	// choosy is set if more than the name of a node decides whether it reaches the
-	// pool, and what of it. choice then finds out.
-	choosy bool
-	choice *choice
-	// common is the view of nodes which the pool does not name, once it was asked for.
-	common atomic.Pointer[View]
-	// names is what AttachNames keeps.
-	names shape.Attachment
+	// faulty are the slices of any generation whose evaluation can fail.
+	faulty []*reach
+	// choice is set if more than the name of a node decides whether it reaches the pool, and what of
+	// it. Otherwise routes find out, and elsewhere is the view of nodes which the pool does not name,
+	// if it reaches them.
+	choice    *choice
+	routes    routes
+	elsewhere *View
+	// otherNames is what AttachNames keeps.
+	otherNames shape.Attachment
 	// recent is the last result of NewUsage that may well be asked for again.
 	recent atomic.Pointer[Usage]
 }
@@ -132,7 +166,7 @@ func (h Handle) Split() (*Pool, DeviceIndex) { return h.pool, h.index }
 
 // AttachNames is like Attach, with room for the names of the pool and its devices as
 // another API has them.
-func (p *Pool) AttachNames(build func() any) any { return p.names.Attach(build) }
+func (p *Pool) AttachNames(build func() any) any { return p.otherNames.Attach(build) }
 
 // Idle returns the usage of the pool while none of its devices is in use.
 func (p *Pool) Idle() *Usage { return p.idle }
@@ -147,6 +181,19 @@ func (p *Pool) Lookup(device string) []DeviceIndex {
 		return nil
 	}
 	return p.namesakes(first)
+}
+
+// names lists the devices of each name, by name.
+func (p *Pool) names() iter.Seq[[]DeviceIndex] {
+	return func(yield func([]DeviceIndex) bool) {
+		for first := 0; first < len(p.byName); {
+			devices := p.namesakes(first)
+			if !yield(devices) {
+				return
+			}
+			first += len(devices)
+		}
+	}
 }
 
 // namesakes returns the devices with the name of byName[first], the first of them.

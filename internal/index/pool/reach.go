@@ -1,7 +1,11 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -15,7 +19,7 @@ type selection struct {
 	node     string
 	all      bool
 	selector *nodeaffinity.NodeSelector
-	source   *corev1.NodeSelector // of selector
+	source   *corev1.NodeSelector // of selector or err
 	err      error                // the node selector does not parse
 }
 
@@ -30,9 +34,7 @@ func newSelection(node *string, all *bool, selector *corev1.NodeSelector) select
 	return s
 }
 
-func (s *selection) isSet() bool {
-	return s.node != "" || s.all || s.selector != nil || s.err != nil
-}
+func (s *selection) isSet() bool { return s.node != "" || s.all || s.source != nil }
 
 func (s *selection) matches(node *corev1.Node) (bool, error) {
 	switch {
@@ -64,6 +66,20 @@ func newReach(slice *resourceapi.ResourceSlice) *reach {
 		}
 	}
 	return r
+}
+
+// selections lists that of the slice and those of its devices.
+func (r *reach) selections() iter.Seq[*selection] {
+	return func(yield func(*selection) bool) {
+		if !yield(&r.own) {
+			return
+		}
+		for i := range r.devices {
+			if !yield(&r.devices[i]) {
+				return
+			}
+		}
+	}
 }
 
 // reaches reports whether the slice or, if it leaves the choice to its devices,
@@ -102,43 +118,84 @@ func (r *reach) canFail() bool {
 	if r.own.isSet() {
 		return r.own.err != nil
 	}
-	for i := range r.devices {
-		if r.devices[i].err != nil {
+	return slices.ContainsFunc(r.devices, func(s selection) bool { return s.err != nil })
+}
+
+// choosy reports whether more than the name of a node decides whether the slice reaches it, and
+// which of its devices do.
+func (r *reach) choosy() bool {
+	for s := range r.selections() {
+		if s.source != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// byName reports whether the name of a node says whether the slice reaches it, and which
-// of its devices do.
-func (r *reach) byName() bool {
-	named := func(s *selection) bool { return s.selector == nil && s.err == nil }
-	for i := range r.devices {
-		if !named(&r.devices[i]) {
-			return false
-		}
-	}
-	return named(&r.own)
+// routes find the slices that reach a node of a name without looking at the others, if names are
+// all that decides.
+type routes struct {
+	// named has the slices that reach nodes by name, sorted by node, then slice.
+	named []namedSlice
+	// roaming are the slices that reach all nodes, or have devices that do, ascending.
+	roaming []int32
 }
 
-// nodes returns the names of the nodes that the slice or a device names, possibly with
-// repeats. If only is false, the slice may reach others, too.
-func (r *reach) nodes() (names []string, only bool) {
-	if r.own.isSet() {
-		if r.own.node == "" {
-			return nil, false
+// namedSlice says that a node can reach the slice with that position in Pool.Slices.
+type namedSlice struct {
+	node  string
+	slice int32
+}
+
+func newRoutes(all []*Slice) routes {
+	var r routes
+	for i, slice := range all {
+		position, roams := int32(i), false
+		for s := range slice.reach.selections() {
+			if s.node != "" {
+				r.named = append(r.named, namedSlice{node: s.node, slice: position})
+			}
+			roams = roams || s.all
+			if s == &slice.reach.own && s.isSet() {
+				break // devices choose only among the nodes that the slice reaches
+			}
 		}
-		return []string{r.own.node}, true
-	}
-	only = true
-	for i := range r.devices {
-		switch device := &r.devices[i]; {
-		case device.node != "":
-			names = append(names, device.node)
-		case device.isSet():
-			only = false
+		if roams {
+			r.roaming = append(r.roaming, position)
 		}
 	}
-	return names, only
+	slices.SortFunc(r.named, func(a, b namedSlice) int {
+		return cmp.Or(strings.Compare(a.node, b.node), cmp.Compare(a.slice, b.slice))
+	})
+	r.named = slices.Clip(slices.Compact(r.named))
+	return r
+}
+
+// Nodes lists the names of the nodes that are reached by name, once each. There are none if the
+// pool is Choosy.
+func (p *Pool) Nodes() iter.Seq[string] {
+	named := p.routes.named
+	return func(yield func(string) bool) {
+		for i := range named {
+			if (i == 0 || named[i-1].node != named[i].node) && !yield(named[i].node) {
+				return
+			}
+		}
+	}
+}
+
+// to returns the positions of the slices that reach a node of that name, ascending.
+func (r *routes) to(node string) []int32 {
+	first, _ := slices.BinarySearchFunc(r.named, node, func(n namedSlice, node string) int {
+		return strings.Compare(n.node, node)
+	})
+	positions := slices.Clone(r.roaming)
+	for _, n := range r.named[first:] {
+		if n.node != node {
+			break
+		}
+		positions = append(positions, n.slice)
+	}
+	slices.Sort(positions)
+	return slices.Compact(positions)
 }

@@ -1,7 +1,10 @@
 package pool
 
 import (
+	"encoding/binary"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
@@ -49,6 +52,9 @@ type Consumption struct {
 
 var noDevices = bitset.New(0)
 
+// usageSerials counts the usages ever made.
+var usageSerials atomic.Uint64
+
 func newIdleUsage(p *Pool) *Usage {
 	u := &Usage{
 		serial:    usageSerials.Add(1),
@@ -66,22 +72,28 @@ func newIdleUsage(p *Pool) *Usage {
 }
 
 // NewUsage returns the usage of a pool, given the use of each device name. It calls
-// useOf once per name, with the first device of that name. Devices of the same name
+// useOf with the first device of each name, and may do so twice. Devices of the same name
 // are in use together: each is charged to the counters. If the pool is in use as it was
 // when it was last asked about, without shares, the result is the same as then.
 func NewUsage(p *Pool, useOf func(first DeviceIndex) Use) *Usage {
-	var buffer [16]namedUse
-	used := p.appendUses(buffer[:0], useOf)
-	if len(used) == 0 {
-		return p.Idle()
-	}
-	whole := !slices.ContainsFunc(used, func(u namedUse) bool { return u.use.Shared })
-	if recent := p.recent.Load(); whole && recent != nil && recent.holds(used) {
+	if recent := p.recent.Load(); recent != nil && recent.is(useOf) {
 		return recent
 	}
-	edit := p.Idle().Edit()
-	for _, u := range used {
-		edit.Set(p.namesakes(u.position), u.use)
+	var edit *Edit
+	whole := true
+	for devices := range p.names() {
+		use := useOf(devices[0])
+		if !use.any() {
+			continue
+		}
+		if edit == nil {
+			edit = p.Idle().Edit()
+		}
+		edit.Set(devices, use)
+		whole = whole && !use.Shared
+	}
+	if edit == nil {
+		return p.Idle()
 	}
 	usage := edit.Done()
 	if whole {
@@ -90,36 +102,14 @@ func NewUsage(p *Pool, useOf func(first DeviceIndex) Use) *Usage {
 	return usage
 }
 
-// namedUse is how the devices of one name are in use.
-type namedUse struct {
-	position int // of the name in Pool.byName
-	use      Use
-}
-
-// appendUses leaves out free devices.
-func (p *Pool) appendUses(to []namedUse, useOf func(first DeviceIndex) Use) []namedUse {
-	for position := 0; position < len(p.byName); {
-		devices := p.namesakes(position)
-		if u := useOf(devices[0]); u.any() {
-			to = append(to, namedUse{position: position, use: u})
-		}
-		position += len(devices)
-	}
-	return to
-}
-
-// holds reports whether exactly these devices are in use.
-func (u *Usage) holds(used []namedUse) bool {
-	var count uint
-	for i := range used {
-		for _, device := range u.pool.namesakes(used[i].position) {
-			if !u.InUse(device) {
-				return false
-			}
-			count++
+// is reports whether exactly the devices in use are so as a whole, and no others in any way.
+func (u *Usage) is(useOf func(first DeviceIndex) Use) bool {
+	for devices := range u.pool.names() {
+		if use := useOf(devices[0]); use.Shared || use.Exclusive != u.InUse(devices[0]) {
+			return false
 		}
 	}
-	return u.exclusive.Count() == count
+	return true
 }
 
 // Pool returns the pool of which it is the usage.
@@ -186,4 +176,151 @@ func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 
 func (u *Usage) setOverdrawn() {
 	u.Overdrawn = slices.ContainsFunc(u.Left, func(a amount.Amount) bool { return a.Sign() < 0 })
+}
+
+// Edit changes a copy of a Usage. The original and the other copies stay
+// as they are. Done returns the changed usage; nothing may be set after that.
+type Edit struct {
+	usage *Usage
+	// regroup are the counter sets of which devices came or went.
+	regroup map[CounterSetIndex]struct{}
+}
+
+// Edit returns an Edit of a copy.
+func (u *Usage) Edit() *Edit {
+	return &Edit{
+		usage: &Usage{
+			serial:    usageSerials.Add(1),
+			Left:      slices.Clone(u.Left),
+			Groups:    slices.Clone(u.Groups),
+			pool:      u.pool,
+			exclusive: u.exclusive.Clone(),
+			shared:    u.shared.Clone(),
+			consumed:  u.consumed,
+		},
+		regroup: make(map[CounterSetIndex]struct{}),
+	}
+}
+
+// Pool returns the pool of which the usage is edited.
+func (e *Edit) Pool() *Pool { return e.usage.pool }
+
+// Set records the use of the devices of one name.
+func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
+	for _, i := range namesakes {
+		before := e.usage.used(i)
+		e.usage.exclusive.SetTo(uint(i), u.Exclusive)
+		e.usage.shared.SetTo(uint(i), u.Shared)
+		if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
+			e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
+		}
+		// Counters are charged once, however many shares there are.
+		if after := u.any(); after != before {
+			e.charge(i, after)
+		}
+	}
+}
+
+func (e *Edit) charge(i DeviceIndex, used bool) {
+	device := &e.usage.pool.Devices[i]
+	for _, use := range device.Uses {
+		left := &e.usage.Left[use.Counter]
+		if used {
+			*left = left.Sub(use.Amount)
+		} else {
+			*left = left.Add(use.Amount)
+		}
+	}
+	for _, group := range device.Groups {
+		e.regroup[group.Set] = struct{}{}
+	}
+}
+
+// Done returns the changed usage.
+func (e *Edit) Done() *Usage {
+	for set := range e.regroup {
+		e.usage.Groups[set] = e.usage.groupState(set)
+	}
+	e.usage.setOverdrawn()
+	return e.usage
+}
+
+// groupState folds over the devices in use in the order of the pool, because for
+// devices that should not be together the order matters.
+func (u *Usage) groupState(set CounterSetIndex) (state GroupState) {
+	for _, i := range u.pool.consumers[set] {
+		if !u.used(i) {
+			continue
+		}
+		for _, group := range u.pool.Devices[i].Groups {
+			if group.Set == set {
+				state = state.Add(group.Groups)
+			}
+		}
+	}
+	return state
+}
+
+// Serial is a number that no other usage has, in this process.
+func (u *Usage) Serial() uint64 { return u.serial }
+
+// Idle reports whether no device of the pool is in use.
+func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() }
+
+// AppendKey appends bytes that tell what is in use of the devices which a view has on the
+// node, by position. For a view of the whole pool, that settles also what is left of its
+// counters and groups. The result depends on nothing else.
+func (u *Usage) AppendKey(to []byte, v *View) []byte {
+	if u.Idle() {
+		return append(to, 0)
+	}
+	to = append(to, 1)
+	to = appendBits(to, u.exclusive, v)
+	to = appendBits(to, u.shared, v)
+	if u.shared.None() {
+		return to
+	}
+	for n := range v.Here() {
+		i := v.At(n)
+		if !u.Shared(i) {
+			continue
+		}
+		if to = u.appendConsumed(to, i); !u.pool.Devices[i].Multiple {
+			// Shares of a device that has none are to be compared with all it has.
+			to = binary.AppendUvarint(to, u.serial)
+		}
+	}
+	return to
+}
+
+// appendBits appends a bit per device on the node.
+func appendBits(to []byte, set *bitset.BitSet, v *View) []byte {
+	first := len(to)
+	to = append(to, make([]byte, (v.Here()+7)/8)...)
+	for n := range v.Here() {
+		if set.Test(uint(v.At(n))) {
+			to[first+n/8] |= 1 << (n % 8)
+		}
+	}
+	return to
+}
+
+func (u *Usage) appendConsumed(to []byte, i DeviceIndex) []byte {
+	consumed := u.consumed.Get(int(i))
+	sorted := slices.IsSortedFunc(consumed, compareConsumptions)
+	if !sorted {
+		consumed = slices.Clone(consumed)
+		slices.SortFunc(consumed, compareConsumptions)
+	}
+	to = binary.AppendUvarint(to, uint64(len(consumed)))
+	for _, c := range consumed {
+		to = binary.AppendUvarint(to, uint64(len(c.Capacity)))
+		to = append(to, c.Capacity...)
+		to = c.Amount.AppendKey(to)
+	}
+	return to
+}
+
+func compareConsumptions(a, b Consumption) int {
+	return strings.Compare(string(a.Capacity), string(b.Capacity))
 }

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -77,23 +78,14 @@ var viewSerials atomic.Uint64
 // Named is the view of a node of that name, of which nothing else matters: the pool must
 // not be Choosy.
 func (p *Pool) Named(node string) *View {
-	return p.view(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, p.candidates(node))
+	return p.view(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, p.routes.to(node))
 }
 
-// Elsewhere is the view of nodes which the pool does not name.
-func (p *Pool) Elsewhere() *View {
-	if kept := p.common.Load(); kept != nil {
-		return kept
-	}
-	view := p.view(&corev1.Node{}, p.candidates(""))
-	view.Common = true
-	if !p.common.CompareAndSwap(nil, view) {
-		return p.common.Load()
-	}
-	return view
-}
+// Elsewhere is the view of nodes which the pool does not name, if it is Everywhere.
+func (p *Pool) Elsewhere() *View { return p.elsewhere }
 
-// CompareViews compares by first-fit order.
+// CompareViews compares by first-fit order: by driver, then name, except that pools with binding
+// conditions come after all others, in the same order.
 func CompareViews(a, b *View) int {
 	if a.Binding != b.Binding {
 		if b.Binding {
@@ -106,16 +98,16 @@ func CompareViews(a, b *View) int {
 
 // Choosy reports whether more than the name of a node decides whether it reaches the
 // pool, and what of it.
-func (p *Pool) Choosy() bool { return p.choosy }
+func (p *Pool) Choosy() bool { return p.choice != nil }
 
 // Everywhere reports whether nodes reach the pool that it does not name, whatever they are.
-func (p *Pool) Everywhere() bool { return len(p.roaming) > 0 && !p.choosy }
+func (p *Pool) Everywhere() bool { return p.elsewhere != nil }
 
 // CanFail reports whether CheckSelectors returns an error for some node.
 func (p *Pool) CanFail() bool { return len(p.faulty) > 0 }
 
 // Roams reports whether the pool concerns nodes that it does not name. A nil pool does not.
-func (p *Pool) Roams() bool { return p != nil && (len(p.roaming) > 0 || len(p.faulty) > 0) }
+func (p *Pool) Roams() bool { return p != nil && (p.Everywhere() || p.Choosy() || p.CanFail()) }
 
 // CheckSelectors evaluates the slices of which the node selection may fail, also those of
 // old generations.
@@ -128,64 +120,52 @@ func (p *Pool) CheckSelectors(node *corev1.Node) error {
 	return nil
 }
 
-// view is that of a node which these slices reach.
-func (p *Pool) view(node *corev1.Node, reaching []*Slice) *View {
+// view is that of a node which the slices at these positions reach.
+func (p *Pool) view(node *corev1.Node, reaching []int32) *View {
 	view := &View{Pool: p, Incomplete: p.Incomplete, serial: viewSerials.Add(1)}
 	if view.Incomplete != "" {
 		return view
 	}
 	// A repeated name is reported before what may be wrong with the counters.
-	view.Invalid = p.repeatedName(reaching)
-	if view.Invalid == "" {
-		view.Invalid = p.Invalid
-	}
+	view.Invalid = cmp.Or(p.repeatedName(reaching), p.Invalid)
 	if view.Invalid != "" {
 		return view
 	}
 	var count int
-	for _, slice := range reaching {
-		count += int(slice.Count)
+	for _, position := range reaching {
+		count += int(p.Slices[position].Count)
 	}
 	view.Devices = make([]NodeDevice, 0, count)
-	for _, slice := range reaching {
-		view.add(node, slice)
+	here := make([]DeviceIndex, 0, count)
+	for _, position := range reaching {
+		slice := p.Slices[position]
+		for i := range slice.Count {
+			device := NodeDevice{Index: slice.First + DeviceIndex(i)}
+			device.OnNode, device.SelectorErr = slice.reach.device(int(i), node)
+			view.Devices = append(view.Devices, device)
+			if device.OnNode {
+				here = append(here, device.Index)
+			}
+			view.Uncertain = view.Uncertain || device.SelectorErr != nil
+			// The API distinguishes nil from empty nowhere else, but the order of
+			// pools in Kubernetes does.
+			view.Binding = view.Binding || p.Devices[device.Index].Object.BindingConditions != nil
+		}
 	}
-	view.settle()
+	if len(here) < len(view.Devices) {
+		view.here = here
+	}
 	return view
 }
 
-func (v *View) add(node *corev1.Node, slice *Slice) {
-	for i := range slice.Count {
-		device := NodeDevice{Index: slice.First + DeviceIndex(i)}
-		device.OnNode, device.SelectorErr = slice.reach.device(int(i), node)
-		v.Devices = append(v.Devices, device)
-		// The API distinguishes nil from empty nowhere else, but the order of
-		// pools in Kubernetes does.
-		v.Binding = v.Binding || v.Pool.Devices[device.Index].Object.BindingConditions != nil
-	}
-}
-
-// settle notes which devices are on the node.
-func (v *View) settle() {
-	here := make([]DeviceIndex, 0, len(v.Devices))
-	for _, d := range v.Devices {
-		if d.OnNode {
-			here = append(here, d.Index)
-		}
-		v.Uncertain = v.Uncertain || d.SelectorErr != nil
-	}
-	if len(here) < len(v.Devices) {
-		v.here = here
-	}
-}
-
 // repeatedName returns a reason if two devices that reach the node have one name.
-func (p *Pool) repeatedName(reaching []*Slice) string {
+func (p *Pool) repeatedName(reaching []int32) string {
 	if !p.repeats {
 		return ""
 	}
 	seen := sets.New[string]()
-	for _, slice := range reaching {
+	for _, position := range reaching {
+		slice := p.Slices[position]
 		for _, device := range p.Devices[slice.First : slice.First+DeviceIndex(slice.Count)] {
 			if seen.Has(device.Object.Name) {
 				return fmt.Sprintf("duplicate device name %q", device.Object.Name)

@@ -2,8 +2,11 @@ package shape
 
 import (
 	"hash/maphash"
+	"maps"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/amount"
@@ -91,47 +94,111 @@ func (s *Set) Release(shared *Shared) {
 	}
 }
 
-// hashedEntry is the part of an attribute or capacity that tells devices apart in
-// practice. Equal content must have equal parts; the rest is left to comparison.
-type hashedEntry struct {
+// hashedAttribute and hashedCapacity are the parts that tell devices apart in practice. Equal
+// content must have equal parts; the rest is left to comparison.
+type hashedAttribute struct {
+	name          resourceapi.QualifiedName
+	number        int64
+	flag          bool
+	text, version string
+	length        int // of the list
+	first         string
+	firstNumber   int64
+}
+
+type hashedCapacity struct {
 	name   resourceapi.QualifiedName
-	kind   valueKind
-	length int
-	number int64
-	text   string
 	amount amount.Amount
 }
 
 // hash is a sum over the entries, because maps have no order.
 func (s *Set) hash(driver string, device *resourceapi.Device) uint64 {
 	sum := maphash.String(s.seed, driver)
-	for name, attribute := range device.Attributes {
-		sum += maphash.Comparable(s.seed, hashedAttribute(name, &attribute))
+	for name, a := range device.Attributes {
+		sum += maphash.Comparable(s.seed, hashedAttribute{
+			name:   name,
+			number: ptr.Deref(a.IntValue, 0), flag: ptr.Deref(a.BoolValue, false),
+			text: ptr.Deref(a.StringValue, ""), version: ptr.Deref(a.VersionValue, ""),
+			length: len(a.IntValues) + len(a.BoolValues) + len(a.StringValues) + len(a.VersionValues),
+			first:  first(a.StringValues), firstNumber: first(a.IntValues),
+		})
 	}
 	for name, capacity := range device.Capacity {
-		entry := hashedEntry{name: name, amount: quantity.Amount(capacity.Value)}
-		sum += maphash.Comparable(s.seed, entry)
+		sum += maphash.Comparable(s.seed, hashedCapacity{name, quantity.Amount(capacity.Value)})
 	}
 	return sum
 }
 
-func hashedAttribute(name resourceapi.QualifiedName, a *resourceapi.DeviceAttribute) hashedEntry {
-	entry := hashedEntry{
-		name:   name,
-		number: ptr.Deref(a.IntValue, 0),
-		length: len(a.IntValues) + len(a.BoolValues) + len(a.StringValues) + len(a.VersionValues),
+// first returns the zero value for an empty list.
+func first[T any](list []T) (element T) {
+	if len(list) > 0 {
+		return list[0]
 	}
-	switch {
-	case a.StringValue != nil:
-		entry.kind, entry.text = kindString, *a.StringValue
-	case a.VersionValue != nil:
-		entry.kind, entry.text = kindVersion, *a.VersionValue
-	case a.BoolValue != nil && *a.BoolValue:
-		entry.kind = kindBool
-	case len(a.StringValues) > 0:
-		entry.text = a.StringValues[0]
-	case len(a.IntValues) > 0:
-		entry.number = a.IntValues[0]
+	return element
+}
+
+// equalContent compares what a Shape stands for, field by field: reflection would
+// also see the inner form of quantities, which differs for equal ones and changes
+// when they are printed. A test counts the fields of the compared API types.
+func equalContent(a, b *resourceapi.Device) bool {
+	return ptr.Equal(a.AllowMultipleAllocations, b.AllowMultipleAllocations) &&
+		maps.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&
+		maps.EqualFunc(a.Capacity, b.Capacity, equalCapacity)
+}
+
+func equalAttribute(a, b resourceapi.DeviceAttribute) bool {
+	return ptr.Equal(a.IntValue, b.IntValue) &&
+		ptr.Equal(a.BoolValue, b.BoolValue) &&
+		ptr.Equal(a.StringValue, b.StringValue) &&
+		ptr.Equal(a.VersionValue, b.VersionValue) &&
+		equalLists(a.IntValues, b.IntValues) &&
+		equalLists(a.BoolValues, b.BoolValues) &&
+		equalLists(a.StringValues, b.StringValues) &&
+		equalLists(a.VersionValues, b.VersionValues)
+}
+
+// equalLists distinguishes an empty list, which is a value, from none.
+func equalLists[T comparable](a, b []T) bool {
+	return (a == nil) == (b == nil) && slices.Equal(a, b)
+}
+
+func equalCapacity(a, b resourceapi.DeviceCapacity) bool {
+	return equalQuantity(a.Value, b.Value) && equalPointers(a.RequestPolicy, b.RequestPolicy, equalPolicy)
+}
+
+func equalPolicy(a, b resourceapi.CapacityRequestPolicy) bool {
+	return equalPointers(a.Default, b.Default, equalQuantity) &&
+		slices.EqualFunc(a.ValidValues, b.ValidValues, equalQuantity) &&
+		equalPointers(a.ValidRange, b.ValidRange, equalRange)
+}
+
+func equalRange(a, b resourceapi.CapacityRequestPolicyRange) bool {
+	return equalPointers(a.Min, b.Min, equalQuantity) &&
+		equalPointers(a.Max, b.Max, equalQuantity) &&
+		equalPointers(a.Step, b.Step, equalQuantity)
+}
+
+// equalQuantity includes the format, because results are written in it, and the
+// scale: to CEL, 1 is an integer and 1000m is not. Comparing unscaled numbers of one
+// scale also takes no time that depends on the scale, which Quantity.Cmp does.
+func equalQuantity(a, b resource.Quantity) bool {
+	if a == b {
+		return true
 	}
-	return entry
+	if a.Format != b.Format || isDecimal(a) != isDecimal(b) {
+		return false
+	}
+	x, y := a.AsDec(), b.AsDec() // of copies: AsDec changes its receiver
+	return x.Scale() == y.Scale() && x.UnscaledBig().Cmp(y.UnscaledBig()) == 0
+}
+
+// isDecimal reports whether an arbitrary-precision number is inside: its pointer is
+// not equal to that of a copy.
+func isDecimal(q resource.Quantity) bool { return q.DeepCopy() != q }
+
+func equalPointers[T any](a, b *T, equal func(T, T) bool) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return equal(*a, *b)
 }

@@ -1,3 +1,5 @@
+// Package shape interns devices by content: devices that selectors and constraints cannot
+// tell apart share one Shape, and equal attribute values are one Value.
 package shape
 
 import (
@@ -71,4 +73,21 @@ func (s *Shape) attribute(name resourceapi.QualifiedName) (Attribute, bool) {
 	// Whoever loses a race prepares its attribute again next time.
 	s.prepared.CompareAndSwap(head, &preparedAttribute{name: name, attribute: attribute, next: head})
 	return attribute, true
+}
+
+// Attachment is room for what one user keeps with an immutable object.
+type Attachment struct{ attached atomic.Pointer[any] }
+
+// Attach returns what one user keeps with the object, for as long as the object lives:
+// the result of the first call's build. Concurrent first calls may each build, one
+// result is kept. There is room for one user, which is the allocator.
+func (a *Attachment) Attach(build func() any) any {
+	if kept := a.attached.Load(); kept != nil {
+		return *kept
+	}
+	built := build()
+	if !a.attached.CompareAndSwap(nil, &built) {
+		return *a.attached.Load()
+	}
+	return built
 }

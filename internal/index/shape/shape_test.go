@@ -118,7 +118,7 @@ func TestEqualContentNoticesEveryField(t *testing.T) {
 		reflect.TypeFor[resourceapi.CapacityRequestPolicyRange](): 3,
 	} {
 		if got := typ.NumField(); got != fields {
-			t.Errorf("%s has %d fields, content.go compares %d", typ, got, fields)
+			t.Errorf("%s has %d fields, equalContent compares %d", typ, got, fields)
 		}
 	}
 }
