@@ -3,6 +3,7 @@ package eligibility
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,13 +74,14 @@ func (used) Pool(p *pool.Pool) *pool.Usage {
 }
 
 // Devices that look the same are judged at once. That says what judging each by itself says, as is done
-// for a policy: here one that prefers nothing, and keeps the order.
+// for a policy: one that prefers nothing and keeps the order, and one that turns it around.
 func TestLooksAgreeWithDevices(t *testing.T) {
 	all := Features{ConsumableCapacity: true, DeviceTaints: true, DeviceBindingAndStatus: true}
 	for features, name := range map[Features]string{all: "all", {}: "none", {DeviceTaints: true}: "taints", {ConsumableCapacity: true}: "capacity"} {
+		features.PartitionableDevices = true // devices choose nodes by themselves
 		e := NewEvaluator(features, cel.NewCache(8))
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
-		snapshot := cluster.Build(pool.Gates{ConsumableCapacity: features.ConsumableCapacity}, []*resourceapi.ResourceSlice{variedSlice(node.Name)})
+		snapshot := cluster.Build(pool.Gates{PartitionableDevices: true, ConsumableCapacity: features.ConsumableCapacity}, []*resourceapi.ResourceSlice{variedSlice(node.Name)})
 		view, err := snapshot.GatherPools(node)
 		if err != nil {
 			t.Fatal(err)
@@ -108,11 +110,21 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 							if err := n.Judge(t.Context(), f, &d); err != nil {
 								t.Fatal(err)
 							}
+							if len(n.List) != 1<<6 {
+								t.Fatalf("the node reaches %d devices", len(n.List))
+							}
 							return describe(&n, &d)
 						}
-						got, want := domain(nil), domain(func(Candidate, Candidate) bool { return false })
-						if got != want {
-							t.Errorf("features %s, %s, %q asked, admin %v, all %v:\n%s\neach by itself:\n%s", name, expression, asked, admin, mandatory, got, want)
+						want := domain(func(Candidate, Candidate) bool { return false })
+						backwards := func(a, b Candidate) bool {
+							_, i := a.Device.Split()
+							_, j := b.Device.Split()
+							return i > j
+						}
+						for order, got := range map[string]string{"at once": domain(nil), "backwards": domain(backwards)} {
+							if got != want {
+								t.Errorf("features %s, %s, %q asked, admin %v, all %v, %s:\n%s\neach by itself:\n%s", name, expression, asked, admin, mandatory, order, got, want)
+							}
 						}
 					}
 				}
@@ -123,9 +135,9 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 
 // describe says all of a domain, device by device.
 func describe(n *Node, d *Domain) string {
-	text := ""
+	var lines []string
 	for i := range n.List {
-		text += fmt.Sprintf("%s:", n.List[i].Object.Name)
+		text := fmt.Sprintf("%s: in use %v, shared %v", n.List[i].Object.Name, n.InUse.Test(uint(i)), n.isShared(int32(i)))
 		if d.Allowed.Test(uint(i)) {
 			text += " allowed"
 		}
@@ -141,7 +153,8 @@ func describe(n *Node, d *Domain) string {
 		if use := d.Uses[int32(i)]; use != nil {
 			text += spelled(&Judgement{Use: use})
 		}
-		text += "\n"
+		lines = append(lines, text)
 	}
-	return text
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }

@@ -227,7 +227,7 @@ func (n *Node) prefer(before func(a, b Candidate) bool) {
 		return to
 	}
 	// Each is judged by itself, in this order.
-	preferred := &Devices{features: n.features, Pools: n.Pools, all: n.all, special: n.all, here: moved(n.here)}
+	preferred := &Devices{features: n.features, Pools: n.Pools, all: n.all, special: n.all}
 	for _, i := range order {
 		preferred.List = append(preferred.List, n.List[i])
 	}
