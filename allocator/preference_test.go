@@ -212,3 +212,19 @@ func TestPreferencesThatAreWrong(t *testing.T) {
 		}
 	}
 }
+
+// Of several names that the claim does not have, the same one is named each time.
+func TestUnknownNamesAreRefusedInOrder(t *testing.T) {
+	asked := extension.Claim{Requests: make(map[string]extension.Request)}
+	for _, name := range []string{"r0", "y", "z", "x", "w"} {
+		asked.Requests[name] = extension.Request{UpTo: 2}
+	}
+	a := allocator.New(allocator.Options{})
+	want := "claim default/c: extension: request w is not there, or has alternatives"
+	for range 64 {
+		_, err := a.CompileExtended([]*resourceapi.ResourceClaim{claim("c", 1)}, []extension.Claim{asked}, allocator.ClassMap(gpuClass))
+		if err == nil || err.Error() != want {
+			t.Fatalf("got %v, want %s", err, want)
+		}
+	}
+}

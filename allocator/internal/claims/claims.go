@@ -51,8 +51,8 @@ func (r *Request) Least() *Alternative {
 
 // Alternative is an exact request or one subrequest of a prioritized list.
 type Alternative struct {
-	// Claim and Request are positions, Index is that among the alternatives of the request.
-	Claim, Request, Index int
+	// Claim is a position.
+	Claim int
 	// ID is the position in Problem.Alternatives, Domain that in Problem.Domains of an
 	// alternative that sees the same in each device.
 	ID, Domain int

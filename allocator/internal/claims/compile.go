@@ -71,7 +71,7 @@ func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more exte
 	compiled.Requests = make([]Request, len(object.Spec.Devices.Requests))
 	for i := range object.Spec.Devices.Requests {
 		asked := &object.Spec.Devices.Requests[i]
-		r, err := c.request(index, i, asked)
+		r, err := c.request(index, asked)
 		if err != nil {
 			return fmt.Errorf("request %s: %w", asked.Name, err)
 		}
@@ -80,14 +80,14 @@ func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more exte
 	return c.constraints(index)
 }
 
-func (c *compiler) request(claim, index int, asked *resourceapi.DeviceRequest) (Request, error) {
+func (c *compiler) request(claim int, asked *resourceapi.DeviceRequest) (Request, error) {
 	compiled := Request{Name: asked.Name, Prioritized: len(asked.FirstAvailable) > 0}
 	if !compiled.Prioritized {
 		if asked.Exactly == nil {
 			return compiled, errors.New("neither exactly nor firstAvailable is set (unsupported kind of request)")
 		}
 		var err error
-		compiled.Alternatives, err = c.alternatives(nil, &Alternative{Claim: claim, Request: index, Name: asked.Name}, asked.Exactly)
+		compiled.Alternatives, err = c.alternatives(nil, &Alternative{Claim: claim, Name: asked.Name}, asked.Exactly)
 		return compiled, err
 	}
 	if !c.features.PrioritizedList {
@@ -97,9 +97,7 @@ func (c *compiler) request(claim, index int, asked *resourceapi.DeviceRequest) (
 	for i := range asked.FirstAvailable {
 		sub := &asked.FirstAvailable[i]
 		var err error
-		compiled.Alternatives, err = c.alternatives(compiled.Alternatives, &Alternative{
-			Claim: claim, Request: index, Name: asked.Name + "/" + sub.Name,
-		}, exactly(sub))
+		compiled.Alternatives, err = c.alternatives(compiled.Alternatives, &Alternative{Claim: claim, Name: asked.Name + "/" + sub.Name}, exactly(sub))
 		if err != nil {
 			return compiled, fmt.Errorf("subrequest %s: %w", sub.Name, err)
 		}
@@ -138,7 +136,7 @@ func (c *compiler) alternatives(to []*Alternative, alt *Alternative, asked *reso
 }
 
 func (c *compiler) add(to []*Alternative, alt *Alternative) []*Alternative {
-	alt.ID, alt.Index = len(c.problem.Alternatives), len(to)
+	alt.ID = len(c.problem.Alternatives)
 	c.problem.Alternatives = append(c.problem.Alternatives, alt)
 	return append(to, alt)
 }

@@ -230,10 +230,10 @@ func (l *looks) add(i uint, shape *shape.Shape, devices uint) {
 }
 
 // judgeLooks fills in what a filter allows of the devices that it can judge together, and returns
-// the others. It leaves everything to be judged by itself where mandatory devices have an order,
-// where capacity is asked for, and where there is an error.
+// the others. It leaves everything to be judged by itself where mandatory devices have an order, and
+// where there is an error.
 func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bitset.BitSet) {
-	if f.projection == nil || f.Mandatory || f.Capacity != nil || n.special == n.all {
+	if f.projection == nil || f.Mandatory || n.special == n.all {
 		return n.all
 	}
 	seen := n.looksFor(f.projection)
@@ -243,11 +243,11 @@ func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bits
 			continue
 		}
 		found, err := n.evaluator.Judge(ctx, f, look.shape)
-		if err != nil {
+		if err != nil || found.Use != nil && found.Use.Err != nil {
 			d.Allowed.ClearAll()
 			return n.all
 		}
-		if found.RejectedBy < 0 {
+		if !found.Rejects() {
 			d.Allowed.InPlaceUnion(look.members)
 		}
 	}

@@ -72,7 +72,7 @@ type Judgement struct {
 	// RejectedBy is the position of the selector that rejects the shape, -1 if none does.
 	RejectedBy int
 	// Use is what an allocation takes. Nil if rejected, without the feature
-	// ConsumableCapacity, and for a device that can only be had as a whole.
+	// ConsumableCapacity, and for a plain device if no capacity is asked for.
 	Use *Consumption
 }
 

@@ -26,8 +26,8 @@ type Devices struct {
 	List []Device
 	// all are all devices, here those on the node.
 	all, here *bitset.BitSet
-	// special are devices of which more counts than what a filter reads and whether they are
-	// on the node and in use: each has to be judged by itself.
+	// special are devices of which more counts than their shape and whether they are on the node
+	// and in use: each has to be judged by itself.
 	special *bitset.BitSet
 
 	looks   memo.List[*Projection, *looks]
@@ -98,14 +98,9 @@ func (d *Devices) add(pv *pool.View) {
 }
 
 func (d *Devices) isSpecial(device *Device) bool {
-	switch {
-	case device.SelectorErr != nil, device.Shareable, len(device.Object.BindingConditions) > 0,
-		len(device.Object.Taints) > 0, len(device.Slice.Object.Spec.SkipNodeOperations) > 0:
-		return true
-	case device.ConsumesCounters && !d.features.PartitionableDevices:
-		return true
-	}
-	return d.features.ConsumableCapacity && !Plain(device.Shape)
+	return device.SelectorErr != nil || device.Shareable || len(device.Object.BindingConditions) > 0 ||
+		len(device.Object.Taints) > 0 || len(device.Slice.Object.Spec.SkipNodeOperations) > 0 ||
+		device.ConsumesCounters && !d.features.PartitionableDevices
 }
 
 // find sets the positions of the devices of a pool that next lists by index.
@@ -232,7 +227,7 @@ func (n *Node) prefer(before func(a, b Candidate) bool) {
 		return to
 	}
 	// Each is judged by itself, in this order.
-	preferred := &Devices{features: n.features, Pools: n.Pools, all: n.all, special: n.all, here: moved(n.here)}
+	preferred := &Devices{features: n.features, Pools: n.Pools, all: n.all, special: n.all}
 	for _, i := range order {
 		preferred.List = append(preferred.List, n.List[i])
 	}
