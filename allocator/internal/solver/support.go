@@ -96,7 +96,7 @@ func (t *support) serves(s *search, open []opening, v int32) bool {
 		for _, option := range o.options {
 			t.narrow(s, s.domain(&o, option), v)
 		}
-		if o.rest {
+		if len(o.options) == 1 {
 			o.viable = t.viable[s.domain(&o, o.options[0])]
 			t.open = append(t.open, o)
 		} else {
