@@ -126,29 +126,18 @@ func (t *support) narrow(s *search, domain, v int32) {
 // dropUnsupported takes out, before the first decision, candidates that offer no value with which
 // everything that must match could be served.
 func (s *search) dropUnsupported() {
-	for range maxDrops {
-		open, dropped := s.openings(-1, 0, 0, 0), false
-		if _, fails := (counting{}).fails(s, open); fails {
-			return
-		}
-		for _, p := range s.ahead.propagators {
-			if t, ok := p.(*support); ok {
-				dropped = t.drop(s, open) || dropped
-			}
-		}
-		if !dropped {
-			return
+	open := s.openings(-1, 0, 0, 0)
+	for _, p := range s.ahead.propagators {
+		if t, ok := p.(*support); ok {
+			t.drop(s, open)
 		}
 	}
 }
 
-// maxDrops is how often what was taken out may lead to more.
-const maxDrops = 4
-
-func (t *support) drop(s *search, open []opening) (dropped bool) {
+func (t *support) drop(s *search, open []opening) {
 	some := s.covered(open, t.relation)
 	if len(some) == 0 || s.related[t.relation].devices > 0 {
-		return false
+		return
 	}
 	keep := s.memory.sets.New(len(s.p.Devices))
 	for v := range t.offering {
@@ -159,10 +148,6 @@ func (t *support) drop(s *search, open []opening) (dropped bool) {
 		}
 	}
 	for _, domain := range t.domains {
-		viable := s.ahead.viable[domain]
-		before := viable.Count()
-		viable.InPlaceIntersection(keep)
-		dropped = dropped || viable.Count() < before
+		s.ahead.viable[domain].InPlaceIntersection(keep)
 	}
-	return dropped
 }
