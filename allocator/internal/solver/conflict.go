@@ -65,7 +65,9 @@ func (s *search) blameOpenings(open []opening) {
 // devices it has.
 func (s *search) blamePicks(p int32) {
 	for q := p; q >= 0 && s.p.Requests[q].Claim == s.p.Requests[p].Claim; q-- {
-		s.conflict.Set(uint(s.p.Requests[q].Options[s.picked[q]].Domain))
+		if options := s.p.Requests[q].Options; len(options) > 1 {
+			s.conflict.Set(uint(options[s.picked[q]].Domain))
+		}
 	}
 }
 

@@ -101,6 +101,27 @@ func TestGroupsAreToBlame(t *testing.T) {
 	})
 }
 
+// The request that is out of the problem could only be served with another value.
+func TestRequestsThatAreOffWantNoValue(t *testing.T) {
+	covered := func(values [][]int32, devices ...uint) solver.Domain {
+		d := among(devices...)
+		d.Covers = []solver.Cover{{Values: values}}
+		return d
+	}
+	values := [][]int32{{0}, {1}, {1}, {0}}
+	compareFound(t, &solver.Problem{
+		Devices:   []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}},
+		Relations: []solver.Relation{{Kind: solver.Match, Values: 2}},
+		Domains:   []solver.Domain{covered(values, 0, 1), covered(values, 2), covered(values, 3)},
+		Requests: []solver.Request{
+			{Options: []solver.Option{{Domain: 0, Count: 1}}},
+			{Options: []solver.Option{{Domain: 1, Count: 1}}},
+			{Options: []solver.Option{{Domain: 2, Count: 1}}, Off: true},
+		},
+		Claims: 1, MostOfClaim: 32,
+	})
+}
+
 // among is a domain of some devices.
 func among(devices ...uint) solver.Domain {
 	d := solver.Domain{Allowed: bitset.New(5)}

@@ -51,15 +51,23 @@ func newSupport(s *search, relation int32) *support {
 	return t
 }
 
-// dropLone drops values that only some domains offer. They serve if others are not picked, or if the
-// search ends before they are needed.
+// dropLone drops values that only some of the domains offer that requests want. They serve if others
+// are not picked, or if the search ends before they are needed.
 func (t *support) dropLone(s *search) {
 	if s.lastStop > 0 || slices.ContainsFunc(s.p.Requests, func(r Request) bool { return len(r.Options) > 1 }) {
 		return
 	}
-	for v, offering := range t.offering {
-		if offering != nil && slices.ContainsFunc(t.domains, func(d int32) bool { return offering.IntersectionCardinality(s.p.Domains[d].Allowed) == 0 }) {
-			t.offering[v] = nil
+	for _, r := range s.p.Requests {
+		for _, option := range r.Options {
+			domain := &s.p.Domains[option.Domain]
+			if r.Off || option.Count == 0 || domain.covers(t.relation) == nil {
+				continue
+			}
+			for v, offering := range t.offering {
+				if offering != nil && offering.IntersectionCardinality(domain.Allowed) == 0 {
+					t.offering[v] = nil
+				}
+			}
 		}
 	}
 }
