@@ -4,9 +4,8 @@
 //	Problem ─► search ─┬─ store     what choices have taken; every write is on one trail
 //	                   ├─ checks    may this device be chosen now (refuses)
 //	                   ├─ ahead     after the first dead end: viable devices, openings
-//	                   │    └─ propagators: counting, assignment, cumulative, distinct, support
-//	                   ├─ reason    the decisions that a failure depends on
-//	                   └─ symmetry  devices that nothing tells apart
+//	                   │    └─ propagators: counting, assignment, cumulative, sums, distinct, support
+//	                   └─ conflict  what a failure depends on; devices that nothing tells apart
 //
 // # Contract
 //
@@ -20,23 +19,24 @@
 // A refusal is for good: choices only ever take, so a device that is refused stays refused further
 // down. (Amounts below zero break this. Such a problem is searched without looking ahead.)
 //
-// A conflict is a set of decisions under which there is no solution, whatever else is decided.
-// Where looking at a device can end the search, a failure depends on all decisions before.
+// A conflict is a set of domains: while requests keep what they chose from these, there is no solution,
+// whatever else is chosen. Where looking at a device can end the search, a failure depends on
+// all that was chosen before.
 //
 // # A new kind of constraint
 //
-// What keeps single devices from being chosen goes into the store's checks, with its reason in blame. What can be told ahead of several open requests
-// is a propagator: a type with fails, and a line in addPropagators.
+// What keeps single devices from being chosen goes into the store's checks, and what domains have in
+// common because of it into newRivals. What can be told ahead of several open requests is a
+// propagator: a type with fails, and a line in addPropagators.
 //
 // # Files
 //
-//	problem                 the input, the rules
-//	search, stops           decisions in order; where looking ends the search
-//	store, relation, trail  what is taken, and taking it back
-//	ahead                   viable devices, openings, the register of propagators
-//	assignment, flow        matching of open slots with devices, counter sets and values
-//	cumulative, support     sums of resources; values that all can have
-//	sums, fill              totals that devices give together, shares that take what is missing
-//	reason, levels          conflicts
-//	symmetry                what need not be tried again
+//	problem, solver       the input, the rules; the result, memory
+//	search, stops         choices in order; where looking ends the search
+//	store, relation       what is taken, and taking it back
+//	ahead, openings       viable devices, the register of propagators; open requests, counting
+//	flow, assignment      matching of open requests with devices, and with values that differ
+//	support               values that all can have
+//	cumulative, totals    sums of resources; totals that devices give together, shares that fill them
+//	conflict              what need not be tried again, and why
 package solver

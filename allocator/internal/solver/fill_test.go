@@ -1,6 +1,7 @@
 package solver_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/bits-and-blooms/bitset"
@@ -42,14 +43,26 @@ func TestFillsDependOnOrder(t *testing.T) {
 	for i := range p.Devices {
 		p.Devices[i] = solver.Device{Pool: -1, Shareable: true}
 	}
-	end, naively := solveNaively(p)
-	if end != naiveFound || naively.choices[0].Device != 2 {
-		t.Fatalf("trying everything ends with %d, choices %v", end, naively.choices)
+	if naively := compareFound(t, p); naively.choices[0].Device != 2 {
+		t.Fatalf("trying everything chooses %v", naively.choices)
 	}
+}
+
+// What shares take is kept by the caller, unlike the choices: a search for a preference comes after it.
+func TestFilledStaysGood(t *testing.T) {
+	has := traits{sums: true, fills: true, shares: true}
 	var solve solver.Solver
-	for _, rules := range selections(1) {
-		if diff := differs(end, naively, solve.Solve(t.Context(), p, 1<<40, rules)); diff != "" {
-			t.Errorf("rules %b: %s", rules, diff)
+	filled := 0
+	for seed := range uint64(200) {
+		first := solve.Solve(t.Context(), random(seed, has), 1<<40, solver.AllRules)
+		want := sumsOf(first.Filled)
+		solve.Solve(t.Context(), random(seed+1, has), 1<<40, solver.AllRules)
+		if got := sumsOf(first.Filled); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: what is filled was %v, and is %v after another search", seed, want, got)
 		}
+		filled += len(want)
+	}
+	if filled == 0 {
+		t.Error("no share fills anything")
 	}
 }

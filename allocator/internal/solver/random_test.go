@@ -10,13 +10,13 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// traits are what random problems have.
+// traits are what random problems have. Apart, domains have all devices in common or none.
 type traits struct {
-	options, all, admin, shares, draws, groups, relations, across, sums, fills, stops, negative bool
+	options, all, admin, shares, draws, groups, relations, across, sums, fills, stops, negative, apart bool
 }
 
 func everything() traits {
-	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, fills: true, stops: true, negative: true}
+	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, fills: true, stops: true, negative: true, apart: true}
 }
 
 // units is an amount.
@@ -42,7 +42,7 @@ type maker struct {
 func random(seed uint64, has traits) *solver.Problem {
 	m := maker{rand.New(rand.NewPCG(seed, 0)), has, &solver.Problem{MostOfClaim: 100}}
 	// Half of the problems have some of the traits only, so that none hides another one.
-	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.fills, &m.stops} {
+	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.fills, &m.stops, &m.apart} {
 		*trait = *trait && (seed%2 == 0 || m.IntN(2) == 0)
 	}
 	m.negative = m.negative && m.IntN(20) == 0
@@ -191,8 +191,10 @@ func (m *maker) domain(claim int, relations []int, capacities [][]int32) solver.
 	if m.stops && m.IntN(4) == 0 {
 		d.Stops = bitset.New(uint(n))
 	}
+	side := m.IntN(2)
 	for i := range n {
 		switch {
+		case m.apart && i%2 != side:
 		case d.Stops != nil && m.IntN(6) == 0:
 			d.Stops.Set(uint(i))
 		case m.IntN(5) > 0:

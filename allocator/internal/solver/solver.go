@@ -1,6 +1,14 @@
 package solver
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"github.com/bits-and-blooms/bitset"
+
+	"github.com/dray-project/dray/allocator/internal/slab"
+	"github.com/dray-project/dray/internal/amount"
+)
 
 // Result is the answer to a Problem.
 type Result struct {
@@ -10,7 +18,7 @@ type Result struct {
 	Choices []Choice
 	Options []int32
 	// Filled is what each choice takes of resources besides Domain.Shares. Nil if no Domain has
-	// Fills.
+	// Fills. It stays good.
 	Filled [][]Draw
 	// Stop is where the search was ended, if it was.
 	Stop  Stop
@@ -35,7 +43,7 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 	if verdict == Found {
 		result.Choices, result.Options = s.search.chosen, s.search.picked
 		if p.fills() {
-			result.Filled = s.search.filled
+			result.Filled = slices.Clone(s.search.filled)
 		}
 	}
 	return result
@@ -45,4 +53,29 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 func (s *Solver) Release() {
 	s.search.forget()
 	s.memory.reset()
+}
+
+// memory is what one search after the other works in.
+type memory struct {
+	counts    slab.Slab[int32]
+	lists     slab.Slab[[]int32]
+	flags     slab.Slab[bool]
+	amounts   slab.Slab[amount.Amount]
+	table     slab.Slab[[]amount.Amount]
+	relations slab.Slab[relationState]
+	openings  slab.Slab[opening]
+	sets      slab.Sets
+	setLists  slab.Slab[*bitset.BitSet]
+}
+
+func (m *memory) reset() {
+	m.counts.Reset()
+	m.lists.Reset()
+	m.flags.Reset()
+	m.amounts.Reset()
+	m.table.Reset()
+	m.relations.Reset()
+	m.openings.Reset()
+	m.sets.Reset()
+	m.setLists.Reset()
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bits-and-blooms/bitset"
+
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
 )
@@ -26,6 +28,9 @@ func TestRulesChangeNothing(t *testing.T) {
 		"sums":              {sums: true, options: true, relations: true, draws: true},
 		"shares, relations": {shares: true, relations: true, options: true},
 		"draws, groups":     {draws: true, groups: true, shares: true},
+		"apart, relations":  {apart: true, relations: true, across: true, options: true},
+		"apart, draws":      {apart: true, draws: true, options: true},
+		"apart, groups":     {apart: true, draws: true, groups: true},
 		"stops":             {stops: true, relations: true, all: true, options: true},
 		"admin":             {admin: true, shares: true, options: true},
 	} {
@@ -66,6 +71,80 @@ func compareRules(t *testing.T, has traits) {
 	if backtracked < cases/10 {
 		t.Errorf("only %d of %d problems need a second attempt", backtracked, cases)
 	}
+}
+
+// The second request fails with all its options, with one because the first picked too many devices for
+// the claim. That is a reason to go back to the first, though they have no device in common.
+func TestPicksAreToBlame(t *testing.T) {
+	compareFound(t, &solver.Problem{
+		Devices: []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}},
+		Domains: []solver.Domain{among(0, 1), among(2), among(3, 4), among()},
+		Requests: []solver.Request{
+			{Options: []solver.Option{{Domain: 0, Count: 2}, {Domain: 1, Count: 1}}},
+			{Options: []solver.Option{{Domain: 2, Count: 2}, {Domain: 3, Count: 1}}},
+		},
+		Claims: 1, MostOfClaim: 3,
+	})
+}
+
+// Devices 0 and 2 are in different compatibility groups, and have nothing else in common.
+func TestGroupsAreToBlame(t *testing.T) {
+	in := func(group int32) solver.Device {
+		return solver.Device{Groups: []solver.Group{{Values: []int32{group}}}}
+	}
+	compareFound(t, &solver.Problem{
+		Devices:   []solver.Device{in(0), in(1), in(1)},
+		Relations: []solver.Relation{{Kind: solver.Match, Values: 2}},
+		Domains:   []solver.Domain{among(0, 1), among(2)},
+		Requests:  []solver.Request{{Options: []solver.Option{{Domain: 0, Count: 1}}}, {Options: []solver.Option{{Domain: 1, Count: 1}}}},
+		Claims:    1, MostOfClaim: 32,
+	})
+}
+
+// The request that is out of the problem could only be served with another value.
+func TestRequestsThatAreOffWantNoValue(t *testing.T) {
+	covered := func(values [][]int32, devices ...uint) solver.Domain {
+		d := among(devices...)
+		d.Covers = []solver.Cover{{Values: values}}
+		return d
+	}
+	values := [][]int32{{0}, {1}, {1}, {0}}
+	compareFound(t, &solver.Problem{
+		Devices:   []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}},
+		Relations: []solver.Relation{{Kind: solver.Match, Values: 2}},
+		Domains:   []solver.Domain{covered(values, 0, 1), covered(values, 2), covered(values, 3)},
+		Requests: []solver.Request{
+			{Options: []solver.Option{{Domain: 0, Count: 1}}},
+			{Options: []solver.Option{{Domain: 1, Count: 1}}},
+			{Options: []solver.Option{{Domain: 2, Count: 1}}, Off: true},
+		},
+		Claims: 1, MostOfClaim: 32,
+	})
+}
+
+// among is a domain of some devices.
+func among(devices ...uint) solver.Domain {
+	d := solver.Domain{Allowed: bitset.New(5)}
+	for _, i := range devices {
+		d.Allowed.Set(i)
+	}
+	return d
+}
+
+// compareFound compares selections of rules on a problem with a solution.
+func compareFound(t *testing.T, p *solver.Problem) *naive {
+	t.Helper()
+	end, naively := solveNaively(p)
+	if end != naiveFound {
+		t.Fatalf("trying everything ends with %d", end)
+	}
+	var solve solver.Solver
+	for _, rules := range selections(1) {
+		if diff := differs(end, naively, solve.Solve(t.Context(), p, 1<<40, rules)); diff != "" {
+			t.Errorf("rules %b: %s", rules, diff)
+		}
+	}
+	return naively
 }
 
 // selections are all rules, none, each alone, each left out, and some at random.

@@ -51,15 +51,23 @@ func newSupport(s *search, relation int32) *support {
 	return t
 }
 
-// dropLone drops values that only some domains offer. They serve if others are not picked, or if the
-// search ends before they are needed.
+// dropLone drops values that only some of the domains offer that requests want. They serve if others
+// are not picked, or if the search ends before they are needed.
 func (t *support) dropLone(s *search) {
 	if s.lastStop > 0 || slices.ContainsFunc(s.p.Requests, func(r Request) bool { return len(r.Options) > 1 }) {
 		return
 	}
-	for v, offering := range t.offering {
-		if offering != nil && slices.ContainsFunc(t.domains, func(d int32) bool { return offering.IntersectionCardinality(s.p.Domains[d].Allowed) == 0 }) {
-			t.offering[v] = nil
+	for _, r := range s.p.Requests {
+		for _, option := range r.Options {
+			domain := &s.p.Domains[option.Domain]
+			if r.Off || option.Count == 0 || domain.covers(t.relation) == nil {
+				continue
+			}
+			for v, offering := range t.offering {
+				if offering != nil && offering.IntersectionCardinality(domain.Allowed) == 0 {
+					t.offering[v] = nil
+				}
+			}
 		}
 	}
 }
@@ -96,7 +104,7 @@ func (t *support) serves(s *search, open []opening, v int32) bool {
 		for _, option := range o.options {
 			t.narrow(s, s.domain(&o, option), v)
 		}
-		if o.rest {
+		if len(o.options) == 1 {
 			o.viable = t.viable[s.domain(&o, o.options[0])]
 			t.open = append(t.open, o)
 		} else {
@@ -126,29 +134,18 @@ func (t *support) narrow(s *search, domain, v int32) {
 // dropUnsupported takes out, before the first decision, candidates that offer no value with which
 // everything that must match could be served.
 func (s *search) dropUnsupported() {
-	for range maxDrops {
-		open, dropped := s.openings(-1, 0, 0, 0), false
-		if _, fails := (counting{}).fails(s, open); fails {
-			return
-		}
-		for _, p := range s.ahead.propagators {
-			if t, ok := p.(*support); ok {
-				dropped = t.drop(s, open) || dropped
-			}
-		}
-		if !dropped {
-			return
+	open := s.openings(-1, 0, 0, 0)
+	for _, p := range s.ahead.propagators {
+		if t, ok := p.(*support); ok {
+			t.drop(s, open)
 		}
 	}
 }
 
-// maxDrops is how often what was taken out may lead to more.
-const maxDrops = 4
-
-func (t *support) drop(s *search, open []opening) (dropped bool) {
+func (t *support) drop(s *search, open []opening) {
 	some := s.covered(open, t.relation)
 	if len(some) == 0 || s.related[t.relation].devices > 0 {
-		return false
+		return
 	}
 	keep := s.memory.sets.New(len(s.p.Devices))
 	for v := range t.offering {
@@ -159,10 +156,6 @@ func (t *support) drop(s *search, open []opening) (dropped bool) {
 		}
 	}
 	for _, domain := range t.domains {
-		viable := s.ahead.viable[domain]
-		before := viable.Count()
-		viable.InPlaceIntersection(keep)
-		dropped = dropped || viable.Count() < before
+		s.ahead.viable[domain].InPlaceIntersection(keep)
 	}
-	return dropped
 }
