@@ -58,7 +58,7 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	state, numbered := place.Number(idle{p.lens}, nil)
 	if !numbered {
 		var odd bool
-		if state, odd = p.lens.state(&view, &supposedUsage{}); odd {
+		if state, odd = p.lens.state(&view, &unused); odd {
 			state = 0
 		}
 		place.SetNumber(idle{p.lens}, nil, state)
@@ -66,7 +66,7 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {
 		return nil, nil
 	}
-	known, err := p.answerIn(ctx, state, view, &supposedUsage{}, search, true)
+	known, err := p.answerIn(ctx, state, view, &unused, search, true)
 	if ctx.Err() != nil {
 		return nil, err
 	}
