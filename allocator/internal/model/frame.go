@@ -18,6 +18,7 @@ import (
 // kept with the devices.
 type frame struct {
 	devices               []solver.Device
+	restores              bool
 	poolOf, setOf, kindOf []int32
 	// bins are made when a search first looks ahead.
 	bins func() *solver.Bins
@@ -83,6 +84,7 @@ func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 			f.addCapacities(int32(i), &d.List[i], kinds)
 		}
 	}
+	f.restores = solver.Restores(f.devices)
 }
 
 // number returns that of a key, and gives new keys the next one.

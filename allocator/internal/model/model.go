@@ -44,7 +44,7 @@ func (b *builder) build(in *Instance, out claims.Omitted) *solver.Problem {
 	f := frameOf(in.Node.Devices, in.evaluator.Features())
 	b.frame = f
 	b.Devices, b.Paid, b.PoolOf, b.SetOf, b.KindOf = f.devices, in.Node.Shared, f.poolOf, f.setOf, f.kindOf
-	b.Bins = f.bins
+	b.Bins, b.Restores = f.bins, f.restores
 	b.Claims, b.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
 	b.addLeft(in)
 	b.addRelations(in, out)

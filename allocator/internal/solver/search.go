@@ -82,7 +82,8 @@ func (s *search) solve() Verdict {
 	if s.rules&RuleRoot != 0 && s.lastStop == 0 && s.hopeless() {
 		return None
 	}
-	s.first = s.rules&RuleAhead != 0 && s.monotone()
+	// Unless devices restore resources, what is refused stays refused whatever else is chosen.
+	s.first = s.rules&RuleAhead != 0 && !s.p.Restores
 	end := s.request(0)
 	if end == halted && s.halt == deadEnd {
 		end = s.restart()
@@ -106,19 +107,6 @@ func (s *search) restart() ending {
 		return failed
 	}
 	return s.request(0)
-}
-
-// monotone reports whether what is refused stays refused whatever else is chosen. It does if
-// nothing that is taken is negative.
-func (s *search) monotone() bool {
-	for i := range s.p.Devices {
-		for _, draw := range s.p.Devices[i].Draws {
-			if draw.Amount.Sign() < 0 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // hopeless reports whether some request has fewer candidates than it needs.
