@@ -17,7 +17,7 @@ type Search func(view cluster.NodeView, u eligibility.Usage, supposed bool) (*An
 // Ask returns the answer of a node that is like the one asked about, or searches. The place is that
 // of the node, nil if it has none.
 func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place, search Search) (*Answer, error) {
-	if place == nil {
+	if place == nil || p.kind == nil {
 		view, err := u.Snapshot().GatherPools(node)
 		if err != nil {
 			return nil, err
@@ -25,9 +25,6 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		return p.answer(ctx, view, u, search, false)
 	}
 	view := place.NodeView(node)
-	if p.kind == nil {
-		return search(view, u, false)
-	}
 	if source := u.Source(); source != nil && !place.Helpful() {
 		// Finding out what is in use costs something. It can wait: what nothing in use does not
 		// allow nothing does.
@@ -58,7 +55,7 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	state, numbered := place.Number(idle{p.lens}, nil)
 	if !numbered {
 		var odd bool
-		if state, odd = p.lens.state(&view, &supposedUsage{}); odd {
+		if state, odd = p.lens.state(&view, &unused); odd {
 			state = 0
 		}
 		place.SetNumber(idle{p.lens}, nil, state)
@@ -66,7 +63,7 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {
 		return nil, nil
 	}
-	known, err := p.answerIn(ctx, state, view, &supposedUsage{}, search, true)
+	known, err := p.answerIn(ctx, state, view, &unused, search, true)
 	if ctx.Err() != nil {
 		return nil, err
 	}

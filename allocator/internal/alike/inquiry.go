@@ -114,6 +114,9 @@ type supposedUsage struct {
 	used  []int32
 }
 
+// unused is that nothing is in use.
+var unused supposedUsage
+
 func (u *supposedUsage) Pool(p *pool.Pool) *pool.Usage {
 	var names []string
 	for _, place := range u.used {

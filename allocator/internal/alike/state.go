@@ -1,7 +1,6 @@
 package alike
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
@@ -107,6 +106,7 @@ func (k *poolKey) attribute(a shape.Attribute, found bool) {
 }
 
 func (k *poolKey) counters(p *pool.Pool) {
+	k.Number(len(p.Counters))
 	for _, c := range p.Counters {
 		k.Number(int(c.Set))
 		k.Amount(c.Total)
@@ -141,7 +141,7 @@ func (k *poolKey) device(d *pool.Device) {
 
 // What the key of a node says of a pool.
 const (
-	unusablePool byte = iota
+	unusablePool = iota
 	// classedPool: any pool of the same class in the same state of use is as good.
 	classedPool
 	// samePool: only this pool in this state of use is.
@@ -150,9 +150,8 @@ const (
 
 // nodeKey is bytes that are equal for nodes that are alike.
 type nodeKey struct {
-	text []byte
-	// values are those of the pools that have a class, classed counts the pools that have any.
-	values  []shape.Value
+	poolKey
+	// classed counts the pools with a class that have values.
 	classed int
 	// same is set if it is about one pool and no other, odd if that is because it has no class.
 	same, odd bool
@@ -162,11 +161,13 @@ type nodeKey struct {
 // on the node. Nodes in the same state have equal answers, by position. Odd is set if a pool of the node is only
 // like itself.
 func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
-	k := nodeKey{text: append(make([]byte, 0, keySize), flagByte(eligibility.OperatesOptionally(view.Node)))}
+	var k nodeKey
+	k.Bytes = make([]byte, 0, keySize)
+	k.Flags(eligibility.OperatesOptionally(view.Node))
 	for _, pv := range view.Pools {
 		switch {
 		case !pv.Usable():
-			k.text = append(k.text, unusablePool)
+			k.Number(unusablePool)
 		case pv.Uncertain:
 			return 0, false
 		default:
@@ -174,20 +175,20 @@ func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32
 		}
 	}
 	k.equalities(l.derived)
-	return l.states.Again(k.text, maxStates), k.odd
+	return l.states.Again(k.Bytes, maxStates), k.odd
 }
 
 func (k *nodeKey) pool(pv *pool.View, used *pool.Usage, seen class) {
 	if seen.number == 0 {
-		k.text = append(k.text, samePool)
-		k.text = binary.LittleEndian.AppendUint64(k.text, pv.Serial())
-		k.text = binary.LittleEndian.AppendUint64(k.text, used.Serial())
+		k.Number(samePool)
+		k.Number(int(pv.Serial()))
+		k.Number(int(used.Serial()))
 		k.same, k.odd = true, k.odd || !isOne(pv)
 		return
 	}
-	k.text = append(k.text, classedPool)
-	k.text = binary.LittleEndian.AppendUint32(k.text, seen.number)
-	k.text = used.AppendKey(k.text, pv)
+	k.Number(classedPool)
+	k.Number(int(seen.number))
+	k.Bytes = used.AppendKey(k.Bytes, pv)
 	if len(seen.values) > 0 {
 		k.values = append(k.values, seen.values...)
 		k.classed++
@@ -201,16 +202,9 @@ func (k *nodeKey) equalities(derived bool) {
 	for i, v := range k.values {
 		switch {
 		case k.same || derived:
-			k.text = v.AppendKey(k.text)
+			k.Bytes = v.AppendKey(k.Bytes)
 		case k.classed > 1:
-			k.text = binary.AppendUvarint(k.text, uint64(i-slices.Index(k.values[:i+1], v)))
+			k.Number(i - slices.Index(k.values, v))
 		}
 	}
-}
-
-func flagByte(flag bool) byte {
-	if flag {
-		return 1
-	}
-	return 0
 }

@@ -17,6 +17,7 @@ import (
 // kept with the devices.
 type frame struct {
 	devices        []solver.Device
+	restores       bool
 	poolOf, kindOf []int32
 	// groups are the counter sets with compatibility groups. Each is a relation.
 	groups []counterGroups
@@ -77,6 +78,7 @@ func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 			f.addCapacities(int32(i), &d.List[i], kinds)
 		}
 	}
+	f.restores = solver.Restores(f.devices)
 }
 
 // number returns that of a key, and gives new keys the next one.
@@ -123,16 +125,14 @@ func (f *frame) addCapacities(i int32, d *eligibility.Device, kinds map[resource
 // groups stand against no device.
 func (f *frame) addGroups(d *eligibility.Devices) {
 	for p, of := range d.Pools {
-		known := make(map[pool.CounterSetIndex]int)
 		for i := range of.Devices {
 			for _, use := range of.Devices[i].Groups {
 				if len(use.Groups) == 0 {
 					continue
 				}
-				at, found := known[use.Set]
-				if !found {
+				at := slices.IndexFunc(f.groups, func(g counterGroups) bool { return g.pool == int32(p) && g.set == use.Set })
+				if at < 0 {
 					at = len(f.groups)
-					known[use.Set] = at
 					f.groups = append(f.groups, counterGroups{int32(p), use.Set, make(map[string]int32)})
 				}
 				for _, name := range use.Groups {

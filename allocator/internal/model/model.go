@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
@@ -21,11 +22,7 @@ type builder struct {
 	covers  slab.Slab[solver.Cover]
 	options slab.Slab[solver.Option]
 	draws   slab.Slab[solver.Draw]
-	gives   slab.Slab[[]amount.Amount]
 	lists   slab.Slab[[]solver.Draw]
-	fills   slab.Slab[solver.Fill]
-	shares  [][][]solver.Draw
-	stops   []*bitset.BitSet
 }
 
 func (b *builder) release() {
@@ -34,15 +31,11 @@ func (b *builder) release() {
 	b.options.Reset()
 	b.draws.Reset()
 	b.lists.Reset()
-	b.gives.Reset()
-	b.fills.Reset()
 	clear(b.Relations)
 	clear(b.Domains)
 	clear(b.Requests)
-	clear(b.shares)
-	clear(b.stops)
 	b.Problem = solver.Problem{Relations: b.Relations[:0], Domains: b.Domains[:0], Requests: b.Requests[:0]}
-	b.frame, b.shares, b.stops = nil, b.shares[:0], b.stops[:0]
+	b.frame = nil
 }
 
 // build returns the problem without some parts. It is good until the builder is used again.
@@ -51,6 +44,7 @@ func (b *builder) build(in *Instance, out claims.Omitted) *solver.Problem {
 	f := frameOf(in.Node.Devices, in.evaluator.Features())
 	b.frame = f
 	b.Devices, b.Paid, b.PoolOf, b.KindOf = f.devices, in.Node.Shared, f.poolOf, f.kindOf
+	b.Restores = f.restores
 	b.Claims, b.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
 	b.addLeft(in)
 	b.addRelations(in, out)
@@ -92,17 +86,11 @@ func (in *Instance) relation(position int, off bool) solver.Relation {
 }
 
 func (b *builder) addDomains(in *Instance) {
-	for f := range in.Domains {
-		b.shares, b.stops = append(b.shares, b.sharesOf(in, &in.Domains[f])), append(b.stops, stopsOf(in, &in.Domains[f]))
-	}
 	for _, alt := range in.Problem.Domains {
 		bound := &in.Alternatives[alt.ID]
-		d := solver.Domain{Claim: int32(alt.Claim), Admin: alt.Admin, Allowed: bound.Domain.Allowed}
-		if len(alt.Offers) == 1 {
-			filter := alt.Offers[0].Filter
-			d.Stops, d.Shares = b.stops[filter], b.shares[filter]
-		} else {
-			d.Stops, d.Shares = stopsOf(in, bound.Domain), b.sharesOf(in, bound.Domain)
+		d := solver.Domain{
+			Claim: int32(alt.Claim), Admin: alt.Admin,
+			Allowed: bound.Domain.Allowed, Stops: stopsOf(in, bound.Domain), Shares: b.sharesOf(in, bound.Domain),
 		}
 		if len(alt.Totals) > 0 {
 			d.Gives = b.givesOf(in, alt)
@@ -141,7 +129,7 @@ func (b *builder) sharesOf(in *Instance, d *eligibility.Domain) [][]solver.Draw 
 // givesOf is what devices that may serve an alternative give of each of its totals: what a share takes
 // of the capacity, or all of a device that is not shared.
 func (b *builder) givesOf(in *Instance, alt *claims.Alternative) [][]amount.Amount {
-	gives, domain := b.gives.Take(len(alt.Totals)), in.Alternatives[alt.ID].Domain
+	gives, domain := make([][]amount.Amount, len(alt.Totals)), in.Alternatives[alt.ID].Domain
 	for k, total := range alt.Totals {
 		gives[k] = b.amounts.Take(len(in.Node.List))
 		for i, ok := domain.Allowed.NextSet(0); ok; i, ok = domain.Allowed.NextSet(i + 1) {
@@ -149,6 +137,42 @@ func (b *builder) givesOf(in *Instance, alt *claims.Alternative) [][]amount.Amou
 		}
 	}
 	return gives
+}
+
+// fillsOf finds the devices of which shares take as much as is missing of a total, and sets the most that
+// these can give: what is left of them. It is nil if there are none.
+func (b *builder) fillsOf(in *Instance, alt *claims.Alternative, gives [][]amount.Amount) [][]solver.Fill {
+	domain := in.Alternatives[alt.ID].Domain
+	var fills [][]solver.Fill
+	for k, total := range alt.Totals {
+		if alt.Capacity != nil {
+			if _, fixed := alt.Capacity.Requests[total.Name]; fixed {
+				continue // the request says what a share takes
+			}
+		}
+		for i, use := range domain.Uses {
+			part := slices.IndexFunc(use.Parts, func(p eligibility.Part) bool { return p.Name == total.Name })
+			if part < 0 {
+				continue
+			}
+			step, ok := eligibility.Step(in.Node.List[i].Object.Capacity[total.Name])
+			if !ok {
+				continue
+			}
+			if fills == nil {
+				fills = make([][]solver.Fill, len(alt.Totals))
+				for t := range fills {
+					fills[t] = make([]solver.Fill, len(in.Node.List))
+				}
+			}
+			resource := b.frame.capacityOf[i] + int32(part)
+			fills[k][i] = solver.Fill{Resource: resource, Step: step}
+			if gives[k][i] = b.Left[resource]; gives[k][i].Sign() < 0 {
+				gives[k][i] = amount.Amount{}
+			}
+		}
+	}
+	return fills
 }
 
 // stopsOf are the devices that cannot be judged.
@@ -244,6 +268,15 @@ func (in *Instance) Answer(result Result) Answer {
 		}
 	}
 	return a
+}
+
+// filled names the capacities that are taken. Those of devices are the last resources.
+func (f *frame) filled(draws []solver.Draw) (list []Filled) {
+	first := len(f.poolOf) - len(f.capacities)
+	for _, draw := range draws {
+		list = append(list, Filled{Capacity: f.capacities[int(draw.Resource)-first].name, Amount: draw.Amount})
+	}
+	return list
 }
 
 // alternative is an option of a request, which the solver counts over all claims.

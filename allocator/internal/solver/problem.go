@@ -1,6 +1,8 @@
 package solver
 
 import (
+	"slices"
+
 	"github.com/bits-and-blooms/bitset"
 
 	"github.com/dray-project/dray/internal/amount"
@@ -13,6 +15,8 @@ import (
 type Problem struct {
 	// Devices are in the order in which they are tried.
 	Devices []Device
+	// Restores is set if Restores(Devices): it is the same for all problems about them.
+	Restores bool
 	// Paid are devices that were shared before: shareable ones take no draws then. Nil if there
 	// are none.
 	Paid *bitset.BitSet
@@ -45,6 +49,13 @@ type Device struct {
 	Pool int32
 	// Shareable devices can be chosen several times, by different requests.
 	Shareable bool
+}
+
+// Restores reports whether some device takes less than nothing of a resource.
+func Restores(devices []Device) bool {
+	return slices.ContainsFunc(devices, func(d Device) bool {
+		return slices.ContainsFunc(d.Draws, func(draw Draw) bool { return draw.Amount.Sign() < 0 })
+	})
 }
 
 // Draw is an amount taken of a resource.

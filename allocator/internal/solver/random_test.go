@@ -95,6 +95,7 @@ func (m *maker) addDevices() {
 		}
 		m.p.Devices = append(m.p.Devices, d)
 	}
+	m.p.Restores = solver.Restores(m.p.Devices)
 }
 
 func (m *maker) resource(pool int32, left int) int32 {

@@ -77,7 +77,8 @@ func (s *search) solve() Verdict {
 	if s.rules&RuleRoot != 0 && s.lastStop == 0 && s.hopeless() {
 		return None
 	}
-	s.first = s.rules&RuleAhead != 0 && s.monotone()
+	// Unless devices restore resources, what is refused stays refused whatever else is chosen.
+	s.first = s.rules&RuleAhead != 0 && !s.p.Restores
 	end := s.request(0)
 	if end == deadEnd {
 		end = s.restart()
@@ -95,19 +96,6 @@ func (s *search) restart() Verdict {
 		return None
 	}
 	return s.request(0)
-}
-
-// monotone reports whether what is refused stays refused whatever else is chosen. It does if
-// nothing that is taken is negative.
-func (s *search) monotone() bool {
-	for i := range s.p.Devices {
-		for _, draw := range s.p.Devices[i].Draws {
-			if draw.Amount.Sign() < 0 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // hopeless reports whether some request has fewer candidates than it needs.
