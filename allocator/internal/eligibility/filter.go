@@ -2,6 +2,8 @@ package eligibility
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -32,7 +34,8 @@ func (t *Terms) appendSelection(k *memo.Key) {
 	appendSelectors(k, t.Selectors)
 	if k.Flags(t.Capacity != nil); t.Capacity != nil {
 		k.Number(len(t.Capacity.Requests))
-		for name, value := range sorted(t.Capacity.Requests) {
+		for _, name := range slices.Sorted(maps.Keys(t.Capacity.Requests)) {
+			value := t.Capacity.Requests[name]
 			k.Text(string(name))
 			appendQuantity(k, &value)
 		}

@@ -93,7 +93,9 @@ func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]re
 
 // appendCapacities appends all that decides what an allocation takes.
 func appendCapacities(k *memo.Key, all map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) {
-	for name, c := range sorted(all) {
+	// Not by sorted: keys are to stay on the stack.
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		c := all[name]
 		k.Text(string(name))
 		appendQuantity(k, &c.Value)
 		if k.Flags(c.RequestPolicy != nil); c.RequestPolicy == nil {
