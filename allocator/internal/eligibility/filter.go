@@ -2,8 +2,6 @@ package eligibility
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -34,8 +32,7 @@ func (t *Terms) appendSelection(k *memo.Key) {
 	appendSelectors(k, t.Selectors)
 	if k.Flags(t.Capacity != nil); t.Capacity != nil {
 		k.Number(len(t.Capacity.Requests))
-		for _, name := range slices.Sorted(maps.Keys(t.Capacity.Requests)) {
-			value := t.Capacity.Requests[name]
+		for name, value := range sorted(t.Capacity.Requests) {
 			k.Text(string(name))
 			appendQuantity(k, &value)
 		}
