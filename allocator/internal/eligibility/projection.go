@@ -94,24 +94,25 @@ func (p *Projection) Number(of *shape.Shape) uint32 {
 
 func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) uint32 {
 	var buffer [keySize]byte
-	key := memo.Key{Bytes: buffer[:0]}
+	text := buffer[:0]
 	for _, program := range p.programs {
 		var ok bool
-		if key.Bytes, ok = program.AppendProjection(key.Bytes, of.device); !ok {
+		if text, ok = program.AppendProjection(text, of.device); !ok {
 			return 0
 		}
 	}
-	if key.Flags(of.plain); p.capacity || !of.plain {
-		appendCapacities(&key, capacities)
+	if !p.capacity && of.plain {
+		return p.numbers.Of(append(text, 0), maxNumbers)
 	}
-	return p.numbers.Of(key.Bytes, maxNumbers)
+	return p.numbers.Of(append(append(text, 1), keyOf(capacities)...), maxNumbers)
 }
 
-// appendCapacities appends all that decides what an allocation takes.
-func appendCapacities(k *memo.Key, all map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) {
+// keyOf spells all that decides what an allocation takes.
+func keyOf(all map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) []byte {
+	var k memo.Key
 	for name, c := range sorted(all) {
 		k.Text(string(name))
-		appendQuantity(k, &c.Value)
+		appendQuantity(&k, &c.Value)
 		if k.Flags(c.RequestPolicy != nil); c.RequestPolicy == nil {
 			continue
 		}
@@ -119,9 +120,10 @@ func appendCapacities(k *memo.Key, all map[resourceapi.QualifiedName]resourceapi
 		bounds := boundsOf(c.RequestPolicy)
 		k.Number(len(bounds))
 		for _, q := range bounds {
-			appendQuantity(k, q)
+			appendQuantity(&k, q)
 		}
 	}
+	return k.Bytes
 }
 
 // appendQuantity appends a number and how it is written. Nil is told apart.
