@@ -44,7 +44,7 @@
 //	shape     devices alike, interned by content; attribute values
 //	pool      slices → Pool: generation, completeness, devices, counters, the nodes it
 //	          reaches; what is in use of it
-//	cluster   Builder, Snapshot, State and Ledger; what a node reaches
+//	cluster   Builder, Snapshot and State; what a node reaches
 //	lineage   Index: finding the snapshot for a list of slices again
 //	persist   arrays and maps of which a changed copy shares what did not change
 package pools

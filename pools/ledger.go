@@ -1,9 +1,11 @@
 package pools
 
 import (
-	resourceapi "k8s.io/api/resource/v1"
+	"errors"
+	"sync"
+	"sync/atomic"
 
-	"github.com/dray-project/dray/internal/index/cluster"
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // Ledger keeps the State of a cluster: a pointer to one that moves as claims and slices
@@ -13,34 +15,81 @@ import (
 // A Fork is a ledger of its own for a what-if: it starts with everything its parent
 // holds, costs nothing to make, and neither sees what happens to the other until
 // Commit.
-type Ledger cluster.Ledger
-
-func (l *Ledger) index() *cluster.Ledger { return (*cluster.Ledger)(l) }
+type Ledger struct {
+	mu    sync.Mutex // held by writers
+	state atomic.Pointer[State]
+	// base is the state to which Revert returns. In a fork it is also the state of
+	// parent on which the fork builds.
+	base   *State
+	parent *Ledger // nil if this is no fork
+}
 
 // NewLedger returns a ledger in which nothing is in use.
-func NewLedger(s *Snapshot) *Ledger { return (*Ledger)(cluster.NewLedger(s.index())) }
+func NewLedger(s *Snapshot) *Ledger { return newLedger(NewState(s), nil) }
+
+func newLedger(base *State, parent *Ledger) *Ledger {
+	l := &Ledger{base: base, parent: parent}
+	l.state.Store(base)
+	return l
+}
 
 // State returns what there is and what is in use now. It takes no lock and costs nothing.
-func (l *Ledger) State() *State { return (*State)(l.index().State()) }
+func (l *Ledger) State() *State { return l.state.Load() }
 
 // Assume adds what the claim's status.allocation holds, as State.Assume does.
-func (l *Ledger) Assume(claim *resourceapi.ResourceClaim) error { return l.index().Assume(claim) }
+func (l *Ledger) Assume(claim *resourceapi.ResourceClaim) error {
+	return l.change(func(now *State) (*State, error) { return now.Assume(claim) })
+}
 
 // Forget removes what Assume added for the claim, as State.Forget does.
-func (l *Ledger) Forget(claim *resourceapi.ResourceClaim) error { return l.index().Forget(claim) }
+func (l *Ledger) Forget(claim *resourceapi.ResourceClaim) error {
+	return l.change(func(now *State) (*State, error) { return now.Forget(claim) })
+}
 
 // Rebase carries everything that is held over to another snapshot. Pools which it
 // shares with the last one keep their usage.
-func (l *Ledger) Rebase(s *Snapshot) { l.index().Rebase(s.index()) }
+func (l *Ledger) Rebase(s *Snapshot) {
+	// It cannot fail.
+	_ = l.change(func(now *State) (*State, error) { return now.Rebase(s), nil })
+}
+
+func (l *Ledger) change(next func(now *State) (*State, error)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state, err := next(l.state.Load())
+	if err == nil {
+		l.state.Store(state)
+	}
+	return err
+}
 
 // Fork returns a ledger that starts with the state of this one, in constant time.
-func (l *Ledger) Fork() *Ledger { return (*Ledger)(l.index().Fork()) }
+func (l *Ledger) Fork() *Ledger { return newLedger(l.state.Load(), l) }
 
 // Commit makes the state of a fork, including its snapshot, that of its parent, in
 // constant time. The fork lives on and builds on what it committed. It is an error
 // if the parent changed since the fork or the fork's last Commit, or if the ledger
 // is no fork; then nothing happens.
-func (l *Ledger) Commit() error { return l.index().Commit() }
+func (l *Ledger) Commit() error {
+	if l.parent == nil {
+		return errors.New("ledger is not a fork: there is nothing to commit to")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := l.state.Load()
+	l.parent.mu.Lock()
+	defer l.parent.mu.Unlock()
+	if l.parent.state.Load() != l.base {
+		return errors.New("the parent ledger changed since the fork")
+	}
+	l.parent.state.Store(state)
+	l.base = state
+	return nil
+}
 
 // Revert forgets everything since the ledger was made or last committed.
-func (l *Ledger) Revert() { l.index().Revert() }
+func (l *Ledger) Revert() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.Store(l.base)
+}

@@ -61,16 +61,16 @@ func BenchmarkChangeOneSlice(b *testing.B) {
 
 // BenchmarkFollowOneSlice is what a change of one slice costs until allocations see it.
 func BenchmarkFollowOneSlice(b *testing.B) {
-	l := fleetLedger(b)
+	u := fleetState(b)
 	list, _ := fleet()
 	builder := NewBuilder(everything)
 	builder.Set(list...)
-	l.Rebase(builder.Snapshot())
+	u = u.Rebase(builder.Snapshot())
 	versions := []*resourceapi.ResourceSlice{list[2500], list[2500].DeepCopy()}
 	b.ReportAllocs()
 	for i := 1; b.Loop(); i++ {
 		builder.Set(versions[i%2])
-		l.Rebase(builder.Snapshot())
+		u = u.Rebase(builder.Snapshot())
 	}
 }
 
@@ -89,53 +89,56 @@ func fleetClaim(n int) *resourceapi.ResourceClaim {
 	return given.Claim(fmt.Sprint("claim-", n), []string{fmt.Sprintf("gpu-%d", n%nodeDevices)}, given.InPool(fmt.Sprintf("node-%04d", n/nodeDevices)))
 }
 
-func fleetLedger(b *testing.B) *Ledger {
+// assume has claims numbered from 0 on allocated.
+func assume(b *testing.B, u *State, claims int, claim func(n int) *resourceapi.ResourceClaim) *State {
+	for n := range claims {
+		next, err := u.Assume(claim(n))
+		if err != nil {
+			b.Fatal(err)
+		}
+		u = next
+	}
+	return u
+}
+
+func fleetState(b *testing.B) *State {
 	list, _ := fleet()
-	l := NewLedger(Build(everything, list))
-	for n := range fleetNodes * nodeDevices / 2 {
-		if err := l.Assume(fleetClaim(n)); err != nil {
+	return assume(b, NewState(Build(everything, list)), fleetNodes*nodeDevices/2, fleetClaim)
+}
+
+// assumeAndForget measures one more claim.
+func assumeAndForget(b *testing.B, u *State, claim *resourceapi.ResourceClaim) {
+	b.ReportAllocs()
+	for b.Loop() {
+		next, err := u.Assume(claim)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := next.Forget(claim); err != nil {
 			b.Fatal(err)
 		}
 	}
-	return l
 }
 
-func BenchmarkLedger(b *testing.B) {
-	l := fleetLedger(b)
-	claim := fleetClaim(fleetNodes*nodeDevices - 1)
-	b.Run("Fork", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			l.Fork()
-		}
-	})
-	b.Run("AllocateRelease", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if l.Assume(claim) != nil || l.Forget(claim) != nil {
-				b.Fatal("refused")
-			}
-		}
-	})
+func BenchmarkState(b *testing.B) {
+	u := fleetState(b)
+	b.Run("AssumeForget", func(b *testing.B) { assumeAndForget(b, u, fleetClaim(fleetNodes*nodeDevices-1)) })
 	b.Run("UsageOfAllPools", func(b *testing.B) {
 		for b.Loop() {
-			usage := l.State()
-			for _, p := range l.State().Snapshot().Pools() {
-				usage.Pool(p).InUse(0)
+			for _, p := range u.Snapshot().Pools() {
+				u.Pool(p).InUse(0)
 			}
 		}
 	})
 	b.Run("RebaseOnEqualPools", func(b *testing.B) {
-		s := l.State().Snapshot()
 		for b.Loop() {
-			l.Rebase(s)
+			u.Rebase(u.Snapshot())
 		}
 	})
 }
 
-// sharedNICs has devices that allow shares, a hundred to a slice, and a ledger in which
-// all of them have some.
-func sharedLedger(b *testing.B, nics, shares int) *Ledger {
+// sharedState has devices that allow shares, a hundred to a slice, all of which have some.
+func sharedState(b *testing.B, nics, shares int) *State {
 	var list []*resourceapi.ResourceSlice
 	for first := 0; first < nics; first += 100 {
 		pool := fmt.Sprintf("network-%d", first/100)
@@ -145,13 +148,7 @@ func sharedLedger(b *testing.B, nics, shares int) *Ledger {
 		}
 		list = append(list, slice)
 	}
-	l := NewLedger(Build(everything, list))
-	for n := range nics * shares {
-		if err := l.Assume(sharedClaim(n, nics)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return l
+	return assume(b, NewState(Build(everything, list)), nics*shares, func(n int) *resourceapi.ResourceClaim { return sharedClaim(n, nics) })
 }
 
 func sharedClaim(n, nics int) *resourceapi.ResourceClaim {
@@ -163,31 +160,5 @@ func sharedClaim(n, nics int) *resourceapi.ResourceClaim {
 // BenchmarkShares has 400,000 shares in use, a hundred of each device.
 func BenchmarkShares(b *testing.B) {
 	const nics, shares = 4000, 100
-	l := sharedLedger(b, nics, shares)
-	claim := sharedClaim(nics*shares, nics)
-	b.Run("Fork", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			l.Fork()
-		}
-	})
-	b.Run("ForkAllocateRevert", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			fork := l.Fork()
-			if err := fork.Assume(claim); err != nil {
-				b.Fatal(err)
-			}
-			fork.Revert()
-		}
-	})
-	b.Run("ForkAllocateReleaseCommit", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			fork := l.Fork()
-			if fork.Assume(claim) != nil || fork.Forget(claim) != nil || fork.Commit() != nil {
-				b.Fatal("refused")
-			}
-		}
-	})
+	assumeAndForget(b, sharedState(b, nics, shares), sharedClaim(nics*shares, nics))
 }

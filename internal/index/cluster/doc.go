@@ -7,5 +7,4 @@
 //	notes.go     what the allocator keeps with a place in one state, and with many
 //	state.go     a snapshot and what is in use of it, known or found out as pools are looked at
 //	holding.go   from claims' allocations to what is held of a device
-//	ledger.go    a State that moves: assume, forget, fork, commit, revert, rebase
 package cluster

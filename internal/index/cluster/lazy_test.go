@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dray-project/dray/internal/index/given"
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
@@ -54,7 +55,7 @@ func TestLazyUsage(t *testing.T) {
 
 // States that come anew for each pod mostly say the same.
 func TestEqualUsageIsShared(t *testing.T) {
-	p := Build(everything, partitionedPool()).Pools()[0]
+	p := Build(everything, given.PartitionedPool()).Pools()[0]
 	names := []string{}
 	for i := range p.Devices {
 		names = append(names, p.Devices[i].Object.Name)

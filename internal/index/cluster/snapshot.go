@@ -18,7 +18,7 @@ type Snapshot struct {
 	// list has them sorted, once somebody asked for that.
 	list atomic.Pointer[[]*pool.Pool]
 	// bySlot has the pools by their slots. Snapshots made from each other share it but
-	// for what changed, which is how a Ledger finds out.
+	// for what changed, which is how State.Rebase finds out.
 	bySlot persist.Array[*pool.Pool]
 	// byNode has the pools with slices that name a node.
 	byNode persist.Map[string, *route]

@@ -21,13 +21,12 @@ func TestTally(t *testing.T) {
 	for i := range nodes {
 		asked = append(asked, given.Node(fmt.Sprintf("a-%d", i)))
 	}
-	places, ledger, random := snapshot.Places(asked), NewLedger(snapshot), rand.New(rand.NewPCG(1, 1))
+	places, usage, random := snapshot.Places(asked), NewState(snapshot), rand.New(rand.NewPCG(1, 1))
 	held := make(map[string]*resourceapi.ResourceClaim)
 	known, given := 0, 0
 	for range 400 {
-		flip(t, ledger, held, random)
+		usage = flip(t, usage, held, random)
 		of := []string{"x", "y"}[random.IntN(2)]
-		usage := ledger.State()
 		tally, ok := places.Tally(of, usage)
 		if !ok {
 			t.Fatal("no tally for the usage of the snapshot")
@@ -50,8 +49,8 @@ func TestTally(t *testing.T) {
 	if known < 4*given {
 		t.Errorf("%d numbers were known and %d were not", known, given)
 	}
-	other := NewLedger(Build(everything, manyPools("a", nodes)))
-	if _, ok := places.Tally("x", other.State()); ok {
+	other := NewState(Build(everything, manyPools("a", nodes)))
+	if _, ok := places.Tally("x", other); ok {
 		t.Error("a tally for the usage of another snapshot")
 	}
 }
@@ -66,28 +65,29 @@ func stateOf(place *Place, u *State, of string) uint32 {
 }
 
 // flip allocates or releases the device of a pool.
-func flip(t *testing.T, ledger *Ledger, held map[string]*resourceapi.ResourceClaim, random *rand.Rand) {
+func flip(t *testing.T, u *State, held map[string]*resourceapi.ResourceClaim, random *rand.Rand) *State {
 	t.Helper()
 	pool, device := fmt.Sprintf("a-%d", random.IntN(192)), "d"
 	if random.IntN(32) == 0 {
 		pool, device = "common", "c"
 	}
-	if claim := held[pool]; claim != nil {
-		if err := ledger.Forget(claim); err != nil {
-			t.Fatal(err)
-		}
-		delete(held, pool)
-		return
+	change, claim := u.Forget, held[pool]
+	delete(held, pool)
+	if claim == nil {
+		claim = given.Claim("of-"+pool, []string{device}, given.InPool(pool))
+		change, held[pool] = u.Assume, claim
 	}
-	claim := given.Claim("of-"+pool, []string{device}, given.InPool(pool))
-	mustAllocate(t, ledger, claim)
-	held[pool] = claim
+	next, err := change(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
 }
 
 // Of many users, those who came last are remembered.
 func TestTalliesAreBounded(t *testing.T) {
 	snapshot := Build(everything, manyPools("a", 2))
-	places, usage := snapshot.Places([]*corev1.Node{given.Node("a-0"), given.Node("a-1")}), NewLedger(snapshot).State()
+	places, usage := snapshot.Places([]*corev1.Node{given.Node("a-0"), given.Node("a-1")}), NewState(snapshot)
 	for of := range 3 * maxTallies {
 		tally, _ := places.Tally(of, usage)
 		tally.Set(0, 7)

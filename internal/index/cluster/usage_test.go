@@ -60,20 +60,6 @@ func TestGroupStateIsAValue(t *testing.T) {
 	}
 }
 
-// partitionedPool has two GPUs with 8 of memory each. gpu-0 is cut into a (5, group
-// x or y), b (4, y) and c (3, no groups); d takes 2 of both.
-func partitionedPool() objects {
-	return objects{
-		given.Slice("s1", "p", given.Count(3), given.OnNode("worker"),
-			given.Device("a", given.Consumes("gpu-0", "5", "y", "x", "x")),
-			given.Device("b", given.Consumes("gpu-0", "4", "y"))),
-		given.Slice("s2", "p", given.Count(3), given.OnNode("other"),
-			given.Device("c", given.Consumes("gpu-0", "3")),
-			given.Device("d", given.Consumes("gpu-1", "2"), given.Consumes("gpu-0", "2"))),
-		given.Slice("s3", "p", given.Count(3), given.OnNode("other"), given.CounterSet("gpu-1", "8"), given.CounterSet("gpu-0", "8")),
-	}
-}
-
 func usageOf(p *pool.Pool, used ...string) *pool.Usage {
 	return pool.NewUsage(p, func(first pool.DeviceIndex) (use pool.Use) {
 		for _, name := range used {
@@ -84,7 +70,7 @@ func usageOf(p *pool.Pool, used ...string) *pool.Usage {
 }
 
 func TestCounters(t *testing.T) {
-	pool := Build(everything, partitionedPool()).Pools()[0]
+	pool := Build(everything, given.PartitionedPool()).Pools()[0]
 	if pool.CounterSets[0].Name != "gpu-0" || pool.Counters[1].Set != 1 || pool.Counters[1].Name != "memory" {
 		t.Fatalf("counter sets %v, counters %v", pool.CounterSets, pool.Counters)
 	}
@@ -114,7 +100,7 @@ func TestCounters(t *testing.T) {
 }
 
 func TestInvalidPoolsHaveNoCounters(t *testing.T) {
-	list := append(partitionedPool(), given.Slice("s4", "p", given.Count(4), given.Everywhere, given.Device("z", given.Consumes("gpu-2", "1"))))
+	list := append(given.PartitionedPool(), given.Slice("s4", "p", given.Count(4), given.Everywhere, given.Device("z", given.Consumes("gpu-2", "1"))))
 	for _, slice := range list {
 		slice.Spec.Pool.ResourceSliceCount = 4
 	}
@@ -146,7 +132,7 @@ func TestCountersOfOneSetListedTwice(t *testing.T) {
 }
 
 func TestGroupsOfDevicesInUse(t *testing.T) {
-	pool := Build(everything, partitionedPool()).Pools()[0]
+	pool := Build(everything, given.PartitionedPool()).Pools()[0]
 	x, y := []string{"x"}, []string{"y"}
 	for _, test := range []struct {
 		used             []string

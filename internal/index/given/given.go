@@ -208,3 +208,17 @@ func InPool(pool string) ClaimOption {
 
 // Admin makes a result admin access.
 func Admin(r *resourceapi.DeviceRequestAllocationResult) { r.AdminAccess = ptr.To(true) }
+
+// PartitionedPool has two GPUs with 8 of memory each. gpu-0 is cut into a (5, group
+// x or y), b (4, y) and c (3, no groups); d takes 2 of both.
+func PartitionedPool() []*resourceapi.ResourceSlice {
+	return []*resourceapi.ResourceSlice{
+		Slice("s1", "p", Count(3), OnNode("worker"),
+			Device("a", Consumes("gpu-0", "5", "y", "x", "x")),
+			Device("b", Consumes("gpu-0", "4", "y"))),
+		Slice("s2", "p", Count(3), OnNode("other"),
+			Device("c", Consumes("gpu-0", "3")),
+			Device("d", Consumes("gpu-1", "2"), Consumes("gpu-0", "2"))),
+		Slice("s3", "p", Count(3), OnNode("other"), CounterSet("gpu-1", "8"), CounterSet("gpu-0", "8")),
+	}
+}

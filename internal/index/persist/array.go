@@ -24,9 +24,16 @@ func (a Array[T]) Len() int { return len(a.chunks) * chunkSize }
 // With returns an array in which element i is v. It copies one chunk of 64 elements
 // and one pointer per 64 elements of the array.
 func (a Array[T]) With(i int, v T) Array[T] {
-	edit := a.Edit()
-	edit.Set(i, v)
-	return edit.Done()
+	c := i / chunkSize
+	chunks := make([]*[chunkSize]T, max(len(a.chunks), c+1))
+	copy(chunks, a.chunks)
+	changed := new([chunkSize]T)
+	if chunks[c] != nil {
+		*changed = *chunks[c]
+	}
+	changed[i%chunkSize] = v
+	chunks[c] = changed
+	return Array[T]{chunks: chunks}
 }
 
 // Edit collects changes of an array. Many cost one copy per chunk of 64 elements that

@@ -1,4 +1,4 @@
-package cluster
+package pools
 
 import (
 	"strings"
@@ -7,11 +7,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/given"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/quantity"
 )
+
+// everything turns all gates on.
+var everything = Gates{PartitionableDevices: true, CompatibilityGroups: true, ConsumableCapacity: true}
+
+// inside shows what is behind the wall.
+func inside(l *Ledger) *cluster.State { return l.State().index() }
 
 func mustAllocate(t *testing.T, l *Ledger, claims ...*resourceapi.ResourceClaim) {
 	t.Helper()
@@ -24,8 +33,8 @@ func mustAllocate(t *testing.T, l *Ledger, claims ...*resourceapi.ResourceClaim)
 
 // inUse lists the devices of pool "p" that are in use, shares in brackets.
 func inUse(l *Ledger) string {
-	p := l.State().Snapshot().Pool(pool.ID{Driver: given.Driver, Name: "p"})
-	usage := l.State().Pool(p)
+	p := inside(l).Snapshot().Pool(pool.ID{Driver: given.Driver, Name: "p"})
+	usage := inside(l).Pool(p)
 	var list []string
 	for i := range p.Devices {
 		name := p.Devices[i].Object.Name
@@ -47,7 +56,7 @@ func expect(t *testing.T, l *Ledger, want string) {
 }
 
 func simplePool(names ...string) *Snapshot {
-	return Build(everything, objects{given.Slice("s", "p", given.Everywhere, given.Devices(names...))})
+	return Build(everything, []*resourceapi.ResourceSlice{given.Slice("s", "p", given.Everywhere, given.Devices(names...))})
 }
 
 func TestLedgerAllocateAndRelease(t *testing.T) {
@@ -60,16 +69,16 @@ func TestLedgerAllocateAndRelease(t *testing.T) {
 		given.Claim("watcher", []string{"d"}, given.Admin),
 	)
 	expect(t, l, "a (b) (c)")
-	pool := l.State().Snapshot().Pools()[0]
-	if got := l.State().Pool(pool).Consumed(1, "bandwidth"); got != number("4500m") {
+	pool := inside(l).Snapshot().Pools()[0]
+	if got := inside(l).Pool(pool).Consumed(1, "bandwidth"); got != quantity.Amount(resource.MustParse("4500m")) {
 		t.Errorf("two shares hold %s of b, want 4500m", got)
 	}
-	before := l.State()
+	before := inside(l)
 	if err := l.Forget(given.Claim("two", nil)); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, l, "a (b)")
-	if got := l.State().Pool(pool).Consumed(1, "bandwidth"); got != number("1500m") {
+	if got := inside(l).Pool(pool).Consumed(1, "bandwidth"); got != quantity.Amount(resource.MustParse("1500m")) {
 		t.Errorf("one share holds %s of b, want 1500m", got)
 	}
 	if !before.Pool(pool).Shared(2) {
@@ -81,7 +90,7 @@ func TestLedgerAllocateAndRelease(t *testing.T) {
 func TestLedgerWithoutShares(t *testing.T) {
 	gates := everything
 	gates.ConsumableCapacity = false
-	l := NewLedger(Build(gates, objects{given.Slice("s", "p", given.Everywhere, given.Devices("a", "b"))}))
+	l := NewLedger(Build(gates, []*resourceapi.ResourceSlice{given.Slice("s", "p", given.Everywhere, given.Devices("a", "b"))}))
 	mustAllocate(t, l, given.Claim("one", []string{"a"}, given.Share("1", "3")))
 	expect(t, l, "a")
 }
@@ -89,7 +98,7 @@ func TestLedgerWithoutShares(t *testing.T) {
 func TestLedgerSurvivesHugeQuantities(t *testing.T) {
 	l := NewLedger(simplePool("a"))
 	mustAllocate(t, l, given.Claim("one", []string{"a"}, given.Share("1", "1e2000000000")), given.Claim("two", []string{"a"}, given.Share("2", "1n")))
-	if got := l.State().Pool(l.State().Snapshot().Pools()[0]).Consumed(0, "bandwidth"); got.Cmp(amount.Limit) <= 0 {
+	if got := inside(l).Pool(inside(l).Snapshot().Pools()[0]).Consumed(0, "bandwidth"); got.Cmp(amount.Limit) <= 0 {
 		t.Errorf("consumed %s, want more than the limit", got)
 	}
 }
@@ -128,14 +137,14 @@ func TestLedgerHolder(t *testing.T) {
 		given.Claim("y", []string{"a", "a"}, given.Share("2", "")),
 		given.Claim("x", []string{"elsewhere"}),
 	)
-	ref := func(name string) ClaimRef {
+	ref := func(name string) cluster.ClaimRef {
 		claim := given.Claim(name, nil)
-		return ClaimRef{Namespace: "ns", Name: name, UID: claim.UID, Request: "gpus"}
+		return cluster.ClaimRef{Namespace: "ns", Name: name, UID: claim.UID, Request: "gpus"}
 	}
-	for device, want := range map[string][]ClaimRef{
+	for device, want := range map[string][]cluster.ClaimRef{
 		"a": {ref("y"), ref("y"), ref("z")}, "b": {}, "elsewhere": {ref("x")},
 	} {
-		if diff := cmp.Diff(want, l.State().Holders(pool.DeviceID{Driver: given.Driver, Pool: "p", Device: device})); diff != "" {
+		if diff := cmp.Diff(want, inside(l).Holders(pool.DeviceID{Driver: given.Driver, Pool: "p", Device: device})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", device, diff)
 		}
 	}
@@ -147,33 +156,24 @@ func TestLedgerRebase(t *testing.T) {
 	l := NewLedger(b.Snapshot())
 	mustAllocate(t, l, given.Claim("early", []string{"b"}), given.Claim("q", []string{"x"}, given.InPool("q")), given.Claim("new", []string{"n"}, given.InPool("new")))
 	expect(t, l, "")
-	q := b.Snapshot().Pool(pool.ID{Driver: given.Driver, Name: "q"})
-	usageOfQ := l.State().Pool(q)
+	q := b.Snapshot().index().Pool(pool.ID{Driver: given.Driver, Name: "q"})
+	usageOfQ := inside(l).Pool(q)
 
 	b.Set(given.Slice("s1", "p", given.Generation(2, 1), given.Everywhere, given.Devices("b", "c")), given.Slice("s3", "new", given.Everywhere, given.Devices("n")))
 	ahead := b.Snapshot()
-	if p := ahead.Pool(pool.ID{Driver: given.Driver, Name: "p"}); !l.State().Pool(p).InUse(0) {
+	if p := ahead.index().Pool(pool.ID{Driver: given.Driver, Name: "p"}); !inside(l).Pool(p).InUse(0) {
 		t.Error("a device in a snapshot ahead of the ledger looks free")
 	}
 	l.Rebase(ahead)
 	expect(t, l, "b")
-	if l.State().Pool(q) != usageOfQ {
+	if inside(l).Pool(q) != usageOfQ {
 		t.Error("the usage of an untouched pool was computed again")
 	}
-	if fresh := ahead.Pool(pool.ID{Driver: given.Driver, Name: "new"}); !l.State().Pool(fresh).InUse(0) {
+	if fresh := ahead.index().Pool(pool.ID{Driver: given.Driver, Name: "new"}); !inside(l).Pool(fresh).InUse(0) {
 		t.Error("a device of a new pool looks free")
 	}
-	for _, p := range ahead.Pools() {
-		if l.State().pools.Get(p.Slot).Pool() != p {
-			t.Errorf("the usage of %s was not computed ahead", p.ID)
-		}
-	}
 	b.Delete("s3")
-	slot := ahead.Pool(pool.ID{Driver: given.Driver, Name: "new"}).Slot
 	l.Rebase(b.Snapshot())
-	if l.State().pools.Get(slot) != nil {
-		t.Error("the usage of a pool that is gone is kept")
-	}
 	l.Rebase(simplePool("c", "b"))
 	expect(t, l, "b")
 	if err := l.Forget(given.Claim("early", nil)); err != nil {
@@ -233,7 +233,7 @@ func TestForksOfOneDeviceDoNotMix(t *testing.T) {
 	a := pool.DeviceID{Driver: given.Driver, Pool: "p", Device: "a"}
 	for fork, want := range map[*Ledger]string{l: "ns/one ns/three ns/two", left: "ns/left ns/one ns/three ns/two", right: "ns/one ns/right ns/three ns/two"} {
 		var holders []string
-		for _, ref := range fork.State().Holders(a) {
+		for _, ref := range inside(fork).Holders(a) {
 			holders = append(holders, ref.String())
 		}
 		if got := strings.Join(holders, " "); got != want {
@@ -258,7 +258,7 @@ func TestLedgerReadersAndWriter(t *testing.T) {
 					return
 				default:
 				}
-				usage := l.State()
+				usage := inside(l)
 				p := usage.Snapshot().Pools()[0]
 				if u := usage.Pool(p); u.InUse(p.Lookup("a")[0]) != u.InUse(p.Lookup("b")[0]) {
 					t.Error("half a claim is visible")

@@ -1,4 +1,4 @@
-package cluster
+package pools
 
 import (
 	"fmt"
@@ -28,15 +28,15 @@ func (m *ledgerModel) changed(versions *int) {
 	m.version = *versions
 }
 
-// state prints the usage of all pools.
-func state(l *Ledger) string {
+// describe prints the usage of all pools.
+func describe(l *Ledger) string {
 	var text string
-	for _, p := range l.State().Snapshot().Pools() {
-		u := l.State().Pool(p)
+	for _, p := range inside(l).Snapshot().Pools() {
+		u := inside(l).Pool(p)
 		text += fmt.Sprint(p.ID, u.Left, u.Overdrawn, u.Groups)
 		for i := range p.Devices {
 			i := pool.DeviceIndex(i)
-			text += fmt.Sprintf("\n  %s %t %t %s %d", p.DeviceID(i), u.InUse(i), u.Shared(i), u.Consumed(i, "bandwidth"), len(l.State().Holders(p.DeviceID(i))))
+			text += fmt.Sprintf("\n  %s %t %t %s %d", p.DeviceID(i), u.InUse(i), u.Shared(i), u.Consumed(i, "bandwidth"), len(inside(l).Holders(p.DeviceID(i))))
 		}
 		text += "\n"
 	}
@@ -50,7 +50,7 @@ func (m *ledgerModel) check(t *rapid.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(state(scratch), state(m.ledger)); diff != "" {
+	if diff := cmp.Diff(describe(scratch), describe(m.ledger)); diff != "" {
 		t.Fatalf("from scratch (-), incrementally (+):\n%s", diff)
 	}
 }
@@ -78,14 +78,14 @@ func drawClaim(t *rapid.T) *resourceapi.ResourceClaim {
 // ledgerSnapshots are a history of a cluster and one that shares nothing with it.
 func ledgerSnapshots() []*Snapshot {
 	b := NewBuilder(everything)
-	b.Set(partitionedPool()...)
+	b.Set(given.PartitionedPool()...)
 	history := []*Snapshot{b.Snapshot()}
 	b.Set(given.Slice("s4", "q", given.Everywhere, given.Devices("a", "b")))
 	history = append(history, b.Snapshot())
 	b.Set(given.Slice("s1", "p", given.Count(3), given.OnNode("worker"), given.Device("e", given.Consumes("gpu-0", "5", "x")), given.Device("d", given.Multiple)))
 	history = append(history, b.Snapshot())
 	b.Delete("s4")
-	return append(history, b.Snapshot(), Build(everything, partitionedPool()), Build(everything, nil))
+	return append(history, b.Snapshot(), Build(everything, given.PartitionedPool()), Build(everything, nil))
 }
 
 // After any sequence of operations on a ledger and its forks, each is what it would

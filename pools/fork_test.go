@@ -1,9 +1,11 @@
-package cluster
+package pools
 
 import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/index/given"
 )
@@ -24,7 +26,7 @@ func bytesOf(call func()) uint64 {
 // how much that is.
 func TestForkCostsWhatChanges(t *testing.T) {
 	for _, shares := range []int{10, 1000, 20_000} {
-		list := objects{given.Slice("s", "network", given.Everywhere)}
+		list := []*resourceapi.ResourceSlice{given.Slice("s", "network", given.Everywhere)}
 		for i := range 100 {
 			given.Device(fmt.Sprintf("nic-%d", i), given.Multiple, given.Capacity("bandwidth", "1000G"))(list[0])
 		}
