@@ -273,7 +273,7 @@ func (o *opening) search(set *bitset.BitSet, flip uint64, i uint) (uint, bool) {
 func (o *opening) has(i uint) bool { return i >= o.from && o.viable.Test(i) }
 
 // starved reports whether what is open cannot be served any more, after n devices of an option
-// of request p, of which the next one would be start or later. Before the first request, p is
+// of request p, of which the next one would be at position start or later. Before the first request, p is
 // -1. Then conflict says why.
 func (s *search) starved(p, o int32, n int, start uint) bool {
 	if s.ahead == nil {
@@ -306,9 +306,16 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 		}
 		option := &s.p.Requests[p].Options[o]
 		a.possible = append(a.possible, o)
-		a.open = append(a.open, opening{
+		rest := opening{
 			request: p, options: a.possible[:1:1], slots: option.Count - n, viable: a.viable[option.Domain], from: start, rest: true,
-		})
+		}
+		if order := s.p.Domains[option.Domain].Order; order != nil {
+			rest.viable, rest.from = s.union(), 0
+			for _, i := range order[start:] {
+				rest.viable.SetTo(uint(i), a.viable[option.Domain].Test(uint(i)))
+			}
+		}
+		a.open = append(a.open, rest)
 	}
 	for q := p + 1; int(q) < len(s.p.Requests) && !s.mayStop[q]; q++ {
 		if !s.p.Requests[q].Off {

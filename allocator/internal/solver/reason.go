@@ -49,9 +49,13 @@ func (s *search) competes(a, b int32) bool {
 	})
 }
 
-// blameDomain blames whatever stands against the devices of a domain from one on.
+// blameDomain blames whatever stands against the devices of a domain from a position on, or with an
+// order of its own against all: that blames more than needed.
 func (s *search) blameDomain(to *levels, domain int32, from uint) {
 	d, viable := &s.p.Domains[domain], s.ahead.viable[domain]
+	if d.Order != nil {
+		from = 0
+	}
 	related := -1 // the cover of which the relation was blamed last: it is the same for all devices
 	for i, ok := d.Allowed.NextSet(from); ok; i, ok = d.Allowed.NextSet(i + 1) {
 		if viable.Test(i) {

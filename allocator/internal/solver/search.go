@@ -269,8 +269,8 @@ func (s *search) oversize(p int32) ending {
 	return oversized
 }
 
-// slot chooses the device for slot n of an option, from a device on: the order of devices within
-// a request does not matter, so it ascends.
+// slot chooses the device for slot n of an option, from a position in the order of its domain on: the
+// order of devices within a request does not matter, so it ascends.
 func (s *search) slot(p, o int32, n int, start uint) ending {
 	option := &s.p.Requests[p].Options[o]
 	if n == option.Count {
@@ -285,8 +285,11 @@ func (s *search) slot(p, o int32, n int, start uint) ending {
 	d := &s.p.Domains[option.Domain]
 	var failedAlike alikeSet
 	conflict := s.noLevels()
-	for i, ok := s.candidate(option, start); ok; i, ok = s.candidate(option, i+1) {
-		device := int32(i)
+	for at, ok := s.candidate(option, start); ok; at, ok = s.candidate(option, at+1) {
+		device := int32(at)
+		if d.Order != nil {
+			device = d.Order[at]
+		}
 		if s.taken(d, device) || failedAlike.has(s, p, device) {
 			continue
 		}
@@ -303,8 +306,8 @@ func (s *search) slot(p, o int32, n int, start uint) ending {
 		}
 		before, level := s.decide(p, o, device)
 		end := failed
-		if !s.starved(p, o, n+1, i+1) {
-			end = s.slot(p, o, n+1, i+1)
+		if !s.starved(p, o, n+1, at+1) {
+			end = s.slot(p, o, n+1, at+1)
 		}
 		if end == found || end == halted {
 			return end
@@ -330,12 +333,20 @@ func (s *search) slot(p, o int32, n int, start uint) ending {
 	return failed
 }
 
-// candidate returns the first device from one on that must be looked at.
+// candidate returns the first position from one on of a device that must be looked at.
 func (s *search) candidate(option *Option, start uint) (uint, bool) {
 	d := &s.p.Domains[option.Domain]
 	allowed := d.Allowed
 	if s.ahead != nil {
 		allowed = s.ahead.viable[option.Domain]
+	}
+	if d.Order != nil {
+		for at, device := range d.Order[start:] {
+			if i := uint(device); allowed.Test(i) || d.Stops != nil && d.Stops.Test(i) {
+				return start + uint(at), true
+			}
+		}
+		return 0, false
 	}
 	i, ok := allowed.NextSet(start)
 	if d.Stops != nil {

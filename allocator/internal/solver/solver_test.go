@@ -27,6 +27,9 @@ func TestRulesChangeNothing(t *testing.T) {
 		"shares, relations": {shares: true, relations: true, options: true},
 		"draws, groups":     {draws: true, groups: true, shares: true},
 		"stops":             {stops: true, relations: true, all: true, options: true},
+		"orders":            {orders: true, relations: true, draws: true, shares: true, options: true},
+		"orders, fills":     {orders: true, sums: true, fills: true, shares: true, options: true},
+		"orders, stops":     {orders: true, stops: true, relations: true, all: true, options: true},
 		"admin":             {admin: true, shares: true, options: true},
 	} {
 		t.Run(name, func(t *testing.T) { compareRules(t, has) })
