@@ -46,7 +46,14 @@ func (a *Answer) Core(ctx context.Context, in *model.Instance) []claims.Part {
 // Memory is what an Allocator remembers of nodes. It is safe for concurrent use.
 type Memory struct {
 	evaluator     *eligibility.Evaluator
+	reads         *Reads
 	kinds, lenses *lru.Cache
+}
+
+// Reads is what a policy reads of devices beside what is in use of them: their capacities, the
+// counters that they draw on, and some attributes.
+type Reads struct {
+	Attributes []resourceapi.FullyQualifiedName
 }
 
 const (
@@ -57,27 +64,29 @@ const (
 	maxPatterns = 1 << 14
 )
 
-// NewMemory returns a Memory for problems that are compiled with an Evaluator.
-func NewMemory(e *eligibility.Evaluator) *Memory {
-	return &Memory{evaluator: e, kinds: lru.New(maxKinds), lenses: lru.New(maxLenses)}
+// NewMemory returns a Memory for problems that are compiled with an Evaluator. Reads are those of the
+// policy, nil for first fit.
+func NewMemory(e *eligibility.Evaluator, reads *Reads) *Memory {
+	return &Memory{evaluator: e, reads: reads, kinds: lru.New(maxKinds), lenses: lru.New(maxLenses)}
 }
 
 // Problem is a problem with what is remembered of nodes for problems that ask for the same.
 type Problem struct {
 	*claims.Problem
 	evaluator *eligibility.Evaluator
+	reads     *Reads
 	kind      *kind
 	// deterministic is set if equal nodes have equal answers.
 	deterministic bool
 }
 
 // Problem joins a compiled problem with the memory. Deterministic says that devices are chosen by
-// what the problem sees of them and their order alone.
+// what the problem sees of them, what the policy reads, and their order alone.
 func (m *Memory) Problem(p *claims.Problem, deterministic bool) (*Problem, error) {
 	var buffer [signatureSize]byte
 	key := memo.Key{Bytes: buffer[:0]}
 	p.AppendKey(&key)
-	joined := &Problem{Problem: p, evaluator: m.evaluator, deterministic: deterministic && !p.Particular()}
+	joined := &Problem{Problem: p, evaluator: m.evaluator, reads: m.reads, deterministic: deterministic && !p.Particular()}
 	if known, ok := m.kinds.Get(string(key.Bytes)); ok {
 		joined.kind = known.(*kind)
 		return joined, nil
@@ -136,6 +145,7 @@ type lens struct {
 	projection *eligibility.Projection
 	attributes []resourceapi.FullyQualifiedName
 	features   eligibility.Features
+	reads      *Reads
 
 	// classes numbers what pools look like, states what places with their use do.
 	classes, states memo.Numbers
@@ -188,7 +198,7 @@ func (m *Memory) lensOf(p *claims.Problem) (*lens, error) {
 	if known, ok := m.lenses.Get(key); ok {
 		return known.(*lens), nil
 	}
-	l := &lens{projection: seen, attributes: attributes, features: m.evaluator.Features()}
+	l := &lens{projection: seen, attributes: attributes, features: m.evaluator.Features(), reads: m.reads}
 	m.lenses.Add(key, l)
 	return l, nil
 }

@@ -2,6 +2,8 @@ package alike
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
@@ -9,6 +11,7 @@ import (
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/quantity"
 )
 
 // maxPatternDevices is how many devices a pattern spells out at most.
@@ -48,8 +51,8 @@ func (k *poolKey) counters(p *pool.Pool) {
 	}
 }
 
-// structure spells what is the same for all problems.
-func (k *poolKey) structure(d *pool.Device) {
+// structure spells what is the same for all problems, with what the policy reads.
+func (k *poolKey) structure(p *pool.Pool, d *pool.Device, r *Reads) {
 	local, selector := model.Reach(d)
 	k.Flags(d.Multiple, d.ConsumesCounters, len(d.Object.BindingConditions) > 0,
 		len(d.Slice.Object.Spec.SkipNodeOperations) > 0, local, selector != nil && len(selector.NodeSelectorTerms) > 1)
@@ -66,6 +69,29 @@ func (k *poolKey) structure(d *pool.Device) {
 			k.Text(group)
 		}
 	}
+	if r != nil {
+		k.read(p, d, r)
+	}
+}
+
+// read spells what a policy reads.
+func (k *poolKey) read(p *pool.Pool, d *pool.Device, r *Reads) {
+	k.Number(len(d.Object.Capacity))
+	for _, name := range slices.Sorted(maps.Keys(d.Object.Capacity)) {
+		k.Text(string(name))
+		k.Amount(quantity.Amount(d.Object.Capacity[name].Value))
+	}
+	for _, use := range d.Uses {
+		k.Text(p.Counters[use.Counter].Name)
+	}
+	for _, name := range r.Attributes {
+		value, found := d.Shape.Attribute(name)
+		k.Flags(found)
+		k.Number(len(value.Set))
+		for _, v := range value.Set {
+			k.Bytes = v.AppendKey(k.Bytes)
+		}
+	}
 }
 
 // look returns the class of a pool on a node, 0 if it has none, and the values that constraints
@@ -77,7 +103,7 @@ func (l *lens) look(view *pool.View) appearance {
 	var k poolKey
 	k.counters(view.Pool)
 	for _, nd := range view.Devices {
-		if !l.device(&k, &view.Pool.Devices[nd.Index]) {
+		if !l.device(&k, view.Pool, &view.Pool.Devices[nd.Index]) {
 			return appearance{}
 		}
 	}
@@ -85,13 +111,13 @@ func (l *lens) look(view *pool.View) appearance {
 }
 
 // device is false if a device is not to be read, or if its capacities matter.
-func (l *lens) device(k *poolKey, d *pool.Device) bool {
+func (l *lens) device(k *poolKey, p *pool.Pool, d *pool.Device) bool {
 	number := l.projection.Number(d.Shape)
 	if number == 0 || l.features.ConsumableCapacity && !eligibility.Plain(d.Shape) {
 		return false
 	}
 	k.Number(int(number))
-	k.structure(d)
+	k.structure(p, d, l.reads)
 	k.Number(len(d.Object.Taints))
 	for _, taint := range d.Object.Taints {
 		k.Text(taint.Key)
@@ -167,7 +193,7 @@ func (t *pattern) spellStructure(k *poolKey) {
 	k.counters(t.view.Pool)
 	for n := range t.view.Here() {
 		d := &t.view.Pool.Devices[t.view.At(n)]
-		k.structure(d)
+		k.structure(t.view.Pool, d, t.p.reads)
 		if t.class == 0 {
 			continue
 		}

@@ -18,7 +18,8 @@ type Problem struct {
 	Claims  []Claim
 	Filters []eligibility.Use
 	// Constraints are those of the claims, claim by claim, then those across claims, then those
-	// of capacities, and then those that are preferred, the most important first.
+	// of capacities, and then those that are preferred, the most important first, with those of
+	// the allocator at the end.
 	Constraints []Constraint
 	// Alternatives are those of all requests, by ID. Domains are alternatives that see
 	// different things in devices, one of each.

@@ -19,8 +19,9 @@ type Classes interface {
 }
 
 // Compile checks claims and joins them with their classes. Extended is what they ask for beyond
-// their spec, nil for nothing. An error names claim and field.
-func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, classes Classes) (*Problem, error) {
+// their spec, nil for nothing, topology what the allocator prefers for all claims. An error names
+// claim and field.
+func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, topology []resourceapi.FullyQualifiedName, classes Classes) (*Problem, error) {
 	c := compiler{
 		problem:   &Problem{Claims: make([]Claim, len(objects))},
 		evaluator: e,
@@ -41,6 +42,9 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 		return nil, err
 	}
 	if err := c.preferences(extended); err != nil {
+		return nil, err
+	}
+	if err := c.topology(topology); err != nil {
 		return nil, err
 	}
 	c.problem.addDomains()
@@ -309,7 +313,7 @@ func (p *Problem) AppendKey(k *memo.Key) {
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {
 		k.Text(p.Constraints[i].String())
-		k.Flags(p.Constraints[i].Preferred)
+		k.Flags(p.Constraints[i].Preferred, p.Constraints[i].Topology)
 	}
 	for c := range p.Claims {
 		k.Number(len(p.Claims[c].Requests))

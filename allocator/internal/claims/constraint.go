@@ -24,7 +24,10 @@ type Constraint struct {
 	Claim, Position int
 	// Preferred is set if a solution may violate it. Requests are then the names that it covers.
 	Preferred bool
-	Requests  []string
+	// Topology is set for a preference of the allocator, not of the claim. It is weaker: it takes no
+	// other alternatives.
+	Topology bool
+	Requests []string
 	// Held are devices of claims that are allocated already and take part.
 	Held []pool.DeviceID
 }

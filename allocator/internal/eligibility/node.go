@@ -118,20 +118,6 @@ func (d *Devices) isSpecial(device *Device) bool {
 	return d.features.ConsumableCapacity && !Plain(device.Shape)
 }
 
-// sorted are the devices in the order of a policy, which may look at what is in use: they are
-// good for one problem.
-func (d *Devices) sorted(compare func(a, b Device) int) *Devices {
-	s := &Devices{features: d.features, all: d.all, special: d.all, Pools: d.Pools}
-	s.List = slices.Clone(d.List)
-	slices.SortStableFunc(s.List, compare)
-	s.here = bitset.New(d.here.Len())
-	s.ranges = slices.Repeat([]devicesOfPool{{end: int32(len(s.List))}}, len(d.ranges))
-	for i := range s.List {
-		s.here.SetTo(uint(i), s.List[i].OnNode)
-	}
-	return s
-}
-
 // find sets the positions of the devices of a pool that next lists by index.
 func (d *Devices) find(p int, next func(pool.DeviceIndex) (pool.DeviceIndex, bool), to *bitset.BitSet) {
 	own := d.ranges[p]
@@ -178,13 +164,6 @@ type Usage interface {
 	Pool(p *pool.Pool) *pool.Usage
 }
 
-// Candidate is a device as a policy sees it.
-type Candidate struct {
-	Device pool.Handle
-	// Shared is set if shares of the device are allocated already.
-	Shared bool
-}
-
 // Node is the devices of a node with what is in use of them. It is not modified once begun.
 type Node struct {
 	*Devices
@@ -198,18 +177,14 @@ type Node struct {
 	sets          *slab.Sets
 }
 
-// Begin looks at a node. Before is the order of a policy, nil for first fit. Sets are taken from a
-// slab.
-func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, before func(a, b Candidate) bool, sets *slab.Sets) {
+// Begin looks at a node. Sets are taken from a slab.
+func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Sets) {
 	n.evaluator, n.sets = e, sets
 	n.Object, n.View = view.Node, view
 	n.Devices = devicesOf(&n.View, e.features)
 	n.Used = n.Used[:0]
 	for _, pool := range n.Pools {
 		n.Used = append(n.Used, u.Pool(pool))
-	}
-	if before != nil {
-		n.prefer(before)
 	}
 	n.InUse, n.Shared = sets.New(len(n.List)), nil
 	for p, used := range n.Used {
@@ -227,24 +202,6 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, before func(a
 func (n *Node) Release() {
 	clear(n.Used)
 	*n = Node{Used: n.Used[:0]}
-}
-
-// prefer puts devices into the order of a policy.
-func (n *Node) prefer(before func(a, b Candidate) bool) {
-	n.Devices = n.sorted(func(a, b Device) int {
-		x, y := n.candidate(&a), n.candidate(&b)
-		switch {
-		case before(x, y):
-			return -1
-		case before(y, x):
-			return 1
-		}
-		return 0
-	})
-}
-
-func (n *Node) candidate(d *Device) Candidate {
-	return Candidate{Device: pool.HandleOf(n.Pools[d.Pool], d.Index), Shared: n.Used[d.Pool].Shared(d.Index)}
 }
 
 func (n *Node) isShared(i int32) bool { return n.Shared != nil && n.Shared.Test(uint(i)) }

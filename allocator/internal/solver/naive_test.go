@@ -14,7 +14,7 @@ type naive struct {
 	choices []solver.Choice
 	options []int32
 	stop    solver.Stop
-	steps int
+	steps   int
 }
 
 type naiveEnd int
