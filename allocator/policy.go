@@ -6,6 +6,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/model"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -26,7 +27,7 @@ type Policy interface {
 // Before must then depend on nothing but
 //   - Shared, InUse, Fit and CompareSize of the candidates,
 //   - what the devices have of capacities, by name, policies of requests left aside,
-//   - the attributes that Reads lists.
+//   - Attribute of the candidates, of the names that Reads lists.
 //
 // So it must not read names of devices, pools, drivers or nodes, nor anything that changes with
 // time or chance. A policy that does has answers of other nodes.
@@ -38,7 +39,7 @@ type Remembered interface {
 }
 
 // Candidate is a device that may serve a request, as a Policy sees it, with what was in use before:
-// what the same problem chooses does not count.
+// what the same problem chooses does not count. Parts are rounded to 24 binary places.
 type Candidate struct {
 	Device pools.Device
 	// Shared is set if shares of the device are allocated already.
@@ -64,6 +65,13 @@ func (c Candidate) CompareSize(other Candidate) int {
 		return 0 // not from an Allocator
 	}
 	return c.of.CompareSize(other.of)
+}
+
+// Attribute returns an attribute of the device, which may leave out the domain of the name if that is
+// the name of its driver.
+func (c Candidate) Attribute(name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
+	p, i := pool.Handle(c.Device).Split()
+	return model.Published(&p.Devices[i], name)
 }
 
 func candidate(c *model.Candidate) Candidate {

@@ -85,12 +85,13 @@ func (k *poolKey) read(p *pool.Pool, d *pool.Device, r *Reads) {
 		k.Text(p.Counters[use.Counter].Name)
 	}
 	for _, name := range r.Attributes {
-		value, found := d.Shape.Attribute(name)
-		k.Flags(found)
-		k.Number(len(value.Set))
-		for _, v := range value.Set {
-			k.Bytes = v.AppendKey(k.Bytes)
+		value, found := model.Published(d, name)
+		text, err := value.Marshal()
+		if err != nil {
+			panic("attribute " + string(name) + " cannot be encoded: " + err.Error()) // it is plain data
 		}
+		k.Flags(found)
+		k.Text(string(text))
 	}
 }
 

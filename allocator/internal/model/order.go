@@ -2,7 +2,9 @@ package model
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -21,6 +23,7 @@ type Candidate struct {
 	Shared bool
 	// InUse is the largest part in use of any capacity that shares take and of any counter that the
 	// device draws on, Fit the mean part of what is free of the capacities that the request asks for.
+	// Both are rounded, so that what is equal is not told apart by how it was computed.
 	InUse, Fit float64
 
 	sizes []size
@@ -75,7 +78,8 @@ func (in *Instance) candidate(alt *claims.Alternative, i int32, sizes []size) Ca
 		total := in.Node.Pools[d.Pool].Counters[use.Counter].Total
 		c.InUse = max(c.InUse, part(total.Sub(c.used.Left[use.Counter]), total))
 	}
-	if alt.Capacity == nil {
+	c.InUse = rounded(c.InUse)
+	if alt.Capacity == nil || len(alt.Capacity.Requests) == 0 {
 		return c
 	}
 	var sum int64 // the same whatever the order, which sums of floats are not
@@ -85,12 +89,17 @@ func (in *Instance) candidate(alt *claims.Alternative, i int32, sizes []size) Ca
 			sum += int64(part(quantity.Amount(asked), c.free(sizes[at])) * fitScale)
 		}
 	}
-	c.Fit = float64(sum) / float64(max(1, len(alt.Capacity.Requests))) / fitScale
+	c.Fit = rounded(float64(sum) / float64(len(alt.Capacity.Requests)) / fitScale)
 	return c
 }
 
-// fitScale is in how many steps a part of a capacity is counted.
-const fitScale = 1 << 40
+// fitScale is in how many steps a part of a capacity is counted, partScale in how many the result.
+const (
+	fitScale  = 1 << 40
+	partScale = 1 << 24
+)
+
+func rounded(part float64) float64 { return math.Round(part*partScale) / partScale }
 
 // part is how much of the whole something is, from 0 to 1.
 func part(of, whole amount.Amount) float64 {
@@ -136,6 +145,15 @@ func (c *Candidate) CompareSize(other *Candidate) int {
 		}
 	}
 	return 0
+}
+
+// Published is an attribute of a device, which may leave out the domain if that is its driver.
+func Published(d *pool.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
+	value, found := d.Object.Attributes[resourceapi.QualifiedName(name)]
+	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == d.Shape.Driver {
+		value, found = d.Object.Attributes[resourceapi.QualifiedName(id)]
+	}
+	return value, found
 }
 
 // compare orders sizes: capacities first, by name.
