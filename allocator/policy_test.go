@@ -271,7 +271,7 @@ type ratedChoice struct {
 	device  *ratedDevice
 }
 
-func (s *ratedCase) try(by rating, only []int, agree [][]int) *trial {
+func (s *ratedCase) enumerate(by rating, only []int, agree [][]int) *trial {
 	t := &trial{ratedCase: s, by: by, only: only, agree: agree, picked: make([]int, len(s.requests))}
 	if !t.request(0) {
 		return nil
@@ -281,7 +281,7 @@ func (s *ratedCase) try(by rating, only []int, agree [][]int) *trial {
 
 // first is the first solution in order, of those whose devices agree as far as can be had.
 func (s *ratedCase) first(by rating) *trial {
-	best := s.try(by, nil, nil)
+	best := s.enumerate(by, nil, nil)
 	if best == nil || !s.topology {
 		return best
 	}
@@ -296,7 +296,7 @@ func (s *ratedCase) first(by rating) *trial {
 		if covered < 2 {
 			continue
 		}
-		if next := s.try(by, best.picked, append(slices.Clone(agree), group)); next != nil {
+		if next := s.enumerate(by, best.picked, append(slices.Clone(agree), group)); next != nil {
 			best, agree = next, append(agree, group)
 		}
 	}
@@ -443,10 +443,10 @@ func TestPoliciesAgreeWithSorting(t *testing.T) {
 			switch {
 			case best == nil:
 				none++
-			case want != s.try(ratings["FirstFit"], nil, nil).describe():
+			case want != s.enumerate(ratings["FirstFit"], nil, nil).describe():
 				different++
 			}
-			if best != nil && want != s.try(by, nil, nil).describe() {
+			if best != nil && want != s.enumerate(by, nil, nil).describe() {
 				aligned++
 			}
 		}
