@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator/internal/alike"
+	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/cel"
@@ -86,6 +87,11 @@ func New(o Options) *Allocator {
 	}
 	a.memory = alike.NewMemory(evaluator, reads)
 	return a
+}
+
+// CheckTopology reports attributes of Options.Topology that are no names. Compile does, too.
+func CheckTopology(attributes []resourceapi.FullyQualifiedName) error {
+	return claims.CheckTopology(attributes)
 }
 
 // features are those of the allocator.

@@ -128,7 +128,7 @@ func Open(c Cluster, o Options) (*State, error) {
 	w := newWorld(o)
 	w.programs, w.interned = cel.NewCache(manyPrograms), newInterned()
 	w.allocator = allocator.New(allocator.Options{Features: o.Features, Programs: w.programs, Policy: o.DevicePolicy, Topology: o.Topology})
-	if _, err := w.allocator.Compile(nil, nil); err != nil {
+	if err := allocator.CheckTopology(o.Topology); err != nil {
 		return nil, fmt.Errorf("options: %w", err)
 	}
 	if w.nodeFit = o.NodeFit; w.nodeFit == nil {

@@ -44,9 +44,10 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 	if err := c.preferences(extended); err != nil {
 		return nil, err
 	}
-	if err := c.topology(topology); err != nil {
+	if err := CheckTopology(topology); err != nil {
 		return nil, err
 	}
+	c.topology(topology)
 	c.problem.addDomains()
 	return c.problem, nil
 }

@@ -72,13 +72,20 @@ func prefersAcross(list []extension.Preference, attribute resourceapi.FullyQuali
 	return slices.ContainsFunc(list, func(p extension.Preference) bool { return p.Across && p.MatchAttribute == attribute })
 }
 
-// topology adds a preference of each attribute for all devices of a claim, and then for those of each
-// request that has several.
-func (c *compiler) topology(attributes []resourceapi.FullyQualifiedName) error {
+// CheckTopology reports attributes without a domain.
+func CheckTopology(attributes []resourceapi.FullyQualifiedName) error {
 	for _, attribute := range attributes {
 		if domain, id, _ := strings.Cut(string(attribute), "/"); domain == "" || id == "" {
 			return fmt.Errorf("topology: attribute %q: want domain/name", attribute)
 		}
+	}
+	return nil
+}
+
+// topology adds a preference of each attribute for all devices of a claim, and then for those of each
+// request that has several.
+func (c *compiler) topology(attributes []resourceapi.FullyQualifiedName) {
+	for _, attribute := range attributes {
 		for claim := range c.problem.Claims {
 			requests := c.problem.Claims[claim].Requests
 			all := mostDevices(requests)
@@ -90,7 +97,6 @@ func (c *compiler) topology(attributes []resourceapi.FullyQualifiedName) error {
 			}
 		}
 	}
-	return nil
 }
 
 // align adds a preference for the requests of a claim. Devices that must be had are left out: one that
