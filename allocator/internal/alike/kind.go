@@ -50,8 +50,8 @@ type Memory struct {
 	kinds, lenses *lru.Cache
 }
 
-// Reads is what a policy reads of devices beside what is in use of them: their capacities, the
-// counters that they draw on, and some attributes.
+// Reads is what a policy reads of devices beside what is in use of them: their capacities and
+// some attributes.
 type Reads struct {
 	Attributes []resourceapi.FullyQualifiedName
 }

@@ -52,7 +52,7 @@ func (k *poolKey) counters(p *pool.Pool) {
 }
 
 // structure spells what is the same for all problems, with what the policy reads.
-func (k *poolKey) structure(p *pool.Pool, d *pool.Device, r *Reads) {
+func (k *poolKey) structure(d *pool.Device, r *Reads) {
 	local, selector := model.Reach(d)
 	k.Flags(d.Multiple, d.ConsumesCounters, len(d.Object.BindingConditions) > 0,
 		len(d.Slice.Object.Spec.SkipNodeOperations) > 0, local, selector != nil && len(selector.NodeSelectorTerms) > 1)
@@ -70,19 +70,16 @@ func (k *poolKey) structure(p *pool.Pool, d *pool.Device, r *Reads) {
 		}
 	}
 	if r != nil {
-		k.read(p, d, r)
+		k.read(d, r)
 	}
 }
 
 // read spells what a policy reads.
-func (k *poolKey) read(p *pool.Pool, d *pool.Device, r *Reads) {
+func (k *poolKey) read(d *pool.Device, r *Reads) {
 	k.Number(len(d.Object.Capacity))
 	for _, name := range slices.Sorted(maps.Keys(d.Object.Capacity)) {
 		k.Text(string(name))
 		k.Amount(quantity.Amount(d.Object.Capacity[name].Value))
-	}
-	for _, use := range d.Uses {
-		k.Text(p.Counters[use.Counter].Name)
 	}
 	for _, name := range r.Attributes {
 		value, found := model.Published(d, name)
@@ -104,7 +101,7 @@ func (l *lens) look(view *pool.View) appearance {
 	var k poolKey
 	k.counters(view.Pool)
 	for _, nd := range view.Devices {
-		if !l.device(&k, view.Pool, &view.Pool.Devices[nd.Index]) {
+		if !l.device(&k, &view.Pool.Devices[nd.Index]) {
 			return appearance{}
 		}
 	}
@@ -112,13 +109,13 @@ func (l *lens) look(view *pool.View) appearance {
 }
 
 // device is false if a device is not to be read, or if its capacities matter.
-func (l *lens) device(k *poolKey, p *pool.Pool, d *pool.Device) bool {
+func (l *lens) device(k *poolKey, d *pool.Device) bool {
 	number := l.projection.Number(d.Shape)
 	if number == 0 || l.features.ConsumableCapacity && !eligibility.Plain(d.Shape) {
 		return false
 	}
 	k.Number(int(number))
-	k.structure(p, d, l.reads)
+	k.structure(d, l.reads)
 	k.Number(len(d.Object.Taints))
 	for _, taint := range d.Object.Taints {
 		k.Text(taint.Key)
@@ -194,7 +191,7 @@ func (t *pattern) spellStructure(k *poolKey) {
 	k.counters(t.view.Pool)
 	for n := range t.view.Here() {
 		d := &t.view.Pool.Devices[t.view.At(n)]
-		k.structure(t.view.Pool, d, t.p.reads)
+		k.structure(d, t.p.reads)
 		if t.class == 0 {
 			continue
 		}

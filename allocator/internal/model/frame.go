@@ -22,7 +22,7 @@ type frame struct {
 	// bins are made when a search first looks ahead.
 	bins func() *solver.Bins
 	// sizes are those of devices, made for the first policy.
-	sizes func() [][]size
+	sizes func() []size
 	// groups are the counter sets with compatibility groups. Each is a relation.
 	groups []counterGroups
 	// capacities are what shares take, the last resources. capacityOf is the first of them by
@@ -59,7 +59,7 @@ func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
 		made := new(frame)
 		made.build(d, f)
 		made.bins = sync.OnceValue(func() *solver.Bins { return solver.NewBins(made.devices, made.setOf) })
-		made.sizes = sync.OnceValue(func() [][]size { return sizesOf(d) })
+		made.sizes = sync.OnceValue(func() []size { return sizesOf(d) })
 		return made
 	}).(*frame)
 }

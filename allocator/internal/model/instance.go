@@ -49,8 +49,11 @@ type Instance struct {
 	values  []int32
 	sets    slab.Sets
 	columns slab.Slab[*Column]
-	solver  solver.Solver
-	problem builder
+	// candidates and sorted are room for a policy.
+	candidates []Candidate
+	sorted     []*Candidate
+	solver     solver.Solver
+	problem    builder
 }
 
 // Alternative is an alternative on the node.

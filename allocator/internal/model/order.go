@@ -26,52 +26,61 @@ type Candidate struct {
 	// Both are rounded, so that what is equal is not told apart by how it was computed.
 	InUse, Fit float64
 
-	sizes []size
-	used  *pool.Usage
+	position int32
+	*size
+	used *pool.Usage
 }
 
-// size is what a device has of a capacity or draws on a counter.
+// size is what a device has of capacities, by name, and the sum of the parts that it draws of counters.
 type size struct {
-	counter bool
-	name    string
-	amount  amount.Amount
+	capacities []capacity
+	draws      float64
+}
+
+type capacity struct {
+	name   string
+	amount amount.Amount
 }
 
 // prefer puts the devices of each domain into the order of a policy.
 func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 	sizes := frameOf(in.Node.Devices, in.evaluator.Features()).sizes()
+	compare := func(a, b *Candidate) int {
+		switch {
+		case before(a, b):
+			return -1
+		case before(b, a):
+			return 1
+		}
+		return 0
+	}
 	for _, alt := range in.Problem.Domains {
-		domain := in.Alternatives[alt.ID].Domain
-		list := make([]int32, 0, int(domain.Allowed.Count())+len(domain.Bad))
+		bound := &in.Alternatives[alt.ID]
+		in.candidates = slices.Grow(in.candidates[:0], len(in.Node.List)) // they stay where they are
+		in.sorted = in.sorted[:0]
 		for i := range in.Node.List {
-			if _, bad := domain.Bad[int32(i)]; bad || domain.Allowed.Test(uint(i)) {
-				list = append(list, int32(i))
+			if _, bad := bound.Domain.Bad[int32(i)]; bad || bound.Domain.Allowed.Test(uint(i)) {
+				in.candidates = append(in.candidates, in.candidate(alt, int32(i), &sizes[i]))
+				in.sorted = append(in.sorted, &in.candidates[len(in.candidates)-1])
 			}
 		}
-		candidates := make([]Candidate, len(in.Node.List))
-		for _, i := range list {
-			candidates[i] = in.candidate(alt, i, sizes[i])
+		slices.SortStableFunc(in.sorted, compare)
+		bound.order = make([]int32, len(in.sorted))
+		for at, c := range in.sorted {
+			bound.order[at] = c.position
 		}
-		slices.SortStableFunc(list, func(i, k int32) int {
-			switch a, b := &candidates[i], &candidates[k]; {
-			case before(a, b):
-				return -1
-			case before(b, a):
-				return 1
-			}
-			return 0
-		})
-		in.Alternatives[alt.ID].order = list
+		clear(in.candidates)
+		clear(in.sorted)
 	}
 }
 
-func (in *Instance) candidate(alt *claims.Alternative, i int32, sizes []size) Candidate {
+func (in *Instance) candidate(alt *claims.Alternative, i int32, of *size) Candidate {
 	d := &in.Node.List[i]
-	c := Candidate{Device: pool.HandleOf(in.Node.Pools[d.Pool], d.Index), sizes: sizes, used: in.Node.Used[d.Pool]}
+	c := Candidate{Device: pool.HandleOf(in.Node.Pools[d.Pool], d.Index), position: i, size: of, used: in.Node.Used[d.Pool]}
 	c.Shared = c.used.Shared(d.Index)
-	for _, s := range sizes {
-		if !s.counter && d.Shareable {
-			c.InUse = max(c.InUse, part(s.amount.Sub(c.free(s)), s.amount))
+	if d.Shareable {
+		for _, has := range of.capacities {
+			c.InUse = max(c.InUse, part(has.amount.Sub(c.free(has)), has.amount))
 		}
 	}
 	for _, use := range d.Uses {
@@ -84,9 +93,8 @@ func (in *Instance) candidate(alt *claims.Alternative, i int32, sizes []size) Ca
 	}
 	var sum int64 // the same whatever the order, which sums of floats are not
 	for name, asked := range alt.Capacity.Requests {
-		at := slices.IndexFunc(sizes, func(s size) bool { return !s.counter && s.name == string(name) })
-		if at >= 0 {
-			sum += int64(part(quantity.Amount(asked), c.free(sizes[at])) * fitScale)
+		if at := slices.IndexFunc(of.capacities, func(has capacity) bool { return has.name == string(name) }); at >= 0 {
+			sum += int64(part(quantity.Amount(asked), c.free(of.capacities[at])) * fitScale)
 		}
 	}
 	c.Fit = rounded(float64(sum) / float64(len(alt.Capacity.Requests)) / fitScale)
@@ -109,30 +117,26 @@ func part(of, whole amount.Amount) float64 {
 	return min(1, of.Float()/whole.Float())
 }
 
-// free is what the next one to have the device gets, or draws.
-func (c *Candidate) free(s size) amount.Amount {
-	_, i := c.Device.Split()
-	switch {
-	case !c.Shared:
-		return s.amount
-	case s.counter:
-		return amount.Amount{} // paid with the first share
+// free is what is left of a capacity.
+func (c *Candidate) free(of capacity) amount.Amount {
+	if !c.Shared {
+		return of.amount
 	}
-	return s.amount.Sub(c.used.Consumed(i, resourceapi.QualifiedName(s.name)))
+	_, i := c.Device.Split()
+	return of.amount.Sub(c.used.Consumed(i, resourceapi.QualifiedName(of.name)))
 }
 
-// CompareSize compares what is free of capacities by name, and then what is drawn on counters by name.
-// What only one of them has, the other one has nothing of.
+// CompareSize compares what is free of capacities by name, and then what is drawn on counters. What only
+// one of them has, the other one has nothing of.
 func (c *Candidate) CompareSize(other *Candidate) int {
-	x, y := c.sizes, other.sizes
-	for len(x) > 0 || len(y) > 0 {
+	for x, y := c.capacities, other.capacities; len(x) > 0 || len(y) > 0; {
 		var a, b amount.Amount
 		order := -1
 		switch {
 		case len(x) == 0:
 			order = 1
 		case len(y) > 0:
-			order = x[0].compare(y[0])
+			order = cmp.Compare(x[0].name, y[0].name)
 		}
 		if order <= 0 {
 			a, x = c.free(x[0]), x[1:]
@@ -144,7 +148,15 @@ func (c *Candidate) CompareSize(other *Candidate) int {
 			return found
 		}
 	}
-	return 0
+	return cmp.Compare(c.pays(), other.pays())
+}
+
+// pays is what choosing the device draws. It is paid with the first share.
+func (c *Candidate) pays() float64 {
+	if c.Shared {
+		return 0
+	}
+	return c.draws
 }
 
 // Published is an attribute of a device, which may leave out the domain if that is its driver.
@@ -156,34 +168,18 @@ func Published(d *pool.Device, name resourceapi.FullyQualifiedName) (resourceapi
 	return value, found
 }
 
-// compare orders sizes: capacities first, by name.
-func (s size) compare(other size) int {
-	if s.counter != other.counter {
-		if s.counter {
-			return 1
-		}
-		return -1
-	}
-	return cmp.Compare(s.name, other.name)
-}
-
-// sizesOf lists the sizes of each device in order. Counters of one name count together.
-func sizesOf(d *eligibility.Devices) [][]size {
-	all := make([][]size, len(d.List))
+func sizesOf(d *eligibility.Devices) []size {
+	all := make([]size, len(d.List))
 	for i := range d.List {
 		device := &d.List[i]
-		drawn := make(map[string]amount.Amount)
+		for name, has := range device.Object.Capacity {
+			all[i].capacities = append(all[i].capacities, capacity{string(name), quantity.Amount(has.Value)})
+		}
+		slices.SortFunc(all[i].capacities, func(a, b capacity) int { return cmp.Compare(a.name, b.name) })
 		for _, use := range device.Uses {
-			name := d.Pools[device.Pool].Counters[use.Counter].Name
-			drawn[name] = drawn[name].Add(use.Amount)
+			all[i].draws += part(use.Amount, d.Pools[device.Pool].Counters[use.Counter].Total)
 		}
-		for name, capacity := range device.Object.Capacity {
-			all[i] = append(all[i], size{name: string(name), amount: quantity.Amount(capacity.Value)})
-		}
-		for name, amount := range drawn {
-			all[i] = append(all[i], size{counter: true, name: name, amount: amount})
-		}
-		slices.SortFunc(all[i], size.compare)
+		all[i].draws = rounded(all[i].draws)
 	}
 	return all
 }
