@@ -308,13 +308,13 @@ func Named(names []string, request, alternative string) bool {
 	return false
 }
 
-// AppendKey appends what is asked for. Names of claims and requests, and configurations, make no
+// AppendKey appends what is asked for. Topology follows from that. Names of claims and requests, and configurations, make no
 // difference to which devices are chosen.
 func (p *Problem) AppendKey(k *memo.Key) {
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {
 		k.Text(p.Constraints[i].String())
-		k.Flags(p.Constraints[i].Preferred, p.Constraints[i].Topology)
+		k.Flags(p.Constraints[i].Preferred)
 	}
 	for c := range p.Claims {
 		k.Number(len(p.Claims[c].Requests))
