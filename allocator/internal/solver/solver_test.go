@@ -29,7 +29,6 @@ func TestRulesChangeNothing(t *testing.T) {
 		"stops":             {stops: true, relations: true, all: true, options: true},
 		"orders":            {orders: true, relations: true, draws: true, shares: true, options: true},
 		"orders, fills":     {orders: true, sums: true, fills: true, shares: true, options: true},
-		"orders, stops":     {orders: true, stops: true, relations: true, all: true, options: true},
 		"admin":             {admin: true, shares: true, options: true},
 	} {
 		t.Run(name, func(t *testing.T) { compareRules(t, has) })
