@@ -18,12 +18,12 @@
 // The same input gives the same outcome, whatever the order of slices, and inputs are
 // never modified. With the policy FirstFit the devices are those which upstream's
 // k8s.io/dynamic-resource-allocation/structured v0.37 picks, except for what
-// docs/decisions says. Everything exported is safe for concurrent use.
+// docs/decisions says; other policies prefer other devices, and change no verdict. Everything exported is safe for concurrent use.
 //
 // # The search
 //
 // The solver chooses an option for each prioritized request, and devices for each slot of
-// a request, in first-fit order: requests as listed, options by preference, devices in
+// a request, in first-fit order or that of a policy: requests as listed, options by preference, devices in
 // ascending order. Its first attempt takes the first device that comes along. Mostly it
 // succeeds.
 //

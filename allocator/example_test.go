@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/explain"
@@ -117,18 +118,32 @@ func ExampleUnsatisfiable_Explain() {
 	// nearest miss: 3 candidates must agree in gpu.example.com/root, at most 2 do
 }
 
-// packed prefers devices of which shares are in use already.
-type packed struct{}
+// largest is a policy that reads nothing but figures, so that nodes still share answers.
+type largest struct{}
 
-func (packed) Before(a, b allocator.Candidate) bool { return a.Shared && !b.Shared }
+func (largest) Before(a, b allocator.Candidate) bool { return a.CompareSize(b) > 0 }
+
+func (largest) Reads() []resourceapi.FullyQualifiedName { return nil }
 
 // A policy changes which of several devices is preferred.
 func ExamplePolicy() {
-	problem := compile(allocator.Options{Policy: packed{}}, claim("training", 1))
-	ledger := clusterOf(gpus("node-a", 2, "H100"))
-	outcome, err := problem.Allocate(context.Background(), ledger.State(), node("node-a"))
-	fmt.Println(chosen(outcome), err)
-	// Output: r0=gpu-0 <nil>
+	slice := gpus("node-a", 3, "H100")
+	for i, size := range []string{"80Gi", "16Gi", "141Gi"} {
+		slice.Spec.Devices[i].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse(size)}}
+	}
+	asking := claim("inference", 1)
+	asking.Spec.Devices.Requests[0].Exactly.Capacity = &resourceapi.CapacityRequirements{
+		Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")},
+	}
+	state := clusterOf(slice).State()
+	for _, policy := range []allocator.Policy{allocator.FirstFit{}, allocator.LeastWaste{}, largest{}} {
+		outcome, err := compile(allocator.Options{Policy: policy}, asking).Allocate(context.Background(), state, node("node-a"))
+		fmt.Printf("%T: %s, error %v\n", policy, chosen(outcome), err)
+	}
+	// Output:
+	// allocator.FirstFit: r0=gpu-0, error <nil>
+	// allocator.LeastWaste: r0=gpu-1, error <nil>
+	// allocator_test.largest: r0=gpu-2, error <nil>
 }
 
 func ExampleGrouping() {

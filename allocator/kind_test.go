@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,28 +23,75 @@ import (
 )
 
 // A fleet of copies of a generated node, with different devices in use, gets the same
-// answers whether or not answers are remembered from node to node.
+// answers whether or not answers are remembered from node to node, whatever the policy.
 func TestKnownAnswersAreRight(t *testing.T) {
+	const model = resourceapi.FullyQualifiedName("gpu.example.com/model")
+	for name, c := range map[string]struct {
+		options allocator.Options
+		cases   int
+	}{
+		"first fit":   {allocator.Options{}, 600},
+		"least waste": {allocator.Options{Policy: allocator.LeastWaste{}}, 150},
+		"pack":        {allocator.Options{Policy: allocator.Pack{}}, 150},
+		"spread":      {allocator.Options{Policy: allocator.Spread{}}, 150},
+		"topology":    {allocator.Options{Policy: allocator.Pack{}, Topology: []resourceapi.FullyQualifiedName{model, "gpu.example.com/numa"}}, 150},
+		"own":         {allocator.Options{Policy: byStrings{}}, 150},
+	} {
+		t.Run(name, func(t *testing.T) { compareFleets(t, c.options, fewer(c.cases)) })
+	}
+}
+
+// byStrings is a policy of a user: it prefers the device with the larger name of a model, then of another
+// attribute, and then the larger one.
+type byStrings struct{}
+
+func (byStrings) Reads() []resourceapi.FullyQualifiedName {
+	return []resourceapi.FullyQualifiedName{"gpu.example.com/model", "shared.example.com/root"}
+}
+
+func (p byStrings) Before(a, b allocator.Candidate) bool {
+	for _, name := range p.Reads() {
+		if x, y := text(a, name), text(b, name); x != y {
+			return x > y
+		}
+	}
+	return a.CompareSize(b) > 0
+}
+
+func text(c allocator.Candidate, name resourceapi.FullyQualifiedName) string {
+	value, _ := c.Attribute(name)
+	return ptr.Deref(value.StringValue, "")
+}
+
+// forgetful is a policy that does not say what it reads.
+type forgetful struct{ policy allocator.Policy }
+
+func (f forgetful) Before(a, b allocator.Candidate) bool { return f.policy.Before(a, b) }
+
+func compareFleets(t *testing.T, options allocator.Options, cases int) {
 	known, asked := 0, 0
-	for seed := range uint64(fewer(600)) {
+	for seed := range uint64(cases) {
 		c := clustergen.Generate(seed, clustergen.Default)
-		nodes := multiply(c, rand.New(rand.NewPCG(seed, 0)))
+		nodes := multiply(c, rand.New(rand.NewPCG(seed, 0)), options.Policy != nil)
 		ledger := pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))
 		for _, claim := range c.Allocated {
 			if err := ledger.Assume(claim); err != nil {
 				t.Fatal(err)
 			}
 		}
-		options := allocator.Options{Features: c.Features}
-		remembering := allocator.New(options)
+		options.Features = c.Features
+		remembering, fresh := allocator.New(options), options
+		if fresh.Policy != nil {
+			fresh.Policy = forgetful{fresh.Policy}
+		}
 		for round := range 3 {
 			if round == 2 {
 				take(t, remembering, c, ledger, nodes)
 			}
 			for i, got := range evaluate(t, remembering, c, ledger, nodes) {
-				_, fresh := render(allocator.New(options), c, ledger, nodes[i])
-				if diff := oracle.Equal(fresh.Results, got.answer.Results); diff != "" || (fresh.Err == nil) != (got.answer.Err == nil) || fresh.Explanation != got.answer.Explanation {
-					t.Fatalf("seed %d, round %d, node %s: got %+v, without memory %+v: %s", seed, round, nodes[i].Name, got.answer, fresh, diff)
+				_, alone := render(allocator.New(fresh), c, ledger, nodes[i])
+				if diff := oracle.Equal(alone.Results, got.answer.Results); diff != "" || (alone.Err == nil) != (got.answer.Err == nil) || alone.Explanation != got.answer.Explanation {
+					t.Fatalf("seed %d, round %d, node %s: got %+v, without memory %+v: %s", seed, round, nodes[i].Name, got.answer, alone, diff)
 				}
 				asked++
 				if got.outcome != nil && got.outcome.Stats().Steps == 0 {
@@ -134,10 +182,13 @@ type copier struct {
 	apart   bool // pools of their own
 	chosen  bool // nodes are chosen per device, by name or label
 	renames bool // strings differ from node to node
+	// varies is set if capacities and strings of some devices are others.
+	varies bool
 }
 
-func multiply(c *alloctest.Case, random *rand.Rand) []*corev1.Node {
+func multiply(c *alloctest.Case, random *rand.Rand, varies bool) []*corev1.Node {
 	m := copier{c: c, random: random, apart: random.IntN(3) > 0, chosen: random.IntN(4) == 0, renames: random.IntN(2) == 0}
+	m.varies = varies
 	nodes := append([]*corev1.Node{}, c.Nodes...)
 	original := append([]*resourceapi.ResourceSlice{}, c.Slices...)
 	for n := range 6 {
@@ -187,6 +238,9 @@ func (m *copier) copy(slice *resourceapi.ResourceSlice, node string, holder *res
 		if m.renames {
 			rename(device, node)
 		}
+		if m.varies && m.random.IntN(3) == 0 {
+			m.vary(device)
+		}
 		if used && m.random.IntN(4) == 0 {
 			m.hold(holder, copied, device)
 		}
@@ -213,6 +267,21 @@ func rename(device *resourceapi.Device, node string) {
 		if attribute.StringValue != nil && name != "model" {
 			attribute.StringValue = ptr.To(*attribute.StringValue + "-" + node)
 			device.Attributes[name] = attribute
+		}
+	}
+}
+
+// vary makes a device another one for policies.
+func (m *copier) vary(device *resourceapi.Device) {
+	for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
+		if capacity := device.Capacity[name]; m.random.IntN(2) == 0 {
+			capacity.Value.Add(*resource.NewQuantity(1+m.random.Int64N(2), resource.DecimalSI))
+			device.Capacity[name] = capacity
+		}
+	}
+	for _, name := range []resourceapi.QualifiedName{"model", "shared.example.com/root"} {
+		if _, found := device.Attributes[name]; found && m.random.IntN(2) == 0 {
+			device.Attributes[name] = resourceapi.DeviceAttribute{StringValue: ptr.To([]string{"a", "b", "bc"}[m.random.IntN(3)])}
 		}
 	}
 }

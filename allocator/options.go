@@ -3,9 +3,11 @@ package allocator
 import (
 	"sync"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator/internal/alike"
+	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/cel"
@@ -30,10 +32,16 @@ type Options struct {
 	// within each Assignment, which repeats exactly but is not unique across
 	// assignments: schedulers pass a source of UUIDs.
 	ShareID func() types.UID
-	// Policy decides which device is preferred. Nil is FirstFit. With any other policy each
-	// node is searched by itself: what a policy looks at is not known, so that no two nodes
-	// can be taken for equal.
+	// Policy decides which device is preferred. Nil is FirstFit. With a policy that is not
+	// Remembered each node is searched by itself.
 	Policy Policy
+	// Topology lists attributes of which the devices of a claim have one value, if that can be had,
+	// the most important first, such as resource.kubernetes.io/pcieRoot. Each is a preference of
+	// every claim that has several devices, for all of them and then for those of each request,
+	// less important than those that claims have by themselves (see package extension). It takes
+	// no other alternative of a request and no fewer devices, is not among Assignment.Missed, and
+	// leaves out requests with allocationMode All.
+	Topology []resourceapi.FullyQualifiedName
 	// Budget is the number of search steps per node after which the answer is
 	// Undecided. Searches for preferences may take as many again: what they do not find
 	// then is missed. Zero or less is DefaultBudget.
@@ -51,8 +59,10 @@ type Allocator struct {
 	budget    int64
 	evaluator *eligibility.Evaluator
 	memory    *alike.Memory
-	// before is the order of the policy, nil for first fit.
-	before func(a, b eligibility.Candidate) bool
+	// before is the order of the policy, nil for first fit. Forgetful is set if it is not Remembered.
+	before    func(a, b *model.Candidate) bool
+	forgetful bool
+	topology  []resourceapi.FullyQualifiedName
 	// instances are memory for searches. Nothing in one outlives its search.
 	instances sync.Pool
 }
@@ -66,16 +76,24 @@ func New(o Options) *Allocator {
 		o.Programs = cel.NewCache(defaultPrograms)
 	}
 	evaluator := eligibility.NewEvaluator(eligibility.Features(o.Features), o.Programs)
-	a := &Allocator{shareID: o.ShareID, budget: o.Budget, evaluator: evaluator, memory: alike.NewMemory(evaluator)}
+	a := &Allocator{shareID: o.ShareID, budget: o.Budget, evaluator: evaluator, topology: o.Topology}
 	a.instances.New = func() any { return new(model.Instance) }
+	var reads *alike.Reads
 	if _, first := o.Policy.(FirstFit); o.Policy != nil && !first {
-		a.before = func(x, y eligibility.Candidate) bool { return o.Policy.Before(candidate(x), candidate(y)) }
+		a.before = func(x, y *model.Candidate) bool { return o.Policy.Before(candidate(x), candidate(y)) }
+		reads = new(alike.Reads)
+		policy, remembered := o.Policy.(Remembered)
+		if a.forgetful = !remembered; remembered {
+			reads.Attributes = policy.Reads()
+		}
 	}
+	a.memory = alike.NewMemory(evaluator, reads)
 	return a
 }
 
-func candidate(c eligibility.Candidate) Candidate {
-	return Candidate{Device: pools.Device(c.Device), Shared: c.Shared}
+// CheckTopology reports attributes of Options.Topology that are no names. Compile does, too.
+func CheckTopology(attributes []resourceapi.FullyQualifiedName) error {
+	return claims.CheckTopology(attributes)
 }
 
 // PoolGates returns what a pools.Builder must be told about the features.

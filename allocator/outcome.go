@@ -136,12 +136,15 @@ type Missed struct {
 // important first. Those that cannot be had on the node are missed, but for the undecided.
 func (a *Assignment) Missed() []Missed {
 	p := a.problem.compiled.Problem
-	list := make([]Missed, len(a.answer.Missed))
-	for i, miss := range a.answer.Missed {
+	list := make([]Missed, 0, len(a.answer.Missed))
+	for _, miss := range a.answer.Missed {
 		c := &p.Constraints[miss.Constraint]
-		list[i] = Missed{
-			Rank: miss.Constraint - p.Required(), Claim: c.Claim, MatchAttribute: c.Attribute, Requests: c.Requests, Undecided: miss.Undecided,
+		if c.Topology {
+			break // these come last, and no claim asks for them
 		}
+		list = append(list, Missed{
+			Rank: miss.Constraint - p.Required(), Claim: c.Claim, MatchAttribute: c.Attribute, Requests: c.Requests, Undecided: miss.Undecided,
+		})
 	}
 	return list
 }

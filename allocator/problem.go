@@ -53,11 +53,11 @@ func (a *Allocator) CompileExtended(objects []*resourceapi.ResourceClaim, extens
 }
 
 func (a *Allocator) compile(objects []*resourceapi.ResourceClaim, extended *claims.Extended, classes Classes) (*Problem, error) {
-	compiled, err := claims.Compile(a.evaluator, objects, extended, classes)
+	compiled, err := claims.Compile(a.evaluator, objects, extended, a.topology, classes)
 	if err != nil {
 		return nil, err
 	}
-	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, a.before == nil)}, nil
+	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, !a.forgetful)}, nil
 }
 
 // Classes looks up DeviceClasses. Upstream's DeviceClassLister and client-go's

@@ -15,6 +15,7 @@ import (
 	"github.com/dray-project/dray/internal/clustergen"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/oracle"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -182,4 +183,61 @@ func compareExplanations(t *testing.T, seed uint64, stateOf func(*pools.Ledger) 
 		}
 	}
 	return explained
+}
+
+// No policy changes what can be had, nor what an explanation says, and what it chooses is correct. Errors at
+// devices may come before a solution in one order, and not in another.
+func TestPoliciesChangeNoVerdict(t *testing.T) {
+	assigned, refused := 0, 0
+	for seed := range uint64(fewer(400)) {
+		q := generate(t, seed)
+		first, err := q.ask(q.Claims)
+		if err != nil {
+			continue
+		}
+		for _, policy := range []allocator.Policy{allocator.LeastWaste{}, allocator.Pack{}, allocator.Spread{}, byStrings{}} {
+			a := allocator.New(allocator.Options{Features: q.Features, Policy: policy, Topology: []resourceapi.FullyQualifiedName{"gpu.example.com/numa"}})
+			problem, err := a.Compile(q.Claims, allocator.ClassMap(q.Classes...))
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			outcome, err := problem.Allocate(context.Background(), q.ledger.State(), q.node)
+			if err != nil {
+				continue
+			}
+			if outcome.Verdict() != first.Verdict() {
+				t.Fatalf("seed %d, %T: %s, first fit: %s", seed, policy, chosen(outcome), chosen(first))
+			}
+			switch answer := outcome.(type) {
+			case *allocator.Assignment:
+				assigned++
+				if err := oracle.Verify(q.Case, answer.Results()); err != nil {
+					t.Errorf("seed %d, %T: %v", seed, policy, err)
+				}
+			case *allocator.Unsatisfiable:
+				refused++
+				if got, want := answer.Explain().Text(), first.(*allocator.Unsatisfiable).Explain().Text(); got != want {
+					t.Errorf("seed %d, %T: %s, first fit: %s", seed, policy, got, want)
+				}
+			}
+		}
+	}
+	if assigned < fewer(300) || refused < fewer(300) {
+		t.Errorf("only %d assignments and %d refusals were seen", assigned, refused)
+	}
+}
+
+// A policy does not change when a search is undecided: where all devices are equal, it takes the same steps.
+func TestPoliciesKeepTheBudget(t *testing.T) {
+	state := clusterOf(gpus("here", 40, "x")).State()
+	for name := range ratings {
+		policy, err := allocator.PolicyNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, err := compile(allocator.Options{Policy: policy, Budget: 7}, sameRoot(claim("c", 1, 1, 1))).Allocate(t.Context(), state, node("here"))
+		if undecided, ok := outcome.(*allocator.Undecided); err != nil || !ok || undecided.Stats().Steps <= 7 {
+			t.Errorf("%s: got %v, %v", name, outcome, err)
+		}
+	}
 }

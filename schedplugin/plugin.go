@@ -166,6 +166,8 @@ func (p *Plugin) makeAllocators() {
 	options := allocator.Options{
 		Features: coreFeatures(p.features),
 		ShareID:  uuid.NewUUID,
+		Policy:   p.settings.Policy,
+		Topology: p.settings.Topology,
 		Budget:   p.settings.FilterBudget,
 		Programs: cel.NewCache(programs),
 	}

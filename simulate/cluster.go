@@ -48,6 +48,10 @@ type Options struct {
 	// is asked once per kind of pods and node. Nil is nodefit.Fits: taints, node selector and node
 	// affinity.
 	NodeFit func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	// DevicePolicy and Topology are Policy and Topology of the allocator: which of the devices of a node
+	// a pod gets. Nil is allocator.FirstFit, with the devices that kube-scheduler takes.
+	DevicePolicy allocator.Remembered
+	Topology     []resourceapi.FullyQualifiedName
 	// Budget is how many search steps one call spends at most; equal nodes are searched once.
 	// Nodes that are not searched are undecided. Zero or less is DefaultBudget.
 	Budget int64
@@ -119,15 +123,18 @@ type world struct {
 const manyPrograms = 4096
 
 // Open reads a cluster. It takes time in proportion to the objects. The error names an object of
-// which the simulation cannot do without, or, with Options.Strict, any that is faulty.
+// which the simulation cannot do without, an option, or, with Options.Strict, any object that is faulty.
 func Open(c Cluster, o Options) (*State, error) {
 	w := newWorld(o)
 	w.programs, w.interned = cel.NewCache(manyPrograms), newInterned()
-	w.allocator = allocator.New(allocator.Options{Features: o.Features, Programs: w.programs})
+	w.allocator = allocator.New(allocator.Options{Features: o.Features, Programs: w.programs, Policy: o.DevicePolicy, Topology: o.Topology})
+	if err := allocator.CheckTopology(o.Topology); err != nil {
+		return nil, fmt.Errorf("options: %w", err)
+	}
 	if w.nodeFit = o.NodeFit; w.nodeFit == nil {
 		w.nodeFit = nodefit.Fits
 	}
-	w.lens.Store(blank())
+	w.lens.Store(blank().with(o.reads()))
 	return w.read(&c, nil, nil)
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/internal/clustergen"
 	"github.com/dray-project/dray/internal/peer"
@@ -37,7 +38,7 @@ func sequences(t *testing.T) uint64 {
 
 // Whatever is simulated is what an allocator says that is asked step by step, with real names.
 func TestLikeStepByStep(t *testing.T) {
-	seen := playAll(t, peer.Dray(), false)
+	seen := playAll(t, allocator.Options{}, peer.Dray(), false)
 	for _, kind := range []string{"placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles",
 		"updated", "ended", "class changed", "expected", "arrived", "still expected"} {
 		if seen[kind] == 0 {
@@ -46,9 +47,23 @@ func TestLikeStepByStep(t *testing.T) {
 	}
 }
 
+// The same holds with other devices, for as long as the allocator has the same policy.
+func TestLikeStepByStepWithPolicies(t *testing.T) {
+	for _, options := range []allocator.Options{
+		{Policy: allocator.LeastWaste{}, Topology: []resourceapi.FullyQualifiedName{"gpu.example.com/numa"}}, {Policy: allocator.Pack{}}, {Policy: allocator.Spread{}}, {Policy: byAttribute("gpu.example.com/model")},
+	} {
+		t.Run(fmt.Sprintf("%T", options.Policy), func(t *testing.T) {
+			seen := playAll(t, options, peer.DrayWith(options), false)
+			if seen["placed"] == 0 || seen["unfit"] == 0 || seen["drained"] == 0 || seen["fits"] == 0 || seen["crossing"] == 0 {
+				t.Errorf("too little was seen: %v", seen)
+			}
+		})
+	}
+}
+
 // The same holds for upstream's allocator, as long as it agrees with Dray's on the steps.
 func TestLikeUpstream(t *testing.T) {
-	seen := playAll(t, agreeing(patient(peer.Upstream()), peer.Dray()), true)
+	seen := playAll(t, allocator.Options{}, agreeing(patient(peer.Upstream()), peer.Dray()), true)
 	if seen["placed"] == 0 || seen["unfit"] == 0 || seen["drained"] == 0 {
 		t.Errorf("too little was seen: %v", seen)
 	}
@@ -83,7 +98,7 @@ func agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 	}
 }
 
-func playAll(t *testing.T, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
+func playAll(t *testing.T, options allocator.Options, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
 	seen := make(map[string]int)
 	n := sequences(t)
 	disagreed := uint64(0)
@@ -97,7 +112,7 @@ func playAll(t *testing.T, allocate alloctest.Allocator, mayDisagree bool) map[s
 					disagreed++
 				}
 			}()
-			play(t, seed, allocate, seen)
+			play(t, seed, options, allocate, seen)
 		}()
 	}
 	if disagreed*10 > n {
@@ -110,6 +125,7 @@ func playAll(t *testing.T, allocate alloctest.Allocator, mayDisagree bool) map[s
 type game struct {
 	*testing.T
 	seed      uint64
+	options   simulate.Options
 	rand      *rand.Rand
 	seen      map[string]int
 	templates map[string]*resourceapi.ResourceClaimTemplate
@@ -125,8 +141,11 @@ type game struct {
 	pods, taints, classes, templateNumber int
 }
 
-func play(t *testing.T, seed uint64, allocate alloctest.Allocator, seen map[string]int) {
-	g := &game{T: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 15)), seen: seen}
+func play(t *testing.T, seed uint64, options allocator.Options, allocate alloctest.Allocator, seen map[string]int) {
+	g := &game{T: t, seed: seed, options: simulate.Options{Topology: options.Topology}, rand: rand.New(rand.NewPCG(seed, 15)), seen: seen}
+	if options.Policy != nil {
+		g.options.DevicePolicy = options.Policy.(allocator.Remembered)
+	}
 	if !g.begin(allocate) {
 		return
 	}
@@ -161,7 +180,8 @@ func (g *game) begin(allocate alloctest.Allocator) bool {
 		cluster.Templates = append(cluster.Templates, template)
 	}
 	g.addKinds(&cluster)
-	state, err := simulate.Open(cluster, simulate.Options{Features: c.Features})
+	g.options.Features = c.Features
+	state, err := simulate.Open(cluster, g.options)
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}

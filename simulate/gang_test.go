@@ -57,16 +57,17 @@ func fabricsOf(d *resourceapi.Device) []string {
 type gangWorld struct {
 	*reference
 	cluster simulate.Cluster
+	policy  allocator.Remembered
 	shapes  []*corev1.Pod
 	sizes   []int // GPUs of a pod of the shape
 }
 
-func newGangWorld(random *rand.Rand) *gangWorld {
+func newGangWorld(random *rand.Rand, policy allocator.Remembered) *gangWorld {
 	var names []string
 	for i := range 1 + random.IntN(4) {
 		names = append(names, fmt.Sprint("node-", i))
 	}
-	w := &gangWorld{cluster: gpuCluster(names...)}
+	w := &gangWorld{cluster: gpuCluster(names...), policy: policy}
 	for i, node := range w.cluster.Nodes {
 		if random.IntN(5) > 0 {
 			node.Labels = map[string]string{"rack": fmt.Sprint(random.IntN(2))}
@@ -87,7 +88,7 @@ func newGangWorld(random *rand.Rand) *gangWorld {
 	w.shapes = []*corev1.Pod{gpuPods("one", 1)[0], gpuPods("two", 1)[0], gpuPods("with-nic", 1)[0]}
 	w.sizes = []int{1, 2, 1}
 	w.reference = &reference{
-		allocate: peer.Dray(), nodes: w.cluster.Nodes, slices: w.cluster.Slices, claims: make(map[string]*resourceapi.ResourceClaim),
+		allocate: peer.DrayWith(allocator.Options{Policy: policy}), nodes: w.cluster.Nodes, slices: w.cluster.Slices, claims: make(map[string]*resourceapi.ResourceClaim),
 		base: &alloctest.Case{Features: allocator.AllFeatures(), Classes: w.cluster.Classes},
 	}
 	return w
@@ -166,8 +167,8 @@ func TestGangByBruteForce(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 42))
-		w := newGangWorld(random)
-		state := open(t, w.cluster, simulate.Options{})
+		w := newGangWorld(random, []allocator.Remembered{allocator.FirstFit{}, byAttribute(fabric)}[seed%2])
+		state := open(t, w.cluster, simulate.Options{DevicePolicy: w.policy})
 		var demands []simulate.Demand
 		var pods []*corev1.Pod
 		kinds := random.Perm(3)[:1+random.IntN(2)]

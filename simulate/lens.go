@@ -45,6 +45,18 @@ type reads struct {
 	constraints []resourceapi.FullyQualifiedName
 }
 
+// reads is what the choice of devices reads, whatever is asked.
+func (o *Options) reads() *reads {
+	r := &reads{constraints: o.Topology}
+	if o.DevicePolicy != nil {
+		for _, name := range o.DevicePolicy.Reads() {
+			domain, id, _ := cutName(string(name))
+			r.expressions = append(r.expressions, cel.Name{Domain: domain, ID: id})
+		}
+	}
+	return r
+}
+
 // addSelectors adds what CEL selectors read. Those that do not compile are an error when the
 // question is compiled.
 func (r *reads) addSelectors(programs *cel.Cache, selectors []resourceapi.DeviceSelector) {

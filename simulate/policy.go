@@ -1,7 +1,7 @@
 package simulate
 
-// Policy chooses among the nodes that fit. The devices on a node are those that kube-scheduler
-// takes. A policy is immutable.
+// Policy chooses among the nodes that fit. Which devices of a node a pod gets is up to
+// Options.DevicePolicy. A policy is immutable.
 type Policy struct {
 	// score is nil for first fit.
 	score func(NodeClass) float64

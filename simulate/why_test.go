@@ -107,7 +107,7 @@ func (g *game) refused(node *corev1.Node, extra []*resourceapi.ResourceSlice, po
 	if !g.ref.hasCPU(node, pod) {
 		return nil, "too little cpu"
 	}
-	problem, err := allocator.New(allocator.Options{Features: g.ref.base.Features}).Compile(open, allocator.ClassMap(g.ref.base.Classes...))
+	problem, err := allocator.New(allocator.Options{Features: g.ref.base.Features, Policy: g.options.DevicePolicy, Topology: g.options.Topology}).Compile(open, allocator.ClassMap(g.ref.base.Classes...))
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -77,6 +77,9 @@ func (a Amount) number() *big.Int {
 	return number.Add(number, new(big.Int).SetUint64(a.lo))
 }
 
+// Float returns the number of nano units, rounded.
+func (a Amount) Float() float64 { return float64(a.hi)*0x1p64 + float64(a.lo) }
+
 // Sign returns -1, 0 or 1 as a is negative, zero or positive.
 func (a Amount) Sign() int {
 	switch {

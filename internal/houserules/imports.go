@@ -71,6 +71,7 @@ var rooms = []room{
 	})},
 	{folder: "allocator/internal/alike", imports: slices.Concat(index, []string{
 		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/model",
+		"internal/quantity",
 	})},
 	{folder: "allocator/explain", imports: []string{"pools"}},
 	{folder: "allocator/internal/diagnose", imports: []string{

@@ -17,13 +17,18 @@ import (
 )
 
 // Dray returns Dray's allocator by its own API: snapshot, ledger, problem.
-func Dray() alloctest.Allocator {
+func Dray() alloctest.Allocator { return DrayWith(allocator.Options{}) }
+
+// DrayWith is Dray with options. The features are those of the case.
+func DrayWith(options allocator.Options) alloctest.Allocator {
 	var allocators sync.Map // allocator.Features → *allocator.Allocator
-	programs := cel.NewCache(2000)
+	options.Programs = cel.NewCache(2000)
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		a, ok := allocators.Load(c.Features)
 		if !ok {
-			a, _ = allocators.LoadOrStore(c.Features, allocator.New(allocator.Options{Features: c.Features, Programs: programs}))
+			of := options
+			of.Features = c.Features
+			a, _ = allocators.LoadOrStore(c.Features, allocator.New(of))
 		}
 		return answer(drayOutcome(ctx, a.(*allocator.Allocator), c))
 	}

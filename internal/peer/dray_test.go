@@ -3,6 +3,9 @@ package peer_test
 import (
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/internal/peer"
 )
@@ -25,3 +28,22 @@ const extensions = "../../alloctest/extensions"
 func TestDrayExtensions(t *testing.T) { alloctest.Run(t, peer.Dray(), alloctest.Folder(extensions)) }
 
 func TestKeptExtensions(t *testing.T) { alloctest.Run(t, peer.Kept(), alloctest.Folder(extensions)) }
+
+// policies has scenarios about the policies of devices, in a folder of the name of each, and about topology.
+const policies = "../../alloctest/policies/"
+
+func TestDrayPolicies(t *testing.T) {
+	for _, name := range []string{"LeastWaste", "Pack", "Spread"} {
+		policy, err := allocator.PolicyNamed(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			alloctest.Run(t, peer.DrayWith(allocator.Options{Policy: policy}), alloctest.Folder(policies+name))
+		})
+	}
+	t.Run("Topology", func(t *testing.T) {
+		options := allocator.Options{Topology: []resourceapi.FullyQualifiedName{"topology.example.com/numa"}}
+		alloctest.Run(t, peer.DrayWith(options), alloctest.Folder(policies+"Topology"))
+	})
+}

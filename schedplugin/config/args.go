@@ -1,6 +1,7 @@
 package config
 
 import (
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -25,9 +26,12 @@ type DrayArgs struct {
 	// at least 1s. Default: 10m. It needs the features DRADeviceBindingConditions and
 	// DRAResourceClaimDeviceStatus.
 	BindingTimeout *metav1.Duration `json:"bindingTimeout,omitempty"`
-	// Policy says which of the devices of a node are chosen. FirstFit, the default, takes
-	// them in the order in which kube-scheduler does.
+	// Policy says which of the devices of a node are chosen: FirstFit, LeastWaste, Pack or Spread of
+	// package allocator. FirstFit, the default, takes those that kube-scheduler takes.
 	Policy string `json:"policy,omitempty"`
+	// Topology lists attributes of which the devices of a claim should have one value, the most
+	// important first, as Options.Topology of package allocator. Default: none, as kube-scheduler.
+	Topology []resourceapi.FullyQualifiedName `json:"topology,omitempty"`
 	// Scoring says which nodes are preferred.
 	Scoring *ScoringArgs `json:"scoring,omitempty"`
 	// Explain says how much is told about pods that do not get devices. Event, the default,
@@ -72,7 +76,6 @@ type ScoringArgs struct {
 
 // What fields of DrayArgs may say.
 const (
-	PolicyFirstFit = "FirstFit"
 	ExplainEvent   = "Event"
 	ExplainReasons = "Reasons"
 )

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 
@@ -23,11 +25,16 @@ var everything = feature.Features{
 func TestArgs(t *testing.T) {
 	defaults := Settings{
 		FilterBudget: allocator.DefaultBudget, FilterTimeout: 10 * time.Second, BindingTimeout: 10 * time.Minute,
-		Weights: Weights{Lists: 1}, Events: true, Limits: Limits{QPS: 5, Burst: 100, PodBurst: 3, PodPeriod: 5 * time.Minute},
+		Weights: Weights{Lists: 1}, Policy: allocator.FirstFit{}, Events: true, Limits: Limits{QPS: 5, Burst: 100, PodBurst: 3, PodPeriod: 5 * time.Minute},
 	}
 	for text, change := range map[string]func(s *Settings){
 		"": func(*Settings) {},
 		"{apiVersion: config.dray/v1alpha1, kind: DrayArgs, policy: FirstFit, explain: Event}": func(*Settings) {},
+		"{policy: LeastWaste, topology: [resource.kubernetes.io/pcieRoot]}": func(s *Settings) {
+			s.Policy, s.Topology = allocator.LeastWaste{}, []resourceapi.FullyQualifiedName{"resource.kubernetes.io/pcieRoot"}
+		},
+		"{policy: Pack}":   func(s *Settings) { s.Policy = allocator.Pack{} },
+		"{policy: Spread}": func(s *Settings) { s.Policy = allocator.Spread{} },
 		"{filterBudget: 7, filterTimeout: 0s, bindingTimeout: 1s}": func(s *Settings) {
 			s.FilterBudget, s.FilterTimeout, s.BindingTimeout = 7, 0, time.Second
 		},
@@ -42,7 +49,7 @@ func TestArgs(t *testing.T) {
 		want := defaults
 		change(&want)
 		got, err := Decode(&runtime.Unknown{Raw: []byte(text)}, everything)
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, error %v, want %+v", text, got, err, want)
 		}
 	}
@@ -61,7 +68,8 @@ func TestWrongArgs(t *testing.T) {
 		"{events: {podBurst: -1}}":              "events.podBurst: Invalid value: -1: must be positive",
 		"{events: {podPeriod: 0s}}":             `events.podPeriod: Invalid value: "0s": must be positive`,
 		"{apiVersion: v1}":                      "apiVersion: Unsupported value",
-		"{policy: BestFit}":                     "policy: Unsupported value",
+		"{policy: BestFit}":                     `policy: Invalid value: "BestFit": device policy "BestFit" is not known: want FirstFit, LeastWaste, Pack or Spread`,
+		"{topology: [numa]}":                    `topology: Invalid value: ["numa"]: topology: attribute "numa": want domain/name`,
 		"{explain: All}":                        "explain: Unsupported value",
 		"{scoring: {packing: 101}}":             "scoring.packing: Invalid value: 101: must be from 0 to 100",
 		"{scoring: {packing: 1, spreading: 1}}": "scoring.spreading: Forbidden: excludes packing",

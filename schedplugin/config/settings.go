@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,6 +23,8 @@ type Settings struct {
 	FilterTimeout  time.Duration // 0: none
 	BindingTimeout time.Duration
 	Weights        Weights
+	Policy         allocator.Policy
+	Topology       []resourceapi.FullyQualifiedName
 	// Events is set if Events are written about pods that do not get devices.
 	Events       bool
 	Limits       Limits
@@ -86,8 +89,11 @@ func (a *DrayArgs) validate(features feature.Features) field.ErrorList {
 	if a.FilterBudget != nil && *a.FilterBudget <= 0 {
 		errs = append(errs, field.Invalid(field.NewPath("filterBudget"), *a.FilterBudget, "must be positive"))
 	}
-	if a.Policy != "" && a.Policy != PolicyFirstFit {
-		errs = append(errs, field.NotSupported(field.NewPath("policy"), a.Policy, []string{PolicyFirstFit}))
+	if _, err := allocator.PolicyNamed(a.Policy); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("policy"), a.Policy, err.Error()))
+	}
+	if err := allocator.CheckTopology(a.Topology); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("topology"), a.Topology, err.Error()))
 	}
 	if a.Explain != "" && a.Explain != ExplainEvent && a.Explain != ExplainReasons {
 		errs = append(errs, field.NotSupported(field.NewPath("explain"), a.Explain, []string{ExplainEvent, ExplainReasons}))
@@ -163,7 +169,13 @@ func validateTimeout(name string, timeout *metav1.Duration, least time.Duration,
 }
 
 func (a *DrayArgs) settings(features feature.Features) Settings {
+	policy, err := allocator.PolicyNamed(a.Policy)
+	if err != nil {
+		panic("arguments that were not checked: " + err.Error())
+	}
 	s := Settings{
+		Policy:         policy,
+		Topology:       a.Topology,
 		FilterBudget:   allocator.DefaultBudget,
 		BindingTimeout: config.DynamicResourcesBindingTimeoutDefault,
 		Events:         a.Explain != ExplainReasons,

@@ -44,7 +44,14 @@ func (a *Answer) Core(ctx context.Context, in *model.Instance) []claims.Part {
 // Memory is what an Allocator remembers of nodes. It is safe for concurrent use.
 type Memory struct {
 	evaluator     *eligibility.Evaluator
+	reads         *Reads
 	kinds, lenses *lru.Cache
+}
+
+// Reads is what a policy reads of devices beside what is in use of them: their capacities and
+// some attributes.
+type Reads struct {
+	Attributes []resourceapi.FullyQualifiedName
 }
 
 const (
@@ -56,9 +63,10 @@ const (
 	maxAnswers = 1 << 15
 )
 
-// NewMemory returns a Memory for problems that are compiled with an Evaluator.
-func NewMemory(e *eligibility.Evaluator) *Memory {
-	return &Memory{evaluator: e, kinds: lru.New(maxKinds), lenses: lru.New(maxLenses)}
+// NewMemory returns a Memory for problems that are compiled with an Evaluator. Reads are those of the
+// policy, nil for first fit.
+func NewMemory(e *eligibility.Evaluator, reads *Reads) *Memory {
+	return &Memory{evaluator: e, reads: reads, kinds: lru.New(maxKinds), lenses: lru.New(maxLenses)}
 }
 
 // Problem is a problem with what is remembered of nodes for problems that ask for the same.
@@ -69,7 +77,7 @@ type Problem struct {
 }
 
 // Problem joins a compiled problem with the memory. Deterministic says that devices are chosen by
-// what the problem sees of them and their order alone.
+// what the problem sees of them, what the policy reads, and their order alone.
 func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 	joined := &Problem{Problem: p, evaluator: m.evaluator}
 	if !deterministic || p.Particular() {
@@ -118,6 +126,7 @@ func (k *kind) remember(state uint32, a *Answer) {
 type lens struct {
 	lensKey
 	attributes []resourceapi.FullyQualifiedName
+	reads      *Reads
 	// classes numbers what pools look like, states what nodes with their use do.
 	classes, states memo.Numbers
 }
@@ -159,7 +168,7 @@ func (m *Memory) lensOf(p *claims.Problem) *lens {
 	if known, ok := m.lenses.Get(key); ok {
 		return known.(*lens)
 	}
-	made := &lens{lensKey: key, attributes: attributes}
+	made := &lens{lensKey: key, attributes: attributes, reads: m.reads}
 	m.lenses.Add(key, made)
 	return made
 }

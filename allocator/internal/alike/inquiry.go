@@ -16,7 +16,7 @@ import (
 // use besides rules out solutions and allows none that was not there, so that the first
 // solution stays the first; and a search that does without a device looks at nothing which
 // it would not have looked at with it. That holds for devices in use as a whole which
-// draw on no counters.
+// draw on no counters: what a policy reads of a device does not depend on others of these.
 //
 // It is an immutable node of a tree, but for its branches. Nodes that are alike have the
 // tree in common, by the answer for when nothing is in use.

@@ -1,6 +1,7 @@
 package alike
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
@@ -9,6 +10,7 @@ import (
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/quantity"
 )
 
 const (
@@ -69,6 +71,9 @@ func (l *lens) look(view *pool.View) class {
 		}
 		k.Number(int(number))
 		k.device(d)
+		if l.reads != nil {
+			k.read(d, l.reads)
+		}
 		for _, name := range l.attributes {
 			k.attribute(d.Shape.Attribute(name))
 		}
@@ -136,6 +141,24 @@ func (k *poolKey) device(d *pool.Device) {
 		k.Text(taint.Key)
 		k.Text(taint.Value)
 		k.Text(string(taint.Effect))
+	}
+}
+
+// read spells out what a policy reads.
+func (k *poolKey) read(d *pool.Device, r *Reads) {
+	k.Number(len(d.Object.Capacity))
+	for _, name := range slices.Sorted(maps.Keys(d.Object.Capacity)) {
+		k.Text(string(name))
+		k.Amount(quantity.Amount(d.Object.Capacity[name].Value))
+	}
+	for _, name := range r.Attributes {
+		value, found := model.Published(d, name)
+		text, err := value.Marshal()
+		if err != nil {
+			panic("attribute " + string(name) + " cannot be encoded: " + err.Error()) // it is plain data
+		}
+		k.Flags(found)
+		k.Text(string(text))
 	}
 }
 

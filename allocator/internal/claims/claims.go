@@ -21,7 +21,8 @@ type Problem struct {
 	Claims  []Claim
 	Filters []*eligibility.Filter
 	// Constraints are those of the claims, claim by claim, then those across claims, then those
-	// of capacities, and then those that are preferred, the most important first.
+	// of capacities, and then those that are preferred, the most important first, with those of
+	// the allocator at the end.
 	Constraints []Constraint
 	// Alternatives are those of all requests, by ID. Domains are alternatives that see
 	// different things in devices, one of each.
@@ -105,7 +106,10 @@ type Constraint struct {
 	Claim, Position int
 	// Preferred is set if a solution may violate it. Requests are then the names that it covers.
 	Preferred bool
-	Requests  []string
+	// Topology is set for a preference of the allocator, not of the claim. It is weaker: it takes no
+	// other alternatives.
+	Topology bool
+	Requests []string
 	// Held are devices of claims that are allocated already and take part.
 	Held []pool.DeviceID
 }

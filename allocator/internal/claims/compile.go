@@ -21,8 +21,9 @@ type Classes interface {
 }
 
 // Compile checks claims and joins them with their classes. Extended is what they ask for beyond
-// their spec, nil for nothing. An error names claim and field.
-func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, classes Classes) (*Problem, error) {
+// their spec, nil for nothing, topology what the allocator prefers for all claims. An error names
+// claim and field.
+func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, topology []resourceapi.FullyQualifiedName, classes Classes) (*Problem, error) {
 	c := compiler{
 		problem:   &Problem{Claims: make([]Claim, len(objects))},
 		evaluator: e,
@@ -43,6 +44,10 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 			return nil, err
 		}
 	}
+	if err := CheckTopology(topology); err != nil {
+		return nil, err
+	}
+	c.topology(topology)
 	c.problem.addDomains()
 	return c.problem, nil
 }
@@ -287,8 +292,8 @@ func Named(names []string, request, alternative string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name == request || name == alternative })
 }
 
-// AppendKey appends what is asked for. Names of claims and requests, and configurations, make no
-// difference to which devices are chosen.
+// AppendKey appends what is asked for. Topology follows from that. Names of claims and requests, and
+// configurations, make no difference to which devices are chosen.
 func (p *Problem) AppendKey(k *memo.Key) {
 	k.Number(len(p.Filters))
 	for _, f := range p.Filters {

@@ -144,13 +144,6 @@ type Usage interface {
 	Pool(p *pool.Pool) *pool.Usage
 }
 
-// Candidate is a device as a policy sees it.
-type Candidate struct {
-	Device pool.Handle
-	// Shared is set if shares of the device are allocated already.
-	Shared bool
-}
-
 // Node is the devices of a node with what is in use of them. It is not modified once begun.
 type Node struct {
 	*Devices
@@ -164,9 +157,8 @@ type Node struct {
 	sets          *slab.Sets
 }
 
-// Begin looks at a node. Before is the order of a policy, nil for first fit. Sets are taken from a
-// slab.
-func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, before func(a, b Candidate) bool, sets *slab.Sets) {
+// Begin looks at a node. Sets are taken from a slab.
+func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Sets) {
 	n.evaluator, n.sets = e, sets
 	n.Object, n.View = view.Node, view
 	n.Devices = devicesOf(&n.View, e.features)
@@ -184,54 +176,12 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, before func(a
 			n.find(p, used.NextShared, n.Shared)
 		}
 	}
-	if before != nil {
-		n.prefer(before)
-	}
 }
 
 // Release forgets the node and keeps memory.
 func (n *Node) Release() {
 	clear(n.Used)
 	*n = Node{Used: n.Used[:0]}
-}
-
-// prefer puts devices into the order of a policy, which may look at what is in use: they are good for
-// one problem.
-func (n *Node) prefer(before func(a, b Candidate) bool) {
-	order := make([]int, len(n.List))
-	for i := range order {
-		order[i] = i
-	}
-	candidate := func(i int) Candidate {
-		d := &n.List[i]
-		return Candidate{Device: pool.HandleOf(n.Pools[d.Pool], d.Index), Shared: n.isShared(int32(i))}
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		a, b := candidate(i), candidate(j)
-		switch {
-		case before(a, b):
-			return -1
-		case before(b, a):
-			return 1
-		}
-		return 0
-	})
-	moved := func(set *bitset.BitSet) *bitset.BitSet {
-		if set == nil {
-			return nil
-		}
-		to := n.sets.New(len(order))
-		for i, from := range order {
-			to.SetTo(uint(i), set.Test(uint(from)))
-		}
-		return to
-	}
-	// Each is judged by itself, in this order.
-	preferred := &Devices{features: n.features, Pools: n.Pools, all: n.all, special: n.all}
-	for _, i := range order {
-		preferred.List = append(preferred.List, n.List[i])
-	}
-	n.InUse, n.Shared, n.Devices = moved(n.InUse), moved(n.Shared), preferred
 }
 
 func (n *Node) isShared(i int32) bool { return n.Shared != nil && n.Shared.Test(uint(i)) }

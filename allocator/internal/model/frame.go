@@ -3,6 +3,7 @@ package model
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -19,6 +20,8 @@ type frame struct {
 	devices        []solver.Device
 	restores       bool
 	poolOf, kindOf []int32
+	// sizes are those of devices, made for the first policy.
+	sizes func() []size
 	// groups are the counter sets with compatibility groups. Each is a relation.
 	groups []counterGroups
 	// capacities are what shares take, the last resources. capacityOf is the first of them by
@@ -54,6 +57,7 @@ func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
 	return d.Model(func() any {
 		made := new(frame)
 		made.build(d, f)
+		made.sizes = sync.OnceValue(func() []size { return sizesOf(d) })
 		return made
 	}).(*frame)
 }

@@ -26,13 +26,13 @@ type Question struct {
 	View      cluster.NodeView
 	Usage     eligibility.Usage
 	// Before is the order of a policy, nil for first fit.
-	Before func(a, b eligibility.Candidate) bool
+	Before func(a, b *Candidate) bool
 	// Budget is the number of steps after which the answer is not known.
 	Budget int64
 }
 
-// Instance is a question in memory that is used again: the node's devices in order of preference and
-// what each filter says of them. The zero value is ready to use, by one goroutine at a time.
+// Instance is a question in memory that is used again: the node's devices and what each filter says
+// of them. The zero value is ready to use, by one goroutine at a time.
 type Instance struct {
 	Node    eligibility.Node
 	Problem *claims.Problem
@@ -49,8 +49,11 @@ type Instance struct {
 	values  []int32
 	sets    slab.Sets
 	columns slab.Slab[*Column]
-	solver  solver.Solver
-	problem builder
+	// candidates and sorted are room for a policy.
+	candidates []Candidate
+	sorted     []*Candidate
+	solver     solver.Solver
+	problem    builder
 }
 
 // Alternative is an alternative on the node.
@@ -63,13 +66,16 @@ type Alternative struct {
 	Columns []*Column
 	// offers are the positions in claims.Alternative.Offers by device. Nil if there is one.
 	offers []int32
+	// order is that of a policy, of the devices of the domain. Nil for first fit, and unless the
+	// alternative stands for its domain.
+	order []int32
 }
 
 // Begin lists the devices that a node reaches and judges them. The error is about the input: it
 // stands for every node unless it names one.
 func (in *Instance) Begin(ctx context.Context, q Question) error {
 	in.Problem, in.evaluator, in.budget, in.Literal = q.Problem, q.Evaluator, q.Budget, false
-	in.Node.Begin(q.Evaluator, q.View, q.Usage, q.Before, &in.sets)
+	in.Node.Begin(q.Evaluator, q.View, q.Usage, &in.sets)
 	in.Domains = in.Domains[:0]
 	for range in.Problem.Filters {
 		in.Domains = append(in.Domains, eligibility.Domain{})
@@ -82,6 +88,9 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 	}
 	if err := in.bind(ctx); err != nil {
 		return err
+	}
+	if q.Before != nil {
+		in.prefer(q.Before)
 	}
 	return in.checkLimits()
 }
@@ -188,7 +197,7 @@ func (in *Instance) Core(ctx context.Context) []claims.Part {
 	var core []claims.Part
 	for k := len(all) - 1; k >= 0; k-- {
 		out[all[k]] = true
-		problem := in.problem.build(in, out)
+		problem := in.problem.build(in, out, nil)
 		if in.solver.Solve(ctx, problem, min(in.budget, coreBudget), solver.AllRules).Verdict != solver.None {
 			delete(out, all[k])
 			core = append([]claims.Part{all[k]}, core...)

@@ -38,8 +38,9 @@ func (b *builder) release() {
 	b.frame = nil
 }
 
-// build returns the problem without some parts. It is good until the builder is used again.
-func (b *builder) build(in *Instance, out claims.Omitted) *solver.Problem {
+// build returns the problem without some parts, and if picked is not nil, with no other options than
+// these, by request. It is good until the builder is used again.
+func (b *builder) build(in *Instance, out claims.Omitted, picked []int32) *solver.Problem {
 	b.release()
 	f := frameOf(in.Node.Devices, in.evaluator.Features())
 	b.frame = f
@@ -49,7 +50,7 @@ func (b *builder) build(in *Instance, out claims.Omitted) *solver.Problem {
 	b.addLeft(in)
 	b.addRelations(in, out)
 	b.addDomains(in)
-	b.addRequests(in, out)
+	b.addRequests(in, out, picked)
 	return &b.Problem
 }
 
@@ -90,7 +91,7 @@ func (b *builder) addDomains(in *Instance) {
 		bound := &in.Alternatives[alt.ID]
 		d := solver.Domain{
 			Claim: int32(alt.Claim), Admin: alt.Admin,
-			Allowed: bound.Domain.Allowed, Stops: stopsOf(in, bound.Domain), Shares: b.sharesOf(in, bound.Domain),
+			Allowed: bound.Domain.Allowed, Order: bound.order, Stops: stopsOf(in, bound.Domain), Shares: b.sharesOf(in, bound.Domain),
 		}
 		if len(alt.Totals) > 0 {
 			d.Gives = b.givesOf(in, alt)
@@ -187,12 +188,16 @@ func stopsOf(in *Instance, d *eligibility.Domain) *bitset.BitSet {
 	return set
 }
 
-func (b *builder) addRequests(in *Instance, out claims.Omitted) {
+func (b *builder) addRequests(in *Instance, out claims.Omitted, picked []int32) {
 	for c := range in.Problem.Claims {
 		for r := range in.Problem.Claims[c].Requests {
 			alternatives := in.Problem.Claims[c].Requests[r].Alternatives
 			options := b.options.Empty(len(alternatives))
-			for _, alt := range alternatives {
+			for o, alt := range alternatives {
+				if picked != nil && picked[len(b.Requests)] != int32(o) {
+					options = append(options, solver.Option{Domain: int32(alt.Domain), All: true}) // all of none cannot be had
+					continue
+				}
 				bound := &in.Alternatives[alt.ID]
 				// What the claim cannot hold is told apart no further.
 				count := min(bound.Needed, resourceapi.AllocationResultsMaxSize+1)

@@ -27,30 +27,39 @@ type Miss struct {
 //
 // Among the solutions, the first counts of those that have the most important preference, if any
 // has it; among these, of those that have the next one, and so on. Searches for preferences take at most
-// as many steps together as the first one.
+// as many steps together as the first one. What is preferred for the sake of topology is about several
+// devices, and of the solutions with the alternatives that were picked before.
 func (in *Instance) Solve(ctx context.Context) Result {
 	out := in.Problem.WithoutPreferences()
-	best := in.search(ctx, out, in.budget)
+	best := in.search(ctx, out, nil, in.budget)
 	if out == nil || best.Verdict != solver.Found {
 		return Result{Result: best}
 	}
 	var missed []Miss
 	left := in.budget
 	for k := in.Problem.Required(); k < len(in.Problem.Constraints); k++ {
+		topology, offered := in.Problem.Constraints[k].Topology, in.offered(k, best)
+		if topology && len(offered) < 2 {
+			continue
+		}
 		out.SetConstraint(in.Problem, k, false)
-		if in.holds(k, best) {
+		if relation := in.relation(k, false); relation.Holds(offered) {
 			continue // the first of all is the first of those that have it
 		}
 		// Another search takes the memory of the last one.
 		best.Choices, best.Options = slices.Clone(best.Choices), slices.Clone(best.Options)
-		next := in.search(ctx, out, left)
+		var picked []int32
+		if topology {
+			picked = best.Options
+		}
+		next := in.search(ctx, out, picked, left)
 		left = max(left-next.Stats.Steps, 0)
 		next.Stats.Add(best.Stats)
-		switch next.Verdict {
-		case solver.Found:
+		switch {
+		case next.Verdict == solver.Found:
 			best = next
 			continue
-		case solver.None, solver.Spent:
+		case next.Verdict == solver.None, next.Verdict == solver.Spent, next.Verdict == solver.Stopped && topology:
 			out.SetConstraint(in.Problem, k, true)
 			missed = append(missed, Miss{Constraint: k, Undecided: next.Verdict == solver.Spent})
 			best.Stats = next.Stats
@@ -61,19 +70,17 @@ func (in *Instance) Solve(ctx context.Context) Result {
 	return Result{Result: best, Missed: missed}
 }
 
-func (in *Instance) search(ctx context.Context, out claims.Omitted, budget int64) solver.Result {
-	return in.solver.Solve(ctx, in.problem.build(in, out), budget, solver.AllRules)
+func (in *Instance) search(ctx context.Context, out claims.Omitted, picked []int32, budget int64) solver.Result {
+	return in.solver.Solve(ctx, in.problem.build(in, out, picked), budget, solver.AllRules)
 }
 
-// holds reports whether a solution happens to have a preference.
-func (in *Instance) holds(constraint int, found solver.Result) bool {
-	relation := in.relation(constraint, false)
-	var offered [][]int32
+// offered are the values of the devices that a constraint covers.
+func (in *Instance) offered(constraint int, found solver.Result) (offered [][]int32) {
 	for _, c := range found.Choices {
 		alt := in.alternative(c.Request, c.Option)
 		if k := alt.Covered(constraint); k >= 0 {
 			offered = append(offered, in.Alternatives[alt.ID].Columns[k].Values[c.Device])
 		}
 	}
-	return relation.Holds(offered)
+	return offered
 }

@@ -119,7 +119,7 @@ func (s *search) look(rechecks int) {
 }
 
 // starved reports whether what is open cannot be served any more, after n devices of an option
-// of request p, of which the next one would be start or later. Before the first request, p is
+// of request p, of which the next one would be at position start or later. Before the first request, p is
 // -1. Then conflict says why.
 func (s *search) starved(p, o int32, n int, start uint) bool {
 	if s.ahead == nil {

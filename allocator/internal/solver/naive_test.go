@@ -14,8 +14,7 @@ type naive struct {
 	choices []solver.Choice
 	options []int32
 	stop    solver.Stop
-	// from is the first device to try for the request that is being decided, by choices of it.
-	steps int
+	steps   int
 }
 
 type naiveEnd int
@@ -104,11 +103,15 @@ func (n *naive) slot(p, o int32, k int, from int32) naiveEnd {
 	if option.All {
 		candidates = append(candidates, option.Mandatory[k])
 	} else {
-		for i := from; int(i) < len(n.p.Devices); i++ {
-			candidates = append(candidates, i)
+		order := n.p.Domains[option.Domain].Order
+		if order == nil {
+			for i := range n.p.Devices {
+				order = append(order, int32(i))
+			}
 		}
+		candidates = order[from:]
 	}
-	for _, i := range candidates {
+	for at, i := range candidates {
 		choice := solver.Choice{Request: p, Option: o, Device: i}
 		switch ok, stopped := n.joins(choice); {
 		case stopped:
@@ -117,7 +120,7 @@ func (n *naive) slot(p, o int32, k int, from int32) naiveEnd {
 			continue
 		}
 		n.choices = append(n.choices, choice)
-		end := n.slot(p, o, k+1, i+1)
+		end := n.slot(p, o, k+1, from+int32(at)+1)
 		if end != naiveNone && end != naiveOversized {
 			return end
 		}

@@ -57,9 +57,16 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 		}
 		option := &s.p.Requests[p].Options[o]
 		a.possible = append(a.possible, o)
-		a.open = append(a.open, opening{
+		rest := opening{
 			request: p, options: a.possible[:1:1], slots: option.Count - n, viable: a.viable[option.Domain], from: start, rest: true,
-		})
+		}
+		if order := s.p.Domains[option.Domain].Order; order != nil && !option.All {
+			rest.viable, rest.from = s.union(), 0
+			for _, i := range order[start:] {
+				rest.viable.SetTo(uint(i), a.viable[option.Domain].Test(uint(i)))
+			}
+		}
+		a.open = append(a.open, rest)
 	}
 	for q := p + 1; int(q) < len(s.p.Requests) && !s.mayStop[q]; q++ {
 		if !s.p.Requests[q].Off {

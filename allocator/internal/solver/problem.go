@@ -109,6 +109,8 @@ type Domain struct {
 	// Stops are devices at which looking ends the search. They are not in Allowed. Nil if
 	// there are none.
 	Stops *bitset.BitSet
+	// Order has all of Allowed and Stops in the order in which they are tried. Nil is ascending.
+	Order []int32
 	// Shares is what a share of each device takes; it may be shorter than the list of
 	// devices.
 	Shares [][]Draw

@@ -12,11 +12,11 @@ import (
 
 // traits are what random problems have. Apart, domains have all devices in common or none.
 type traits struct {
-	options, all, admin, shares, draws, groups, relations, across, sums, fills, stops, negative, apart bool
+	options, all, admin, shares, draws, groups, relations, across, sums, fills, stops, negative, apart, orders bool
 }
 
 func everything() traits {
-	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, fills: true, stops: true, negative: true, apart: true}
+	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, fills: true, stops: true, negative: true, apart: true, orders: true}
 }
 
 // units is an amount.
@@ -50,7 +50,26 @@ func random(seed uint64, has traits) *solver.Problem {
 	m.addDevices()
 	m.addRelations()
 	m.addClaims()
+	if has.orders {
+		m.addOrders(rand.New(rand.NewPCG(seed, 1)))
+	}
 	return m.p
+}
+
+// addOrders has half of the domains try their devices in an order of their own.
+func (m *maker) addOrders(r *rand.Rand) {
+	for k := range m.p.Domains {
+		d := &m.p.Domains[k]
+		order := []int32{}
+		for _, i := range r.Perm(len(m.p.Devices)) {
+			if d.Allowed.Test(uint(i)) || d.Stops != nil && d.Stops.Test(uint(i)) {
+				order = append(order, int32(i))
+			}
+		}
+		if r.IntN(2) == 0 {
+			d.Order = order
+		}
+	}
 }
 
 func (m *maker) addDevices() {

@@ -193,8 +193,8 @@ func (s *search) option(p, o int32) Verdict {
 	return s.slot(p, o, 0, 0)
 }
 
-// slot chooses the device for slot n of an option, from a device on: the order of devices within
-// a request does not matter, so it ascends.
+// slot chooses the device for slot n of an option, from a position in the order of its domain on: the
+// order of devices within a request does not matter, so it ascends.
 func (s *search) slot(p, o int32, n int, start uint) Verdict {
 	option := &s.p.Requests[p].Options[o]
 	if n == option.Count {
@@ -204,10 +204,14 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 		}
 		return s.request(p + 1)
 	}
+	d := &s.p.Domains[option.Domain]
 	var before []int32 // that failed in this place
-	for i, ok := s.candidate(option, n, start); ok; i, ok = s.candidate(option, n, i+1) {
-		device := int32(i)
-		if s.taken(&s.p.Domains[option.Domain], device) || s.skips(p, device, before) {
+	for at, ok := s.candidate(option, n, start); ok; at, ok = s.candidate(option, n, at+1) {
+		device := int32(at)
+		if d.Order != nil && !option.All {
+			device = d.Order[at]
+		}
+		if s.taken(d, device) || s.skips(p, device, before) {
 			continue
 		}
 		if end, ends := s.step(); ends {
@@ -225,8 +229,8 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 		mark := s.mark()
 		s.decide(p, o, device)
 		end := None
-		if option.All && n+1 < option.Count || !s.starved(p, o, n+1, i+1) {
-			end = s.slot(p, o, n+1, i+1)
+		if option.All && n+1 < option.Count || !s.starved(p, o, n+1, at+1) {
+			end = s.slot(p, o, n+1, at+1)
 		}
 		if !failed(end) {
 			return end
@@ -246,7 +250,7 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 	return None
 }
 
-// candidate returns the first device from one on that must be looked at for slot n.
+// candidate returns the first position from one on of a device that must be looked at for slot n.
 func (s *search) candidate(option *Option, n int, start uint) (uint, bool) {
 	if option.All {
 		i := uint(option.Mandatory[n])
@@ -256,6 +260,14 @@ func (s *search) candidate(option *Option, n int, start uint) (uint, bool) {
 	allowed := d.Allowed
 	if s.ahead != nil {
 		allowed = s.ahead.viable[option.Domain]
+	}
+	if d.Order != nil {
+		for at, device := range d.Order[start:] {
+			if i := uint(device); allowed.Test(i) || d.Stops != nil && d.Stops.Test(i) {
+				return start + uint(at), true
+			}
+		}
+		return 0, false
 	}
 	i, ok := allowed.NextSet(start)
 	if d.Stops != nil {

@@ -32,6 +32,8 @@ func TestRulesChangeNothing(t *testing.T) {
 		"apart, draws":      {apart: true, draws: true, options: true},
 		"apart, groups":     {apart: true, draws: true, groups: true},
 		"stops":             {stops: true, relations: true, all: true, options: true},
+		"orders":            {orders: true, relations: true, draws: true, shares: true, options: true},
+		"orders, fills":     {orders: true, sums: true, fills: true, shares: true, options: true},
 		"admin":             {admin: true, shares: true, options: true},
 	} {
 		t.Run(name, func(t *testing.T) { compareRules(t, has) })

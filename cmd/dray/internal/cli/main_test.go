@@ -37,6 +37,10 @@ func TestUsage(t *testing.T) {
 			cli.ExitError, "--node worker: there is no such node: did you mean worker-1 or worker-2?",
 		},
 		"dray devices --validate=yes -f -":  {cli.ExitError, "--validate yes: want one of [strict warn ignore]"},
+		"dray allocate -f examples/single-gpu --device-policy=BestFit": {
+			cli.ExitError, `--device-policy: device policy "BestFit" is not known: want FirstFit, LeastWaste, Pack or Spread`,
+		},
+		"dray simulate fits -f examples/single-gpu --topology=numa": {cli.ExitError, `--topology: attribute "numa": want domain/name`},
 		"dray options":                      {cli.ExitOK, "--as string"},
 		"dray allocate -o custom-columns=A": {cli.ExitError, `"A": want HEADER:PATH`},
 		"dray allocate -o jsonpath={.a":     {cli.ExitError, "--output: unclosed action"},

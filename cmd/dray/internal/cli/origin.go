@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 
@@ -37,6 +38,9 @@ type origin struct {
 	gates   *gatesFlag
 	budget  int64
 	verbose bool
+	// policy is the name of a policy of devices, topology attributes that devices should agree in.
+	policy   string
+	topology []string
 	// validate is one of the values of input.Findings.
 	validate string
 	// kustomization is a folder, "" for none.
@@ -61,6 +65,10 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 		"what becomes of objects that an API server would refuse: strict (an error), warn (left out) or ignore (used as far as possible)")
 	flags.Int64Var(&o.budget, "budget", 0,
 		fmt.Sprintf("search steps per node after which the answer is undecided (default %d)", allocator.DefaultBudget))
+	flags.StringVar(&o.policy, "device-policy", "FirstFit",
+		"which devices of a node are preferred: FirstFit (those that kube-scheduler takes), LeastWaste, Pack or Spread")
+	flags.StringSliceVar(&o.topology, "topology", nil,
+		"attribute of which the devices of a claim should have one value, as in resource.kubernetes.io/pcieRoot; may be repeated, the most important first")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say on standard error what was read")
 }
 
@@ -71,6 +79,20 @@ func (o *origin) checkValidate() error {
 		return nil
 	}
 	return fmt.Errorf("--validate %s: want one of %v", o.validate, known)
+}
+
+// checkChoice checks --device-policy and --topology, and fills in what they say.
+func (o *origin) checkChoice(options *cluster.Options) (err error) {
+	if options.Policy, err = allocator.PolicyNamed(o.policy); err != nil {
+		return fmt.Errorf("--device-policy: %w", err)
+	}
+	for _, attribute := range o.topology {
+		options.Topology = append(options.Topology, resourceapi.FullyQualifiedName(attribute))
+	}
+	if err := allocator.CheckTopology(options.Topology); err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	return nil
 }
 
 // terminal is where output for people goes.
@@ -110,16 +132,20 @@ func (o *origin) load(ctx context.Context) (*cluster.Cluster, error) {
 		return nil, err
 	}
 	cache := cel.NewCache(programs)
+	options := cluster.Options{
+		Features: switches.Features, NoTaintRules: !switches.taintRules, ExtendedResources: switches.extendedResources,
+		GroupClaims: switches.groupClaims, Programs: cache, Budget: o.budget,
+	}
+	if err := o.checkChoice(&options); err != nil {
+		return nil, err
+	}
 	objects, err := o.read(ctx, cache)
 	if err != nil {
 		return nil, err
 	}
 	o.describe(objects)
 	o.warnOfGroups(objects, switches)
-	return cluster.New(objects, cluster.Options{
-		Features: switches.Features, NoTaintRules: !switches.taintRules, ExtendedResources: switches.extendedResources,
-		GroupClaims: switches.groupClaims, Programs: cache, Budget: o.budget,
-	})
+	return cluster.New(objects, options)
 }
 
 func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, error) {

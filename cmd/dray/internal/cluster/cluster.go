@@ -66,6 +66,9 @@ type Options struct {
 	Programs *cel.Cache
 	// Budget limits the search per node, in steps; 0 is the allocator's default.
 	Budget int64
+	// Policy and Topology say which devices of a node are preferred. Nil is as kube-scheduler does.
+	Policy   allocator.Remembered
+	Topology []resourceapi.FullyQualifiedName
 }
 
 // New builds a Cluster. The objects are kept, not modified. An error is about claims
@@ -94,6 +97,7 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 		classes:  allocator.ClassMap(objects.Classes...),
 		allocator: allocator.New(allocator.Options{
 			Features: options.Features, ShareID: numberedUIDs(), Programs: options.Programs, Budget: options.Budget,
+			Policy: options.Policy, Topology: options.Topology,
 		}),
 	}
 	c.podByKey = make(map[types.NamespacedName]*corev1.Pod, len(c.pods))

@@ -32,7 +32,9 @@ func (c *Cluster) Simulation() (*simulate.State, error) {
 	if c.options.GroupClaims {
 		input.PodGroups = c.objects.PodGroups
 	}
-	return simulate.Open(input, simulate.Options{Features: c.options.Features, Budget: c.options.Budget})
+	return simulate.Open(input, simulate.Options{
+		Features: c.options.Features, Budget: c.options.Budget, DevicePolicy: c.options.Policy, Topology: c.options.Topology,
+	})
 }
 
 // PendingPods lists the pods that wait for devices, in the order of the scheduling queue.

@@ -1,0 +1,65 @@
+package claims
+
+import (
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/internal/solver"
+)
+
+// CheckTopology reports attributes without a domain.
+func CheckTopology(attributes []resourceapi.FullyQualifiedName) error {
+	for _, attribute := range attributes {
+		if domain, id, _ := strings.Cut(string(attribute), "/"); domain == "" || id == "" {
+			return fmt.Errorf("topology: attribute %q: want domain/name", attribute)
+		}
+	}
+	return nil
+}
+
+// topology adds a preference of each attribute for all devices of a claim, and then for those of each
+// request that has several.
+func (c *compiler) topology(attributes []resourceapi.FullyQualifiedName) {
+	for _, attribute := range attributes {
+		for claim := range c.problem.Claims {
+			requests := c.problem.Claims[claim].Requests
+			all := mostDevices(requests)
+			c.align(claim, attribute, requests)
+			for r := range requests {
+				if one := requests[r : r+1]; mostDevices(one) < all {
+					c.align(claim, attribute, one)
+				}
+			}
+		}
+	}
+}
+
+// align adds a preference for the requests of a claim. Devices that must be had are left out: one that
+// violates a constraint is an error.
+func (c *compiler) align(claim int, attribute resourceapi.FullyQualifiedName, requests []Request) {
+	if mostDevices(requests) < 2 {
+		return
+	}
+	for r := range requests {
+		for _, alt := range requests[r].Alternatives {
+			if !alt.All {
+				alt.Constraints = append(alt.Constraints, len(c.problem.Constraints))
+			}
+		}
+	}
+	c.constrain(Constraint{Kind: solver.Match, Attribute: attribute, Claim: claim, Preferred: true, Topology: true})
+}
+
+// mostDevices is how many devices requests have at most, those for all devices left aside.
+func mostDevices(requests []Request) (n int) {
+	for r := range requests {
+		most := 0
+		for _, alt := range requests[r].Alternatives {
+			most = max(most, alt.Count)
+		}
+		n += most
+	}
+	return n
+}
