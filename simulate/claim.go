@@ -353,31 +353,42 @@ func takesNothing(s *nodeState) *answer { return &answer{verdict: fits, next: s}
 
 // on returns the answer for one node, and the variant. The error is the context's.
 func (a *asked) on(c *call, d *version, n Node, rec *nodeRecord) (*answer, int16, error) {
+	if rec.state.options != nil {
+		answer, err := a.onOptions(c, d, n, rec)
+		return answer, 0, err
+	}
 	number := a.variant(n, rec)
 	if number < 0 || fitsResources(rec, a.kind.variantAt(number).demands, 1) == 0 {
 		return refusal, number, nil
 	}
+	answer, err := a.served(c, d, rec, number)
+	return answer, number, err
+}
+
+// served returns the answer of the devices for a variant.
+func (a *asked) served(c *call, d *version, rec *nodeRecord, number int16) (*answer, error) {
 	q := a.question(number)
 	if q.err != nil {
-		return &answer{verdict: failed, err: q.err}, number, nil //nolint:nilerr // it is in the answer
+		return &answer{verdict: failed, err: q.err}, nil //nolint:nilerr // it is in the answer
 	}
 	if len(q.specs) == 0 {
-		return takesNothing(rec.state), number, nil
+		return takesNothing(rec.state), nil
 	}
 	v, err := a.world.crossing(c.ctx, d.shared, q).view(rec.inventory, d.lens)
 	if err != nil {
-		return &answer{verdict: failed, err: err}, number, nil //nolint:nilerr // it is in the answer
+		return &answer{verdict: failed, err: err}, nil //nolint:nilerr // it is in the answer
 	}
 	if v == nil {
-		answer, err := a.world.ask(c, rec.state, q)
-		return answer, number, err
+		return a.world.ask(c, rec.state, q)
 	}
-	answer, err := a.world.askAcross(c, d, rec, v, q)
-	return answer, number, err
+	return a.world.askAcross(c, d, rec, v, q)
 }
 
 // room is how many pods fit on a node, one after the other. The pods must be separate.
 func (a *asked) room(c *call, rec *nodeRecord) (int64, bool, error) {
+	if rec.state.options != nil {
+		return a.roomOfOptions(c, rec)
+	}
 	number := a.world.on(a.kind, rec.inventory)
 	if number < 0 {
 		return 0, false, nil

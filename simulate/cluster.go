@@ -106,6 +106,7 @@ type world struct {
 	kindsBefore map[string]*kindBefore
 
 	usages *lru.Cache // usage, by *nodeState
+	steps  *lru.Cache // *answer about an undecided node, by stepKey
 	// running are the kinds of pods that ran when the cluster was read, by pod, once they are asked for.
 	running sync.Map
 
@@ -135,7 +136,7 @@ func newWorld(o Options) *world {
 	return &world{
 		options: o, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
 		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*spec),
-		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages),
+		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages), steps: lru.New(manySteps),
 	}
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,8 +38,9 @@ type Topology struct {
 // templates that are part of the set. The result counts the pods of all demands; without a place, what
 // is undecided says that a domain may still do. It takes time in proportion to the nodes, and as
 // FitsMany for each domain. Devices are read once, and each value of an attribute makes questions of
-// its own. The error says what is wrong with a topology or a shape, or is the context's; then nothing
-// changed.
+// its own. Undecided nodes go with a topology only if it is a label which all their templates have with
+// one value, or none has. The error says what is wrong with a topology or a shape, or is the context's;
+// then nothing changed.
 func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
 	demands = slices.Clone(demands)
 	for i := range demands {
@@ -50,6 +52,9 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 	if err := checkTopologies(t, demands); err != nil {
 		return Result{}, err
 	}
+	if err := checkUndecided(t, on); err != nil {
+		return Result{}, err
+	}
 	m.look()
 	on = on.fixed(&m.data)
 	for required := len(t); ; required-- {
@@ -58,6 +63,23 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 			return result, err
 		}
 	}
+}
+
+// checkUndecided reports topologies of which the domain of an undecided node is not known.
+func checkUndecided(t []Topology, on Nodes) error {
+	for part := range on.each() {
+		if part.template == nil || part.template.choice == nil {
+			continue
+		}
+		for i, topology := range t {
+			_, common := part.template.spec.Node.Labels[topology.NodeLabel]
+			if common || part.template.choice.lacks(topology.NodeLabel) {
+				continue
+			}
+			return fmt.Errorf("topology %d: the domain of nodes of %s: %w", i, part.template.name(), ErrUndecidedNode)
+		}
+	}
+	return nil
 }
 
 // gangWithin tries the domains of all the topologies.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 
@@ -24,6 +25,8 @@ type TemplateSpec struct {
 	// Daemon are pods that run on each of the nodes. They take resources; claims are not
 	// allocated for them.
 	Daemon []*corev1.Pod
+	// Price orders the templates of Any, the lowest first. The unit is up to the caller.
+	Price float64
 }
 
 // Template is a TemplateSpec, read once for all States of one Open and its Updates. It is immutable.
@@ -32,10 +35,16 @@ type Template struct {
 	// inventory is that of its first node, which stands for all.
 	inventory *inventory
 	used      []int64
+	// choice is set for those of Any.
+	choice *choice
 }
 
-// Node returns the node of the TemplateSpec.
+// Node returns the node of the TemplateSpec. That of Any has its name, and the labels that the nodes of
+// all its templates have.
 func (t *Template) Node() *corev1.Node { return t.spec.Node }
+
+// Price is that of the TemplateSpec. That of Any is the lowest of its templates.
+func (t *Template) Price() float64 { return t.spec.Price }
 
 // Template reads a template. It takes time in proportion to its devices. The error says what is
 // wrong with it.
@@ -48,6 +57,9 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 		if slice.Spec.NodeName == nil {
 			return nil, fmt.Errorf("template %s: slice %s has no spec.nodeName: only devices of the node belong to a template", spec.Node.Name, slice.Name)
 		}
+	}
+	if math.IsNaN(spec.Price) {
+		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
 	}
 	t := &Template{spec: spec}
 	node, published := t.Nodes(0)
@@ -106,7 +118,7 @@ func (t *Template) slices(n int) []*resourceapi.ResourceSlice {
 }
 
 // Nodes returns the n-th node of the template as it would exist, with its slices. It makes new
-// objects each time.
+// objects each time. What is not decided about nodes of Any is not there.
 func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
 	return t.object(n), t.slices(n)
 }
