@@ -285,6 +285,54 @@ func TestAnyUndecided(t *testing.T) {
 	}
 }
 
+// What was not found out because the budget was spent is found out by the next call.
+func TestAnyBudgetIsPerCall(t *testing.T) {
+	state := open(t, gpuCluster(), simulate.Options{Budget: 1})
+	undecided := anyOf(t, state, gpuTemplates(t, state, 2, 4)...)
+	sim := state.Sim()
+	three := gpuPods("three", 1)[0]
+	var got []string
+	for range 2 {
+		r, err := sim.Place(t.Context(), three, simulate.New(undecided, 1), simulate.FirstFit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(r.Placed, r.Unfit, r.Undecided))
+	}
+	if want := []string{"0 0 1", "1 0 0"}; !slices.Equal(got, want) {
+		t.Errorf("placed, without place, undecided: %v, want %v", got, want)
+	}
+}
+
+// Devices that other nodes reach as well cannot be in use and not in use: where that depends on what the
+// node is, pods are undecided until it is said.
+func TestAnySharedPool(t *testing.T) {
+	c := gpuCluster()
+	around := gpuSlice("zz", 2)
+	around.Spec.NodeName, around.Spec.AllNodes = nil, ptr.To(true)
+	c.Slices = append(c.Slices, around)
+	state := open(t, c, simulate.Options{})
+	templates := gpuTemplates(t, state, 1, 2, 3)
+	undecided := anyOf(t, state, templates...)
+	two := gpuPods("two", 1)[0]
+	sim := state.Sim()
+	sim.Add(undecided, 1)
+	r, err := sim.Place(t.Context(), two, simulate.Added(undecided), simulate.FirstFit)
+	if err != nil || r.Undecided != 1 || r.Err == nil || !strings.Contains(r.Err.Error(), "different devices of pools of several nodes") {
+		t.Errorf("%d placed, %d undecided, %v, %v; want it undecided, and why", r.Placed, r.Undecided, r.Err, err)
+	}
+	// All that have the same to take are one class as before.
+	alike := anyOf(t, state, templates[1:]...)
+	r, err = sim.Place(t.Context(), two, simulate.New(alike, 1), simulate.FirstFit)
+	if err != nil || r.Placed != 1 {
+		t.Fatalf("%d placed, %v, %v", r.Placed, r.Err, err)
+	}
+	node := slices.Collect(r.Placements())[0].Node
+	if got := names(sim.Options(node)); got != "gpu2 gpu3" {
+		t.Errorf("the node can be %q", got)
+	}
+}
+
 // Policies look at an undecided node as the cheapest that it can be.
 func TestAnyPolicy(t *testing.T) {
 	state := open(t, gpuCluster("real"), simulate.Options{})
