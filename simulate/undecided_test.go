@@ -293,7 +293,7 @@ func TestAnyBudgetIsPerCall(t *testing.T) {
 	three := gpuPods("three", 1)[0]
 	var got []string
 	for range 2 {
-		r, err := sim.Place(t.Context(), three, simulate.New(undecided, 1), simulate.FirstFit)
+		r, err := sim.Place(t.Context(), three, simulate.New(undecided, 1), simulate.Spread)
 		if err != nil {
 			t.Fatal(err)
 		}
