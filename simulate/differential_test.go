@@ -2,12 +2,15 @@ package simulate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,17 +25,26 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// sequences is how many sequences a differential test plays: few, or what DRAY_SEQUENCES says.
-func sequences(t *testing.T) uint64 {
-	text := os.Getenv("DRAY_SEQUENCES")
-	if text == "" {
-		return 100
+// sequences are the seeds of the sequences that a differential test plays: few, or what DRAY_SEQUENCES
+// says, which is a number or two with a dash between: from the first to before the last.
+func sequences(t *testing.T) iter.Seq[uint64] {
+	first, end := uint64(0), uint64(100)
+	if text := os.Getenv("DRAY_SEQUENCES"); text != "" {
+		from, to, found := strings.Cut(text, "-")
+		if !found {
+			from, to = "0", text
+		}
+		var errs [2]error
+		first, errs[0] = strconv.ParseUint(from, 10, 64)
+		end, errs[1] = strconv.ParseUint(to, 10, 64)
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatalf("DRAY_SEQUENCES: %v", err)
+		}
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("DRAY_SEQUENCES: %v", err)
+	return func(yield func(uint64) bool) {
+		for seed := first; seed < end && yield(seed); seed++ {
+		}
 	}
-	return n
 }
 
 // Whatever is simulated is what an allocator says that is asked step by step, with real names.
@@ -85,9 +97,11 @@ func agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 
 func playAll(t *testing.T, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
 	seen := make(map[string]int)
-	n := sequences(t)
-	disagreed := uint64(0)
-	for seed := range n {
+	n, disagreed := 0, 0
+	for seed := range sequences(t) {
+		if n++; n%1000 == 0 {
+			t.Logf("%d sequences; the allocators disagree in %d; seen: %v", n, disagreed, seen)
+		}
 		func() {
 			defer func() {
 				if r := recover(); r != nil {
@@ -100,6 +114,7 @@ func playAll(t *testing.T, allocate alloctest.Allocator, mayDisagree bool) map[s
 			play(t, seed, allocate, seen)
 		}()
 	}
+	t.Logf("%d sequences; the allocators disagree in %d; seen: %v", n, disagreed, seen)
 	if disagreed*10 > n {
 		t.Errorf("the allocators disagree in %d of %d sequences", disagreed, n)
 	}
