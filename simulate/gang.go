@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/internal/index/shape"
 )
 
 // Demand is a number of pods of a shape, of a gang.
@@ -286,7 +288,7 @@ func (m *Sim) attributeValues(inv *inventory, name resourceapi.FullyQualifiedNam
 // literals are the values that a device has of an attribute.
 func literals(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
 	a, found := published(driver, d, name)
-	if !found {
+	if !found || shape.Unknown(&a) {
 		return nil
 	}
 	quoted := func(text string) string { return strconv.QuoteToASCII(text) }

@@ -134,7 +134,7 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 // named returns a node with everything that reaches it, under the names that it has or would have.
 func (w *world) named(n Node, inv *inventory, shared *sharedPools) (*room, *inventory) {
 	if n.template != nil {
-		node, published := inv.template.Nodes(n.index)
+		node, published := inv.template.object(n.index), inv.template.slices(inv.template.published, n.index)
 		if inv.template != n.template { // the node was undecided
 			rename(node, published, n)
 		}

@@ -246,7 +246,7 @@ func (w *world) expect(inv *inventory, shared *sharedPools, t *Template) *invent
 		}
 	}
 	more := slices.Clip(inv.slices())
-	for _, slice := range t.spec.Slices {
+	for _, slice := range t.published {
 		if !published[slice.Spec.Driver] {
 			more = append(more, t.expected(slice, inv.node.Name))
 		}

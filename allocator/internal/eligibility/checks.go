@@ -15,6 +15,7 @@ const (
 	InUse          Reason = "in-use"
 	Binding        Reason = "binding"
 	BySelector     Reason = "selector"
+	ByUnknown      Reason = "unknown"
 	ByNode         Reason = "node"
 	ByCapacity     Reason = "capacity"
 	NodeOperations Reason = "node-operations"
@@ -130,10 +131,13 @@ func (j *judge) selected(d *Device, i int32) (bool, error) {
 func (j *judge) explainSelectors(d *Device, _ int32, add func(Rejection)) {
 	for k := range j.filter.Selectors {
 		s := &j.filter.Selectors[k]
-		rejectedBy, err := j.node.evaluator.matches(j.ctx, j.filter.Selectors[k:k+1], notesOf(d.Shape).device)
+		rejectedBy, err := j.node.evaluator.matches(j.ctx, j.filter.Selectors[k:k+1], notesOf(d.Shape))
+		name, unknown := notesOf(d.Shape).unknown(s.program)
 		switch {
 		case err != nil:
 			add(Rejection{Reason: BySelector, Detail: err.Error()})
+		case unknown:
+			add(Rejection{Reason: ByUnknown, Detail: name.String() + ", which " + s.Origin() + " reads"})
 		case rejectedBy >= 0:
 			add(Rejection{Reason: BySelector, Detail: s.Origin() + ": " + s.Expression, Selector: s})
 		}

@@ -3,6 +3,8 @@ package eligibility
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -55,14 +57,17 @@ func (e *Evaluator) Features() Features { return e.features }
 func (e *Evaluator) Evaluations() int64 { return e.memo.Evaluations() }
 
 // matches tells the first selector that rejects the device (its position), or -1 if all hold.
-// Selectors after a rejecting one are not evaluated.
-func (e *Evaluator) matches(ctx context.Context, selectors []Selector, device *cel.Device) (int, error) {
+// Selectors after a rejecting one are not evaluated, nor those that read what is not known.
+func (e *Evaluator) matches(ctx context.Context, selectors []Selector, of *notes) (int, error) {
 	for i := range selectors {
 		s := &selectors[i]
 		if s.err != nil {
 			return i, fmt.Errorf("%s: %w", s.Origin(), s.err)
 		}
-		matched, err := e.memo.Matches(ctx, s.program, device)
+		if _, unknown := of.unknown(s.program); unknown {
+			return i, nil
+		}
+		matched, err := e.memo.Matches(ctx, s.program, of.device)
 		if err != nil {
 			return i, fmt.Errorf("%s: %w", s.Origin(), err)
 		}
@@ -102,6 +107,9 @@ func (e *Evaluator) Attribute(ctx context.Context, derived []Derived, of *shape.
 		if d.err != nil {
 			return shape.Attribute{}, false, fmt.Errorf("derived attribute %s: %w", name, d.err)
 		}
+		if _, unknown := notesOf(of).unknown(d.program); unknown {
+			return shape.Attribute{}, false, nil
+		}
 		value, err := e.memo.Attribute(ctx, d.program, notesOf(of).device)
 		if err != nil {
 			return shape.Attribute{}, false, fmt.Errorf("derived attribute %s: %w", name, err)
@@ -139,7 +147,7 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, shape *shape.Shape, sh
 	}
 	position, known := f.rejections.Get(number)
 	if !known {
-		rejectedBy, err := e.matches(ctx, f.Selectors, notesOf(shape).device)
+		rejectedBy, err := e.matches(ctx, f.Selectors, notesOf(shape))
 		if err != nil {
 			return Judgement{}, err
 		}
@@ -158,7 +166,7 @@ func (e *Evaluator) judge(ctx context.Context, f *Filter, shape *shape.Shape) (J
 	if known, ok := notes.judgements.Get(f); ok {
 		return *known, nil
 	}
-	rejectedBy, err := e.matches(ctx, f.Selectors, notes.device)
+	rejectedBy, err := e.matches(ctx, f.Selectors, notes)
 	if err != nil {
 		return Judgement{}, err
 	}
@@ -204,6 +212,39 @@ type notes struct {
 	numbers memo.List[*Projection, uint32]
 	// plain is set for whole devices of which everything can be taken.
 	plain bool
+	// unknowns are attributes of which the value is not known yet.
+	unknowns []cel.Name
+}
+
+// unknown returns an attribute that a program reads and of which the value is not known yet.
+func (n *notes) unknown(p *cel.Program) (name cel.Name, found bool) {
+	if len(n.unknowns) == 0 || p == nil {
+		return cel.Name{}, false
+	}
+	reads := p.Reads()
+	for _, name := range n.unknowns {
+		if !reads.Exact || slices.Contains(reads.Attributes, name) {
+			return name, true
+		}
+	}
+	return cel.Name{}, false
+}
+
+// unknownsOf lists the attributes of which the value is not known yet.
+func unknownsOf(s *shape.Shape) []cel.Name {
+	var list []cel.Name
+	for key, attribute := range s.Device.Attributes {
+		if !shape.Unknown(&attribute) {
+			continue
+		}
+		name := cel.Name{Domain: s.Driver, ID: string(key)}
+		if domain, id, qualified := strings.Cut(string(key), "/"); qualified {
+			name = cel.Name{Domain: domain, ID: id}
+		}
+		list = append(list, name)
+	}
+	slices.SortFunc(list, func(a, b cel.Name) int { return strings.Compare(a.String(), b.String()) })
+	return list
 }
 
 // maxNotes bounds the judgements kept per shape. A cluster has a few classes and its claims a few
@@ -213,8 +254,9 @@ const maxNotes = 64
 func notesOf(shape *shape.Shape) *notes {
 	return shape.Attach(func() any {
 		return &notes{
-			device: cel.NewDevice(shape.Driver, shape.Device),
-			plain:  !ptr.Deref(shape.Device.AllowMultipleAllocations, false) && unconditional(shape.Device.Capacity),
+			device:   cel.NewDevice(shape.Driver, shape.Device),
+			unknowns: unknownsOf(shape),
+			plain:    !ptr.Deref(shape.Device.AllowMultipleAllocations, false) && unconditional(shape.Device.Capacity),
 		}
 	}).(*notes)
 }

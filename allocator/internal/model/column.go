@@ -50,7 +50,11 @@ func columnOf(d *eligibility.Devices, c claims.Constraint) *Column {
 		// No attribute has a name like this.
 		return d.Column("capacity "+c.Attribute, func() any { return capacityColumn(d, c.Attribute) }).(*Column)
 	}
-	return d.Column(c.Attribute, func() any {
+	name := c.Attribute
+	if c.Kind == solver.Distinct {
+		name = "distinct " + name // not all values that match are distinct
+	}
+	return d.Column(name, func() any {
 		made := &Column{Values: make([][]int32, len(d.List)), ids: make(map[shape.Value]int32)}
 		for i := range d.List {
 			if value, found := d.List[i].Shape.Attribute(c.Attribute); found {
