@@ -138,6 +138,8 @@ type game struct {
 	before *simulate.State
 
 	pods, taints, classes, templateNumber int
+	// extended has claims ask for more than resource.k8s.io/v1 knows.
+	extended bool
 }
 
 func play(t *testing.T, seed uint64, allocate alloctest.Allocator, seen map[string]int) {
@@ -176,7 +178,7 @@ func (g *game) begin(allocate alloctest.Allocator) bool {
 		cluster.Templates = append(cluster.Templates, template)
 	}
 	g.addKinds(&cluster)
-	state, err := simulate.Open(cluster, simulate.Options{Features: c.Features})
+	state, err := simulate.Open(cluster, simulate.Options{Features: c.Features, Extensions: g.extended})
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
@@ -209,6 +211,9 @@ func (g *game) addTemplates(c *alloctest.Case) {
 		template := &resourceapi.ResourceClaimTemplate{}
 		template.Namespace, template.Name = "default", fmt.Sprintf("template-%d", i)
 		template.Spec.Spec = claim.Spec
+		if g.extended {
+			g.extend(template, c)
+		}
 		g.templates[template.Name] = template
 	}
 }
@@ -229,7 +234,7 @@ func (g *game) addKinds(c *simulate.Cluster) {
 	slices.Sort(names)
 	g.kinds = append(g.kinds, g.kind(names...), g.kind())
 	if len(names) > 0 {
-		shared := &resourceapi.ResourceClaim{Spec: g.templates[names[0]].Spec.Spec}
+		shared := &resourceapi.ResourceClaim{ObjectMeta: *g.templates[names[0]].Spec.ObjectMeta.DeepCopy(), Spec: g.templates[names[0]].Spec.Spec}
 		shared.Namespace, shared.Name = "default", "shared"
 		c.Claims = append(c.Claims, shared)
 		g.ref.claims["shared"] = shared
@@ -372,7 +377,9 @@ func (g *game) compare(got simulate.Result, pods []*corev1.Pod, fresh func(int) 
 		where := fmt.Sprintf("seed %d: %s", g.seed, pod.Name)
 		if node == "" {
 			g.unplaced(where, got, len(pods), i, doubt)
-			g.why(where, got, pod, limited)
+			if !g.extended {
+				g.why(where, got, pod, limited)
+			}
 			return
 		}
 		g.seen["placed"]++

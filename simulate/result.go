@@ -106,10 +106,13 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 		return nil, err
 	}
 	number := p.world.on(s.asked.kind, inv)
-	q := s.asked.question(number)
+	problem, err := s.asked.problemOn(number, p.Node, inv)
+	if err != nil {
+		return nil, err
+	}
 	state := before.state.uses
 	for pod := 0; ; pod++ {
-		outcome, err := r.allocate(c.ctx, q.problem, r.inUse(s.data.taken(inv, state)))
+		outcome, err := r.allocate(c.ctx, problem, r.inUse(s.data.taken(inv, state)))
 		if err != nil {
 			return nil, err
 		}
@@ -433,7 +436,7 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *answer, number int16
 		return known, nil
 	}
 	r, inv := e.state.world.named(n, rec.inventory, d.shared)
-	problem, err := e.problem(number)
+	problem, err := e.problem(number, n, inv)
 	if err != nil {
 		return nil, err
 	}
@@ -450,13 +453,14 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *answer, number int16
 }
 
 // problem compiles what the next pod asks for, under the names of its claims.
-func (e *explainer) problem(number int16) (*allocator.Problem, error) {
-	if known := e.problems[number]; known != nil {
+func (e *explainer) problem(number int16, n Node, inv *inventory) (*allocator.Problem, error) {
+	linked := e.asked.linked()
+	if known := e.problems[number]; known != nil && !linked {
 		return known, nil
 	}
 	w, q := e.state.world, e.asked.question(number)
 	p := Placement{Pod: e.shape.pod(max(0, len(e.shape.Pods)-e.pods)), world: w, segment: segment{asked: e.asked}}
-	claims := make([]*resourceapi.ResourceClaim, len(q.specs))
+	claims, extensions := q.claims()
 	for i, s := range q.specs {
 		claim := &resourceapi.ResourceClaim{}
 		claim.Namespace, claim.Name = p.Pod.Namespace, p.Pod.Name+"-extended-resources"
@@ -466,7 +470,11 @@ func (e *explainer) problem(number int16) (*allocator.Problem, error) {
 		claim.Spec.Devices = s.devices
 		claims[i] = claim
 	}
-	problem, err := w.allocator.Compile(claims, w.classes)
+	compile := func() (*allocator.Problem, error) { return w.allocator.CompileExtended(claims, extensions, w.classes) }
+	if linked {
+		compile = func() (*allocator.Problem, error) { return e.asked.linkedProblem(claims, extensions, n, inv) }
+	}
+	problem, err := compile()
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", e.shape.name(), err)
 	}

@@ -162,7 +162,7 @@ func (s *step) part(b *branch, p part) error {
 		return nil
 	}
 	first := s.next.choice.members[groups[0].members[0]].inventory
-	taken, err := s.served(s.call, s.version, &nodeRecord{inventory: first, state: b.state}, p.number)
+	taken, err := s.served(s.call, s.version, s.node, &nodeRecord{inventory: first, state: b.state}, p.number)
 	if err != nil {
 		return err
 	}
