@@ -327,3 +327,27 @@ func TestEqualExpected(t *testing.T) {
 		t.Errorf("%d pairs fit though the driver published no attribute", found.Pods)
 	}
 }
+
+// A node whose values are known may look like one of which they are not; what is said of one does not
+// hold for the other.
+func TestEqualIsNotLikeKnown(t *testing.T) {
+	w := &rootWorld{devices: []rooted{{"gpu-0", "?0"}, {"gpu-1", "?1"}}, requests: []rootRequest{{2, ""}}, distinct: []int{0}}
+	c, spec := w.objects()
+	known := gpuSlice("known", 2)
+	for d, value := range []string{"x", "y"} {
+		known.Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{root: {StringValue: &value}}
+	}
+	c.Nodes, c.Slices = append(c.Nodes, nodeNamed("known")), append(c.Slices, known)
+	state := open(t, c, simulate.Options{})
+	template, err := state.Template(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := shapeOf(t, state, gpuPods("rooted", 1))
+	if found := fit(t, state, pair, simulate.Real(nil)); found.Pods != 1 {
+		t.Errorf("%d pods fit where values are known, want 1", found.Pods)
+	}
+	if found := fit(t, state, pair, simulate.New(template, 1)); found.Pods != 0 {
+		t.Errorf("%d pods fit where values are not known, want none", found.Pods)
+	}
+}

@@ -1,13 +1,16 @@
 package simulate_test
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/alloctest"
@@ -46,6 +49,12 @@ func TestExtendedLikeStepByStep(t *testing.T) {
 
 // extend has a template ask for something more.
 func (g *game) extend(template *resourceapi.ResourceClaimTemplate, c *alloctest.Case) {
+	template.Spec.Spec = *template.Spec.Spec.DeepCopy()
+	for _, request := range template.Spec.Spec.Devices.Requests {
+		if request.Exactly != nil {
+			request.Exactly.AdminAccess = nil // see TestLinkUnknown
+		}
+	}
 	attributes, capacities := namesOf(c)
 	pick := func(list []string) resourceapi.FullyQualifiedName {
 		return resourceapi.FullyQualifiedName(list[g.rand.IntN(min(2, len(list)))])
@@ -138,5 +147,49 @@ func TestExtensionUpTo(t *testing.T) {
 	shape := shapeOf(t, state, gpuPods("one", 1))
 	if found := fit(t, state, shape, simulate.Real(nil)); found.Pods != 4 {
 		t.Errorf("%d pods fit, want two on each node: one with three GPUs, one with one", found.Pods)
+	}
+}
+
+// Devices of a class that may serve a request besides its own are seen wherever they are.
+func TestExtensionClasses(t *testing.T) {
+	c := gpuCluster("a")
+	around := gpuSlice("nics", 2)
+	around.Spec.Driver, around.Spec.NodeName, around.Spec.AllNodes = "nic.example.com", nil, ptr.To(true)
+	c.Slices = append(c.Slices, around)
+	nic := c.Classes[0].DeepCopy()
+	nic.Name, nic.Spec.Selectors[0].CEL.Expression = "nic", `device.driver == "nic.example.com"`
+	c.Classes = append(c.Classes, nic)
+	c.Templates[0].Spec.Annotations = map[string]string{extension.Annotation: `{"requests": {"gpus": {"classes": [{"deviceClassName": "nic"}]}}}`}
+	state := open(t, c, simulate.Options{Extensions: true})
+	if found := fit(t, state, shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil)); found.Pods != 6 {
+		t.Errorf("%d pods fit, want one for each of 4 GPUs and 2 NICs", found.Pods)
+	}
+}
+
+// What is to match devices with admin access, of which nothing is known, is undecided.
+func TestLinkUnknown(t *testing.T) {
+	c := gpuCluster("a")
+	for d := range c.Slices[0].Spec.Devices {
+		c.Slices[0].Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"numa": {IntValue: ptr.To(int64(d / 2))}}
+	}
+	across := map[string]string{extension.Annotation: `{"matchAcross": ["gpu.example.com/numa"]}`}
+	c.Templates[0].Spec.Annotations = across
+	for admin, want := range map[bool]string{false: "1 0 0", true: "0 0 1"} {
+		shared := &resourceapi.ResourceClaim{Spec: *c.Templates[0].Spec.Spec.DeepCopy()}
+		shared.Namespace, shared.Name, shared.Annotations = "default", "shared", across
+		shared.Spec.Devices.Requests[0].Exactly.AdminAccess = &admin
+		c.Claims = []*resourceapi.ResourceClaim{shared}
+		state := open(t, c, simulate.Options{Extensions: true})
+		first, second := gpuPods("one", 2)[0], gpuPods("one", 2)[1]
+		first.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "shared", ResourceClaimName: &shared.Name}}
+		second.Spec.ResourceClaims = append(second.Spec.ResourceClaims, first.Spec.ResourceClaims...)
+		sim := state.Sim()
+		if r, err := sim.Place(t.Context(), first, simulate.Real(nil), simulate.FirstFit); err != nil || !r.All() {
+			t.Fatalf("admin %t: the first pod: %d placed, %v", admin, r.Placed, err)
+		}
+		r, err := sim.Place(t.Context(), second, simulate.Real(nil), simulate.FirstFit)
+		if got := fmt.Sprint(r.Placed, r.Unfit, r.Undecided); err != nil || got != want || admin && r.Err == nil {
+			t.Errorf("admin %t: placed, unfit, undecided: %s (%v), %v; want %s", admin, got, r.Err, err, want)
+		}
 	}
 }
