@@ -83,16 +83,38 @@ func patient(a alloctest.Allocator) alloctest.Allocator {
 // disagreement is the error of a step about which the allocators disagree.
 type disagreement struct{}
 
-// agreeing panics with a disagreement where two allocators differ in yes or no, which other tests
-// are about.
+// agreeing panics with a disagreement where two allocators differ in yes or no, which other tests are
+// about, or in devices of pools with slices of several generations: see decision 0002.
 func agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		x, y := a(ctx, c), b(ctx, c)
 		if (x.Err == nil) != (y.Err == nil) || x.Err == nil && (x.Results == nil) != (y.Results == nil) {
 			panic(disagreement{})
 		}
+		if x.Results != nil && severalGenerations(c.Slices) && !slices.EqualFunc(x.Results, y.Results, sameDevices) {
+			panic(disagreement{})
+		}
 		return x
 	}
+}
+
+// severalGenerations reports whether there is a pool with slices of an old generation.
+func severalGenerations(list []*resourceapi.ResourceSlice) bool {
+	generation := make(map[string]int64)
+	for _, slice := range list {
+		pool := slice.Spec.Driver + "/" + slice.Spec.Pool.Name
+		if known, found := generation[pool]; found && known != slice.Spec.Pool.Generation {
+			return true
+		}
+		generation[pool] = slice.Spec.Pool.Generation
+	}
+	return false
+}
+
+func sameDevices(a, b resourceapi.AllocationResult) bool {
+	return slices.EqualFunc(a.Devices.Results, b.Devices.Results, func(x, y resourceapi.DeviceRequestAllocationResult) bool {
+		return x.Request == y.Request && x.Driver == y.Driver && x.Pool == y.Pool && x.Device == y.Device
+	})
 }
 
 func playAll(t *testing.T, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
