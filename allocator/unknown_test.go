@@ -13,10 +13,40 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
+// unknownCase is a claim for two devices, and on which of the nodes it can be met.
+type unknownCase struct {
+	name     string
+	selector string
+	derived  string // what a second attribute is, which is to match
+	match    bool
+	distinct bool
+	want     string // by node: y or n
+}
+
+func (test *unknownCase) claim() *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{}
+	claim.Namespace, claim.Name = "default", "pair"
+	request := &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 2}
+	if test.selector != "" {
+		request.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: test.selector}}}
+	}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", Exactly: request}}
+	if test.derived != "" {
+		request.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{{Name: "example.com/derived", Expression: test.derived}}
+		claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("example.com/derived"))})
+	}
+	if test.match {
+		claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/root"))})
+	}
+	if test.distinct {
+		claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/root"))})
+	}
+	return claim
+}
+
 // Values that are not known match each other where they stand for the same, and serve nothing else: also on
 // nodes that look the same but for what is known, and after these were asked.
 func TestUnknownValues(t *testing.T) {
-	const attribute = "gpu.example.com/root"
 	var nodes []*corev1.Node
 	var slices []*resourceapi.ResourceSlice
 	add := func(name string, values ...string) {
@@ -36,14 +66,7 @@ func TestUnknownValues(t *testing.T) {
 	add("will be equal", u0, u0)
 	add("mixed", "x", u0)
 	features := allocator.AllFeatures()
-	for _, test := range []struct {
-		name     string
-		selector string
-		derived  string // what a second attribute is, which is to match
-		match    bool
-		distinct bool
-		want     string // by node: y or n
-	}{
+	for _, test := range []unknownCase{
 		{name: "both", want: "yyyyy"},
 		{name: "match", match: true, want: "nnyyn"},
 		{name: "distinct", distinct: true, want: "ynnnn"},
@@ -56,26 +79,9 @@ func TestUnknownValues(t *testing.T) {
 		{name: "selector of any attribute", selector: `device.attributes["gpu.example.com"].all(name, name == "root")`, want: "ynynn"},
 	} {
 		for _, order := range []string{"forwards", "backwards"} {
-			claim := &resourceapi.ResourceClaim{}
-			claim.Namespace, claim.Name = "default", "pair"
-			request := &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 2}
-			if test.selector != "" {
-				request.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: test.selector}}}
-			}
-			claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", Exactly: request}}
-			if test.derived != "" {
-				request.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{{Name: "example.com/derived", Expression: test.derived}}
-				claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("example.com/derived"))})
-			}
-			if test.match {
-				claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(attribute))})
-			}
-			if test.distinct {
-				claim.Spec.Devices.Constraints = append(claim.Spec.Devices.Constraints, resourceapi.DeviceConstraint{DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName(attribute))})
-			}
 			class := &resourceapi.DeviceClass{}
 			class.Name = "gpu"
-			problem, err := allocator.New(allocator.Options{Features: features}).Compile([]*resourceapi.ResourceClaim{claim}, allocator.ClassMap(class))
+			problem, err := allocator.New(allocator.Options{Features: features}).Compile([]*resourceapi.ResourceClaim{test.claim()}, allocator.ClassMap(class))
 			if err != nil {
 				t.Fatalf("%s: %v", test.name, err)
 			}
