@@ -84,29 +84,34 @@ func patient(a alloctest.Allocator) alloctest.Allocator {
 type disagreement struct{}
 
 // agreeing panics with a disagreement where two allocators differ in yes or no, which other tests are
-// about, or in devices of pools with slices of several generations: see decision 0002.
+// about, or in devices where slices of a pool contradict each other: see decision 0002.
 func agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		x, y := a(ctx, c), b(ctx, c)
 		if (x.Err == nil) != (y.Err == nil) || x.Err == nil && (x.Results == nil) != (y.Results == nil) {
 			panic(disagreement{})
 		}
-		if x.Results != nil && severalGenerations(c.Slices) && !slices.EqualFunc(x.Results, y.Results, sameDevices) {
+		if x.Results != nil && contradictory(c.Slices) && !slices.EqualFunc(x.Results, y.Results, sameDevices) {
 			panic(disagreement{})
 		}
 		return x
 	}
 }
 
-// severalGenerations reports whether there is a pool with slices of an old generation.
-func severalGenerations(list []*resourceapi.ResourceSlice) bool {
-	generation := make(map[string]int64)
+// contradictory reports whether there is a pool with slices of an old generation, or of which there are more
+// slices than they say, or with slices that say different numbers.
+func contradictory(list []*resourceapi.ResourceSlice) bool {
+	pools := make(map[string]resourceapi.ResourcePool)
+	slicesOf := make(map[string]int64)
 	for _, slice := range list {
-		pool := slice.Spec.Driver + "/" + slice.Spec.Pool.Name
-		if known, found := generation[pool]; found && known != slice.Spec.Pool.Generation {
+		pool, name := slice.Spec.Pool, slice.Spec.Driver+"/"+slice.Spec.Pool.Name
+		if known, found := pools[name]; found && known != pool {
 			return true
 		}
-		generation[pool] = slice.Spec.Pool.Generation
+		pools[name] = pool
+		if slicesOf[name]++; slicesOf[name] > pool.ResourceSliceCount {
+			return true
+		}
 	}
 	return false
 }
