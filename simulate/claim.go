@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -76,7 +77,10 @@ func (r *claimRecord) full() bool {
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
 	s := w.specOf[&object.Spec.Devices]
 	if s == nil {
-		s = w.spec(&object.Spec.Devices)
+		var err error
+		if s, err = w.specOfClaim(object); err != nil {
+			s = w.spec(&object.Spec.Devices) // pods that refer to the claim are an error
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,17 +101,23 @@ func (w *world) claimNumbered(id int32) *sharedClaim {
 
 // spec returns the one for what a claim asks for. Specs are equal if the classes are, too.
 func (w *world) spec(devices *resourceapi.DeviceClaim) *spec {
+	return w.extendedSpec(devices, extension.Claim{})
+}
+
+func (w *world) extendedSpec(devices *resourceapi.DeviceClaim, more extension.Claim) *spec {
+	made := &spec{devices: *devices.DeepCopy(), more: more}
 	text, err := devices.Marshal()
 	if err != nil {
 		panic("a claim cannot be encoded: " + err.Error()) // it is plain data
 	}
-	eachRequest(devices, func(f requestFilter) { text = binary.AppendUvarint(text, uint64(w.classNumbers[f.class])) })
+	made.eachRequest(func(f requestFilter) { text = binary.AppendUvarint(text, uint64(w.classNumbers[f.class])) })
+	text = w.appendExtension(text, more)
 	w.interned.mu.Lock()
 	defer w.interned.mu.Unlock()
 	if known := w.interned.specs[string(text)]; known != nil {
 		return known
 	}
-	made := &spec{id: w.interned.number(), devices: *devices.DeepCopy()}
+	made.id = w.interned.number()
 	w.interned.specs[string(text)] = made
 	return made
 }
@@ -220,9 +230,10 @@ type asked struct {
 	world *world
 	kind  *podKind
 	// open are the entries to be allocated, used the claims that are allocated already.
-	open []claimEntry
-	used []claimRecord
-	mask string
+	open      []claimEntry
+	used      []claimRecord
+	usedSpecs []*spec
+	mask      string
 	// refused says why no node can do, whatever devices it has.
 	refused error
 	// questions are by variant, plain is the one of variant 0.
@@ -261,7 +272,7 @@ func (d *version) asked(w *world, k *podKind) *asked {
 		case rec.allocated && slices.ContainsFunc(k.filters, func(f filter) bool { return !f.passes(d, &rec) }):
 			a.refused = errOtherDomain
 		case rec.allocated:
-			a.used = append(a.used, rec)
+			a.used, a.usedSpecs = append(a.used, rec), append(a.usedSpecs, e.spec)
 			mask[i] = 'a'
 			continue
 		}
@@ -353,31 +364,45 @@ func takesNothing(s *nodeState) *answer { return &answer{verdict: fits, next: s}
 
 // on returns the answer for one node, and the variant. The error is the context's.
 func (a *asked) on(c *call, d *version, n Node, rec *nodeRecord) (*answer, int16, error) {
+	if rec.state.options != nil {
+		answer, err := a.onOptions(c, d, n, rec)
+		return answer, 0, err
+	}
 	number := a.variant(n, rec)
 	if number < 0 || fitsResources(rec, a.kind.variantAt(number).demands, 1) == 0 {
 		return refusal, number, nil
 	}
+	answer, err := a.served(c, d, n, rec, number)
+	return answer, number, err
+}
+
+// served returns the answer of the devices for a variant.
+func (a *asked) served(c *call, d *version, n Node, rec *nodeRecord, number int16) (*answer, error) {
 	q := a.question(number)
 	if q.err != nil {
-		return &answer{verdict: failed, err: q.err}, number, nil //nolint:nilerr // it is in the answer
+		return &answer{verdict: failed, err: q.err}, nil //nolint:nilerr // it is in the answer
 	}
 	if len(q.specs) == 0 {
-		return takesNothing(rec.state), number, nil
+		return takesNothing(rec.state), nil
+	}
+	if a.linked() {
+		return a.servedLinked(c, d, n, rec, q)
 	}
 	v, err := a.world.crossing(c.ctx, d.shared, q).view(rec.inventory, d.lens)
 	if err != nil {
-		return &answer{verdict: failed, err: err}, number, nil //nolint:nilerr // it is in the answer
+		return &answer{verdict: failed, err: err}, nil //nolint:nilerr // it is in the answer
 	}
 	if v == nil {
-		answer, err := a.world.ask(c, rec.state, q)
-		return answer, number, err
+		return a.world.ask(c, rec.state, q)
 	}
-	answer, err := a.world.askAcross(c, d, rec, v, q)
-	return answer, number, err
+	return a.world.askAcross(c, d, rec, v, q)
 }
 
 // room is how many pods fit on a node, one after the other. The pods must be separate.
 func (a *asked) room(c *call, rec *nodeRecord) (int64, bool, error) {
+	if rec.state.options != nil {
+		return a.roomOfOptions(c, rec)
+	}
 	number := a.world.on(a.kind, rec.inventory)
 	if number < 0 {
 		return 0, false, nil

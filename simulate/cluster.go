@@ -58,6 +58,9 @@ type Options struct {
 	// Strict makes the first fault of the input an error of Open. Otherwise what is faulty is left
 	// out, and listed by State.Faults.
 	Strict bool
+	// Extensions has claims ask for what their annotation says, too: see package extension.
+	// kube-scheduler does not know it. A faulty annotation makes pods with the claim an error.
+	Extensions bool
 }
 
 // Fault is wrong input that was left out.
@@ -110,6 +113,7 @@ type world struct {
 	kindsBefore map[string]*kindBefore
 
 	usages *lru.Cache // usage, by *nodeState
+	steps  *lru.Cache // *answer about an undecided node, by stepKey
 	// running are the kinds of pods that ran when the cluster was read, by pod, once they are asked for.
 	running sync.Map
 
@@ -142,7 +146,7 @@ func newWorld(o Options) *world {
 	return &world{
 		options: o, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
 		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*spec),
-		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages),
+		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages), steps: lru.New(manySteps),
 	}
 }
 
@@ -282,29 +286,39 @@ func checkSelectors(slice *resourceapi.ResourceSlice) error {
 func (w *world) addObjects(c *Cluster, before *world) {
 	var r reads
 	seen := make(map[*spec]bool)
-	add := func(devices *resourceapi.DeviceClaim) {
+	add := func(claim *resourceapi.ResourceClaim, devices *resourceapi.DeviceClaim) error {
 		var s *spec
+		var err error
 		if before != nil && maps.Equal(before.classNumbers, w.classNumbers) {
 			s = before.specOf[devices]
 		}
 		if s == nil {
-			s = w.spec(devices)
+			if s, err = w.specOfClaim(claim); err != nil {
+				return err
+			}
 		}
 		if w.specOf[devices] = s; !seen[s] {
 			seen[s] = true
-			w.addReads(&r, devices)
+			w.addSpecReads(&r, s)
 		}
+		return nil
 	}
 	for _, template := range c.Templates {
 		w.resolver.SetTemplate(template)
-		add(&template.Spec.Spec.Devices)
+		claim := &resourceapi.ResourceClaim{ObjectMeta: template.Spec.ObjectMeta, Spec: template.Spec.Spec}
+		claim.Namespace, claim.Name = template.Namespace, template.Name
+		if err := add(claim, &template.Spec.Spec.Devices); err != nil {
+			w.fault("ResourceClaimTemplate", types.NamespacedName{Namespace: template.Namespace, Name: template.Name}, err)
+		}
 	}
 	for _, group := range c.PodGroups {
 		w.resolver.SetGroup(group)
 	}
 	for _, claim := range c.Claims {
 		w.resolver.SetClaim(claim)
-		add(&claim.Spec.Devices)
+		if err := add(claim, &claim.Spec.Devices); err != nil {
+			w.fault("ResourceClaim", types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, err)
+		}
 	}
 	for _, class := range c.Classes {
 		if class.Spec.ExtendedResourceName != nil {

@@ -137,7 +137,7 @@ func (w *world) crossing(ctx context.Context, s *sharedPools, q *question) *cros
 func (w *world) concerns(ctx context.Context, pool *sharedPool, q *question) bool {
 	concerned := false
 	for _, s := range q.specs {
-		eachRequest(&s.devices, func(f requestFilter) {
+		s.eachRequest(func(f requestFilter) {
 			// All devices of an unusable pool is an error.
 			concerned = concerned || f.all && !pool.usable || w.passes(ctx, pool, f)
 		})

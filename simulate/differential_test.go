@@ -2,12 +2,15 @@ package simulate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,17 +26,26 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-// sequences is how many sequences a differential test plays: few, or what DRAY_SEQUENCES says.
-func sequences(t *testing.T) uint64 {
-	text := os.Getenv("DRAY_SEQUENCES")
-	if text == "" {
-		return 100
+// sequences are the seeds of the sequences that a differential test plays: few, or what DRAY_SEQUENCES
+// says, which is a number or two with a dash between: from the first to before the last.
+func sequences(t *testing.T) iter.Seq[uint64] {
+	first, end := uint64(0), uint64(100)
+	if text := os.Getenv("DRAY_SEQUENCES"); text != "" {
+		from, to, found := strings.Cut(text, "-")
+		if !found {
+			from, to = "0", text
+		}
+		var errs [2]error
+		first, errs[0] = strconv.ParseUint(from, 10, 64)
+		end, errs[1] = strconv.ParseUint(to, 10, 64)
+		if err := errors.Join(errs[:]...); err != nil {
+			t.Fatalf("DRAY_SEQUENCES: %v", err)
+		}
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("DRAY_SEQUENCES: %v", err)
+	return func(yield func(uint64) bool) {
+		for seed := first; seed < end && yield(seed); seed++ {
+		}
 	}
-	return n
 }
 
 // Whatever is simulated is what an allocator says that is asked step by step, with real names.
@@ -86,23 +98,52 @@ func patient(a alloctest.Allocator) alloctest.Allocator {
 // disagreement is the error of a step about which the allocators disagree.
 type disagreement struct{}
 
-// agreeing panics with a disagreement where two allocators differ in yes or no, which other tests
-// are about.
+// agreeing panics with a disagreement where two allocators differ in yes or no, which other tests are
+// about, or in devices where slices of a pool contradict each other: see decision 0002.
 func agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		x, y := a(ctx, c), b(ctx, c)
 		if (x.Err == nil) != (y.Err == nil) || x.Err == nil && (x.Results == nil) != (y.Results == nil) {
 			panic(disagreement{})
 		}
+		if x.Results != nil && contradictory(c.Slices) && !slices.EqualFunc(x.Results, y.Results, sameDevices) {
+			panic(disagreement{})
+		}
 		return x
 	}
 }
 
+// contradictory reports whether there is a pool with slices of an old generation, or of which there are more
+// slices than they say, or with slices that say different numbers.
+func contradictory(list []*resourceapi.ResourceSlice) bool {
+	pools := make(map[string]resourceapi.ResourcePool)
+	slicesOf := make(map[string]int64)
+	for _, slice := range list {
+		pool, name := slice.Spec.Pool, slice.Spec.Driver+"/"+slice.Spec.Pool.Name
+		if known, found := pools[name]; found && known != pool {
+			return true
+		}
+		pools[name] = pool
+		if slicesOf[name]++; slicesOf[name] > pool.ResourceSliceCount {
+			return true
+		}
+	}
+	return false
+}
+
+func sameDevices(a, b resourceapi.AllocationResult) bool {
+	return slices.EqualFunc(a.Devices.Results, b.Devices.Results, func(x, y resourceapi.DeviceRequestAllocationResult) bool {
+		return x.Request == y.Request && x.Driver == y.Driver && x.Pool == y.Pool && x.Device == y.Device
+	})
+}
+
 func playAll(t *testing.T, options allocator.Options, allocate alloctest.Allocator, mayDisagree bool) map[string]int {
 	seen := make(map[string]int)
-	n := sequences(t)
-	disagreed := uint64(0)
-	for seed := range n {
+	n, disagreed := 0, 0
+	for seed := range sequences(t) {
+		if n++; n%1000 == 0 {
+			t.Logf("%d sequences; the allocators disagree in %d; seen: %v", n, disagreed, seen)
+		}
 		func() {
 			defer func() {
 				if r := recover(); r != nil {
@@ -115,6 +156,7 @@ func playAll(t *testing.T, options allocator.Options, allocate alloctest.Allocat
 			play(t, seed, options, allocate, seen)
 		}()
 	}
+	t.Logf("%d sequences; the allocators disagree in %d; seen: %v", n, disagreed, seen)
 	if disagreed*10 > n {
 		t.Errorf("the allocators disagree in %d of %d sequences", disagreed, n)
 	}
@@ -139,6 +181,8 @@ type game struct {
 	before *simulate.State
 
 	pods, taints, classes, templateNumber int
+	// extended has claims ask for more than resource.k8s.io/v1 knows.
+	extended bool
 }
 
 func play(t *testing.T, seed uint64, options allocator.Options, allocate alloctest.Allocator, seen map[string]int) {
@@ -180,7 +224,7 @@ func (g *game) begin(allocate alloctest.Allocator) bool {
 		cluster.Templates = append(cluster.Templates, template)
 	}
 	g.addKinds(&cluster)
-	g.options.Features = c.Features
+	g.options.Features, g.options.Extensions = c.Features, g.extended
 	state, err := simulate.Open(cluster, g.options)
 	if err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
@@ -214,6 +258,9 @@ func (g *game) addTemplates(c *alloctest.Case) {
 		template := &resourceapi.ResourceClaimTemplate{}
 		template.Namespace, template.Name = "default", fmt.Sprintf("template-%d", i)
 		template.Spec.Spec = claim.Spec
+		if g.extended {
+			g.extend(template, c)
+		}
 		g.templates[template.Name] = template
 	}
 }
@@ -234,7 +281,7 @@ func (g *game) addKinds(c *simulate.Cluster) {
 	slices.Sort(names)
 	g.kinds = append(g.kinds, g.kind(names...), g.kind())
 	if len(names) > 0 {
-		shared := &resourceapi.ResourceClaim{Spec: g.templates[names[0]].Spec.Spec}
+		shared := &resourceapi.ResourceClaim{ObjectMeta: *g.templates[names[0]].Spec.ObjectMeta.DeepCopy(), Spec: g.templates[names[0]].Spec.Spec}
 		shared.Namespace, shared.Name = "default", "shared"
 		c.Claims = append(c.Claims, shared)
 		g.ref.claims["shared"] = shared
@@ -377,7 +424,9 @@ func (g *game) compare(got simulate.Result, pods []*corev1.Pod, fresh func(int) 
 		where := fmt.Sprintf("seed %d: %s", g.seed, pod.Name)
 		if node == "" {
 			g.unplaced(where, got, len(pods), i, doubt)
-			g.why(where, got, pod, limited)
+			if !g.extended {
+				g.why(where, got, pod, limited)
+			}
 			return
 		}
 		g.seen["placed"]++

@@ -44,6 +44,9 @@
 //	place, policy     placing pods, choosing nodes
 //	evict             pods that leave a node: Drain, Victims
 //	merge             what two Sims did, put together
+//	any, undecided    nodes of which the template is not decided
+//	equal             attributes of which the value is not known
+//	extended          what claims ask for beyond resource.k8s.io/v1
 //	gang, narrow      several pods, all or none, in one domain of nodes or devices
 //	result            what was placed, with claims as the API server would hold them, and why not more
 //	lens, inventory,

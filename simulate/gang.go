@@ -2,11 +2,14 @@ package simulate
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/internal/index/shape"
 )
 
 // Demand is a number of pods of a shape, of a gang.
@@ -37,8 +40,9 @@ type Topology struct {
 // templates that are part of the set. The result counts the pods of all demands; without a place, what
 // is undecided says that a domain may still do. It takes time in proportion to the nodes, and as
 // FitsMany for each domain. Devices are read once, and each value of an attribute makes questions of
-// its own. The error says what is wrong with a topology or a shape, or is the context's; then nothing
-// changed.
+// its own. Undecided nodes go with a topology only if it is a label which all their templates have with
+// one value, or none has. The error says what is wrong with a topology or a shape, or is the context's;
+// then nothing changed.
 func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
 	demands = slices.Clone(demands)
 	for i := range demands {
@@ -50,6 +54,9 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 	if err := checkTopologies(t, demands); err != nil {
 		return Result{}, err
 	}
+	if err := checkUndecided(t, on); err != nil {
+		return Result{}, err
+	}
 	m.look()
 	on = on.fixed(&m.data)
 	for required := len(t); ; required-- {
@@ -58,6 +65,23 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 			return result, err
 		}
 	}
+}
+
+// checkUndecided reports topologies of which the domain of an undecided node is not known.
+func checkUndecided(t []Topology, on Nodes) error {
+	for part := range on.each() {
+		if part.template == nil || part.template.choice == nil {
+			continue
+		}
+		for i, topology := range t {
+			_, common := part.template.spec.Node.Labels[topology.NodeLabel]
+			if common || part.template.choice.lacks(topology.NodeLabel) {
+				continue
+			}
+			return fmt.Errorf("topology %d: the domain of nodes of %s: %w", i, part.template.name(), ErrUndecidedNode)
+		}
+	}
+	return nil
 }
 
 // gangWithin tries the domains of all the topologies.
@@ -264,7 +288,7 @@ func (m *Sim) attributeValues(inv *inventory, name resourceapi.FullyQualifiedNam
 // literals are the values that a device has of an attribute.
 func literals(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
 	a, found := published(driver, d, name)
-	if !found {
+	if !found || shape.Unknown(&a) {
 		return nil
 	}
 	quoted := func(text string) string { return strconv.QuoteToASCII(text) }

@@ -207,6 +207,9 @@ func appendAttribute(to []byte, name resourceapi.QualifiedName, d *resourceapi.D
 	if !found {
 		return append(to, 0)
 	}
+	if shape.Unknown(&attribute) {
+		return appendText(append(to, 2), string(name)) // no expression that reads it holds
+	}
 	text, err := attribute.Marshal()
 	if err != nil {
 		panic("attribute " + string(name) + " of device " + d.Name + " cannot be encoded: " + err.Error()) // it is plain data
@@ -230,7 +233,7 @@ func (s *sight) appendCompared(to []byte, driver string, d *resourceapi.Device, 
 		return append(to, 0)
 	}
 	attribute := shape.AttributeOf(&value)
-	to = append(to, 1, flag(attribute.HasScalar))
+	to = append(to, 1, flag(attribute.HasScalar), flag(attribute.Unknown))
 	if attribute.HasScalar {
 		to = binary.AppendUvarint(to, uint64(s.id(attribute.Scalar)))
 	}

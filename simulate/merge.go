@@ -123,7 +123,10 @@ func (r *nodeRecord) same(other *nodeRecord) bool {
 
 // same compares by content: a state may be forgotten and made again.
 func (s *nodeState) same(other *nodeState) bool {
-	return s == other || s.content == other.content && string(s.uses.appendKey(nil)) == string(other.uses.appendKey(nil))
+	if s == other {
+		return true
+	}
+	return s.options.same(other.options) && s.content == other.content && string(s.uses.appendKey(nil)) == string(other.uses.appendKey(nil))
 }
 
 // node puts together what both did on one node.

@@ -95,7 +95,7 @@ func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
 	var specs []*spec
 	for _, e := range k.entries {
 		e.spec = w.narrowedSpec(e.spec, filters)
-		w.addReads(&r, &e.spec.devices)
+		w.addSpecReads(&r, e.spec)
 		n.entries, specs = append(n.entries, e), append(specs, e.spec)
 	}
 	for _, e := range k.extended {
@@ -114,9 +114,10 @@ func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
 
 // narrowedSpec adds filters to requests, as selectors.
 func (w *world) narrowedSpec(s *spec, filters []filter) *spec {
-	devices := s.devices.DeepCopy()
+	devices, more := s.devices.DeepCopy(), s.more
 	for _, f := range filters {
 		selector := resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: f.expression()}}
+		more = narrowExtension(more, f, selector)
 		for i := range devices.Requests {
 			r := &devices.Requests[i]
 			if r.Exactly != nil && f.concerns(r.Name) {
@@ -129,7 +130,7 @@ func (w *world) narrowedSpec(s *spec, filters []filter) *spec {
 			}
 		}
 	}
-	return w.spec(devices)
+	return w.extendedSpec(devices, more)
 }
 
 // concerns reports whether a request, or "request/subrequest", is filtered.

@@ -38,6 +38,8 @@ type nodeState struct {
 	content *content
 	number  uint64 // no two are equal
 	uses    uses
+	// options are set for an undecided node, all else is empty then.
+	options *options
 	answers atomic.Pointer[[]*answerPage]
 	mu      sync.Mutex // held to grow answers
 }

@@ -411,7 +411,7 @@ func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
 	if b.asked.kind.shares && len(b.asked.used) > 0 {
 		return false // the number of those who use a claim is limited
 	}
-	if after.inventory.allocatable != nil || !after.state.uses.same(s.before.state.uses) {
+	if after.inventory.allocatable != nil || after.state.options != s.before.state.options || !after.state.uses.same(s.before.state.uses) {
 		return false
 	}
 	return slices.EqualFunc(s.data.sharedUses, b.sim.data.sharedUses, uses.same)

@@ -34,7 +34,8 @@ func Score(f func(NodeClass) float64) Policy { return Policy{score: f} }
 
 // NodeClass are nodes that are in the same state, as a Policy sees them.
 type NodeClass struct {
-	// Example is one of them.
+	// Example is one of them. All else about an undecided node is that of the cheapest template of
+	// which the node can be once the pod is there.
 	Example Node
 	// InUse is which part of the devices is in use, from 0 to 1.
 	InUse float64
@@ -106,7 +107,14 @@ func (b *batch) class(n Node, rec *nodeRecord, a *answer) NodeClass {
 			return int(pods)
 		}
 	}
-	return NodeClass{Example: n, InUse: rec.inUse(), Room: room(rec.state), RoomAfter: room(a.next)}
+	before, after := *rec, a.next
+	if o := after.options; o != nil {
+		cheapest := o.cheapest()
+		before, _ = rec.as(cheapest)
+		then, _ := o.find(cheapest)
+		after = then.state
+	}
+	return NodeClass{Example: n, InUse: before.inUse(), Room: room(before.state), RoomAfter: room(after)}
 }
 
 // visit shows the nodes of a part of a set, one of each run of equal ones, and one that is fresh. It

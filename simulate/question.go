@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
@@ -22,6 +23,7 @@ import (
 type spec struct {
 	id      int
 	devices resourceapi.DeviceClaim
+	more    extension.Claim // what is asked for beyond that
 }
 
 // question is what a pod has to get allocated on a node: its claims that are not allocated yet.
@@ -321,25 +323,30 @@ func (w *world) question(specs []*spec) *question {
 
 // compile makes the problem, and finds out what is read.
 func (w *world) compile(q *question) {
-	claims := make([]*resourceapi.ResourceClaim, len(q.specs))
-	for i, s := range q.specs {
-		claims[i] = &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.devices}}
-		claims[i].Namespace, claims[i].Name = "simulate", fmt.Sprintf("claim-%d", i)
-		w.addReads(&q.reads, &s.devices)
+	for _, s := range q.specs {
+		w.addSpecReads(&q.reads, s)
 	}
-	q.problem, q.err = w.allocator.Compile(claims, w.classes)
+	claims, extensions := q.claims()
+	if !slices.ContainsFunc(extensions, func(more extension.Claim) bool { return !more.IsZero() }) {
+		q.problem, q.err = w.allocator.Compile(claims, w.classes)
+		return
+	}
+	q.problem, q.err = w.allocator.CompileExtended(claims, extensions, w.classes)
 }
 
 // addReads finds out what a claim reads.
 func (w *world) addReads(r *reads, claim *resourceapi.DeviceClaim) {
 	r.addConstraints(claim.Constraints)
-	eachRequest(claim, func(f requestFilter) {
-		if class, err := w.classes.Get(f.class); err == nil {
-			r.addSelectors(w.programs, class.Spec.Selectors)
-		}
-		r.addSelectors(w.programs, f.selectors)
-		r.addDerived(w.programs, f.derived)
-	})
+	eachRequest(claim, func(f requestFilter) { w.addFilterReads(r, f) })
+}
+
+// addFilterReads finds out what a filter reads.
+func (w *world) addFilterReads(r *reads, f requestFilter) {
+	if class, err := w.classes.Get(f.class); err == nil {
+		r.addSelectors(w.programs, class.Spec.Selectors)
+	}
+	r.addSelectors(w.programs, f.selectors)
+	r.addDerived(w.programs, f.derived)
 }
 
 // requestFilter is what a request or subrequest says about single devices.

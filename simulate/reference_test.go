@@ -84,7 +84,7 @@ func (r *reference) on(ctx context.Context, node *corev1.Node, extra []*resource
 	}
 	outcome := r.allocate(ctx, &alloctest.Case{
 		Features: r.base.Features, Classes: r.base.Classes, Nodes: append(slices.Clone(r.nodes), append(slices.Clone(r.added), node)...),
-		Slices: append(slices.Clone(r.slices), extra...), Allocated: r.allocated(), Claims: open, Node: node.Name,
+		Slices: append(slices.Clone(r.slices), extra...), Allocated: alone(r.allocated(), claims), Claims: open, Node: node.Name,
 	})
 	if outcome.NodeOnly {
 		return nil, nil // invalid pools: kube-scheduler tries other nodes
@@ -93,6 +93,18 @@ func (r *reference) on(ctx context.Context, node *corev1.Node, extra []*resource
 		return nil, fmt.Errorf("%w: %w", errDoubt, outcome.Err)
 	}
 	return outcome.Results, nil
+}
+
+// alone are claims, of which those that are not of the pod ask for nothing.
+func alone(allocated, ofPod []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
+	list := slices.Clone(allocated)
+	for i, claim := range list {
+		if len(claim.Annotations) > 0 && !slices.Contains(ofPod, claim) {
+			list[i] = claim.DeepCopy()
+			list[i].Annotations = nil
+		}
+	}
+	return list
 }
 
 // admits reports whether an allocated claim can be used on a node.
@@ -133,7 +145,8 @@ func (r *reference) claimsOf(pod *corev1.Pod, templates map[string]*resourceapi.
 			claims = append(claims, r.claims[*podClaim.ResourceClaimName])
 			continue
 		}
-		claim := &resourceapi.ResourceClaim{Spec: *templates[*podClaim.ResourceClaimTemplateName].Spec.Spec.DeepCopy()}
+		template := templates[*podClaim.ResourceClaimTemplateName].Spec.DeepCopy()
+		claim := &resourceapi.ResourceClaim{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 		claim.Namespace, claim.Name = pod.Namespace, pod.Name+"-"+podClaim.Name
 		claims = append(claims, claim)
 	}

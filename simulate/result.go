@@ -71,6 +71,7 @@ type Placement struct {
 	world   *world
 	segment segment
 	before  int // pods of the segment on the node before this one
+	as      *Template
 }
 
 // Placements lists the pods that were placed, in order.
@@ -91,28 +92,39 @@ func (r *Result) Placements() iter.Seq[Placement] {
 // Claims returns the claims that were allocated for the pod as the API server would hold them, in the
 // order of the pod's spec; the one for extended resources, which has no name yet, comes last. Claims
 // that were allocated before are not among them. It allocates again, with the names of the node, so
-// it takes as long as that. The error is the context's.
+// it takes as long as that. The error is ErrUndecidedNode if more than one template remained for the
+// node before the pod was placed, and As does not say which is meant; else it is the context's.
 func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, error) {
 	s := &p.segment
-	r, inv := p.world.named(p.Node, s.before.inventory, s.data.shared)
+	before, err := p.decided()
+	if err != nil {
+		return nil, err
+	}
+	r, inv := p.world.named(p.Node, before.inventory, s.data.shared)
 	c, err := p.world.newCall(ctx)
 	if err != nil {
 		return nil, err
 	}
 	number := p.world.on(s.asked.kind, inv)
-	q := s.asked.question(number)
-	state := s.before.state.uses
+	problem, err := s.asked.problemOn(number, p.Node, inv)
+	if err != nil {
+		return nil, err
+	}
+	state := before.state.uses
 	for pod := 0; ; pod++ {
-		outcome, err := r.allocate(c.ctx, q.problem, r.inUse(s.data.taken(inv, state)))
+		outcome, err := r.allocate(c.ctx, problem, r.inUse(s.data.taken(inv, state)))
 		if err != nil {
 			return nil, err
 		}
 		assignment, ok := outcome.(*allocator.Assignment)
+		if !ok && p.as != nil {
+			return nil, fmt.Errorf("node %s cannot be of the template %s", p.Node.Name(), p.as.name())
+		}
 		if !ok {
 			panic("node " + p.Node.Name() + " had room for the pod, and now it has not") // allocation repeats exactly
 		}
 		if pod == p.before {
-			return p.claims(assignment.Results()), nil
+			return p.claims(assignment.Results(), number), nil
 		}
 		a, err := newAnswer(assignment.Results(), inv, &crossing{shared: s.data.shared}, p.world.gates.ConsumableCapacity)
 		if err != nil {
@@ -125,9 +137,12 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 // named returns a node with everything that reaches it, under the names that it has or would have.
 func (w *world) named(n Node, inv *inventory, shared *sharedPools) (*room, *inventory) {
 	if n.template != nil {
-		node, published := n.template.Nodes(n.index)
+		node, published := inv.template.object(n.index), inv.template.slices(inv.template.published, n.index)
+		if inv.template != n.template { // the node was undecided
+			rename(node, published, n)
+		}
 		named := newInventory(node, published, readPools(w.gates, published))
-		named.template, named.index, named.allocatable = n.template, inv.index, inv.allocatable
+		named.template, named.index, named.allocatable = inv.template, inv.index, inv.allocatable
 		inv = named
 	}
 	return newRoom(w.gates, inv.node, slices.Concat(inv.slices(), shared.published)), inv
@@ -143,7 +158,7 @@ func (d *version) taken(inv *inventory, own uses) []taken {
 }
 
 // claims puts results into copies of the claims.
-func (p *Placement) claims(results []resourceapi.AllocationResult) []*resourceapi.ResourceClaim {
+func (p *Placement) claims(results []resourceapi.AllocationResult, number int16) []*resourceapi.ResourceClaim {
 	var list []*resourceapi.ResourceClaim
 	open := slices.Clone(p.segment.asked.open)
 	for i := range results {
@@ -153,7 +168,7 @@ func (p *Placement) claims(results []resourceapi.AllocationResult) []*resourceap
 			claim = p.object(open[i], i)
 		} else {
 			kind := cmp.Or(p.segment.asked.kind.whole, p.segment.asked.kind)
-			claim.Spec.Devices = kind.variantAt(p.world.on(kind, p.segment.before.inventory)).spec.devices
+			claim.Spec.Devices = kind.variantAt(number).spec.devices
 		}
 		claim = claim.DeepCopy()
 		claim.Status.Allocation = results[i].DeepCopy()
@@ -259,7 +274,8 @@ type unplaced struct {
 }
 
 // Why tells, for each shape of which pods were not placed, what was in the way on each of the nodes of
-// the call. It takes time in proportion to the nodes, and explains once for nodes in the same state:
+// the call. An undecided node is listed once for each template that it can be of, as "NODE as
+// TEMPLATE". It takes time in proportion to the nodes, and explains once for nodes in the same state:
 // that is a search for each request and constraint. The error is the context's.
 func (r *Result) Why(ctx context.Context) ([]Refusal, error) {
 	list := make([]Refusal, 0, len(r.unplaced))
@@ -309,30 +325,49 @@ func (e *explainer) run() error {
 
 // node finds out about one node.
 func (e *explainer) node(n Node, rec *nodeRecord) (more bool, err error) {
+	o := rec.state.options
+	if o == nil || e.because != "" {
+		return true, e.decided(n, rec, n.Name())
+	}
+	for _, member := range o.members() {
+		t := o.choice.members[member]
+		one, _ := rec.as(t)
+		if err := e.decided(n, &one, n.Name()+" as "+t.name()); err != nil {
+			return false, err
+		}
+	}
+	if o.doubt != nil {
+		e.found.Undecided = append(e.found.Undecided, n.Name())
+	}
+	return true, nil
+}
+
+// decided finds out about a node of which it is known what it is like.
+func (e *explainer) decided(n Node, rec *nodeRecord, name string) error {
 	reason := e.because
 	if reason == "" {
 		reason = e.obstacle(n, rec)
 	}
 	if reason != "" {
-		e.obstruct(reason, n.Name())
-		return true, nil
+		e.obstruct(reason, name)
+		return nil
 	}
 	a, number, err := e.asked.on(e.call, &e.state.data, n, rec)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if a.verdict == unfit {
 		found, err := e.explanation(n, rec, a, number)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if found != nil {
-			e.devices.Add(found, n.Name())
-			return true, nil
+			e.devices.Add(found, name)
+			return nil
 		}
 	}
-	e.found.Undecided = append(e.found.Undecided, n.Name())
-	return true, nil
+	e.found.Undecided = append(e.found.Undecided, name)
+	return nil
 }
 
 func (e *explainer) obstruct(reason, node string) {
@@ -401,7 +436,7 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *answer, number int16
 		return known, nil
 	}
 	r, inv := e.state.world.named(n, rec.inventory, d.shared)
-	problem, err := e.problem(number)
+	problem, err := e.problem(number, n, inv)
 	if err != nil {
 		return nil, err
 	}
@@ -418,13 +453,14 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *answer, number int16
 }
 
 // problem compiles what the next pod asks for, under the names of its claims.
-func (e *explainer) problem(number int16) (*allocator.Problem, error) {
-	if known := e.problems[number]; known != nil {
+func (e *explainer) problem(number int16, n Node, inv *inventory) (*allocator.Problem, error) {
+	linked := e.asked.linked()
+	if known := e.problems[number]; known != nil && !linked {
 		return known, nil
 	}
 	w, q := e.state.world, e.asked.question(number)
 	p := Placement{Pod: e.shape.pod(max(0, len(e.shape.Pods)-e.pods)), world: w, segment: segment{asked: e.asked}}
-	claims := make([]*resourceapi.ResourceClaim, len(q.specs))
+	claims, extensions := q.claims()
 	for i, s := range q.specs {
 		claim := &resourceapi.ResourceClaim{}
 		claim.Namespace, claim.Name = p.Pod.Namespace, p.Pod.Name+"-extended-resources"
@@ -434,7 +470,11 @@ func (e *explainer) problem(number int16) (*allocator.Problem, error) {
 		claim.Spec.Devices = s.devices
 		claims[i] = claim
 	}
-	problem, err := w.allocator.Compile(claims, w.classes)
+	compile := func() (*allocator.Problem, error) { return w.allocator.CompileExtended(claims, extensions, w.classes) }
+	if linked {
+		compile = func() (*allocator.Problem, error) { return e.asked.linkedProblem(claims, extensions, n, inv) }
+	}
+	problem, err := compile()
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", e.shape.name(), err)
 	}

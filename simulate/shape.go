@@ -168,10 +168,14 @@ func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimE
 	if err != nil || claim == nil {
 		return claimEntry{}, false, err
 	}
+	s, err := w.specOfClaim(claim)
+	if err != nil {
+		return claimEntry{}, false, err
+	}
 	owner := metav1.GetControllerOf(claim)
 	madeForPod := podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 	if madeForPod && (pod.Spec.NodeName != "" || claim.Status.Allocation == nil) {
-		return claimEntry{spec: w.spec(&claim.Spec.Devices), claim: -1}, true, nil
+		return claimEntry{spec: s, claim: -1}, true, nil
 	}
 	id := w.claim(w.resolver.Key(pod, podClaim), claim)
 	return claimEntry{spec: w.claimNumbered(id).spec, claim: id}, true, nil
@@ -189,7 +193,7 @@ func (w *world) intern(pod string, made *podKind) (*podKind, error) {
 	var r reads
 	var specs []*spec
 	for _, e := range made.entries {
-		w.addReads(&r, &e.spec.devices)
+		w.addSpecReads(&r, e.spec)
 		specs = append(specs, e.spec)
 	}
 	for _, e := range made.extended {

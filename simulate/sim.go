@@ -82,6 +82,10 @@ func (m *Sim) look() {
 	}
 	m.data.lens = l
 	see := func(rec *nodeRecord) {
+		if rec.state.options != nil {
+			rec.state = rec.state.options.look(l, m.world.gates)
+			return
+		}
 		rec.state = rec.inventory.look(l, m.world.gates).content.state(rec.state.uses)
 	}
 	for i := range m.data.real.length {

@@ -254,6 +254,9 @@ func (d *version) group(t *Template) *group {
 
 // fresh is a node of a template without pods.
 func (d *version) fresh(t *Template) nodeRecord {
+	if t.choice != nil {
+		return nodeRecord{inventory: t.inventory, state: t.choice.start(d.lens, d.shared.gates)}
+	}
 	return nodeRecord{inventory: t.inventory, used: t.used, state: t.inventory.look(d.lens, d.shared.gates).content.fresh}
 }
 
@@ -296,7 +299,8 @@ func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 
 // InUse is which part of its devices is in use on a node, from 0 to 1. A device of which shares are
 // in use counts as one. Devices of pools of several nodes do not count. It is 0 for a node without
-// devices, and for one that is gone.
+// devices, and for one that is gone. An undecided node counts as the cheapest template that it can
+// be of.
 func (s *State) InUse(n Node) float64 {
 	rec, found := s.data.record(n)
 	if !found {
@@ -306,6 +310,10 @@ func (s *State) InUse(n Node) float64 {
 }
 
 func (r *nodeRecord) inUse() float64 {
+	if o := r.state.options; o != nil {
+		one, _ := r.as(o.cheapest())
+		return one.inUse()
+	}
 	if r.inventory.size == 0 {
 		return 0
 	}

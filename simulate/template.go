@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 
@@ -24,18 +25,30 @@ type TemplateSpec struct {
 	// Daemon are pods that run on each of the nodes. They take resources; claims are not
 	// allocated for them.
 	Daemon []*corev1.Pod
+	// Equal are groups of devices that agree in an attribute whose value is not known.
+	Equal []Equal
+	// Price orders the templates of Any, the lowest first. The unit is up to the caller.
+	Price float64
 }
 
 // Template is a TemplateSpec, read once for all States of one Open and its Updates. It is immutable.
 type Template struct {
 	spec TemplateSpec
+	// published are the slices of the spec, with stand-ins for values that are not known.
+	published []*resourceapi.ResourceSlice
 	// inventory is that of its first node, which stands for all.
 	inventory *inventory
 	used      []int64
+	// choice is set for those of Any.
+	choice *choice
 }
 
-// Node returns the node of the TemplateSpec.
+// Node returns the node of the TemplateSpec. That of Any has its name, and the labels that the nodes of
+// all its templates have.
 func (t *Template) Node() *corev1.Node { return t.spec.Node }
+
+// Price is that of the TemplateSpec. That of Any is the lowest of its templates.
+func (t *Template) Price() float64 { return t.spec.Price }
 
 // Template reads a template. It takes time in proportion to its devices. The error says what is
 // wrong with it.
@@ -49,8 +62,15 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 			return nil, fmt.Errorf("template %s: slice %s has no spec.nodeName: only devices of the node belong to a template", spec.Node.Name, slice.Name)
 		}
 	}
+	if math.IsNaN(spec.Price) {
+		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
+	}
 	t := &Template{spec: spec}
-	node, published := t.Nodes(0)
+	var err error
+	if t.published, err = spec.withUnknown(); err != nil {
+		return nil, fmt.Errorf("template %s: %w", spec.Node.Name, err)
+	}
+	node, published := t.object(0), t.slices(t.published, 0)
 	inv := newInventory(node, published, readPools(w.gates, published))
 	inv.template, inv.index = t, -1
 	inv.allocatable = w.amounts(spec.Node.Status.Allocatable)
@@ -93,10 +113,10 @@ func (t *Template) object(n int) *corev1.Node {
 	return node
 }
 
-// slices returns the slices of the n-th node of a template.
-func (t *Template) slices(n int) []*resourceapi.ResourceSlice {
+// slices returns those given as the n-th node of a template has them.
+func (t *Template) slices(published []*resourceapi.ResourceSlice, n int) []*resourceapi.ResourceSlice {
 	var all []*resourceapi.ResourceSlice
-	for _, slice := range t.spec.Slices {
+	for _, slice := range published {
 		named := slice.DeepCopy()
 		named.Name, named.Spec.Pool.Name = numbered(slice.Name, n), numbered(slice.Spec.Pool.Name, n)
 		named.Spec.NodeName = ptr.To(t.nodeName(n))
@@ -106,9 +126,9 @@ func (t *Template) slices(n int) []*resourceapi.ResourceSlice {
 }
 
 // Nodes returns the n-th node of the template as it would exist, with its slices. It makes new
-// objects each time.
+// objects each time. What is not decided about nodes of Any is not there.
 func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
-	return t.object(n), t.slices(n)
+	return t.object(n), t.slices(t.spec.Slices, n)
 }
 
 // group are the nodes of one template in a State: runs of equal nodes, then fresh ones.

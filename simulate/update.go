@@ -188,12 +188,15 @@ type expectation struct {
 // they do not have it. All else of the node is as it is, taints and resources included.
 //
 // Update keeps what is expected of nodes that still exist, until all drivers have published. The
-// error is that there is no such node; then nothing changed. It takes time in proportion to the
+// error is that there is no such node, or that the template is undecided; then nothing changed. It takes time in proportion to the
 // devices of the node and the template.
 func (m *Sim) Expect(node string, t *Template) error {
 	index, found := m.world.byName[node]
 	if !found || m.data.real.at(index).gone {
 		return fmt.Errorf("node %s does not exist", node)
+	}
+	if t.choice != nil {
+		return fmt.Errorf("node %s cannot be expected to have the devices of %s: %w", node, t.name(), ErrUndecidedNode)
 	}
 	m.look()
 	before := m.data.real.at(index).inventory
@@ -243,7 +246,7 @@ func (w *world) expect(inv *inventory, shared *sharedPools, t *Template) *invent
 		}
 	}
 	more := slices.Clip(inv.slices())
-	for _, slice := range t.spec.Slices {
+	for _, slice := range t.published {
 		if !published[slice.Spec.Driver] {
 			more = append(more, t.expected(slice, inv.node.Name))
 		}

@@ -99,6 +99,7 @@ type Reason string
 const (
 	RejectedByBinding        Reason = "binding"
 	RejectedBySelector       Reason = "selector"
+	RejectedByUnknown        Reason = "unknown"
 	RejectedByNode           Reason = "node"
 	RejectedByUse            Reason = "in-use"
 	RejectedByCapacity       Reason = "capacity"

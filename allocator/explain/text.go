@@ -85,6 +85,7 @@ func (r Rejection) Phrase() string {
 		RejectedByUse:            "in use",
 		RejectedByBinding:        "with binding conditions: %s",
 		RejectedBySelector:       "rejected by %s",
+		RejectedByUnknown:        "of which a value is unknown: %s",
 		RejectedByNode:           "for other nodes",
 		RejectedByCapacity:       "without the capacity: %s",
 		RejectedByNodeOperations: "that skip node operations: %s",

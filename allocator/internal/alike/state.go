@@ -102,7 +102,7 @@ func (k *poolKey) value(v shape.Value) {
 }
 
 func (k *poolKey) attribute(a shape.Attribute, found bool) {
-	k.Flags(found, a.HasScalar)
+	k.Flags(found, a.HasScalar, a.Unknown)
 	k.value(a.Scalar)
 	k.Number(len(a.Set))
 	for _, v := range a.Set {

@@ -129,9 +129,12 @@ func (c Constraint) String() string {
 }
 
 // Compared are the values that count. A device that has the attribute, but none of these, is
-// admitted as the first device only, and only if lists are not known: its type is unknown then.
+// admitted as the first device only, and only if lists are not known: its type is unknown then. Values
+// that are not known may turn out to be equal, so that nobody can call them distinct.
 func (c Constraint) Compared(value shape.Attribute) []shape.Value {
 	switch {
+	case c.Kind == solver.Distinct && value.Unknown:
+		return nil
 	case c.lists:
 		return value.Set
 	case value.HasScalar:

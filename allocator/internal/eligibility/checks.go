@@ -18,6 +18,7 @@ const (
 	InUse          Reason = "in-use"
 	Binding        Reason = "binding"
 	BySelector     Reason = "selector"
+	ByUnknown      Reason = "unknown"
 	ByNode         Reason = "node"
 	ByCapacity     Reason = "capacity"
 	NodeOperations Reason = "node-operations"
@@ -109,10 +110,13 @@ func (j *judge) selectors(d *Device, i int32) (bool, error) {
 	}
 	for k := range j.filter.Selectors {
 		s := &j.filter.Selectors[k]
-		rejectedBy, err := j.node.evaluator.matches(j.ctx, j.filter.Selectors[k:k+1], notesOf(d.Shape).device)
+		rejectedBy, err := j.node.evaluator.matches(j.ctx, j.filter.Selectors[k:k+1], notesOf(d.Shape))
+		name, unknown := notesOf(d.Shape).unknown(s.program)
 		switch {
 		case err != nil:
 			j.reject(BySelector, err.Error())
+		case unknown:
+			j.reject(ByUnknown, name.String()+", which "+s.Origin()+" reads")
 		case rejectedBy >= 0:
 			j.found = append(j.found, Rejection{Reason: BySelector, Detail: s.Origin() + ": " + s.Expression, Selector: s})
 		}

@@ -143,7 +143,7 @@ func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []Rejection {
 // rank puts being in use, which the search asks for first, behind what a device is.
 func rank(r Reason) int {
 	switch r {
-	case Binding, BySelector, ByNode:
+	case Binding, BySelector, ByUnknown, ByNode:
 		return 0
 	case InUse:
 		return 1

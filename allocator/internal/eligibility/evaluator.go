@@ -91,7 +91,7 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 	if known := f.judgements[number].Load(); known != nil {
 		return known, nil
 	}
-	rejectedBy, err := e.matches(ctx, f.Selectors, notesOf(of).device)
+	rejectedBy, err := e.matches(ctx, f.Selectors, notesOf(of))
 	if err != nil {
 		return nil, err
 	}
@@ -106,14 +106,17 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 }
 
 // matches tells the first selector that rejects the device (its position), or -1 if all hold.
-// Selectors after a rejecting one are not evaluated.
-func (e *Evaluator) matches(ctx context.Context, selectors []Selector, device *cel.Device) (int, error) {
+// Selectors after a rejecting one are not evaluated, nor those that read what is not known.
+func (e *Evaluator) matches(ctx context.Context, selectors []Selector, of *notes) (int, error) {
 	for i := range selectors {
 		s := &selectors[i]
 		if s.err != nil {
 			return i, fmt.Errorf("%s: %w", s.Origin(), s.err)
 		}
-		matched, err := e.memo.Matches(ctx, s.program, device)
+		if _, unknown := of.unknown(s.program); unknown {
+			return i, nil
+		}
+		matched, err := e.memo.Matches(ctx, s.program, of.device)
 		if err != nil {
 			return i, fmt.Errorf("%s: %w", s.Origin(), err)
 		}
@@ -152,6 +155,9 @@ func (e *Evaluator) Attribute(ctx context.Context, derived []Derived, of *shape.
 		}
 		if d.err != nil {
 			return shape.Attribute{}, false, fmt.Errorf("derived attribute %s: %w", name, d.err)
+		}
+		if _, unknown := notesOf(of).unknown(d.program); unknown {
+			return shape.Attribute{}, false, nil
 		}
 		value, err := e.memo.Attribute(ctx, d.program, notesOf(of).device)
 		if err != nil {

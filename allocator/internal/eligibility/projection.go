@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -141,6 +142,39 @@ type notes struct {
 	numbers memo.List[*Projection, uint32]
 	// plain is set for whole devices of which everything can be taken.
 	plain bool
+	// unknowns are attributes of which the value is not known yet.
+	unknowns []cel.Name
+}
+
+// unknown returns an attribute that a program reads and of which the value is not known yet.
+func (n *notes) unknown(p *cel.Program) (name cel.Name, found bool) {
+	if len(n.unknowns) == 0 || p == nil {
+		return cel.Name{}, false
+	}
+	reads := p.Reads()
+	for _, name := range n.unknowns {
+		if !reads.Exact || slices.Contains(reads.Attributes, name) {
+			return name, true
+		}
+	}
+	return cel.Name{}, false
+}
+
+// unknownsOf lists the attributes of which the value is not known yet.
+func unknownsOf(s *shape.Shape) []cel.Name {
+	var list []cel.Name
+	for key, attribute := range s.Device.Attributes {
+		if !shape.Unknown(&attribute) {
+			continue
+		}
+		name := cel.Name{Domain: s.Driver, ID: string(key)}
+		if domain, id, qualified := strings.Cut(string(key), "/"); qualified {
+			name = cel.Name{Domain: domain, ID: id}
+		}
+		list = append(list, name)
+	}
+	slices.SortFunc(list, func(a, b cel.Name) int { return strings.Compare(a.String(), b.String()) })
+	return list
 }
 
 // maxNotes bounds the numbers kept per shape. A cluster has a few classes and its claims a few
@@ -150,8 +184,9 @@ const maxNotes = 64
 func notesOf(of *shape.Shape) *notes {
 	return of.Attach(func() any {
 		return &notes{
-			device: cel.NewDevice(of.Driver, of.Device),
-			plain:  !ptr.Deref(of.Device.AllowMultipleAllocations, false) && unconditional(of.Device.Capacity),
+			device:   cel.NewDevice(of.Driver, of.Device),
+			unknowns: unknownsOf(of),
+			plain:    !ptr.Deref(of.Device.AllowMultipleAllocations, false) && unconditional(of.Device.Capacity),
 		}
 	}).(*notes)
 }

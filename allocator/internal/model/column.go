@@ -12,6 +12,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
@@ -46,7 +47,11 @@ func columnOf(d *eligibility.Devices, c claims.Constraint) *Column {
 		// No attribute has a name like this.
 		return d.Column("capacity "+c.Attribute, func() any { return capacityColumn(d, c.Attribute) }).(*Column)
 	}
-	return d.Column(c.Attribute, func() any {
+	name := c.Attribute
+	if c.Kind == solver.Distinct {
+		name = "distinct " + name // not all values that match are distinct
+	}
+	return d.Column(name, func() any {
 		made := &Column{Values: make([][]int32, len(d.List)), ids: make(map[shape.Value]int32)}
 		for i := range d.List {
 			if value, found := d.List[i].Shape.Attribute(c.Attribute); found {

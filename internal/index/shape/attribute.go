@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 	"unique"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,6 +21,18 @@ type Attribute struct {
 	// lists, without repeats, else the first that is set of int, bool, string and
 	// version. Nil if the attribute has no known type. It must not be modified.
 	Set []Value
+	// Unknown is set if the value stands for one that is not known yet: see UnknownPrefix.
+	Unknown bool
+}
+
+// UnknownPrefix begins the string of an attribute whose value is not known yet, as of a node that does
+// not exist. Devices with the same string will agree in the attribute, and matchAttribute holds for them.
+// Nothing else that needs the value holds: no selector that reads it, no distinctAttribute.
+const UnknownPrefix = "dray-project.github.io/unknown/"
+
+// Unknown reports whether the value of an attribute is not known yet.
+func Unknown(a *resourceapi.DeviceAttribute) bool {
+	return a.StringValue != nil && strings.HasPrefix(*a.StringValue, UnknownPrefix)
 }
 
 // AttributeOf prepares an attribute.
@@ -35,7 +48,7 @@ func AttributeOf(a *resourceapi.DeviceAttribute) Attribute {
 	case a.VersionValue != nil:
 		prepared.Scalar = versionValue(*a.VersionValue)
 	}
-	prepared.HasScalar = prepared.Scalar != Value{}
+	prepared.Unknown, prepared.HasScalar = Unknown(a), prepared.Scalar != Value{}
 	return prepared
 }
 

@@ -23,6 +23,9 @@ const simulateExample = `  # How many more pods like the pending ones fit?
   # How many nodes like gpu-1 or gpu-2 would take the pending pods?
   dray simulate plan --like gpu-1,gpu-2 -f cluster/
 
+  # If each new node can be like either: how many, and which could each of them be?
+  dray simulate plan --like gpu-1,gpu-2 --any -f cluster/
+
   # Would the pods of a node find another one?
   dray simulate drain gpu-1 -f cluster/
 
@@ -147,6 +150,7 @@ type planAnswer struct {
 func newSimulatePlan(o *origin) *cobra.Command {
 	var like []string
 	var most int
+	var undecided bool
 	command := simulateCommand(&cobra.Command{
 		Use:   "plan --like NODE,...",
 		Short: "Count how many nodes like an existing one the pending pods need",
@@ -160,6 +164,9 @@ func newSimulatePlan(o *origin) *cobra.Command {
 			for _, node := range s.Nodes {
 				like = append(like, node.Name)
 			}
+		}
+		if undecided {
+			return s.planAny(ctx, o, f, like, most)
 		}
 		var rows [][]string
 		var items []any
@@ -175,6 +182,7 @@ func newSimulatePlan(o *origin) *cobra.Command {
 	})
 	command.Flags().StringSliceVar(&like, "like", nil, "nodes that new ones would be like, each tried by itself (default all)")
 	command.Flags().IntVar(&most, "most", 0, "add at most so many nodes (default no limit)")
+	command.Flags().BoolVar(&undecided, "any", false, "each new node can be like any of --like: tell what is left of that once the pods are there")
 	// It fails only for flags that do not exist.
 	_ = command.RegisterFlagCompletionFunc("like", o.completeNode)
 	return command
@@ -190,14 +198,7 @@ func (s *simulation) plan(ctx context.Context, like string, most int) (planAnswe
 	answer := planAnswer{Like: like}
 	sim := s.state.Sim()
 	for _, shape := range s.shapes {
-		more := simulate.New(template, 0)
-		if all, _ := sim.Added(template); most > 0 && all < most {
-			more = simulate.New(template, most-all)
-		} else if most > 0 {
-			more = simulate.Added(template)
-		}
-		on := simulate.Union(simulate.Real(nil), more)
-		result, err := sim.PlaceMany(ctx, shape, len(shape.Pods), on, simulate.FirstFit)
+		result, err := s.placeOn(ctx, sim, shape, template, most)
 		if err != nil {
 			return planAnswer{}, err
 		}
@@ -205,6 +206,18 @@ func (s *simulation) plan(ctx context.Context, like string, most int) (planAnswe
 	}
 	answer.Nodes, _ = sim.Added(template)
 	return answer, nil
+}
+
+// placeOn places the pods of a shape on the nodes there are, then on new ones, of which there are at most so
+// many; 0 is no limit.
+func (s *simulation) placeOn(ctx context.Context, sim *simulate.Sim, shape *simulate.Shape, template *simulate.Template, most int) (simulate.Result, error) {
+	more := simulate.New(template, 0)
+	if all, _ := sim.Added(template); most > 0 && all < most {
+		more = simulate.New(template, most-all)
+	} else if most > 0 {
+		more = simulate.Added(template)
+	}
+	return sim.PlaceMany(ctx, shape, len(shape.Pods), simulate.Union(simulate.Real(nil), more), simulate.FirstFit)
 }
 
 // drainAnswer is where a pod would go.

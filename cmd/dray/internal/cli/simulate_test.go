@@ -52,6 +52,11 @@ func TestSimulate(t *testing.T) {
 		{"dray simulate plan --like a --most 1", "a     1      4       1         0"},
 		{"dray simulate fits -o json", `"fits": 2`},
 		{"dray simulate plan -o jsonpath={.items[0].nodes}", "2"},
+		{"dray simulate plan --any", "a            2      3"},
+		{"dray simulate plan --any --like a --most 1", "1 pod without a place, 0 undecided"},
+		{"dray simulate plan --any -o jsonpath={.items[0].like[0]}", "a"},
+		{"dray simulate plan --any --like a,a", "a            2      3"},
+		{"dray simulate plan --any --like x", "node x does not exist"},
 		{"dray simulate drain a", "POD"},
 		{"dray simulate drain x", "node x does not exist"},
 		{"dray simulate plan --like x", "node x does not exist"},
@@ -59,6 +64,21 @@ func TestSimulate(t *testing.T) {
 		out := run(simulated, append(strings.Fields(test.command), "-f", "-")...)
 		if !strings.Contains(out, test.want) {
 			t.Errorf("%s: %q is not part of:\n%s", test.command, test.want, out)
+		}
+	}
+}
+
+// A new node can be like a or b as long as its pods fit on either.
+func TestSimulatePlanAny(t *testing.T) {
+	b := strings.NewReplacer("{name: a}", "{name: b}", "{name: a-gpus}", "{name: b-gpus}", "nodeName: a", "nodeName: b", "{name: a, gen", "{name: b, gen",
+		"{name: gpu-3}", "{name: gpu-3}, {name: gpu-4}, {name: gpu-5}").Replace(nodeWithGPUs[strings.Index(nodeWithGPUs, "---"):])
+	for replicas, want := range map[string]string{
+		"7": "LIKE ANY OF  NODES  PODS\na,b          1      2\n",
+		"8": "LIKE ANY OF  NODES  PODS\nb            1      3\n",
+	} {
+		input := strings.Replace(simulated, "replicas: 5", "replicas: "+replicas, 1) + b
+		if out := run(input, strings.Fields("dray simulate plan --any --like a,b -f -")...); !strings.Contains(out, want) {
+			t.Errorf("%s pods: %q is not part of:\n%s", replicas, want, out)
 		}
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
+	"github.com/dray-project/dray/simulate"
 )
 
 // forEachExample reads each folder of examples/.
@@ -150,22 +152,80 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// Simulations know v1 only. They refuse claims that ask for more, and no others.
-func TestSimulationRefusesExtensions(t *testing.T) {
-	refused := 0
+// A simulation gives pods the nodes and devices that asking node by node does, also where claims ask for
+// more than v1 knows.
+func TestSimulationLikePlace(t *testing.T) {
+	extended, placed := 0, 0
 	forEachExample(t, func(t *testing.T, objects *input.Objects) {
-		extended := slices.ContainsFunc(objects.Claims, func(claim *resourceapi.ResourceClaim) bool {
-			return claim.Annotations[extension.Annotation] != ""
-		})
-		_, err := newCluster(t, objects).Simulation()
-		if (err != nil) != extended {
-			t.Errorf("claims that ask for more: %t, error: %v", extended, err)
+		c := newCluster(t, objects)
+		if slices.ContainsFunc(c.Workloads(), func(w Workload) bool { return w.Pod == nil }) {
+			return // claims without pods are not simulated
 		}
-		if extended {
-			refused++
+		state, err := c.Simulation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sim := state.Sim()
+		for _, w := range c.Workloads() {
+			var want *Placement
+			for _, node := range c.Nodes {
+				if want, err = c.Place(t.Context(), w, []*corev1.Node{node}); err != nil {
+					t.Fatal(err)
+				}
+				if want.Placed() {
+					break
+				}
+			}
+			result, err := sim.Place(t.Context(), w.Pod, simulate.Real(nil), simulate.FirstFit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.All() != want.Placed() {
+				t.Fatalf("%s: placed on %q; simulated: %d placed, %d undecided (%v)", w, want.Node, result.Placed, result.Undecided, result.Err)
+			}
+			for p := range result.Placements() {
+				simulated, err := p.Claims(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(devicesOf(allocatedNow(want)), devicesOf(simulated)); diff != "" || p.Node.Name() != want.Node {
+					t.Fatalf("%s: placed on %s, simulated on %s (-placed +simulated):\n%s", w, want.Node, p.Node.Name(), diff)
+				}
+				placed++
+				if slices.ContainsFunc(simulated, func(claim *resourceapi.ResourceClaim) bool { return claim.Annotations[extension.Annotation] != "" }) {
+					extended++
+				}
+			}
+			if err := c.Keep(want); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
-	if refused == 0 {
-		t.Error("no example has a claim that asks for more")
+	if extended == 0 || placed == 0 {
+		t.Errorf("%d pods are placed, %d of them with claims that ask for more", placed, extended)
 	}
+}
+
+// allocatedNow are the claims that a placement allocates.
+func allocatedNow(p *Placement) []*resourceapi.ResourceClaim {
+	var list []*resourceapi.ResourceClaim
+	for i, claim := range p.Claims {
+		if p.Before[i].Status.Allocation == nil {
+			list = append(list, claim)
+		}
+	}
+	return list
+}
+
+// devicesOf lists what claims hold, claim by claim.
+func devicesOf(claims []*resourceapi.ResourceClaim) [][]string {
+	var all [][]string
+	for _, claim := range claims {
+		var list []string
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			list = append(list, result.Request+" "+result.Driver+"/"+result.Pool+"/"+result.Device)
+		}
+		all = append(all, list)
+	}
+	return all
 }

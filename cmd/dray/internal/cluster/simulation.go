@@ -1,27 +1,14 @@
 package cluster
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/simulate"
 )
 
 // Simulation opens the cluster for what-if questions. Faults of the input are left out and listed
 // by the State.
 func (c *Cluster) Simulation() (*simulate.State, error) {
-	for _, claim := range c.objects.Claims {
-		if _, extended := claim.Annotations[extension.Annotation]; extended {
-			return nil, fmt.Errorf("ResourceClaim %s: annotation %s: simulations know resource.k8s.io/v1 only", keyOf(claim), extension.Annotation)
-		}
-	}
-	for _, template := range c.objects.Templates {
-		if _, extended := template.Spec.Annotations[extension.Annotation]; extended {
-			return nil, fmt.Errorf("ResourceClaimTemplate %s: annotation %s: simulations know resource.k8s.io/v1 only", keyOf(template), extension.Annotation)
-		}
-	}
 	input := simulate.Cluster{
 		Nodes: c.Nodes, Pods: c.pods, Slices: c.objects.Slices, Claims: c.objects.Claims,
 		Templates: c.objects.Templates, Classes: c.objects.Classes,
@@ -34,6 +21,7 @@ func (c *Cluster) Simulation() (*simulate.State, error) {
 	}
 	return simulate.Open(input, simulate.Options{
 		Features: c.options.Features, Budget: c.options.Budget, DevicePolicy: c.options.Policy, Topology: c.options.Topology,
+		Extensions: true,
 	})
 }
 
