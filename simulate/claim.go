@@ -236,10 +236,15 @@ var errConsumers = errors.New("a claim is reserved for as many pods as there can
 
 // asked returns what a pod of the kind has to get.
 func (d *version) asked(w *world, k *podKind) *asked {
+	if known := k.alone.Load(); known != nil && known.shared == d.shared {
+		return known
+	}
 	a := &asked{world: w, kind: k, shared: d.shared}
 	if !k.shares {
 		a.open = k.entries
-		a.plain = k.plain()
+		if a.plain = k.plain(); len(k.extended) == 0 {
+			k.alone.Store(a) // there is no other question, so it does not change any more
+		}
 		return a
 	}
 	mask := make([]byte, len(k.entries))

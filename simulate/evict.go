@@ -45,7 +45,7 @@ func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Re
 	on = on.fixed(&m.data)
 	result := Result{world: m.world}
 	for _, shape := range batches {
-		placed, err := m.PlaceMany(ctx, shape, len(shape.Pods), on, p)
+		placed, err := m.place(ctx, shape, len(shape.Pods), on, p)
 		if err != nil {
 			return Result{}, err
 		}
@@ -135,16 +135,16 @@ func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*
 		return nil, err
 	}
 	var found []VictimSet
-	for part := range on.each() {
+	for _, part := range on.list() {
 		if part.template != nil {
 			continue
 		}
-		for i := range s.data.realOf(part) {
+		for i := range s.data.realOf(part, 0) {
 			rec := s.data.real.at(i)
 			if rec.gone || !part.keeps(rec) {
 				continue
 			}
-			v := &victims{state: s, call: c, shape: shape, node: Node{index: i, name: rec.inventory.node.Name}}
+			v := &victims{state: s, call: &c, shape: shape, node: Node{index: i, name: rec.inventory.node.Name}}
 			v.add(rec, cost)
 			set, err := v.cheapest()
 			if err != nil {

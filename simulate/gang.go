@@ -133,7 +133,7 @@ func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int,
 		if err != nil {
 			return 0, err
 		}
-		fit, err := m.data.fit(c, a, domain)
+		fit, err := m.data.fit(&c, a, domain)
 		if err != nil || fit.Pods < d.Count && fit.Undecided == 0 {
 			return d.Count - fit.Pods, err
 		}
@@ -146,7 +146,7 @@ func (m *Sim) gangOn(ctx context.Context, demands []Demand, on Nodes, p Policy) 
 	m.Fork()
 	result := Result{world: m.world}
 	for _, d := range demands {
-		placed, err := m.PlaceMany(ctx, d.Shape, d.Count, on, p)
+		placed, err := m.place(ctx, d.Shape, d.Count, on, p)
 		if err != nil {
 			m.Revert()
 			return Result{}, err
@@ -193,7 +193,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 		return i
 	}
 	buffer := make([]string, 0, len(t))
-	for part := range on.each() {
+	for _, part := range on.list() {
 		if part.template != nil {
 			m.eachDomain(part.template.inventory, t, buffer, func(values []string) {
 				i := find(values)
@@ -201,7 +201,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 			})
 			continue
 		}
-		for node := range m.data.realOf(part) {
+		for node := range m.data.realOf(part, 0) {
 			if rec := m.data.real.at(node); !rec.gone && part.keeps(rec) {
 				m.eachDomain(rec.inventory, t, buffer, func(values []string) {
 					i := find(values)

@@ -23,7 +23,7 @@ func (c *ConflictError) Error() string { return c.Object + " was changed by both
 // changed. Any other error says that the Sims do not come from the same State.
 //
 // The other Sim must not be in use meanwhile, and stays as it is. It takes time in proportion to what
-// the other one changed, and to a thirty-second of the nodes; to all nodes if a question was asked
+// the other one changed, and to a hundredth of the nodes and claims; to all nodes if a question was asked
 // since that reads more of devices than those before.
 func (m *Sim) Merge(other *Sim) error {
 	if m.from != other.from {
@@ -63,7 +63,7 @@ type merger struct {
 // held lists what claims hold that did not hold it before.
 func (g *merger) held(d *version) map[int][]holding {
 	found := make(map[int][]holding)
-	for _, id := range changes(&g.from.claims, &d.claims) {
+	for id := range d.claims.changes(&g.from.claims) {
 		if rec := d.claims.at(id); !sameList(rec.held, g.from.claimRecord(id).held) {
 			for _, h := range rec.held {
 				if h.node.template == nil {
@@ -83,22 +83,8 @@ func (d *version) claimRecord(id int) *claimRecord {
 	return &claimRecord{}
 }
 
-// changes lists the elements of a table that may differ from those of the table it comes from.
-func changes[T any](from, to *table[T]) []int {
-	var list []int
-	for c, chunk := range to.chunks {
-		if c < len(from.chunks) && from.chunks[c] == chunk {
-			continue
-		}
-		for i := c * chunkSize; i < min((c+1)*chunkSize, to.length); i++ {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
 func (g *merger) nodes() error {
-	for _, i := range changes(&g.from.real, &g.other.real) {
+	for i := range g.other.real.changes(&g.from.real) {
 		from, other := g.from.real.at(i), g.other.real.at(i)
 		if other.same(from) {
 			continue
@@ -243,7 +229,7 @@ func (g *merger) sharedPools() error {
 }
 
 func (g *merger) claims() error {
-	for _, id := range changes(&g.from.claims, &g.other.claims) {
+	for id := range g.other.claims.changes(&g.from.claims) {
 		from, other := g.from.claimRecord(id), g.other.claimRecord(id)
 		if other.same(from) {
 			continue

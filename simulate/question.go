@@ -78,15 +78,15 @@ type call struct {
 	err    error // the first about a node
 }
 
-func (w *world) newCall(ctx context.Context) (*call, error) {
+func (w *world) newCall(ctx context.Context) (call, error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return call{}, context.Cause(ctx)
 	}
 	budget := w.options.Budget
 	if budget <= 0 {
 		budget = DefaultBudget
 	}
-	return &call{ctx: ctx, budget: budget}, nil
+	return call{ctx: ctx, budget: budget}, nil
 }
 
 // note keeps what is not a definite answer.

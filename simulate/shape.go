@@ -44,7 +44,8 @@ type podKind struct {
 	// before is the kind in the world before, until onReal is known.
 	before atomic.Pointer[kindBefore]
 
-	plain    func() *question // without shared claims and extended resources
+	plain    func() *question      // without shared claims and extended resources
+	alone    atomic.Pointer[asked] // of pods without either
 	mu       sync.Mutex
 	variants []*variant
 	base     *variant // the first, in which devices provide none

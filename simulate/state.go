@@ -29,11 +29,16 @@ type version struct {
 	groups []group
 	// groupsOf owns groups, and may write to it.
 	groupsOf *edition
-	shared   *sharedPools
-	// sharedUses is what is in use of each shared pool. It is replaced when it changes.
-	sharedUses []uses
+	surroundings
 	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
 	expected []expectation
+}
+
+// surroundings are the pools of several nodes.
+type surroundings struct {
+	shared *sharedPools
+	// sharedUses is what is in use of each of them. It is replaced when it changes.
+	sharedUses []uses
 }
 
 // nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
@@ -158,7 +163,7 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 	if !a.separate(c.ctx) {
 		return s.fitsOneByOne(ctx, shape, on)
 	}
-	return s.data.fit(c, a, on.fixed(&s.data))
+	return s.data.fit(&c, a, on.fixed(&s.data))
 }
 
 // fit counts how many separate pods fit.
@@ -174,7 +179,7 @@ func (d *version) fit(c *call, a *asked, on Nodes) (Fit, error) {
 		}
 		return err
 	}
-	for part := range on.each() {
+	for _, part := range on.list() {
 		if err := d.countPart(part, count); err != nil {
 			return Fit{}, err
 		}
@@ -186,7 +191,7 @@ func (d *version) fit(c *call, a *asked, on Nodes) (Fit, error) {
 // countPart shows the nodes of one part of a set, equal ones together.
 func (d *version) countPart(part nodesPart, count func(rec *nodeRecord, nodes int) error) error {
 	if part.template == nil {
-		for i := range d.realOf(part) {
+		for i := range d.realOf(part, 0) {
 			rec := d.real.at(i)
 			if rec.gone || !part.keeps(rec) {
 				continue
@@ -228,7 +233,7 @@ func (s *State) fitsOneByOne(ctx context.Context, shape *Shape, on Nodes) (Fit, 
 	if err := b.run(); err != nil {
 		return Fit{}, err
 	}
-	fit := Fit{Pods: b.count(), Err: c.err}
+	fit := Fit{Pods: b.count(), Err: b.call.err}
 	if b.endless {
 		fit.Pods = Unlimited
 	}
@@ -310,44 +315,4 @@ func (r *nodeRecord) inUse() float64 {
 		return 0
 	}
 	return float64(len(r.state.uses)) / float64(r.inventory.size)
-}
-
-// edition owns the chunks that it made, and may write to them.
-type edition struct{ _ byte }
-
-// chunkSize is how many elements of a table are copied for the first write to one of them.
-const chunkSize = 8
-
-// table is a list of which versions share what is equal. Copying the struct makes a version;
-// both may go on once neither writes with the edition of before.
-type table[T any] struct {
-	length int
-	chunks []*chunk[T]
-	owner  *edition // of the list of chunks
-}
-
-type chunk[T any] struct {
-	owner *edition
-	items [chunkSize]T
-}
-
-func (t *table[T]) at(i int) *T { return &t.chunks[i/chunkSize].items[i%chunkSize] }
-
-// edit returns element i to be written to on behalf of an edition. The list grows to hold it.
-func (t *table[T]) edit(i int, by *edition) *T {
-	if t.owner != by {
-		chunks := make([]*chunk[T], len(t.chunks), len(t.chunks)+1)
-		copy(chunks, t.chunks)
-		t.chunks, t.owner = chunks, by
-	}
-	for len(t.chunks) <= i/chunkSize {
-		t.chunks = append(t.chunks, &chunk[T]{owner: by})
-	}
-	c := t.chunks[i/chunkSize]
-	if c.owner != by {
-		c = &chunk[T]{owner: by, items: c.items}
-		t.chunks[i/chunkSize] = c
-	}
-	t.length = max(t.length, i+1)
-	return &c.items[i%chunkSize]
 }

@@ -223,18 +223,19 @@ func Union(sets ...Nodes) Nodes {
 	return Nodes{&nodeSet{parts: parts}}
 }
 
-// each visits the parts. The zero value has none.
-func (n Nodes) each() iter.Seq[nodesPart] {
+// list returns the parts. The zero value has none.
+func (n Nodes) list() []nodesPart {
 	if n.nodeSet == nil {
-		return slices.Values[[]nodesPart](nil)
+		return nil
 	}
-	return slices.Values(n.parts)
+	return n.parts
 }
 
 func (p nodesPart) keeps(rec *nodeRecord) bool { return p.keep == nil || p.keep(rec.inventory.node) }
 
-// realOf lists the positions of the real nodes of a part, before keep is asked.
-func (d *version) realOf(p nodesPart) iter.Seq[int] {
+// realOf lists the positions of the real nodes of a part from one on, before keep is asked. A part with
+// a list has all of it.
+func (d *version) realOf(p nodesPart, from int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if p.list != nil {
 			for _, i := range p.list {
@@ -244,7 +245,7 @@ func (d *version) realOf(p nodesPart) iter.Seq[int] {
 			}
 			return
 		}
-		for i := range d.real.length {
+		for i := from; i < d.real.length; i++ {
 			if !yield(i) {
 				return
 			}
