@@ -60,6 +60,12 @@ func (r *claimRecord) leave(consumer resourceapi.ResourceClaimConsumerReference)
 	return len(r.consumers) == 0
 }
 
+// only reports whether a claim holds devices of one real node at most, and of no pool that may come to be
+// listed on another.
+func (r *claimRecord) only(node int) bool {
+	return len(r.unlisted) == 0 && !slices.ContainsFunc(r.held, func(h heldOn) bool { return h.node.index != node })
+}
+
 // full reports whether as many use the claim as may. A PodGroup counts once.
 func (r *claimRecord) full() bool {
 	if len(r.consumers) < resourceapi.ResourceClaimReservedForMaxSize {
@@ -74,10 +80,7 @@ func (r *claimRecord) full() bool {
 
 // claim returns the number of a claim, which it gets the first time.
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
-	s := w.specOf[&object.Spec.Devices]
-	if s == nil {
-		s = w.spec(&object.Spec.Devices)
-	}
+	s := w.spec(&object.Spec.Devices)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id, known := w.claimIDs[key]; known {
@@ -97,6 +100,9 @@ func (w *world) claimNumbered(id int32) *sharedClaim {
 
 // spec returns the one for what a claim asks for. Specs are equal if the classes are, too.
 func (w *world) spec(devices *resourceapi.DeviceClaim) *spec {
+	if known := w.specOf[devices]; known != nil {
+		return known
+	}
 	text, err := devices.Marshal()
 	if err != nil {
 		panic("a claim cannot be encoded: " + err.Error()) // it is plain data

@@ -74,6 +74,7 @@ func (f Fault) Unwrap() error { return f.Err }
 type world struct {
 	options   Options
 	nodeFit   func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	anyNode   *corev1.Node // without anything, to find out whether a pod can be understood
 	allocator *allocator.Allocator
 	programs  *cel.Cache
 	gates     pools.Gates
@@ -106,6 +107,9 @@ type world struct {
 	kindsBefore map[string]*kindBefore
 
 	usages *lru.Cache // usage, by *nodeState
+	counts atomic.Pointer[counts]
+	// leaving has what was found out last about the pods of each real node.
+	leaving atomic.Pointer[[]*leaving]
 	// running are the kinds of pods that ran when the cluster was read, by pod, once they are asked for.
 	running sync.Map
 
@@ -133,7 +137,7 @@ func Open(c Cluster, o Options) (*State, error) {
 
 func newWorld(o Options) *world {
 	return &world{
-		options: o, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
+		options: o, anyNode: &corev1.Node{}, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
 		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*spec),
 		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages),
 	}
@@ -341,9 +345,11 @@ func (w *world) addPods(c *Cluster, d *version, by *edition) {
 			if claim == nil {
 				continue
 			}
+			entry.joins = entry.joins || !isOfPod(podClaim, claim)
 			if id, known := w.claimIDs[w.resolver.Key(pod, podClaim)]; known && !slices.Contains(entry.claims, id) {
-				entry.claims = append(entry.claims, id)
-				d.claims.edit(int(id), by).join(w.resolver.Consumer(claim, pod))
+				held := d.claims.edit(int(id), by)
+				held.join(w.resolver.Consumer(claim, pod))
+				entry.claims, entry.joins = append(entry.claims, id), entry.joins || !held.only(index)
 			}
 		}
 		rec.pods = entry

@@ -70,7 +70,7 @@ func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
 	for _, entry := range leaving {
 		kind, err := m.world.kindOfEntry(entry)
 		if err != nil {
-			return nil, fmt.Errorf("pod on a node to be drained: %w", err)
+			return nil, errEvicted(err)
 		}
 		if last := len(shapes) - 1; last >= 0 && shapes[last].kind == kind {
 			shapes[last].Pods = append(shapes[last].Pods, entry.pod)
@@ -80,6 +80,8 @@ func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
 	}
 	return shapes, nil
 }
+
+func errEvicted(err error) error { return fmt.Errorf("pod on a node to be drained: %w", err) }
 
 // kindOfEntry is the kind of a pod on a node.
 func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {

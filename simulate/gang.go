@@ -133,7 +133,7 @@ func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int,
 		if err != nil {
 			return 0, err
 		}
-		fit, err := m.data.fit(&c, a, domain)
+		fit, err := m.data.count(&c, a, domain)
 		if err != nil || fit.Pods < d.Count && fit.Undecided == 0 {
 			return d.Count - fit.Pods, err
 		}

@@ -207,7 +207,7 @@ func (s *Shape) pod(n int) *corev1.Pod {
 
 // take puts a pod on a node.
 func (m *Sim) take(a *asked, n Node, ans *answer, number int16, pod *corev1.Pod) *nodeRecord {
-	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind)}
+	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind), joins: a.kind.shares}
 	if a.kind.shares {
 		m.allocate(a, n, ans, entry)
 	} else {

@@ -157,7 +157,7 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		}
 	}
 	made.demands = w.needs(pod, nil)
-	if _, err := w.nodeFit(pod, &corev1.Node{}); err != nil {
+	if _, err := w.nodeFit(pod, w.anyNode); err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	}
 	return w.intern(name, made)
@@ -169,13 +169,17 @@ func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimE
 	if err != nil || claim == nil {
 		return claimEntry{}, false, err
 	}
-	owner := metav1.GetControllerOf(claim)
-	madeForPod := podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
-	if madeForPod && (pod.Spec.NodeName != "" || claim.Status.Allocation == nil) {
+	if isOfPod(podClaim, claim) && (pod.Spec.NodeName != "" || claim.Status.Allocation == nil) {
 		return claimEntry{spec: w.spec(&claim.Spec.Devices), claim: -1}, true, nil
 	}
 	id := w.claim(w.resolver.Key(pod, podClaim), claim)
 	return claimEntry{spec: w.claimNumbered(id).spec, claim: id}, true, nil
+}
+
+// isOfPod reports whether a claim was made for a pod alone.
+func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim) bool {
+	owner := metav1.GetControllerOf(claim)
+	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
 
 // intern returns the kind that there is already, or makes this one ready for use.

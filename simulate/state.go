@@ -1,10 +1,8 @@
 package simulate
 
 import (
-	"context"
 	"fmt"
 	"iter"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -59,6 +57,8 @@ type podEntry struct {
 	own    []holding
 	shared []sharedHolding
 	claims []int32
+	// joins is set if the pod shares a claim, or its claims may hold devices of other nodes.
+	joins bool
 }
 
 // Node is a handle: a real node, or the n-th of a template. Names of the latter are made when asked
@@ -130,122 +130,6 @@ func (s *State) firstWithRoom(c *call, k *podKind) (int, error) {
 	s.firsts.Store(k, first)
 	return first, nil
 }
-
-// Fit is how many pods fit.
-type Fit struct {
-	// Pods is how many fit for sure. It is Unlimited if there is no limit.
-	Pods int
-	// Undecided is how many nodes there are on which more may fit: the budget ended the search
-	// there, there was an error, or a thousand fit on it already. Pods that share claims or
-	// pools of several nodes are counted to a thousand on all nodes together.
-	Undecided int
-	// Err is the first error about a node, nil if there was none.
-	Err error
-}
-
-// Unlimited is the number of pods for which there is always another place.
-const Unlimited = math.MaxInt
-
-// FitsMany is how many pods of a shape fit, one after the other, without placing them. It takes time
-// in proportion to the nodes, with one look-up for each; nodes in the same state are searched once.
-// Pods that share claims are placed one by one on a copy. The error is the context's.
-func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
-	s = s.seen()
-	w := s.world
-	c, err := w.newCall(ctx)
-	if err != nil {
-		return Fit{}, err
-	}
-	if shape, err = shape.in(w); err != nil {
-		return Fit{}, err
-	}
-	a := s.data.asked(w, shape.kind)
-	if !a.separate(c.ctx) {
-		return s.fitsOneByOne(ctx, shape, on)
-	}
-	return s.data.fit(&c, a, on.fixed(&s.data))
-}
-
-// fit counts how many separate pods fit.
-func (d *version) fit(c *call, a *asked, on Nodes) (Fit, error) {
-	var fit Fit
-	count := func(rec *nodeRecord, nodes int) error {
-		n, doubt, err := a.room(c, rec)
-		if doubt {
-			fit.Undecided += min(nodes, math.MaxInt32)
-		}
-		if fit.Pods = product(n, nodes, fit.Pods); n == unlimited && nodes > 0 {
-			fit.Pods = Unlimited
-		}
-		return err
-	}
-	for _, part := range on.list() {
-		if err := d.countPart(part, count); err != nil {
-			return Fit{}, err
-		}
-	}
-	fit.Err = c.err
-	return fit, nil
-}
-
-// countPart shows the nodes of one part of a set, equal ones together.
-func (d *version) countPart(part nodesPart, count func(rec *nodeRecord, nodes int) error) error {
-	if part.template == nil {
-		for i := range d.realOf(part, 0) {
-			rec := d.real.at(i)
-			if rec.gone || !part.keeps(rec) {
-				continue
-			}
-			if err := count(rec, 1); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	g := d.group(part.template)
-	for i := range g.runs {
-		if err := count(&g.runs[i].nodeRecord, g.runs[i].count); err != nil {
-			return err
-		}
-	}
-	if n := part.freshNodes(g); n > 0 {
-		fresh := d.fresh(part.template)
-		return count(&fresh, n)
-	}
-	return nil
-}
-
-// product adds n·nodes to a total, without overflow.
-func product(n int64, nodes, total int) int {
-	if n > 0 && nodes > 0 && (total == Unlimited || nodes > (Unlimited-total)/int(n)) {
-		return Unlimited
-	}
-	return total + int(n)*nodes
-}
-
-// fitsOneByOne counts by placing.
-func (s *State) fitsOneByOne(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
-	c, err := s.world.newCall(ctx)
-	if err != nil {
-		return Fit{}, err
-	}
-	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on.fixed(&s.data), left: maxOneByOne, counting: true}
-	if err := b.run(); err != nil {
-		return Fit{}, err
-	}
-	fit := Fit{Pods: b.count(), Err: b.call.err}
-	if b.endless {
-		fit.Pods = Unlimited
-	}
-	if b.doubtful || b.left == 0 {
-		fit.Undecided = 1
-	}
-	return fit, nil
-}
-
-// maxOneByOne is how far pods are counted that have to be placed one by one, and on one node. Beyond
-// that, more may fit.
-const maxOneByOne = 1000
 
 // group returns the nodes of a template, none if there are none yet.
 func (d *version) group(t *Template) *group {

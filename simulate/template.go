@@ -275,5 +275,17 @@ func (n Nodes) fixed(d *version) Nodes {
 // freshNodes is how many nodes without pods there are or may be added.
 func (p nodesPart) freshNodes(g *group) int { return p.most - g.used }
 
+// disjoint reports whether no node is twice in the set for sure.
+func (n Nodes) disjoint() bool {
+	seen := make(map[*Template]bool)
+	for _, part := range n.list() {
+		if seen[part.template] || part.list != nil {
+			return false
+		}
+		seen[part.template] = true
+	}
+	return true
+}
+
 // real reports whether all nodes of the set are real ones, and all of these.
 func (n Nodes) real() bool { return n.nodeSet == allReal.nodeSet }
