@@ -38,13 +38,17 @@ func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Re
 	if err != nil {
 		return Result{}, err
 	}
-	batches, err := m.evicted(entries)
+	shapes, err := m.world.evicted(entries)
 	if err != nil {
 		return Result{}, err
 	}
-	on = on.fixed(&m.data)
+	return m.placeEach(ctx, shapes, on.fixed(&m.data), p)
+}
+
+// placeEach places all pods of shapes, one after the other. With an error, some of them may be placed.
+func (m *Sim) placeEach(ctx context.Context, shapes []*Shape, on Nodes, p Policy) (Result, error) {
 	result := Result{world: m.world}
-	for _, shape := range batches {
+	for _, shape := range shapes {
 		placed, err := m.place(ctx, shape, len(shape.Pods), on, p)
 		if err != nil {
 			return Result{}, err
@@ -56,7 +60,7 @@ func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Re
 
 // evicted lists the pods that have to be placed elsewhere, those one after the other that are equal
 // together.
-func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
+func (w *world) evicted(entries []*podEntry) ([]*Shape, error) {
 	leaving := make([]*podEntry, 0, len(entries))
 	for _, entry := range entries {
 		if moves(entry.pod) {
@@ -68,9 +72,9 @@ func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
 	})
 	var shapes []*Shape
 	for _, entry := range leaving {
-		kind, err := m.world.kindOfEntry(entry)
+		kind, err := w.kindOfEntry(entry)
 		if err != nil {
-			return nil, errEvicted(err)
+			return nil, fmt.Errorf("pod on a node to be drained: %w", err)
 		}
 		if last := len(shapes) - 1; last >= 0 && shapes[last].kind == kind {
 			shapes[last].Pods = append(shapes[last].Pods, entry.pod)
@@ -80,8 +84,6 @@ func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
 	}
 	return shapes, nil
 }
-
-func errEvicted(err error) error { return fmt.Errorf("pod on a node to be drained: %w", err) }
 
 // kindOfEntry is the kind of a pod on a node.
 func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {

@@ -171,11 +171,7 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 	for _, index := range indices {
 		rec := m.data.real.edit(index, m.by)
 		rec.gone = true
-		first := len(pods)
-		for entry := rec.pods; entry != nil; entry = entry.before {
-			pods = append(pods, entry)
-		}
-		slices.Reverse(pods[first:])
+		pods = append(pods, rec.pods.list()...)
 	}
 	for _, entry := range pods {
 		m.release(entry)

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -59,6 +60,16 @@ type podEntry struct {
 	claims []int32
 	// joins is set if the pod shares a claim, or its claims may hold devices of other nodes.
 	joins bool
+}
+
+// list returns the pods of a node in the order in which they came.
+func (e *podEntry) list() []*podEntry {
+	var list []*podEntry
+	for ; e != nil; e = e.before {
+		list = append(list, e)
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // Node is a handle: a real node, or the n-th of a template. Names of the latter are made when asked
