@@ -281,18 +281,21 @@ func (w *world) consumer(id int32, pod *corev1.Pod) resourceapi.ResourceClaimCon
 func (b *batch) fillNew(part nodesPart) error {
 	m := b.sim
 	g := m.data.group(part.template)
-	next := group{template: part.template, total: g.total}
+	before := b.left
+	next := group{template: part.template, total: g.total, owner: m.by, runs: make([]run, 0, len(g.runs)+2)}
 	for i := range g.runs {
 		if err := b.fillRun(&next, g.runs[i].nodeRecord, g.runs[i].count); err != nil {
 			return err
 		}
 	}
-	most := part.freshNodes(g)
-	for most > 0 && b.left > 0 {
+	for most := part.freshNodes(g); most > 0 && b.left > 0; {
 		fresh := m.data.fresh(part.template)
 		n, _, err := b.asked.room(&b.call, &fresh)
-		if err != nil || n == 0 {
-			return b.keep(next, err)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
 		}
 		nodes := min(most, (b.left-1)/int(n)+1)
 		if err := b.fillRun(&next, fresh, nodes); err != nil {
@@ -300,16 +303,10 @@ func (b *batch) fillNew(part nodesPart) error {
 		}
 		most -= nodes
 	}
-	return b.keep(next, nil)
-}
-
-// keep makes a group that of the Sim.
-func (b *batch) keep(next group, err error) error {
-	if err != nil {
-		return err
+	if b.left < before {
+		next.total = max(next.total, next.used)
+		*m.ownGroup(next.template) = next
 	}
-	next.total = max(next.total, next.used)
-	*b.sim.group(next.template) = next
 	return nil
 }
 
@@ -368,6 +365,9 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 		}
 	}
 	to.add(run{count: nodes, nodeRecord: rec})
+	if b.placed == nil {
+		b.placed = make([]segment, 0, 2) // full nodes, and one with the rest
+	}
 	b.placed = append(b.placed, s)
 	b.left -= nodes * each
 	return nil

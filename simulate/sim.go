@@ -97,14 +97,20 @@ func (m *Sim) look() {
 
 // group returns the nodes of a template to be changed.
 func (m *Sim) group(t *Template) *group {
+	g := m.ownGroup(t)
+	if g.owner != m.by {
+		g.runs, g.owner = slices.Clone(g.runs), m.by
+	}
+	return g
+}
+
+// ownGroup returns the nodes of a template, of which the runs may be replaced, but not changed.
+func (m *Sim) ownGroup(t *Template) *group {
 	if m.data.groupsOf != m.by {
 		m.data.groups, m.data.groupsOf = slices.Clone(m.data.groups), m.by
 	}
 	for i := range m.data.groups {
 		if g := &m.data.groups[i]; g.template == t {
-			if g.owner != m.by {
-				g.runs, g.owner = slices.Clone(g.runs), m.by
-			}
 			return g
 		}
 	}
@@ -116,7 +122,7 @@ func (m *Sim) group(t *Template) *group {
 // adds none.
 func (m *Sim) Add(t *Template, n int) {
 	if n > 0 {
-		m.group(t).total += n
+		m.ownGroup(t).total += n
 	}
 }
 
