@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // sharedClaim is a claim that several pods may use, or that exists already.
@@ -119,7 +120,7 @@ func (w *world) spec(devices *resourceapi.DeviceClaim) *spec {
 }
 
 // addClaims reads what claims hold.
-func (w *world) addClaims(c *Cluster, d *version, by *edition) {
+func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 	held := make(map[int][]holding)
 	for _, claim := range c.Claims {
 		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
@@ -127,7 +128,7 @@ func (w *world) addClaims(c *Cluster, d *version, by *edition) {
 			w.fault("ResourceClaim", key, fmt.Errorf("there are two of that name"))
 			continue
 		}
-		rec := d.claims.edit(int(w.claim(key, claim)), by)
+		rec := d.claims.Edit(int(w.claim(key, claim)), by)
 		if claim.DeletionTimestamp != nil {
 			rec.unusable = fmt.Errorf("claim %s is being deleted", key)
 		}
@@ -154,7 +155,7 @@ func (w *world) addClaims(c *Cluster, d *version, by *edition) {
 	l := w.lens.Load()
 	d.lens = l
 	for i, inv := range w.nodes {
-		d.real.edit(i, by).state = inv.look(l, w.gates).content.state(uses(nil).change(held[i], true))
+		d.real.Edit(i, by).state = inv.look(l, w.gates).content.state(uses(nil).change(held[i], true))
 	}
 }
 
@@ -200,10 +201,10 @@ func (w *world) deviceOfNode(id pools.DeviceID) (node int, position int32, found
 }
 
 // reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
-func (w *world) reserveOthers(d *version, by *edition) {
+func (w *world) reserveOthers(d *version, by *table.Edition) {
 	for id, info := range w.claims {
 		for _, consumer := range info.object.Status.ReservedFor {
-			rec := d.claims.edit(id, by)
+			rec := d.claims.Edit(id, by)
 			if !slices.ContainsFunc(rec.consumers, func(known resourceapi.ResourceClaimConsumerReference) bool {
 				return known.Name == consumer.Name && known.Resource == consumer.Resource && (known.UID == "" || known.UID == consumer.UID)
 			}) {
@@ -261,8 +262,8 @@ func (d *version) asked(w *world, k *podKind) *asked {
 			continue
 		}
 		var rec claimRecord
-		if int(e.claim) < d.claims.length {
-			rec = *d.claims.at(int(e.claim))
+		if int(e.claim) < d.claims.Len() {
+			rec = *d.claims.At(int(e.claim))
 		}
 		switch {
 		case rec.unusable != nil:

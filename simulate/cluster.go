@@ -19,6 +19,7 @@ import (
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // Cluster is input. Nil lists are empty. Objects are kept by pointer, not modified, and must not be
@@ -148,7 +149,7 @@ func (w *world) read(c *Cluster, before *world, expected []expectation) (*State,
 	w.classes, w.extended = allocator.ClassMap(c.Classes...), podclaims.ClassesByResource(c.Classes)
 	w.addClasses(c)
 	d := &version{}
-	by := new(edition)
+	by := new(table.Edition)
 	if err := w.addNodes(c, before, expected, d, by); err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (w *world) fault(kind string, key types.NamespacedName, err error) {
 }
 
 // addNodes reads nodes and slices.
-func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *edition) error {
+func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *table.Edition) error {
 	own, shared := w.divide(w.withRules(c, before))
 	if before != nil && slices.Equal(before.shared.published, shared) {
 		w.shared = before.shared
@@ -212,7 +213,7 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 }
 
 // addNode adds a node behind the others, with what is expected of it.
-func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *edition) {
+func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *table.Edition) {
 	w.byName[inv.node.Name] = inv.index
 	w.published = append(w.published, inv)
 	inv, open := w.stillExpected(inv, d.shared, expected)
@@ -221,7 +222,7 @@ func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *
 	for _, p := range inv.pools {
 		w.poolNodes[p.id] = inv.index
 	}
-	d.real.edit(inv.index, by).inventory = inv
+	d.real.Edit(inv.index, by).inventory = inv
 }
 
 // divide tells the slices of pools that one node has from all others. Pools with a slice of which
@@ -323,7 +324,7 @@ func (w *world) widen(r *reads) {
 }
 
 // addPods puts the pods that run on their nodes.
-func (w *world) addPods(c *Cluster, d *version, by *edition) {
+func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 	for _, pod := range c.Pods {
 		if !nodefit.Occupies(pod) {
 			continue
@@ -334,7 +335,7 @@ func (w *world) addPods(c *Cluster, d *version, by *edition) {
 			w.fault("Pod", key, fmt.Errorf("node %s, on which it runs, does not exist", pod.Spec.NodeName))
 			continue
 		}
-		rec := d.real.edit(index, by)
+		rec := d.real.Edit(index, by)
 		entry := &podEntry{pod: pod, before: rec.pods}
 		for _, podClaim := range pod.Spec.ResourceClaims {
 			claim, err := w.resolver.Resolve(pod, podClaim)
@@ -347,7 +348,7 @@ func (w *world) addPods(c *Cluster, d *version, by *edition) {
 			}
 			entry.joins = entry.joins || !isOfPod(podClaim, claim)
 			if id, known := w.claimIDs[w.resolver.Key(pod, podClaim)]; known && !slices.Contains(entry.claims, id) {
-				held := d.claims.edit(int(id), by)
+				held := d.claims.Edit(int(id), by)
 				held.join(w.resolver.Consumer(claim, pod))
 				entry.claims, entry.joins = append(entry.claims, id), entry.joins || !held.only(index)
 			}

@@ -111,6 +111,201 @@ func moves(pod *corev1.Pod) bool {
 	return nodefit.Occupies(pod) || pod.Spec.NodeName == ""
 }
 
+// Departure is whether a node could go.
+type Departure struct {
+	Node Node
+	// Possible is set if Drain places all pods of the node, Undecided if that is neither a yes nor a no.
+	Possible, Undecided bool
+	// Err is why a pod of the node cannot be understood, so that Drain is an error.
+	Err error
+}
+
+// Drainable tells of each of the real nodes of a set whether it could go: what Drain of that node alone,
+// with the same set to place on and the same policy, would say. Nodes come in the order of the set.
+//
+// It takes time in proportion to the nodes and to their kinds of pods where there is much room, or where
+// nodes have the same pods; other nodes are drained on a copy, and so are those with pods that share
+// claims or get devices of pools of several nodes. Options.Budget is for each node and kind. The error
+// is the context's.
+func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Departure, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	leaving := s.leaving(nodes)
+	s = s.seen() // the pods may read more of devices than those before
+	e := &exits{state: s, on: on.fixed(&s.data), policy: p, rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
+	e.countable = e.on.disjoint()
+	departures := make([]Departure, len(leaving))
+	for i, l := range leaving {
+		departures[i] = Departure{Node: Node{index: l.node, name: s.world.nodes[l.node].node.Name}, Err: l.err}
+		if l.err == nil {
+			if err := e.find(ctx, l, &departures[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return departures, nil
+}
+
+// leaving are the pods that leave a node when it is drained.
+type leaving struct {
+	node   int
+	head   *podEntry // the list of pods of which this was found out
+	shapes []*Shape  // as they are placed elsewhere
+	pods   int
+	// joins is set if a pod of the node shares a claim, or frees devices of other nodes.
+	joins bool
+	err   error
+}
+
+// leaving finds out about the real nodes of a set. It is remembered by node, for one list of pods.
+func (s *State) leaving(nodes Nodes) []*leaving {
+	w := s.world
+	var known, next []*leaving
+	if before := w.leaving.Load(); before != nil {
+		known = *before
+	}
+	var list []*leaving
+	for _, part := range nodes.list() {
+		if part.template != nil {
+			continue
+		}
+		for i := range s.data.realOf(part, 0) {
+			rec := s.data.real.At(i)
+			if rec.gone || !part.keeps(rec) {
+				continue
+			}
+			if known != nil && known[i] != nil && known[i].head == rec.pods {
+				list = append(list, known[i])
+				continue
+			}
+			if next == nil {
+				next = make([]*leaving, s.data.real.Len())
+				copy(next, known)
+			}
+			next[i] = w.leavingFrom(i, rec.pods)
+			list = append(list, next[i])
+		}
+	}
+	if next != nil {
+		w.leaving.Store(&next)
+	}
+	return list
+}
+
+func (w *world) leavingFrom(node int, pods *podEntry) *leaving {
+	l := &leaving{node: node, head: pods}
+	entries := pods.list()
+	l.joins = slices.ContainsFunc(entries, func(e *podEntry) bool { return e.joins })
+	l.shapes, l.err = w.evicted(entries)
+	for _, shape := range l.shapes {
+		l.pods += len(shape.Pods)
+	}
+	return l
+}
+
+// exits finds out which nodes can go.
+type exits struct {
+	state  *State
+	on     Nodes
+	policy Policy
+	// countable is set if no node is twice in the set.
+	countable bool
+	// rooms is on how many nodes a pod of a kind has room for sure, noRoom for kinds of which pods do
+	// not stand for themselves.
+	rooms  map[*podKind]int
+	trials map[string]*trial
+}
+
+const noRoom = -1
+
+// find finds out about one node.
+func (e *exits) find(ctx context.Context, l *leaving, to *Departure) error {
+	roomy, separate, err := e.roomy(ctx, l)
+	if err != nil {
+		return err
+	}
+	if to.Possible = roomy; roomy {
+		return nil
+	}
+	if separate && e.policy.score == nil {
+		t, err := e.trial(ctx, l)
+		if err != nil {
+			return err
+		}
+		if t.definite && !slices.Contains(t.nodes, l.node) {
+			to.Possible = t.placed
+			return nil
+		}
+	}
+	result, err := e.state.Sim().Drain(ctx, e.on, e.policy, to.Node.name)
+	to.Possible, to.Undecided = result.All(), result.Undecided > 0
+	return err
+}
+
+// roomy reports whether all pods of a node have a place elsewhere, because for each kind there are more
+// nodes with room than pods that leave. The node itself may be one of them. Each pod that is placed changes
+// one node, so when the last one comes, a node with room for it is as it was before. Separate is set if
+// what the pods get on a node depends on that node alone.
+func (e *exits) roomy(ctx context.Context, l *leaving) (roomy, separate bool, err error) {
+	roomy, separate = e.countable, !l.joins
+	for _, shape := range l.shapes {
+		nodes, known := e.rooms[shape.kind]
+		if !known {
+			if nodes, err = e.nodesWithRoom(ctx, shape.kind); err != nil {
+				return false, false, err
+			}
+			e.rooms[shape.kind] = nodes
+		}
+		roomy, separate = roomy && nodes > l.pods, separate && nodes != noRoom
+	}
+	return roomy && separate || l.pods == 0, separate, nil
+}
+
+func (e *exits) nodesWithRoom(ctx context.Context, k *podKind) (int, error) {
+	c, err := e.state.world.newCall(ctx)
+	if err != nil {
+		return 0, err
+	}
+	a := e.state.data.asked(e.state.world, k)
+	if !a.separate(ctx) {
+		return noRoom, nil
+	}
+	t, err := e.state.data.tally(&c, a, e.on)
+	return t.nodes, err
+}
+
+// trial is what comes of placing the pods of a node while all nodes stay. If none of them comes to a node
+// with the same pods, placing them once that node is gone is the same: first fit passed the node by, and
+// all others are as they were.
+type trial struct {
+	// definite is set if no answer on the way was undecided.
+	definite, placed bool
+	nodes            []int // real ones that pods came to
+}
+
+func (e *exits) trial(ctx context.Context, l *leaving) (*trial, error) {
+	var key []byte
+	for _, shape := range l.shapes {
+		key = fmt.Appendf(key, "%p %d ", shape.kind, len(shape.Pods))
+	}
+	if known := e.trials[string(key)]; known != nil {
+		return known, nil
+	}
+	result, err := e.state.Sim().placeEach(ctx, l.shapes, e.on, e.policy)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{definite: result.Undecided == 0, placed: result.All()}
+	for i := range result.segments {
+		if node := result.segments[i].node; node.template == nil {
+			t.nodes = append(t.nodes, node.index)
+		}
+	}
+	e.trials[string(key)] = t
+	return t, nil
+}
+
 // VictimSet is pods of a node that have to go for another pod to fit there.
 type VictimSet struct {
 	Node Node
@@ -144,7 +339,7 @@ func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*
 			continue
 		}
 		for i := range s.data.realOf(part, 0) {
-			rec := s.data.real.at(i)
+			rec := s.data.real.At(i)
 			if rec.gone || !part.keeps(rec) {
 				continue
 			}

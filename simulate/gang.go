@@ -202,7 +202,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 			continue
 		}
 		for node := range m.data.realOf(part, 0) {
-			if rec := m.data.real.at(node); !rec.gone && part.keeps(rec) {
+			if rec := m.data.real.At(node); !rec.gone && part.keeps(rec) {
 				m.eachDomain(rec.inventory, t, buffer, func(values []string) {
 					i := find(values)
 					if last := len(parts[i]) - 1; last < 0 || parts[i][last].list == nil {

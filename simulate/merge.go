@@ -63,8 +63,8 @@ type merger struct {
 // held lists what claims hold that did not hold it before.
 func (g *merger) held(d *version) map[int][]holding {
 	found := make(map[int][]holding)
-	for id := range d.claims.changes(&g.from.claims) {
-		if rec := d.claims.at(id); !sameList(rec.held, g.from.claimRecord(id).held) {
+	for id := range d.claims.Changes(&g.from.claims) {
+		if rec := d.claims.At(id); !sameList(rec.held, g.from.claimRecord(id).held) {
 			for _, h := range rec.held {
 				if h.node.template == nil {
 					found[h.node.index] = append(found[h.node.index], h.holdings...)
@@ -77,28 +77,28 @@ func (g *merger) held(d *version) map[int][]holding {
 
 // claimRecord is the record of a claim, an empty one if nothing is known of the claim.
 func (d *version) claimRecord(id int) *claimRecord {
-	if id < d.claims.length {
-		return d.claims.at(id)
+	if id < d.claims.Len() {
+		return d.claims.At(id)
 	}
 	return &claimRecord{}
 }
 
 func (g *merger) nodes() error {
-	for i := range g.other.real.changes(&g.from.real) {
-		from, other := g.from.real.at(i), g.other.real.at(i)
+	for i := range g.other.real.Changes(&g.from.real) {
+		from, other := g.from.real.At(i), g.other.real.At(i)
 		if other.same(from) {
 			continue
 		}
-		mine := g.data.real.at(i)
+		mine := g.data.real.At(i)
 		if mine.same(from) {
-			*g.data.real.edit(i, g.by) = *other
+			*g.data.real.Edit(i, g.by) = *other
 			continue
 		}
 		both, err := g.node(from, mine, other)
 		if err != nil {
 			return err
 		}
-		*g.data.real.edit(i, g.by) = *both
+		*g.data.real.Edit(i, g.by) = *both
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (g *merger) sharedPools() error {
 }
 
 func (g *merger) claims() error {
-	for id := range g.other.claims.changes(&g.from.claims) {
+	for id := range g.other.claims.Changes(&g.from.claims) {
 		from, other := g.from.claimRecord(id), g.other.claimRecord(id)
 		if other.same(from) {
 			continue
@@ -237,7 +237,7 @@ func (g *merger) claims() error {
 		if !g.data.claimRecord(id).same(from) {
 			return &ConflictError{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
 		}
-		*g.data.claims.edit(id, g.by) = *other
+		*g.data.claims.Edit(id, g.by) = *other
 	}
 	return nil
 }

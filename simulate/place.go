@@ -129,7 +129,7 @@ func (b *batch) fillReal(part nodesPart) error {
 		if b.left == 0 {
 			break
 		}
-		rec := m.data.real.at(i)
+		rec := m.data.real.At(i)
 		full := rec.gone
 		if !full && part.keeps(rec) {
 			var err error
@@ -241,7 +241,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *answer, entry *podEntry) {
 			entry.own, entry.shared = append(entry.own, own...), append(entry.shared, shared...)
 			continue
 		}
-		rec := m.data.claims.edit(int(id), m.by)
+		rec := m.data.claims.Edit(int(id), m.by)
 		rec.allocated, rec.shared, rec.held, rec.tied, rec.selector = true, shared, nil, nil, nil
 		if len(own) > 0 {
 			rec.held = []heldOn{{node: n, holdings: own}}
@@ -255,7 +255,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *answer, entry *podEntry) {
 	for _, e := range a.kind.entries {
 		if e.claim >= 0 {
 			entry.claims = append(entry.claims, e.claim)
-			m.data.claims.edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod))
+			m.data.claims.Edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod))
 		}
 	}
 }

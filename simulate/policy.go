@@ -118,7 +118,7 @@ func (b *batch) score(n Node, rec *nodeRecord, a *answer) float64 {
 func (d *version) visit(part nodesPart, visit func(Node, *nodeRecord) (bool, error)) (bool, error) {
 	if part.template == nil {
 		for i := range d.realOf(part, 0) {
-			rec := d.real.at(i)
+			rec := d.real.At(i)
 			if rec.gone || !part.keeps(rec) {
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // TemplateSpec is a node that does not exist.
@@ -68,7 +69,7 @@ func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Templat
 	if !found {
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}
-	rec := s.data.real.at(index)
+	rec := s.data.real.At(index)
 	spec := TemplateSpec{Node: rec.inventory.node, Slices: rec.inventory.slices()}
 	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
 		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
@@ -117,7 +118,7 @@ type group struct {
 	// total is how many nodes there are, used how many of them the runs have.
 	total, used int
 	runs        []run
-	owner       *edition // of runs
+	owner       *table.Edition // of runs
 }
 
 // run are nodes one after the other that are in the same state.
@@ -245,7 +246,7 @@ func (d *version) realOf(p nodesPart, from int) iter.Seq[int] {
 			}
 			return
 		}
-		for i := from; i < d.real.length; i++ {
+		for i := from; i < d.real.Len(); i++ {
 			if !yield(i) {
 				return
 			}

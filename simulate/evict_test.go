@@ -107,7 +107,7 @@ func (c *crowd) drainable(s *State, on Nodes, p Policy, seen map[string]int) {
 	}
 	asked := 0
 	for i, node := range c.cluster.Nodes {
-		if s.data.real.at(i).gone {
+		if s.data.real.At(i).gone {
 			continue
 		}
 		if asked == len(got) || got[asked].Node.Name() != node.Name {

@@ -228,7 +228,7 @@ func TestCountsAreThoseOfAllNodes(t *testing.T) {
 			}
 			d := &now.seen().data
 			if known, ok := now.world.counted(d.lens).byKind.Load(shape.kind); ok && want.Pods > 0 {
-				for range d.real.changes(&known.(*tally).real) {
+				for range d.real.Changes(&known.(*tally).real) {
 					seen["changed"]++
 				}
 			}

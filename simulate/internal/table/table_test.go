@@ -1,4 +1,4 @@
-package simulate
+package table
 
 import (
 	"math/rand/v2"
@@ -9,7 +9,7 @@ import (
 // Versions of a table are like copies of a slice.
 func TestTableIsLikeCopies(t *testing.T) {
 	type version struct {
-		table table[int]
+		table Table[int]
 		plain []int
 	}
 	random := rand.New(rand.NewPCG(1, 47))
@@ -17,7 +17,7 @@ func TestTableIsLikeCopies(t *testing.T) {
 	for range 400 {
 		from := versions[random.IntN(len(versions))]
 		next := version{from.table, slices.Clone(from.plain)}
-		by := new(edition)
+		by := new(Edition)
 		for range random.IntN(6) {
 			i, value := random.IntN(len(next.plain)+3*pageItems/2), random.Int()
 			if random.IntN(2) == 0 {
@@ -27,9 +27,9 @@ func TestTableIsLikeCopies(t *testing.T) {
 				next.plain = append(next.plain, 0)
 			}
 			next.plain[i] = value
-			*next.table.edit(i, by) = value
+			*next.table.Edit(i, by) = value
 		}
-		changed := slices.Collect(next.table.changes(&from.table))
+		changed := slices.Collect(next.table.Changes(&from.table))
 		for i, value := range next.plain {
 			if (i >= len(from.plain) || from.plain[i] != value) && !slices.Contains(changed, i) {
 				t.Fatalf("element %d changed; listed are %v", i, changed)
@@ -42,11 +42,11 @@ func TestTableIsLikeCopies(t *testing.T) {
 			versions = versions[1:]
 		}
 		for _, v := range versions {
-			if v.table.length != len(v.plain) {
-				t.Fatalf("%d elements, want %d", v.table.length, len(v.plain))
+			if v.table.Len() != len(v.plain) {
+				t.Fatalf("%d elements, want %d", v.table.Len(), len(v.plain))
 			}
 			for i, want := range v.plain {
-				if got := *v.table.at(i); got != want {
+				if got := *v.table.At(i); got != want {
 					t.Fatalf("element %d is %d, want %d", i, got, want)
 				}
 			}

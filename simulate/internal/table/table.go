@@ -1,14 +1,15 @@
-package simulate
+// Package table has lists of which versions share what is equal.
+package table
 
 import (
 	"iter"
 	"slices"
 )
 
-// edition owns the chunks and pages that it made, and may write to them.
-type edition struct{ _ byte }
+// Edition owns the chunks and pages that it made, and may write to them.
+type Edition struct{ _ byte }
 
-// The first write to an element of a table copies the chunkSize elements around it, the pageSize
+// The first write of an edition to an element of a table copies the chunkSize elements around it, the pageSize
 // pointers to these, and a pointer for each page.
 const (
 	chunkSize = 4
@@ -16,32 +17,37 @@ const (
 	pageItems = chunkSize * pageSize
 )
 
-// table is a list of which versions share what is equal. Copying the struct makes a version;
-// both may go on once neither writes with the edition of before.
-type table[T any] struct {
+// Table is a list of which versions share what is equal. Copying the struct makes a version; both may
+// go on once neither writes with the edition of before. Versions may be read by any number of goroutines.
+// The zero value is empty.
+type Table[T any] struct {
 	length int
 	pages  []*page[T]
-	owner  *edition // of the list of pages
+	owner  *Edition // of the list of pages
 }
 
 type page[T any] struct {
-	owner  *edition
+	owner  *Edition
 	chunks [pageSize]*chunk[T]
 }
 
 type chunk[T any] struct {
-	owner *edition
+	owner *Edition
 	items [chunkSize]T
 }
 
-func (t *table[T]) at(i int) *T {
+// Len is how many elements there are.
+func (t *Table[T]) Len() int { return t.length }
+
+// At returns element i, not to be written to.
+func (t *Table[T]) At(i int) *T {
 	return &t.pages[i/pageItems].chunks[i/chunkSize%pageSize].items[i%chunkSize]
 }
 
-// edit returns element i to be written to on behalf of an edition. The list grows to hold it.
-func (t *table[T]) edit(i int, by *edition) *T {
+// Edit returns element i to be written to on behalf of an edition. The list grows to hold it.
+func (t *Table[T]) Edit(i int, by *Edition) *T {
 	for t.length < i {
-		t.edit(t.length, by) // no element is left out
+		t.Edit(t.length, by) // no element is left out
 	}
 	if t.owner != by {
 		t.pages, t.owner = slices.Clone(t.pages), by
@@ -66,9 +72,9 @@ func (t *table[T]) edit(i int, by *edition) *T {
 	return &c.items[i%chunkSize]
 }
 
-// changes lists the elements of a table that may differ from those of another version, which is not
+// Changes lists the elements of a table that may differ from those of another version, which is not
 // longer. It looks at what differs, and at a pointer for each page.
-func (t *table[T]) changes(from *table[T]) iter.Seq[int] {
+func (t *Table[T]) Changes(from *Table[T]) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for n, p := range t.pages {
 			var before *page[T]
