@@ -44,6 +44,7 @@
 //	shape, claim      what pods ask for, with the claims that they share
 //	place, policy     placing pods, choosing nodes
 //	evict             pods that leave a node: Drain, Drainable, Victims
+//	internal/subsets  sets by what they cost, for Victims
 //	merge             what two Sims did, put together
 //	gang, narrow      several pods, all or none, in one domain of nodes or devices
 //	result            what was placed, with claims as the API server would hold them, and why not more

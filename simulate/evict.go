@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"math"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/simulate/internal/subsets"
 )
 
 // Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. Pods of
@@ -395,33 +395,24 @@ func (v *victims) cheapest() (*VictimSet, error) {
 	if ok, err := v.suffices(all); !ok || err != nil {
 		return nil, err
 	}
-	queue := &victimQueue{{members: []int{0}, cost: v.pods[0].cost}}
-	for tried := 0; queue.Len() > 0 && tried < maxVictimSets; tried++ {
-		next := heap.Pop(queue).(victimSet)
-		ok, err := v.suffices(next.members)
+	costs := make([]float64, len(v.pods))
+	for i := range v.pods {
+		costs[i] = v.pods[i].cost
+	}
+	tried := 0
+	for members := range subsets.ByCost(costs) {
+		if tried++; tried > maxVictimSets {
+			break
+		}
+		ok, err := v.suffices(members)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			return v.set(next.members, !v.doubts), nil
+			return v.set(members, !v.doubts), nil
 		}
-		v.grow(queue, next)
 	}
 	return v.reduced(all)
-}
-
-// grow adds the sets that follow one: with the next pod besides the last, and in its stead. That
-// way each set comes once, and none before one that costs less.
-func (v *victims) grow(queue *victimQueue, s victimSet) {
-	last := s.members[len(s.members)-1]
-	if last+1 == len(v.pods) {
-		return
-	}
-	more := append(slices.Clone(s.members), last+1)
-	heap.Push(queue, victimSet{members: more, cost: s.cost + v.pods[last+1].cost})
-	instead := slices.Clone(s.members)
-	instead[len(instead)-1] = last + 1
-	heap.Push(queue, victimSet{members: instead, cost: s.cost - v.pods[last].cost + v.pods[last+1].cost})
 }
 
 // reduced gives pods back, the dearest first, as long as the rest suffices.
@@ -475,24 +466,4 @@ func (m *Sim) evict(n Node, entry *podEntry) {
 	rec.used = addAmounts(rec.used, m.world.needs(entry.pod, fromDevices), -1)
 	m.release(entry)
 	m.freed()
-}
-
-// victimSet is positions of pods, ascending.
-type victimSet struct {
-	members []int
-	cost    float64
-}
-
-// victimQueue has sets, the cheapest first.
-type victimQueue []victimSet
-
-func (q victimQueue) Len() int           { return len(q) }
-func (q victimQueue) Less(i, j int) bool { return q[i].cost < q[j].cost }
-func (q victimQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *victimQueue) Push(x any)        { *q = append(*q, x.(victimSet)) }
-func (q *victimQueue) Pop() any {
-	last := len(*q) - 1
-	x := (*q)[last]
-	*q = (*q)[:last]
-	return x
 }
