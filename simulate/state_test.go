@@ -51,10 +51,21 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 		{"large", "gpu", `device.attributes["gpu.example.com"].size == 2`, 1},
 		{"broken", "gpu", `device.attributes["gpu.example.com"].flaw == 1`, 1}, // an error where there is no such attribute
 		{"network", "network", "", 1},
+		{"tolerant", "gpu", "", 1},
+		{"all", "gpu", `device.attributes["gpu.example.com"].size == 2`, 0},
+		{"admin", "gpu", `device.attributes["gpu.example.com"].size == 2`, 1},
 	} {
 		template := &resourceapi.ResourceClaimTemplate{}
 		template.Namespace, template.Name = "default", kind.name
 		exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: kind.class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: kind.count}
+		switch kind.name {
+		case "tolerant":
+			exactly.Tolerations = []resourceapi.DeviceToleration{{Key: "soft", Operator: resourceapi.DeviceTolerationOpExists}}
+		case "all":
+			exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+		case "admin":
+			exactly.AdminAccess = ptr.To(true)
+		}
 		if kind.selector != "" {
 			exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: kind.selector}}}
 		}
@@ -277,4 +288,78 @@ func TestCountLooksAtWhatChanged(t *testing.T) {
 	}
 	count(sim.State(), 8*nodes-18, 6) // the one that is gone, and two with pods, before and after
 	count(state, 8*nodes, 6)
+}
+
+// Taints of a what-if are like taints that are published, also on devices that are in use.
+func TestTaintsAreLikePublishedOnes(t *testing.T) {
+	seen := make(map[string]int)
+	for seed := range uint64(80) {
+		c := newCrowd(t, seed)
+		state := c.open()
+		sim := state.Sim()
+		var shapes []*Shape
+		for _, kind := range []string{"one", "two", "large", "broken", "tolerant", "all", "admin"} {
+			shapes = append(shapes, c.shape(state, c.pod(kind)))
+			if _, err := state.FitsMany(t.Context(), shapes[len(shapes)-1], Real(nil)); err != nil { // without taints before
+				t.Fatal(err)
+			}
+		}
+		taints := make(map[pools.DeviceID][]resourceapi.DeviceTaint)
+		for _, slice := range c.cluster.Slices {
+			for i := range slice.Spec.Devices {
+				if c.rand.IntN(4) == 0 {
+					id := pools.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[i].Name}
+					taint := resourceapi.DeviceTaint{Key: []string{"hard", "soft"}[c.rand.IntN(2)], Effect: resourceapi.DeviceTaintEffectNoSchedule}
+					taints[id] = append(taints[id], taint)
+					if err := sim.Taint(taint, slices.Values([]pools.DeviceID{id})); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		got := sim.State()
+		c.cluster.Slices = withTaints(c.cluster.Slices, taints)
+		want := c.open()
+		for i := range got.data.real.Len() {
+			s := got.data.real.At(i).state
+			if plain := s.plainer(got.world.gates); plain != nil && len(plain.content.example.added) == 0 {
+				seen["none left"]++
+			} else if plain != nil {
+				seen["some left"]++
+			}
+		}
+		for _, shape := range shapes {
+			if a, b := allPlaced(t, got, shape), allPlaced(t, want, shape); a != b {
+				t.Fatalf("seed %d: of %s\n%sare placed with taints of a what-if,\n%swith those that are published", seed, shape.name(), a, b)
+			}
+		}
+	}
+	if seen["none left"] == 0 || seen["some left"] == 0 {
+		t.Errorf("too little was seen: %v", seen)
+	}
+}
+
+// allPlaced tells how many pods fit, and where a few of them go.
+func allPlaced(t *testing.T, s *State, shape *Shape) string {
+	fit, err := s.FitsMany(t.Context(), shape, Real(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := s.Sim().PlaceMany(t.Context(), shape, 5, Real(nil), FirstFit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("%d fit, %d nodes undecided; %d unfit, %d undecided\n", fit.Pods, fit.Undecided, result.Unfit, result.Undecided)
+	for placement := range result.Placements() {
+		claims, err := placement.Claims(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += placement.Node.Name()
+		for _, device := range claims[0].Status.Allocation.Devices.Results {
+			text += " " + device.Device
+		}
+		text += "\n"
+	}
+	return text
 }
