@@ -132,7 +132,7 @@ func (w *world) askPlainer(c *call, s *nodeState, q *question) (*answer, error) 
 		if err != nil || a == spent {
 			return a, err
 		}
-		return &answer{verdict: a.verdict, err: a.err, own: a.own, shared: a.shared, bound: a.bound}, nil
+		return &answer{verdict: a.verdict, err: a.err, own: a.own, bound: a.bound}, nil // no pool of several nodes was in the question
 	}
 	if c.budget <= 0 {
 		return spent, nil
