@@ -24,6 +24,9 @@ func IsExtended(name corev1.ResourceName) bool {
 
 // ExtendedResources lists the extended resources that a pod asks for, sorted.
 func ExtendedResources(pod *corev1.Pod) []corev1.ResourceName {
+	if !mentionsExtended(pod) {
+		return nil // as most pods
+	}
 	var names []corev1.ResourceName
 	for name, quantity := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {
 		if IsExtended(name) && !quantity.IsZero() {
@@ -32,6 +35,26 @@ func ExtendedResources(pod *corev1.Pod) []corev1.ResourceName {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// mentionsExtended reports whether a pod lists an extended resource anywhere.
+func mentionsExtended(pod *corev1.Pod) bool {
+	lists := func(list corev1.ResourceList) bool {
+		for name := range list {
+			if IsExtended(name) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if lists(containers[i].Resources.Requests) {
+				return true
+			}
+		}
+	}
+	return lists(pod.Spec.Overhead) || pod.Spec.Resources != nil && lists(pod.Spec.Resources.Requests)
 }
 
 // ClassesByResource finds the class behind each extended resource: its spec.extendedResourceName,

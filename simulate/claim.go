@@ -14,6 +14,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // sharedClaim is a claim that several pods may use, or that exists already.
@@ -61,6 +62,12 @@ func (r *claimRecord) leave(consumer resourceapi.ResourceClaimConsumerReference)
 	return len(r.consumers) == 0
 }
 
+// only reports whether a claim holds devices of one real node at most, and of no pool that may come to be
+// listed on another.
+func (r *claimRecord) only(node int) bool {
+	return len(r.unlisted) == 0 && !slices.ContainsFunc(r.held, func(h heldOn) bool { return h.node.index != node })
+}
+
 // full reports whether as many use the claim as may. A PodGroup counts once.
 func (r *claimRecord) full() bool {
 	if len(r.consumers) < resourceapi.ResourceClaimReservedForMaxSize {
@@ -75,12 +82,9 @@ func (r *claimRecord) full() bool {
 
 // claim returns the number of a claim, which it gets the first time.
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
-	s := w.specOf[&object.Spec.Devices]
-	if s == nil {
-		var err error
-		if s, err = w.specOfClaim(object); err != nil {
-			s = w.spec(&object.Spec.Devices) // pods that refer to the claim are an error
-		}
+	s, err := w.specOfClaim(object)
+	if err != nil {
+		s = w.spec(&object.Spec.Devices) // pods that refer to the claim are an error
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +127,7 @@ func (w *world) extendedSpec(devices *resourceapi.DeviceClaim, more extension.Cl
 }
 
 // addClaims reads what claims hold.
-func (w *world) addClaims(c *Cluster, d *version, by *edition) {
+func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 	held := make(map[int][]holding)
 	for _, claim := range c.Claims {
 		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
@@ -131,7 +135,7 @@ func (w *world) addClaims(c *Cluster, d *version, by *edition) {
 			w.fault("ResourceClaim", key, fmt.Errorf("there are two of that name"))
 			continue
 		}
-		rec := d.claims.edit(int(w.claim(key, claim)), by)
+		rec := d.claims.Edit(int(w.claim(key, claim)), by)
 		if claim.DeletionTimestamp != nil {
 			rec.unusable = fmt.Errorf("claim %s is being deleted", key)
 		}
@@ -158,7 +162,7 @@ func (w *world) addClaims(c *Cluster, d *version, by *edition) {
 	l := w.lens.Load()
 	d.lens = l
 	for i, inv := range w.nodes {
-		d.real.edit(i, by).state = inv.look(l, w.gates).content.state(uses(nil).change(held[i], true))
+		d.real.Edit(i, by).state = inv.look(l, w.gates).content.state(uses(nil).change(held[i], true))
 	}
 }
 
@@ -204,10 +208,10 @@ func (w *world) deviceOfNode(id pools.DeviceID) (node int, position int32, found
 }
 
 // reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
-func (w *world) reserveOthers(d *version, by *edition) {
+func (w *world) reserveOthers(d *version, by *table.Edition) {
 	for id, info := range w.claims {
 		for _, consumer := range info.object.Status.ReservedFor {
-			rec := d.claims.edit(id, by)
+			rec := d.claims.Edit(id, by)
 			if !slices.ContainsFunc(rec.consumers, func(known resourceapi.ResourceClaimConsumerReference) bool {
 				return known.Name == consumer.Name && known.Resource == consumer.Resource && (known.UID == "" || known.UID == consumer.UID)
 			}) {
@@ -247,10 +251,15 @@ var errConsumers = errors.New("a claim is reserved for as many pods as there can
 
 // asked returns what a pod of the kind has to get.
 func (d *version) asked(w *world, k *podKind) *asked {
+	if known := k.alone.Load(); known != nil && known.shared == d.shared {
+		return known
+	}
 	a := &asked{world: w, kind: k, shared: d.shared}
 	if !k.shares {
 		a.open = k.entries
-		a.plain = k.plain()
+		if a.plain = k.plain(); len(k.extended) == 0 {
+			k.alone.Store(a) // there is no other question, so it does not change any more
+		}
 		return a
 	}
 	mask := make([]byte, len(k.entries))
@@ -261,8 +270,8 @@ func (d *version) asked(w *world, k *podKind) *asked {
 			continue
 		}
 		var rec claimRecord
-		if int(e.claim) < d.claims.length {
-			rec = *d.claims.at(int(e.claim))
+		if int(e.claim) < d.claims.Len() {
+			rec = *d.claims.At(int(e.claim))
 		}
 		switch {
 		case rec.unusable != nil:

@@ -19,6 +19,7 @@ import (
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // Cluster is input. Nil lists are empty. Objects are kept by pointer, not modified, and must not be
@@ -81,6 +82,7 @@ func (f Fault) Unwrap() error { return f.Err }
 type world struct {
 	options   Options
 	nodeFit   func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	anyNode   *corev1.Node // without anything, to find out whether a pod can be understood
 	allocator *allocator.Allocator
 	programs  *cel.Cache
 	gates     pools.Gates
@@ -114,6 +116,9 @@ type world struct {
 
 	usages *lru.Cache // usage, by *nodeState
 	steps  *lru.Cache // *answer about an undecided node, by stepKey
+	counts atomic.Pointer[counts]
+	// leaving has what was found out last about the pods of each real node.
+	leaving atomic.Pointer[[]*leaving]
 	// running are the kinds of pods that ran when the cluster was read, by pod, once they are asked for.
 	running sync.Map
 
@@ -144,7 +149,7 @@ func Open(c Cluster, o Options) (*State, error) {
 
 func newWorld(o Options) *world {
 	return &world{
-		options: o, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
+		options: o, anyNode: &corev1.Node{}, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
 		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*spec),
 		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages), steps: lru.New(manySteps),
 	}
@@ -155,7 +160,7 @@ func (w *world) read(c *Cluster, before *world, expected []expectation) (*State,
 	w.classes, w.extended = allocator.ClassMap(c.Classes...), podclaims.ClassesByResource(c.Classes)
 	w.addClasses(c)
 	d := &version{}
-	by := new(edition)
+	by := new(table.Edition)
 	if err := w.addNodes(c, before, expected, d, by); err != nil {
 		return nil, err
 	}
@@ -177,7 +182,7 @@ func (w *world) fault(kind string, key types.NamespacedName, err error) {
 }
 
 // addNodes reads nodes and slices.
-func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *edition) error {
+func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *table.Edition) error {
 	own, shared := w.divide(w.withRules(c, before))
 	if before != nil && slices.Equal(before.shared.published, shared) {
 		w.shared = before.shared
@@ -219,7 +224,7 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 }
 
 // addNode adds a node behind the others, with what is expected of it.
-func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *edition) {
+func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *table.Edition) {
 	w.byName[inv.node.Name] = inv.index
 	w.published = append(w.published, inv)
 	inv, open := w.stillExpected(inv, d.shared, expected)
@@ -228,7 +233,7 @@ func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *
 	for _, p := range inv.pools {
 		w.poolNodes[p.id] = inv.index
 	}
-	d.real.edit(inv.index, by).inventory = inv
+	d.real.Edit(inv.index, by).inventory = inv
 }
 
 // divide tells the slices of pools that one node has from all others. Pools with a slice of which
@@ -340,7 +345,7 @@ func (w *world) widen(r *reads) {
 }
 
 // addPods puts the pods that run on their nodes.
-func (w *world) addPods(c *Cluster, d *version, by *edition) {
+func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 	for _, pod := range c.Pods {
 		if !nodefit.Occupies(pod) {
 			continue
@@ -351,7 +356,7 @@ func (w *world) addPods(c *Cluster, d *version, by *edition) {
 			w.fault("Pod", key, fmt.Errorf("node %s, on which it runs, does not exist", pod.Spec.NodeName))
 			continue
 		}
-		rec := d.real.edit(index, by)
+		rec := d.real.Edit(index, by)
 		entry := &podEntry{pod: pod, before: rec.pods}
 		for _, podClaim := range pod.Spec.ResourceClaims {
 			claim, err := w.resolver.Resolve(pod, podClaim)
@@ -362,9 +367,11 @@ func (w *world) addPods(c *Cluster, d *version, by *edition) {
 			if claim == nil {
 				continue
 			}
+			entry.joins = entry.joins || !isOfPod(podClaim, claim)
 			if id, known := w.claimIDs[w.resolver.Key(pod, podClaim)]; known && !slices.Contains(entry.claims, id) {
-				entry.claims = append(entry.claims, id)
-				d.claims.edit(int(id), by).join(w.resolver.Consumer(claim, pod))
+				held := d.claims.Edit(int(id), by)
+				held.join(w.resolver.Consumer(claim, pod))
+				entry.claims, entry.joins = append(entry.claims, id), entry.joins || !held.only(index)
 			}
 		}
 		rec.pods = entry

@@ -2,7 +2,7 @@
 // many nodes of a kind are missing, which nodes can go. The answers are those of kube-scheduler, for
 // clusters that do not exist.
 //
-//	Cluster ─Open─► State ──► FitsMany, Victims, InUse            read only, any number of goroutines
+//	Cluster ─Open─► State ──► FitsMany, Drainable, Victims        read only, any number of goroutines
 //	                 │  ▲
 //	             Sim ▼  │ State
 //	                Sim ──► Place, PlaceMany, Gang, Drain, Add,   one goroutine each
@@ -38,11 +38,13 @@
 // # Where things are
 //
 //	cluster, update   input, Open, Update and Expect
-//	state, sim        State and Sim, and lists that share what is equal
+//	state, sim        State and Sim; FitsMany: all nodes, or what changed since they were counted
+//	internal/table    lists that share what is equal
 //	template          nodes that do not exist, and sets of nodes
 //	shape, claim      what pods ask for, with the claims that they share
 //	place, policy     placing pods, choosing nodes
-//	evict             pods that leave a node: Drain, Victims
+//	evict             pods that leave a node: Drain, Drainable, Victims
+//	internal/subsets  sets by what they cost, for Victims
 //	merge             what two Sims did, put together
 //	any, undecided    nodes of which the template is not decided
 //	equal             attributes of which the value is not known

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"math"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/simulate/internal/subsets"
 )
 
 // Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. Pods of
@@ -38,14 +38,18 @@ func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Re
 	if err != nil {
 		return Result{}, err
 	}
-	batches, err := m.evicted(entries)
+	shapes, err := m.world.evicted(entries)
 	if err != nil {
 		return Result{}, err
 	}
-	on = on.fixed(&m.data)
+	return m.placeEach(ctx, shapes, on.fixed(&m.data), p)
+}
+
+// placeEach places all pods of shapes, one after the other. With an error, some of them may be placed.
+func (m *Sim) placeEach(ctx context.Context, shapes []*Shape, on Nodes, p Policy) (Result, error) {
 	result := Result{world: m.world}
-	for _, shape := range batches {
-		placed, err := m.PlaceMany(ctx, shape, len(shape.Pods), on, p)
+	for _, shape := range shapes {
+		placed, err := m.place(ctx, shape, len(shape.Pods), on, p)
 		if err != nil {
 			return Result{}, err
 		}
@@ -56,7 +60,7 @@ func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Re
 
 // evicted lists the pods that have to be placed elsewhere, those one after the other that are equal
 // together.
-func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
+func (w *world) evicted(entries []*podEntry) ([]*Shape, error) {
 	leaving := make([]*podEntry, 0, len(entries))
 	for _, entry := range entries {
 		if moves(entry.pod) {
@@ -68,7 +72,7 @@ func (m *Sim) evicted(entries []*podEntry) ([]*Shape, error) {
 	})
 	var shapes []*Shape
 	for _, entry := range leaving {
-		kind, err := m.world.kindOfEntry(entry)
+		kind, err := w.kindOfEntry(entry)
 		if err != nil {
 			return nil, fmt.Errorf("pod on a node to be drained: %w", err)
 		}
@@ -107,6 +111,201 @@ func moves(pod *corev1.Pod) bool {
 	return nodefit.Occupies(pod) || pod.Spec.NodeName == ""
 }
 
+// Departure is whether a node could go.
+type Departure struct {
+	Node Node
+	// Possible is set if Drain places all pods of the node, Undecided if that is neither a yes nor a no.
+	Possible, Undecided bool
+	// Err is why a pod of the node cannot be understood, so that Drain is an error.
+	Err error
+}
+
+// Drainable tells of each of the real nodes of a set whether it could go: what Drain of that node alone,
+// with the same set to place on and the same policy, would say. Nodes come in the order of the set.
+//
+// It takes time in proportion to the nodes and to their kinds of pods where there is much room, or where
+// nodes have the same pods; other nodes are drained on a copy, and so are those with pods that share
+// claims or get devices of pools of several nodes. Options.Budget is for each node and kind. The error
+// is the context's.
+func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Departure, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	leaving := s.leaving(nodes)
+	s = s.seen() // the pods may read more of devices than those before
+	e := &exits{state: s, on: on.fixed(&s.data), policy: p, rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
+	e.countable = e.on.disjoint()
+	departures := make([]Departure, len(leaving))
+	for i, l := range leaving {
+		departures[i] = Departure{Node: Node{index: l.node, name: s.world.nodes[l.node].node.Name}, Err: l.err}
+		if l.err == nil {
+			if err := e.find(ctx, l, &departures[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return departures, nil
+}
+
+// leaving are the pods that leave a node when it is drained.
+type leaving struct {
+	node   int
+	head   *podEntry // the list of pods of which this was found out
+	shapes []*Shape  // as they are placed elsewhere
+	pods   int
+	// joins is set if a pod of the node shares a claim, or frees devices of other nodes.
+	joins bool
+	err   error
+}
+
+// leaving finds out about the real nodes of a set. It is remembered by node, for one list of pods.
+func (s *State) leaving(nodes Nodes) []*leaving {
+	w := s.world
+	var known, next []*leaving
+	if before := w.leaving.Load(); before != nil {
+		known = *before
+	}
+	var list []*leaving
+	for _, part := range nodes.list() {
+		if part.template != nil {
+			continue
+		}
+		for i := range s.data.realOf(part, 0) {
+			rec := s.data.real.At(i)
+			if rec.gone || !part.keeps(rec) {
+				continue
+			}
+			if known != nil && known[i] != nil && known[i].head == rec.pods {
+				list = append(list, known[i])
+				continue
+			}
+			if next == nil {
+				next = make([]*leaving, s.data.real.Len())
+				copy(next, known)
+			}
+			next[i] = w.leavingFrom(i, rec.pods)
+			list = append(list, next[i])
+		}
+	}
+	if next != nil {
+		w.leaving.Store(&next)
+	}
+	return list
+}
+
+func (w *world) leavingFrom(node int, pods *podEntry) *leaving {
+	l := &leaving{node: node, head: pods}
+	entries := pods.list()
+	l.joins = slices.ContainsFunc(entries, func(e *podEntry) bool { return e.joins })
+	l.shapes, l.err = w.evicted(entries)
+	for _, shape := range l.shapes {
+		l.pods += len(shape.Pods)
+	}
+	return l
+}
+
+// exits finds out which nodes can go.
+type exits struct {
+	state  *State
+	on     Nodes
+	policy Policy
+	// countable is set if no node is twice in the set.
+	countable bool
+	// rooms is on how many nodes a pod of a kind has room for sure, noRoom for kinds of which pods do
+	// not stand for themselves.
+	rooms  map[*podKind]int
+	trials map[string]*trial
+}
+
+const noRoom = -1
+
+// find finds out about one node.
+func (e *exits) find(ctx context.Context, l *leaving, to *Departure) error {
+	roomy, separate, err := e.roomy(ctx, l)
+	if err != nil {
+		return err
+	}
+	if to.Possible = roomy; roomy {
+		return nil
+	}
+	if separate && e.policy.score == nil {
+		t, err := e.trial(ctx, l)
+		if err != nil {
+			return err
+		}
+		if t.definite && !slices.Contains(t.nodes, l.node) {
+			to.Possible = t.placed
+			return nil
+		}
+	}
+	result, err := e.state.Sim().Drain(ctx, e.on, e.policy, to.Node.name)
+	to.Possible, to.Undecided = result.All(), result.Undecided > 0
+	return err
+}
+
+// roomy reports whether all pods of a node have a place elsewhere, because for each kind there are more
+// nodes with room than pods that leave. The node itself may be one of them. Each pod that is placed changes
+// one node, so when the last one comes, a node with room for it is as it was before. Separate is set if
+// what the pods get on a node depends on that node alone.
+func (e *exits) roomy(ctx context.Context, l *leaving) (roomy, separate bool, err error) {
+	roomy, separate = e.countable, !l.joins
+	for _, shape := range l.shapes {
+		nodes, known := e.rooms[shape.kind]
+		if !known {
+			if nodes, err = e.nodesWithRoom(ctx, shape.kind); err != nil {
+				return false, false, err
+			}
+			e.rooms[shape.kind] = nodes
+		}
+		roomy, separate = roomy && nodes > l.pods, separate && nodes != noRoom
+	}
+	return roomy && separate || l.pods == 0, separate, nil
+}
+
+func (e *exits) nodesWithRoom(ctx context.Context, k *podKind) (int, error) {
+	c, err := e.state.world.newCall(ctx)
+	if err != nil {
+		return 0, err
+	}
+	a := e.state.data.asked(e.state.world, k)
+	if !a.separate(ctx) {
+		return noRoom, nil
+	}
+	t, err := e.state.data.tally(&c, a, e.on)
+	return t.nodes, err
+}
+
+// trial is what comes of placing the pods of a node while all nodes stay. If none of them comes to a node
+// with the same pods, placing them once that node is gone is the same: first fit passed the node by, and
+// all others are as they were.
+type trial struct {
+	// definite is set if no answer on the way was undecided.
+	definite, placed bool
+	nodes            []int // real ones that pods came to
+}
+
+func (e *exits) trial(ctx context.Context, l *leaving) (*trial, error) {
+	var key []byte
+	for _, shape := range l.shapes {
+		key = fmt.Appendf(key, "%p %d ", shape.kind, len(shape.Pods))
+	}
+	if known := e.trials[string(key)]; known != nil {
+		return known, nil
+	}
+	result, err := e.state.Sim().placeEach(ctx, l.shapes, e.on, e.policy)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{definite: result.Undecided == 0, placed: result.All()}
+	for i := range result.segments {
+		if node := result.segments[i].node; node.template == nil {
+			t.nodes = append(t.nodes, node.index)
+		}
+	}
+	e.trials[string(key)] = t
+	return t, nil
+}
+
 // VictimSet is pods of a node that have to go for another pod to fit there.
 type VictimSet struct {
 	Node Node
@@ -135,16 +334,16 @@ func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*
 		return nil, err
 	}
 	var found []VictimSet
-	for part := range on.each() {
+	for _, part := range on.list() {
 		if part.template != nil {
 			continue
 		}
-		for i := range s.data.realOf(part) {
-			rec := s.data.real.at(i)
+		for i := range s.data.realOf(part, 0) {
+			rec := s.data.real.At(i)
 			if rec.gone || !part.keeps(rec) {
 				continue
 			}
-			v := &victims{state: s, call: c, shape: shape, node: Node{index: i, name: rec.inventory.node.Name}}
+			v := &victims{state: s, call: &c, shape: shape, node: Node{index: i, name: rec.inventory.node.Name}}
 			v.add(rec, cost)
 			set, err := v.cheapest()
 			if err != nil {
@@ -196,33 +395,24 @@ func (v *victims) cheapest() (*VictimSet, error) {
 	if ok, err := v.suffices(all); !ok || err != nil {
 		return nil, err
 	}
-	queue := &victimQueue{{members: []int{0}, cost: v.pods[0].cost}}
-	for tried := 0; queue.Len() > 0 && tried < maxVictimSets; tried++ {
-		next := heap.Pop(queue).(victimSet)
-		ok, err := v.suffices(next.members)
+	costs := make([]float64, len(v.pods))
+	for i := range v.pods {
+		costs[i] = v.pods[i].cost
+	}
+	tried := 0
+	for members := range subsets.ByCost(costs) {
+		if tried++; tried > maxVictimSets {
+			break
+		}
+		ok, err := v.suffices(members)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			return v.set(next.members, !v.doubts), nil
+			return v.set(members, !v.doubts), nil
 		}
-		v.grow(queue, next)
 	}
 	return v.reduced(all)
-}
-
-// grow adds the sets that follow one: with the next pod besides the last, and in its stead. That
-// way each set comes once, and none before one that costs less.
-func (v *victims) grow(queue *victimQueue, s victimSet) {
-	last := s.members[len(s.members)-1]
-	if last+1 == len(v.pods) {
-		return
-	}
-	more := append(slices.Clone(s.members), last+1)
-	heap.Push(queue, victimSet{members: more, cost: s.cost + v.pods[last+1].cost})
-	instead := slices.Clone(s.members)
-	instead[len(instead)-1] = last + 1
-	heap.Push(queue, victimSet{members: instead, cost: s.cost - v.pods[last].cost + v.pods[last+1].cost})
 }
 
 // reduced gives pods back, the dearest first, as long as the rest suffices.
@@ -276,24 +466,4 @@ func (m *Sim) evict(n Node, entry *podEntry) {
 	rec.used = addAmounts(rec.used, m.world.needs(entry.pod, fromDevices), -1)
 	m.release(entry)
 	m.freed()
-}
-
-// victimSet is positions of pods, ascending.
-type victimSet struct {
-	members []int
-	cost    float64
-}
-
-// victimQueue has sets, the cheapest first.
-type victimQueue []victimSet
-
-func (q victimQueue) Len() int           { return len(q) }
-func (q victimQueue) Less(i, j int) bool { return q[i].cost < q[j].cost }
-func (q victimQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *victimQueue) Push(x any)        { *q = append(*q, x.(victimSet)) }
-func (q *victimQueue) Pop() any {
-	last := len(*q) - 1
-	x := (*q)[last]
-	*q = (*q)[:last]
-	return x
 }

@@ -104,6 +104,34 @@ func Example_scaleUp() {
 }
 
 // Consolidation: which nodes can go, one after the other?
+// Which nodes could go, each by itself, without draining them.
+func ExampleState_Drainable() {
+	ctx := context.Background()
+	state, err := simulate.Open(gpuCluster("a", "b", "c"), simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		panic(err)
+	}
+	shapes, err := state.Shapes(gpuPods("three", 2))
+	if err != nil {
+		panic(err)
+	}
+	sim := state.Sim()
+	if _, err := sim.PlaceMany(ctx, shapes[0], 2, simulate.Real(nil), simulate.Spread); err != nil {
+		panic(err)
+	}
+	departures, err := sim.State().Drainable(ctx, simulate.Real(nil), simulate.Real(nil), simulate.FirstFit)
+	if err != nil {
+		panic(err)
+	}
+	for _, d := range departures {
+		fmt.Printf("%s can go: %t\n", d.Node.Name(), d.Possible)
+	}
+	// Output:
+	// a can go: true
+	// b can go: true
+	// c can go: true
+}
+
 func Example_consolidation() {
 	ctx := context.Background()
 	state, err := simulate.Open(gpuCluster("a", "b", "c"), simulate.Options{Features: allocator.AllFeatures()})

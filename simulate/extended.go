@@ -24,6 +24,9 @@ func (w *world) extensionOf(claim *resourceapi.ResourceClaim) (extension.Claim, 
 
 // specOfClaim returns the spec of a claim with what it asks for beyond it. The error is about its annotation.
 func (w *world) specOfClaim(claim *resourceapi.ResourceClaim) (*spec, error) {
+	if known := w.specOf[&claim.Spec.Devices]; known != nil {
+		return known, nil
+	}
 	more, err := w.extensionOf(claim)
 	if err != nil {
 		return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)

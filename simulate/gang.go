@@ -69,7 +69,7 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 
 // checkUndecided reports topologies of which the domain of an undecided node is not known.
 func checkUndecided(t []Topology, on Nodes) error {
-	for part := range on.each() {
+	for _, part := range on.list() {
 		if part.template == nil || part.template.choice == nil {
 			continue
 		}
@@ -157,7 +157,7 @@ func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int,
 		if err != nil {
 			return 0, err
 		}
-		fit, err := m.data.fit(c, a, domain)
+		fit, err := m.data.count(&c, a, domain)
 		if err != nil || fit.Pods < d.Count && fit.Undecided == 0 {
 			return d.Count - fit.Pods, err
 		}
@@ -170,7 +170,7 @@ func (m *Sim) gangOn(ctx context.Context, demands []Demand, on Nodes, p Policy) 
 	m.Fork()
 	result := Result{world: m.world}
 	for _, d := range demands {
-		placed, err := m.PlaceMany(ctx, d.Shape, d.Count, on, p)
+		placed, err := m.place(ctx, d.Shape, d.Count, on, p)
 		if err != nil {
 			m.Revert()
 			return Result{}, err
@@ -217,7 +217,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 		return i
 	}
 	buffer := make([]string, 0, len(t))
-	for part := range on.each() {
+	for _, part := range on.list() {
 		if part.template != nil {
 			m.eachDomain(part.template.inventory, t, buffer, func(values []string) {
 				i := find(values)
@@ -225,8 +225,8 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 			})
 			continue
 		}
-		for node := range m.data.realOf(part) {
-			if rec := m.data.real.at(node); !rec.gone && part.keeps(rec) {
+		for node := range m.data.realOf(part, 0) {
+			if rec := m.data.real.At(node); !rec.gone && part.keeps(rec) {
 				m.eachDomain(rec.inventory, t, buffer, func(values []string) {
 					i := find(values)
 					if last := len(parts[i]) - 1; last < 0 || parts[i][last].list == nil {

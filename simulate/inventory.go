@@ -162,15 +162,17 @@ func (inv *inventory) look(l *lens, gates pools.Gates) *seen {
 
 // settle finds the content with these devices.
 func (inv *inventory) settle(found *seen, gates pools.Gates) {
+	var buffer [64]uint32
+	var keyBuffer [512]byte
 	devices := found.devices
 	if len(inv.added) > 0 {
-		devices = slices.Clone(devices)
+		devices = append(buffer[:0], devices...)
 		s := &sight{lens: found.lens}
 		for _, added := range inv.added {
 			devices[added.device] = s.tainted(devices[added.device], []resourceapi.DeviceTaint{added.taint})
 		}
 	}
-	key := slices.Clone(found.head)
+	key := append(keyBuffer[:0], found.head...)
 	for _, d := range devices {
 		key = binary.AppendUvarint(key, uint64(d))
 	}
@@ -213,12 +215,18 @@ func (inv *inventory) head() []byte {
 
 // tainted returns the inventory with one more taint on some devices.
 func (inv *inventory) tainted(devices []int32, taint resourceapi.DeviceTaint, gates pools.Gates) *inventory {
+	added := slices.Grow(slices.Clone(inv.added), len(devices))
+	for _, d := range devices {
+		added = append(added, addedTaint{device: d, taint: taint})
+	}
+	return inv.withAdded(added, gates)
+}
+
+// withAdded returns the inventory with these taints on top of those that are published.
+func (inv *inventory) withAdded(added []addedTaint, gates pools.Gates) *inventory {
 	next := &inventory{
 		node: inv.node, template: inv.template, index: inv.index, published: inv.published, pools: inv.pools, size: inv.size,
-		added: slices.Clone(inv.added), allocatable: inv.allocatable,
-	}
-	for _, d := range devices {
-		next.added = append(next.added, addedTaint{device: d, taint: taint})
+		added: added, allocatable: inv.allocatable,
 	}
 	if known := inv.seen.Load(); known != nil {
 		again := &seen{lens: known.lens, head: known.head, devices: known.devices, values: known.values}

@@ -23,7 +23,7 @@ func (c *ConflictError) Error() string { return c.Object + " was changed by both
 // changed. Any other error says that the Sims do not come from the same State.
 //
 // The other Sim must not be in use meanwhile, and stays as it is. It takes time in proportion to what
-// the other one changed, and to a thirty-second of the nodes; to all nodes if a question was asked
+// the other one changed, and to a hundredth of the nodes and claims; to all nodes if a question was asked
 // since that reads more of devices than those before.
 func (m *Sim) Merge(other *Sim) error {
 	if m.from != other.from {
@@ -63,8 +63,8 @@ type merger struct {
 // held lists what claims hold that did not hold it before.
 func (g *merger) held(d *version) map[int][]holding {
 	found := make(map[int][]holding)
-	for _, id := range changes(&g.from.claims, &d.claims) {
-		if rec := d.claims.at(id); !sameList(rec.held, g.from.claimRecord(id).held) {
+	for id := range d.claims.Changes(&g.from.claims) {
+		if rec := d.claims.At(id); !sameList(rec.held, g.from.claimRecord(id).held) {
 			for _, h := range rec.held {
 				if h.node.template == nil {
 					found[h.node.index] = append(found[h.node.index], h.holdings...)
@@ -77,42 +77,28 @@ func (g *merger) held(d *version) map[int][]holding {
 
 // claimRecord is the record of a claim, an empty one if nothing is known of the claim.
 func (d *version) claimRecord(id int) *claimRecord {
-	if id < d.claims.length {
-		return d.claims.at(id)
+	if id < d.claims.Len() {
+		return d.claims.At(id)
 	}
 	return &claimRecord{}
 }
 
-// changes lists the elements of a table that may differ from those of the table it comes from.
-func changes[T any](from, to *table[T]) []int {
-	var list []int
-	for c, chunk := range to.chunks {
-		if c < len(from.chunks) && from.chunks[c] == chunk {
-			continue
-		}
-		for i := c * chunkSize; i < min((c+1)*chunkSize, to.length); i++ {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
 func (g *merger) nodes() error {
-	for _, i := range changes(&g.from.real, &g.other.real) {
-		from, other := g.from.real.at(i), g.other.real.at(i)
+	for i := range g.other.real.Changes(&g.from.real) {
+		from, other := g.from.real.At(i), g.other.real.At(i)
 		if other.same(from) {
 			continue
 		}
-		mine := g.data.real.at(i)
+		mine := g.data.real.At(i)
 		if mine.same(from) {
-			*g.data.real.edit(i, g.by) = *other
+			*g.data.real.Edit(i, g.by) = *other
 			continue
 		}
 		both, err := g.node(from, mine, other)
 		if err != nil {
 			return err
 		}
-		*g.data.real.edit(i, g.by) = *both
+		*g.data.real.Edit(i, g.by) = *both
 	}
 	return nil
 }
@@ -246,7 +232,7 @@ func (g *merger) sharedPools() error {
 }
 
 func (g *merger) claims() error {
-	for _, id := range changes(&g.from.claims, &g.other.claims) {
+	for id := range g.other.claims.Changes(&g.from.claims) {
 		from, other := g.from.claimRecord(id), g.other.claimRecord(id)
 		if other.same(from) {
 			continue
@@ -254,7 +240,7 @@ func (g *merger) claims() error {
 		if !g.data.claimRecord(id).same(from) {
 			return &ConflictError{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
 		}
-		*g.data.claims.edit(id, g.by) = *other
+		*g.data.claims.Edit(id, g.by) = *other
 	}
 	return nil
 }

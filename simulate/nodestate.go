@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/internal/quantity"
+	"github.com/dray-project/dray/pools"
 )
 
 // content is what the questions of a lens can tell of the devices of a node. Nodes with equal
@@ -42,6 +43,9 @@ type nodeState struct {
 	options *options
 	answers atomic.Pointer[[]*answerPage]
 	mu      sync.Mutex // held to grow answers
+	// plain is what plainer found, once it was asked.
+	plain     *nodeState
+	plainOnce sync.Once
 }
 
 // answerPageSize is how many answers of one state are kept together.
@@ -67,6 +71,25 @@ func (c *content) state(u uses) *nodeState {
 	made := newNodeState(c, u)
 	c.states[string(key)] = made
 	return made
+}
+
+// plainer returns the state without taints of a what-if on devices of which something holds all. It is nil
+// if there are none.
+func (s *nodeState) plainer(gates pools.Gates) *nodeState {
+	if s.content == nil || len(s.content.example.added) == 0 {
+		return nil
+	}
+	s.plainOnce.Do(func() {
+		inv := s.content.example
+		kept := slices.DeleteFunc(slices.Clone(inv.added), func(t addedTaint) bool {
+			at, used := slices.BinarySearchFunc(s.uses, t.device, func(u placedUse, device int32) int { return cmp.Compare(u.device, device) })
+			return used && s.uses[at].wholes > 0
+		})
+		if len(kept) < len(inv.added) {
+			s.plain = inv.withAdded(kept, gates).look(s.content.lens, gates).content.state(s.uses)
+		}
+	})
+	return s.plain
 }
 
 // stateNumbers counts the states ever made.

@@ -27,6 +27,21 @@ func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (R
 // proportion to the nodes and to those that change; equal nodes of a template are placed on at once.
 // The error is the context's; then nothing changed.
 func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
+	if n == 1 {
+		return m.place(ctx, shape, n, on, p) // nothing is written before all that can fail is over
+	}
+	m.Fork()
+	result, err := m.place(ctx, shape, n, on, p)
+	if err != nil {
+		m.Revert()
+		return Result{}, err
+	}
+	m.Commit()
+	return result, nil
+}
+
+// place is PlaceMany, but with an error, some of the pods may be placed.
+func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
 	c, err := m.world.newCall(ctx)
 	if err != nil {
 		return Result{}, err
@@ -36,34 +51,22 @@ func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Po
 	}
 	m.look()
 	b := &batch{sim: m, call: c, shape: shape, on: on.fixed(&m.data), left: n, policy: p}
-	if n == 1 {
-		// Nothing is written before all that can fail is over.
-		if err := b.run(); err != nil {
-			return Result{}, err
-		}
-		return b.result(n), nil
-	}
-	m.Fork()
 	if err := b.run(); err != nil {
-		m.Revert()
 		return Result{}, err
 	}
-	m.Commit()
 	return b.result(n), nil
 }
 
 // batch is a call that places pods of one shape.
 type batch struct {
 	sim    *Sim
-	call   *call
+	call   call
 	shape  *Shape
 	on     Nodes
 	policy Policy
 	asked  *asked
 	left   int
 	placed []segment
-	// around is what segments keep of the pools of several nodes.
-	around *version
 	// doubtful is set if the last pod that was not placed may fit.
 	doubtful bool
 	// counting ends the batch with endless set once a pod changes nothing.
@@ -76,10 +79,11 @@ type segment struct {
 	nodes int
 	each  int // pods per node
 	first int // number of the first pod
-	// before is the node before the first pod, shared what was in use of shared pools.
+	// before is the node before the first pod, around what was around it.
 	before nodeRecord
-	data   *version
+	around surroundings
 	asked  *asked
+	shape  *Shape
 }
 
 func (b *batch) run() error {
@@ -92,7 +96,7 @@ func (b *batch) run() error {
 	if b.policy.score != nil || !separate {
 		return b.oneByOne()
 	}
-	for part := range b.on.each() {
+	for _, part := range b.on.list() {
 		if b.left == 0 {
 			return nil
 		}
@@ -112,31 +116,33 @@ func (b *batch) run() error {
 
 // fillReal places on real nodes in order.
 func (b *batch) fillReal(part nodesPart) error {
-	m := b.sim
+	m, kind := b.sim, b.shape.kind
 	start := 0
 	if b.on.real() {
 		var err error
-		if start, err = m.start(b.call, b.shape.kind); err != nil {
+		if start, err = m.start(&b.call, kind); err != nil {
 			return err
 		}
 	}
-	sure := true // that no node before has room
-	for i := range m.data.realOf(part) {
+	from := start
+	for i := range m.data.realOf(part, from) {
 		if b.left == 0 {
 			break
 		}
-		rec := m.data.real.at(i)
-		if i < start || rec.gone || !part.keeps(rec) {
-			continue
+		rec := m.data.real.At(i)
+		full := rec.gone
+		if !full && part.keeps(rec) {
+			var err error
+			if full, err = b.fillNode(Node{index: i, name: rec.inventory.node.Name}, rec); err != nil {
+				return err
+			}
 		}
-		node := Node{index: i, name: rec.inventory.node.Name}
-		full, err := b.fillNode(node, rec)
-		if err != nil {
-			return err
+		if full && start == i {
+			start++
 		}
-		if sure = sure && full; sure && b.on.real() {
-			m.first(b.shape.kind, i)
-		}
+	}
+	if start > from && b.on.real() {
+		m.first(kind, start)
 	}
 	return nil
 }
@@ -153,7 +159,7 @@ func (m *Sim) first(k *podKind, node int) {
 func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 	var s segment
 	for b.left > 0 {
-		a, number, err := b.asked.on(b.call, &b.sim.data, n, rec)
+		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
 			return false, err
 		}
@@ -177,10 +183,7 @@ func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 
 // segment starts one on a node.
 func (b *batch) segment(n Node, rec *nodeRecord) segment {
-	if now := &b.sim.data; b.around == nil || b.around.shared != now.shared || len(now.sharedUses) > 0 && &b.around.sharedUses[0] != &now.sharedUses[0] {
-		b.around = &version{shared: now.shared, sharedUses: now.sharedUses}
-	}
-	return segment{node: n, nodes: 1, first: b.count(), before: *rec, asked: b.asked, data: b.around}
+	return segment{node: n, nodes: 1, first: b.count(), before: *rec, around: b.sim.data.surroundings, asked: b.asked, shape: b.shape}
 }
 
 // count is how many pods were placed.
@@ -204,7 +207,7 @@ func (s *Shape) pod(n int) *corev1.Pod {
 
 // take puts a pod on a node.
 func (m *Sim) take(a *asked, n Node, ans *answer, number int16, pod *corev1.Pod) *nodeRecord {
-	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind)}
+	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind), joins: a.kind.shares}
 	if a.kind.shares {
 		m.allocate(a, n, ans, entry)
 	} else {
@@ -238,7 +241,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *answer, entry *podEntry) {
 			entry.own, entry.shared = append(entry.own, own...), append(entry.shared, shared...)
 			continue
 		}
-		rec := m.data.claims.edit(int(id), m.by)
+		rec := m.data.claims.Edit(int(id), m.by)
 		rec.allocated, rec.shared, rec.held, rec.tied, rec.selector = true, shared, nil, nil, nil
 		if len(own) > 0 {
 			rec.held = []heldOn{{node: n, holdings: own}}
@@ -252,7 +255,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *answer, entry *podEntry) {
 	for _, e := range a.kind.entries {
 		if e.claim >= 0 {
 			entry.claims = append(entry.claims, e.claim)
-			m.data.claims.edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod))
+			m.data.claims.Edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod))
 		}
 	}
 }
@@ -278,18 +281,21 @@ func (w *world) consumer(id int32, pod *corev1.Pod) resourceapi.ResourceClaimCon
 func (b *batch) fillNew(part nodesPart) error {
 	m := b.sim
 	g := m.data.group(part.template)
-	next := group{template: part.template, total: g.total}
+	before := b.left
+	next := group{template: part.template, total: g.total, owner: m.by, runs: make([]run, 0, len(g.runs)+2)}
 	for i := range g.runs {
 		if err := b.fillRun(&next, g.runs[i].nodeRecord, g.runs[i].count); err != nil {
 			return err
 		}
 	}
-	most := part.freshNodes(g)
-	for most > 0 && b.left > 0 {
+	for most := part.freshNodes(g); most > 0 && b.left > 0; {
 		fresh := m.data.fresh(part.template)
-		n, _, err := b.asked.room(b.call, &fresh)
-		if err != nil || n == 0 {
-			return b.keep(next, err)
+		n, _, err := b.asked.room(&b.call, &fresh)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
 		}
 		nodes := min(most, (b.left-1)/int(n)+1)
 		if err := b.fillRun(&next, fresh, nodes); err != nil {
@@ -297,16 +303,10 @@ func (b *batch) fillNew(part nodesPart) error {
 		}
 		most -= nodes
 	}
-	return b.keep(next, nil)
-}
-
-// keep makes a group that of the Sim.
-func (b *batch) keep(next group, err error) error {
-	if err != nil {
-		return err
+	if b.left < before {
+		next.total = max(next.total, next.used)
+		*m.ownGroup(next.template) = next
 	}
-	next.total = max(next.total, next.used)
-	*b.sim.group(next.template) = next
 	return nil
 }
 
@@ -316,7 +316,7 @@ func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 		to.add(run{count: nodes, nodeRecord: rec})
 		return nil
 	}
-	n, _, err := b.asked.room(b.call, &rec)
+	n, _, err := b.asked.room(&b.call, &rec)
 	if err != nil {
 		return err
 	}
@@ -347,7 +347,7 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 	s := b.segment(Node{template: to.template, index: to.used}, &rec)
 	s.nodes, s.each = nodes, each
 	for range each {
-		a, number, err := b.asked.on(b.call, &b.sim.data, s.node, &rec)
+		a, number, err := b.asked.on(&b.call, &b.sim.data, s.node, &rec)
 		if err != nil {
 			return err
 		}
@@ -365,6 +365,9 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 		}
 	}
 	to.add(run{count: nodes, nodeRecord: rec})
+	if b.placed == nil {
+		b.placed = make([]segment, 0, 2) // full nodes, and one with the rest
+	}
 	b.placed = append(b.placed, s)
 	b.left -= nodes * each
 	return nil
@@ -414,5 +417,5 @@ func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
 	if after.inventory.allocatable != nil || after.state.options != s.before.state.options || !after.state.uses.same(s.before.state.uses) {
 		return false
 	}
-	return slices.EqualFunc(s.data.sharedUses, b.sim.data.sharedUses, uses.same)
+	return slices.EqualFunc(s.around.sharedUses, b.sim.data.sharedUses, uses.same)
 }

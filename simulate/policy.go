@@ -58,7 +58,7 @@ func (b *batch) choose() (*candidate, error) {
 	var highest float64
 	scores := make(map[*answer]float64)
 	visit := func(n Node, rec *nodeRecord) (more bool, err error) {
-		a, number, err := b.asked.on(b.call, &b.sim.data, n, rec)
+		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
 			return false, err
 		}
@@ -72,7 +72,7 @@ func (b *batch) choose() (*candidate, error) {
 		}
 		score, known := scores[a]
 		if !known {
-			score = b.policy.score(b.class(n, rec, a))
+			score = b.score(n, rec, a)
 			scores[a] = score
 		}
 		if best == nil || score > highest {
@@ -80,7 +80,7 @@ func (b *batch) choose() (*candidate, error) {
 		}
 		return true, nil
 	}
-	for part := range b.on.each() {
+	for _, part := range b.on.list() {
 		more, err := b.sim.data.visit(part, visit)
 		if err != nil || !more {
 			return best, err
@@ -89,10 +89,12 @@ func (b *batch) choose() (*candidate, error) {
 	return best, nil
 }
 
-func (b *batch) class(n Node, rec *nodeRecord, a *answer) NodeClass {
+// score is what the policy says of a node.
+func (b *batch) score(n Node, rec *nodeRecord, a *answer) float64 {
+	w, c := b.sim.world, b.call // a policy may keep functions; what they refer to lives on the heap
 	room := func(s *nodeState) func(*Shape) int {
 		return func(shape *Shape) int {
-			shape, err := shape.in(b.sim.world)
+			shape, err := shape.in(w)
 			if err != nil {
 				return 0 // such pods fit nowhere
 			}
@@ -100,7 +102,7 @@ func (b *batch) class(n Node, rec *nodeRecord, a *answer) NodeClass {
 			if q.err != nil || len(q.specs) == 0 {
 				return 0
 			}
-			pods, _, _, err := b.sim.world.room(b.call, s, q)
+			pods, _, _, err := w.room(&c, s, q)
 			if err != nil {
 				return 0 // the context was cancelled, which the next question reports
 			}
@@ -114,15 +116,17 @@ func (b *batch) class(n Node, rec *nodeRecord, a *answer) NodeClass {
 		then, _ := o.find(cheapest)
 		after = then.state
 	}
-	return NodeClass{Example: n, InUse: before.inUse(), Room: room(before.state), RoomAfter: room(after)}
+	score := b.policy.score(NodeClass{Example: n, InUse: before.inUse(), Room: room(before.state), RoomAfter: room(after)})
+	b.call.budget = c.budget
+	return score
 }
 
 // visit shows the nodes of a part of a set, one of each run of equal ones, and one that is fresh. It
 // reports whether the visitor wants more.
 func (d *version) visit(part nodesPart, visit func(Node, *nodeRecord) (bool, error)) (bool, error) {
 	if part.template == nil {
-		for i := range d.realOf(part) {
-			rec := d.real.at(i)
+		for i := range d.realOf(part, 0) {
+			rec := d.real.At(i)
 			if rec.gone || !part.keeps(rec) {
 				continue
 			}

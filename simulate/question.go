@@ -34,6 +34,8 @@ type question struct {
 	problem *allocator.Problem
 	err     error // of compilation
 	reads   reads
+	// looksAtUsed is set if a request may get devices that are in use, or wants all, in use or not.
+	looksAtUsed bool
 	// crossing are the pools of several nodes that may serve it, by position.
 	crossing atomic.Pointer[crossing]
 }
@@ -80,15 +82,15 @@ type call struct {
 	err    error // the first about a node
 }
 
-func (w *world) newCall(ctx context.Context) (*call, error) {
+func (w *world) newCall(ctx context.Context) (call, error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return call{}, context.Cause(ctx)
 	}
 	budget := w.options.Budget
 	if budget <= 0 {
 		budget = DefaultBudget
 	}
-	return &call{ctx: ctx, budget: budget}, nil
+	return call{ctx: ctx, budget: budget}, nil
 }
 
 // note keeps what is not a definite answer.
@@ -108,15 +110,36 @@ func (w *world) ask(c *call, s *nodeState, q *question) (*answer, error) {
 	if known := s.known(q.id); known != nil {
 		return known, nil
 	}
-	if c.budget <= 0 {
-		return spent, nil
-	}
-	a, err := w.search(c, s.content.room(), q, s.content.example, w.usage(s), nil)
-	if err != nil {
-		return nil, err
+	a, err := w.askPlainer(c, s, q)
+	if err != nil || a == spent {
+		return a, err
 	}
 	a.next = s.change(a.own, true)
 	return s.learn(q.id, a), nil
+}
+
+// plainer is a state without taints that a question does not look at, or the state itself: no request for a
+// number of devices gets a device of which something holds all, so its taints make no difference.
+func (w *world) plainer(s *nodeState, q *question) *nodeState {
+	if plainer := s.plainer(w.gates); plainer != nil && !q.looksAtUsed {
+		return plainer
+	}
+	return s
+}
+
+// askPlainer asks about the plainer state if there is one.
+func (w *world) askPlainer(c *call, s *nodeState, q *question) (*answer, error) {
+	if plainer := w.plainer(s, q); plainer != s {
+		a, err := w.ask(c, plainer, q)
+		if err != nil || a == spent {
+			return a, err
+		}
+		return &answer{verdict: a.verdict, err: a.err, own: a.own, bound: a.bound}, nil // no pool of several nodes was in the question
+	}
+	if c.budget <= 0 {
+		return spent, nil
+	}
+	return w.search(c, s.content.room(), q, s.content.example, w.usage(s), nil)
 }
 
 // search asks the allocator.
@@ -177,6 +200,7 @@ func newAnswer(results []resourceapi.AllocationResult, inv *inventory, cross *cr
 // room is how many more pods that ask a question fit on a node, one after the other. Doubt is set
 // if the next one is undecided; the answer about it, if there is one, is next.
 func (w *world) room(c *call, s *nodeState, q *question) (n int64, doubt bool, next *answer, err error) {
+	s = w.plainer(s, q) // the same holds for all states that follow
 	var chain []*answer
 	for {
 		a, err := w.ask(c, s, q)
@@ -325,6 +349,7 @@ func (w *world) question(specs []*spec) *question {
 func (w *world) compile(q *question) {
 	for _, s := range q.specs {
 		w.addSpecReads(&q.reads, s)
+		s.eachRequest(func(f requestFilter) { q.looksAtUsed = q.looksAtUsed || f.all || f.admin })
 	}
 	claims, extensions := q.claims()
 	if !slices.ContainsFunc(extensions, func(more extension.Claim) bool { return !more.IsZero() }) {
@@ -355,17 +380,18 @@ type requestFilter struct {
 	selectors []resourceapi.DeviceSelector
 	derived   []resourceapi.DeviceDerivedAttribute
 	all       bool
+	admin     bool
 }
 
 func eachRequest(claim *resourceapi.DeviceClaim, visit func(requestFilter)) {
 	for i := range claim.Requests {
 		request := &claim.Requests[i]
 		if e := request.Exactly; e != nil {
-			visit(requestFilter{e.DeviceClassName, e.Selectors, e.DerivedAttributes, e.AllocationMode == resourceapi.DeviceAllocationModeAll})
+			visit(requestFilter{e.DeviceClassName, e.Selectors, e.DerivedAttributes, e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess})
 		}
 		for j := range request.FirstAvailable {
 			s := &request.FirstAvailable[j]
-			visit(requestFilter{s.DeviceClassName, s.Selectors, s.DerivedAttributes, s.AllocationMode == resourceapi.DeviceAllocationModeAll})
+			visit(requestFilter{s.DeviceClassName, s.Selectors, s.DerivedAttributes, s.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
 		}
 	}
 }

@@ -27,7 +27,6 @@ type Result struct {
 	Err error
 
 	segments []segment
-	shapes   []*Shape // by segment
 	unplaced []unplaced
 	world    *world
 }
@@ -37,7 +36,6 @@ func (r *Result) All() bool { return r.Unfit+r.Undecided == 0 }
 
 func (b *batch) result(n int) Result {
 	r := Result{Placed: b.count(), Err: b.call.err, segments: b.placed, world: b.sim.world}
-	r.shapes = slices.Repeat([]*Shape{b.shape}, len(b.placed))
 	switch rest := max(0, n) - r.Placed; {
 	case b.asked != nil && b.asked.refused != nil && rest > 0:
 		r.Unfit, r.Err = rest, b.asked.refused
@@ -58,7 +56,7 @@ func (r *Result) merge(other Result) {
 	if r.Err == nil {
 		r.Err = other.Err
 	}
-	r.segments, r.shapes, r.world = append(r.segments, other.segments...), append(r.shapes, other.shapes...), other.world
+	r.segments, r.world = append(r.segments, other.segments...), other.world
 	r.unplaced = append(r.unplaced, other.unplaced...)
 }
 
@@ -77,11 +75,11 @@ type Placement struct {
 // Placements lists the pods that were placed, in order.
 func (r *Result) Placements() iter.Seq[Placement] {
 	return func(yield func(Placement) bool) {
-		for i, s := range r.segments {
+		for _, s := range r.segments {
 			for k := range s.nodes * s.each {
 				node := s.node
 				node.index += k / s.each
-				if !yield(Placement{Pod: r.shapes[i].pod(s.first + k), Node: node, world: r.world, segment: s, before: k % s.each}) {
+				if !yield(Placement{Pod: s.shape.pod(s.first + k), Node: node, world: r.world, segment: s, before: k % s.each}) {
 					return
 				}
 			}
@@ -100,7 +98,7 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	if err != nil {
 		return nil, err
 	}
-	r, inv := p.world.named(p.Node, before.inventory, s.data.shared)
+	r, inv := p.world.named(p.Node, before.inventory, s.around.shared)
 	c, err := p.world.newCall(ctx)
 	if err != nil {
 		return nil, err
@@ -112,7 +110,7 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	}
 	state := before.state.uses
 	for pod := 0; ; pod++ {
-		outcome, err := r.allocate(c.ctx, problem, r.inUse(s.data.taken(inv, state)))
+		outcome, err := r.allocate(c.ctx, problem, r.inUse(s.around.taken(inv, state)))
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +124,7 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 		if pod == p.before {
 			return p.claims(assignment.Results(), number), nil
 		}
-		a, err := newAnswer(assignment.Results(), inv, &crossing{shared: s.data.shared}, p.world.gates.ConsumableCapacity)
+		a, err := newAnswer(assignment.Results(), inv, &crossing{shared: s.around.shared}, p.world.gates.ConsumableCapacity)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +147,7 @@ func (w *world) named(n Node, inv *inventory, shared *sharedPools) (*room, *inve
 }
 
 // taken lists what is in use of a node and of shared pools.
-func (d *version) taken(inv *inventory, own uses) []taken {
+func (d *surroundings) taken(inv *inventory, own uses) []taken {
 	inUse := inv.taken(own)
 	for position := range d.sharedUses {
 		inUse = append(inUse, d.shared.taken(position, d.sharedUses[position])...)
@@ -285,7 +283,7 @@ func (r *Result) Why(ctx context.Context) ([]Refusal, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := &explainer{unplaced: f, state: f.state.seen(), call: c, problems: make(map[int16]*allocator.Problem), known: make(map[string]*explain.Explanation)}
+		e := &explainer{unplaced: f, state: f.state.seen(), call: &c, problems: make(map[int16]*allocator.Problem), known: make(map[string]*explain.Explanation)}
 		e.found = Refusal{Shape: f.shape, Pods: f.pods}
 		if err := e.run(); err != nil {
 			return nil, err
@@ -314,7 +312,7 @@ func (e *explainer) run() error {
 		e.found.Err = e.asked.refused
 		return nil
 	}
-	for part := range e.on.fixed(d).each() {
+	for _, part := range e.on.fixed(d).list() {
 		if _, err := d.visit(part, e.node); err != nil {
 			return err
 		}

@@ -44,7 +44,8 @@ type podKind struct {
 	// before is the kind in the world before, until onReal is known.
 	before atomic.Pointer[kindBefore]
 
-	plain    func() *question // without shared claims and extended resources
+	plain    func() *question      // without shared claims and extended resources
+	alone    atomic.Pointer[asked] // of pods without either
 	mu       sync.Mutex
 	variants []*variant
 	base     *variant // the first, in which devices provide none
@@ -156,7 +157,7 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		}
 	}
 	made.demands = w.needs(pod, nil)
-	if _, err := w.nodeFit(pod, &corev1.Node{}); err != nil {
+	if _, err := w.nodeFit(pod, w.anyNode); err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	}
 	return w.intern(name, made)
@@ -168,17 +169,18 @@ func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimE
 	if err != nil || claim == nil {
 		return claimEntry{}, false, err
 	}
-	s, err := w.specOfClaim(claim)
-	if err != nil {
-		return claimEntry{}, false, err
-	}
-	owner := metav1.GetControllerOf(claim)
-	madeForPod := podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
-	if madeForPod && (pod.Spec.NodeName != "" || claim.Status.Allocation == nil) {
-		return claimEntry{spec: s, claim: -1}, true, nil
+	if isOfPod(podClaim, claim) && (pod.Spec.NodeName != "" || claim.Status.Allocation == nil) {
+		s, err := w.specOfClaim(claim)
+		return claimEntry{spec: s, claim: -1}, true, err
 	}
 	id := w.claim(w.resolver.Key(pod, podClaim), claim)
 	return claimEntry{spec: w.claimNumbered(id).spec, claim: id}, true, nil
+}
+
+// isOfPod reports whether a claim was made for a pod alone.
+func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim) bool {
+	owner := metav1.GetControllerOf(claim)
+	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
 
 // intern returns the kind that there is already, or makes this one ready for use.

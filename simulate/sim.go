@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // Sim is a State that changes. It is not safe for concurrent use, but any number of Sims may change
@@ -15,7 +16,7 @@ import (
 type Sim struct {
 	world *world
 	data  version
-	by    *edition
+	by    *table.Edition
 	forks []fork
 	// base is the State that the Sim comes from as long as nodes only filled up since, else nil.
 	base *State
@@ -34,7 +35,7 @@ type fork struct {
 
 // State is what the Sim is now. It costs as much as copying a small struct.
 func (m *Sim) State() *State {
-	m.by = new(edition)
+	m.by = new(table.Edition)
 	return &State{world: m.world, data: m.data}
 }
 
@@ -42,7 +43,7 @@ func (m *Sim) State() *State {
 // the size of the cluster, and so do Commit and Revert.
 func (m *Sim) Fork() {
 	m.forks = append(m.forks, fork{m.data, m.base})
-	m.by = new(edition)
+	m.by = new(table.Edition)
 }
 
 // Commit keeps what was done since the last Fork, and forgets the Fork. Without one it does nothing.
@@ -57,7 +58,7 @@ func (m *Sim) Revert() {
 	if n := len(m.forks); n > 0 {
 		last := m.forks[n-1]
 		m.data, m.forks = last.data, m.forks[:n-1]
-		m.by = new(edition)
+		m.by = new(table.Edition)
 		m.freed()
 		m.base = last.base
 	}
@@ -88,8 +89,8 @@ func (m *Sim) look() {
 		}
 		rec.state = rec.inventory.look(l, m.world.gates).content.state(rec.state.uses)
 	}
-	for i := range m.data.real.length {
-		see(m.data.real.edit(i, m.by))
+	for i := range m.data.real.Len() {
+		see(m.data.real.Edit(i, m.by))
 	}
 	for i := range m.data.groups {
 		g := m.group(m.data.groups[i].template)
@@ -101,14 +102,20 @@ func (m *Sim) look() {
 
 // group returns the nodes of a template to be changed.
 func (m *Sim) group(t *Template) *group {
+	g := m.ownGroup(t)
+	if g.owner != m.by {
+		g.runs, g.owner = slices.Clone(g.runs), m.by
+	}
+	return g
+}
+
+// ownGroup returns the nodes of a template, of which the runs may be replaced, but not changed.
+func (m *Sim) ownGroup(t *Template) *group {
 	if m.data.groupsOf != m.by {
 		m.data.groups, m.data.groupsOf = slices.Clone(m.data.groups), m.by
 	}
 	for i := range m.data.groups {
 		if g := &m.data.groups[i]; g.template == t {
-			if g.owner != m.by {
-				g.runs, g.owner = slices.Clone(g.runs), m.by
-			}
 			return g
 		}
 	}
@@ -120,7 +127,7 @@ func (m *Sim) group(t *Template) *group {
 // adds none.
 func (m *Sim) Add(t *Template, n int) {
 	if n > 0 {
-		m.group(t).total += n
+		m.ownGroup(t).total += n
 	}
 }
 
@@ -134,7 +141,7 @@ func (m *Sim) Added(t *Template) (all, used int) {
 // edit returns a node to be changed. One of a template becomes one by itself.
 func (m *Sim) edit(n Node) *nodeRecord {
 	if n.template == nil {
-		return m.data.real.edit(n.index, m.by)
+		return m.data.real.Edit(n.index, m.by)
 	}
 	g := m.group(n.template)
 	if n.index >= g.used {
@@ -166,20 +173,16 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 	indices := make([]int, len(names))
 	for i, name := range names {
 		index, found := m.world.byName[name]
-		if !found || m.data.real.at(index).gone || slices.Contains(indices[:i], index) {
+		if !found || m.data.real.At(index).gone || slices.Contains(indices[:i], index) {
 			return nil, fmt.Errorf("node %s does not exist", name)
 		}
 		indices[i] = index
 	}
 	var pods []*podEntry
 	for _, index := range indices {
-		rec := m.data.real.edit(index, m.by)
+		rec := m.data.real.Edit(index, m.by)
 		rec.gone = true
-		first := len(pods)
-		for entry := rec.pods; entry != nil; entry = entry.before {
-			pods = append(pods, entry)
-		}
-		slices.Reverse(pods[first:])
+		pods = append(pods, rec.pods.list()...)
 	}
 	for _, entry := range pods {
 		m.release(entry)
@@ -192,7 +195,7 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 func (m *Sim) release(entry *podEntry) {
 	m.takeShared(entry.shared, false)
 	for _, id := range entry.claims {
-		rec := m.data.claims.edit(int(id), m.by)
+		rec := m.data.claims.Edit(int(id), m.by)
 		if !rec.leave(m.world.consumer(id, entry.pod)) || !rec.allocated {
 			continue
 		}
@@ -235,14 +238,14 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 			continue
 		}
 		node, position, found := m.deviceOfNode(id)
-		if !found || m.data.real.at(node).gone {
+		if !found || m.data.real.At(node).gone {
 			return fmt.Errorf("device %s does not exist", id)
 		}
 		own[node] = append(own[node], position)
 	}
 	for node, positions := range own {
 		slices.Sort(positions)
-		rec := m.data.real.edit(node, m.by)
+		rec := m.data.real.Edit(node, m.by)
 		rec.inventory = rec.inventory.tainted(positions, taint, m.world.gates)
 		rec.state = rec.inventory.look(m.data.lens, m.world.gates).content.state(rec.state.uses)
 	}

@@ -102,6 +102,9 @@ func TestFirstQuestionsAtOnce(t *testing.T) {
 				if r, err := state.Sim().Drain(context.Background(), simulate.Real(nil), simulate.FirstFit, "a"); err != nil || r.Placed != 3 {
 					t.Errorf("%d of 3 pods find another node: %v", r.Placed, err)
 				}
+				if nodes, err := state.Drainable(context.Background(), simulate.Real(nil), simulate.Real(nil), simulate.FirstFit); err != nil || len(nodes) != 3 || !nodes[0].Possible {
+					t.Errorf("which nodes could go: %+v, %v", nodes, err)
+				}
 			})
 		}
 		group.Wait()

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // State is a cluster, what-if included. It is immutable and safe for concurrent use.
@@ -21,19 +24,24 @@ type State struct {
 	firsts sync.Map
 }
 
-// version is what differs between States. Copying it makes a version of it, see table.
+// version is what differs between States. Copying it makes a version of it, see table.Table.
 type version struct {
 	lens   *lens
-	real   table[nodeRecord]
-	claims table[claimRecord]
+	real   table.Table[nodeRecord]
+	claims table.Table[claimRecord]
 	groups []group
 	// groupsOf owns groups, and may write to it.
-	groupsOf *edition
-	shared   *sharedPools
-	// sharedUses is what is in use of each shared pool. It is replaced when it changes.
-	sharedUses []uses
+	groupsOf *table.Edition
+	surroundings
 	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
 	expected []expectation
+}
+
+// surroundings are the pools of several nodes.
+type surroundings struct {
+	shared *sharedPools
+	// sharedUses is what is in use of each of them. It is replaced when it changes.
+	sharedUses []uses
 }
 
 // nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
@@ -54,6 +62,18 @@ type podEntry struct {
 	own    []holding
 	shared []sharedHolding
 	claims []int32
+	// joins is set if the pod shares a claim, or its claims may hold devices of other nodes.
+	joins bool
+}
+
+// list returns the pods of a node in the order in which they came.
+func (e *podEntry) list() []*podEntry {
+	var list []*podEntry
+	for ; e != nil; e = e.before {
+		list = append(list, e)
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // Node is a handle: a real node, or the n-th of a template. Names of the latter are made when asked
@@ -80,7 +100,7 @@ func (s *State) Faults() []Fault { return s.world.faults }
 
 // Sim starts a what-if. It costs as much as copying a small struct.
 func (s *State) Sim() *Sim {
-	return &Sim{world: s.world, by: new(edition), data: s.data, base: s, from: s}
+	return &Sim{world: s.world, by: new(table.Edition), data: s.data, base: s, from: s}
 }
 
 // seen returns the State as the lens of today sees it.
@@ -109,8 +129,8 @@ func (s *State) firstWithRoom(c *call, k *podKind) (int, error) {
 	d := &seen.data
 	a := d.asked(s.world, k)
 	first := 0
-	for ; first < d.real.length; first++ {
-		rec := d.real.at(first)
+	for ; first < d.real.Len(); first++ {
+		rec := d.real.At(first)
 		if rec.gone {
 			continue
 		}
@@ -143,6 +163,7 @@ const Unlimited = math.MaxInt
 
 // FitsMany is how many pods of a shape fit, one after the other, without placing them. It takes time
 // in proportion to the nodes, with one look-up for each; nodes in the same state are searched once.
+// Of a set made by Real that was counted before, nodes that did not change since are not looked at.
 // Pods that share claims are placed one by one on a copy. The error is the context's.
 func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
 	s = s.seen()
@@ -158,40 +179,113 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 	if !a.separate(c.ctx) {
 		return s.fitsOneByOne(ctx, shape, on)
 	}
-	return s.data.fit(c, a, on.fixed(&s.data))
+	t, err := s.data.tally(&c, a, on.fixed(&s.data))
+	return t.Fit, err
 }
 
-// fit counts how many separate pods fit.
-func (d *version) fit(c *call, a *asked, on Nodes) (Fit, error) {
-	var fit Fit
-	count := func(rec *nodeRecord, nodes int) error {
-		n, doubt, err := a.room(c, rec)
-		if doubt {
-			fit.Undecided += min(nodes, math.MaxInt32)
-		}
-		if fit.Pods = product(n, nodes, fit.Pods); n == unlimited && nodes > 0 {
-			fit.Pods = Unlimited
-		}
-		return err
-	}
-	for part := range on.each() {
-		if err := d.countPart(part, count); err != nil {
-			return Fit{}, err
-		}
-	}
-	fit.Err = c.err
-	return fit, nil
+// tally is a count of the separate pods that fit on a set of nodes.
+type tally struct {
+	Fit
+	// nodes is on how many nodes one fits for sure.
+	nodes int
+	// on is the set, real are the nodes as they were.
+	on   *nodeSet
+	real table.Table[nodeRecord]
 }
 
-// countPart shows the nodes of one part of a set, equal ones together.
-func (d *version) countPart(part nodesPart, count func(rec *nodeRecord, nodes int) error) error {
-	if part.template == nil {
-		for i := range d.realOf(part) {
-			rec := d.real.at(i)
-			if rec.gone || !part.keeps(rec) {
-				continue
+// exact reports whether the difference that a node makes can be told.
+func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 && t.Err == nil }
+
+// counts are the last counts of real nodes that are exact, one for each kind of pods.
+type counts struct {
+	lens   *lens
+	byKind sync.Map // *podKind → *tally
+}
+
+// counted returns what was counted with a lens. Counts of a lens before are forgotten.
+func (w *world) counted(l *lens) *counts {
+	known := w.counts.Load()
+	if known == nil || known.lens != l {
+		known = &counts{lens: l}
+		w.counts.Store(known)
+	}
+	return known
+}
+
+// tally counts how many pods fit on nodes of a State. Of a set that was counted before, it counts
+// again what changed.
+func (d *version) tally(c *call, a *asked, on Nodes) (tally, error) {
+	counts := a.world.counted(d.lens)
+	if known, _ := counts.byKind.Load(a.kind); known != nil && known.(*tally).on == on.nodeSet {
+		attempt := *c
+		t, changed, err := d.recount(&attempt, a, known.(*tally))
+		if err != nil {
+			return tally{}, err
+		}
+		if t.exact() {
+			if changed > d.real.Len()/manyChanged {
+				counts.keep(a.kind, t)
 			}
-			if err := count(rec, 1); err != nil {
+			return t, nil
+		}
+		c.budget = attempt.budget
+	}
+	t, err := d.count(c, a, on)
+	if parts := on.list(); err == nil && len(parts) == 1 && parts[0].template == nil && parts[0].list == nil && t.exact() {
+		counts.keep(a.kind, t)
+	}
+	return t, err
+}
+
+func (c *counts) keep(k *podKind, t tally) { c.byKind.Store(k, &t) }
+
+// manyChanged is the part of the nodes, as a divisor, that has to change for a count to take the place
+// of the one that is remembered.
+const manyChanged = 32
+
+// recount is a count of before with what changed since. If it is not exact, it says nothing.
+func (d *version) recount(c *call, a *asked, before *tally) (t tally, changed int, err error) {
+	t = tally{Fit: before.Fit, nodes: before.nodes, on: before.on, real: d.real}
+	part := t.on.parts[0]
+	for i := range d.real.Changes(&before.real) {
+		old, now := before.real.At(i), d.real.At(i)
+		if old.inventory == now.inventory && old.state == now.state && old.gone == now.gone && slices.Equal(old.used, now.used) {
+			continue
+		}
+		changed++
+		var less, more tally
+		if err := less.countReal(c, a, part, old); err != nil {
+			return tally{}, 0, err
+		}
+		if err := more.countReal(c, a, part, now); err != nil {
+			return tally{}, 0, err
+		}
+		if !less.exact() || !more.exact() {
+			t.Undecided = 1
+			break
+		}
+		t.Pods, t.nodes = t.Pods+more.Pods-less.Pods, t.nodes+more.nodes-less.nodes
+	}
+	return t, changed, nil
+}
+
+// count counts how many pods fit, node by node.
+func (d *version) count(c *call, a *asked, on Nodes) (tally, error) {
+	t := tally{on: on.nodeSet, real: d.real}
+	for _, part := range on.list() {
+		if err := t.countPart(c, a, d, part); err != nil {
+			return tally{}, err
+		}
+	}
+	t.Err = c.err
+	return t, nil
+}
+
+// countPart adds the nodes of one part of a set, equal ones together.
+func (t *tally) countPart(c *call, a *asked, d *version, part nodesPart) error {
+	if part.template == nil {
+		for i := range d.realOf(part, 0) {
+			if err := t.countReal(c, a, part, d.real.At(i)); err != nil {
 				return err
 			}
 		}
@@ -199,15 +293,38 @@ func (d *version) countPart(part nodesPart, count func(rec *nodeRecord, nodes in
 	}
 	g := d.group(part.template)
 	for i := range g.runs {
-		if err := count(&g.runs[i].nodeRecord, g.runs[i].count); err != nil {
+		if err := t.add(c, a, &g.runs[i].nodeRecord, g.runs[i].count); err != nil {
 			return err
 		}
 	}
 	if n := part.freshNodes(g); n > 0 {
 		fresh := d.fresh(part.template)
-		return count(&fresh, n)
+		return t.add(c, a, &fresh, n)
 	}
 	return nil
+}
+
+// countReal adds a real node, if it is there and of the part.
+func (t *tally) countReal(c *call, a *asked, part nodesPart, rec *nodeRecord) error {
+	if rec.gone || !part.keeps(rec) {
+		return nil
+	}
+	return t.add(c, a, rec, 1)
+}
+
+// add adds equal nodes.
+func (t *tally) add(c *call, a *asked, rec *nodeRecord, nodes int) error {
+	n, doubt, err := a.room(c, rec)
+	if doubt {
+		t.Undecided += min(nodes, math.MaxInt32)
+	}
+	if n > 0 {
+		t.nodes += min(nodes, math.MaxInt32)
+	}
+	if t.Pods = product(n, nodes, t.Pods); n == unlimited && nodes > 0 {
+		t.Pods = Unlimited
+	}
+	return err
 }
 
 // product adds n·nodes to a total, without overflow.
@@ -228,7 +345,7 @@ func (s *State) fitsOneByOne(ctx context.Context, shape *Shape, on Nodes) (Fit, 
 	if err := b.run(); err != nil {
 		return Fit{}, err
 	}
-	fit := Fit{Pods: b.count(), Err: c.err}
+	fit := Fit{Pods: b.count(), Err: b.call.err}
 	if b.endless {
 		fit.Pods = Unlimited
 	}
@@ -263,10 +380,10 @@ func (d *version) fresh(t *Template) nodeRecord {
 // record returns a node as it is. It is false if the node is gone, or was not added.
 func (d *version) record(n Node) (nodeRecord, bool) {
 	if n.template == nil {
-		if n.index >= d.real.length {
+		if n.index >= d.real.Len() {
 			return nodeRecord{}, false
 		}
-		rec := *d.real.at(n.index)
+		rec := *d.real.At(n.index)
 		return rec, !rec.gone
 	}
 	g := d.group(n.template)
@@ -318,44 +435,4 @@ func (r *nodeRecord) inUse() float64 {
 		return 0
 	}
 	return float64(len(r.state.uses)) / float64(r.inventory.size)
-}
-
-// edition owns the chunks that it made, and may write to them.
-type edition struct{ _ byte }
-
-// chunkSize is how many elements of a table are copied for the first write to one of them.
-const chunkSize = 8
-
-// table is a list of which versions share what is equal. Copying the struct makes a version;
-// both may go on once neither writes with the edition of before.
-type table[T any] struct {
-	length int
-	chunks []*chunk[T]
-	owner  *edition // of the list of chunks
-}
-
-type chunk[T any] struct {
-	owner *edition
-	items [chunkSize]T
-}
-
-func (t *table[T]) at(i int) *T { return &t.chunks[i/chunkSize].items[i%chunkSize] }
-
-// edit returns element i to be written to on behalf of an edition. The list grows to hold it.
-func (t *table[T]) edit(i int, by *edition) *T {
-	if t.owner != by {
-		chunks := make([]*chunk[T], len(t.chunks), len(t.chunks)+1)
-		copy(chunks, t.chunks)
-		t.chunks, t.owner = chunks, by
-	}
-	for len(t.chunks) <= i/chunkSize {
-		t.chunks = append(t.chunks, &chunk[T]{owner: by})
-	}
-	c := t.chunks[i/chunkSize]
-	if c.owner != by {
-		c = &chunk[T]{owner: by, items: c.items}
-		t.chunks[i/chunkSize] = c
-	}
-	t.length = max(t.length, i+1)
-	return &c.items[i%chunkSize]
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // TemplateSpec is a node that does not exist.
@@ -88,7 +89,7 @@ func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Templat
 	if !found {
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}
-	rec := s.data.real.at(index)
+	rec := s.data.real.At(index)
 	spec := TemplateSpec{Node: rec.inventory.node, Slices: rec.inventory.slices()}
 	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
 		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
@@ -137,7 +138,7 @@ type group struct {
 	// total is how many nodes there are, used how many of them the runs have.
 	total, used int
 	runs        []run
-	owner       *edition // of runs
+	owner       *table.Edition // of runs
 }
 
 // run are nodes one after the other that are in the same state.
@@ -243,18 +244,19 @@ func Union(sets ...Nodes) Nodes {
 	return Nodes{&nodeSet{parts: parts}}
 }
 
-// each visits the parts. The zero value has none.
-func (n Nodes) each() iter.Seq[nodesPart] {
+// list returns the parts. The zero value has none.
+func (n Nodes) list() []nodesPart {
 	if n.nodeSet == nil {
-		return slices.Values[[]nodesPart](nil)
+		return nil
 	}
-	return slices.Values(n.parts)
+	return n.parts
 }
 
 func (p nodesPart) keeps(rec *nodeRecord) bool { return p.keep == nil || p.keep(rec.inventory.node) }
 
-// realOf lists the positions of the real nodes of a part, before keep is asked.
-func (d *version) realOf(p nodesPart) iter.Seq[int] {
+// realOf lists the positions of the real nodes of a part from one on, before keep is asked. A part with
+// a list has all of it.
+func (d *version) realOf(p nodesPart, from int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if p.list != nil {
 			for _, i := range p.list {
@@ -264,7 +266,7 @@ func (d *version) realOf(p nodesPart) iter.Seq[int] {
 			}
 			return
 		}
-		for i := range d.real.length {
+		for i := from; i < d.real.Len(); i++ {
 			if !yield(i) {
 				return
 			}
@@ -293,6 +295,18 @@ func (n Nodes) fixed(d *version) Nodes {
 
 // freshNodes is how many nodes without pods there are or may be added.
 func (p nodesPart) freshNodes(g *group) int { return p.most - g.used }
+
+// disjoint reports whether no node is twice in the set for sure.
+func (n Nodes) disjoint() bool {
+	seen := make(map[*Template]bool)
+	for _, part := range n.list() {
+		if seen[part.template] || part.list != nil {
+			return false
+		}
+		seen[part.template] = true
+	}
+	return true
+}
 
 // real reports whether all nodes of the set are real ones, and all of these.
 func (n Nodes) real() bool { return n.nodeSet == allReal.nodeSet }

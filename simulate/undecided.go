@@ -246,7 +246,7 @@ func (a *asked) sameAround(one, other *answer) bool {
 
 // roomOfOptions is room for an undecided node: as many as on the template with most room.
 func (a *asked) roomOfOptions(c *call, rec *nodeRecord) (n int64, doubt bool, err error) {
-	s := &step{asked: a, call: c, version: &version{shared: a.shared, lens: a.world.lens.Load()}, from: rec.state, next: options{choice: rec.state.options.choice}}
+	s := &step{asked: a, call: c, version: &version{surroundings: surroundings{shared: a.shared}, lens: a.world.lens.Load()}, from: rec.state, next: options{choice: rec.state.options.choice}}
 	var open int64
 	var because *answer
 	if because = rec.state.options.doubt; because != nil {

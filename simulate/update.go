@@ -192,20 +192,20 @@ type expectation struct {
 // devices of the node and the template.
 func (m *Sim) Expect(node string, t *Template) error {
 	index, found := m.world.byName[node]
-	if !found || m.data.real.at(index).gone {
+	if !found || m.data.real.At(index).gone {
 		return fmt.Errorf("node %s does not exist", node)
 	}
 	if t.choice != nil {
 		return fmt.Errorf("node %s cannot be expected to have the devices of %s: %w", node, t.name(), ErrUndecidedNode)
 	}
 	m.look()
-	before := m.data.real.at(index).inventory
+	before := m.data.real.At(index).inventory
 	after := m.world.expect(before, m.data.shared, t)
 	m.data.expected = append(slices.Clip(m.data.expected), expectation{node, t})
 	if after == before {
 		return nil
 	}
-	rec := m.data.real.edit(index, m.by)
+	rec := m.data.real.Edit(index, m.by)
 	m.move(rec, before, after)
 	rec.inventory = after
 	held := m.heldOn(rec, Node{index: index, name: node})
@@ -220,13 +220,13 @@ func (m *Sim) heldOn(rec *nodeRecord, node Node) []holding {
 	for _, pool := range rec.inventory.pools {
 		for _, id := range m.world.unlisted[pool.id] {
 			var found []holding
-			for _, t := range m.data.claims.at(int(id)).unlisted {
+			for _, t := range m.data.claims.At(int(id)).unlisted {
 				if position, listed := rec.inventory.position(t.device); listed && t.device.PoolID() == pool.id {
 					found = append(found, holding{device: position, share: t.shares > 0, consumed: t.consumed})
 				}
 			}
 			if len(found) > 0 {
-				claim := m.data.claims.edit(int(id), m.by)
+				claim := m.data.claims.Edit(int(id), m.by)
 				claim.held = append(slices.Clip(claim.held), heldOn{node: node, holdings: found})
 				claim.unlisted = slices.DeleteFunc(slices.Clone(claim.unlisted), func(t taken) bool { return t.device.PoolID() == pool.id })
 				all = append(all, found...)
@@ -302,10 +302,10 @@ func (m *Sim) move(rec *nodeRecord, before, after *inventory) {
 		moved.before, moved.own = rec.pods, movedHoldings(entry.own, before, after)
 		rec.pods = &moved
 	}
-	for id := range m.data.claims.length {
-		for i, held := range m.data.claims.at(id).held {
+	for id := range m.data.claims.Len() {
+		for i, held := range m.data.claims.At(id).held {
 			if held.node.template == nil && held.node.index == before.index {
-				claim := m.data.claims.edit(id, m.by)
+				claim := m.data.claims.Edit(id, m.by)
 				claim.held = slices.Clone(claim.held)
 				claim.held[i].holdings = movedHoldings(held.holdings, before, after)
 			}
@@ -333,12 +333,12 @@ func (u uses) moved(before, after *inventory) uses {
 // deviceOfNode finds a device that one real node has, or is expected to have.
 func (m *Sim) deviceOfNode(id pools.DeviceID) (node int, position int32, found bool) {
 	if node, found = m.world.poolNodes[id.PoolID()]; found {
-		position, found = m.data.real.at(node).inventory.position(id)
+		position, found = m.data.real.At(node).inventory.position(id)
 		return node, position, found
 	}
 	for _, e := range m.data.expected {
 		node = m.world.byName[e.node]
-		if position, found = m.data.real.at(node).inventory.position(id); found {
+		if position, found = m.data.real.At(node).inventory.position(id); found {
 			return node, position, true
 		}
 	}

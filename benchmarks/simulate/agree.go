@@ -20,7 +20,76 @@ func (b *bench) agree() error {
 	if err := b.agreeGrowing(); err != nil {
 		return err
 	}
+	if err := b.agreeGang(); err != nil {
+		return err
+	}
 	return b.agreeDraining()
+}
+
+// consistent compares answers that are found out for many nodes at once, or for what changed, with those
+// found out node by node.
+func (b *bench) consistent() error {
+	sim := b.state.Sim()
+	for i := range 8 {
+		b.placeOneMore(sim, i)
+		state := sim.State()
+		departures, err := state.Drainable(b, simulate.Real(nil), simulate.Real(nil), simulate.FirstFit)
+		if err != nil {
+			return err
+		}
+		for _, d := range departures {
+			sim.Fork()
+			result, err := sim.Drain(b, simulate.Real(nil), simulate.FirstFit, d.Node.Name())
+			sim.Revert()
+			if err != nil {
+				return err
+			}
+			if d.Possible != result.All() || d.Undecided != (result.Undecided > 0) {
+				return fmt.Errorf("node %s: possible %t, undecided %t; drained, %d pods are placed, %d are not", d.Node.Name(), d.Possible, d.Undecided, result.Placed, result.Unfit+result.Undecided)
+			}
+		}
+		for n, shape := range b.shapes {
+			got, err := state.FitsMany(b, shape, simulate.Real(nil))
+			if err != nil {
+				return err
+			}
+			want, err := state.FitsMany(b, shape, simulate.Union(simulate.Real(nil), simulate.Nodes{}, simulate.Added(b.templates[0])))
+			if err != nil {
+				return err
+			}
+			if got != want {
+				return fmt.Errorf("shape %d after %d changes: %d fit, counting all nodes %d", n, i+1, got.Pods, want.Pods)
+			}
+		}
+	}
+	return nil
+}
+
+// gangSize is how many pods the gang has that the peer is asked about.
+const gangSize = 9
+
+// agreeGang places a gang in one rack.
+func (b *bench) agreeGang() error {
+	want, err := newUpstream(b.world).gang(b, b.world.shapes[0], gangSize)
+	if err != nil {
+		return err
+	}
+	result, err := b.gang(gangSize)
+	if err != nil {
+		return err
+	}
+	if got := nodesOf(&result); result.All() != (len(want) == gangSize) || result.All() && !slices.Equal(got, want) {
+		return fmt.Errorf("a gang of %d: upstream places it on %v, Dray on %v", gangSize, want, got)
+	}
+	return nil
+}
+
+func nodesOf(r *simulate.Result) []string {
+	var names []string
+	for placement := range r.Placements() {
+		names = append(names, placement.Node.Name())
+	}
+	return names
 }
 
 // agreePlacing places a pod of each shape on real nodes.
@@ -87,11 +156,7 @@ func (b *bench) agreeDraining() error {
 		if err != nil {
 			return err
 		}
-		var got []string
-		for placement := range result.Placements() {
-			got = append(got, placement.Node.Name())
-		}
-		if result.All() != !slices.Contains(want, "") || result.All() && !slices.Equal(got, want) {
+		if got := nodesOf(&result); result.All() != !slices.Contains(want, "") || result.All() && !slices.Equal(got, want) {
 			return fmt.Errorf("node %s: upstream places its pods on %v, Dray on %v", name, want, got)
 		}
 	}

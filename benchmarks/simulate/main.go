@@ -34,6 +34,11 @@ func run(ctx context.Context, nodes, pods int, peers bool) error {
 			return err
 		}
 		fmt.Println("the peer gives the same answers")
+	} else if err := b.readTemplates(); err != nil {
+		return err
+	}
+	if err := b.consistent(); err != nil {
+		return err
 	}
 	// Each row is printed when it is measured: all together take minutes.
 	const line = "%-58s %-32s %12s %12s   %s\n"
@@ -46,7 +51,11 @@ func run(ctx context.Context, nodes, pods int, peers bool) error {
 			}
 		}
 		ours := row.measure()
-		fmt.Printf(line, row.name, peer, show(ours.perOp), fmt.Sprintf("%d B", ours.bytes), row.needed)
+		took := show(ours.perOp)
+		if ours.ratio != 0 {
+			took = fmt.Sprintf("%.2f×", ours.ratio)
+		}
+		fmt.Printf(line, row.name, peer, took, fmt.Sprintf("%d B", ours.bytes), row.needed)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -86,6 +87,34 @@ func (u *upstream) place(ctx context.Context, pod *corev1.Pod, nodes []*corev1.N
 		}
 	}
 	return "", nil
+}
+
+// gang puts pods on the nodes of the first rack that takes all of them, and returns the nodes. There are
+// none if no rack does.
+func (u *upstream) gang(ctx context.Context, pod *corev1.Pod, pods int) ([]string, error) {
+	for first := 0; first < len(u.nodes); {
+		last := first
+		for last < len(u.nodes) && u.nodes[last].Labels["rack"] == u.nodes[first].Labels["rack"] {
+			last++
+		}
+		before := u.claims
+		var names []string
+		for range pods {
+			name, err := u.place(ctx, pod, u.nodes[first:last])
+			if err != nil {
+				return nil, err
+			}
+			if name == "" {
+				break
+			}
+			names = append(names, name)
+		}
+		if len(names) == pods {
+			return names, nil
+		}
+		u.claims, first = slices.Clip(before), last
+	}
+	return nil, nil
 }
 
 // addNode adds a node of a template: copies of its objects under new names.

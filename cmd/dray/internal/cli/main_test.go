@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 		"dray devices --node worker -f examples/single-gpu": {
 			cli.ExitError, "--node worker: there is no such node: did you mean worker-1 or worker-2?",
 		},
-		"dray devices --validate=yes -f -":  {cli.ExitError, "--validate yes: want one of [strict warn ignore]"},
+		"dray devices --validate=yes -f -": {cli.ExitError, "--validate yes: want one of [strict warn ignore]"},
 		"dray allocate -f examples/single-gpu --device-policy=BestFit": {
 			cli.ExitError, `--device-policy: device policy "BestFit" is not known: want FirstFit, LeastWaste, Pack or Spread`,
 		},
