@@ -332,7 +332,7 @@ func (t *trial) request(r int) bool {
 			return d.memory == 0 && option.memory > 0 || d.cores == 0 && option.cores > 0
 		})
 		slices.SortStableFunc(order, func(a, b *ratedDevice) int { return t.by(t.ratedCase, option, a, b) })
-		if t.slot(r, option, order, option.count) {
+		if t.slot(r, order, option.count) {
 			return true
 		}
 	}
@@ -349,13 +349,13 @@ func (t *trial) agrees(group []int) bool {
 	return oneValue(values)
 }
 
-func (t *trial) slot(r int, option ratedOption, order []*ratedDevice, count int64) bool {
+func (t *trial) slot(r int, order []*ratedDevice, count int64) bool {
 	if count == 0 {
 		return t.request(r + 1)
 	}
 	for i, d := range order {
 		t.chosen = append(t.chosen, ratedChoice{r, d})
-		if t.holds() && t.slot(r, option, order[i+1:], count-1) {
+		if t.holds() && t.slot(r, order[i+1:], count-1) {
 			return true
 		}
 		t.chosen = t.chosen[:len(t.chosen)-1]

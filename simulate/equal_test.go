@@ -223,7 +223,7 @@ func (w *rootWorld) anyValues(t *testing.T, seed uint64, chosen, request []int) 
 	values := []string{"x", "y", "z"}
 	for _, zero := range values {
 		for _, one := range values {
-			real := func(d rooted) string {
+			value := func(d rooted) string {
 				switch d.value {
 				case "?0":
 					return zero
@@ -232,7 +232,7 @@ func (w *rootWorld) anyValues(t *testing.T, seed uint64, chosen, request []int) 
 				}
 				return d.value
 			}
-			if !w.satisfies(chosen, request, real, true) {
+			if !w.satisfies(chosen, request, value, true) {
 				t.Fatalf("seed %d: %+v: devices %v are of no use once the groups have %s and %s", seed, w, chosen, zero, one)
 			}
 		}

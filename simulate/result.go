@@ -310,7 +310,7 @@ func (e *explainer) run() error {
 	e.asked = d.asked(e.state.world, e.shape.kind)
 	if e.asked.refused != nil {
 		e.found.Err = e.asked.refused
-		return nil
+		return nil //nolint:nilerr // it is what was asked for
 	}
 	for _, part := range e.on.fixed(d).list() {
 		if _, err := d.visit(part, e.node); err != nil {

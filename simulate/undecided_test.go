@@ -69,7 +69,7 @@ func TestAnyErrors(t *testing.T) {
 	placed := place(t, sim, one, 3, simulate.New(undecided, 1))
 	node := placed[0].Node
 	before := names(sim.Options(node))
-	real, err := state.Node("a")
+	existing, err := state.Node("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestAnyErrors(t *testing.T) {
 		"twice":               second(state.Any("any", templates[0], templates[1], templates[0])),
 		"cannot be of":        sim.Decide(node, templates[1]),
 		"template nil":        sim.Decide(node, nil),
-		"is not undecided":    sim.Decide(real, templates[0]),
+		"is not undecided":    sim.Decide(existing, templates[0]),
 		"not a number":        second(state.Template(simulate.TemplateSpec{Node: nodeNamed("n"), Price: math.NaN()})),
 		"node a cannot be":    sim.Expect("a", undecided),
 		"topology 0":          gang,
@@ -148,7 +148,7 @@ func TestAnyMany(t *testing.T) {
 	if got := sim.State().InUse(last); got != 0.75 {
 		t.Errorf("%v of the last node is in use, want 3 of 4", got)
 	}
-	claims, err := placed[8003-1].As(sim.Options(last)[0]), error(nil)
+	claims := placed[8003-1].As(sim.Options(last)[0])
 	objects, err := claims.Claims(t.Context())
 	if err != nil {
 		t.Fatal(err)
