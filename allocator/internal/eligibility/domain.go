@@ -238,6 +238,9 @@ func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bits
 	}
 	seen := n.looksFor(f.projection)
 	for k := range seen.list {
+		if ctx.Err() != nil {
+			break // which the caller finds out
+		}
 		look := &seen.list[k]
 		if !f.terms.Admin && n.InUse.IsSuperSet(look.members) {
 			continue
