@@ -75,6 +75,21 @@ func compareRules(t *testing.T, has traits) {
 	}
 }
 
+// Device 2 needs what only device 1 gives back, and device 0 comes first. So what is refused does not stay
+// refused, and there is no looking ahead.
+func TestDevicesThatRestore(t *testing.T) {
+	draws := func(n int) solver.Device { return solver.Device{Draws: []solver.Draw{{Amount: units(n)}}} }
+	p := &solver.Problem{
+		Devices: []solver.Device{{Pool: -1}, draws(-1), draws(1)},
+		Left:    []amount.Amount{units(0)}, PoolOf: []int32{0}, KindOf: []int32{0},
+		Domains:  []solver.Domain{among(0, 1), among(2)},
+		Requests: []solver.Request{{Options: []solver.Option{{Domain: 0, Count: 1}}}, {Options: []solver.Option{{Domain: 1, Count: 1}}}},
+		Claims:   1, MostOfClaim: 32,
+	}
+	p.Restores = solver.Restores(p.Devices)
+	compareFound(t, p)
+}
+
 // The second request fails with all its options, with one because the first picked too many devices for
 // the claim. That is a reason to go back to the first, though they have no device in common.
 func TestPicksAreToBlame(t *testing.T) {
