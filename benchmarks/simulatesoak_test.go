@@ -244,25 +244,8 @@ func TestSoakSimulate(t *testing.T) {
 // BenchmarkSoakSimulate runs operations of a simulation of one cluster; their number is that of -benchtime,
 // which is meant to be 1000000x. Memory must have stopped growing by half time.
 func BenchmarkSoakSimulate(b *testing.B) {
-	const parts = 10
 	s := newSimSoak(b)
-	var heaps []int64
-	b.ResetTimer()
-	for part := range parts {
-		for s.operations < b.N*(part+1)/parts {
-			s.step()
-		}
-		b.StopTimer()
-		heaps = append(heaps, heap())
-		if b.N >= 100_000 {
-			b.Logf("%d operations, %d pods placed, %d refused, %d updates: %s", s.operations, s.placed, s.refused, s.updates, mebibytes(heaps[part]))
-		}
-		b.StartTimer()
-	}
-	b.StopTimer()
-	b.ReportMetric(float64(heaps[parts/2-1])/(1<<20), "half-MiB")
-	b.ReportMetric(float64(heaps[parts-1])/(1<<20), "end-MiB")
-	if b.N >= 100_000 && !bounded(heaps) {
-		b.Error("memory keeps growing")
-	}
+	measureSoak(b, s.step, func() int { return s.operations }, func() string {
+		return fmt.Sprintf("%d operations, %d pods placed, %d refused, %d updates", s.operations, s.placed, s.refused, s.updates)
+	})
 }

@@ -254,22 +254,21 @@ func TestSoak(t *testing.T) {
 	s.drain()
 }
 
-// BenchmarkSoak runs cycles of allocation and release on one cluster; its length is that
-// of -benchtime, which is meant to be 1000000x. Memory must have stopped growing by half
-// time, if there are enough cycles to fill the caches.
-func BenchmarkSoak(b *testing.B) {
+// measureSoak does steps until b.N are done, and looks ten times at the memory in use. It must have stopped growing
+// by half time, if there are enough steps to fill the caches.
+func measureSoak(b *testing.B, step func(), done func() int, progress func() string) {
+	b.Helper()
 	const parts = 10
-	s := newSoak(b)
 	var heaps []int64
 	b.ResetTimer()
 	for part := range parts {
-		for s.cycle < b.N*(part+1)/parts {
-			s.step()
+		for done() < b.N*(part+1)/parts {
+			step()
 		}
 		b.StopTimer()
 		heaps = append(heaps, heap())
 		if b.N >= 100_000 {
-			b.Logf("%d cycles: %s", s.cycle, mebibytes(heaps[part]))
+			b.Logf("%s: %s", progress(), mebibytes(heaps[part]))
 		}
 		b.StartTimer()
 	}
@@ -279,6 +278,14 @@ func BenchmarkSoak(b *testing.B) {
 	if b.N >= 100_000 && !bounded(heaps) {
 		b.Error("memory keeps growing")
 	}
+}
+
+// BenchmarkSoak runs cycles of allocation and release on one cluster; its length is that
+// of -benchtime, which is meant to be 1000000x. Memory must have stopped growing by half
+// time, if there are enough cycles to fill the caches.
+func BenchmarkSoak(b *testing.B) {
+	s := newSoak(b)
+	measureSoak(b, s.step, func() int { return s.cycle }, func() string { return fmt.Sprintf("%d cycles", s.cycle) })
 	if b.N >= 1000 {
 		s.drain()
 	}
