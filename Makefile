@@ -2,7 +2,7 @@
 #
 # Every target builds with the flags exported here and no others, for all modules and all
 # their tools: what they have in common is compiled once. Only the race detector needs it
-# compiled a second time, and cgo.
+# compiled a second time, and cgo. Releases are built with -trimpath, so all is.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,7 +10,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 GO ?= go
-export GOFLAGS := -buildvcs=false $(filter-out -buildvcs=%,$(GOFLAGS))
+export GOFLAGS := -buildvcs=false -trimpath $(filter-out -buildvcs=% -trimpath,$(GOFLAGS))
 export CGO_ENABLED := 0
 
 FUZZTIME ?= 30s

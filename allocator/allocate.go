@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/alike"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
@@ -47,6 +48,10 @@ type Feasibility struct {
 	verdict Verdict
 	answer  *alike.Answer
 	stats   Stats
+	problem *Problem
+	state   *cluster.State
+	node    *corev1.Node
+	place   *cluster.Place
 }
 
 // Verdict tells whether there are devices.
@@ -59,6 +64,31 @@ func (f Feasibility) Stats() Stats { return f.stats }
 // verdicts.
 func (f Feasibility) Alike() any { return f.answer }
 
+// Results is Assignment.Results of what Allocate would return, nil if the verdict is not Satisfiable. They
+// are built at each call, with new IDs of shares.
+func (f Feasibility) Results() []resourceapi.AllocationResult {
+	if f.verdict != Satisfiable {
+		return nil
+	}
+	return f.problem.solution(f.view(), f.answer).Results()
+}
+
+// InvalidPools is Unsatisfiable.InvalidPools of what Allocate would return.
+func (f Feasibility) InvalidPools() bool {
+	return f.verdict == NotSatisfiable && invalidPools(f.view())
+}
+
+func (f Feasibility) view() cluster.NodeView {
+	if f.place != nil {
+		return f.place.NodeView(f.node)
+	}
+	view, err := f.state.Snapshot().GatherPools(f.node)
+	if err != nil {
+		panic("node " + f.node.Name + " has an answer, but now: " + err.Error()) // the snapshot is immutable
+	}
+	return view
+}
+
 // Feasible is Allocate for those who only want to know whether there are devices, as the
 // filter of a scheduler. For a node that is like another one it allocates no memory. The
 // verdict is NoVerdict exactly if there is an error.
@@ -67,17 +97,21 @@ func (p *Problem) Feasible(ctx context.Context, state *pools.State, node *corev1
 	if err := p.fits(u); err != nil {
 		return Feasibility{}, err
 	}
-	known, outcome, err := p.ask(ctx, u, node, u.Snapshot().Place(node))
-	switch {
-	case known != nil:
-		return Feasibility{verdict: verdictOf(known), answer: known}, nil
-	case outcome == nil:
+	f := Feasibility{problem: p, state: u, node: node, place: u.Snapshot().Place(node)}
+	known, outcome, err := p.ask(ctx, u, node, f.place)
+	if known != nil {
+		f.verdict, f.answer = verdictOf(known), known
+		return f, nil
+	}
+	switch found := outcome.(type) {
+	case nil:
 		return Feasibility{}, err
+	case *Assignment:
+		f.answer = found.answer
+	case *Unsatisfiable:
+		f.answer = found.answer
 	}
-	f := Feasibility{verdict: outcome.Verdict(), stats: outcome.Stats()}
-	if none, ok := outcome.(*Unsatisfiable); ok {
-		f.answer = none.answer
-	}
+	f.verdict, f.stats = outcome.Verdict(), outcome.Stats()
 	return f, nil
 }
 
@@ -160,7 +194,7 @@ func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.S
 		return &Unsatisfiable{question: asked, answer: answer}, answer, nil
 	}
 	assignment := &Assignment{question: asked, answer: answer}
-	if err := assignment.solution().CheckSelectors(); err != nil {
+	if err := p.solution(view, answer).CheckSelectors(); err != nil {
 		return nil, nil, err
 	}
 	if slices.ContainsFunc(answer.Missed, func(m model.Miss) bool { return m.Undecided }) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
@@ -145,6 +147,69 @@ func TestStateMustFitTheFeatures(t *testing.T) {
 		if feasible.Verdict() != allocator.NoVerdict {
 			t.Errorf("%s: %s", want, feasible.Verdict())
 		}
+	}
+}
+
+// What Feasible finds has the results of Allocate, too. They belong to the caller, and shares are new ones each time.
+func TestFeasibleHasResults(t *testing.T) {
+	var ids int
+	options := allocator.Options{Features: allocator.AllFeatures(), ShareID: func() types.UID {
+		ids++
+		return types.UID(fmt.Sprint("share-", ids))
+	}}
+	for name, test := range map[string]struct {
+		slice *resourceapi.ResourceSlice
+		count int64
+	}{
+		"one device":     {gpus("node-a", 3, "H100"), 1},
+		"several":        {gpus("node-a", 3, "H100"), 3},
+		"a share":        {shared(gpus("node-a", 1, "H100")), 1},
+		"too few":        {gpus("node-a", 3, "H100"), 4},
+		"another node's": {gpus("node-b", 3, "H100"), 1},
+	} {
+		ledger, problem := clusterOf(test.slice), compile(options, claim("c", test.count))
+		var want []resourceapi.AllocationResult
+		if found, ok := allocate(t, problem, ledger, node("node-a")).(*allocator.Assignment); ok {
+			want = found.Results()
+		}
+		found, err := problem.Feasible(context.Background(), ledger.State(), node("node-a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := found.Results(), found.Results()
+		if name == "a share" {
+			if *first[0].Devices.Results[0].ShareID == *second[0].Devices.Results[0].ShareID {
+				t.Errorf("%s: has the same ID twice", name)
+			}
+			for _, results := range [][]resourceapi.AllocationResult{first, second} {
+				results[0].Devices.Results[0].ShareID = want[0].Devices.Results[0].ShareID
+			}
+		}
+		if diff := cmp.Diff(want, first); diff != "" {
+			t.Errorf("%s: Allocate (-), Feasible (+):\n%s", name, diff)
+		}
+		for i := range first {
+			first[i].NodeSelector.NodeSelectorTerms[0].MatchFields[0].Values[0] = "changed"
+			first[i].Devices.Results[0] = resourceapi.DeviceRequestAllocationResult{}
+		}
+		if diff := cmp.Diff(want, second); diff != "" {
+			t.Errorf("%s: results share memory:\n%s", name, diff)
+		}
+	}
+}
+
+// Results repeat what the slice lets nodes skip.
+func TestResultsRepeatNodeOperations(t *testing.T) {
+	slice := gpus("node-a", 1, "H100")
+	slice.Spec.SkipNodeOperations = []resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationAll}
+	able := node("node-a")
+	able.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
+	found, err := compile(allocator.Options{}, claim("c", 1)).Feasible(context.Background(), clusterOf(slice).State(), able)
+	if err != nil || found.Verdict() != allocator.Satisfiable {
+		t.Fatal(found.Verdict(), err)
+	}
+	if got := found.Results()[0].Devices.Results[0].SkipNodeOperations; !slices.Equal(got, slice.Spec.SkipNodeOperations) {
+		t.Errorf("node operations to skip: %q", got)
 	}
 }
 

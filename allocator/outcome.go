@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -101,10 +102,12 @@ type Choice struct {
 // Verdict implements Outcome.
 func (*Assignment) Verdict() Verdict { return Satisfiable }
 
-func (a *Assignment) solution() *model.Solution {
+func (a *Assignment) solution() *model.Solution { return a.problem.solution(a.view, a.answer) }
+
+func (p *Problem) solution(view cluster.NodeView, answer *alike.Answer) *model.Solution {
 	return &model.Solution{
-		Problem: a.problem.compiled.Problem, Features: a.problem.allocator.evaluator.Features(),
-		View: a.view, Answer: &a.answer.Answer, ShareID: a.problem.allocator.shareID,
+		Problem: p.compiled.Problem, Features: p.allocator.evaluator.Features(),
+		View: view, Answer: &answer.Answer, ShareID: p.allocator.shareID,
 	}
 }
 
@@ -173,13 +176,10 @@ func (u *Unsatisfiable) Alike() any { return u.answer }
 
 // InvalidPools reports whether the node has pools that cannot be used because their content is
 // invalid. Upstream turns that into an error for the node.
-func (u *Unsatisfiable) InvalidPools() bool {
-	for _, pv := range u.view.Pools {
-		if pv.Invalid != "" {
-			return true
-		}
-	}
-	return false
+func (u *Unsatisfiable) InvalidPools() bool { return invalidPools(u.view) }
+
+func invalidPools(view cluster.NodeView) bool {
+	return slices.ContainsFunc(view.Pools, func(pv *pool.View) bool { return pv.Invalid != "" })
 }
 
 // Explain works out why. It looks at each device of the node. The first time for answers that are

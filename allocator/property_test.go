@@ -129,7 +129,7 @@ func TestFewerConstraintsNeverHurt(t *testing.T) {
 // source reads what is in use from a state.
 type source struct{ *cluster.State }
 
-func (source) Separate(*pool.Pool) bool { return false }
+func (source) Separate(*cluster.Place) bool { return false }
 
 func (s source) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool { return s.Pool(p).InUse(i) }
 
@@ -230,14 +230,27 @@ func TestPoliciesChangeNoVerdict(t *testing.T) {
 // A policy does not change when a search is undecided: where all devices are equal, it takes the same steps.
 func TestPoliciesKeepTheBudget(t *testing.T) {
 	state := clusterOf(gpus("here", 40, "x")).State()
+	steps := make(map[string]int64)
 	for name := range ratings {
 		policy, err := allocator.PolicyNamed(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		outcome, err := compile(allocator.Options{Policy: policy, Budget: 7}, sameRoot(claim("c", 1, 1, 1))).Allocate(t.Context(), state, node("here"))
-		if undecided, ok := outcome.(*allocator.Undecided); err != nil || !ok || undecided.Stats().Steps <= 7 {
+		if undecided, ok := outcome.(*allocator.Undecided); err != nil || !ok {
 			t.Errorf("%s: got %v, %v", name, outcome, err)
+		} else {
+			steps[name] = undecided.Stats().Steps
+		}
+		outcome, err = compile(allocator.Options{Policy: policy}, sameRoot(claim("c", 1, 1, 1))).Allocate(t.Context(), state, node("here"))
+		if _, gaveUp := outcome.(*allocator.Undecided); err != nil || gaveUp {
+			t.Fatalf("%s: got %v, %v", name, outcome, err)
+		}
+		steps[name+", unbounded"] = outcome.Stats().Steps
+	}
+	for name := range ratings {
+		if steps[name] != steps["FirstFit"] || steps[name+", unbounded"] != steps["FirstFit, unbounded"] || steps[name] <= 7 {
+			t.Errorf("%s takes other steps than first fit: %v", name, steps)
 		}
 	}
 }

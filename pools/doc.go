@@ -41,7 +41,7 @@
 // This package is what users see. The index itself is in rooms of internal/index, where the
 // allocator reads it without going through methods:
 //
-//	shape     devices alike, interned by content; attribute values
+//	shape     what selectors and constraints see of a device; attribute values
 //	pool      slices → Pool: generation, completeness, devices, counters, the nodes it
 //	          reaches; what is in use of it
 //	cluster   Builder, Snapshot and State; what a node reaches

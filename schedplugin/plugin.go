@@ -182,6 +182,10 @@ func (p *Plugin) makeAllocators() {
 // the claims that changed. It has to list all claims of another tracker for each pod.
 type ClaimChanges = model.ClaimChanges
 
+// ExtendedClaims is what such a tracker should be, too: the plugin asks it for the claim of a pod with
+// extended resources, instead of looking for it among all claims.
+type ExtendedClaims = claimstate.ExtendedClaims
+
 // observing returns the state that is kept of the cluster. Of the scheduler's own manager
 // it is known which events tell what changes. Others, such as those of simulators, are asked.
 func observing(handle fwk.Handle, gates pools.Gates) (*model.Model, error) {

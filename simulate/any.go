@@ -13,7 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // ErrUndecidedNode is that it is not decided what a node is like, so that nobody can say which
@@ -51,11 +51,11 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 	}
 	c := &choice{members: slices.Clone(templates)}
 	slices.SortStableFunc(c.members, func(a, b *Template) int { return cmp.Compare(a.spec.Price, b.spec.Price) })
-	c.start(s.world.lens.Load(), s.world.gates)
+	c.start(s.world.Lens())
 	node := &corev1.Node{}
 	node.Name, node.Labels = name, commonLabels(c.members)
 	t := &Template{spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
-	t.inventory = &inventory{node: node, template: t, index: -1}
+	t.facts = &nodeFacts{Inventory: onenode.NewInventory(node, nil, nil), template: t, index: -1}
 	return t, nil
 }
 
@@ -80,10 +80,10 @@ func (m *Sim) Options(n Node) []*Template {
 	switch {
 	case !found || n.template == nil:
 		return nil
-	case rec.state.options == nil:
+	case rec.options == nil:
 		return []*Template{n.template}
 	}
-	o := rec.state.options
+	o := rec.options
 	var list []*Template
 	for _, member := range o.members() {
 		list = append(list, o.choice.members[member])
@@ -99,16 +99,16 @@ func (m *Sim) Decide(n Node, t *Template) error {
 	switch {
 	case !found:
 		return fmt.Errorf("node %s does not exist", n.Name())
-	case rec.state.options == nil && t != nil && t == n.template:
+	case rec.options == nil && t != nil && t == n.template:
 		return nil
-	case rec.state.options == nil:
+	case rec.options == nil:
 		return fmt.Errorf("node %s is not undecided", n.Name())
 	}
-	only := rec.state.options.only(t)
+	only := rec.options.only(t)
 	if only == nil {
 		return fmt.Errorf("node %s cannot be of the template %s", n.Name(), t.name())
 	}
-	m.edit(n).state = only
+	m.edit(n).options = only
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (p *Placement) As(t *Template) Placement {
 // decided is the node of a placement before the pods of its segment.
 func (p *Placement) decided() (nodeRecord, error) {
 	before := p.segment.before
-	o := before.state.options
+	o := before.options
 	if o == nil {
 		return before, nil
 	}
@@ -178,8 +178,8 @@ type choice struct {
 
 // started is a node without pods, as a lens sees it.
 type started struct {
-	lens  *lens
-	state *nodeState
+	lens    *onenode.Lens
+	options *options
 }
 
 // options are the templates that an undecided node can be of. They are immutable.
@@ -188,57 +188,51 @@ type options struct {
 	branches []branch
 	// doubt is the first answer for which a template was left out that may have done, nil if there
 	// was none.
-	doubt *answer
+	doubt *onenode.Answer
 }
 
 // branch are templates that are in the same state.
 type branch struct {
-	state  *nodeState
+	state  *onenode.State
 	groups []optionGroup
 }
 
 // optionGroup are templates with the same resources, as positions in the choice, ascending.
 type optionGroup struct {
-	example *inventory
+	example *nodeFacts
 	// used is of resources. It is the same list for groups with the same amounts.
 	used    []int64
 	members []int32
 }
 
-// newOptions returns the state of a node with these options.
-func newOptions(o *options) *nodeState {
-	return &nodeState{options: o, number: stateNumbers.Add(1)}
-}
-
-// start returns the state of a node without pods.
-func (c *choice) start(l *lens, gates pools.Gates) *nodeState {
+// start returns the options of a node without pods.
+func (c *choice) start(l *onenode.Lens) *options {
 	if known := c.started.Load(); known != nil && known.lens == l {
-		return known.state
+		return known.options
 	}
 	o := &options{choice: c}
 	sort := newSorter(o)
 	for i, t := range c.members {
-		sort.add(t.inventory.look(l, gates).content.fresh, t.inventory, t.used, int32(i))
+		sort.add(t.facts.State(l, nil), t.facts, t.used, int32(i))
 	}
-	made := &started{l, newOptions(o)}
-	c.started.Store(made)
-	return made.state
+	c.started.Store(&started{l, o})
+	return o
 }
 
 // sorter collects templates into branches and groups.
 type sorter struct {
 	to     *options
-	at     map[*nodeState]int
+	at     map[*onenode.State]int
 	groups map[string]int // position in the branch, by state and amounts
 	shared map[string][]int64
 	key    []byte
 }
 
 func newSorter(to *options) *sorter {
-	return &sorter{to: to, at: make(map[*nodeState]int), groups: make(map[string]int), shared: make(map[string][]int64)}
+	return &sorter{to: to, at: make(map[*onenode.State]int), groups: make(map[string]int), shared: make(map[string][]int64)}
 }
 
-func (s *sorter) add(state *nodeState, inv *inventory, used []int64, members ...int32) {
+func (s *sorter) add(state *onenode.State, inv *nodeFacts, used []int64, members ...int32) {
 	at, known := s.at[state]
 	if !known {
 		at = len(s.to.branches)
@@ -272,18 +266,18 @@ func appendAmounts(to []byte, list []int64) []byte {
 
 // look returns the options as a lens sees them: it may tell templates apart that were in the same
 // state.
-func (o *options) look(l *lens, gates pools.Gates) *nodeState {
+func (o *options) look(l *onenode.Lens) *options {
 	next := &options{choice: o.choice, doubt: o.doubt}
 	sort := newSorter(next)
 	for _, b := range o.branches {
 		for _, g := range b.groups {
 			for _, member := range g.members {
-				inv := o.choice.members[member].inventory
-				sort.add(inv.look(l, gates).content.state(b.state.uses), inv, g.used, member)
+				inv := o.choice.members[member].facts
+				sort.add(inv.State(l, b.state.Uses), inv, g.used, member)
 			}
 		}
 	}
-	return newOptions(next)
+	return next
 }
 
 // members lists the templates that remain, as positions in the choice, ascending.
@@ -322,33 +316,33 @@ func (o *options) find(t *Template) (*branch, *optionGroup) {
 	return nil, nil
 }
 
-// only is the state in which one template remains, nil if it cannot.
-func (o *options) only(t *Template) *nodeState {
+// only are the options of which one template remains, nil if it cannot.
+func (o *options) only(t *Template) *options {
 	b, g := o.find(t)
 	if b == nil {
 		return nil
 	}
 	member := int32(slices.Index(o.choice.members, t))
-	one := optionGroup{example: t.inventory, used: g.used, members: []int32{member}}
-	return newOptions(&options{choice: o.choice, branches: []branch{{state: b.state, groups: []optionGroup{one}}}})
+	one := optionGroup{example: t.facts, used: g.used, members: []int32{member}}
+	return &options{choice: o.choice, branches: []branch{{state: b.state, groups: []optionGroup{one}}}}
 }
 
 // as is a node as it would be of a template. It is false if it cannot be of it.
 func (r *nodeRecord) as(t *Template) (nodeRecord, bool) {
-	b, g := r.state.options.find(t)
+	b, g := r.options.find(t)
 	if b == nil {
 		return nodeRecord{}, false
 	}
-	return nodeRecord{inventory: t.inventory, state: b.state, used: g.used, pods: r.pods}, true
+	return nodeRecord{facts: t.facts, state: b.state, used: g.used, pods: r.pods}, true
 }
 
 // same reports whether the same templates remain, in the same states.
 func (o *options) same(other *options) bool {
-	if o == nil || other == nil {
+	if o == other || o == nil || other == nil {
 		return o == other
 	}
 	return o.choice == other.choice && o.doubt == other.doubt && slices.EqualFunc(o.branches, other.branches, func(a, b branch) bool {
-		return a.state.same(b.state) && slices.EqualFunc(a.groups, b.groups, func(x, y optionGroup) bool {
+		return a.state.Same(b.state) && slices.EqualFunc(a.groups, b.groups, func(x, y optionGroup) bool {
 			return slices.Equal(x.members, y.members) && slices.Equal(x.used, y.used)
 		})
 	})

@@ -25,11 +25,7 @@ func TestAnyLikeEachByItself(t *testing.T) {
 			g.superpose()
 		}
 	}
-	for _, kind := range []string{"placed", "narrowed", "unfit", "claims", "room", "reverted", "decided", "on real nodes", "shared"} {
-		if seen[kind] == 0 {
-			t.Errorf("no sequence had: %s; seen: %v", kind, seen)
-		}
-	}
+	allSeen(t, seen, "placed", "narrowed", "unfit", "claims", "room", "reverted", "decided", "on real nodes", "shared")
 	t.Logf("seen: %v", seen)
 }
 

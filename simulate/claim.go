@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
@@ -21,22 +21,22 @@ import (
 type sharedClaim struct {
 	key    types.NamespacedName
 	object *resourceapi.ResourceClaim
-	spec   *spec
+	spec   *onenode.Spec
 }
 
 // claimRecord is what a State knows of such a claim. It is a value; its lists are immutable.
 type claimRecord struct {
 	allocated bool
-	// consumers are those who use the claim.
-	consumers []resourceapi.ResourceClaimConsumerReference
+	// consumers are those who use the claim. A PodGroup is there once for each of its pods.
+	consumers table.Bag[resourceapi.ResourceClaimConsumerReference]
 	// held is what it holds on nodes, shared what it holds of pools of several nodes.
 	held   []heldOn
-	shared []sharedHolding
+	shared []onenode.SharedHolding
 	// tied is the node on which alone the claim can be used; without, the selector says where.
 	tied     *Node
 	selector *nodeaffinity.NodeSelector
 	// unlisted is what it holds of devices that no slice lists. They take nothing until they are expected.
-	unlisted []taken
+	unlisted []unlistedHolding
 	// unusable says why no further pod may use the claim.
 	unusable error
 }
@@ -44,22 +44,13 @@ type claimRecord struct {
 // heldOn is what a claim holds of the devices of one node.
 type heldOn struct {
 	node     Node
-	holdings []holding
+	holdings []onenode.Holding
 }
 
-// join adds a consumer. A PodGroup is one consumer, however many of its pods there are: the pods
-// are counted, so each comes in by itself.
-func (r *claimRecord) join(consumer resourceapi.ResourceClaimConsumerReference) {
-	r.consumers = append(slices.Clip(r.consumers), consumer)
-}
-
-// leave removes one consumer, and reports whether there is none left.
-func (r *claimRecord) leave(consumer resourceapi.ResourceClaimConsumerReference) bool {
-	at := slices.Index(r.consumers, consumer)
-	if at >= 0 {
-		r.consumers = slices.Delete(slices.Clone(r.consumers), at, at+1)
-	}
-	return len(r.consumers) == 0
+// unlistedHolding is a holding of which the device has no position yet.
+type unlistedHolding struct {
+	device pools.DeviceID
+	onenode.Holding
 }
 
 // only reports whether a claim holds devices of one real node at most, and of no pool that may come to be
@@ -70,21 +61,14 @@ func (r *claimRecord) only(node int) bool {
 
 // full reports whether as many use the claim as may. A PodGroup counts once.
 func (r *claimRecord) full() bool {
-	if len(r.consumers) < resourceapi.ResourceClaimReservedForMaxSize {
-		return false
-	}
-	distinct := make(map[resourceapi.ResourceClaimConsumerReference]bool)
-	for _, consumer := range r.consumers {
-		distinct[consumer] = true
-	}
-	return len(distinct) >= resourceapi.ResourceClaimReservedForMaxSize
+	return r.consumers.Len() >= resourceapi.ResourceClaimReservedForMaxSize
 }
 
 // claim returns the number of a claim, which it gets the first time.
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
 	s, err := w.specOfClaim(object)
 	if err != nil {
-		s = w.spec(&object.Spec.Devices) // pods that refer to the claim are an error
+		s = w.Spec(&object.Spec.Devices, extension.Claim{}) // pods that refer to the claim are an error
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,32 +87,9 @@ func (w *world) claimNumbered(id int32) *sharedClaim {
 	return w.claims[id]
 }
 
-// spec returns the one for what a claim asks for. Specs are equal if the classes are, too.
-func (w *world) spec(devices *resourceapi.DeviceClaim) *spec {
-	return w.extendedSpec(devices, extension.Claim{})
-}
-
-func (w *world) extendedSpec(devices *resourceapi.DeviceClaim, more extension.Claim) *spec {
-	made := &spec{devices: *devices.DeepCopy(), more: more}
-	text, err := devices.Marshal()
-	if err != nil {
-		panic("a claim cannot be encoded: " + err.Error()) // it is plain data
-	}
-	made.eachRequest(func(f requestFilter) { text = binary.AppendUvarint(text, uint64(w.classNumbers[f.class])) })
-	text = w.appendExtension(text, more)
-	w.interned.mu.Lock()
-	defer w.interned.mu.Unlock()
-	if known := w.interned.specs[string(text)]; known != nil {
-		return known
-	}
-	made.id = w.interned.number()
-	w.interned.specs[string(text)] = made
-	return made
-}
-
 // addClaims reads what claims hold.
 func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
-	held := make(map[int][]holding)
+	held := make(map[int][]onenode.Holding)
 	for _, claim := range c.Claims {
 		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 		if _, twice := w.claimIDs[key]; twice {
@@ -156,44 +117,44 @@ func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 			held[h.node.index] = append(held[h.node.index], h.holdings...)
 		}
 		for _, h := range rec.shared {
-			d.sharedUses[h.pool] = d.sharedUses[h.pool].change([]holding{h.holding}, true)
+			d.around.Uses[h.Pool] = d.around.Uses[h.Pool].Change([]onenode.Holding{h.Holding}, true)
 		}
 	}
-	l := w.lens.Load()
+	l := w.Lens()
 	d.lens = l
 	for i, inv := range w.nodes {
-		d.real.Edit(i, by).state = inv.look(l, w.gates).content.state(uses(nil).change(held[i], true))
+		d.real.Edit(i, by).state = inv.State(l, onenode.Uses(nil).Change(held[i], true))
 	}
 }
 
 // hold finds the devices that an allocated claim holds. Those that no slice lists take nothing as
 // long as that is so.
 func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
-	onNode := make(map[int][]holding)
+	onNode := make(map[int][]onenode.Holding)
 	for i := range claim.Status.Allocation.Devices.Results {
 		result := &claim.Status.Allocation.Devices.Results[i]
 		if result.AdminAccess != nil && *result.AdminAccess {
 			continue
 		}
 		id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-		h := holding{request: result.Request}
+		h := onenode.Holding{Request: result.Request}
 		if result.ShareID != nil && w.gates.ConsumableCapacity {
-			h.share, h.consumed = true, result.ConsumedCapacity
+			h.Share, h.Consumed = true, result.ConsumedCapacity
 		}
-		if shared, found := d.shared.holding(id, h); found {
+		if shared, found := d.around.Shared.Holding(id, h); found {
 			rec.shared = append(rec.shared, shared)
 			continue
 		}
 		if index, position, found := w.deviceOfNode(id); found {
-			h.device = position
+			h.Device = position
 			onNode[index] = append(onNode[index], h)
 			continue
 		}
-		rec.unlisted = append(rec.unlisted, taken{device: id, use: use{}.change(&h, true)})
+		rec.unlisted = append(rec.unlisted, unlistedHolding{id, h})
 		w.unlisted[id.PoolID()] = append(w.unlisted[id.PoolID()], w.claimIDs[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
 	}
 	for index, holdings := range onNode {
-		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].node.Name}, holdings: holdings})
+		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].Node.Name}, holdings: holdings})
 	}
 }
 
@@ -203,19 +164,25 @@ func (w *world) deviceOfNode(id pools.DeviceID) (node int, position int32, found
 	if !found {
 		return 0, 0, false
 	}
-	position, found = w.nodes[node].position(id)
+	position, found = w.nodes[node].Position(id)
 	return node, position, found
 }
 
 // reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
 func (w *world) reserveOthers(d *version, by *table.Edition) {
-	for id, info := range w.claims {
-		for _, consumer := range info.object.Status.ReservedFor {
-			rec := d.claims.Edit(id, by)
-			if !slices.ContainsFunc(rec.consumers, func(known resourceapi.ResourceClaimConsumerReference) bool {
-				return known.Name == consumer.Name && known.Resource == consumer.Resource && (known.UID == "" || known.UID == consumer.UID)
-			}) {
-				rec.join(consumer)
+	type name struct{ resource, name string }
+	for id, shared := range w.claims {
+		if len(shared.object.Status.ReservedFor) == 0 {
+			continue
+		}
+		rec := d.claims.Edit(id, by)
+		known := make(map[name]types.UID)
+		for consumer := range rec.consumers.All() {
+			known[name{consumer.Resource, consumer.Name}] = consumer.UID
+		}
+		for _, consumer := range shared.object.Status.ReservedFor {
+			if uid, found := known[name{consumer.Resource, consumer.Name}]; !found || uid != "" && uid != consumer.UID {
+				rec.consumers.Add(consumer, by)
 			}
 		}
 	}
@@ -236,14 +203,14 @@ type asked struct {
 	// open are the entries to be allocated, used the claims that are allocated already.
 	open      []claimEntry
 	used      []claimRecord
-	usedSpecs []*spec
+	usedSpecs []*onenode.Spec
 	mask      string
 	// refused says why no node can do, whatever devices it has.
 	refused error
 	// questions are by variant, plain is the one of variant 0.
-	plain     *question
-	questions []*question
-	shared    *sharedPools
+	plain     *onenode.Question
+	questions []*onenode.Question
+	shared    *onenode.SharedPools
 }
 
 // errConsumers says that a claim is reserved for as many as there can be.
@@ -251,10 +218,10 @@ var errConsumers = errors.New("a claim is reserved for as many pods as there can
 
 // asked returns what a pod of the kind has to get.
 func (d *version) asked(w *world, k *podKind) *asked {
-	if known := k.alone.Load(); known != nil && known.shared == d.shared {
+	if known := k.alone.Load(); known != nil && known.shared == d.around.Shared {
 		return known
 	}
-	a := &asked{world: w, kind: k, shared: d.shared}
+	a := &asked{world: w, kind: k, shared: d.around.Shared}
 	if !k.shares {
 		a.open = k.entries
 		if a.plain = k.plain(); len(k.extended) == 0 {
@@ -293,7 +260,7 @@ func (d *version) asked(w *world, k *podKind) *asked {
 }
 
 // question is the one for a variant.
-func (a *asked) question(n int16) *question {
+func (a *asked) question(n int16) *onenode.Question {
 	if n == 0 && a.plain != nil {
 		return a.plain
 	}
@@ -303,14 +270,14 @@ func (a *asked) question(n int16) *question {
 	if known := a.questions[n]; known != nil {
 		return known
 	}
-	specs := make([]*spec, 0, len(a.open)+1)
+	specs := make([]*onenode.Spec, 0, len(a.open)+1)
 	for _, e := range a.open {
 		specs = append(specs, e.spec)
 	}
 	if extended := a.kind.variantAt(n).spec; extended != nil {
 		specs = append(specs, extended)
 	}
-	a.questions[n] = a.world.question(specs)
+	a.questions[n] = a.world.Question(specs)
 	return a.questions[n]
 }
 
@@ -320,20 +287,20 @@ func (a *asked) separate(ctx context.Context) bool {
 	if a.kind.shares || a.refused != nil {
 		return false
 	}
-	if len(a.kind.extended) > 0 && len(a.shared.pools) > 0 {
+	if len(a.kind.extended) > 0 && len(a.shared.Pools) > 0 {
 		return false
 	}
-	return len(a.world.crossing(ctx, a.shared, a.plain).positions) == 0
+	return !a.world.Crosses(ctx, a.shared, a.plain)
 }
 
 // variant returns the one for a node, -1 if the pods may not run there.
 func (a *asked) variant(n Node, rec *nodeRecord) int16 {
-	number := a.world.on(a.kind, rec.inventory)
+	number := a.world.on(a.kind, rec.facts)
 	if number < 0 {
 		return number
 	}
 	for i := range a.used {
-		if !a.used[i].admits(n, rec.inventory.node) {
+		if !a.used[i].admits(n, rec.facts.Node) {
 			return -1
 		}
 	}
@@ -342,7 +309,7 @@ func (a *asked) variant(n Node, rec *nodeRecord) int16 {
 
 // fitsResources is how many times the demands fit beside what is used, at most limit.
 func fitsResources(rec *nodeRecord, demands []amount, limit int64) int64 {
-	allocatable := rec.inventory.allocatable
+	allocatable := rec.facts.allocatable
 	if allocatable == nil {
 		return limit
 	}
@@ -365,74 +332,76 @@ func fitsResources(rec *nodeRecord, demands []amount, limit int64) int64 {
 	return limit
 }
 
+// reply is the answer for a node, decided or not.
+type reply struct {
+	*onenode.Answer
+	// options are those of an undecided node after it.
+	options *options
+}
+
 // refusal is the answer for a node that does not come into question.
-var refusal = &answer{verdict: unfit}
+var refusal = &onenode.Answer{Verdict: onenode.Unfit}
 
 // takesNothing is the answer for pods that have nothing to be allocated.
-func takesNothing(s *nodeState) *answer { return &answer{verdict: fits, next: s} }
+func takesNothing(s *onenode.State) *onenode.Answer {
+	return &onenode.Answer{Verdict: onenode.Fits, Next: s}
+}
 
 // on returns the answer for one node, and the variant. The error is the context's.
-func (a *asked) on(c *call, d *version, n Node, rec *nodeRecord) (*answer, int16, error) {
-	if rec.state.options != nil {
-		answer, err := a.onOptions(c, d, n, rec)
-		return answer, 0, err
+func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, int16, error) {
+	if rec.options != nil {
+		reply, err := a.onOptions(c, d, n, rec)
+		return reply, 0, err
 	}
 	number := a.variant(n, rec)
 	if number < 0 || fitsResources(rec, a.kind.variantAt(number).demands, 1) == 0 {
-		return refusal, number, nil
+		return reply{Answer: refusal}, number, nil
 	}
 	answer, err := a.served(c, d, n, rec, number)
-	return answer, number, err
+	return reply{Answer: answer}, number, err
 }
 
 // served returns the answer of the devices for a variant.
-func (a *asked) served(c *call, d *version, n Node, rec *nodeRecord, number int16) (*answer, error) {
+func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, number int16) (*onenode.Answer, error) {
 	q := a.question(number)
-	if q.err != nil {
-		return &answer{verdict: failed, err: q.err}, nil //nolint:nilerr // it is in the answer
+	if q.Err != nil {
+		return &onenode.Answer{Verdict: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
 	}
-	if len(q.specs) == 0 {
+	if len(q.Specs) == 0 {
 		return takesNothing(rec.state), nil
 	}
 	if a.linked() {
 		return a.servedLinked(c, d, n, rec, q)
 	}
-	v, err := a.world.crossing(c.ctx, d.shared, q).view(rec.inventory, d.lens)
-	if err != nil {
-		return &answer{verdict: failed, err: err}, nil //nolint:nilerr // it is in the answer
-	}
-	if v == nil {
-		return a.world.ask(c, rec.state, q)
-	}
-	return a.world.askAcross(c, d, rec, v, q)
+	return a.world.About(c, rec.facts.Inventory, rec.state, &d.around, q)
 }
 
-// room is how many pods fit on a node, one after the other. The pods must be separate.
-func (a *asked) room(c *call, rec *nodeRecord) (int64, bool, error) {
-	if rec.state.options != nil {
-		return a.roomOfOptions(c, rec)
+// room is how many pods fit on a node, one after the other, up to a limit. The pods must be separate.
+func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool, error) {
+	if rec.options != nil {
+		return a.roomOfOptions(c, rec, limit)
 	}
-	number := a.world.on(a.kind, rec.inventory)
+	number := a.world.on(a.kind, rec.facts)
 	if number < 0 {
 		return 0, false, nil
 	}
-	most := fitsResources(rec, a.kind.variantAt(number).demands, unlimited)
+	most := fitsResources(rec, a.kind.variantAt(number).demands, limit)
 	if most == 0 {
 		return 0, false, nil
 	}
 	q := a.question(number)
-	if q.err != nil {
-		c.note(&answer{verdict: failed, err: q.err})
+	if q.Err != nil {
+		c.Note(&onenode.Answer{Verdict: onenode.Failed, Err: q.Err})
 		return 0, true, nil //nolint:nilerr // it is in the answer
 	}
-	if len(q.specs) == 0 {
+	if len(q.Specs) == 0 {
 		return most, false, nil
 	}
-	n, doubt, next, err := a.world.room(c, rec.state, q)
-	if next != nil && n < most {
-		c.note(next) // beyond what resources allow, nobody asks
+	n, doubt, next, err := a.world.Room(c, rec.state, q, most)
+	if next != nil {
+		c.Note(next)
 	}
-	return min(n, most), doubt && n < most, err
+	return n, doubt, err
 }
 
 // claimOf returns the claim for the i-th spec of the question, -1 if it is the pod's own.
@@ -444,6 +413,6 @@ func (a *asked) claimOf(i int32) int32 {
 }
 
 // splitHoldings returns those of one claim of the question.
-func splitHoldings(all []holding, claim int32) []holding {
-	return slices.DeleteFunc(slices.Clone(all), func(h holding) bool { return h.claim != claim })
+func splitHoldings(all []onenode.Holding, claim int32) []onenode.Holding {
+	return slices.DeleteFunc(slices.Clone(all), func(h onenode.Holding) bool { return h.Claim != claim })
 }

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,10 +14,10 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
-	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
@@ -80,23 +79,21 @@ func (f Fault) Unwrap() error { return f.Err }
 // world is what all States of one Open have in common: the input, and what is remembered. It is safe
 // for concurrent use.
 type world struct {
-	options   Options
-	nodeFit   func(pod *corev1.Pod, node *corev1.Node) (bool, error)
-	anyNode   *corev1.Node // without anything, to find out whether a pod can be understood
-	allocator *allocator.Allocator
-	programs  *cel.Cache
-	gates     pools.Gates
-	classes   allocator.Classes
-	extended  map[corev1.ResourceName]*resourceapi.DeviceClass
-	resolver  *podclaims.Resolver
+	*onenode.Asker
+	options  Options
+	gates    pools.Gates
+	nodeFit  func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	anyNode  *corev1.Node // without anything, to find out whether a pod can be understood
+	extended map[corev1.ResourceName]*resourceapi.DeviceClass
+	resolver *podclaims.Resolver
 
-	nodes  []*inventory // of real nodes
+	nodes  []*nodeFacts // of real nodes
 	byName map[string]int
 	faults []Fault
 	// published are the inventories without what is expected, devices is how many these have.
-	published []*inventory
+	published []*nodeFacts
 	devices   int
-	shared    *sharedPools // without what is simulated
+	shared    *onenode.SharedPools // without what is simulated
 	// rules are those of the input, patched the slices with their taints.
 	rules   []*resourceapi.DeviceTaintRule
 	patched map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice
@@ -105,17 +102,13 @@ type world struct {
 	// unlisted are the claims that hold devices of a pool which no slice lists.
 	unlisted map[pools.PoolID][]int32
 
-	lens atomic.Pointer[lens]
-
-	interned     *interned
-	classNumbers map[string]int // of equal classes, by name
+	resources *resourceNumbers
 	// specOf has the spec of claims and templates of the input.
-	specOf map[*resourceapi.DeviceClaim]*spec
+	specOf map[*resourceapi.DeviceClaim]*onenode.Spec
 	// kindsBefore is what was known of the kinds of the world before.
 	kindsBefore map[string]*kindBefore
 
-	usages *lru.Cache // usage, by *nodeState
-	steps  *lru.Cache // *answer about an undecided node, by stepKey
+	steps  *lru.Cache // reply about an undecided node, by stepKey
 	counts atomic.Pointer[counts]
 	// leaving has what was found out last about the pods of each real node.
 	leaving atomic.Pointer[[]*leaving]
@@ -128,37 +121,35 @@ type world struct {
 	claimIDs map[types.NamespacedName]int32
 }
 
-// manyPrograms is how many compiled CEL expressions are kept.
-const manyPrograms = 4096
-
 // Open reads a cluster. It takes time in proportion to the objects. The error names an object of
 // which the simulation cannot do without, an option, or, with Options.Strict, any object that is faulty.
 func Open(c Cluster, o Options) (*State, error) {
-	w := newWorld(o)
-	w.programs, w.interned = cel.NewCache(manyPrograms), newInterned()
-	w.allocator = allocator.New(allocator.Options{Features: o.Features, Programs: w.programs, Policy: o.DevicePolicy, Topology: o.Topology})
-	if err := allocator.CheckTopology(o.Topology); err != nil {
+	if o.Budget <= 0 {
+		o.Budget = DefaultBudget
+	}
+	asks, err := onenode.New(onenode.Options{Features: o.Features, DevicePolicy: o.DevicePolicy, Topology: o.Topology, Budget: o.Budget}, c.Classes)
+	if err != nil {
 		return nil, fmt.Errorf("options: %w", err)
 	}
+	w := newWorld(o, asks)
+	w.resources = newResourceNumbers()
 	if w.nodeFit = o.NodeFit; w.nodeFit == nil {
 		w.nodeFit = nodefit.Fits
 	}
-	w.lens.Store(blank().with(o.reads()))
 	return w.read(&c, nil, nil)
 }
 
-func newWorld(o Options) *world {
+func newWorld(o Options, asks *onenode.Asker) *world {
 	return &world{
-		options: o, anyNode: &corev1.Node{}, gates: o.Features.PoolGates(), resolver: podclaims.NewResolver(nil),
-		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*spec),
-		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), usages: lru.New(manyUsages), steps: lru.New(manySteps),
+		Asker: asks, options: o, gates: o.Features.PoolGates(), anyNode: &corev1.Node{}, resolver: podclaims.NewResolver(nil),
+		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*onenode.Spec),
+		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), steps: lru.New(manySteps),
 	}
 }
 
 // read reads a cluster. What the world before read of the same objects is kept.
 func (w *world) read(c *Cluster, before *world, expected []expectation) (*State, error) {
-	w.classes, w.extended = allocator.ClassMap(c.Classes...), podclaims.ClassesByResource(c.Classes)
-	w.addClasses(c)
+	w.extended = podclaims.ClassesByResource(c.Classes)
 	d := &version{}
 	by := new(table.Edition)
 	if err := w.addNodes(c, before, expected, d, by); err != nil {
@@ -181,33 +172,57 @@ func (w *world) fault(kind string, key types.NamespacedName, err error) {
 	w.faults = append(w.faults, Fault{Object: object, Err: err})
 }
 
+// nodeFacts are what was read of a node. They are immutable.
+type nodeFacts struct {
+	*onenode.Inventory
+	// template is set for nodes that do not exist. The facts are those of all its nodes.
+	template *Template
+	// index is the position among real nodes.
+	index int
+	// allocatable is what the node has of each resource, by resource number; nil if unknown.
+	allocatable []int64
+}
+
+// with is the node with other devices, or other taints on them.
+func (n *nodeFacts) with(inv *onenode.Inventory) *nodeFacts {
+	return &nodeFacts{Inventory: inv, template: n.template, index: n.index, allocatable: n.allocatable}
+}
+
+// at is the node at another position.
+func (n *nodeFacts) at(index int) *nodeFacts {
+	if n.index == index {
+		return n
+	}
+	return &nodeFacts{Inventory: n.Inventory, index: index, allocatable: n.allocatable}
+}
+
 // addNodes reads nodes and slices.
 func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *table.Edition) error {
 	own, shared := w.divide(w.withRules(c, before))
-	if before != nil && slices.Equal(before.shared.published, shared) {
+	if before != nil && slices.Equal(before.shared.Published, shared) {
 		w.shared = before.shared
 	} else {
-		w.shared = newSharedPools(w.gates, shared)
+		w.shared = onenode.NewSharedPools(w.gates, shared)
 	}
-	d.shared, d.sharedUses = w.shared, make([]uses, len(w.shared.pools))
+	d.around.Shared, d.around.Uses = w.shared, make([]onenode.Uses, len(w.shared.Pools))
 	var changed []*resourceapi.ResourceSlice
-	known := make([]*inventory, len(c.Nodes))
+	known := make([]*nodeFacts, len(c.Nodes))
 	nodeOf := make(map[pools.PoolID]string)
 	for i, node := range c.Nodes {
 		if node == nil {
 			return fmt.Errorf("a node is nil")
 		}
-		if known[i] = before.inventoryBefore(node, own[node.Name]); known[i] != nil {
+		if known[i] = before.factsBefore(node, own[node.Name]); known[i] != nil {
 			continue
 		}
 		for _, slice := range own[node.Name] {
-			nodeOf[poolOf(slice)] = node.Name
+			nodeOf[onenode.PoolOf(slice)] = node.Name
 		}
 		changed = append(changed, own[node.Name]...)
 	}
-	facts := make(map[string][]*poolFacts)
-	for _, f := range readPools(w.gates, changed) {
-		facts[nodeOf[f.id]] = append(facts[nodeOf[f.id]], f)
+	facts := make(map[string][]*onenode.PoolFacts)
+	for _, f := range onenode.ReadPools(w.gates, changed) {
+		facts[nodeOf[f.ID]] = append(facts[nodeOf[f.ID]], f)
 	}
 	for i, node := range c.Nodes {
 		if _, twice := w.byName[node.Name]; twice {
@@ -215,8 +230,7 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 		}
 		inv := known[i]
 		if inv == nil {
-			inv = newInventory(node, own[node.Name], facts[node.Name])
-			inv.index, inv.allocatable = i, w.amounts(node.Status.Allocatable)
+			inv = &nodeFacts{Inventory: onenode.NewInventory(node, own[node.Name], facts[node.Name]), index: i, allocatable: w.amounts(node.Status.Allocatable)}
 		}
 		w.addNode(inv.at(i), expected, d, by)
 	}
@@ -224,16 +238,16 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 }
 
 // addNode adds a node behind the others, with what is expected of it.
-func (w *world) addNode(inv *inventory, expected []expectation, d *version, by *table.Edition) {
-	w.byName[inv.node.Name] = inv.index
+func (w *world) addNode(inv *nodeFacts, expected []expectation, d *version, by *table.Edition) {
+	w.byName[inv.Node.Name] = inv.index
 	w.published = append(w.published, inv)
-	inv, open := w.stillExpected(inv, d.shared, expected)
+	inv, open := w.stillExpected(inv, d.around.Shared, expected)
 	d.expected = append(d.expected, open...)
-	w.nodes, w.devices = append(w.nodes, inv), w.devices+int(inv.size)
-	for _, p := range inv.pools {
-		w.poolNodes[p.id] = inv.index
+	w.nodes, w.devices = append(w.nodes, inv), w.devices+int(inv.Size)
+	for _, p := range inv.Pools {
+		w.poolNodes[p.ID] = inv.index
 	}
-	d.real.Edit(inv.index, by).inventory = inv
+	d.real.Edit(inv.index, by).facts = inv
 }
 
 // divide tells the slices of pools that one node has from all others. Pools with a slice of which
@@ -243,7 +257,7 @@ func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][
 	faulty := make(map[pools.PoolID]bool)
 	const several = ""
 	for _, slice := range published {
-		id := poolOf(slice)
+		id := onenode.PoolOf(slice)
 		if err := checkSelectors(slice); err != nil {
 			w.fault("ResourceSlice", types.NamespacedName{Name: slice.Name}, err)
 			faulty[id] = true
@@ -259,7 +273,7 @@ func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][
 	}
 	own = make(map[string][]*resourceapi.ResourceSlice)
 	for _, slice := range published {
-		id := poolOf(slice)
+		id := onenode.PoolOf(slice)
 		switch node := nodeOf[id]; {
 		case faulty[id]:
 		case node == several:
@@ -289,12 +303,12 @@ func checkSelectors(slice *resourceapi.ResourceSlice) error {
 
 // addObjects makes claims and templates known, and the lens as wide as they need it.
 func (w *world) addObjects(c *Cluster, before *world) {
-	var r reads
-	seen := make(map[*spec]bool)
+	var specs []*onenode.Spec
+	seen := make(map[*onenode.Spec]bool)
 	add := func(claim *resourceapi.ResourceClaim, devices *resourceapi.DeviceClaim) error {
-		var s *spec
+		var s *onenode.Spec
 		var err error
-		if before != nil && maps.Equal(before.classNumbers, w.classNumbers) {
+		if before != nil && w.SameClasses(before.Asker) {
 			s = before.specOf[devices]
 		}
 		if s == nil {
@@ -304,7 +318,7 @@ func (w *world) addObjects(c *Cluster, before *world) {
 		}
 		if w.specOf[devices] = s; !seen[s] {
 			seen[s] = true
-			w.addSpecReads(&r, s)
+			specs = append(specs, s)
 		}
 		return nil
 	}
@@ -325,23 +339,7 @@ func (w *world) addObjects(c *Cluster, before *world) {
 			w.fault("ResourceClaim", types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, err)
 		}
 	}
-	for _, class := range c.Classes {
-		if class.Spec.ExtendedResourceName != nil {
-			r.addSelectors(w.programs, class.Spec.Selectors)
-		}
-	}
-	w.widen(&r)
-}
-
-// widen makes the lens cover what is read.
-func (w *world) widen(r *reads) {
-	for {
-		before := w.lens.Load()
-		after := before.with(r)
-		if after == before || w.lens.CompareAndSwap(before, after) {
-			return
-		}
-	}
+	w.See(specs, slices.DeleteFunc(slices.Clone(c.Classes), func(class *resourceapi.DeviceClass) bool { return class.Spec.ExtendedResourceName == nil })...)
 }
 
 // addPods puts the pods that run on their nodes.
@@ -370,12 +368,12 @@ func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 			entry.joins = entry.joins || !isOfPod(podClaim, claim)
 			if id, known := w.claimIDs[w.resolver.Key(pod, podClaim)]; known && !slices.Contains(entry.claims, id) {
 				held := d.claims.Edit(int(id), by)
-				held.join(w.resolver.Consumer(claim, pod))
+				held.consumers.Add(w.resolver.Consumer(claim, pod), by)
 				entry.claims, entry.joins = append(entry.claims, id), entry.joins || !held.only(index)
 			}
 		}
 		rec.pods = entry
-		fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.inventory.node)
+		fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.facts.Node)
 		rec.used = addAmounts(rec.used, w.needs(pod, fromDevices), 1)
 	}
 	w.reserveOthers(d, by)

@@ -24,35 +24,26 @@
 //
 // # How it works
 //
-//	slices of a node ──lens──► content       equal for nodes that no question tells apart
-//	content + what is in use ► nodeState     one for all nodes that are in it
-//	nodeState × question ────► answer, next nodeState          remembered
-//
-// A question is what the claims of a pod ask for. The lens is what all questions so far read of
-// devices. Two nodes whose devices differ in nothing else have the same content, so each step of a
-// simulation is searched once, by the allocator on one node with nothing around it, and looked up from
-// then on. Pools that several nodes reach are kept apart: a question for which no device of such a
-// pool can serve does not see them; for others, what is in use of the pool is part of what is
-// remembered.
+// What pods get of the devices of one node is the matter of internal/onenode: it asks the allocator, and
+// remembers the answers for all nodes that are in the same state. This package keeps which node is in which
+// state, what else is used of it, and who has which claim. Its questions are look-ups on many nodes.
 //
 // # Where things are
 //
 //	cluster, update   input, Open, Update and Expect
 //	state, sim        State and Sim; FitsMany: all nodes, or what changed since they were counted
-//	internal/table    lists that share what is equal
-//	template          nodes that do not exist, and sets of nodes
+//	internal/table    lists and bags of which versions share what is equal
+//	internal/onenode  what pods get of the devices of one node
+//	template          nodes that do not exist, values of theirs that are not known, and sets of nodes
 //	shape, claim      what pods ask for, with the claims that they share
 //	place, policy     placing pods, choosing nodes
-//	evict             pods that leave a node: Drain, Drainable, Victims
+//	evict             pods that leave a node: Drain, Drainable
+//	victims           pods that have to go for another
 //	internal/subsets  sets by what they cost, for Victims
 //	merge             what two Sims did, put together
 //	any, undecided    nodes of which the template is not decided
-//	equal             attributes of which the value is not known
-//	extended          what claims ask for beyond resource.k8s.io/v1
+//	extended          claims that are to match others, beyond resource.k8s.io/v1
 //	gang, narrow      several pods, all or none, in one domain of nodes or devices
-//	result            what was placed, with claims as the API server would hold them, and why not more
-//	lens, inventory,
-//	nodestate         what nodes have in common
-//	question          asking the allocator, and remembering answers
-//	crossing          pools of several nodes
+//	result            what was placed, with claims as the API server would hold them
+//	why               why not more
 package simulate

@@ -40,11 +40,7 @@ func TestExtendedLikeStepByStep(t *testing.T) {
 		}
 	}
 	t.Logf("seen: %v", seen)
-	for _, kind := range []string{"placed", "unfit", "shared", "fits", "drained", "match across", "preferred", "preferred across", "up to", "classes", "capacities"} {
-		if seen[kind] == 0 {
-			t.Errorf("no sequence had: %s; seen: %v", kind, seen)
-		}
-	}
+	allSeen(t, seen, "placed", "unfit", "shared", "fits", "drained", "match across", "preferred", "preferred across", "up to", "classes", "capacities")
 }
 
 // extend has a template ask for something more.

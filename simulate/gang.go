@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // Demand is a number of pods of a shape, of a gang.
@@ -153,7 +154,7 @@ func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int,
 		if !a.separate(ctx) {
 			continue
 		}
-		c, err := m.world.newCall(ctx)
+		c, err := m.world.NewCall(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -207,7 +208,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 	find := func(values []string) int {
 		key = key[:0]
 		for _, value := range values {
-			key = appendText(key, value)
+			key = strconv.AppendQuote(key, value)
 		}
 		i, known := at[string(key)]
 		if !known {
@@ -219,7 +220,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 	buffer := make([]string, 0, len(t))
 	for _, part := range on.list() {
 		if part.template != nil {
-			m.eachDomain(part.template.inventory, t, buffer, func(values []string) {
+			m.eachDomain(part.template.facts, t, buffer, func(values []string) {
 				i := find(values)
 				parts[i] = append(parts[i], part)
 			})
@@ -227,7 +228,7 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 		}
 		for node := range m.data.realOf(part, 0) {
 			if rec := m.data.real.At(node); !rec.gone && part.keeps(rec) {
-				m.eachDomain(rec.inventory, t, buffer, func(values []string) {
+				m.eachDomain(rec.facts, t, buffer, func(values []string) {
 					i := find(values)
 					if last := len(parts[i]) - 1; last < 0 || parts[i][last].list == nil {
 						parts[i] = append(parts[i], nodesPart{})
@@ -246,12 +247,12 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 
 // eachDomain visits the combinations of values that a node has: one for each topology, after those
 // given. The list is only lent.
-func (m *Sim) eachDomain(inv *inventory, t []Topology, values []string, visit func([]string)) {
+func (m *Sim) eachDomain(inv *nodeFacts, t []Topology, values []string, visit func([]string)) {
 	switch {
 	case len(t) == 0:
 		visit(values)
 	case t[0].NodeLabel != "":
-		if value, found := inv.node.Labels[t[0].NodeLabel]; found {
+		if value, found := inv.Node.Labels[t[0].NodeLabel]; found {
 			m.eachDomain(inv, t[1:], append(values, value), visit)
 		}
 	default:
@@ -262,7 +263,7 @@ func (m *Sim) eachDomain(inv *inventory, t []Topology, values []string, visit fu
 }
 
 // attributeValues lists the values of an attribute of the devices that reach a node, as CEL literals.
-func (m *Sim) attributeValues(inv *inventory, name resourceapi.FullyQualifiedName) []string {
+func (m *Sim) attributeValues(inv *nodeFacts, name resourceapi.FullyQualifiedName) []string {
 	var values []string
 	add := func(driver string, devices []*resourceapi.Device) {
 		for _, device := range devices {
@@ -273,21 +274,19 @@ func (m *Sim) attributeValues(inv *inventory, name resourceapi.FullyQualifiedNam
 			}
 		}
 	}
-	for i := range inv.pools {
-		add(inv.pools[i].id.Driver, inv.pools[i].devices)
+	for i := range inv.Pools {
+		add(inv.Pools[i].ID.Driver, inv.Pools[i].Devices)
 	}
-	around := m.data.shared.of(inv)
-	for position, pool := range m.data.shared.pools {
-		if _, reaches := around.number[position]; reaches {
-			add(pool.id.Driver, pool.devices)
-		}
+	for position := range m.data.around.Shared.Reaching(inv.Inventory) {
+		pool := m.data.around.Shared.Pools[position]
+		add(pool.ID.Driver, pool.Devices)
 	}
 	return values
 }
 
 // literals are the values that a device has of an attribute.
 func literals(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
-	a, found := published(driver, d, name)
+	a, found := onenode.AttributeOf(driver, d, name)
 	if !found || shape.Unknown(&a) {
 		return nil
 	}

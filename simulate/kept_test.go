@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // large is a cluster of nodes with GPUs, and as many kinds of pods.
@@ -66,15 +67,8 @@ func TestUpdateKeeps(t *testing.T) {
 				t.Fatalf("%d pods fit, %v", found.Pods, err)
 			}
 		}
-		seen := make(map[*answer]bool)
-		for _, c := range s.world.lens.Load().contents {
-			for _, q := range s.world.interned.questions {
-				if a := c.fresh.known(q.id); a != nil {
-					seen[a] = true
-				}
-			}
-		}
-		return len(s.world.interned.questions), len(seen)
+		kept := s.world.Sizes()
+		return kept.Questions, kept.Answers
 	}
 	questions, answers := count(state)
 	perWorld := kinds * nodes
@@ -94,9 +88,9 @@ func TestUpdateKeeps(t *testing.T) {
 	}
 	var again []string
 	for _, inv := range next.world.nodes {
-		before, known := state.world.byName[inv.node.Name]
-		if !known || state.world.nodes[before].pools[0].poolFacts != inv.pools[0].poolFacts {
-			again = append(again, inv.node.Name)
+		before, known := state.world.byName[inv.Node.Name]
+		if !known || state.world.nodes[before].Pools[0].PoolFacts != inv.Pools[0].PoolFacts {
+			again = append(again, inv.Node.Name)
 		}
 	}
 	if want := []string{"node-003", "node-005", "node-040"}; !slices.Equal(again, want) {
@@ -121,6 +115,7 @@ func TestUpdatesStayFlat(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := 0
+	var kept onenode.Sizes
 	for round := range 700 {
 		c.Slices = slices.Clone(c.Slices)
 		changed := c.Slices[round%20].DeepCopy()
@@ -139,17 +134,14 @@ func TestUpdatesStayFlat(t *testing.T) {
 		if found, err := state.FitsMany(t.Context(), shapes[0], Real(nil)); err != nil || found.Pods != 160-min(round+1, 20) {
 			t.Fatalf("round %d: %d pods fit, %v", round, found.Pods, err)
 		}
-		l := state.world.lens.Load()
-		most = max(most, len(l.contents), len(l.devices)-4*8*20)
+		kept = state.world.Sizes()
+		most = max(most, kept.Contents, kept.Devices-4*8*20)
 		if len(state.world.kinds) != 1 || len(state.world.kindsBefore) > 1 {
 			t.Fatalf("round %d: %d kinds are known, and %d of before", round, len(state.world.kinds), len(state.world.kindsBefore))
 		}
 	}
 	// Both may grow to what outgrown allows, and by what one update brings beyond.
-	if limit := 2*20 + spare + 160; most > limit {
+	if limit := 2*20 + 256 + 160; most > limit {
 		t.Errorf("%d contents or devices are known, want at most %d", most, limit)
-	}
-	if n := len(state.world.interned.specs) + len(state.world.interned.questions); n > maxInterned+2 {
-		t.Errorf("%d specs and questions are known, want at most %d", n, maxInterned+2)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // ConflictError is that two Sims changed the same.
@@ -57,12 +59,12 @@ type merger struct {
 	*Sim
 	from, other *version
 	// mineHeld and otherHeld are, by real node, what claims hold there since.
-	mineHeld, otherHeld map[int][]holding
+	mineHeld, otherHeld map[int][]onenode.Holding
 }
 
 // held lists what claims hold that did not hold it before.
-func (g *merger) held(d *version) map[int][]holding {
-	found := make(map[int][]holding)
+func (g *merger) held(d *version) map[int][]onenode.Holding {
+	found := make(map[int][]onenode.Holding)
 	for id := range d.claims.Changes(&g.from.claims) {
 		if rec := d.claims.At(id); !sameList(rec.held, g.from.claimRecord(id).held) {
 			for _, h := range rec.held {
@@ -104,41 +106,33 @@ func (g *merger) nodes() error {
 }
 
 func (r *nodeRecord) same(other *nodeRecord) bool {
-	return r.inventory == other.inventory && r.state.same(other.state) && r.pods == other.pods && r.gone == other.gone && slices.Equal(r.used, other.used)
-}
-
-// same compares by content: a state may be forgotten and made again.
-func (s *nodeState) same(other *nodeState) bool {
-	if s == other {
-		return true
-	}
-	return s.options.same(other.options) && s.content == other.content && string(s.uses.appendKey(nil)) == string(other.uses.appendKey(nil))
+	return r.facts == other.facts && r.state.Same(other.state) && r.options.same(other.options) && r.pods == other.pods && r.gone == other.gone && slices.Equal(r.used, other.used)
 }
 
 // node puts together what both did on one node.
 func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
-	name := from.inventory.node.Name
-	if mine.gone || other.gone || mine.inventory.size != from.inventory.size || other.inventory.size != from.inventory.size {
+	name := from.facts.Node.Name
+	if mine.gone || other.gone || mine.facts.Size != from.facts.Size || other.facts.Size != from.facts.Size {
 		return nil, &ConflictError{"node " + name}
 	}
 	both := *mine
-	u := mine.state.uses
-	for i := range from.inventory.pools {
-		p := &from.inventory.pools[i]
-		if !p.changed(from, other, g.otherHeld[from.inventory.index]) {
+	u := mine.state.Uses
+	for i := range from.facts.Pools {
+		p := &from.facts.Pools[i]
+		if !changed(p, from, other, g.otherHeld[from.facts.index]) {
 			continue
 		}
-		if p.changed(from, mine, g.mineHeld[from.inventory.index]) {
-			return nil, &ConflictError{"pool " + p.id.String()}
+		if changed(p, from, mine, g.mineHeld[from.facts.index]) {
+			return nil, &ConflictError{"pool " + p.ID.String()}
 		}
-		first, last := p.of(u)
-		otherFirst, otherLast := p.of(other.state.uses)
-		u = slices.Concat(u[:first], other.state.uses[otherFirst:otherLast], u[last:])
+		first, last := u.Of(p)
+		otherFirst, otherLast := other.state.Uses.Of(p)
+		u = slices.Concat(u[:first], other.state.Uses[otherFirst:otherLast], u[last:])
 	}
-	for _, added := range other.inventory.added[len(from.inventory.added):] {
-		both.inventory = both.inventory.tainted([]int32{added.device}, added.taint, g.world.gates)
+	for _, added := range other.facts.Added[len(from.facts.Added):] {
+		both.facts = both.facts.with(both.facts.Tainted([]int32{added.Device}, added.Taint))
 	}
-	both.state = both.inventory.look(g.data.lens, g.world.gates).content.state(u)
+	both.state = both.facts.State(g.data.lens, u)
 	for i := range max(len(mine.used), len(other.used)) {
 		change := amountAt(other.used, i) - amountAt(from.used, i)
 		demand := []amount{{resource: i, value: change}}
@@ -166,67 +160,57 @@ func amountAt(list []int64, i int) int64 {
 	return 0
 }
 
-// of is where the uses of the pool are.
-func (p *ownPool) of(u uses) (first, last int) {
-	at := func(device int32) int {
-		i, _ := slices.BinarySearchFunc(u, device, func(used placedUse, device int32) int { return int(used.device - device) })
-		return i
-	}
-	return at(p.first), at(p.first + int32(len(p.devices)))
-}
-
 // changed reports whether devices of the pool were allocated, given back or tainted. That includes
 // devices that were given back and allocated again, so that the same ones are in use as before.
-func (p *ownPool) changed(from, to *nodeRecord, held []holding) bool {
-	has := func(device int32) bool { return device >= p.first && device < p.first+int32(len(p.devices)) }
-	holds := func(h holding) bool { return has(h.device) }
+func changed(p *onenode.OwnPool, from, to *nodeRecord, held []onenode.Holding) bool {
+	holds := func(h onenode.Holding) bool { return p.Has(h.Device) }
 	for entry := to.pods; entry != from.pods; entry = entry.before {
 		held = append(slices.Clip(held), entry.own...)
 	}
 	if slices.ContainsFunc(held, holds) {
 		return true
 	}
-	a, b := from.state.uses, to.state.uses
-	firstA, lastA := p.of(a)
-	firstB, lastB := p.of(b)
-	if string(a[firstA:lastA].appendKey(nil)) != string(b[firstB:lastB].appendKey(nil)) {
+	a, b := from.state.Uses, to.state.Uses
+	firstA, lastA := a.Of(p)
+	firstB, lastB := b.Of(p)
+	if string(a[firstA:lastA].AppendKey(nil)) != string(b[firstB:lastB].AppendKey(nil)) {
 		return true
 	}
-	return slices.ContainsFunc(to.inventory.added[len(from.inventory.added):], func(t addedTaint) bool {
-		return has(t.device)
+	return slices.ContainsFunc(to.facts.Added[len(from.facts.Added):], func(t onenode.AddedTaint) bool {
+		return p.Has(t.Device)
 	})
 }
 
 // sharedPools puts together what both did to pools of several nodes.
 func (g *merger) sharedPools() error {
-	base, other := g.from.shared, g.other.shared
+	base, other := g.from.around.Shared, g.other.around.Shared
 	changed := func(d *version, position int) bool {
-		return !sameList(d.sharedUses[position], g.from.sharedUses[position]) || // they are replaced when they change
-			!slices.Equal(d.shared.pools[position].published, base.pools[position].published)
+		return !sameList(d.around.Uses[position], g.from.around.Uses[position]) || // they are replaced when they change
+			!slices.Equal(d.around.Shared.Pools[position].Published, base.Pools[position].Published)
 	}
-	next := slices.Clone(g.data.sharedUses)
-	for position := range base.pools {
+	next := slices.Clone(g.data.around.Uses)
+	for position := range base.Pools {
 		if !changed(g.other, position) {
 			continue
 		}
 		if changed(&g.data, position) {
-			return &ConflictError{"pool " + base.pools[position].id.String()}
+			return &ConflictError{"pool " + base.Pools[position].ID.String()}
 		}
-		next[position] = g.other.sharedUses[position]
+		next[position] = g.other.around.Uses[position]
 	}
-	g.data.sharedUses = next
+	g.data.around.Uses = next
 	switch {
 	case other == base:
-	case g.data.shared == base:
-		g.data.shared = other
+	case g.data.around.Shared == base:
+		g.data.around.Shared = other
 	default:
-		published := slices.Clone(g.data.shared.published)
-		for i, slice := range other.published {
-			if slice != base.published[i] {
+		published := slices.Clone(g.data.around.Shared.Published)
+		for i, slice := range other.Published {
+			if slice != base.Published[i] {
 				published[i] = slice
 			}
 		}
-		g.data.shared = newSharedPools(g.world.gates, published)
+		g.data.around.Shared = onenode.NewSharedPools(g.world.gates, published)
 	}
 	return nil
 }
@@ -240,14 +224,16 @@ func (g *merger) claims() error {
 		if !g.data.claimRecord(id).same(from) {
 			return &ConflictError{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
 		}
-		*g.data.claims.Edit(id, g.by) = *other
+		mine := g.data.claims.Edit(id, g.by)
+		*mine = *other
+		mine.consumers.Release() // the other Sim may go on
 	}
 	return nil
 }
 
 // same reports whether nothing was done with a claim. What it holds is replaced when it changes.
 func (r *claimRecord) same(other *claimRecord) bool {
-	return r.allocated == other.allocated && slices.Equal(r.consumers, other.consumers) && r.selector == other.selector && r.tied == other.tied &&
+	return r.allocated == other.allocated && r.consumers.Equal(&other.consumers) && r.selector == other.selector && r.tied == other.tied &&
 		sameList(r.held, other.held) && sameList(r.shared, other.shared) && len(r.unlisted) == len(other.unlisted)
 }
 

@@ -39,11 +39,7 @@ func TestMergeLikeStepByStep(t *testing.T) {
 		}
 		a.merge(b, g.ref)
 	}
-	for _, kind := range []string{"merged", "pool", "node", "template"} {
-		if seen[kind] == 0 {
-			t.Errorf("no sequence had: %s; seen: %v", kind, seen)
-		}
-	}
+	allSeen(t, seen, "merged", "pool", "node", "template")
 }
 
 // move makes a move that one of two players may make.

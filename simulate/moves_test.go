@@ -11,6 +11,120 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
+// step makes one of the moves.
+func (g *game) step() {
+	switch n := g.rand.IntN(23); {
+	case n < 8:
+		g.place(1)
+	case n < 11:
+		g.place(2 + g.rand.IntN(4))
+	case n < 13:
+		g.fits()
+	case n < 15:
+		g.sim.Fork()
+		g.forks = append(g.forks, g.ref.clone())
+	case n < 16:
+		g.back()
+	case n < 18:
+		g.taint()
+	case n < 20:
+		g.drain()
+	case n < 22:
+		g.expect()
+	default:
+		g.update()
+	}
+}
+
+func (g *game) back() {
+	last := len(g.forks) - 1
+	if last < 0 {
+		return
+	}
+	if g.rand.IntN(2) == 0 {
+		g.sim.Commit()
+	} else {
+		g.seen["reverted"]++
+		g.sim.Revert()
+		g.ref = g.forks[last]
+	}
+	g.forks = g.forks[:last]
+}
+
+// set is real nodes, then nodes of the template, at times new ones, too.
+func (g *game) set() (simulate.Nodes, func(int) (*corev1.Node, []*resourceapi.ResourceSlice)) {
+	if g.rand.IntN(2) == 0 {
+		return simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), nil
+	}
+	return simulate.Union(simulate.Real(g.ref.only), simulate.New(g.template, 1)), g.template.Nodes
+}
+
+func (g *game) newPods(n int) []*corev1.Pod {
+	kind := g.kinds[g.rand.IntN(len(g.kinds))]
+	var pods []*corev1.Pod
+	for range n {
+		pod := kind.DeepCopy()
+		g.pods++
+		pod.Name = fmt.Sprintf("pod-%d", g.pods)
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// place puts equal pods.
+func (g *game) place(n int) {
+	pods := g.newPods(n)
+	of := g.state
+	if g.before != nil && g.rand.IntN(2) == 0 {
+		of = g.before
+	}
+	shapes, err := of.Shapes(pods)
+	if err != nil || len(shapes) != 1 {
+		g.Fatalf("seed %d: %d shapes, %v", g.seed, len(shapes), err)
+	}
+	set, fresh := g.set()
+	got, err := g.sim.PlaceMany(g.Context(), shapes[0], n, set, simulate.FirstFit)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	g.compare(got, pods, fresh)
+}
+
+// fits counts without placing.
+func (g *game) fits() {
+	pods := g.newPods(1)
+	if len(pods[0].Spec.ResourceClaims) == 0 {
+		return // no end
+	}
+	shapes, err := g.state.Shapes(pods)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	set, _ := simulate.Union(simulate.Real(g.ref.only), simulate.Added(g.template)), 0
+	fit, err := g.sim.State().FitsMany(g.Context(), shapes[0], set)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	const most = 40
+	ref := g.ref.clone()
+	placed := 0
+	for ; placed < most; placed++ {
+		pod := pods[0].DeepCopy()
+		pod.Name = fmt.Sprintf("more-%d", placed)
+		node, _, _, err := ref.place(g.Context(), pod, ref.claimsOf(pod, g.templates), nil)
+		if err != nil {
+			g.Fatalf("seed %d: %v", g.seed, err)
+		}
+		if node == "" {
+			break
+		}
+	}
+	if placed != min(fit.Pods, most) {
+		g.Fatalf("seed %d: %d pods fit step by step, %d are simulated (%d nodes undecided)", g.seed, placed, fit.Pods, fit.Undecided)
+	}
+	g.seen["fits"] += placed
+}
+
 // taint puts a taint on a device that a slice lists at the pool's generation.
 func (g *game) taint() {
 	if len(g.ref.slices) == 0 {

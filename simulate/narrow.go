@@ -9,6 +9,9 @@ import (
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // filter is that requests get only devices with a value of an attribute.
@@ -30,7 +33,7 @@ func checkTopologies(t []Topology, demands []Demand) error {
 			}
 			continue
 		}
-		if domain, id, qualified := cutName(string(topology.DeviceAttribute)); !qualified || domain == "" || id == "" {
+		if domain, id, qualified := strings.Cut(string(topology.DeviceAttribute), "/"); !qualified || domain == "" || id == "" {
 			return fmt.Errorf("topology %d: device attribute %q: want domain/name", i, topology.DeviceAttribute)
 		}
 		for _, name := range topology.Requests {
@@ -46,8 +49,8 @@ func checkTopologies(t []Topology, demands []Demand) error {
 func (k *podKind) requests(name string) bool {
 	found := false
 	for _, e := range k.entries {
-		for i := range e.spec.devices.Requests {
-			r := &e.spec.devices.Requests[i]
+		for i := range e.spec.Devices.Requests {
+			r := &e.spec.Devices.Requests[i]
 			found = found || r.Name == name
 			for j := range r.FirstAvailable {
 				found = found || r.Name+"/"+r.FirstAvailable[j].Name == name
@@ -80,41 +83,39 @@ func (m *Sim) narrowed(demands []Demand, t []Topology, values []string) []Demand
 
 // narrowedKind is a kind of which requests get only devices that pass filters.
 func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
-	key := appendText([]byte("narrowed"), k.key())
+	key := k.key()
 	for _, f := range filters {
-		key = appendText(appendText(appendText(key, string(f.attribute)), strings.Join(f.requests, ",")), f.value)
+		key += fmt.Sprintf(" narrowed %q %q %q", f.attribute, f.requests, f.value)
 	}
 	w.mu.Lock()
-	known := w.kinds[string(key)]
+	known := w.kinds[key]
 	w.mu.Unlock()
 	if known != nil {
 		return known
 	}
 	n := &podKind{world: w, example: k.example, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
-	var r reads
-	var specs []*spec
+	var specs, extended []*onenode.Spec
 	for _, e := range k.entries {
 		e.spec = w.narrowedSpec(e.spec, filters)
-		w.addSpecReads(&r, e.spec)
 		n.entries, specs = append(n.entries, e), append(specs, e.spec)
 	}
 	for _, e := range k.extended {
-		w.addReads(&r, &w.narrowedSpec(e.spec, filters).devices)
+		extended = append(extended, w.narrowedSpec(e.spec, filters))
 	}
-	n.plain = sync.OnceValue(func() *question { return w.question(specs) })
-	w.widen(&r)
+	n.plain = sync.OnceValue(func() *onenode.Question { return w.Question(specs) })
+	w.See(slices.Concat(specs, extended))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if known := w.kinds[string(key)]; known != nil {
+	if known := w.kinds[key]; known != nil {
 		return known
 	}
-	w.kinds[string(key)] = n
+	w.kinds[key] = n
 	return n
 }
 
 // narrowedSpec adds filters to requests, as selectors.
-func (w *world) narrowedSpec(s *spec, filters []filter) *spec {
-	devices, more := s.devices.DeepCopy(), s.more
+func (w *world) narrowedSpec(s *onenode.Spec, filters []filter) *onenode.Spec {
+	devices, more := s.Devices.DeepCopy(), s.More
 	for _, f := range filters {
 		selector := resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: f.expression()}}
 		more = narrowExtension(more, f, selector)
@@ -130,7 +131,22 @@ func (w *world) narrowedSpec(s *spec, filters []filter) *spec {
 			}
 		}
 	}
-	return w.extendedSpec(devices, more)
+	return w.Spec(devices, more)
+}
+
+// narrowExtension adds a filter to the classes that may serve requests besides their own.
+func narrowExtension(more extension.Claim, f filter, selector resourceapi.DeviceSelector) extension.Claim {
+	requests := make(map[string]extension.Request, len(more.Requests))
+	for name, request := range more.Requests {
+		if request.Classes = slices.Clone(request.Classes); f.concerns(name) {
+			for i := range request.Classes {
+				request.Classes[i].Selectors = append(slices.Clip(request.Classes[i].Selectors), selector)
+			}
+		}
+		requests[name] = request
+	}
+	more.Requests = requests
+	return more
 }
 
 // concerns reports whether a request, or "request/subrequest", is filtered.
@@ -141,7 +157,7 @@ func (f *filter) concerns(request string) bool {
 
 // expression is a selector that holds for devices with the value, and fails for none.
 func (f *filter) expression() string {
-	domain, id, _ := cutName(string(f.attribute))
+	domain, id, _ := strings.Cut(string(f.attribute), "/")
 	attributes := "device.attributes[" + strconv.QuoteToASCII(domain) + "]"
 	id = strconv.QuoteToASCII(id)
 	return id + " in " + attributes + " && " + attributes + "[" + id + "].includes(" + f.value + ")"
@@ -158,15 +174,15 @@ func (f *filter) passes(d *version, rec *claimRecord) bool {
 	for _, held := range rec.held {
 		on, _ := d.record(held.node)
 		for _, h := range held.holdings {
-			pool := on.inventory.pool(h.device)
-			if f.concerns(h.request) && !has(pool.id.Driver, pool.devices[h.device-pool.first]) {
+			pool := on.facts.Pool(h.Device)
+			if f.concerns(h.Request) && !has(pool.ID.Driver, pool.Devices[h.Device-pool.First]) {
 				return false
 			}
 		}
 	}
 	for _, h := range rec.shared {
-		pool := d.shared.pools[h.pool]
-		if f.concerns(h.request) && !has(pool.id.Driver, pool.devices[h.device]) {
+		pool := d.around.Shared.Pools[h.Pool]
+		if f.concerns(h.Request) && !has(pool.ID.Driver, pool.Devices[h.Device]) {
 			return false
 		}
 	}

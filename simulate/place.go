@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // Place puts one pod on a node and reserves its claims: a claim that another pod has allocated ties
@@ -42,7 +44,7 @@ func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Po
 
 // place is PlaceMany, but with an error, some of the pods may be placed.
 func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
-	c, err := m.world.newCall(ctx)
+	c, err := m.world.NewCall(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -60,7 +62,7 @@ func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy
 // batch is a call that places pods of one shape.
 type batch struct {
 	sim    *Sim
-	call   call
+	call   onenode.Call
 	shape  *Shape
 	on     Nodes
 	policy Policy
@@ -81,7 +83,7 @@ type segment struct {
 	first int // number of the first pod
 	// before is the node before the first pod, around what was around it.
 	before nodeRecord
-	around surroundings
+	around onenode.Surroundings
 	asked  *asked
 	shape  *Shape
 }
@@ -92,7 +94,7 @@ func (b *batch) run() error {
 	if b.left <= 0 || b.asked.refused != nil {
 		return nil //nolint:nilerr // no pod of the kind is placed, which the result says
 	}
-	separate := b.asked.separate(b.call.ctx)
+	separate := b.asked.separate(b.call.Context)
 	if b.policy.score != nil || !separate {
 		return b.oneByOne()
 	}
@@ -110,7 +112,7 @@ func (b *batch) run() error {
 			return err
 		}
 	}
-	b.doubtful = b.call.doubts
+	b.doubtful = b.call.Doubts
 	return nil
 }
 
@@ -133,7 +135,7 @@ func (b *batch) fillReal(part nodesPart) error {
 		full := rec.gone
 		if !full && part.keeps(rec) {
 			var err error
-			if full, err = b.fillNode(Node{index: i, name: rec.inventory.node.Name}, rec); err != nil {
+			if full, err = b.fillNode(Node{index: i, name: rec.facts.Node.Name}, rec); err != nil {
 				return err
 			}
 		}
@@ -163,9 +165,9 @@ func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if a.verdict != fits {
-			b.call.note(a)
-			full = a.verdict == unfit
+		if a.Verdict != onenode.Fits {
+			b.call.Note(a.Answer)
+			full = a.Verdict == onenode.Unfit
 			break
 		}
 		if s.each == 0 {
@@ -183,7 +185,7 @@ func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 
 // segment starts one on a node.
 func (b *batch) segment(n Node, rec *nodeRecord) segment {
-	return segment{node: n, nodes: 1, first: b.count(), before: *rec, around: b.sim.data.surroundings, asked: b.asked, shape: b.shape}
+	return segment{node: n, nodes: 1, first: b.count(), before: *rec, around: b.sim.data.around, asked: b.asked, shape: b.shape}
 }
 
 // count is how many pods were placed.
@@ -206,17 +208,17 @@ func (s *Shape) pod(n int) *corev1.Pod {
 }
 
 // take puts a pod on a node.
-func (m *Sim) take(a *asked, n Node, ans *answer, number int16, pod *corev1.Pod) *nodeRecord {
+func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *nodeRecord {
 	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind), joins: a.kind.shares}
 	if a.kind.shares {
-		m.allocate(a, n, ans, entry)
+		m.allocate(a, n, ans.Answer, entry)
 	} else {
-		entry.own, entry.shared = ans.own, ans.shared
+		entry.own, entry.shared = ans.Own, ans.Shared
 	}
-	m.takeShared(ans.shared, true)
+	m.takeShared(ans.Shared, true)
 	rec := m.edit(n)
-	rec.state = ans.next
-	if rec.inventory.allocatable != nil {
+	rec.state, rec.options = ans.Next, ans.options
+	if rec.facts.allocatable != nil {
 		rec.used = addAmounts(rec.used, a.kind.variantAt(number).demands, 1)
 	}
 	if n.template == nil || a.kind.shares {
@@ -227,12 +229,12 @@ func (m *Sim) take(a *asked, n Node, ans *answer, number int16, pod *corev1.Pod)
 }
 
 // allocate writes down what the claims hold that the pod shares, and that it uses them.
-func (m *Sim) allocate(a *asked, n Node, ans *answer, entry *podEntry) {
-	for i, bound := range ans.bound {
-		own := splitHoldings(ans.own, int32(i))
-		var shared []sharedHolding
-		for _, h := range ans.shared {
-			if h.claim == int32(i) {
+func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
+	for i, bound := range ans.Bound {
+		own := splitHoldings(ans.Own, int32(i))
+		var shared []onenode.SharedHolding
+		for _, h := range ans.Shared {
+			if h.Claim == int32(i) {
 				shared = append(shared, h)
 			}
 		}
@@ -246,16 +248,16 @@ func (m *Sim) allocate(a *asked, n Node, ans *answer, entry *podEntry) {
 		if len(own) > 0 {
 			rec.held = []heldOn{{node: n, holdings: own}}
 		}
-		if bound.node {
+		if bound.Node {
 			rec.tied = &n
 		} else {
-			rec.selector = selectorOf(bound.selector)
+			rec.selector = selectorOf(bound.Selector)
 		}
 	}
 	for _, e := range a.kind.entries {
 		if e.claim >= 0 {
 			entry.claims = append(entry.claims, e.claim)
-			m.data.claims.Edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod))
+			m.data.claims.Edit(int(e.claim), m.by).consumers.Add(m.world.consumer(e.claim, entry.pod), m.by)
 		}
 	}
 }
@@ -290,7 +292,7 @@ func (b *batch) fillNew(part nodesPart) error {
 	}
 	for most := part.freshNodes(g); most > 0 && b.left > 0; {
 		fresh := m.data.fresh(part.template)
-		n, _, err := b.asked.room(&b.call, &fresh)
+		n, _, err := b.asked.room(&b.call, &fresh, int64(b.left))
 		if err != nil {
 			return err
 		}
@@ -316,11 +318,11 @@ func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 		to.add(run{count: nodes, nodeRecord: rec})
 		return nil
 	}
-	n, _, err := b.asked.room(&b.call, &rec)
+	n, _, err := b.asked.room(&b.call, &rec, int64(b.left))
 	if err != nil {
 		return err
 	}
-	each := min(int(n), b.left)
+	each := int(n)
 	if each == 0 {
 		to.add(run{count: nodes, nodeRecord: rec})
 		return nil
@@ -351,16 +353,16 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 		if err != nil {
 			return err
 		}
-		if a.verdict != fits {
+		if a.Verdict != onenode.Fits {
 			// There was room a moment ago, and the budget is spent since: what was known is forgotten.
-			b.call.note(a)
+			b.call.Note(a.Answer)
 			to.add(run{count: nodes, nodeRecord: s.before})
 			return nil
 		}
-		if rec.state = a.next; rec.inventory.allocatable != nil {
+		if rec.state, rec.options = a.Next, a.options; rec.facts.allocatable != nil {
 			rec.used = addAmounts(rec.used, b.asked.kind.variantAt(number).demands, 1)
 		}
-		if a.next == s.before.state && rec.inventory.allocatable == nil {
+		if a.Next == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
 			break // nothing changes, however many there are
 		}
 	}
@@ -380,13 +382,13 @@ func (b *batch) oneByOne() error {
 		if b.asked.refused != nil {
 			return nil //nolint:nilerr // it was noted when it was asked
 		}
-		b.call.doubts = false
+		b.call.Doubts = false
 		found, err := b.choose()
 		if err != nil {
 			return err
 		}
 		if found == nil {
-			b.doubtful = b.call.doubts
+			b.doubtful = b.call.Doubts
 			return nil
 		}
 		rec, _ := b.sim.data.record(found.node)
@@ -414,8 +416,8 @@ func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
 	if b.asked.kind.shares && len(b.asked.used) > 0 {
 		return false // the number of those who use a claim is limited
 	}
-	if after.inventory.allocatable != nil || after.state.options != s.before.state.options || !after.state.uses.same(s.before.state.uses) {
+	if after.facts.allocatable != nil || after.options != s.before.options || after.state != nil && !after.state.Uses.Same(s.before.state.Uses) {
 		return false
 	}
-	return slices.EqualFunc(s.around.sharedUses, b.sim.data.sharedUses, uses.same)
+	return slices.EqualFunc(s.around.Uses, b.sim.data.around.Uses, onenode.Uses.Same)
 }

@@ -1,5 +1,7 @@
 package simulate
 
+import "github.com/dray-project/dray/simulate/internal/onenode"
+
 // Policy chooses among the nodes that fit. Which devices of a node a pod gets is up to
 // Options.DevicePolicy. A policy is immutable.
 type Policy struct {
@@ -48,7 +50,7 @@ type NodeClass struct {
 // candidate is a node on which a pod fits.
 type candidate struct {
 	node   Node
-	answer *answer
+	answer reply
 	number int16
 }
 
@@ -56,14 +58,14 @@ type candidate struct {
 func (b *batch) choose() (*candidate, error) {
 	var best *candidate
 	var highest float64
-	scores := make(map[*answer]float64)
+	scores := make(map[reply]float64)
 	visit := func(n Node, rec *nodeRecord) (more bool, err error) {
 		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
 			return false, err
 		}
-		if a.verdict != fits {
-			b.call.note(a)
+		if a.Verdict != onenode.Fits {
+			b.call.Note(a.Answer)
 			return true, nil
 		}
 		if b.policy.score == nil {
@@ -90,34 +92,34 @@ func (b *batch) choose() (*candidate, error) {
 }
 
 // score is what the policy says of a node.
-func (b *batch) score(n Node, rec *nodeRecord, a *answer) float64 {
+func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 	w, c := b.sim.world, b.call // a policy may keep functions; what they refer to lives on the heap
-	room := func(s *nodeState) func(*Shape) int {
+	room := func(s *onenode.State) func(*Shape) int {
 		return func(shape *Shape) int {
 			shape, err := shape.in(w)
 			if err != nil {
 				return 0 // such pods fit nowhere
 			}
 			q := shape.kind.plain()
-			if q.err != nil || len(q.specs) == 0 {
+			if q.Err != nil || len(q.Specs) == 0 {
 				return 0
 			}
-			pods, _, _, err := w.room(&c, s, q)
+			pods, _, _, err := w.Room(&c, s, q, onenode.Unlimited)
 			if err != nil {
 				return 0 // the context was cancelled, which the next question reports
 			}
 			return int(pods)
 		}
 	}
-	before, after := *rec, a.next
-	if o := after.options; o != nil {
+	before, after := *rec, a.Next
+	if o := a.options; o != nil {
 		cheapest := o.cheapest()
 		before, _ = rec.as(cheapest)
 		then, _ := o.find(cheapest)
 		after = then.state
 	}
 	score := b.policy.score(NodeClass{Example: n, InUse: before.inUse(), Room: room(before.state), RoomAfter: room(after)})
-	b.call.budget = c.budget
+	b.call.Budget = c.Budget
 	return score
 }
 
@@ -130,7 +132,7 @@ func (d *version) visit(part nodesPart, visit func(Node, *nodeRecord) (bool, err
 			if rec.gone || !part.keeps(rec) {
 				continue
 			}
-			if more, err := visit(Node{index: i, name: rec.inventory.node.Name}, rec); err != nil || !more {
+			if more, err := visit(Node{index: i, name: rec.facts.Node.Name}, rec); err != nil || !more {
 				return false, err
 			}
 		}

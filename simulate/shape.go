@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // Shape are pods that ask for the same: equal claims, or the same shared ones, equal extended and
@@ -36,6 +39,8 @@ type podKind struct {
 	// extended are the extended resources for which there is a class, with what they come to.
 	extended []extendedDemand
 	demands  []amount // of resources, extended ones included
+	// asks are the extended resources that the pods ask for.
+	asks []corev1.ResourceName
 
 	world *world
 	// onReal has the variant by real node, -1 where the pods may not run, onNew by template.
@@ -44,8 +49,8 @@ type podKind struct {
 	// before is the kind in the world before, until onReal is known.
 	before atomic.Pointer[kindBefore]
 
-	plain    func() *question      // without shared claims and extended resources
-	alone    atomic.Pointer[asked] // of pods without either
+	plain    func() *onenode.Question // without shared claims and extended resources
+	alone    atomic.Pointer[asked]    // of pods without either
 	mu       sync.Mutex
 	variants []*variant
 	base     *variant // the first, in which devices provide none
@@ -56,7 +61,7 @@ type podKind struct {
 
 // claimEntry is a claim of a pod: one that exists, by number, or one that is made for the pod.
 type claimEntry struct {
-	spec  *spec
+	spec  *onenode.Spec
 	claim int32 // -1 if made for the pod
 }
 
@@ -64,14 +69,14 @@ type claimEntry struct {
 type extendedDemand struct {
 	name     corev1.ResourceName
 	requests []resourceapi.DeviceRequest
-	spec     *spec // of these alone
+	spec     *onenode.Spec // of these alone
 }
 
 // variant is what pods get on nodes where devices provide the same extended resources.
 type variant struct {
 	fromDevices []corev1.ResourceName
-	spec        *spec    // of the claim for these; nil if there are none
-	demands     []amount // of other resources
+	spec        *onenode.Spec // of the claim for these; nil if there are none
+	demands     []amount      // of other resources
 }
 
 // amount is how much of a resource, by number.
@@ -128,7 +133,7 @@ func (k *podKind) size() int64 {
 		}
 	}
 	for _, e := range k.entries {
-		count(e.spec.devices.Requests)
+		count(e.spec.Devices.Requests)
 	}
 	for _, e := range k.extended {
 		count(e.requests)
@@ -139,7 +144,7 @@ func (k *podKind) size() int64 {
 // kindOf returns the kind of a pod.
 func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 	name := pod.Namespace + "/" + pod.Name
-	made := &podKind{world: w, example: pod}
+	made := &podKind{world: w, example: pod, asks: podclaims.ExtendedResources(pod)}
 	for _, podClaim := range pod.Spec.ResourceClaims {
 		entry, found, err := w.entry(pod, podClaim)
 		if err != nil {
@@ -150,10 +155,10 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 			made.shares = made.shares || entry.claim >= 0
 		}
 	}
-	for _, resourceName := range podclaims.ExtendedResources(pod) {
+	for _, resourceName := range made.asks {
 		if class := w.extended[resourceName]; class != nil {
 			requests, _ := podclaims.ExtendedRequests(pod, resourceName, class.Name)
-			made.extended = append(made.extended, extendedDemand{resourceName, requests, w.spec(&resourceapi.DeviceClaim{Requests: requests})})
+			made.extended = append(made.extended, extendedDemand{resourceName, requests, w.Spec(&resourceapi.DeviceClaim{Requests: requests}, extension.Claim{})})
 		}
 	}
 	made.demands = w.needs(pod, nil)
@@ -192,20 +197,18 @@ func (w *world) intern(pod string, made *podKind) (*podKind, error) {
 	if known != nil {
 		return known, nil
 	}
-	var r reads
-	var specs []*spec
+	var specs, extended []*onenode.Spec
 	for _, e := range made.entries {
-		w.addSpecReads(&r, e.spec)
 		specs = append(specs, e.spec)
 	}
 	for _, e := range made.extended {
-		w.addReads(&r, &resourceapi.DeviceClaim{Requests: e.requests})
+		extended = append(extended, e.spec)
 	}
-	if q := w.question(specs); q.err != nil {
-		return nil, fmt.Errorf("pod %s: %w", pod, q.err)
+	if q := w.Question(specs); q.Err != nil {
+		return nil, fmt.Errorf("pod %s: %w", pod, q.Err)
 	}
-	w.widen(&r)
-	made.plain = sync.OnceValue(func() *question { return w.question(specs) })
+	w.See(slices.Concat(specs, extended))
+	made.plain = sync.OnceValue(func() *onenode.Question { return w.Question(specs) })
 	made.variants = []*variant{{demands: made.demands}}
 	if old := w.kindsBefore[key]; old != nil {
 		made.variants = old.variants
@@ -232,13 +235,13 @@ func (k *podKind) key() string {
 	if err != nil {
 		panic("pod " + pod.Name + " cannot be encoded: " + err.Error()) // it is plain data
 	}
-	key := appendText(nil, string(text))
+	key := text // ends where it says
 	for _, e := range k.entries {
-		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(e.spec.id)), int64(e.claim))
+		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(e.spec.ID)), int64(e.claim))
 	}
 	key = append(key, 0xff)
 	for _, e := range k.extended {
-		key = binary.AppendUvarint(appendText(key, string(e.name)), uint64(e.spec.id))
+		key = binary.AppendUvarint(strconv.AppendQuote(key, string(e.name)), uint64(e.spec.ID))
 	}
 	key = append(key, 0xff)
 	for _, d := range k.demands {
@@ -252,7 +255,7 @@ func (w *world) needs(pod *corev1.Pod, fromDevices []corev1.ResourceName) []amou
 	var list []amount
 	for name, quantity := range nodefit.Needs(pod) {
 		if !quantity.IsZero() && !slices.Contains(fromDevices, name) {
-			list = append(list, amount{w.resource(name), valueOf(name, quantity)})
+			list = append(list, amount{w.resources.of(name), valueOf(name, quantity)})
 		}
 	}
 	slices.SortFunc(list, func(a, b amount) int { return cmp.Compare(a.resource, b.resource) })
@@ -266,23 +269,34 @@ func valueOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
 	return quantity.Value()
 }
 
-// resource returns the number of a resource. That of pods is 0.
-func (w *world) resource(name corev1.ResourceName) int {
-	w.interned.mu.Lock()
-	defer w.interned.mu.Unlock()
-	n, known := w.interned.resources[name]
+// resourceNumbers are those of all worlds of one Open.
+type resourceNumbers struct {
+	mu     sync.Mutex
+	byName map[corev1.ResourceName]int
+}
+
+// newResourceNumbers returns numbers of which that of pods is 0.
+func newResourceNumbers() *resourceNumbers {
+	return &resourceNumbers{byName: map[corev1.ResourceName]int{corev1.ResourcePods: 0}}
+}
+
+// of returns the number of a resource, which it gets the first time.
+func (r *resourceNumbers) of(name corev1.ResourceName) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, known := r.byName[name]
 	if !known {
-		n = len(w.interned.resources)
-		w.interned.resources[name] = n
+		n = len(r.byName)
+		r.byName[name] = n
 	}
 	return n
 }
 
-// resourceNumbered is the name of a resource.
-func (w *world) resourceNumbered(number int) corev1.ResourceName {
-	w.interned.mu.Lock()
-	defer w.interned.mu.Unlock()
-	for name, n := range w.interned.resources {
+// name is the resource with a number.
+func (r *resourceNumbers) name(number int) corev1.ResourceName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, n := range r.byName {
 		if n == number {
 			return name
 		}
@@ -300,7 +314,7 @@ func (w *world) amounts(list corev1.ResourceList) []int64 {
 	}
 	var all []int64
 	for name, quantity := range list {
-		n := w.resource(name)
+		n := w.resources.of(name)
 		for len(all) <= n {
 			all = append(all, notListed)
 		}
@@ -337,7 +351,7 @@ func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (nam
 }
 
 // on returns the variant for a node, -1 if the pods may not run there.
-func (w *world) on(k *podKind, inv *inventory) int16 {
+func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 	if k.whole != nil {
 		return w.on(k.whole, inv)
 	}
@@ -348,9 +362,9 @@ func (w *world) on(k *podKind, inv *inventory) int16 {
 		list := make([]int16, len(w.nodes))
 		before := k.before.Load()
 		for i, inventory := range w.nodes {
-			variant, known := before.on(inventory.node)
+			variant, known := before.on(inventory.Node)
 			if !known {
-				variant = w.variantOn(k, inventory.node)
+				variant = w.variantOn(k, inventory.Node)
 			}
 			list[i] = variant
 		}
@@ -361,51 +375,19 @@ func (w *world) on(k *podKind, inv *inventory) int16 {
 	if known, ok := k.onNew.Load(inv.template); ok {
 		return known.(int16)
 	}
-	found := w.variantOn(k, inv.node)
+	found := w.variantOn(k, inv.Node)
 	k.onNew.Store(inv.template, found)
 	return found
-}
-
-// kindBefore is what is known of a kind in the world before. It does not refer to that world.
-type kindBefore struct {
-	variants []*variant
-	byName   map[string]int
-	nodes    []*inventory
-	onReal   []int16 // nil if nobody asked
-}
-
-// known is what the next world may take over.
-func (k *podKind) known() *kindBefore {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	b := &kindBefore{variants: slices.Clip(k.variants), byName: k.world.byName, nodes: k.world.nodes}
-	if onReal := k.onReal.Load(); onReal != nil {
-		b.onReal = *onReal
-	}
-	return b
-}
-
-// on is the variant on a node, if that was known and the node is still the same.
-func (b *kindBefore) on(node *corev1.Node) (variant int16, known bool) {
-	if b == nil || b.onReal == nil {
-		return 0, false
-	}
-	index, found := b.byName[node.Name]
-	if !found || b.nodes[index].node != node {
-		return 0, false
-	}
-	return b.onReal[index], true
 }
 
 func (w *world) variantOn(k *podKind, node *corev1.Node) int16 {
 	if ok, err := w.nodeFit(k.example, node); err != nil || !ok {
 		return -1
 	}
-	asked := podclaims.ExtendedResources(k.example)
-	if len(asked) == 0 {
+	if len(k.asks) == 0 {
 		return 0
 	}
-	names, missing := w.fromDevices(asked, node)
+	names, missing := w.fromDevices(k.asks, node)
 	if missing {
 		return -1
 	}
@@ -429,7 +411,7 @@ func (w *world) variant(k *podKind, names []corev1.ResourceName) int16 {
 		}
 	}
 	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return strings.Compare(a.Name, b.Name) })
-	made.spec = w.spec(&resourceapi.DeviceClaim{Requests: requests})
+	made.spec = w.Spec(&resourceapi.DeviceClaim{Requests: requests}, extension.Claim{})
 	k.variants = append(slices.Clip(k.variants), made)
 	return int16(len(k.variants) - 1)
 }

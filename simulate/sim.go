@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
@@ -68,7 +69,7 @@ func (m *Sim) Revert() {
 func (m *Sim) freed() { m.firsts, m.base = nil, nil }
 
 // start is the first real node that may take a pod of a kind.
-func (m *Sim) start(c *call, k *podKind) (int, error) {
+func (m *Sim) start(c *onenode.Call, k *podKind) (int, error) {
 	if first, known := m.firsts[k]; known || m.base == nil {
 		return first, nil
 	}
@@ -77,17 +78,17 @@ func (m *Sim) start(c *call, k *podKind) (int, error) {
 
 // look makes the lens of the Sim that of today.
 func (m *Sim) look() {
-	l := m.world.lens.Load()
+	l := m.world.Lens()
 	if m.data.lens == l {
 		return
 	}
 	m.data.lens = l
 	see := func(rec *nodeRecord) {
-		if rec.state.options != nil {
-			rec.state = rec.state.options.look(l, m.world.gates)
+		if rec.options != nil {
+			rec.options = rec.options.look(l)
 			return
 		}
-		rec.state = rec.inventory.look(l, m.world.gates).content.state(rec.state.uses)
+		rec.state = rec.facts.State(l, rec.state.Uses)
 	}
 	for i := range m.data.real.Len() {
 		see(m.data.real.Edit(i, m.by))
@@ -196,13 +197,14 @@ func (m *Sim) release(entry *podEntry) {
 	m.takeShared(entry.shared, false)
 	for _, id := range entry.claims {
 		rec := m.data.claims.Edit(int(id), m.by)
-		if !rec.leave(m.world.consumer(id, entry.pod)) || !rec.allocated {
+		rec.consumers.Remove(m.world.consumer(id, entry.pod), m.by)
+		if rec.consumers.Len() > 0 || !rec.allocated {
 			continue
 		}
 		for _, held := range rec.held {
 			if _, found := m.data.record(held.node); found {
 				on := m.edit(held.node)
-				on.state = on.state.change(held.holdings, false)
+				on.state = on.state.Change(held.holdings, false)
 				m.freed()
 			}
 		}
@@ -212,14 +214,11 @@ func (m *Sim) release(entry *podEntry) {
 }
 
 // takeShared takes devices of pools of several nodes, or gives them back.
-func (m *Sim) takeShared(holdings []sharedHolding, take bool) {
+func (m *Sim) takeShared(holdings []onenode.SharedHolding, take bool) {
 	if len(holdings) == 0 {
 		return
 	}
-	m.data.sharedUses = slices.Clone(m.data.sharedUses)
-	for _, h := range holdings {
-		m.data.sharedUses[h.pool] = m.data.sharedUses[h.pool].change([]holding{h.holding}, take)
-	}
+	m.data.around.Change(holdings, take)
 	if !take {
 		m.freed()
 	}
@@ -233,7 +232,7 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 	own := make(map[int][]int32)
 	shared := make(map[pools.DeviceID][]resourceapi.DeviceTaint)
 	for id := range devices {
-		if _, found := m.data.shared.holding(id, holding{}); found {
+		if _, found := m.data.around.Shared.Holding(id, onenode.Holding{}); found {
 			shared[id] = append(shared[id], taint)
 			continue
 		}
@@ -246,11 +245,11 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 	for node, positions := range own {
 		slices.Sort(positions)
 		rec := m.data.real.Edit(node, m.by)
-		rec.inventory = rec.inventory.tainted(positions, taint, m.world.gates)
-		rec.state = rec.inventory.look(m.data.lens, m.world.gates).content.state(rec.state.uses)
+		rec.facts = rec.facts.with(rec.facts.Tainted(positions, taint))
+		rec.state = rec.facts.State(m.data.lens, rec.state.Uses)
 	}
 	if len(shared) > 0 {
-		m.data.shared = newSharedPools(m.world.gates, withTaints(m.data.shared.published, shared))
+		m.data.around.Shared = onenode.NewSharedPools(m.world.gates, onenode.WithTaints(m.data.around.Shared.Published, shared))
 	}
 	m.freed()
 	return nil

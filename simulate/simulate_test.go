@@ -290,3 +290,25 @@ func TestTemplateNodes(t *testing.T) {
 		t.Errorf("nodes and pools are %v, want %v", names, want)
 	}
 }
+
+// Placing one pod looks for room for one. That is not remembered as all the room there is.
+func TestRoomBeyondWhatWasPlaced(t *testing.T) {
+	state := open(t, gpuCluster(), simulate.Options{})
+	template, err := state.Template(simulate.TemplateSpec{Node: nodeNamed("gpu8"), Slices: []*resourceapi.ResourceSlice{gpuSlice("gpu8", 8)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := shapeOf(t, state, gpuPods("one", 1))
+	for pods := 1; pods <= 8; pods++ {
+		sim := state.Sim()
+		if r, err := sim.PlaceMany(t.Context(), one, pods, simulate.New(template, 1), simulate.FirstFit); err != nil || r.Placed != pods {
+			t.Fatalf("%d of %d pods are placed: %v", r.Placed, pods, err)
+		}
+		if more := fit(t, sim.State(), one, simulate.Added(template)); more.Pods != 8-pods {
+			t.Errorf("%d pods fit beside %d on a node with 8 GPUs", more.Pods, pods)
+		}
+		if empty := fit(t, state, one, simulate.New(template, 1)); empty.Pods != 8 {
+			t.Errorf("%d pods fit on a node with 8 GPUs, after %d were placed on one like it", empty.Pods, pods)
+		}
+	}
+}

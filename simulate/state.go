@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
@@ -26,31 +28,26 @@ type State struct {
 
 // version is what differs between States. Copying it makes a version of it, see table.Table.
 type version struct {
-	lens   *lens
+	lens   *onenode.Lens
 	real   table.Table[nodeRecord]
 	claims table.Table[claimRecord]
 	groups []group
 	// groupsOf owns groups, and may write to it.
 	groupsOf *table.Edition
-	surroundings
+	around   onenode.Surroundings
 	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
 	expected []expectation
 }
 
-// surroundings are the pools of several nodes.
-type surroundings struct {
-	shared *sharedPools
-	// sharedUses is what is in use of each of them. It is replaced when it changes.
-	sharedUses []uses
-}
-
 // nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
 type nodeRecord struct {
-	inventory *inventory
-	state     *nodeState
-	used      []int64 // of resources, by number
-	pods      *podEntry
-	gone      bool
+	facts *nodeFacts
+	// state is that of its devices, nil for an undecided node. That one has options instead.
+	state   *onenode.State
+	options *options
+	used    []int64 // of resources, by number
+	pods    *podEntry
+	gone    bool
 }
 
 // podEntry is a pod on a node. The entries of a node are a list, newest first.
@@ -59,8 +56,8 @@ type podEntry struct {
 	pod    *corev1.Pod
 	kind   *podKind // nil for pods that ran when the cluster was read, until somebody asks
 	// own and shared are what claims of the pod alone hold, claims the others.
-	own    []holding
-	shared []sharedHolding
+	own    []onenode.Holding
+	shared []onenode.SharedHolding
 	claims []int32
 	// joins is set if the pod shares a claim, or its claims may hold devices of other nodes.
 	joins bool
@@ -105,7 +102,7 @@ func (s *State) Sim() *Sim {
 
 // seen returns the State as the lens of today sees it.
 func (s *State) seen() *State {
-	l := s.world.lens.Load()
+	l := s.world.Lens()
 	if s.data.lens == l {
 		return s
 	}
@@ -121,7 +118,7 @@ func (s *State) seen() *State {
 
 // firstWithRoom is the first real node that may take a pod which shares no claims. It is found out
 // once.
-func (s *State) firstWithRoom(c *call, k *podKind) (int, error) {
+func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
 	if known, ok := s.firsts.Load(k); ok {
 		return known.(int), nil
 	}
@@ -134,11 +131,11 @@ func (s *State) firstWithRoom(c *call, k *podKind) (int, error) {
 		if rec.gone {
 			continue
 		}
-		answer, _, err := a.on(c, d, Node{index: first, name: rec.inventory.node.Name}, rec)
+		answer, _, err := a.on(c, d, Node{index: first, name: rec.facts.Node.Name}, rec)
 		if err != nil {
 			return 0, err
 		}
-		if answer.verdict != unfit {
+		if answer.Verdict != onenode.Unfit {
 			break
 		}
 	}
@@ -168,7 +165,7 @@ const Unlimited = math.MaxInt
 func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
 	s = s.seen()
 	w := s.world
-	c, err := w.newCall(ctx)
+	c, err := w.NewCall(ctx)
 	if err != nil {
 		return Fit{}, err
 	}
@@ -176,7 +173,7 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 		return Fit{}, err
 	}
 	a := s.data.asked(w, shape.kind)
-	if !a.separate(c.ctx) {
+	if !a.separate(c.Context) {
 		return s.fitsOneByOne(ctx, shape, on)
 	}
 	t, err := s.data.tally(&c, a, on.fixed(&s.data))
@@ -198,12 +195,12 @@ func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 &&
 
 // counts are the last counts of real nodes that are exact, one for each kind of pods.
 type counts struct {
-	lens   *lens
+	lens   *onenode.Lens
 	byKind sync.Map // *podKind → *tally
 }
 
 // counted returns what was counted with a lens. Counts of a lens before are forgotten.
-func (w *world) counted(l *lens) *counts {
+func (w *world) counted(l *onenode.Lens) *counts {
 	known := w.counts.Load()
 	if known == nil || known.lens != l {
 		known = &counts{lens: l}
@@ -214,7 +211,7 @@ func (w *world) counted(l *lens) *counts {
 
 // tally counts how many pods fit on nodes of a State. Of a set that was counted before, it counts
 // again what changed.
-func (d *version) tally(c *call, a *asked, on Nodes) (tally, error) {
+func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 	counts := a.world.counted(d.lens)
 	if known, _ := counts.byKind.Load(a.kind); known != nil && known.(*tally).on == on.nodeSet {
 		attempt := *c
@@ -228,7 +225,7 @@ func (d *version) tally(c *call, a *asked, on Nodes) (tally, error) {
 			}
 			return t, nil
 		}
-		c.budget = attempt.budget
+		c.Budget = attempt.Budget
 	}
 	t, err := d.count(c, a, on)
 	if parts := on.list(); err == nil && len(parts) == 1 && parts[0].template == nil && parts[0].list == nil && t.exact() {
@@ -244,12 +241,12 @@ func (c *counts) keep(k *podKind, t tally) { c.byKind.Store(k, &t) }
 const manyChanged = 32
 
 // recount is a count of before with what changed since. If it is not exact, it says nothing.
-func (d *version) recount(c *call, a *asked, before *tally) (t tally, changed int, err error) {
+func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, changed int, err error) {
 	t = tally{Fit: before.Fit, nodes: before.nodes, on: before.on, real: d.real}
 	part := t.on.parts[0]
 	for i := range d.real.Changes(&before.real) {
 		old, now := before.real.At(i), d.real.At(i)
-		if old.inventory == now.inventory && old.state == now.state && old.gone == now.gone && slices.Equal(old.used, now.used) {
+		if old.facts == now.facts && old.state == now.state && old.options == now.options && old.gone == now.gone && slices.Equal(old.used, now.used) {
 			continue
 		}
 		changed++
@@ -270,19 +267,19 @@ func (d *version) recount(c *call, a *asked, before *tally) (t tally, changed in
 }
 
 // count counts how many pods fit, node by node.
-func (d *version) count(c *call, a *asked, on Nodes) (tally, error) {
+func (d *version) count(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 	t := tally{on: on.nodeSet, real: d.real}
 	for _, part := range on.list() {
 		if err := t.countPart(c, a, d, part); err != nil {
 			return tally{}, err
 		}
 	}
-	t.Err = c.err
+	t.Err = c.Err
 	return t, nil
 }
 
 // countPart adds the nodes of one part of a set, equal ones together.
-func (t *tally) countPart(c *call, a *asked, d *version, part nodesPart) error {
+func (t *tally) countPart(c *onenode.Call, a *asked, d *version, part nodesPart) error {
 	if part.template == nil {
 		for i := range d.realOf(part, 0) {
 			if err := t.countReal(c, a, part, d.real.At(i)); err != nil {
@@ -305,7 +302,7 @@ func (t *tally) countPart(c *call, a *asked, d *version, part nodesPart) error {
 }
 
 // countReal adds a real node, if it is there and of the part.
-func (t *tally) countReal(c *call, a *asked, part nodesPart, rec *nodeRecord) error {
+func (t *tally) countReal(c *onenode.Call, a *asked, part nodesPart, rec *nodeRecord) error {
 	if rec.gone || !part.keeps(rec) {
 		return nil
 	}
@@ -313,15 +310,15 @@ func (t *tally) countReal(c *call, a *asked, part nodesPart, rec *nodeRecord) er
 }
 
 // add adds equal nodes.
-func (t *tally) add(c *call, a *asked, rec *nodeRecord, nodes int) error {
-	n, doubt, err := a.room(c, rec)
+func (t *tally) add(c *onenode.Call, a *asked, rec *nodeRecord, nodes int) error {
+	n, doubt, err := a.room(c, rec, onenode.Unlimited)
 	if doubt {
 		t.Undecided += min(nodes, math.MaxInt32)
 	}
 	if n > 0 {
 		t.nodes += min(nodes, math.MaxInt32)
 	}
-	if t.Pods = product(n, nodes, t.Pods); n == unlimited && nodes > 0 {
+	if t.Pods = product(n, nodes, t.Pods); n == onenode.Unlimited && nodes > 0 {
 		t.Pods = Unlimited
 	}
 	return err
@@ -337,15 +334,15 @@ func product(n int64, nodes, total int) int {
 
 // fitsOneByOne counts by placing.
 func (s *State) fitsOneByOne(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
-	c, err := s.world.newCall(ctx)
+	c, err := s.world.NewCall(ctx)
 	if err != nil {
 		return Fit{}, err
 	}
-	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on.fixed(&s.data), left: maxOneByOne, counting: true}
+	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on.fixed(&s.data), left: onenode.MaxOneByOne, counting: true}
 	if err := b.run(); err != nil {
 		return Fit{}, err
 	}
-	fit := Fit{Pods: b.count(), Err: b.call.err}
+	fit := Fit{Pods: b.count(), Err: b.call.Err}
 	if b.endless {
 		fit.Pods = Unlimited
 	}
@@ -354,10 +351,6 @@ func (s *State) fitsOneByOne(ctx context.Context, shape *Shape, on Nodes) (Fit, 
 	}
 	return fit, nil
 }
-
-// maxOneByOne is how far pods are counted that have to be placed one by one, and on one node. Beyond
-// that, more may fit.
-const maxOneByOne = 1000
 
 // group returns the nodes of a template, none if there are none yet.
 func (d *version) group(t *Template) *group {
@@ -372,9 +365,9 @@ func (d *version) group(t *Template) *group {
 // fresh is a node of a template without pods.
 func (d *version) fresh(t *Template) nodeRecord {
 	if t.choice != nil {
-		return nodeRecord{inventory: t.inventory, state: t.choice.start(d.lens, d.shared.gates)}
+		return nodeRecord{facts: t.facts, options: t.choice.start(d.lens)}
 	}
-	return nodeRecord{inventory: t.inventory, used: t.used, state: t.inventory.look(d.lens, d.shared.gates).content.fresh}
+	return nodeRecord{facts: t.facts, used: t.used, state: t.facts.State(d.lens, nil)}
 }
 
 // record returns a node as it is. It is false if the node is gone, or was not added.
@@ -426,13 +419,30 @@ func (s *State) InUse(n Node) float64 {
 	return rec.inUse()
 }
 
+// Utilization is which part of each pool of a node is in use, for decisions such as those of
+// cluster-autoscaler's scale-down: of its devices, or of the counter that most is consumed of (KEP-4815),
+// whichever is more. A device of which shares are in use (KEP-5075) counts by the capacity that most is
+// consumed of. A part is from 0 to 1, and more if the pool is overdrawn. Pools of several nodes are not
+// listed; neither is anything of a node that is gone. An undecided node counts as the cheapest template
+// that it can be of.
+func (s *State) Utilization(n Node) iter.Seq2[pools.PoolID, float64] {
+	rec, found := s.data.record(n)
+	if !found {
+		return func(func(pools.PoolID, float64) bool) {}
+	}
+	if o := rec.options; o != nil {
+		rec, _ = rec.as(o.cheapest())
+	}
+	return rec.facts.Utilization(rec.state.Uses)
+}
+
 func (r *nodeRecord) inUse() float64 {
-	if o := r.state.options; o != nil {
+	if o := r.options; o != nil {
 		one, _ := r.as(o.cheapest())
 		return one.inUse()
 	}
-	if r.inventory.size == 0 {
+	if r.facts.Size == 0 {
 		return 0
 	}
-	return float64(len(r.state.uses)) / float64(r.inventory.size)
+	return float64(len(r.state.Uses)) / float64(r.facts.Size)
 }

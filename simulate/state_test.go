@@ -15,6 +15,7 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // crowd is a cluster of small nodes that differ, with pods on them.
@@ -318,13 +319,19 @@ func TestTaintsAreLikePublishedOnes(t *testing.T) {
 			}
 		}
 		got := sim.State()
-		c.cluster.Slices = withTaints(c.cluster.Slices, taints)
+		c.cluster.Slices = onenode.WithTaints(c.cluster.Slices, taints)
 		want := c.open()
 		for i := range got.data.real.Len() {
-			s := got.data.real.At(i).state
-			if plain := s.plainer(got.world.gates); plain != nil && len(plain.content.example.added) == 0 {
+			rec, held := got.data.real.At(i), 0
+			for _, added := range rec.facts.Added {
+				if slices.ContainsFunc(rec.state.Uses, func(u onenode.PlacedUse) bool { return u.Device == added.Device && u.Wholes > 0 }) {
+					held++
+				}
+			}
+			switch {
+			case held > 0 && held == len(rec.facts.Added):
 				seen["none left"]++
-			} else if plain != nil {
+			case held > 0:
 				seen["some left"]++
 			}
 		}
@@ -332,11 +339,43 @@ func TestTaintsAreLikePublishedOnes(t *testing.T) {
 			if a, b := allPlaced(t, got, shape), allPlaced(t, want, shape); a != b {
 				t.Fatalf("seed %d: of %s\n%sare placed with taints of a what-if,\n%swith those that are published", seed, shape.name(), a, b)
 			}
+			for i := range got.data.real.Len() {
+				if len(got.data.real.At(i).facts.Added) > 0 {
+					seen[taintsChange(t, state.seen(), got.seen(), i, shape)]++
+				}
+			}
 		}
 	}
-	if seen["none left"] == 0 || seen["some left"] == 0 {
-		t.Errorf("too little was seen: %v", seen)
+	for _, what := range []string{"none left", "some left", "unfit before", "does not fit any more", "the same devices", "other devices"} {
+		if seen[what] == 0 {
+			t.Errorf("%q was not seen: %v", what, seen)
+		}
 	}
+}
+
+// taintsChange says what taints change for the next pod on a node.
+func taintsChange(t *testing.T, before, after *State, node int, shape *Shape) string {
+	about := func(s *State) *onenode.Answer {
+		c, err := s.world.NewCall(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := s.data.real.At(node)
+		a, err := s.world.About(&c, rec.facts.Inventory, rec.state, &s.data.around, shape.kind.plain())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	switch a, b := about(before), about(after); {
+	case a.Verdict != onenode.Fits:
+		return "unfit before"
+	case b.Verdict != onenode.Fits:
+		return "does not fit any more"
+	case slices.EqualFunc(a.Own, b.Own, func(x, y onenode.Holding) bool { return x.Device == y.Device }):
+		return "the same devices"
+	}
+	return "other devices"
 }
 
 // allPlaced tells how many pods fit, and where a few of them go.

@@ -7,12 +7,16 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
@@ -37,9 +41,9 @@ type Template struct {
 	spec TemplateSpec
 	// published are the slices of the spec, with stand-ins for values that are not known.
 	published []*resourceapi.ResourceSlice
-	// inventory is that of its first node, which stands for all.
-	inventory *inventory
-	used      []int64
+	// facts are those of its first node, which stands for all.
+	facts *nodeFacts
+	used  []int64
 	// choice is set for those of Any.
 	choice *choice
 }
@@ -72,14 +76,82 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 		return nil, fmt.Errorf("template %s: %w", spec.Node.Name, err)
 	}
 	node, published := t.object(0), t.slices(t.published, 0)
-	inv := newInventory(node, published, readPools(w.gates, published))
-	inv.template, inv.index = t, -1
-	inv.allocatable = w.amounts(spec.Node.Status.Allocatable)
-	t.inventory = inv
+	t.facts = &nodeFacts{
+		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), template: t, index: -1, allocatable: w.amounts(spec.Node.Status.Allocatable),
+	}
 	for _, pod := range spec.Daemon {
 		t.used = addAmounts(t.used, w.needs(pod, nil), 1)
 	}
 	return t, nil
+}
+
+// Equal are devices of a template that will agree in an attribute of which the value is not known before
+// the node exists, such as the number of a PCIe root. A matchAttribute holds for devices of one Equal. It
+// does not hold for devices of two, nor together with a device that is in none: their values may differ.
+// Nothing else that needs the value holds: no distinctAttribute, as values may turn out to be equal, no
+// selector that reads the attribute, and no DeviceAttribute of a Topology. Result.Why says "unknown"
+// where a selector is in the way.
+type Equal struct {
+	Attribute resourceapi.FullyQualifiedName
+	// Devices are by driver, and by pool as in the Slices of the TemplateSpec.
+	Devices []pools.DeviceID
+}
+
+// withUnknown returns the slices of a template with stand-ins for values that are not known. Slices
+// without such devices are returned as they are. The error names the entry of Equal and the device.
+func (s *TemplateSpec) withUnknown() ([]*resourceapi.ResourceSlice, error) {
+	if len(s.Equal) == 0 {
+		return s.Slices, nil
+	}
+	patched := slices.Clone(s.Slices)
+	for i, equal := range s.Equal {
+		if domain, id, qualified := strings.Cut(string(equal.Attribute), "/"); !qualified || domain == "" || id == "" {
+			return nil, fmt.Errorf("equal %d: attribute %q: want domain/name", i, equal.Attribute)
+		}
+		if len(equal.Devices) == 0 {
+			return nil, fmt.Errorf("equal %d: there is no device", i)
+		}
+		for _, id := range equal.Devices {
+			if err := s.forget(patched, id, equal.Attribute, fmt.Sprint(shape.UnknownPrefix, s.Node.Name, "/", i)); err != nil {
+				return nil, fmt.Errorf("equal %d: device %s: %w", i, id, err)
+			}
+		}
+	}
+	return patched, nil
+}
+
+// forget gives a device a stand-in for the value of an attribute.
+func (s *TemplateSpec) forget(patched []*resourceapi.ResourceSlice, id pools.DeviceID, name resourceapi.FullyQualifiedName, standIn string) error {
+	found := false
+	for i, slice := range patched {
+		if onenode.PoolOf(slice) != id.PoolID() {
+			continue
+		}
+		for d := range slice.Spec.Devices {
+			if slice.Spec.Devices[d].Name != id.Device {
+				continue
+			}
+			switch value, has := onenode.AttributeOf(id.Driver, &slice.Spec.Devices[d], name); {
+			case has && shape.Unknown(&value):
+				return fmt.Errorf("attribute %s is equal to that of other devices already", name)
+			case has:
+				return fmt.Errorf("attribute %s has a value", name)
+			}
+			if patched[i] == s.Slices[i] {
+				patched[i] = slice.DeepCopy()
+			}
+			device := &patched[i].Spec.Devices[d]
+			if device.Attributes == nil {
+				device.Attributes = make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
+			}
+			device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValue: ptr.To(standIn)}
+			found, slice = true, patched[i]
+		}
+	}
+	if !found {
+		return fmt.Errorf("no slice of the template has it")
+	}
+	return nil
 }
 
 // TemplateOf is a template of a real node: its devices and labels, without its pods but for those
@@ -90,7 +162,7 @@ func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Templat
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}
 	rec := s.data.real.At(index)
-	spec := TemplateSpec{Node: rec.inventory.node, Slices: rec.inventory.slices()}
+	spec := TemplateSpec{Node: rec.facts.Node, Slices: rec.facts.Slices()}
 	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
 		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
 			spec.Daemon = append(spec.Daemon, entry.pod)
@@ -114,14 +186,12 @@ func (t *Template) object(n int) *corev1.Node {
 	return node
 }
 
-// slices returns those given as the n-th node of a template has them.
+// slices returns those given as the n-th node of a template has them. They share all but names with those given.
 func (t *Template) slices(published []*resourceapi.ResourceSlice, n int) []*resourceapi.ResourceSlice {
-	var all []*resourceapi.ResourceSlice
-	for _, slice := range published {
-		named := slice.DeepCopy()
-		named.Name, named.Spec.Pool.Name = numbered(slice.Name, n), numbered(slice.Spec.Pool.Name, n)
-		named.Spec.NodeName = ptr.To(t.nodeName(n))
-		all = append(all, named)
+	all, node := make([]*resourceapi.ResourceSlice, len(published)), ptr.To(t.nodeName(n))
+	for i, slice := range published {
+		all[i] = &resourceapi.ResourceSlice{TypeMeta: slice.TypeMeta, ObjectMeta: slice.ObjectMeta, Spec: slice.Spec}
+		all[i].Name, all[i].Spec.Pool.Name, all[i].Spec.NodeName = numbered(slice.Name, n), numbered(slice.Spec.Pool.Name, n), node
 	}
 	return all
 }
@@ -129,7 +199,11 @@ func (t *Template) slices(published []*resourceapi.ResourceSlice, n int) []*reso
 // Nodes returns the n-th node of the template as it would exist, with its slices. It makes new
 // objects each time. What is not decided about nodes of Any is not there.
 func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
-	return t.object(n), t.slices(t.spec.Slices, n)
+	all := t.slices(t.spec.Slices, n)
+	for i := range all {
+		all[i] = all[i].DeepCopy()
+	}
+	return t.object(n), all
 }
 
 // group are the nodes of one template in a State: runs of equal nodes, then fresh ones.
@@ -169,7 +243,7 @@ func (g *group) add(r run) {
 }
 
 func (r *run) alike(other *run) bool {
-	return r.state == other.state && r.pods == nil && other.pods == nil && slices.Equal(r.used, other.used)
+	return r.state == other.state && r.options == other.options && r.pods == nil && other.pods == nil && slices.Equal(r.used, other.used)
 }
 
 // split makes the k-th node of a run one by itself and returns its position.
@@ -252,7 +326,7 @@ func (n Nodes) list() []nodesPart {
 	return n.parts
 }
 
-func (p nodesPart) keeps(rec *nodeRecord) bool { return p.keep == nil || p.keep(rec.inventory.node) }
+func (p nodesPart) keeps(rec *nodeRecord) bool { return p.keep == nil || p.keep(rec.facts.Node) }
 
 // realOf lists the positions of the real nodes of a part from one on, before keep is asked. A part with
 // a list has all of it.

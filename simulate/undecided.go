@@ -8,12 +8,14 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// stepKey is a pod of a kind that is placed on an undecided node in a state.
+// stepKey is a pod of a kind that is placed on an undecided node with these options.
 type stepKey struct {
-	state uint64
-	kind  *podKind
+	options *options
+	kind    *podKind
 }
 
 // manySteps is how many answers about undecided nodes are kept.
@@ -23,20 +25,20 @@ const manySteps = 1 << 10
 var errTakesDiffer = errors.New("the templates that the node can be of take different devices of pools of several nodes")
 
 // onOptions is on for an undecided node.
-func (a *asked) onOptions(c *call, d *version, n Node, rec *nodeRecord) (*answer, error) {
+func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, error) {
 	// What else depends on claims that are shared, or on pools of several nodes, is not remembered.
-	separate := a.separate(c.ctx)
-	key := stepKey{rec.state.number, a.kind}
+	separate := a.separate(c.Context)
+	key := stepKey{rec.options, a.kind}
 	if separate {
 		if known, found := a.world.steps.Get(key); found {
-			return known.(*answer), nil
+			return known.(reply), nil
 		}
 	}
-	s := &step{asked: a, call: c, version: d, node: n, from: rec.state, next: options{choice: rec.state.options.choice, doubt: rec.state.options.doubt}}
+	s := &step{asked: a, call: c, version: d, node: n, from: rec.options, next: options{choice: rec.options.choice, doubt: rec.options.doubt}}
 	if err := s.run(); err != nil {
-		return nil, err
+		return reply{}, err
 	}
-	found := s.answer()
+	found := s.reply()
 	if separate && !s.spent {
 		a.world.steps.Add(key, found)
 	}
@@ -46,14 +48,14 @@ func (a *asked) onOptions(c *call, d *version, n Node, rec *nodeRecord) (*answer
 // step is a pod that is placed on an undecided node, whatever the node may be.
 type step struct {
 	*asked
-	call    *call
+	call    *onenode.Call
 	version *version
 	node    Node
-	from    *nodeState
+	from    *options
 	next    options
 	// taken is the first answer by which a template remains. changed is set if others may be left
 	// out, or something is taken; differs if the templates do not take the same of other pools.
-	taken            *answer
+	taken            *onenode.Answer
 	changed, differs bool
 	// spent is set if the budget of the call was missing somewhere.
 	spent bool
@@ -66,8 +68,8 @@ type part struct {
 }
 
 func (s *step) run() error {
-	for i := range s.from.options.branches {
-		b := &s.from.options.branches[i]
+	for i := range s.from.branches {
+		b := &s.from.branches[i]
 		parts := s.parts(b)
 		s.changed = s.changed || len(parts) != 1
 		for _, p := range parts {
@@ -82,7 +84,7 @@ func (s *step) run() error {
 // parts divides a branch. Templates on which the pod may not run are left out.
 func (s *step) parts(b *branch) []part {
 	variants := s.world.onMembers(s.kind, s.next.choice)
-	if variants.one && len(s.used) == 0 && (variants.list[0] < 0 || len(s.crossed(variants.list[0])) == 0) {
+	if variants.one && len(s.used) == 0 && (variants.list[0] < 0 || !s.crosses(variants.list[0])) {
 		if variants.list[0] < 0 {
 			return nil
 		}
@@ -92,15 +94,15 @@ func (s *step) parts(b *branch) []part {
 	at := make(map[string]int)
 	for _, g := range b.groups {
 		for _, member := range g.members {
-			inv := s.next.choice.members[member].inventory
-			number := s.variant(s.node, &nodeRecord{inventory: inv})
+			inv := s.next.choice.members[member].facts
+			number := s.variant(s.node, &nodeRecord{facts: inv})
 			if number < 0 {
 				s.changed = true
 				continue
 			}
-			key, err := s.sight(number, inv)
+			key, err := s.sight(number, b, inv)
 			if err != nil {
-				s.leave(&answer{verdict: failed, err: err})
+				s.leave(&onenode.Answer{Verdict: onenode.Failed, Err: err})
 				continue
 			}
 			i, known := at[string(key)]
@@ -114,27 +116,20 @@ func (s *step) parts(b *branch) []part {
 	return parts
 }
 
-// crossed are the pools of several nodes that matter to a variant.
-func (s *step) crossed(number int16) []int {
+// crosses reports whether pools of several nodes matter to a variant.
+func (s *step) crosses(number int16) bool {
 	q := s.question(number)
-	if q.err != nil || len(q.specs) == 0 {
-		return nil
-	}
-	return s.world.crossing(s.call.ctx, s.version.shared, q).positions
+	return q.Err == nil && len(q.Specs) > 0 && s.world.Crosses(s.call.Context, s.version.around.Shared, q)
 }
 
 // sight is equal for templates on which a variant sees the same besides the devices of the node.
-func (s *step) sight(number int16, inv *inventory) ([]byte, error) {
+func (s *step) sight(number int16, b *branch, inv *nodeFacts) ([]byte, error) {
 	key := binary.AppendUvarint(nil, uint64(number))
 	q := s.question(number)
-	if q.err != nil || len(q.specs) == 0 {
+	if q.Err != nil || len(q.Specs) == 0 {
 		return key, nil //nolint:nilerr // such claims get nothing on any template
 	}
-	v, err := s.world.crossing(s.call.ctx, s.version.shared, q).view(inv, s.version.lens)
-	if err != nil || v == nil {
-		return key, err
-	}
-	return append(append(key, 1), v.key...), nil
+	return s.world.AppendSight(s.call.Context, key, inv.Inventory, b.state, s.version.around.Shared, q)
 }
 
 // add adds a template of a group.
@@ -151,22 +146,22 @@ func (s *step) part(b *branch, p part) error {
 	demands := s.kind.variantAt(p.number).demands
 	groups := make([]optionGroup, 0, len(p.groups))
 	for i := range p.groups {
-		if g := &p.groups[i]; fitsResources(&nodeRecord{inventory: g.example, used: g.used}, demands, 1) > 0 {
+		if g := &p.groups[i]; fitsResources(&nodeRecord{facts: g.example, used: g.used}, demands, 1) > 0 {
 			groups = append(groups, *g)
 		}
 	}
 	if s.changed = s.changed || len(groups) < len(p.groups); len(groups) == 0 {
 		return nil
 	}
-	first := s.next.choice.members[groups[0].members[0]].inventory
-	taken, err := s.served(s.call, s.version, s.node, &nodeRecord{inventory: first, state: b.state}, p.number)
+	first := s.next.choice.members[groups[0].members[0]].facts
+	taken, err := s.served(s.call, s.version, s.node, &nodeRecord{facts: first, state: b.state}, p.number)
 	if err != nil {
 		return err
 	}
-	switch taken.verdict {
-	case fits:
+	switch taken.Verdict {
+	case onenode.Fits:
 		s.remain(b, taken, groups, demands)
-	case unfit:
+	case onenode.Unfit:
 		s.changed = true
 	default:
 		s.leave(taken)
@@ -175,22 +170,22 @@ func (s *step) part(b *branch, p part) error {
 }
 
 // leave leaves templates out that may do.
-func (s *step) leave(because *answer) {
-	s.changed, s.spent = true, s.spent || because == spent
+func (s *step) leave(because *onenode.Answer) {
+	s.changed, s.spent = true, s.spent || because == onenode.Spent
 	if s.next.doubt == nil {
 		s.next.doubt = because
 	}
 }
 
 // remain keeps templates on which the pod has a place.
-func (s *step) remain(b *branch, taken *answer, groups []optionGroup, demands []amount) {
+func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, demands []amount) {
 	switch {
 	case s.taken == nil:
 		s.taken = taken
 	case !s.sameAround(s.taken, taken):
 		s.differs = true
 	}
-	s.changed = s.changed || taken.next != b.state || len(demands) > 0
+	s.changed = s.changed || taken.Next != b.state || len(demands) > 0
 	if len(demands) > 0 {
 		var before, after []int64
 		for i := range groups {
@@ -201,58 +196,58 @@ func (s *step) remain(b *branch, taken *answer, groups []optionGroup, demands []
 		}
 	}
 	// Templates in one state stay together.
-	if at := slices.IndexFunc(s.next.branches, func(other branch) bool { return other.state == taken.next }); at >= 0 {
+	if at := slices.IndexFunc(s.next.branches, func(other branch) bool { return other.state == taken.Next }); at >= 0 {
 		s.changed = true
 		s.next.branches[at].groups = append(s.next.branches[at].groups, groups...)
 		return
 	}
-	s.next.branches = append(s.next.branches, branch{state: taken.next, groups: groups})
+	s.next.branches = append(s.next.branches, branch{state: taken.Next, groups: groups})
 }
 
-// answer is what comes of all templates.
-func (s *step) answer() *answer {
+// reply is what comes of all templates.
+func (s *step) reply() reply {
 	switch {
 	case s.taken == nil && s.next.doubt != nil:
-		return s.next.doubt
+		return reply{Answer: s.next.doubt}
 	case s.taken == nil:
-		return refusal
+		return reply{Answer: refusal}
 	case s.differs:
-		return &answer{verdict: failed, err: errTakesDiffer}
+		return reply{Answer: &onenode.Answer{Verdict: onenode.Failed, Err: errTakesDiffer}}
 	}
-	found := &answer{verdict: fits, shared: s.taken.shared, bound: s.taken.bound, next: s.from}
+	found := reply{&onenode.Answer{Verdict: onenode.Fits, Shared: s.taken.Shared, Bound: s.taken.Bound}, s.from}
 	if s.changed {
 		next := s.next
-		found.next = newOptions(&next)
+		found.options = &next
 	}
 	return found
 }
 
 // sameAround reports whether two answers take the same of pools of several nodes, and bind claims that
 // pods share alike.
-func (a *asked) sameAround(one, other *answer) bool {
+func (a *asked) sameAround(one, other *onenode.Answer) bool {
 	for i, e := range a.open {
-		if x, y := one.bound[i], other.bound[i]; e.claim >= 0 && (x.node != y.node || !x.node && !equality.Semantic.DeepEqual(x.selector.NodeSelector, y.selector.NodeSelector)) {
+		if x, y := one.Bound[i], other.Bound[i]; e.claim >= 0 && (x.Node != y.Node || !x.Node && !equality.Semantic.DeepEqual(x.Selector.NodeSelector, y.Selector.NodeSelector)) {
 			return false
 		}
 	}
-	return slices.EqualFunc(one.shared, other.shared, func(x, y sharedHolding) bool {
-		return x.pool == y.pool && x.binds == y.binds && x.device == y.device && x.share == y.share && x.claim == y.claim && x.request == y.request &&
-			equality.Semantic.DeepEqual(x.consumed, y.consumed)
+	return slices.EqualFunc(one.Shared, other.Shared, func(x, y onenode.SharedHolding) bool {
+		return x.Pool == y.Pool && x.Binds == y.Binds && x.Device == y.Device && x.Share == y.Share && x.Claim == y.Claim && x.Request == y.Request &&
+			equality.Semantic.DeepEqual(x.Consumed, y.Consumed)
 	})
 }
 
-// roomOfOptions is room for an undecided node: as many as on the template with most room.
-func (a *asked) roomOfOptions(c *call, rec *nodeRecord) (n int64, doubt bool, err error) {
-	s := &step{asked: a, call: c, version: &version{surroundings: surroundings{shared: a.shared}, lens: a.world.lens.Load()}, from: rec.state, next: options{choice: rec.state.options.choice}}
+// roomOfOptions is room for an undecided node: as many as on the template with most room, up to a limit.
+func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n int64, doubt bool, err error) {
+	s := &step{asked: a, call: c, version: &version{around: onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice}}
 	var open int64
-	var because *answer
-	if because = rec.state.options.doubt; because != nil {
+	var because *onenode.Answer
+	if because = rec.options.doubt; because != nil {
 		open = math.MaxInt64
 	}
-	for i := range rec.state.options.branches {
-		b := &rec.state.options.branches[i]
+	for i := range rec.options.branches {
+		b := &rec.options.branches[i]
 		for _, p := range s.parts(b) {
-			found, most, next, err := s.roomOf(b, p)
+			found, most, next, err := s.roomOf(b, p, limit)
 			if err != nil {
 				return 0, false, err
 			}
@@ -264,34 +259,34 @@ func (a *asked) roomOfOptions(c *call, rec *nodeRecord) (n int64, doubt bool, er
 	if because == nil || open <= n {
 		return n, false, nil
 	}
-	c.note(because)
+	c.Note(because)
 	return n, true, nil
 }
 
-// roomOf is how many pods fit on a part for sure. If more may fit, next says why that is not known,
-// and most is how many could.
-func (s *step) roomOf(b *branch, p part) (n, most int64, next *answer, err error) {
+// roomOf is how many pods fit on a part for sure, up to a limit. If more may fit, next says why that is not
+// known, and most is how many could.
+func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onenode.Answer, err error) {
 	demands := s.kind.variantAt(p.number).demands
 	for i := range p.groups {
-		most = max(most, fitsResources(&nodeRecord{inventory: p.groups[i].example, used: p.groups[i].used}, demands, unlimited))
+		most = max(most, fitsResources(&nodeRecord{facts: p.groups[i].example, used: p.groups[i].used}, demands, limit))
 	}
 	q := s.question(p.number)
 	switch {
 	case most == 0:
 		return 0, 0, nil, nil
-	case q.err != nil:
-		return 0, most, &answer{verdict: failed, err: q.err}, nil //nolint:nilerr // it is in the answer
-	case len(q.specs) == 0:
+	case q.Err != nil:
+		return 0, most, &onenode.Answer{Verdict: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
+	case len(q.Specs) == 0:
 		return most, most, nil, nil
 	}
-	n, doubt, next, err := s.world.room(s.call, b.state, q)
+	n, doubt, next, err := s.world.Room(s.call, b.state, q, most)
 	if doubt && next == nil {
-		next = &answer{verdict: fits} // as many as are counted
+		next = &onenode.Answer{Verdict: onenode.Fits} // as many as are counted
 	}
 	if !doubt {
 		next = nil
 	}
-	return min(n, most), most, next, err
+	return n, most, next, err
 }
 
 // memberVariants has the variant of a kind by template of a choice. One is set if all are equal.
@@ -308,7 +303,7 @@ func (w *world) onMembers(k *podKind, c *choice) *memberVariants {
 	}
 	found := &memberVariants{list: make([]int16, len(c.members)), one: true}
 	for i, t := range c.members {
-		found.list[i] = w.on(k, t.inventory)
+		found.list[i] = w.variantOn(k, t.facts.Node)
 		found.one = found.one && found.list[i] == found.list[0]
 	}
 	k.onNew.Store(c, found)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // Update is the State of the real cluster after it changed: that of Open with the same Options, but
@@ -24,20 +24,14 @@ import (
 // that was seen before are not searched again. The error is that of Open.
 func (s *State) Update(c Cluster) (*State, error) {
 	before := s.world
-	w := before.next()
+	w := before.next(c.Classes)
 	return w.read(&c, before, s.data.expected)
 }
 
 // next is a world without objects that knows what the one before it knows.
-func (w *world) next() *world {
-	next := newWorld(w.options)
-	next.nodeFit, next.allocator, next.programs, next.interned = w.nodeFit, w.allocator, w.programs, w.interned
-	next.interned.prune()
-	l := w.lens.Load()
-	if l.outgrown(len(w.nodes), w.devices) {
-		l = l.again()
-	}
-	next.lens.Store(l)
+func (w *world) next(classes []*resourceapi.DeviceClass) *world {
+	next := newWorld(w.options, w.Asker.Next(classes, len(w.nodes), w.devices))
+	next.nodeFit, next.resources = w.nodeFit, w.resources
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	next.kindsBefore = make(map[string]*kindBefore, len(w.kinds))
@@ -47,82 +41,35 @@ func (w *world) next() *world {
 	return next
 }
 
-// interned are the numbers that all worlds of one Open give to equal things.
-type interned struct {
-	mu        sync.Mutex
-	specs     map[string]*spec
-	questions map[string]*question
-	resources map[corev1.ResourceName]int
-	classes   map[string]int
-	numbers   int // given to specs, questions and classes so far
+// kindBefore is what is known of a kind in the world before. It does not refer to that world.
+type kindBefore struct {
+	variants []*variant
+	byName   map[string]int
+	nodes    []*nodeFacts
+	onReal   []int16 // nil if nobody asked
 }
 
-// maxInterned is how many specs, questions and classes are known before all are forgotten.
-const maxInterned = 1 << 15
-
-func newInterned() *interned {
-	return &interned{
-		specs: make(map[string]*spec), questions: make(map[string]*question),
-		resources: map[corev1.ResourceName]int{corev1.ResourcePods: 0}, classes: make(map[string]int),
+// known is what the next world may take over.
+func (k *podKind) known() *kindBefore {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := &kindBefore{variants: slices.Clip(k.variants), byName: k.world.byName, nodes: k.world.nodes}
+	if onReal := k.onReal.Load(); onReal != nil {
+		b.onReal = *onReal
 	}
+	return b
 }
 
-// prune forgets if there is too much. Numbers are not given again.
-func (i *interned) prune() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(i.specs)+len(i.questions)+len(i.classes) > maxInterned {
-		clear(i.specs)
-		clear(i.questions)
-		clear(i.classes)
+// on is the variant on a node, if that was known and the node is still the same.
+func (b *kindBefore) on(node *corev1.Node) (variant int16, known bool) {
+	if b == nil || b.onReal == nil {
+		return 0, false
 	}
-}
-
-// number is the next that nobody has.
-func (i *interned) number() int {
-	i.numbers++
-	return i.numbers
-}
-
-// spare is how much more than what its cluster needs a lens may know.
-const spare = 256
-
-// outgrown reports whether a lens knows much more than what a cluster of that size needs.
-func (l *lens) outgrown(nodes, devices int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.contents) > 2*nodes+spare || len(l.devices)+len(l.values) > 4*devices+spare
-}
-
-// again is a lens that sees the same and knows nothing.
-func (l *lens) again() *lens {
-	return &lens{
-		all: l.all, expressions: l.expressions, domains: l.domains, constraints: l.constraints,
-		sortedExpressions: l.sortedExpressions, sortedConstraints: l.sortedConstraints,
-		devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content),
+	index, found := b.byName[node.Name]
+	if !found || b.nodes[index].Node != node {
+		return 0, false
 	}
-}
-
-// addClasses numbers the classes, equal ones alike.
-func (w *world) addClasses(c *Cluster) {
-	w.classNumbers = make(map[string]int)
-	for _, class := range c.Classes {
-		text, err := class.Spec.Marshal()
-		if err != nil {
-			panic("class " + class.Name + " cannot be encoded: " + err.Error()) // it is plain data
-		}
-		w.classNumbers[class.Name] = w.interned.class(class.Name, text)
-	}
-}
-
-func (i *interned) class(name string, text []byte) int {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	key := string(appendText(appendText(nil, name), string(text)))
-	if i.classes[key] == 0 {
-		i.classes[key] = i.number()
-	}
-	return i.classes[key]
+	return b.onReal[index], true
 }
 
 // withRules returns the slices with the taints of rules. What was patched before is not patched again.
@@ -150,29 +97,16 @@ func (w *world) withRules(c *Cluster, before *world) []*resourceapi.ResourceSlic
 	return all
 }
 
-// inventoryBefore is what was read of a node, nil if node or slices are others now.
-func (w *world) inventoryBefore(node *corev1.Node, published []*resourceapi.ResourceSlice) *inventory {
+// factsBefore is what was read of a node, nil if node or slices are others now.
+func (w *world) factsBefore(node *corev1.Node, published []*resourceapi.ResourceSlice) *nodeFacts {
 	if w == nil {
 		return nil
 	}
 	index, found := w.byName[node.Name]
-	if !found || w.published[index].node != node || !slices.Equal(w.published[index].published, published) {
+	if !found || w.published[index].Node != node || !slices.Equal(w.published[index].Published, published) {
 		return nil
 	}
 	return w.published[index]
-}
-
-// at returns the inventory for another position among the nodes.
-func (inv *inventory) at(index int) *inventory {
-	if inv.index == index {
-		return inv
-	}
-	moved := &inventory{
-		node: inv.node, index: index, published: inv.published, pools: inv.pools, size: inv.size, added: inv.added, allocatable: inv.allocatable,
-	}
-	moved.seen.Store(inv.seen.Load())
-	moved.reached.Store(inv.reached.Load())
-	return moved
 }
 
 // expectation is that a node will have the devices of a template.
@@ -199,36 +133,38 @@ func (m *Sim) Expect(node string, t *Template) error {
 		return fmt.Errorf("node %s cannot be expected to have the devices of %s: %w", node, t.name(), ErrUndecidedNode)
 	}
 	m.look()
-	before := m.data.real.At(index).inventory
-	after := m.world.expect(before, m.data.shared, t)
+	before := m.data.real.At(index).facts
+	after := m.world.expect(before, m.data.around.Shared, t)
 	m.data.expected = append(slices.Clip(m.data.expected), expectation{node, t})
 	if after == before {
 		return nil
 	}
 	rec := m.data.real.Edit(index, m.by)
 	m.move(rec, before, after)
-	rec.inventory = after
+	rec.facts = after
 	held := m.heldOn(rec, Node{index: index, name: node})
-	rec.state = after.look(m.data.lens, m.world.gates).content.state(rec.state.uses.moved(before, after).change(held, true))
+	rec.state = after.State(m.data.lens, rec.state.Uses.Moved(before.Inventory, after.Inventory).Change(held, true))
 	m.freed()
 	return nil
 }
 
 // heldOn finds what claims hold of devices of a node that were not listed before.
-func (m *Sim) heldOn(rec *nodeRecord, node Node) []holding {
-	var all []holding
-	for _, pool := range rec.inventory.pools {
-		for _, id := range m.world.unlisted[pool.id] {
-			var found []holding
+func (m *Sim) heldOn(rec *nodeRecord, node Node) []onenode.Holding {
+	var all []onenode.Holding
+	for _, pool := range rec.facts.Pools {
+		for _, id := range m.world.unlisted[pool.ID] {
+			var found []onenode.Holding
 			for _, t := range m.data.claims.At(int(id)).unlisted {
-				if position, listed := rec.inventory.position(t.device); listed && t.device.PoolID() == pool.id {
-					found = append(found, holding{device: position, share: t.shares > 0, consumed: t.consumed})
+				if position, listed := rec.facts.Position(t.device); listed && t.device.PoolID() == pool.ID {
+					h := t.Holding
+					h.Device = position
+					found = append(found, h)
 				}
 			}
 			if len(found) > 0 {
 				claim := m.data.claims.Edit(int(id), m.by)
 				claim.held = append(slices.Clip(claim.held), heldOn{node: node, holdings: found})
-				claim.unlisted = slices.DeleteFunc(slices.Clone(claim.unlisted), func(t taken) bool { return t.device.PoolID() == pool.id })
+				claim.unlisted = slices.DeleteFunc(slices.Clone(claim.unlisted), func(t unlistedHolding) bool { return t.device.PoolID() == pool.ID })
 				all = append(all, found...)
 			}
 		}
@@ -236,27 +172,25 @@ func (m *Sim) heldOn(rec *nodeRecord, node Node) []holding {
 	return all
 }
 
-// expect returns the inventory with the devices of drivers that have published nothing; the same one
+// expect returns the node with the devices of drivers that have published nothing; the same one
 // if there is no such driver.
-func (w *world) expect(inv *inventory, shared *sharedPools, t *Template) *inventory {
+func (w *world) expect(inv *nodeFacts, shared *onenode.SharedPools, t *Template) *nodeFacts {
 	published := make(map[string]bool)
-	for _, slice := range slices.Concat(inv.published, shared.published) {
-		if ptr.Deref(slice.Spec.NodeName, "") == inv.node.Name {
+	for _, slice := range slices.Concat(inv.Published, shared.Published) {
+		if ptr.Deref(slice.Spec.NodeName, "") == inv.Node.Name {
 			published[slice.Spec.Driver] = true
 		}
 	}
-	more := slices.Clip(inv.slices())
+	more := slices.Clip(inv.Slices())
 	for _, slice := range t.published {
 		if !published[slice.Spec.Driver] {
-			more = append(more, t.expected(slice, inv.node.Name))
+			more = append(more, t.expected(slice, inv.Node.Name))
 		}
 	}
-	if len(more) == len(inv.published) {
+	if len(more) == len(inv.Published) {
 		return inv
 	}
-	after := newInventory(inv.node, more, readPools(w.gates, more))
-	after.index, after.allocatable = inv.index, inv.allocatable
-	return after
+	return inv.with(onenode.NewInventory(inv.Node, more, onenode.ReadPools(w.gates, more)))
 }
 
 // expected is a slice of the template as a node of that name would have it.
@@ -273,10 +207,10 @@ func (t *Template) expected(slice *resourceapi.ResourceSlice, node string) *reso
 }
 
 // stillExpected are the templates of a node of which a driver has published nothing.
-func (w *world) stillExpected(inv *inventory, shared *sharedPools, expected []expectation) (*inventory, []expectation) {
+func (w *world) stillExpected(inv *nodeFacts, shared *onenode.SharedPools, expected []expectation) (*nodeFacts, []expectation) {
 	var open []expectation
 	for _, e := range expected {
-		if e.node != inv.node.Name {
+		if e.node != inv.Node.Name {
 			continue
 		}
 		if after := w.expect(inv, shared, e.template); after != inv {
@@ -288,8 +222,8 @@ func (w *world) stillExpected(inv *inventory, shared *sharedPools, expected []ex
 
 // move gives devices that pods and claims hold on a node the positions of a new inventory of it, which
 // has all pools of the one before.
-func (m *Sim) move(rec *nodeRecord, before, after *inventory) {
-	if len(rec.state.uses) == 0 {
+func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
+	if len(rec.state.Uses) == 0 {
 		return
 	}
 	var entries []*podEntry
@@ -299,7 +233,7 @@ func (m *Sim) move(rec *nodeRecord, before, after *inventory) {
 	rec.pods = nil
 	for _, entry := range slices.Backward(entries) {
 		moved := *entry
-		moved.before, moved.own = rec.pods, movedHoldings(entry.own, before, after)
+		moved.before, moved.own = rec.pods, onenode.MovedHoldings(entry.own, before.Inventory, after.Inventory)
 		rec.pods = &moved
 	}
 	for id := range m.data.claims.Len() {
@@ -307,50 +241,23 @@ func (m *Sim) move(rec *nodeRecord, before, after *inventory) {
 			if held.node.template == nil && held.node.index == before.index {
 				claim := m.data.claims.Edit(id, m.by)
 				claim.held = slices.Clone(claim.held)
-				claim.held[i].holdings = movedHoldings(held.holdings, before, after)
+				claim.held[i].holdings = onenode.MovedHoldings(held.holdings, before.Inventory, after.Inventory)
 			}
 		}
 	}
 }
 
-func movedHoldings(list []holding, before, after *inventory) []holding {
-	list = slices.Clone(list)
-	for i := range list {
-		list[i].device = after.positionOf(before, list[i].device)
-	}
-	return list
-}
-
-// moved returns the uses by the positions of another inventory. The order of pools is the same.
-func (u uses) moved(before, after *inventory) uses {
-	u = slices.Clone(u)
-	for i := range u {
-		u[i].device = after.positionOf(before, u[i].device)
-	}
-	return u
-}
-
 // deviceOfNode finds a device that one real node has, or is expected to have.
 func (m *Sim) deviceOfNode(id pools.DeviceID) (node int, position int32, found bool) {
 	if node, found = m.world.poolNodes[id.PoolID()]; found {
-		position, found = m.data.real.At(node).inventory.position(id)
+		position, found = m.data.real.At(node).facts.Position(id)
 		return node, position, found
 	}
 	for _, e := range m.data.expected {
 		node = m.world.byName[e.node]
-		if position, found = m.data.real.At(node).inventory.position(id); found {
+		if position, found = m.data.real.At(node).facts.Position(id); found {
 			return node, position, true
 		}
 	}
 	return 0, 0, false
-}
-
-// positionOf is where a device of an inventory is in this one, which has its pool.
-func (inv *inventory) positionOf(before *inventory, device int32) int32 {
-	pool := before.pool(device)
-	at, found := slices.BinarySearchFunc(inv.pools, pool.id, func(p ownPool, id pools.PoolID) int { return comparePools(p.id, id) })
-	if !found {
-		panic("pool " + pool.id.String() + " is gone from node " + inv.node.Name) // pools are only added
-	}
-	return inv.pools[at].first + device - pool.first
 }

@@ -75,22 +75,16 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := problem.Allocate(ctx, f.state, node)
-	if err != nil {
+	found, err := problem.Feasible(ctx, f.state, node)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	switch answer := outcome.(type) {
-	case *allocator.Assignment:
-		return answer.Results(), nil
-	case *allocator.Unsatisfiable:
-		if answer.InvalidPools() {
-			return nil, fmt.Errorf("invalid resource pools were found%w", ErrFailedAllocationOnNode)
-		}
-		return nil, nil
-	case *allocator.Undecided:
+	case found.Verdict() == allocator.NotDecided:
 		return nil, fmt.Errorf("%w: the search used up its step budget%w", ErrUndecided, ErrFailedAllocationOnNode)
+	case found.InvalidPools():
+		return nil, fmt.Errorf("invalid resource pools were found%w", ErrFailedAllocationOnNode)
 	}
-	return nil, fmt.Errorf("unknown outcome %T", outcome)
+	return found.Results(), nil
 }
 
 // shared is what the allocators of all pods with the same features have in common:

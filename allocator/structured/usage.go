@@ -25,23 +25,22 @@ func newState(s *pools.Snapshot, allocated AllocatedState) *pools.State {
 
 // capacity reports whether what is recorded of capacity makes a difference. For devices
 // without capacities it does not, unless they draw on counters.
-func (s *state) capacity(n *names) bool {
-	return len(s.AggregatedCapacity) > 0 && (n.measured || n.consuming)
+func (s *state) capacity(p *pool.Pool) bool {
+	return len(s.AggregatedCapacity) > 0 && (p.Measured || p.Consuming)
 }
 
 // shared reports whether what is recorded of shares makes a difference. The capacity in
 // use of a share is recorded by device. A share without any is only known as a share, and
 // matters to nothing but counters: the device has drawn them.
-func (s *state) shared(n *names) bool {
-	return len(s.AllocatedSharedDeviceIDs) > 0 && n.consuming
+func (s *state) shared(p *pool.Pool) bool {
+	return len(s.AllocatedSharedDeviceIDs) > 0 && p.Consuming
 }
 
 // Pool implements cluster.Source.
 func (s *state) Pool(p *pool.Pool) *pool.Usage {
-	n := namesOf(p)
-	capacity, shared := s.capacity(n), s.shared(n)
+	capacity, shared := s.capacity(p), s.shared(p)
 	return pool.NewUsage(p, func(first pool.DeviceIndex) (use pool.Use) {
-		id := n.id(first)
+		id := idOf(p, first)
 		use.Exclusive = s.AllocatedDevices.Has(id)
 		if capacity {
 			s.addCapacity(&use, id)
@@ -54,14 +53,13 @@ func (s *state) Pool(p *pool.Pool) *pool.Usage {
 }
 
 // Separate implements cluster.Source.
-func (s *state) Separate(p *pool.Pool) bool {
-	n := namesOf(p)
-	return !n.consuming && !s.capacity(n)
+func (s *state) Separate(p *cluster.Place) bool {
+	return len(s.AggregatedCapacity) == 0 || !p.Measured()
 }
 
 // Exclusive implements cluster.Source.
 func (s *state) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool {
-	return s.AllocatedDevices.Has(namesOf(p).id(i))
+	return s.AllocatedDevices.Has(idOf(p, i))
 }
 
 func (s *state) addCapacity(use *pool.Use, id DeviceID) {
@@ -72,34 +70,10 @@ func (s *state) addCapacity(use *pool.Use, id DeviceID) {
 	}
 }
 
-// names are those of a pool as upstream's state has them, which cost a look-up each to
-// make. They are kept with the pool.
-type names struct {
-	driver, pool draapi.UniqueString
-	devices      []draapi.UniqueString // by pool.DeviceIndex
-	// measured and consuming are set if any device has capacities or lists counters.
-	measured, consuming bool
-}
-
-func namesOf(p *pool.Pool) *names { return p.AttachNames(func() any { return newNames(p) }).(*names) }
-
-func newNames(p *pool.Pool) *names {
-	n := &names{
-		driver:  draapi.MakeUniqueString(p.ID.Driver),
-		pool:    draapi.MakeUniqueString(p.ID.Name),
-		devices: make([]draapi.UniqueString, len(p.Devices)),
-	}
-	for i := range p.Devices {
-		d := &p.Devices[i]
-		n.devices[i] = draapi.MakeUniqueString(d.Object.Name)
-		n.measured = n.measured || len(d.Object.Capacity) > 0
-		n.consuming = n.consuming || d.ConsumesCounters
-	}
-	return n
-}
-
-func (n *names) id(i pool.DeviceIndex) DeviceID {
-	return DeviceID{Driver: n.driver, Pool: n.pool, Device: n.devices[i]}
+// idOf is a device as upstream's state has it.
+func idOf(p *pool.Pool, i pool.DeviceIndex) DeviceID {
+	driver, name, device := p.UniqueNames(i)
+	return DeviceID{Driver: draapi.UniqueString(driver), Pool: draapi.UniqueString(name), Device: draapi.UniqueString(device)}
 }
 
 // shares finds the devices which an allocated state knows by their shares alone. The

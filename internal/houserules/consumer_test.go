@@ -111,7 +111,7 @@ func runGo(t *testing.T, folder string, args ...string) string {
 	t.Helper()
 	command := exec.Command("go", args...)
 	command.Dir = folder
-	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
 	var failure strings.Builder
 	command.Stderr = &failure
 	printed, err := command.Output()

@@ -86,7 +86,12 @@ var rooms = []room{
 	{folder: "alloctest", imports: []string{"allocator", "allocator/explain", "allocator/extension"}},
 	{folder: "podclaims"},
 	{folder: "nodefit"},
-	{folder: "simulate", imports: slices.Concat(library, workloads, index)},
+	{folder: "simulate/internal/subsets"},
+	{folder: "simulate/internal/table"},
+	{folder: "simulate/internal/onenode", imports: slices.Concat(library, index)},
+	{folder: "simulate", imports: slices.Concat(library, workloads, []string{
+		"simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
+	})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/controlplane"},
 	{folder: "internal/faults"},

@@ -60,7 +60,7 @@ func (f function) tooLong(file *File) []Offence {
 }
 
 // largePackages have more files than packageLimit for now.
-var largePackages = []string{"alloctest", "internal/clustergen", "simulate"}
+var largePackages = []string{"alloctest", "internal/clustergen"}
 
 // crowdedPackages judges how many files there are in each folder.
 func crowdedPackages(r *Repository) []Offence {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
@@ -78,7 +79,7 @@ func (s *Snapshot) ReservePodClaims(pod *corev1.Pod) error {
 }
 
 // UnreservePodClaims takes back the reservations of a pod. Claims that belong to it, and those
-// without a consumer, are allocated no longer. It is an error, and nothing is done, if a claim that
+// without a consumer, are allocated no longer; a claim for its extended resources is removed. It is an error, and nothing is done, if a claim that
 // the pod refers to is not there.
 func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 	claims, err := s.referred(pod)
@@ -86,8 +87,8 @@ func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 		return err
 	}
 	for _, claim := range s.withExtended(pod, claims) {
-		if s.isMade(claim, pod) {
-			s.remove(claim) // the next attempt makes another
+		if extendedFor(claim) == pod.UID {
+			s.remove(claim) // the next attempt makes another, and is refused as long as there is one
 			continue
 		}
 		left, had := unreserved(claim, pod)
@@ -104,13 +105,18 @@ func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 
 // put sets what there is of a claim.
 func (s *Snapshot) put(claim *resourceapi.ResourceClaim) {
-	s.claims.set(GetClaimId(claim), claim)
-	s.changed(GetClaimId(claim))
+	id := GetClaimId(claim)
+	before := s.claims.now[id]
+	s.claims.set(id, claim)
+	if owner := extendedFor(claim); owner != "" {
+		s.extended.set(owner, id)
+	}
+	s.changed(id, before, claim)
 }
 
-// changed notes that a claim came, changed or went.
-func (s *Snapshot) changed(id ResourceClaimId) {
-	s.allocated.forget()
+// changed notes that a claim came, changed or went. It is nil where there is none.
+func (s *Snapshot) changed(id ResourceClaimId, before, after *resourceapi.ResourceClaim) {
+	s.allocated.replace(before, after)
 	s.changes.add(id, len(s.claims.now))
 }
 
@@ -147,34 +153,35 @@ func (s *Snapshot) referredBy(pod *corev1.Pod, podClaim *corev1.PodResourceClaim
 	return claim, nil
 }
 
-// withExtended adds the claims for the extended resources of a pod: the one that its status names,
-// if that is its own, and the one that a plugin made for it in this simulation.
+// withExtended adds the claim for the extended resources of a pod, if there is one.
 func (s *Snapshot) withExtended(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
-	var ids []ResourceClaimId
-	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		ids = append(ids, ResourceClaimId{Name: status.ResourceClaimName, Namespace: pod.Namespace})
-	}
-	if made, found := s.made.now[pod.UID]; found {
-		ids = append(ids, made)
-	}
-	for _, id := range ids {
-		if claim := s.claims.now[id]; claim != nil && belongsTo(claim, pod) && !slices.Contains(claims, claim) {
-			claims = append(claims, claim)
-		}
+	if claim := s.extendedOf(pod); claim != nil && !slices.Contains(claims, claim) {
+		claims = append(claims, claim)
 	}
 	return claims
+}
+
+// extendedOf returns the claim for the extended resources of a pod, nil if there is none.
+func (s *Snapshot) extendedOf(pod *corev1.Pod) *resourceapi.ResourceClaim {
+	id, found := s.extended.now[pod.UID]
+	if !found {
+		return nil
+	}
+	claim := s.claims.now[id]
+	if claim.Namespace != pod.Namespace || metav1.GetControllerOfNoCopy(claim).Name != pod.Name {
+		return nil
+	}
+	return claim
 }
 
 // make adds a claim that exists nowhere else, for the pod that it belongs to. Such claims have the
 // same name for all pods, so that they get another one here.
 func (s *Snapshot) make(claim *resourceapi.ResourceClaim) error {
-	owner := metav1.GetControllerOfNoCopy(claim)
-	if owner == nil || owner.Kind != "Pod" {
-		return fmt.Errorf("claim %s/%s is not in the snapshot, and belongs to no pod", claim.Namespace, claim.Name)
+	if extendedFor(claim) == "" {
+		return fmt.Errorf("claim %s/%s is not in the snapshot, and is not for extended resources of a pod", claim.Namespace, claim.Name)
 	}
 	named := *claim
 	named.Name = fmt.Sprintf("%s/%s", claim.Name, claim.UID)
-	s.made.set(owner.UID, GetClaimId(&named))
 	s.put(&named)
 	return nil
 }
@@ -183,16 +190,22 @@ func (s *Snapshot) make(claim *resourceapi.ResourceClaim) error {
 func (s *Snapshot) remove(claim *resourceapi.ResourceClaim) {
 	id := GetClaimId(claim)
 	s.claims.delete(id)
-	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && s.made.now[owner.UID] == id {
-		s.made.delete(owner.UID)
+	if owner := extendedFor(claim); owner != "" && s.extended.now[owner] == id {
+		s.extended.delete(owner)
 	}
-	s.changed(id)
+	s.changed(id, claim, nil)
 }
 
-// isMade reports whether a claim exists only here.
-func (s *Snapshot) isMade(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
-	id, found := s.made.now[pod.UID]
-	return found && id == GetClaimId(claim)
+// extendedFor returns the UID of the pod for whose extended resources a claim is, empty if it is for
+// something else.
+func extendedFor(claim *resourceapi.ResourceClaim) types.UID {
+	if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
+		return ""
+	}
+	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && owner.Kind == "Pod" {
+		return owner.UID
+	}
+	return ""
 }
 
 // belongsTo reports whether a claim goes when its pod does.

@@ -62,9 +62,9 @@ func (j *journal[K, V]) commit() {
 	}
 }
 
-// revert takes back what changed since the last fork, and visits the keys of that. Without a fork it
-// does nothing.
-func (j *journal[K, V]) revert(visit func(key K)) {
+// revert takes back what changed since the last fork, and visits the keys of that with the values
+// before and after the call, zero if there is none. Without a fork it does nothing.
+func (j *journal[K, V]) revert(visit func(key K, before, after V)) {
 	last := len(j.before) - 1
 	if last < 0 {
 		return
@@ -72,11 +72,14 @@ func (j *journal[K, V]) revert(visit func(key K)) {
 	changed := j.before[last]
 	j.before = j.before[:last]
 	for key, had := range changed {
+		undone := j.now[key]
 		if had.found {
 			j.now[key] = had.value
 		} else {
 			delete(j.now, key)
 		}
-		visit(key)
+		if visit != nil {
+			visit(key, undone, had.value)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package autoscaler_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
@@ -75,6 +77,7 @@ func (l *loop) each(what string, step func(*simulation) (string, error)) string 
 		if err != nil {
 			l.t.Fatalf("%s: %v, after\n%s", s.name, err, strings.Join(l.log, "\n"))
 		}
+		compareStates(l.t, s)
 		if got += "\n" + describe(l.t, s.dra); i == 0 {
 			first = got
 		} else if got != first {
@@ -83,6 +86,26 @@ func (l *loop) each(what string, step func(*simulation) (string, error)) string 
 	}
 	answer, _, _ := strings.Cut(first, "\n")
 	return answer
+}
+
+// compareStates compares what a manager says is allocated with what its claims say.
+func compareStates(t testing.TB, s *simulation) {
+	t.Helper()
+	claims, err := s.dra.ResourceClaims().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := s.dra.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := allocatedState(claims)
+	sameCapacity := maps.EqualFunc(state.AggregatedCapacity, want.AggregatedCapacity, func(a, b structured.ConsumedCapacity) bool {
+		return maps.EqualFunc(a, b, func(x, y *resource.Quantity) bool { return x.Cmp(*y) == 0 })
+	})
+	if !state.AllocatedDevices.Equal(want.AllocatedDevices) || !state.AllocatedSharedDeviceIDs.Equal(want.AllocatedSharedDeviceIDs) || !sameCapacity {
+		t.Fatalf("%s: allocated is %+v, want %+v", s.name, state, want)
+	}
 }
 
 // pending makes a pod with claims of its own, and sometimes one that it shares.
@@ -198,6 +221,9 @@ func TestSameAnswers(t *testing.T) {
 			newSimulation(t, "in-tree", names.DynamicResources, newSnapshot(t)),
 			newSimulation(t, "in-tree on the plain manager", names.DynamicResources, newPlain(t)),
 		}}
+		for _, s := range l.all {
+			s.parallel = seed%2 == 0
+		}
 		l.addNode()
 		for range 60 {
 			l.step()
@@ -242,6 +268,50 @@ func TestExtendedResources(t *testing.T) {
 			s.dra.RemovePodOwnedClaims(pods[1])
 			if where, err := s.scheduleAnywhere(t.Context(), pods[2]); err != nil || where != "a" {
 				t.Errorf("the devices of a pod that was removed were not free: placed on %q, %v", where, err)
+			}
+		})
+	}
+}
+
+// A pod whose claim for extended resources is known from the API server can be moved: the claim goes, and
+// the plugin makes another.
+func TestMoveWithExtendedResources(t *testing.T) {
+	for _, plugin := range []string{schedplugin.Name, names.DynamicResources} {
+		t.Run(plugin, func(t *testing.T) {
+			pod, other := newPod("pod"), newPod("other")
+			for _, p := range []*corev1.Pod{pod, other} {
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/gpu": resource.MustParse("8")}
+			}
+			claim := newClaim("pod-extended-resources-x", pod, request("gpu", 8))
+			claim.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}
+			claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+			claim.Status.Allocation = &resourceapi.AllocationResult{}
+			for gpu := range 8 {
+				claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+					Request: "devices", Driver: driver, Pool: "a-gpus", Device: fmt.Sprint("gpu-", gpu),
+				})
+			}
+			known := map[autoscaler.ResourceClaimId]*resourceapi.ResourceClaim{autoscaler.GetClaimId(claim): claim}
+			snapshot := autoscaler.NewSnapshot(known, map[string][]*resourceapi.ResourceSlice{"a": slicesOf("a")}, nil, classes())
+			s := newSimulation(t, plugin, plugin, snapshot)
+			s.found(newNode("a"), pod)
+			if err := s.addNode(newNode("b"), slicesOf("b")); err != nil {
+				t.Fatal(err)
+			}
+			s.fork()
+			if places, err := s.drain(t.Context(), "a"); err != nil || len(places) != 1 || places[0] != "b" {
+				t.Errorf("the pod went to %q, %v", places, err)
+			}
+			if where, err := s.scheduleAnywhere(t.Context(), other); err != nil || where != "" {
+				t.Errorf("another pod was placed on %q, %v", where, err)
+			}
+			s.revert()
+			before := describe(t, snapshot)
+			if where, err := s.scheduleAnywhere(t.Context(), other); err != nil || where != "b" {
+				t.Errorf("when all was as before, another pod was placed on %q, %v", where, err)
+			}
+			if !strings.HasPrefix(before, "pod-extended-resources-x: a-gpus/gpu-0") {
+				t.Errorf("Revert left %s", before)
 			}
 		})
 	}

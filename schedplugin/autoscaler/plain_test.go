@@ -168,15 +168,21 @@ func (p plainClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], e
 }
 
 func (p plainClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
+	return allocatedState(slices.Collect(maps.Values(p.claims))), nil
+}
+
+// allocatedState adds up what claims hold.
+func allocatedState(claims []*resourceapi.ResourceClaim) *structured.AllocatedState {
 	state := &structured.AllocatedState{
 		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
 	}
-	for _, claim := range p.claims {
+	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
 			continue
 		}
-		for _, result := range claim.Status.Allocation.Devices.Results {
+		for i := range claim.Status.Allocation.Devices.Results {
+			result := &claim.Status.Allocation.Devices.Results[i]
 			id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
 			if result.AdminAccess != nil && *result.AdminAccess {
 				continue
@@ -189,5 +195,5 @@ func (p plainClaims) GatherAllocatedState() (*structured.AllocatedState, error) 
 			state.AllocatedDevices.Insert(id)
 		}
 	}
-	return state, nil
+	return state
 }

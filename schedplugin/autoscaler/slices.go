@@ -31,7 +31,7 @@ func (s *Snapshot) AddNodeResourceSlices(nodeName string, added []*resourceapi.R
 
 // publish adds slices at the end of the list.
 func (s *Snapshot) publish(node string, added []*resourceapi.ResourceSlice) {
-	s.list = slices.Concat(s.list, s.keep(node, added))
+	s.list = append(s.list, s.keep(node, added)...)
 }
 
 // publishAll starts the list anew, with the slices of all nodes by name.

@@ -36,19 +36,18 @@ func GetClaimId(claim *resourceapi.ResourceClaim) ResourceClaimId {
 type Snapshot struct {
 	claims journal[ResourceClaimId, *resourceapi.ResourceClaim]
 	slices journal[string, published] // by node
-	// made are the claims which plugins made for the extended resources of pods, by the pod's UID.
-	made    journal[types.UID, ResourceClaimId]
-	classes map[string]*resourceapi.DeviceClass
+	// extended are the claims for the extended resources of pods, by the pod's UID.
+	extended journal[types.UID, ResourceClaimId]
+	classes  map[string]*resourceapi.DeviceClass
 	// byResource has the classes of extended resources.
 	byResource map[string]*resourceapi.DeviceClass
 	rules      []*resourceapi.DeviceTaintRule
 
-	// list has all slices with their taints, listBefore what it was before each open fork. A list
-	// does not change once it is made.
+	// list has all slices with their taints, listBefore what it was before each open fork. What a
+	// list has does not change; behind its end there is room for the next one.
 	list       []*resourceapi.ResourceSlice
 	listBefore [][]*resourceapi.ResourceSlice
 
-	shares    bool
 	allocated allocatedState
 	changes   changeLog
 }
@@ -66,11 +65,16 @@ var _ fwk.SharedDRAManager = &Snapshot{}
 // may be.
 func NewSnapshot(claims map[ResourceClaimId]*resourceapi.ResourceClaim, nodeLocalSlices map[string][]*resourceapi.ResourceSlice, nonNodeLocalSlices []*resourceapi.ResourceSlice, deviceClasses map[string]*resourceapi.DeviceClass) *Snapshot {
 	s := &Snapshot{
-		claims:  newJournal(claims),
-		slices:  newJournal[string, published](nil),
-		made:    newJournal[types.UID, ResourceClaimId](nil),
-		classes: maps.Clone(deviceClasses),
-		shares:  enabled(features.DRAConsumableCapacity),
+		claims:   newJournal(claims),
+		slices:   newJournal[string, published](nil),
+		extended: newJournal[types.UID, ResourceClaimId](nil),
+		classes:  maps.Clone(deviceClasses),
+	}
+	s.allocated.shareable = enabled(features.DRAConsumableCapacity)
+	for id, claim := range claims {
+		if owner := extendedFor(claim); owner != "" {
+			s.extended.set(owner, id)
+		}
 	}
 	s.byResource = make(map[string]*resourceapi.DeviceClass)
 	if enabled(features.DRAExtendedResource) {
@@ -115,7 +119,7 @@ func (s *Snapshot) SetDeviceTaintRules(rules []*resourceapi.DeviceTaintRule) err
 func (s *Snapshot) Fork() {
 	s.claims.fork()
 	s.slices.fork()
-	s.made.fork()
+	s.extended.fork()
 	s.listBefore = append(s.listBefore, s.list)
 }
 
@@ -123,7 +127,7 @@ func (s *Snapshot) Fork() {
 func (s *Snapshot) Commit() {
 	s.claims.commit()
 	s.slices.commit()
-	s.made.commit()
+	s.extended.commit()
 	s.listBefore = s.listBefore[:max(0, len(s.listBefore)-1)]
 }
 
@@ -133,9 +137,10 @@ func (s *Snapshot) Revert() {
 	if last < 0 {
 		return
 	}
-	s.list, s.listBefore = s.listBefore[last], s.listBefore[:last]
-	s.slices.revert(func(string) {})
-	s.made.revert(func(types.UID) {})
+	// Clipped, as what is behind its end belongs to lists that were handed out since.
+	s.list, s.listBefore = slices.Clip(s.listBefore[last]), s.listBefore[:last]
+	s.slices.revert(nil)
+	s.extended.revert(nil)
 	s.claims.revert(s.changed)
 }
 

@@ -2,6 +2,7 @@ package autoscaler_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestErrors(t *testing.T) {
 	expectError(t, err, "pod default/pod: claim one: one is not in the snapshot")
 	expectError(t, snapshot.ReservePodClaims(pod), "pod default/pod: claim one: ")
 	expectError(t, snapshot.UnreservePodClaims(pod), "pod default/pod: claim one: ")
-	expectError(t, snapshot.ResourceClaims().SignalClaimPendingAllocation("x", newClaim("stray", nil, nil)), "claim default/stray is not in the snapshot")
+	expectError(t, snapshot.ResourceClaims().SignalClaimPendingAllocation("x", newClaim("stray", nil, nil)), "claim default/stray is not in the snapshot, and is not for extended resources")
 	expectError(t, snapshot.ResourceClaims().SignalClaimPendingAllocation("x", newClaim("shared-gpu", nil, nil)), "claim default/shared-gpu: its UID is")
 	if after := describe(t, snapshot); after != before {
 		t.Errorf("claims\n%s\nbecame\n%s", before, after)
@@ -119,6 +120,81 @@ func TestClaimsAreNotChangedInPlace(t *testing.T) {
 	}
 }
 
+// Lists of slices that were handed out stay as they were.
+func TestListsAreNotChanged(t *testing.T) {
+	snapshot := newSnapshot(t)
+	list := func() []*resourceapi.ResourceSlice {
+		t.Helper()
+		all, err := snapshot.ResourceSlices().ListWithDeviceTaintRules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	add := func(node string) {
+		t.Helper()
+		if err := snapshot.AddNodeResourceSlices(node, slicesOf(node)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lists, copies [][]*resourceapi.ResourceSlice
+	hand := func() {
+		lists, copies = append(lists, list()), append(copies, slices.Clone(list()))
+	}
+	add("a")
+	for _, node := range []string{"b", "c", "d"} {
+		snapshot.Fork()
+		add(node)
+		hand()
+		snapshot.RemoveNodeResourceSlices("a")
+		hand()
+		snapshot.Revert()
+		hand()
+	}
+	if _, found := snapshot.NodeResourceSlices("d"); found {
+		t.Error("Revert left slices of a new node")
+	}
+	for i := range lists {
+		if !slices.Equal(lists[i], copies[i]) {
+			t.Errorf("list %d was changed", i)
+		}
+	}
+	if _ = append(list(), nil); !slices.Equal(list(), copies[len(copies)-1]) || cap(list()) != len(list()) {
+		t.Error("there is room behind a list that was handed out")
+	}
+}
+
+// A device that two claims hold is allocated until both are gone.
+func TestDevicesHeldTwice(t *testing.T) {
+	holder := func(name string) *resourceapi.ResourceClaim {
+		claim := newClaim(name, nil, request("gpu", 1))
+		claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "devices", Driver: driver, Pool: "a-gpus", Device: "gpu-0"}},
+		}}
+		return claim
+	}
+	snapshot := autoscaler.NewEmptySnapshot()
+	for holders := range 4 {
+		devices, err := snapshot.ResourceClaims().ListAllAllocatedDevices()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if devices.Len() != min(holders, 1) {
+			t.Fatalf("%d devices are allocated with %d holders", devices.Len(), holders)
+		}
+		snapshot.Fork()
+		if err := snapshot.AddClaims([]*resourceapi.ResourceClaim{holder(fmt.Sprint("claim-", holders))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for holders := 3; holders >= 0; holders-- {
+		snapshot.Revert()
+		if devices, err := snapshot.ResourceClaims().ListAllAllocatedDevices(); err != nil || devices.Len() != min(holders, 1) {
+			t.Errorf("%d devices are allocated with %d holders left, %v", devices.Len(), holders, err)
+		}
+	}
+}
+
 // The tracker tells which claims changed since an earlier call, and when it does not know.
 func TestChangedSince(t *testing.T) {
 	snapshot := newSnapshot(t)
@@ -167,11 +243,11 @@ func TestChangedSince(t *testing.T) {
 // What Walk visits is what there is, until it is told to stop.
 func TestWalk(t *testing.T) {
 	snapshot := newSnapshot(t)
-	var claims, slices, classes int
+	var claims, published, classes int
 	snapshot.WalkResourceClaims(func(*resourceapi.ResourceClaim) bool { claims++; return true })
-	snapshot.WalkResourceSlices(func(of []*resourceapi.ResourceSlice) bool { slices += len(of); return true })
+	snapshot.WalkResourceSlices(func(of []*resourceapi.ResourceSlice) bool { published += len(of); return true })
 	snapshot.WalkDeviceClasses(func(*resourceapi.DeviceClass) bool { classes++; return false })
-	if claims != 2 || slices != 1 || classes != 1 {
-		t.Errorf("visited %d claims, %d slices and %d classes", claims, slices, classes)
+	if claims != 2 || published != 1 || classes != 1 {
+		t.Errorf("visited %d claims, %d slices and %d classes", claims, published, classes)
 	}
 }

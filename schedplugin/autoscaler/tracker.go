@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/ptr"
 )
 
 // ResourceClaims implements SharedDRAManager of the framework. What a plugin reserves is allocated
@@ -45,7 +43,7 @@ type sliceLister struct{ *Snapshot }
 
 // ListWithDeviceTaintRules implements ResourceSliceLister. The list must not be modified.
 func (l sliceLister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
-	return l.list, nil
+	return slices.Clip(l.list), nil
 }
 
 type classLister struct{ *Snapshot }
@@ -83,6 +81,12 @@ func (t claimTracker) Get(namespace, name string) (*resourceapi.ResourceClaim, e
 	return nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), name)
 }
 
+// ExtendedClaim tells the plugin Dray which claim there is for the extended resources of a pod, nil for
+// none.
+func (t claimTracker) ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
+	return t.extendedOf(pod)
+}
+
 // SignalClaimPendingAllocation allocates a claim. One that is not there is for the extended
 // resources of a pod: plugins make it before they allocate it.
 func (t claimTracker) SignalClaimPendingAllocation(uid types.UID, allocated *resourceapi.ResourceClaim) error {
@@ -111,60 +115,14 @@ func (claimTracker) AssumeClaimAfterAPICall(claim *resourceapi.ResourceClaim) er
 // AssumedClaimRestore implements ResourceClaimTracker: nothing is assumed.
 func (claimTracker) AssumedClaimRestore(string, string) {}
 
-// ListAllAllocatedDevices implements ResourceClaimTracker.
+// ListAllAllocatedDevices implements ResourceClaimTracker. The set is that of the Snapshot: it must not
+// be modified, and changes with the claims.
 func (t claimTracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
-	return t.state().AllocatedDevices, nil
+	return t.allocated.of(t.claims.now).AllocatedDevices, nil
 }
 
-// GatherAllocatedState implements ResourceClaimTracker.
+// GatherAllocatedState implements ResourceClaimTracker, with the sets of the Snapshot like
+// ListAllAllocatedDevices.
 func (t claimTracker) GatherAllocatedState() (*structured.AllocatedState, error) {
-	return t.state(), nil
-}
-
-// allocatedState is what claims hold, found out when it is asked for. The plugin Dray does not ask.
-type allocatedState struct {
-	mu    sync.Mutex
-	known *structured.AllocatedState
-}
-
-func (a *allocatedState) forget() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.known = nil
-}
-
-func (t claimTracker) state() *structured.AllocatedState {
-	t.allocated.mu.Lock()
-	defer t.allocated.mu.Unlock()
-	if t.allocated.known == nil {
-		state := &structured.AllocatedState{
-			AllocatedDevices:         sets.New[structured.DeviceID](),
-			AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-			AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
-		}
-		for _, claim := range t.claims.now {
-			t.add(state, claim)
-		}
-		t.allocated.known = state
-	}
-	return t.allocated.known
-}
-
-// add adds what a claim holds. Admin access holds nothing.
-func (t claimTracker) add(state *structured.AllocatedState, claim *resourceapi.ResourceClaim) {
-	if claim.Status.Allocation == nil {
-		return
-	}
-	for i := range claim.Status.Allocation.Devices.Results {
-		result := &claim.Status.Allocation.Devices.Results[i]
-		id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
-		switch {
-		case ptr.Deref(result.AdminAccess, false):
-		case t.shares && result.ShareID != nil:
-			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, result.ShareID))
-			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
-		default:
-			state.AllocatedDevices.Insert(id)
-		}
-	}
+	return t.allocated.of(t.claims.now), nil
 }

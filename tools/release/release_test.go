@@ -133,7 +133,7 @@ func goIn(t *testing.T, r *release, folder string, arguments ...string) string {
 	command := exec.Command("go", arguments...)
 	command.Dir = folder
 	command.Env = append(command.Environ(), "GOPROXY=file://"+filepath.Join(r.Out, "proxy")+","+strings.TrimSpace(string(proxies)),
-		"GONOSUMDB=github.com/dray-project/*", "GONOPROXY=none", "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false", "CGO_ENABLED=0")
+		"GONOSUMDB=github.com/dray-project/*", "GONOPROXY=none", "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "CGO_ENABLED=0")
 	output, err := command.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {

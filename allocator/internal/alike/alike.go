@@ -10,7 +10,6 @@ package alike
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -85,7 +84,7 @@ func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 	}
 	key := memo.Key{Bytes: make([]byte, 0, keySize)}
 	p.AppendKey(&key)
-	if known, ok := m.kinds.Get(string(key.Bytes)); ok {
+	if known, ok := m.kinds.Get(string(key.Bytes)); ok && !known.(*kind).lens.worn() {
 		joined.kind = known.(*kind)
 		return joined
 	}
@@ -133,7 +132,7 @@ type lens struct {
 
 // lensKey is what makes a lens.
 type lensKey struct {
-	// projection is nil if expressions may read anything.
+	// projection is nil if derived attributes may read anything.
 	projection *eligibility.Projection
 	// compared are the attributes.
 	compared string
@@ -142,18 +141,18 @@ type lensKey struct {
 	derived bool
 }
 
+// worn reports whether problems of the lens get another one by now.
+func (l *lens) worn() bool { return l.projection != nil && l.projection.Worn() }
+
 // lensOf returns the lens of a problem.
 func (m *Memory) lensOf(p *claims.Problem) *lens {
 	var key lensKey
-	reads, exact, capacities := make(eligibility.Reads), true, false
-	for _, f := range p.Filters {
-		maps.Copy(reads, f.Reads)
-		exact = exact && f.Reads != nil
-		capacities = capacities || f.Capacity != nil
-	}
+	derived := make(eligibility.Reads)
 	var attributes []resourceapi.FullyQualifiedName
 	for _, alt := range p.Alternatives {
-		exact = exact && reads.AddDerived(alt.Derived)
+		if derived != nil && !derived.AddDerived(alt.Derived) {
+			derived = nil
+		}
 		key.derived = key.derived || len(alt.Derived) > 0
 		for _, position := range alt.Constraints {
 			attributes = append(attributes, p.Constraints[position].Attribute)
@@ -162,9 +161,7 @@ func (m *Memory) lensOf(p *claims.Problem) *lens {
 	slices.Sort(attributes)
 	attributes = slices.Compact(attributes)
 	key.compared = fmt.Sprintf("%q", attributes)
-	if exact {
-		key.projection = m.evaluator.Projection(reads, capacities)
-	}
+	key.projection = m.evaluator.Projection(p.Filters, derived)
 	if known, ok := m.lenses.Get(key); ok {
 		return known.(*lens)
 	}

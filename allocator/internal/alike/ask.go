@@ -32,7 +32,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		if err != nil || known != nil && !known.Satisfiable && !known.Literal {
 			return known, err
 		}
-		if known != nil && known.Satisfiable {
+		if known != nil && known.Satisfiable && place.Separate() && source.Separate(place) {
 			if known = p.inquire(ctx, source, view, known, search); known != nil {
 				return known, nil
 			}

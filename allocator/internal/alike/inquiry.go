@@ -66,11 +66,6 @@ func (a *Answer) inquiry() *inquiry {
 // inquire returns nil if the state has to be looked at as a whole. idle is the answer for
 // when nothing is in use.
 func (p *Problem) inquire(ctx context.Context, u cluster.Source, view cluster.NodeView, idle *Answer, search Search) *Answer {
-	for _, v := range view.Pools {
-		if v.Common || !u.Separate(v.Pool) {
-			return nil
-		}
-	}
 	q := idle.inquiry()
 	for at := 0; at < len(q.ask); at++ {
 		pool, i := model.DeviceAt(view.Pools, q.ask[at])

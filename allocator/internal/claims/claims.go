@@ -222,7 +222,7 @@ func (p *Problem) Parts() []Part {
 		}
 	}
 	for k := range p.Constraints[:p.Required()] {
-		parts = append(parts, p.constraintPart(k))
+		parts = append(parts, Part{Claim: p.Constraints[k].Claim, Position: k, Constraint: true})
 	}
 	return parts
 }
@@ -235,35 +235,3 @@ func (p *Problem) Required() int {
 	}
 	return n
 }
-
-// WithoutPreferences leaves out all that is preferred. It is nil if nothing is.
-func (p *Problem) WithoutPreferences() Omitted {
-	var out Omitted
-	for k := p.Required(); k < len(p.Constraints); k++ {
-		if out == nil {
-			out = make(Omitted)
-		}
-		out.SetConstraint(p, k, true)
-	}
-	return out
-}
-
-// SetConstraint leaves a constraint of a problem out, or not.
-func (o Omitted) SetConstraint(p *Problem, constraint int, out bool) {
-	o[p.constraintPart(constraint)] = out
-}
-
-func (p *Problem) constraintPart(constraint int) Part {
-	return Part{Claim: p.Constraints[constraint].Claim, Position: constraint, Constraint: true}
-}
-
-// Omitted are parts of a Problem that a search leaves out. Nil leaves nothing out.
-type Omitted map[Part]bool
-
-// Request reports whether a request is left out.
-func (o Omitted) Request(claim, request int) bool {
-	return o[Part{Claim: claim, Position: request}]
-}
-
-// Constraint reports whether a constraint of a problem is left out.
-func (o Omitted) Constraint(p *Problem, constraint int) bool { return o[p.constraintPart(constraint)] }

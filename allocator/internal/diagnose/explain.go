@@ -48,7 +48,7 @@ func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) *
 	found := &inspection{report: explain.RequestReport{
 		Claim:   in.Problem.Claims[alt.Claim].Ref(),
 		Request: alt.Name,
-		Needed:  in.Alternatives[alt.ID].Needed,
+		Needed:  in.Needed(alt),
 		All:     alt.All,
 		Totals:  totals(alt),
 	}}

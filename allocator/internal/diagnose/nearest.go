@@ -94,7 +94,7 @@ func (n *narrator) largestGroup(constraint int) string {
 				groups[v].Set(i)
 			}
 		}) {
-			needed += n.in.Alternatives[alt.ID].Needed
+			needed += n.in.Needed(alt)
 		}
 	}
 	most := 0
@@ -114,9 +114,9 @@ func (n *narrator) candidates(alt *claims.Alternative, constraint int, visit fun
 	if k < 0 {
 		return false
 	}
-	b := &n.in.Alternatives[alt.ID]
-	for i, ok := b.Domain.Allowed.NextSet(0); ok; i, ok = b.Domain.Allowed.NextSet(i + 1) {
-		visit(i, b.Columns[k].Values[i])
+	d := &n.in.Domains[alt.Domain]
+	for i, ok := d.Allowed.NextSet(0); ok; i, ok = d.Allowed.NextSet(i + 1) {
+		visit(i, d.Columns[k].Values[i])
 	}
 	return true
 }

@@ -121,16 +121,13 @@ func (s *Selector) Origin() string {
 // keySize is room for most keys.
 const keySize = 256
 
-// selection makes a selection, or returns the one that was made for the same content. It is made anew
-// once shapes that come now would not be told apart.
+// selection makes a selection, or returns the one that was made for the same content.
 func (e *Evaluator) selection(t *Terms) (*Selection, error) {
 	var buffer [keySize]byte
 	key := memo.Key{Bytes: buffer[:0]}
 	t.appendSelection(&key)
 	if known, ok := e.selections.Get(string(key.Bytes)); ok {
-		if s := known.(*Selection); s.projection == nil || !s.projection.worn() {
-			return s, nil
-		}
+		return known.(*Selection), nil
 	}
 	// The selection outlives the claim, so it has a copy of its own.
 	s := &Selection{id: e.ids.Add(1), features: e.features, Capacity: t.Capacity.DeepCopy()}
@@ -141,7 +138,7 @@ func (e *Evaluator) selection(t *Terms) (*Selection, error) {
 		return nil, err
 	}
 	if s.Reads = readsOf(s.Selectors); s.Reads != nil {
-		s.projection = e.Projection(s.Reads, t.Capacity != nil)
+		s.projection = e.projection(s.Reads, nil, t.Capacity != nil, "")
 	}
 	e.selections.Add(string(key.Bytes), s)
 	return s, nil

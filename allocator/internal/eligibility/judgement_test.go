@@ -33,17 +33,16 @@ func unlikeShapes() []*shape.Shape {
 		{ValidValues: []resource.Quantity{*q("8Gi"), *q("20Gi")}},
 		{ValidValues: []resource.Quantity{*q("8Gi"), *q("20Gi")}, ValidRange: &resourceapi.CapacityRequestPolicyRange{}},
 	}
-	set := shape.NewSet()
 	var shapes []*shape.Shape
 	for _, model := range []string{"a", "b"} {
 		for _, total := range []string{"5Gi", "80Gi", "85899345920", "1e30"} {
 			for _, multiple := range []*bool{nil, ptr.To(true)} {
 				for _, policy := range policies {
-					shapes = append(shapes, set.Acquire("driver", &resourceapi.Device{
+					shapes = append(shapes, &shape.Shape{Driver: "driver", Device: &resourceapi.Device{
 						Attributes:               map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: ptr.To(model)}},
 						Capacity:                 map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: *q(total), RequestPolicy: policy}},
 						AllowMultipleAllocations: multiple,
-					}, 0, nil).Shape())
+					}})
 				}
 			}
 		}
@@ -97,7 +96,7 @@ func TestJudgementsAreRemembered(t *testing.T) {
 }
 
 // A projection tells so many shapes apart. Others are judged, but not remembered, and the next problem
-// has a projection that tells them apart.
+// tells shapes apart by what its selectors say of them.
 func TestProjectionsWearOut(t *testing.T) {
 	e := NewEvaluator(Features{ConsumableCapacity: true}, cel.NewCache(8))
 	terms := Terms{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
@@ -110,21 +109,34 @@ func TestProjectionsWearOut(t *testing.T) {
 		}
 		return f
 	}
-	set, first := shape.NewSet(), filter()
+	serial := func(n int64) *shape.Shape {
+		return &shape.Shape{Driver: "driver", Device: &resourceapi.Device{
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"serial": {IntValue: &n}},
+		}}
+	}
+	first, another, rejected := filter(), serial(1<<20), serial(-1)
 	var last *shape.Shape
 	for n := range int64(maxNumbers + 1) {
-		last = set.Acquire("driver", &resourceapi.Device{
-			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"serial": {IntValue: ptr.To(n)}},
-		}, 0, nil).Shape()
+		last = serial(n)
 		if j, err := e.Judge(t.Context(), first, last); err != nil || j.Rejects() {
 			t.Fatalf("shape %d: %+v, error %v", n, j, err)
 		}
 	}
-	second := filter()
-	if number := first.projection.Number(last); number != 0 {
+	if number := first.projection.Number(last); number != 0 || !first.projection.Worn() {
 		t.Errorf("the last shape has the number %d", number)
 	}
-	if number := second.projection.Number(last); second.Selection == first.Selection || number == 0 {
-		t.Errorf("the next problem does not tell the last shape apart: its number is %d", number)
+	second := filter()
+	if second.Selection != first.Selection {
+		t.Error("a selection is not used again")
+	}
+	verdicts := e.Projection([]*Filter{second}, Reads{})
+	if a, b := verdicts.Number(last), verdicts.Number(rejected); a == 0 || b == 0 || a == b || a != verdicts.Number(another) {
+		t.Errorf("shapes have the numbers %d, %d (rejected) and %d", a, b, verdicts.Number(another))
+	}
+	if e.Projection([]*Filter{filter()}, Reads{}) != verdicts {
+		t.Error("the same question has another projection")
+	}
+	if verdicts.Worn() {
+		t.Error("there is nothing beyond verdicts")
 	}
 }

@@ -1,6 +1,8 @@
 package eligibility
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +24,9 @@ import (
 // It is safe for concurrent use.
 type Projection struct {
 	programs []*cel.Program // one for each different set of reads
+	// judging are the selections by whose verdicts shapes are told apart, instead of by what they read.
+	judging   []*Selection
+	evaluator *Evaluator
 	// capacity is set if capacities are told apart even where devices are plain.
 	capacity bool
 	numbers  memo.Numbers
@@ -62,17 +67,41 @@ func (r Reads) add(program *cel.Program) bool {
 	return true
 }
 
-// Projection returns the one that was made for the same reads. Capacity is set if some request asks for
-// capacity. Selections made later have a new one
-// once shapes that come now get no number, so that a projection does not wear out as drivers and
-// models come and go.
-func (e *Evaluator) Projection(r Reads, capacity bool) *Projection {
+// Projection returns what filters and derived attributes can tell about devices. It is nil if a derived
+// attribute may read anything (derived is nil). What selectors read is more than they tell, but problems that
+// ask for other values have it in common. If they may read anything, or read what differs between
+// all devices, such as a serial number, what they say of devices is all that is told apart.
+func (e *Evaluator) Projection(filters []*Filter, derived Reads) *Projection {
+	if derived == nil {
+		return nil
+	}
+	reads, exact, capacity, ids := maps.Clone(derived), true, false, []int64{}
+	var judging []*Selection
+	for _, f := range filters {
+		judging = append(judging, f.Selection)
+		maps.Copy(reads, f.Reads)
+		exact = exact && f.Reads != nil
+		capacity = capacity || f.Capacity != nil
+		ids = append(ids, f.id)
+	}
+	if exact {
+		if p := e.projection(reads, nil, capacity, ""); !p.Worn() {
+			return p
+		}
+	}
+	slices.Sort(ids)
+	return e.projection(derived, judging, capacity, fmt.Sprint(slices.Compact(ids)))
+}
+
+// projection returns the one that was made for the same reads and verdicts. Capacity is set if some request asks
+// for capacity.
+func (e *Evaluator) projection(r Reads, judging []*Selection, capacity bool, verdicts string) *Projection {
 	reads := slices.Sorted(maps.Keys(r))
-	key := fmt.Sprint(capacity, reads)
-	if known, ok := e.projections.Get(key); ok && !known.(*Projection).worn() {
+	key := fmt.Sprint(capacity, verdicts, reads)
+	if known, ok := e.projections.Get(key); ok {
 		return known.(*Projection)
 	}
-	p := &Projection{capacity: capacity}
+	p := &Projection{judging: judging, evaluator: e, capacity: capacity}
 	for _, read := range reads {
 		p.programs = append(p.programs, r[read])
 	}
@@ -80,7 +109,9 @@ func (e *Evaluator) Projection(r Reads, capacity bool) *Projection {
 	return p
 }
 
-func (p *Projection) worn() bool { return p.numbers.Full(maxNumbers) }
+// Worn reports whether the projection is of what selectors read, and tells no further shapes apart. There is another
+// one then.
+func (p *Projection) Worn() bool { return p.judging == nil && p.numbers.Full(maxNumbers) }
 
 // Number is 0 for a shape that has none.
 func (p *Projection) Number(of *shape.Shape) uint32 {
@@ -101,6 +132,14 @@ func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]re
 		if text, ok = program.AppendProjection(text, of.device); !ok {
 			return 0
 		}
+	}
+	for _, s := range p.judging {
+		// This is asked on behalf of all problems to come, so that none of them can cancel it.
+		rejectedBy, err := p.evaluator.matches(context.Background(), s.Selectors, of)
+		if err != nil {
+			return 0
+		}
+		text = binary.AppendVarint(text, int64(rejectedBy))
 	}
 	if !p.capacity && of.plain {
 		return p.numbers.Of(append(text, 0), maxNumbers)

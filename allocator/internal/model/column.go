@@ -6,28 +6,28 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
 // Column is an attribute of all devices of a node, with numbers for its values.
 type Column struct {
-	// Values are those of each device: nil if it has none that could be compared, empty if it
-	// has the attribute with a type that is not known.
-	Values [][]int32
-	ids    map[shape.Value]int32
-	// quantities are the values of a capacity by number. There are no ids then.
-	quantities []resource.Quantity
-	// errs are devices of which the attribute cannot be computed, stops their set. Nil if there
-	// are none.
-	errs  map[int32]error
-	stops *bitset.BitSet
+	// Values are nil for a device that has none that could be compared, empty if it has the
+	// attribute with a type that is not known.
+	solver.Column
+	ids map[shape.Value]int32
+	// errs are devices of which the attribute cannot be computed. Nil if there are none.
+	errs map[int32]error
+}
+
+func newColumn(devices int, ids map[shape.Value]int32) *Column {
+	return &Column{Column: solver.Column{Values: make([][]int32, devices)}, ids: ids}
 }
 
 func (c *Column) set(i int, compared []shape.Value) {
@@ -52,7 +52,7 @@ func columnOf(d *eligibility.Devices, c claims.Constraint) *Column {
 		name = "distinct " + name // not all values that match are distinct
 	}
 	return d.Column(name, func() any {
-		made := &Column{Values: make([][]int32, len(d.List)), ids: make(map[shape.Value]int32)}
+		made := newColumn(len(d.List), make(map[shape.Value]int32))
 		for i := range d.List {
 			if value, found := d.List[i].Shape.Attribute(c.Attribute); found {
 				made.set(i, c.Compared(value))
@@ -64,7 +64,8 @@ func columnOf(d *eligibility.Devices, c claims.Constraint) *Column {
 
 // capacityColumn numbers what devices have of a capacity. There are few values on a node.
 func capacityColumn(d *eligibility.Devices, name resourceapi.FullyQualifiedName) *Column {
-	made := &Column{Values: make([][]int32, len(d.List))}
+	made := newColumn(len(d.List), nil)
+	var quantities []resource.Quantity // by number
 	domain, id, _ := strings.Cut(string(name), "/")
 	for i := range d.List {
 		capacity, found := d.List[i].Object.Capacity[resourceapi.QualifiedName(name)]
@@ -74,34 +75,61 @@ func capacityColumn(d *eligibility.Devices, name resourceapi.FullyQualifiedName)
 		if !found {
 			continue
 		}
-		n := slices.IndexFunc(made.quantities, func(q resource.Quantity) bool { return q.Cmp(capacity.Value) == 0 })
+		n := slices.IndexFunc(quantities, func(q resource.Quantity) bool { return q.Cmp(capacity.Value) == 0 })
 		if n < 0 {
-			n = len(made.quantities)
-			made.quantities = append(made.quantities, capacity.Value.DeepCopy())
+			n = len(quantities)
+			quantities = append(quantities, capacity.Value.DeepCopy())
 		}
 		made.Values[i] = []int32{int32(n)}
 	}
 	return made
 }
 
-// derive looks up an attribute of the devices that a constraint may be asked about, with what an
-// alternative computes. Values that devices have by themselves keep their numbers. Only cancellation
-// is an error here.
+// constrain adds the relation of a constraint, and its column to the domains that it covers. All number
+// values in the same way. Only cancellation is an error here.
+func (in *Instance) constrain(ctx context.Context, position int) (err error) {
+	c := in.Problem.Constraints[position]
+	own := columnOf(in.Node.Devices, c)
+	r := solver.Relation{Kind: c.Kind, Off: c.Preferred}
+	if len(c.Held) > 0 {
+		r.Begun, r.Left = true, in.common(own, c.Held)
+	}
+	in.problem.Relations = append(in.problem.Relations, r)
+	ids := own.ids
+	for k, alt := range in.Problem.Domains {
+		if alt.Covered(position) < 0 {
+			continue
+		}
+		column, domain := own, &in.Domains[k]
+		if len(alt.Derived) > 0 && !c.Capacity {
+			// The column of the devices is shared.
+			ids = maps.Clone(ids)
+			if column, err = in.derive(ctx, alt, c, ids); err != nil {
+				return err
+			}
+			in.Literal = in.Literal || column.errs != nil
+		}
+		domain.Columns = append(domain.Columns, column)
+	}
+	return nil
+}
+
+// derive looks up an attribute of the devices that a constraint may be asked about, with what
+// alternatives compute. Values that devices have by themselves keep their numbers.
 func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32) (*Column, error) {
-	made := &Column{Values: make([][]int32, len(in.Node.List)), ids: ids}
-	compared := in.Alternatives[alt.ID].Domain.Compared()
+	made := newColumn(len(in.Node.List), ids)
+	compared := in.Domains[alt.Domain].Compared()
 	for i, ok := compared.NextSet(0); ok; i, ok = compared.NextSet(i + 1) {
-		value, found, err := in.evaluator.Attribute(ctx, alt.Derived, in.Node.List[i].Shape, c.Attribute)
+		value, found, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[i].Shape, c.Attribute)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
 		switch {
 		case err != nil:
 			if made.errs == nil {
-				made.errs, made.stops = make(map[int32]error), in.sets.New(len(in.Node.List))
+				made.errs = make(map[int32]error)
 			}
 			made.errs[int32(i)] = err
-			made.stops.Set(i)
 		case found:
 			made.set(int(i), c.Compared(value))
 		}
@@ -109,42 +137,13 @@ func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claim
 	return made, nil
 }
 
-// bindConstraint gives the alternatives that a constraint covers their columns. All number values in
-// the same way.
-func (in *Instance) bindConstraint(ctx context.Context, position int) (err error) {
-	own := columnOf(in.Node.Devices, in.Problem.Constraints[position])
-	ids := own.ids
-	for _, alt := range in.Problem.Alternatives {
-		k := alt.Covered(position)
-		if k < 0 {
-			continue
-		}
-		bound := &in.Alternatives[alt.ID]
-		if bound.Columns == nil {
-			bound.Columns = in.columns.Take(len(alt.Constraints))
-		}
-		if bound.Columns[k] = own; len(alt.Derived) == 0 || in.Problem.Constraints[position].Capacity {
-			continue
-		}
-		// The column of the devices is shared.
-		ids = maps.Clone(ids)
-		if bound.Columns[k], err = in.derive(ctx, alt, in.Problem.Constraints[position], ids); err != nil {
-			return err
-		}
-		in.Literal = in.Literal || bound.Columns[k].errs != nil
-	}
-	in.values = append(in.values, int32(len(ids)+len(own.quantities)))
-	return nil
-}
-
-// common are the values that the devices which a constraint holds have in common. There are none if
+// common are the values that devices which are held already have in common. There are none if
 // one of them is not to be seen from the node, or has no such attribute.
-func (in *Instance) common(constraint *claims.Constraint) []int32 {
-	own := columnOf(in.Node.Devices, *constraint)
-	var values []int32
-	for n, held := range constraint.Held {
+func (in *Instance) common(own *Column, held []pool.DeviceID) (values []int32) {
+	for n, id := range held {
 		i := slices.IndexFunc(in.Node.List, func(d eligibility.Device) bool {
-			return d.Object.Name == held.Device && in.Node.Pools[d.Pool].ID.Driver == held.Driver && in.Node.Pools[d.Pool].ID.Name == held.Pool
+			of := in.Node.Pools[d.Pool].ID
+			return d.Object.Name == id.Device && of.Driver == id.Driver && of.Name == id.Pool
 		})
 		if i < 0 {
 			return []int32{}

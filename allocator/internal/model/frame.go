@@ -158,14 +158,18 @@ func (g *counterGroups) numbers(names []string) []int32 {
 	return numbers
 }
 
-// relation says which groups the devices in use have in common.
-func (g *counterGroups) relation(used *pool.Usage) solver.Relation {
-	r := solver.Relation{Kind: solver.Match, Values: int32(len(g.values)) + 1}
-	if names, occupied := used.Groups[g.set].Shared(); occupied {
-		r.Begun, r.Left = true, []int32{}
-		if names == nil || len(names) > 0 {
-			r.Left = g.numbers(names)
+// relations appends one for each counter set with groups: which of them the devices in use have in common.
+func (f *frame) relations(used []*pool.Usage, to []solver.Relation) []solver.Relation {
+	for i := range f.groups {
+		g := &f.groups[i]
+		r := solver.Relation{Kind: solver.Match}
+		if names, occupied := used[g.pool].Groups[g.set].Shared(); occupied {
+			r.Begun, r.Left = true, []int32{}
+			if names == nil || len(names) > 0 {
+				r.Left = g.numbers(names)
+			}
 		}
+		to = append(to, r)
 	}
-	return r
+	return to
 }

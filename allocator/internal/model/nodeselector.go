@@ -14,6 +14,9 @@ import (
 // Reach is where a device can be used: on one node, on nodes that a selector matches, or, with
 // neither, everywhere.
 func Reach(d *pool.Device) (local bool, selector *corev1.NodeSelector) {
+	if d.Plain {
+		return true, nil
+	}
 	spec := &d.Slice.Object.Spec
 	name, selector := spec.NodeName, spec.NodeSelector
 	if ptr.Deref(spec.PerDeviceNodeSelection, false) {
@@ -40,17 +43,17 @@ func (s *Solution) CheckSelectors() error {
 	return nil
 }
 
-// nodeSelector says where the claim's devices can be used together: on this node if any of them is
-// local to it, else where all their selectors match. Nil is everywhere.
-func (s *Solution) nodeSelector(picks []pick, claim int) *corev1.NodeSelector {
+// nodeSelector says where the devices of a claim can be used together: on this node if any of them is
+// local to it, else where all their selectors match. Nil is everywhere. Made is memory for one, or nil.
+func (s *Solution) nodeSelector(picks []pick, made *nodeNamed) *corev1.NodeSelector {
 	var term corev1.NodeSelectorTerm
 	for i := range picks {
-		if picks[i].Claim != claim {
-			continue
-		}
 		local, selector := Reach(picks[i].device)
 		if local {
-			return nodeNamed(s.View.Node.Name)
+			if made == nil {
+				made = new(nodeNamed)
+			}
+			return made.set(s.View.Node.Name)
 		}
 		if selector == nil || len(selector.NodeSelectorTerms) == 0 {
 			continue
@@ -64,18 +67,20 @@ func (s *Solution) nodeSelector(picks []pick, claim int) *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
 }
 
-// nodeNamed makes all parts in one piece: most results have one.
-func nodeNamed(name string) *corev1.NodeSelector {
-	made := &struct {
-		selector corev1.NodeSelector
-		terms    [1]corev1.NodeSelectorTerm
-		fields   [1]corev1.NodeSelectorRequirement
-		values   [1]string
-	}{values: [1]string{name}}
-	made.fields[0] = corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: made.values[:]}
-	made.terms[0].MatchFields = made.fields[:]
-	made.selector.NodeSelectorTerms = made.terms[:]
-	return &made.selector
+// nodeNamed is all parts of the selector of one node.
+type nodeNamed struct {
+	selector corev1.NodeSelector
+	terms    [1]corev1.NodeSelectorTerm
+	fields   [1]corev1.NodeSelectorRequirement
+	values   [1]string
+}
+
+func (n *nodeNamed) set(name string) *corev1.NodeSelector {
+	n.values[0] = name
+	n.fields[0] = corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: n.values[:]}
+	n.terms[0].MatchFields = n.fields[:]
+	n.selector.NodeSelectorTerms = n.terms[:]
+	return &n.selector
 }
 
 // union appends the requirements that are not there yet, whatever the order of their values.

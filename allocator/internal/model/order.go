@@ -44,7 +44,7 @@ type capacity struct {
 
 // prefer puts the devices of each domain into the order of a policy.
 func (in *Instance) prefer(before func(a, b *Candidate) bool) {
-	sizes := frameOf(in.Node.Devices, in.evaluator.Features()).sizes()
+	sizes := in.frame.sizes()
 	compare := func(a, b *Candidate) int {
 		switch {
 		case before(a, b):
@@ -54,20 +54,20 @@ func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 		}
 		return 0
 	}
-	for _, alt := range in.Problem.Domains {
-		bound := &in.Alternatives[alt.ID]
+	for k, alt := range in.Problem.Domains {
+		domain := &in.Domains[k]
 		in.candidates = slices.Grow(in.candidates[:0], len(in.Node.List)) // they stay where they are
 		in.sorted = in.sorted[:0]
 		for i := range in.Node.List {
-			if _, bad := bound.Domain.Bad[int32(i)]; bad || bound.Domain.Allowed.Test(uint(i)) {
+			if _, bad := domain.Bad[int32(i)]; bad || domain.Allowed.Test(uint(i)) {
 				in.candidates = append(in.candidates, in.candidate(alt, int32(i), &sizes[i]))
 				in.sorted = append(in.sorted, &in.candidates[len(in.candidates)-1])
 			}
 		}
 		slices.SortStableFunc(in.sorted, compare)
-		bound.order = make([]int32, len(in.sorted))
+		domain.order = make([]int32, len(in.sorted))
 		for at, c := range in.sorted {
-			bound.order[at] = c.position
+			domain.order[at] = c.position
 		}
 		clear(in.candidates)
 		clear(in.sorted)

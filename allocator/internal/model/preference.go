@@ -30,57 +30,92 @@ type Miss struct {
 // as many steps together as the first one. What is preferred for the sake of topology is about several
 // devices, and of the solutions with the alternatives that were picked before.
 func (in *Instance) Solve(ctx context.Context) Result {
-	out := in.Problem.WithoutPreferences()
-	best := in.search(ctx, out, nil, in.budget)
-	if out == nil || best.Verdict != solver.Found {
-		return Result{Result: best}
-	}
+	best := in.solver.Solve(ctx, &in.problem, in.Budget, solver.AllRules)
 	var missed []Miss
-	left := in.budget
-	for k := in.Problem.Required(); k < len(in.Problem.Constraints); k++ {
+	left := in.Budget
+	for k := in.Problem.Required(); k < len(in.Problem.Constraints) && best.Verdict == solver.Found; k++ {
 		topology, offered := in.Problem.Constraints[k].Topology, in.offered(k, best)
 		if topology && len(offered) < 2 {
 			continue
 		}
-		out.SetConstraint(in.Problem, k, false)
-		if relation := in.relation(k, false); relation.Holds(offered) {
+		relation := &in.problem.Relations[len(in.frame.groups)+k]
+		if relation.Off = false; relation.Holds(offered) {
 			continue // the first of all is the first of those that have it
 		}
 		// Another search takes the memory of the last one.
 		best.Choices, best.Options = slices.Clone(best.Choices), slices.Clone(best.Options)
-		var picked []int32
+		problem := &in.problem
 		if topology {
-			picked = best.Options
+			problem = in.only(best.Options)
 		}
-		next := in.search(ctx, out, picked, left)
+		next := in.solver.Solve(ctx, problem, left, solver.AllRules)
 		left = max(left-next.Stats.Steps, 0)
 		next.Stats.Add(best.Stats)
-		switch {
-		case next.Verdict == solver.Found:
-			best = next
-			continue
-		case next.Verdict == solver.None, next.Verdict == solver.Spent, next.Verdict == solver.Stopped && topology:
-			out.SetConstraint(in.Problem, k, true)
+		if next.Verdict == solver.None || next.Verdict == solver.Spent || next.Verdict == solver.Stopped && topology {
+			relation.Off = true
 			missed = append(missed, Miss{Constraint: k, Undecided: next.Verdict == solver.Spent})
 			best.Stats = next.Stats
-		default:
-			return Result{Result: next}
+			continue
 		}
+		best = next
 	}
 	return Result{Result: best, Missed: missed}
 }
 
-func (in *Instance) search(ctx context.Context, out claims.Omitted, picked []int32, budget int64) solver.Result {
-	return in.solver.Solve(ctx, in.problem.build(in, out, picked), budget, solver.AllRules)
+// only is the problem with no other options than those that were picked, by request.
+func (in *Instance) only(picked []int32) *solver.Problem {
+	p := in.problem
+	p.Requests = slices.Clone(p.Requests)
+	for r := range p.Requests {
+		options := slices.Clone(p.Requests[r].Options)
+		for o := range options {
+			if int32(o) != picked[r] {
+				options[o] = solver.Option{Domain: options[o].Domain, All: true} // all of none cannot be had
+			}
+		}
+		p.Requests[r].Options = options
+	}
+	return &p
 }
 
 // offered are the values of the devices that a constraint covers.
 func (in *Instance) offered(constraint int, found solver.Result) (offered [][]int32) {
 	for _, c := range found.Choices {
-		alt := in.alternative(c.Request, c.Option)
+		alt := in.requests[c.Request].Alternatives[c.Option]
 		if k := alt.Covered(constraint); k >= 0 {
-			offered = append(offered, in.Alternatives[alt.ID].Columns[k].Values[c.Device])
+			offered = append(offered, in.Domains[alt.Domain].Columns[k].Values[c.Device])
 		}
 	}
 	return offered
+}
+
+// coreBudget limits each of the searches that find a conflict core. A part whose search runs out of
+// it stays in the core.
+const coreBudget = 20_000
+
+// Core finds requests and constraints that cannot hold together, in a Problem that has no solution,
+// by leaving out, one after the other from the end, what is not needed for the conflict: of two
+// requests that both fail, the first is cited. What remains is minimal as far as the budget reaches:
+// without any one part it could be allocated. What is not in the core stays left out.
+func (in *Instance) Core(ctx context.Context) []claims.Part {
+	parts := in.Problem.Parts()
+	var core []claims.Part
+	for k := len(parts) - 1; k >= 0; k-- {
+		off := in.off(k)
+		*off = true
+		if in.solver.Solve(ctx, &in.problem, min(in.Budget, coreBudget), solver.AllRules).Verdict != solver.None {
+			*off = false
+			core = append([]claims.Part{parts[k]}, core...)
+		}
+	}
+	return core
+}
+
+// off takes the k-th of the parts out of the problem: requests come first, then constraints.
+func (in *Instance) off(k int) *bool {
+	requests := len(in.problem.Requests)
+	if k < requests {
+		return &in.problem.Requests[k].Off
+	}
+	return &in.problem.Relations[len(in.frame.groups)+k-requests].Off
 }

@@ -69,30 +69,41 @@ func (s *Solution) Each(visit func(claim int, request, class string, device pool
 // Results returns what the API server would hold in status.allocation of each claim, in order.
 // Configurations and tolerations are those of the input: read-only.
 func (s *Solution) Results() []resourceapi.AllocationResult {
-	results := make([]resourceapi.AllocationResult, len(s.Problem.Claims))
 	next := s.shareIDs()
 	var buffer [pickBuffer]pick
 	picks := s.picks(buffer[:0])
+	results, devices, selector := s.memory(picks)
 	for i := range picks {
-		devices := &results[picks[i].Claim].Devices
-		if devices.Results == nil {
-			devices.Results = make([]resourceapi.DeviceRequestAllocationResult, 0, picksOf(picks[i:]))
-		}
-		devices.Results = append(devices.Results, s.result(&picks[i], next))
+		devices = append(devices, s.result(&picks[i], next))
 	}
+	first := 0
 	for c := range results {
+		end := first
+		for end < len(picks) && picks[end].Claim == c {
+			end++
+		}
+		if end > first {
+			results[c].Devices.Results = devices[first:end:end]
+		}
 		results[c].Devices.Config = s.config(c)
-		results[c].NodeSelector = s.nodeSelector(picks, c)
+		results[c].NodeSelector = s.nodeSelector(picks[first:end], selector)
+		first = end
 	}
 	return results
 }
 
-// picksOf counts the picks for the claim of the first.
-func picksOf(picks []pick) (n int) {
-	for n < len(picks) && picks[n].Claim == picks[0].Claim {
-		n++
+// memory is for results and all their devices. That for one claim with one device that is local to its node, as most
+// pods have, is in one piece, with the node selector. Otherwise there is none for selectors.
+func (s *Solution) memory(picks []pick) ([]resourceapi.AllocationResult, []resourceapi.DeviceRequestAllocationResult, *nodeNamed) {
+	if len(s.Problem.Claims) == 1 && len(picks) == 1 && picks[0].device.Plain {
+		made := new(struct {
+			results  [1]resourceapi.AllocationResult
+			devices  [1]resourceapi.DeviceRequestAllocationResult
+			selector nodeNamed
+		})
+		return made.results[:], made.devices[:0], &made.selector
 	}
-	return n
+	return make([]resourceapi.AllocationResult, len(s.Problem.Claims)), make([]resourceapi.DeviceRequestAllocationResult, 0, len(picks)), nil
 }
 
 func (s *Solution) shareIDs() func() types.UID {
@@ -109,12 +120,11 @@ func (s *Solution) shareIDs() func() types.UID {
 func (s *Solution) result(p *pick, shareID func() types.UID) resourceapi.DeviceRequestAllocationResult {
 	id := idOf(p.pool, p.device)
 	result := resourceapi.DeviceRequestAllocationResult{
-		Request:            p.Name,
-		Driver:             id.Driver,
-		Pool:               id.Pool,
-		Device:             id.Device,
-		Tolerations:        p.Tolerations,
-		SkipNodeOperations: p.device.Slice.Object.Spec.SkipNodeOperations,
+		Request:     p.Name,
+		Driver:      id.Driver,
+		Pool:        id.Pool,
+		Device:      id.Device,
+		Tolerations: p.Tolerations,
 	}
 	if p.Admin {
 		result.AdminAccess = ptr.To(true)
@@ -126,6 +136,10 @@ func (s *Solution) result(p *pick, shareID func() types.UID) resourceapi.DeviceR
 			result.ConsumedCapacity[f.Capacity] = quantity.Of(f.Amount, p.device.Object.Capacity[f.Capacity].Value.Format)
 		}
 	}
+	if p.device.Plain {
+		return result
+	}
+	result.SkipNodeOperations = p.device.Slice.Object.Spec.SkipNodeOperations
 	if s.Features.DeviceBindingAndStatus {
 		result.BindingConditions = p.device.Object.BindingConditions
 		result.BindingFailureConditions = p.device.Object.BindingFailureConditions

@@ -14,12 +14,14 @@ type ahead struct {
 	propagators []propagator
 	rivals      []*bitset.BitSet // by domain
 	flow        flow
-	// shareable is set if any device is.
-	shareable bool
+	shareable   []int32 // devices
+	// offering is room, by domain, for the viable devices that offer a value, served for what they serve.
+	offering []*bitset.BitSet
+	served   []opening
 	// open and possible are what openings lists, unions the sets in it, of which used are in
 	// use. covered is room for the openings of a relation.
 	open, covered []opening
-	possible      []int32
+	possible      []*Option
 	unions        []*bitset.BitSet
 	used          int
 }
@@ -34,20 +36,25 @@ type propagator interface {
 
 // lookAhead prepares for a search that looks ahead, from its root.
 func (s *search) lookAhead() {
-	a := &s.room
-	*a = ahead{
-		propagators: a.propagators, possible: a.possible, unions: a.unions, flow: s.newFlow(),
-		viable: s.memory.setLists.Take(len(s.p.Domains)), rivals: s.newRivals(),
-		shareable: slices.ContainsFunc(s.p.Devices, func(d Device) bool { return d.Shareable }),
-		open:      s.memory.openings.Empty(len(s.p.Requests)), covered: s.memory.openings.Empty(len(s.p.Requests)),
+	a := &ahead{
+		flow: s.newFlow(), viable: s.memory.setLists.Take(len(s.p.Domains)), offering: s.memory.setLists.Take(len(s.p.Domains)), rivals: s.newRivals(),
+		open: s.memory.openings.Empty(len(s.p.Requests)), covered: s.memory.openings.Empty(len(s.p.Requests)), served: s.memory.openings.Empty(len(s.p.Requests)),
 	}
 	s.ahead = a
+	for i := range s.p.Devices {
+		if s.p.Devices[i].Shareable {
+			a.shareable = append(a.shareable, int32(i))
+		}
+	}
 	for d := range s.p.Domains {
 		a.viable[d] = s.memory.sets.Clone(s.p.Domains[d].Allowed)
+		a.offering[d] = s.memory.sets.New(len(s.p.Devices))
 	}
 	s.addPropagators()
-	for d := range s.p.Domains {
-		s.recheck(int32(d), func(uint) bool { return true })
+	for d, viable := range a.viable {
+		for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
+			s.recheck(uint(d), i)
+		}
 	}
 	if s.rules&RuleRootSupport != 0 && s.lastStop == 0 {
 		s.dropUnsupported()
@@ -72,9 +79,7 @@ func (s *search) addPropagators() {
 		case relation.Kind == Distinct && s.rules&RuleDistinct != 0:
 			list = append(list, newDistinct(s, int32(r)))
 		case relation.Kind == Match && s.rules&RuleSupport != 0:
-			if m := newSupport(s, int32(r)); m != nil {
-				list = append(list, m)
-			}
+			list = append(list, newSupport(s, int32(r)))
 		}
 	}
 	s.ahead.propagators = list
@@ -82,30 +87,34 @@ func (s *search) addPropagators() {
 
 // narrow takes out of all domains what a choice that was just made stands against.
 func (s *search) narrow(domain, device int32, paid bool) {
-	for other := range s.p.Domains {
+	rivals := s.ahead.rivals[domain]
+	for other, ok := rivals.NextSet(0); ok; other, ok = rivals.NextSet(other + 1) {
+		viable := s.ahead.viable[other]
 		related := slices.ContainsFunc(s.p.Domains[domain].Covers, func(c Cover) bool {
 			return !s.p.Relations[c.Relation].Off && s.p.Domains[other].covers(c.Relation) != nil
 		})
-		s.recheck(int32(other), func(i uint) bool {
-			return related || int32(i) == device || paid && s.competes(device, int32(i))
-		})
+		if !related && !paid {
+			if viable.Test(uint(device)) {
+				s.recheck(other, uint(device))
+			}
+			continue
+		}
+		for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
+			if related || int32(i) == device || s.competes(device, int32(i)) {
+				s.recheck(other, i)
+			}
+		}
 	}
 }
 
-// recheck checks viable devices of a domain. Those at which looking ends the search stay: they do
+// recheck checks a viable device of a domain. One at which looking ends the search stays: it does
 // not fail.
-func (s *search) recheck(domain int32, affected func(i uint) bool) {
-	viable := s.ahead.viable[domain]
-	for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
-		if !affected(i) {
-			continue
-		}
-		s.look(1)
-		s.stats.Checks++
-		if why, _ := s.refuses(&s.p.Domains[domain], int32(i)); why != accepted && why != refusedStop {
-			word := &viable.Words()[i/64]
-			s.words.set(word, *word&^(1<<(i%64)))
-		}
+func (s *search) recheck(domain, i uint) {
+	s.look(1)
+	s.stats.Checks++
+	if why, _ := s.refuses(&s.p.Domains[domain], int32(i)); why == refused {
+		word := &s.ahead.viable[domain].Words()[i/64]
+		s.words.set(word, *word&^(1<<(i%64)))
 	}
 }
 

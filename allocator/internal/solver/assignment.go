@@ -55,7 +55,7 @@ type distinct struct {
 
 func newDistinct(s *search, relation int32) *distinct {
 	d := &distinct{relation: relation}
-	values := s.p.Relations[relation].Values
+	values := s.values(relation)
 	// What all domains that a device is in agree on: derived attributes differ.
 	offered := s.memory.lists.Take(len(s.p.Devices))
 	for k := range s.p.Domains {
@@ -73,8 +73,8 @@ func newDistinct(s *search, relation int32) *distinct {
 			}
 		}
 	}
-	common := s.memory.counts.Take(int(values))
-	d.group, d.room = s.memory.counts.Take(len(offered)), s.memory.counts.Take(int(values))
+	common := s.memory.counts.Take(values)
+	d.group, d.room = s.memory.counts.Take(len(offered)), s.memory.counts.Take(values)
 	for _, values := range offered {
 		for _, v := range values {
 			common[v]++

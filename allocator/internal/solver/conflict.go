@@ -52,11 +52,13 @@ func (s *search) blame(conflict *bitset.BitSet, domain int32) {
 func (s *search) blameOpenings(open []opening) {
 	s.conflict = s.conflicts[len(s.p.Requests)].ClearAll()
 	for k := range open {
-		for o, option := range s.p.Requests[open[k].request].Options {
-			// What makes an option impossible is a reason, too.
-			if !open[k].rest || slices.Contains(open[k].options, int32(o)) {
-				s.blame(s.conflict, option.Domain)
-			}
+		if open[k].rest {
+			s.blame(s.conflict, open[k].options[0].Domain)
+			continue
+		}
+		// What makes an option impossible is a reason, too.
+		for _, option := range s.p.Requests[open[k].request].Options {
+			s.blame(s.conflict, option.Domain)
 		}
 	}
 }

@@ -86,12 +86,11 @@ func (c *cumulative) fails(s *search, open []opening) ([]opening, bool) {
 func (c *cumulative) least(s *search, o *opening) (least amount.Amount) {
 	some := false
 	for _, option := range o.options {
-		domain := s.domain(o, option)
-		taken := c.taken[domain]
+		taken := c.taken[option.Domain]
 		if taken == nil {
 			return amount.Amount{}
 		}
-		viable := s.ahead.viable[domain]
+		viable := s.ahead.viable[option.Domain]
 		for i, ok := viable.NextSet(o.from); ok; i, ok = viable.NextSet(i + 1) {
 			if !some || taken[i].Cmp(least) < 0 {
 				least, some = taken[i], true

@@ -16,10 +16,10 @@ type flow struct {
 	open []opening
 	// held are the devices that openings have, by request. They are kept for the next time.
 	held []*bitset.BitSet
-	// load is how many openings have a device, capacity how many can; full are those that
-	// no more can have.
-	load, capacity []int32
-	full           *bitset.BitSet
+	// room is how many more openings can have a device; full are those that no more can have.
+	// Whole is the room of devices that nobody has, 0 for those that are shareable.
+	room, whole []int32
+	full        *bitset.BitSet
 	// group is that of each device, -1 for none, with how many can and do serve. Nil without
 	// groups.
 	group                []int32
@@ -34,8 +34,13 @@ type flow struct {
 func (s *search) newFlow() flow {
 	n, requests := len(s.p.Devices), len(s.p.Requests)
 	f := flow{
-		held: s.memory.setLists.Take(requests), load: s.memory.counts.Take(n), capacity: s.memory.counts.Take(n), full: s.memory.sets.New(n),
+		held: s.memory.setLists.Take(requests), room: s.memory.counts.Take(n), whole: s.memory.counts.Take(n), full: s.memory.sets.New(n),
 		seen: s.memory.sets.New(n), seenOpen: s.memory.sets.New(requests), rivals: s.memory.openings.Empty(requests),
+	}
+	for i := range s.p.Devices {
+		if !s.p.Devices[i].Shareable {
+			f.whole[i] = 1
+		}
 	}
 	return f
 }
@@ -43,6 +48,9 @@ func (s *search) newFlow() flow {
 // fails reports whether some slot can have no device, and which openings compete for too few. Of a
 // group of devices, as many can serve as there is room.
 func (f *flow) fails(s *search, open []opening, group, room []int32) ([]opening, bool) {
+	if len(open) < 2 && group == nil {
+		return nil, false // it has as many as it needs
+	}
 	f.group, f.groupRoom = group, room
 	f.groupLoad = slices.Grow(f.groupLoad[:0], len(room))[:len(room)]
 	clear(f.groupLoad)
@@ -72,14 +80,11 @@ func (f *flow) fails(s *search, open []opening, group, room []int32) ([]opening,
 // begin leaves openings what they had the last time, as far as they still can have it.
 func (f *flow) begin(s *search, open []opening) {
 	f.open = open
-	clear(f.load)
+	copy(f.room, f.whole)
 	f.full.ClearAll()
-	for i := range f.capacity {
-		f.capacity[i] = 1
-		if s.p.Devices[i].Shareable {
-			f.capacity[i] = s.sharesLeft(open, int32(i))
-			f.full.SetTo(uint(i), f.capacity[i] == 0)
-		}
+	for _, i := range s.ahead.shareable {
+		f.room[i] = s.sharesLeft(open, i)
+		f.full.SetTo(uint(i), f.room[i] == 0)
 	}
 	for k := range open {
 		if f.held[open[k].request] == nil {
@@ -170,8 +175,8 @@ func (f *flow) give(k int, i uint) {
 }
 
 func (f *flow) count(i uint, by int32) {
-	f.load[i] += by
-	f.full.SetTo(i, f.load[i] >= f.capacity[i])
+	f.room[i] -= by
+	f.full.SetTo(i, f.room[i] == 0)
 	if f.group != nil && f.group[i] >= 0 {
 		f.groupLoad[f.group[i]] += by
 	}
@@ -216,7 +221,7 @@ func (s *search) sharesLeft(open []opening, i int32) int32 {
 // device take of the same resources.
 func (s *search) leastShare(o *opening, i int32, part int) (least amount.Amount) {
 	for n, option := range o.options {
-		if share := s.p.Domains[s.domain(o, option)].share(i); share == nil {
+		if share := s.p.Domains[option.Domain].share(i); share == nil {
 			return amount.Amount{}
 		} else if n == 0 || share[part].Amount.Cmp(least) < 0 {
 			least = share[part].Amount

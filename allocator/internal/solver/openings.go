@@ -8,12 +8,14 @@ import (
 )
 
 // opening is a request that is still to be decided, wholly or in part: how many devices it
-// needs at least, and which are viable for it now. It takes a device at most once.
+// needs at least, and which are viable for it now. It takes a device at most once. Requests that want
+// the same devices, each for itself, are one opening.
 type opening struct {
+	// request is the last of them.
 	request int32
 	// options are those that can still be picked. If none can, there is one slot and no
 	// viable device.
-	options []int32
+	options []*Option
 	slots   int
 	viable  *bitset.BitSet
 	// from is the first device that may be taken.
@@ -56,7 +58,7 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 			return nil
 		}
 		option := &s.p.Requests[p].Options[o]
-		a.possible = append(a.possible, o)
+		a.possible = append(a.possible, option)
 		rest := opening{
 			request: p, options: a.possible[:1:1], slots: option.Count - n, viable: a.viable[option.Domain], from: start, rest: true,
 		}
@@ -69,11 +71,27 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 		a.open = append(a.open, rest)
 	}
 	for q := p + 1; int(q) < len(s.p.Requests) && !s.mayStop[q]; q++ {
-		if !s.p.Requests[q].Off {
+		switch r, last := &s.p.Requests[q], len(a.open)-1; {
+		case r.Off:
+		case last >= 0 && s.joins(&a.open[last], r):
+			a.open[last].request = q
+			a.open[last].slots += r.Options[0].Count
+		default:
 			a.open = s.addOpening(a.open, q, a.viable)
 		}
 	}
 	return a.open
+}
+
+// joins reports whether a request wants devices as an opening does. Devices with shares can serve both,
+// one that has begun has no use for the devices before, and each has its own totals.
+func (s *search) joins(o *opening, r *Request) bool {
+	of := &s.p.Requests[o.request]
+	if len(s.ahead.shareable) > 0 || o.rest || of.Claim != r.Claim || len(of.Options) > 1 || len(r.Options) > 1 || r.Options[0].Count == 0 {
+		return false
+	}
+	domain := r.Options[0].Domain
+	return of.Options[0].Domain == domain && s.p.Domains[domain].Gives == nil
 }
 
 // addOpening adds a request: it needs at least as many devices as its smallest option, of those
@@ -90,21 +108,21 @@ func (s *search) addOpening(open []opening, q int32, viable []*bitset.BitSet) []
 		if len(a.possible) == first || option.Count < added.slots {
 			added.slots = option.Count
 		}
-		a.possible = append(a.possible, int32(o))
+		a.possible = append(a.possible, option)
 	}
 	possible := len(a.possible) - first
 	if possible == 0 {
 		for o := range options {
-			a.possible = append(a.possible, int32(o))
+			a.possible = append(a.possible, &options[o])
 		}
 	}
 	added.options = a.possible[first:len(a.possible):len(a.possible)]
 	if possible == 1 {
-		added.viable = viable[options[added.options[0]].Domain]
+		added.viable = viable[added.options[0].Domain]
 	} else {
 		added.viable = s.union()
-		for _, o := range added.options[:possible] {
-			added.viable.InPlaceUnion(viable[options[o].Domain])
+		for _, option := range added.options[:possible] {
+			added.viable.InPlaceUnion(viable[option.Domain])
 		}
 	}
 	if added.slots == 0 {
@@ -125,11 +143,6 @@ func (s *search) union() *bitset.BitSet {
 	return set
 }
 
-// domain is that of an option of an opening.
-func (s *search) domain(o *opening, option int32) int32 {
-	return s.p.Requests[o.request].Options[option].Domain
-}
-
 // filter appends the openings that are to be kept.
 func filter(kept, open []opening, keep func(*opening) bool) []opening {
 	for k := range open {
@@ -144,37 +157,19 @@ func filter(kept, open []opening, keep func(*opening) bool) []opening {
 // asked for again.
 func (s *search) covered(open []opening, relation int32) []opening {
 	s.ahead.covered = filter(s.ahead.covered[:0], open, func(o *opening) bool {
-		return !slices.ContainsFunc(o.options, func(option int32) bool {
-			return s.p.Domains[s.domain(o, option)].covers(relation) == nil
-		})
+		return !slices.ContainsFunc(o.options, func(option *Option) bool { return s.p.Domains[option.Domain].covers(relation) == nil })
 	})
 	return s.ahead.covered
 }
 
-// counting fails if an opening has fewer viable devices than slots, or if neighbours of one
-// domain have together, where each device serves one of them. A domain for admin access is that
-// of one claim, and devices differ within a claim.
+// counting fails if an opening has fewer viable devices than slots.
 type counting struct{}
 
-func (counting) fails(s *search, open []opening) ([]opening, bool) {
+func (counting) fails(_ *search, open []opening) ([]opening, bool) {
 	for k := range open {
 		if open[k].count() < open[k].slots {
 			return open[k : k+1], true
 		}
-	}
-	if s.ahead.shareable {
-		return nil, false
-	}
-	for k := 0; k < len(open); {
-		end, slots := k+1, open[k].slots
-		for end < len(open) && open[end].viable == open[k].viable {
-			slots += open[end].slots
-			end++
-		}
-		if end > k+1 && int(open[k].viable.Count()) < slots {
-			return open[k:end], true
-		}
-		k = end
 	}
 	return nil, false
 }

@@ -87,8 +87,6 @@ const (
 // first device of a relation. With Match, no other one is admitted after it.
 type Relation struct {
 	Kind RelationKind
-	// Values is how many there are.
-	Values int32
 	// Begun is set if devices take part already. Then Left are, for Match, the values that
 	// those have in common.
 	Begun bool
@@ -145,8 +143,7 @@ func (d *Domain) covers(relation int32) *Cover {
 // Cover is the part of a domain in a relation.
 type Cover struct {
 	Relation int32
-	// Values are those of each device. A device without a list is never admitted.
-	Values [][]int32
+	*Column
 	// Stops are devices of which looking at the values ends the search. Nil if there are
 	// none.
 	Stops *bitset.BitSet

@@ -37,10 +37,12 @@ type maker struct {
 	*rand.Rand
 	traits
 	p *solver.Problem
+	// compared is how many values there are, by relation.
+	compared map[int]int
 }
 
 func random(seed uint64, has traits) *solver.Problem {
-	m := maker{rand.New(rand.NewPCG(seed, 0)), has, &solver.Problem{MostOfClaim: 100}}
+	m := maker{rand.New(rand.NewPCG(seed, 0)), has, &solver.Problem{MostOfClaim: 100}, make(map[int]int)}
 	// Half of the problems have some of the traits only, so that none hides another one.
 	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.fills, &m.stops, &m.apart} {
 		*trait = *trait && (seed%2 == 0 || m.IntN(2) == 0)
@@ -83,7 +85,8 @@ func (m *maker) addDevices() {
 	resources := len(m.p.Left)
 	if m.groups {
 		for range 1 + m.IntN(2) {
-			m.p.Relations = append(m.p.Relations, solver.Relation{Kind: solver.Match, Values: 3, Begun: m.IntN(4) == 0, Left: m.values(3)})
+			m.compared[len(m.p.Relations)] = 3
+			m.p.Relations = append(m.p.Relations, solver.Relation{Kind: solver.Match, Begun: m.IntN(4) == 0, Left: m.values(3)})
 		}
 	}
 	groups := len(m.p.Relations)
@@ -138,9 +141,10 @@ func (m *maker) addRelations() {
 		return
 	}
 	for range 1 + m.IntN(3) {
-		m.p.Relations = append(m.p.Relations, solver.Relation{
-			Kind: solver.RelationKind(m.IntN(2)), Values: int32(2 + m.IntN(3)), Off: m.IntN(10) == 0,
-		})
+		r := solver.Relation{Kind: solver.RelationKind(m.IntN(2))}
+		m.compared[len(m.p.Relations)] = 2 + m.IntN(3)
+		r.Off = m.IntN(10) == 0
+		m.p.Relations = append(m.p.Relations, r)
 	}
 }
 
@@ -171,7 +175,7 @@ func (m *maker) addClaims() {
 				}
 			}
 			m.p.Relations[r].Begun = m.IntN(4) == 0
-			m.p.Relations[r].Left = m.values(int(m.p.Relations[r].Values))
+			m.p.Relations[r].Left = m.values(m.compared[r])
 		}
 	}
 	capacities := m.capacities()
@@ -265,7 +269,7 @@ func (m *maker) fill(d *solver.Domain, capacities [][]int32) {
 }
 
 func (m *maker) cover(relation int) solver.Cover {
-	c := solver.Cover{Relation: int32(relation), Values: make([][]int32, len(m.p.Devices))}
+	c := solver.Cover{Relation: int32(relation), Column: &solver.Column{Values: make([][]int32, len(m.p.Devices))}}
 	if m.stops && m.IntN(5) == 0 {
 		c.Stops = bitset.New(uint(len(m.p.Devices)))
 	}
@@ -281,7 +285,7 @@ func (m *maker) cover(relation int) solver.Cover {
 		case 1:
 			c.Values[i] = []int32{}
 		default:
-			c.Values[i] = m.values(int(m.p.Relations[relation].Values))
+			c.Values[i] = m.values(m.compared[relation])
 		}
 	}
 	m.Rand = own

@@ -1,6 +1,61 @@
 package solver
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
+
+// Column is what the devices have of something that relations compare. It can be part of several
+// problems.
+type Column struct {
+	// Values are those of each device. A device without a list is never admitted.
+	Values [][]int32
+
+	once sync.Once
+	// devices are those that have a value, value by value, first where those of each begin, and the end.
+	devices, first []int32
+}
+
+// having lists the devices that have a value, in ascending order.
+func (c *Column) having(value int32) []int32 {
+	c.once.Do(c.index)
+	if int(value)+1 >= len(c.first) {
+		return nil
+	}
+	return c.devices[c.first[value]:c.first[value+1]]
+}
+
+// count is how many values there are.
+func (c *Column) count() int {
+	c.once.Do(c.index)
+	return len(c.first) - 1
+}
+
+func (c *Column) index() {
+	most, all := int32(-1), 0
+	for _, values := range c.Values {
+		for _, v := range values {
+			most = max(most, v)
+		}
+		all += len(values)
+	}
+	c.first, c.devices = make([]int32, most+2), make([]int32, all)
+	for _, values := range c.Values {
+		for _, v := range values {
+			c.first[v+1]++
+		}
+	}
+	for v := range most + 1 {
+		c.first[v+1] += c.first[v]
+	}
+	next := slices.Clone(c.first)
+	for i, values := range c.Values {
+		for _, v := range values {
+			c.devices[next[v]] = int32(i)
+			next[v]++
+		}
+	}
+}
 
 // relationState is what a relation knows of the devices chosen so far.
 type relationState struct {

@@ -26,9 +26,7 @@ type search struct {
 	// request.
 	conflict  *bitset.BitSet
 	conflicts []*bitset.BitSet
-	// ahead is there once the search looks ahead: then it is room.
-	ahead *ahead
-	room  ahead
+	ahead     *ahead // nil until the search looks ahead
 	// rechecks counts looks at devices ahead that are not yet paid for.
 	rechecks int64
 	stop     Stop
@@ -51,12 +49,7 @@ func failed(end Verdict) bool { return end == None || end == oversized }
 func (s *search) forget() {
 	s.undo(mark{})
 	clear(s.filled)
-	clear(s.room.propagators)
-	clear(s.room.unions)
-	*s = search{
-		store: store{trail: s.trail, chosen: s.chosen[:0], filled: s.filled[:0]},
-		room:  ahead{propagators: s.room.propagators[:0], possible: s.room.possible[:0], unions: s.room.unions[:0]},
-	}
+	*s = search{store: store{trail: s.trail, chosen: s.chosen[:0], filled: s.filled[:0]}}
 }
 
 func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64, rules Rules) {
@@ -219,8 +212,8 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 		}
 		s.stats.Checks++
 		why, cover := s.refusesFor(option, device)
-		if why == refusedStop || why == refusedViolated {
-			s.stop = Stop{Request: p, Option: o, Device: device, Cover: cover, Violated: why == refusedViolated}
+		if why == stopsHere || why == violates {
+			s.stop = Stop{Request: p, Option: o, Device: device, Cover: cover, Violated: why == violates}
 			return Stopped
 		}
 		if why != accepted {

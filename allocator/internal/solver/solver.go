@@ -69,13 +69,9 @@ type memory struct {
 }
 
 func (m *memory) reset() {
-	m.counts.Reset()
-	m.lists.Reset()
-	m.flags.Reset()
-	m.amounts.Reset()
-	m.table.Reset()
-	m.relations.Reset()
-	m.openings.Reset()
-	m.sets.Reset()
-	m.setLists.Reset()
+	for _, part := range [...]interface{ Reset() }{
+		&m.counts, &m.lists, &m.flags, &m.amounts, &m.table, &m.relations, &m.openings, &m.sets, &m.setLists,
+	} {
+		part.Reset()
+	}
 }

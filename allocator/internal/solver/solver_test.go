@@ -111,7 +111,7 @@ func TestGroupsAreToBlame(t *testing.T) {
 	}
 	compareFound(t, &solver.Problem{
 		Devices:   []solver.Device{in(0), in(1), in(1)},
-		Relations: []solver.Relation{{Kind: solver.Match, Values: 2}},
+		Relations: []solver.Relation{{Kind: solver.Match}},
 		Domains:   []solver.Domain{among(0, 1), among(2)},
 		Requests:  []solver.Request{{Options: []solver.Option{{Domain: 0, Count: 1}}}, {Options: []solver.Option{{Domain: 1, Count: 1}}}},
 		Claims:    1, MostOfClaim: 32,
@@ -120,15 +120,10 @@ func TestGroupsAreToBlame(t *testing.T) {
 
 // The request that is out of the problem could only be served with another value.
 func TestRequestsThatAreOffWantNoValue(t *testing.T) {
-	covered := func(values [][]int32, devices ...uint) solver.Domain {
-		d := among(devices...)
-		d.Covers = []solver.Cover{{Values: values}}
-		return d
-	}
-	values := [][]int32{{0}, {1}, {1}, {0}}
+	values := &solver.Column{Values: [][]int32{{0}, {1}, {1}, {0}}}
 	compareFound(t, &solver.Problem{
 		Devices:   []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}},
-		Relations: []solver.Relation{{Kind: solver.Match, Values: 2}},
+		Relations: []solver.Relation{{Kind: solver.Match}},
 		Domains:   []solver.Domain{covered(values, 0, 1), covered(values, 2), covered(values, 3)},
 		Requests: []solver.Request{
 			{Options: []solver.Option{{Domain: 0, Count: 1}}},
@@ -137,6 +132,45 @@ func TestRequestsThatAreOffWantNoValue(t *testing.T) {
 		},
 		Claims: 1, MostOfClaim: 32,
 	})
+}
+
+// Requests of two claims have a domain in common, and the second claim has admin access to what the first
+// one took. What differs within the second claim does not differ from that.
+func TestAdminAccessToWhatAnEarlierClaimTook(t *testing.T) {
+	admin := among(0)
+	admin.Claim, admin.Admin = 1, true
+	one := func(claim, domain int32) solver.Request {
+		return solver.Request{Claim: claim, Options: []solver.Option{{Domain: domain, Count: 1}}}
+	}
+	compareFound(t, &solver.Problem{
+		Devices:  []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}},
+		Domains:  []solver.Domain{among(0, 1, 2), admin, among(1)},
+		Requests: []solver.Request{one(0, 0), one(1, 0), one(1, 1), one(1, 2)},
+		Claims:   2, MostOfClaim: 32,
+	})
+}
+
+// The first device has no value that the second request could have, and that has one of its two values only
+// in common with the other.
+func TestOneValueOfListServes(t *testing.T) {
+	values := &solver.Column{Values: [][]int32{{2}, {1}, {0, 1}}}
+	one := func(domain int32) solver.Request {
+		return solver.Request{Options: []solver.Option{{Domain: domain, Count: 1}}}
+	}
+	compareFound(t, &solver.Problem{
+		Devices:   []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}},
+		Relations: []solver.Relation{{Kind: solver.Match}},
+		Domains:   []solver.Domain{covered(values, 0, 1), covered(values, 2)},
+		Requests:  []solver.Request{one(0), one(1)},
+		Claims:    1, MostOfClaim: 32,
+	})
+}
+
+// covered is a domain of some devices that relation 0 covers.
+func covered(values *solver.Column, devices ...uint) solver.Domain {
+	d := among(devices...)
+	d.Covers = []solver.Cover{{Column: values}}
+	return d
 }
 
 // among is a domain of some devices.

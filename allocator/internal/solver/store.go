@@ -150,20 +150,11 @@ type refusal uint8
 
 const (
 	accepted refusal = iota
-	// refusedTaken: the device is chosen already.
-	refusedTaken
-	// refusedRoom: too little is left for a share of it.
-	refusedRoom
-	// refusedDraws: too little is left of what it draws on, or its groups do not fit.
-	refusedDraws
-	// refusedRelation: a relation does not admit it.
-	refusedRelation
-	// refusedAlways: no choice is to blame.
-	refusedAlways
-	// refusedStop: looking at it ends the search.
-	refusedStop
-	// refusedViolated: a relation does not admit a mandatory device, which ends the search.
-	refusedViolated
+	refused
+	// stopsHere: looking at it ends the search.
+	stopsHere
+	// violates: a relation does not admit a mandatory device, which ends the search.
+	violates
 )
 
 // refuses checks a candidate of a domain. The second result is the position in
@@ -171,13 +162,11 @@ const (
 func (s *store) refuses(d *Domain, i int32) (refusal, int) {
 	switch {
 	case s.taken(d, i):
-		return refusedTaken, -1
+		return refused, -1
 	case has(d.Stops, i):
-		return refusedStop, -1
-	case !s.room(d, i):
-		return refusedRoom, -1
-	case !s.affords(i):
-		return refusedDraws, -1
+		return stopsHere, -1
+	case !s.room(d, i) || !s.affords(i):
+		return refused, -1
 	}
 	return s.relates(d, i)
 }
@@ -190,9 +179,9 @@ func (s *store) relates(d *Domain, i int32) (refusal, int) {
 		switch {
 		case r.Off:
 		case has(c.Stops, i):
-			return refusedStop, k
+			return stopsHere, k
 		case !r.admits(s.related[c.Relation], c.Values[i]):
-			return refusedRelation, k
+			return refused, k
 		}
 	}
 	return accepted, -1
@@ -206,24 +195,16 @@ func (s *store) refusesFor(o *Option, i int32) (refusal, int) {
 		return s.refuses(d, i)
 	}
 	late := has(o.Late, i)
-	switch {
-	case s.taken(d, i):
-		return refusedTaken, -1
-	case !late && !d.Allowed.Test(uint(i)):
-		return refusedAlways, -1
-	case !s.affords(i):
-		return refusedDraws, -1
+	if s.taken(d, i) || !late && !d.Allowed.Test(uint(i)) || !s.affords(i) {
+		return refused, -1
 	}
-	why, k := s.relates(d, i)
-	switch {
-	case why == refusedRelation:
-		return refusedViolated, k
+	switch why, k := s.relates(d, i); {
+	case why == refused:
+		return violates, k
 	case why != accepted:
 		return why, k
-	case late:
-		return refusedAlways, -1
-	case !s.room(d, i):
-		return refusedRoom, -1
+	case late || !s.room(d, i):
+		return refused, -1
 	}
 	return accepted, -1
 }

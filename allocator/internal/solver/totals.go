@@ -76,7 +76,7 @@ type sums struct{}
 func (sums) fails(s *search, open []opening) ([]opening, bool) {
 	for k := range open {
 		o := &open[k]
-		if !slices.ContainsFunc(o.options, func(option int32) bool { return s.mayProvide(o, option) }) {
+		if !slices.ContainsFunc(o.options, func(option *Option) bool { return s.mayProvide(o, option) }) {
 			return open[k : k+1], true
 		}
 	}
@@ -84,8 +84,7 @@ func (sums) fails(s *search, open []opening) ([]opening, bool) {
 }
 
 // mayProvide reports whether viable devices give the totals of an option, each total by itself.
-func (s *search) mayProvide(o *opening, option int32) bool {
-	asked := &s.p.Requests[o.request].Options[option]
+func (s *search) mayProvide(o *opening, asked *Option) bool {
 	slots, viable := asked.Count, s.ahead.viable[asked.Domain]
 	if o.rest {
 		slots = o.slots // some are filled

@@ -6,7 +6,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/index/pool"
-	"github.com/dray-project/dray/internal/index/shape"
 )
 
 // Builder is that of package pools.
@@ -15,7 +14,6 @@ type Builder struct {
 	byName map[string]*pool.Source
 	pools  map[pool.ID]*members
 	dirty  []*members // of which slices changed
-	shapes shape.Set
 	last   *Snapshot
 	// arrivals counts the slices ever added, slots the slots ever given to pools;
 	// free are the slots of pools that are gone.
@@ -38,8 +36,7 @@ func NewBuilder(gates pool.Gates) *Builder {
 		gates:  gates,
 		byName: make(map[string]*pool.Source),
 		pools:  make(map[pool.ID]*members),
-		shapes: shape.NewSet(),
-		last:   &Snapshot{gates: gates, common: &common{}},
+		last:   &Snapshot{gates: gates, common: &common{}, shortcuts: newShortcuts(0)},
 	}
 }
 
@@ -56,11 +53,10 @@ func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) {
 		if old != nil && old.Object == slice {
 			continue
 		}
-		// Adding first keeps the shapes that both have.
-		b.byName[slice.Name] = b.Add(slice, old)
 		if old != nil {
 			b.Remove(old)
 		}
+		b.byName[slice.Name] = b.Add(slice)
 	}
 }
 
@@ -94,15 +90,12 @@ func (b *Builder) assemble(m *members) *pool.Pool {
 		b.free = append(b.free, m.slot)
 		return nil
 	}
-	for _, s := range m.sources {
-		s.Renew()
-	}
 	return pool.Assemble(m.id, m.slot, b.gates, m.sources)
 }
 
-// Add takes a slice in. old is one that has much in common with it, or nil.
-func (b *Builder) Add(object *resourceapi.ResourceSlice, old *pool.Source) *pool.Source {
-	s := pool.NewSource(b.gates, &b.shapes, object, b.arrivals, old)
+// Add takes a slice in.
+func (b *Builder) Add(object *resourceapi.ResourceSlice) *pool.Source {
+	s := pool.NewSource(b.gates, object, b.arrivals)
 	b.arrivals++
 	id := s.PoolID()
 	m := b.pools[id]
@@ -120,7 +113,6 @@ func (b *Builder) Remove(s *pool.Source) {
 	m := b.pools[s.PoolID()]
 	at := slices.Index(m.sources, s)
 	m.sources = slices.Delete(m.sources, at, at+1)
-	s.Release(&b.shapes)
 	b.touch(m)
 }
 

@@ -61,8 +61,12 @@ func TestBuilderAgreesWithBuild(t *testing.T) {
 			}
 			s := b.Snapshot()
 			snapshots, rendered = append(snapshots, s), append(rendered, render(t, s))
-			if diff := cmp.Diff(render(t, Build(everything, shuffled(t, cluster))), rendered[len(rendered)-1]); diff != "" {
+			atOnce := Build(everything, shuffled(t, cluster))
+			if diff := cmp.Diff(render(t, atOnce), rendered[len(rendered)-1]); diff != "" {
 				t.Fatalf("at once (-), step by step (+):\n%s", diff)
+			}
+			if s.names != atOnce.names {
+				t.Fatalf("%d names of nodes at once, %d step by step", atOnce.names, s.names)
 			}
 		}
 		for i, s := range snapshots {
@@ -142,37 +146,18 @@ func TestPoolsOfANodeInEarlierSnapshots(t *testing.T) {
 	}
 }
 
-func TestShapesAreSharedAndForgotten(t *testing.T) {
+// What is known of the devices of a slice survives changes of other slices of the pool.
+func TestShapesLiveAsLongAsTheirSlice(t *testing.T) {
 	b := NewBuilder(everything)
-	model := func(name string) func(*resourceapi.Device) {
-		return given.Attribute("model", resourceapi.DeviceAttribute{StringValue: &name})
+	slice := func(name string) *resourceapi.ResourceSlice {
+		return given.Slice(name, "p", given.Count(2), given.OnNode("worker"), given.Devices(name))
 	}
-	slice := func(name string, models ...string) *resourceapi.ResourceSlice {
-		s := given.Slice(name, name, given.OnNode("worker"))
-		for i, m := range models {
-			given.Device(fmt.Sprint(i), model(m), given.Capacity("memory", "40Gi"))(s)
-		}
-		return s
-	}
-	b.Set(slice("s1", "a", "a", "b"), slice("s2", "b"))
-	s := b.Snapshot()
-	one, two := s.Pools()[0].Devices, s.Pools()[1].Devices
-	if one[0].Shape != one[1].Shape || one[0].Shape == one[2].Shape || one[2].Shape != two[0].Shape {
-		t.Error("not exactly the devices alike share a shape")
-	}
-	for i := range 100 {
-		b.Set(slice("s1", "b", "a", fmt.Sprint("churn", i)))
-	}
-	if got := b.Snapshot().Pools()[0].Devices[0].Shape; got != two[0].Shape {
-		t.Error("a shape that others use as well was replaced")
-	}
-	if got := b.shapes.Len(); got != 3 {
-		t.Errorf("%d shapes are interned, want 3", got)
-	}
-	b.Delete("s1")
-	b.Delete("s2")
-	if got := b.shapes.Len(); got != 0 {
-		t.Errorf("%d shapes are left over", got)
+	b.Set(slice("s1"), slice("s2"))
+	before := b.Snapshot().Pools()[0].Devices
+	b.Set(slice("s2"))
+	after := b.Snapshot().Pools()[0].Devices
+	if before[0].Shape != after[0].Shape || before[1].Shape == after[1].Shape {
+		t.Error("not exactly the devices of the changed slice have another shape")
 	}
 }
 

@@ -17,7 +17,7 @@ func (u countedUsage) Pool(p *pool.Pool) *pool.Usage {
 	return usageOf(p, "d")
 }
 
-func (countedUsage) Separate(p *pool.Pool) bool { return true }
+func (countedUsage) Separate(*Place) bool { return true }
 
 func (countedUsage) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool {
 	return p.Devices[i].Object.Name == "d"

@@ -164,11 +164,11 @@ const maxStateNotes = 16
 
 // Number returns the number that was given on somebody's behalf to the place in the state
 // of use in which it is. It is false if none was, or if the state has changed since. A nil
-// State stands for nothing in use.
+// State stands for nothing in use, which is always the same.
 func (p *Place) Number(of any, u *State) (uint32, bool) {
 	for n := p.notes.Load(); n != nil; n = n.next {
 		if n.of == of {
-			return n.number, n.holds(u)
+			return n.number, u == nil || n.holds(u)
 		}
 	}
 	return 0, false
@@ -185,7 +185,7 @@ func (n *stateNote) holds(u *State) bool {
 
 // has does not look at the pool if it need not.
 func (u *State) has(known *slotUsage) bool {
-	if u == nil || u.lazy != nil {
+	if u.lazy != nil {
 		return u.Pool(known.usage.Pool()) == known.usage
 	}
 	return u.pools.Get(known.slot) == known.usage

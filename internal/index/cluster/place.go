@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"errors"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 
@@ -70,7 +72,10 @@ type Place struct {
 	optional bool
 	// helpful is set if what is in use may make something obtainable.
 	helpful bool
-	notes   atomic.Pointer[stateNote]
+	// separate and measured are what Separate and Measured return.
+	separate, measured bool
+	notes              atomic.Pointer[stateNote]
+	one                [1]*pool.View // room for the views of most places
 	shape.Attachment
 }
 
@@ -86,6 +91,13 @@ func (p *Place) Views() []*pool.View { return p.views }
 // nothing is in use.
 func (p *Place) Helpful() bool { return p.helpful }
 
+// Separate reports whether no pool is one of all nodes and no device consumes counters: what is in use of
+// a device says nothing about others.
+func (p *Place) Separate() bool { return p.separate }
+
+// Measured reports whether a device has capacities.
+func (p *Place) Measured() bool { return p.measured }
+
 // Place returns what the node reaches, nil if more than its name decides that.
 func (s *Snapshot) Place(node *corev1.Node) *Place {
 	if node == nil || len(s.common.choosy)+len(s.common.faulty) > 0 {
@@ -99,10 +111,49 @@ func (s *Snapshot) Place(node *corev1.Node) *Place {
 
 // place returns what the node reaches by its name.
 func (s *Snapshot) place(node string) *Place {
-	if named, ok := s.byNode.Get(node); ok {
-		return s.placeOf(named, node)
+	slot, place := s.shortcuts.find(node)
+	if place != nil {
+		return place
 	}
-	return s.placeOf(&s.common.nowhere, "")
+	named, ok := s.byNode.Get(node)
+	if !ok {
+		return s.placeOf(&s.common.nowhere, "")
+	}
+	place = s.placeOf(named, node)
+	slot.Store(place)
+	return place
+}
+
+// shortcuts find places of one Snapshot again in one step, where byNode takes one for each of its levels, each to
+// memory of its own. A name has one of two slots. Where these are not enough, some names are never found.
+type shortcuts []atomic.Pointer[shortcutChunk]
+
+const shortcutChunkSize = 64
+
+type shortcutChunk [shortcutChunkSize]atomic.Pointer[Place]
+
+// newShortcuts has more than twice as many slots as names.
+func newShortcuts(names int) shortcuts {
+	return make(shortcuts, 1<<bits.Len(uint(2*names/shortcutChunkSize)))
+}
+
+var shortcutSeed = maphash.MakeSeed()
+
+// find returns the place of a name if it was stored in the slot for it.
+func (s shortcuts) find(node string) (slot *atomic.Pointer[Place], known *Place) {
+	hash := maphash.String(shortcutSeed, node)
+	at := &s[hash/shortcutChunkSize%uint64(len(s))]
+	if at.Load() == nil {
+		at.CompareAndSwap(nil, new(shortcutChunk))
+	}
+	chunk, first := at.Load(), hash%shortcutChunkSize
+	for _, i := range [...]uint64{first, first ^ 1} {
+		slot = &chunk[i]
+		if known = slot.Load(); known == nil || known.node == node {
+			return slot, known
+		}
+	}
+	return slot, nil
 }
 
 // placeOf returns what nodes of a route reach.
@@ -111,7 +162,8 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	if known != nil && known.common == s.common {
 		return known
 	}
-	made := &Place{common: s.common, node: node}
+	made := &Place{common: s.common, node: node, separate: true}
+	made.views = made.one[:0]
 	for _, pool := range named.pools {
 		made.views = append(made.views, known.view(pool, node))
 	}
@@ -123,6 +175,10 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	slices.SortFunc(made.views, pool.CompareViews)
 	made.optional = slices.ContainsFunc(made.views, (*pool.View).Optional)
 	made.helpful = slices.ContainsFunc(made.views, (*pool.View).Helpful)
+	for _, v := range made.views {
+		made.separate = made.separate && !v.Common && !v.Pool.Consuming
+		made.measured = made.measured || v.Pool.Measured
+	}
 	named.place.Store(made)
 	return made
 }

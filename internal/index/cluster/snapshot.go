@@ -22,6 +22,9 @@ type Snapshot struct {
 	bySlot persist.Array[*pool.Pool]
 	// byNode has the pools with slices that name a node.
 	byNode persist.Map[string, *route]
+	names  int // in byNode
+	// shortcuts lead to places that were found by byNode.
+	shortcuts shortcuts
 	// common is the same in the next snapshot unless one of its pools changed.
 	common *common
 	places atomic.Pointer[Places]
@@ -34,10 +37,19 @@ func Build(gates pool.Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 	b := NewBuilder(gates)
 	for _, slice := range slices {
 		if slice != nil {
-			b.Add(slice, nil)
+			b.Add(slice)
 		}
 	}
 	return b.Snapshot()
+}
+
+// Of makes a Snapshot of pools that one Builder with these gates made.
+func Of(gates pool.Gates, pools []*pool.Pool) *Snapshot {
+	changes := make([]change, len(pools))
+	for i, p := range pools {
+		changes[i] = change{id: p.ID, pool: p}
+	}
+	return (&Snapshot{gates: gates, common: &common{}}).next(changes)
 }
 
 // Gates returns the gates that the Snapshot was built with.
@@ -80,7 +92,7 @@ type change struct {
 // next returns the snapshot after changes. It copies one pointer per 64 pools of the cluster; the rest
 // depends on the changes.
 func (s *Snapshot) next(changes []change) *Snapshot {
-	next := &Snapshot{gates: s.gates, keeps: s.keeps, byID: s.byID, count: s.count, byNode: s.byNode, common: s.common}
+	next := &Snapshot{gates: s.gates, keeps: s.keeps, byID: s.byID, count: s.count, byNode: s.byNode, names: s.names, common: s.common}
 	roams := false
 	slots := s.bySlot.Edit()
 	for _, c := range changes {
@@ -101,6 +113,7 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 		next.count++
 	}
 	next.bySlot = slots.Done()
+	next.shortcuts = newShortcuts(next.names)
 	if roams {
 		next.common = s.common.next(next, changes)
 	}
@@ -125,15 +138,19 @@ func (s *Snapshot) unroute(p *pool.Pool) {
 	}
 }
 
-// reroute keeps the views of the pools that remain.
+// reroute keeps the views of the pools that remain, and nothing else of the place.
 func (s *Snapshot) reroute(node string, old *route, pools []*pool.Pool) {
 	if len(pools) == 0 {
 		s.byNode = s.byNode.Without(node)
+		s.names--
 		return
+	}
+	if len(old.pools) == 0 {
+		s.names++
 	}
 	next := &route{pools: pools}
 	if known := old.place.Load(); known != nil {
-		next.place.Store(&Place{views: known.views})
+		next.place.Store(&Place{views: slices.Clone(known.views)})
 	}
 	s.byNode = s.byNode.With(node, next)
 }

@@ -31,6 +31,16 @@ func NewState(s *Snapshot) *State {
 	return u.Rebase(s)
 }
 
+// NewUsedState returns the state of a snapshot in which what is in use of some pools is given, and nothing of the others is. It
+// holds no claims.
+func NewUsedState(s *Snapshot, used []*pool.Usage) *State {
+	edit := persist.Array[*pool.Usage]{}.Edit()
+	for _, usage := range used {
+		edit.Set(usage.Pool().Slot, usage)
+	}
+	return &State{snapshot: s, pools: edit.Done()}
+}
+
 // Snapshot returns what there is.
 func (u *State) Snapshot() *Snapshot { return u.snapshot }
 
@@ -181,9 +191,9 @@ type Source interface {
 	// Pool returns the usage of a pool. It is asked once for each pool of the snapshot
 	// that is looked at.
 	Pool(p *pool.Pool) *pool.Usage
-	// Separate reports whether the usage of a pool is merely that some of its devices
-	// are in use as a whole, and none of its devices consumes counters.
-	Separate(p *pool.Pool) bool
+	// Separate reports whether the usage of the pools of a place, which is Separate, is merely that some
+	// of their devices are in use as a whole.
+	Separate(p *Place) bool
 	// Exclusive reports whether a device is in use as a whole.
 	Exclusive(p *pool.Pool, i pool.DeviceIndex) bool
 }

@@ -1,7 +1,11 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/index/given"
 	"github.com/dray-project/dray/internal/index/pool"
@@ -40,5 +44,30 @@ func TestNilState(t *testing.T) {
 	var none *State
 	if none.Pool(p) != p.Idle() {
 		t.Error("a nil State has something in use")
+	}
+}
+
+// Pools of one snapshot make another one, in which they can be in use as they are elsewhere.
+func TestSnapshotOfPools(t *testing.T) {
+	all := Build(everything, []*resourceapi.ResourceSlice{
+		given.Slice("s1", "p", given.Everywhere, given.Devices("a", "b")), given.Slice("s2", "q", given.Everywhere, given.Devices("x")),
+		given.Slice("s3", "r", given.Everywhere, given.Devices("y")),
+	})
+	elsewhere, err := NewState(all).Assume(given.Claim("c", []string{"b"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, q := all.Pools()[0], all.Pools()[1]
+	some := Of(everything, []*pool.Pool{q, p})
+	if got := some.Pools(); !slices.Equal(got, []*pool.Pool{p, q}) || some.Gates() != everything {
+		t.Errorf("the pools are %v", got)
+	}
+	view, err := some.GatherPools(&corev1.Node{})
+	if err != nil || len(view.Pools) != 2 || view.Pools[0].Pool != p || view.Pools[1].Pool != q {
+		t.Errorf("a node reaches %v, %v", view.Pools, err)
+	}
+	u := NewUsedState(some, []*pool.Usage{elsewhere.Pool(p)})
+	if u.Snapshot() != some || u.Pool(p) != elsewhere.Pool(p) || !u.Pool(p).InUse(1) || u.Pool(q) != q.Idle() {
+		t.Error("other devices are in use than is given")
 	}
 }

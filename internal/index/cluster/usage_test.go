@@ -83,18 +83,17 @@ func TestCounters(t *testing.T) {
 	for _, test := range []struct {
 		used       []string
 		gpu0, gpu1 string
-		overdrawn  bool
 	}{
-		{nil, "8", "8", false},
-		{[]string{"a"}, "3", "8", false},
-		{[]string{"a", "d"}, "1", "6", false},
-		{[]string{"a", "c"}, "0", "8", false},
-		{[]string{"a", "b"}, "-1", "8", true},
-		{[]string{"unknown"}, "8", "8", false},
+		{nil, "8", "8"},
+		{[]string{"a"}, "3", "8"},
+		{[]string{"a", "d"}, "1", "6"},
+		{[]string{"a", "c"}, "0", "8"},
+		{[]string{"a", "b"}, "-1", "8"},
+		{[]string{"unknown"}, "8", "8"},
 	} {
 		usage := usageOf(pool, test.used...)
-		if usage.Left[0] != number(test.gpu0) || usage.Left[1] != number(test.gpu1) || usage.Overdrawn != test.overdrawn {
-			t.Errorf("%q: left %v, overdrawn %t, want %s, %s, %t", test.used, usage.Left, usage.Overdrawn, test.gpu0, test.gpu1, test.overdrawn)
+		if usage.Left[0] != number(test.gpu0) || usage.Left[1] != number(test.gpu1) {
+			t.Errorf("%q: left %v, want %s, %s", test.used, usage.Left, test.gpu0, test.gpu1)
 		}
 	}
 }

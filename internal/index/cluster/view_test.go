@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -393,4 +394,50 @@ func TestManySlicesOfOneNodePool(t *testing.T) {
 	fleet = append(fleet, given.Slice("s15b", "fleet", given.Count(31), given.Everywhere, given.Devices("x")))
 	viewTest{slices: fleet, node: given.Node("n7"), want: "gpu.example.com/fleet: d7 x d17 d27"}.run(t)
 	viewTest{slices: fleet, node: given.Node("elsewhere"), want: "gpu.example.com/fleet: x"}.run(t)
+}
+
+// Places are found by shortcuts where there are more names than slots for some, too, and each Snapshot finds its own.
+func TestPlacesOfManyNodes(t *testing.T) {
+	const n = 300
+	b := NewBuilder(everything)
+	b.Set(manyPools("a", n)...)
+	before := b.Snapshot()
+	for i := range n {
+		before.Place(given.Node(fmt.Sprintf("a-%d", i)))
+	}
+	b.Set(manyPools("a", n/2)...)
+	after := b.Snapshot()
+	for range 2 {
+		for i := range n {
+			node := given.Node(fmt.Sprintf("a-%d", i))
+			for _, s := range []*Snapshot{before, after} {
+				views := s.Place(node).Views()
+				if len(views) != 1 || views[0].Pool.ID.Name != node.Name || s.Pool(views[0].Pool.ID) != views[0].Pool {
+					t.Fatalf("%s is at the place of another node or snapshot", node.Name)
+				}
+			}
+		}
+	}
+	if found := before.Place(given.Node("elsewhere")); len(found.Views()) != 0 {
+		t.Error("a node that no slice names is at the place of another one")
+	}
+}
+
+// The devices of a node may have others between them.
+func TestDevicesOfANodeByPosition(t *testing.T) {
+	s := Build(everything, objects{
+		given.Slice("s1", "p", given.Count(3), given.OnNode("worker"), given.Devices("a", "b")),
+		given.Slice("s2", "p", given.Count(3), given.OnNode("other"), given.Devices("c", "d")),
+		given.Slice("s3", "p", given.Count(3), given.OnNode("worker"), given.Devices("e")),
+	})
+	for node, want := range map[string][]string{"worker": {"a", "b", "e"}, "other": {"c", "d"}} {
+		view := s.Place(given.Node(node)).Views()[0]
+		var got []string
+		for n := range view.Here() {
+			got = append(got, view.Pool.Devices[view.At(n)].Object.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %v, not %v", node, got, want)
+		}
+	}
 }

@@ -37,6 +37,16 @@ func fingerprintOf(list []*resourceapi.ResourceSlice) (f fingerprint) {
 	return f
 }
 
+// change is the fingerprint with fewer slices and others instead.
+func (f fingerprint) change(fewer, more []*resourceapi.ResourceSlice) fingerprint {
+	less, also := fingerprintOf(fewer), fingerprintOf(more)
+	f.count += also.count - less.count
+	for i := range f.sums {
+		f.sums[i] += also.sums[i] - less.sums[i]
+	}
+	return f
+}
+
 // hashOf is one to one for each secret: it scrambles the address as SplitMix64 does.
 func hashOf(slice *resourceapi.ResourceSlice, secret uint64) uint64 {
 	// Multiplying by an odd number, which is also one to one, keeps the hashes of one

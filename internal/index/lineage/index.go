@@ -56,6 +56,9 @@ func NewIndex(gates pool.Gates) *Index { return &Index{gates: gates} }
 // Snapshot returns a Snapshot of exactly the given slices, as Build does. The list may
 // be modified afterwards, the slices may not.
 func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
+	if found := x.step(list); found != nil {
+		return found
+	}
 	next := version{of: fingerprintOf(list)}
 	if found := x.find(next.of); found != nil {
 		runtime.KeepAlive(list) // until here, its addresses are those of its slices
@@ -67,6 +70,32 @@ func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	}
 	// A slice is in the list twice. That is a mistake, but one to be counted.
 	return cluster.Build(x.gates, list)
+}
+
+// step returns the Snapshot if the list is the last one of the lineage used last, but for a few slices in
+// one place. That is found out by comparing pointers, which costs a tenth of a fingerprint.
+func (x *Index) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
+	last := x.last()
+	if last == nil {
+		return nil
+	}
+	found := last.step(list)
+	if found != nil {
+		x.mu.Lock()
+		x.use(last)
+		x.mu.Unlock()
+	}
+	return found
+}
+
+// last returns the lineage used last, nil if it is gone.
+func (x *Index) last() *lineage {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.known) == 0 {
+		return nil
+	}
+	return x.known[0].value()
 }
 
 func (x *Index) find(of fingerprint) *cluster.Snapshot {

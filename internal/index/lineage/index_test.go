@@ -56,6 +56,45 @@ func TestIndexSharesWhatDidNotChange(t *testing.T) {
 	}
 }
 
+// So it does for lists that change in one place, at any speed.
+func TestIndexIsBuildStepByStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		index := NewIndex(everything)
+		pool := manyPools("a", 60)
+		list := slices.Clone(pool[:rapid.IntRange(20, 40).Draw(t, "length")])
+		fresh := pool[40:]
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			at := rapid.IntRange(0, len(list)-1).Draw(t, "at")
+			next := slices.Delete(slices.Clone(list), at, min(at+rapid.IntRange(0, 2).Draw(t, "fewer"), len(list)))
+			for range rapid.IntRange(0, 2).Draw(t, "more") {
+				next = slices.Insert(next, min(at, len(next)), rapid.SampledFrom(fresh).Draw(t, "slice")) // perhaps once more
+			}
+			if len(next) == 0 {
+				continue
+			}
+			got := index.Snapshot(next)
+			if diff := cmp.Diff(render(cluster.Build(everything, next)), render(got)); diff != "" {
+				t.Fatalf("differs from Build (-build +index):\n%s", diff)
+			}
+			if !hasRepeats(next) && index.Snapshot(next) != got {
+				t.Fatal("the same list gives another snapshot")
+			}
+			list = next
+		}
+	})
+}
+
+func hasRepeats(list objects) bool {
+	seen := make(map[*resourceapi.ResourceSlice]bool)
+	for _, slice := range list {
+		if seen[slice] {
+			return true
+		}
+		seen[slice] = true
+	}
+	return false
+}
+
 // Lists with a slice in them twice leave no traces.
 func TestIndexRefusesRepeats(t *testing.T) {
 	list := manyPools("a", 5)

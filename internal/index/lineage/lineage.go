@@ -34,6 +34,8 @@ type followed struct {
 type version struct {
 	of     fingerprint
 	sketch sketch
+	// drift is how many slices came or went since the sketch was made.
+	drift int
 	// snapshot is nil in the version which says what a new lineage is going to follow.
 	snapshot *cluster.Snapshot
 }
@@ -53,6 +55,29 @@ func (l *lineage) snapshot(of fingerprint) *cluster.Snapshot {
 	return nil
 }
 
+// maxDrift is what part of the slices, as a divisor, may come or go before there is a new sketch.
+const maxDrift = 8
+
+// step follows a list that differs from the last one in a few slices in one place. It is nil, and the
+// lineage as it was, if there is more to it, or somebody else changes the lineage at the moment.
+func (l *lineage) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
+	if !l.mu.TryLock() {
+		return nil
+	}
+	defer l.mu.Unlock()
+	now := l.current.Load()
+	before, after := differing(l.list, list)
+	changed := len(before) + len(after)
+	switch {
+	case now.snapshot == nil || now.drift+changed > len(list)/maxDrift:
+		return nil
+	case changed == 0:
+		return now.snapshot
+	}
+	found, _ := l.move(list, version{of: now.of.change(before, after), sketch: now.sketch, drift: now.drift + changed})
+	return found
+}
+
 // follow makes the list the lineage's current one, of the version next but for the
 // Snapshot, which it returns. It is false, and the lineage as it was, if a slice is in the
 // list twice.
@@ -62,17 +87,17 @@ func (l *lineage) follow(list []*resourceapi.ResourceSlice, next version) (*clus
 	if known := l.snapshot(next.of); known != nil {
 		return known, true
 	}
+	return l.move(list, next)
+}
+
+// move is follow for a list that is another one, with mu held.
+func (l *lineage) move(list []*resourceapi.ResourceSlice, next version) (*cluster.Snapshot, bool) {
 	arrived, departed, ok := l.compare(list)
 	if !ok {
 		return nil, false
 	}
-	// Adding first keeps the shapes that old and new slices share.
-	for i, slice := range arrived {
-		var old *pool.Source
-		if i < len(departed) {
-			old = l.known[departed[i]].source // most likely what it replaces
-		}
-		l.known[slice].source = l.builder.Add(slice, old)
+	for _, slice := range arrived {
+		l.known[slice].source = l.builder.Add(slice)
 	}
 	for _, slice := range departed {
 		l.builder.Remove(l.known[slice].source)

@@ -24,42 +24,33 @@ func (a Array[T]) Len() int { return len(a.chunks) * chunkSize }
 // With returns an array in which element i is v. It copies one chunk of 64 elements
 // and one pointer per 64 elements of the array.
 func (a Array[T]) With(i int, v T) Array[T] {
-	c := i / chunkSize
-	chunks := make([]*[chunkSize]T, max(len(a.chunks), c+1))
-	copy(chunks, a.chunks)
-	changed := new([chunkSize]T)
-	if chunks[c] != nil {
-		*changed = *chunks[c]
-	}
-	changed[i%chunkSize] = v
-	chunks[c] = changed
-	return Array[T]{chunks: chunks}
+	e := a.Edit()
+	e.Set(i, v)
+	return e.Done()
 }
 
 // Edit collects changes of an array. Many cost one copy per chunk of 64 elements that
 // they are in. The array stays as it was.
 type Edit[T any] struct {
-	chunks []*[chunkSize]T
-	own    []bool // by chunk, whether it is a copy already
+	of     Array[T]
+	chunks []*[chunkSize]T // those of the array, and copies of those that were changed
 }
 
 // Edit starts with the elements of the array.
-func (a Array[T]) Edit() *Edit[T] {
-	return &Edit[T]{chunks: slices.Clone(a.chunks), own: make([]bool, len(a.chunks))}
-}
+func (a Array[T]) Edit() *Edit[T] { return &Edit[T]{of: a, chunks: slices.Clone(a.chunks)} }
 
 // Set changes element i, which must not be negative.
 func (e *Edit[T]) Set(i int, v T) {
 	c := i / chunkSize
 	for len(e.chunks) <= c {
-		e.chunks, e.own = append(e.chunks, nil), append(e.own, false)
+		e.chunks = append(e.chunks, nil)
 	}
-	if !e.own[c] {
+	if e.chunks[c] == e.of.chunk(c) {
 		copied := new([chunkSize]T)
 		if e.chunks[c] != nil {
 			*copied = *e.chunks[c]
 		}
-		e.chunks[c], e.own[c] = copied, true
+		e.chunks[c] = copied
 	}
 	e.chunks[c][i%chunkSize] = v
 }

@@ -2,33 +2,26 @@ package persist
 
 import "hash/maphash"
 
-// A node of the trie has a child for each value of four bits of the keys' hashes.
+// A node has a child for each value of two bits of the hashes of keys: with more, lookups take fewer steps
+// and the many nodes without children take more memory.
 const (
-	levelBits = 4
+	levelBits = 2
 	fanOut    = 1 << levelBits
 )
 
-// seed is one for the whole program: a key has the same place in all maps.
+// seed is one for the whole program: a key has the same hash in all maps.
 var seed = maphash.MakeSeed()
 
 // Map is an immutable hash map. It has no iteration order and offers none.
 type Map[K comparable, V any] struct{ root *node[K, V] }
 
-// node is a level of the trie. Only the root may be nil, when there are no keys.
-type node[K comparable, V any] [fanOut]child[K, V]
-
-// child is either a node of the next level or a leaf, or nothing.
-type child[K comparable, V any] struct {
-	node *node[K, V]
-	leaf *leaf[K, V]
-}
-
-// leaf is a key and its value. next links keys with equal hashes.
-type leaf[K comparable, V any] struct {
-	hash  uint64
-	key   K
-	value V
-	next  *leaf[K, V]
+// node is one key and all keys that are below it: it is on the way from the root on which their hashes lead,
+// from the lowest bits on. Keys of equal hashes are below each other.
+type node[K comparable, V any] struct {
+	children [fanOut]*node[K, V]
+	hash     uint64
+	key      K
+	value    V
 }
 
 // IsEmpty reports whether there are no keys.
@@ -40,15 +33,12 @@ func (m Map[K, V]) Get(key K) (value V, ok bool) {
 }
 
 func (m Map[K, V]) get(hash uint64, key K) (value V, ok bool) {
-	shift := 0
-	for n := m.root; n != nil; shift += levelBits {
-		c := n.child(hash, shift)
-		for l := c.leaf; l != nil; l = l.next {
-			if l.hash == hash && l.key == key {
-				return l.value, true
-			}
+	n := m.root
+	for rest := hash; n != nil; rest >>= levelBits {
+		if n.is(hash, key) {
+			return n.value, true
 		}
-		n = c.node
+		n = n.children[rest%fanOut]
 	}
 	return value, false
 }
@@ -59,7 +49,7 @@ func (m Map[K, V]) With(key K, value V) Map[K, V] {
 }
 
 func (m Map[K, V]) with(hash uint64, key K, value V) Map[K, V] {
-	return Map[K, V]{m.root.with(0, &leaf[K, V]{hash: hash, key: key, value: value})}
+	return Map[K, V]{m.root.with(hash, &node[K, V]{hash: hash, key: key, value: value})}
 }
 
 // Without returns a map that lacks the key.
@@ -71,57 +61,53 @@ func (m Map[K, V]) without(hash uint64, key K) Map[K, V] {
 	if _, found := m.get(hash, key); !found {
 		return m
 	}
-	return Map[K, V]{m.root.without(0, hash, key)}
+	return Map[K, V]{m.root.without(hash, hash, key)}
 }
 
-func (n *node[K, V]) child(hash uint64, shift int) *child[K, V] {
-	return &n[hash>>shift%fanOut]
-}
+func (n *node[K, V]) is(hash uint64, key K) bool { return n.hash == hash && n.key == key }
 
-func (n *node[K, V]) with(shift int, added *leaf[K, V]) *node[K, V] {
-	var next node[K, V]
-	if n != nil {
-		next = *n
-	}
-	c := next.child(added.hash, shift)
-	below := shift + levelBits
+// with returns n with another node added, or in the place of that with its key. rest are the bits of the hash that
+// did not lead to n.
+func (n *node[K, V]) with(rest uint64, added *node[K, V]) *node[K, V] {
 	switch {
-	case c.node != nil:
-		c.node = c.node.with(below, added)
-	case c.leaf != nil && c.leaf.hash != added.hash:
-		// Hashes differ, so they part before the bits run out.
-		var both node[K, V]
-		both.child(c.leaf.hash, below).leaf = c.leaf
-		c.node, c.leaf = both.with(below, added), nil
-	default:
-		added.next = c.leaf.without(added.key)
-		c.leaf = added
+	case n == nil:
+		return added
+	case n.is(added.hash, added.key):
+		added.children = n.children
+		return added
 	}
-	return &next
-}
-
-// without returns nil when nothing is left. The key must be there.
-func (n *node[K, V]) without(shift int, hash uint64, key K) *node[K, V] {
 	next := *n
-	c := next.child(hash, shift)
-	if c.node != nil {
-		c.node = c.node.without(shift+levelBits, hash, key)
-	} else {
-		c.leaf = c.leaf.without(key)
-	}
-	if next == (node[K, V]{}) {
-		return nil
-	}
+	child := &next.children[rest%fanOut]
+	*child = (*child).with(rest>>levelBits, added)
 	return &next
 }
 
-// without returns the chain without the key, copying what comes before it.
-func (l *leaf[K, V]) without(key K) *leaf[K, V] {
-	if l == nil {
-		return nil
+// without returns n without a key, nil when nothing is left. The key must be there.
+func (n *node[K, V]) without(rest, hash uint64, key K) *node[K, V] {
+	if n.is(hash, key) {
+		left, last := n.pull()
+		if left == nil {
+			return nil
+		}
+		// The hashes of all that is below lead here, too.
+		next := *last
+		next.children = left.children
+		return &next
 	}
-	if l.key == key {
-		return l.next
+	next := *n
+	child := &next.children[rest%fanOut]
+	*child = (*child).without(rest>>levelBits, hash, key)
+	return &next
+}
+
+// pull takes out a node without children, and returns what is left, nil if it is n itself.
+func (n *node[K, V]) pull() (left, last *node[K, V]) {
+	for i, child := range n.children {
+		if child != nil {
+			next := *n
+			next.children[i], last = child.pull()
+			return &next, last
+		}
 	}
-	return &leaf[K, V]{hash: l.hash, key: l.key, value: l.value, next: l.next.without(key)}
+	return nil, n
 }

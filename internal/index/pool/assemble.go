@@ -25,11 +25,11 @@ type Source struct {
 	passedOver bool
 	// reach and shapes (one per device) are nil unless the slice contributes.
 	reach  *reach
-	shapes []*shape.Shared
+	shapes []shape.Shape
 }
 
-// NewSource reads a slice. old is one that has much in common with it, or nil.
-func NewSource(gates Gates, shapes *shape.Set, object *resourceapi.ResourceSlice, arrival int, old *Source) *Source {
+// NewSource reads a slice.
+func NewSource(gates Gates, object *resourceapi.ResourceSlice, arrival int) *Source {
 	s := &Source{Object: object, arrival: arrival}
 	spec := &object.Spec
 	s.leftOut = !gates.CompatibilityGroups && declaresGroups(spec.Devices)
@@ -38,32 +38,14 @@ func NewSource(gates Gates, shapes *shape.Set, object *resourceapi.ResourceSlice
 		return s
 	}
 	s.reach = newReach(object)
-	if s.hasCounterSets() {
-		return s
+	if len(spec.SharedCounters) > 0 {
+		return s // it has no devices
 	}
-	s.shapes = make([]*shape.Shared, len(spec.Devices))
+	s.shapes = make([]shape.Shape, len(spec.Devices))
 	for i := range spec.Devices {
-		var before *shape.Shared
-		if old != nil && i < len(old.shapes) {
-			before = old.shapes[i]
-		}
-		s.shapes[i] = shapes.Acquire(spec.Driver, &spec.Devices[i], arrival, before)
+		s.shapes[i] = shape.Shape{Driver: spec.Driver, Device: &spec.Devices[i]}
 	}
 	return s
-}
-
-// Release gives up the shapes of the source.
-func (s *Source) Release(shapes *shape.Set) {
-	for _, shared := range s.shapes {
-		shapes.Release(shared)
-	}
-}
-
-// Renew keeps the source from holding on to slices that it replaced.
-func (s *Source) Renew() {
-	for i, shared := range s.shapes {
-		shared.Renew(s.Object.Spec.Driver, &s.Object.Spec.Devices[i], s.arrival)
-	}
 }
 
 // PoolID returns the pool that the slice belongs to.
@@ -72,8 +54,6 @@ func (s *Source) PoolID() ID {
 }
 
 func (s *Source) generation() int64 { return s.Object.Spec.Pool.Generation }
-
-func (s *Source) hasCounterSets() bool { return len(s.Object.Spec.SharedCounters) > 0 }
 
 func compareSources(a, b *Source) int {
 	if c := strings.Compare(a.Object.Name, b.Object.Name); c != 0 {
@@ -142,17 +122,25 @@ func (p *Pool) addSlices(current []*Source) {
 		}
 		slice := &Slice{Object: s.Object, First: DeviceIndex(len(p.Devices)), Count: int32(len(s.shapes)), reach: s.reach}
 		p.Slices = append(p.Slices, slice)
-		for i, shared := range s.shapes {
-			object := &s.Object.Spec.Devices[i]
+		for i := range s.shapes {
+			object := s.shapes[i].Device
+			p.Measured = p.Measured || len(object.Capacity) > 0
+			p.Consuming = p.Consuming || len(object.ConsumesCounters) > 0
 			p.Devices = append(p.Devices, Device{
 				Object:           object,
 				Slice:            slice,
-				Shape:            shared.Shape(),
+				Shape:            &s.shapes[i],
 				Multiple:         ptr.Deref(object.AllowMultipleAllocations, false),
 				ConsumesCounters: len(object.ConsumesCounters) > 0,
+				Plain:            isPlain(&s.Object.Spec, object),
 			})
 		}
 	}
+}
+
+func isPlain(slice *resourceapi.ResourceSliceSpec, d *resourceapi.Device) bool {
+	return slice.NodeName != nil && slice.NodeSelector == nil && !ptr.Deref(slice.PerDeviceNodeSelection, false) &&
+		slice.SkipNodeOperations == nil && d.BindingConditions == nil && d.BindingFailureConditions == nil
 }
 
 // setCompleteness compares the number of slices with what the slices say of it.

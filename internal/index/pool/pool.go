@@ -5,7 +5,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"unique"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -50,6 +52,10 @@ type CounterSetIndex int32
 // its slices makes a new Pool, so the pointer stands for the content.
 type Pool struct {
 	ID ID
+	// uniqueNames are driver, pool and devices, once named. They stand beside the ID because who asks for
+	// one mostly asks for the other.
+	uniqueNames []unique.Handle[string]
+	named       sync.Once
 	// Slot is the position of the pool in lists that stand for a whole cluster. It stays
 	// the same for all Pools of one ID that a builder makes and is unique among the pools
 	// of a snapshot.
@@ -64,6 +70,8 @@ type Pool struct {
 	Slices []*Slice
 	// Devices are the devices of Slices, in the order of Slices and as listed.
 	Devices []Device
+	// Measured and Consuming are set if any of Devices has capacities, or lists consumed counters.
+	Measured, Consuming bool
 	// CounterSets are sorted by name. Empty if the pool is incomplete or invalid
 	// or partitionable devices are gated off.
 	CounterSets []CounterSet
@@ -91,8 +99,6 @@ type Pool struct {
 	choice    *choice
 	routes    routes
 	elsewhere *View
-	// otherNames is what AttachNames keeps.
-	otherNames shape.Attachment
 	// recent is the last result of NewUsage that may well be asked for again.
 	recent atomic.Pointer[Usage]
 }
@@ -118,6 +124,10 @@ type Device struct {
 	// ConsumesCounters: the device lists consumed counters, whether or not the
 	// gate lets Uses and Groups say which.
 	ConsumesCounters bool
+	// Plain: the slice names the node, and neither slice nor device have anything else that an
+	// allocation result repeats (binding conditions, node operations to skip). Results can be built
+	// without looking at the slice.
+	Plain bool
 	// Uses is what the device takes from counters while it is allocated, summed
 	// per counter, sorted by counter. Empty in incomplete and invalid pools.
 	Uses []CounterUse
@@ -164,9 +174,20 @@ func HandleOf(p *Pool, i DeviceIndex) Handle { return Handle{p, i} }
 // Split takes a Handle apart.
 func (h Handle) Split() (*Pool, DeviceIndex) { return h.pool, h.index }
 
-// AttachNames is like Attach, with room for the names of the pool and its devices as
-// another API has them.
-func (p *Pool) AttachNames(build func() any) any { return p.otherNames.Attach(build) }
+// UniqueNames returns the names of the driver, the pool and a device. The first call makes those of all
+// devices, at the cost of a look-up each.
+func (p *Pool) UniqueNames(i DeviceIndex) (driver, pool, device unique.Handle[string]) {
+	p.named.Do(p.setUniqueNames)
+	return p.uniqueNames[0], p.uniqueNames[1], p.uniqueNames[2+i]
+}
+
+func (p *Pool) setUniqueNames() {
+	p.uniqueNames = make([]unique.Handle[string], 0, 2+len(p.Devices))
+	p.uniqueNames = append(p.uniqueNames, unique.Make(p.ID.Driver), unique.Make(p.ID.Name))
+	for i := range p.Devices {
+		p.uniqueNames = append(p.uniqueNames, unique.Make(p.Devices[i].Object.Name))
+	}
+}
 
 // Idle returns the usage of the pool while none of its devices is in use.
 func (p *Pool) Idle() *Usage { return p.idle }

@@ -29,11 +29,9 @@ func (u Use) any() bool { return u.Exclusive || u.Shared }
 // Usage is what is in use of one pool. It is immutable and safe for concurrent use.
 type Usage struct {
 	// Left has, for each of Pool.Counters, its total less what the devices in use
-	// consume, whichever nodes they are on. It may be negative.
+	// consume, whichever nodes they are on. It may be negative: Kubernetes then allocates
+	// no device that consumes counters from the pool.
 	Left []amount.Amount
-	// Overdrawn is set if any of Left is negative. Kubernetes then allocates no
-	// device that consumes counters from the pool.
-	Overdrawn bool
 	// Groups has, for each of Pool.CounterSets, the compatibility groups that the
 	// devices in use share.
 	Groups []GroupState
@@ -67,7 +65,6 @@ func newIdleUsage(p *Pool) *Usage {
 	for i := range p.Counters {
 		u.Left[i] = p.Counters[i].Total
 	}
-	u.setOverdrawn()
 	return u
 }
 
@@ -174,10 +171,6 @@ func (u *Usage) pays(uses []CounterUse) bool {
 
 func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 
-func (u *Usage) setOverdrawn() {
-	u.Overdrawn = slices.ContainsFunc(u.Left, func(a amount.Amount) bool { return a.Sign() < 0 })
-}
-
 // Edit changes a copy of a Usage. The original and the other copies stay
 // as they are. Done returns the changed usage; nothing may be set after that.
 type Edit struct {
@@ -241,7 +234,6 @@ func (e *Edit) Done() *Usage {
 	for set := range e.regroup {
 		e.usage.Groups[set] = e.usage.groupState(set)
 	}
-	e.usage.setOverdrawn()
 	return e.usage
 }
 

@@ -30,9 +30,12 @@ type View struct {
 	// Uncertain is set if there is a device with SelectorErr.
 	Uncertain bool
 
-	// here are the devices with OnNode, nil if all are.
-	here   []DeviceIndex
-	serial uint64
+	// here are the devices with OnNode, nil if all are. If in addition they follow each other in the
+	// pool, consecutive is set: then the first one tells the others.
+	here        []DeviceIndex
+	consecutive bool
+	first       DeviceIndex
+	serial      uint64
 	shape.Attachment
 }
 
@@ -63,6 +66,9 @@ func (v *View) Here() int {
 
 // At returns the index of the n-th device that is on the node.
 func (v *View) At(n int) DeviceIndex {
+	if v.consecutive {
+		return v.first + DeviceIndex(n)
+	}
 	if v.here == nil {
 		return v.Devices[n].Index
 	}
@@ -154,6 +160,9 @@ func (p *Pool) view(node *corev1.Node, reaching []int32) *View {
 	}
 	if len(here) < len(view.Devices) {
 		view.here = here
+	} else if count > 0 {
+		view.first = here[0]
+		view.consecutive = here[count-1]-here[0] == DeviceIndex(count-1)
 	}
 	return view
 }

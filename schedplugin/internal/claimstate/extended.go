@@ -33,11 +33,10 @@ func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, Amounts, error) {
 	if !s.AsksForExtended(pod) {
 		return nil, nil, nil
 	}
-	list, err := s.DRA.ResourceClaims().List()
+	object, err := s.leftBehind(pod)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list resource claims: %w", err)
+		return nil, nil, err
 	}
-	object := leftBehind(pod, list)
 	if object == nil {
 		object = unmadeClaim(pod)
 	}
@@ -73,17 +72,29 @@ func (s Source) servedByDevices(name corev1.ResourceName) bool {
 	return s.DRA.DeviceClassResolver().GetDeviceClass(name) != nil
 }
 
-func leftBehind(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
-	for _, claim := range claims {
-		owner := metav1.GetControllerOfNoCopy(claim)
-		if owner == nil || owner.UID != pod.UID || owner.Name != pod.Name {
-			continue
-		}
-		if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
-			return claim
+// ExtendedClaims is a ResourceClaimTracker that finds claims for extended resources. With another one,
+// all claims have to be looked at for each pod that asks for such resources.
+type ExtendedClaims interface {
+	// ExtendedClaim returns the claim that exists for the extended resources of a pod, nil if there is
+	// none.
+	ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim
+}
+
+// leftBehind returns the claim for extended resources that exists for a pod, nil if there is none.
+func (s Source) leftBehind(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
+	if tracker, finds := s.DRA.ResourceClaims().(ExtendedClaims); finds {
+		return tracker.ExtendedClaim(pod), nil
+	}
+	list, err := s.DRA.ResourceClaims().List()
+	if err != nil {
+		return nil, fmt.Errorf("list resource claims: %w", err)
+	}
+	for _, claim := range list {
+		if MadeFor(claim, pod) && metav1.GetControllerOfNoCopy(claim).Name == pod.Name {
+			return claim, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func unmadeClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {

@@ -1,4 +1,4 @@
-// Package table has lists of which versions share what is equal.
+// Package table has lists, and bags, of which versions share what is equal.
 package table
 
 import (
@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Edition owns the chunks and pages that it made, and may write to them.
+// Edition owns what it made, and may write to it.
 type Edition struct{ _ byte }
 
 // The first write of an edition to an element of a table copies the chunkSize elements around it, the pageSize

@@ -1,4 +1,4 @@
-package simulate
+package onenode
 
 import (
 	"encoding/binary"
@@ -8,16 +8,19 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/pools"
 )
 
-// lens is what all questions so far read of devices. Devices that agree in it are equal, and so
+// Lens is what all questions so far read of devices. Devices that agree in it are equal, and so
 // are nodes with such devices: a unique serial number makes no difference as long as nobody asks
 // for it. A question that reads more makes a wider lens, which tells more nodes apart.
 //
 // Capacity, taints, counters and all else but attributes are always compared as a whole.
-type lens struct {
+type Lens struct {
+	gates pools.Gates
 	// all is set if some expression may depend on any attribute.
 	all bool
 	// expressions are the attributes that CEL expressions read, domains those of which they ask
@@ -45,16 +48,16 @@ type reads struct {
 	constraints []resourceapi.FullyQualifiedName
 }
 
-// reads is what the choice of devices reads, whatever is asked.
-func (o *Options) reads() *reads {
-	r := &reads{constraints: o.Topology}
-	if o.DevicePolicy != nil {
-		for _, name := range o.DevicePolicy.Reads() {
-			domain, id, _ := cutName(string(name))
-			r.expressions = append(r.expressions, cel.Name{Domain: domain, ID: id})
-		}
+// addPolicy adds what the choice of devices reads, whatever is asked.
+func (r *reads) addPolicy(policy allocator.Remembered, topology []resourceapi.FullyQualifiedName) {
+	r.constraints = append(r.constraints, topology...)
+	if policy == nil {
+		return
 	}
-	return r
+	for _, name := range policy.Reads() {
+		domain, id, _ := cutName(string(name))
+		r.expressions = append(r.expressions, cel.Name{Domain: domain, ID: id})
+	}
 }
 
 // addSelectors adds what CEL selectors read. Those that do not compile are an error when the
@@ -95,9 +98,9 @@ func (r *reads) addConstraints(constraints []resourceapi.DeviceConstraint) {
 }
 
 // with returns the lens itself if it covers what is read, else a wider one.
-func (l *lens) with(r *reads) *lens {
-	next := &lens{
-		all: l.all || r.all, expressions: maps.Clone(l.expressions), domains: maps.Clone(l.domains), constraints: maps.Clone(l.constraints),
+func (l *Lens) with(r *reads) *Lens {
+	next := &Lens{
+		gates: l.gates, all: l.all || r.all, expressions: maps.Clone(l.expressions), domains: maps.Clone(l.domains), constraints: maps.Clone(l.constraints),
 		devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content),
 	}
 	for _, name := range r.expressions {
@@ -120,15 +123,35 @@ func (l *lens) with(r *reads) *lens {
 }
 
 // blank is the lens that sees no attributes.
-func blank() *lens {
-	return &lens{
+func blank(gates pools.Gates) *Lens {
+	return &Lens{
+		gates:       gates,
 		expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool),
 		devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content),
 	}
 }
 
+// spare is how much more than what its cluster needs a lens may know.
+const spare = 256
+
+// outgrown reports whether a lens knows much more than what a cluster of that size needs.
+func (l *Lens) outgrown(nodes, devices int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.contents) > 2*nodes+spare || len(l.devices)+len(l.values) > 4*devices+spare
+}
+
+// again is a lens that sees the same and knows nothing.
+func (l *Lens) again() *Lens {
+	return &Lens{
+		gates: l.gates, all: l.all, expressions: l.expressions, domains: l.domains, constraints: l.constraints,
+		sortedExpressions: l.sortedExpressions, sortedConstraints: l.sortedConstraints,
+		devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content),
+	}
+}
+
 // number returns the number of a key in a table of the lens.
-func (l *lens) number(table map[string]uint32, key []byte) uint32 {
+func (l *Lens) number(table map[string]uint32, key []byte) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n, known := table[string(key)]; known {
@@ -141,7 +164,7 @@ func (l *lens) number(table map[string]uint32, key []byte) uint32 {
 
 // sight collects what a lens sees of the devices of one node.
 type sight struct {
-	lens *lens
+	lens *Lens
 	// values are those that constraints compare, in the order in which they first come.
 	values []shape.Value
 	ids    map[shape.Value]int
@@ -228,7 +251,7 @@ func hasDomain(driver, domain string, d *resourceapi.Device) bool {
 
 // appendCompared appends the values that a constraint compares, each as a number of the node.
 func (s *sight) appendCompared(to []byte, driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []byte {
-	value, found := published(driver, d, name)
+	value, found := AttributeOf(driver, d, name)
 	if !found {
 		return append(to, 0)
 	}
@@ -244,8 +267,8 @@ func (s *sight) appendCompared(to []byte, driver string, d *resourceapi.Device, 
 	return to
 }
 
-// published is an attribute of a device, under either name that it may have.
-func published(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
+// AttributeOf is an attribute of a device, under either name that it may have.
+func AttributeOf(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
 	value, found := d.Attributes[resourceapi.QualifiedName(name)]
 	if domain, id, _ := cutName(string(name)); !found && domain == driver {
 		value, found = d.Attributes[resourceapi.QualifiedName(id)]

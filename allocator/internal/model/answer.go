@@ -1,0 +1,90 @@
+package model
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/amount"
+)
+
+// Answer is a solution by position, or that there is none.
+type Answer struct {
+	Satisfiable bool
+	// Literal is that of the Instance.
+	Literal bool
+	Choices []Choice
+	// Picked is the index of the alternative by claim and request.
+	Picked [][]int
+	// Missed are preferences that the solution does not have, the most important first.
+	Missed []Miss
+}
+
+// Choice is a device for an alternative.
+type Choice struct {
+	// Alternative is an ID.
+	Alternative int
+	// Place counts the devices that are on the node, in the order of the view.
+	Place int32
+	// Offer is the position of the class that the device is of.
+	Offer int32
+	// Filled is what a share takes to fill totals of the request. Nil if there are none.
+	Filled []Filled
+}
+
+// Filled is an amount that a share takes of a capacity.
+type Filled struct {
+	Capacity resourceapi.QualifiedName
+	Amount   amount.Amount
+}
+
+// Answer translates a result that is found or none.
+func (in *Instance) Answer(result Result) Answer {
+	if result.Verdict != solver.Found {
+		return Answer{Literal: in.Literal}
+	}
+	a := Answer{Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: make([][]int, len(in.Problem.Claims)), Missed: result.Missed}
+	p := 0
+	for c := range in.Problem.Claims {
+		a.Picked[c] = make([]int, len(in.Problem.Claims[c].Requests))
+		for r := range a.Picked[c] {
+			a.Picked[c][r] = int(result.Options[p])
+			p++
+		}
+	}
+	for i, c := range result.Choices {
+		alt := in.requests[c.Request].Alternatives[c.Option]
+		a.Choices[i] = Choice{Alternative: alt.ID, Place: in.Node.List[c.Device].Place}
+		if offers := in.Domains[alt.Domain].offers; offers != nil {
+			a.Choices[i].Offer = offers[c.Device]
+		}
+		if result.Filled != nil {
+			a.Choices[i].Filled = in.frame.filled(result.Filled[i])
+		}
+	}
+	return a
+}
+
+// filled names the capacities that are taken. Those of devices are the last resources.
+func (f *frame) filled(draws []solver.Draw) (list []Filled) {
+	first := len(f.poolOf) - len(f.capacities)
+	for _, draw := range draws {
+		list = append(list, Filled{Capacity: f.capacities[int(draw.Resource)-first].name, Amount: draw.Amount})
+	}
+	return list
+}
+
+// StopError says why the search ended at a device.
+func (in *Instance) StopError(at solver.Stop) error {
+	alt := in.requests[at.Request].Alternatives[at.Option]
+	domain := &in.Domains[alt.Domain]
+	path, device := in.Problem.Path(alt), in.Node.ID(at.Device)
+	switch {
+	case at.Cover < 0:
+		return fmt.Errorf("%s: %w", path, domain.Bad[at.Device])
+	case at.Violated:
+		return fmt.Errorf("%s: asks for all devices, but device %s violates %s", path, device, in.Problem.ConstraintRef(alt.Constraints[at.Cover]))
+	}
+	return fmt.Errorf("%s: device %s: %w", path, device, domain.Columns[at.Cover].errs[at.Device])
+}

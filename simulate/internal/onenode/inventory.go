@@ -1,0 +1,334 @@
+package onenode
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/pools"
+)
+
+// Inventory is a node with the devices that no other node reaches. It is immutable but for what
+// lenses see of it.
+type Inventory struct {
+	Node *corev1.Node
+	// Published are the slices of the node, of all generations.
+	Published []*resourceapi.ResourceSlice
+	Pools     []OwnPool // sorted by driver and name
+	Size      int32     // devices of all pools
+	// Added are taints of what-ifs by position, on top of those that are published.
+	Added []AddedTaint
+	plain *Inventory // without what is added; nil if nothing is
+
+	seen    atomic.Pointer[seen]
+	reached atomic.Pointer[reached]
+}
+
+// OwnPool is a pool that one node has. Its devices have the positions from First on.
+type OwnPool struct {
+	*PoolFacts
+	First int32
+}
+
+// AddedTaint is a taint of a what-if.
+type AddedTaint struct {
+	Device int32
+	Taint  resourceapi.DeviceTaint
+}
+
+// seen is what a lens sees of an inventory.
+type seen struct {
+	lens    *Lens
+	content *content
+	// head is what the content has besides devices, devices are their numbers.
+	head    []byte
+	devices []uint32
+	// values stands for the list of values that constraints compare.
+	values uint32
+}
+
+// NewInventory makes an inventory of a node, of the slices of pools that it alone has, and of what these pools are.
+func NewInventory(node *corev1.Node, published []*resourceapi.ResourceSlice, own []*PoolFacts) *Inventory {
+	inv := &Inventory{Node: node, Published: published}
+	for _, p := range own {
+		inv.Pools = append(inv.Pools, OwnPool{PoolFacts: p, First: inv.Size})
+		inv.Size += int32(len(p.Devices))
+	}
+	return inv
+}
+
+// Position finds a device by name.
+func (inv *Inventory) Position(id pools.DeviceID) (int32, bool) {
+	at, found := slices.BinarySearchFunc(inv.Pools, id.PoolID(), func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
+	if !found {
+		return 0, false
+	}
+	i, found := inv.Pools[at].lookup(id.Device)
+	return inv.Pools[at].First + i, found
+}
+
+// Pool returns the pool that has the device at a position.
+func (inv *Inventory) Pool(position int32) *OwnPool {
+	at, _ := slices.BinarySearchFunc(inv.Pools, position, func(p OwnPool, position int32) int {
+		if p.First+int32(len(p.Devices)) <= position {
+			return -1
+		}
+		return cmp.Compare(p.First, min(position, p.First))
+	})
+	return &inv.Pools[at]
+}
+
+// Has reports whether the device at a position is of the pool.
+func (p *OwnPool) Has(device int32) bool {
+	return device >= p.First && device < p.First+int32(len(p.Devices))
+}
+
+// DeviceID names the device at a position.
+func (inv *Inventory) DeviceID(position int32) pools.DeviceID {
+	p := inv.Pool(position)
+	return pools.DeviceID{Driver: p.ID.Driver, Pool: p.ID.Name, Device: p.Devices[position-p.First].Name}
+}
+
+// taken names what is in use.
+func (inv *Inventory) taken(u Uses) []taken {
+	list := make([]taken, len(u))
+	for i := range u {
+		list[i] = taken{device: inv.DeviceID(u[i].Device), use: u[i].use}
+	}
+	return list
+}
+
+// Slices returns those of the node, with added taints.
+func (inv *Inventory) Slices() []*resourceapi.ResourceSlice {
+	if len(inv.Added) == 0 {
+		return inv.Published
+	}
+	taints := make(map[pools.DeviceID][]resourceapi.DeviceTaint)
+	for _, added := range inv.Added {
+		id := inv.DeviceID(added.Device)
+		taints[id] = append(taints[id], added.Taint)
+	}
+	return WithTaints(inv.Published, taints)
+}
+
+// WithTaints returns slices with more taints on some devices. Slices without these devices are
+// returned as they are, and the others share all else with those that were given.
+func WithTaints(published []*resourceapi.ResourceSlice, taints map[pools.DeviceID][]resourceapi.DeviceTaint) []*resourceapi.ResourceSlice {
+	patched := slices.Clone(published)
+	for i, slice := range published {
+		for d := range slice.Spec.Devices {
+			id := pools.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: slice.Spec.Devices[d].Name}
+			if more := taints[id]; len(more) > 0 {
+				if patched[i] == slice {
+					patched[i] = &resourceapi.ResourceSlice{TypeMeta: slice.TypeMeta, ObjectMeta: slice.ObjectMeta, Spec: slice.Spec}
+					patched[i].Spec.Devices = slices.Clone(slice.Spec.Devices)
+				}
+				device := &patched[i].Spec.Devices[d]
+				device.Taints = slices.Concat(device.Taints, more)
+			}
+		}
+	}
+	return patched
+}
+
+// State returns the state of the devices with these in use, as a lens sees it.
+func (inv *Inventory) State(l *Lens, u Uses) *State { return inv.seenBy(l).content.state(u) }
+
+// seenBy is what the lens sees, in particular.
+func (inv *Inventory) seenBy(l *Lens) *seen {
+	if known := inv.seen.Load(); known != nil && known.lens == l {
+		return known
+	}
+	s := &sight{lens: l, ids: make(map[shape.Value]int)}
+	found := &seen{lens: l, head: inv.head(), devices: make([]uint32, 0, inv.Size)}
+	for i := range inv.Pools {
+		p := &inv.Pools[i]
+		for d, device := range p.Devices {
+			found.devices = append(found.devices, s.device(p.ID.Driver, p.sliceOf[d], device))
+		}
+	}
+	var values []byte
+	for _, v := range s.values {
+		values = v.AppendKey(values)
+	}
+	found.values = l.number(l.values, values)
+	inv.settle(found)
+	inv.seen.Store(found)
+	return found
+}
+
+// settle finds the content with these devices.
+func (inv *Inventory) settle(found *seen) {
+	var buffer [64]uint32
+	var keyBuffer [512]byte
+	devices := found.devices
+	if len(inv.Added) > 0 {
+		devices = append(buffer[:0], devices...)
+		s := &sight{lens: found.lens}
+		for _, added := range inv.Added {
+			devices[added.Device] = s.tainted(devices[added.Device], []resourceapi.DeviceTaint{added.Taint})
+		}
+	}
+	key := append(keyBuffer[:0], found.head...)
+	for _, d := range devices {
+		key = binary.AppendUvarint(key, uint64(d))
+	}
+	found.content = found.lens.content(key, inv)
+}
+
+func (l *Lens) content(key []byte, example *Inventory) *content {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.contents[string(key)]; known != nil {
+		return known
+	}
+	c := &content{lens: l, example: example, states: make(map[string]*State)}
+	c.snapshot = sync.OnceValue(func() *snapshot { return example.snapshot(l.gates) })
+	c.fresh = newState(c, nil)
+	l.contents[string(key)] = c
+	return c
+}
+
+// head encodes all but the devices: pools with their counters, and what the node declares.
+func (inv *Inventory) head() []byte {
+	key := appendText(nil, strings.Join(inv.Node.Status.DeclaredFeatures, ","))
+	for i := range inv.Pools {
+		p := &inv.Pools[i]
+		key = appendText(key, p.ID.Driver)
+		key = append(key, flag(p.usable))
+		key = binary.AppendUvarint(key, uint64(len(p.Devices)))
+		for _, slice := range p.slices {
+			rest := slice.Spec
+			rest.Devices, rest.NodeName, rest.Pool = nil, nil, resourceapi.ResourcePool{}
+			text, err := rest.Marshal()
+			if err != nil {
+				panic("slice " + slice.Name + " cannot be encoded: " + err.Error()) // it is plain data
+			}
+			key = appendText(key, string(text))
+		}
+	}
+	return key
+}
+
+// Tainted returns the inventory with one more taint on some devices.
+func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *Inventory {
+	added := slices.Grow(slices.Clone(inv.Added), len(devices))
+	for _, d := range devices {
+		added = append(added, AddedTaint{Device: d, Taint: taint})
+	}
+	return cmp.Or(inv.plain, inv).withAdded(added)
+}
+
+// tainted reports whether any of the devices has a taint of a what-if.
+func (inv *Inventory) tainted(own []Holding) bool {
+	return slices.ContainsFunc(own, func(h Holding) bool {
+		return slices.ContainsFunc(inv.Added, func(t AddedTaint) bool { return t.Device == h.Device })
+	})
+}
+
+// withAdded returns an inventory without taints of what-ifs with some.
+func (inv *Inventory) withAdded(added []AddedTaint) *Inventory {
+	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: inv}
+	if known := inv.seen.Load(); known != nil {
+		again := &seen{lens: known.lens, head: known.head, devices: known.devices, values: known.values}
+		next.settle(again)
+		next.seen.Store(again)
+	}
+	return next
+}
+
+// positionOf is where a device of an inventory is in this one, which has its pool.
+func (inv *Inventory) positionOf(before *Inventory, device int32) int32 {
+	pool := before.Pool(device)
+	at, found := slices.BinarySearchFunc(inv.Pools, pool.ID, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
+	if !found {
+		panic("pool " + pool.ID.String() + " is gone from node " + inv.Node.Name) // pools are only added
+	}
+	return inv.Pools[at].First + device - pool.First
+}
+
+// MovedHoldings returns holdings by the positions of another inventory.
+func MovedHoldings(list []Holding, before, after *Inventory) []Holding {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Device = after.positionOf(before, list[i].Device)
+	}
+	return list
+}
+
+// Moved returns the uses by the positions of another inventory. The order of pools is the same.
+func (u Uses) Moved(before, after *Inventory) Uses {
+	u = slices.Clone(u)
+	for i := range u {
+		u[i].Device = after.positionOf(before, u[i].Device)
+	}
+	return u
+}
+
+// PoolFacts is what is read of a pool.
+type PoolFacts struct {
+	ID      pools.PoolID
+	slices  []*resourceapi.ResourceSlice
+	Devices []*resourceapi.Device // by position
+	sliceOf []int32               // by device: position in slices
+	usable  bool
+	pool    *pool.Pool
+}
+
+// lookup finds the position of a device.
+func (f *PoolFacts) lookup(device string) (int32, bool) {
+	found := f.pool.Lookup(device)
+	if len(found) == 0 {
+		return 0, false
+	}
+	return int32(found[0]), true
+}
+
+// factsOf reads a pool of a snapshot. The devices are those of the highest generation.
+func factsOf(p *pool.Pool) *PoolFacts {
+	f := &PoolFacts{ID: pools.PoolID(p.ID), pool: p, usable: p.Incomplete == "" && p.Invalid == ""}
+	names := make(map[string]bool, len(p.Devices))
+	position := make(map[*pool.Slice]int32)
+	for _, slice := range p.Slices {
+		position[slice] = int32(len(f.slices))
+		f.slices = append(f.slices, slice.Object)
+	}
+	for i := range p.Devices {
+		name := p.Devices[i].Object.Name
+		f.usable, names[name] = f.usable && !names[name], true
+		f.Devices = append(f.Devices, p.Devices[i].Object)
+		f.sliceOf = append(f.sliceOf, position[p.Devices[i].Slice])
+	}
+	return f
+}
+
+// ReadPools returns the pools of slices, sorted by driver and name.
+func ReadPools(gates pools.Gates, slices []*resourceapi.ResourceSlice) []*PoolFacts {
+	all := cluster.Build(pool.Gates(gates), slices).Pools()
+	facts := make([]*PoolFacts, len(all))
+	for i, p := range all {
+		facts[i] = factsOf(p)
+	}
+	return facts
+}
+
+func comparePools(a, b pools.PoolID) int {
+	return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Name, b.Name))
+}
+
+// cutName splits a name into domain and identifier.
+func cutName(name string) (domain, id string, qualified bool) {
+	if domain, id, qualified = strings.Cut(name, "/"); !qualified {
+		return "", name, false
+	}
+	return domain, id, true
+}

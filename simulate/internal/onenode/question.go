@@ -1,0 +1,190 @@
+package onenode
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/cel"
+)
+
+// Spec is what one claim asks for. Equal ones are one.
+type Spec struct {
+	ID      int // no two are equal
+	Devices resourceapi.DeviceClaim
+	More    extension.Claim // what is asked for beyond that
+}
+
+// Question is what a pod has to get allocated on a node: its claims that are not allocated yet.
+// Pods that ask for the same ask one question.
+type Question struct {
+	id      int
+	Specs   []*Spec
+	Problem *allocator.Problem
+	Err     error // of compilation
+	// looksAtUsed is set if a request may get devices that are in use, or wants all, in use or not.
+	looksAtUsed bool
+	// crossing are the pools of several nodes that may serve it, by position.
+	crossing atomic.Pointer[crossing]
+}
+
+// Spec returns the one for what a claim asks for, with what it asks for beyond that. Specs are equal if the
+// classes are, too.
+func (k *Asker) Spec(devices *resourceapi.DeviceClaim, more extension.Claim) *Spec {
+	made := &Spec{Devices: *devices.DeepCopy(), More: more}
+	text, err := devices.Marshal()
+	if err != nil {
+		panic("a claim cannot be encoded: " + err.Error()) // it is plain data
+	}
+	made.eachRequest(func(f requestFilter) { text = binary.AppendUvarint(text, uint64(k.classNumbers[f.class])) })
+	text = appendExtension(text, more)
+	k.interned.mu.Lock()
+	defer k.interned.mu.Unlock()
+	if known := k.interned.specs[string(text)]; known != nil {
+		return known
+	}
+	made.ID = k.interned.number()
+	k.interned.specs[string(text)] = made
+	return made
+}
+
+// appendExtension appends bytes that are equal for equal extensions and classes.
+func appendExtension(to []byte, more extension.Claim) []byte {
+	if more.IsZero() {
+		return to
+	}
+	text, err := json.Marshal(more)
+	if err != nil {
+		panic("an extension cannot be encoded: " + err.Error()) // it is plain data
+	}
+	return appendText(append(to, 0xff), string(text))
+}
+
+// eachRequest visits what the requests say about single devices, once for each class that may serve one.
+func (s *Spec) eachRequest(visit func(requestFilter)) {
+	eachRequest(&s.Devices, visit)
+	for _, name := range slices.Sorted(maps.Keys(s.More.Requests)) {
+		for _, class := range s.More.Requests[name].Classes {
+			visit(requestFilter{class: class.DeviceClassName, selectors: class.Selectors})
+		}
+	}
+}
+
+// addReads finds out what a claim reads.
+func (k *Asker) addReads(r *reads, s *Spec) {
+	r.addConstraints(s.Devices.Constraints)
+	s.eachRequest(func(f requestFilter) {
+		if class, err := k.classes.Get(f.class); err == nil {
+			r.addSelectors(k.programs, class.Spec.Selectors)
+		}
+		r.addSelectors(k.programs, f.selectors)
+		r.addDerived(k.programs, f.derived)
+	})
+	r.constraints = append(r.constraints, s.More.MatchAcross...)
+	for _, preference := range s.More.Preferred {
+		r.constraints = append(r.constraints, preference.MatchAttribute)
+	}
+}
+
+// Across reports whether a claim is to match others of its pod.
+func (s *Spec) Across() bool {
+	return len(s.More.MatchAcross) > 0 || slices.ContainsFunc(s.More.Preferred, func(p extension.Preference) bool { return p.Across })
+}
+
+// Claims are nameless claims that ask the question, with what they ask for beyond their specs.
+func (q *Question) Claims() ([]*resourceapi.ResourceClaim, []extension.Claim) {
+	claims, extensions := make([]*resourceapi.ResourceClaim, len(q.Specs)), make([]extension.Claim, len(q.Specs))
+	for i, s := range q.Specs {
+		claims[i] = &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}}
+		claims[i].Namespace, claims[i].Name = "simulate", fmt.Sprintf("claim-%d", i)
+		extensions[i] = s.More
+	}
+	return claims, extensions
+}
+
+// Question returns the one with these specs.
+func (k *Asker) Question(specs []*Spec) *Question {
+	var key []byte
+	for _, s := range specs {
+		key = binary.AppendUvarint(key, uint64(s.ID))
+	}
+	k.interned.mu.Lock()
+	defer k.interned.mu.Unlock()
+	if known := k.interned.questions[string(key)]; known != nil {
+		return known
+	}
+	q := &Question{id: k.interned.number(), Specs: slices.Clone(specs)}
+	k.prepare(q)
+	k.interned.questions[string(key)] = q
+	return q
+}
+
+// prepare compiles the problem.
+func (k *Asker) prepare(q *Question) {
+	for _, s := range q.Specs {
+		s.eachRequest(func(f requestFilter) { q.looksAtUsed = q.looksAtUsed || f.all || f.admin })
+	}
+	claims, extensions := q.Claims()
+	q.Problem, q.Err = k.Compile(claims, extensions)
+}
+
+// requestFilter is what a request or subrequest says about single devices.
+type requestFilter struct {
+	class     string
+	selectors []resourceapi.DeviceSelector
+	derived   []resourceapi.DeviceDerivedAttribute
+	all       bool
+	admin     bool
+}
+
+func eachRequest(claim *resourceapi.DeviceClaim, visit func(requestFilter)) {
+	for i := range claim.Requests {
+		request := &claim.Requests[i]
+		if e := request.Exactly; e != nil {
+			visit(requestFilter{e.DeviceClassName, e.Selectors, e.DerivedAttributes, e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess})
+		}
+		for j := range request.FirstAvailable {
+			s := &request.FirstAvailable[j]
+			visit(requestFilter{s.DeviceClassName, s.Selectors, s.DerivedAttributes, s.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
+		}
+	}
+}
+
+// Compile compiles claims with what they ask for beyond their specs.
+func (k *Asker) Compile(claims []*resourceapi.ResourceClaim, extensions []extension.Claim) (*allocator.Problem, error) {
+	if !slices.ContainsFunc(extensions, func(more extension.Claim) bool { return !more.IsZero() }) {
+		return k.allocator.Compile(claims, k.classes)
+	}
+	return k.allocator.CompileExtended(claims, extensions, k.classes)
+}
+
+// errNoProgram marks a filter of which nothing is known.
+var errNoProgram = errors.New("a selector cannot be evaluated")
+
+// programsOf compiles all selectors of a request.
+func (k *Asker) programsOf(f requestFilter) ([]*cel.Program, error) {
+	class, err := k.classes.Get(f.class)
+	if err != nil {
+		return nil, err
+	}
+	var list []*cel.Program
+	for _, s := range slices.Concat(class.Spec.Selectors, f.selectors) {
+		if s.CEL == nil {
+			return nil, errNoProgram
+		}
+		program, err := k.programs.Selector(s.CEL.Expression)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, program)
+	}
+	return list, nil
+}

@@ -1,0 +1,390 @@
+package onenode
+
+import (
+	"context"
+	"encoding/binary"
+	"iter"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/pools"
+)
+
+// SharedPools are the pools that more than one node can reach: those for all nodes, with node
+// selectors, or with slices of several nodes. They are immutable.
+type SharedPools struct {
+	Published []*resourceapi.ResourceSlice // of all generations
+	Pools     []*SharedPool                // sorted by driver and name
+	gates     pools.Gates
+	reach     reach
+
+	mu sync.Mutex
+	// answers remembers answers that depend on these pools.
+	answers map[string]*Answer
+}
+
+// SharedPool is one of them.
+type SharedPool struct {
+	*PoolFacts
+	Published []*resourceapi.ResourceSlice
+}
+
+// SharedHolding is a holding of a device of such a pool.
+type SharedHolding struct {
+	Pool int // position
+	Holding
+	Binds bool // the device binds the claim to the node
+}
+
+// reached are the pools that reach a node.
+type reached struct {
+	shared *SharedPools
+	err    error
+	number map[int]uint64 // by position of the pool
+}
+
+// Surroundings are the pools of several nodes with what is in use of them.
+type Surroundings struct {
+	Shared *SharedPools
+	// Uses are by position of the pool. The list is replaced when it changes.
+	Uses []Uses
+}
+
+// Change takes devices of the pools, or gives them back.
+func (s *Surroundings) Change(holdings []SharedHolding, take bool) {
+	s.Uses = slices.Clone(s.Uses)
+	for _, h := range holdings {
+		s.Uses[h.Pool] = s.Uses[h.Pool].Change([]Holding{h.Holding}, take)
+	}
+}
+
+// taken lists what is in use of a node and of these pools.
+func (s *Surroundings) taken(inv *Inventory, own Uses) []taken {
+	inUse := inv.taken(own)
+	for position := range s.Uses {
+		inUse = append(inUse, s.Shared.taken(position, s.Uses[position])...)
+	}
+	return inUse
+}
+
+// NewSharedPools reads the slices of pools that more than one node can reach.
+func NewSharedPools(gates pools.Gates, published []*resourceapi.ResourceSlice) *SharedPools {
+	s := &SharedPools{Published: published, gates: gates, reach: newReach(gates, published)}
+	slicesOf := make(map[pools.PoolID][]*resourceapi.ResourceSlice)
+	for _, slice := range published {
+		slicesOf[PoolOf(slice)] = append(slicesOf[PoolOf(slice)], slice)
+	}
+	for _, facts := range ReadPools(gates, published) {
+		s.Pools = append(s.Pools, &SharedPool{PoolFacts: facts, Published: slicesOf[facts.ID]})
+	}
+	return s
+}
+
+// PoolOf is the pool of a slice.
+func PoolOf(slice *resourceapi.ResourceSlice) pools.PoolID {
+	return pools.PoolID{Driver: slice.Spec.Driver, Name: slice.Spec.Pool.Name}
+}
+
+// position finds a pool.
+func (s *SharedPools) position(id pools.PoolID) (int, bool) {
+	return slices.BinarySearchFunc(s.Pools, id, func(p *SharedPool, id pools.PoolID) int { return comparePools(p.ID, id) })
+}
+
+// of returns what reaches an inventory.
+func (s *SharedPools) of(inv *Inventory) *reached {
+	if known := inv.reached.Load(); known != nil && known.shared == s {
+		return known
+	}
+	found := &reached{shared: s, number: make(map[int]uint64)}
+	numbers, err := s.reach.of(inv.Node)
+	found.err = err
+	for id, number := range numbers {
+		if position, ok := s.position(id); ok {
+			found.number[position] = number
+		}
+	}
+	inv.reached.Store(found)
+	return found
+}
+
+// Reaching lists the positions of the pools that reach an inventory, in order. Inventories with an equal number
+// are reached by the same of the pool.
+func (s *SharedPools) Reaching(inv *Inventory) iter.Seq2[int, uint64] {
+	around := s.of(inv)
+	return func(yield func(int, uint64) bool) {
+		for position := range s.Pools {
+			if number, reached := around.number[position]; reached && !yield(position, number) {
+				return
+			}
+		}
+	}
+}
+
+// reach finds out which of the pools that no single node has reach a node.
+type reach struct{ snapshot *cluster.Snapshot }
+
+func newReach(gates pools.Gates, slices []*resourceapi.ResourceSlice) reach {
+	return reach{cluster.Build(pool.Gates(gates), slices)}
+}
+
+// of lists what reaches a node, by pool. Nodes with an equal number reach the same of the pool.
+func (r reach) of(node *corev1.Node) (map[pools.PoolID]uint64, error) {
+	view, err := r.snapshot.GatherPools(node)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make(map[pools.PoolID]uint64, len(view.Pools))
+	for _, v := range view.Pools {
+		numbers[pools.PoolID(v.Pool.ID)] = v.Serial()
+	}
+	return numbers, nil
+}
+
+// crossing are the pools of several nodes that may serve a question, and so make its answer depend
+// on more than the node. All others are no part of it: no filter of the question lets one of their
+// devices pass.
+type crossing struct {
+	shared    *SharedPools
+	positions []int
+}
+
+// crossing finds the pools that matter for a question.
+func (k *Asker) crossing(ctx context.Context, s *SharedPools, q *Question) *crossing {
+	if known := q.crossing.Load(); known != nil && known.shared == s {
+		return known
+	}
+	made := &crossing{shared: s}
+	for position, pool := range s.Pools {
+		if k.concerns(ctx, pool, q) {
+			made.positions = append(made.positions, position)
+		}
+	}
+	if ctx.Err() == nil {
+		q.crossing.Store(made)
+	}
+	return made
+}
+
+// concerns reports whether a pool may make a difference for a question. In doubt it does.
+func (k *Asker) concerns(ctx context.Context, pool *SharedPool, q *Question) bool {
+	concerned := false
+	for _, s := range q.Specs {
+		s.eachRequest(func(f requestFilter) {
+			// All devices of an unusable pool is an error.
+			concerned = concerned || f.all && !pool.usable || k.passes(ctx, pool, f)
+		})
+	}
+	return concerned
+}
+
+// passes reports whether a filter lets any device of a pool pass, or fails on one.
+func (k *Asker) passes(ctx context.Context, pool *SharedPool, f requestFilter) bool {
+	programs, err := k.programsOf(f)
+	if err != nil {
+		return true
+	}
+	for _, object := range pool.Devices {
+		device := cel.NewDevice(pool.ID.Driver, object)
+		passed := true
+		for _, program := range programs {
+			matches, err := program.Matches(ctx, device)
+			if err != nil {
+				return true
+			}
+			if passed = matches; !passed {
+				break
+			}
+		}
+		if passed {
+			return true
+		}
+	}
+	return false
+}
+
+// Holding gives a holding the position of its device. It is false for a device of none of the pools.
+func (s *SharedPools) Holding(id pools.DeviceID, h Holding) (SharedHolding, bool) {
+	if s == nil {
+		return SharedHolding{}, false
+	}
+	position, found := s.position(id.PoolID())
+	if !found {
+		return SharedHolding{}, false
+	}
+	pool := s.Pools[position]
+	if h.Device, found = pool.lookup(id.Device); !found {
+		return SharedHolding{}, false
+	}
+	object := pool.Devices[h.Device]
+	return SharedHolding{Pool: position, Holding: h, Binds: object.BindsToNode != nil && *object.BindsToNode || isOfNode(pool, h.Device)}, true
+}
+
+// taken names what is in use of a pool.
+func (s *SharedPools) taken(position int, u Uses) []taken {
+	pool := s.Pools[position]
+	list := make([]taken, len(u))
+	for i := range u {
+		id := pools.DeviceID{Driver: pool.ID.Driver, Pool: pool.ID.Name, Device: pool.Devices[u[i].Device].Name}
+		list[i] = taken{device: id, use: u[i].use}
+	}
+	return list
+}
+
+// isOfNode reports whether a device is on one node only.
+func isOfNode(pool *SharedPool, device int32) bool {
+	return pool.slices[pool.sliceOf[device]].Spec.NodeName != nil || pool.Devices[device].NodeName != nil
+}
+
+// view is what a question sees of a node besides its own devices.
+type view struct {
+	// positions are the pools of the crossing that reach the node.
+	positions []int
+	key       []byte
+}
+
+// view returns nil if no pool of several nodes that matters reaches the node.
+func (c *crossing) view(inv *Inventory, l *Lens) (*view, error) {
+	if len(c.positions) == 0 {
+		return nil, nil
+	}
+	around := c.shared.of(inv)
+	if around.err != nil {
+		return nil, around.err
+	}
+	v := &view{}
+	for _, position := range c.positions {
+		number, reaches := around.number[position]
+		if !reaches {
+			continue
+		}
+		v.positions = append(v.positions, position)
+		v.key = binary.AppendUvarint(v.key, number)
+		// Where the pool comes among those of the node depends on names.
+		at, _ := slices.BinarySearchFunc(inv.Pools, c.shared.Pools[position].ID, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
+		v.key = binary.AppendUvarint(v.key, uint64(at))
+	}
+	if len(v.positions) == 0 {
+		return nil, nil
+	}
+	// Constraints may compare values of the node with those of the pools.
+	v.key = binary.AppendUvarint(v.key, uint64(inv.seenBy(l).values))
+	return v, nil
+}
+
+// About returns the answer for a node that is in a state, with what there is around it. The lens of the
+// state must cover what the question reads. The error is the context's.
+func (k *Asker) About(c *Call, inv *Inventory, s *State, around *Surroundings, q *Question) (*Answer, error) {
+	v, err := k.crossing(c.Context, around.Shared, q).view(inv, s.content.lens)
+	if err != nil {
+		return &Answer{Verdict: Failed, Err: err}, nil //nolint:nilerr // it is in the answer
+	}
+	if v == nil {
+		return k.ask(c, s, q)
+	}
+	return k.askAcross(c, inv, s, around, v, q)
+}
+
+// Crosses reports whether pools of several nodes may serve a question.
+func (k *Asker) Crosses(ctx context.Context, shared *SharedPools, q *Question) bool {
+	return len(k.crossing(ctx, shared, q).positions) > 0
+}
+
+// AppendSight appends bytes that are equal for nodes on which a question sees the same besides the devices of
+// the node.
+func (k *Asker) AppendSight(ctx context.Context, to []byte, inv *Inventory, s *State, shared *SharedPools, q *Question) ([]byte, error) {
+	v, err := k.crossing(ctx, shared, q).view(inv, s.content.lens)
+	if err != nil || v == nil {
+		return to, err
+	}
+	return append(append(to, 1), v.key...), nil
+}
+
+// AskOnce is About for a problem that is not that of a question. The answer is not remembered.
+func (k *Asker) AskOnce(c *Call, inv *Inventory, s *State, around *Surroundings, problem *allocator.Problem) (*Answer, error) {
+	if c.Budget <= 0 {
+		return Spent, nil
+	}
+	r := newSnapshot(k.gates, inv.Node, slices.Concat(inv.Slices(), around.Shared.Published))
+	a, err := k.search(c, r, problem, inv, r.change(nil, around.taken(inv, s.Uses)), around.Shared)
+	if err != nil {
+		return nil, err
+	}
+	a.Next = s.Change(a.Own, true)
+	return a, nil
+}
+
+// Repeat has a problem answered several times, each time on top of what was allocated before. It returns the
+// last outcome, or the first that is no assignment, without regard to budgets.
+func (k *Asker) Repeat(ctx context.Context, inv *Inventory, inUse Uses, around *Surroundings, problem *allocator.Problem, times int) (allocator.Outcome, error) {
+	r := newSnapshot(k.gates, inv.Node, slices.Concat(inv.Slices(), around.Shared.Published))
+	for {
+		outcome, err := r.allocate(ctx, problem, r.change(nil, around.taken(inv, inUse)))
+		if err != nil {
+			return nil, err
+		}
+		assignment, ok := outcome.(*allocator.Assignment)
+		if times--; times <= 0 || !ok {
+			return outcome, nil
+		}
+		a, err := k.newAnswer(assignment.Results(), inv, around.Shared)
+		if err != nil {
+			return nil, err
+		}
+		inUse = inUse.Change(a.Own, true)
+	}
+}
+
+// askAcross is ask for a node that pools of several nodes reach which may serve the question.
+func (k *Asker) askAcross(c *Call, inv *Inventory, s *State, around *Surroundings, v *view, q *Question) (*Answer, error) {
+	key := binary.AppendUvarint(slices.Clone(v.key), uint64(q.id))
+	key = binary.AppendUvarint(key, s.number)
+	for _, position := range v.positions {
+		key = appendText(key, string(around.Uses[position].AppendKey(nil)))
+	}
+	shared := around.Shared
+	if known := shared.known(key); known != nil {
+		return known, nil
+	}
+	if c.Budget <= 0 {
+		return Spent, nil
+	}
+	inUse := inv.taken(s.Uses)
+	var published []*resourceapi.ResourceSlice
+	for _, position := range v.positions {
+		published = append(published, shared.Pools[position].Published...)
+		inUse = append(inUse, shared.taken(position, around.Uses[position])...)
+	}
+	r := newSnapshot(k.gates, inv.Node, slices.Concat(inv.Slices(), published))
+	a, err := k.search(c, r, q.Problem, inv, r.change(nil, inUse), shared)
+	if err != nil {
+		return nil, err
+	}
+	a.Next = s.Change(a.Own, true)
+	shared.learn(key, a)
+	return a, nil
+}
+
+// maxCrossAnswers is how many answers are remembered before the memory starts anew.
+const maxCrossAnswers = 1 << 16
+
+func (s *SharedPools) known(key []byte) *Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers[string(key)]
+}
+
+func (s *SharedPools) learn(key []byte, a *Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers == nil || len(s.answers) >= maxCrossAnswers {
+		s.answers = make(map[string]*Answer)
+	}
+	s.answers[string(key)] = a
+}

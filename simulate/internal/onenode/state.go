@@ -1,0 +1,280 @@
+package onenode
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/internal/quantity"
+)
+
+// content is what the questions of a lens can tell of the devices of a node. Nodes with equal
+// devices share one.
+type content struct {
+	lens    *Lens
+	example *Inventory
+
+	snapshot func() *snapshot // of the example
+
+	mu     sync.Mutex
+	states map[string]*State
+	fresh  *State
+}
+
+// maxStates is how many states of one content are found again. Beyond that the memory starts
+// anew; states that nodes are in live on.
+const maxStates = 1 << 16
+
+// State is a content with what is in use of it: everything that decides which devices a
+// pod gets on a node. Two nodes in the same state have equal answers by position. There is one
+// for all nodes that are in it, which is what the answers are remembered with.
+type State struct {
+	content *content
+	number  uint64 // no two are equal
+	Uses    Uses   // what is in use
+	answers atomic.Pointer[[]*answerPage]
+	mu      sync.Mutex // held to grow answers
+	// without is what fewerTaints found, once it was asked.
+	without atomic.Pointer[fewerTaints]
+}
+
+// answerPageSize is how many answers of one state are kept together.
+const answerPageSize = 32
+
+type answerPage [answerPageSize]atomic.Pointer[Answer]
+
+// state returns the state with these uses.
+func (c *content) state(u Uses) *State {
+	if len(u) == 0 {
+		return c.fresh
+	}
+	var buffer [128]byte
+	key := u.AppendKey(buffer[:0])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.states[string(key)]; known != nil {
+		return known
+	}
+	if len(c.states) >= maxStates {
+		clear(c.states)
+	}
+	made := newState(c, u)
+	c.states[string(key)] = made
+	return made
+}
+
+// fewerTaints is a state with taints of what-ifs, without some of them.
+type fewerTaints struct {
+	// held is without those on devices of which something holds all; it is the state itself if there are none.
+	held *State
+	// all is without any.
+	all *State
+}
+
+// fewerTaints returns nil for a state without taints of what-ifs.
+func (s *State) fewerTaints() *fewerTaints {
+	inv := s.content.example
+	if inv.plain == nil {
+		return nil
+	}
+	if known := s.without.Load(); known != nil {
+		return known
+	}
+	kept := slices.DeleteFunc(slices.Clone(inv.Added), func(t AddedTaint) bool {
+		at, used := slices.BinarySearchFunc(s.Uses, t.Device, func(u PlacedUse, device int32) int { return cmp.Compare(u.Device, device) })
+		return used && s.Uses[at].Wholes > 0
+	})
+	found := &fewerTaints{held: s, all: inv.plain.State(s.content.lens, s.Uses)}
+	if len(kept) == 0 {
+		found.held = found.all
+	} else if len(kept) < len(inv.Added) {
+		found.held = inv.plain.withAdded(kept).State(s.content.lens, s.Uses)
+	}
+	s.without.Store(found)
+	return found
+}
+
+// Same compares by content: a state may be forgotten and made again.
+func (s *State) Same(other *State) bool {
+	if s == other || s == nil || other == nil {
+		return s == other
+	}
+	return s.content == other.content && string(s.Uses.AppendKey(nil)) == string(other.Uses.AppendKey(nil))
+}
+
+// stateNumbers counts the states ever made.
+var stateNumbers atomic.Uint64
+
+func newState(c *content, u Uses) *State {
+	return &State{content: c, Uses: u, number: stateNumbers.Add(1)}
+}
+
+// Change returns the state with holdings added or taken away.
+func (s *State) Change(holdings []Holding, add bool) *State {
+	if len(holdings) == 0 {
+		return s
+	}
+	return s.content.state(s.Uses.Change(holdings, add))
+}
+
+// known returns the answer to a question, nil if it was not asked.
+func (s *State) known(question int) *Answer {
+	pages := s.answers.Load()
+	if pages == nil || question/answerPageSize >= len(*pages) {
+		return nil
+	}
+	if page := (*pages)[question/answerPageSize]; page != nil {
+		return page[question%answerPageSize].Load()
+	}
+	return nil
+}
+
+// learn remembers an answer. If another goroutine came first, its answer stays.
+func (s *State) learn(question int, a *Answer) *Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before := s.known(question); before != nil {
+		return before
+	}
+	var pages []*answerPage
+	if p := s.answers.Load(); p != nil {
+		pages = *p
+	}
+	n := question / answerPageSize
+	if n >= len(pages) || pages[n] == nil {
+		grown := make([]*answerPage, max(len(pages), n+1))
+		copy(grown, pages)
+		grown[n] = new(answerPage)
+		pages = grown
+		s.answers.Store(&grown)
+	}
+	pages[n][question%answerPageSize].Store(a)
+	return a
+}
+
+// use is how one device is in use. It is immutable.
+type use struct {
+	// Wholes is how many hold all of the device. More than one is an error of the cluster,
+	// and a fact.
+	Wholes int32
+	// shares is how many hold a share, consumed is what they hold together.
+	shares   int32
+	consumed map[resourceapi.QualifiedName]resource.Quantity
+}
+
+// PlacedUse is the use of the device at a position of a list of pools.
+type PlacedUse struct {
+	Device int32
+	use
+}
+
+// Uses is what is in use, sorted by position, without free devices. It is immutable.
+type Uses []PlacedUse
+
+// Holding is a device, or a share of one, that a claim holds.
+type Holding struct {
+	Device   int32
+	Share    bool
+	Consumed map[resourceapi.QualifiedName]resource.Quantity
+	// Request is what the device was allocated for.
+	Request string
+	// Claim is the position of the claim in the question that was asked.
+	Claim int32
+}
+
+// Change returns the uses with holdings added, or with the same holdings taken away.
+func (u Uses) Change(holdings []Holding, add bool) Uses {
+	if len(holdings) == 0 {
+		return u
+	}
+	next := make(Uses, len(u), len(u)+len(holdings))
+	copy(next, u)
+	for i := range holdings {
+		h := &holdings[i]
+		at, found := slices.BinarySearchFunc(next, h.Device, func(p PlacedUse, device int32) int { return cmp.Compare(p.Device, device) })
+		if !found {
+			next = slices.Insert(next, at, PlacedUse{Device: h.Device})
+		}
+		next[at].use = next[at].change(h, add)
+		if next[at].Wholes == 0 && next[at].shares == 0 {
+			next = slices.Delete(next, at, at+1)
+		}
+	}
+	return next
+}
+
+// Of is where the uses of devices of a pool are.
+func (u Uses) Of(p *OwnPool) (first, last int) {
+	at := func(device int32) int {
+		i, _ := slices.BinarySearchFunc(u, device, func(used PlacedUse, device int32) int { return int(used.Device - device) })
+		return i
+	}
+	return at(p.First), at(p.First + int32(len(p.Devices)))
+}
+
+func (u use) change(h *Holding, add bool) use {
+	one := int32(1)
+	if !add {
+		one = -1
+	}
+	if !h.Share {
+		u.Wholes += one
+		return u
+	}
+	u.shares += one
+	u.consumed = maps.Clone(u.consumed)
+	for name, amount := range h.Consumed {
+		sum := u.consumed[name].DeepCopy()
+		if add {
+			sum.Add(amount)
+		} else {
+			sum.Sub(amount)
+		}
+		if u.consumed == nil {
+			u.consumed = make(map[resourceapi.QualifiedName]resource.Quantity)
+		}
+		if u.consumed[name] = sum; sum.IsZero() {
+			delete(u.consumed, name)
+		}
+	}
+	return u
+}
+
+// Same reports whether no question can tell two uses apart: how many hold a share makes no
+// difference, only what they hold together.
+func (u Uses) Same(other Uses) bool {
+	return slices.EqualFunc(u, other, func(a, b PlacedUse) bool {
+		return a.Device == b.Device && (a.Wholes > 0) == (b.Wholes > 0) && (a.shares > 0) == (b.shares > 0) &&
+			maps.EqualFunc(a.consumed, b.consumed, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+	})
+}
+
+// AppendKey appends bytes that are equal for equal uses.
+func (u Uses) AppendKey(to []byte) []byte {
+	for i := range u {
+		p := &u[i]
+		to = binary.AppendUvarint(to, uint64(p.Device))
+		to = binary.AppendUvarint(to, uint64(p.Wholes))
+		if to = binary.AppendUvarint(to, uint64(p.shares)); p.shares == 0 {
+			continue
+		}
+		to = binary.AppendUvarint(to, uint64(len(p.consumed)))
+		for _, name := range slices.Sorted(maps.Keys(p.consumed)) {
+			to = appendText(to, string(name))
+			to = quantity.Amount(p.consumed[name]).AppendKey(to)
+		}
+	}
+	return to
+}
+
+// appendText appends a string in such a way that no two lists of strings are equal.
+func appendText(to []byte, text string) []byte {
+	to = binary.AppendUvarint(to, uint64(len(text)))
+	return append(to, text...)
+}

@@ -1,0 +1,68 @@
+package onenode
+
+import (
+	"iter"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/pools"
+)
+
+// Utilization is which part of each pool is in use: of its devices, or of the counter that most is
+// consumed of, whichever is more.
+func (inv *Inventory) Utilization(u Uses) iter.Seq2[pools.PoolID, float64] {
+	return func(yield func(pools.PoolID, float64) bool) {
+		for i := range inv.Pools {
+			p := &inv.Pools[i]
+			first, last := u.Of(p)
+			if !yield(p.ID, p.utilization(u[first:last])) {
+				return
+			}
+		}
+	}
+}
+
+func (p *OwnPool) utilization(u Uses) float64 {
+	if len(u) == 0 {
+		return 0
+	}
+	type counter struct{ set, name string }
+	devices, consumed := 0.0, make(map[counter]float64)
+	for i := range u {
+		device := p.Devices[u[i].Device-p.First]
+		devices += u[i].part(device)
+		for _, draw := range device.ConsumesCounters {
+			for name, amount := range draw.Counters {
+				consumed[counter{draw.CounterSet, name}] += amount.Value.AsApproximateFloat64()
+			}
+		}
+	}
+	most := devices / float64(len(p.Devices))
+	for _, slice := range p.slices {
+		for _, set := range slice.Spec.SharedCounters {
+			for name, amount := range set.Counters {
+				// Nothing can be consumed of a counter that is zero.
+				if has := amount.Value.AsApproximateFloat64(); has > 0 {
+					most = max(most, consumed[counter{set.Name, name}]/has)
+				}
+			}
+		}
+	}
+	return most
+}
+
+// part is which part of a device is in use. Of one with shares, it is the part of the capacity that most is
+// consumed of; all of it, if its shares consume no capacity.
+func (u use) part(device *resourceapi.Device) float64 {
+	if u.Wholes > 0 || len(u.consumed) == 0 {
+		return 1
+	}
+	most := 0.0
+	for name, amount := range u.consumed {
+		capacity := device.Capacity[name]
+		if has := capacity.Value.AsApproximateFloat64(); has > 0 {
+			most = max(most, amount.AsApproximateFloat64()/has)
+		}
+	}
+	return most
+}

@@ -1,0 +1,153 @@
+package simulate_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate"
+)
+
+// partitionsAndShares are a pool with the partitions of a GPU, and one with two NICs that can be shared.
+func partitionsAndShares(node string) []*resourceapi.ResourceSlice {
+	counters := func(memory string) map[string]resourceapi.Counter {
+		return map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(memory)}, "unused": {}}
+	}
+	partition := func(name, memory string) resourceapi.Device {
+		return resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu", Counters: counters(memory)}}}
+	}
+	sets, partitions, nics := &resourceapi.ResourceSlice{}, &resourceapi.ResourceSlice{}, &resourceapi.ResourceSlice{}
+	for _, s := range []*resourceapi.ResourceSlice{sets, partitions, nics} {
+		s.Spec.NodeName = &node
+	}
+	gpu := resourceapi.ResourcePool{Name: node + "-gpu", ResourceSliceCount: 2}
+	sets.Name, sets.Spec.Driver, sets.Spec.Pool = node+"-sets", "gpu.example.com", gpu
+	sets.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "gpu", Counters: counters("80Gi")}}
+	partitions.Name, partitions.Spec.Driver, partitions.Spec.Pool = node+"-partitions", "gpu.example.com", gpu
+	partitions.Spec.Devices = []resourceapi.Device{partition("whole", "80Gi"), partition("half-0", "40Gi"), partition("half-1", "40Gi"), partition("rest", "8Gi")}
+	nics.Name, nics.Spec.Driver, nics.Spec.Pool = node+"-nics", "nic.example.com", resourceapi.ResourcePool{Name: node + "-nic", ResourceSliceCount: 1}
+	nics.Spec.Devices = []resourceapi.Device{
+		{Name: "nic-0", AllowMultipleAllocations: ptr.To(true), Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+			"bandwidth": {Value: resource.MustParse("100G")}, "queues": {Value: resource.MustParse("8")}}},
+		{Name: "nic-1", AllowMultipleAllocations: ptr.To(true)},
+	}
+	return []*resourceapi.ResourceSlice{sets, partitions, nics}
+}
+
+// holding is a claim that holds a device; shares have an ID and what they consume.
+func holding(name, driver, pool, device string, share types.UID, consumed map[resourceapi.QualifiedName]resource.Quantity) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{}
+	claim.Namespace, claim.Name = "default", name
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}}
+	result := resourceapi.DeviceRequestAllocationResult{Request: "r", Driver: driver, Pool: pool, Device: device, ConsumedCapacity: consumed}
+	if share != "" {
+		result.ShareID = &share
+	}
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{result}}}
+	return claim
+}
+
+// The part in use is that of the counter, the capacity or the devices of which most is taken.
+func TestUtilization(t *testing.T) {
+	nic := func(name, device, bandwidth, queues string) *resourceapi.ResourceClaim {
+		return holding(name, "nic.example.com", "a-nic", device, types.UID(uuid.NewString()), map[resourceapi.QualifiedName]resource.Quantity{
+			"bandwidth": resource.MustParse(bandwidth), "queues": resource.MustParse(queues)})
+	}
+	gpu := func(device string) *resourceapi.ResourceClaim {
+		return holding(device, "gpu.example.com", "a-gpu", device, "", nil)
+	}
+	for name, test := range map[string]struct {
+		claims   []*resourceapi.ResourceClaim
+		gpu, nic float64
+	}{
+		"nothing":                   {nil, 0, 0},
+		"devices":                   {[]*resourceapi.ResourceClaim{gpu("rest")}, 0.25, 0},
+		"a counter":                 {[]*resourceapi.ResourceClaim{gpu("half-0")}, 0.5, 0},
+		"all of a counter":          {[]*resourceapi.ResourceClaim{gpu("whole")}, 1, 0},
+		"more of a counter than is": {[]*resourceapi.ResourceClaim{gpu("whole"), gpu("half-0")}, 1.5, 0},
+		"a capacity":                {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "1")}, 0, 0.1},
+		"another capacity, two":     {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "4"), nic("y", "nic-0", "10G", "2")}, 0, 0.375},
+		"shares without capacities": {[]*resourceapi.ResourceClaim{holding("x", "nic.example.com", "a-nic", "nic-1", "00000000-0000-4000-8000-000000000000", nil)}, 0, 0.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := gpuCluster()
+			c.Nodes = []*corev1.Node{nodeNamed("a"), nodeNamed("b")}
+			c.Slices = append(partitionsAndShares("a"), partitionsAndShares("b")...)
+			c.Claims = test.claims
+			state := open(t, c, simulate.Options{})
+			if faults := state.Faults(); len(faults) > 0 {
+				t.Fatal(faults)
+			}
+			for node, want := range map[string]map[pools.PoolID]float64{
+				"a": {{Driver: "gpu.example.com", Name: "a-gpu"}: test.gpu, {Driver: "nic.example.com", Name: "a-nic"}: test.nic},
+				"b": {{Driver: "gpu.example.com", Name: "b-gpu"}: 0, {Driver: "nic.example.com", Name: "b-nic"}: 0},
+			} {
+				handle, err := state.Node(node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := maps.Collect(state.Utilization(handle)); !maps.Equal(got, want) {
+					t.Errorf("utilization of node %s is %v, want %v", node, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A new node, an undecided one and one that is gone have a utilization like others.
+func TestUtilizationOfNodesThatAreNotReal(t *testing.T) {
+	state := open(t, gpuCluster("a"), simulate.Options{})
+	sim := state.Sim()
+	templates := make([]*simulate.Template, 0, 2)
+	for _, gpus := range []int{4, 8} {
+		name := fmt.Sprintf("gpu%d", gpus)
+		template, err := state.Template(simulate.TemplateSpec{Node: nodeNamed(name), Slices: []*resourceapi.ResourceSlice{gpuSlice(name, gpus)}, Price: float64(gpus)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates = append(templates, template)
+	}
+	either, err := state.Any("either", templates...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := shapeOf(t, state, gpuPods("one", 1))
+	for _, template := range []*simulate.Template{templates[1], either} {
+		r, err := sim.PlaceMany(t.Context(), one, 2, simulate.New(template, 1), simulate.FirstFit)
+		if err != nil || !r.All() {
+			t.Fatal(r, err)
+		}
+		want := 2.0 / 8
+		if template == either {
+			want = 2.0 / 4 // the cheapest
+		}
+		for p := range r.Placements() {
+			for id, got := range sim.State().Utilization(p.Node) {
+				if got != want {
+					t.Errorf("%v of pool %s of %s is in use, want %v", got, id, p.Node.Name(), want)
+				}
+			}
+			if pools := len(maps.Collect(sim.State().Utilization(p.Node))); pools != 1 {
+				t.Errorf("%d pools of %s, want 1", pools, p.Node.Name())
+			}
+		}
+	}
+	gone, err := state.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Remove("a"); err != nil {
+		t.Fatal(err)
+	}
+	if found := maps.Collect(sim.State().Utilization(gone)); len(found) != 0 {
+		t.Errorf("a node that is gone has %v", found)
+	}
+}
