@@ -4,12 +4,16 @@
 # their tools: what they have in common is compiled once. Only the race detector needs it
 # compiled a second time, and cgo. Releases are built with -trimpath, so all is.
 
+# The linter has govet, so that no test needs to vet first: that would compile nothing, and read all
+# dependencies once more.
+
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
 GO ?= go
+GOTEST = $(GO) test -vet=off
 export GOFLAGS := -buildvcs=false -trimpath $(filter-out -buildvcs=% -trimpath,$(GOFLAGS))
 export CGO_ENABLED := 0
 
@@ -39,11 +43,10 @@ build: ## build bin/dray
 	$(GO) build -o bin/dray ./cmd/dray
 
 .PHONY: test
-test: ## vet everything and run every test
-	$(GO) vet ./...
-	$(GO) test -timeout 30m ./...
+test: ## run every test
+	$(GOTEST) -timeout 30m ./...
 	@# A module of its own, for what it draws with.
-	cd benchmarks/report && $(GO) vet ./... && $(GO) test ./...
+	cd benchmarks/report && $(GO) vet ./... && $(GOTEST) ./...
 
 SCHEDGO := cd schedplugin && $(GO)
 # What is linked in says nothing of what is compiled.
@@ -72,12 +75,11 @@ install-manifests: ## write what installs dray-scheduler to bin/manifests, as Ku
 	$(RENDER) helm schedplugin/deploy/chart schedplugin/deploy/chart/values-default.yaml > bin/manifests/helm-default.yaml
 
 .PHONY: test-schedplugin
-test-schedplugin: controlplane install-manifests ## vet and test the scheduler, on a real control plane too, and under the race detector; SCHEDULER=in-tree or dray, KILLS=
-	$(SCHEDGO) vet ./...
-	cd schedplugin/deploy/render && $(GO) vet . && $(GO) test .
-	$(SCHEDGO) test -timeout 30m $$($(GO) list ./... | grep -v /e2e$$)
-	cd schedplugin && CGO_ENABLED=1 $(GO) test -race -short -timeout 30m . ./config ./internal/model ./internal/refusal ./internal/wake ./internal/whatif
-	$(SCHEDGO) test -count=1 -timeout $(E2ETIMEOUT) ./e2e -ginkgo.timeout $(E2ETIMEOUT)
+test-schedplugin: controlplane install-manifests ## test the scheduler, on a real control plane too, and under the race detector; SCHEDULER=in-tree or dray, KILLS=
+	cd schedplugin/deploy/render && $(GO) vet . && $(GOTEST) .
+	cd schedplugin && $(GOTEST) -timeout 30m $$($(GO) list ./... | grep -v /e2e$$)
+	cd schedplugin && CGO_ENABLED=1 $(GOTEST) -race -short -timeout 30m . ./config ./internal/model ./internal/refusal ./internal/wake ./internal/whatif
+	cd schedplugin && $(GOTEST) -count=1 -timeout $(E2ETIMEOUT) ./e2e -ginkgo.timeout $(E2ETIMEOUT)
 
 .PHONY: lint-schedplugin
 lint-schedplugin: ## the same as lint, for the scheduler's module
@@ -104,10 +106,9 @@ loop-demo: build agent controlplane ## devices, claims, processes and a failing 
 ONPLANE := /cmd/(agent|loop)-demo$$|/e2e$$
 
 .PHONY: test-agent
-test-agent: build agent controlplane ## vet and test drivers and virtual nodes, on a real control plane too, and under the race detector; ROUNDS=
-	$(AGENTGO) vet ./...
-	$(AGENTGO) test -timeout 30m ./...
-	cd agent && CGO_ENABLED=1 $(GO) test -race -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
+test-agent: build agent controlplane ## test drivers and virtual nodes, on a real control plane too, and under the race detector; ROUNDS=
+	cd agent && $(GOTEST) -timeout 30m ./...
+	cd agent && CGO_ENABLED=1 $(GOTEST) -race -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
 
 .PHONY: lint-agent
 lint-agent: ## the same as lint, for the driver side's module
@@ -173,7 +174,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 .PHONY: lint
-lint: ## check go.mod, and run the linter that tools/go.mod pins
+lint: ## check go.mod, vet, and run the linter that tools/go.mod pins
 	$(GO) mod tidy -diff
 	$(GO) tool -modfile=tools/go.mod $(LINT)
 
@@ -183,18 +184,18 @@ house: ## print the packages with their files, lines and imports of each other
 
 .PHONY: race
 race: ## run what promises concurrency under the race detector
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./pools/... ./internal/index/... ./allocator ./allocator/structured/... ./allocator/internal/alike ./allocator/internal/eligibility
-	CGO_ENABLED=1 $(GO) test -race -run 'AtOnce|Goroutines|Forks' ./simulate
+	CGO_ENABLED=1 $(GOTEST) -race -short -timeout 30m ./pools/... ./internal/index/... ./allocator ./allocator/structured/... ./allocator/internal/alike ./allocator/internal/eligibility
+	CGO_ENABLED=1 $(GOTEST) -race -run 'AtOnce|Goroutines|Forks' ./simulate
 	@# Comparing thousands of expressions with upstream is slow enough without.
-	CGO_ENABLED=1 $(GO) test -race -run Concurrent ./cel
+	CGO_ENABLED=1 $(GOTEST) -race -run Concurrent ./cel
 
 .PHONY: readme
 readme: ## run the console sessions of the READMEs and compare what they print
-	$(GO) test -count=1 -run '^TestReadmeCommands$$' ./internal/houserules
+	$(GOTEST) -count=1 -run '^TestReadmeCommands$$' ./internal/houserules
 
 .PHONY: consumer
 consumer: ## build a module that imports the library, and look at what it inherits
-	$(GO) test -count=1 -run '^TestConsumer$$' ./internal/houserules
+	$(GOTEST) -count=1 -run '^TestConsumer$$' ./internal/houserules
 
 .PHONY: differential
 differential: ## compare CASES= generated clusters from SEED= with upstream
@@ -215,7 +216,7 @@ release: ## prepare the release VERSION= in bin/release: modules, archives, chec
 
 .PHONY: test-release
 test-release: ## build consumers of every published module from a file-system module proxy, and check the archives
-	cd tools && $(GO) vet ./release && $(GO) test -count=1 -timeout 30m ./release
+	cd tools && $(GO) vet ./release && $(GOTEST) -count=1 -timeout 30m ./release
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME=

@@ -32,6 +32,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
+	"github.com/dray-project/dray/internal/fakeapi"
 	"github.com/dray-project/dray/schedplugin/config"
 )
 
@@ -104,7 +105,7 @@ func newWorld(t testing.TB, s setting) *world {
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	watched(t, w.client)
+	fakeapi.AwaitWatches(t, w.client)
 	t.Cleanup(func() { cancel(); factory.Shutdown(); frameworkruntime.WaitForShutdown(handle) })
 	for _, node := range nodesIn(s.objects) {
 		w.addNode(node)

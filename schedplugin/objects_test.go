@@ -9,8 +9,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
@@ -30,29 +28,6 @@ func eventually(t testing.TB, condition func() error) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-}
-
-// watched waits until all that was listed is watched, too. An API server in memory tells nobody of what
-// happens in between.
-func watched(t testing.TB, client *fake.Clientset) {
-	t.Helper()
-	eventually(t, func() error {
-		missing := sets.New[string]()
-		for _, action := range client.Actions() {
-			if action.GetVerb() == "list" {
-				missing.Insert(action.GetResource().Resource)
-			}
-		}
-		for _, action := range client.Actions() {
-			if action.GetVerb() == "watch" {
-				missing.Delete(action.GetResource().Resource)
-			}
-		}
-		if missing.Len() > 0 {
-			return fmt.Errorf("not watched yet: %v", sets.List(missing))
-		}
-		return nil
-	})
 }
 
 func expect(t testing.TB, status *fwk.Status, code fwk.Code, reason string) {

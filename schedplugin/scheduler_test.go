@@ -22,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/dray-project/dray/internal/fakeapi"
 )
 
 // dray is the profile of dray-scheduler.
@@ -112,7 +114,7 @@ func newSchedulerOf(t testing.TB, profiles string, client *fake.Clientset) (*rig
 	r.sched = sched
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	watched(t, client)
+	fakeapi.AwaitWatches(t, client)
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}

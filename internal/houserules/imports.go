@@ -29,7 +29,7 @@ var workloads = []string{"podclaims", "nodefit"}
 var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "benchmarks"}
 
 // arena is where tests and demonstrations of the nested modules get a real cluster from.
-var arena = []string{"internal/controlplane", "internal/faults", "internal/invariant"}
+var arena = []string{"internal/controlplane", "internal/fakeapi", "internal/faults", "internal/invariant"}
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
@@ -94,6 +94,7 @@ var rooms = []room{
 	})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/controlplane"},
+	{folder: "internal/fakeapi"},
 	{folder: "internal/faults"},
 	{folder: "internal/invariant"},
 	{folder: "schedplugin", imports: slices.Concat(library, workloads, arena, []string{"simulate"})},

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/dray-project/dray/internal/fakeapi"
 )
 
 // reservedFor lets a pod use a claim.
@@ -40,6 +42,7 @@ func TestWatcherRemembersViolations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fakeapi.AwaitWatches(t, client)
 	claims := client.ResourceV1().ResourceClaims("ns")
 	if _, err := claims.Create(t.Context(), claim("b", result("gpu-0")), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -63,6 +66,7 @@ func TestWatcherComparesWithPodsAndSlices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fakeapi.AwaitWatches(t, client)
 	stranger := "claim ns/b is reserved for pod pod (2), which is gone"
 	eventually(t, w.Leaked, stranger)
 	eventually(t, w.Unexplained,

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"github.com/dray-project/dray/internal/fakeapi"
 )
 
 // arena is a fleet with a plugin in a scheduler framework.
@@ -51,6 +54,7 @@ func newArena(tb testing.TB, f *fleet, plugin func(context.Context, fwk.Handle) 
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
+	fakeapi.AwaitWatches(tb, client)
 	tb.Cleanup(func() { cancel(); factory.Shutdown(); frameworkruntime.WaitForShutdown(handle) })
 	a := &arena{tb: tb, ctx: ctx, client: client, fleet: f, plugin: made.(filtering)}
 	for i := range f.nodes {
@@ -77,26 +81,41 @@ func newDRA(tb testing.TB, ctx context.Context, client *fake.Clientset, factory 
 	return dynamicresources.NewDRAManager(ctx, claims, slices, factory)
 }
 
-// settle waits until the plugin knows of all that there is.
+// settle waits until the plugin knows of all that there is. Informers tell of one object after the
+// other, so that each pod's claim is asked for.
 func (a *arena) settle() {
 	a.tb.Helper()
 	want := 0
 	if a.fleet.fits {
 		want = a.fleet.nodes
 	}
-	last := 0
+	problem := ""
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if last = len(a.filter(framework.NewCycleState(), pod(0))); last == want {
+		if problem = a.unsettled(want); problem == "" {
 			return
 		}
 	}
-	a.tb.Fatalf("%d of %d nodes suit a pod, want %d", last, a.fleet.nodes, want)
+	a.tb.Fatal(problem)
+}
+
+// unsettled says what the plugin does not know of yet, if anything.
+func (a *arena) unsettled(want int) string {
+	for i := range phasePods {
+		if _, status := a.plugin.PreFilter(a.ctx, framework.NewCycleState(), pod(i), a.nodes); !status.IsSuccess() {
+			return fmt.Sprintf("PreFilter of pod %s: %s", pod(i).Name, status.Message())
+		}
+	}
+	if got := len(a.filter(framework.NewCycleState(), pod(0))); got != want {
+		return fmt.Sprintf("%d of %d nodes suit a pod, want %d", got, a.fleet.nodes, want)
+	}
+	return ""
 }
 
 // filter returns the nodes that suit a pod.
 func (a *arena) filter(state fwk.CycleState, pod *corev1.Pod) []string {
+	a.tb.Helper()
 	if _, status := a.plugin.PreFilter(a.ctx, state, pod, a.nodes); !status.IsSuccess() {
-		return nil
+		a.tb.Fatalf("PreFilter of pod %s: %s", pod.Name, status.Message())
 	}
 	suited := make([]string, 0, len(a.nodes))
 	for _, node := range a.nodes {

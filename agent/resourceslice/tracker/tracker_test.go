@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/internal/fakeapi"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -204,6 +205,7 @@ func TestTracker(t *testing.T) {
 			if !cache.WaitForCacheSync(t.Context().Done(), ours.HasSynced, theirs.HasSynced) {
 				t.Fatal("not synced")
 			}
+			fakeapi.AwaitWatches(t, client)
 			for _, change := range changes(ctx, client.ResourceV1()) {
 				if err := change.make(); err != nil {
 					t.Fatal(err)

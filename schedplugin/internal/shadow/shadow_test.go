@@ -15,6 +15,7 @@ import (
 	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/internal/fakeapi"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -60,6 +61,7 @@ func shadowing(t *testing.T, settle time.Duration) *scene {
 	if s.shadow, err = New(t.Context(), s.client, profiles(t, withDray), settle); err != nil {
 		t.Fatal(err)
 	}
+	fakeapi.AwaitWatches(t, s.client)
 	t.Cleanup(func() {
 		for _, action := range s.client.Actions() {
 			switch verb := action.GetVerb(); verb {
