@@ -108,7 +108,7 @@ ONPLANE := /cmd/(agent|loop)-demo$$|/e2e$$
 .PHONY: test-agent
 test-agent: build agent controlplane ## test drivers and virtual nodes, on a real control plane too, and under the race detector; ROUNDS=
 	cd agent && $(GOTEST) -timeout 30m ./...
-	cd agent && CGO_ENABLED=1 $(GOTEST) -race -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
+	cd agent && CGO_ENABLED=1 SOAK_UPDATES=200 $(GOTEST) -race -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
 
 .PHONY: lint-agent
 lint-agent: ## the same as lint, for the driver side's module

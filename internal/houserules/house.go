@@ -14,12 +14,12 @@ import (
 
 // floor is what there is of one package, without tests.
 type floor struct {
-	files, lines int
-	imports      map[string]bool // folders of ours
+	files, lines, code int
+	imports            map[string]bool // folders of ours
 }
 
-// PrintRooms prints a table of packages with their product files, lines and imports of each other,
-// and the sum of the library's core.
+// PrintRooms prints a table of packages with their product files, lines, lines of code (neither blank
+// nor comments) and imports of each other, and the sum of the library's core.
 func (r *Repository) PrintRooms(to io.Writer) {
 	floors := make(map[string]*floor)
 	for _, file := range r.GoFiles() {
@@ -33,6 +33,7 @@ func (r *Repository) PrintRooms(to io.Writer) {
 		}
 		f.files++
 		f.lines += file.Lines()
+		f.code += file.CodeLines()
 		for _, spec := range file.Syntax.Imports {
 			if target, _ := strconv.Unquote(spec.Path.Value); strings.HasPrefix(target, Module+"/") {
 				f.imports[strings.TrimPrefix(target, Module+"/")] = true
@@ -43,17 +44,18 @@ func (r *Repository) PrintRooms(to io.Writer) {
 	t.SetOutputMirror(to)
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.AppendHeader(table.Row{"PACKAGE", "FILES", "LINES", "IMPORTS"})
-	core := 0
+	t.AppendHeader(table.Row{"PACKAGE", "FILES", "LINES", "CODE", "IMPORTS"})
+	var core floor
 	for _, folder := range slices.Sorted(maps.Keys(floors)) {
 		f := floors[folder]
 		if within(folder, "allocator") || within(folder, "pools") || within(folder, "internal/index") && folder != "internal/index/given" {
-			core += f.lines
+			core.lines += f.lines
+			core.code += f.code
 		}
-		t.AppendRow(table.Row{folder, f.files, f.lines, strings.Join(shortened(folder, f.imports), " ")})
+		t.AppendRow(table.Row{folder, f.files, f.lines, f.code, strings.Join(shortened(folder, f.imports), " ")})
 	}
 	t.Render()
-	fmt.Fprintf(to, "\nallocator, pools and internal/index together: %d lines\n", core)
+	fmt.Fprintf(to, "\nallocator, pools and internal/index together: %d lines, of which %d are code\n", core.lines, core.code)
 }
 
 // shortened leaves out of imports what they have in common with the importing folder.

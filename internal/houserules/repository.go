@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"maps"
@@ -99,6 +100,28 @@ func (f *File) IsTest() bool { return strings.HasSuffix(f.Path, "_test.go") }
 
 // Lines is the number of lines in the file.
 func (f *File) Lines() int { return strings.Count(f.Text, "\n") }
+
+// CodeLines is the number of lines that are neither blank nor comments alone.
+func (f *File) CodeLines() int {
+	files := token.NewFileSet()
+	file := files.AddFile(f.Path, -1, len(f.Text))
+	var s scanner.Scanner
+	s.Init(file, []byte(f.Text), nil, 0)
+	code := make(map[int]bool)
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			return len(code)
+		}
+		if tok == token.SEMICOLON && text == "\n" {
+			continue // inserted at the end of a line
+		}
+		first := file.Line(pos)
+		for line := range 1 + strings.Count(text, "\n") {
+			code[first+line] = true
+		}
+	}
+}
 
 // line is where node starts.
 func (f *File) line(node ast.Node) int { return f.positions.Position(node.Pos()).Line }
