@@ -27,7 +27,7 @@ func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 	if node == nil {
 		return NodeView{Place: &Place{}}, errors.New("node is nil")
 	}
-	var chosen []*pool.View
+	var own *Place
 	for _, p := range s.common.pools {
 		if err := p.CheckSelectors(node); err != nil {
 			return NodeView{node, &Place{}}, err
@@ -36,16 +36,20 @@ func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 			continue
 		}
 		if view := p.Chosen(node); view != nil {
-			chosen = append(chosen, view)
+			if own == nil {
+				own = &Place{}
+				own.Pools = own.one[:0]
+			}
+			own.Pools = append(own.Pools, view)
 		}
 	}
 	named := s.place(node.Name)
-	if len(chosen) == 0 {
+	if own == nil {
 		return NodeView{node, named}, nil
 	}
-	all := slices.Concat(named.Pools, chosen)
-	slices.SortFunc(all, pool.CompareViews)
-	return NodeView{node, &Place{Pools: all}}, nil
+	own.Pools = append(own.Pools, named.Pools...)
+	slices.SortFunc(own.Pools, pool.CompareViews)
+	return NodeView{node, own}, nil
 }
 
 // route has the pools with slices that name one node, in no order, and what follows from them.

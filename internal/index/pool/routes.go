@@ -13,10 +13,7 @@ import (
 
 // routes find the slices that reach a node without looking at the others.
 type routes struct {
-	// entries are sorted by trait, then number, then slice.
-	entries []entry
-	// keys are those of the traits in entries.
-	keys []string
+	keys []routeKey
 	// selections is how many different ones the slices and devices have.
 	selections int
 
@@ -29,13 +26,23 @@ type routes struct {
 // maxViews bounds the views kept per pool.
 const maxViews = 4096
 
-// entry says that a node with the trait may match a selection, and then reaches a slice. A node that has none of
+// routeKey has the entries of a key of traits, sorted by value, then number, then slice.
+type routeKey struct {
+	key     string
+	entries []entry
+}
+
+// entry says that a node with a trait may match a selection, and then reaches a slice. A node that has none of
 // the traits of a selection does not match it.
 type entry struct {
-	trait     trait
+	value     string
 	number    int32 // equal selections have the same
 	slice     int32 // position in Pool.Slices; -1 if the selection only tells which devices of slices are on the node
 	selection *selection
+}
+
+func (e entry) compare(other entry) int {
+	return cmp.Or(strings.Compare(e.value, other.value), cmp.Compare(e.number, other.number), cmp.Compare(e.slice, other.slice))
 }
 
 // trait is a label of a node, or its name. The zero trait is one of all nodes.
@@ -66,10 +73,11 @@ func (p *Pool) setRoutes() {
 			}
 			traits = s.appendTraits(traits[:0])
 			for _, t := range traits {
-				r.entries = append(r.entries, entry{t, number, position, s})
-				if !slices.Contains(r.keys, t.key) {
-					r.keys = append(r.keys, t.key)
+				at := slices.IndexFunc(r.keys, func(k routeKey) bool { return k.key == t.key })
+				if at < 0 {
+					at, r.keys = len(r.keys), append(r.keys, routeKey{key: t.key})
 				}
+				r.keys[at].entries = append(r.keys[at].entries, entry{t.value, number, position, s})
 			}
 			if s == &slice.reach.own && s.isSet() {
 				position = -1 // devices choose only among the nodes that the slice reaches
@@ -77,11 +85,11 @@ func (p *Pool) setRoutes() {
 		}
 	}
 	r.selections = len(numbers)
-	order := func(a, b entry) int {
-		return cmp.Or(a.trait.compare(b.trait), cmp.Compare(a.number, b.number), cmp.Compare(a.slice, b.slice))
+	for i := range r.keys {
+		entries := r.keys[i].entries
+		slices.SortFunc(entries, entry.compare)
+		r.keys[i].entries = slices.CompactFunc(entries, func(a, b entry) bool { return a.compare(b) == 0 })
 	}
-	slices.SortFunc(r.entries, order)
-	r.entries = slices.Clip(slices.CompactFunc(r.entries, func(a, b entry) bool { return order(a, b) == 0 }))
 	if !p.Choosy {
 		p.Elsewhere = p.Named("")
 	}
@@ -146,23 +154,23 @@ func required(term *corev1.NodeSelectorTerm) (key string, values []string) {
 
 // match visits the entries that lead a node somewhere.
 func (r *routes) match(node *corev1.Node, visit func(*entry)) {
-	for _, key := range r.keys {
-		t, found := trait{key: key}, true
-		switch key {
+	for _, k := range r.keys {
+		value, found := "", true
+		switch k.key {
 		case "":
 		case nodeName:
-			t.value = node.Name
+			value = node.Name
 		default:
-			t.value, found = node.Labels[key]
+			value, found = node.Labels[k.key]
 		}
 		if !found {
 			continue
 		}
-		first, _ := slices.BinarySearchFunc(r.entries, t, func(e entry, t trait) int { return e.trait.compare(t) })
+		first, _ := slices.BinarySearchFunc(k.entries, value, func(e entry, value string) int { return strings.Compare(e.value, value) })
 		matches := false
-		for i := first; i < len(r.entries) && r.entries[i].trait == t; i++ {
-			e := &r.entries[i]
-			if i == first || e.number != r.entries[i-1].number {
+		for i := first; i < len(k.entries) && k.entries[i].value == value; i++ {
+			e := &k.entries[i]
+			if i == first || e.number != k.entries[i-1].number {
 				matches, _ = e.selection.matches(node) // one that cannot be evaluated has no entry
 			}
 			if matches {
@@ -220,10 +228,12 @@ func (p *Pool) Chosen(node *corev1.Node) *View {
 // pool is Choosy.
 func (p *Pool) Nodes() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		last := ""
-		for _, e := range p.routes.entries {
-			if name := e.trait.value; !p.Choosy && e.slice >= 0 && name != last {
-				if last = name; !yield(name) {
+		for _, k := range p.routes.keys {
+			if p.Choosy || k.key != nodeName {
+				continue
+			}
+			for i, e := range k.entries {
+				if (i == 0 || e.value != k.entries[i-1].value) && !yield(e.value) {
 					return
 				}
 			}
