@@ -34,7 +34,7 @@ func (p *Problem) Allocate(ctx context.Context, state *pools.State, node *corev1
 		return outcome, err
 	}
 	if place != nil {
-		return p.recall(known, place.NodeView(node), u), nil
+		return p.recall(known, cluster.NodeView{Node: node, Place: place}, u), nil
 	}
 	view, err := u.Snapshot().GatherPools(node)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f Feasibility) InvalidPools() bool {
 
 func (f Feasibility) view() cluster.NodeView {
 	if f.place != nil {
-		return f.place.NodeView(f.node)
+		return cluster.NodeView{Node: f.node, Place: f.place}
 	}
 	view, err := f.state.Snapshot().GatherPools(f.node)
 	if err != nil {

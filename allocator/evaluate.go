@@ -115,9 +115,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("evaluation of %d nodes was cancelled: %w", len(nodes), context.Cause(ctx))
 	}
-	if tally != nil {
-		tally.Keep()
-	}
+	tally.Keep()
 	return e, nil
 }
 
@@ -134,5 +132,5 @@ func (e *Evaluation) evaluate(ctx context.Context, place *cluster.Place, tally *
 		e.others()[i] = other
 		return
 	}
-	e.problem.compiled.Note(tally, i, place, e.state)
+	tally.Set(i, e.known[i].State)
 }

@@ -52,9 +52,14 @@ func (p Pool) Invalid() string { return p.pool.Invalid }
 // Slices lists the slices of that generation which have devices or counter sets, by name.
 // They must not be modified.
 func (p Pool) Slices() iter.Seq[*resourceapi.ResourceSlice] {
-	return func(yield func(*resourceapi.ResourceSlice) bool) {
-		for _, s := range p.pool.Slices {
-			if !yield(s.Object) {
+	return each(p.pool.Slices, func(s *pool.Slice) *resourceapi.ResourceSlice { return s.Object })
+}
+
+// each lists what there is of each element.
+func each[T, U any](list []T, of func(T) U) iter.Seq[U] {
+	return func(yield func(U) bool) {
+		for _, element := range list {
+			if !yield(of(element)) {
 				return
 			}
 		}
@@ -69,7 +74,7 @@ func (p Pool) Len() int { return len(p.pool.Devices) }
 func (p Pool) Devices() iter.Seq[Device] {
 	return func(yield func(Device) bool) {
 		for i := range p.pool.Devices {
-			if !yield(Device(pool.HandleOf(p.pool, pool.DeviceIndex(i)))) {
+			if !yield(p.device(pool.DeviceIndex(i))) {
 				return
 			}
 		}
@@ -79,14 +84,10 @@ func (p Pool) Devices() iter.Seq[Device] {
 // Lookup lists the devices of a name: none, one, or several if slices for different nodes
 // repeat the name.
 func (p Pool) Lookup(device string) iter.Seq[Device] {
-	return func(yield func(Device) bool) {
-		for _, i := range p.pool.Lookup(device) {
-			if !yield(Device(pool.HandleOf(p.pool, i))) {
-				return
-			}
-		}
-	}
+	return each(p.pool.Lookup(device), p.device)
 }
+
+func (p Pool) device(i pool.DeviceIndex) Device { return Device(pool.HandleOf(p.pool, i)) }
 
 // CounterSets returns the counter sets by name, with what they have in total. There are
 // none if the pool is incomplete or invalid, or if partitionable devices are gated off.
@@ -172,16 +173,10 @@ func (v PoolView) Invalid() string { return v.view.Invalid }
 func (v PoolView) Usable() bool { return v.view.Usable() }
 
 // Len is the number of devices on the node.
-func (v PoolView) Len() int { return v.view.Here() }
+func (v PoolView) Len() int { return len(v.view.Here) }
 
 // Devices lists the devices on the node in first-fit order, none if the pool is not Usable.
 // A device of which the node selector does not parse is not on the node.
 func (v PoolView) Devices() iter.Seq[Device] {
-	return func(yield func(Device) bool) {
-		for n := range v.view.Here() {
-			if !yield(Device(pool.HandleOf(v.view.Pool, v.view.At(n)))) {
-				return
-			}
-		}
-	}
+	return each(v.view.Here, v.Pool().device)
 }

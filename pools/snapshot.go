@@ -48,13 +48,7 @@ func (s *Snapshot) Len() int { return s.index().Len() }
 
 // Pools lists all pools, sorted by driver and name.
 func (s *Snapshot) Pools() iter.Seq[Pool] {
-	return func(yield func(Pool) bool) {
-		for _, p := range s.index().Pools() {
-			if !yield(Pool{p}) {
-				return
-			}
-		}
-	}
+	return each(s.index().Pools(), func(p *pool.Pool) Pool { return Pool{p} })
 }
 
 // Pool returns a pool. It is false if there is none of that ID.
@@ -85,13 +79,7 @@ func (v NodeView) Node() *corev1.Node { return v.view.Node }
 // Pools lists the pools in first-fit order: by driver, then name, except that pools with
 // binding conditions come after all others, in the same order.
 func (v NodeView) Pools() iter.Seq[PoolView] {
-	return func(yield func(PoolView) bool) {
-		for _, p := range v.view.Pools {
-			if !yield(PoolView{p}) {
-				return
-			}
-		}
-	}
+	return each(v.view.Pools, func(p *pool.View) PoolView { return PoolView{p} })
 }
 
 // Builder follows the ResourceSlices of a cluster and makes Snapshots of them.

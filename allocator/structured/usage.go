@@ -39,8 +39,8 @@ func (s *state) shared(p *pool.Pool) bool {
 // Pool implements cluster.Source.
 func (s *state) Pool(p *pool.Pool) *pool.Usage {
 	capacity, shared := s.capacity(p), s.shared(p)
-	return pool.NewUsage(p, func(first pool.DeviceIndex) (use pool.Use) {
-		id := idOf(p, first)
+	return pool.NewUsage(p, func(i pool.DeviceIndex) (use pool.Use) {
+		id := idOf(p, i)
 		use.Exclusive = s.AllocatedDevices.Has(id)
 		if capacity {
 			s.addCapacity(&use, id)
@@ -54,7 +54,7 @@ func (s *state) Pool(p *pool.Pool) *pool.Usage {
 
 // Separate implements cluster.Source.
 func (s *state) Separate(p *cluster.Place) bool {
-	return len(s.AggregatedCapacity) == 0 || !p.Measured()
+	return len(s.AggregatedCapacity) == 0 || !p.Measured
 }
 
 // Exclusive implements cluster.Source.

@@ -26,8 +26,9 @@ import (
 // Answer is what is known of nodes that are alike. It is equal to no other one.
 type Answer struct {
 	model.Answer
-	core atomic.Pointer[[]claims.Part] // nil if nobody asked
-	root atomic.Pointer[inquiry]       // nil if nobody asked
+	State uint32                        // for which it is remembered, 0 if it is not
+	core  atomic.Pointer[[]claims.Part] // nil if nobody asked
+	root  atomic.Pointer[inquiry]       // nil if nobody asked
 }
 
 // Core finds out once for all nodes and problems that share the answer which parts are in conflict.
@@ -116,6 +117,7 @@ func (k *kind) remember(state uint32, a *Answer) {
 	if k.answers.Size() >= maxAnswers {
 		k.answers.Clear()
 	}
+	a.State = state
 	k.answers.Store(state, a)
 }
 

@@ -24,15 +24,15 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		}
 		return p.answer(ctx, view, u, search, false)
 	}
-	view := place.NodeView(node)
-	if source := u.Source(); source != nil && !place.Helpful() {
+	view := cluster.NodeView{Node: node, Place: place}
+	if source := u.Source(); source != nil && !place.Helpful {
 		// Finding out what is in use costs something. It can wait: what nothing in use does not
 		// allow nothing does.
 		known, err := p.idleAnswer(ctx, view, place, search)
 		if err != nil || known != nil && !known.Satisfiable && !known.Literal {
 			return known, err
 		}
-		if known != nil && known.Satisfiable && place.Separate() && source.Separate(place) {
+		if known != nil && known.Satisfiable && place.Separate && source.Separate(place) {
 			if known = p.inquire(ctx, source, view, known, search); known != nil {
 				return known, nil
 			}
@@ -95,11 +95,11 @@ func (p *Problem) answerIn(ctx context.Context, state uint32, view cluster.NodeV
 // on them, and may fail.
 func (p *Problem) sound(ctx context.Context, view *cluster.NodeView) bool {
 	for _, pv := range view.Pools {
-		if pv.Here() == len(pv.Devices) {
+		if len(pv.Here) == len(pv.Devices) {
 			continue
 		}
-		for _, d := range pv.Devices {
-			if !d.OnNode && !p.evaluates(ctx, pv.Pool.Devices[d.Index].Shape) {
+		for i, onNode := range pv.All() {
+			if !onNode && !p.evaluates(ctx, pv.Pool.Devices[i].Shape) {
 				return false
 			}
 		}
@@ -122,24 +122,8 @@ func (p *Problem) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally
 	if p.kind == nil {
 		return nil
 	}
-	tally, _ := places.Tally(p.lens, u)
-	return tally
+	return places.Tally(p.lens, u)
 }
 
 // Known is the answer for the i-th place of a tally, nil if it is not known.
-func (p *Problem) Known(tally *cluster.Tally, i int) *Answer {
-	if tally == nil {
-		return nil
-	}
-	return p.known(tally.Number(i))
-}
-
-// Note completes a tally with the number of a place.
-func (p *Problem) Note(tally *cluster.Tally, i int, place *cluster.Place, u *cluster.State) {
-	if tally == nil || place == nil || tally.Number(i) != 0 {
-		return
-	}
-	if state, known := place.Number(p.lens, u); known {
-		tally.Set(i, state)
-	}
-}
+func (p *Problem) Known(tally *cluster.Tally, i int) *Answer { return p.known(tally.Number(i)) }

@@ -122,7 +122,7 @@ func (u *supposedUsage) Pool(p *pool.Pool) *pool.Usage {
 	if names == nil {
 		return p.Idle()
 	}
-	return pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use {
-		return pool.Use{Exclusive: slices.Contains(names, p.Devices[first].Object.Name)}
+	return pool.NewUsage(p, func(i pool.DeviceIndex) pool.Use {
+		return pool.Use{Exclusive: slices.Contains(names, p.Devices[i].Object.Name)}
 	})
 }

@@ -47,7 +47,7 @@ func (l *lens) class(view *pool.View) class {
 
 // isOne reports whether a pool on a node is not to be compared with others: all nodes have this one, or it is
 // large.
-func isOne(view *pool.View) bool { return view.Common || view.Here() > maxDevices }
+func isOne(view *pool.View) bool { return view.Common() || len(view.Here) > maxDevices }
 
 // look works the class out. Of devices that are elsewhere, only which ones there are that selectors tell
 // apart matters: evaluating them may fail.
@@ -56,16 +56,16 @@ func (l *lens) look(view *pool.View) class {
 		return class{}
 	}
 	var k poolKey
-	k.Number(view.Here())
+	k.Number(len(view.Here))
 	k.counters(view.Pool)
 	var elsewhere []uint32
-	for _, nd := range view.Devices {
-		d := &view.Pool.Devices[nd.Index]
+	for i, onNode := range view.All() {
+		d := &view.Pool.Devices[i]
 		number := l.projection.Number(d.Shape)
 		switch {
 		case number == 0:
 			return class{}
-		case !nd.OnNode:
+		case !onNode:
 			elsewhere = append(elsewhere, number)
 			continue
 		}
@@ -191,7 +191,7 @@ func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32
 		switch {
 		case !pv.Usable():
 			k.Number(unusablePool)
-		case pv.Uncertain:
+		case len(pv.Uncertain) > 0:
 			return 0, false
 		default:
 			k.pool(pv, u.Pool(pv.Pool), l.class(pv))
@@ -204,8 +204,8 @@ func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32
 func (k *nodeKey) pool(pv *pool.View, used *pool.Usage, seen class) {
 	if seen.number == 0 {
 		k.Number(samePool)
-		k.Number(int(pv.Serial()))
-		k.Number(int(used.Serial()))
+		k.Number(int(pv.Serial))
+		k.Number(int(used.Serial))
 		k.same, k.odd = true, k.odd || !isOne(pv)
 		return
 	}

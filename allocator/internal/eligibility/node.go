@@ -76,13 +76,13 @@ func newDevices(views []*pool.View, f Features) *Devices {
 }
 
 func (d *Devices) add(pv *pool.View) {
-	for _, nd := range pv.Devices {
+	for index, onNode := range pv.All() {
 		device := Device{
-			Device:      &pv.Pool.Devices[nd.Index],
+			Device:      &pv.Pool.Devices[index],
 			Pool:        int32(len(d.Pools)),
-			Index:       nd.Index,
-			OnNode:      nd.OnNode,
-			SelectorErr: nd.SelectorErr,
+			Index:       index,
+			OnNode:      onNode,
+			SelectorErr: pv.Uncertain[index],
 		}
 		device.Shareable = device.Multiple && d.features.ConsumableCapacity
 		i := uint(len(d.List))

@@ -51,10 +51,10 @@ func (s *Solution) picks(to []pick) []pick {
 func DeviceAt(views []*pool.View, place int32) (*pool.Pool, pool.DeviceIndex) {
 	at := int(place)
 	for _, pv := range views {
-		if at < pv.Here() {
-			return pv.Pool, pv.At(at)
+		if at < len(pv.Here) {
+			return pv.Pool, pv.Here[at]
 		}
-		at -= pv.Here()
+		at -= len(pv.Here)
 	}
 	panic("a place beyond the devices of the node")
 }

@@ -24,8 +24,8 @@ func (countedUsage) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool {
 }
 
 func TestLazyUsage(t *testing.T) {
-	s := Build(everything, manyPools("a", 3*lazyChunkSize))
-	other := Build(everything, manyPools("b", 6*lazyChunkSize))
+	s := Build(everything, manyPools("a", 3*chunkSize))
+	other := Build(everything, manyPools("b", 6*chunkSize))
 	var computed atomic.Int64
 	usage := NewLazyState(s, countedUsage{&computed})
 	if computed.Load() != 0 {

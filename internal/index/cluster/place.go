@@ -13,25 +13,11 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// NodeView is what one node can reach.
+// NodeView is what one node can reach. If more than the name of the node decides that, the place is
+// its own.
 type NodeView struct {
 	Node *corev1.Node
-	// Pools are in first-fit order, see pool.CompareViews. The list and the views are shared with
-	// other callers and must not be modified.
-	Pools []*pool.View
-
-	// place is set if the name of the node alone decides what it reaches.
-	place *Place
-}
-
-// Attach returns what one user keeps with all that a node reaches, for as long as nothing
-// changes there. If more than the name of the node decides what it reaches, nothing is kept,
-// and the result is that of build.
-func (v *NodeView) Attach(build func() any) any {
-	if v.place == nil {
-		return build()
-	}
-	return v.place.Attach(build)
+	*Place
 }
 
 // GatherPools returns the pools which the node can reach, as an allocation for the
@@ -39,19 +25,31 @@ func (v *NodeView) Attach(build func() any) any {
 // node or a selector that does not parse.
 func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 	if node == nil {
-		return NodeView{}, errors.New("node is nil")
+		return NodeView{Place: &Place{}}, errors.New("node is nil")
 	}
-	if err := s.common.checkSelectors(node); err != nil {
-		return NodeView{}, err
+	var own *Place
+	for _, p := range s.common.pools {
+		if err := p.CheckSelectors(node); err != nil {
+			return NodeView{node, &Place{}}, err
+		}
+		if !p.Choosy {
+			continue
+		}
+		if view := p.Chosen(node); view != nil {
+			if own == nil {
+				own = &Place{}
+				own.Pools = own.one[:0]
+			}
+			own.Pools = append(own.Pools, view)
+		}
 	}
 	named := s.place(node.Name)
-	chosen := s.common.chosen(node)
-	if len(chosen) == 0 {
-		return named.NodeView(node), nil
+	if own == nil {
+		return NodeView{node, named}, nil
 	}
-	all := slices.Concat(named.views, chosen)
-	slices.SortFunc(all, pool.CompareViews)
-	return NodeView{Node: node, Pools: all}, nil
+	own.Pools = append(own.Pools, named.Pools...)
+	slices.SortFunc(own.Pools, pool.CompareViews)
+	return NodeView{node, own}, nil
 }
 
 // route has the pools with slices that name one node, in no order, and what follows from them.
@@ -63,44 +61,31 @@ type route struct {
 // Place is what a node reaches by its name alone. It is the same for snapshots between
 // which nothing changed for the node, and safe for concurrent use.
 type Place struct {
+	// Pools are in first-fit order, see pool.CompareViews. The list and the views are shared and must not be
+	// modified.
+	Pools []*pool.View
+	// Helpful is set if what is in use may make something obtainable that is not if nothing is in use.
+	Helpful bool
+	// Separate is set if no pool is one of all nodes and no device consumes counters: what is in use of a
+	// device says nothing about others.
+	Separate bool
+	// Measured is set if a device has capacities.
+	Measured bool
+
 	common *common
 	// node is the name, empty for all that no slice names.
 	node string
-	// views are in first-fit order.
-	views []*pool.View
 	// optional is set if something depends on which features the node declares.
 	optional bool
-	// helpful is set if what is in use may make something obtainable.
-	helpful bool
-	// separate and measured are what Separate and Measured return.
-	separate, measured bool
-	notes              atomic.Pointer[stateNote]
-	one                [1]*pool.View // room for the views of most places
+	notes    atomic.Pointer[stateNote]
+	one      [1]*pool.View // room for the views of most places
+	// Attachment is kept for as long as nothing changes for the node.
 	shape.Attachment
 }
 
-// NodeView is what a node reaches that has the name which the place is for.
-func (p *Place) NodeView(node *corev1.Node) NodeView {
-	return NodeView{Node: node, Pools: p.views, place: p}
-}
-
-// Views are in first-fit order. They must not be modified.
-func (p *Place) Views() []*pool.View { return p.views }
-
-// Helpful reports whether what is in use may make something obtainable that is not if
-// nothing is in use.
-func (p *Place) Helpful() bool { return p.helpful }
-
-// Separate reports whether no pool is one of all nodes and no device consumes counters: what is in use of
-// a device says nothing about others.
-func (p *Place) Separate() bool { return p.separate }
-
-// Measured reports whether a device has capacities.
-func (p *Place) Measured() bool { return p.measured }
-
 // Place returns what the node reaches, nil if more than its name decides that.
 func (s *Snapshot) Place(node *corev1.Node) *Place {
-	if node == nil || len(s.common.choosy)+len(s.common.faulty) > 0 {
+	if node == nil || s.common.choosy {
 		return nil
 	}
 	if place := s.place(node.Name); !place.optional {
@@ -126,34 +111,41 @@ func (s *Snapshot) place(node string) *Place {
 
 // shortcuts find places of one Snapshot again in one step, where byNode takes one for each of its levels, each to
 // memory of its own. A name has one of two slots. Where these are not enough, some names are never found.
-type shortcuts []atomic.Pointer[shortcutChunk]
-
-const shortcutChunkSize = 64
-
-type shortcutChunk [shortcutChunkSize]atomic.Pointer[Place]
+type shortcuts struct{ slots[Place] }
 
 // newShortcuts has more than twice as many slots as names.
 func newShortcuts(names int) shortcuts {
-	return make(shortcuts, 1<<bits.Len(uint(2*names/shortcutChunkSize)))
+	return shortcuts{newSlots[Place](chunkSize << bits.Len(uint(2*names/chunkSize)))}
 }
 
 var shortcutSeed = maphash.MakeSeed()
 
 // find returns the place of a name if it was stored in the slot for it.
 func (s shortcuts) find(node string) (slot *atomic.Pointer[Place], known *Place) {
-	hash := maphash.String(shortcutSeed, node)
-	at := &s[hash/shortcutChunkSize%uint64(len(s))]
-	if at.Load() == nil {
-		at.CompareAndSwap(nil, new(shortcutChunk))
-	}
-	chunk, first := at.Load(), hash%shortcutChunkSize
-	for _, i := range [...]uint64{first, first ^ 1} {
-		slot = &chunk[i]
+	first := int(maphash.String(shortcutSeed, node) % uint64(len(s.slots)*chunkSize))
+	for _, i := range [...]int{first, first ^ 1} {
+		slot = s.at(i)
 		if known = slot.Load(); known == nil || known.node == node {
 			return slot, known
 		}
 	}
 	return slot, nil
+}
+
+// slots is a list of pointers in chunks, which are made when they are needed. It is safe for concurrent use.
+type slots[T any] []atomic.Pointer[[chunkSize]atomic.Pointer[T]]
+
+const chunkSize = 64
+
+// newSlots has room for a number of pointers.
+func newSlots[T any](size int) slots[T] { return make(slots[T], (size+chunkSize-1)/chunkSize) }
+
+func (s slots[T]) at(i int) *atomic.Pointer[T] {
+	chunk := &s[i/chunkSize]
+	if chunk.Load() == nil {
+		chunk.CompareAndSwap(nil, new([chunkSize]atomic.Pointer[T]))
+	}
+	return &chunk.Load()[i%chunkSize]
 }
 
 // placeOf returns what nodes of a route reach.
@@ -162,22 +154,22 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	if known != nil && known.common == s.common {
 		return known
 	}
-	made := &Place{common: s.common, node: node, separate: true}
-	made.views = made.one[:0]
-	for _, pool := range named.pools {
-		made.views = append(made.views, known.view(pool, node))
+	made := &Place{common: s.common, node: node, Separate: true}
+	made.Pools = made.one[:0]
+	for _, p := range named.pools {
+		made.Pools = append(made.Pools, known.view(p, node))
 	}
-	for _, pool := range s.common.everywhere {
-		if !slices.Contains(named.pools, pool) {
-			made.views = append(made.views, pool.Elsewhere())
+	for _, p := range s.common.pools {
+		if p.Elsewhere != nil && !slices.Contains(named.pools, p) {
+			made.Pools = append(made.Pools, p.Elsewhere)
 		}
 	}
-	slices.SortFunc(made.views, pool.CompareViews)
-	made.optional = slices.ContainsFunc(made.views, (*pool.View).Optional)
-	made.helpful = slices.ContainsFunc(made.views, (*pool.View).Helpful)
-	for _, v := range made.views {
-		made.separate = made.separate && !v.Common && !v.Pool.Consuming
-		made.measured = made.measured || v.Pool.Measured
+	slices.SortFunc(made.Pools, pool.CompareViews)
+	for _, v := range made.Pools {
+		made.Separate = made.Separate && !v.Common() && !v.Pool.Consuming
+		made.Measured = made.Measured || v.Pool.Measured
+		made.Helpful = made.Helpful || v.Pool.Helpful
+		made.optional = made.optional || v.Pool.Optional
 	}
 	named.place.Store(made)
 	return made
@@ -187,7 +179,7 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 // for what it is has not changed.
 func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 	if p != nil {
-		for _, v := range p.views {
+		for _, v := range p.Pools {
 			if v.Pool == pool {
 				return v
 			}
@@ -196,55 +188,99 @@ func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 	return pool.Named(node)
 }
 
-// common is the part of a Snapshot that concerns nodes whatever their names are. All
-// lists are sorted.
+// common is the part of a Snapshot that concerns nodes whatever their names are.
 type common struct {
-	// everywhere are the pools with slices for all nodes and none with node selectors,
-	// choosy those with node selectors.
-	everywhere, choosy []*pool.Pool
-	// faulty are the pools with slices of which the node selection may fail.
-	faulty []*pool.Pool
+	// pools are those that Roam, sorted.
+	pools []*pool.Pool
+	// choosy is set if more than the names of nodes decides what they reach.
+	choosy bool
 	// nowhere is the route of nodes which no slice names.
 	nowhere route
 }
 
 // next is for a snapshot that followed after changes.
 func (c *common) next(s *Snapshot, changes []change) *common {
-	list := func(before []*pool.Pool, belongs func(*pool.Pool) bool) []*pool.Pool {
-		after := slices.DeleteFunc(slices.Clone(before), func(p *pool.Pool) bool { return s.Pool(p.ID) != p })
-		for _, c := range changes {
-			if c.pool != nil && belongs(c.pool) {
-				after = append(after, c.pool)
-			}
+	next := &common{pools: slices.DeleteFunc(slices.Clone(c.pools), func(p *pool.Pool) bool { return s.Pool(p.ID) != p })}
+	for _, c := range changes {
+		if c.pool.Roams() {
+			next.pools = append(next.pools, c.pool)
 		}
-		slices.SortFunc(after, comparePools)
-		return after
 	}
-	return &common{
-		everywhere: list(c.everywhere, (*pool.Pool).Everywhere),
-		choosy:     list(c.choosy, (*pool.Pool).Choosy),
-		faulty:     list(c.faulty, (*pool.Pool).CanFail),
-	}
+	slices.SortFunc(next.pools, comparePools)
+	next.choosy = slices.ContainsFunc(next.pools, func(p *pool.Pool) bool { return p.Choosy || p.CanFail() })
+	return next
 }
 
-// checkSelectors evaluates the slices of which the node selection may fail, also
-// those of old generations.
-func (c *common) checkSelectors(node *corev1.Node) error {
-	for _, pool := range c.faulty {
-		if err := pool.CheckSelectors(node); err != nil {
-			return err
-		}
-	}
-	return nil
+// stateNote is a number that somebody gave to a place in one state of use. It is an
+// immutable list.
+type stateNote struct {
+	of     any
+	number uint32
+	// usages are what was in use of each pool of the place. That of most places is in one.
+	usages []slotUsage
+	one    [1]slotUsage
+	next   *stateNote
+	length int
 }
 
-// chosen returns the views of the pools whose node selectors choose the node.
-func (c *common) chosen(node *corev1.Node) []*pool.View {
-	var views []*pool.View
-	for _, pool := range c.choosy {
-		if view := pool.Chosen(node); view != nil {
-			views = append(views, view)
+// slotUsage says that a pool was in that state, by Pool.Slot.
+type slotUsage struct {
+	slot  int
+	usage *pool.Usage
+}
+
+// maxStateNotes bounds the notes of a place.
+const maxStateNotes = 16
+
+// Number returns the number that was given on somebody's behalf to the place in the state
+// of use in which it is. It is false if none was, or if the state has changed since. A nil
+// State stands for nothing in use, which is always the same.
+func (p *Place) Number(of any, u *State) (uint32, bool) {
+	for n := p.notes.Load(); n != nil; n = n.next {
+		if n.of == of {
+			changed := u != nil && slices.ContainsFunc(n.usages, func(known slotUsage) bool { return !u.has(known) })
+			return n.number, !changed
 		}
 	}
-	return views
+	return 0, false
+}
+
+// has does not look at the pool if it need not.
+func (u *State) has(known slotUsage) bool {
+	if u.lazy != nil {
+		return u.Pool(known.usage.Pool()) == known.usage
+	}
+	return u.pools.Get(known.slot) == known.usage
+}
+
+// SetNumber gives the place in this state of use a number, instead of the last one on
+// the same behalf. It may be lost to a concurrent call.
+func (p *Place) SetNumber(of any, u *State, number uint32) {
+	note := &stateNote{of: of, number: number, length: 1}
+	note.usages = note.one[:0]
+	for _, v := range p.Pools {
+		note.usages = append(note.usages, slotUsage{v.Pool.Slot, u.Pool(v.Pool)})
+	}
+	head := p.notes.Load()
+	if rest := head.without(of); rest != nil && rest.length < maxStateNotes {
+		note.next, note.length = rest, 1+rest.length
+	}
+	p.notes.CompareAndSwap(head, note)
+}
+
+// without returns the list without the note of somebody.
+func (n *stateNote) without(of any) *stateNote {
+	switch {
+	case n == nil:
+		return nil
+	case n.of == of:
+		return n.next
+	}
+	rest := n.next.without(of)
+	if rest == n.next {
+		return n
+	}
+	kept := *n
+	kept.next, kept.length = rest, n.length-1
+	return &kept
 }

@@ -82,6 +82,12 @@ func (s *Snapshot) Pool(id pool.ID) *pool.Pool {
 	return p
 }
 
+// Has reports whether a slice is in the snapshot and contributes to its pool.
+func (s *Snapshot) Has(slice *resourceapi.ResourceSlice) bool {
+	p := s.Pool(pool.ID{Driver: slice.Spec.Driver, Name: slice.Spec.Pool.Name})
+	return p != nil && slices.ContainsFunc(p.Slices, func(of *pool.Slice) bool { return of.Object == slice })
+}
+
 // change is a pool that was replaced, added (there is none of that ID yet) or, if
 // pool is nil, removed.
 type change struct {
@@ -99,7 +105,9 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 		old := s.Pool(c.id)
 		roams = roams || old.Roams() || c.pool.Roams()
 		if old != nil {
-			next.unroute(old)
+			next.reroute(old, func(list []*pool.Pool) []*pool.Pool {
+				return slices.DeleteFunc(slices.Clone(list), func(p *pool.Pool) bool { return p == old })
+			})
 			slots.Set(old.Slot, nil)
 			next.count--
 		}
@@ -107,7 +115,8 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 			next.byID = next.byID.Without(c.id)
 			continue
 		}
-		next.route(c.pool)
+		// Clipped, so that appending does not write to what other snapshots see.
+		next.reroute(c.pool, func(list []*pool.Pool) []*pool.Pool { return append(slices.Clip(list), c.pool) })
 		slots.Set(c.pool.Slot, c.pool)
 		next.byID = next.byID.With(c.id, c.pool)
 		next.count++
@@ -120,37 +129,24 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 	return next
 }
 
-func (s *Snapshot) route(p *pool.Pool) {
+// reroute changes the lists of pools of the nodes that a pool names. It keeps the views of the pools that
+// remain, and nothing else of the places.
+func (s *Snapshot) reroute(p *pool.Pool, changed func([]*pool.Pool) []*pool.Pool) {
 	for node := range p.Nodes() {
-		old, _ := s.byNode.Get(node)
-		if old == nil {
+		old, found := s.byNode.Get(node)
+		if !found {
 			old = &route{}
+			s.names++
 		}
-		// Clipped, so that appending does not write to what other snapshots see.
-		s.reroute(node, old, append(slices.Clip(old.pools), p))
+		next := &route{pools: changed(old.pools)}
+		if len(next.pools) == 0 {
+			s.byNode = s.byNode.Without(node)
+			s.names--
+			continue
+		}
+		if known := old.place.Load(); known != nil {
+			next.place.Store(&Place{Pools: slices.Clone(known.Pools)})
+		}
+		s.byNode = s.byNode.With(node, next)
 	}
-}
-
-func (s *Snapshot) unroute(p *pool.Pool) {
-	for node := range p.Nodes() {
-		old, _ := s.byNode.Get(node)
-		s.reroute(node, old, slices.DeleteFunc(slices.Clone(old.pools), func(other *pool.Pool) bool { return other == p }))
-	}
-}
-
-// reroute keeps the views of the pools that remain, and nothing else of the place.
-func (s *Snapshot) reroute(node string, old *route, pools []*pool.Pool) {
-	if len(pools) == 0 {
-		s.byNode = s.byNode.Without(node)
-		s.names--
-		return
-	}
-	if len(old.pools) == 0 {
-		s.names++
-	}
-	next := &route{pools: pools}
-	if known := old.place.Load(); known != nil {
-		next.place.Store(&Place{views: slices.Clone(known.views)})
-	}
-	s.byNode = s.byNode.With(node, next)
 }

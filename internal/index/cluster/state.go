@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -71,7 +70,7 @@ func (u *State) compute(p *pool.Pool) *pool.Usage {
 	if u.held.IsEmpty() {
 		return p.Idle()
 	}
-	return pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use { return u.use(p.DeviceID(first)) })
+	return pool.NewUsage(p, func(i pool.DeviceIndex) pool.Use { return u.use(p.DeviceID(i)) })
 }
 
 func (u *State) use(id pool.DeviceID) pool.Use {
@@ -202,36 +201,26 @@ type Source interface {
 // is for states that come anew for each question, of which adding up all claims would cost
 // more than the answer. It holds no claims, and none can be assumed.
 func NewLazyState(s *Snapshot, source Source) *State {
-	chunks := make([]atomic.Pointer[lazyChunk], (s.bySlot.Len()+lazyChunkSize-1)/lazyChunkSize)
-	return &State{snapshot: s, lazy: &lazy{source: source, chunks: chunks}}
+	return &State{snapshot: s, lazy: &lazy{source, newSlots[pool.Usage](s.bySlot.Len())}}
 }
 
 // lazy remembers what the source said.
 type lazy struct {
 	source Source
-	chunks []atomic.Pointer[lazyChunk] // by Pool.Slot
+	known  slots[pool.Usage] // by Pool.Slot
 }
-
-const lazyChunkSize = 64
-
-type lazyChunk [lazyChunkSize]atomic.Pointer[pool.Usage]
 
 // pool returns the usage of a pool. Of pools that are not in the snapshot it is computed
 // each time.
 func (u *lazy) pool(p *pool.Pool) *pool.Usage {
-	if p.Slot >= len(u.chunks)*lazyChunkSize {
+	if p.Slot >= len(u.known)*chunkSize {
 		return u.source.Pool(p)
 	}
-	at := &u.chunks[p.Slot/lazyChunkSize]
-	chunk := at.Load()
-	if chunk == nil {
-		at.CompareAndSwap(nil, new(lazyChunk))
-		chunk = at.Load()
-	}
-	if known := chunk[p.Slot%lazyChunkSize].Load(); known != nil && known.Pool() == p {
+	at := u.known.at(p.Slot)
+	if known := at.Load(); known != nil && known.Pool() == p {
 		return known
 	}
 	computed := u.source.Pool(p)
-	chunk[p.Slot%lazyChunkSize].CompareAndSwap(nil, computed)
+	at.CompareAndSwap(nil, computed)
 	return computed
 }

@@ -61,9 +61,9 @@ func TestGroupStateIsAValue(t *testing.T) {
 }
 
 func usageOf(p *pool.Pool, used ...string) *pool.Usage {
-	return pool.NewUsage(p, func(first pool.DeviceIndex) (use pool.Use) {
+	return pool.NewUsage(p, func(i pool.DeviceIndex) (use pool.Use) {
 		for _, name := range used {
-			use.Exclusive = use.Exclusive || name == p.Devices[first].Object.Name
+			use.Exclusive = use.Exclusive || name == p.Devices[i].Object.Name
 		}
 		return use
 	})
@@ -167,7 +167,7 @@ func TestSharesAndCapacity(t *testing.T) {
 		"c": {Shared: true, Consumed: bandwidth("1500m")},
 		"d": {Exclusive: true},
 	}
-	usage := pool.NewUsage(p, func(first pool.DeviceIndex) pool.Use { return uses[p.Devices[first].Object.Name] })
+	usage := pool.NewUsage(p, func(i pool.DeviceIndex) pool.Use { return uses[p.Devices[i].Object.Name] })
 	for i, want := range []struct {
 		inUse, shared bool
 		consumed      string
@@ -194,7 +194,7 @@ func TestEqualNamesAreInUseTogether(t *testing.T) {
 	if got := pool.Lookup("a"); len(got) != 2 || got[0] != 0 || got[1] != 2 {
 		t.Errorf("Lookup = %v, want 0 and 2", got)
 	}
-	if got := pool.Lookup("none"); got != nil {
+	if got := pool.Lookup("none"); len(got) != 0 {
 		t.Errorf("Lookup of an unknown name = %v", got)
 	}
 	usage := usageOf(pool, "a")

@@ -28,8 +28,8 @@ func describe(v NodeView) string {
 		case p.Invalid != "":
 			line += " invalid: " + p.Invalid
 		}
-		for _, d := range p.Devices {
-			line += " " + describeDevice(p.Pool, d)
+		for i, onNode := range p.All() {
+			line += " " + describeDevice(p, i, onNode)
 		}
 		if p.Binding {
 			line += " (binding)"
@@ -39,12 +39,12 @@ func describe(v NodeView) string {
 	return strings.Join(lines, "\n")
 }
 
-func describeDevice(p *pool.Pool, d pool.NodeDevice) string {
-	name := p.Devices[d.Index].Object.Name
+func describeDevice(v *pool.View, i pool.DeviceIndex, onNode bool) string {
+	name := v.Pool.Devices[i].Object.Name
 	switch {
-	case d.SelectorErr != nil:
+	case v.Uncertain[i] != nil:
 		return name + "!"
-	case !d.OnNode:
+	case !onNode:
 		return "(" + name + ")"
 	}
 	return name
@@ -411,14 +411,14 @@ func TestPlacesOfManyNodes(t *testing.T) {
 		for i := range n {
 			node := given.Node(fmt.Sprintf("a-%d", i))
 			for _, s := range []*Snapshot{before, after} {
-				views := s.Place(node).Views()
+				views := s.Place(node).Pools
 				if len(views) != 1 || views[0].Pool.ID.Name != node.Name || s.Pool(views[0].Pool.ID) != views[0].Pool {
 					t.Fatalf("%s is at the place of another node or snapshot", node.Name)
 				}
 			}
 		}
 	}
-	if found := before.Place(given.Node("elsewhere")); len(found.Views()) != 0 {
+	if found := before.Place(given.Node("elsewhere")); len(found.Pools) != 0 {
 		t.Error("a node that no slice names is at the place of another one")
 	}
 }
@@ -431,10 +431,10 @@ func TestDevicesOfANodeByPosition(t *testing.T) {
 		given.Slice("s3", "p", given.Count(3), given.OnNode("worker"), given.Devices("e")),
 	})
 	for node, want := range map[string][]string{"worker": {"a", "b", "e"}, "other": {"c", "d"}} {
-		view := s.Place(given.Node(node)).Views()[0]
+		view := s.Place(given.Node(node)).Pools[0]
 		var got []string
-		for n := range view.Here() {
-			got = append(got, view.Pool.Devices[view.At(n)].Object.Name)
+		for _, i := range view.Here {
+			got = append(got, view.Pool.Devices[i].Object.Name)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s has %v, not %v", node, got, want)

@@ -3,7 +3,6 @@ package lineage
 import (
 	"hash/maphash"
 	"math/bits"
-	"slices"
 	"unsafe"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -55,40 +54,4 @@ func hashOf(slice *resourceapi.ResourceSlice, secret uint64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	return h ^ h>>31
-}
-
-// sketch has the smallest hashes of a set, sorted: a sample that is the same wherever two
-// sets agree, so that comparing sketches tells how much sets have in common.
-type sketch []uint64
-
-const sketchSize = 64
-
-func sketchOf(list []*resourceapi.ResourceSlice) sketch {
-	smallest := make(sketch, 0, sketchSize+1)
-	for _, slice := range list {
-		if slice == nil {
-			continue
-		}
-		h := hashOf(slice, secrets[0])
-		if len(smallest) == sketchSize && h >= smallest[sketchSize-1] {
-			continue
-		}
-		if at, found := slices.BinarySearch(smallest, h); !found {
-			smallest = slices.Insert(smallest, at, h)
-			smallest = smallest[:min(len(smallest), sketchSize)]
-		}
-	}
-	return smallest
-}
-
-// similarity estimates which part of all slices of two sets is in both. It is exact for
-// small sets, and 0 if there are none.
-func (s sketch) similarity(other sketch) float64 {
-	both := 0
-	for _, h := range s {
-		if _, found := slices.BinarySearch(other, h); found {
-			both++
-		}
-	}
-	return float64(both) / float64(max(len(s)+len(other)-both, 1))
 }

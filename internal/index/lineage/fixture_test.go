@@ -28,7 +28,7 @@ func render(s *cluster.Snapshot) string {
 		view, err := s.GatherPools(given.Node(name, "zone", name))
 		fmt.Fprintf(&b, "%s: %v\n", name, err)
 		for _, v := range view.Pools {
-			fmt.Fprintf(&b, "  %s %q %q %v\n", v.Pool.ID, v.Incomplete, v.Invalid, v.Devices)
+			fmt.Fprintf(&b, "  %s %q %q %v %v %v\n", v.Pool.ID, v.Incomplete, v.Invalid, v.Devices, v.Here, v.Uncertain)
 		}
 	}
 	return b.String()

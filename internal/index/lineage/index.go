@@ -59,17 +59,17 @@ func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	if found := x.step(list); found != nil {
 		return found
 	}
-	next := version{of: fingerprintOf(list)}
-	if found := x.find(next.of); found != nil {
-		runtime.KeepAlive(list) // until here, its addresses are those of its slices
-		return found
+	of := fingerprintOf(list)
+	l, found := x.find(list, of)
+	if found == nil {
+		var ok bool
+		if found, ok = l.follow(list, of); !ok {
+			// A slice is in the list twice. That is a mistake, but one to be counted.
+			found = cluster.Build(x.gates, list)
+		}
 	}
-	next.sketch = sketchOf(list)
-	if found, ok := x.choose(next).follow(list, next); ok {
-		return found
-	}
-	// A slice is in the list twice. That is a mistake, but one to be counted.
-	return cluster.Build(x.gates, list)
+	runtime.KeepAlive(list) // until here, its addresses are those of its slices
+	return found
 }
 
 // step returns the Snapshot if the list is the last one of the lineage used last, but for a few slices in
@@ -98,34 +98,28 @@ func (x *Index) last() *lineage {
 	return x.known[0].value()
 }
 
-func (x *Index) find(of fingerprint) *cluster.Snapshot {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, l := range x.live() {
-		if found := l.snapshot(of); found != nil {
-			x.use(l)
-			return found
-		}
-	}
-	return nil
-}
-
-// choose returns the lineage which a list continues, or else a new one.
-func (x *Index) choose(next version) *lineage {
+// find returns the lineage that is at a list, with its Snapshot if that is built, or else the one which the
+// list continues, which may be a new one.
+func (x *Index) find(list []*resourceapi.ResourceSlice, of fingerprint) (*lineage, *cluster.Snapshot) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var best *lineage
 	similarity := minSimilarity
 	for _, l := range x.live() {
-		if s := next.sketch.similarity(l.current.Load().sketch); s >= similarity && (best == nil || s > similarity) {
+		now := l.current.Load()
+		if now.of == of {
+			x.use(l)
+			return l, now.snapshot
+		}
+		if s := now.similarity(list, of.count); s >= similarity && (best == nil || s > similarity) {
 			best, similarity = l, s
 		}
 	}
 	if best == nil {
-		best = newLineage(x.gates, next)
+		best = newLineage(x.gates, of)
 	}
 	x.use(best)
-	return best
+	return best, nil
 }
 
 // live returns the lineages that are still there, the last used first.

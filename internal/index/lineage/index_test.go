@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -115,14 +116,27 @@ func TestIndexRefusesRepeats(t *testing.T) {
 	}
 }
 
-func TestSketchesAreExactForSmallSets(t *testing.T) {
+func TestSimilarityIsExactForSmallSets(t *testing.T) {
 	list := manyPools("a", 30)
 	for common := range len(list) {
 		a, b := list[:15+common/2], list[common/2:]
 		both, all := len(a)+len(b)-len(list), len(list)
-		if got, want := sketchOf(a).similarity(sketchOf(b)), float64(both)/float64(all); got != want {
+		v := version{fingerprintOf(a), cluster.Build(everything, a)}
+		if got, want := v.similarity(b, len(b)), float64(both)/float64(all); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%d of %d in common: got %f", both, all, got)
 		}
+	}
+	// A copy of a slice is another one.
+	copied := make(objects, len(list))
+	for i := range list {
+		copied[i] = list[i].DeepCopy()
+	}
+	v := version{fingerprintOf(list), cluster.Build(everything, list)}
+	if got := v.similarity(copied, len(copied)); got != 0 {
+		t.Errorf("copies: got %f", got)
+	}
+	if got := v.similarity(nil, 0); got != 0 {
+		t.Errorf("no slices: got %f", got)
 	}
 }
 

@@ -32,31 +32,40 @@ type followed struct {
 // version is a set of slices and its Snapshot. It is immutable. As long as it is the
 // current version of its lineage, the slices live, so that the fingerprint is theirs.
 type version struct {
-	of     fingerprint
-	sketch sketch
-	// drift is how many slices came or went since the sketch was made.
-	drift int
+	of fingerprint
 	// snapshot is nil in the version which says what a new lineage is going to follow.
 	snapshot *cluster.Snapshot
 }
 
-func newLineage(gates pool.Gates, first version) *lineage {
+// sampleSize is how many slices of a list are looked for to tell how much it has in common with others.
+const sampleSize = 64
+
+// similarity estimates which part of all slices of the version and a list, of that many, is in both.
+// Nothing is known of a version without a Snapshot.
+func (v *version) similarity(list []*resourceapi.ResourceSlice, count int) float64 {
+	if v.snapshot == nil || count == 0 {
+		return 0
+	}
+	sample, found := min(len(list), sampleSize), 0
+	for i := range sample {
+		if slice := list[i*len(list)/sample]; slice != nil && v.snapshot.Has(slice) {
+			found++
+		}
+	}
+	both := float64(count*found) / float64(sample)
+	return both / (float64(v.of.count+count) - both)
+}
+
+func newLineage(gates pool.Gates, first fingerprint) *lineage {
 	l := &lineage{builder: cluster.NewBuilder(gates), known: make(map[*resourceapi.ResourceSlice]*followed)}
 	l.builder.Keep(l)
-	l.current.Store(&first)
+	l.current.Store(&version{of: first})
 	return l
 }
 
-// snapshot returns the Snapshot of the set if that is what the lineage is at.
-func (l *lineage) snapshot(of fingerprint) *cluster.Snapshot {
-	if now := l.current.Load(); now.of == of {
-		return now.snapshot
-	}
-	return nil
-}
-
-// maxDrift is what part of the slices, as a divisor, may come or go before there is a new sketch.
-const maxDrift = 8
+// maxStep is what part of the slices, as a divisor, may come or go for a list to be the next of the same lineage
+// without comparing it to others.
+const maxStep = 8
 
 // step follows a list that differs from the last one in a few slices in one place. It is nil, and the
 // lineage as it was, if there is more to it, or somebody else changes the lineage at the moment.
@@ -67,31 +76,29 @@ func (l *lineage) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	defer l.mu.Unlock()
 	now := l.current.Load()
 	before, after := differing(l.list, list)
-	changed := len(before) + len(after)
-	switch {
-	case now.snapshot == nil || now.drift+changed > len(list)/maxDrift:
+	switch changed := len(before) + len(after); {
+	case now.snapshot == nil || changed > len(list)/maxStep:
 		return nil
 	case changed == 0:
 		return now.snapshot
 	}
-	found, _ := l.move(list, version{of: now.of.change(before, after), sketch: now.sketch, drift: now.drift + changed})
+	found, _ := l.move(list, now.of.change(before, after))
 	return found
 }
 
-// follow makes the list the lineage's current one, of the version next but for the
-// Snapshot, which it returns. It is false, and the lineage as it was, if a slice is in the
-// list twice.
-func (l *lineage) follow(list []*resourceapi.ResourceSlice, next version) (*cluster.Snapshot, bool) {
+// follow makes the list, of which the fingerprint is given, the lineage's current one. It is false, and the
+// lineage as it was, if a slice is in the list twice.
+func (l *lineage) follow(list []*resourceapi.ResourceSlice, of fingerprint) (*cluster.Snapshot, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.snapshot(next.of); known != nil {
-		return known, true
+	if now := l.current.Load(); now.of == of && now.snapshot != nil {
+		return now.snapshot, true
 	}
-	return l.move(list, next)
+	return l.move(list, of)
 }
 
 // move is follow for a list that is another one, with mu held.
-func (l *lineage) move(list []*resourceapi.ResourceSlice, next version) (*cluster.Snapshot, bool) {
+func (l *lineage) move(list []*resourceapi.ResourceSlice, of fingerprint) (*cluster.Snapshot, bool) {
 	arrived, departed, ok := l.compare(list)
 	if !ok {
 		return nil, false
@@ -105,8 +112,8 @@ func (l *lineage) move(list []*resourceapi.ResourceSlice, next version) (*cluste
 	}
 	clear(l.list) // lest a longer list keeps its slices
 	l.list = append(l.list[:0], list...)
-	next.snapshot = l.builder.Snapshot()
-	l.current.Store(&next)
+	next := &version{of, l.builder.Snapshot()}
+	l.current.Store(next)
 	runtime.KeepAlive(departed) // while the last version is the current one
 	return next.snapshot, true
 }

@@ -92,22 +92,9 @@ func Assemble(id ID, slot int, gates Gates, sources []*Source) *Pool {
 	if gates.PartitionableDevices && p.Incomplete == "" {
 		p.setCounters()
 	}
-	p.setReach()
+	p.setRoutes()
 	p.idle = newIdleUsage(p)
 	return p
-}
-
-// setReach finds out whether names of nodes decide who reaches the pool.
-func (p *Pool) setReach() {
-	if slices.ContainsFunc(p.Slices, func(s *Slice) bool { return s.reach.choosy() }) {
-		p.choice = newChoice(p.Slices)
-		return
-	}
-	p.routes = newRoutes(p.Slices)
-	if len(p.routes.roaming) > 0 {
-		p.elsewhere = p.Named("")
-		p.elsewhere.Common = true
-	}
 }
 
 func (p *Pool) addSlices(current []*Source) {
@@ -122,6 +109,7 @@ func (p *Pool) addSlices(current []*Source) {
 		}
 		slice := &Slice{Object: s.Object, First: DeviceIndex(len(p.Devices)), Count: int32(len(s.shapes)), reach: s.reach}
 		p.Slices = append(p.Slices, slice)
+		p.Optional = p.Optional || len(s.shapes) > 0 && len(s.Object.Spec.SkipNodeOperations) > 0
 		for i := range s.shapes {
 			object := s.shapes[i].Device
 			p.Measured = p.Measured || len(object.Capacity) > 0

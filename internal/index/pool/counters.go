@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/dray-project/dray/internal/quantity"
 )
@@ -95,9 +96,14 @@ func (p *Pool) resolve(i DeviceIndex, consumed *resourceapi.DeviceCounterConsump
 			return
 		}
 		use := CounterUse{Counter: counter, Amount: quantity.Amount(consumed.Counters[name].Value)}
+		p.Helpful = p.Helpful || device.Multiple || use.Amount.Sign() < 0
 		device.Uses = append(device.Uses, use)
 	}
-	device.Groups = append(device.Groups, GroupUse{Set: set, Groups: sortedSet(consumed.CompatibilityGroups)})
+	use := GroupUse{Set: set}
+	if len(consumed.CompatibilityGroups) > 0 {
+		use.Groups = sets.List(sets.New(consumed.CompatibilityGroups...))
+	}
+	device.Groups = append(device.Groups, use)
 	if users := p.consumers[set]; len(users) == 0 || users[len(users)-1] != i {
 		p.consumers[set] = append(users, i)
 	}
@@ -153,7 +159,7 @@ func (s GroupState) Admits(groups []string) bool {
 	if len(groups) == 0 || s.shared == nil {
 		return len(groups) == 0 && s.shared == nil
 	}
-	return len(intersection(s.shared, groups)) > 0
+	return slices.ContainsFunc(s.shared, func(group string) bool { return slices.Contains(groups, group) })
 }
 
 // Add returns the state after a device with the groups, sorted, has joined. If it
@@ -168,28 +174,9 @@ func (s GroupState) Add(groups []string) GroupState {
 	case s.shared == nil || len(groups) == 0:
 		return s
 	}
-	return GroupState{occupied: true, shared: intersection(s.shared, groups)}
-}
-
-// intersection is never nil.
-func intersection(a, b []string) []string {
-	common := make([]string, 0, min(len(a), len(b)))
-	for _, group := range a {
-		if slices.Contains(b, group) {
-			common = append(common, group)
-		}
-	}
-	return common
-}
-
-// sortedSet returns the names sorted and without repeats; nil if there are none.
-func sortedSet(names []string) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	sorted := slices.Clone(names)
-	slices.Sort(sorted)
-	return slices.Compact(sorted)
+	return GroupState{occupied: true, shared: slices.DeleteFunc(slices.Clone(s.shared), func(group string) bool {
+		return !slices.Contains(groups, group)
+	})}
 }
 
 // Shared returns the compatibility groups that the devices on a counter set have in common: nil

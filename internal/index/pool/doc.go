@@ -7,8 +7,8 @@
 //	pool.go     names and positions, gates, Pool, Slice, Device
 //	assemble.go one slice as the builder keeps it; generation, completeness, devices
 //	counters.go counter sets, what devices consume, compatibility groups, invalid pools
-//	reach.go    node selection of slices and devices; from the name of a node to slices
-//	choice.go   pools of which selectors choose the nodes
+//	reach.go    node selection of slices and devices
+//	routes.go   from a node to the slices that reach it
 //	view.go     what a node reaches
 //	usage.go    what is in use, and what sums it up
 package pool

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -72,6 +71,15 @@ type Pool struct {
 	Devices []Device
 	// Measured and Consuming are set if any of Devices has capacities, or lists consumed counters.
 	Measured, Consuming bool
+	// Optional is set if a slice with devices depends on which features nodes declare.
+	Optional bool
+	// Helpful is set if what is in use of a device may make something obtainable: further shares of it do not
+	// pay what it draws on counters, or it gives back more than it takes.
+	Helpful bool
+	// Choosy is set if more than the name of a node decides whether it reaches the pool, and what of it.
+	Choosy bool
+	// Elsewhere is the view of the nodes which the pool does not name, if it reaches them and is not Choosy.
+	Elsewhere *View
 	// CounterSets are sorted by name. Empty if the pool is incomplete or invalid
 	// or partitionable devices are gated off.
 	CounterSets []CounterSet
@@ -93,12 +101,7 @@ type Pool struct {
 	idle *Usage
 	// faulty are the slices of any generation whose evaluation can fail.
 	faulty []*reach
-	// choice is set if more than the name of a node decides whether it reaches the pool, and what of
-	// it. Otherwise routes find out, and elsewhere is the view of nodes which the pool does not name,
-	// if it reaches them.
-	choice    *choice
-	routes    routes
-	elsewhere *View
+	routes routes
 	// recent is the last result of NewUsage that may well be asked for again.
 	recent atomic.Pointer[Usage]
 }
@@ -195,36 +198,11 @@ func (p *Pool) Idle() *Usage { return p.idle }
 // Lookup returns the devices of a name: none, one, or several if slices for
 // different nodes repeat the name. The result must not be modified.
 func (p *Pool) Lookup(device string) []DeviceIndex {
-	first, found := slices.BinarySearchFunc(p.byName, device, func(i DeviceIndex, name string) int {
+	first, _ := slices.BinarySearchFunc(p.byName, device, func(i DeviceIndex, name string) int {
 		return strings.Compare(p.Devices[i].Object.Name, name)
 	})
-	if !found {
-		return nil
-	}
-	return p.namesakes(first)
-}
-
-// names lists the devices of each name, by name.
-func (p *Pool) names() iter.Seq[[]DeviceIndex] {
-	return func(yield func([]DeviceIndex) bool) {
-		for first := 0; first < len(p.byName); {
-			devices := p.namesakes(first)
-			if !yield(devices) {
-				return
-			}
-			first += len(devices)
-		}
-	}
-}
-
-// namesakes returns the devices with the name of byName[first], the first of them.
-func (p *Pool) namesakes(first int) []DeviceIndex {
-	end := first + 1
-	if !p.repeats {
-		return p.byName[first:end:end]
-	}
-	name := p.Devices[p.byName[first]].Object.Name
-	for end < len(p.byName) && p.Devices[p.byName[end]].Object.Name == name {
+	end := first
+	for end < len(p.byName) && p.Devices[p.byName[end]].Object.Name == device {
 		end++
 	}
 	return p.byName[first:end:end]
@@ -241,14 +219,8 @@ func (p *Pool) sortNames() {
 		p.byName[i] = DeviceIndex(i)
 	}
 	slices.SortFunc(p.byName, func(a, b DeviceIndex) int {
-		if c := strings.Compare(p.Devices[a].Object.Name, p.Devices[b].Object.Name); c != 0 {
-			return c
-		}
-		return cmp.Compare(a, b)
+		c := strings.Compare(p.Devices[a].Object.Name, p.Devices[b].Object.Name)
+		p.repeats = p.repeats || c == 0 && a != b
+		return cmp.Or(c, cmp.Compare(a, b))
 	})
-	for i := 1; i < len(p.byName); i++ {
-		if p.Devices[p.byName[i-1]].Object.Name == p.Devices[p.byName[i]].Object.Name {
-			p.repeats = true
-		}
-	}
 }

@@ -1,11 +1,9 @@
 package pool
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -119,83 +117,4 @@ func (r *reach) canFail() bool {
 		return r.own.err != nil
 	}
 	return slices.ContainsFunc(r.devices, func(s selection) bool { return s.err != nil })
-}
-
-// choosy reports whether more than the name of a node decides whether the slice reaches it, and
-// which of its devices do.
-func (r *reach) choosy() bool {
-	for s := range r.selections() {
-		if s.source != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// routes find the slices that reach a node of a name without looking at the others, if names are
-// all that decides.
-type routes struct {
-	// named has the slices that reach nodes by name, sorted by node, then slice.
-	named []namedSlice
-	// roaming are the slices that reach all nodes, or have devices that do, ascending.
-	roaming []int32
-}
-
-// namedSlice says that a node can reach the slice with that position in Pool.Slices.
-type namedSlice struct {
-	node  string
-	slice int32
-}
-
-func newRoutes(all []*Slice) routes {
-	var r routes
-	for i, slice := range all {
-		position, roams := int32(i), false
-		for s := range slice.reach.selections() {
-			if s.node != "" {
-				r.named = append(r.named, namedSlice{node: s.node, slice: position})
-			}
-			roams = roams || s.all
-			if s == &slice.reach.own && s.isSet() {
-				break // devices choose only among the nodes that the slice reaches
-			}
-		}
-		if roams {
-			r.roaming = append(r.roaming, position)
-		}
-	}
-	slices.SortFunc(r.named, func(a, b namedSlice) int {
-		return cmp.Or(strings.Compare(a.node, b.node), cmp.Compare(a.slice, b.slice))
-	})
-	r.named = slices.Clip(slices.Compact(r.named))
-	return r
-}
-
-// Nodes lists the names of the nodes that are reached by name, once each. There are none if the
-// pool is Choosy.
-func (p *Pool) Nodes() iter.Seq[string] {
-	named := p.routes.named
-	return func(yield func(string) bool) {
-		for i := range named {
-			if (i == 0 || named[i-1].node != named[i].node) && !yield(named[i].node) {
-				return
-			}
-		}
-	}
-}
-
-// to returns the positions of the slices that reach a node of that name, ascending.
-func (r *routes) to(node string) []int32 {
-	first, _ := slices.BinarySearchFunc(r.named, node, func(n namedSlice, node string) int {
-		return strings.Compare(n.node, node)
-	})
-	positions := slices.Clone(r.roaming)
-	for _, n := range r.named[first:] {
-		if n.node != node {
-			break
-		}
-		positions = append(positions, n.slice)
-	}
-	slices.Sort(positions)
-	return slices.Compact(positions)
 }

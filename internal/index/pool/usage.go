@@ -35,8 +35,9 @@ type Usage struct {
 	// Groups has, for each of Pool.CounterSets, the compatibility groups that the
 	// devices in use share.
 	Groups []GroupState
+	// Serial is a number that no other usage has, in this process.
+	Serial uint64
 
-	serial            uint64
 	pool              *Pool
 	exclusive, shared *bitset.BitSet
 	consumed          persist.Array[[]Consumption]
@@ -55,7 +56,7 @@ var usageSerials atomic.Uint64
 
 func newIdleUsage(p *Pool) *Usage {
 	u := &Usage{
-		serial:    usageSerials.Add(1),
+		Serial:    usageSerials.Add(1),
 		pool:      p,
 		Left:      make([]amount.Amount, len(p.Counters)),
 		Groups:    make([]GroupState, len(p.CounterSets)),
@@ -68,25 +69,24 @@ func newIdleUsage(p *Pool) *Usage {
 	return u
 }
 
-// NewUsage returns the usage of a pool, given the use of each device name. It calls
-// useOf with the first device of each name, and may do so twice. Devices of the same name
-// are in use together: each is charged to the counters. If the pool is in use as it was
-// when it was last asked about, without shares, the result is the same as then.
-func NewUsage(p *Pool, useOf func(first DeviceIndex) Use) *Usage {
+// NewUsage returns the usage of a pool, given the use of each device, which is that of its name. It may
+// ask twice. If the pool is in use as it was when it was last asked about, without shares, the result is
+// the same as then.
+func NewUsage(p *Pool, useOf func(DeviceIndex) Use) *Usage {
 	if recent := p.recent.Load(); recent != nil && recent.is(useOf) {
 		return recent
 	}
 	var edit *Edit
 	whole := true
-	for devices := range p.names() {
-		use := useOf(devices[0])
+	for i := range p.Devices {
+		use := useOf(DeviceIndex(i))
 		if !use.any() {
 			continue
 		}
 		if edit == nil {
 			edit = p.Idle().Edit()
 		}
-		edit.Set(devices, use)
+		edit.set(DeviceIndex(i), use)
 		whole = whole && !use.Shared
 	}
 	if edit == nil {
@@ -100,9 +100,9 @@ func NewUsage(p *Pool, useOf func(first DeviceIndex) Use) *Usage {
 }
 
 // is reports whether exactly the devices in use are so as a whole, and no others in any way.
-func (u *Usage) is(useOf func(first DeviceIndex) Use) bool {
-	for devices := range u.pool.names() {
-		if use := useOf(devices[0]); use.Shared || use.Exclusive != u.InUse(devices[0]) {
+func (u *Usage) is(useOf func(DeviceIndex) Use) bool {
+	for i := range u.pool.Devices {
+		if use := useOf(DeviceIndex(i)); use.Shared || use.Exclusive != u.InUse(DeviceIndex(i)) {
 			return false
 		}
 	}
@@ -175,24 +175,21 @@ func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 // as they are. Done returns the changed usage; nothing may be set after that.
 type Edit struct {
 	usage *Usage
-	// regroup are the counter sets of which devices came or went.
-	regroup map[CounterSetIndex]struct{}
+	// regroup are the counter sets of which devices came or went, perhaps several times.
+	regroup []CounterSetIndex
 }
 
 // Edit returns an Edit of a copy.
 func (u *Usage) Edit() *Edit {
-	return &Edit{
-		usage: &Usage{
-			serial:    usageSerials.Add(1),
-			Left:      slices.Clone(u.Left),
-			Groups:    slices.Clone(u.Groups),
-			pool:      u.pool,
-			exclusive: u.exclusive.Clone(),
-			shared:    u.shared.Clone(),
-			consumed:  u.consumed,
-		},
-		regroup: make(map[CounterSetIndex]struct{}),
-	}
+	return &Edit{usage: &Usage{
+		Serial:    usageSerials.Add(1),
+		Left:      slices.Clone(u.Left),
+		Groups:    slices.Clone(u.Groups),
+		pool:      u.pool,
+		exclusive: u.exclusive.Clone(),
+		shared:    u.shared.Clone(),
+		consumed:  u.consumed,
+	}}
 }
 
 // Pool returns the pool of which the usage is edited.
@@ -201,16 +198,20 @@ func (e *Edit) Pool() *Pool { return e.usage.pool }
 // Set records the use of the devices of one name.
 func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
 	for _, i := range namesakes {
-		before := e.usage.used(i)
-		e.usage.exclusive.SetTo(uint(i), u.Exclusive)
-		e.usage.shared.SetTo(uint(i), u.Shared)
-		if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
-			e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
-		}
-		// Counters are charged once, however many shares there are.
-		if after := u.any(); after != before {
-			e.charge(i, after)
-		}
+		e.set(i, u)
+	}
+}
+
+func (e *Edit) set(i DeviceIndex, u Use) {
+	before := e.usage.used(i)
+	e.usage.exclusive.SetTo(uint(i), u.Exclusive)
+	e.usage.shared.SetTo(uint(i), u.Shared)
+	if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
+		e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
+	}
+	// Counters are charged once, however many shares there are.
+	if after := u.any(); after != before {
+		e.charge(i, after)
 	}
 }
 
@@ -225,13 +226,14 @@ func (e *Edit) charge(i DeviceIndex, used bool) {
 		}
 	}
 	for _, group := range device.Groups {
-		e.regroup[group.Set] = struct{}{}
+		e.regroup = append(e.regroup, group.Set)
 	}
 }
 
 // Done returns the changed usage.
 func (e *Edit) Done() *Usage {
-	for set := range e.regroup {
+	slices.Sort(e.regroup)
+	for _, set := range slices.Compact(e.regroup) {
 		e.usage.Groups[set] = e.usage.groupState(set)
 	}
 	return e.usage
@@ -253,9 +255,6 @@ func (u *Usage) groupState(set CounterSetIndex) (state GroupState) {
 	return state
 }
 
-// Serial is a number that no other usage has, in this process.
-func (u *Usage) Serial() uint64 { return u.serial }
-
 // Idle reports whether no device of the pool is in use.
 func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() }
 
@@ -272,14 +271,13 @@ func (u *Usage) AppendKey(to []byte, v *View) []byte {
 	if u.shared.None() {
 		return to
 	}
-	for n := range v.Here() {
-		i := v.At(n)
+	for _, i := range v.Here {
 		if !u.Shared(i) {
 			continue
 		}
 		if to = u.appendConsumed(to, i); !u.pool.Devices[i].Multiple {
 			// Shares of a device that has none are to be compared with all it has.
-			to = binary.AppendUvarint(to, u.serial)
+			to = binary.AppendUvarint(to, u.Serial)
 		}
 	}
 	return to
@@ -288,9 +286,9 @@ func (u *Usage) AppendKey(to []byte, v *View) []byte {
 // appendBits appends a bit per device on the node.
 func appendBits(to []byte, set *bitset.BitSet, v *View) []byte {
 	first := len(to)
-	to = append(to, make([]byte, (v.Here()+7)/8)...)
-	for n := range v.Here() {
-		if set.Test(uint(v.At(n))) {
+	to = append(to, make([]byte, (len(v.Here)+7)/8)...)
+	for n, i := range v.Here {
+		if set.Test(uint(i)) {
 			to[first+n/8] |= 1 << (n % 8)
 		}
 	}

@@ -142,7 +142,7 @@ func (r reach) of(node *corev1.Node) (map[pools.PoolID]uint64, error) {
 	}
 	numbers := make(map[pools.PoolID]uint64, len(view.Pools))
 	for _, v := range view.Pools {
-		numbers[pools.PoolID(v.Pool.ID)] = v.Serial()
+		numbers[pools.PoolID(v.Pool.ID)] = v.Serial
 	}
 	return numbers, nil
 }
