@@ -27,7 +27,6 @@ import (
 type Answer struct {
 	model.Answer
 	core atomic.Pointer[[]claims.Part] // nil if nobody asked
-	root atomic.Pointer[inquiry]       // nil if nobody asked
 }
 
 // Core finds out once for all nodes and problems that share the answer which parts are in conflict.
@@ -82,7 +81,7 @@ func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 	if !deterministic || p.Particular() {
 		return joined
 	}
-	key := memo.Key{Bytes: make([]byte, 0, keySize)}
+	key := memo.NewKey()
 	p.AppendKey(&key)
 	if known, ok := m.kinds.Get(string(key.Bytes)); ok && !known.(*kind).lens.worn() {
 		joined.kind = known.(*kind)

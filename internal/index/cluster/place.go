@@ -72,10 +72,10 @@ type Place struct {
 	optional bool
 	// helpful is set if what is in use may make something obtainable.
 	helpful bool
-	// separate and measured are what Separate and Measured return.
-	separate, measured bool
-	notes              atomic.Pointer[stateNote]
-	one                [1]*pool.View // room for the views of most places
+	// separate is set if what is in use of a device says nothing about others.
+	separate bool
+	notes    atomic.Pointer[stateNote]
+	one      [1]*pool.View // room for the views of most places
 	shape.Attachment
 }
 
@@ -94,9 +94,6 @@ func (p *Place) Helpful() bool { return p.helpful }
 // Separate reports whether no pool is one of all nodes and no device consumes counters: what is in use of
 // a device says nothing about others.
 func (p *Place) Separate() bool { return p.separate }
-
-// Measured reports whether a device has capacities.
-func (p *Place) Measured() bool { return p.measured }
 
 // Place returns what the node reaches, nil if more than its name decides that.
 func (s *Snapshot) Place(node *corev1.Node) *Place {
@@ -162,7 +159,7 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	if known != nil && known.common == s.common {
 		return known
 	}
-	made := &Place{common: s.common, node: node, separate: true}
+	made := &Place{common: s.common, node: node}
 	made.views = made.one[:0]
 	for _, pool := range named.pools {
 		made.views = append(made.views, known.view(pool, node))
@@ -175,10 +172,7 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	slices.SortFunc(made.views, pool.CompareViews)
 	made.optional = slices.ContainsFunc(made.views, (*pool.View).Optional)
 	made.helpful = slices.ContainsFunc(made.views, (*pool.View).Helpful)
-	for _, v := range made.views {
-		made.separate = made.separate && !v.Common && !v.Pool.Consuming
-		made.measured = made.measured || v.Pool.Measured
-	}
+	made.separate = !slices.ContainsFunc(made.views, func(v *pool.View) bool { return v.Common || v.Pool.Consuming })
 	named.place.Store(made)
 	return made
 }

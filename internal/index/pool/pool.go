@@ -100,7 +100,7 @@ type Pool struct {
 	routes    routes
 	elsewhere *View
 	// recent is the last result of NewUsage that may well be asked for again.
-	recent atomic.Pointer[Usage]
+	recent atomic.Pointer[recentUsage]
 }
 
 // Slice is one ResourceSlice of a Pool.

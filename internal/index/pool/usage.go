@@ -68,16 +68,43 @@ func newIdleUsage(p *Pool) *Usage {
 	return u
 }
 
+// Sum stands for what is in use of a pool, where devices are in use as a whole only: for as long as the pool
+// lives, it is equal for different devices by chance only. The zero Sum is none.
+type Sum [2]uint64
+
+// recentUsage is a result of NewUsage with the sum that it was found for.
+type recentUsage struct {
+	usage *Usage
+	sum   Sum
+}
+
 // NewUsage returns the usage of a pool, given the use of each device name. It calls
 // useOf with the first device of each name, and may do so twice. Devices of the same name
 // are in use together: each is charged to the counters. If the pool is in use as it was
-// when it was last asked about, without shares, the result is the same as then.
-func NewUsage(p *Pool, useOf func(first DeviceIndex) Use) *Usage {
-	if recent := p.recent.Load(); recent != nil && recent.is(useOf) {
-		return recent
+// when it was last asked about, without shares, the result is the same as then. If the sum is the
+// same, too, useOf is not called.
+func NewUsage(p *Pool, sum Sum, useOf func(first DeviceIndex) Use) *Usage {
+	recent := p.recent.Load()
+	if recent != nil && sum != (Sum{}) && recent.sum == sum {
+		return recent.usage
 	}
+	if recent != nil && recent.usage.is(useOf) {
+		if sum != recent.sum {
+			p.recent.Store(&recentUsage{recent.usage, sum})
+		}
+		return recent.usage
+	}
+	usage, whole := newUsage(p, useOf)
+	if whole {
+		p.recent.Store(&recentUsage{usage, sum})
+	}
+	return usage
+}
+
+// newUsage also reports whether no shares are in use.
+func newUsage(p *Pool, useOf func(first DeviceIndex) Use) (usage *Usage, whole bool) {
 	var edit *Edit
-	whole := true
+	whole = true
 	for devices := range p.names() {
 		use := useOf(devices[0])
 		if !use.any() {
@@ -90,13 +117,9 @@ func NewUsage(p *Pool, useOf func(first DeviceIndex) Use) *Usage {
 		whole = whole && !use.Shared
 	}
 	if edit == nil {
-		return p.Idle()
+		return p.Idle(), whole
 	}
-	usage := edit.Done()
-	if whole {
-		p.recent.Store(usage)
-	}
-	return usage
+	return edit.Done(), whole
 }
 
 // is reports whether exactly the devices in use are so as a whole, and no others in any way.
@@ -174,25 +197,23 @@ func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 // Edit changes a copy of a Usage. The original and the other copies stay
 // as they are. Done returns the changed usage; nothing may be set after that.
 type Edit struct {
-	usage *Usage
-	// regroup are the counter sets of which devices came or went.
+	usage     *Usage
+	ownShared bool // whether usage.shared is a copy
+	// regroup are the counter sets of which devices came or went. Nil if there are none.
 	regroup map[CounterSetIndex]struct{}
 }
 
 // Edit returns an Edit of a copy.
 func (u *Usage) Edit() *Edit {
-	return &Edit{
-		usage: &Usage{
-			serial:    usageSerials.Add(1),
-			Left:      slices.Clone(u.Left),
-			Groups:    slices.Clone(u.Groups),
-			pool:      u.pool,
-			exclusive: u.exclusive.Clone(),
-			shared:    u.shared.Clone(),
-			consumed:  u.consumed,
-		},
-		regroup: make(map[CounterSetIndex]struct{}),
-	}
+	return &Edit{usage: &Usage{
+		serial:    usageSerials.Add(1),
+		Left:      slices.Clone(u.Left),
+		Groups:    slices.Clone(u.Groups),
+		pool:      u.pool,
+		exclusive: u.exclusive.Clone(),
+		shared:    u.shared,
+		consumed:  u.consumed,
+	}}
 }
 
 // Pool returns the pool of which the usage is edited.
@@ -203,7 +224,9 @@ func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
 	for _, i := range namesakes {
 		before := e.usage.used(i)
 		e.usage.exclusive.SetTo(uint(i), u.Exclusive)
-		e.usage.shared.SetTo(uint(i), u.Shared)
+		if e.usage.Shared(i) != u.Shared {
+			e.share(i, u.Shared)
+		}
 		if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
 			e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
 		}
@@ -212,6 +235,14 @@ func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
 			e.charge(i, after)
 		}
 	}
+}
+
+// share notes whether there are shares of a device. Mostly none come or go, and the set stays that of the original.
+func (e *Edit) share(i DeviceIndex, shared bool) {
+	if !e.ownShared {
+		e.usage.shared, e.ownShared = e.usage.shared.Clone(), true
+	}
+	e.usage.shared.SetTo(uint(i), shared)
 }
 
 func (e *Edit) charge(i DeviceIndex, used bool) {
@@ -225,6 +256,9 @@ func (e *Edit) charge(i DeviceIndex, used bool) {
 		}
 	}
 	for _, group := range device.Groups {
+		if e.regroup == nil {
+			e.regroup = make(map[CounterSetIndex]struct{})
+		}
 		e.regroup[group.Set] = struct{}{}
 	}
 }
