@@ -24,8 +24,8 @@
 //
 // The solver chooses an option for each prioritized request, and devices for each slot of
 // a request, in first-fit order or that of a policy: requests as listed, options by preference, devices in
-// ascending order. Its first attempt takes the first device that comes along. Mostly it
-// succeeds.
+// ascending order. Its first attempt takes the first device that comes along. If that leaves none for the next
+// request, which must match it, it tries those that do not. Mostly it succeeds.
 //
 // If it comes to a dead end, the solver begins again and looks ahead. Each domain then keeps
 // the devices that are still viable, and after each decision propagators look at what is

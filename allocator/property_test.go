@@ -14,7 +14,6 @@ import (
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/internal/clustergen"
 	"github.com/dray-project/dray/internal/index/cluster"
-	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/oracle"
 	"github.com/dray-project/dray/pools"
 )
@@ -128,10 +127,6 @@ func TestFewerConstraintsNeverHurt(t *testing.T) {
 
 // source reads what is in use from a state.
 type source struct{ *cluster.State }
-
-func (source) Separate(*cluster.Place) bool { return false }
-
-func (s source) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool { return s.Pool(p).InUse(i) }
 
 // What explanations share between nodes that are alike, each would find out by itself.
 func TestExplanationsShareTheirCores(t *testing.T) {

@@ -38,11 +38,15 @@ type Needed struct {
 	// Ratio is how many times less CPU time than upstream Dray's answer takes for a node;
 	// Facade is the same for the drop-in facade.
 	Ratio, Facade float64
-	// Allocs bounds the allocations for a node, rounded.
+	// Allocs bounds the allocations for a node, rounded, without those of compiling an expression.
 	Allocs *int
 	// PerPod bounds Dray's answer for all nodes, by kind of pod.
 	PerPod map[Pod]time.Duration
 }
+
+// CompilingAllocs bounds what compiling an expression that nobody used yet allocates, once for all nodes. For that
+// of a fleet, parser, checker and planner of cel-go take 860.
+const CompilingAllocs = 1000
 
 // Operation is something that is measured by itself, rather than a pod on many nodes.
 type Operation struct {

@@ -38,7 +38,7 @@ func NewAllocator(
 	snapshot := shared.index.Snapshot(resourceSlices)
 	return &facade{
 		core:    shared.core,
-		state:   newState(snapshot, allocatedState),
+		state:   shared.newState(snapshot, allocatedState),
 		classes: classLister,
 	}, nil
 }
@@ -92,6 +92,8 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 type shared struct {
 	core  *allocator.Allocator
 	index *pools.Index
+	// lookedUp counts the devices that were looked up, or would have been, since the last allocator was made.
+	lookedUp atomic.Int64
 }
 
 var byFeatures sync.Map // allocator.Features → *shared

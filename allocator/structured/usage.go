@@ -13,14 +13,16 @@ import (
 )
 
 // state reads upstream's allocated state for the pools that are looked at, and of it only
-// what concerns them.
+// what concerns them, until so many were looked at that reading all of it costs less.
 type state struct {
 	AllocatedState
 	shares shares
+	reading
 }
 
-func newState(s *pools.Snapshot, allocated AllocatedState) *pools.State {
-	return (*pools.State)(cluster.NewLazyState((*cluster.Snapshot)(s), &state{AllocatedState: allocated}))
+func (s *shared) newState(of *pools.Snapshot, allocated AllocatedState) *pools.State {
+	source := &state{AllocatedState: allocated, reading: reading{lookedUp: &s.lookedUp, before: s.lookedUp.Swap(0), pools: of.Len()}}
+	return (*pools.State)(cluster.NewLazyState((*cluster.Snapshot)(of), source))
 }
 
 // capacity reports whether what is recorded of capacity makes a difference. For devices
@@ -39,7 +41,11 @@ func (s *state) shared(p *pool.Pool) bool {
 // Pool implements cluster.Source.
 func (s *state) Pool(p *pool.Pool) *pool.Usage {
 	capacity, shared := s.capacity(p), s.shared(p)
-	return pool.NewUsage(p, func(i pool.DeviceIndex) (use pool.Use) {
+	var sum pool.Sum
+	if !capacity && !shared {
+		sum = s.sum(s.AllocatedDevices, p)
+	}
+	return pool.NewUsage(p, sum, func(i pool.DeviceIndex) (use pool.Use) {
 		id := idOf(p, i)
 		use.Exclusive = s.AllocatedDevices.Has(id)
 		if capacity {
@@ -50,16 +56,6 @@ func (s *state) Pool(p *pool.Pool) *pool.Usage {
 		}
 		return use
 	})
-}
-
-// Separate implements cluster.Source.
-func (s *state) Separate(p *cluster.Place) bool {
-	return len(s.AggregatedCapacity) == 0 || !p.Measured
-}
-
-// Exclusive implements cluster.Source.
-func (s *state) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool {
-	return s.AllocatedDevices.Has(idOf(p, i))
 }
 
 func (s *state) addCapacity(use *pool.Use, id DeviceID) {

@@ -54,11 +54,16 @@ func (c comparison) ratio(implementation string) (ratio float64, atLeastMark str
 // allocations are those for a node, or for an operation.
 func (c comparison) allocations(implementation string) (float64, bool) {
 	n, ok := c.m.get(c.path, implementation, allocs)
+	return n / c.units(implementation), ok
+}
+
+// units is how many nodes an operation is about, 1 if it is measured as a whole.
+func (c comparison) units(implementation string) float64 {
 	perOp, known := c.m.get(c.path, implementation, cpuPerOp)
 	if v, _ := c.m.get(c.path, implementation, c.unit); known && v > 0 {
-		n /= math.Round(perOp / v)
+		return math.Round(perOp / v)
 	}
-	return n, ok
+	return 1
 }
 
 func (c comparison) count(implementation, unit string) string {
@@ -82,7 +87,12 @@ func (c comparison) workloadDemands(n benchmarks.Needed, pod benchmarks.Pod) []d
 	demands := []demand{c.atLeast("", own, n.Ratio), c.atLeast("facade ", facade, n.Facade)}
 	if n.Allocs != nil {
 		found, ok := c.allocations(own)
-		demands = append(demands, demand{fmt.Sprintf("%d allocations", *n.Allocs), amount(found) + " allocations", ok && math.Round(found) <= float64(*n.Allocs)})
+		allowed, needed := float64(*n.Allocs), fmt.Sprintf("%d allocations", *n.Allocs)
+		if pod == benchmarks.SelectorPod {
+			allowed += benchmarks.CompilingAllocs / c.units(own)
+			needed += fmt.Sprintf(" and %d for the expression", benchmarks.CompilingAllocs)
+		}
+		demands = append(demands, demand{needed, amount(found) + " allocations", ok && math.Round(found) <= allowed})
 	}
 	perPod := comparison{m: c.m, path: c.path, unit: cpuPerOp}
 	return append(demands, perPod.atMost("pod ", own, n.PerPod[pod]))

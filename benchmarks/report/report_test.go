@@ -15,6 +15,12 @@ BenchmarkWorkload/fleet/state=used/nodes=1000/pod=next/impl=upstream-2 10 9 ns/o
 BenchmarkWorkload/fleet/state=used/nodes=1000/pod=next/impl=upstream-2 10 9 ns/op 90000000 cpu-ns/op 90000 cpu-ns/node 9 B/op 150000 allocs/op
 BenchmarkWorkload/fleet/state=used/nodes=1000/pod=next/impl=dray-2 10 9 ns/op 400000 cpu-ns/op 400 cpu-ns/node 9 B/op 26 allocs/op 0 steps/op
 BenchmarkWorkload/fleet/state=used/nodes=1000/pod=next/impl=dray-structured-2 10 9 ns/op 4000000 cpu-ns/op 4000 cpu-ns/node 9 B/op 9000 allocs/op
+BenchmarkWorkload/fleet/state=nothing-matches/nodes=1000/pod=new-selector/impl=upstream-2 10 9 ns/op 200000000 cpu-ns/op 200000 cpu-ns/node 9 B/op 150000 allocs/op
+BenchmarkWorkload/fleet/state=nothing-matches/nodes=1000/pod=new-selector/impl=dray-2 10 9 ns/op 200000 cpu-ns/op 200 cpu-ns/node 9 B/op 980 allocs/op 0 steps/op
+BenchmarkWorkload/fleet/state=nothing-matches/nodes=1000/pod=new-selector/impl=dray-structured-2 10 9 ns/op 1000000 cpu-ns/op 1000 cpu-ns/node 9 B/op 980 allocs/op
+BenchmarkWorkload/fleet/state=nothing-matches/nodes=1000/pod=new/impl=upstream-2 10 9 ns/op 200000000 cpu-ns/op 200000 cpu-ns/node 9 B/op 150000 allocs/op
+BenchmarkWorkload/fleet/state=nothing-matches/nodes=1000/pod=new/impl=dray-2 10 9 ns/op 200000 cpu-ns/op 200 cpu-ns/node 9 B/op 980 allocs/op 0 steps/op
+BenchmarkWorkload/fleet/state=nothing-matches/nodes=1000/pod=new/impl=dray-structured-2 10 9 ns/op 1000000 cpu-ns/op 1000 cpu-ns/node 9 B/op 980 allocs/op
 BenchmarkCliff/cliff=one-device-too-few/K=4/impl=upstream-2 10 0 ns/op 2000000000 at-least-ns/op 0 B/op 0 allocs/op
 BenchmarkCliff/cliff=one-device-too-few/K=4/impl=dray-2 10 9 ns/op 2000000 cpu-ns/op 2000000 cpu-ns/node 9 B/op 9 allocs/op 18 steps/op
 BenchmarkParallel/unlike/nodes=1000/pod=new/workers=1-2 10 3000 ns/op
@@ -34,6 +40,8 @@ func TestPage(t *testing.T) {
 	for _, line := range []string{
 		"Abacus, ",
 		"| state used, nodes 1000 | next | 44 µs, 150 | 400 ns, 0 (110×) | 4 µs, 9 (11×) | – | 40×, facade 15×, 2 allocations, pod 500 µs | **no**: facade 11× |",
+		"| 500×, facade 100×, 0 allocations and 1000 for the expression, pod 500 µs | yes |",
+		"| 500×, facade 100×, 0 allocations | **no**: 1 allocations |",
 		"| one device too few | requests of one device each | 4 | > 2 s | 2 ms, 9 (> 1000×) | 18 | – | 1 ms | **no**: 2 ms |",
 		"| unlike, nodes 1000, pod new | 3 µs | 2 µs | 1.5× |",
 		"| fleet, state used, nodes 1000 | next | 50 µs | 500 ns (100×) |",

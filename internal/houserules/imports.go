@@ -58,7 +58,7 @@ var rooms = []room{
 	{folder: "allocator/internal/memo", imports: []string{"internal/amount"}},
 	{folder: "allocator/internal/solver", imports: []string{"allocator/internal/slab", "internal/amount"}},
 	{folder: "allocator/internal/eligibility", imports: slices.Concat(index, []string{
-		"allocator/internal/memo", "allocator/internal/slab", "cel", "internal/amount", "internal/quantity",
+		"allocator/explain", "allocator/internal/memo", "allocator/internal/slab", "cel", "internal/amount", "internal/quantity",
 	})},
 	{folder: "allocator/extension"},
 	{folder: "allocator/internal/claims", imports: slices.Concat(index, []string{
@@ -75,7 +75,7 @@ var rooms = []room{
 	})},
 	{folder: "allocator/explain", imports: []string{"pools"}},
 	{folder: "allocator/internal/diagnose", imports: []string{
-		"allocator/explain", "allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/model", "allocator/internal/solver", "pools",
+		"allocator/explain", "allocator/internal/claims", "allocator/internal/model", "allocator/internal/solver", "pools",
 	}},
 	{folder: "allocator", imports: slices.Concat(library, index, []string{
 		"allocator/internal/alike", "allocator/internal/claims", "allocator/internal/diagnose", "allocator/internal/eligibility",

@@ -28,7 +28,6 @@ type Answer struct {
 	model.Answer
 	State uint32                        // for which it is remembered, 0 if it is not
 	core  atomic.Pointer[[]claims.Part] // nil if nobody asked
-	root  atomic.Pointer[inquiry]       // nil if nobody asked
 }
 
 // Core finds out once for all nodes and problems that share the answer which parts are in conflict.
@@ -83,7 +82,7 @@ func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 	if !deterministic || p.Particular() {
 		return joined
 	}
-	key := memo.Key{Bytes: make([]byte, 0, keySize)}
+	key := memo.NewKey()
 	p.AppendKey(&key)
 	if known, ok := m.kinds.Get(string(key.Bytes)); ok && !known.(*kind).lens.worn() {
 		joined.kind = known.(*kind)

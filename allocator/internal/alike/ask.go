@@ -2,10 +2,12 @@ package alike
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/shape"
 )
@@ -22,9 +24,14 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		if err != nil {
 			return nil, err
 		}
-		return p.answer(ctx, view, u, search, false)
+		if p.kind == nil {
+			return search(view, u, false)
+		}
+		state, _ := p.lens.state(&view, u)
+		return p.answerIn(ctx, state, view, u, search, false)
 	}
 	view := cluster.NodeView{Node: node, Place: place}
+	var unusedFits *Answer
 	if source := u.Source(); source != nil && !place.Helpful {
 		// Finding out what is in use costs something. It can wait: what nothing in use does not
 		// allow nothing does.
@@ -32,19 +39,39 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		if err != nil || known != nil && !known.Satisfiable && !known.Literal {
 			return known, err
 		}
-		if known != nil && known.Satisfiable && place.Separate && source.Separate(place) {
-			if known = p.inquire(ctx, source, view, known, search); known != nil {
-				return known, nil
-			}
-		}
+		unusedFits = known
 	}
 	state, numbered := place.Number(p.lens, u)
 	if !numbered {
 		state, _ = p.lens.state(&view, u)
 		place.SetNumber(p.lens, u, state)
 	}
+	if unusedFits != nil && unusedFits.Satisfiable && state != 0 && p.known(state) == nil && place.Separate && stays(unusedFits, &view, u) {
+		p.remember(state, unusedFits)
+		return unusedFits, nil
+	}
 	return p.answerIn(ctx, state, view, u, search, false)
 }
+
+// stays reports whether the answer for a node of which nothing is in use is that for what is: none of its devices
+// is. What is in use besides rules out solutions and allows none that was not there, so that the first solution stays
+// the first; and a search that does without a device looks at nothing which it would not have looked at
+// with it. That holds for devices in use as a whole which draw on no counters: what a policy reads of a
+// device does not depend on others of these.
+func stays(a *Answer, view *cluster.NodeView, u *cluster.State) bool {
+	for _, pv := range view.Pools {
+		if _, shares := u.Pool(pv.Pool).NextShared(0); shares {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(a.Choices, func(c model.Choice) bool {
+		pool, i := model.DeviceAt(view.Pools, c.Place)
+		return u.Pool(pool).InUse(i)
+	})
+}
+
+// unused is the state in which nothing is in use.
+var unused *cluster.State
 
 // idle is on whose behalf a place has the number of the state in which nothing is in use.
 type idle struct{ *lens }
@@ -55,7 +82,7 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	state, numbered := place.Number(idle{p.lens}, nil)
 	if !numbered {
 		var odd bool
-		if state, odd = p.lens.state(&view, &unused); odd {
+		if state, odd = p.lens.state(&view, unused); odd {
 			state = 0
 		}
 		place.SetNumber(idle{p.lens}, nil, state)
@@ -63,20 +90,11 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {
 		return nil, nil
 	}
-	known, err := p.answerIn(ctx, state, view, &unused, search, true)
+	known, err := p.answerIn(ctx, state, view, unused, search, true)
 	if ctx.Err() != nil {
 		return nil, err
 	}
 	return known, nil // an error may go away with what is in use
-}
-
-// answer is that of a node in a state that is not known yet.
-func (p *Problem) answer(ctx context.Context, view cluster.NodeView, u eligibility.Usage, search Search, supposed bool) (*Answer, error) {
-	if p.kind == nil {
-		return search(view, u, supposed)
-	}
-	state, _ := p.lens.state(&view, u)
-	return p.answerIn(ctx, state, view, u, search, supposed)
 }
 
 // answerIn is the answer of a node in a state, 0 if it is none that another node can be in.

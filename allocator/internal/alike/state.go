@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// keySize is room for most keys.
-	keySize = 256
 	// maxDevices is how many devices of a pool are spelled out at most.
 	maxDevices = 512
 	// maxClasses is how many looks of pools a lens tells apart. Others have none.
@@ -184,8 +182,7 @@ type nodeKey struct {
 // on the node. Nodes in the same state have equal answers, by position. Odd is set if a pool of the node is only
 // like itself.
 func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
-	var k nodeKey
-	k.Bytes = make([]byte, 0, keySize)
+	k := nodeKey{poolKey: poolKey{Key: memo.NewKey()}}
 	k.Flags(eligibility.OperatesOptionally(view.Node))
 	for _, pv := range view.Pools {
 		switch {

@@ -30,6 +30,7 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 		features:  e.Features(),
 		classes:   classes,
 		filters:   make(map[string]int),
+		key:       memo.NewKey(),
 	}
 	for i, object := range objects {
 		if object == nil {
@@ -86,27 +87,24 @@ func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more exte
 }
 
 func (c *compiler) request(claim int, asked *resourceapi.DeviceRequest) (Request, error) {
-	compiled := Request{Name: asked.Name, Prioritized: len(asked.FirstAvailable) > 0}
-	if !compiled.Prioritized {
-		if asked.Exactly == nil {
-			return compiled, errors.New("neither exactly nor firstAvailable is set (unsupported kind of request)")
+	compiled, first := Request{Name: asked.Name, Prioritized: len(asked.FirstAvailable) > 0}, len(c.problem.Alternatives)
+	switch {
+	case !compiled.Prioritized && asked.Exactly == nil:
+		return compiled, errors.New("neither exactly nor firstAvailable is set (unsupported kind of request)")
+	case !compiled.Prioritized:
+		if err := c.alternatives(&Alternative{Claim: claim, Name: asked.Name}, asked.Exactly); err != nil {
+			return compiled, err
 		}
-		var err error
-		compiled.Alternatives, err = c.alternatives(nil, &Alternative{Claim: claim, Name: asked.Name}, asked.Exactly)
-		return compiled, err
-	}
-	if !c.features.PrioritizedList {
+	case !c.features.PrioritizedList:
 		return compiled, &FeatureOffError{Field: "firstAvailable", Feature: "DRAPrioritizedList"}
 	}
-	compiled.Alternatives = make([]*Alternative, 0, len(asked.FirstAvailable))
 	for i := range asked.FirstAvailable {
 		sub := &asked.FirstAvailable[i]
-		var err error
-		compiled.Alternatives, err = c.alternatives(compiled.Alternatives, &Alternative{Claim: claim, Name: asked.Name + "/" + sub.Name}, exactly(sub))
-		if err != nil {
+		if err := c.alternatives(&Alternative{Claim: claim, Name: asked.Name + "/" + sub.Name}, exactly(sub)); err != nil {
 			return compiled, fmt.Errorf("subrequest %s: %w", sub.Name, err)
 		}
 	}
+	compiled.Alternatives = slices.Clip(c.problem.Alternatives[first:])
 	return compiled, nil
 }
 
@@ -118,32 +116,31 @@ func exactly(sub *resourceapi.DeviceSubRequest) *resourceapi.ExactDeviceRequest 
 	}
 }
 
-// alternatives appends an alternative of which claim, request and name are known: once, or for each
+// alternatives adds an alternative of which claim, request and name are known: once, or for each
 // number of devices that it may have.
-func (c *compiler) alternatives(to []*Alternative, alt *Alternative, asked *resourceapi.ExactDeviceRequest) ([]*Alternative, error) {
+func (c *compiler) alternatives(alt *Alternative, asked *resourceapi.ExactDeviceRequest) error {
 	more := c.more.Requests[alt.Name]
 	if err := c.complete(alt, asked, more); err != nil {
-		return to, err
+		return err
 	}
 	numbers, err := alt.numbers(more)
 	if err != nil {
-		return to, err
+		return err
 	}
 	if len(numbers) == 0 {
-		return c.add(to, alt), nil
+		c.add(alt)
 	}
 	for _, count := range numbers {
 		one := *alt
 		one.Count, one.Extra = count, count > alt.Count
-		to = c.add(to, &one)
+		c.add(&one)
 	}
-	return to, nil
+	return nil
 }
 
-func (c *compiler) add(to []*Alternative, alt *Alternative) []*Alternative {
+func (c *compiler) add(alt *Alternative) {
 	alt.ID = len(c.problem.Alternatives)
 	c.problem.Alternatives = append(c.problem.Alternatives, alt)
-	return append(to, alt)
 }
 
 // complete fills in what is asked for.
@@ -235,10 +232,10 @@ func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, sele
 		Class: class, Selectors: selectors, Admin: alt.Admin, Tolerations: alt.Tolerations, Capacity: alt.Capacity,
 	}
 	c.key.Bytes = c.key.Bytes[:0]
-	asked.AppendKey(&c.key)
+	selection := asked.AppendKey(&c.key)
 	position, known := c.filters[string(c.key.Bytes)]
 	if !known {
-		made, err := c.evaluator.Filter(asked)
+		made, err := c.evaluator.Filter(asked, c.key.Bytes[:selection])
 		if err != nil {
 			return 0, err
 		}

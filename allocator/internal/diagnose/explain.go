@@ -9,7 +9,6 @@ import (
 
 	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/allocator/internal/claims"
-	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/pools"
 )
@@ -62,7 +61,7 @@ func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) *
 			found.report.Candidates++
 			continue
 		}
-		if onNode || reasons[0].Reason != eligibility.ByNode {
+		if onNode || reasons[0].Reason != explain.RejectedByNode {
 			found.report.Rejections = tally(found.report.Rejections, reasons[0])
 		}
 		if len(reasons) == 1 {
@@ -84,7 +83,7 @@ func totals(alt *claims.Alternative) string {
 }
 
 // rejections are those for the class that comes closest to having the device.
-func rejections(ctx context.Context, in *model.Instance, alt *claims.Alternative, i int32) (closest []eligibility.Rejection) {
+func rejections(ctx context.Context, in *model.Instance, alt *claims.Alternative, i int32) (closest []explain.Rejection) {
 	for o, offer := range alt.Offers {
 		reasons := in.Node.Rejections(ctx, in.Problem.Filters[offer.Filter], i)
 		if o == 0 || closeness(reasons) > closeness(closest) {
@@ -95,8 +94,8 @@ func rejections(ctx context.Context, in *model.Instance, alt *claims.Alternative
 }
 
 // closeness is higher for a device of the class, and highest if nothing rejects it.
-func closeness(reasons []eligibility.Rejection) int {
-	switch at := slices.IndexFunc(reasons, func(r eligibility.Rejection) bool { return r.Reason == eligibility.BySelector }); {
+func closeness(reasons []explain.Rejection) int {
+	switch at := slices.IndexFunc(reasons, func(r explain.Rejection) bool { return r.Reason == explain.RejectedBySelector }); {
 	case len(reasons) == 0:
 		return 3
 	case at < 0:
@@ -108,21 +107,14 @@ func closeness(reasons []eligibility.Rejection) int {
 }
 
 // tally counts a device with those that are rejected for the same reason.
-func tally(all []explain.Rejection, r eligibility.Rejection) []explain.Rejection {
+func tally(all []explain.Rejection, r explain.Rejection) []explain.Rejection {
 	for i := range all {
-		if all[i].Reason == explain.Reason(r.Reason) && all[i].Detail == r.Detail {
+		if all[i].Reason == r.Reason && all[i].Detail == r.Detail {
 			all[i].Devices++
 			return all
 		}
 	}
-	added := explain.Rejection{Reason: explain.Reason(r.Reason), Detail: r.Detail, Devices: 1}
-	if r.Selector != nil {
-		added.Selector = &explain.Selector{Class: r.Selector.Class, Position: r.Selector.Position, Expression: r.Selector.Expression}
-	}
-	if r.Counter != "" {
-		added.Counter = &explain.Counter{Set: r.CounterSet, Name: r.Counter}
-	}
-	return append(all, added)
+	return append(all, r)
 }
 
 // order puts the rejections of most devices first.

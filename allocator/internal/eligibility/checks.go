@@ -6,43 +6,15 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Reason is a kind of rejection.
-type Reason string
-
-// The kinds of rejections, in the order of the checks.
-const (
-	InUse          Reason = "in-use"
-	Binding        Reason = "binding"
-	BySelector     Reason = "selector"
-	ByUnknown      Reason = "unknown"
-	ByNode         Reason = "node"
-	ByCapacity     Reason = "capacity"
-	NodeOperations Reason = "node-operations"
-	ByGroup        Reason = "group"
-	ByCounter      Reason = "counter"
-	Tainted        Reason = "taint"
-)
-
-// Rejection is a reason for which a device cannot serve a request. Detail names the selector,
-// taint, counter or capacity.
-type Rejection struct {
-	Reason Reason
-	Detail string
-	// Selector is the one that the device does not match. Nil if that is not the reason, and if
-	// evaluating it failed.
-	Selector *Selector
-	// CounterSet and Counter name the counter of which there is too little. Empty if that is
-	// not the reason.
-	CounterSet, Counter string
-}
-
 // check is one rule about single devices.
 type check struct {
-	reason Reason
+	reason explain.Reason
 	// rejects reports whether a device is rejected. An error is one of looking at it. If an
 	// explanation is wanted, it also notes why, and everything that is to be said.
 	rejects func(*judge, *Device, int32) (bool, error)
@@ -55,15 +27,15 @@ type check struct {
 // at the first that rejects a device, an explanation asks them all. What is left of counters and
 // capacities, and which groups are there, changes during a search: the search asks for it itself.
 var checks = []check{
-	{reason: InUse, rejects: (*judge).inUse, optional: true},
-	{reason: Binding, rejects: (*judge).binding},
-	{reason: BySelector, rejects: (*judge).selectors},
-	{reason: ByNode, rejects: (*judge).elsewhere},
-	{reason: ByCapacity, rejects: (*judge).capacity},
-	{reason: NodeOperations, rejects: (*judge).operations, optional: true},
-	{reason: ByCounter, rejects: (*judge).partitions, optional: true},
-	{reason: ByCounter, rejects: (*judge).counters},
-	{reason: Tainted, rejects: (*judge).taints, optional: true},
+	{reason: explain.RejectedByUse, rejects: (*judge).inUse, optional: true},
+	{reason: explain.RejectedByBinding, rejects: (*judge).binding},
+	{reason: explain.RejectedBySelector, rejects: (*judge).selectors},
+	{reason: explain.RejectedByNode, rejects: (*judge).elsewhere},
+	{reason: explain.RejectedByCapacity, rejects: (*judge).capacity},
+	{reason: explain.RejectedByNodeOperations, rejects: (*judge).operations, optional: true},
+	{reason: explain.RejectedByCounter, rejects: (*judge).partitions, optional: true},
+	{reason: explain.RejectedByCounter, rejects: (*judge).counters},
+	{reason: explain.RejectedByTaint, rejects: (*judge).taints, optional: true},
 }
 
 // judge applies one filter to the devices of a node.
@@ -75,24 +47,24 @@ type judge struct {
 	use *Consumption
 	// explains is set if rejections are wanted, found has them.
 	explains bool
-	found    []Rejection
+	found    []explain.Rejection
 }
 
 // reject notes a rejection if an explanation is wanted. It is true.
-func (j *judge) reject(reason Reason, detail string) bool {
+func (j *judge) reject(reason explain.Reason, detail string) bool {
 	if j.explains {
-		j.found = append(j.found, Rejection{Reason: reason, Detail: detail})
+		j.found = append(j.found, explain.Rejection{Reason: reason, Detail: detail, Devices: 1})
 	}
 	return true
 }
 
 func (j *judge) inUse(_ *Device, i int32) (bool, error) {
-	return !j.filter.terms.Admin && j.node.InUse.Test(uint(i)) && j.reject(InUse, ""), nil
+	return !j.filter.terms.Admin && j.node.InUse.Test(uint(i)) && j.reject(explain.RejectedByUse, ""), nil
 }
 
 func (j *judge) binding(d *Device, _ int32) (bool, error) {
 	off := len(d.Object.BindingConditions) > 0 && !j.node.features.DeviceBindingAndStatus
-	return off && j.reject(Binding, "the feature DRADeviceBindingConditions is off"), nil
+	return off && j.reject(explain.RejectedByBinding, "the feature DRADeviceBindingConditions is off"), nil
 }
 
 // selectors asks the selectors, and notes what the device would be charged with. An explanation asks
@@ -114,11 +86,12 @@ func (j *judge) selectors(d *Device, i int32) (bool, error) {
 		name, unknown := notesOf(d.Shape).unknown(s.program)
 		switch {
 		case err != nil:
-			j.reject(BySelector, err.Error())
+			j.reject(explain.RejectedBySelector, err.Error())
 		case unknown:
-			j.reject(ByUnknown, name.String()+", which "+s.Origin()+" reads")
+			j.reject(explain.RejectedByUnknown, name.String()+", which "+s.Origin()+" reads")
 		case rejectedBy >= 0:
-			j.found = append(j.found, Rejection{Reason: BySelector, Detail: s.Origin() + ": " + s.Expression, Selector: s})
+			j.reject(explain.RejectedBySelector, s.Origin()+": "+s.Expression)
+			j.found[len(j.found)-1].Selector = ptr.To(s.Selector)
 		}
 	}
 	j.use = j.filter.consumption(d.Shape)
@@ -129,7 +102,7 @@ func (j *judge) elsewhere(d *Device, _ int32) (bool, error) {
 	if d.SelectorErr != nil {
 		return true, d.SelectorErr
 	}
-	return !d.OnNode && j.reject(ByNode, ""), nil
+	return !d.OnNode && j.reject(explain.RejectedByNode, ""), nil
 }
 
 // capacity is about what a device has when nothing of it is in use. An explanation also tells what
@@ -141,11 +114,11 @@ func (j *judge) capacity(d *Device, _ int32) (bool, error) {
 	case j.use.Err != nil:
 		return true, j.use.Err
 	case j.use.Refusal != "":
-		return j.reject(ByCapacity, j.use.Refusal), nil
+		return j.reject(explain.RejectedByCapacity, j.use.Refusal), nil
 	}
 	if j.explains {
 		if name := j.use.short(j.node.Used[d.Pool], d.Index); name != "" {
-			j.reject(ByCapacity, "too little is left of capacity "+name)
+			j.reject(explain.RejectedByCapacity, "too little is left of capacity "+name)
 		}
 	}
 	return false, nil
@@ -157,14 +130,14 @@ func (j *judge) operations(d *Device, _ int32) (bool, error) {
 	case len(d.Slice.Object.Spec.SkipNodeOperations) == 0:
 		return false, nil
 	case !j.node.features.OptionalNodeOperations:
-		return j.reject(NodeOperations, "the feature DRAOptionalNodeOperations is off"), nil
+		return j.reject(explain.RejectedByNodeOperations, "the feature DRAOptionalNodeOperations is off"), nil
 	}
-	return !OperatesOptionally(j.node.Object) && j.reject(NodeOperations, "the node does not declare the feature DRAOptionalNodeOperations"), nil
+	return !OperatesOptionally(j.node.Object) && j.reject(explain.RejectedByNodeOperations, "the node does not declare the feature DRAOptionalNodeOperations"), nil
 }
 
 func (j *judge) partitions(d *Device, _ int32) (bool, error) {
 	off := d.ConsumesCounters && !j.node.features.PartitionableDevices
-	return off && j.reject(ByCounter, "the feature DRAPartitionableDevices is off"), nil
+	return off && j.reject(explain.RejectedByCounter, "the feature DRAPartitionableDevices is off"), nil
 }
 
 // counters tells an explanation why the counters and groups of a pool, as they are now, keep a device
@@ -177,7 +150,7 @@ func (j *judge) counters(d *Device, i int32) (bool, error) {
 	if j.node.features.CompatibilityGroups {
 		for _, use := range d.Groups {
 			if !used.Groups[use.Set].Admits(use.Groups) {
-				j.reject(ByGroup, "")
+				j.reject(explain.RejectedByGroup, "")
 				return false, nil
 			}
 		}
@@ -200,9 +173,8 @@ func (j *judge) counters(d *Device, i int32) (bool, error) {
 func (j *judge) short(d *Device, counter pool.CounterIndex, format string) {
 	of := j.node.Pools[d.Pool]
 	short := &of.Counters[counter]
-	j.found = append(j.found, Rejection{
-		Reason: ByCounter, Detail: fmt.Sprintf(format, short.Name), CounterSet: of.CounterSets[short.Set].Name, Counter: short.Name,
-	})
+	j.reject(explain.RejectedByCounter, fmt.Sprintf(format, short.Name))
+	j.found[len(j.found)-1].Counter = &explain.Counter{Set: of.CounterSets[short.Set].Name, Name: short.Name}
 }
 
 // restores reports whether a device consumes less than nothing of a counter.
@@ -217,7 +189,7 @@ func (j *judge) taints(d *Device, _ int32) (bool, error) {
 		if taint.Value != "" {
 			text += "=" + taint.Value
 		}
-		j.reject(Tainted, text+":"+string(taint.Effect))
+		j.reject(explain.RejectedByTaint, text+":"+string(taint.Effect))
 	}
 	return taint != nil, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/internal/quantity"
@@ -63,11 +64,12 @@ func (d *Domain) FirstError() error { return d.Bad[slices.Min(slices.Collect(map
 // Judge fills in the domain of a filter. Only cancellation is an error here.
 func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 	d.Allowed = n.sets.New(len(n.List))
-	j := judge{ctx: ctx, node: n, filter: f}
-	rest := n.judgeLooks(ctx, f, d)
-	for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
-		if err := j.device(d, int32(i)); err != nil {
-			put(&d.Bad, int32(i), fmt.Errorf("device %s: %w", n.ID(int32(i)), err))
+	if rest := n.judgeLooks(ctx, f, d); rest.Any() {
+		j := judge{ctx: ctx, node: n, filter: f}
+		for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
+			if err := j.device(d, int32(i)); err != nil {
+				put(&d.Bad, int32(i), fmt.Errorf("device %s: %w", n.ID(int32(i)), err))
+			}
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
@@ -128,24 +130,24 @@ func put[V any](m *map[int32]V, i int32, v V) {
 }
 
 // Rejections lists everything that, by itself, keeps a device from serving a filter, with nothing
-// else allocated. The first one is what it is reported under.
-func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []Rejection {
+// else allocated. The first one is what it is reported under. Each is of one device.
+func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []explain.Rejection {
 	j := judge{ctx: ctx, node: n, filter: f, explains: true}
 	for k := range checks {
 		if _, err := checks[k].rejects(&j, &n.List[i], i); err != nil {
 			j.reject(checks[k].reason, err.Error())
 		}
 	}
-	slices.SortStableFunc(j.found, func(a, b Rejection) int { return rank(a.Reason) - rank(b.Reason) })
+	slices.SortStableFunc(j.found, func(a, b explain.Rejection) int { return rank(a.Reason) - rank(b.Reason) })
 	return j.found
 }
 
 // rank puts being in use, which the search asks for first, behind what a device is.
-func rank(r Reason) int {
+func rank(r explain.Reason) int {
 	switch r {
-	case Binding, BySelector, ByUnknown, ByNode:
+	case explain.RejectedByBinding, explain.RejectedBySelector, explain.RejectedByUnknown, explain.RejectedByNode:
 		return 0
-	case InUse:
+	case explain.RejectedByUse:
 		return 1
 	}
 	return 2

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/slab"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/cluster"
@@ -62,7 +63,7 @@ func variedSlice(node string) *resourceapi.ResourceSlice {
 type used struct{}
 
 func (used) Pool(p *pool.Pool) *pool.Usage {
-	return pool.NewUsage(p, func(i pool.DeviceIndex) pool.Use {
+	return pool.NewUsage(p, pool.Sum{}, func(i pool.DeviceIndex) pool.Use {
 		switch {
 		case i%3 != 0:
 			return pool.Use{}
@@ -96,7 +97,7 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 						if asked != "" {
 							terms.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(asked)}}
 						}
-						f, err := e.Filter(terms)
+						f, err := filterOf(e, terms)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -151,4 +152,10 @@ func describe(n *Node, d *Domain) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+func filterOf(e *Evaluator, terms Terms) (*Filter, error) {
+	var key memo.Key
+	selection := terms.AppendKey(&key)
+	return e.Filter(terms, key.Bytes[:selection])
 }

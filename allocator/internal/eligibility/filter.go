@@ -6,6 +6,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/cel"
 )
@@ -19,10 +20,13 @@ type Terms struct {
 	Tolerations []resourceapi.DeviceToleration
 }
 
-// AppendKey appends all that terms say about devices.
-func (t *Terms) AppendKey(k *memo.Key) {
+// AppendKey appends all that terms say about devices. What is there up to the length that it returns makes
+// a selection.
+func (t *Terms) AppendKey(k *memo.Key) (selection int) {
 	t.appendSelection(k)
+	selection = len(k.Bytes)
 	t.appendRest(k)
+	return selection
 }
 
 // appendSelection appends what makes a selection.
@@ -69,9 +73,10 @@ type Filter struct {
 	Mandatory bool
 }
 
-// Filter makes a filter. The error says that there is a selector of an unsupported kind.
-func (e *Evaluator) Filter(t Terms) (*Filter, error) {
-	s, err := e.selection(&t)
+// Filter makes a filter, given the key of its selection. The error says that there is a selector of an
+// unsupported kind.
+func (e *Evaluator) Filter(t Terms, selection []byte) (*Filter, error) {
+	s, err := e.selection(&t, string(selection))
 	return &Filter{Selection: s, terms: t}, err
 }
 
@@ -99,12 +104,8 @@ type Selection struct {
 
 // Selector is one CEL selector of a class or a request.
 type Selector struct {
-	// Class is the name of the class that it is of, empty if it is of the request.
-	Class string
-	// Position is where it stands among the selectors of the class or request.
-	Position   int
-	Expression string
-	program    *cel.Program
+	explain.Selector
+	program *cel.Program
 	// err is set if the expression does not compile. It only counts once a device is looked
 	// at, as in kube-scheduler.
 	err error
@@ -118,15 +119,9 @@ func (s *Selector) Origin() string {
 	return fmt.Sprintf("class %s: selector %d", s.Class, s.Position)
 }
 
-// keySize is room for most keys.
-const keySize = 256
-
 // selection makes a selection, or returns the one that was made for the same content.
-func (e *Evaluator) selection(t *Terms) (*Selection, error) {
-	var buffer [keySize]byte
-	key := memo.Key{Bytes: buffer[:0]}
-	t.appendSelection(&key)
-	if known, ok := e.selections.Get(string(key.Bytes)); ok {
+func (e *Evaluator) selection(t *Terms, key string) (*Selection, error) {
+	if known, ok := e.selections.Get(key); ok {
 		return known.(*Selection), nil
 	}
 	// The selection outlives the claim, so it has a copy of its own.
@@ -140,13 +135,13 @@ func (e *Evaluator) selection(t *Terms) (*Selection, error) {
 	if s.Reads = readsOf(s.Selectors); s.Reads != nil {
 		s.projection = e.projection(s.Reads, nil, t.Capacity != nil, "")
 	}
-	e.selections.Add(string(key.Bytes), s)
+	e.selections.Add(key, s)
 	return s, nil
 }
 
 func (s *Selection) add(programs *cel.Cache, class string, selectors []resourceapi.DeviceSelector) error {
 	for i, asked := range selectors {
-		added := Selector{Class: class, Position: i}
+		added := Selector{Selector: explain.Selector{Class: class, Position: i}}
 		if asked.CEL == nil {
 			return fmt.Errorf("%s: cel is not set (unsupported kind of selector)", added.Origin())
 		}

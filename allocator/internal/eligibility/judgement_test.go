@@ -74,7 +74,7 @@ func TestJudgementsAreRemembered(t *testing.T) {
 			terms.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(asked)}}
 		}
 		judge := func(e *Evaluator, of *shape.Shape) string {
-			f, err := e.Filter(terms)
+			f, err := filterOf(e, terms)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestProjectionsWearOut(t *testing.T) {
 		{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].serial >= 0`}},
 	}}
 	filter := func() *Filter {
-		f, err := e.Filter(terms)
+		f, err := filterOf(e, terms)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,7 @@ func (p *Projection) Number(of *shape.Shape) uint32 {
 }
 
 func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) uint32 {
-	var buffer [keySize]byte
+	var buffer [memo.KeySize]byte
 	text := buffer[:0]
 	for _, program := range p.programs {
 		var ok bool

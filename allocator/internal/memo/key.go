@@ -11,6 +11,12 @@ import (
 // different sequences are different bytes.
 type Key struct{ Bytes []byte }
 
+// KeySize is room for most keys.
+const KeySize = 256
+
+// NewKey returns a key with room.
+func NewKey() Key { return Key{Bytes: make([]byte, 0, KeySize)} }
+
 // Number appends a number that is not negative.
 func (k *Key) Number(n int) { k.Bytes = binary.AppendUvarint(k.Bytes, uint64(n)) }
 

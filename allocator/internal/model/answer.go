@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -15,8 +16,8 @@ type Answer struct {
 	// Literal is that of the Instance.
 	Literal bool
 	Choices []Choice
-	// Picked is the index of the alternative by claim and request.
-	Picked [][]int
+	// Picked is the index of the alternative by request, claim by claim.
+	Picked []int32
 	// Missed are preferences that the solution does not have, the most important first.
 	Missed []Miss
 }
@@ -44,14 +45,8 @@ func (in *Instance) Answer(result Result) Answer {
 	if result.Verdict != solver.Found {
 		return Answer{Literal: in.Literal}
 	}
-	a := Answer{Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: make([][]int, len(in.Problem.Claims)), Missed: result.Missed}
-	p := 0
-	for c := range in.Problem.Claims {
-		a.Picked[c] = make([]int, len(in.Problem.Claims[c].Requests))
-		for r := range a.Picked[c] {
-			a.Picked[c][r] = int(result.Options[p])
-			p++
-		}
+	a := Answer{
+		Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: slices.Clone(result.Options), Missed: result.Missed,
 	}
 	for i, c := range result.Choices {
 		alt := in.requests[c.Request].Alternatives[c.Option]

@@ -153,7 +153,11 @@ func idOf(p *pool.Pool, d *pool.Device) pool.DeviceID {
 
 // picked is the alternative that was picked for a request.
 func (s *Solution) picked(claim, request int) *claims.Alternative {
-	return s.Problem.Claims[claim].Requests[request].Alternatives[s.Answer.Picked[claim][request]]
+	at := request
+	for c := range claim {
+		at += len(s.Problem.Claims[c].Requests)
+	}
+	return s.Problem.Claims[claim].Requests[request].Alternatives[s.Answer.Picked[at]]
 }
 
 // config lists the configurations of the classes, each class once, and then those of the claim, as

@@ -33,6 +33,7 @@
 //
 //	problem, solver       the input, the rules; the result, memory
 //	search, stops         choices in order; where looking ends the search
+//	pairing               devices for the next request, which the first attempt tries to match
 //	store, relation       what is taken, and taking it back
 //	ahead, openings       viable devices, the register of propagators; open requests, counting
 //	flow, assignment      matching of open requests with devices, and with values that differ

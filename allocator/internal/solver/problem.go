@@ -229,8 +229,10 @@ type Rules uint16
 const (
 	// RuleAhead looks ahead at all, after the first dead end.
 	RuleAhead Rules = 1 << iota
-	// RuleRoot looks for requests with too few candidates at the root.
+	// RuleRoot looks for requests with too few candidates at the root, by themselves or together.
 	RuleRoot
+	// RulePairs has the first attempt look for devices that the next request can match.
+	RulePairs
 	// RuleFlow matches requests with devices.
 	RuleFlow
 	// RuleCumulative sums up what requests take of all resources of a kind.

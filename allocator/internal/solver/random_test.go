@@ -225,6 +225,9 @@ func (m *maker) domain(claim int, relations []int, capacities [][]int32) solver.
 			d.Allowed.Set(uint(i))
 		}
 	}
+	if last := len(m.p.Domains) - 1; last >= 0 && !m.apart && !m.shares && d.Stops == nil && m.IntN(3) == 0 {
+		d.Allowed = m.p.Domains[last].Allowed
+	}
 	if m.shares {
 		d.Shares = make([][]solver.Draw, n)
 		for i, resources := range capacities {

@@ -22,6 +22,8 @@ type search struct {
 	lastStop int32
 	// first is set during the first attempt, which takes the first device that comes along.
 	first bool
+	// empty is the request that failed last, if no device could be chosen for it, else -1.
+	empty int32
 	// conflict is that of the last failure, conflicts what was collected in failures below each
 	// request.
 	conflict  *bitset.BitSet
@@ -91,9 +93,11 @@ func (s *search) restart() Verdict {
 	return s.request(0)
 }
 
-// hopeless reports whether some request has fewer candidates than it needs.
+// hopeless reports whether some request has fewer candidates than it needs, or requests that want the same
+// devices, each for itself, have together.
 func (s *search) hopeless() bool {
 	s.stats.Steps++
+	wanted := s.memory.counts.Take(len(s.p.Domains))
 	for p := range s.p.Requests {
 		r := &s.p.Requests[p]
 		if r.Off {
@@ -102,6 +106,23 @@ func (s *search) hopeless() bool {
 		if !slices.ContainsFunc(r.Options, func(o Option) bool {
 			return uint(o.Count) <= s.p.Domains[o.Domain].Allowed.Count()
 		}) {
+			return true
+		}
+		if o := &r.Options[0]; len(r.Options) == 1 && !s.p.Domains[o.Domain].Admin {
+			allowed := s.p.Domains[o.Domain].Allowed
+			same := slices.IndexFunc(s.p.Domains, func(d Domain) bool { return d.Allowed == allowed })
+			wanted[same] += int32(o.Count)
+			if uint(wanted[same]) > allowed.Count() && !s.anyShareable(allowed) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *search) anyShareable(devices *bitset.BitSet) bool {
+	for i, ok := devices.NextSet(0); ok; i, ok = devices.NextSet(i + 1) {
+		if s.p.Devices[i].Shareable {
 			return true
 		}
 	}
@@ -199,12 +220,13 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 	}
 	d := &s.p.Domains[option.Domain]
 	var before []int32 // that failed in this place
+	var with *pairing  // for the next request, once a device failed because it had none
 	for at, ok := s.candidate(option, n, start); ok; at, ok = s.candidate(option, n, at+1) {
 		device := int32(at)
 		if d.Order != nil && !option.All {
 			device = d.Order[at]
 		}
-		if s.taken(d, device) || s.skips(p, device, before) {
+		if s.taken(d, device) || s.skips(p, device, before) || with != nil && !with.admits(d, device) {
 			continue
 		}
 		if end, ends := s.step(); ends {
@@ -222,22 +244,29 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 		mark := s.mark()
 		s.decide(p, o, device)
 		end := None
+		s.empty = -1
 		if option.All && n+1 < option.Count || !s.starved(p, o, n+1, at+1) {
 			end = s.slot(p, o, n+1, at+1)
 		}
 		if !failed(end) {
 			return end
 		}
-		if s.first {
-			return deadEnd
-		}
 		s.takeBack(mark)
+		if s.first {
+			if with = s.pairing(with, p, d); with == nil {
+				return deadEnd
+			}
+			continue
+		}
 		if end == oversized || s.jumps(p, option.Domain) {
 			// Another device in this place fails in the same way.
 			return end
 		}
 		s.conflicts[p].InPlaceUnion(s.conflict)
 		before = append(before, device)
+	}
+	if n == 0 && with == nil {
+		s.empty = p
 	}
 	s.blame(s.conflicts[p], option.Domain)
 	return None

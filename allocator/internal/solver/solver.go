@@ -51,8 +51,10 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 
 // Release forgets the last Problem and keeps the memory.
 func (s *Solver) Release() {
-	s.search.forget()
-	s.memory.reset()
+	if s.search.p != nil {
+		s.search.forget()
+		s.memory.reset()
+	}
 }
 
 // memory is what one search after the other works in.

@@ -17,12 +17,6 @@ func (u countedUsage) Pool(p *pool.Pool) *pool.Usage {
 	return usageOf(p, "d")
 }
 
-func (countedUsage) Separate(*Place) bool { return true }
-
-func (countedUsage) Exclusive(p *pool.Pool, i pool.DeviceIndex) bool {
-	return p.Devices[i].Object.Name == "d"
-}
-
 func TestLazyUsage(t *testing.T) {
 	s := Build(everything, manyPools("a", 3*chunkSize))
 	other := Build(everything, manyPools("b", 6*chunkSize))
@@ -71,5 +65,26 @@ func TestEqualUsageIsShared(t *testing.T) {
 	}
 	if again := usageOf(p, names[0]); again.InUse(1) || !again.InUse(0) {
 		t.Error("usage is that of another state")
+	}
+}
+
+// A sum stands for a usage. Without one, or with another one, each device is looked at.
+func TestUsageIsKnownByItsSum(t *testing.T) {
+	p := Build(everything, given.PartitionedPool()).Pools()[0]
+	usage := func(sum uint64, inUse bool) (*pool.Usage, bool) {
+		looked := false
+		return pool.NewUsage(p, pool.Sum{sum}, func(first pool.DeviceIndex) pool.Use {
+			looked = true
+			return pool.Use{Exclusive: inUse && first == 0}
+		}), looked
+	}
+	for i, asked := range []struct {
+		sum           uint64
+		inUse, looked bool
+	}{{0, true, true}, {0, true, true}, {1, true, true}, {1, true, false}, {2, true, true}, {2, true, false}, {1, true, true}, {3, false, true}, {3, false, false}, {0, false, true}, {1, true, true}} {
+		u, looked := usage(asked.sum, asked.inUse)
+		if looked != asked.looked || u.InUse(0) != asked.inUse {
+			t.Errorf("question %d, %+v: looked %v, in use %v", i, asked, looked, u.InUse(0))
+		}
 	}
 }

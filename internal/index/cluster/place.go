@@ -69,8 +69,6 @@ type Place struct {
 	// Separate is set if no pool is one of all nodes and no device consumes counters: what is in use of a
 	// device says nothing about others.
 	Separate bool
-	// Measured is set if a device has capacities.
-	Measured bool
 
 	common *common
 	// node is the name, empty for all that no slice names.
@@ -167,7 +165,6 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	slices.SortFunc(made.Pools, pool.CompareViews)
 	for _, v := range made.Pools {
 		made.Separate = made.Separate && !v.Common() && !v.Pool.Consuming
-		made.Measured = made.Measured || v.Pool.Measured
 		made.Helpful = made.Helpful || v.Pool.Helpful
 		made.optional = made.optional || v.Pool.Optional
 	}

@@ -70,7 +70,7 @@ func (u *State) compute(p *pool.Pool) *pool.Usage {
 	if u.held.IsEmpty() {
 		return p.Idle()
 	}
-	return pool.NewUsage(p, func(i pool.DeviceIndex) pool.Use { return u.use(p.DeviceID(i)) })
+	return pool.NewUsage(p, pool.Sum{}, func(i pool.DeviceIndex) pool.Use { return u.use(p.DeviceID(i)) })
 }
 
 func (u *State) use(id pool.DeviceID) pool.Use {
@@ -190,18 +190,19 @@ type Source interface {
 	// Pool returns the usage of a pool. It is asked once for each pool of the snapshot
 	// that is looked at.
 	Pool(p *pool.Pool) *pool.Usage
-	// Separate reports whether the usage of the pools of a place, which is Separate, is merely that some
-	// of their devices are in use as a whole.
-	Separate(p *Place) bool
-	// Exclusive reports whether a device is in use as a whole.
-	Exclusive(p *pool.Pool, i pool.DeviceIndex) bool
 }
 
 // NewLazyState returns a state that is found out pool by pool when pools are looked at. It
 // is for states that come anew for each question, of which adding up all claims would cost
 // more than the answer. It holds no claims, and none can be assumed.
 func NewLazyState(s *Snapshot, source Source) *State {
-	return &State{snapshot: s, lazy: &lazy{source, newSlots[pool.Usage](s.bySlot.Len())}}
+	made := new(struct {
+		state State
+		lazy  lazy
+	})
+	made.lazy = lazy{source, newSlots[pool.Usage](s.bySlot.Len())}
+	made.state = State{snapshot: s, lazy: &made.lazy}
+	return &made.state
 }
 
 // lazy remembers what the source said.

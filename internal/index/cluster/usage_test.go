@@ -61,7 +61,7 @@ func TestGroupStateIsAValue(t *testing.T) {
 }
 
 func usageOf(p *pool.Pool, used ...string) *pool.Usage {
-	return pool.NewUsage(p, func(i pool.DeviceIndex) (use pool.Use) {
+	return pool.NewUsage(p, pool.Sum{}, func(i pool.DeviceIndex) (use pool.Use) {
 		for _, name := range used {
 			use.Exclusive = use.Exclusive || name == p.Devices[i].Object.Name
 		}
@@ -167,7 +167,7 @@ func TestSharesAndCapacity(t *testing.T) {
 		"c": {Shared: true, Consumed: bandwidth("1500m")},
 		"d": {Exclusive: true},
 	}
-	usage := pool.NewUsage(p, func(i pool.DeviceIndex) pool.Use { return uses[p.Devices[i].Object.Name] })
+	usage := pool.NewUsage(p, pool.Sum{}, func(i pool.DeviceIndex) pool.Use { return uses[p.Devices[i].Object.Name] })
 	for i, want := range []struct {
 		inUse, shared bool
 		consumed      string

@@ -103,7 +103,7 @@ type Pool struct {
 	faulty []*reach
 	routes routes
 	// recent is the last result of NewUsage that may well be asked for again.
-	recent atomic.Pointer[Usage]
+	recent atomic.Pointer[recentUsage]
 }
 
 // Slice is one ResourceSlice of a Pool.

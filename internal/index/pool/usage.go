@@ -69,15 +69,41 @@ func newIdleUsage(p *Pool) *Usage {
 	return u
 }
 
+// Sum stands for what is in use of a pool, where devices are in use as a whole only: for as long as the pool
+// lives, it is equal for different devices by chance only. The zero Sum is none.
+type Sum [2]uint64
+
+// recentUsage is a result of NewUsage with the sum that it was found for.
+type recentUsage struct {
+	usage *Usage
+	sum   Sum
+}
+
 // NewUsage returns the usage of a pool, given the use of each device, which is that of its name. It may
 // ask twice. If the pool is in use as it was when it was last asked about, without shares, the result is
-// the same as then.
-func NewUsage(p *Pool, useOf func(DeviceIndex) Use) *Usage {
-	if recent := p.recent.Load(); recent != nil && recent.is(useOf) {
-		return recent
+// the same as then. If the sum is the same, too, useOf is not called.
+func NewUsage(p *Pool, sum Sum, useOf func(DeviceIndex) Use) *Usage {
+	recent := p.recent.Load()
+	if recent != nil && sum != (Sum{}) && recent.sum == sum {
+		return recent.usage
 	}
+	if recent != nil && recent.usage.is(useOf) {
+		if sum != recent.sum {
+			p.recent.Store(&recentUsage{recent.usage, sum})
+		}
+		return recent.usage
+	}
+	usage, whole := newUsage(p, useOf)
+	if whole {
+		p.recent.Store(&recentUsage{usage, sum})
+	}
+	return usage
+}
+
+// newUsage also reports whether no shares are in use.
+func newUsage(p *Pool, useOf func(first DeviceIndex) Use) (usage *Usage, whole bool) {
 	var edit *Edit
-	whole := true
+	whole = true
 	for i := range p.Devices {
 		use := useOf(DeviceIndex(i))
 		if !use.any() {
@@ -90,13 +116,9 @@ func NewUsage(p *Pool, useOf func(DeviceIndex) Use) *Usage {
 		whole = whole && !use.Shared
 	}
 	if edit == nil {
-		return p.Idle()
+		return p.Idle(), whole
 	}
-	usage := edit.Done()
-	if whole {
-		p.recent.Store(usage)
-	}
-	return usage
+	return edit.Done(), whole
 }
 
 // is reports whether exactly the devices in use are so as a whole, and no others in any way.
@@ -174,7 +196,8 @@ func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 // Edit changes a copy of a Usage. The original and the other copies stay
 // as they are. Done returns the changed usage; nothing may be set after that.
 type Edit struct {
-	usage *Usage
+	usage     *Usage
+	ownShared bool // whether usage.shared is a copy
 	// regroup are the counter sets of which devices came or went, perhaps several times.
 	regroup []CounterSetIndex
 }
@@ -187,7 +210,7 @@ func (u *Usage) Edit() *Edit {
 		Groups:    slices.Clone(u.Groups),
 		pool:      u.pool,
 		exclusive: u.exclusive.Clone(),
-		shared:    u.shared.Clone(),
+		shared:    u.shared,
 		consumed:  u.consumed,
 	}}
 }
@@ -205,7 +228,9 @@ func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
 func (e *Edit) set(i DeviceIndex, u Use) {
 	before := e.usage.used(i)
 	e.usage.exclusive.SetTo(uint(i), u.Exclusive)
-	e.usage.shared.SetTo(uint(i), u.Shared)
+	if e.usage.Shared(i) != u.Shared {
+		e.share(i, u.Shared)
+	}
 	if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
 		e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
 	}
@@ -213,6 +238,14 @@ func (e *Edit) set(i DeviceIndex, u Use) {
 	if after := u.any(); after != before {
 		e.charge(i, after)
 	}
+}
+
+// share notes whether there are shares of a device. Mostly none come or go, and the set stays that of the original.
+func (e *Edit) share(i DeviceIndex, shared bool) {
+	if !e.ownShared {
+		e.usage.shared, e.ownShared = e.usage.shared.Clone(), true
+	}
+	e.usage.shared.SetTo(uint(i), shared)
 }
 
 func (e *Edit) charge(i DeviceIndex, used bool) {

@@ -1,0 +1,97 @@
+package structured_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/dray-project/dray/allocator/structured"
+	"github.com/dray-project/dray/alloctest"
+)
+
+const (
+	manyNodes     = 40
+	gpusOfEach    = 6
+	devicesPerPod = 2
+	elsewhere     = 5000 // devices in use of pools that no slice is of
+)
+
+// manyPools has a pool for each node, and a claim for two of its devices.
+func manyPools(t *testing.T) *alloctest.Case {
+	var text strings.Builder
+	text.WriteString("\ncluster\n")
+	for n := range manyNodes {
+		fmt.Fprintf(&text, "node node-%d\n", n)
+	}
+	text.WriteString("class gpu\n")
+	for n := range manyNodes {
+		fmt.Fprintf(&text, "slice gpu.example.com/node-%d on node-%d\n  gpu-[0..%d]\n", n, n, gpusOfEach-1)
+	}
+	fmt.Fprintf(&text, "----\n\nallocate two node=node-0\nclaim two\n  request gpus class=gpu count=%d\n----\n", devicesPerPod)
+	for i := range devicesPerPod {
+		fmt.Fprintf(&text, "two/gpus -> gpu.example.com/node-0/gpu-%d\n", i)
+	}
+	text.WriteString("two on node-0\n")
+	scenarios, err := alloctest.Parse("pools.txt", text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scenarios[0].Case
+}
+
+// Of a large state, what is in use of the first pools is looked up, then everything is read. Answers are those
+// for the devices that are in use when the allocator is made, whatever was in use before.
+func TestLargeStatesThatChange(t *testing.T) {
+	c := manyPools(t)
+	random := rand.New(rand.NewPCG(1, 4))
+	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID]()}
+	for i := range elsewhere {
+		state.AllocatedDevices.Insert(structured.MakeDeviceID("gpu.example.com", fmt.Sprintf("gone-%d", i/8), fmt.Sprintf("gpu-%d", i%8)))
+	}
+	id := func(node, gpu int) structured.DeviceID {
+		return structured.MakeDeviceID("gpu.example.com", fmt.Sprintf("node-%d", node), fmt.Sprintf("gpu-%d", gpu))
+	}
+	for pod := range 60 {
+		a, err := structured.NewAllocator(t.Context(), structured.Features(c.Features), state, classes(c.Classes), c.Slices, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := random.Perm(manyNodes)
+		if pod%3 == 0 {
+			asked = asked[:1] // too few for what comes next to be expected to read everything
+		}
+		for _, n := range asked {
+			var want []string
+			for gpu := range gpusOfEach {
+				if len(want) < devicesPerPod && !state.AllocatedDevices.Has(id(n, gpu)) {
+					want = append(want, fmt.Sprintf("gpu-%d", gpu))
+				}
+			}
+			if len(want) < devicesPerPod {
+				want = nil
+			}
+			results, err := a.Allocate(t.Context(), c.Nodes[n], c.Claims)
+			var got []string
+			for _, result := range results {
+				for _, device := range result.Devices.Results {
+					got = append(got, device.Device)
+				}
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Fatalf("pod %d, node %d: %v, %v, want %v", pod, n, got, err, want)
+			}
+		}
+		for range random.IntN(4) {
+			changed := id(random.IntN(manyNodes), random.IntN(gpusOfEach))
+			if state.AllocatedDevices.Has(changed) {
+				state.AllocatedDevices.Delete(changed)
+			} else {
+				state.AllocatedDevices.Insert(changed)
+			}
+		}
+	}
+}
