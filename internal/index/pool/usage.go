@@ -22,6 +22,8 @@ type Use struct {
 	Shared bool
 	// Consumed is the capacity that all shares together hold, in no order.
 	Consumed []Consumption
+	// Withheld: no request gets the device, although that takes nothing of counters or groups.
+	Withheld bool
 }
 
 func (u Use) any() bool { return u.Exclusive || u.Shared }
@@ -40,6 +42,7 @@ type Usage struct {
 	pool              *Pool
 	exclusive, shared *bitset.BitSet
 	consumed          persist.Array[[]Consumption]
+	withheld          *bitset.BitSet // nil if no device is
 }
 
 // Consumption is how much of one capacity of a device is taken.
@@ -141,6 +144,15 @@ func (u *Usage) NextShared(i DeviceIndex) (DeviceIndex, bool) {
 	return DeviceIndex(next), ok
 }
 
+// NextWithheld returns the first device from i on that is withheld.
+func (u *Usage) NextWithheld(i DeviceIndex) (DeviceIndex, bool) {
+	if u.withheld == nil {
+		return 0, false
+	}
+	next, ok := u.withheld.NextSet(uint(i))
+	return DeviceIndex(next), ok
+}
+
 // Obtainable reports whether what is in use leaves room for allocating a device as a whole.
 func (u *Usage) Obtainable(i DeviceIndex) bool {
 	device := &u.pool.Devices[i]
@@ -190,6 +202,7 @@ func (u *Usage) Edit() *Edit {
 			exclusive: u.exclusive.Clone(),
 			shared:    u.shared.Clone(),
 			consumed:  u.consumed,
+			withheld:  u.withheld,
 		},
 		regroup: make(map[CounterSetIndex]struct{}),
 	}
@@ -207,11 +220,21 @@ func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
 		if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
 			e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
 		}
+		if u.Withheld {
+			e.withhold(i)
+		}
 		// Counters are charged once, however many shares there are.
 		if after := u.any(); after != before {
 			e.charge(i, after)
 		}
 	}
+}
+
+func (e *Edit) withhold(i DeviceIndex) {
+	if e.usage.withheld == nil {
+		e.usage.withheld = bitset.New(uint(len(e.usage.pool.Devices)))
+	}
+	e.usage.withheld = e.usage.withheld.Clone().Set(uint(i))
 }
 
 func (e *Edit) charge(i DeviceIndex, used bool) {
@@ -257,7 +280,7 @@ func (u *Usage) groupState(set CounterSetIndex) (state GroupState) {
 func (u *Usage) Serial() uint64 { return u.serial }
 
 // Idle reports whether no device of the pool is in use.
-func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() }
+func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() && u.withheld == nil }
 
 // AppendKey appends bytes that tell what is in use of the devices which a view has on the
 // node, by position. For a view of the whole pool, that settles also what is left of its
@@ -265,6 +288,9 @@ func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() }
 func (u *Usage) AppendKey(to []byte, v *View) []byte {
 	if u.Idle() {
 		return append(to, 0)
+	}
+	if u.withheld != nil {
+		return binary.AppendUvarint(append(to, 2), u.serial) // such usages are not compared
 	}
 	to = append(to, 1)
 	to = appendBits(to, u.exclusive, v)
