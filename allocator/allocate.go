@@ -137,11 +137,8 @@ func (p *Problem) fits(u *cluster.State) error {
 // ask returns an answer that is known already, or else a new outcome, or an error. The place
 // is that of the node, if it has one.
 func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place) (*alike.Answer, Outcome, error) {
-	if node == nil {
-		return nil, nil, errors.New("node is nil")
-	}
-	if ctx.Err() != nil {
-		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, context.Cause(ctx))
+	if err := askable(ctx, node); err != nil {
+		return nil, nil, err
 	}
 	var outcome Outcome
 	known, err := p.compiled.Ask(ctx, u, node, place, func(view cluster.NodeView, inUse eligibility.Usage, supposed bool) (*alike.Answer, error) {
@@ -155,6 +152,16 @@ func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		known = nil
 	}
 	return known, outcome, err
+}
+
+func askable(ctx context.Context, node *corev1.Node) error {
+	if node == nil {
+		return errors.New("node is nil")
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("allocation on node %s was cancelled: %w", node.Name, context.Cause(ctx))
+	}
+	return nil
 }
 
 func (p *Problem) question(view cluster.NodeView, inUse eligibility.Usage) model.Question {
@@ -177,7 +184,13 @@ func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.S
 		return nil, nil, err
 	}
 	result := in.Solve(ctx)
-	asked := question{problem: p, view: view, state: u, stats: Stats{
+	return p.outcome(ctx, in, result, u, evaluated)
+}
+
+// outcome is what a result means. Evaluated is how many expressions had been evaluated before it was asked for.
+func (p *Problem) outcome(ctx context.Context, in *model.Instance, result model.Result, u *cluster.State, evaluated int64) (Outcome, *alike.Answer, error) {
+	view := in.View
+	asked := question{problem: p, view: view, state: u, literal: in.Literal, stats: Stats{
 		Steps: result.Stats.Steps, Decisions: result.Stats.Decisions, Checks: result.Stats.Checks, Backtracks: result.Stats.Backtracks,
 		CELEvaluations: p.allocator.evaluator.Evaluations() - evaluated,
 	}}
@@ -205,7 +218,7 @@ func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.S
 
 // recall gives the answer of a node of the same signature.
 func (p *Problem) recall(known *alike.Answer, view cluster.NodeView, u *cluster.State) Outcome {
-	asked := question{problem: p, view: view, state: u}
+	asked := question{problem: p, view: view, state: u, literal: known.Literal}
 	if !known.Satisfiable {
 		return &Unsatisfiable{question: asked, answer: known}
 	}

@@ -25,6 +25,11 @@ type Outcome interface {
 	Node() string
 	// Stats tells what the answer cost. One that was known from another node cost nothing.
 	Stats() Stats
+	// Literal reports whether looking at a device that is not in use is an error, such as a selector that fails on it.
+	// If not, the same outcome comes of other reasons why requests do not get a device: for requests for a number of
+	// devices, without admin access, one that draws on no counters may be in use as well as have a taint that no
+	// request tolerates.
+	Literal() bool
 	outcome()
 }
 
@@ -69,6 +74,7 @@ type question struct {
 	view    cluster.NodeView
 	state   *cluster.State
 	stats   Stats
+	literal bool
 }
 
 // Node implements Outcome.
@@ -76,6 +82,9 @@ func (q *question) Node() string { return q.view.Node.Name }
 
 // Stats implements Outcome.
 func (q *question) Stats() Stats { return q.stats }
+
+// Literal implements Outcome.
+func (q *question) Literal() bool { return q.literal }
 
 func (*question) outcome() {}
 

@@ -342,11 +342,6 @@ type reply struct {
 // refusal is the answer for a node that does not come into question.
 var refusal = &onenode.Answer{Verdict: onenode.Unfit}
 
-// takesNothing is the answer for pods that have nothing to be allocated.
-func takesNothing(s *onenode.State) *onenode.Answer {
-	return &onenode.Answer{Verdict: onenode.Fits, Next: s}
-}
-
 // on returns the answer for one node, and the variant. The error is the context's.
 func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, int16, error) {
 	if rec.options != nil {
@@ -368,7 +363,7 @@ func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, num
 		return &onenode.Answer{Verdict: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
 	}
 	if len(q.Specs) == 0 {
-		return takesNothing(rec.state), nil
+		return onenode.Nothing(rec.state), nil
 	}
 	if a.linked() {
 		return a.servedLinked(c, d, n, rec, q)

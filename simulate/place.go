@@ -217,7 +217,7 @@ func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *
 	}
 	m.takeShared(ans.Shared, true)
 	rec := m.edit(n)
-	rec.state, rec.options = ans.Next, ans.options
+	rec.state, rec.options = ans.Next(), ans.options
 	if rec.facts.allocatable != nil {
 		rec.used = addAmounts(rec.used, a.kind.variantAt(number).demands, 1)
 	}
@@ -359,10 +359,10 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 			to.add(run{count: nodes, nodeRecord: s.before})
 			return nil
 		}
-		if rec.state, rec.options = a.Next, a.options; rec.facts.allocatable != nil {
+		if rec.state, rec.options = a.Next(), a.options; rec.facts.allocatable != nil {
 			rec.used = addAmounts(rec.used, b.asked.kind.variantAt(number).demands, 1)
 		}
-		if a.Next == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
+		if a.Next() == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
 			break // nothing changes, however many there are
 		}
 	}

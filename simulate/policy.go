@@ -111,7 +111,7 @@ func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 			return int(pods)
 		}
 	}
-	before, after := *rec, a.Next
+	before, after := *rec, a.Next()
 	if o := a.options; o != nil {
 		cheapest := o.cheapest()
 		before, _ = rec.as(cheapest)

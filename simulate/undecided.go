@@ -185,7 +185,7 @@ func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, de
 	case !s.sameAround(s.taken, taken):
 		s.differs = true
 	}
-	s.changed = s.changed || taken.Next != b.state || len(demands) > 0
+	s.changed = s.changed || taken.Next() != b.state || len(demands) > 0
 	if len(demands) > 0 {
 		var before, after []int64
 		for i := range groups {
@@ -196,12 +196,12 @@ func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, de
 		}
 	}
 	// Templates in one state stay together.
-	if at := slices.IndexFunc(s.next.branches, func(other branch) bool { return other.state == taken.Next }); at >= 0 {
+	if at := slices.IndexFunc(s.next.branches, func(other branch) bool { return other.state == taken.Next() }); at >= 0 {
 		s.changed = true
 		s.next.branches[at].groups = append(s.next.branches[at].groups, groups...)
 		return
 	}
-	s.next.branches = append(s.next.branches, branch{state: taken.Next, groups: groups})
+	s.next.branches = append(s.next.branches, branch{state: taken.Next(), groups: groups})
 }
 
 // reply is what comes of all templates.

@@ -144,13 +144,13 @@ type Usage interface {
 	Pool(p *pool.Pool) *pool.Usage
 }
 
-// Node is the devices of a node with what is in use of them. It is not modified once begun.
+// Node is the devices of a node with what is in use of them. Only Take modifies it once begun.
 type Node struct {
 	*Devices
 	Object *corev1.Node
 	View   cluster.NodeView
 	Used   []*pool.Usage // by position in Pools
-	// InUse are the devices in use as a whole, Shared those of which shares are. Shared is nil
+	// InUse are the devices in use as a whole or withheld, Shared those of which shares are. Shared is nil
 	// if there are none.
 	InUse, Shared *bitset.BitSet
 	evaluator     *Evaluator
@@ -169,12 +169,29 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Se
 	n.InUse, n.Shared = sets.New(len(n.List)), nil
 	for p, used := range n.Used {
 		n.find(p, used.NextInUse, n.InUse)
+		n.find(p, used.NextWithheld, n.InUse)
 		if _, some := used.NextShared(0); some {
 			if n.Shared == nil {
 				n.Shared = sets.New(len(n.List))
 			}
 			n.find(p, used.NextShared, n.Shared)
 		}
+	}
+}
+
+// Take adds devices, by position, to those in use as a whole.
+func (n *Node) Take(devices *bitset.BitSet) {
+	n.InUse.InPlaceUnion(devices)
+	for p := range n.Used {
+		next, ok := devices.NextSet(uint(n.firsts[p]))
+		if !ok || next >= uint(n.firsts[p+1]) {
+			continue
+		}
+		edit := n.Used[p].Edit()
+		for ; ok && next < uint(n.firsts[p+1]); next, ok = devices.NextSet(next + 1) {
+			edit.Set([]pool.DeviceIndex{n.List[next].Index}, pool.Use{Exclusive: true})
+		}
+		n.Used[p] = edit.Done()
 	}
 }
 

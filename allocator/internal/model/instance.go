@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
@@ -18,6 +19,7 @@ import (
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/internal/index/pool"
 )
 
 // Question is a Problem asked about a node.
@@ -43,6 +45,8 @@ type Instance struct {
 	// then decides the outcome.
 	Literal bool
 
+	// taken are devices of which Node does not know yet. Nil if there are none.
+	taken    *bitset.BitSet
 	filtered []eligibility.Domain // by filter
 	frame    *frame
 	// requests are those of problem, which has no preference to begin with.
@@ -123,6 +127,46 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 	return in.checkLimits()
 }
 
+// Take adds the devices of a result to those in use, so that Solve gives what Begin and Solve would. It does nothing and
+// returns false where more may change than which devices are free. The result must be the last one.
+func (in *Instance) Take(found Result) bool {
+	if len(found.Choices) == 0 || in.Literal || in.Before != nil || len(in.Problem.Constraints) > in.Problem.Required() {
+		return false
+	}
+	for _, c := range found.Choices {
+		d := &in.Node.List[c.Device]
+		if d.Shareable || in.requests[c.Request].Alternatives[c.Option].Admin || in.Node.Pools[d.Pool].Repeats() {
+			return false
+		}
+	}
+	if in.taken == nil {
+		in.taken = in.memory.sets.New(len(in.Node.List))
+	}
+	for _, c := range found.Choices {
+		in.taken.Set(uint(c.Device))
+		for k := range in.Domains {
+			in.Domains[k].Allowed.Clear(uint(c.Device))
+		}
+		for _, draw := range in.frame.devices[c.Device].Draws {
+			left := &in.problem.Left[draw.Resource]
+			*left = left.Sub(draw.Amount)
+		}
+	}
+	if len(in.frame.groups) > 0 {
+		in.frame.relations(in.Used(), in.problem.Relations[:0]) // those of constraints stay
+	}
+	return true
+}
+
+// Used is what is in use of the pools of the node, with what was taken.
+func (in *Instance) Used() []*pool.Usage {
+	if in.taken != nil {
+		in.Node.Take(in.taken)
+		in.taken = nil
+	}
+	return in.Node.Used
+}
+
 // Release forgets the question and keeps memory.
 func (in *Instance) Release() {
 	in.Node.Release()
@@ -134,7 +178,7 @@ func (in *Instance) Release() {
 	clear(in.problem.Domains)
 	clear(in.problem.Requests)
 	in.problem = solver.Problem{Relations: in.problem.Relations[:0], Domains: in.problem.Domains[:0], Requests: in.problem.Requests[:0]}
-	in.Question, in.frame = Question{}, nil
+	in.Question, in.frame, in.taken = Question{}, nil, nil
 	m := &in.memory
 	for _, part := range [...]interface{ Reset() }{&m.sets, &m.columns, &m.amounts, &m.covers, &m.options, &m.draws, &m.lists} {
 		part.Reset()

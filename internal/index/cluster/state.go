@@ -33,11 +33,19 @@ func NewState(s *Snapshot) *State {
 // NewUsedState returns the state of a snapshot in which what is in use of some pools is given, and nothing of the others is. It
 // holds no claims.
 func NewUsedState(s *Snapshot, used []*pool.Usage) *State {
-	edit := persist.Array[*pool.Usage]{}.Edit()
+	return (&State{snapshot: s}).With(used)
+}
+
+// With returns the state in which other usages of pools of the snapshot are given. Claims hold what they held. The state
+// must not be lazy.
+func (u *State) With(used []*pool.Usage) *State {
+	next := *u
+	edit := u.pools.Edit()
 	for _, usage := range used {
 		edit.Set(usage.Pool().Slot, usage)
 	}
-	return &State{snapshot: s, pools: edit.Done()}
+	next.pools = edit.Done()
+	return &next
 }
 
 // Snapshot returns what there is.

@@ -195,6 +195,9 @@ func (p *Pool) setUniqueNames() {
 // Idle returns the usage of the pool while none of its devices is in use.
 func (p *Pool) Idle() *Usage { return p.idle }
 
+// Repeats reports whether any device name occurs more than once.
+func (p *Pool) Repeats() bool { return p.repeats }
+
 // Lookup returns the devices of a name: none, one, or several if slices for
 // different nodes repeat the name. The result must not be modified.
 func (p *Pool) Lookup(device string) []DeviceIndex {

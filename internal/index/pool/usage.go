@@ -22,6 +22,8 @@ type Use struct {
 	Shared bool
 	// Consumed is the capacity that all shares together hold, in no order.
 	Consumed []Consumption
+	// Withheld: no request gets the device, although that takes nothing of counters or groups.
+	Withheld bool
 }
 
 func (u Use) any() bool { return u.Exclusive || u.Shared }
@@ -38,9 +40,9 @@ type Usage struct {
 	// Serial is a number that no other usage has, in this process.
 	Serial uint64
 
-	pool              *Pool
-	exclusive, shared *bitset.BitSet
-	consumed          persist.Array[[]Consumption]
+	pool                        *Pool
+	exclusive, shared, withheld *bitset.BitSet
+	consumed                    persist.Array[[]Consumption]
 }
 
 // Consumption is how much of one capacity of a device is taken.
@@ -62,6 +64,7 @@ func newIdleUsage(p *Pool) *Usage {
 		Groups:    make([]GroupState, len(p.CounterSets)),
 		exclusive: noDevices,
 		shared:    noDevices,
+		withheld:  noDevices,
 	}
 	for i := range p.Counters {
 		u.Left[i] = p.Counters[i].Total
@@ -163,6 +166,12 @@ func (u *Usage) NextShared(i DeviceIndex) (DeviceIndex, bool) {
 	return DeviceIndex(next), ok
 }
 
+// NextWithheld returns the first device from i on that is withheld.
+func (u *Usage) NextWithheld(i DeviceIndex) (DeviceIndex, bool) {
+	next, ok := u.withheld.NextSet(uint(i))
+	return DeviceIndex(next), ok
+}
+
 // Obtainable reports whether what is in use leaves room for allocating a device as a whole.
 func (u *Usage) Obtainable(i DeviceIndex) bool {
 	device := &u.pool.Devices[i]
@@ -212,6 +221,7 @@ func (u *Usage) Edit() *Edit {
 		exclusive: u.exclusive.Clone(),
 		shared:    u.shared,
 		consumed:  u.consumed,
+		withheld:  u.withheld,
 	}}
 }
 
@@ -233,6 +243,9 @@ func (e *Edit) set(i DeviceIndex, u Use) {
 	}
 	if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
 		e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
+	}
+	if e.usage.withheld.Test(uint(i)) != u.Withheld {
+		e.usage.withheld = e.usage.withheld.Clone().SetTo(uint(i), u.Withheld)
 	}
 	// Counters are charged once, however many shares there are.
 	if after := u.any(); after != before {
@@ -289,7 +302,7 @@ func (u *Usage) groupState(set CounterSetIndex) (state GroupState) {
 }
 
 // Idle reports whether no device of the pool is in use.
-func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() }
+func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() && u.withheld.None() }
 
 // AppendKey appends bytes that tell what is in use of the devices which a view has on the
 // node, by position. For a view of the whole pool, that settles also what is left of its
@@ -297,6 +310,9 @@ func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() }
 func (u *Usage) AppendKey(to []byte, v *View) []byte {
 	if u.Idle() {
 		return append(to, 0)
+	}
+	if u.withheld.Any() {
+		return binary.AppendUvarint(append(to, 2), u.Serial) // such usages are not compared
 	}
 	to = append(to, 1)
 	to = appendBits(to, u.exclusive, v)

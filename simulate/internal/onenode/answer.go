@@ -32,15 +32,70 @@ const (
 type Answer struct {
 	Verdict Verdict
 	Err     error
-	// Own and Shared are what is taken, Next is the state after that.
+	// Own and Shared are what is taken.
 	Own    []Holding
 	Shared []SharedHolding
-	Next   *State
 	// Bound has, by claim, whether its devices tie it to the node, and else to which nodes.
 	Bound []BoundTo
+	// literal is that of the outcome. It is not known of errors.
+	literal bool
+	// question is what was asked about from, next the state after what is taken, once somebody asked.
+	question *Question
+	from     *State
+	next     atomic.Pointer[State]
+	// ahead are the outcomes about the states that follow if the same is asked again and again, as far as they were found
+	// out with this one.
+	ahead []outcome
 	// room is how often more the same fits after another, plus one; zero if unknown.
 	room atomic.Int64
 }
+
+// outcome is what the allocator said.
+type outcome struct {
+	allocator.Outcome
+	err error
+}
+
+// verdict is that of an answer.
+func (o outcome) verdict() Verdict {
+	switch {
+	case o.err != nil:
+		return Failed
+	case o.Verdict() == allocator.Satisfiable:
+		return Fits
+	case o.Verdict() == allocator.NotSatisfiable:
+		return Unfit
+	}
+	return Undecided
+}
+
+// Next is the state after what is taken.
+func (a *Answer) Next() *State {
+	if known := a.next.Load(); known != nil {
+		return known
+	}
+	next := a.from.Change(a.Own, true)
+	if len(a.ahead) > 0 {
+		c := next.content
+		following := newAnswer(c.lens.gates, a.ahead[0], c.example, nil)
+		following.question, following.ahead = a.question, a.ahead[1:]
+		if room := a.room.Load(); room > 0 {
+			following.room.Store(room - 1)
+		}
+		next.learn(following.about(next))
+	}
+	a.next.Store(next)
+	return next
+}
+
+// about says which state an answer is about.
+func (a *Answer) about(s *State) *Answer {
+	a.from = s
+	return a
+}
+
+// Nothing is the answer for pods that have nothing to be allocated.
+func Nothing(s *State) *Answer { return (&Answer{Verdict: Fits}).about(s) }
 
 // BoundTo says where an allocated claim can be used.
 type BoundTo struct {
@@ -83,69 +138,102 @@ func (c *Call) Note(a *Answer) {
 var Spent = &Answer{Verdict: Undecided}
 
 // ask returns the answer for a node that no pool of several nodes reaches, or for a question that
-// such pools cannot serve. The error is the context's.
-func (k *Asker) ask(c *Call, s *State, q *Question) (*Answer, error) {
+// such pools cannot serve. Up to as many answers as are wanted ahead are found out with it: those about the states that
+// follow if the same is asked again and again. The error is the context's.
+func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error) {
 	if known := s.known(q.id); known != nil {
 		return known, nil
 	}
-	a, err := k.askUntainted(c, s, q)
-	if err != nil || a == Spent {
-		return a, err
+	same, err := k.untainted(c, s, q)
+	if err != nil {
+		return nil, err
 	}
-	if a == nil {
-		if c.Budget <= 0 {
-			return Spent, nil
+	var a *Answer
+	switch {
+	case same != nil:
+		if a, err = k.ask(c, same, q, 0); err != nil || a == Spent {
+			return a, err
 		}
-		if a, err = k.search(c, s.content.snapshot(), q.Problem, s.content.example, k.usage(s), nil); err != nil {
+		a = &Answer{Verdict: a.Verdict, Err: a.Err, Own: a.Own, Bound: a.Bound, literal: a.literal} // no pool of several nodes was in the question
+	case c.Budget <= 0:
+		return Spent, nil
+	default:
+		if a, err = k.searchAhead(c, s, q, ahead); err != nil {
 			return nil, err
 		}
 	}
-	a.Next = s.Change(a.Own, true)
-	return s.learn(q.id, a), nil
+	a.question = q
+	return s.learn(a.about(s)), nil
 }
 
-// askUntainted is the answer for a state as far as one with fewer taints of what-ifs tells it, nil if none does: no
-// request for a number of devices gets a device of which something holds all, and the other taints only take
-// candidates away. See decision 0048.
-func (k *Asker) askUntainted(c *Call, s *State, q *Question) (*Answer, error) {
+// searchAhead asks the allocator.
+func (k *Asker) searchAhead(c *Call, s *State, q *Question, ahead int64) (*Answer, error) {
+	r := s.content.snapshot()
+	var found []outcome
+	for o, err := range q.Problem.Repeat(c.Context, r.state(k.usage(s)), r.node) {
+		if c.Context.Err() != nil {
+			return nil, context.Cause(c.Context)
+		}
+		found = append(found, outcome{o, err})
+		c.spend(found[len(found)-1])
+		if ahead--; ahead < 0 || c.Budget <= 0 {
+			break
+		}
+	}
+	a := newAnswer(k.gates, found[0], s.content.example, nil)
+	a.ahead = slices.Clip(found[1:])
+	return a, nil
+}
+
+func (c *Call) spend(o outcome) {
+	if o.err == nil {
+		c.Budget -= o.Stats().Steps
+	}
+}
+
+// untainted is a state without taints of what-ifs that gives the same answers to a question as s, and so do the states
+// that follow; nil if there is none. See decision 0048.
+func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 	fewer := s.fewerTaints()
 	if fewer == nil || q.looksAtUsed {
-		return nil, nil //nolint:nilnil // there is no answer yet
+		return nil, nil //nolint:nilnil // there is no such state
 	}
-	var a *Answer
-	if fewer.held != s {
-		var err error
-		if a, err = k.ask(c, fewer.held, q); err != nil || a == Spent {
-			return a, err
-		}
-	} else if a = fewer.all.known(q.id); a == nil || a.Verdict != Unfit && (a.Verdict != Fits || s.content.example.tainted(a.Own)) {
+	if known := fewer.all.known(q.id); known != nil && known.Verdict == Unfit {
+		return fewer.all, nil
+	}
+	if q.tolerates || !k.taints {
 		return nil, nil //nolint:nilnil // as above
 	}
-	return &Answer{Verdict: a.Verdict, Err: a.Err, Own: a.Own, Bound: a.Bound}, nil // no pool of several nodes was in the question
+	// A tainted device is looked at, one that is withheld is not. What is no error with nothing in use is none with something.
+	fresh, err := k.ask(c, fewer.all.content.fresh, q, 0)
+	if err != nil || fresh == Spent || fresh.Verdict == Failed || fresh.literal {
+		return nil, err
+	}
+	return fewer.withheld, nil
 }
 
-// search asks the allocator.
+// search asks the allocator once. What it says is not remembered with a state.
 func (k *Asker) search(c *Call, r *snapshot, problem *allocator.Problem, inv *Inventory, inUse usage, shared *SharedPools) (*Answer, error) {
-	outcome, err := r.allocate(c.Context, problem, inUse)
+	o, err := r.allocate(c.Context, problem, inUse)
 	if c.Context.Err() != nil {
 		return nil, context.Cause(c.Context)
 	}
-	if err != nil {
-		return &Answer{Verdict: Failed, Err: err}, nil //nolint:nilerr // it is in the answer
-	}
-	c.Budget -= outcome.Stats().Steps
-	switch outcome := outcome.(type) {
-	case *allocator.Unsatisfiable:
-		return &Answer{Verdict: Unfit}, nil
-	case *allocator.Assignment:
-		return k.newAnswer(outcome.Results(), inv, shared)
-	}
-	return &Answer{Verdict: Undecided}, nil
+	c.spend(outcome{o, err})
+	return newAnswer(k.gates, outcome{o, err}, inv, shared), nil
 }
 
-// newAnswer reads what an allocation takes.
-func (k *Asker) newAnswer(results []resourceapi.AllocationResult, inv *Inventory, shared *SharedPools) (*Answer, error) {
-	a := &Answer{Verdict: Fits, Bound: make([]BoundTo, len(results))}
+// newAnswer reads what an outcome takes.
+func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools) *Answer {
+	if o.err != nil {
+		return &Answer{Verdict: Failed, Err: o.err}
+	}
+	a := &Answer{Verdict: o.verdict(), literal: o.Literal()}
+	assignment, ok := o.Outcome.(*allocator.Assignment)
+	if !ok {
+		return a
+	}
+	results := assignment.Results()
+	a.Bound = make([]BoundTo, len(results))
 	for claim := range results {
 		bound := &a.Bound[claim]
 		bound.Selector = &results[claim]
@@ -153,7 +241,7 @@ func (k *Asker) newAnswer(results []resourceapi.AllocationResult, inv *Inventory
 			result := &results[claim].Devices.Results[i]
 			id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
 			h := Holding{Claim: int32(claim), Request: result.Request}
-			if result.ShareID != nil && k.gates.ConsumableCapacity {
+			if result.ShareID != nil && gates.ConsumableCapacity {
 				h.Share, h.Consumed = true, result.ConsumedCapacity
 			}
 			position, own := inv.Position(id)
@@ -170,58 +258,84 @@ func (k *Asker) newAnswer(results []resourceapi.AllocationResult, inv *Inventory
 			}
 			held, found := shared.Holding(id, h)
 			if !found {
-				return nil, fmt.Errorf("device %s was allocated on node %s, which does not reach it", id, inv.Node.Name)
+				panic(fmt.Sprintf("device %s was allocated on node %s, which does not reach it", id, inv.Node.Name))
 			}
 			bound.Node = bound.Node || held.Binds
 			a.Shared = append(a.Shared, held)
 		}
 	}
-	return a, nil
+	return a
 }
 
 // Room is how many more pods that ask a question fit on a node, one after the other, up to most of them. Doubt is
 // set if the next one is undecided; the answer about it, if there is one, is next. Beyond most nobody is asked.
 func (k *Asker) Room(c *Call, s *State, q *Question, most int64) (n int64, doubt bool, next *Answer, err error) {
-	if fewer := s.fewerTaints(); fewer != nil && !q.looksAtUsed {
-		s = fewer.held // the same holds for all states that follow
+	if same, err := k.untainted(c, s, q); err != nil {
+		return 0, false, nil, err
+	} else if same != nil {
+		s = same
 	}
+	// chain are answers that were asked for, at how many fit before each.
 	var chain []*Answer
-	exact := true
-	for {
-		if int64(len(chain)) == most {
-			exact = false
-			break
-		}
-		a, err := k.ask(c, s, q)
+	var at []int64
+	exact := false
+	for n < most {
+		a, err := k.ask(c, s, q, min(most, MaxOneByOne)-n-1)
 		if err != nil {
 			return 0, false, nil, err
 		}
 		if known := a.room.Load(); known != 0 {
-			n = known - 1
+			n, exact = n+known-1, true
 			break
 		}
 		if a.Verdict != Fits {
-			if doubt, exact = a.Verdict != Unfit, a.Verdict == Unfit; doubt {
-				next = a
+			doubt, exact, next = a.Verdict != Unfit, a.Verdict == Unfit, a
+			break
+		}
+		chain, at = append(chain, a), append(at, n)
+		n += 1 + int64(len(a.ahead))
+		if last := len(a.ahead) - 1; last >= 0 && a.ahead[last].verdict() != Fits {
+			n--
+			next = newAnswer(k.gates, a.ahead[last], s.content.example, nil)
+			doubt, exact = next.Verdict != Unfit && n < most, next.Verdict == Unfit
+			break
+		}
+		if n >= MaxOneByOne {
+			doubt = n < most
+			break
+		}
+		if n < most {
+			before, after, taken := k.lastOf(a)
+			if after == before || len(after.Uses) == len(before.Uses) && after.Uses.Same(before.Uses) {
+				return most, false, nil, nil
 			}
-			break
+			n, s = at[len(at)-1]+taken, after
 		}
-		if a.Next == s || len(a.Next.Uses) == len(s.Uses) && a.Next.Uses.Same(s.Uses) {
-			return most, false, nil, nil
-		}
-		if chain = append(chain, a); len(chain) == MaxOneByOne {
-			doubt, exact = int64(len(chain)) < most, false
-			break
-		}
-		k.follow(s, a)
-		s = a.Next
 	}
-	for _, a := range slices.Backward(chain) {
-		if n++; exact {
-			a.room.Store(n + 1)
+	for i, a := range chain {
+		if exact {
+			a.room.Store(n - at[i] + 1)
 		}
+	}
+	if !doubt {
+		next = nil
 	}
 	return min(n, most), doubt, next, nil
+}
+
+// lastOf returns the states before and after what the last of the answers takes that were found out with one, and how many
+// they are. Where somebody asked by itself about a state on the way, they end there.
+func (k *Asker) lastOf(a *Answer) (before, after *State, taken int64) {
+	taken = 1
+	for range len(a.ahead) {
+		following := a.Next().known(a.question.id)
+		if following == nil {
+			break
+		}
+		a, taken = following, taken+1
+	}
+	k.follow(a)
+	return a.from, a.Next(), taken
 }
 
 // snapshot is one node with the pools that reach it, and nothing else of the cluster. What is
@@ -283,7 +397,7 @@ func (r *snapshot) change(u usage, list []taken) usage {
 
 // ofPool is the use as usages have it.
 func (u *use) ofPool() pool.Use {
-	found := pool.Use{Exclusive: u.Wholes > 0, Shared: u.shares > 0}
+	found := pool.Use{Exclusive: u.Wholes > 0, Shared: u.shares > 0, Withheld: u.withheld}
 	for name, amount := range u.consumed {
 		found.Consumed = append(found.Consumed, pool.Consumption{Capacity: name, Amount: quantity.Amount(amount)})
 	}
@@ -292,7 +406,11 @@ func (u *use) ofPool() pool.Use {
 
 // allocate asks the allocator about the node of the snapshot.
 func (r *snapshot) allocate(ctx context.Context, problem *allocator.Problem, u usage) (allocator.Outcome, error) {
-	return problem.Allocate(ctx, (*pools.State)(cluster.NewUsedState(r.pools, u)), r.node)
+	return problem.Allocate(ctx, r.state(u), r.node)
+}
+
+func (r *snapshot) state(u usage) *pools.State {
+	return (*pools.State)(cluster.NewUsedState(r.pools, u))
 }
 
 // manyUsages is of how many states the usage is kept. Making it takes longer than asking a question
@@ -310,16 +428,17 @@ func (k *Asker) usage(s *State) usage {
 }
 
 // follow makes the usage after an answer, from the one before it, for the question that comes next.
-func (k *Asker) follow(s *State, a *Answer) {
-	if _, found := k.usages.Get(a.Next); found {
+func (k *Asker) follow(a *Answer) {
+	next := a.Next()
+	if _, found := k.usages.Get(next); found {
 		return
 	}
-	before, found := k.usages.Get(s)
+	before, found := k.usages.Get(a.from)
 	if !found {
 		return
 	}
-	changed := slices.DeleteFunc(slices.Clone(a.Next.Uses), func(u PlacedUse) bool {
+	changed := slices.DeleteFunc(slices.Clone(next.Uses), func(u PlacedUse) bool {
 		return !slices.ContainsFunc(a.Own, func(h Holding) bool { return h.Device == u.Device })
 	})
-	k.usages.Add(a.Next, s.content.snapshot().change(before.(usage), s.content.example.taken(changed)))
+	k.usages.Add(next, next.content.snapshot().change(before.(usage), next.content.example.taken(changed)))
 }

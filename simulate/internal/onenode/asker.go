@@ -17,6 +17,7 @@ import (
 // concurrent use.
 type Asker struct {
 	gates  pools.Gates
+	taints bool  // whether taints count
 	budget int64 // of one call
 	// allocator, programs and interned are the same after an update of the cluster.
 	allocator *allocator.Allocator
@@ -46,7 +47,7 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 	if err := allocator.CheckTopology(o.Topology); err != nil {
 		return nil, err
 	}
-	k := &Asker{gates: o.Features.PoolGates(), budget: o.Budget, programs: cel.NewCache(manyPrograms), interned: newInterned(), usages: lru.New(manyUsages)}
+	k := &Asker{gates: o.Features.PoolGates(), taints: o.Features.DeviceTaints, budget: o.Budget, programs: cel.NewCache(manyPrograms), interned: newInterned(), usages: lru.New(manyUsages)}
 	k.allocator = allocator.New(allocator.Options{Features: o.Features, Programs: k.programs, Policy: o.DevicePolicy, Topology: o.Topology})
 	var r reads
 	r.addPolicy(o.DevicePolicy, o.Topology)
@@ -58,7 +59,7 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 // Next returns one with other classes that knows what this one knows, but for what is much more than a
 // cluster of that many nodes and devices needs.
 func (k *Asker) Next(classes []*resourceapi.DeviceClass, nodes, devices int) *Asker {
-	next := &Asker{gates: k.gates, budget: k.budget, allocator: k.allocator, programs: k.programs, interned: k.interned, usages: lru.New(manyUsages)}
+	next := &Asker{gates: k.gates, taints: k.taints, budget: k.budget, allocator: k.allocator, programs: k.programs, interned: k.interned, usages: lru.New(manyUsages)}
 	next.interned.prune()
 	l := k.lens.Load()
 	if l.outgrown(nodes, devices) {

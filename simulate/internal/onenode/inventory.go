@@ -92,6 +92,12 @@ func (p *OwnPool) Has(device int32) bool {
 	return device >= p.First && device < p.First+int32(len(p.Devices))
 }
 
+// device is the device at a position.
+func (inv *Inventory) device(position int32) *resourceapi.Device {
+	p := inv.Pool(position)
+	return p.Devices[position-p.First]
+}
+
 // DeviceID names the device at a position.
 func (inv *Inventory) DeviceID(position int32) pools.DeviceID {
 	p := inv.Pool(position)
@@ -228,11 +234,28 @@ func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *I
 	return cmp.Or(inv.plain, inv).withAdded(added)
 }
 
-// tainted reports whether any of the devices has a taint of a what-if.
-func (inv *Inventory) tainted(own []Holding) bool {
-	return slices.ContainsFunc(own, func(h Holding) bool {
-		return slices.ContainsFunc(inv.Added, func(t AddedTaint) bool { return t.Device == h.Device })
-	})
+// withheld returns the uses with devices withheld that have taints of what-ifs which keep requests away. Of one that
+// draws on no counters it makes no difference whether it is in use, so that other nodes are in such a state, too.
+func (inv *Inventory) withheld(u Uses) Uses {
+	next := slices.Clone(u)
+	for _, t := range inv.Added {
+		if t.Taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && t.Taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
+			continue
+		}
+		at, found := next.find(t.Device)
+		switch {
+		case found && next[at].Wholes > 0:
+			continue
+		case !found:
+			next = slices.Insert(next, at, PlacedUse{Device: t.Device})
+		}
+		if len(inv.device(t.Device).ConsumesCounters) == 0 {
+			next[at].Wholes++
+		} else {
+			next[at].withheld = true
+		}
+	}
+	return next
 }
 
 // withAdded returns an inventory without taints of what-ifs with some.

@@ -32,6 +32,8 @@ type Question struct {
 	Err     error // of compilation
 	// looksAtUsed is set if a request may get devices that are in use, or wants all, in use or not.
 	looksAtUsed bool
+	// tolerates is set if a request may get devices with taints.
+	tolerates bool
 	// crossing are the pools of several nodes that may serve it, by position.
 	crossing atomic.Pointer[crossing]
 }
@@ -130,7 +132,9 @@ func (k *Asker) Question(specs []*Spec) *Question {
 // prepare compiles the problem.
 func (k *Asker) prepare(q *Question) {
 	for _, s := range q.Specs {
-		s.eachRequest(func(f requestFilter) { q.looksAtUsed = q.looksAtUsed || f.all || f.admin })
+		s.eachRequest(func(f requestFilter) {
+			q.looksAtUsed, q.tolerates = q.looksAtUsed || f.all || f.admin, q.tolerates || f.tolerates
+		})
 	}
 	claims, extensions := q.Claims()
 	q.Problem, q.Err = k.Compile(claims, extensions)
@@ -143,17 +147,18 @@ type requestFilter struct {
 	derived   []resourceapi.DeviceDerivedAttribute
 	all       bool
 	admin     bool
+	tolerates bool
 }
 
 func eachRequest(claim *resourceapi.DeviceClaim, visit func(requestFilter)) {
 	for i := range claim.Requests {
 		request := &claim.Requests[i]
 		if e := request.Exactly; e != nil {
-			visit(requestFilter{e.DeviceClassName, e.Selectors, e.DerivedAttributes, e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess})
+			visit(requestFilter{e.DeviceClassName, e.Selectors, e.DerivedAttributes, e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess, len(e.Tolerations) > 0})
 		}
 		for j := range request.FirstAvailable {
 			s := &request.FirstAvailable[j]
-			visit(requestFilter{s.DeviceClassName, s.Selectors, s.DerivedAttributes, s.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
+			visit(requestFilter{s.DeviceClassName, s.Selectors, s.DerivedAttributes, s.AllocationMode == resourceapi.DeviceAllocationModeAll, false, len(s.Tolerations) > 0})
 		}
 	}
 }

@@ -286,7 +286,7 @@ func (k *Asker) About(c *Call, inv *Inventory, s *State, around *Surroundings, q
 		return &Answer{Verdict: Failed, Err: err}, nil //nolint:nilerr // it is in the answer
 	}
 	if v == nil {
-		return k.ask(c, s, q)
+		return k.ask(c, s, q, 0)
 	}
 	return k.askAcross(c, inv, s, around, v, q)
 }
@@ -316,8 +316,7 @@ func (k *Asker) AskOnce(c *Call, inv *Inventory, s *State, around *Surroundings,
 	if err != nil {
 		return nil, err
 	}
-	a.Next = s.Change(a.Own, true)
-	return a, nil
+	return a.about(s), nil
 }
 
 // Repeat has a problem answered several times, each time on top of what was allocated before. It returns the
@@ -325,18 +324,14 @@ func (k *Asker) AskOnce(c *Call, inv *Inventory, s *State, around *Surroundings,
 func (k *Asker) Repeat(ctx context.Context, inv *Inventory, inUse Uses, around *Surroundings, problem *allocator.Problem, times int) (allocator.Outcome, error) {
 	r := newSnapshot(k.gates, inv.Node, slices.Concat(inv.Slices(), around.Shared.Published))
 	for {
-		outcome, err := r.allocate(ctx, problem, r.change(nil, around.taken(inv, inUse)))
+		o, err := r.allocate(ctx, problem, r.change(nil, around.taken(inv, inUse)))
 		if err != nil {
 			return nil, err
 		}
-		assignment, ok := outcome.(*allocator.Assignment)
-		if times--; times <= 0 || !ok {
-			return outcome, nil
+		if times--; times <= 0 || o.Verdict() != allocator.Satisfiable {
+			return o, nil
 		}
-		a, err := k.newAnswer(assignment.Results(), inv, around.Shared)
-		if err != nil {
-			return nil, err
-		}
+		a := newAnswer(k.gates, outcome{Outcome: o}, inv, around.Shared)
 		inUse = inUse.Change(a.Own, true)
 	}
 }
@@ -366,8 +361,7 @@ func (k *Asker) askAcross(c *Call, inv *Inventory, s *State, around *Surrounding
 	if err != nil {
 		return nil, err
 	}
-	a.Next = s.Change(a.Own, true)
-	shared.learn(key, a)
+	shared.learn(key, a.about(s))
 	return a, nil
 }
 

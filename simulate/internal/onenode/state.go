@@ -69,12 +69,11 @@ func (c *content) state(u Uses) *State {
 	return made
 }
 
-// fewerTaints is a state with taints of what-ifs, without some of them.
+// fewerTaints is what a state is without taints of what-ifs.
 type fewerTaints struct {
-	// held is without those on devices of which something holds all; it is the state itself if there are none.
-	held *State
-	// all is without any.
 	all *State
+	// withheld is all with the devices withheld that have taints which keep requests away.
+	withheld *State
 }
 
 // fewerTaints returns nil for a state without taints of what-ifs.
@@ -86,16 +85,8 @@ func (s *State) fewerTaints() *fewerTaints {
 	if known := s.without.Load(); known != nil {
 		return known
 	}
-	kept := slices.DeleteFunc(slices.Clone(inv.Added), func(t AddedTaint) bool {
-		at, used := slices.BinarySearchFunc(s.Uses, t.Device, func(u PlacedUse, device int32) int { return cmp.Compare(u.Device, device) })
-		return used && s.Uses[at].Wholes > 0
-	})
-	found := &fewerTaints{held: s, all: inv.plain.State(s.content.lens, s.Uses)}
-	if len(kept) == 0 {
-		found.held = found.all
-	} else if len(kept) < len(inv.Added) {
-		found.held = inv.plain.withAdded(kept).State(s.content.lens, s.Uses)
-	}
+	l := s.content.lens
+	found := &fewerTaints{all: inv.plain.State(l, s.Uses), withheld: inv.plain.State(l, inv.withheld(s.Uses))}
 	s.without.Store(found)
 	return found
 }
@@ -136,7 +127,8 @@ func (s *State) known(question int) *Answer {
 }
 
 // learn remembers an answer. If another goroutine came first, its answer stays.
-func (s *State) learn(question int, a *Answer) *Answer {
+func (s *State) learn(a *Answer) *Answer {
+	question := a.question.id
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before := s.known(question); before != nil {
@@ -164,7 +156,9 @@ type use struct {
 	// and a fact.
 	Wholes int32
 	// shares is how many hold a share, consumed is what they hold together.
-	shares   int32
+	shares int32
+	// withheld is set if no request gets the device, for another reason.
+	withheld bool
 	consumed map[resourceapi.QualifiedName]resource.Quantity
 }
 
@@ -197,7 +191,7 @@ func (u Uses) Change(holdings []Holding, add bool) Uses {
 	copy(next, u)
 	for i := range holdings {
 		h := &holdings[i]
-		at, found := slices.BinarySearchFunc(next, h.Device, func(p PlacedUse, device int32) int { return cmp.Compare(p.Device, device) })
+		at, found := next.find(h.Device)
 		if !found {
 			next = slices.Insert(next, at, PlacedUse{Device: h.Device})
 		}
@@ -209,13 +203,16 @@ func (u Uses) Change(holdings []Holding, add bool) Uses {
 	return next
 }
 
+// find returns where the use of a device is, or would be.
+func (u Uses) find(device int32) (int, bool) {
+	return slices.BinarySearchFunc(u, device, func(p PlacedUse, device int32) int { return cmp.Compare(p.Device, device) })
+}
+
 // Of is where the uses of devices of a pool are.
 func (u Uses) Of(p *OwnPool) (first, last int) {
-	at := func(device int32) int {
-		i, _ := slices.BinarySearchFunc(u, device, func(used PlacedUse, device int32) int { return int(used.Device - device) })
-		return i
-	}
-	return at(p.First), at(p.First + int32(len(p.Devices)))
+	first, _ = u.find(p.First)
+	last, _ = u.find(p.First + int32(len(p.Devices)))
+	return first, last
 }
 
 func (u use) change(h *Holding, add bool) use {
@@ -250,7 +247,7 @@ func (u use) change(h *Holding, add bool) use {
 // difference, only what they hold together.
 func (u Uses) Same(other Uses) bool {
 	return slices.EqualFunc(u, other, func(a, b PlacedUse) bool {
-		return a.Device == b.Device && (a.Wholes > 0) == (b.Wholes > 0) && (a.shares > 0) == (b.shares > 0) &&
+		return a.Device == b.Device && a.withheld == b.withheld && (a.Wholes > 0) == (b.Wholes > 0) && (a.shares > 0) == (b.shares > 0) &&
 			maps.EqualFunc(a.consumed, b.consumed, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 	})
 }
@@ -260,7 +257,7 @@ func (u Uses) AppendKey(to []byte) []byte {
 	for i := range u {
 		p := &u[i]
 		to = binary.AppendUvarint(to, uint64(p.Device))
-		to = binary.AppendUvarint(to, uint64(p.Wholes))
+		to = binary.AppendUvarint(to, uint64(p.Wholes)<<1|uint64(flag(p.withheld)))
 		if to = binary.AppendUvarint(to, uint64(p.shares)); p.shares == 0 {
 			continue
 		}

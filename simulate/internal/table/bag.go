@@ -27,7 +27,11 @@ func (b *Bag[K]) Add(k K, by *Edition) {
 
 // Remove takes an element away once, if it is there.
 func (b *Bag[K]) Remove(k K, by *Edition) {
-	if b.times[k] == 0 {
+	switch n := b.times[k]; {
+	case n == 0:
+		return
+	case n == 1 && len(b.times) == 1:
+		*b = Bag[K]{} // without a copy of the map
 		return
 	}
 	b.own(by)

@@ -1,0 +1,64 @@
+package allocator
+
+import (
+	"context"
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/allocator/internal/model"
+	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/index/cluster"
+	"github.com/dray-project/dray/pools"
+)
+
+// Repeat yields what Allocate says, and then what it would say with the devices of each Assignment in use, for as long as
+// the problem can be allocated. What is the same for all is found out once. An error, or an Outcome that is no
+// Assignment, is the last. So may be an Assignment: where more may change than which devices are free, as with shares,
+// admin access, preferences and policies, what comes next has to be asked for with another State.
+//
+// What the Allocator remembers of nodes is neither used nor added to.
+func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.Node) iter.Seq2[Outcome, error] {
+	return func(yield func(Outcome, error) bool) {
+		u := (*cluster.State)(state)
+		if err := p.fits(u); err != nil {
+			yield(nil, err)
+			return
+		}
+		if err := askable(ctx, node); err != nil {
+			yield(nil, err)
+			return
+		}
+		view, err := u.Snapshot().GatherPools(node)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		in := p.allocator.instances.Get().(*model.Instance)
+		defer func() {
+			in.Release()
+			p.allocator.instances.Put(in)
+		}()
+		evaluated := p.allocator.evaluator.Evaluations()
+		if err := in.Begin(ctx, p.question(view, u)); err != nil {
+			yield(nil, err)
+			return
+		}
+		for again := false; ; again = true {
+			result := in.Solve(ctx)
+			if again && result.Verdict != solver.Found {
+				u = u.With(in.Used()) // which an explanation asks for
+			}
+			outcome, _, err := p.outcome(ctx, in, result, u, evaluated)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			_, assigned := outcome.(*Assignment)
+			if !yield(outcome, nil) || !assigned || u.Source() != nil || !in.Take(result) {
+				return
+			}
+			evaluated = p.allocator.evaluator.Evaluations()
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package allocator_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+)
+
+// Repeat gives what Allocate does with the devices of each Assignment in use.
+func TestRepeatIsLikeAllocateAgainAndAgain(t *testing.T) {
+	seen := make(map[string]int)
+	for seed := range uint64(fewer(3000)) {
+		q := generate(t, seed)
+		problem, err := allocator.New(allocator.Options{Features: q.Features}).Compile(q.Claims, allocator.ClassMap(q.Classes...))
+		if err != nil {
+			continue
+		}
+		times := 0
+		for got, gotErr := range problem.Repeat(t.Context(), q.ledger.State(), q.node) {
+			want, wantErr := q.ask(q.Claims)
+			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+				t.Fatalf("seed %d, the %d. time: %v, want %v", seed, times, gotErr, wantErr)
+			}
+			if gotErr != nil {
+				break
+			}
+			compareOutcomes(t, fmt.Sprintf("seed %d, the %d. time", seed, times), got, want)
+			assignment, ok := want.(*allocator.Assignment)
+			if !ok {
+				if times > 0 {
+					seen["end"]++
+				}
+				break
+			}
+			if times++; times == 20 {
+				break
+			}
+			for i, result := range assignment.Results() {
+				taken := q.Claims[i].DeepCopy()
+				taken.Name, taken.UID = fmt.Sprint(taken.Name, "-", times), ""
+				taken.Status.Allocation = &result
+				if err := q.ledger.Assume(taken); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if times > 1 {
+			seen["again"]++
+		}
+	}
+	for _, what := range []string{"again", "end"} {
+		if seen[what] < fewer(200) {
+			t.Errorf("%q was seen %d times", what, seen[what])
+		}
+	}
+}
+
+// Devices of one name are in use together, also where only one of them is on the node, and each draws on counters.
+func TestRepeatWithNamesakes(t *testing.T) {
+	var all []*resourceapi.ResourceSlice
+	add := func(name, node string) *resourceapi.ResourceSlice {
+		slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		slice.Spec = resourceapi.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: &node, Pool: resourceapi.ResourcePool{Name: "pool", ResourceSliceCount: 3}}
+		all = append(all, slice)
+		return slice
+	}
+	for _, node := range []string{"a", "b"} {
+		slice := add(node, node)
+		for i := range 2 {
+			slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("gpu-", i), ConsumesCounters: []resourceapi.DeviceCounterConsumption{
+				{CounterSet: "set", Counters: map[string]resourceapi.Counter{"n": {Value: resource.MustParse("1")}}},
+			}})
+		}
+	}
+	add("counters", "a").Spec.SharedCounters = []resourceapi.CounterSet{{Name: "set", Counters: map[string]resourceapi.Counter{"n": {Value: resource.MustParse("3")}}}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim"}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+	}}}
+	features := allocator.AllFeatures()
+	problem, err := allocator.New(allocator.Options{Features: features}).Compile([]*resourceapi.ResourceClaim{claim}, allocator.ClassMap(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := pools.NewState(pools.Build(features.PoolGates(), all))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	ask := func() allocator.Outcome {
+		outcome, err := problem.Allocate(t.Context(), state, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome
+	}
+	first := ask()
+	taken := claim.DeepCopy()
+	taken.Status.Allocation = &first.(*allocator.Assignment).Results()[0]
+	if state, err = state.Assume(taken); err != nil {
+		t.Fatal(err)
+	}
+	want := []allocator.Outcome{first, ask()}
+	if state, err = state.Forget(taken); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for got, err := range problem.Repeat(t.Context(), state, node) {
+		if err != nil || n == len(want) {
+			t.Fatalf("the %d. time: %v, %v", n, got, err)
+		}
+		compareOutcomes(t, fmt.Sprint("the ", n, ". time"), got, want[n])
+		n++
+	}
+}
+
+func compareOutcomes(t *testing.T, when string, got, want allocator.Outcome) {
+	t.Helper()
+	if got.Verdict() != want.Verdict() {
+		t.Fatalf("%s: %s, want %s", when, got.Verdict(), want.Verdict())
+	}
+	switch want := want.(type) {
+	case *allocator.Assignment:
+		if got := got.(*allocator.Assignment); !reflect.DeepEqual(got.Choices(), want.Choices()) || !reflect.DeepEqual(got.Results(), want.Results()) {
+			t.Fatalf("%s: %v, want %v", when, got.Choices(), want.Choices())
+		}
+	case *allocator.Unsatisfiable:
+		if got := got.(*allocator.Unsatisfiable); got.String() != want.String() {
+			t.Fatalf("%s: %s, want %s", when, got, want)
+		}
+	}
+}
