@@ -77,10 +77,8 @@ func NewSnapshot(claims map[ResourceClaimId]*resourceapi.ResourceClaim, nodeLoca
 		}
 	}
 	s.byResource = make(map[string]*resourceapi.DeviceClass)
-	if enabled(features.DRAExtendedResource) {
-		for name, class := range podclaims.ClassesByResource(slices.Collect(maps.Values(deviceClasses))) {
-			s.byResource[string(name)] = class
-		}
+	for name, class := range podclaims.ClassesByResource(slices.Collect(maps.Values(deviceClasses))) {
+		s.byResource[string(name)] = class
 	}
 	byNode := make(map[string][]*resourceapi.ResourceSlice, len(nodeLocalSlices)+1)
 	maps.Copy(byNode, nodeLocalSlices)
