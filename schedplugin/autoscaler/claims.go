@@ -190,7 +190,7 @@ func (s *Snapshot) make(claim *resourceapi.ResourceClaim) error {
 func (s *Snapshot) remove(claim *resourceapi.ResourceClaim) {
 	id := GetClaimId(claim)
 	s.claims.delete(id)
-	if owner := extendedFor(claim); owner != "" && s.extended.now[owner] == id {
+	if owner := extendedFor(claim); owner != "" {
 		s.extended.delete(owner)
 	}
 	s.changed(id, claim, nil)

@@ -203,7 +203,6 @@ func TestWhoseExtendedClaim(t *testing.T) {
 			t.Errorf("%s: found %v", name, got)
 		}
 		s.Fork()
-		s.Fork()
 		if err := s.ReservePodClaims(asked); err != nil {
 			t.Fatal(err)
 		}
@@ -211,6 +210,7 @@ func TestWhoseExtendedClaim(t *testing.T) {
 			t.Errorf("%s: the claim has %d consumers", name, n)
 		}
 		s.RemovePodOwnedClaims(asked)
+		s.Fork()
 		s.Commit()
 		if got := tracker.ExtendedClaim(asked); got != nil {
 			t.Errorf("%s: found %v after the pod was removed", name, got)
@@ -219,6 +219,47 @@ func TestWhoseExtendedClaim(t *testing.T) {
 		if got := tracker.ExtendedClaim(asked); (got != nil) != test.found {
 			t.Errorf("%s: found %v after all was reverted", name, got)
 		}
+	}
+}
+
+// A claim for extended resources that the pod names is one claim, not two.
+func TestExtendedClaimThatIsNamed(t *testing.T) {
+	s := autoscaler.NewEmptySnapshot()
+	pod := newPod("pod")
+	extended, other := newClaim("extended", pod, request("gpu", 1)), newClaim("other", nil, request("gpu", 1))
+	extended.Annotations = map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"}
+	for _, claim := range []*resourceapi.ResourceClaim{extended, other} {
+		claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+			Results: []resourceapi.DeviceRequestAllocationResult{{Request: "devices", Driver: driver, Pool: "a-gpus", Device: "gpu-0"}},
+		}}
+	}
+	refer(pod, extended)
+	mustAdd(t, s, extended, other)
+	if _, err := s.ResourceClaims().ListAllAllocatedDevices(); err != nil { // from here on they are counted
+		t.Fatal(err)
+	}
+	s.RemovePodOwnedClaims(pod)
+	if devices, err := s.ResourceClaims().ListAllAllocatedDevices(); err != nil || devices.Len() != 1 {
+		t.Errorf("%d devices are allocated, %v, of which another claim holds one", devices.Len(), err)
+	}
+}
+
+// What was done before a fork that is committed is reverted with what is around it.
+func TestRevertAfterCommit(t *testing.T) {
+	s := newSnapshot(t)
+	s.Fork()
+	if err := s.AddNodeResourceSlices("a", slicesOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	mustAdd(t, s, newClaim("claim", nil, request("gpu", 1)))
+	s.Fork()
+	s.Commit()
+	s.Revert()
+	if _, found := s.NodeResourceSlices("a"); found {
+		t.Error("slices of a node are left")
+	}
+	if _, err := s.ResourceClaims().Get("default", "claim"); err == nil {
+		t.Error("a claim is left")
 	}
 }
 
@@ -358,18 +399,22 @@ func TestOrderOfSlices(t *testing.T) {
 func TestChangesThatWereTold(t *testing.T) {
 	s := newSnapshot(t)
 	changes := s.ResourceClaims().(schedplugin.ClaimChanges)
+	other := newClaim("other", nil, request("gpu", 1))
+	change := func(times int) {
+		for range times {
+			s.Fork()
+			mustAdd(t, s, other)
+			s.Revert()
+		}
+	}
+	change(500)
 	_, before, _ := changes.ChangedSince(nil)
 	mustAdd(t, s, newClaim("one", nil, request("gpu", 1)))
 	told, _, known := changes.ChangedSince(before)
 	if !known || len(told) != 1 || told[0].Name != "one" {
 		t.Fatalf("changed %v, %t", told, known)
 	}
-	other := newClaim("other", nil, request("gpu", 1))
-	for range 3000 {
-		s.Fork()
-		mustAdd(t, s, other)
-		s.Revert()
-	}
+	change(3000)
 	if told[0].Name != "one" {
 		t.Errorf("what was told became %v", told)
 	}
