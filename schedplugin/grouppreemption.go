@@ -33,7 +33,7 @@ func (p *Plugin) suppose(c *cycle, view *model.View) (*model.View, error) {
 		return nil, err
 	}
 	for _, pod := range absent {
-		supposed.Remove(pod, p.source.Of(pod), c.own)
+		supposed.Remove(pod, p.source.Of(pod), c.own())
 	}
 	c.removed = supposed
 	return view.As(supposed.Ledger()), nil

@@ -22,7 +22,7 @@ func (p *Plugin) setAside(ctx context.Context, c *cycle, pod *corev1.Pod, nodeIn
 		return nil
 	}
 	return p.asides.SetAside(c.whatIf, &whatif.Place{
-		View: c.view, Settled: p.settled(c), Node: nodeInfo, Own: c.own, ClaimsOf: p.source.Of,
+		View: c.view, Settled: p.settled(c), Node: nodeInfo, Own: c.own(), ClaimsOf: p.source.Of,
 		Allocate: func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim {
 			return p.allocateFor(p.limit(ctx, c), claims, usage, nodeInfo.Node())
 		},
@@ -55,7 +55,7 @@ func (p *Plugin) appendOpenClaims(list []*resourceapi.ResourceClaim, c *cycle, p
 	tracker := p.dra.ResourceClaims()
 	for name := range claimstate.Names(pod) {
 		claim, err := tracker.Get(pod.Namespace, name)
-		if err == nil && claim.Status.Allocation == nil && !c.own.Has(claim.UID) && tracker.GetPendingAllocation(claim.UID) == nil {
+		if err == nil && claim.Status.Allocation == nil && !c.own().Has(claim.UID) && tracker.GetPendingAllocation(claim.UID) == nil {
 			list = append(list, claim)
 		}
 	}

@@ -57,7 +57,7 @@ func (p *Plugin) remove(c *cycle, pod, removed *corev1.Pod, nodeInfo fwk.NodeInf
 	if err := c.whatIf.Begin(c.view); err != nil {
 		return err
 	}
-	c.whatIf.Remove(removed, p.source.Of(removed), c.own)
+	c.whatIf.Remove(removed, p.source.Of(removed), c.own())
 	if !p.comesFree(c, pod, nodeInfo) {
 		return nil
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -109,10 +107,6 @@ func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
 	if len(c.unallocated()) == 0 {
 		c.plain = &variant{}
 		return nil
-	}
-	c.own = sets.New[types.UID]()
-	for _, claim := range c.claims {
-		c.own.Insert(claim.Object.UID)
 	}
 	start := time.Now()
 	view, err := p.model.Observe()

@@ -44,8 +44,6 @@ type findings struct {
 	grouped bool
 	// patience is how often the limits of searches are raised.
 	patience int
-	// own are the claims. They never come free for the pod.
-	own sets.Set[types.UID]
 	// nodes are those of the cluster, with their pods.
 	nodes []fwk.NodeInfo
 	// removed is set if preemption for the group took pods off their nodes. The view is
@@ -55,7 +53,7 @@ type findings struct {
 	// refusals are why nodes do not have the devices.
 	refusals *refusal.Book
 
-	// mu guards what follows.
+	// mu guards what follows. Sets and maps are made when they are needed.
 	mu sync.Mutex
 	// unavailable has the claims whose allocation was of no use on some node.
 	unavailable sets.Set[*claimstate.Claim]
@@ -65,6 +63,8 @@ type findings struct {
 	variants map[string]*variant
 
 	// What follows is found out when it is asked for, once per cycle.
+	ownOnce        sync.Once
+	ownClaims      sets.Set[types.UID]
 	residentsOnce  sync.Once
 	residents      *whatif.Roll
 	settledOnce    sync.Once
@@ -83,10 +83,8 @@ type suitable struct {
 
 func newCycle() *cycle {
 	return &cycle{findings: &findings{
-		unavailable: sets.New[*claimstate.Claim](),
-		suited:      make(map[string]*suitable),
-		variants:    make(map[string]*variant),
-		refusals:    refusal.NewBook(),
+		suited:   make(map[string]*suitable),
+		refusals: refusal.NewBook(),
 	}}
 }
 
@@ -98,6 +96,17 @@ func (c *cycle) Clone() fwk.StateData {
 }
 
 func (c *cycle) idle() bool { return len(c.claims) == 0 }
+
+// own are the claims of the pod. They never come free for it.
+func (c *cycle) own() sets.Set[types.UID] {
+	c.ownOnce.Do(func() {
+		c.ownClaims = sets.New[types.UID]()
+		for _, claim := range c.claims {
+			c.ownClaims.Insert(claim.Object.UID)
+		}
+	})
+	return c.ownClaims
+}
 
 // unallocated are the claims that have no allocation in the API server.
 func (c *cycle) unallocated() []*claimstate.Claim {
@@ -141,6 +150,9 @@ func (c *cycle) suits(node string) *suitable {
 func (c *cycle) refuse(claims []*claimstate.Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.unavailable == nil {
+		c.unavailable = sets.New[*claimstate.Claim]()
+	}
 	c.unavailable.Insert(claims...)
 }
 

@@ -155,6 +155,9 @@ func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim,
 	requests, mappings := p.source.DeviceRequests(pod, names)
 	object.Spec.Devices.Requests = requests
 	v := p.compile(c, &object, mappings)
+	if c.variants == nil {
+		c.variants = make(map[string]*variant)
+	}
 	c.variants[key] = v
 	return v
 }

@@ -164,14 +164,7 @@ func (s *State) leaving(nodes Nodes) []*leaving {
 	}
 	var list []*leaving
 	for _, part := range nodes.list() {
-		if part.template != nil {
-			continue
-		}
-		for i := range s.data.realOf(part, 0) {
-			rec := s.data.real.At(i)
-			if rec.gone || !part.keeps(rec) {
-				continue
-			}
+		for i, rec := range s.data.realIn(part) {
 			if known != nil && known[i] != nil && known[i].head == rec.pods {
 				list = append(list, known[i])
 				continue

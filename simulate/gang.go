@@ -226,17 +226,15 @@ func (m *Sim) domains(t []Topology, on Nodes) []domain {
 			})
 			continue
 		}
-		for node := range m.data.realOf(part, 0) {
-			if rec := m.data.real.At(node); !rec.gone && part.keeps(rec) {
-				m.eachDomain(rec.facts, t, buffer, func(values []string) {
-					i := find(values)
-					if last := len(parts[i]) - 1; last < 0 || parts[i][last].list == nil {
-						parts[i] = append(parts[i], nodesPart{})
-					}
-					last := &parts[i][len(parts[i])-1]
-					last.list = append(last.list, node)
-				})
-			}
+		for node, rec := range m.data.realIn(part) {
+			m.eachDomain(rec.facts, t, buffer, func(values []string) {
+				i := find(values)
+				if last := len(parts[i]) - 1; last < 0 || parts[i][last].list == nil {
+					parts[i] = append(parts[i], nodesPart{})
+				}
+				last := &parts[i][len(parts[i])-1]
+				last.list = append(last.list, node)
+			})
 		}
 	}
 	for i := range order {

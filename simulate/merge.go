@@ -19,7 +19,7 @@ func (c *ConflictError) Error() string { return c.Object + " was changed by both
 
 // Merge does what another Sim of the same State did: goroutines can each simulate with a Sim of their
 // own, and one of them puts together what they found out. The results of both stay right. It is a
-// *ConflictError error if both changed a pool, by allocating its devices or by taints, or a claim, or put
+// *ConflictError error if both changed what is in use of a pool, or its taints, or a claim, or put
 // pods on nodes of one template; if one removed a node, or expects devices of it, that the other
 // changed; or if the pods of both on a node are too much for its other resources. Then nothing
 // changed. Any other error says that the Sims do not come from the same State.
@@ -38,7 +38,6 @@ func (m *Sim) Merge(other *Sim) error {
 		from = m.from.seen()
 	}
 	g := &merger{Sim: m, from: &from.data, other: &other.data}
-	g.mineHeld, g.otherHeld = g.held(&m.data), g.held(&other.data)
 	m.Fork()
 	for _, step := range []func() error{g.sharedPools, g.nodes, g.claims, g.templates} {
 		if err := step(); err != nil {
@@ -58,23 +57,6 @@ func (m *Sim) Merge(other *Sim) error {
 type merger struct {
 	*Sim
 	from, other *version
-	// mineHeld and otherHeld are, by real node, what claims hold there since.
-	mineHeld, otherHeld map[int][]onenode.Holding
-}
-
-// held lists what claims hold that did not hold it before.
-func (g *merger) held(d *version) map[int][]onenode.Holding {
-	found := make(map[int][]onenode.Holding)
-	for id := range d.claims.Changes(&g.from.claims) {
-		if rec := d.claims.At(id); !sameList(rec.held, g.from.claimRecord(id).held) {
-			for _, h := range rec.held {
-				if h.node.template == nil {
-					found[h.node.index] = append(found[h.node.index], h.holdings...)
-				}
-			}
-		}
-	}
-	return found
 }
 
 // claimRecord is the record of a claim, an empty one if nothing is known of the claim.
@@ -119,10 +101,10 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	u := mine.state.Uses
 	for i := range from.facts.Pools {
 		p := &from.facts.Pools[i]
-		if !changed(p, from, other, g.otherHeld[from.facts.index]) {
+		if !changed(p, from, other) {
 			continue
 		}
-		if changed(p, from, mine, g.mineHeld[from.facts.index]) {
+		if changed(p, from, mine) {
 			return nil, &ConflictError{"pool " + p.ID.String()}
 		}
 		first, last := u.Of(p)
@@ -160,23 +142,13 @@ func amountAt(list []int64, i int) int64 {
 	return 0
 }
 
-// changed reports whether devices of the pool were allocated, given back or tainted. That includes
-// devices that were given back and allocated again, so that the same ones are in use as before.
-func changed(p *onenode.OwnPool, from, to *nodeRecord, held []onenode.Holding) bool {
-	holds := func(h onenode.Holding) bool { return p.Has(h.Device) }
-	for entry := to.pods; entry != from.pods; entry = entry.before {
-		held = append(slices.Clip(held), entry.own...)
-	}
-	if slices.ContainsFunc(held, holds) {
-		return true
-	}
+// changed reports whether something else of the pool is in use, or devices were tainted. A device that was
+// given back and allocated again is in use as before: whoever holds it, others find the pool as it was.
+func changed(p *onenode.OwnPool, from, to *nodeRecord) bool {
 	a, b := from.state.Uses, to.state.Uses
 	firstA, lastA := a.Of(p)
 	firstB, lastB := b.Of(p)
-	if string(a[firstA:lastA].AppendKey(nil)) != string(b[firstB:lastB].AppendKey(nil)) {
-		return true
-	}
-	return slices.ContainsFunc(to.facts.Added[len(from.facts.Added):], func(t onenode.AddedTaint) bool {
+	return !a[firstA:lastA].Equal(b[firstB:lastB]) || slices.ContainsFunc(to.facts.Added[len(from.facts.Added):], func(t onenode.AddedTaint) bool {
 		return p.Has(t.Device)
 	})
 }
@@ -185,7 +157,7 @@ func changed(p *onenode.OwnPool, from, to *nodeRecord, held []onenode.Holding) b
 func (g *merger) sharedPools() error {
 	base, other := g.from.around.Shared, g.other.around.Shared
 	changed := func(d *version, position int) bool {
-		return !sameList(d.around.Uses[position], g.from.around.Uses[position]) || // they are replaced when they change
+		return !d.around.Uses[position].Equal(g.from.around.Uses[position]) ||
 			!slices.Equal(d.around.Shared.Pools[position].Published, base.Pools[position].Published)
 	}
 	next := slices.Clone(g.data.around.Uses)

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/peer"
 	"github.com/dray-project/dray/pools"
@@ -68,37 +70,63 @@ func (g *game) fork(number int) *game {
 	return &f
 }
 
-// touched lists what differs between two references: pools, claims, nodes that are gone, nodes with
-// more pods, and whether nodes of the template have.
-func (r *reference) touched(from *reference) map[string]bool {
-	all := make(map[string]bool)
-	holds := func(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
-		if claim == nil || claim.Status.Allocation == nil {
-			return nil
-		}
-		return claim.Status.Allocation.Devices.Results
-	}
-	for _, side := range [][2]*reference{{r, from}, {from, r}} {
-		for name, claim := range side[0].claims {
-			before := side[1].claims[name]
-			if before == claim {
+// inUse describes what claims hold of each pool, whoever they are.
+func (r *reference) inUse() map[string]string {
+	holders := make(map[pools.DeviceID]int)
+	consumed := make(map[pools.DeviceID]map[resourceapi.QualifiedName]resource.Quantity)
+	for _, claim := range r.allocated() {
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			if ptr.Deref(result.AdminAccess, false) {
 				continue
 			}
-			if before != nil {
+			id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+			if holders[id]++; consumed[id] == nil {
+				consumed[id] = make(map[resourceapi.QualifiedName]resource.Quantity)
+			}
+			for name, amount := range result.ConsumedCapacity {
+				amount.Add(consumed[id][name])
+				consumed[id][name] = amount
+			}
+		}
+	}
+	lines := make(map[string][]string)
+	for id, n := range holders {
+		line := fmt.Sprint(id.Device, n)
+		for _, name := range slices.Sorted(maps.Keys(consumed[id])) {
+			amount := consumed[id][name]
+			line += fmt.Sprint(" ", name, amount.AsDec())
+		}
+		lines["pool "+id.PoolID().String()] = append(lines["pool "+id.PoolID().String()], line)
+	}
+	all := make(map[string]string)
+	for name := range lines {
+		slices.Sort(lines[name])
+		all[name] = strings.Join(lines[name], "\n")
+	}
+	return all
+}
+
+func onPool(s *resourceapi.ResourceSlice) string { return s.Spec.Driver + "/" + s.Spec.Pool.Name }
+
+// touched lists what differs between two references: what is in use of pools, claims, nodes that are gone,
+// nodes with more pods, and whether something was taken of nodes of the template.
+func (r *reference) touched(from *reference) map[string]bool {
+	all := make(map[string]bool)
+	for _, side := range [][2]*reference{{r, from}, {from, r}} {
+		other := side[1].inUse()
+		for name, inUse := range side[0].inUse() {
+			if other[name] != inUse {
+				all[name] = true
+			}
+		}
+		for name, claim := range side[0].claims {
+			if before := side[1].claims[name]; before != nil && before != claim {
 				all["claim default/"+name] = true
-			}
-			if before != nil && before.Status.Allocation != nil && claim.Status.Allocation != nil && before.Status.Allocation == claim.Status.Allocation {
-				continue // another pod uses it, too
-			}
-			for _, result := range holds(claim) {
-				if result.AdminAccess == nil || !*result.AdminAccess {
-					all["pool "+result.Driver+"/"+result.Pool] = true
-				}
 			}
 		}
 		for _, slice := range side[0].slices {
 			if !slices.Contains(side[1].slices, slice) {
-				all["pool "+slice.Spec.Driver+"/"+slice.Spec.Pool.Name] = true
+				all["pool "+onPool(slice)] = true
 			}
 		}
 	}
@@ -112,11 +140,18 @@ func (r *reference) touched(from *reference) map[string]bool {
 			continue
 		}
 		all["on "+placed.node] = true
-		if slices.ContainsFunc(r.added, func(n *corev1.Node) bool { return n.Name == placed.node }) {
-			all["template"] = true
-		}
+	}
+	if slices.ContainsFunc(r.added, func(n *corev1.Node) bool { return r.filled(n, from, all) }) {
+		all["template"] = true
 	}
 	return all
+}
+
+// filled reports whether a node of the template has less left than before, given what was touched so far. Pods
+// that take nothing of it make no difference.
+func (r *reference) filled(node *corev1.Node, from *reference, touched map[string]bool) bool {
+	return !slices.Contains(from.added, node) || len(node.Status.Allocatable) > 0 && r.cpuUsed(node) != from.cpuUsed(node) ||
+		slices.ContainsFunc(r.own(node.Name), func(s *resourceapi.ResourceSlice) bool { return touched["pool "+onPool(s)] })
 }
 
 // union is the reference with what another one did, too. What both touched was looked at before.
@@ -337,6 +372,46 @@ func TestMergeOnOneNode(t *testing.T) {
 	}
 	if err := greedy.Merge(tainted); !errors.As(err, &conflict) || conflict.Object != "pool nic.example.com/nics" {
 		t.Errorf("a taint on a pool in use: %v", err)
+	}
+}
+
+// A pool of several nodes of which a device was allocated and given back again is as it was.
+func TestMergeAfterGivingBack(t *testing.T) {
+	c := gpuCluster("a", "b", "c", "d")
+	everywhere := gpuSlice("everywhere", 3)
+	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, ptr.To(true)
+	c.Slices = []*resourceapi.ResourceSlice{gpuSlice("b", 1), everywhere}
+	state := open(t, c, simulate.Options{})
+	place := func(node string) *simulate.Sim {
+		t.Helper()
+		sim := state.Sim()
+		on := simulate.Real(func(n *corev1.Node) bool { return n.Name == node })
+		if r, err := sim.Place(t.Context(), gpuPods("one", 1)[0], on, simulate.FirstFit); err != nil || !r.All() {
+			t.Fatalf("placed %d, %v", r.Placed, err)
+		}
+		return sim
+	}
+	state = place("d").State()      // which holds the first device
+	moved := func() *simulate.Sim { // its pod has the device of node b
+		t.Helper()
+		sim := place("a")
+		if r, err := sim.Drain(t.Context(), simulate.Real(nil), simulate.FirstFit, "a"); err != nil || !r.All() {
+			t.Fatalf("moved %d, %v", r.Placed, err)
+		}
+		return sim
+	}
+	for name, sides := range map[string][2]*simulate.Sim{"into": {moved(), place("c")}, "from": {place("c"), moved()}} {
+		if err := sides[0].Merge(sides[1]); err != nil {
+			t.Errorf("merge %s what gave a device back: %v", name, err)
+			continue
+		}
+		if left := fit(t, sides[0].State(), shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil)); left.Pods != 1 {
+			t.Errorf("merge %s what gave a device back: %d more pods fit, want 1", name, left.Pods)
+		}
+	}
+	var conflict *simulate.ConflictError
+	if err := place("c").Merge(place("d")); !errors.As(err, &conflict) || conflict.Object != "pool gpu.example.com/everywhere" {
+		t.Errorf("both hold a device of the pool: %v", err)
 	}
 }
 

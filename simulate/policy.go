@@ -127,11 +127,7 @@ func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 // reports whether the visitor wants more.
 func (d *version) visit(part nodesPart, visit func(Node, *nodeRecord) (bool, error)) (bool, error) {
 	if part.template == nil {
-		for i := range d.realOf(part, 0) {
-			rec := d.real.At(i)
-			if rec.gone || !part.keeps(rec) {
-				continue
-			}
+		for i, rec := range d.realIn(part) {
 			if more, err := visit(Node{index: i, name: rec.facts.Node.Name}, rec); err != nil || !more {
 				return false, err
 			}

@@ -128,13 +128,17 @@ func (r *reference) hasCPU(node *corev1.Node, pod *corev1.Pod) bool {
 	if !listed {
 		return len(node.Status.Allocatable) == 0 || pod.Spec.Containers[0].Resources.Requests.Cpu().IsZero()
 	}
-	used := pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+	return r.cpuUsed(node)+pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() <= total.MilliValue()
+}
+
+// cpuUsed is what the pods of a node ask for.
+func (r *reference) cpuUsed(node *corev1.Node) (used int64) {
 	for _, p := range r.pods {
 		if p.node == node.Name {
 			used += p.pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 		}
 	}
-	return used <= total.MilliValue()
+	return used
 }
 
 // claimsOf returns the claims of a pod: those it shares as they are, its own ones new.

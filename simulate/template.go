@@ -348,6 +348,21 @@ func (d *version) realOf(p nodesPart, from int) iter.Seq[int] {
 	}
 }
 
+// realIn shows the real nodes of a part that are there, with their positions. A part of nodes that do not exist
+// has none.
+func (d *version) realIn(p nodesPart) iter.Seq2[int, *nodeRecord] {
+	return func(yield func(int, *nodeRecord) bool) {
+		if p.template != nil {
+			return
+		}
+		for i := range d.realOf(p, 0) {
+			if rec := d.real.At(i); !rec.gone && p.keeps(rec) && !yield(i, rec) {
+				return
+			}
+		}
+	}
+}
+
 // fixed returns the set with limits that count from what there is now.
 func (n Nodes) fixed(d *version) Nodes {
 	if n.nodeSet == nil || !slices.ContainsFunc(n.parts, func(p nodesPart) bool { return p.template != nil && !p.fixed }) {

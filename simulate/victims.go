@@ -42,14 +42,7 @@ func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*
 	}
 	var found []VictimSet
 	for _, part := range on.list() {
-		if part.template != nil {
-			continue
-		}
-		for i := range s.data.realOf(part, 0) {
-			rec := s.data.real.At(i)
-			if rec.gone || !part.keeps(rec) {
-				continue
-			}
+		for i, rec := range s.data.realIn(part) {
 			v := &victims{state: s, call: &c, shape: shape, node: Node{index: i, name: rec.facts.Node.Name}}
 			v.add(rec, cost)
 			set, err := v.cheapest()

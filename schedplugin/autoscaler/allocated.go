@@ -36,7 +36,7 @@ func (a *allocatedState) of(claims map[ResourceClaimId]*resourceapi.ResourceClai
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
 	for _, claim := range claims {
-		a.add(claim)
+		a.count(claim, 1)
 	}
 	return a.known
 }
@@ -46,29 +46,24 @@ func (a *allocatedState) replace(before, after *resourceapi.ResourceClaim) {
 	if a.known == nil || before != nil && after != nil && before.Status.Allocation == after.Status.Allocation {
 		return
 	}
-	a.remove(before)
-	a.add(after)
+	a.count(before, -1)
+	a.count(after, 1)
 }
 
-func (a *allocatedState) add(claim *resourceapi.ResourceClaim) {
+// count adds what a claim holds (1), or takes it away (-1).
+func (a *allocatedState) count(claim *resourceapi.ResourceClaim, change int) {
 	for _, h := range a.heldBy(claim) {
 		if h.share == nil {
-			a.devices.add(a.known.AllocatedDevices, h.device)
+			a.devices.count(a.known.AllocatedDevices, h.device, change)
 			continue
 		}
-		a.shares.add(a.known.AllocatedSharedDeviceIDs, *h.share)
-		a.known.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(h.device, h.result.ConsumedCapacity))
-	}
-}
-
-func (a *allocatedState) remove(claim *resourceapi.ResourceClaim) {
-	for _, h := range a.heldBy(claim) {
-		if h.share == nil {
-			a.devices.remove(a.known.AllocatedDevices, h.device)
-			continue
+		a.shares.count(a.known.AllocatedSharedDeviceIDs, *h.share, change)
+		consumed := structured.NewDeviceConsumedCapacity(h.device, h.result.ConsumedCapacity)
+		if change > 0 {
+			a.known.AggregatedCapacity.Insert(consumed)
+		} else {
+			a.known.AggregatedCapacity.Remove(consumed)
 		}
-		a.shares.remove(a.known.AllocatedSharedDeviceIDs, *h.share)
-		a.known.AggregatedCapacity.Remove(structured.NewDeviceConsumedCapacity(h.device, h.result.ConsumedCapacity))
 	}
 }
 
@@ -102,20 +97,18 @@ func (a *allocatedState) heldBy(claim *resourceapi.ResourceClaim) []held {
 // counts says how often each element was added to a set, of those that were added more than once.
 type counts[T comparable] map[T]int
 
-func (c counts[T]) add(set sets.Set[T], element T) {
-	if set.Has(element) {
-		c[element] = max(c[element], 1) + 1
+func (c counts[T]) count(set sets.Set[T], element T, change int) {
+	n := c[element]
+	if n == 0 && set.Has(element) {
+		n = 1
 	}
-	set.Insert(element)
-}
-
-func (c counts[T]) remove(set sets.Set[T], element T) {
-	switch n := c[element]; n {
-	case 0:
+	switch n += change; {
+	case n <= 0:
 		set.Delete(element)
-	case 2:
+	case n == 1:
+		set.Insert(element)
 		delete(c, element)
 	default:
-		c[element] = n - 1
+		c[element] = n
 	}
 }

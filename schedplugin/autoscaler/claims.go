@@ -46,7 +46,7 @@ func (s *Snapshot) PodClaims(pod *corev1.Pod) ([]*resourceapi.ResourceClaim, err
 func (s *Snapshot) RemovePodOwnedClaims(pod *corev1.Pod) {
 	claims, _ := s.referred(pod) // what is there
 	for _, claim := range s.withExtended(pod, claims) {
-		if belongsTo(claim, pod) {
+		if metav1.IsControlledBy(claim, pod) {
 			s.remove(claim)
 		} else if left, had := unreserved(claim, pod); had {
 			s.put(left)
@@ -79,8 +79,8 @@ func (s *Snapshot) ReservePodClaims(pod *corev1.Pod) error {
 }
 
 // UnreservePodClaims takes back the reservations of a pod. Claims that belong to it, and those
-// without a consumer, are allocated no longer; a claim for its extended resources is removed. It is an error, and nothing is done, if a claim that
-// the pod refers to is not there.
+// without a consumer, are allocated no longer; a claim for its extended resources is removed. It is
+// an error, and nothing is done, if a claim that the pod refers to is not there.
 func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 	claims, err := s.referred(pod)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Snapshot) UnreservePodClaims(pod *corev1.Pod) error {
 			continue
 		}
 		left, had := unreserved(claim, pod)
-		if belongsTo(claim, pod) || len(left.Status.ReservedFor) == 0 {
+		if metav1.IsControlledBy(claim, pod) || len(left.Status.ReservedFor) == 0 {
 			had = had || left.Status.Allocation != nil
 			left.Status.Allocation = nil
 		}
@@ -190,7 +190,7 @@ func (s *Snapshot) make(claim *resourceapi.ResourceClaim) error {
 func (s *Snapshot) remove(claim *resourceapi.ResourceClaim) {
 	id := GetClaimId(claim)
 	s.claims.delete(id)
-	if owner := extendedFor(claim); owner != "" && s.extended.now[owner] == id {
+	if owner := extendedFor(claim); owner != "" {
 		s.extended.delete(owner)
 	}
 	s.changed(id, claim, nil)
@@ -206,11 +206,6 @@ func extendedFor(claim *resourceapi.ResourceClaim) types.UID {
 		return owner.UID
 	}
 	return ""
-}
-
-// belongsTo reports whether a claim goes when its pod does.
-func belongsTo(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
-	return claim.Namespace == pod.Namespace && metav1.IsControlledBy(claim, pod)
 }
 
 // reservedFor returns the position of the pod among the consumers, -1 if it is none.

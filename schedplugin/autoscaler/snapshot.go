@@ -77,10 +77,8 @@ func NewSnapshot(claims map[ResourceClaimId]*resourceapi.ResourceClaim, nodeLoca
 		}
 	}
 	s.byResource = make(map[string]*resourceapi.DeviceClass)
-	if enabled(features.DRAExtendedResource) {
-		for name, class := range podclaims.ClassesByResource(slices.Collect(maps.Values(deviceClasses))) {
-			s.byResource[string(name)] = class
-		}
+	for name, class := range podclaims.ClassesByResource(slices.Collect(maps.Values(deviceClasses))) {
+		s.byResource[string(name)] = class
 	}
 	byNode := make(map[string][]*resourceapi.ResourceSlice, len(nodeLocalSlices)+1)
 	maps.Copy(byNode, nodeLocalSlices)
@@ -97,13 +95,12 @@ func NewEmptySnapshot() *Snapshot { return NewSnapshot(nil, nil, nil, nil) }
 func enabled(gate featuregate.Feature) bool { return utilfeature.DefaultFeatureGate.Enabled(gate) }
 
 // SetDeviceTaintRules has the taints of rules applied to all slices, those that are added later as
-// well. It has no effect if the gate DRADeviceTaints or DRADeviceTaintRules is off. It is an error
-// while a fork is open.
+// well. It has no effect if the gate DRADeviceTaintRules is off. It is an error while a fork is open.
 func (s *Snapshot) SetDeviceTaintRules(rules []*resourceapi.DeviceTaintRule) error {
 	if len(s.listBefore) > 0 {
 		return fmt.Errorf("set %d device taint rules: a fork is open", len(rules))
 	}
-	if !enabled(features.DRADeviceTaints) || !enabled(features.DRADeviceTaintRules) {
+	if !enabled(features.DRADeviceTaintRules) { // which needs DRADeviceTaints
 		return nil
 	}
 	s.rules = slices.Clone(rules)

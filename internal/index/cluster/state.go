@@ -150,24 +150,20 @@ func (u *State) Holders(id pool.DeviceID) []ClaimRef {
 
 // update brings the pools up to date of which devices came or went.
 func (u *State) update(changed []holding) {
-	edits := make(map[pool.ID]*pool.Edit)
+	var edits []*pool.Edit // one for each pool, of which a claim has few
 	for _, h := range changed {
-		id := h.device.PoolID()
-		edit, found := edits[id]
-		if !found {
-			if pool := u.snapshot.Pool(id); pool != nil {
-				edit = u.Pool(pool).Edit()
+		at := slices.IndexFunc(edits, func(e *pool.Edit) bool { return e.Pool().ID == h.device.PoolID() })
+		if at < 0 {
+			known := u.snapshot.Pool(h.device.PoolID())
+			if known == nil {
+				continue
 			}
-			edits[id] = edit
+			at, edits = len(edits), append(edits, u.Pool(known).Edit())
 		}
-		if edit != nil {
-			edit.Set(edit.Pool().Lookup(h.device.Device), u.use(h.device))
-		}
+		edits[at].Set(edits[at].Pool().Lookup(h.device.Device), u.use(h.device))
 	}
 	for _, edit := range edits {
-		if edit != nil {
-			u.pools = u.pools.With(edit.Pool().Slot, edit.Done())
-		}
+		u.pools = u.pools.With(edit.Pool().Slot, edit.Done())
 	}
 }
 

@@ -110,8 +110,12 @@ func (l *lineage) move(list []*resourceapi.ResourceSlice, of fingerprint) (*clus
 		l.builder.Remove(l.known[slice].source)
 		delete(l.known, slice)
 	}
-	clear(l.list) // lest a longer list keeps its slices
-	l.list = append(l.list[:0], list...)
+	same := 0
+	for same < min(len(l.list), len(list)) && l.list[same] == list[same] {
+		same++
+	}
+	clear(l.list[same:]) // lest a longer list keeps its slices
+	l.list = append(l.list[:same], list[same:]...)
 	next := &version{of, l.builder.Snapshot()}
 	l.current.Store(next)
 	runtime.KeepAlive(departed) // while the last version is the current one

@@ -16,12 +16,17 @@ var seed = maphash.MakeSeed()
 type Map[K comparable, V any] struct{ root *node[K, V] }
 
 // node is one key and all keys that are below it: it is on the way from the root on which their hashes lead,
-// from the lowest bits on. Keys of equal hashes are below each other.
+// from the lowest bits on. Keys of equal hashes are below each other. The entry stands by itself, as a change
+// copies all nodes on the way.
 type node[K comparable, V any] struct {
 	children [fanOut]*node[K, V]
 	hash     uint64
-	key      K
-	value    V
+	*entry[K, V]
+}
+
+type entry[K comparable, V any] struct {
+	key   K
+	value V
 }
 
 // IsEmpty reports whether there are no keys.
@@ -49,7 +54,7 @@ func (m Map[K, V]) With(key K, value V) Map[K, V] {
 }
 
 func (m Map[K, V]) with(hash uint64, key K, value V) Map[K, V] {
-	return Map[K, V]{m.root.with(hash, &node[K, V]{hash: hash, key: key, value: value})}
+	return Map[K, V]{m.root.with(hash, &node[K, V]{hash: hash, entry: &entry[K, V]{key, value}})}
 }
 
 // Without returns a map that lacks the key.

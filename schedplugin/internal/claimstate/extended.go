@@ -30,7 +30,8 @@ type Amounts map[corev1.ResourceName]int64
 // an earlier attempt left behind, or else one that does not exist yet. It is nil if there is
 // nothing that devices can serve.
 func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, Amounts, error) {
-	if !s.AsksForExtended(pod) {
+	asked := s.fromDevices(pod)
+	if asked == nil {
 		return nil, nil, nil
 	}
 	object, err := s.leftBehind(pod)
@@ -40,7 +41,45 @@ func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, Amounts, error) {
 	if object == nil {
 		object = unmadeClaim(pod)
 	}
-	return &Claim{Object: object, Extended: true, Consumer: PodConsumer(pod)}, amountsOf(pod), nil
+	return &Claim{Object: object, Extended: true, Consumer: PodConsumer(pod)}, asked, nil
+}
+
+// AsksForExtended reports whether the pod asks for extended resources that devices can serve.
+func (s Source) AsksForExtended(pod *corev1.Pod) bool { return s.fromDevices(pod) != nil }
+
+// fromDevices returns what the pod asks of all extended resources, nil if devices can serve none of them.
+func (s Source) fromDevices(pod *corev1.Pod) Amounts {
+	if !s.Extended || !listsExtended(pod) {
+		return nil
+	}
+	amounts := amountsOf(pod)
+	for name := range amounts {
+		if s.servedByDevices(name) {
+			return amounts
+		}
+	}
+	return nil
+}
+
+// listsExtended reports whether adding up what a pod asks for can come to an extended resource. For most pods it
+// cannot, and adding up costs more.
+func listsExtended(pod *corev1.Pod) bool {
+	lists := func(requests corev1.ResourceList) bool {
+		for name := range requests {
+			if schedutil.IsDRAExtendedResourceName(name) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if lists(containers[i].Resources.Requests) {
+				return true
+			}
+		}
+	}
+	return lists(pod.Spec.Overhead)
 }
 
 func amountsOf(pod *corev1.Pod) Amounts {
@@ -52,19 +91,6 @@ func amountsOf(pod *corev1.Pod) Amounts {
 		}
 	}
 	return amounts
-}
-
-// AsksForExtended reports whether the pod asks for extended resources that devices can serve.
-func (s Source) AsksForExtended(pod *corev1.Pod) bool {
-	if !s.Extended {
-		return false
-	}
-	for name := range amountsOf(pod) {
-		if s.servedByDevices(name) {
-			return true
-		}
-	}
-	return false
 }
 
 // servedByDevices reports whether a class offers devices under the name of the resource.

@@ -1,9 +1,13 @@
 package model
 
 import (
+	"maps"
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // observeClaims brings the ledger up to date.
@@ -25,7 +29,7 @@ func (m *Model) observeUnlisted() error {
 	for uid, claim := range m.unlisted {
 		at := key{name: string(uid)}
 		if m.dra.ResourceClaims().GetPendingAllocation(uid) != nil {
-			if err := m.record(at, claim, allocated(claim, claim.Status.Allocation), true); err != nil {
+			if err := m.record(at, claim, m.allocated(claim, claim.Status.Allocation), true); err != nil {
 				return err
 			}
 			continue
@@ -47,10 +51,10 @@ func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 		return nil
 	}
 	if claim.Status.Allocation != nil {
-		return m.record(at, claim, allocated(claim, claim.Status.Allocation), false)
+		return m.record(at, claim, m.allocated(claim, claim.Status.Allocation), false)
 	}
 	if pending := m.dra.ResourceClaims().GetPendingAllocation(claim.UID); pending != nil {
-		return m.record(at, claim, allocated(claim, pending), true)
+		return m.record(at, claim, m.allocated(claim, pending), true)
 	}
 	if known == nil {
 		return nil
@@ -60,7 +64,7 @@ func (m *Model) observe(claim *resourceapi.ResourceClaim) error {
 	if err != nil || latest.Status.Allocation == nil {
 		return m.forget(at) // a claim that is not found holds nothing, either
 	}
-	return m.record(at, latest, allocated(latest, latest.Status.Allocation), false)
+	return m.record(at, latest, m.allocated(latest, latest.Status.Allocation), false)
 }
 
 // current reports whether the entry is what the claim says. Simulators change claims in
@@ -79,7 +83,10 @@ func sameResults(a, b *resourceapi.AllocationResult) bool {
 }
 
 // allocated is what the ledger is given of a claim. The list of results is shared.
-func allocated(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
+func (m *Model) allocated(claim *resourceapi.ResourceClaim, allocation *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
+	if claim.Status.Allocation == allocation && m.constant() {
+		return claim
+	}
 	held := *allocation
 	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
@@ -134,5 +141,12 @@ func (m *Model) forget(at key) error {
 // often: who it is reserved for, and what drivers report.
 func holdsSame(a, b *resourceapi.ResourceClaim) bool {
 	return a.UID == b.UID && (sameResults(a.Status.Allocation, b.Status.Allocation) ||
-		equality.Semantic.DeepEqual(a.Status.Allocation.Devices.Results, b.Status.Allocation.Devices.Results))
+		slices.EqualFunc(a.Status.Allocation.Devices.Results, b.Status.Allocation.Devices.Results, takesSame))
+}
+
+// takesSame compares what a ledger reads of results.
+func takesSame(a, b resourceapi.DeviceRequestAllocationResult) bool {
+	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && a.Request == b.Request &&
+		ptr.Deref(a.AdminAccess, false) == ptr.Deref(b.AdminAccess, false) && ptr.Equal(a.ShareID, b.ShareID) &&
+		maps.EqualFunc(a.ConsumedCapacity, b.ConsumedCapacity, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }

@@ -17,8 +17,10 @@ import (
 type Model struct {
 	dra fwk.SharedDRAManager
 
-	mu     sync.Mutex
-	index  *pools.Index
+	mu    sync.Mutex
+	index *pools.Index
+	// list are the slices of the last observation, nil if they may have been modified since.
+	list   []*resourceapi.ResourceSlice
 	ledger *pools.Ledger // nil before the first observation
 	claims map[key]*entry
 	// round counts lists of all claims. An entry of an earlier round is of a claim that is
@@ -51,7 +53,7 @@ type entry struct {
 	// once the claim holds nothing.
 	source *resourceapi.ResourceClaim
 	// ledgered is what the ledger was given. It has the allocation of that moment, and
-	// nobody else changes it.
+	// nobody changes it.
 	ledgered *resourceapi.ResourceClaim
 	inFlight bool
 	round    uint64
@@ -116,11 +118,28 @@ func (m *Model) Observe() (*View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list resource slices: %w", err)
 	}
-	m.rebase(m.index.Snapshot(list))
+	m.observeSlices(list)
 	if err := m.observeClaims(); err != nil {
 		return nil, err
 	}
 	return &View{State: m.ledger.State(), Claims: len(m.claims), ledger: m.ledger.Fork(), model: m}, nil
+}
+
+// observeSlices looks at the list of slices. A list that stays as it is need not be read again.
+func (m *Model) observeSlices(list []*resourceapi.ResourceSlice) {
+	if len(list) > 0 && len(list) == len(m.list) && &list[0] == &m.list[0] {
+		return
+	}
+	m.rebase(m.index.Snapshot(list))
+	if m.list = nil; m.constant() {
+		m.list = list
+	}
+}
+
+// constant reports whether the manager replaces what changes, and modifies nothing.
+func (m *Model) constant() bool {
+	_, replaces := m.dra.ResourceClaims().(ClaimChanges)
+	return replaces
 }
 
 func (m *Model) rebase(s *pools.Snapshot) {

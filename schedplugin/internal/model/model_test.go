@@ -1,14 +1,17 @@
 package model
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/pools"
 )
@@ -262,5 +265,78 @@ func TestObjectsForgotten(t *testing.T) {
 	}
 	if got := len(m.seen); got > 2*minSeen {
 		t.Errorf("%d objects are remembered of one claim", got)
+	}
+}
+
+// What claims hold is followed when an object takes the place of another, whatever of the results differs.
+func TestResultsThatDiffer(t *testing.T) {
+	first, second := types.UID("1"), types.UID("2")
+	for name, change := range map[string]func(result *resourceapi.DeviceRequestAllocationResult){
+		"nothing":  func(*resourceapi.DeviceRequestAllocationResult) {},
+		"driver":   func(r *resourceapi.DeviceRequestAllocationResult) { r.Driver = "other" },
+		"pool":     func(r *resourceapi.DeviceRequestAllocationResult) { r.Pool = "other" },
+		"device":   func(r *resourceapi.DeviceRequestAllocationResult) { r.Device = "2" },
+		"request":  func(r *resourceapi.DeviceRequestAllocationResult) { r.Request = "other" },
+		"admin":    func(r *resourceapi.DeviceRequestAllocationResult) { r.AdminAccess = ptr.To(true) },
+		"no share": func(r *resourceapi.DeviceRequestAllocationResult) { r.ShareID = nil },
+		"share":    func(r *resourceapi.DeviceRequestAllocationResult) { r.ShareID = &second },
+		"consumes": func(r *resourceapi.DeviceRequestAllocationResult) {
+			r.ConsumedCapacity["memory"] = resource.MustParse("2Gi")
+		},
+		"tolerations": func(r *resourceapi.DeviceRequestAllocationResult) {
+			r.Tolerations = []resourceapi.DeviceToleration{{Key: "k"}}
+		},
+	} {
+		c := newCluster()
+		c.slices[0].Spec.Devices[1].AllowMultipleAllocations = ptr.To(true)
+		claim := c.put("a", "a", "1")
+		result := &claim.Status.Allocation.Devices.Results[0]
+		result.ShareID, result.ConsumedCapacity = &first, map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("1Gi")}
+		gates := pools.Gates{ConsumableCapacity: true}
+		m := New(c, gates)
+		before := usageOf(t, m)
+		changed := claim.DeepCopy()
+		change(&changed.Status.Allocation.Devices.Results[0])
+		c.claims["a"] = changed
+		if got, want := usageOf(t, m), usageOf(t, New(c, gates)); got != want {
+			t.Errorf("%s: in use is\n%s, want\n%s", name, got, want)
+		} else if told := got != before; told == slices.Contains([]string{"nothing", "share", "tolerations"}, name) {
+			t.Errorf("%s: in use was\n%s, and is\n%s", name, before, got)
+		}
+	}
+}
+
+// usageOf describes what is in use of the devices that there are.
+func usageOf(t *testing.T, m *Model) string {
+	t.Helper()
+	view, err := m.Observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	usage := view.State.Pool(firstPool(view))
+	for device := range firstPool(view).Devices() {
+		consumed := usage.Consumed(device, "memory")
+		text += fmt.Sprintln(device.ID(), usage.InUse(device), usage.Shared(device), consumed.String())
+		for _, holder := range view.State.Holders(device.ID()) {
+			text += fmt.Sprintln("  held by", holder, holder.Request)
+		}
+	}
+	return text
+}
+
+// A list of slices may be another one although it is in the same place.
+func TestSlicesChangedInPlace(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	c.put("a", "a", "1")
+	if got := inUse(t, m); len(got) != 1 {
+		t.Fatalf("%v in use", got)
+	}
+	other := c.slices[0].DeepCopy()
+	other.Spec.Devices = other.Spec.Devices[2:]
+	c.slices[0] = other
+	if got := inUse(t, m); len(got) != 0 {
+		t.Errorf("%v in use, of devices that are gone", got)
 	}
 }

@@ -41,6 +41,27 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
+// BenchmarkObserveCopies is looking at a manager that has copies of all claims, as that of a simulator which starts
+// anew.
+func BenchmarkObserveCopies(b *testing.B) {
+	c := newCluster()
+	list := make([]*resourceapi.ResourceClaim, 7000)
+	for i := range list {
+		list[i] = c.put(fmt.Sprint("claim-", i), types.UID(strconv.Itoa(i)), strconv.Itoa(i%devices))
+	}
+	m := New(inOrder{c, &list}, pools.Gates{})
+	for b.Loop() {
+		b.StopTimer()
+		for i := range list {
+			list[i] = list[i].DeepCopy()
+		}
+		b.StartTimer()
+		if _, err := m.Observe(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // inOrder lists claims in a certain order.
 type inOrder struct {
 	*cluster

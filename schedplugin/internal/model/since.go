@@ -5,7 +5,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// ClaimChanges is a ResourceClaimTracker that tells which claims changed.
+// ClaimChanges is a ResourceClaimTracker that tells which claims changed. Claims and lists of slices that its
+// manager returned stay as they are: what changes is replaced.
 type ClaimChanges interface {
 	fwk.ResourceClaimTracker
 	// ChangedSince returns the claims that came, changed or went since an earlier call, which is

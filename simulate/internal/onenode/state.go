@@ -96,7 +96,7 @@ func (s *State) Same(other *State) bool {
 	if s == other || s == nil || other == nil {
 		return s == other
 	}
-	return s.content == other.content && string(s.Uses.AppendKey(nil)) == string(other.Uses.AppendKey(nil))
+	return s.content == other.content && s.Uses.Equal(other.Uses)
 }
 
 // stateNumbers counts the states ever made.
@@ -250,6 +250,15 @@ func (u Uses) Same(other Uses) bool {
 		return a.Device == b.Device && a.withheld == b.withheld && (a.Wholes > 0) == (b.Wholes > 0) && (a.shares > 0) == (b.shares > 0) &&
 			maps.EqualFunc(a.consumed, b.consumed, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 	})
+}
+
+// Equal reports whether the same devices are in use, by as many. Lists are replaced when they change, so that most
+// are told by where they are.
+func (u Uses) Equal(other Uses) bool {
+	if len(u) != len(other) {
+		return false
+	}
+	return len(u) == 0 || &u[0] == &other[0] || string(u.AppendKey(nil)) == string(other.AppendKey(nil))
 }
 
 // AppendKey appends bytes that are equal for equal uses.
