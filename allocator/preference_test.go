@@ -171,6 +171,50 @@ func TestUndecidedPreference(t *testing.T) {
 	}
 }
 
+// The searches for preferences are counted together, and have one budget together.
+func TestPreferencesShareABudget(t *testing.T) {
+	state := clusterOf(gpus("here", 40, "x")).State()
+	ask := func(budget int64, preferences ...extension.Preference) (int64, []allocator.Missed) {
+		t.Helper()
+		problem, err := preferring(allocator.Options{Budget: budget}, claim("c", 1, 1, 1), preferences...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, err := problem.Allocate(t.Context(), state, node("here"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		assignment, ok := outcome.(*allocator.Assignment)
+		if !ok {
+			t.Fatalf("got %v", outcome)
+		}
+		return outcome.Stats().Steps, assignment.Missed()
+	}
+	// Two GPUs have a root in common, three do not.
+	three, two := extension.Preference{MatchAttribute: root}, extension.Preference{MatchAttribute: root, Requests: []string{"r1", "r2"}}
+	plain, _ := ask(0)
+	forThree, missed := ask(0, three)
+	if forThree -= plain; len(missed) != 1 || missed[0].Undecided || forThree <= 1 {
+		t.Fatalf("%d steps without a preference, %d more with it; missed %+v", plain, forThree, missed)
+	}
+	if got, missed := ask(0, three, three); got != plain+2*forThree || len(missed) != 2 {
+		t.Errorf("%d steps, want %d; missed %+v", got, plain+2*forThree, missed)
+	}
+	required := claim("c", 1, 1, 1)
+	required.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{Requests: two.Requests, MatchAttribute: &two.MatchAttribute}}
+	outcome, err := compile(allocator.Options{}, required).Allocate(t.Context(), state, node("here"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, missed := ask(0, two); got != plain+outcome.Stats().Steps || len(missed) != 0 {
+		t.Errorf("%d steps, want %d and %d; missed %+v", got, plain, outcome.Stats().Steps, missed)
+	}
+	budget := max(plain, forThree) + 1
+	if _, missed := ask(budget, three, three); len(missed) != 2 || missed[0].Undecided || !missed[1].Undecided {
+		t.Errorf("with a budget of %d, missed %+v: want the second to be undecided", budget, missed)
+	}
+}
+
 // A preference never makes a claim unsatisfiable, and is never cited.
 func TestPreferenceIsNotInTheWay(t *testing.T) {
 	state := clusterOf(unique(gpus("here", 4, "x"))).State()
