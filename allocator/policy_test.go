@@ -300,3 +300,41 @@ func TestEqualFits(t *testing.T) {
 		t.Errorf("got %s, want the one with fewer cores", got)
 	}
 }
+
+// The attributes of a topology are in the order of importance, and count for each alternative that asks for
+// several devices.
+func TestTopologyOfTheFirstAttribute(t *testing.T) {
+	slice := gpus("here", 3, "x")
+	for i, values := range [][2]string{{"a", "a"}, {"b", "a"}, {"a", "b"}} {
+		slice.Spec.Devices[i].Attributes["first"] = resourceapi.DeviceAttribute{StringValue: &values[0]}
+		slice.Spec.Devices[i].Attributes["second"] = resourceapi.DeviceAttribute{StringValue: &values[1]}
+	}
+	state := clusterOf(slice).State()
+	const first, second = resourceapi.FullyQualifiedName("gpu.example.com/first"), resourceapi.FullyQualifiedName("gpu.example.com/second")
+	alternatives := claim("c", 1)
+	request := &alternatives.Spec.Devices.Requests[0]
+	request.Exactly = nil
+	for i, count := range []int64{2, 1} {
+		request.FirstAvailable = append(request.FirstAvailable, resourceapi.DeviceSubRequest{
+			Name: fmt.Sprint("o", i), DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
+		})
+	}
+	for _, test := range []struct {
+		claim    *resourceapi.ResourceClaim
+		topology []resourceapi.FullyQualifiedName
+		want     string
+	}{
+		{claim("c", 2), nil, "r0=gpu-0 r0=gpu-1"},
+		{claim("c", 2), []resourceapi.FullyQualifiedName{first, second}, "r0=gpu-0 r0=gpu-2"},
+		{claim("c", 2), []resourceapi.FullyQualifiedName{second, first}, "r0=gpu-0 r0=gpu-1"},
+		{alternatives, []resourceapi.FullyQualifiedName{first}, "r0/o0=gpu-0 r0/o0=gpu-2"},
+	} {
+		outcome, err := compile(allocator.Options{Topology: test.topology}, test.claim).Allocate(t.Context(), state, node("here"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := chosen(outcome); got != test.want {
+			t.Errorf("topology %v: got %s, want %s", test.topology, got, test.want)
+		}
+	}
+}
