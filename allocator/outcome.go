@@ -25,10 +25,9 @@ type Outcome interface {
 	Node() string
 	// Stats tells what the answer cost. One that was known from another node cost nothing.
 	Stats() Stats
-	// Literal reports whether looking at a device that is not in use is an error, such as a selector that fails on it.
-	// If not, the same outcome comes of other reasons why requests do not get a device: for requests for a number of
-	// devices, without admin access, one that draws on no counters may be in use as well as have a taint that no
-	// request tolerates.
+	// Literal reports whether looking at a free device is an error, such as a selector that fails on it. If it is not,
+	// it makes no difference to the outcome why a device cannot be had: for requests for a number of devices without
+	// admin access, a device that draws on no counters may as well be in use as have a taint that nothing tolerates.
 	Literal() bool
 	outcome()
 }
