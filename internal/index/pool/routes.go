@@ -51,10 +51,6 @@ type trait struct{ key, value string }
 // nodeName is the key of names, which no label can have.
 const nodeName = "/name"
 
-func (t trait) compare(other trait) int {
-	return cmp.Or(strings.Compare(t.key, other.key), strings.Compare(t.value, other.value))
-}
-
 func (p *Pool) setRoutes() {
 	r := &p.routes
 	numbers := make(map[selectionKey]int32)
