@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/simulate"
@@ -127,6 +128,51 @@ func BenchmarkSharedClaim(b *testing.B) {
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/pod")
 			})
+		}
+	}
+}
+
+// A claim with admin access to a device that binds claims to nodes is tied to the node of its first pod, also where
+// what is known of another node tells that the pod fits.
+func TestAdminAccessTiesAClaim(t *testing.T) {
+	c := gpuCluster("a", "b")
+	c.Slices = c.Slices[:1]
+	slice := &c.Slices[0].Spec
+	slice.NodeName, slice.AllNodes = nil, ptr.To(true)
+	for i := range slice.Devices {
+		slice.Devices[i].BindsToNode = ptr.To(true)
+	}
+	var pods []*corev1.Pod
+	for i, name := range []string{"first", "second", "second"} {
+		claim := &resourceapi.ResourceClaim{Spec: *c.Templates[0].Spec.Spec.DeepCopy()}
+		claim.Namespace, claim.Name = "default", name
+		claim.Spec.Devices.Requests[0].Exactly.AdminAccess = ptr.To(true)
+		if i < 2 {
+			c.Claims = append(c.Claims, claim)
+		}
+		pod := &corev1.Pod{}
+		pod.Namespace, pod.Name = "default", fmt.Sprint("pod-", i)
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
+		pods = append(pods, pod)
+	}
+	state := open(t, c, simulate.Options{})
+	sim := state.Sim()
+	onB := simulate.Real(func(n *corev1.Node) bool { return n.Name == "b" })
+	for i, test := range []struct {
+		on   simulate.Nodes
+		want string
+	}{{simulate.Real(nil), "a"}, {onB, "b"}, {simulate.Real(nil), "b"}} {
+		result, err := sim.Place(t.Context(), pods[i], test.on, simulate.FirstFit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for placement := range result.Placements() {
+			if got := placement.Node.Name(); got != test.want {
+				t.Errorf("%s is placed on %s, want %s", pods[i].Name, got, test.want)
+			}
+		}
+		if result.Placed != 1 {
+			t.Errorf("%s has no place: %v", pods[i].Name, result.Err)
 		}
 	}
 }

@@ -248,20 +248,20 @@ func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools
 			if own {
 				bound.Node, bound.Selector = true, nil
 			}
-			if result.AdminAccess != nil && *result.AdminAccess {
-				continue
+			held, found := shared.Holding(id, h)
+			if held.Binds {
+				bound.Node, bound.Selector = true, nil
 			}
-			if own {
+			switch {
+			case result.AdminAccess != nil && *result.AdminAccess:
+			case own:
 				h.Device = position
 				a.Own = append(a.Own, h)
-				continue
-			}
-			held, found := shared.Holding(id, h)
-			if !found {
+			case found:
+				a.Shared = append(a.Shared, held)
+			default:
 				panic(fmt.Sprintf("device %s was allocated on node %s, which does not reach it", id, inv.Node.Name))
 			}
-			bound.Node = bound.Node || held.Binds
-			a.Shared = append(a.Shared, held)
 		}
 	}
 	return a
