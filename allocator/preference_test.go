@@ -11,6 +11,7 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/pools"
 )
 
 // drawPreferences draws at most two for a claim.
@@ -101,21 +102,25 @@ const (
 	uuid = resourceapi.FullyQualifiedName("gpu.example.com/uuid")
 )
 
-// A preference costs a search of its own only if the first solution does not have it.
-func TestPreferenceThatHoldsCostsNothing(t *testing.T) {
-	state := clusterOf(gpus("here", 4, "x")).State()
-	plain, err := compile(allocator.Options{}, claim("c", 2)).Allocate(t.Context(), state, node("here"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	problem, err := preferring(allocator.Options{}, claim("c", 2), extension.Preference{MatchAttribute: root})
-	if err != nil {
-		t.Fatal(err)
-	}
+// outcomeHere is what a problem comes to on the node "here".
+func outcomeHere(t *testing.T, problem *allocator.Problem, state *pools.State) allocator.Outcome {
+	t.Helper()
 	outcome, err := problem.Allocate(t.Context(), state, node("here"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return outcome
+}
+
+// A preference costs a search of its own only if the first solution does not have it.
+func TestPreferenceThatHoldsCostsNothing(t *testing.T) {
+	state := clusterOf(gpus("here", 4, "x")).State()
+	plain := outcomeHere(t, compile(allocator.Options{}, claim("c", 2)), state)
+	problem, err := preferring(allocator.Options{}, claim("c", 2), extension.Preference{MatchAttribute: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcome := outcomeHere(t, problem, state)
 	if got, want := chosen(outcome), chosen(plain); got != want || outcome.Stats().Steps != plain.Stats().Steps {
 		t.Errorf("%s with %d steps, without a preference %s with %d", got, outcome.Stats().Steps, want, plain.Stats().Steps)
 	}
@@ -129,10 +134,7 @@ func TestMissed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcome, err := problem.Allocate(t.Context(), state, node("here"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := outcomeHere(t, problem, state)
 	if got, want := chosen(outcome), "r0=gpu-0 r1=gpu-2 r1=gpu-3"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -154,10 +156,7 @@ func TestUndecidedPreference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		outcome, err := problem.Allocate(t.Context(), state, node("here"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		outcome := outcomeHere(t, problem, state)
 		assignment, ok := outcome.(*allocator.Assignment)
 		if !ok {
 			t.Fatalf("got %v", outcome)
@@ -180,10 +179,7 @@ func TestPreferencesShareABudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcome, err := problem.Allocate(t.Context(), state, node("here"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		outcome := outcomeHere(t, problem, state)
 		assignment, ok := outcome.(*allocator.Assignment)
 		if !ok {
 			t.Fatalf("got %v", outcome)
@@ -202,10 +198,7 @@ func TestPreferencesShareABudget(t *testing.T) {
 	}
 	required := claim("c", 1, 1, 1)
 	required.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{Requests: two.Requests, MatchAttribute: &two.MatchAttribute}}
-	outcome, err := compile(allocator.Options{}, required).Allocate(t.Context(), state, node("here"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := outcomeHere(t, compile(allocator.Options{}, required), state)
 	if got, missed := ask(0, two); got != plain+outcome.Stats().Steps || len(missed) != 0 {
 		t.Errorf("%d steps, want %d and %d; missed %+v", got, plain, outcome.Stats().Steps, missed)
 	}
@@ -223,10 +216,7 @@ func TestPreferenceIsNotInTheWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcome, err := problem.Allocate(t.Context(), state, node("here"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := outcomeHere(t, problem, state)
 	none, ok := outcome.(*allocator.Unsatisfiable)
 	if !ok {
 		t.Fatalf("got %v", outcome)

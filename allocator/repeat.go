@@ -45,6 +45,11 @@ func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.N
 			return
 		}
 		for again := false; ; again = true {
+			// A search of a few steps does not look whether it was cancelled.
+			if err := askable(ctx, node); err != nil {
+				yield(nil, err)
+				return
+			}
 			result := in.Solve(ctx)
 			if again && result.Verdict != solver.Found {
 				u = u.With(in.Used()) // which an explanation asks for

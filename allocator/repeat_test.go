@@ -1,8 +1,11 @@
 package allocator_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -116,6 +120,77 @@ func TestRepeatWithNamesakes(t *testing.T) {
 		}
 		compareOutcomes(t, fmt.Sprint("the ", n, ". time"), got, want[n])
 		n++
+	}
+}
+
+// What cannot be asked is an error that says so, and the last of what comes.
+func TestRepeatOfWhatCannotBeAsked(t *testing.T) {
+	slice := gpus("here", 4, "x")
+	state := clusterOf(slice).State()
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("shutting down"))
+	for want, test := range map[string]struct {
+		ctx   context.Context
+		state *pools.State
+		node  *corev1.Node
+	}{
+		"node is nil": {t.Context(), state, nil},
+		"allocation on node here was cancelled: shutting down": {cancelled, state, node("here")},
+		"the snapshot was built with": {t.Context(), pools.NewState(pools.Build(pools.Gates{}, []*resourceapi.ResourceSlice{slice})), node("here")},
+	} {
+		var errs []error
+		for outcome, err := range compile(allocator.Options{}, claim("c", 1)).Repeat(test.ctx, test.state, test.node) {
+			if outcome != nil {
+				t.Errorf("%s: got %v", want, outcome)
+			}
+			errs = append(errs, err)
+		}
+		if len(errs) != 1 || errs[0] == nil || !strings.Contains(errs[0].Error(), want) {
+			t.Errorf("%s: got %v", want, errs)
+		}
+	}
+	// It ends in between, too.
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	times := 0
+	for outcome, err := range compile(allocator.Options{}, claim("c", 1)).Repeat(ctx, state, node("here")) {
+		if times++; times == 1 {
+			stop(errors.New("enough"))
+			continue
+		}
+		if outcome != nil || err == nil || !strings.Contains(err.Error(), "enough") {
+			t.Errorf("after it was cancelled: %v, %v", outcome, err)
+		}
+	}
+	if times != 2 {
+		t.Errorf("%d outcomes, want one and an error", times)
+	}
+}
+
+// Preferences and policies choose by more than which devices are free: after the first outcome, another State is needed.
+func TestRepeatEnds(t *testing.T) {
+	state := clusterOf(gpus("here", 4, "x")).State()
+	preferring, err := preferring(allocator.Options{}, claim("c", 1, 1), extension.Preference{MatchAttribute: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		problem *allocator.Problem
+		want    int
+	}{
+		"first fit":  {compile(allocator.Options{}, claim("c", 1)), 5},
+		"policy":     {compile(allocator.Options{Policy: allocator.Pack{}}, claim("c", 1)), 1},
+		"preference": {preferring, 1},
+	} {
+		times := 0
+		for _, err := range test.problem.Repeat(t.Context(), state, node("here")) {
+			if times++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if times != test.want {
+			t.Errorf("%s: %d outcomes, want %d", name, times, test.want)
+		}
 	}
 }
 

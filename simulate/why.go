@@ -226,12 +226,17 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 }
 
 // explanation asks again, with the names of the node and of the claims. It is nil if that is not
-// decided. Nodes with the same answer, which the same pools reach, have the same explanation.
+// decided. Nodes with the same answer, which the same pools reach and of which pools cannot be
+// used for the same reasons, have the same explanation.
 func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, number int16) (*explain.Explanation, error) {
 	d := &e.state.data
 	key := fmt.Appendf(nil, "%p", a)
 	for position, reached := range d.around.Shared.Reaching(rec.facts.Inventory) {
 		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(position)), reached)
+	}
+	for i := range rec.facts.Pools {
+		why := rec.facts.Pools[i].Unusable
+		key = append(binary.AppendUvarint(key, uint64(len(why))), why...)
 	}
 	if known, found := e.known[string(key)]; found {
 		return known, nil

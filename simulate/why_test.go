@@ -166,6 +166,34 @@ func TestWhyNotDevices(t *testing.T) {
 	}
 }
 
+// Nodes without devices that can be used are alike, and are explained by what is wrong with their pools.
+func TestWhyPoolsCannotBeUsed(t *testing.T) {
+	c := gpuCluster("a", "b", "c", "d", "e")
+	for i, wanted := range []int64{2, 2, 3, 1, 1} {
+		c.Slices[i].Spec.Pool.ResourceSliceCount = wanted
+	}
+	for i, twice := range []int{0, 2} {
+		devices := c.Slices[3+i].Spec.Devices
+		devices[1].Name = devices[twice].Name
+	}
+	state := open(t, c, simulate.Options{})
+	r, err := state.Sim().Place(t.Context(), gpuPods("one", 1)[0], simulate.Real(nil), simulate.FirstFit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusals, err := r.Why(t.Context())
+	if err != nil || len(refusals) != 1 {
+		t.Fatalf("%d refusals, %v", len(refusals), err)
+	}
+	var nodes [][]string
+	for _, group := range refusals[0].Devices {
+		nodes = append(nodes, group.Nodes)
+	}
+	if diff := cmp.Diff([][]string{{"a", "b"}, {"c"}, {"d"}, {"e"}}, nodes); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
 // A gang is explained by the domain that comes closest, or by what all nodes lack.
 func TestWhyGang(t *testing.T) {
 	c := gpuCluster("a", "b", "c")

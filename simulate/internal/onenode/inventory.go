@@ -210,7 +210,7 @@ func (inv *Inventory) head() []byte {
 	for i := range inv.Pools {
 		p := &inv.Pools[i]
 		key = appendText(key, p.ID.Driver)
-		key = append(key, flag(p.usable))
+		key = append(key, flag(p.Unusable == ""))
 		key = binary.AppendUvarint(key, uint64(len(p.Devices)))
 		for _, slice := range p.slices {
 			rest := slice.Spec
@@ -303,8 +303,9 @@ type PoolFacts struct {
 	slices  []*resourceapi.ResourceSlice
 	Devices []*resourceapi.Device // by position
 	sliceOf []int32               // by device: position in slices
-	usable  bool
-	pool    *pool.Pool
+	// Unusable says why nothing may be allocated from the pool. Empty if something may.
+	Unusable string
+	pool     *pool.Pool
 }
 
 // lookup finds the position of a device.
@@ -318,7 +319,7 @@ func (f *PoolFacts) lookup(device string) (int32, bool) {
 
 // factsOf reads a pool of a snapshot. The devices are those of the highest generation.
 func factsOf(p *pool.Pool) *PoolFacts {
-	f := &PoolFacts{ID: pools.PoolID(p.ID), pool: p, usable: p.Incomplete == "" && p.Invalid == ""}
+	f := &PoolFacts{ID: pools.PoolID(p.ID), pool: p, Unusable: cmp.Or(p.Incomplete, p.Invalid)}
 	names := make(map[string]bool, len(p.Devices))
 	position := make(map[*pool.Slice]int32)
 	for _, slice := range p.Slices {
@@ -327,7 +328,10 @@ func factsOf(p *pool.Pool) *PoolFacts {
 	}
 	for i := range p.Devices {
 		name := p.Devices[i].Object.Name
-		f.usable, names[name] = f.usable && !names[name], true
+		if names[name] && f.Unusable == "" {
+			f.Unusable = "several devices are named " + name
+		}
+		names[name] = true
 		f.Devices = append(f.Devices, p.Devices[i].Object)
 		f.sliceOf = append(f.sliceOf, position[p.Devices[i].Slice])
 	}

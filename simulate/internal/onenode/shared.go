@@ -178,7 +178,7 @@ func (k *Asker) concerns(ctx context.Context, pool *SharedPool, q *Question) boo
 	for _, s := range q.Specs {
 		s.eachRequest(func(f requestFilter) {
 			// All devices of an unusable pool is an error.
-			concerned = concerned || f.all && !pool.usable || k.passes(ctx, pool, f)
+			concerned = concerned || f.all && pool.Unusable != "" || k.passes(ctx, pool, f)
 		})
 	}
 	return concerned
