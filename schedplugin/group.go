@@ -75,6 +75,11 @@ func joinGroup(state fwk.CycleState, pod *corev1.Pod, c *cycle) (*groupCycle, er
 	return group, nil
 }
 
+// of returns the cycle of a pod, nil if the pod was not tried.
+func (g *groupCycle) of(pod *corev1.Pod) *cycle {
+	return g.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+}
+
 // shares reports whether a claim is in flight on behalf of pods of the group.
 func (g *groupCycle) shares(claim types.UID) bool {
 	return g != nil && g.reserved[claim] != nil

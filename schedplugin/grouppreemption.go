@@ -2,12 +2,15 @@ package schedplugin
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/model"
 	"github.com/dray-project/dray/schedplugin/internal/whatif"
 )
@@ -63,37 +66,104 @@ func (c *cycle) newWhatIf() *whatif.Case {
 	return c.removed.Clone()
 }
 
-// awaitsGroup reports whether the pods of a group that lack devices only have to wait for
-// those of pods which were preempted for the group.
-func (p *Plugin) awaitsGroup(ctx context.Context, cycles *groupCycle, pods []*corev1.Pod) bool {
+// awaited returns for each pod of a group the name of the node to nominate it to, if those pods
+// that lack devices only have to wait for those of pods which were preempted for the group. They may get
+// them on any node to which a pod of the group is nominated: which of the nodes comes free first
+// is not known. It returns nil if waiting does not help.
+func (p *Plugin) awaited(ctx context.Context, cycles *groupCycle, pods []*corev1.Pod) []string {
 	if cycles == nil {
-		return false
+		return nil
 	}
-	waits := false
-	for _, pod := range pods {
-		c := cycles.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
-		if c == nil || len(c.refusals.List()) == 0 {
+	free := &comingFree{charged: sets.New[types.UID]()}
+	var lacking []int
+	for i, pod := range pods {
+		c := cycles.of(pod)
+		if c == nil || c.placed != "" || len(c.refusals.List()) == 0 {
 			continue
 		}
-		if !p.comesFreeFor(ctx, c, pod) {
-			return false
+		if c.view == nil || p.settled(c) == nil {
+			return nil
 		}
-		waits = true
+		// This state has the devices in use of the pods before it for which there was a node.
+		lacking, free.state = append(lacking, i), p.settled(c).State()
 	}
-	return waits
+	if len(lacking) == 0 {
+		return nil
+	}
+	nominated := p.nominations(cycles, pods)
+	nodes := make([]string, len(pods))
+	for i, pod := range pods {
+		if c := cycles.of(pod); c != nil && c.placed != "" {
+			nodes[i] = c.placed
+		} else if nominated[i] != nil {
+			nodes[i] = nominated[i].Node().Name
+		}
+	}
+	for _, i := range lacking {
+		takes := func(nodeInfo fwk.NodeInfo) bool {
+			return nodeInfo != nil && p.takes(ctx, free, cycles.of(pods[i]), pods[i], nodeInfo)
+		}
+		if takes(nominated[i]) {
+			continue
+		}
+		at := slices.IndexFunc(nominated, takes)
+		if at < 0 {
+			return nil
+		}
+		nodes[i] = nominated[at].Node().Name
+	}
+	return nodes
 }
 
-// nominations of the pods of a group, as they are.
-func (p *Plugin) nominations(cycles *groupCycle, pods []*corev1.Pod) *fwk.PodGroupPostFilterResult {
-	result := &fwk.PodGroupPostFilterResult{NominatingInfos: make(map[types.NamespacedName]*fwk.NominatingInfo)}
-	for _, pod := range pods {
-		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-		c := cycles.pods[name]
-		if c == nil {
-			continue
+// comingFree is what is in use once the devices that nobody needs any more are free, and pods of
+// a group got theirs.
+type comingFree struct {
+	state *pools.State
+	// charged are claims of these pods, which may share them.
+	charged sets.Set[types.UID]
+}
+
+// takes reports whether a pod of a group gets devices on a node, and charges them.
+func (p *Plugin) takes(ctx context.Context, free *comingFree, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
+	own := c.own()
+	if free.charged.HasAny(own.UnsortedList()...) {
+		return true
+	}
+	allocated := p.supposeOn(ctx, free.state, c, pod, nodeInfo)
+	if allocated == nil {
+		return false
+	}
+	state := free.state
+	for _, claim := range allocated {
+		var err error
+		if state, err = state.Assume(claim); err != nil {
+			return false
 		}
-		if nodeInfo := p.nominated(c, pod); nodeInfo != nil {
-			result.NominatingInfos[name] = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: nodeInfo.Node().Name}
+	}
+	free.state, free.charged = state, free.charged.Union(own)
+	return true
+}
+
+// nominations are the nodes to which the pods of a group are nominated, nil where there is none.
+func (p *Plugin) nominations(cycles *groupCycle, pods []*corev1.Pod) []fwk.NodeInfo {
+	nodes := make([]fwk.NodeInfo, len(pods))
+	for i, pod := range pods {
+		if c := cycles.of(pod); c != nil {
+			nodes[i] = p.nominated(c, pod)
+		} else { // it was not tried
+			nodes[i] = p.nomination(pod)
+		}
+	}
+	return nodes
+}
+
+// nominate says to which nodes the pods of a group are nominated from now on.
+func nominate(pods []*corev1.Pod, nodes []string) *fwk.PodGroupPostFilterResult {
+	result := &fwk.PodGroupPostFilterResult{NominatingInfos: make(map[types.NamespacedName]*fwk.NominatingInfo)}
+	for i, node := range nodes {
+		if node != "" {
+			name := types.NamespacedName{Namespace: pods[i].Namespace, Name: pods[i].Name}
+			result.NominatingInfos[name] = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
 		}
 	}
 	return result

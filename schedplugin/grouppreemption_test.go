@@ -2,16 +2,21 @@ package schedplugin
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 )
 
@@ -49,7 +54,7 @@ func TestGroupPreemption(t *testing.T) {
 	r.must(err)
 	// Nobody deallocates what the victims had before the group had to wait for it.
 	ended := make(chan *corev1.Pod, others)
-	r.ended = ended
+	r.ended, r.observed = ended, true
 	r.run()
 	r.create(pods...)
 	var gone []*corev1.Pod
@@ -61,9 +66,18 @@ func TestGroupPreemption(t *testing.T) {
 			t.Fatalf("%d pods are preempted, want %d: %+v", len(gone), members, r.pod("member-0").Status)
 		}
 	}
-	for _, name := range names {
-		r.waitForRejection(name)
-	}
+	eventually(t, func() error {
+		group, err := r.client.SchedulingV1beta1().PodGroups("default").Get(r.ctx, "gang", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range group.Status.Conditions {
+			if strings.Contains(condition.Message, "waiting for the devices of pods that were preempted") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the group does not wait: %+v", group.Status.Conditions)
+	})
 	for _, pod := range gone {
 		for !r.deallocated(*pod.Spec.ResourceClaims[0].ResourceClaimName) {
 		}
@@ -71,5 +85,119 @@ func TestGroupPreemption(t *testing.T) {
 	r.waitFor(time.Minute, names...)
 	if left := len(ended); left > 0 {
 		t.Errorf("%d pods more than needed were preempted", left)
+	}
+}
+
+// awaitCase is a group of two pods, one and two, that are tried in a cluster of two nodes, a and b.
+type awaitCase struct {
+	name    string
+	objects []runtime.Object
+	// nominated is the node of each pod of the group, as the queue knows it.
+	nominated map[string]string
+	tried     []string
+	want      map[string]string
+	shared    bool // the claim of both
+}
+
+// run returns how the group ends that could not be placed.
+func (test *awaitCase) run(t *testing.T) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	pods, queued := make(map[string]*corev1.Pod), make(nominations)
+	for _, name := range []string{"one", "two"} {
+		if pods[name] = podWith(name, "of-"+name); test.shared {
+			pods[name] = podWith(name, "of-one")
+		}
+		if node := test.nominated[name]; node != "" {
+			info, err := framework.NewPodInfo(pods[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			queued[node] = append(queued[node], info)
+		}
+	}
+	w := newWorld(t, setting{nominated: queued, objects: append(test.objects,
+		node("a"), node("b"), gpuClass(), gpuClaim("of-one", 1), gpuClaim("of-two", 1))})
+	group := framework.NewCycleState()
+	var reserved []func()
+	for _, name := range test.tried {
+		a, _ := together(w, group, pods[name])
+		if placed, status := a.reserve(); status.IsSuccess() {
+			reserved = append(reserved, func() { w.plugin.Unreserve(w.ctx, a.state, a.pod, placed) })
+		}
+	}
+	for _, undo := range reserved {
+		undo()
+	}
+	return w.plugin.PodGroupPostFilter(w.ctx, group, &framework.PodGroupInfo{
+		Name: "g", Namespace: "default", UnscheduledPods: []*corev1.Pod{pods["one"], pods["two"]}, PodGroup: gang("g"),
+	}, nil)
+}
+
+// The pods of a group that lack devices wait for those of pods which were preempted, on any of
+// the nodes to which the group is nominated. Those for which there was a node stay nominated to
+// it, and those that were not tried to theirs.
+func TestGroupAwaits(t *testing.T) {
+	gone := func(node string) *resourceapi.ResourceClaim {
+		return reservedBy(held(gpuClaim("of-gone-"+node, 1), node, "gpu-0"), podWith("gone-"+node))
+	}
+	staying := podWith("staying", "of-staying")
+	for _, test := range []awaitCase{
+		{
+			"on its own node", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
+			map[string]string{"one": "a", "two": "b"}, []string{"one", "two"}, map[string]string{"one": "a", "two": "b"}, false,
+		},
+		{
+			"where another one is nominated", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
+			map[string]string{"one": "b", "two": "a"}, []string{"one", "two"}, map[string]string{"one": "a", "two": "b"}, false,
+		},
+		{
+			"the rest is not tried", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("a"), gone("b")},
+			map[string]string{"one": "a", "two": "b"}, []string{"one"}, map[string]string{"one": "a", "two": "b"}, false,
+		},
+		{
+			"one device for two pods", []runtime.Object{
+				gpus("a", 1), gpus("b", 1), gone("a"), staying,
+				reservedBy(held(gpuClaim("of-staying", 1), "b", "gpu-0"), staying),
+			},
+			map[string]string{"one": "a", "two": "b"}, []string{"one", "two"}, nil, false,
+		},
+		{
+			"the device that comes free is not on a node of the group", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
+			map[string]string{"two": "a"}, []string{"one", "two"}, nil, false,
+		},
+		{
+			"the first one was not nominated", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("a")},
+			map[string]string{"two": "a"}, []string{"one", "two"}, map[string]string{"one": "b", "two": "a"}, false,
+		},
+		{
+			"rather on its own node", []runtime.Object{node("c"), gpus("a", 1), gpus("b", 1), gpus("c", 1), gone("a"), gone("b")},
+			map[string]string{"one": "a", "two": "b"}, []string{"one", "two"}, map[string]string{"one": "c", "two": "b"}, false,
+		},
+		{
+			"one device for one claim", []runtime.Object{gpus("b", 1), gone("b")},
+			map[string]string{"one": "b", "two": "b"}, []string{"one", "two"}, map[string]string{"one": "b", "two": "b"}, true,
+		},
+		{
+			"nothing comes free", []runtime.Object{gpus("a", 1)},
+			map[string]string{"one": "a", "two": "a"}, []string{"one", "two"}, nil, false,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			result, status := test.run(t)
+			if test.want == nil {
+				expect(t, status, fwk.Unschedulable, "")
+				return
+			}
+			expect(t, status, fwk.Success, "waiting for the devices of pods that were preempted")
+			if result == nil {
+				t.Fatal("nobody is nominated")
+			}
+			got := make(map[string]string)
+			for name, info := range result.NominatingInfos {
+				got[name.Name] = info.NominatedNodeName
+			}
+			if !maps.Equal(test.want, got) {
+				t.Errorf("nominations %v, want %v", got, test.want)
+			}
+		})
 	}
 }

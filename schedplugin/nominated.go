@@ -36,6 +36,12 @@ func (p *Plugin) allocateFor(ctx context.Context, claims []*resourceapi.Resource
 	if err != nil {
 		return nil // it does not get devices on any node
 	}
+	return withDevices(ctx, problem, claims, usage, node)
+}
+
+// withDevices returns the claims of a problem with the devices that they get on a node, nil if
+// there are none for them.
+func withDevices(ctx context.Context, problem *allocator.Problem, claims []*resourceapi.ResourceClaim, usage *pools.State, node *corev1.Node) []*resourceapi.ResourceClaim {
 	outcome, err := problem.Allocate(ctx, usage, node)
 	assignment, ok := outcome.(*allocator.Assignment)
 	if err != nil || !ok {
@@ -100,12 +106,17 @@ func (p *Plugin) comesFreeFor(ctx context.Context, c *cycle, pod *corev1.Pod) bo
 	if nodeInfo == nil {
 		return false
 	}
+	return p.supposeOn(ctx, p.settled(c).State(), c, pod, nodeInfo) != nil
+}
+
+// supposeOn returns the claims of a pod with the devices that they would get on a node, nil if
+// there are none for them, or none have to be allocated.
+func (p *Plugin) supposeOn(ctx context.Context, usage *pools.State, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason != "" || v.problem == nil {
-		return false
+		return nil
 	}
-	found, err := v.supposed().Feasible(p.limit(ctx, c), p.settled(c).State(), nodeInfo.Node())
-	return err == nil && found.Verdict() == allocator.Satisfiable
+	return withDevices(p.limit(ctx, c), v.supposed(), v.objects(v.claims), usage, nodeInfo.Node())
 }
 
 // comesFree reports whether devices come free on the node because the pod preempted others

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,10 +24,10 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if p.awaitsGroup(ctx, cycles, group.GetUnscheduledPods()) {
+	if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {
 		logger.V(5).Info("The group waits for the devices of pods that were preempted")
-		// This ends PostFilter, so that nobody else is preempted, and keeps the nominations.
-		return p.nominations(cycles, group.GetUnscheduledPods()), fwk.NewStatus(fwk.Success, "waiting for the devices of pods that were preempted")
+		// This ends PostFilter, so that nobody else is preempted.
+		return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, "waiting for the devices of pods that were preempted")
 	}
 	p.explainFor(ctx, cycles, group)
 	settled, err := p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())
@@ -54,7 +53,7 @@ func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.P
 	}
 	explained := false
 	for _, pod := range group.GetUnscheduledPods() {
-		c := cycles.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+		c := cycles.of(pod)
 		if c == nil || len(c.refusals.List()) == 0 {
 			continue
 		}
@@ -83,7 +82,7 @@ func (p *Plugin) giveUpForPods(ctx context.Context, cycles *groupCycle, pods []*
 		return settled, nil
 	}
 	for _, pod := range pods {
-		c := cycles.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+		c := cycles.of(pod)
 		if c == nil {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -29,6 +28,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return failed(logger, err)
 	}
 	if len(c.unallocated()) == 0 {
+		c.placed = nodeName
 		return nil
 	}
 	group, err := groupCycleOf(state)
@@ -51,6 +51,7 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		group.reserve(claim.Object.UID, pod.UID)
 		logger.V(5).Info("Reserved devices", "resourceclaim", klog.KObj(claim.Object), "allocation", klog.Format(claim.Pending))
 	}
+	c.placed = nodeName
 	return nil
 }
 
@@ -128,13 +129,7 @@ func (p *Plugin) chooseAnew(ctx context.Context, c *cycle, suited *suitable, cla
 	if len(claims) == 0 {
 		return nil
 	}
-	objects := make([]*resourceapi.ResourceClaim, len(claims))
-	for i, claim := range claims {
-		if objects[i] = claim.Object; claim.Extended {
-			objects[i] = suited.variant.special
-		}
-	}
-	problem, err := p.core.Compile(objects, p.dra.DeviceClasses())
+	problem, err := p.core.Compile(suited.variant.objects(claims), p.dra.DeviceClasses())
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,9 @@ type rig struct {
 	handle  fwk.Handle
 	// ended gets pods that are deleted, if anybody wants to know.
 	ended chan *corev1.Pod
+	// observed has the deletion of a pod return when the scheduler knows that the pod ends. Then
+	// it does not choose anew whom to preempt in the meantime.
+	observed bool
 	// held is closed when the pod first waits, with its devices reserved.
 	held chan struct{}
 	once sync.Once
@@ -144,10 +147,19 @@ func (r *rig) terminate(action clienttesting.Action) (bool, runtime.Object, erro
 	}
 	pod := stored.(*corev1.Pod).DeepCopy()
 	pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	if err := r.client.Tracker().Update(action.GetResource(), pod, action.GetNamespace()); err != nil {
+		return true, nil, err
+	}
+	for r.observed && r.ctx.Err() == nil {
+		if known, err := r.sched.Cache.GetPod(pod); err == nil && known.DeletionTimestamp != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if r.ended != nil {
 		r.ended <- pod
 	}
-	return false, nil, r.client.Tracker().Update(action.GetResource(), pod, action.GetNamespace())
+	return false, nil, nil
 }
 
 func (r *rig) count(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -42,6 +42,8 @@ type findings struct {
 	plain *variant
 	// grouped is set if the pod is scheduled as part of a group.
 	grouped bool
+	// placed is the node that was found for the pod, also if the group could not be placed.
+	placed string
 	// patience is how often the limits of searches are raised.
 	patience int
 	// nodes are those of the cluster, with their pods.

@@ -35,6 +35,17 @@ type variant struct {
 	err error
 }
 
+// objects are claims as they have to be on these nodes.
+func (v *variant) objects(claims []*claimstate.Claim) []*resourceapi.ResourceClaim {
+	objects := make([]*resourceapi.ResourceClaim, len(claims))
+	for i, claim := range claims {
+		if objects[i] = claim.Object; claim.Extended {
+			objects[i] = v.special
+		}
+	}
+	return objects
+}
+
 // asked is the problem to ask about the state of a cycle.
 func (v *variant) asked(c *cycle) *allocator.Problem {
 	if c.whatIf != nil {
