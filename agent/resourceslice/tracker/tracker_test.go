@@ -220,15 +220,19 @@ func TestTracker(t *testing.T) {
 					}
 				}
 			}
+			// Handlers are told after it is shown.
+			last := func(tracker tracking) string {
+				mutex.Lock()
+				defer mutex.Unlock()
+				return told[tracker]
+			}
+			for deadline := time.Now().Add(patience); last(ours) != "-" || last(theirs) != "-"; time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("told %q at last, upstream %q", last(ours), last(theirs))
+				}
+			}
 			ours.Stop()
 			theirs.Stop()
-			cancel()
-			factory.Shutdown()
-			mutex.Lock()
-			defer mutex.Unlock()
-			if told[ours] != told[theirs] || told[ours] != "-" {
-				t.Errorf("told %q at last, upstream %q", told[ours], told[theirs])
-			}
 		})
 	}
 }
