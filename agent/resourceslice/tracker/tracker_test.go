@@ -19,6 +19,7 @@ import (
 	upstream "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/internal/fakeapi"
 )
@@ -221,16 +222,11 @@ func TestTracker(t *testing.T) {
 				}
 			}
 			// Handlers are told after it is shown.
-			last := func(tracker tracking) string {
+			fakecluster.Eventually(t, "both are told of the last change", func() bool {
 				mutex.Lock()
 				defer mutex.Unlock()
-				return told[tracker]
-			}
-			for deadline := time.Now().Add(patience); last(ours) != "-" || last(theirs) != "-"; time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("told %q at last, upstream %q", last(ours), last(theirs))
-				}
-			}
+				return told[ours] == "-" && told[theirs] == "-"
+			})
 			ours.Stop()
 			theirs.Stop()
 		})
