@@ -96,7 +96,6 @@ func TestEventsAreOfKinds(t *testing.T) {
 			}
 		}
 		w.settle()
-		w.knows(19 + 2*(i+1))
 		pod = pod.DeepCopy()
 		pod.ResourceVersion = strconv.Itoa(i) // its status was updated
 		attempt()

@@ -185,7 +185,7 @@ func (w *world) addNode(node *corev1.Node, pods ...*corev1.Pod) {
 	w.nodes = append(w.nodes, info)
 }
 
-// settle waits until the scheduler knows what the API server has.
+// settle waits until the scheduler and the plugin know what the API server has.
 func (w *world) settle() {
 	w.t.Helper()
 	eventually(w.t, func() error {
@@ -207,21 +207,27 @@ func (w *world) settle() {
 				return fmt.Errorf("claim %s is not known as it is: %w", want.Name, err)
 			}
 		}
-		return errors.Join(w.slicesSettled(), w.classesSettled())
+		return errors.Join(w.slicesSettled(), w.classesSettled(), w.modelSettled(claims.Items))
 	})
 }
 
-// knows waits until the plugin knows so many claims that hold devices. It gets to know of them
-// by events, later than those who ask the manager.
-func (w *world) knows(claims int) {
-	w.t.Helper()
-	eventually(w.t, func() error {
-		view, err := w.plugin.model.Observe()
-		if err == nil && view.Claims != claims {
-			err = fmt.Errorf("%d claims are known to hold devices, want %d", view.Claims, claims)
+// modelSettled is about what the plugin knows of claims. It gets to know of them by events, later than
+// those who ask the manager.
+func (w *world) modelSettled(claims []resourceapi.ResourceClaim) error {
+	if !w.plugin.enabled() {
+		return nil
+	}
+	want := 0
+	for i := range claims {
+		if claims[i].Status.Allocation != nil || w.dra.ResourceClaims().GetPendingAllocation(claims[i].UID) != nil {
+			want++
 		}
-		return err
-	})
+	}
+	view, err := w.plugin.model.Observe()
+	if err == nil && view.Claims != want {
+		err = fmt.Errorf("%d claims are known to hold devices, want %d", view.Claims, want)
+	}
+	return err
 }
 
 func (w *world) slicesSettled() error {

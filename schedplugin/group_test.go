@@ -249,12 +249,6 @@ func (r *gangRun) reset() {
 		r.t.Fatal(err)
 	}
 	r.settle()
-	eventually(r.t, func() error {
-		if view, err := r.plugin.model.Observe(); err != nil || view.Claims > 0 {
-			return fmt.Errorf("the claim still holds devices: %w", err)
-		}
-		return nil
-	})
 }
 
 // failing has updates of the status of claims refused.

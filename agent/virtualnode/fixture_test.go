@@ -22,6 +22,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/node/errdefs"
+	"github.com/dray-project/dray/internal/fakeapi"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -180,6 +181,7 @@ func (m *machine) run(t *testing.T, provider *pods) {
 	m.stop = func() { cancel(); running.Wait() }
 	t.Cleanup(m.stop)
 	<-n.Ready()
+	fakeapi.AwaitWatches(t, m.client)
 }
 
 // claim is allocated, and reserved for pods.

@@ -28,7 +28,7 @@ func wrong(change func(*alloctest.Case, *alloctest.Outcome)) alloctest.Allocator
 }
 
 func comparer(ours alloctest.Allocator) differential.Comparer {
-	return differential.Comparer{Ours: ours, Peer: peer.Upstream(), OurLimit: 10 * time.Second, PeerLimit: time.Second}
+	return differential.Comparer{Ours: ours, Peer: peer.Upstream(), OurLimit: time.Minute, PeerLimit: time.Second}
 }
 
 func run(t *testing.T, ours alloctest.Allocator, cases int) *differential.Report {

@@ -16,7 +16,7 @@ import (
 
 func sequences(ours func() map[string]alloctest.Allocator, cases int) *differential.Sequences {
 	return &differential.Sequences{
-		Ours: ours, Peer: peer.Upstream(), OurLimit: 10 * time.Second, PeerLimit: time.Second,
+		Ours: ours, Peer: peer.Upstream(), OurLimit: time.Minute, PeerLimit: time.Second,
 		Cases: cases, Turns: 10, Seed: 1, Profile: clustergen.Pairs, Workers: 2,
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -13,7 +12,7 @@ func TestUnwatched(t *testing.T) {
 	client := fake.NewClientset()
 	expect := func(want ...string) {
 		t.Helper()
-		if got := sets.List(unwatched(client)); !slices.Equal(got, want) {
+		if got := unwatched(client); !slices.Equal(got, want) {
 			t.Errorf("%q are not watched, want %q", got, want)
 		}
 	}
@@ -32,6 +31,11 @@ func TestUnwatched(t *testing.T) {
 	_, err = client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 	must(err)
 	expect("pods")
+	_, err = client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	must(err)
+	_, err = client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
+	must(err)
+	expect("pods") // the watch of one of two informers
 	_, err = client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
 	must(err)
 	expect()

@@ -151,6 +151,23 @@ func TestUnreserveOwnClaims(t *testing.T) {
 	}
 }
 
+// Nothing is taken back from a pod that has nothing, and no change is told.
+func TestUnreserveNothing(t *testing.T) {
+	s, pod := newSnapshot(t), newPod("pod")
+	own := newClaim("own", pod, request("gpu", 1))
+	mustAdd(t, s, own)
+	refer(pod, own)
+	refer(pod, newClaim("shared-gpu", nil, nil))
+	changes := s.ResourceClaims().(schedplugin.ClaimChanges)
+	_, before, _ := changes.ChangedSince(nil)
+	if err := s.UnreservePodClaims(pod); err != nil {
+		t.Fatal(err)
+	}
+	if changed, _, known := changes.ChangedSince(before); !known || len(changed) > 0 {
+		t.Errorf("changed %v, known %v", changed, known)
+	}
+}
+
 // Claims of one name in two namespaces are two.
 func TestNamespaces(t *testing.T) {
 	s := newSnapshot(t)

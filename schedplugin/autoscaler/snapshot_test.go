@@ -240,6 +240,21 @@ func TestChangedSince(t *testing.T) {
 	}
 }
 
+// Changes are not forgotten as long as there are no more of them than claims.
+func TestChangesOfManyClaims(t *testing.T) {
+	snapshot := autoscaler.NewEmptySnapshot()
+	changes := snapshot.ResourceClaims().(schedplugin.ClaimChanges)
+	_, first, _ := changes.ChangedSince(nil)
+	var claims []*resourceapi.ResourceClaim
+	for i := range 3000 {
+		claims = append(claims, newClaim(fmt.Sprint("claim-", i), nil, request("gpu", 1)))
+	}
+	mustAdd(t, snapshot, claims...)
+	if changed, _, known := changes.ChangedSince(first); !known || len(changed) != len(claims) {
+		t.Errorf("%d of %d changes, known %v", len(changed), len(claims), known)
+	}
+}
+
 // What Walk visits is what there is, until it is told to stop.
 func TestWalk(t *testing.T) {
 	snapshot := newSnapshot(t)

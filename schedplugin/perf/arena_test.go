@@ -90,7 +90,7 @@ func (a *arena) settle() {
 		want = a.fleet.nodes
 	}
 	problem := ""
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if problem = a.unsettled(want); problem == "" {
 			return
 		}

@@ -51,7 +51,7 @@ func claim(name string, allocated bool, reservedFor ...types.UID) *resourceapi.R
 // simulate runs nodes until reached is true of the pod, or of nil when it has gone.
 func simulate(t *testing.T, client kubernetes.Interface, reached func(*corev1.Pod) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, client) }()
 	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {

@@ -1,7 +1,9 @@
 package shadow
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +85,20 @@ func (s *scene) must(err error) {
 	}
 }
 
-// pod adds a pod with a claim for so many devices, neither of which is scheduled.
+// await waits until an error is gone.
+func (s *scene) await(condition func() error) {
+	s.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for err := condition(); err != nil; err = condition() {
+		if time.Now().After(deadline) {
+			s.t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// pod adds a pod with a claim for so many devices, neither of which is scheduled. It returns when the
+// shadow knows both: what it compares is what it knows when it gets to know of devices.
 func (s *scene) pod(name string, count int64, selectors ...resourceapi.DeviceSelector) *corev1.Pod {
 	s.t.Helper()
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
@@ -100,6 +115,11 @@ func (s *scene) pod(name string, count int64, selectors ...resourceapi.DeviceSel
 	s.must(err)
 	_, err = s.client.CoreV1().Pods("default").Create(s.t.Context(), pod, metav1.CreateOptions{})
 	s.must(err)
+	s.await(func() error {
+		_, err := s.shadow.pods.Pods("default").Get(name)
+		_, errClaim := s.shadow.cluster.SharedDRAManager.ResourceClaims().Get("default", name)
+		return errors.Join(err, errClaim)
+	})
 	return pod
 }
 
@@ -139,8 +159,8 @@ func (s *scene) refuse(pod *corev1.Pod) {
 // expect waits until outcomes have been counted, and no others.
 func (s *scene) expect(want map[Outcome]int) string {
 	s.t.Helper()
-	var got string
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	var text string
+	s.await(func() error {
 		report := s.shadow.Report(false)
 		counts := make(map[Outcome]int)
 		for _, o := range outcomes {
@@ -148,12 +168,13 @@ func (s *scene) expect(want map[Outcome]int) string {
 				counts[o.Outcome] = n
 			}
 		}
-		if got = fmt.Sprint(counts); got == fmt.Sprint(want) {
-			return report.Text(time.Now())
+		if !maps.Equal(counts, want) {
+			return fmt.Errorf("outcomes %v, want %v", counts, want)
 		}
-	}
-	s.t.Fatalf("outcomes %s, want %v", got, want)
-	return ""
+		text = report.Text(time.Now())
+		return nil
+	})
+	return text
 }
 
 func TestSameDevices(t *testing.T) {
@@ -190,16 +211,14 @@ func TestOtherDevicesAtTheEnd(t *testing.T) {
 	s := shadowing(t, never)
 	s.pod("one", 1)
 	s.allocate("one", "gpu-1")
-	opened := func() int {
+	s.await(func() error {
 		s.shadow.mu.Lock()
 		defer s.shadow.mu.Unlock()
-		return len(s.shadow.open)
-	}
-	for deadline := time.Now().Add(2 * time.Minute); opened() == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the difference is not noticed")
+		if len(s.shadow.open) == 0 {
+			return errors.New("the difference is not noticed")
 		}
-	}
+		return nil
+	})
 	if report := s.shadow.Report(true); report.Count(OtherDevices) != 1 || report.Differences() != 1 {
 		t.Errorf("report:\n%s", report.Text(time.Now()))
 	}
@@ -257,6 +276,7 @@ func TestThePastIsNotCompared(t *testing.T) {
 	s.allocate("one", "gpu-1")
 	second, err := New(t.Context(), s.client, profiles(t, withDray), never)
 	s.must(err)
+	fakeapi.AwaitWatches(t, s.client)
 	third := &scene{t: t, client: s.client, shadow: second}
 	third.pod("two", 1)
 	third.allocate("two", "gpu-0")

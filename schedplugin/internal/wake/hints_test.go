@@ -397,9 +397,9 @@ func TestSliceEvents(t *testing.T) {
 		"deleted unseen":                       {podWith("p", "one"), false, nil, cache.DeletedFinalStateUnknown{Obj: slice}, nil, true},
 	} {
 		q := newQueue(t)
-		q.Slices = newSlices(published{}, func() bool { return true })
+		q.Slices = &Slices{store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers), synced: always}
 		for _, other := range test.left {
-			q.Slices.observe(other, false)
+			must(t, q.Slices.store.Add(other))
 		}
 		q.claims["default/one"], q.claims["default/all"] = claimOf("one"), wantsAll(claimOf("all"))
 		refusals := []*refusal.Refusal{}

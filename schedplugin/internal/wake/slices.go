@@ -2,95 +2,73 @@ package wake
 
 import (
 	"fmt"
-	"sync"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/utils/ptr"
-
-	"github.com/dray-project/dray/pools"
 )
 
-// Slices follow whether each device belongs to one node, and which generations of pools there are.
+// Slices know whether each device belongs to one node, and which generations of pools there are.
 // They are asked under the locks of the scheduling queue, for each pod that gets there. They are
 // safe for concurrent use.
+//
+// They look into the informer's store. It has each change before any handler is told of it, so that
+// they know of all that the queue was told of.
 type Slices struct {
-	// Lister is asked where no events tell what changes.
+	// Lister is asked where there is no store.
 	Lister fwk.ResourceSliceLister
-	// synced reports whether events told of all slices. Nil without events.
+	// store has the slices by the keys of indexers. Nil without one.
+	store cache.Indexer
+	// synced reports whether the store has all slices.
 	synced func() bool
-
-	mu sync.RWMutex
-	// shared are the names of slices with devices that several nodes may reach.
-	shared sets.Set[string]
-	// generations are those of slices, by pool and name.
-	generations map[pools.PoolID]map[string]int64
 }
 
-// NewSlices follows the scheduler's slices. A simulator's are listed each time.
+// NewSlices looks into the scheduler's store of slices. A simulator's are listed each time.
 func NewSlices(handle fwk.Handle) (*Slices, error) {
-	l := newSlices(handle.SharedDRAManager().ResourceSlices(), nil)
+	l := &Slices{Lister: handle.SharedDRAManager().ResourceSlices()}
 	if _, own := handle.SharedDRAManager().(*dynamicresources.DefaultDRAManager); !own {
 		return l, nil
 	}
-	registration, err := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer().AddEventHandler(l.handler())
-	if err != nil {
-		return nil, fmt.Errorf("follow resource slices: %w", err)
+	informer := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer()
+	// Another profile may have added them.
+	if _, added := informer.GetIndexer().GetIndexers()[byPool]; !added {
+		if err := informer.AddIndexers(indexers); err != nil {
+			return nil, fmt.Errorf("index resource slices: %w", err)
+		}
 	}
-	l.synced = registration.HasSynced
+	l.store, l.synced = informer.GetIndexer(), informer.HasSynced
 	return l, nil
 }
 
-func newSlices(lister fwk.ResourceSliceLister, synced func() bool) *Slices {
-	return &Slices{Lister: lister, synced: synced, shared: sets.New[string](), generations: make(map[pools.PoolID]map[string]int64)}
-}
+const (
+	// byPool finds the slices of a pool.
+	byPool = "dray-pool"
+	// byReach has those slices with devices that several nodes may reach under one key.
+	byReach = "dray-reach"
+)
 
-func (l *Slices) handler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { l.observe(object, false) },
-		UpdateFunc: func(before, object any) {
-			if was, ok := before.(*resourceapi.ResourceSlice); ok && poolOf(was) != poolOf(object.(*resourceapi.ResourceSlice)) {
-				l.observe(before, true)
-			}
-			l.observe(object, false)
-		},
-		DeleteFunc: func(object any) { l.observe(object, true) },
-	}
-}
-
-func (l *Slices) observe(object any, deleted bool) {
-	if unseen, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = unseen.Obj
-	}
-	slice, ok := object.(*resourceapi.ResourceSlice)
-	if !ok {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if deleted || ofOneNode(slice) {
-		l.shared.Delete(slice.Name)
-	} else {
-		l.shared.Insert(slice.Name)
-	}
-	id := poolOf(slice)
-	switch of := l.generations[id]; {
-	case of == nil && !deleted:
-		l.generations[id] = map[string]int64{slice.Name: slice.Spec.Pool.Generation}
-	case !deleted:
-		of[slice.Name] = slice.Spec.Pool.Generation
-	default:
-		if delete(of, slice.Name); len(of) == 0 {
-			delete(l.generations, id)
+var indexers = cache.Indexers{
+	byPool: func(object any) ([]string, error) {
+		slice, ok := object.(*resourceapi.ResourceSlice)
+		if !ok {
+			return nil, nil
 		}
-	}
+		return []string{poolOf(slice)}, nil
+	},
+	byReach: func(object any) ([]string, error) {
+		if slice, ok := object.(*resourceapi.ResourceSlice); !ok || ofOneNode(slice) {
+			return nil, nil
+		}
+		return []string{"shared"}, nil
+	},
 }
 
-func poolOf(slice *resourceapi.ResourceSlice) pools.PoolID {
-	return pools.PoolID{Driver: slice.Spec.Driver, Name: slice.Spec.Pool.Name}
+// poolOf is the key of a pool. Names of drivers have no slash.
+func poolOf(slice *resourceapi.ResourceSlice) string {
+	return slice.Spec.Driver + "/" + slice.Spec.Pool.Name
 }
 
 // Outdates reports whether there may be slices of the same pool with a lower generation, of which
@@ -99,38 +77,24 @@ func (l *Slices) Outdates(slice *resourceapi.ResourceSlice) bool {
 	if !l.Synced() {
 		return true
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for _, generation := range l.generations[poolOf(slice)] {
-		if generation < slice.Spec.Pool.Generation {
-			return true
-		}
-	}
-	return false
+	others, err := l.store.ByIndex(byPool, poolOf(slice))
+	return err != nil || slices.ContainsFunc(others, func(other any) bool {
+		return other.(*resourceapi.ResourceSlice).Spec.Pool.Generation < slice.Spec.Pool.Generation
+	})
 }
 
 func ofOneNode(slice *resourceapi.ResourceSlice) bool {
 	return ptr.Deref(slice.Spec.NodeName, "") != "" || len(slice.Spec.Devices) == 0
 }
 
-// Synced reports whether events told of all slices.
-func (l *Slices) Synced() bool { return l.synced != nil && l.synced() }
+// Synced reports whether the store has all slices.
+func (l *Slices) Synced() bool { return l.store != nil && l.synced() }
 
 // NodeLocal reports whether each device belongs to one node.
 func (l *Slices) NodeLocal() bool {
 	if l.Synced() {
-		l.mu.RLock()
-		defer l.mu.RUnlock()
-		return l.shared.Len() == 0
+		return len(l.store.ListIndexFuncValues(byReach)) == 0
 	}
-	slices, err := l.Lister.ListWithDeviceTaintRules()
-	if err != nil {
-		return false
-	}
-	for _, slice := range slices {
-		if !ofOneNode(slice) {
-			return false
-		}
-	}
-	return true
+	all, err := l.Lister.ListWithDeviceTaintRules()
+	return err == nil && !slices.ContainsFunc(all, func(slice *resourceapi.ResourceSlice) bool { return !ofOneNode(slice) })
 }

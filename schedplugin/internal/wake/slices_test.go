@@ -8,8 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/utils/ptr"
 )
 
@@ -54,32 +57,25 @@ func anySlice(random *rand.Rand) *resourceapi.ResourceSlice {
 	return slice
 }
 
-// TestSlices follows random events, and compares with a look at all slices there are. Without events
+// TestSlices makes random changes, and compares with a look at all slices there are. Without a store
 // the slices are listed.
 func TestSlices(t *testing.T) {
 	var local, outdated, asked int
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 11))
 		there := published{}
-		follows := newSlices(there, func() bool { return true })
+		store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)
+		follows := &Slices{Lister: unlisted{}, store: store, synced: always}
 		lists := &Slices{Lister: there}
-		events := follows.handler()
 		for step := range 40 {
 			slice := anySlice(random)
 			before := there[slice.Name]
-			switch {
-			case before == nil:
+			if before == nil || random.IntN(3) > 0 {
 				there[slice.Name] = slice
-				events.OnAdd(slice, step < 5)
-			case random.IntN(3) > 0:
-				there[slice.Name] = slice
-				events.OnUpdate(before, slice)
-			case random.IntN(2) == 0:
+				must(t, store.Update(slice))
+			} else {
 				delete(there, slice.Name)
-				events.OnDelete(cache.DeletedFinalStateUnknown{Key: slice.Name, Obj: before})
-			default:
-				delete(there, slice.Name)
-				events.OnDelete(before)
+				must(t, store.Delete(before))
 			}
 			gone := anySlice(random)
 			asked++
@@ -89,7 +85,7 @@ func TestSlices(t *testing.T) {
 				outdated++
 			}
 			if !lists.Outdates(gone) {
-				t.Fatalf("seed %d, step %d: without events it is known that no slice is older", seed, step)
+				t.Fatalf("seed %d, step %d: without a store it is known that no slice is older", seed, step)
 			}
 			if want := lists.NodeLocal(); follows.NodeLocal() != want {
 				t.Fatalf("seed %d, step %d: each device belongs to one node: %v, want %v", seed, step, !want, want)
@@ -97,15 +93,55 @@ func TestSlices(t *testing.T) {
 				local++
 			}
 		}
-		for _, slice := range there {
-			events.OnDelete(slice)
-		}
-		if len(follows.generations) > 0 || len(follows.shared) > 0 {
-			t.Fatalf("seed %d: %d pools and %d slices are left of none", seed, len(follows.generations), len(follows.shared))
-		}
 	}
 	if local == 0 || local == asked || outdated == 0 || outdated == asked {
 		t.Errorf("of %d questions, %d times all devices are local and %d times a slice outdates others: the test shows little", asked, local, outdated)
+	}
+}
+
+func always() bool { return true }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scheduler is a handle with the scheduler's own manager.
+type scheduler struct{ handle }
+
+func (scheduler) SharedDRAManager() fwk.SharedDRAManager {
+	return &dynamicresources.DefaultDRAManager{}
+}
+
+// TestSlicesOfStore: what the informer has counts, though no handler was told of it yet. All profiles of
+// a scheduler look into the same store.
+func TestSlicesOfStore(t *testing.T) {
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	store := factory.Resource().V1().ResourceSlices().Informer().GetStore()
+	slice := func(generation int64) *resourceapi.ResourceSlice {
+		s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("slice-", generation)}}
+		s.Spec.Driver, s.Spec.Pool = "driver", resourceapi.ResourcePool{Name: "pool", Generation: generation}
+		s.Spec.AllNodes, s.Spec.Devices = ptr.To(true), []resourceapi.Device{{Name: "device"}}
+		return s
+	}
+	older, newer := slice(1), slice(2)
+	for range 2 {
+		l, err := NewSlices(scheduler{handle{factory: factory}})
+		must(t, err)
+		if l.Synced() || !l.Outdates(newer) {
+			t.Fatal("the store is believed before it has all slices")
+		}
+		l.synced = always
+		if !l.NodeLocal() || l.Outdates(newer) {
+			t.Error("there is a slice in a store without any")
+		}
+		must(t, store.Add(older))
+		if l.NodeLocal() || !l.Outdates(newer) {
+			t.Error("a slice in the store is not known")
+		}
+		must(t, store.Delete(older))
 	}
 }
 
