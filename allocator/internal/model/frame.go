@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/pool"
@@ -22,6 +23,8 @@ type frame struct {
 	poolOf, kindOf []int32
 	// sizes are those of devices, made for the first policy.
 	sizes func() []size
+	// columns are those of the attributes that were compared last.
+	columns memo.List[resourceapi.FullyQualifiedName, *Column]
 	// groups are the counter sets with compatibility groups. Each is a relation.
 	groups []counterGroups
 	// capacities are what shares take, the last resources. capacityOf is the first of them by
@@ -53,16 +56,13 @@ type deviceCapacity struct {
 	total  amount.Amount
 }
 
-func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
-	return d.Model(func() any {
-		made := new(frame)
-		made.build(d, f)
-		made.sizes = sync.OnceValue(func() []size { return sizesOf(d) })
-		return made
-	}).(*frame)
+// frameOf returns the frame of devices. It is kept with them.
+func frameOf(d *eligibility.Devices) *frame {
+	return d.Attach(func() any { return newFrame(d) }).(*frame)
 }
 
-func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
+func newFrame(d *eligibility.Devices) *frame {
+	f := &frame{sizes: sync.OnceValue(func() []size { return sizesOf(d) })}
 	kinds := make(map[resourceKind]int32)
 	first := make([]int32, len(d.Pools))
 	for p, pool := range d.Pools {
@@ -72,9 +72,7 @@ func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 			f.kindOf = append(f.kindOf, number(kinds, resourceKind{driver: pool.ID.Driver, counter: counter.Name}))
 		}
 	}
-	if features.CompatibilityGroups {
-		f.addGroups(d)
-	}
+	f.addGroups(d)
 	f.devices = make([]solver.Device, len(d.List))
 	for i := range d.List {
 		f.addDevice(int32(i), &d.List[i], first[d.List[i].Pool])
@@ -83,6 +81,7 @@ func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 		}
 	}
 	f.restores = solver.Restores(f.devices)
+	return f
 }
 
 // number returns that of a key, and gives new keys the next one.

@@ -94,7 +94,7 @@ func (in *Instance) Needed(alt *claims.Alternative) int {
 func (in *Instance) Begin(ctx context.Context, q Question) error {
 	in.Question, in.Literal = q, false
 	in.Node.Begin(q.Evaluator, q.View, q.Usage, &in.memory.sets)
-	in.frame = frameOf(in.Node.Devices, q.Evaluator.Features())
+	in.frame = frameOf(in.Node.Devices)
 	in.filtered = in.filtered[:0]
 	for range q.Problem.Filters {
 		in.filtered = append(in.filtered, eligibility.Domain{})

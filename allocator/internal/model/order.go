@@ -161,9 +161,14 @@ func (c *Candidate) pays() float64 {
 
 // Published is an attribute of a device, which may leave out the domain if that is its driver.
 func Published(d *pool.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
-	value, found := d.Object.Attributes[resourceapi.QualifiedName(name)]
+	return published(d, d.Object.Attributes, name)
+}
+
+// published is the attribute or capacity of that name.
+func published[V any](d *pool.Device, all map[resourceapi.QualifiedName]V, name resourceapi.FullyQualifiedName) (V, bool) {
+	value, found := all[resourceapi.QualifiedName(name)]
 	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == d.Shape.Driver {
-		value, found = d.Object.Attributes[resourceapi.QualifiedName(id)]
+		value, found = all[resourceapi.QualifiedName(id)]
 	}
 	return value, found
 }
