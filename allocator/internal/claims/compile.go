@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -80,11 +79,6 @@ func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more exte
 			return fmt.Errorf("request %s: %w", asked.Name, err)
 		}
 		compiled.Requests[i] = r
-	}
-	for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
-		if !slices.ContainsFunc(c.problem.Alternatives, func(alt *Alternative) bool { return alt.Claim == index && alt.Name == name }) {
-			return fmt.Errorf("extension: request %s is not there, or has alternatives", name)
-		}
 	}
 	return c.constraints(index)
 }

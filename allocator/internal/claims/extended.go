@@ -86,6 +86,11 @@ func (alt *Alternative) setTotals(more extension.Request) error {
 // capacities, and those that are preferred.
 func (c *compiler) extend(x *Extended) error {
 	for claim, more := range x.Claims {
+		for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
+			if !slices.ContainsFunc(c.problem.Alternatives, func(alt *Alternative) bool { return alt.Claim == claim && alt.Name == name }) {
+				return fmt.Errorf("claim %s: extension: request %s is not there, or has alternatives", c.problem.Claims[claim].Ref(), name)
+			}
+		}
 		for _, attribute := range more.MatchAcross {
 			c.across(x, claim, Constraint{Attribute: attribute}, func(of extension.Claim) bool {
 				return slices.Contains(of.MatchAcross, attribute)

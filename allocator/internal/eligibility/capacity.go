@@ -34,6 +34,9 @@ type Part struct {
 	Name         resourceapi.QualifiedName
 	Quantity     resource.Quantity
 	Taken, Total amount.Amount
+	// Step is above zero if a share may take any of its multiples instead, none included: nothing is asked for,
+	// the default is zero, and there is a range from zero on in whole steps.
+	Step amount.Amount
 }
 
 // consumption is what a request of the selection takes of a device of a shape. It is nil without the
@@ -70,6 +73,9 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 			return c
 		}
 		part := Part{Name: name, Quantity: taken, Taken: quantity.Amount(taken), Total: quantity.Amount(capacity.Value)}
+		if _, fixed := requests[name]; !fixed {
+			part.Step = stepOf(capacity.RequestPolicy)
+		}
 		c.Parts = append(c.Parts, part)
 		switch {
 		case c.Refusal != "":
@@ -108,19 +114,16 @@ func (c *Consumption) short(used *pool.Usage, index pool.DeviceIndex) string {
 	return ""
 }
 
-// Step returns the multiples in which a share may take of a capacity, if it may take any of them, none
-// included, and takes none unless it asks: a default of zero, and a range from zero on in whole steps.
-func Step(capacity resourceapi.DeviceCapacity) (amount.Amount, bool) {
-	policy := capacity.RequestPolicy
+// stepOf is Part.Step for a policy.
+func stepOf(policy *resourceapi.CapacityRequestPolicy) (step amount.Amount) {
 	if policy == nil || policy.Default == nil || !policy.Default.IsZero() || len(policy.ValidValues) > 0 || policy.ValidRange == nil {
-		return amount.Amount{}, false
+		return step
 	}
 	r := policy.ValidRange
-	if r.Min == nil || !r.Min.IsZero() || r.Max != nil || r.Step == nil || r.Step.Sign() <= 0 ||
-		r.Step.Cmp(*resource.NewQuantity(r.Step.Value(), r.Step.Format)) != 0 {
-		return amount.Amount{}, false
+	if r.Min == nil || !r.Min.IsZero() || r.Max != nil || r.Step == nil || r.Step.Cmp(*resource.NewQuantity(r.Step.Value(), r.Step.Format)) != 0 {
+		return step
 	}
-	return quantity.Amount(*r.Step), true
+	return quantity.Amount(*r.Step)
 }
 
 // boundsOf lists the quantities of a policy, nil where there is none.

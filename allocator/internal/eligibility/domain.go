@@ -7,12 +7,9 @@ import (
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
-	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/explain"
-	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/shape"
-	"github.com/dray-project/dray/internal/quantity"
 )
 
 // Domain is what a filter says of the devices of a node.
@@ -33,24 +30,6 @@ type Domain struct {
 
 // Compared are the devices that constraints may be asked about.
 func (d *Domain) Compared() *bitset.BitSet { return d.Allowed.Union(d.Exhausted) }
-
-// Given is what is taken of a capacity of a device that is allowed: of one that is not shared, all.
-func (d *Domain) Given(device *Device, i int32, name resourceapi.QualifiedName) amount.Amount {
-	if !device.Shareable {
-		if capacity, found := device.Object.Capacity[name]; found && capacity.Value.Sign() > 0 {
-			return quantity.Amount(capacity.Value)
-		}
-		return amount.Amount{}
-	}
-	if use := d.Uses[i]; use != nil {
-		for _, part := range use.Parts {
-			if part.Name == name {
-				return part.Taken
-			}
-		}
-	}
-	return amount.Amount{}
-}
 
 // FirstError is the error of the first device that cannot be judged. There is one.
 func (d *Domain) FirstError() error { return d.Bad[slices.Min(slices.Collect(maps.Keys(d.Bad)))] }
@@ -156,8 +135,7 @@ func (n *Node) Join(of []*Domain) (*Domain, []int32) {
 // looks are the devices of a node as a projection sees them: those of one number are judged
 // together.
 type looks struct {
-	projection *Projection
-	list       []look
+	list []look
 	// rest are devices that each have to be judged by themselves.
 	rest *bitset.BitSet
 }
@@ -176,29 +154,21 @@ func (d *Devices) looksFor(p *Projection) *looks {
 	if known, ok := d.looks.Get(p); ok {
 		return known
 	}
-	made := &looks{projection: p, rest: d.special.Clone()}
-	for i := range d.List {
-		if !d.special.Test(uint(i)) {
-			made.add(uint(i), d.List[i].Shape, d.special.Len())
+	made, devices := &looks{rest: d.special.Clone()}, d.special.Len()
+	for i, ok := d.special.NextClear(0); ok && i < devices; i, ok = d.special.NextClear(i + 1) {
+		number := p.Number(d.List[i].Shape)
+		k := slices.IndexFunc(made.list, func(l look) bool { return l.number == number })
+		switch {
+		case number == 0 || k < 0 && len(made.list) == maxLooks:
+			made.rest.Set(i)
+		case k < 0:
+			made.list = append(made.list, look{number, d.List[i].Shape, bitset.New(devices).Set(i)})
+		default:
+			made.list[k].members.Set(i)
 		}
 	}
 	d.looks.Add(p, made, maxProjected)
 	return made
-}
-
-func (l *looks) add(i uint, shape *shape.Shape, devices uint) {
-	number := l.projection.Number(shape)
-	for k := range l.list {
-		if l.list[k].number == number && number != 0 {
-			l.list[k].members.Set(i)
-			return
-		}
-	}
-	if number == 0 || len(l.list) == maxLooks {
-		l.rest.Set(i)
-		return
-	}
-	l.list = append(l.list, look{number, shape, bitset.New(devices).Set(i)})
 }
 
 // judgeLooks fills in what a filter allows of the devices that it can judge together, and returns

@@ -21,8 +21,6 @@ type Column struct {
 	// attribute with a type that is not known.
 	solver.Column
 	ids map[shape.Value]int32
-	// errs are devices of which the attribute cannot be computed. Nil if there are none.
-	errs map[int32]error
 }
 
 func newColumn(devices int, ids map[shape.Value]int32) *Column {
@@ -88,7 +86,7 @@ func (c *Column) setCapacity(devices []eligibility.Device, name resourceapi.Full
 
 // constrain adds the relation of a constraint, and its column to the domains that it covers. All number
 // values in the same way. Only cancellation is an error here.
-func (in *Instance) constrain(ctx context.Context, position int) (err error) {
+func (in *Instance) constrain(ctx context.Context, position int) error {
 	c := in.Problem.Constraints[position]
 	own := in.column(c)
 	r := solver.Relation{Kind: c.Kind, Off: c.Preferred}
@@ -101,41 +99,43 @@ func (in *Instance) constrain(ctx context.Context, position int) (err error) {
 		if alt.Covered(position) < 0 {
 			continue
 		}
-		column, domain := own, &in.Domains[k]
+		cover := solver.Cover{Relation: int32(len(in.frame.groups) + position), Column: &own.Column}
 		if len(alt.Derived) > 0 && !c.Capacity {
 			// The column of the devices is shared.
 			ids = maps.Clone(ids)
-			if column, err = in.derive(ctx, alt, c, ids); err != nil {
+			if err := in.derive(ctx, alt, c, ids, &cover); err != nil {
 				return err
 			}
-			in.Literal = in.Literal || column.errs != nil
+			in.Literal = in.Literal || cover.Stops != nil
 		}
-		domain.Columns = append(domain.Columns, column)
+		domain := &in.problem.Domains[k]
+		domain.Covers = append(domain.Covers, cover)
 	}
 	return nil
 }
 
 // derive looks up an attribute of the devices that a constraint may be asked about, with what
 // alternatives compute. Values that devices have by themselves keep their numbers.
-func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32) (*Column, error) {
+func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32, cover *solver.Cover) error {
 	made := newColumn(len(in.Node.List), ids)
+	cover.Column = &made.Column
 	compared := in.Domains[alt.Domain].Compared()
 	for i, ok := compared.NextSet(0); ok; i, ok = compared.NextSet(i + 1) {
 		value, found, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[i].Shape, c.Attribute)
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
+			return cause
 		}
 		switch {
 		case err != nil:
-			if made.errs == nil {
-				made.errs = make(map[int32]error)
+			if cover.Stops == nil {
+				cover.Stops = in.memory.sets.New(len(in.Node.List))
 			}
-			made.errs[int32(i)] = err
+			cover.Stops.Set(i)
 		case found:
 			made.set(int(i), c.Compared(value))
 		}
 	}
-	return made, nil
+	return nil
 }
 
 // common are the values that devices which are held already have in common. There are none if
