@@ -200,7 +200,7 @@ func (p *Problem) outcome(ctx context.Context, in *model.Instance, result model.
 	case solver.Cancelled:
 		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", view.Node.Name, context.Cause(ctx))
 	case solver.Stopped:
-		return nil, nil, in.StopError(result.Stop)
+		return nil, nil, in.StopError(ctx, result.Stop)
 	}
 	answer := &alike.Answer{Answer: in.Answer(result)}
 	if result.Verdict == solver.None {

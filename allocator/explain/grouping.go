@@ -125,12 +125,11 @@ func (e *Explanation) closer(than *Explanation) bool {
 // supply is how many devices the requests lack together, and have to choose from. Of a
 // prioritized list the alternative counts that lacks least.
 func (e *Explanation) supply() (lacking, candidates int) {
-	type listed struct{ claim, request string }
-	least := make(map[listed]int)
+	least := make(map[[2]string]int) // by claim and request
 	for _, request := range e.Requests {
 		candidates += request.Candidates
 		name, _, _ := strings.Cut(request.Request, "/")
-		key, missing := listed{request.Claim, name}, max(0, request.Needed-request.Candidates)
+		key, missing := [2]string{request.Claim, name}, max(0, request.Needed-request.Candidates)
 		if known, seen := least[key]; !seen || missing < known {
 			least[key] = missing
 		}

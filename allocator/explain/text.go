@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -43,25 +42,6 @@ func (r RequestReport) String() string {
 		need += " with " + r.Totals + " in all"
 	}
 	return fmt.Sprintf("%s, %d reach the node, %s%s", need, r.Reachable, Count(r.Candidates, "candidate"), r.Because())
-}
-
-// Signature is equal for explanations that say the same of different nodes.
-func (e *Explanation) Signature() string {
-	alike := *e
-	alike.Node = ""
-	alike.Summary = ""
-	alike.Pools = nil
-	for _, p := range e.Pools {
-		// Pools of nodes are often named after them.
-		p.Pool.Name = ""
-		alike.Pools = append(alike.Pools, p)
-	}
-	signature, err := json.Marshal(alike)
-	if err != nil {
-		// All fields are strings and numbers.
-		panic("explanation cannot be encoded: " + err.Error())
-	}
-	return string(signature)
 }
 
 // Because lists what rejects devices, in parentheses.

@@ -66,7 +66,7 @@ var rooms = []room{
 		"internal/amount", "internal/quantity",
 	})},
 	{folder: "allocator/internal/model", imports: slices.Concat(index, []string{
-		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/slab", "allocator/internal/solver",
+		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/slab", "allocator/internal/solver",
 		"internal/amount", "internal/quantity",
 	})},
 	{folder: "allocator/internal/alike", imports: slices.Concat(index, []string{

@@ -77,6 +77,7 @@ type Alternative struct {
 	Constraints []int
 
 	single [1]Offer // room for Offers
+	sees   []byte   // equal for alternatives of one Domain
 }
 
 // Total is an amount that devices have together, of the capacity of that name.
@@ -104,11 +105,12 @@ type Constraint struct {
 	// Claim is the position of the claim that it is of, or AcrossClaims. Position is that in
 	// the list of the claim.
 	Claim, Position int
-	// Preferred is set if a solution may violate it. Requests are then the names that it covers.
+	// Preferred is set if a solution may violate it.
 	Preferred bool
 	// Topology is set for a preference of the allocator, not of the claim. It is weaker: it takes no
 	// other alternatives.
 	Topology bool
+	// Requests are the names that it covers, none for all.
 	Requests []string
 	// Held are devices of claims that are allocated already and take part.
 	Held []pool.DeviceID
@@ -180,30 +182,6 @@ func (p *Problem) Path(alt *Alternative) string {
 // Covered is the position in Alternative.Constraints of a constraint of the problem, -1 if it does
 // not cover the alternative.
 func (alt *Alternative) Covered(constraint int) int { return slices.Index(alt.Constraints, constraint) }
-
-// addDomains numbers what the alternatives see in devices.
-func (p *Problem) addDomains() {
-	for _, alt := range p.Alternatives {
-		alt.Domain = slices.IndexFunc(p.Domains, alt.seesAs)
-		if alt.Domain < 0 {
-			alt.Domain = len(p.Domains)
-			p.Domains = append(p.Domains, alt)
-		}
-	}
-}
-
-// seesAs reports whether two alternatives see the same in each device.
-func (alt *Alternative) seesAs(other *Alternative) bool {
-	if !slices.EqualFunc(alt.Totals, other.Totals, func(x, y Total) bool { return x.Name == y.Name }) {
-		return false
-	}
-	if !slices.EqualFunc(alt.Offers, other.Offers, func(x, y Offer) bool { return x.Filter == y.Filter }) || alt.Claim != other.Claim && (len(alt.Constraints) > 0 || alt.Admin) {
-		return false
-	}
-	return slices.Equal(alt.Constraints, other.Constraints) && slices.EqualFunc(alt.Derived, other.Derived, func(x, y eligibility.Derived) bool {
-		return x.Name == y.Name && x.Expression == y.Expression
-	})
-}
 
 // Part is a request, by claim and position in the claim, or a constraint, by the claim that it is of
 // and its position in the problem.

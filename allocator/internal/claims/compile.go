@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -49,7 +50,7 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 		return nil, err
 	}
 	c.topology(topology)
-	c.problem.addDomains()
+	c.addDomains()
 	return c.problem, nil
 }
 
@@ -69,11 +70,7 @@ type compiler struct {
 func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more extension.Claim) error {
 	compiled := &c.problem.Claims[index]
 	compiled.Object = object
-	if c.more = more; len(more.Requests) > 0 {
-		if err := checkNames(object, more); err != nil {
-			return err
-		}
-	}
+	c.more = more
 	compiled.Requests = make([]Request, len(object.Spec.Devices.Requests))
 	for i := range object.Spec.Devices.Requests {
 		asked := &object.Spec.Devices.Requests[i]
@@ -251,35 +248,31 @@ func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, sele
 
 func (c *compiler) constraints(claim int) error {
 	for i, asked := range c.problem.Claims[claim].Object.Spec.Devices.Constraints {
-		built := Constraint{Claim: claim, Position: i}
+		built := Constraint{Claim: claim, Position: i, Requests: asked.Requests}
 		switch {
 		case asked.MatchAttribute != nil:
-			built.Kind, built.Attribute = solver.Match, *asked.MatchAttribute
+			built.Attribute = *asked.MatchAttribute
 		case asked.DistinctAttribute != nil:
 			built.Kind, built.Attribute = solver.Distinct, *asked.DistinctAttribute
 		default:
 			return fmt.Errorf("constraint %d: neither matchAttribute nor distinctAttribute is set (unsupported kind of constraint)", i)
 		}
-		c.bind(claim, asked.Requests)
-		c.constrain(built)
+		c.constrain(built, c.problem.Claims[claim].Requests)
 	}
 	return nil
 }
 
-// bind has the next constraint cover the alternatives of a claim that names cover. No names cover
-// everything; the name of a request covers all its subrequests.
-func (c *compiler) bind(claim int, names []string) {
-	for _, r := range c.problem.Claims[claim].Requests {
-		for _, alt := range r.Alternatives {
-			if len(names) == 0 || Named(names, r.Name, alt.Name) {
+// constrain adds a constraint, which covers the alternatives of requests that its names cover. No names
+// cover everything; the name of a request covers all its subrequests. Devices that must be had are left out of
+// what is preferred for the sake of topology: one that violates a constraint is an error.
+func (c *compiler) constrain(built Constraint, requests []Request) {
+	for r := range requests {
+		for _, alt := range requests[r].Alternatives {
+			if (len(built.Requests) == 0 || Named(built.Requests, requests[r].Name, alt.Name)) && (!built.Topology || !alt.All) {
 				alt.Constraints = append(alt.Constraints, len(c.problem.Constraints))
 			}
 		}
 	}
-}
-
-// constrain adds a constraint.
-func (c *compiler) constrain(built Constraint) {
 	built.lists = c.features.ListTypeAttributes
 	c.problem.Constraints = append(c.problem.Constraints, built)
 }
@@ -301,28 +294,55 @@ func (p *Problem) AppendKey(k *memo.Key) {
 		k.Text(p.Constraints[i].String())
 		k.Flags(p.Constraints[i].Preferred)
 	}
+	k.Number(len(p.Domains))
+	for _, alt := range p.Domains {
+		k.Bytes = append(k.Bytes, alt.sees...)
+	}
 	for c := range p.Claims {
 		k.Number(len(p.Claims[c].Requests))
 		for r := range p.Claims[c].Requests {
 			k.Number(len(p.Claims[c].Requests[r].Alternatives))
 			for _, alt := range p.Claims[c].Requests[r].Alternatives {
-				alt.appendKey(k)
+				k.Number(alt.Domain)
+				k.Flags(alt.All)
+				k.Number(alt.Count)
+				for _, total := range alt.Totals {
+					k.Amount(total.Amount)
+				}
 			}
 		}
 	}
 }
 
-func (alt *Alternative) appendKey(k *memo.Key) {
+// addDomains numbers what the alternatives see in devices.
+func (c *compiler) addDomains() {
+	p := c.problem
+	c.key.Bytes = c.key.Bytes[:0]
+	for _, alt := range p.Alternatives {
+		first := len(c.key.Bytes)
+		alt.appendSight(&c.key)
+		alt.sees = c.key.Bytes[first:]
+		alt.Domain = slices.IndexFunc(p.Domains, func(other *Alternative) bool { return bytes.Equal(alt.sees, other.sees) })
+		if alt.Domain < 0 {
+			alt.Domain = len(p.Domains)
+			p.Domains = append(p.Domains, alt)
+		}
+	}
+}
+
+// appendSight appends what an alternative sees in devices. Constraints and admin access are of one claim.
+func (alt *Alternative) appendSight(k *memo.Key) {
 	k.Number(len(alt.Offers))
 	for _, offer := range alt.Offers {
 		k.Number(offer.Filter)
 	}
-	k.Flags(alt.All)
-	k.Number(alt.Count)
 	k.Number(len(alt.Totals))
 	for _, total := range alt.Totals {
 		k.Text(string(total.Name))
-		k.Amount(total.Amount)
+	}
+	own := len(alt.Constraints) > 0 || alt.Admin
+	if k.Flags(own); own {
+		k.Number(alt.Claim)
 	}
 	k.Number(len(alt.Constraints))
 	for _, position := range alt.Constraints {

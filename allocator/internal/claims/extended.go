@@ -10,7 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/extension"
-	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/quantity"
 )
@@ -36,23 +35,6 @@ func (x *Extended) of(claim int) extension.Claim {
 		return extension.Claim{}
 	}
 	return x.Claims[claim]
-}
-
-// checkNames refuses what is said about requests that a claim does not have.
-func checkNames(claim *resourceapi.ResourceClaim, more extension.Claim) error {
-	known := make(map[string]bool)
-	for _, request := range claim.Spec.Devices.Requests {
-		known[request.Name] = len(request.FirstAvailable) == 0
-		for _, sub := range request.FirstAvailable {
-			known[request.Name+"/"+sub.Name] = true
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
-		if !known[name] {
-			return fmt.Errorf("extension: request %s is not there, or has alternatives", name)
-		}
-	}
-	return nil
 }
 
 // numbers are how many devices an alternative may have, in the order in which it is tried: as many as
@@ -104,30 +86,42 @@ func (alt *Alternative) setTotals(more extension.Request) error {
 // capacities, and those that are preferred.
 func (c *compiler) extend(x *Extended) error {
 	for claim, more := range x.Claims {
+		for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
+			if !slices.ContainsFunc(c.problem.Alternatives, func(alt *Alternative) bool { return alt.Claim == claim && alt.Name == name }) {
+				return fmt.Errorf("claim %s: extension: request %s is not there, or has alternatives", c.problem.Claims[claim].Ref(), name)
+			}
+		}
 		for _, attribute := range more.MatchAcross {
-			c.across(x, claim, Constraint{Kind: solver.Match, Attribute: attribute}, func(of extension.Claim) bool {
+			c.across(x, claim, Constraint{Attribute: attribute}, func(of extension.Claim) bool {
 				return slices.Contains(of.MatchAcross, attribute)
 			})
 		}
 	}
 	for claim, more := range x.Claims {
-		if n := len(more.MatchCapacities); n > extension.MatchesMaxSize {
-			return fmt.Errorf("claim %s: extension: matchCapacities has %d elements, the most are %d", c.problem.Claims[claim].Ref(), n, extension.MatchesMaxSize)
-		}
-		for i, asked := range more.MatchCapacities {
-			if err := c.matchCapacity(claim, i, asked); err != nil {
-				return fmt.Errorf("claim %s: extension: match of capacities %d: %w", c.problem.Claims[claim].Ref(), i, err)
-			}
+		if err := c.each(claim, "match of capacities", "matches of capacities", len(more.MatchCapacities), func(i int) error {
+			return c.matchCapacity(claim, i, more.MatchCapacities[i])
+		}); err != nil {
+			return err
 		}
 	}
 	for claim, more := range x.Claims {
-		if n := len(more.Preferred); n > extension.MatchesMaxSize {
-			return fmt.Errorf("claim %s: extension: %d preferences, a claim has at most %d", c.problem.Claims[claim].Ref(), n, extension.MatchesMaxSize)
+		if err := c.each(claim, "preference", "preferences", len(more.Preferred), func(i int) error {
+			return c.prefer(x, claim, i, more.Preferred[i])
+		}); err != nil {
+			return err
 		}
-		for i, asked := range more.Preferred {
-			if err := c.prefer(x, claim, i, asked); err != nil {
-				return fmt.Errorf("claim %s: extension: preference %d: %w", c.problem.Claims[claim].Ref(), i, err)
-			}
+	}
+	return nil
+}
+
+// each adds what a claim has several of.
+func (c *compiler) each(claim int, one, all string, n int, add func(i int) error) error {
+	if n > extension.MatchesMaxSize {
+		return fmt.Errorf("claim %s: extension: %d %s, a claim has at most %d", c.problem.Claims[claim].Ref(), n, all, extension.MatchesMaxSize)
+	}
+	for i := range n {
+		if err := add(i); err != nil {
+			return fmt.Errorf("claim %s: extension: %s %d: %w", c.problem.Claims[claim].Ref(), one, i, err)
 		}
 	}
 	return nil
@@ -143,9 +137,10 @@ func (c *compiler) across(x *Extended, claim int, built Constraint, names func(e
 	if slices.ContainsFunc(c.problem.Constraints, same) {
 		return
 	}
+	var covered []Request
 	for other := claim; other < len(x.Claims); other++ {
 		if names(x.Claims[other]) {
-			c.bind(other, nil)
+			covered = append(covered, c.problem.Claims[other].Requests...)
 		}
 	}
 	for _, allocated := range x.Allocated {
@@ -153,27 +148,37 @@ func (c *compiler) across(x *Extended, claim int, built Constraint, names func(e
 			built.Held = append(built.Held, allocated.Devices...)
 		}
 	}
-	c.constrain(built)
+	c.constrain(built, covered)
 }
 
 func (c *compiler) matchCapacity(claim, i int, asked extension.CapacityMatch) error {
-	if domain, id, ok := strings.Cut(string(asked.Capacity), "/"); !ok || domain == "" || id == "" {
+	if domain, id, _ := strings.Cut(string(asked.Capacity), "/"); domain == "" || id == "" {
 		return fmt.Errorf("capacity %q is not domain/name", asked.Capacity)
 	}
-	if err := c.knows(claim, asked.Requests); err != nil {
-		return err
+	return c.match(Constraint{Attribute: asked.Capacity, Capacity: true, Claim: claim, Position: i, Requests: asked.Requests})
+}
+
+// match adds a constraint of one claim. Its names have to be those of requests.
+func (c *compiler) match(built Constraint) error {
+	requests := c.problem.Claims[built.Claim].Requests
+	for _, name := range built.Requests {
+		if !slices.ContainsFunc(requests, func(r Request) bool { return r.covers(name) }) {
+			return fmt.Errorf("request %s is not there", name)
+		}
 	}
-	c.bind(claim, asked.Requests)
-	c.constrain(Constraint{Kind: solver.Match, Attribute: asked.Capacity, Capacity: true, Claim: claim, Position: i})
+	c.constrain(built, requests)
 	return nil
+}
+
+// covers reports whether a name is that of the request or of one of its alternatives.
+func (r *Request) covers(name string) bool {
+	return name == r.Name || slices.ContainsFunc(r.Alternatives, func(alt *Alternative) bool { return alt.Name == name })
 }
 
 // prefer adds the constraint for the i-th preference of a claim, unless an earlier claim added it.
 func (c *compiler) prefer(x *Extended, claim, i int, asked extension.Preference) error {
 	position := len(c.problem.Constraints)
-	built := Constraint{
-		Kind: solver.Match, Attribute: asked.MatchAttribute, Claim: claim, Position: i, Preferred: true, Requests: asked.Requests,
-	}
+	built := Constraint{Attribute: asked.MatchAttribute, Claim: claim, Position: i, Preferred: true, Requests: asked.Requests}
 	switch {
 	case asked.MatchAttribute == "":
 		return errors.New("matchAttribute is empty")
@@ -184,27 +189,13 @@ func (c *compiler) prefer(x *Extended, claim, i int, asked extension.Preference)
 			return slices.ContainsFunc(of.Preferred, func(p extension.Preference) bool { return p.Across && p.MatchAttribute == asked.MatchAttribute })
 		})
 	default:
-		if err := c.knows(claim, asked.Requests); err != nil {
+		if err := c.match(built); err != nil {
 			return err
 		}
-		c.bind(claim, asked.Requests)
-		c.constrain(built)
 	}
 	for _, alt := range c.problem.Alternatives {
 		if alt.All && alt.Covered(position) >= 0 {
 			return fmt.Errorf("request %s: a preference does not go with allocationMode All", alt.Name)
-		}
-	}
-	return nil
-}
-
-// knows refuses names that no request of a claim has.
-func (c *compiler) knows(claim int, names []string) error {
-	for _, name := range names {
-		if !slices.ContainsFunc(c.problem.Claims[claim].Requests, func(r Request) bool {
-			return name == r.Name || slices.ContainsFunc(r.Alternatives, func(alt *Alternative) bool { return alt.Name == name })
-		}) {
-			return fmt.Errorf("request %s is not there", name)
 		}
 	}
 	return nil

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-
-	"github.com/dray-project/dray/allocator/internal/solver"
 )
 
 // CheckTopology reports attributes without a domain.
@@ -36,20 +34,12 @@ func (c *compiler) topology(attributes []resourceapi.FullyQualifiedName) {
 	}
 }
 
-// align adds a preference for the requests of a claim. Devices that must be had are left out: one that
-// violates a constraint is an error.
+// align adds a preference for the requests of a claim.
 func (c *compiler) align(claim int, attribute resourceapi.FullyQualifiedName, requests []Request) {
 	if mostDevices(requests) < 2 {
 		return
 	}
-	for r := range requests {
-		for _, alt := range requests[r].Alternatives {
-			if !alt.All {
-				alt.Constraints = append(alt.Constraints, len(c.problem.Constraints))
-			}
-		}
-	}
-	c.constrain(Constraint{Kind: solver.Match, Attribute: attribute, Claim: claim, Preferred: true, Topology: true})
+	c.constrain(Constraint{Attribute: attribute, Claim: claim, Preferred: true, Topology: true}, requests)
 }
 
 // mostDevices is how many devices requests have at most, those for all devices left aside.

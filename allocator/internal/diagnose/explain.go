@@ -21,30 +21,36 @@ func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *expla
 			e.Pools = append(e.Pools, explain.PoolReport{Pool: pools.PoolID(pv.Pool.ID), Incomplete: pv.Incomplete, Invalid: pv.Invalid})
 		}
 	}
-	reports := make(map[*claims.Alternative]*inspection)
+	n := narrator{in: in, inspections: make([]inspection, len(in.Problem.Alternatives)), core: core}
 	for _, alt := range in.Problem.Alternatives {
-		reports[alt] = new(inspection)
 		if !alt.Extra {
-			reports[alt] = inspect(ctx, in, alt)
-			e.Requests = append(e.Requests, reports[alt].report)
+			n.inspections[alt.ID] = inspect(ctx, in, alt)
+			e.Requests = append(e.Requests, n.inspections[alt.ID].RequestReport)
 		}
 	}
-	n := narrator{in: in, inspections: reports, core: core, explanation: e}
-	e.Core = n.coreItems()
+	for _, p := range core {
+		if !p.Constraint {
+			n.requests = append(n.requests, &in.Problem.Claims[p.Claim].Requests[p.Position])
+		}
+	}
+	e.Core, e.Summary = n.narrate()
+	e.Summary = fmt.Sprintf("node %s: %s", e.Node, e.Summary)
+	for _, p := range e.Pools {
+		e.Summary += fmt.Sprintf("; pool %s cannot be used: %s", p.Pool, p.Incomplete+p.Invalid)
+	}
 	e.NearestMiss = n.nearestMiss()
-	e.Summary = n.summary()
 	return e
 }
 
 // inspection is what one alternative meets on the node.
 type inspection struct {
-	report explain.RequestReport
+	explain.RequestReport
 	// lone counts, per reason, the devices that are rejected for this reason only.
 	lone []explain.Rejection
 }
 
-func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) *inspection {
-	found := &inspection{report: explain.RequestReport{
+func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) inspection {
+	found := inspection{RequestReport: explain.RequestReport{
 		Claim:   in.Problem.Claims[alt.Claim].Ref(),
 		Request: alt.Name,
 		Needed:  in.Needed(alt),
@@ -54,21 +60,21 @@ func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) *
 	for i := range in.Node.List {
 		onNode := in.Node.List[i].OnNode
 		if onNode {
-			found.report.Reachable++
+			found.Reachable++
 		}
 		reasons := rejections(ctx, in, alt, int32(i))
 		if len(reasons) == 0 {
-			found.report.Candidates++
+			found.Candidates++
 			continue
 		}
 		if onNode || reasons[0].Reason != explain.RejectedByNode {
-			found.report.Rejections = tally(found.report.Rejections, reasons[0])
+			found.Rejections = tally(found.Rejections, reasons[0])
 		}
 		if len(reasons) == 1 {
 			found.lone = tally(found.lone, reasons[0])
 		}
 	}
-	order(found.report.Rejections)
+	order(found.Rejections)
 	order(found.lone)
 	return found
 }

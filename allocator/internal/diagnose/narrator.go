@@ -12,64 +12,73 @@ import (
 // narrator puts an explanation into words.
 type narrator struct {
 	in          *model.Instance
-	inspections map[*claims.Alternative]*inspection
+	inspections []inspection // by alternative
 	core        []claims.Part
-	explanation *explain.Explanation
+	requests    []*claims.Request // of the core
 }
 
-// request is the one that a part is.
-func (n *narrator) request(p claims.Part) *claims.Request {
-	return &n.in.Problem.Claims[p.Claim].Requests[p.Position]
-}
-
-func (n *narrator) coreItems() []explain.CoreItem {
-	var items []explain.CoreItem
+// narrate words the parts of the core, and the conflict: one request by what it lacks, several parts by
+// name. Names of claims are only given where there are several.
+func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
+	var names []string
 	for _, p := range n.core {
+		word := n.request
 		if p.Constraint {
-			items = append(items, n.constraintItem(p))
-			continue
+			word = n.constraint
 		}
-		r := n.request(p)
-		items = append(items, explain.CoreItem{
-			Claim: n.in.Problem.Claims[p.Claim].Ref(), Position: p.Position, Request: r.Name, Text: n.requestText(r),
-		})
+		item, name := word(p)
+		if item.Claim != "" && len(n.in.Problem.Claims) > 1 {
+			name += " of claim " + item.Claim
+		}
+		items, names = append(items, item), append(names, name)
 	}
-	return items
+	switch last := len(items) - 1; {
+	case last < 0:
+		return nil, "the claims cannot be allocated"
+	case last > 0:
+		return items, fmt.Sprintf("%s and %s are in conflict", strings.Join(names[:last], ", "), names[last])
+	case items[0].Claim == "":
+		return items, items[0].Text
+	}
+	return items, fmt.Sprintf("claim %s: %s%s", items[0].Claim, items[0].Text, n.rivalry())
 }
 
-func (n *narrator) constraintItem(p claims.Part) explain.CoreItem {
-	constraint := &n.in.Problem.Constraints[p.Position]
-	item := explain.CoreItem{Constraint: constraint.String(), Attribute: string(constraint.Attribute), Position: constraint.Position}
+func (n *narrator) constraint(p claims.Part) (item explain.CoreItem, name string) {
+	c := &n.in.Problem.Constraints[p.Position]
+	item = explain.CoreItem{Constraint: c.String(), Attribute: string(c.Attribute), Position: c.Position, Capacity: c.Capacity, Text: c.String()}
 	if p.Claim == claims.AcrossClaims {
-		item.Text = item.Constraint + " across claims"
-		return item
+		item.Text += " across claims"
+		return item, item.Text
 	}
 	item.Claim = n.in.Problem.Claims[p.Claim].Ref()
-	if constraint.Capacity {
-		item.Text, item.Capacity = item.Constraint, true
-		return item
+	if !c.Capacity {
+		item.Text = fmt.Sprintf("constraint %d: %s", item.Position, item.Constraint)
 	}
-	item.Text = fmt.Sprintf("constraint %d: %s", item.Position, item.Constraint)
-	return item
+	return item, item.Constraint
 }
 
-// requestText describes what a request needs and what there is for it.
-func (n *narrator) requestText(r *claims.Request) string {
-	if !r.Prioritized {
-		return fmt.Sprintf("request %s %s", r.Name, n.supply(r.Least()))
-	}
+// request describes what a request needs and what there is for it.
+func (n *narrator) request(p claims.Part) (item explain.CoreItem, name string) {
+	claim := &n.in.Problem.Claims[p.Claim]
+	r := &claim.Requests[p.Position]
+	item = explain.CoreItem{Claim: claim.Ref(), Position: p.Position, Request: r.Name}
 	var options []string
 	for _, alt := range r.Alternatives {
-		if alt.Extra {
-			continue
+		if !alt.Extra {
+			options = append(options, alt.Name+" "+n.supply(alt))
 		}
-		options = append(options, fmt.Sprintf("%s %s", alt.Name, n.supply(alt)))
 	}
-	return fmt.Sprintf("request %s accepts: %s", r.Name, strings.Join(options, "; "))
+	if name = "request " + r.Name; r.Prioritized {
+		item.Text = fmt.Sprintf("%s accepts: %s", name, strings.Join(options, "; "))
+		return item, name
+	}
+	item.Text = "request " + options[0]
+	report := &n.inspections[r.Least().ID]
+	return item, fmt.Sprintf("%s (%s, %s)", name, explain.Count(report.Needed, "device"), explain.Count(report.Candidates, "candidate"))
 }
 
 func (n *narrator) supply(alt *claims.Alternative) string {
-	report := n.inspections[alt].report
+	report := &n.inspections[alt.ID]
 	need := "needs " + explain.Count(report.Needed, "device")
 	switch {
 	case alt.All && report.Needed == 0:
@@ -85,66 +94,17 @@ func (n *narrator) supply(alt *claims.Alternative) string {
 	return fmt.Sprintf("%s; %d of %d that reach the node can serve it%s", need, report.Candidates, report.Reachable, report.Because())
 }
 
-func (n *narrator) summary() string {
-	var sentence strings.Builder
-	fmt.Fprintf(&sentence, "node %s: %s", n.in.Node.Object.Name, n.conflict())
-	for _, p := range n.explanation.Pools {
-		fmt.Fprintf(&sentence, "; pool %s cannot be used: %s", p.Pool, p.Incomplete+p.Invalid)
-	}
-	return sentence.String()
-}
-
-// conflict words the core: one request by what it lacks, several parts by name.
-func (n *narrator) conflict() string {
-	items := n.explanation.Core
-	switch len(items) {
-	case 0:
-		return "the claims cannot be allocated"
-	case 1:
-		if items[0].Claim == "" {
-			return items[0].Text
-		}
-		return fmt.Sprintf("claim %s: %s%s", items[0].Claim, items[0].Text, n.rivalry(n.core[0]))
-	}
-	var names []string
-	for i, p := range n.core {
-		names = append(names, n.partName(p, items[i]))
-	}
-	return fmt.Sprintf("%s and %s are in conflict", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
-}
-
 // rivalry explains how a request can fail by itself though there are candidates.
-func (n *narrator) rivalry(p claims.Part) string {
-	if p.Constraint {
+func (n *narrator) rivalry() string {
+	if len(n.requests) == 0 {
 		return ""
 	}
-	r := n.request(p)
-	report := n.inspections[r.Least()].report
-	if r.Prioritized || report.All || report.Candidates < report.Needed {
+	report := &n.inspections[n.requests[0].Least().ID]
+	switch {
+	case n.requests[0].Prioritized || report.All || report.Candidates < report.Needed:
 		return ""
-	}
-	if report.Totals != "" {
+	case report.Totals != "":
 		return ", but as many as it may have together have less"
 	}
 	return ", but not that many together: they draw on the same counters"
-}
-
-// partName is short, and names the claim only where there are several.
-func (n *narrator) partName(p claims.Part, item explain.CoreItem) string {
-	name := item.Constraint
-	if !p.Constraint {
-		r := n.request(p)
-		name = "request " + r.Name
-		if !r.Prioritized {
-			report := n.inspections[r.Least()].report
-			name = fmt.Sprintf("request %s (%s, %s)", r.Name, explain.Count(report.Needed, "device"), explain.Count(report.Candidates, "candidate"))
-		}
-	}
-	switch {
-	case p.Claim == claims.AcrossClaims:
-		name += " across claims"
-	case len(n.in.Problem.Claims) > 1:
-		name += " of claim " + item.Claim
-	}
-	return name
 }

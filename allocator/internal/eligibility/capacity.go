@@ -34,6 +34,9 @@ type Part struct {
 	Name         resourceapi.QualifiedName
 	Quantity     resource.Quantity
 	Taken, Total amount.Amount
+	// Step is above zero if a share may take any of its multiples instead, none included: nothing is asked for,
+	// the default is zero, and there is a range from zero on in whole steps.
+	Step amount.Amount
 }
 
 // consumption is what a request of the selection takes of a device of a shape. It is nil without the
@@ -49,32 +52,37 @@ func (s *Selection) consumption(of *shape.Shape) *Consumption {
 // that are not asked for count, too: with their default, or wholly. Errors win over refusals,
 // whatever the order of the capacities.
 func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device *resourceapi.Device) *Consumption {
-	c := checkCapacities(asked, device)
-	if c.Refusal != "" || c.Err != nil {
-		return c
+	var requests map[resourceapi.QualifiedName]resource.Quantity
+	if asked != nil {
+		requests = asked.Requests
 	}
-	for name, capacity := range sorted(device.Capacity) {
-		taken, err := consumedQuantity(f, asked, name, capacity)
-		if err == nil && taken.Sign() < 0 {
-			err = fmt.Errorf("value %s is negative", taken.String())
+	for name := range sorted(requests) {
+		if _, found := device.Capacity[name]; !found {
+			return &Consumption{Refusal: fmt.Sprintf("no capacity %s", name)}
 		}
+	}
+	c := &Consumption{}
+	for name, capacity := range sorted(device.Capacity) {
+		taken, err := consumedQuantity(f, requests, name, capacity)
 		if err != nil {
 			c.Err = fmt.Errorf("capacity %s: %w", name, err)
 			return c
 		}
-		if c.Refusal == "" && violatesPolicy(f, taken, capacity.RequestPolicy) {
-			c.Refusal = fmt.Sprintf("capacity %s: %s is not valid by its request policy", name, taken.String())
+		if taken.Sign() < 0 {
+			c.Err = fmt.Errorf("capacity %s: value %s is negative", name, taken.String())
+			return c
 		}
-		c.Parts = append(c.Parts, Part{
-			Name:     name,
-			Quantity: taken,
-			Taken:    quantity.Amount(taken),
-			Total:    quantity.Amount(capacity.Value),
-		})
-	}
-	for _, part := range c.Parts {
-		if c.Refusal == "" && part.Taken.Cmp(part.Total) > 0 {
-			c.Refusal = fmt.Sprintf("capacity %s: %s asked for, the device has less", part.Name, part.Quantity.String())
+		part := Part{Name: name, Quantity: taken, Taken: quantity.Amount(taken), Total: quantity.Amount(capacity.Value)}
+		if _, fixed := requests[name]; !fixed {
+			part.Step = stepOf(capacity.RequestPolicy)
+		}
+		c.Parts = append(c.Parts, part)
+		switch {
+		case c.Refusal != "":
+		case violatesPolicy(f, taken, capacity.RequestPolicy):
+			c.Refusal = fmt.Sprintf("capacity %s: %s is not valid by its request policy", name, taken.String())
+		case part.Taken.Cmp(part.Total) > 0:
+			c.Refusal = fmt.Sprintf("capacity %s: %s asked for, the device has less", name, taken.String())
 		}
 	}
 	return c
@@ -106,43 +114,16 @@ func (c *Consumption) short(used *pool.Usage, index pool.DeviceIndex) string {
 	return ""
 }
 
-// Step returns the multiples in which a share may take of a capacity, if it may take any of them, none
-// included, and takes none unless it asks: a default of zero, and a range from zero on in whole steps.
-func Step(capacity resourceapi.DeviceCapacity) (amount.Amount, bool) {
-	policy := capacity.RequestPolicy
+// stepOf is Part.Step for a policy.
+func stepOf(policy *resourceapi.CapacityRequestPolicy) (step amount.Amount) {
 	if policy == nil || policy.Default == nil || !policy.Default.IsZero() || len(policy.ValidValues) > 0 || policy.ValidRange == nil {
-		return amount.Amount{}, false
+		return step
 	}
 	r := policy.ValidRange
-	if r.Min == nil || !r.Min.IsZero() || r.Max != nil || r.Step == nil || r.Step.Sign() <= 0 ||
-		r.Step.Cmp(*resource.NewQuantity(r.Step.Value(), r.Step.Format)) != 0 {
-		return amount.Amount{}, false
+	if r.Min == nil || !r.Min.IsZero() || r.Max != nil || r.Step == nil || r.Step.Cmp(*resource.NewQuantity(r.Step.Value(), r.Step.Format)) != 0 {
+		return step
 	}
-	return quantity.Amount(*r.Step), true
-}
-
-// checkCapacities refuses what the device does not have, and values that amounts cannot hold exactly,
-// before any arithmetic.
-func checkCapacities(asked *resourceapi.CapacityRequirements, device *resourceapi.Device) *Consumption {
-	c := &Consumption{}
-	if asked != nil {
-		for name, value := range sorted(asked.Requests) {
-			if _, found := device.Capacity[name]; !found {
-				return &Consumption{Refusal: fmt.Sprintf("no capacity %s", name)}
-			}
-			if c.Err == nil && !quantity.InRange(value) {
-				c.Err = fmt.Errorf("capacity %s: the requested value is out of range", name)
-			}
-		}
-	}
-	for name, capacity := range sorted(device.Capacity) {
-		for _, q := range append(boundsOf(capacity.RequestPolicy), &capacity.Value) {
-			if c.Err == nil && q != nil && !quantity.InRange(*q) {
-				c.Err = fmt.Errorf("capacity %s: a value of the device is out of range", name)
-			}
-		}
-	}
-	return c
+	return quantity.Amount(*r.Step)
 }
 
 // boundsOf lists the quantities of a policy, nil where there is none.
@@ -172,12 +153,18 @@ func sorted[V any](m map[resourceapi.QualifiedName]V) iter.Seq2[resourceapi.Qual
 }
 
 // consumedQuantity turns what is asked for into what is taken: nothing asked means
-// the policy's default, else everything; other values are rounded up as the policy says.
-func consumedQuantity(f Features, requests *resourceapi.CapacityRequirements, name resourceapi.QualifiedName, capacity resourceapi.DeviceCapacity) (resource.Quantity, error) {
-	var asked resource.Quantity
-	found, policy := false, capacity.RequestPolicy
-	if requests != nil {
-		asked, found = requests.Requests[name]
+// the policy's default, else everything; other values are rounded up as the policy says. Values that
+// amounts cannot hold exactly are errors, before any arithmetic.
+func consumedQuantity(f Features, requests map[resourceapi.QualifiedName]resource.Quantity, name resourceapi.QualifiedName, capacity resourceapi.DeviceCapacity) (resource.Quantity, error) {
+	asked, found := requests[name]
+	if !quantity.InRange(asked) {
+		return asked, errors.New("the requested value is out of range")
+	}
+	policy := capacity.RequestPolicy
+	for _, q := range append(boundsOf(policy), &capacity.Value) {
+		if q != nil && !quantity.InRange(*q) {
+			return *q, errors.New("a value of the device is out of range")
+		}
 	}
 	switch {
 	case !found && policy != nil && policy.Default != nil:

@@ -26,11 +26,21 @@ type check struct {
 // checks are all rules about single devices, in the order in which errors count. The search stops
 // at the first that rejects a device, an explanation asks them all. What is left of counters and
 // capacities, and which groups are there, changes during a search: the search asks for it itself.
-var checks = []check{
-	{reason: explain.RejectedByUse, rejects: (*judge).inUse, optional: true},
+var checks = slices.Concat(checksOfUse, checksOfKind, checksOfRest)
+
+// explained are the checks in the order in which rejections are told: what a device is comes before
+// whether it is in use.
+var explained = slices.Concat(checksOfKind, checksOfUse, checksOfRest)
+
+var checksOfUse = []check{{reason: explain.RejectedByUse, rejects: (*judge).inUse, optional: true}}
+
+var checksOfKind = []check{
 	{reason: explain.RejectedByBinding, rejects: (*judge).binding},
 	{reason: explain.RejectedBySelector, rejects: (*judge).selectors},
 	{reason: explain.RejectedByNode, rejects: (*judge).elsewhere},
+}
+
+var checksOfRest = []check{
 	{reason: explain.RejectedByCapacity, rejects: (*judge).capacity},
 	{reason: explain.RejectedByNodeOperations, rejects: (*judge).operations, optional: true},
 	{reason: explain.RejectedByCounter, rejects: (*judge).partitions, optional: true},
@@ -63,7 +73,7 @@ func (j *judge) inUse(_ *Device, i int32) (bool, error) {
 }
 
 func (j *judge) binding(d *Device, _ int32) (bool, error) {
-	off := len(d.Object.BindingConditions) > 0 && !j.node.features.DeviceBindingAndStatus
+	off := len(d.Object.BindingConditions) > 0 && !j.filter.features.DeviceBindingAndStatus
 	return off && j.reject(explain.RejectedByBinding, "the feature DRADeviceBindingConditions is off"), nil
 }
 
@@ -129,14 +139,14 @@ func (j *judge) operations(d *Device, _ int32) (bool, error) {
 	switch {
 	case len(d.Slice.Object.Spec.SkipNodeOperations) == 0:
 		return false, nil
-	case !j.node.features.OptionalNodeOperations:
+	case !j.filter.features.OptionalNodeOperations:
 		return j.reject(explain.RejectedByNodeOperations, "the feature DRAOptionalNodeOperations is off"), nil
 	}
 	return !OperatesOptionally(j.node.Object) && j.reject(explain.RejectedByNodeOperations, "the node does not declare the feature DRAOptionalNodeOperations"), nil
 }
 
 func (j *judge) partitions(d *Device, _ int32) (bool, error) {
-	off := d.ConsumesCounters && !j.node.features.PartitionableDevices
+	off := d.ConsumesCounters && !j.filter.features.PartitionableDevices
 	return off && j.reject(explain.RejectedByCounter, "the feature DRAPartitionableDevices is off"), nil
 }
 
@@ -147,12 +157,10 @@ func (j *judge) counters(d *Device, i int32) (bool, error) {
 		return false, nil
 	}
 	used := j.node.Used[d.Pool]
-	if j.node.features.CompatibilityGroups {
-		for _, use := range d.Groups {
-			if !used.Groups[use.Set].Admits(use.Groups) {
-				j.reject(explain.RejectedByGroup, "")
-				return false, nil
-			}
+	for _, use := range d.Groups {
+		if !used.Groups[use.Set].Admits(use.Groups) {
+			j.reject(explain.RejectedByGroup, "")
+			return false, nil
 		}
 	}
 	for _, use := range d.Uses {

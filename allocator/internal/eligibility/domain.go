@@ -7,12 +7,9 @@ import (
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
-	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/explain"
-	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/shape"
-	"github.com/dray-project/dray/internal/quantity"
 )
 
 // Domain is what a filter says of the devices of a node.
@@ -22,8 +19,7 @@ type Domain struct {
 	// Mandatory are the devices that a request for all must have, in order, whether they are
 	// allowed or not. Only set if the filter is used for such a request.
 	Mandatory []int32
-	// Exhausted are devices that only lack capacity, because of what is in use. Nil if there
-	// are none.
+	// Exhausted are devices that only lack capacity, because of what is in use.
 	Exhausted *bitset.BitSet
 	// Bad maps devices that cannot be judged to the reason. Looking at one is an error. They
 	// are not in Allowed.
@@ -33,37 +29,14 @@ type Domain struct {
 }
 
 // Compared are the devices that constraints may be asked about.
-func (d *Domain) Compared() *bitset.BitSet {
-	if d.Exhausted == nil {
-		return d.Allowed
-	}
-	return d.Allowed.Union(d.Exhausted)
-}
-
-// Given is what is taken of a capacity of a device that is allowed: of one that is not shared, all.
-func (d *Domain) Given(device *Device, i int32, name resourceapi.QualifiedName) amount.Amount {
-	if !device.Shareable {
-		if capacity, found := device.Object.Capacity[name]; found && capacity.Value.Sign() > 0 {
-			return quantity.Amount(capacity.Value)
-		}
-		return amount.Amount{}
-	}
-	if use := d.Uses[i]; use != nil {
-		for _, part := range use.Parts {
-			if part.Name == name {
-				return part.Taken
-			}
-		}
-	}
-	return amount.Amount{}
-}
+func (d *Domain) Compared() *bitset.BitSet { return d.Allowed.Union(d.Exhausted) }
 
 // FirstError is the error of the first device that cannot be judged. There is one.
 func (d *Domain) FirstError() error { return d.Bad[slices.Min(slices.Collect(maps.Keys(d.Bad)))] }
 
 // Judge fills in the domain of a filter. Only cancellation is an error here.
 func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
-	d.Allowed = n.sets.New(len(n.List))
+	d.Allowed, d.Exhausted = n.sets.New(len(n.List)), n.sets.New(len(n.List))
 	if rest := n.judgeLooks(ctx, f, d); rest.Any() {
 		j := judge{ctx: ctx, node: n, filter: f}
 		for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
@@ -108,17 +81,9 @@ func (j *judge) device(d *Domain, i int32) error {
 	if j.use.short(j.node.Used[device.Pool], device.Index) == "" {
 		d.Allowed.Set(uint(i))
 	} else {
-		d.exhaust(j.node, uint(i))
+		d.Exhausted.Set(uint(i))
 	}
 	return nil
-}
-
-// exhaust notes a device that only lacks capacity.
-func (d *Domain) exhaust(n *Node, i uint) {
-	if d.Exhausted == nil {
-		d.Exhausted = n.sets.New(len(n.List))
-	}
-	d.Exhausted.Set(i)
 }
 
 // put makes the map if there is none yet: most domains have none.
@@ -133,52 +98,36 @@ func put[V any](m *map[int32]V, i int32, v V) {
 // else allocated. The first one is what it is reported under. Each is of one device.
 func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []explain.Rejection {
 	j := judge{ctx: ctx, node: n, filter: f, explains: true}
-	for k := range checks {
-		if _, err := checks[k].rejects(&j, &n.List[i], i); err != nil {
-			j.reject(checks[k].reason, err.Error())
+	for k := range explained {
+		if _, err := explained[k].rejects(&j, &n.List[i], i); err != nil {
+			j.reject(explained[k].reason, err.Error())
 		}
 	}
-	slices.SortStableFunc(j.found, func(a, b explain.Rejection) int { return rank(a.Reason) - rank(b.Reason) })
 	return j.found
-}
-
-// rank puts being in use, which the search asks for first, behind what a device is.
-func rank(r explain.Reason) int {
-	switch r {
-	case explain.RejectedByBinding, explain.RejectedBySelector, explain.RejectedByUnknown, explain.RejectedByNode:
-		return 0
-	case explain.RejectedByUse:
-		return 1
-	}
-	return 2
 }
 
 // Join is what several filters say together which differ in their selectors only: the first of them
 // that has a device decides about it. The second result is its position, by device.
 func (n *Node) Join(of []*Domain) (*Domain, []int32) {
-	joined, by := &Domain{Allowed: n.sets.New(len(n.List))}, make([]int32, len(n.List))
-	decided := n.sets.New(len(n.List))
-	for k, d := range of {
-		had := d.Compared().Clone()
-		had.InPlaceDifference(decided)
-		for i, ok := had.NextSet(0); ok; i, ok = had.NextSet(i + 1) {
-			by[i] = int32(k)
-			if use, shared := d.Uses[int32(i)]; shared {
-				put(&joined.Uses, int32(i), use)
-			}
-			if d.Allowed.Test(i) {
-				joined.Allowed.Set(i)
-			} else {
-				joined.exhaust(n, i)
-			}
+	joined := &Domain{Allowed: n.sets.New(len(n.List)), Exhausted: n.sets.New(len(n.List))}
+	by := make([]int32, len(n.List))
+	for i := range int32(len(n.List)) {
+		first := slices.IndexFunc(of, func(d *Domain) bool {
+			return d.Allowed.Test(uint(i)) || d.Exhausted.Test(uint(i)) || d.Bad[i] != nil
+		})
+		if first < 0 {
+			continue
 		}
-		for i, err := range d.Bad {
-			if !decided.Test(uint(i)) {
-				put(&joined.Bad, i, err)
-				had.Set(uint(i))
-			}
+		d := of[first]
+		by[i] = int32(first)
+		joined.Allowed.SetTo(uint(i), d.Allowed.Test(uint(i)))
+		joined.Exhausted.SetTo(uint(i), d.Exhausted.Test(uint(i)))
+		if use, shared := d.Uses[i]; shared {
+			put(&joined.Uses, i, use)
 		}
-		decided.InPlaceUnion(had)
+		if err := d.Bad[i]; err != nil {
+			put(&joined.Bad, i, err)
+		}
 	}
 	return joined, by
 }
@@ -186,8 +135,7 @@ func (n *Node) Join(of []*Domain) (*Domain, []int32) {
 // looks are the devices of a node as a projection sees them: those of one number are judged
 // together.
 type looks struct {
-	projection *Projection
-	list       []look
+	list []look
 	// rest are devices that each have to be judged by themselves.
 	rest *bitset.BitSet
 }
@@ -206,29 +154,21 @@ func (d *Devices) looksFor(p *Projection) *looks {
 	if known, ok := d.looks.Get(p); ok {
 		return known
 	}
-	made := &looks{projection: p, rest: d.special.Clone()}
-	for i := range d.List {
-		if !d.special.Test(uint(i)) {
-			made.add(uint(i), d.List[i].Shape, d.special.Len())
+	made, devices := &looks{rest: d.special.Clone()}, d.special.Len()
+	for i, ok := d.special.NextClear(0); ok && i < devices; i, ok = d.special.NextClear(i + 1) {
+		number := p.Number(d.List[i].Shape)
+		k := slices.IndexFunc(made.list, func(l look) bool { return l.number == number })
+		switch {
+		case number == 0 || k < 0 && len(made.list) == maxLooks:
+			made.rest.Set(i)
+		case k < 0:
+			made.list = append(made.list, look{number, d.List[i].Shape, bitset.New(devices).Set(i)})
+		default:
+			made.list[k].members.Set(i)
 		}
 	}
-	d.looks.Add(p, made, maxColumns)
+	d.looks.Add(p, made, maxProjected)
 	return made
-}
-
-func (l *looks) add(i uint, shape *shape.Shape, devices uint) {
-	number := l.projection.Number(shape)
-	for k := range l.list {
-		if l.list[k].number == number && number != 0 {
-			l.list[k].members.Set(i)
-			return
-		}
-	}
-	if number == 0 || len(l.list) == maxLooks {
-		l.rest.Set(i)
-		return
-	}
-	l.list = append(l.list, look{number, shape, bitset.New(devices).Set(i)})
 }
 
 // judgeLooks fills in what a filter allows of the devices that it can judge together, and returns

@@ -91,12 +91,13 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 	if known := f.judgements[number].Load(); known != nil {
 		return known, nil
 	}
-	rejectedBy, err := e.matches(ctx, f.Selectors, notesOf(of))
+	notes := notesOf(of)
+	rejectedBy, err := e.matches(ctx, f.Selectors, notes)
 	if err != nil {
 		return nil, err
 	}
 	j := &Judgement{RejectedBy: rejectedBy}
-	if rejectedBy < 0 && (f.Capacity != nil || !Plain(of)) {
+	if rejectedBy < 0 && (f.Capacity != nil || !notes.plain) {
 		j.Use = f.consumption(of)
 	}
 	if number > 0 {

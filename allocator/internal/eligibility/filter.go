@@ -23,14 +23,6 @@ type Terms struct {
 // AppendKey appends all that terms say about devices. What is there up to the length that it returns makes
 // a selection.
 func (t *Terms) AppendKey(k *memo.Key) (selection int) {
-	t.appendSelection(k)
-	selection = len(k.Bytes)
-	t.appendRest(k)
-	return selection
-}
-
-// appendSelection appends what makes a selection.
-func (t *Terms) appendSelection(k *memo.Key) {
 	k.Text(t.Class.Name)
 	appendSelectors(k, t.Class.Spec.Selectors)
 	appendSelectors(k, t.Selectors)
@@ -41,6 +33,9 @@ func (t *Terms) appendSelection(k *memo.Key) {
 			appendQuantity(k, &value)
 		}
 	}
+	selection = len(k.Bytes)
+	t.appendRest(k)
+	return selection
 }
 
 // appendRest appends what a filter is beside a selection.
@@ -76,8 +71,23 @@ type Filter struct {
 // Filter makes a filter, given the key of its selection. The error says that there is a selector of an
 // unsupported kind.
 func (e *Evaluator) Filter(t Terms, selection []byte) (*Filter, error) {
-	s, err := e.selection(&t, string(selection))
-	return &Filter{Selection: s, terms: t}, err
+	key := string(selection)
+	if known, ok := e.selections.Get(key); ok {
+		return &Filter{Selection: known.(*Selection), terms: t}, nil
+	}
+	// The selection outlives the claim, so it has a copy of its own.
+	s := &Selection{id: e.ids.Add(1), features: e.features, Capacity: t.Capacity.DeepCopy()}
+	if err := s.add(e.programs, t.Class.Name, t.Class.Spec.Selectors); err != nil {
+		return nil, err
+	}
+	if err := s.add(e.programs, "", t.Selectors); err != nil {
+		return nil, err
+	}
+	if s.Reads = readsOf(s.Selectors); s.Reads != nil {
+		s.projection = e.projection(s.Reads, nil, t.Capacity != nil, "")
+	}
+	e.selections.Add(key, s)
+	return &Filter{Selection: s, terms: t}, nil
 }
 
 // AppendKey appends what the filter says of devices. Equal keys are of the same Evaluator.
@@ -117,26 +127,6 @@ func (s *Selector) Origin() string {
 		return fmt.Sprintf("selector %d", s.Position)
 	}
 	return fmt.Sprintf("class %s: selector %d", s.Class, s.Position)
-}
-
-// selection makes a selection, or returns the one that was made for the same content.
-func (e *Evaluator) selection(t *Terms, key string) (*Selection, error) {
-	if known, ok := e.selections.Get(key); ok {
-		return known.(*Selection), nil
-	}
-	// The selection outlives the claim, so it has a copy of its own.
-	s := &Selection{id: e.ids.Add(1), features: e.features, Capacity: t.Capacity.DeepCopy()}
-	if err := s.add(e.programs, t.Class.Name, t.Class.Spec.Selectors); err != nil {
-		return nil, err
-	}
-	if err := s.add(e.programs, "", t.Selectors); err != nil {
-		return nil, err
-	}
-	if s.Reads = readsOf(s.Selectors); s.Reads != nil {
-		s.projection = e.projection(s.Reads, nil, t.Capacity != nil, "")
-	}
-	e.selections.Add(key, s)
-	return s, nil
 }
 
 func (s *Selection) add(programs *cel.Cache, class string, selectors []resourceapi.DeviceSelector) error {

@@ -2,26 +2,24 @@ package eligibility
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/bits-and-blooms/bitset"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
 
 	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/slab"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/index/shape"
 )
 
 // Devices are the devices that a node reaches, in first-fit order, and what of them is the same
-// for all problems, whatever is in use. They are kept for as long as nothing changes there, and
-// are safe for concurrent use.
+// for all problems, whatever is in use: it depends on no features but the gates of the snapshot. They are
+// kept for as long as nothing changes there, and are safe for concurrent use.
 type Devices struct {
-	features Features
-	Pools    []*pool.Pool
-	firsts   []int32 // positions of the first device of each of the pools, and the number of all
+	Pools  []*pool.Pool
+	firsts []int32 // positions of the first device of each of the pools, and the number of all
 	// List has the devices of complete and valid pools. A device is known by its position.
 	List []Device
 	// all are all devices, here those on the node.
@@ -30,10 +28,8 @@ type Devices struct {
 	// and in use: each has to be judged by itself.
 	special *bitset.BitSet
 
-	looks   memo.List[*Projection, *looks]
-	columns memo.List[resourceapi.FullyQualifiedName, any]
-	model   any
-	modeled sync.Once
+	looks            memo.List[*Projection, *looks]
+	shape.Attachment // for package model
 }
 
 // Device is a device of a usable pool that reaches the node.
@@ -51,31 +47,22 @@ type Device struct {
 	Shareable bool
 }
 
-// devicesOf returns the devices of a node.
-func devicesOf(view *cluster.NodeView, f Features) *Devices {
-	kept := view.Attach(func() any { return newDevices(view.Pools, f) }).(*Devices)
-	if kept.features != f {
-		return newDevices(view.Pools, f)
-	}
-	return kept
-}
-
 func newDevices(views []*pool.View, f Features) *Devices {
 	count := 0
 	for _, pv := range views {
 		count += len(pv.Devices)
 	}
-	d := &Devices{features: f, List: make([]Device, 0, count), firsts: []int32{0}}
+	d := &Devices{List: make([]Device, 0, count), firsts: []int32{0}}
 	d.all, d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count)), bitset.New(uint(count))
 	for _, pv := range views {
 		if pv.Usable() {
-			d.add(pv)
+			d.add(pv, f)
 		}
 	}
 	return d
 }
 
-func (d *Devices) add(pv *pool.View) {
+func (d *Devices) add(pv *pool.View, f Features) {
 	for index, onNode := range pv.All() {
 		device := Device{
 			Device:      &pv.Pool.Devices[index],
@@ -84,23 +71,23 @@ func (d *Devices) add(pv *pool.View) {
 			OnNode:      onNode,
 			SelectorErr: pv.Uncertain[index],
 		}
-		device.Shareable = device.Multiple && d.features.ConsumableCapacity
+		device.Shareable = device.Multiple && f.ConsumableCapacity
 		i := uint(len(d.List))
 		if device.OnNode {
 			device.Place = int32(d.here.Count())
 			d.here.Set(i)
 		}
 		d.all.Set(i)
-		d.special.SetTo(i, d.isSpecial(&device))
+		d.special.SetTo(i, device.isSpecial(f))
 		d.List = append(d.List, device)
 	}
 	d.Pools, d.firsts = append(d.Pools, pv.Pool), append(d.firsts, int32(len(d.List)))
 }
 
-func (d *Devices) isSpecial(device *Device) bool {
-	return device.SelectorErr != nil || device.Shareable || len(device.Object.BindingConditions) > 0 ||
-		len(device.Object.Taints) > 0 || len(device.Slice.Object.Spec.SkipNodeOperations) > 0 ||
-		device.ConsumesCounters && !d.features.PartitionableDevices
+func (d *Device) isSpecial(f Features) bool {
+	return d.SelectorErr != nil || d.Shareable || len(d.Object.BindingConditions) > 0 ||
+		len(d.Object.Taints) > 0 || len(d.Slice.Object.Spec.SkipNodeOperations) > 0 ||
+		d.ConsumesCounters && !f.PartitionableDevices
 }
 
 // find sets the positions of the devices of a pool that next lists by index.
@@ -120,24 +107,8 @@ func (d *Devices) find(p int, next func(pool.DeviceIndex) (pool.DeviceIndex, boo
 	}
 }
 
-// Column returns what was made of an attribute of all devices, or makes it.
-func (d *Devices) Column(name resourceapi.FullyQualifiedName, build func() any) any {
-	if known, ok := d.columns.Get(name); ok {
-		return known
-	}
-	made := build()
-	d.columns.Add(name, made, maxColumns)
-	return made
-}
-
-// Model returns what was made of all devices, or makes it.
-func (d *Devices) Model(build func() any) any {
-	d.modeled.Do(func() { d.model = build() })
-	return d.model
-}
-
-// maxColumns bounds the attributes and the projections that are kept with devices.
-const maxColumns = 8
+// maxProjected bounds the projections that are kept with devices.
+const maxProjected = 8
 
 // Usage tells what is in use of a pool.
 type Usage interface {
@@ -161,7 +132,7 @@ type Node struct {
 func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Sets) {
 	n.evaluator, n.sets = e, sets
 	n.Object, n.View = view.Node, view
-	n.Devices = devicesOf(&n.View, e.features)
+	n.Devices = n.View.Attach(func() any { return newDevices(view.Pools, e.features) }).(*Devices)
 	n.Used = n.Used[:0]
 	for _, pool := range n.Pools {
 		n.Used = append(n.Used, u.Pool(pool))
@@ -206,7 +177,7 @@ func (n *Node) isShared(i int32) bool { return n.Shared != nil && n.Shared.Test(
 // ID is the cluster-wide identity of a device.
 func (n *Node) ID(i int32) pool.DeviceID {
 	d := &n.List[i]
-	return pool.DeviceID{Driver: n.Pools[d.Pool].ID.Driver, Pool: n.Pools[d.Pool].ID.Name, Device: d.Object.Name}
+	return n.Pools[d.Pool].DeviceID(d.Index)
 }
 
 // OperatesOptionally reports whether a node declares that it can skip node operations.

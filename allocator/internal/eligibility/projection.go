@@ -179,7 +179,7 @@ type notes struct {
 	device *cel.Device
 	// numbers has what projections number the shape with.
 	numbers memo.List[*Projection, uint32]
-	// plain is set for whole devices of which everything can be taken.
+	// plain is set for devices that are had as a whole or not at all, whatever capacity is asked for.
 	plain bool
 	// unknowns are attributes of which the value is not known yet.
 	unknowns []cel.Name
@@ -229,9 +229,6 @@ func notesOf(of *shape.Shape) *notes {
 		}
 	}).(*notes)
 }
-
-// Plain reports whether a device is had as a whole or not at all, whatever capacity is asked for.
-func Plain(of *shape.Shape) bool { return notesOf(of).plain }
 
 // unconditional reports whether everything that a device has can be taken together.
 func unconditional(capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) bool {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -70,16 +71,17 @@ func (f *frame) filled(draws []solver.Draw) (list []Filled) {
 	return list
 }
 
-// StopError says why the search ended at a device.
-func (in *Instance) StopError(at solver.Stop) error {
+// StopError says why the search ended at a device. What was computed is asked for again.
+func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
 	alt := in.requests[at.Request].Alternatives[at.Option]
-	domain := &in.Domains[alt.Domain]
 	path, device := in.Problem.Path(alt), in.Node.ID(at.Device)
 	switch {
 	case at.Cover < 0:
-		return fmt.Errorf("%s: %w", path, domain.Bad[at.Device])
+		return fmt.Errorf("%s: %w", path, in.Domains[alt.Domain].Bad[at.Device])
 	case at.Violated:
 		return fmt.Errorf("%s: asks for all devices, but device %s violates %s", path, device, in.Problem.ConstraintRef(alt.Constraints[at.Cover]))
 	}
-	return fmt.Errorf("%s: device %s: %w", path, device, domain.Columns[at.Cover].errs[at.Device])
+	compared := in.Problem.Constraints[alt.Constraints[at.Cover]].Attribute
+	_, _, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[at.Device].Shape, compared)
+	return fmt.Errorf("%s: device %s: %w", path, device, err)
 }

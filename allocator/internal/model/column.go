@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,8 +21,6 @@ type Column struct {
 	// attribute with a type that is not known.
 	solver.Column
 	ids map[shape.Value]int32
-	// errs are devices of which the attribute cannot be computed. Nil if there are none.
-	errs map[int32]error
 }
 
 func newColumn(devices int, ids map[shape.Value]int32) *Column {
@@ -41,37 +38,40 @@ func (c *Column) set(i int, compared []shape.Value) {
 	c.Values[i] = numbers
 }
 
-// columnOf looks an attribute of all devices up. It is kept with them.
-func columnOf(d *eligibility.Devices, c claims.Constraint) *Column {
-	if c.Capacity {
-		// No attribute has a name like this.
-		return d.Column("capacity "+c.Attribute, func() any { return capacityColumn(d, c.Attribute) }).(*Column)
-	}
+// maxColumns bounds the columns that are kept with devices.
+const maxColumns = 8
+
+// column looks an attribute or a capacity of all devices up.
+func (in *Instance) column(c claims.Constraint) *Column {
 	name := c.Attribute
-	if c.Kind == solver.Distinct {
+	switch {
+	case c.Capacity:
+		name = "capacity " + name // no attribute has a name like this
+	case c.Kind == solver.Distinct:
 		name = "distinct " + name // not all values that match are distinct
 	}
-	return d.Column(name, func() any {
-		made := newColumn(len(d.List), make(map[shape.Value]int32))
-		for i := range d.List {
-			if value, found := d.List[i].Shape.Attribute(c.Attribute); found {
+	if known, ok := in.frame.columns.Get(name); ok {
+		return known
+	}
+	made := newColumn(len(in.Node.List), make(map[shape.Value]int32))
+	if c.Capacity {
+		made.setCapacity(in.Node.List, c.Attribute)
+	} else {
+		for i := range in.Node.List {
+			if value, found := in.Node.List[i].Shape.Attribute(c.Attribute); found {
 				made.set(i, c.Compared(value))
 			}
 		}
-		return made
-	}).(*Column)
+	}
+	in.frame.columns.Add(name, made, maxColumns)
+	return made
 }
 
-// capacityColumn numbers what devices have of a capacity. There are few values on a node.
-func capacityColumn(d *eligibility.Devices, name resourceapi.FullyQualifiedName) *Column {
-	made := newColumn(len(d.List), nil)
+// setCapacity numbers what devices have of a capacity. There are few values on a node.
+func (c *Column) setCapacity(devices []eligibility.Device, name resourceapi.FullyQualifiedName) {
 	var quantities []resource.Quantity // by number
-	domain, id, _ := strings.Cut(string(name), "/")
-	for i := range d.List {
-		capacity, found := d.List[i].Object.Capacity[resourceapi.QualifiedName(name)]
-		if !found && domain == d.List[i].Shape.Driver {
-			capacity, found = d.List[i].Object.Capacity[resourceapi.QualifiedName(id)]
-		}
+	for i := range devices {
+		capacity, found := published(devices[i].Device, devices[i].Object.Capacity, name)
 		if !found {
 			continue
 		}
@@ -80,16 +80,15 @@ func capacityColumn(d *eligibility.Devices, name resourceapi.FullyQualifiedName)
 			n = len(quantities)
 			quantities = append(quantities, capacity.Value.DeepCopy())
 		}
-		made.Values[i] = []int32{int32(n)}
+		c.Values[i] = []int32{int32(n)}
 	}
-	return made
 }
 
 // constrain adds the relation of a constraint, and its column to the domains that it covers. All number
 // values in the same way. Only cancellation is an error here.
-func (in *Instance) constrain(ctx context.Context, position int) (err error) {
+func (in *Instance) constrain(ctx context.Context, position int) error {
 	c := in.Problem.Constraints[position]
-	own := columnOf(in.Node.Devices, c)
+	own := in.column(c)
 	r := solver.Relation{Kind: c.Kind, Off: c.Preferred}
 	if len(c.Held) > 0 {
 		r.Begun, r.Left = true, in.common(own, c.Held)
@@ -100,41 +99,43 @@ func (in *Instance) constrain(ctx context.Context, position int) (err error) {
 		if alt.Covered(position) < 0 {
 			continue
 		}
-		column, domain := own, &in.Domains[k]
+		cover := solver.Cover{Relation: int32(len(in.frame.groups) + position), Column: &own.Column}
 		if len(alt.Derived) > 0 && !c.Capacity {
 			// The column of the devices is shared.
 			ids = maps.Clone(ids)
-			if column, err = in.derive(ctx, alt, c, ids); err != nil {
+			if err := in.derive(ctx, alt, c, ids, &cover); err != nil {
 				return err
 			}
-			in.Literal = in.Literal || column.errs != nil
+			in.Literal = in.Literal || cover.Stops != nil
 		}
-		domain.Columns = append(domain.Columns, column)
+		domain := &in.problem.Domains[k]
+		domain.Covers = append(domain.Covers, cover)
 	}
 	return nil
 }
 
 // derive looks up an attribute of the devices that a constraint may be asked about, with what
 // alternatives compute. Values that devices have by themselves keep their numbers.
-func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32) (*Column, error) {
+func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32, cover *solver.Cover) error {
 	made := newColumn(len(in.Node.List), ids)
+	cover.Column = &made.Column
 	compared := in.Domains[alt.Domain].Compared()
 	for i, ok := compared.NextSet(0); ok; i, ok = compared.NextSet(i + 1) {
 		value, found, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[i].Shape, c.Attribute)
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, cause
+			return cause
 		}
 		switch {
 		case err != nil:
-			if made.errs == nil {
-				made.errs = make(map[int32]error)
+			if cover.Stops == nil {
+				cover.Stops = in.memory.sets.New(len(in.Node.List))
 			}
-			made.errs[int32(i)] = err
+			cover.Stops.Set(i)
 		case found:
 			made.set(int(i), c.Compared(value))
 		}
 	}
-	return made, nil
+	return nil
 }
 
 // common are the values that devices which are held already have in common. There are none if

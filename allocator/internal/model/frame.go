@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/pool"
@@ -22,8 +23,11 @@ type frame struct {
 	poolOf, kindOf []int32
 	// sizes are those of devices, made for the first policy.
 	sizes func() []size
-	// groups are the counter sets with compatibility groups. Each is a relation.
-	groups []counterGroups
+	// columns are those of the attributes that were compared last.
+	columns memo.List[resourceapi.FullyQualifiedName, *Column]
+	// groups are the counter sets with compatibility groups. Each is a relation. groupValues number the names of groups.
+	groups      []counterGroups
+	groupValues map[string]int32
 	// capacities are what shares take, the last resources. capacityOf is the first of them by
 	// device that is shareable.
 	capacities []deviceCapacity
@@ -36,11 +40,10 @@ type resourceKind struct {
 	capacity        resourceapi.QualifiedName
 }
 
-// counterGroups are the compatibility groups of a counter set.
+// counterGroups is a counter set with compatibility groups.
 type counterGroups struct {
-	pool   int32
-	set    pool.CounterSetIndex
-	values map[string]int32
+	pool int32
+	set  pool.CounterSetIndex
 }
 
 // noGroup is the value of devices that declare no groups. Those of groups are one more than their numbers.
@@ -53,16 +56,13 @@ type deviceCapacity struct {
 	total  amount.Amount
 }
 
-func frameOf(d *eligibility.Devices, f eligibility.Features) *frame {
-	return d.Model(func() any {
-		made := new(frame)
-		made.build(d, f)
-		made.sizes = sync.OnceValue(func() []size { return sizesOf(d) })
-		return made
-	}).(*frame)
+// frameOf returns the frame of devices. It is kept with them.
+func frameOf(d *eligibility.Devices) *frame {
+	return d.Attach(func() any { return newFrame(d) }).(*frame)
 }
 
-func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
+func newFrame(d *eligibility.Devices) *frame {
+	f := &frame{sizes: sync.OnceValue(func() []size { return sizesOf(d) }), groupValues: make(map[string]int32)}
 	kinds := make(map[resourceKind]int32)
 	first := make([]int32, len(d.Pools))
 	for p, pool := range d.Pools {
@@ -72,9 +72,7 @@ func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 			f.kindOf = append(f.kindOf, number(kinds, resourceKind{driver: pool.ID.Driver, counter: counter.Name}))
 		}
 	}
-	if features.CompatibilityGroups {
-		f.addGroups(d)
-	}
+	f.addGroups(d)
 	f.devices = make([]solver.Device, len(d.List))
 	for i := range d.List {
 		f.addDevice(int32(i), &d.List[i], first[d.List[i].Pool])
@@ -83,6 +81,7 @@ func (f *frame) build(d *eligibility.Devices, features eligibility.Features) {
 		}
 	}
 	f.restores = solver.Restores(f.devices)
+	return f
 }
 
 // number returns that of a key, and gives new keys the next one.
@@ -104,11 +103,9 @@ func (f *frame) addDevice(i int32, d *eligibility.Device, first int32) {
 	for _, use := range d.Uses {
 		made.Draws = append(made.Draws, solver.Draw{Resource: first + int32(use.Counter), Amount: use.Amount})
 	}
-	for g := range f.groups {
-		for _, use := range d.Groups {
-			if f.groups[g].pool == d.Pool && f.groups[g].set == use.Set {
-				made.Groups = append(made.Groups, solver.Group{Relation: int32(g), Values: f.groups[g].numbers(use.Groups)})
-			}
+	for _, use := range d.Groups {
+		if g := slices.Index(f.groups, counterGroups{d.Pool, use.Set}); g >= 0 {
+			made.Groups = append(made.Groups, solver.Group{Relation: int32(g), Values: f.numbers(use.Groups)})
 		}
 	}
 }
@@ -131,42 +128,36 @@ func (f *frame) addGroups(d *eligibility.Devices) {
 	for p, of := range d.Pools {
 		for i := range of.Devices {
 			for _, use := range of.Devices[i].Groups {
-				if len(use.Groups) == 0 {
-					continue
-				}
-				at := slices.IndexFunc(f.groups, func(g counterGroups) bool { return g.pool == int32(p) && g.set == use.Set })
-				if at < 0 {
-					at = len(f.groups)
-					f.groups = append(f.groups, counterGroups{int32(p), use.Set, make(map[string]int32)})
+				if g := (counterGroups{int32(p), use.Set}); len(use.Groups) > 0 && !slices.Contains(f.groups, g) {
+					f.groups = append(f.groups, g)
 				}
 				for _, name := range use.Groups {
-					number(f.groups[at].values, name)
+					number(f.groupValues, name)
 				}
 			}
 		}
 	}
 }
 
-func (g *counterGroups) numbers(names []string) []int32 {
+func (f *frame) numbers(names []string) []int32 {
 	if len(names) == 0 {
 		return []int32{noGroup}
 	}
 	numbers := make([]int32, len(names))
 	for i, name := range names {
-		numbers[i] = g.values[name] + 1
+		numbers[i] = f.groupValues[name] + 1
 	}
 	return numbers
 }
 
 // relations appends one for each counter set with groups: which of them the devices in use have in common.
 func (f *frame) relations(used []*pool.Usage, to []solver.Relation) []solver.Relation {
-	for i := range f.groups {
-		g := &f.groups[i]
+	for _, g := range f.groups {
 		r := solver.Relation{Kind: solver.Match}
 		if names, occupied := used[g.pool].Groups[g.set].Shared(); occupied {
 			r.Begun, r.Left = true, []int32{}
 			if names == nil || len(names) > 0 {
-				r.Left = g.numbers(names)
+				r.Left = f.numbers(names)
 			}
 		}
 		to = append(to, r)

@@ -62,7 +62,6 @@ type Instance struct {
 // memory is what one question after the other is translated in.
 type memory struct {
 	sets    slab.Sets
-	columns slab.Slab[*Column]
 	amounts slab.Slab[amount.Amount]
 	covers  slab.Slab[solver.Cover]
 	options slab.Slab[solver.Option]
@@ -73,12 +72,13 @@ type memory struct {
 // Domain is what alternatives see of the devices of the node.
 type Domain struct {
 	*eligibility.Domain
-	// Columns are the attributes that constraints compare, by constraint of the alternatives.
-	Columns []*Column
 	// offers are the positions in claims.Alternative.Offers by device. Nil if there is one.
 	offers []int32
-	// order is that of a policy. Nil for first fit.
-	order []int32
+}
+
+// Values are those of each device that a constraint compares, by its position in Alternative.Constraints.
+func (in *Instance) Values(alt *claims.Alternative, covered int) [][]int32 {
+	return in.problem.Domains[alt.Domain].Covers[covered].Values
 }
 
 // Needed is how many devices an alternative takes.
@@ -94,27 +94,24 @@ func (in *Instance) Needed(alt *claims.Alternative) int {
 func (in *Instance) Begin(ctx context.Context, q Question) error {
 	in.Question, in.Literal = q, false
 	in.Node.Begin(q.Evaluator, q.View, q.Usage, &in.memory.sets)
-	in.frame = frameOf(in.Node.Devices, q.Evaluator.Features())
-	in.filtered = in.filtered[:0]
-	for range q.Problem.Filters {
-		in.filtered = append(in.filtered, eligibility.Domain{})
-	}
+	in.frame = frameOf(in.Node.Devices)
+	in.filtered = append(in.filtered[:0], make([]eligibility.Domain, len(q.Problem.Filters))...)
 	for f, filter := range q.Problem.Filters {
 		if err := in.Node.Judge(ctx, filter, &in.filtered[f]); err != nil {
 			return err
 		}
 		in.Literal = in.Literal || len(in.filtered[f].Bad) > 0
 	}
-	in.Domains = in.Domains[:0]
+	in.addDevices()
+	in.Domains, in.problem.Domains = in.Domains[:0], in.problem.Domains[:0]
 	for _, alt := range q.Problem.Domains {
-		in.Domains = append(in.Domains, in.domain(alt))
+		in.addDomain(alt)
 	}
 	for _, alt := range q.Problem.Alternatives {
 		if err := in.checkAll(alt); err != nil {
 			return err
 		}
 	}
-	in.problem.Relations = in.frame.relations(in.Node.Used, in.problem.Relations[:0])
 	for position := range q.Problem.Constraints {
 		if err := in.constrain(ctx, position); err != nil {
 			return err
@@ -123,7 +120,7 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 	if q.Before != nil {
 		in.prefer(q.Before)
 	}
-	in.translate()
+	in.addRequests()
 	return in.checkLimits()
 }
 
@@ -180,22 +177,9 @@ func (in *Instance) Release() {
 	in.problem = solver.Problem{Relations: in.problem.Relations[:0], Domains: in.problem.Domains[:0], Requests: in.problem.Requests[:0]}
 	in.Question, in.frame, in.taken = Question{}, nil, nil
 	m := &in.memory
-	for _, part := range [...]interface{ Reset() }{&m.sets, &m.columns, &m.amounts, &m.covers, &m.options, &m.draws, &m.lists} {
+	for _, part := range [...]interface{ Reset() }{&m.sets, &m.amounts, &m.covers, &m.options, &m.draws, &m.lists} {
 		part.Reset()
 	}
-}
-
-// domain joins what the classes of an alternative offer.
-func (in *Instance) domain(alt *claims.Alternative) Domain {
-	d := Domain{Domain: &in.filtered[alt.Offers[0].Filter], Columns: in.memory.columns.Empty(len(alt.Constraints))}
-	if len(alt.Offers) > 1 {
-		of := make([]*eligibility.Domain, len(alt.Offers))
-		for i, offer := range alt.Offers {
-			of[i] = &in.filtered[offer.Filter]
-		}
-		d.Domain, d.offers = in.Node.Join(of)
-	}
-	return d
 }
 
 // checkAll refuses to say what "all" is while a pool cannot tell. Devices that are mandatory and

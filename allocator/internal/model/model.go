@@ -10,18 +10,21 @@ import (
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/quantity"
 )
 
-// translate fills in the problem, of which the relations are there.
-func (in *Instance) translate() {
+// addDevices fills in what of the problem is about the node.
+func (in *Instance) addDevices() {
 	p, f := &in.problem, in.frame
 	p.Devices, p.Restores, p.PoolOf, p.KindOf, p.Paid = f.devices, f.restores, f.poolOf, f.kindOf, in.Node.Shared
-	p.Claims, p.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
+	p.Relations = f.relations(in.Node.Used, p.Relations[:0])
 	in.addLeft()
-	p.Domains = p.Domains[:0]
-	for k, alt := range in.Problem.Domains {
-		p.Domains = append(p.Domains, in.solverDomain(alt, &in.Domains[k]))
-	}
+}
+
+// addRequests fills in what is asked for.
+func (in *Instance) addRequests() {
+	p := &in.problem
+	p.Claims, p.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
 	p.Requests, in.requests = p.Requests[:0], in.requests[:0]
 	for c := range in.Problem.Claims {
 		requests := in.Problem.Claims[c].Requests
@@ -49,20 +52,24 @@ func (in *Instance) addLeft() {
 	in.problem.Left = left
 }
 
-func (in *Instance) solverDomain(alt *claims.Alternative, of *Domain) solver.Domain {
-	d := solver.Domain{
-		Claim: int32(alt.Claim), Admin: alt.Admin, Allowed: of.Allowed, Order: of.order,
-		Stops: in.stops(of.Bad), Shares: in.sharesOf(of.Domain), Covers: in.memory.covers.Empty(len(of.Columns)),
+// addDomain joins what the classes of an alternative offer.
+func (in *Instance) addDomain(alt *claims.Alternative) {
+	d := Domain{Domain: &in.filtered[alt.Offers[0].Filter]}
+	if len(alt.Offers) > 1 {
+		of := make([]*eligibility.Domain, len(alt.Offers))
+		for i, offer := range alt.Offers {
+			of[i] = &in.filtered[offer.Filter]
+		}
+		d.Domain, d.offers = in.Node.Join(of)
+	}
+	made := solver.Domain{
+		Claim: int32(alt.Claim), Admin: alt.Admin, Allowed: d.Allowed,
+		Stops: in.stops(d.Bad), Shares: in.sharesOf(d.Domain), Covers: in.memory.covers.Empty(len(alt.Constraints)),
 	}
 	if len(alt.Totals) > 0 {
-		d.Gives = in.givesOf(alt)
-		d.Fills = in.fillsOf(alt, d.Gives)
+		made.Gives, made.Fills = in.totalsOf(alt, d.Domain)
 	}
-	for k, column := range of.Columns {
-		relation := int32(len(in.frame.groups) + alt.Constraints[k])
-		d.Covers = append(d.Covers, solver.Cover{Relation: relation, Column: &column.Column, Stops: in.stops(column.errs)})
-	}
-	return d
+	in.Domains, in.problem.Domains = append(in.Domains, d), append(in.problem.Domains, made)
 }
 
 // stops are the devices at which looking is an error.
@@ -113,51 +120,35 @@ func (in *Instance) sharesOf(d *eligibility.Domain) [][]solver.Draw {
 	return shares
 }
 
-// givesOf is what devices that may serve an alternative give of each of its totals: what a share takes
-// of the capacity, or all of a device that is not shared.
-func (in *Instance) givesOf(alt *claims.Alternative) [][]amount.Amount {
-	gives, domain := make([][]amount.Amount, len(alt.Totals)), in.Domains[alt.Domain]
+// totalsOf is what devices that may serve an alternative give of each of its totals: all of a device that is not
+// shared, and what a share takes of the capacity. A share that takes as much as is missing gives what is left, at
+// most. Fills are nil if there is none.
+func (in *Instance) totalsOf(alt *claims.Alternative, domain *eligibility.Domain) (gives [][]amount.Amount, fills [][]solver.Fill) {
+	gives = make([][]amount.Amount, len(alt.Totals))
 	for k, total := range alt.Totals {
 		gives[k] = in.memory.amounts.Take(len(in.Node.List))
 		for i, ok := domain.Allowed.NextSet(0); ok; i, ok = domain.Allowed.NextSet(i + 1) {
-			gives[k][i] = domain.Given(&in.Node.List[i], int32(i), total.Name)
-		}
-	}
-	return gives
-}
-
-// fillsOf finds the devices of which shares take as much as is missing of a total, and sets the most that
-// these can give: what is left of them. It is nil if there are none.
-func (in *Instance) fillsOf(alt *claims.Alternative, gives [][]amount.Amount) [][]solver.Fill {
-	domain := in.Domains[alt.Domain]
-	var fills [][]solver.Fill
-	for k, total := range alt.Totals {
-		if alt.Capacity != nil {
-			if _, fixed := alt.Capacity.Requests[total.Name]; fixed {
-				continue // the request says what a share takes
-			}
-		}
-		for i, use := range domain.Uses {
-			part := slices.IndexFunc(use.Parts, func(p eligibility.Part) bool { return p.Name == total.Name })
-			if part < 0 {
-				continue
-			}
-			step, ok := eligibility.Step(in.Node.List[i].Object.Capacity[total.Name])
-			if !ok {
-				continue
-			}
-			if fills == nil {
-				fills = make([][]solver.Fill, len(alt.Totals))
-				for t := range fills {
-					fills[t] = make([]solver.Fill, len(in.Node.List))
+			give := &gives[k][i]
+			if d := &in.Node.List[i]; !d.Shareable {
+				*give = quantity.Amount(d.Object.Capacity[total.Name].Value)
+			} else if use := domain.Uses[int32(i)]; use != nil {
+				at := slices.IndexFunc(use.Parts, func(p eligibility.Part) bool { return p.Name == total.Name })
+				if at < 0 {
+					continue
+				}
+				if *give = use.Parts[at].Taken; use.Parts[at].Step.Sign() > 0 {
+					fill := solver.Fill{Resource: in.frame.capacityOf[int32(i)] + int32(at), Step: use.Parts[at].Step}
+					*give = in.problem.Left[fill.Resource]
+					for len(fills) < len(alt.Totals) {
+						fills = append(fills, make([]solver.Fill, len(in.Node.List)))
+					}
+					fills[k][i] = fill
 				}
 			}
-			resource := in.frame.capacityOf[i] + int32(part)
-			fills[k][i] = solver.Fill{Resource: resource, Step: step}
-			if gives[k][i] = in.problem.Left[resource]; gives[k][i].Sign() < 0 {
-				gives[k][i] = amount.Amount{}
+			if give.Sign() < 0 {
+				*give = amount.Amount{}
 			}
 		}
 	}
-	return fills
+	return gives, fills
 }

@@ -37,7 +37,7 @@ func (s *Solution) CheckSelectors() error {
 		}
 		if selector != nil && len(selector.NodeSelectorTerms) > 1 {
 			return fmt.Errorf("%s: device %s: node selector has %d terms, only one is supported",
-				s.Problem.Path(p.Alternative), idOf(p.pool, p.device), len(selector.NodeSelectorTerms))
+				s.Problem.Path(p.Alternative), p.id(), len(selector.NodeSelectorTerms))
 		}
 	}
 	return nil

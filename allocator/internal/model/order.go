@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,15 +32,12 @@ type Candidate struct {
 	used *pool.Usage
 }
 
-// size is what a device has of capacities, by name, and the sum of the parts that it draws of counters.
+// size is what a device has of capacities, and the sum of the parts that it draws of counters.
 type size struct {
-	capacities []capacity
+	// names are those of capacities of any device of the node, in order. It has nothing of those that it does not list.
+	names      []resourceapi.QualifiedName
+	capacities []amount.Amount
 	draws      float64
-}
-
-type capacity struct {
-	name   string
-	amount amount.Amount
 }
 
 // prefer puts the devices of each domain into the order of a policy.
@@ -65,10 +63,11 @@ func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 			}
 		}
 		slices.SortStableFunc(in.sorted, compare)
-		domain.order = make([]int32, len(in.sorted))
+		order := make([]int32, len(in.sorted))
 		for at, c := range in.sorted {
-			domain.order[at] = c.position
+			order[at] = c.position
 		}
+		in.problem.Domains[k].Order = order
 		clear(in.candidates)
 		clear(in.sorted)
 	}
@@ -79,8 +78,8 @@ func (in *Instance) candidate(alt *claims.Alternative, i int32, of *size) Candid
 	c := Candidate{Device: pool.HandleOf(in.Node.Pools[d.Pool], d.Index), position: i, size: of, used: in.Node.Used[d.Pool]}
 	c.Shared = c.used.Shared(d.Index)
 	if d.Shareable {
-		for _, has := range of.capacities {
-			c.InUse = max(c.InUse, part(has.amount.Sub(c.free(has)), has.amount))
+		for k, has := range of.capacities {
+			c.InUse = max(c.InUse, part(has.Sub(c.free(k)), has))
 		}
 	}
 	for _, use := range d.Uses {
@@ -93,8 +92,8 @@ func (in *Instance) candidate(alt *claims.Alternative, i int32, of *size) Candid
 	}
 	var sum int64 // the same whatever the order, which sums of floats are not
 	for name, asked := range alt.Capacity.Requests {
-		if at := slices.IndexFunc(of.capacities, func(has capacity) bool { return has.name == string(name) }); at >= 0 {
-			sum += int64(part(quantity.Amount(asked), c.free(of.capacities[at])) * fitScale)
+		if k, found := slices.BinarySearch(of.names, name); found {
+			sum += int64(part(quantity.Amount(asked), c.free(k)) * fitScale)
 		}
 	}
 	c.Fit = rounded(float64(sum) / float64(len(alt.Capacity.Requests)) / fitScale)
@@ -117,34 +116,20 @@ func part(of, whole amount.Amount) float64 {
 	return min(1, of.Float()/whole.Float())
 }
 
-// free is what is left of a capacity.
-func (c *Candidate) free(of capacity) amount.Amount {
+// free is what is left of the k-th capacity.
+func (c *Candidate) free(k int) amount.Amount {
 	if !c.Shared {
-		return of.amount
+		return c.capacities[k]
 	}
 	_, i := c.Device.Split()
-	return of.amount.Sub(c.used.Consumed(i, resourceapi.QualifiedName(of.name)))
+	return c.capacities[k].Sub(c.used.Consumed(i, c.names[k]))
 }
 
-// CompareSize compares what is free of capacities by name, and then what is drawn on counters. What only
-// one of them has, the other one has nothing of.
+// CompareSize compares what is free of capacities by name, and then what is drawn on counters. Both are candidates
+// of one request.
 func (c *Candidate) CompareSize(other *Candidate) int {
-	for x, y := c.capacities, other.capacities; len(x) > 0 || len(y) > 0; {
-		var a, b amount.Amount
-		order := -1
-		switch {
-		case len(x) == 0:
-			order = 1
-		case len(y) > 0:
-			order = cmp.Compare(x[0].name, y[0].name)
-		}
-		if order <= 0 {
-			a, x = c.free(x[0]), x[1:]
-		}
-		if order >= 0 {
-			b, y = other.free(y[0]), y[1:]
-		}
-		if found := a.Cmp(b); found != 0 {
+	for k := range c.names {
+		if found := c.free(k).Cmp(other.free(k)); found != 0 {
 			return found
 		}
 	}
@@ -161,21 +146,33 @@ func (c *Candidate) pays() float64 {
 
 // Published is an attribute of a device, which may leave out the domain if that is its driver.
 func Published(d *pool.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
-	value, found := d.Object.Attributes[resourceapi.QualifiedName(name)]
+	return published(d, d.Object.Attributes, name)
+}
+
+// published is the attribute or capacity of that name.
+func published[V any](d *pool.Device, all map[resourceapi.QualifiedName]V, name resourceapi.FullyQualifiedName) (V, bool) {
+	value, found := all[resourceapi.QualifiedName(name)]
 	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == d.Shape.Driver {
-		value, found = d.Object.Attributes[resourceapi.QualifiedName(id)]
+		value, found = all[resourceapi.QualifiedName(id)]
 	}
 	return value, found
 }
 
 func sizesOf(d *eligibility.Devices) []size {
+	named := make(map[resourceapi.QualifiedName]bool)
+	for i := range d.List {
+		for name := range d.List[i].Object.Capacity {
+			named[name] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(named))
 	all := make([]size, len(d.List))
 	for i := range d.List {
 		device := &d.List[i]
-		for name, has := range device.Object.Capacity {
-			all[i].capacities = append(all[i].capacities, capacity{string(name), quantity.Amount(has.Value)})
+		all[i].names, all[i].capacities = names, make([]amount.Amount, len(names))
+		for k, name := range names {
+			all[i].capacities[k] = quantity.Amount(device.Object.Capacity[name].Value)
 		}
-		slices.SortFunc(all[i].capacities, func(a, b capacity) int { return cmp.Compare(a.name, b.name) })
 		for _, use := range device.Uses {
 			all[i].draws += part(use.Amount, d.Pools[device.Pool].Counters[use.Counter].Total)
 		}

@@ -83,7 +83,7 @@ func (in *Instance) offered(constraint int, found solver.Result) (offered [][]in
 	for _, c := range found.Choices {
 		alt := in.requests[c.Request].Alternatives[c.Option]
 		if k := alt.Covered(constraint); k >= 0 {
-			offered = append(offered, in.Domains[alt.Domain].Columns[k].Values[c.Device])
+			offered = append(offered, in.Values(alt, k)[c.Device])
 		}
 	}
 	return offered

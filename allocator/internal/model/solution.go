@@ -30,9 +30,12 @@ type pick struct {
 	*claims.Alternative
 	pool   *pool.Pool
 	device *pool.Device
+	index  pool.DeviceIndex
 	class  *resourceapi.DeviceClass
 	filled []Filled
 }
+
+func (p *pick) id() pool.DeviceID { return p.pool.DeviceID(p.index) }
 
 // pickBuffer is room for the picks of most problems.
 const pickBuffer = 8
@@ -42,7 +45,7 @@ func (s *Solution) picks(to []pick) []pick {
 	for _, at := range s.Answer.Choices {
 		pool, i := DeviceAt(s.View.Pools, at.Place)
 		alt := s.Problem.Alternatives[at.Alternative]
-		to = append(to, pick{alt, pool, &pool.Devices[i], alt.Offers[at.Offer].Class, at.Filled})
+		to = append(to, pick{alt, pool, &pool.Devices[i], i, alt.Offers[at.Offer].Class, at.Filled})
 	}
 	return to
 }
@@ -62,7 +65,7 @@ func DeviceAt(views []*pool.View, place int32) (*pool.Pool, pool.DeviceIndex) {
 // Each visits the choices in order, without building results.
 func (s *Solution) Each(visit func(claim int, request, class string, device pool.DeviceID)) {
 	for _, p := range s.picks(nil) {
-		visit(p.Claim, p.Name, p.class.Name, idOf(p.pool, p.device))
+		visit(p.Claim, p.Name, p.class.Name, p.id())
 	}
 }
 
@@ -76,7 +79,7 @@ func (s *Solution) Results() []resourceapi.AllocationResult {
 	for i := range picks {
 		devices = append(devices, s.result(&picks[i], next))
 	}
-	first := 0
+	first, picked := 0, s.Answer.Picked
 	for c := range results {
 		end := first
 		for end < len(picks) && picks[end].Claim == c {
@@ -85,7 +88,8 @@ func (s *Solution) Results() []resourceapi.AllocationResult {
 		if end > first {
 			results[c].Devices.Results = devices[first:end:end]
 		}
-		results[c].Devices.Config = s.config(c)
+		results[c].Devices.Config = s.config(&s.Problem.Claims[c], picked)
+		picked = picked[len(s.Problem.Claims[c].Requests):]
 		results[c].NodeSelector = s.nodeSelector(picks[first:end], selector)
 		first = end
 	}
@@ -118,7 +122,7 @@ func (s *Solution) shareIDs() func() types.UID {
 }
 
 func (s *Solution) result(p *pick, shareID func() types.UID) resourceapi.DeviceRequestAllocationResult {
-	id := idOf(p.pool, p.device)
+	id := p.id()
 	result := resourceapi.DeviceRequestAllocationResult{
 		Request:     p.Name,
 		Driver:      id.Driver,
@@ -147,50 +151,50 @@ func (s *Solution) result(p *pick, shareID func() types.UID) resourceapi.DeviceR
 	return result
 }
 
-func idOf(p *pool.Pool, d *pool.Device) pool.DeviceID {
-	return pool.DeviceID{Driver: p.ID.Driver, Pool: p.ID.Name, Device: d.Object.Name}
-}
-
-// picked is the alternative that was picked for a request.
-func (s *Solution) picked(claim, request int) *claims.Alternative {
-	at := request
-	for c := range claim {
-		at += len(s.Problem.Claims[c].Requests)
-	}
-	return s.Problem.Claims[claim].Requests[request].Alternatives[s.Answer.Picked[at]]
-}
-
 // config lists the configurations of the classes, each class once, and then those of the claim, as
-// far as they concern what was picked.
-func (s *Solution) config(claim int) []resourceapi.DeviceAllocationConfiguration {
-	configs := s.classConfig(claim)
-	for _, own := range s.Problem.Claims[claim].Object.Spec.Devices.Config {
-		if len(own.Requests) == 0 || s.concerned(claim, own.Requests) > 0 {
-			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
-				Source:              resourceapi.AllocationConfigSourceClaim,
-				Requests:            own.Requests,
-				DeviceConfiguration: own.DeviceConfiguration,
-			})
+// far as they concern the alternatives that were picked for its requests.
+func (s *Solution) config(claim *claims.Claim, picked []int32) (configs []resourceapi.DeviceAllocationConfiguration) {
+	add := func(source resourceapi.AllocationConfigSource, names []string, config resourceapi.DeviceConfiguration) {
+		concerned := 0
+		for r, request := range claim.Requests {
+			if claims.Named(names, request.Name, request.Alternatives[picked[r]].Name) {
+				concerned++
+			}
+		}
+		switch {
+		case concerned == len(claim.Requests):
+			names = nil // by the API, none means all
+		case concerned == 0 && len(names) > 0:
+			return
+		}
+		configs = append(configs, resourceapi.DeviceAllocationConfiguration{Source: source, Requests: names, DeviceConfiguration: config})
+	}
+	for _, of := range s.served(claim.Requests, picked) {
+		for _, config := range of.class.Spec.Config {
+			add(resourceapi.AllocationConfigSourceClass, slices.Clone(of.requests), config.DeviceConfiguration)
 		}
 	}
-	for i := range configs {
-		if s.concerned(claim, configs[i].Requests) == len(s.Problem.Claims[claim].Requests) {
-			configs[i].Requests = nil // by the API, none means all
-		}
+	for _, own := range claim.Object.Spec.Devices.Config {
+		add(resourceapi.AllocationConfigSourceClaim, own.Requests, own.DeviceConfiguration)
 	}
 	return configs
 }
 
-func (s *Solution) classConfig(claim int) (configs []resourceapi.DeviceAllocationConfiguration) {
-	type served struct {
-		class    *resourceapi.DeviceClass
-		requests []string
-	}
-	var all []served
-	for r := range s.Problem.Claims[claim].Requests {
-		alt := s.picked(claim, r)
+// served is a class with configurations and the requests for which it was picked.
+type served struct {
+	class    *resourceapi.DeviceClass
+	requests []string
+}
+
+// served lists the classes that alternatives have. Where there are several for one, those count of
+// which there is a device.
+func (s *Solution) served(requests []claims.Request, picked []int32) (all []served) {
+	for r := range requests {
+		alt := requests[r].Alternatives[picked[r]]
 		for o, offer := range alt.Offers {
-			if len(offer.Class.Spec.Config) == 0 || !s.serves(alt, o) {
+			if len(offer.Class.Spec.Config) == 0 || len(alt.Offers) > 1 && !slices.ContainsFunc(s.Answer.Choices, func(c Choice) bool {
+				return c.Alternative == alt.ID && int(c.Offer) == o
+			}) {
 				continue
 			}
 			at := slices.IndexFunc(all, func(known served) bool { return known.class.Name == offer.Class.Name })
@@ -203,32 +207,5 @@ func (s *Solution) classConfig(claim int) (configs []resourceapi.DeviceAllocatio
 			}
 		}
 	}
-	for _, of := range all {
-		for _, config := range of.class.Spec.Config {
-			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
-				Source:              resourceapi.AllocationConfigSourceClass,
-				Requests:            slices.Clone(of.requests),
-				DeviceConfiguration: config.DeviceConfiguration,
-			})
-		}
-	}
-	return configs
-}
-
-// serves reports whether an alternative that was picked has a class. Where there are several, those
-// count of which there is a device.
-func (s *Solution) serves(alt *claims.Alternative, offer int) bool {
-	return len(alt.Offers) == 1 || slices.ContainsFunc(s.Answer.Choices, func(c Choice) bool {
-		return c.Alternative == alt.ID && int(c.Offer) == offer
-	})
-}
-
-// concerned counts the requests of a claim, as they were picked, that are named.
-func (s *Solution) concerned(claim int, names []string) (count int) {
-	for r, request := range s.Problem.Claims[claim].Requests {
-		if claims.Named(names, request.Name, s.picked(claim, r).Name) {
-			count++
-		}
-	}
-	return count
+	return all
 }
