@@ -62,11 +62,8 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 		rest := opening{
 			request: p, options: a.possible[:1:1], slots: option.Count - n, viable: a.viable[option.Domain], from: start, rest: true,
 		}
-		if order := s.p.Domains[option.Domain].Order; order != nil && !option.All {
-			rest.viable, rest.from = s.union(), 0
-			for _, i := range order[start:] {
-				rest.viable.SetTo(uint(i), a.viable[option.Domain].Test(uint(i)))
-			}
+		if s.p.Domains[option.Domain].Order != nil && !option.All {
+			rest.from = 0 // what may come later is no range of devices
 		}
 		a.open = append(a.open, rest)
 	}
@@ -111,11 +108,6 @@ func (s *search) addOpening(open []opening, q int32, viable []*bitset.BitSet) []
 		a.possible = append(a.possible, option)
 	}
 	possible := len(a.possible) - first
-	if possible == 0 {
-		for o := range options {
-			a.possible = append(a.possible, &options[o])
-		}
-	}
 	added.options = a.possible[first:len(a.possible):len(a.possible)]
 	if possible == 1 {
 		added.viable = viable[added.options[0].Domain]
@@ -143,33 +135,19 @@ func (s *search) union() *bitset.BitSet {
 	return set
 }
 
-// filter appends the openings that are to be kept.
-func filter(kept, open []opening, keep func(*opening) bool) []opening {
-	for k := range open {
-		if keep(&open[k]) {
-			kept = append(kept, open[k])
-		}
-	}
-	return kept
-}
-
 // covered are the openings of which a relation covers all options. They are good until it is
 // asked for again.
 func (s *search) covered(open []opening, relation int32) []opening {
-	s.ahead.covered = filter(s.ahead.covered[:0], open, func(o *opening) bool {
-		return !slices.ContainsFunc(o.options, func(option *Option) bool { return s.p.Domains[option.Domain].covers(relation) == nil })
-	})
-	return s.ahead.covered
+	some := s.ahead.covered[:0]
+	for _, o := range open {
+		if !slices.ContainsFunc(o.options, func(option *Option) bool { return s.p.Domains[option.Domain].covers(relation) == nil }) {
+			some = append(some, o)
+		}
+	}
+	return some
 }
 
 // counting fails if an opening has fewer viable devices than slots.
-type counting struct{}
-
-func (counting) fails(_ *search, open []opening) ([]opening, bool) {
-	for k := range open {
-		if open[k].count() < open[k].slots {
-			return open[k : k+1], true
-		}
-	}
-	return nil, false
+func counting(_ *search, open []opening) bool {
+	return slices.ContainsFunc(open, func(o opening) bool { return o.count() < o.slots })
 }
