@@ -163,7 +163,7 @@ func (f *frame) relations(used []*pool.Usage, to []solver.Relation) []solver.Rel
 	for i := range f.groups {
 		g := &f.groups[i]
 		r := solver.Relation{Kind: solver.Match}
-		if names, occupied := used[g.pool].Groups[g.set].Shared(); occupied {
+		if names, occupied := used[g.pool].Groups(g.set); occupied {
 			r.Begun, r.Left = true, []int32{}
 			if names == nil || len(names) > 0 {
 				r.Left = g.numbers(names)

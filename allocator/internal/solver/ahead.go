@@ -19,10 +19,9 @@ type ahead struct {
 	// offering is room, by domain, for the viable devices that offer a value, served for what they serve.
 	offering []*bitset.BitSet
 	served   []opening
-	// open and possible are what openings lists, unions the sets in it, of which used are in
-	// use. covered is room for the openings of a relation.
+	// open is what openings lists, unions the sets in it, of which used are in use. covered is
+	// room for the openings of a relation.
 	open, covered []opening
-	possible      []*Option
 	unions        []*bitset.BitSet
 	used          int
 }

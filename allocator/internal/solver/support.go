@@ -50,8 +50,8 @@ func (t support) fails(s *search, open []opening) bool {
 // serves reports whether openings can be served with devices that offer a value.
 func (t support) serves(s *search, open []opening, v int32) bool {
 	a := s.ahead
-	used, possible := a.used, len(a.possible)
-	defer func() { a.used, a.possible = used, a.possible[:possible] }()
+	used := a.used
+	defer func() { a.used = used }()
 	a.served = a.served[:0]
 	for k := range open {
 		o := open[k]

@@ -73,7 +73,7 @@ func (s *search) provides(p, o int32) bool {
 // as there are slots, give too little with what is chosen already.
 func sums(s *search, open []opening) bool {
 	return slices.ContainsFunc(open, func(o opening) bool {
-		return !slices.ContainsFunc(o.options, func(option *Option) bool { return s.mayProvide(&o, option) })
+		return !slices.ContainsFunc(o.options, func(option Option) bool { return s.mayProvide(&o, &option) })
 	})
 }
 
