@@ -1,5 +1,7 @@
 package solver
 
+import "slices"
+
 // Looking at a device can end the search, and the first one that the search comes to is its
 // result, as is the first solution. So nothing may be left out below which the search could
 // end: looking ahead only counts requests before the next one at which it can.
@@ -31,17 +33,7 @@ func (s *search) findStops() {
 
 func (s *search) optionMayStop(o *Option) bool {
 	d := &s.p.Domains[o.Domain]
-	if d.Stops != nil && d.Stops.Any() {
-		return true
-	}
-	for k := range d.Covers {
-		c := &d.Covers[k]
-		if s.p.Relations[c.Relation].Off {
-			continue
-		}
-		if c.Stops != nil && c.Stops.Any() || o.All && o.Count > 0 {
-			return true
-		}
-	}
-	return false
+	return d.Stops != nil && d.Stops.Any() || slices.ContainsFunc(d.Covers, func(c Cover) bool {
+		return !s.p.Relations[c.Relation].Off && (o.All && o.Count > 0 || c.Stops != nil && c.Stops.Any())
+	})
 }

@@ -56,7 +56,10 @@ func (t support) serves(s *search, open []opening, v int32) bool {
 	for k := range open {
 		o := open[k]
 		for _, option := range o.options {
-			t.narrow(s, option.Domain, v)
+			viable, offering := a.viable[option.Domain], a.offering[option.Domain].ClearAll()
+			for _, i := range s.p.Domains[option.Domain].covers(t.relation).having(v) {
+				offering.SetTo(uint(i), viable.Test(uint(i)))
+			}
 		}
 		if len(o.options) == 1 {
 			o.viable = a.offering[o.options[0].Domain]
@@ -70,14 +73,6 @@ func (t support) serves(s *search, open []opening, v int32) bool {
 	}
 	s.look(len(open))
 	return !assignment(s, a.served)
-}
-
-// narrow finds the viable devices of a domain that offer a value.
-func (t support) narrow(s *search, domain, v int32) {
-	viable, offering := s.ahead.viable[domain], s.ahead.offering[domain].ClearAll()
-	for _, i := range s.p.Domains[domain].covers(t.relation).having(v) {
-		offering.SetTo(uint(i), viable.Test(uint(i)))
-	}
 }
 
 // drop takes out, before the first decision, candidates that offer no value with which everything that must

@@ -54,27 +54,20 @@ func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 // step returns the Snapshot if the list is the last one of the lineage used last, but for a few slices in
 // one place. That is found out by comparing pointers, which costs a tenth of a fingerprint.
 func (x *Index) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
-	last := x.last()
+	x.mu.Lock()
+	var last *lineage
+	if len(x.known) > 0 {
+		last = x.known[0].Value()
+	}
+	x.mu.Unlock()
 	if last == nil {
 		return nil
 	}
 	found := last.step(list)
 	if found != nil {
-		x.mu.Lock()
-		x.use(last)
-		x.mu.Unlock()
+		last.hold()
 	}
 	return found
-}
-
-// last returns the lineage used last, nil if it is gone.
-func (x *Index) last() *lineage {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.known) == 0 {
-		return nil
-	}
-	return x.known[0].Value()
 }
 
 // find returns the lineage that is at a list, with its Snapshot if that is built, or else the one which the
