@@ -34,9 +34,7 @@
 // counters and capacities suffices (cumulative), whether there are enough different values for
 // a distinctAttribute (distinct), and whether some value of a matchAttribute is left with which
 // all that it covers can be served (support). A propagator only fails where no solution is
-// left, so the first solution stays the first. A failure has reasons, the decisions without
-// which it would not be; the search goes back to the last of these. Devices that nothing tells
-// apart are tried once.
+// left, so the first solution stays the first. Devices that nothing tells apart are tried once.
 //
 // Looking at a device can be an error: a selector that fails on it, or a device that "all"
 // includes and a constraint does not admit. The first error in first-fit order is the result,

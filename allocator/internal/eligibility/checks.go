@@ -157,11 +157,9 @@ func (j *judge) counters(d *Device, i int32) (bool, error) {
 		return false, nil
 	}
 	used := j.node.Used[d.Pool]
-	for _, use := range d.Groups {
-		if !used.Groups[use.Set].Admits(use.Groups) {
-			j.reject(explain.RejectedByGroup, "")
-			return false, nil
-		}
+	if !used.Admits(d.Device) {
+		j.reject(explain.RejectedByGroup, "")
+		return false, nil
 	}
 	for _, use := range d.Uses {
 		if used.Left[use.Counter].Cmp(use.Amount) < 0 {

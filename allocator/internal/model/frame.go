@@ -154,7 +154,7 @@ func (f *frame) numbers(names []string) []int32 {
 func (f *frame) relations(used []*pool.Usage, to []solver.Relation) []solver.Relation {
 	for _, g := range f.groups {
 		r := solver.Relation{Kind: solver.Match}
-		if names, occupied := used[g.pool].Groups[g.set].Shared(); occupied {
+		if names, occupied := used[g.pool].Groups(g.set); occupied {
 			r.Begun, r.Left = true, []int32{}
 			if names == nil || len(names) > 0 {
 				r.Left = f.numbers(names)

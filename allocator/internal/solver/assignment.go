@@ -1,94 +1,57 @@
 package solver
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // assignment fails if the open slots cannot all have devices. A device that is not shareable
-// serves one of them.
-//
-// Admin access is the exception: ordinary requests may have what claims with admin access have,
-// if they choose before. So what is ordinary is matched by itself, and then, for each claim with
-// admin access, all that must differ from what it has: the claim, and the ordinary requests of
-// the claims after it.
-type assignment struct{}
-
-func (assignment) fails(s *search, open []opening) ([]opening, bool) {
-	f := &s.ahead.flow
-	if !slices.ContainsFunc(open, func(o opening) bool { return s.admin(&o) }) {
-		return f.fails(s, open, nil, nil)
+// serves one of them. Admin access is left out: claims may have by that what others have.
+func assignment(s *search, open []opening) bool {
+	if slices.ContainsFunc(open, s.admin) {
+		open = slices.DeleteFunc(slices.Clone(open), s.admin)
 	}
-	if some, fails := f.fails(s, filter(nil, open, func(o *opening) bool { return !s.admin(o) }), nil, nil); fails {
-		return some, true
-	}
-	claim := int32(-1)
-	for k := range open {
-		of := s.p.Requests[open[k].request].Claim
-		if !s.admin(&open[k]) || of == claim {
-			continue
-		}
-		claim = of
-		some, fails := f.fails(s, filter(nil, open, func(o *opening) bool {
-			other := s.p.Requests[o.request].Claim
-			return other == claim || other > claim && !s.admin(o)
-		}), nil, nil)
-		if fails {
-			return some, true
-		}
-	}
-	return nil, false
+	return s.ahead.flow.fails(s, open, nil, 0)
 }
 
 // admin reports whether an opening is for admin access. Its options agree in that.
-func (s *search) admin(o *opening) bool {
+func (s *search) admin(o opening) bool {
 	return s.p.Domains[s.p.Requests[o.request].Options[0].Domain].Admin
+}
+
+func distincts(s *search, open []opening) bool {
+	return slices.ContainsFunc(s.ahead.distincts, func(d distinct) bool { return d.fails(s, open) })
 }
 
 // distinct fails if the openings that a relation of this kind covers cannot have devices of
 // different values. The most common value of a device stands for all that it has.
 type distinct struct {
 	relation int32
-	// group is the value by device, -1 for none, room how many devices of a value can be had.
-	group, room []int32
+	// group is the value by device, -1 for none, of so many.
+	group  []int32
+	groups int
 }
 
-func newDistinct(s *search, relation int32) *distinct {
-	d := &distinct{relation: relation}
-	values := s.values(relation)
-	// What all domains that a device is in agree on: derived attributes differ.
-	offered := s.memory.lists.Take(len(s.p.Devices))
+// newDistinct is false if domains differ in what they compare: derived attributes do.
+func (s *search) newDistinct(relation int32) (d distinct, same bool) {
+	var column *Column
 	for k := range s.p.Domains {
-		c := s.p.Domains[k].covers(relation)
-		if c == nil {
-			continue
-		}
-		for i, values := range c.Values {
-			switch {
-			case values == nil:
-			case offered[i] == nil:
-				offered[i] = values
-			default:
-				offered[i] = intersect(offered[i], values)
+		if c := s.p.Domains[k].covers(relation); c != nil {
+			if column != nil && c.Column != column {
+				return d, false
 			}
+			column = c.Column
 		}
 	}
-	common := s.memory.counts.Take(values)
-	d.group, d.room = s.memory.counts.Take(len(offered)), s.memory.counts.Take(values)
-	for _, values := range offered {
-		for _, v := range values {
-			common[v]++
-			d.room[v] = 1
-		}
+	if column == nil {
+		return d, false
 	}
-	for i, values := range offered {
+	d = distinct{relation, s.memory.counts.Take(len(column.Values)), column.count()}
+	for i, values := range column.Values {
 		if d.group[i] = -1; len(values) > 0 {
-			d.group[i] = slices.MaxFunc(values, func(v, w int32) int { return cmp.Compare(common[v], common[w]) })
+			d.group[i] = slices.MaxFunc(values, func(v, w int32) int { return len(column.having(v)) - len(column.having(w)) })
 		}
 	}
-	return d
+	return d, true
 }
 
-func (d *distinct) fails(s *search, open []opening) ([]opening, bool) {
-	return s.ahead.flow.fails(s, s.covered(open, d.relation), d.group, d.room)
+func (d distinct) fails(s *search, open []opening) bool {
+	return s.ahead.flow.fails(s, s.covered(open, d.relation), d.group, d.groups)
 }

@@ -6,6 +6,10 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
+func cumulatives(s *search, open []opening) bool {
+	return slices.ContainsFunc(s.ahead.kinds, func(c cumulative) bool { return c.fails(s, open) })
+}
+
 // cumulative fails if the openings need more of a kind of resource than is left of all resources
 // of that kind together: each of their slots takes at least what the viable device takes that
 // takes least.
@@ -16,13 +20,14 @@ type cumulative struct {
 	taken [][]amount.Amount
 }
 
-// newCumulatives returns one propagator for each kind of which some choice takes.
-func (s *search) newCumulatives() (list []propagator) {
+// newCumulatives returns one for each kind of which some choice takes.
+func (s *search) newCumulatives() []cumulative {
+	list := make([]cumulative, 0, len(s.p.KindOf))
 	for r, kind := range s.p.KindOf {
 		if slices.Contains(s.p.KindOf[:r], kind) {
 			continue
 		}
-		c := &cumulative{kind: kind, taken: s.memory.table.Take(len(s.p.Domains))}
+		c := cumulative{kind: kind, taken: s.memory.table.Take(len(s.p.Domains))}
 		takes := false
 		for k := range s.p.Domains {
 			takes = c.measure(s, k) || takes
@@ -60,7 +65,7 @@ func (c *cumulative) measure(s *search, domain int) (takes bool) {
 	return takes
 }
 
-func (c *cumulative) fails(s *search, open []opening) ([]opening, bool) {
+func (c cumulative) fails(s *search, open []opening) bool {
 	var left, needed amount.Amount
 	for r, kind := range s.p.KindOf {
 		if kind == c.kind && s.left[r].Sign() > 0 {
@@ -69,21 +74,18 @@ func (c *cumulative) fails(s *search, open []opening) ([]opening, bool) {
 	}
 	for k := range open {
 		least := c.least(s, &open[k])
-		if least.Sign() <= 0 {
-			continue
-		}
 		for range open[k].slots {
 			needed = needed.Add(least)
 		}
 		if needed.Cmp(left) > 0 {
-			return filter(nil, open[:k+1], func(o *opening) bool { return c.least(s, o).Sign() > 0 }), true
+			return true
 		}
 	}
-	return nil, false
+	return false
 }
 
 // least is what a slot of an opening takes at least.
-func (c *cumulative) least(s *search, o *opening) (least amount.Amount) {
+func (c cumulative) least(s *search, o *opening) (least amount.Amount) {
 	some := false
 	for _, option := range o.options {
 		taken := c.taken[option.Domain]

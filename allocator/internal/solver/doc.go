@@ -5,7 +5,7 @@
 //	                   ├─ checks    may this device be chosen now (refuses)
 //	                   ├─ ahead     after the first dead end: viable devices, openings
 //	                   │    └─ propagators: counting, assignment, cumulative, sums, distinct, support
-//	                   └─ conflict  what a failure depends on; devices that nothing tells apart
+//	                   └─ symmetry  devices that nothing tells apart
 //
 // # Contract
 //
@@ -14,20 +14,16 @@
 // selection of them has the same result; a test compares all of them, each alone and random
 // selections with a solver that tries everything.
 //
-// # Two invariants
+// # Invariant
 //
 // A refusal is for good: choices only ever take, so a device that is refused stays refused further
 // down. (Amounts below zero break this. Such a problem is searched without looking ahead.)
 //
-// A conflict is a set of domains: while requests keep what they chose from these, there is no solution,
-// whatever else is chosen. Where looking at a device can end the search, a failure depends on
-// all that was chosen before.
-//
 // # A new kind of constraint
 //
-// What keeps single devices from being chosen goes into the store's checks, and what domains have in
-// common because of it into newRivals. What can be told ahead of several open requests is a
-// propagator: a type with fails, and a line in addPropagators.
+// What keeps single devices from being chosen goes into the store's checks, and what a choice may stand
+// against because of it into narrow. What can be told ahead of several open requests is a propagator: a
+// function, and a line in propagators.
 //
 // # Files
 //
@@ -35,9 +31,9 @@
 //	search, stops         choices in order; where looking ends the search
 //	pairing               devices for the next request, which the first attempt tries to match
 //	store, relation       what is taken, and taking it back
-//	ahead, openings       viable devices, the register of propagators; open requests, counting
+//	ahead, openings       viable devices, the list of propagators; open requests, counting
 //	flow, assignment      matching of open requests with devices, and with values that differ
 //	support               values that all can have
 //	cumulative, totals    sums of resources; totals that devices give together, shares that fill them
-//	conflict              what need not be tried again, and why
+//	symmetry              what need not be tried again
 package solver

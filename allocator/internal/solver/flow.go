@@ -20,22 +20,19 @@ type flow struct {
 	// Whole is the room of devices that nobody has, 0 for those that are shareable.
 	room, whole []int32
 	full        *bitset.BitSet
-	// group is that of each device, -1 for none, with how many can and do serve. Nil without
+	// group is that of each device, -1 for none, of which one device can serve, load how many do. Nil without
 	// groups.
-	group                []int32
-	groupRoom, groupLoad []int32
+	group, load []int32
 	// seen are the devices, groups and openings that the current augmentation visited.
 	seen, seenOpen *bitset.BitSet
 	seenGroups     bitset.BitSet
-	// rivals are the openings that the last failure visited.
-	rivals []opening
 }
 
 func (s *search) newFlow() flow {
 	n, requests := len(s.p.Devices), len(s.p.Requests)
 	f := flow{
 		held: s.memory.setLists.Take(requests), room: s.memory.counts.Take(n), whole: s.memory.counts.Take(n), full: s.memory.sets.New(n),
-		seen: s.memory.sets.New(n), seenOpen: s.memory.sets.New(requests), rivals: s.memory.openings.Empty(requests),
+		seen: s.memory.sets.New(n), seenOpen: s.memory.sets.New(requests),
 	}
 	for i := range s.p.Devices {
 		if !s.p.Devices[i].Shareable {
@@ -45,15 +42,13 @@ func (s *search) newFlow() flow {
 	return f
 }
 
-// fails reports whether some slot can have no device, and which openings compete for too few. Of a
-// group of devices, as many can serve as there is room.
-func (f *flow) fails(s *search, open []opening, group, room []int32) ([]opening, bool) {
+// fails reports whether some slot can have no device. Of each group of devices, one can serve.
+func (f *flow) fails(s *search, open []opening, group []int32, groups int) bool {
 	if len(open) < 2 && group == nil {
-		return nil, false // it has as many as it needs
+		return false // it has as many as it needs
 	}
-	f.group, f.groupRoom = group, room
-	f.groupLoad = slices.Grow(f.groupLoad[:0], len(room))[:len(room)]
-	clear(f.groupLoad)
+	f.group, f.load = group, slices.Grow(f.load[:0], groups)[:groups]
+	clear(f.load)
 	f.begin(s, open)
 	for k := range open {
 		for have := int(f.holds(k).Count()); have < open[k].slots; have++ {
@@ -64,17 +59,12 @@ func (f *flow) fails(s *search, open []opening, group, room []int32) ([]opening,
 			f.seen.ClearAll()
 			f.seenOpen.ClearAll()
 			f.seenGroups.ClearAll()
-			if f.augment(k) {
-				continue
+			if !f.augment(k) {
+				return true
 			}
-			f.rivals = f.rivals[:0]
-			for n, ok := f.seenOpen.NextSet(0); ok; n, ok = f.seenOpen.NextSet(n + 1) {
-				f.rivals = append(f.rivals, open[n])
-			}
-			return f.rivals, true
 		}
 	}
-	return nil, false
+	return false
 }
 
 // begin leaves openings what they had the last time, as far as they still can have it.
@@ -166,7 +156,7 @@ func (f *flow) move(from func(device uint) bool) bool {
 }
 
 func (f *flow) groupHasRoom(i uint) bool {
-	return f.group == nil || f.group[i] < 0 || f.groupLoad[f.group[i]] < f.groupRoom[f.group[i]]
+	return f.group == nil || f.group[i] < 0 || f.load[f.group[i]] == 0
 }
 
 func (f *flow) give(k int, i uint) {
@@ -178,7 +168,7 @@ func (f *flow) count(i uint, by int32) {
 	f.room[i] -= by
 	f.full.SetTo(i, f.room[i] == 0)
 	if f.group != nil && f.group[i] >= 0 {
-		f.groupLoad[f.group[i]] += by
+		f.load[f.group[i]] += by
 	}
 }
 

@@ -13,9 +13,7 @@ import (
 type opening struct {
 	// request is the last of them.
 	request int32
-	// options are those that can still be picked. If none can, there is one slot and no
-	// viable device.
-	options []*Option
+	options []Option
 	slots   int
 	viable  *bitset.BitSet
 	// from is the first device that may be taken.
@@ -52,21 +50,17 @@ func (o *opening) next(i uint, a, b *bitset.BitSet) (uint, bool) {
 // openings lists what is open up to the next request at which looking can end the search.
 func (s *search) openings(p, o int32, n int, start uint) []opening {
 	a := s.ahead
-	a.open, a.possible, a.used = a.open[:0], a.possible[:0], 0
+	a.open, a.used = a.open[:0], 0
 	if p >= 0 && n < s.p.Requests[p].Options[o].Count {
 		if s.mayStop[p] {
 			return nil
 		}
 		option := &s.p.Requests[p].Options[o]
-		a.possible = append(a.possible, option)
 		rest := opening{
-			request: p, options: a.possible[:1:1], slots: option.Count - n, viable: a.viable[option.Domain], from: start, rest: true,
+			request: p, options: s.p.Requests[p].Options[o : o+1], slots: option.Count - n, viable: a.viable[option.Domain], from: start, rest: true,
 		}
-		if order := s.p.Domains[option.Domain].Order; order != nil && !option.All {
-			rest.viable, rest.from = s.union(), 0
-			for _, i := range order[start:] {
-				rest.viable.SetTo(uint(i), a.viable[option.Domain].Test(uint(i)))
-			}
+		if s.p.Domains[option.Domain].Order != nil && !option.All {
+			rest.from = 0 // what may come later is no range of devices
 		}
 		a.open = append(a.open, rest)
 	}
@@ -95,39 +89,22 @@ func (s *search) joins(o *opening, r *Request) bool {
 }
 
 // addOpening adds a request: it needs at least as many devices as its smallest option, of those
-// of all.
+// of all. Options with too few do not count; if there is no other, there is one slot and no device.
 func (s *search) addOpening(open []opening, q int32, viable []*bitset.BitSet) []opening {
-	a, options := s.ahead, s.p.Requests[q].Options
-	first := len(a.possible)
-	added := opening{request: q, slots: 1}
-	for o := range options {
-		option := &options[o]
+	added := opening{request: q, options: s.p.Requests[q].Options, slots: -1, viable: s.union()}
+	for _, option := range added.options {
 		if option.All && option.Count == 0 || viable[option.Domain].Count() < uint(option.Count) {
 			continue
 		}
-		if len(a.possible) == first || option.Count < added.slots {
+		if added.slots < 0 || option.Count < added.slots {
 			added.slots = option.Count
 		}
-		a.possible = append(a.possible, option)
-	}
-	possible := len(a.possible) - first
-	if possible == 0 {
-		for o := range options {
-			a.possible = append(a.possible, &options[o])
-		}
-	}
-	added.options = a.possible[first:len(a.possible):len(a.possible)]
-	if possible == 1 {
-		added.viable = viable[added.options[0].Domain]
-	} else {
-		added.viable = s.union()
-		for _, option := range added.options[:possible] {
-			added.viable.InPlaceUnion(viable[option.Domain])
-		}
+		added.viable.InPlaceUnion(viable[option.Domain])
 	}
 	if added.slots == 0 {
 		return open
 	}
+	added.slots = max(added.slots, 1)
 	return append(open, added)
 }
 
@@ -143,33 +120,19 @@ func (s *search) union() *bitset.BitSet {
 	return set
 }
 
-// filter appends the openings that are to be kept.
-func filter(kept, open []opening, keep func(*opening) bool) []opening {
-	for k := range open {
-		if keep(&open[k]) {
-			kept = append(kept, open[k])
-		}
-	}
-	return kept
-}
-
 // covered are the openings of which a relation covers all options. They are good until it is
 // asked for again.
 func (s *search) covered(open []opening, relation int32) []opening {
-	s.ahead.covered = filter(s.ahead.covered[:0], open, func(o *opening) bool {
-		return !slices.ContainsFunc(o.options, func(option *Option) bool { return s.p.Domains[option.Domain].covers(relation) == nil })
-	})
-	return s.ahead.covered
+	some := s.ahead.covered[:0]
+	for _, o := range open {
+		if !slices.ContainsFunc(o.options, func(option Option) bool { return s.p.Domains[option.Domain].covers(relation) == nil }) {
+			some = append(some, o)
+		}
+	}
+	return some
 }
 
 // counting fails if an opening has fewer viable devices than slots.
-type counting struct{}
-
-func (counting) fails(_ *search, open []opening) ([]opening, bool) {
-	for k := range open {
-		if open[k].count() < open[k].slots {
-			return open[k : k+1], true
-		}
-	}
-	return nil, false
+func counting(_ *search, open []opening) bool {
+	return slices.ContainsFunc(open, func(o opening) bool { return o.count() < o.slots })
 }

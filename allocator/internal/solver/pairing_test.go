@@ -11,7 +11,7 @@ import (
 
 // pairs is a random problem of requests that match in twos, now and then with something between or beside them.
 func pairs(seed uint64) *solver.Problem {
-	m := maker{rand.New(rand.NewPCG(seed, 2)), traits{}, &solver.Problem{MostOfClaim: 100, Claims: 1}, make(map[int]int)}
+	m := maker{rand.New(rand.NewPCG(seed, 2)), traits{}, &solver.Problem{MostOfClaim: 100, Claims: 1}, make(map[int]int), make(map[int]*solver.Column)}
 	m.draws, m.shares, m.groups = m.IntN(4) == 0, m.IntN(4) == 0, m.IntN(4) == 0
 	m.stops, m.options, m.sums, m.fills = m.IntN(4) == 0, m.IntN(3) == 0, m.IntN(8) == 0, true
 	m.addDevices()

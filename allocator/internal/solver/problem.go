@@ -247,8 +247,6 @@ const (
 	RuleSums
 	// RuleSymmetry skips candidates that are interchangeable with one that failed.
 	RuleSymmetry
-	// RuleJump goes back to a decision that a failure depends on.
-	RuleJump
 
 	// AllRules is what Solve uses.
 	AllRules = 1<<iota - 1

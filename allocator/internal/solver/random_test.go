@@ -39,10 +39,12 @@ type maker struct {
 	p *solver.Problem
 	// compared is how many values there are, by relation.
 	compared map[int]int
+	// columns are those that domains have in common, by relation.
+	columns map[int]*solver.Column
 }
 
 func random(seed uint64, has traits) *solver.Problem {
-	m := maker{rand.New(rand.NewPCG(seed, 0)), has, &solver.Problem{MostOfClaim: 100}, make(map[int]int)}
+	m := maker{rand.New(rand.NewPCG(seed, 0)), has, &solver.Problem{MostOfClaim: 100}, make(map[int]int), make(map[int]*solver.Column)}
 	// Half of the problems have some of the traits only, so that none hides another one.
 	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.fills, &m.stops, &m.apart} {
 		*trait = *trait && (seed%2 == 0 || m.IntN(2) == 0)
@@ -272,16 +274,32 @@ func (m *maker) fill(d *solver.Domain, capacities [][]int32) {
 }
 
 func (m *maker) cover(relation int) solver.Cover {
-	c := solver.Cover{Relation: int32(relation), Column: &solver.Column{Values: make([][]int32, len(m.p.Devices))}}
+	c := solver.Cover{Relation: int32(relation)}
 	if m.stops && m.IntN(5) == 0 {
 		c.Stops = bitset.New(uint(len(m.p.Devices)))
 	}
 	// Domains mostly see the same values in a device.
-	same := rand.New(rand.NewPCG(uint64(relation), uint64(len(m.p.Devices))))
 	own := m.Rand
 	if m.IntN(4) > 0 {
-		m.Rand = same
+		m.Rand = rand.New(rand.NewPCG(uint64(relation), uint64(len(m.p.Devices))))
+		if m.columns[relation] == nil {
+			m.columns[relation] = m.column(relation)
+		}
+		c.Column = m.columns[relation]
+	} else {
+		c.Column = m.column(relation)
 	}
+	m.Rand = own
+	for i := range c.Values {
+		if c.Stops != nil && m.IntN(5) == 0 {
+			c.Stops.Set(uint(i))
+		}
+	}
+	return c
+}
+
+func (m *maker) column(relation int) *solver.Column {
+	c := &solver.Column{Values: make([][]int32, len(m.p.Devices))}
 	for i := range c.Values {
 		switch m.IntN(8) {
 		case 0:
@@ -289,12 +307,6 @@ func (m *maker) cover(relation int) solver.Cover {
 			c.Values[i] = []int32{}
 		default:
 			c.Values[i] = m.values(m.compared[relation])
-		}
-	}
-	m.Rand = own
-	for i := range c.Values {
-		if c.Stops != nil && m.IntN(5) == 0 {
-			c.Stops.Set(uint(i))
 		}
 	}
 	return c

@@ -24,11 +24,7 @@ type search struct {
 	first bool
 	// empty is the request that failed last, if no device could be chosen for it, else -1.
 	empty int32
-	// conflict is that of the last failure, conflicts what was collected in failures below each
-	// request.
-	conflict  *bitset.BitSet
-	conflicts []*bitset.BitSet
-	ahead     *ahead // nil until the search looks ahead
+	ahead *ahead // nil until the search looks ahead
 	// rechecks counts looks at devices ahead that are not yet paid for.
 	rechecks int64
 	stop     Stop
@@ -58,13 +54,9 @@ func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64,
 	s.store.begin(p, m)
 	s.ctx, s.budget, s.rules = ctx, budget, rules
 	if p.fills() {
-		s.rules &^= RuleJump | RuleSymmetry
+		s.rules &^= RuleSymmetry
 	}
 	s.picked, s.mayStop = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests))
-	s.conflicts = m.setLists.Take(len(p.Requests) + 1)
-	for i := range s.conflicts {
-		s.conflicts[i] = m.sets.New(len(p.Domains))
-	}
 	s.findStops()
 }
 
@@ -152,19 +144,11 @@ func (s *search) request(p int32) Verdict {
 	if end, ends := s.step(); ends {
 		return end
 	}
-	s.conflicts[p].ClearAll()
 	var end Verdict
-	switch r := &s.p.Requests[p]; {
-	case r.Off:
+	if s.p.Requests[p].Off {
 		end = s.request(p + 1)
-	case len(r.Options) == 1:
-		end = s.option(p, 0)
-	default:
+	} else {
 		end = s.anyOf(p)
-	}
-	if s.mayStop[p] && failed(end) {
-		// Another decision before might let the search get to where it ends.
-		s.blameAll()
 	}
 	if end == oversized && (p == 0 || s.p.Requests[p-1].Claim != s.p.Requests[p].Claim) {
 		// Too many devices for this claim says nothing about those before.
@@ -176,18 +160,16 @@ func (s *search) request(p int32) Verdict {
 // anyOf tries the options of a request by preference.
 func (s *search) anyOf(p int32) Verdict {
 	result := oversized
-	for o, option := range s.p.Requests[p].Options {
+	for o := range s.p.Requests[p].Options {
 		s.picked[p] = int32(o)
 		end := s.option(p, int32(o))
-		if !failed(end) || end == None && s.jumps(p, option.Domain) {
+		if !failed(end) {
 			return end
 		}
 		if end == None {
 			result = None
 		}
-		s.conflicts[p].InPlaceUnion(s.conflict)
 	}
-	s.conflict = s.conflicts[p]
 	return result
 }
 
@@ -195,13 +177,10 @@ func (s *search) option(p, o int32) Verdict {
 	option := &s.p.Requests[p].Options[o]
 	switch {
 	case option.All && option.Count == 0:
-		s.blame(s.conflicts[p], option.Domain)
 		return None
 	case option.Count == 0:
 		return s.request(p + 1)
 	case int(s.claimed[s.p.Requests[p].Claim])+option.Count > s.p.MostOfClaim:
-		s.conflict = s.conflicts[p]
-		s.blamePicks(p)
 		return oversized
 	}
 	return s.slot(p, o, 0, 0)
@@ -213,7 +192,6 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 	option := &s.p.Requests[p].Options[o]
 	if n == option.Count {
 		if !s.provides(p, o) {
-			s.blame(s.conflicts[p], option.Domain)
 			return None
 		}
 		return s.request(p + 1)
@@ -258,17 +236,14 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 			}
 			continue
 		}
-		if end == oversized || s.jumps(p, option.Domain) {
-			// Another device in this place fails in the same way.
-			return end
+		if end == oversized {
+			return end // with another device in this place, too
 		}
-		s.conflicts[p].InPlaceUnion(s.conflict)
 		before = append(before, device)
 	}
 	if n == 0 && with == nil {
 		s.empty = p
 	}
-	s.blame(s.conflicts[p], option.Domain)
 	return None
 }
 

@@ -60,7 +60,6 @@ func (s *Solver) Release() {
 // memory is what one search after the other works in.
 type memory struct {
 	counts    slab.Slab[int32]
-	lists     slab.Slab[[]int32]
 	flags     slab.Slab[bool]
 	amounts   slab.Slab[amount.Amount]
 	table     slab.Slab[[]amount.Amount]
@@ -72,7 +71,7 @@ type memory struct {
 
 func (m *memory) reset() {
 	for _, part := range [...]interface{ Reset() }{
-		&m.counts, &m.lists, &m.flags, &m.amounts, &m.table, &m.relations, &m.openings, &m.sets, &m.setLists,
+		&m.counts, &m.flags, &m.amounts, &m.table, &m.relations, &m.openings, &m.sets, &m.setLists,
 	} {
 		part.Reset()
 	}

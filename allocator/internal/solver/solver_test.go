@@ -90,34 +90,6 @@ func TestDevicesThatRestore(t *testing.T) {
 	compareFound(t, p)
 }
 
-// The second request fails with all its options, with one because the first picked too many devices for
-// the claim. That is a reason to go back to the first, though they have no device in common.
-func TestPicksAreToBlame(t *testing.T) {
-	compareFound(t, &solver.Problem{
-		Devices: []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}},
-		Domains: []solver.Domain{among(0, 1), among(2), among(3, 4), among()},
-		Requests: []solver.Request{
-			{Options: []solver.Option{{Domain: 0, Count: 2}, {Domain: 1, Count: 1}}},
-			{Options: []solver.Option{{Domain: 2, Count: 2}, {Domain: 3, Count: 1}}},
-		},
-		Claims: 1, MostOfClaim: 3,
-	})
-}
-
-// Devices 0 and 2 are in different compatibility groups, and have nothing else in common.
-func TestGroupsAreToBlame(t *testing.T) {
-	in := func(group int32) solver.Device {
-		return solver.Device{Groups: []solver.Group{{Values: []int32{group}}}}
-	}
-	compareFound(t, &solver.Problem{
-		Devices:   []solver.Device{in(0), in(1), in(1)},
-		Relations: []solver.Relation{{Kind: solver.Match}},
-		Domains:   []solver.Domain{among(0, 1), among(2)},
-		Requests:  []solver.Request{{Options: []solver.Option{{Domain: 0, Count: 1}}}, {Options: []solver.Option{{Domain: 1, Count: 1}}}},
-		Claims:    1, MostOfClaim: 32,
-	})
-}
-
 // The request that is out of the problem could only be served with another value.
 func TestRequestsThatAreOffWantNoValue(t *testing.T) {
 	values := &solver.Column{Values: [][]int32{{0}, {1}, {1}, {0}}}

@@ -4,8 +4,7 @@ import "slices"
 
 // Looking at a device can end the search, and the first one that the search comes to is its
 // result, as is the first solution. So nothing may be left out below which the search could
-// end: looking ahead only counts requests before the next one at which it can, and what fails
-// there depends on all decisions.
+// end: looking ahead only counts requests before the next one at which it can.
 
 // findStops finds the requests at which looking at a device can end the search. All requests of a claim
 // that may have too many devices are treated alike: that ends an option without a look at its other
@@ -19,7 +18,7 @@ func (s *search) findStops() {
 		largest := 0
 		for o := range r.Options {
 			largest = max(largest, r.Options[o].Count)
-			s.mayStop[p] = s.mayStop[p] || s.optionMayStop(int32(p), &r.Options[o])
+			s.mayStop[p] = s.mayStop[p] || s.optionMayStop(&r.Options[o])
 		}
 		most[r.Claim] += int32(largest)
 		stops[r.Claim] = stops[r.Claim] || s.mayStop[p]
@@ -32,35 +31,9 @@ func (s *search) findStops() {
 	}
 }
 
-func (s *search) optionMayStop(p int32, o *Option) bool {
+func (s *search) optionMayStop(o *Option) bool {
 	d := &s.p.Domains[o.Domain]
-	if d.Stops != nil && d.Stops.Any() {
-		return true
-	}
-	for k := range d.Covers {
-		c := &d.Covers[k]
-		if s.p.Relations[c.Relation].Off {
-			continue
-		}
-		if c.Stops != nil && c.Stops.Any() || o.All && o.Count > 0 && !s.agree(p, o, c) {
-			return true
-		}
-	}
-	return false
-}
-
-// agree reports whether a relation is sure to admit the devices that an option must have: they
-// are its first ones, and it admits one after the other.
-func (s *search) agree(p int32, o *Option, c *Cover) bool {
-	for q := range p {
-		r := &s.p.Requests[q]
-		if !r.Off && slices.ContainsFunc(r.Options, func(o Option) bool { return s.p.Domains[o.Domain].covers(c.Relation) != nil }) {
-			return false
-		}
-	}
-	offered := s.memory.lists.Empty(len(o.Mandatory))
-	for _, i := range o.Mandatory {
-		offered = append(offered, c.Values[i])
-	}
-	return s.p.Relations[c.Relation].Holds(offered)
+	return d.Stops != nil && d.Stops.Any() || slices.ContainsFunc(d.Covers, func(c Cover) bool {
+		return !s.p.Relations[c.Relation].Off && (o.All && o.Count > 0 || c.Stops != nil && c.Stops.Any())
+	})
 }

@@ -71,16 +71,10 @@ func (s *search) provides(p, o int32) bool {
 
 // sums fails if an opening cannot have its totals: the viable devices that give most of one, as many
 // as there are slots, give too little with what is chosen already.
-type sums struct{}
-
-func (sums) fails(s *search, open []opening) ([]opening, bool) {
-	for k := range open {
-		o := &open[k]
-		if !slices.ContainsFunc(o.options, func(option *Option) bool { return s.mayProvide(o, option) }) {
-			return open[k : k+1], true
-		}
-	}
-	return nil, false
+func sums(s *search, open []opening) bool {
+	return slices.ContainsFunc(open, func(o opening) bool {
+		return !slices.ContainsFunc(o.options, func(option Option) bool { return s.mayProvide(&o, &option) })
+	})
 }
 
 // mayProvide reports whether viable devices give the totals of an option, each total by itself.

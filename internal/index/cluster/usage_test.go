@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,49 +16,55 @@ import (
 
 func number(text string) amount.Amount { return quantity.Amount(resource.MustParse(text)) }
 
-func TestGroupState(t *testing.T) {
+// Devices in use have groups, in this order, and others may join them or not.
+func TestGroupsInUse(t *testing.T) {
 	none, a, b, ab := []string(nil), []string{"a"}, []string{"b"}, []string{"a", "b"}
+	all := [][]string{none, a, b, ab}
 	for _, test := range []struct {
-		name            string
-		members         [][]string
-		admits, refuses [][]string
+		name    string
+		members [][]string
+		admits  [4]bool // each of all
+		shared  []string
 	}{
-		{"empty", nil, [][]string{none, {}, a, ab}, nil},
-		{"one without groups", [][]string{none}, [][]string{none, {}}, [][]string{a, ab}},
-		{"one with a group", [][]string{a}, [][]string{a, ab}, [][]string{none, b}},
-		{"narrowed", [][]string{ab, b}, [][]string{b, ab}, [][]string{none, a}},
-		{"should not be: nothing in common", [][]string{a, b}, nil, [][]string{none, a, b, ab}},
-		{"should not be: a group after none", [][]string{none, a}, [][]string{none}, [][]string{a}},
-		{"should not be: none after a group", [][]string{a, none}, [][]string{a}, [][]string{none, b}},
+		{"empty", nil, [4]bool{true, true, true, true}, none},
+		{"one without groups", [][]string{none}, [4]bool{0: true}, none},
+		{"one with a group", [][]string{a}, [4]bool{1: true, 3: true}, a},
+		{"narrowed", [][]string{ab, b}, [4]bool{2: true, 3: true}, b},
+		{"should not be: nothing in common", [][]string{a, b}, [4]bool{}, []string{}},
+		{"should not be: a group after none", [][]string{none, a}, [4]bool{0: true}, none},
+		{"should not be: none after a group", [][]string{a, none}, [4]bool{1: true, 3: true}, a},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var state pool.GroupState
-			for _, groups := range test.members {
-				state = state.Add(groups)
+			var devices []given.SliceOption
+			for i, groups := range slices.Concat(test.members, all) {
+				devices = append(devices, given.Device(fmt.Sprint("d", i), given.Consumes("gpu-0", "1", groups...)))
 			}
-			for _, groups := range test.admits {
-				if !state.Admits(groups) {
-					t.Errorf("does not admit %q", groups)
+			p := Build(everything, objects{
+				given.Slice("s1", "p", append(devices, given.Count(2), given.OnNode("worker"))...),
+				given.Slice("s2", "p", given.Count(2), given.OnNode("worker"), given.CounterSet("gpu-0", "8")),
+			}).Pools()[0]
+			usage := pool.NewUsage(p, pool.Sum{}, func(i pool.DeviceIndex) pool.Use { return pool.Use{Exclusive: int(i) < len(test.members)} })
+			for k, groups := range all {
+				if got := usage.Admits(&p.Devices[len(test.members)+k]); got != test.admits[k] {
+					t.Errorf("admits %q: %v", groups, got)
 				}
 			}
-			for _, groups := range test.refuses {
-				if state.Admits(groups) {
-					t.Errorf("admits %q", groups)
-				}
+			shared, occupied := usage.Groups(0)
+			if !slices.Equal(shared, test.shared) || (shared == nil) != (test.shared == nil) || occupied != (len(test.members) > 0) {
+				t.Errorf("%q are shared, %v", shared, occupied)
 			}
 		})
 	}
 }
 
-func TestGroupStateIsAValue(t *testing.T) {
-	before := pool.GroupState{}.Add([]string{"a", "b"})
-	after := before.Add([]string{"b"})
-	if !before.Admits([]string{"a"}) || after.Admits([]string{"a"}) {
-		t.Error("adding changed the state that was added to")
-	}
-	_, none := pool.GroupState{}.Shared()
-	if _, one := (pool.GroupState{}).Add(nil).Shared(); none || !one {
-		t.Error("no devices and devices without groups look alike")
+// Where no device declares groups, none are kept.
+func TestNoGroups(t *testing.T) {
+	pool := Build(everything, objects{
+		given.Slice("s1", "p", given.Count(2), given.OnNode("worker"), given.Device("a", given.Consumes("gpu-0", "1"))),
+		given.Slice("s2", "p", given.Count(2), given.OnNode("worker"), given.CounterSet("gpu-0", "8")),
+	}).Pools()[0]
+	if d := &pool.Devices[0]; pool.Invalid != "" || len(d.Groups) != 0 || len(d.Uses) != 1 {
+		t.Errorf("%s: groups %v, uses %v", pool.Invalid, d.Groups, d.Uses)
 	}
 }
 
@@ -131,7 +139,7 @@ func TestCountersOfOneSetListedTwice(t *testing.T) {
 }
 
 func TestGroupsOfDevicesInUse(t *testing.T) {
-	pool := Build(everything, given.PartitionedPool()).Pools()[0]
+	p := Build(everything, given.PartitionedPool()).Pools()[0]
 	x, y := []string{"x"}, []string{"y"}
 	for _, test := range []struct {
 		used             []string
@@ -145,9 +153,12 @@ func TestGroupsOfDevicesInUse(t *testing.T) {
 		// In the order of the pool, c and d come after a and change nothing.
 		{[]string{"d", "c", "a"}, true, true, false, true},
 	} {
-		groups := usageOf(pool, test.used...).Groups
-		if groups[0].Admits(x) != test.x || groups[0].Admits(y) != test.y || groups[0].Admits(nil) != test.groupless || groups[1].Admits(nil) != test.grouplessOnOther {
-			t.Errorf("%q: wrong groups %v", test.used, groups)
+		usage := usageOf(p, test.used...)
+		admits := func(set pool.CounterSetIndex, groups []string) bool {
+			return usage.Admits(&pool.Device{Groups: []pool.GroupUse{{Set: set, Groups: groups}}})
+		}
+		if admits(0, x) != test.x || admits(0, y) != test.y || admits(0, nil) != test.groupless || admits(1, nil) != test.grouplessOnOther {
+			t.Errorf("%q: wrong groups", test.used)
 		}
 	}
 }

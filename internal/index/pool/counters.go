@@ -68,6 +68,7 @@ func (p *Pool) addCounterSet(set *resourceapi.CounterSet) {
 }
 
 func (p *Pool) resolveDevices() {
+	p.grouped = slices.ContainsFunc(p.Slices, func(s *Slice) bool { return declaresGroups(s.Object.Spec.Devices) })
 	for i := range p.Devices {
 		for j := range p.Devices[i].Object.ConsumesCounters {
 			if p.resolve(DeviceIndex(i), &p.Devices[i].Object.ConsumesCounters[j]); p.Invalid != "" {
@@ -98,6 +99,9 @@ func (p *Pool) resolve(i DeviceIndex, consumed *resourceapi.DeviceCounterConsump
 		use := CounterUse{Counter: counter, Amount: quantity.Amount(consumed.Counters[name].Value)}
 		p.Helpful = p.Helpful || device.Multiple || use.Amount.Sign() < 0
 		device.Uses = append(device.Uses, use)
+	}
+	if !p.grouped {
+		return
 	}
 	use := GroupUse{Set: set}
 	if len(consumed.CompatibilityGroups) > 0 {
@@ -138,48 +142,3 @@ func (d *Device) sumUses() {
 	}
 	d.Uses = slices.Clip(summed)
 }
-
-// GroupState is what the devices that were put on a counter set so far have in
-// common: nothing yet, no groups at all, or a set of compatibility groups. It is a
-// value: Add returns a new one, so undoing is keeping the old. The zero GroupState
-// is that of a counter set without devices.
-type GroupState struct {
-	occupied bool
-	// shared is sorted. If occupied, nil means devices without groups; empty but
-	// not nil means devices that should not be together and admit no other.
-	shared []string
-}
-
-// Admits reports whether a device that declares the groups, sorted, may join.
-// Devices without groups only join devices without groups.
-func (s GroupState) Admits(groups []string) bool {
-	if !s.occupied {
-		return true
-	}
-	if len(groups) == 0 || s.shared == nil {
-		return len(groups) == 0 && s.shared == nil
-	}
-	return slices.ContainsFunc(s.shared, func(group string) bool { return slices.Contains(groups, group) })
-}
-
-// Add returns the state after a device with the groups, sorted, has joined. If it
-// should not have (the cluster may hold such allocations), a device without groups
-// changes nothing, nor does any device that joins devices without groups.
-func (s GroupState) Add(groups []string) GroupState {
-	switch {
-	case !s.occupied && len(groups) == 0:
-		return GroupState{occupied: true}
-	case !s.occupied:
-		return GroupState{occupied: true, shared: groups}
-	case s.shared == nil || len(groups) == 0:
-		return s
-	}
-	return GroupState{occupied: true, shared: slices.DeleteFunc(slices.Clone(s.shared), func(group string) bool {
-		return !slices.Contains(groups, group)
-	})}
-}
-
-// Shared returns the compatibility groups that the devices on a counter set have in common: nil
-// if they declare none, empty if they have none in common. Occupied is false if there are no
-// devices.
-func (s GroupState) Shared() (groups []string, occupied bool) { return s.shared, s.occupied }

@@ -95,7 +95,9 @@ type Pool struct {
 	byName []DeviceIndex
 	// repeats is set if any device name occurs more than once.
 	repeats bool
-	// consumers has the devices that draw from each counter set, ascending.
+	// grouped is set if a device declares compatibility groups, consumers has the devices that draw from
+	// each counter set then, ascending.
+	grouped   bool
 	consumers [][]DeviceIndex
 	// idle is the usage of the pool while none of its devices is in use.
 	idle *Usage
@@ -134,7 +136,8 @@ type Device struct {
 	// Uses is what the device takes from counters while it is allocated, summed
 	// per counter, sorted by counter. Empty in incomplete and invalid pools.
 	Uses []CounterUse
-	// Groups has one element per consumed counter set, in the order listed.
+	// Groups has one element per consumed counter set, in the order listed. Empty if no device of the pool
+	// declares compatibility groups.
 	Groups []GroupUse
 }
 

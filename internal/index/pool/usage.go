@@ -34,9 +34,6 @@ type Usage struct {
 	// consume, whichever nodes they are on. It may be negative: Kubernetes then allocates
 	// no device that consumes counters from the pool.
 	Left []amount.Amount
-	// Groups has, for each of Pool.CounterSets, the compatibility groups that the
-	// devices in use share.
-	Groups []GroupState
 	// Serial is a number that no other usage has, in this process.
 	Serial uint64
 
@@ -61,7 +58,6 @@ func newIdleUsage(p *Pool) *Usage {
 		Serial:    usageSerials.Add(1),
 		pool:      p,
 		Left:      make([]amount.Amount, len(p.Counters)),
-		Groups:    make([]GroupState, len(p.CounterSets)),
 		exclusive: noDevices,
 		shared:    noDevices,
 		withheld:  noDevices,
@@ -175,15 +171,41 @@ func (u *Usage) NextWithheld(i DeviceIndex) (DeviceIndex, bool) {
 // Obtainable reports whether what is in use leaves room for allocating a device as a whole.
 func (u *Usage) Obtainable(i DeviceIndex) bool {
 	device := &u.pool.Devices[i]
-	if u.used(i) || len(device.Uses) > 0 && !u.pays(device.Uses) {
-		return false
-	}
-	for _, group := range device.Groups {
-		if !u.Groups[group.Set].Admits(group.Groups) {
-			return false
+	return !u.used(i) && (len(device.Uses) == 0 || u.pays(device.Uses)) && u.Admits(device)
+}
+
+// Admits reports whether the compatibility groups of a device fit those of the devices in use. Devices
+// without groups only go with devices without groups.
+func (u *Usage) Admits(d *Device) bool {
+	return !slices.ContainsFunc(d.Groups, func(use GroupUse) bool {
+		shared, occupied := u.Groups(use.Set)
+		if shared == nil || use.Groups == nil {
+			return occupied && (shared != nil || use.Groups != nil)
+		}
+		return !slices.ContainsFunc(shared, func(group string) bool { return slices.Contains(use.Groups, group) })
+	})
+}
+
+// Groups returns the compatibility groups that the devices in use of a counter set have in common: nil
+// if they declare none, empty if they have none in common. Occupied is false if there are no
+// devices. The cluster may hold devices that should not be together, so they are looked at in the order of
+// the pool: one without groups changes nothing, nor does any after one without groups.
+func (u *Usage) Groups(set CounterSetIndex) (shared []string, occupied bool) {
+	for _, i := range u.pool.consumers[set] {
+		if !u.used(i) {
+			continue
+		}
+		for _, use := range u.pool.Devices[i].Groups {
+			switch {
+			case use.Set != set:
+			case !occupied:
+				shared, occupied = use.Groups, true
+			case shared != nil && use.Groups != nil:
+				shared = slices.DeleteFunc(slices.Clone(shared), func(group string) bool { return !slices.Contains(use.Groups, group) })
+			}
 		}
 	}
-	return true
+	return shared, occupied
 }
 
 // pays reports whether no counter of the pool is below zero after what a device takes, which
@@ -207,8 +229,6 @@ func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 type Edit struct {
 	usage     *Usage
 	ownShared bool // whether usage.shared is a copy
-	// regroup are the counter sets of which devices came or went, perhaps several times.
-	regroup []CounterSetIndex
 }
 
 // Edit returns an Edit of a copy.
@@ -216,7 +236,6 @@ func (u *Usage) Edit() *Edit {
 	return &Edit{usage: &Usage{
 		Serial:    usageSerials.Add(1),
 		Left:      slices.Clone(u.Left),
-		Groups:    slices.Clone(u.Groups),
 		pool:      u.pool,
 		exclusive: u.exclusive.Clone(),
 		shared:    u.shared,
@@ -271,35 +290,10 @@ func (e *Edit) charge(i DeviceIndex, used bool) {
 			*left = left.Add(use.Amount)
 		}
 	}
-	for _, group := range device.Groups {
-		e.regroup = append(e.regroup, group.Set)
-	}
 }
 
 // Done returns the changed usage.
-func (e *Edit) Done() *Usage {
-	slices.Sort(e.regroup)
-	for _, set := range slices.Compact(e.regroup) {
-		e.usage.Groups[set] = e.usage.groupState(set)
-	}
-	return e.usage
-}
-
-// groupState folds over the devices in use in the order of the pool, because for
-// devices that should not be together the order matters.
-func (u *Usage) groupState(set CounterSetIndex) (state GroupState) {
-	for _, i := range u.pool.consumers[set] {
-		if !u.used(i) {
-			continue
-		}
-		for _, group := range u.pool.Devices[i].Groups {
-			if group.Set == set {
-				state = state.Add(group.Groups)
-			}
-		}
-	}
-	return state
-}
+func (e *Edit) Done() *Usage { return e.usage }
 
 // Idle reports whether no device of the pool is in use.
 func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() && u.withheld.None() }
