@@ -200,7 +200,7 @@ func (u *Usage) Groups(set CounterSetIndex) (shared []string, occupied bool) {
 			case use.Set != set:
 			case !occupied:
 				shared, occupied = use.Groups, true
-			case shared != nil && use.Groups != nil:
+			case use.Groups != nil: // of none, none are left
 				shared = slices.DeleteFunc(slices.Clone(shared), func(group string) bool { return !slices.Contains(use.Groups, group) })
 			}
 		}
