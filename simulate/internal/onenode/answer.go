@@ -32,9 +32,7 @@ const (
 type Answer struct {
 	Verdict Verdict
 	Err     error
-	// Own and Shared are what is taken.
-	Own    []Holding
-	Shared []SharedHolding
+	*Taken  // nil if it does not fit
 	// Bound has, by claim, whether its devices tie it to the node, and else to which nodes.
 	Bound []BoundTo
 	// literal is that of the outcome. It is not known of errors.
@@ -48,6 +46,12 @@ type Answer struct {
 	ahead []outcome
 	// room is how often more the same fits after another, plus one; zero if unknown.
 	room atomic.Int64
+}
+
+// Taken are the devices that something holds. It is immutable.
+type Taken struct {
+	Own    []Holding // of the node
+	Shared []SharedHolding
 }
 
 // outcome is what the allocator said.
@@ -95,7 +99,9 @@ func (a *Answer) about(s *State) *Answer {
 }
 
 // Nothing is the answer for pods that have nothing to be allocated.
-func Nothing(s *State) *Answer { return (&Answer{Verdict: Fits}).about(s) }
+func Nothing(s *State) *Answer {
+	return (&Answer{Verdict: Fits, Taken: new(Taken)}).about(s)
+}
 
 // BoundTo says where an allocated claim can be used.
 type BoundTo struct {
@@ -154,7 +160,7 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 		if a, err = k.ask(c, same, q, 0); err != nil || a == Spent {
 			return a, err
 		}
-		a = &Answer{Verdict: a.Verdict, Err: a.Err, Own: a.Own, Bound: a.Bound, literal: a.literal} // no pool of several nodes was in the question
+		a = &Answer{Verdict: a.Verdict, Err: a.Err, Taken: a.Taken, Bound: a.Bound, literal: a.literal} // no pool of several nodes was in the question
 	case c.Budget <= 0:
 		return Spent, nil
 	default:
@@ -233,6 +239,7 @@ func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools
 		return a
 	}
 	results := assignment.Results()
+	a.Taken = new(Taken)
 	a.Bound = make([]BoundTo, len(results))
 	for claim := range results {
 		bound := &a.Bound[claim]
