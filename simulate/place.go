@@ -351,6 +351,7 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 	s := b.segment(Node{template: to.template, index: to.used}, &rec)
 	s.nodes, s.each = nodes, each
 	before := rec
+	rec.used = slices.Clone(rec.used)
 	for range each {
 		a, number, err := b.asked.on(&b.call, &b.sim.data, s.node, &rec)
 		if err != nil {
@@ -363,7 +364,7 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 			return nil
 		}
 		if rec.state, rec.options = a.Next(), a.options; rec.facts.allocatable != nil {
-			rec.used = addAmounts(rec.used, b.asked.kind.variantAt(number).demands, 1)
+			rec.used = addInPlace(rec.used, b.asked.kind.variantAt(number).demands, 1)
 		}
 		if a.Next() == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
 			break // nothing changes, however many there are
