@@ -399,6 +399,22 @@ func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool
 	return n, doubt, err
 }
 
+// alike reports whether it is known that as many pods fit on a real node as on the same node before. The pods must be separate.
+func (a *asked) alike(c *onenode.Call, before, now *nodeRecord) (bool, error) {
+	if before.options != nil || now.options != nil || before.gone != now.gone || !slices.Equal(before.used, now.used) {
+		return false, nil
+	}
+	number := a.world.on(a.kind, now.facts)
+	if number < 0 {
+		return true, nil
+	}
+	q := a.question(number)
+	if q.Err != nil || len(q.Specs) == 0 {
+		return false, nil //nolint:nilerr // the count has it
+	}
+	return a.world.Alike(c, before.state, now.state, q)
+}
+
 // claimOf returns the claim for the i-th spec of the question, -1 if it is the pod's own.
 func (a *asked) claimOf(i int32) int32 {
 	if int(i) < len(a.open) {

@@ -257,6 +257,13 @@ func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, ch
 			continue
 		}
 		changed++
+		alike, err := a.alike(c, old, now)
+		if err != nil {
+			return tally{}, 0, err
+		}
+		if alike {
+			continue
+		}
 		var less, more tally
 		if err := less.countReal(c, a, part, old); err != nil {
 			return tally{}, 0, err

@@ -1,6 +1,7 @@
 package onenode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -216,6 +217,17 @@ func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 		return nil, err
 	}
 	return fewer.withheld, nil
+}
+
+// Alike reports whether it is known that a question has the same answers about two states, and about those that follow.
+// The error is the context's.
+func (k *Asker) Alike(c *Call, one, other *State, q *Question) (bool, error) {
+	a, err := k.untainted(c, one, q)
+	if err != nil {
+		return false, err
+	}
+	b, err := k.untainted(c, other, q)
+	return cmp.Or(a, one) == cmp.Or(b, other), err
 }
 
 // search asks the allocator once. What it says is not remembered with a state.
