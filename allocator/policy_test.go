@@ -301,6 +301,31 @@ func TestEqualFits(t *testing.T) {
 	}
 }
 
+// What is in use to the same part is so however large the numbers are: a third is a third where numbers are too large to
+// be exact.
+func TestEqualParts(t *testing.T) {
+	third := func(name string, memory int64) *ratedDevice {
+		return &ratedDevice{name: name, memory: 3 * memory, taken: memory, shareable: true, shares: true, numa: -1}
+	}
+	s := &ratedCase{total: 1, claims: 1, devices: []*ratedDevice{third("small", 1), third("large", 1e18+1)}}
+	s.requests = []ratedRequest{{name: "r0", options: []ratedOption{{count: 1}}}}
+	cluster := clusterOf(s.slices()...)
+	for _, c := range s.inUse() {
+		if err := cluster.Assume(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, policy := range []allocator.Policy{allocator.Pack{}, allocator.Spread{}} {
+		outcome, err := compile(allocator.Options{Policy: policy}, s.objects()...).Allocate(t.Context(), cluster.State(), node("here"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := chosen(outcome); got != "r0=small" {
+			t.Errorf("%T: got %s, want the first one", policy, got)
+		}
+	}
+}
+
 // The attributes of a topology are in the order of importance, and count for each alternative that asks for
 // several devices.
 func TestTopologyOfTheFirstAttribute(t *testing.T) {

@@ -78,6 +78,23 @@ func TestErrorsElsewhere(t *testing.T) {
 	}
 }
 
+// A node with a device at which a selector fails is not alike to one with a device that the selector rejects, also where
+// devices are told apart by what selectors say of them, as it is not known what they read.
+func TestFailingIsNotRejecting(t *testing.T) {
+	slices := []*resourceapi.ResourceSlice{gpus("a", 1, "T4"), gpus("b", 1, "T4")}
+	delete(slices[1].Spec.Devices[0].Attributes, "model")
+	problem := compile(allocator.Options{}, selecting(claim("c", 1), `device.attributes[device.driver].model == "H100"`))
+	ledger := clusterOf(slices...)
+	for range 2 {
+		if got := feasible(problem, ledger, node("a")); got != allocator.NotSatisfiable.String() {
+			t.Errorf("node a: %s", got)
+		}
+		if got := feasible(problem, ledger, node("b")); got != "error" {
+			t.Errorf("node b: %s", got)
+		}
+	}
+}
+
 func feasible(p *allocator.Problem, l *pools.Ledger, node *corev1.Node) string {
 	found, err := p.Feasible(context.Background(), l.State(), node)
 	verdict := found.Verdict()

@@ -127,8 +127,8 @@ func (p *Placement) As(t *Template) Placement {
 	return decided
 }
 
-// decided is the node of a placement before the pods of its segment.
-func (p *Placement) decided() (nodeRecord, error) {
+// decided are the devices of the node of a placement before the pods of its segment.
+func (p *Placement) decided() (nodeDevices, error) {
 	before := p.segment.before
 	o := before.options
 	if o == nil {
@@ -136,16 +136,16 @@ func (p *Placement) decided() (nodeRecord, error) {
 	}
 	t := p.as
 	if t == nil && len(o.members()) > 1 {
-		return nodeRecord{}, fmt.Errorf("node %s: %w", p.Node.Name(), ErrUndecidedNode)
+		return nodeDevices{}, fmt.Errorf("node %s: %w", p.Node.Name(), ErrUndecidedNode)
 	}
 	if t == nil {
 		t = o.cheapest()
 	}
-	one, found := before.as(t)
+	one, found := (&nodeRecord{nodeDevices: before}).as(t)
 	if !found {
-		return nodeRecord{}, fmt.Errorf("node %s cannot be of the template %s", p.Node.Name(), t.name())
+		return nodeDevices{}, fmt.Errorf("node %s cannot be of the template %s", p.Node.Name(), t.name())
 	}
-	return one, nil
+	return one.nodeDevices, nil
 }
 
 // rename gives a node of a template, and its slices, the names of an undecided node. What they are
@@ -333,7 +333,7 @@ func (r *nodeRecord) as(t *Template) (nodeRecord, bool) {
 	if b == nil {
 		return nodeRecord{}, false
 	}
-	return nodeRecord{facts: t.facts, state: b.state, used: g.used, pods: r.pods}, true
+	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: b.state}, used: g.used, pods: r.pods}, true
 }
 
 // same reports whether the same templates remain, in the same states.

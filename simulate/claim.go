@@ -294,13 +294,13 @@ func (a *asked) separate(ctx context.Context) bool {
 }
 
 // variant returns the one for a node, -1 if the pods may not run there.
-func (a *asked) variant(n Node, rec *nodeRecord) int16 {
-	number := a.world.on(a.kind, rec.facts)
+func (a *asked) variant(n Node, facts *nodeFacts) int16 {
+	number := a.world.on(a.kind, facts)
 	if number < 0 {
 		return number
 	}
 	for i := range a.used {
-		if !a.used[i].admits(n, rec.facts.Node) {
+		if !a.used[i].admits(n, facts.Node) {
 			return -1
 		}
 	}
@@ -308,8 +308,8 @@ func (a *asked) variant(n Node, rec *nodeRecord) int16 {
 }
 
 // fitsResources is how many times the demands fit beside what is used, at most limit.
-func fitsResources(rec *nodeRecord, demands []amount, limit int64) int64 {
-	allocatable := rec.facts.allocatable
+func fitsResources(node *nodeFacts, used []int64, demands []amount, limit int64) int64 {
+	allocatable := node.allocatable
 	if allocatable == nil {
 		return limit
 	}
@@ -324,8 +324,8 @@ func fitsResources(rec *nodeRecord, demands []amount, limit int64) int64 {
 			}
 			return 0
 		}
-		if d.resource < len(rec.used) {
-			total -= rec.used[d.resource]
+		if d.resource < len(used) {
+			total -= used[d.resource]
 		}
 		limit = min(limit, max(0, total/d.value))
 	}
@@ -348,8 +348,8 @@ func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply,
 		reply, err := a.onOptions(c, d, n, rec)
 		return reply, 0, err
 	}
-	number := a.variant(n, rec)
-	if number < 0 || fitsResources(rec, a.kind.variantAt(number).demands, 1) == 0 {
+	number := a.variant(n, rec.facts)
+	if number < 0 || fitsResources(rec.facts, rec.used, a.kind.variantAt(number).demands, 1) == 0 {
 		return reply{Answer: refusal}, number, nil
 	}
 	answer, err := a.served(c, d, n, rec, number)
@@ -368,7 +368,7 @@ func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, num
 	if a.linked() {
 		return a.servedLinked(c, d, n, rec, q)
 	}
-	return a.world.About(c, rec.facts.Inventory, rec.state, &d.around, q)
+	return a.world.About(c, rec.facts.Inventory, rec.state, d.around, q)
 }
 
 // room is how many pods fit on a node, one after the other, up to a limit. The pods must be separate.
@@ -380,7 +380,7 @@ func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool
 	if number < 0 {
 		return 0, false, nil
 	}
-	most := fitsResources(rec, a.kind.variantAt(number).demands, limit)
+	most := fitsResources(rec.facts, rec.used, a.kind.variantAt(number).demands, limit)
 	if most == 0 {
 		return 0, false, nil
 	}
@@ -397,6 +397,22 @@ func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool
 		c.Note(next)
 	}
 	return n, doubt, err
+}
+
+// alike reports whether it is known that as many pods fit on a real node as on the same node before. The pods must be separate.
+func (a *asked) alike(c *onenode.Call, before, now *nodeRecord) (bool, error) {
+	if before.options != nil || now.options != nil || before.gone != now.gone || !slices.Equal(before.used, now.used) {
+		return false, nil
+	}
+	number := a.world.on(a.kind, now.facts)
+	if number < 0 {
+		return true, nil
+	}
+	q := a.question(number)
+	if q.Err != nil || len(q.Specs) == 0 {
+		return false, nil //nolint:nilerr // the count has it
+	}
+	return a.world.Alike(c, before.state, now.state, q)
 }
 
 // claimOf returns the claim for the i-th spec of the question, -1 if it is the pod's own.

@@ -204,7 +204,7 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 	} else {
 		w.shared = onenode.NewSharedPools(w.gates, shared)
 	}
-	d.around.Shared, d.around.Uses = w.shared, make([]onenode.Uses, len(w.shared.Pools))
+	d.around = &onenode.Surroundings{Shared: w.shared, Uses: make([]onenode.Uses, len(w.shared.Pools))}
 	var changed []*resourceapi.ResourceSlice
 	known := make([]*nodeFacts, len(c.Nodes))
 	nodeOf := make(map[pools.PoolID]string)
@@ -355,7 +355,7 @@ func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 			continue
 		}
 		rec := d.real.Edit(index, by)
-		entry := &podEntry{pod: pod, before: rec.pods}
+		entry := &podEntry{pod: pod, taken: nothing, before: rec.pods}
 		for _, podClaim := range pod.Spec.ResourceClaims {
 			claim, err := w.resolver.Resolve(pod, podClaim)
 			if err != nil {

@@ -94,7 +94,7 @@ func (a *asked) servedLinked(c *onenode.Call, d *version, n Node, rec *nodeRecor
 	if err != nil {
 		return &onenode.Answer{Verdict: onenode.Failed, Err: err}, nil //nolint:nilerr // it is in the answer
 	}
-	return a.world.AskOnce(c, rec.facts.Inventory, rec.state, &d.around, problem)
+	return a.world.AskOnce(c, rec.facts.Inventory, rec.state, d.around, problem)
 }
 
 // problemOn is the one for a variant on a node under its name.

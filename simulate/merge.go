@@ -118,7 +118,7 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	for i := range max(len(mine.used), len(other.used)) {
 		change := amountAt(other.used, i) - amountAt(from.used, i)
 		demand := []amount{{resource: i, value: change}}
-		if change > 0 && fitsResources(mine, demand, 1) == 0 {
+		if change > 0 && fitsResources(mine.facts, mine.used, demand, 1) == 0 {
 			return nil, &ConflictError{"node " + name}
 		}
 		both.used = addAmounts(both.used, demand, 1)
@@ -170,19 +170,20 @@ func (g *merger) sharedPools() error {
 		}
 		next[position] = g.other.around.Uses[position]
 	}
-	g.data.around.Uses = next
+	both := &onenode.Surroundings{Shared: g.data.around.Shared, Uses: next}
+	g.data.around = both
 	switch {
 	case other == base:
-	case g.data.around.Shared == base:
-		g.data.around.Shared = other
+	case both.Shared == base:
+		both.Shared = other
 	default:
-		published := slices.Clone(g.data.around.Shared.Published)
+		published := slices.Clone(both.Shared.Published)
 		for i, slice := range other.Published {
 			if slice != base.Published[i] {
 				published[i] = slice
 			}
 		}
-		g.data.around.Shared = onenode.NewSharedPools(g.world.gates, published)
+		both.Shared = onenode.NewSharedPools(g.world.gates, published)
 	}
 	return nil
 }

@@ -81,9 +81,9 @@ type segment struct {
 	nodes int
 	each  int // pods per node
 	first int // number of the first pod
-	// before is the node before the first pod, around what was around it.
-	before nodeRecord
-	around onenode.Surroundings
+	// before are the devices of the node before the first pod, around what was around it.
+	before nodeDevices
+	around *onenode.Surroundings
 	asked  *asked
 	shape  *Shape
 }
@@ -185,7 +185,7 @@ func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 
 // segment starts one on a node.
 func (b *batch) segment(n Node, rec *nodeRecord) segment {
-	return segment{node: n, nodes: 1, first: b.count(), before: *rec, around: b.sim.data.around, asked: b.asked, shape: b.shape}
+	return segment{node: n, nodes: 1, first: b.count(), before: rec.nodeDevices, around: b.sim.data.around, asked: b.asked, shape: b.shape}
 }
 
 // count is how many pods were placed.
@@ -213,7 +213,7 @@ func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *
 	if a.kind.shares {
 		m.allocate(a, n, ans.Answer, entry)
 	} else {
-		entry.own, entry.shared = ans.Own, ans.Shared
+		entry.taken = ans.Taken
 	}
 	m.takeShared(ans.Shared, true)
 	rec := m.edit(n)
@@ -230,6 +230,8 @@ func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *
 
 // allocate writes down what the claims hold that the pod shares, and that it uses them.
 func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
+	alone := new(onenode.Taken)
+	entry.taken = alone
 	for i, bound := range ans.Bound {
 		own := splitHoldings(ans.Own, int32(i))
 		var shared []onenode.SharedHolding
@@ -240,7 +242,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
 		}
 		id := a.claimOf(int32(i))
 		if id < 0 {
-			entry.own, entry.shared = append(entry.own, own...), append(entry.shared, shared...)
+			alone.Own, alone.Shared = append(alone.Own, own...), append(alone.Shared, shared...)
 			continue
 		}
 		rec := m.data.claims.Edit(int(id), m.by)
@@ -348,6 +350,8 @@ func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 	s := b.segment(Node{template: to.template, index: to.used}, &rec)
 	s.nodes, s.each = nodes, each
+	before := rec
+	rec.used = slices.Clone(rec.used)
 	for range each {
 		a, number, err := b.asked.on(&b.call, &b.sim.data, s.node, &rec)
 		if err != nil {
@@ -356,11 +360,11 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 		if a.Verdict != onenode.Fits {
 			// There was room a moment ago, and the budget is spent since: what was known is forgotten.
 			b.call.Note(a.Answer)
-			to.add(run{count: nodes, nodeRecord: s.before})
+			to.add(run{count: nodes, nodeRecord: before})
 			return nil
 		}
 		if rec.state, rec.options = a.Next(), a.options; rec.facts.allocatable != nil {
-			rec.used = addAmounts(rec.used, b.asked.kind.variantAt(number).demands, 1)
+			rec.used = addInPlace(rec.used, b.asked.kind.variantAt(number).demands, 1)
 		}
 		if a.Next() == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
 			break // nothing changes, however many there are

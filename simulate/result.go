@@ -104,7 +104,7 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := p.world.Repeat(c.Context, inv.Inventory, before.state.Uses, &s.around, problem, p.before+1)
+	outcome, err := p.world.Repeat(c.Context, inv.Inventory, before.state.Uses, s.around, problem, p.before+1)
 	if err != nil {
 		return nil, err
 	}

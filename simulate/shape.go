@@ -325,14 +325,18 @@ func (w *world) amounts(list corev1.ResourceList) []int64 {
 
 // addAmounts returns what is used with the demands added, or with factor -1 taken away.
 func addAmounts(used []int64, demands []amount, factor int64) []int64 {
-	next := slices.Clone(used)
+	return addInPlace(slices.Clone(used), demands, factor)
+}
+
+// addInPlace is addAmounts for a list that nobody else has.
+func addInPlace(used []int64, demands []amount, factor int64) []int64 {
 	for _, d := range demands {
-		for len(next) <= d.resource {
-			next = append(next, 0)
+		for len(used) <= d.resource {
+			used = append(used, 0)
 		}
-		next[d.resource] += factor * d.value
+		used[d.resource] += factor * d.value
 	}
-	return next
+	return used
 }
 
 // fromDevices lists those of a pod's extended resources that devices have to provide on the node: a

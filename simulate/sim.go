@@ -194,7 +194,7 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 // release gives back what the claims of a pod hold that nobody else uses, but for the devices of the
 // node on which the pod is.
 func (m *Sim) release(entry *podEntry) {
-	m.takeShared(entry.shared, false)
+	m.takeShared(entry.taken.Shared, false)
 	for _, id := range entry.claims {
 		rec := m.data.claims.Edit(int(id), m.by)
 		rec.consumers.Remove(m.world.consumer(id, entry.pod), m.by)
@@ -218,7 +218,7 @@ func (m *Sim) takeShared(holdings []onenode.SharedHolding, take bool) {
 	if len(holdings) == 0 {
 		return
 	}
-	m.data.around.Change(holdings, take)
+	m.data.around = m.data.around.Change(holdings, take)
 	if !take {
 		m.freed()
 	}
@@ -249,7 +249,8 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 		rec.state = rec.facts.State(m.data.lens, rec.state.Uses)
 	}
 	if len(shared) > 0 {
-		m.data.around.Shared = onenode.NewSharedPools(m.world.gates, onenode.WithTaints(m.data.around.Shared.Published, shared))
+		tainted := onenode.NewSharedPools(m.world.gates, onenode.WithTaints(m.data.around.Shared.Published, shared))
+		m.data.around = &onenode.Surroundings{Shared: tainted, Uses: m.data.around.Uses}
 	}
 	m.freed()
 	return nil

@@ -312,3 +312,36 @@ func TestRoomBeyondWhatWasPlaced(t *testing.T) {
 		}
 	}
 }
+
+// A pod that takes no devices leaves less room for those that ask for CPU, too, also where nodes were counted before.
+func TestCountWithLessCPU(t *testing.T) {
+	cluster := gpuCluster("a", "b")
+	for _, node := range cluster.Nodes {
+		node.Status.Allocatable = cpus("4")
+	}
+	state, err := simulate.Open(cluster, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := gpuPods("one", 1)[0]
+	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpus("1")}}}
+	shapes, err := state.Shapes([]*corev1.Pod{pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(s *simulate.State, want int) {
+		t.Helper()
+		if fit, err := s.FitsMany(t.Context(), shapes[0], simulate.Real(nil)); err != nil || fit.Pods != want {
+			t.Errorf("%d fit, want %d: %v", fit.Pods, want, err)
+		}
+	}
+	count(state, 8)
+	busy := &corev1.Pod{}
+	busy.Namespace, busy.Name = "default", "busy"
+	busy.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpus("3")}}}
+	sim := state.Sim()
+	if r, err := sim.Place(t.Context(), busy, simulate.Real(nil), simulate.FirstFit); err != nil || !r.All() {
+		t.Fatal(r.Unfit, err)
+	}
+	count(sim.State(), 5)
+}

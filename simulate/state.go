@@ -34,20 +34,25 @@ type version struct {
 	groups []group
 	// groupsOf owns groups, and may write to it.
 	groupsOf *table.Edition
-	around   onenode.Surroundings
+	around   *onenode.Surroundings
 	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
 	expected []expectation
 }
 
 // nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
 type nodeRecord struct {
+	nodeDevices
+	used []int64 // of resources, by number
+	pods *podEntry
+	gone bool
+}
+
+// nodeDevices are the devices of a node as they are in a State.
+type nodeDevices struct {
 	facts *nodeFacts
-	// state is that of its devices, nil for an undecided node. That one has options instead.
+	// state is nil for an undecided node. That one has options instead.
 	state   *onenode.State
 	options *options
-	used    []int64 // of resources, by number
-	pods    *podEntry
-	gone    bool
 }
 
 // podEntry is a pod on a node. The entries of a node are a list, newest first.
@@ -55,13 +60,15 @@ type podEntry struct {
 	before *podEntry
 	pod    *corev1.Pod
 	kind   *podKind // nil for pods that ran when the cluster was read, until somebody asks
-	// own and shared are what claims of the pod alone hold, claims the others.
-	own    []onenode.Holding
-	shared []onenode.SharedHolding
+	// taken is what claims of the pod alone hold, claims are the others.
+	taken  *onenode.Taken
 	claims []int32
 	// joins is set if the pod shares a claim, or its claims may hold devices of other nodes.
 	joins bool
 }
+
+// nothing is what pods have taken that have no claims of their own, or ran when the cluster was read.
+var nothing = new(onenode.Taken)
 
 // list returns the pods of a node in the order in which they came.
 func (e *podEntry) list() []*podEntry {
@@ -250,6 +257,13 @@ func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, ch
 			continue
 		}
 		changed++
+		alike, err := a.alike(c, old, now)
+		if err != nil {
+			return tally{}, 0, err
+		}
+		if alike {
+			continue
+		}
 		var less, more tally
 		if err := less.countReal(c, a, part, old); err != nil {
 			return tally{}, 0, err
@@ -365,9 +379,9 @@ func (d *version) group(t *Template) *group {
 // fresh is a node of a template without pods.
 func (d *version) fresh(t *Template) nodeRecord {
 	if t.choice != nil {
-		return nodeRecord{facts: t.facts, options: t.choice.start(d.lens)}
+		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.lens)}}
 	}
-	return nodeRecord{facts: t.facts, used: t.used, state: t.facts.State(d.lens, nil)}
+	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: t.facts.State(d.lens, nil)}, used: t.used}
 }
 
 // record returns a node as it is. It is false if the node is gone, or was not added.

@@ -282,7 +282,7 @@ type nodesPart struct {
 	list     []int                   // positions of real nodes; nil for all
 	template *Template               // nil for real nodes
 	limit    int                     // of new nodes; negative for none at all
-	// most is how many nodes of the template there may be, once fixed.
+	// most is how many nodes of the template there may be, once fixed. Without a limit it is so from the start.
 	most  int
 	fixed bool
 }
@@ -301,7 +301,7 @@ func Real(keep func(*corev1.Node) bool) Nodes {
 // New are the nodes of a template: those that the Sim has, then up to limit more, which are added
 // when a pod is placed on them. Zero is no limit.
 func New(t *Template, limit int) Nodes {
-	return Nodes{&nodeSet{parts: []nodesPart{{template: t, limit: limit}}}}
+	return Nodes{&nodeSet{parts: []nodesPart{{template: t, limit: limit, most: Unlimited, fixed: limit == 0}}}}
 }
 
 // Added are the nodes of a template that the Sim has, and no more.
@@ -375,9 +375,6 @@ func (n Nodes) fixed(d *version) Nodes {
 			continue
 		}
 		p.fixed, p.most = true, d.group(p.template).total+max(0, p.limit)
-		if p.limit == 0 {
-			p.most = Unlimited
-		}
 	}
 	return Nodes{&nodeSet{parts: parts}}
 }

@@ -34,10 +34,11 @@ func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) 
 			return known.(reply), nil
 		}
 	}
-	s := &step{asked: a, call: c, version: d, node: n, from: rec.options, next: options{choice: rec.options.choice, doubt: rec.options.doubt}}
+	s := &step{asked: a, call: *c, version: d, node: n, from: rec.options, next: options{choice: rec.options.choice, doubt: rec.options.doubt}}
 	if err := s.run(); err != nil {
 		return reply{}, err
 	}
+	*c = s.call
 	found := s.reply()
 	if separate && !s.spent {
 		a.world.steps.Add(key, found)
@@ -48,7 +49,7 @@ func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) 
 // step is a pod that is placed on an undecided node, whatever the node may be.
 type step struct {
 	*asked
-	call    *onenode.Call
+	call    onenode.Call // that of the caller stays on its stack
 	version *version
 	node    Node
 	from    *options
@@ -95,7 +96,7 @@ func (s *step) parts(b *branch) []part {
 	for _, g := range b.groups {
 		for _, member := range g.members {
 			inv := s.next.choice.members[member].facts
-			number := s.variant(s.node, &nodeRecord{facts: inv})
+			number := s.variant(s.node, inv)
 			if number < 0 {
 				s.changed = true
 				continue
@@ -146,7 +147,7 @@ func (s *step) part(b *branch, p part) error {
 	demands := s.kind.variantAt(p.number).demands
 	groups := make([]optionGroup, 0, len(p.groups))
 	for i := range p.groups {
-		if g := &p.groups[i]; fitsResources(&nodeRecord{facts: g.example, used: g.used}, demands, 1) > 0 {
+		if g := &p.groups[i]; fitsResources(g.example, g.used, demands, 1) > 0 {
 			groups = append(groups, *g)
 		}
 	}
@@ -154,7 +155,7 @@ func (s *step) part(b *branch, p part) error {
 		return nil
 	}
 	first := s.next.choice.members[groups[0].members[0]].facts
-	taken, err := s.served(s.call, s.version, s.node, &nodeRecord{facts: first, state: b.state}, p.number)
+	taken, err := s.served(&s.call, s.version, s.node, &nodeRecord{nodeDevices: nodeDevices{facts: first, state: b.state}}, p.number)
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (s *step) reply() reply {
 	case s.differs:
 		return reply{Answer: &onenode.Answer{Verdict: onenode.Failed, Err: errTakesDiffer}}
 	}
-	found := reply{&onenode.Answer{Verdict: onenode.Fits, Shared: s.taken.Shared, Bound: s.taken.Bound}, s.from}
+	found := reply{&onenode.Answer{Verdict: onenode.Fits, Taken: &onenode.Taken{Shared: s.taken.Shared}, Bound: s.taken.Bound}, s.from}
 	if s.changed {
 		next := s.next
 		found.options = &next
@@ -238,7 +239,7 @@ func (a *asked) sameAround(one, other *onenode.Answer) bool {
 
 // roomOfOptions is room for an undecided node: as many as on the template with most room, up to a limit.
 func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n int64, doubt bool, err error) {
-	s := &step{asked: a, call: c, version: &version{around: onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice}}
+	s := &step{asked: a, call: *c, version: &version{around: &onenode.Surroundings{Shared: a.shared}}, from: rec.options, next: options{choice: rec.options.choice}}
 	var open int64
 	var because *onenode.Answer
 	if because = rec.options.doubt; because != nil {
@@ -256,11 +257,11 @@ func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n 
 			}
 		}
 	}
-	if because == nil || open <= n {
-		return n, false, nil
+	if doubt = because != nil && open > n; doubt {
+		s.call.Note(because)
 	}
-	c.Note(because)
-	return n, true, nil
+	*c = s.call
+	return n, doubt, nil
 }
 
 // roomOf is how many pods fit on a part for sure, up to a limit. If more may fit, next says why that is not
@@ -268,7 +269,7 @@ func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n 
 func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onenode.Answer, err error) {
 	demands := s.kind.variantAt(p.number).demands
 	for i := range p.groups {
-		most = max(most, fitsResources(&nodeRecord{facts: p.groups[i].example, used: p.groups[i].used}, demands, limit))
+		most = max(most, fitsResources(p.groups[i].example, p.groups[i].used, demands, limit))
 	}
 	q := s.question(p.number)
 	switch {
@@ -279,7 +280,7 @@ func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onen
 	case len(q.Specs) == 0:
 		return most, most, nil, nil
 	}
-	n, doubt, next, err := s.world.Room(s.call, b.state, q, most)
+	n, doubt, next, err := s.world.Room(&s.call, b.state, q, most)
 	if doubt && next == nil {
 		next = &onenode.Answer{Verdict: onenode.Fits} // as many as are counted
 	}

@@ -233,7 +233,8 @@ func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
 	rec.pods = nil
 	for _, entry := range slices.Backward(entries) {
 		moved := *entry
-		moved.before, moved.own = rec.pods, onenode.MovedHoldings(entry.own, before.Inventory, after.Inventory)
+		moved.before = rec.pods
+		moved.taken = &onenode.Taken{Own: onenode.MovedHoldings(entry.taken.Own, before.Inventory, after.Inventory), Shared: entry.taken.Shared}
 		rec.pods = &moved
 	}
 	for id := range m.data.claims.Len() {

@@ -161,7 +161,7 @@ func (v *victims) suffices(members []int) (bool, error) {
 // evict takes a pod from a node that stays.
 func (m *Sim) evict(n Node, entry *podEntry) {
 	rec := m.edit(n)
-	rec.state = rec.state.Change(entry.own, false)
+	rec.state = rec.state.Change(entry.taken.Own, false)
 	fromDevices, _ := m.world.fromDevices(podclaims.ExtendedResources(entry.pod), rec.facts.Node)
 	rec.used = addAmounts(rec.used, m.world.needs(entry.pod, fromDevices), -1)
 	m.release(entry)

@@ -197,7 +197,7 @@ func (e *explainer) obstacle(n Node, rec *nodeRecord) string {
 		}
 	}
 	for _, d := range kind.variantAt(number).demands {
-		if fitsResources(rec, []amount{d}, 1) == 0 {
+		if fitsResources(rec.facts, rec.used, []amount{d}, 1) == 0 {
 			return "too little " + string(w.resources.name(d.resource))
 		}
 	}
@@ -246,7 +246,7 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, numb
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := e.state.world.Repeat(e.call.Context, inv.Inventory, rec.state.Uses, &d.around, problem, 1)
+	outcome, err := e.state.world.Repeat(e.call.Context, inv.Inventory, rec.state.Uses, d.around, problem, 1)
 	if e.call.Context.Err() != nil {
 		return nil, context.Cause(e.call.Context)
 	}

@@ -140,3 +140,29 @@ func TestProjectionsWearOut(t *testing.T) {
 		t.Error("there is nothing beyond verdicts")
 	}
 }
+
+// Problems with the same filters share a projection, whatever the order of their requests.
+func TestProjectionsOfTheSameFilters(t *testing.T) {
+	e := NewEvaluator(Features{}, cel.NewCache(8))
+	var filters []*Filter
+	for _, least := range []int{1, 2} {
+		f, err := filterOf(e, Terms{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
+			{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.attributes[device.driver].size >= %d", least)}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Reads != nil {
+			t.Fatal("the selector is one of which it is known what it reads")
+		}
+		filters = append(filters, f)
+	}
+	a, b := filters[0], filters[1]
+	want := e.Projection([]*Filter{a, b}, Reads{})
+	if e.Projection([]*Filter{b, a}, Reads{}) != want || e.Projection([]*Filter{b, a, b}, Reads{}) != want {
+		t.Error("other orders have another projection")
+	}
+	if e.Projection([]*Filter{a}, Reads{}) == want || e.Projection([]*Filter{b}, Reads{}) == want {
+		t.Error("one filter has the projection of two")
+	}
+}

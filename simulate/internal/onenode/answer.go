@@ -1,6 +1,7 @@
 package onenode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -32,9 +33,7 @@ const (
 type Answer struct {
 	Verdict Verdict
 	Err     error
-	// Own and Shared are what is taken.
-	Own    []Holding
-	Shared []SharedHolding
+	*Taken  // nil if it does not fit
 	// Bound has, by claim, whether its devices tie it to the node, and else to which nodes.
 	Bound []BoundTo
 	// literal is that of the outcome. It is not known of errors.
@@ -48,6 +47,12 @@ type Answer struct {
 	ahead []outcome
 	// room is how often more the same fits after another, plus one; zero if unknown.
 	room atomic.Int64
+}
+
+// Taken are the devices that something holds. It is immutable.
+type Taken struct {
+	Own    []Holding // of the node
+	Shared []SharedHolding
 }
 
 // outcome is what the allocator said.
@@ -95,7 +100,9 @@ func (a *Answer) about(s *State) *Answer {
 }
 
 // Nothing is the answer for pods that have nothing to be allocated.
-func Nothing(s *State) *Answer { return (&Answer{Verdict: Fits}).about(s) }
+func Nothing(s *State) *Answer {
+	return (&Answer{Verdict: Fits, Taken: new(Taken)}).about(s)
+}
 
 // BoundTo says where an allocated claim can be used.
 type BoundTo struct {
@@ -154,7 +161,7 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 		if a, err = k.ask(c, same, q, 0); err != nil || a == Spent {
 			return a, err
 		}
-		a = &Answer{Verdict: a.Verdict, Err: a.Err, Own: a.Own, Bound: a.Bound, literal: a.literal} // no pool of several nodes was in the question
+		a = &Answer{Verdict: a.Verdict, Err: a.Err, Taken: a.Taken, Bound: a.Bound, literal: a.literal} // no pool of several nodes was in the question
 	case c.Budget <= 0:
 		return Spent, nil
 	default:
@@ -212,6 +219,17 @@ func (k *Asker) untainted(c *Call, s *State, q *Question) (*State, error) {
 	return fewer.withheld, nil
 }
 
+// Alike reports whether it is known that a question has the same answers about two states, and about those that follow.
+// The error is the context's.
+func (k *Asker) Alike(c *Call, one, other *State, q *Question) (bool, error) {
+	a, err := k.untainted(c, one, q)
+	if err != nil {
+		return false, err
+	}
+	b, err := k.untainted(c, other, q)
+	return cmp.Or(a, one) == cmp.Or(b, other), err
+}
+
 // search asks the allocator once. What it says is not remembered with a state.
 func (k *Asker) search(c *Call, r *snapshot, problem *allocator.Problem, inv *Inventory, inUse usage, shared *SharedPools) (*Answer, error) {
 	o, err := r.allocate(c.Context, problem, inUse)
@@ -233,6 +251,7 @@ func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools
 		return a
 	}
 	results := assignment.Results()
+	a.Taken = new(Taken)
 	a.Bound = make([]BoundTo, len(results))
 	for claim := range results {
 		bound := &a.Bound[claim]

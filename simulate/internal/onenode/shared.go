@@ -50,19 +50,19 @@ type reached struct {
 	number map[int]uint64 // by position of the pool
 }
 
-// Surroundings are the pools of several nodes with what is in use of them.
+// Surroundings are the pools of several nodes with what is in use of them. They are immutable.
 type Surroundings struct {
 	Shared *SharedPools
-	// Uses are by position of the pool. The list is replaced when it changes.
-	Uses []Uses
+	Uses   []Uses // by position of the pool
 }
 
-// Change takes devices of the pools, or gives them back.
-func (s *Surroundings) Change(holdings []SharedHolding, take bool) {
-	s.Uses = slices.Clone(s.Uses)
+// Change returns surroundings of which devices are taken, or given back.
+func (s *Surroundings) Change(holdings []SharedHolding, take bool) *Surroundings {
+	next := &Surroundings{Shared: s.Shared, Uses: slices.Clone(s.Uses)}
 	for _, h := range holdings {
-		s.Uses[h.Pool] = s.Uses[h.Pool].Change([]Holding{h.Holding}, take)
+		next.Uses[h.Pool] = next.Uses[h.Pool].Change([]Holding{h.Holding}, take)
 	}
+	return next
 }
 
 // taken lists what is in use of a node and of these pools.
