@@ -412,6 +412,31 @@ func TestOrderOfSlices(t *testing.T) {
 	})
 }
 
+// A list that was handed out in a fork stays as it is when other slices come after Revert.
+func TestListOfAFork(t *testing.T) {
+	s := autoscaler.NewEmptySnapshot()
+	publish := func(node string) {
+		t.Helper()
+		if err := s.AddNodeResourceSlices(node, []*resourceapi.ResourceSlice{newSlice(node, "gpu")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 { // so that there is room behind the list at times
+		s.Fork()
+		publish("hypothetical")
+		handed, err := s.ResourceSlices().ListWithDeviceTaintRules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := slices.Clone(handed)
+		s.Revert()
+		publish(fmt.Sprint("node-", i))
+		if !slices.Equal(handed, before) {
+			t.Fatalf("with %d slices, the list that was handed out changed", i)
+		}
+	}
+}
+
 // Changes that were told stay as they are when the log begins anew.
 func TestChangesThatWereTold(t *testing.T) {
 	s := newSnapshot(t)
