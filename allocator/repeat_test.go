@@ -136,7 +136,7 @@ func TestRepeatOfWhatCannotBeAsked(t *testing.T) {
 	}{
 		"node is nil": {t.Context(), state, nil},
 		"allocation on node here was cancelled: shutting down": {cancelled, state, node("here")},
-		"the snapshot was built with": {t.Context(), pools.NewState(pools.Build(pools.Gates{}, []*resourceapi.ResourceSlice{slice})), node("here")},
+		"the snapshot was built with":                          {t.Context(), pools.NewState(pools.Build(pools.Gates{}, []*resourceapi.ResourceSlice{slice})), node("here")},
 	} {
 		var errs []error
 		for outcome, err := range compile(allocator.Options{}, claim("c", 1)).Repeat(test.ctx, test.state, test.node) {
