@@ -128,7 +128,7 @@ func (c *Candidate) free(k int) amount.Amount {
 // CompareSize compares what is free of capacities by name, and then what is drawn on counters. Both are candidates
 // of one request.
 func (c *Candidate) CompareSize(other *Candidate) int {
-	for k := range c.names {
+	for k := range min(len(c.names), len(other.names)) {
 		if found := c.free(k).Cmp(other.free(k)); found != 0 {
 			return found
 		}
