@@ -33,7 +33,7 @@ func describe(l *Ledger) string {
 	var text string
 	for _, p := range inside(l).Snapshot().Pools() {
 		u := inside(l).Pool(p)
-		text += fmt.Sprint(p.ID, u.Left, u.Groups)
+		text += fmt.Sprint(p.ID, u.Left)
 		for i := range p.Devices {
 			i := pool.DeviceIndex(i)
 			text += fmt.Sprintf("\n  %s %t %t %s %d", p.DeviceID(i), u.InUse(i), u.Shared(i), u.Consumed(i, "bandwidth"), len(inside(l).Holders(p.DeviceID(i))))
