@@ -58,6 +58,8 @@ func PickedDecision(c *alloctest.Case) string {
 		return DecisionWidest
 	case stable && slices.ContainsFunc(c.Slices, bindsToNode):
 		return DecisionWidest
+	case stable && slices.ContainsFunc(c.Slices, hasBindingConditions):
+		return DecisionWidest
 	case stable && slices.ContainsFunc(c.Slices, func(s *resourceapi.ResourceSlice) bool { return countsElsewhere(c, s) }):
 		return DecisionWidest
 	}
@@ -93,6 +95,12 @@ func skipsOperations(slice *resourceapi.ResourceSlice) bool {
 func countsElsewhere(c *alloctest.Case, slice *resourceapi.ResourceSlice) bool {
 	node := askedNode(c)
 	return len(slice.Spec.SharedCounters) > 0 && node != nil && !reaches(slice, node)
+}
+
+// hasBindingConditions tells whether the pool of a slice comes after others. The random order of the stable
+// implementation is that of a small map, which begins anywhere but is not shuffled.
+func hasBindingConditions(slice *resourceapi.ResourceSlice) bool {
+	return slices.ContainsFunc(slice.Spec.Devices, func(d resourceapi.Device) bool { return d.BindingConditions != nil })
 }
 
 func bindsToNode(slice *resourceapi.ResourceSlice) bool {
