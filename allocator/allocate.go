@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,7 +201,9 @@ func (p *Problem) outcome(ctx context.Context, in *model.Instance, result model.
 	case solver.Cancelled:
 		return nil, nil, fmt.Errorf("allocation on node %s was cancelled: %w", view.Node.Name, context.Cause(ctx))
 	case solver.Stopped:
-		return nil, nil, in.StopError(ctx, result.Stop)
+		err := in.StopError(ctx, result.Stop)
+		// Looking at the device again may have been interrupted.
+		return nil, nil, cmp.Or(askable(ctx, view.Node), err)
 	}
 	answer := &alike.Answer{Answer: in.Answer(result)}
 	if result.Verdict == solver.None {

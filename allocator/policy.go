@@ -58,8 +58,8 @@ type Candidate struct {
 // CompareSize compares what taking the device takes away from others: what is free of each of its
 // capacities, in the order of their names, and then the sum of the parts that it would draw of
 // counters, which is 0 for a device that is Shared. The first difference decides: -1 if c is smaller,
-// 1 if it is larger, 0 if there is none. A device has nothing of a capacity that it does not list. It
-// takes time in proportion to the capacities.
+// 1 if it is larger, 0 if there is none. A device has nothing of a capacity that it does not list. Both
+// must be of one node, as those are that Before gets. It takes time in proportion to the capacities.
 func (c Candidate) CompareSize(other Candidate) int {
 	if c.of == nil || other.of == nil {
 		return 0 // not from an Allocator

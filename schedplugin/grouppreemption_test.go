@@ -97,6 +97,7 @@ type awaitCase struct {
 	tried     []string
 	want      map[string]string
 	shared    bool // the claim of both
+	allocated bool // the claim of the first
 }
 
 // run returns how the group ends that could not be placed.
@@ -114,8 +115,11 @@ func (test *awaitCase) run(t *testing.T) (*fwk.PodGroupPostFilterResult, *fwk.St
 			queued[node] = append(queued[node], info)
 		}
 	}
-	w := newWorld(t, setting{nominated: queued, objects: append(test.objects,
-		node("a"), node("b"), gpuClass(), gpuClaim("of-one", 1), gpuClaim("of-two", 1))})
+	first := gpuClaim("of-one", 1)
+	if test.allocated {
+		first = reservedBy(held(first, "a", "gpu-0"), pods["one"])
+	}
+	w := newWorld(t, setting{nominated: queued, objects: append(test.objects, node("a"), node("b"), gpuClass(), first, gpuClaim("of-two", 1))})
 	group := framework.NewCycleState()
 	var reserved []func()
 	for _, name := range test.tried {
@@ -140,45 +144,51 @@ func TestGroupAwaits(t *testing.T) {
 		return reservedBy(held(gpuClaim("of-gone-"+node, 1), node, "gpu-0"), podWith("gone-"+node))
 	}
 	staying := podWith("staying", "of-staying")
+	ab := map[string]string{"one": "a", "two": "b"}
+	both := []string{"one", "two"}
 	for _, test := range []awaitCase{
 		{
-			"on its own node", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
-			map[string]string{"one": "a", "two": "b"}, []string{"one", "two"}, map[string]string{"one": "a", "two": "b"}, false,
+			name: "on its own node", objects: []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
+			nominated: ab, tried: both, want: ab,
 		},
 		{
-			"where another one is nominated", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
-			map[string]string{"one": "b", "two": "a"}, []string{"one", "two"}, map[string]string{"one": "a", "two": "b"}, false,
+			name: "where another one is nominated", objects: []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
+			nominated: map[string]string{"one": "b", "two": "a"}, tried: both, want: ab,
 		},
 		{
-			"the rest is not tried", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("a"), gone("b")},
-			map[string]string{"one": "a", "two": "b"}, []string{"one"}, map[string]string{"one": "a", "two": "b"}, false,
+			name: "the rest is not tried", objects: []runtime.Object{gpus("a", 1), gpus("b", 1), gone("a"), gone("b")},
+			nominated: ab, tried: []string{"one"}, want: ab,
 		},
 		{
-			"one device for two pods", []runtime.Object{
+			name: "one device for two pods", objects: []runtime.Object{
 				gpus("a", 1), gpus("b", 1), gone("a"), staying,
 				reservedBy(held(gpuClaim("of-staying", 1), "b", "gpu-0"), staying),
 			},
-			map[string]string{"one": "a", "two": "b"}, []string{"one", "two"}, nil, false,
+			nominated: ab, tried: both,
 		},
 		{
-			"the device that comes free is not on a node of the group", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
-			map[string]string{"two": "a"}, []string{"one", "two"}, nil, false,
+			name: "the device that comes free is not on a node of the group", objects: []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
+			nominated: map[string]string{"two": "a"}, tried: both,
 		},
 		{
-			"the first one was not nominated", []runtime.Object{gpus("a", 1), gpus("b", 1), gone("a")},
-			map[string]string{"two": "a"}, []string{"one", "two"}, map[string]string{"one": "b", "two": "a"}, false,
+			name: "the first one was not nominated", objects: []runtime.Object{gpus("a", 1), gpus("b", 1), gone("a")},
+			nominated: map[string]string{"two": "a"}, tried: both, want: map[string]string{"one": "b", "two": "a"},
 		},
 		{
-			"rather on its own node", []runtime.Object{node("c"), gpus("a", 1), gpus("b", 1), gpus("c", 1), gone("a"), gone("b")},
-			map[string]string{"one": "a", "two": "b"}, []string{"one", "two"}, map[string]string{"one": "c", "two": "b"}, false,
+			name: "rather on its own node", objects: []runtime.Object{node("c"), gpus("a", 1), gpus("b", 1), gpus("c", 1), gone("a"), gone("b")},
+			nominated: ab, tried: both, want: map[string]string{"one": "c", "two": "b"},
 		},
 		{
-			"one device for one claim", []runtime.Object{gpus("b", 1), gone("b")},
-			map[string]string{"one": "b", "two": "b"}, []string{"one", "two"}, map[string]string{"one": "b", "two": "b"}, true,
+			name: "one device for one claim", objects: []runtime.Object{gpus("b", 1), gone("b")},
+			nominated: map[string]string{"one": "b", "two": "b"}, tried: both, want: map[string]string{"one": "b", "two": "b"}, shared: true,
 		},
 		{
-			"nothing comes free", []runtime.Object{gpus("a", 1)},
-			map[string]string{"one": "a", "two": "a"}, []string{"one", "two"}, nil, false,
+			name: "nothing comes free", objects: []runtime.Object{gpus("a", 1)},
+			nominated: map[string]string{"one": "a", "two": "a"}, tried: both,
+		},
+		{
+			name: "beside one that has its devices", objects: []runtime.Object{gpus("a", 1), gpus("b", 1), gone("b")},
+			nominated: map[string]string{"two": "b"}, tried: both, want: ab, allocated: true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
