@@ -20,9 +20,6 @@ type Source struct {
 	arrival int
 	// leftOut: the slice declares compatibility groups while these are gated off.
 	leftOut bool
-	// passedOver: the slice counts, but contributes nothing because it uses what
-	// partitionable devices are needed for while these are gated off.
-	passedOver bool
 	// reach and shapes (one per device) are nil unless the slice contributes.
 	reach  *reach
 	shapes []shape.Shape
@@ -33,9 +30,8 @@ func NewSource(gates Gates, object *resourceapi.ResourceSlice, arrival int) *Sou
 	s := &Source{Object: object, arrival: arrival}
 	spec := &object.Spec
 	s.leftOut = !gates.CompatibilityGroups && declaresGroups(spec.Devices)
-	s.passedOver = !gates.PartitionableDevices && (spec.PerDeviceNodeSelection != nil || len(spec.SharedCounters) > 0)
-	if s.leftOut || s.passedOver {
-		return s
+	if s.leftOut || !gates.PartitionableDevices && (spec.PerDeviceNodeSelection != nil || len(spec.SharedCounters) > 0) {
+		return s // it counts, but contributes nothing
 	}
 	s.reach = newReach(object)
 	if len(spec.SharedCounters) > 0 {
