@@ -129,14 +129,11 @@ func isPlain(slice *resourceapi.ResourceSliceSpec, d *resourceapi.Device) bool {
 
 // setCompleteness compares the number of slices with what the slices say of it.
 func (p *Pool) setCompleteness(current []*Source) {
-	var leftOut int
 	var counts []int64
 	for _, s := range current {
-		if s.leftOut {
-			leftOut++
-			continue
+		if !s.leftOut {
+			counts = append(counts, s.Object.Spec.Pool.ResourceSliceCount)
 		}
-		counts = append(counts, s.Object.Spec.Pool.ResourceSliceCount)
 	}
 	p.Present = int64(len(counts))
 	p.SliceCount = current[0].Object.Spec.Pool.ResourceSliceCount
@@ -144,7 +141,7 @@ func (p *Pool) setCompleteness(current []*Source) {
 		p.SliceCount = counts[0]
 	}
 	p.Incomplete = p.incompleteReason(counts)
-	if leftOut > 0 && p.Incomplete != "" {
+	if leftOut := len(current) - len(counts); leftOut > 0 && p.Incomplete != "" {
 		p.Incomplete += fmt.Sprintf(", %d left out because compatibility groups are not enabled", leftOut)
 	}
 }
