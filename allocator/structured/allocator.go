@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/puzpuzpuz/xsync/v4"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,18 +96,17 @@ type shared struct {
 	lookedUp atomic.Int64
 }
 
-var byFeatures sync.Map // allocator.Features → *shared
+var byFeatures = xsync.NewMap[allocator.Features, *shared]()
 
 func sharedFor(features allocator.Features) *shared {
-	if known, ok := byFeatures.Load(features); ok {
-		return known.(*shared)
-	}
-	known, _ := byFeatures.LoadOrStore(features, &shared{
-		core: allocator.New(allocator.Options{
-			Features: features,
-			ShareID:  func() types.UID { return uuid.NewUUID() },
-		}),
-		index: pools.NewIndex(features.PoolGates()),
+	known, _ := byFeatures.LoadOrCompute(features, func() (made *shared, cancel bool) {
+		return &shared{
+			core: allocator.New(allocator.Options{
+				Features: features,
+				ShareID:  func() types.UID { return uuid.NewUUID() },
+			}),
+			index: pools.NewIndex(features.PoolGates()),
+		}, false
 	})
-	return known.(*shared)
+	return known
 }

@@ -65,14 +65,19 @@ func (a Amount) Cmp(b Amount) int {
 // Floor returns the largest multiple of step that is not above a. Neither is negative, and step is
 // not zero.
 func (a Amount) Floor(step Amount) Amount {
-	rest := a.number()
-	rest.Mod(rest, step.number())
-	lo := new(big.Int).And(rest, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
-	return a.Sub(Amount{hi: rest.Rsh(rest, 64).Int64(), lo: lo})
+	rest := a.Big()
+	return a.Sub(OfBig(rest.Mod(rest, step.Big())))
 }
 
-// number is the number of nano units.
-func (a Amount) number() *big.Int {
+var lowWord = new(big.Int).SetUint64(math.MaxUint64)
+
+// OfBig returns an Amount of n nano units, of which the magnitude is less than 2^127.
+func OfBig(n *big.Int) Amount {
+	return Amount{hi: new(big.Int).Rsh(n, 64).Int64(), lo: new(big.Int).And(n, lowWord).Uint64()}
+}
+
+// Big returns the number of nano units.
+func (a Amount) Big() *big.Int {
 	number := new(big.Int).Lsh(big.NewInt(a.hi), 64)
 	return number.Add(number, new(big.Int).SetUint64(a.lo))
 }
@@ -99,7 +104,7 @@ func Nano(n int64) Amount { return Amount{hi: n >> 63, lo: uint64(n)} }
 
 // String returns the amount in units, with as many decimal places as it takes.
 func (a Amount) String() string {
-	text := new(big.Rat).SetFrac(a.number(), big.NewInt(1_000_000_000)).FloatString(9)
+	text := new(big.Rat).SetFrac(a.Big(), big.NewInt(1_000_000_000)).FloatString(9)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 

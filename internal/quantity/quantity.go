@@ -43,14 +43,10 @@ func InRange(q resource.Quantity) bool {
 }
 
 func fromUnits(units int64) amount.Amount {
+	hi, lo := bits.Mul64(uint64(units), nanoPerUnit)
 	if units < 0 {
-		return amount.Amount{}.Sub(product(uint64(-units)))
+		hi -= nanoPerUnit // 2^64 were added to the units
 	}
-	return product(uint64(units))
-}
-
-func product(units uint64) amount.Amount {
-	hi, lo := bits.Mul64(units, nanoPerUnit)
 	return amount.Of(int64(hi), lo)
 }
 
@@ -64,23 +60,16 @@ func fromDec(d *inf.Dec) amount.Amount {
 	case digits-scale < -nano:
 		return signed(amount.Nano(1), sign)
 	}
-	rounded := new(inf.Dec).Round(d, nano, inf.RoundUp)
-	unscaled := new(big.Int).Abs(rounded.UnscaledBig())
+	unscaled := new(inf.Dec).Round(d, nano, inf.RoundUp).UnscaledBig()
 	if unscaled.BitLen() > amount.LimitBits {
 		return signed(amount.Limit, sign)
 	}
-	return signed(fromMagnitude(unscaled), sign)
+	return amount.OfBig(unscaled)
 }
 
 // decimalDigits returns the number of decimal digits of i or one more.
 func decimalDigits(i *big.Int) int64 {
 	return int64(i.BitLen())*30103/100000 + 1
-}
-
-func fromMagnitude(i *big.Int) amount.Amount {
-	low := new(big.Int).And(i, new(big.Int).SetUint64(^uint64(0)))
-	high := new(big.Int).Rsh(i, 64)
-	return amount.Of(high.Int64(), low.Uint64())
 }
 
 func signed(a amount.Amount, sign int) amount.Amount {
@@ -99,10 +88,5 @@ func Of(a amount.Amount, format resource.Format) resource.Quantity {
 			return *resource.NewQuantity(int64(units)*int64(a.Sign()), format)
 		}
 	}
-	unscaled := new(big.Int).SetUint64(hi)
-	unscaled.Lsh(unscaled, 64).Or(unscaled, new(big.Int).SetUint64(lo))
-	if a.Sign() < 0 {
-		unscaled.Neg(unscaled)
-	}
-	return *resource.NewDecimalQuantity(*inf.NewDecBig(unscaled, nano), format)
+	return *resource.NewDecimalQuantity(*inf.NewDecBig(a.Big(), nano), format)
 }

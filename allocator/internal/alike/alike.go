@@ -88,7 +88,7 @@ func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 		joined.kind = known.(*kind)
 		return joined
 	}
-	joined.kind = newKind(m.lensOf(p))
+	joined.kind = &kind{m.lensOf(p), xsync.NewMap[uint32, *Answer]()}
 	m.kinds.Add(string(key.Bytes), joined.kind)
 	return joined
 }
@@ -97,10 +97,6 @@ func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
 type kind struct {
 	lens    *lens
 	answers *xsync.Map[uint32, *Answer] // by state of the lens
-}
-
-func newKind(through *lens) *kind {
-	return &kind{lens: through, answers: xsync.NewMap[uint32, *Answer]()}
 }
 
 // known is the answer for a state, nil if there is none. No state is 0.

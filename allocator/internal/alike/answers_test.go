@@ -3,12 +3,14 @@ package alike
 import (
 	"sync"
 	"testing"
+
+	"github.com/puzpuzpuz/xsync/v4"
 )
 
 // Goroutines that add at the same time do not make more be remembered than there may be.
 func TestAnswersAreBounded(t *testing.T) {
 	const workers = 4
-	answers := newKind(nil)
+	answers := &kind{answers: xsync.NewMap[uint32, *Answer]()}
 	var group sync.WaitGroup
 	for w := range workers {
 		group.Go(func() {

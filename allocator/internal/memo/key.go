@@ -1,4 +1,4 @@
-// Package memo has small memories that many goroutines share: bounded, and read without a lock.
+// Package memo has keys and small memories that many goroutines share.
 package memo
 
 import (

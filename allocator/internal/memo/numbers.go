@@ -16,30 +16,25 @@ func (n *Numbers) Of(text []byte, most int) uint32 {
 	if number, known := n.known[string(text)]; known || len(n.known) >= most {
 		return number
 	}
-	return n.add(text)
-}
-
-// Again is Of, but forgets all texts instead, and goes on. No number is given twice: what was
-// noted under a forgotten one is merely not found.
-func (n *Numbers) Again(text []byte, most int) uint32 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if number, known := n.known[string(text)]; known {
-		return number
-	}
-	if len(n.known) >= most {
-		clear(n.known)
-	}
-	return n.add(text)
-}
-
-func (n *Numbers) add(text []byte) uint32 {
 	if n.known == nil {
 		n.known = make(map[string]uint32)
 	}
 	n.last++
 	n.known[string(text)] = n.last
 	return n.last
+}
+
+// Again is Of, but forgets all texts instead, and goes on. No number is given twice: what was
+// noted under a forgotten one is merely not found.
+func (n *Numbers) Again(text []byte, most int) uint32 {
+	for {
+		if number := n.Of(text, most); number != 0 {
+			return number
+		}
+		n.mu.Lock()
+		clear(n.known)
+		n.mu.Unlock()
+	}
 }
 
 // Full reports whether as many as most have a number.

@@ -12,10 +12,9 @@ type ahead struct {
 	// good, so they only become fewer on the way down.
 	viable    []*bitset.BitSet
 	kinds     []cumulative
-	distincts []distinct
-	supports  []support
 	flow      flow
-	shareable []int32 // devices
+	shareable []int32      // devices
+	fails     []propagator // in the order in which they are asked
 	// offering is room, by domain, for the viable devices that offer a value, served for what they serve.
 	offering []*bitset.BitSet
 	served   []opening
@@ -26,18 +25,15 @@ type ahead struct {
 	used          int
 }
 
-// propagators are what reports whether it can be excluded that all openings are served. They may only look
-// at what is open: what comes after may never be reached. A new kind is one line here.
-var propagators = [...]struct {
-	rule  Rules
-	fails func(s *search, open []opening) bool
-}{
-	{RuleAhead, counting},
-	{RuleFlow, assignment},
-	{RuleCumulative, cumulatives},
-	{RuleSums, sums},
-	{RuleDistinct, distincts},
-	{RuleSupport, supports},
+// propagator reports whether it can be excluded that all openings are served. It may only look
+// at what is open: what comes after may never be reached.
+type propagator func(s *search, open []opening) bool
+
+// add has the search ask a propagator, unless its rule is left out.
+func (s *search) add(rule Rules, fails propagator) {
+	if s.rules&rule != 0 {
+		s.ahead.fails = append(s.ahead.fails, fails)
+	}
 }
 
 // lookAhead prepares for a search that looks ahead, from its root.
@@ -47,6 +43,7 @@ func (s *search) lookAhead() {
 		open: s.memory.openings.Empty(len(s.p.Requests)), covered: s.memory.openings.Empty(len(s.p.Requests)), served: s.memory.openings.Empty(len(s.p.Requests)),
 	}
 	s.ahead = a
+	a.kinds, a.fails = s.newCumulatives(), s.memory.fails.Empty(4+len(s.p.Relations))
 	for i := range s.p.Devices {
 		if s.p.Devices[i].Shareable {
 			a.shareable = append(a.shareable, int32(i))
@@ -56,27 +53,28 @@ func (s *search) lookAhead() {
 		a.viable[d] = s.memory.sets.Clone(s.p.Domains[d].Allowed)
 		a.offering[d] = s.memory.sets.New(len(s.p.Devices))
 	}
-	a.kinds = s.newCumulatives()
-	for r := range s.p.Relations {
-		switch relation := &s.p.Relations[r]; {
-		case relation.Off:
-		case relation.Kind == Distinct:
-			if d, same := s.newDistinct(int32(r)); same {
-				a.distincts = append(a.distincts, d)
-			}
-		default:
-			a.supports = append(a.supports, s.newSupport(int32(r)))
-		}
-	}
 	for d, viable := range a.viable {
 		for i, ok := viable.NextSet(0); ok; i, ok = viable.NextSet(i + 1) {
 			s.recheck(uint(d), i)
 		}
 	}
-	if s.rules&RuleRootSupport != 0 && s.lastStop == 0 {
-		open := s.openings(-1, 0, 0, 0)
-		for k := range a.supports {
-			a.supports[k].drop(s, open)
+	s.addPropagators()
+}
+
+// addPropagators has a line for each kind of propagator.
+func (s *search) addPropagators() {
+	s.add(RuleAhead, counting)
+	s.add(RuleFlow, assignment)
+	s.add(RuleCumulative, cumulatives)
+	s.add(RuleSums, sums)
+	root := s.openings(-1, 0, 0, 0)
+	for r := range s.p.Relations {
+		switch relation := &s.p.Relations[r]; {
+		case relation.Off:
+		case relation.Kind == Distinct:
+			s.add(RuleDistinct, s.newDistinct(int32(r)).fails)
+		default:
+			s.add(RuleSupport, s.newSupport(int32(r), root).fails)
 		}
 	}
 }
@@ -143,13 +141,5 @@ func (s *search) starved(p, o int32, n int, start uint) bool {
 		return false
 	}
 	open := s.openings(p, o, n, start)
-	if len(open) == 0 {
-		return false
-	}
-	for _, propagator := range propagators {
-		if s.rules&propagator.rule != 0 && propagator.fails(s, open) {
-			return true
-		}
-	}
-	return false
+	return len(open) > 0 && slices.ContainsFunc(s.ahead.fails, func(fails propagator) bool { return fails(s, open) })
 }

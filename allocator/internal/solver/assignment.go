@@ -8,7 +8,7 @@ func assignment(s *search, open []opening) bool {
 	if slices.ContainsFunc(open, s.admin) {
 		open = slices.DeleteFunc(slices.Clone(open), s.admin)
 	}
-	return s.ahead.flow.fails(s, open, nil, 0)
+	return s.ahead.flow.fails(s, open, nil)
 }
 
 // admin reports whether an opening is for admin access. Its options agree in that.
@@ -16,42 +16,45 @@ func (s *search) admin(o opening) bool {
 	return s.p.Domains[s.p.Requests[o.request].Options[0].Domain].Admin
 }
 
-func distincts(s *search, open []opening) bool {
-	return slices.ContainsFunc(s.ahead.distincts, func(d distinct) bool { return d.fails(s, open) })
-}
-
 // distinct fails if the openings that a relation of this kind covers cannot have devices of
 // different values. The most common value of a device stands for all that it has.
 type distinct struct {
 	relation int32
-	// group is the value by device, -1 for none, of so many.
-	group  []int32
-	groups int
+	// unit is by device the first one of which the value is the same.
+	unit []int32
 }
 
-// newDistinct is false if domains differ in what they compare: derived attributes do.
-func (s *search) newDistinct(relation int32) (d distinct, same bool) {
+// newDistinct never fails where domains differ in what they compare: derived attributes do.
+func (s *search) newDistinct(relation int32) distinct {
 	var column *Column
 	for k := range s.p.Domains {
-		if c := s.p.Domains[k].covers(relation); c != nil {
-			if column != nil && c.Column != column {
-				return d, false
-			}
+		switch c := s.p.Domains[k].covers(relation); {
+		case c == nil:
+		case column != nil && c.Column != column:
+			return distinct{}
+		default:
 			column = c.Column
 		}
 	}
 	if column == nil {
-		return d, false
+		return distinct{}
 	}
-	d = distinct{relation, s.memory.counts.Take(len(column.Values)), column.count()}
+	d := distinct{relation, s.memory.counts.Take(len(column.Values))}
+	first := s.memory.counts.Take(column.count()) // by value: one more than the device
 	for i, values := range column.Values {
-		if d.group[i] = -1; len(values) > 0 {
-			d.group[i] = slices.MaxFunc(values, func(v, w int32) int { return len(column.having(v)) - len(column.having(w)) })
+		d.unit[i] = int32(i)
+		if len(values) == 0 {
+			continue
 		}
+		v := slices.MaxFunc(values, func(v, w int32) int { return len(column.having(v)) - len(column.having(w)) })
+		if first[v] == 0 {
+			first[v] = int32(i) + 1
+		}
+		d.unit[i] = first[v] - 1
 	}
-	return d, true
+	return d
 }
 
 func (d distinct) fails(s *search, open []opening) bool {
-	return s.ahead.flow.fails(s, s.covered(open, d.relation), d.group, d.groups)
+	return d.unit != nil && s.ahead.flow.fails(s, s.covered(open, d.relation), d.unit)
 }

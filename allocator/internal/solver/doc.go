@@ -23,7 +23,7 @@
 //
 // What keeps single devices from being chosen goes into the store's checks, and what a choice may stand
 // against because of it into narrow. What can be told ahead of several open requests is a propagator: a
-// function, and a line in propagators.
+// function, and a line in addPropagators.
 //
 // # Files
 //

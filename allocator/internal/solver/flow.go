@@ -8,48 +8,37 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// flow decides whether openings can be given devices such that no device, and no group of
-// devices, serves more than it can, by augmenting paths. What a flow leaves out makes it more
+// flow decides whether openings can be given devices such that no unit serves more than it can, by augmenting
+// paths. A unit is a device, or the devices of which one can serve. What a flow leaves out makes it more
 // generous only, so that there is none proves that there is no solution (Hall's theorem, where
 // nothing is shared).
 type flow struct {
 	open []opening
 	// held are the devices that openings have, by request. They are kept for the next time.
 	held []*bitset.BitSet
-	// room is how many more openings can have a device; full are those that no more can have.
-	// Whole is the room of devices that nobody has, 0 for those that are shareable.
-	room, whole []int32
-	full        *bitset.BitSet
-	// group is that of each device, -1 for none, of which one device can serve, load how many do. Nil without
-	// groups.
-	group, load []int32
-	// seen are the devices, groups and openings that the current augmentation visited.
+	// unit is that of each device, called by one of its devices. Nil if each is one by itself.
+	unit []int32
+	// room is how many more openings a unit can serve, full has devices that serve and of which the unit has none.
+	room []int32
+	full *bitset.BitSet
+	// seen are the units and openings that the current augmentation visited.
 	seen, seenOpen *bitset.BitSet
-	seenGroups     bitset.BitSet
 }
 
 func (s *search) newFlow() flow {
 	n, requests := len(s.p.Devices), len(s.p.Requests)
-	f := flow{
-		held: s.memory.setLists.Take(requests), room: s.memory.counts.Take(n), whole: s.memory.counts.Take(n), full: s.memory.sets.New(n),
+	return flow{
+		held: s.memory.setLists.Take(requests), room: s.memory.counts.Take(n), full: s.memory.sets.New(n),
 		seen: s.memory.sets.New(n), seenOpen: s.memory.sets.New(requests),
 	}
-	for i := range s.p.Devices {
-		if !s.p.Devices[i].Shareable {
-			f.whole[i] = 1
-		}
-	}
-	return f
 }
 
-// fails reports whether some slot can have no device. Of each group of devices, one can serve.
-func (f *flow) fails(s *search, open []opening, group []int32, groups int) bool {
-	if len(open) < 2 && group == nil {
+// fails reports whether some slot can have no device.
+func (f *flow) fails(s *search, open []opening, unit []int32) bool {
+	if len(open) < 2 && unit == nil {
 		return false // it has as many as it needs
 	}
-	f.group, f.load = group, slices.Grow(f.load[:0], groups)[:groups]
-	clear(f.load)
-	f.begin(s, open)
+	f.begin(s, open, unit)
 	for k := range open {
 		for have := int(f.holds(k).Count()); have < open[k].slots; have++ {
 			if f.find(k) {
@@ -58,7 +47,6 @@ func (f *flow) fails(s *search, open []opening, group []int32, groups int) bool 
 			s.stats.Steps++
 			f.seen.ClearAll()
 			f.seenOpen.ClearAll()
-			f.seenGroups.ClearAll()
 			if !f.augment(k) {
 				return true
 			}
@@ -68,13 +56,16 @@ func (f *flow) fails(s *search, open []opening, group []int32, groups int) bool 
 }
 
 // begin leaves openings what they had the last time, as far as they still can have it.
-func (f *flow) begin(s *search, open []opening) {
-	f.open = open
-	copy(f.room, f.whole)
+func (f *flow) begin(s *search, open []opening, unit []int32) {
+	f.open, f.unit = open, unit
 	f.full.ClearAll()
-	for _, i := range s.ahead.shareable {
-		f.room[i] = s.sharesLeft(open, i)
-		f.full.SetTo(uint(i), f.room[i] == 0)
+	for i := range f.room {
+		f.room[i] = 1
+	}
+	if unit == nil { // else one choice takes all that a device has of the values
+		for _, i := range s.ahead.shareable {
+			f.room[i] = s.sharesLeft(open, i)
+		}
 	}
 	for k := range open {
 		if f.held[open[k].request] == nil {
@@ -82,7 +73,7 @@ func (f *flow) begin(s *search, open []opening) {
 		}
 		held, have := f.holds(k), 0
 		for i, ok := held.NextSet(0); ok; i, ok = held.NextSet(i + 1) {
-			if have == open[k].slots || !open[k].has(i) || f.full.Test(i) || !f.groupHasRoom(i) {
+			if have == open[k].slots || !open[k].has(i) || f.room[f.unitOf(i)] == 0 {
 				held.Clear(i)
 				continue
 			}
@@ -95,11 +86,18 @@ func (f *flow) begin(s *search, open []opening) {
 // holds are the devices of an opening.
 func (f *flow) holds(k int) *bitset.BitSet { return f.held[f.open[k].request] }
 
-// find gives an opening a device that has room.
+func (f *flow) unitOf(i uint) uint {
+	if f.unit == nil {
+		return i
+	}
+	return uint(f.unit[i])
+}
+
+// find gives an opening a device of a unit that has room.
 func (f *flow) find(k int) bool {
 	o, held := &f.open[k], f.holds(k)
 	for i, ok := o.next(0, held, f.full); ok; i, ok = o.next(i+1, held, f.full) {
-		if f.groupHasRoom(i) {
+		if f.room[f.unitOf(i)] > 0 {
 			f.give(k, i)
 			return true
 		}
@@ -115,8 +113,12 @@ func (f *flow) augment(k int) bool {
 	}
 	o, held := &f.open[k], f.holds(k)
 	for i, ok := o.next(0, held, f.seen); ok; i, ok = o.next(i+1, held, f.seen) {
-		f.seen.Set(i)
-		if f.free(i) {
+		unit := f.unitOf(i)
+		if f.seen.Test(unit) {
+			continue
+		}
+		f.seen.Set(unit)
+		if f.move(unit) {
 			f.give(k, i)
 			return true
 		}
@@ -124,28 +126,12 @@ func (f *flow) augment(k int) bool {
 	return false
 }
 
-// free makes room on a device and in its group, if need be by moving an opening away.
-func (f *flow) free(i uint) bool {
-	if f.full.Test(i) {
-		return f.move(func(other uint) bool { return other == i })
-	}
-	if f.groupHasRoom(i) {
-		return true
-	}
-	g := f.group[i]
-	if f.seenGroups.Test(uint(g)) {
-		return false
-	}
-	f.seenGroups.Set(uint(g))
-	return f.move(func(other uint) bool { return f.group[other] == g })
-}
-
-// move finds an opening another device for one of certain devices.
-func (f *flow) move(from func(device uint) bool) bool {
+// move makes room in a unit: it finds an opening another device for one of it.
+func (f *flow) move(unit uint) bool {
 	for k := range f.open {
 		held := f.holds(k)
 		for i, ok := held.NextSet(0); ok && !f.seenOpen.Test(uint(k)); i, ok = held.NextSet(i + 1) {
-			if from(i) && f.augment(k) {
+			if f.unitOf(i) == unit && f.augment(k) {
 				held.Clear(i)
 				f.count(i, -1)
 				return true
@@ -155,21 +141,15 @@ func (f *flow) move(from func(device uint) bool) bool {
 	return false
 }
 
-func (f *flow) groupHasRoom(i uint) bool {
-	return f.group == nil || f.group[i] < 0 || f.load[f.group[i]] == 0
-}
-
 func (f *flow) give(k int, i uint) {
 	f.holds(k).Set(i)
 	f.count(i, 1)
 }
 
 func (f *flow) count(i uint, by int32) {
-	f.room[i] -= by
-	f.full.SetTo(i, f.room[i] == 0)
-	if f.group != nil && f.group[i] >= 0 {
-		f.load[f.group[i]] += by
-	}
+	room := &f.room[f.unitOf(i)]
+	*room -= by
+	f.full.SetTo(i, *room == 0)
 }
 
 // sharesLeft is how many openings can have a share of a device at most: those that take least,

@@ -1,7 +1,5 @@
 package solver
 
-import "slices"
-
 // pairing is what the first attempt looks for in a device if the device before left none for the next request,
 // which must match it: a value that a device for that request has. Pairs of devices on one bus are found without
 // looking ahead.
@@ -40,5 +38,5 @@ func (s *search) pairing(known *pairing, p int32, d *Domain) *pairing {
 // admits reports whether a device of a domain has one of the values. Another one would fail as the one before
 // did: what is refused without it is refused with it, and the rest by the relation.
 func (w *pairing) admits(d *Domain, i int32) bool {
-	return slices.ContainsFunc(d.covers(w.relation).Values[i], func(v int32) bool { return slices.Contains(w.values, v) })
+	return meet(d.covers(w.relation).Values[i], w.values)
 }

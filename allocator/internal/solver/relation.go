@@ -12,47 +12,31 @@ type Column struct {
 	Values [][]int32
 
 	once sync.Once
-	// devices are those that have a value, value by value, first where those of each begin, and the end.
-	devices, first []int32
+	// devices are those that have each value, in ascending order.
+	devices [][]int32
 }
 
-// having lists the devices that have a value, in ascending order.
+// having lists the devices that have a value.
 func (c *Column) having(value int32) []int32 {
-	c.once.Do(c.index)
-	if int(value)+1 >= len(c.first) {
+	if int(value) >= c.count() {
 		return nil
 	}
-	return c.devices[c.first[value]:c.first[value+1]]
+	return c.devices[value]
 }
 
 // count is how many values there are.
 func (c *Column) count() int {
 	c.once.Do(c.index)
-	return len(c.first) - 1
+	return len(c.devices)
 }
 
 func (c *Column) index() {
-	most, all := int32(-1), 0
-	for _, values := range c.Values {
-		for _, v := range values {
-			most = max(most, v)
-		}
-		all += len(values)
-	}
-	c.first, c.devices = make([]int32, most+2), make([]int32, all)
-	for _, values := range c.Values {
-		for _, v := range values {
-			c.first[v+1]++
-		}
-	}
-	for v := range most + 1 {
-		c.first[v+1] += c.first[v]
-	}
-	next := slices.Clone(c.first)
 	for i, values := range c.Values {
 		for _, v := range values {
-			c.devices[next[v]] = int32(i)
-			next[v]++
+			for int(v) >= len(c.devices) {
+				c.devices = append(c.devices, nil)
+			}
+			c.devices[v] = append(c.devices[v], int32(i))
 		}
 	}
 }

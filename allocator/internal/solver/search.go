@@ -75,8 +75,7 @@ func (s *search) solve() Verdict {
 
 // restart takes everything back and begins again, looking ahead.
 func (s *search) restart() Verdict {
-	s.stats.Backtracks += int64(len(s.chosen))
-	s.retract(mark{}, 0)
+	s.takeBack(mark{}, 0)
 	s.first = false
 	s.lookAhead()
 	if s.starved(-1, 0, 0, 0) {
@@ -144,12 +143,7 @@ func (s *search) request(p int32) Verdict {
 	if end, ends := s.step(); ends {
 		return end
 	}
-	var end Verdict
-	if s.p.Requests[p].Off {
-		end = s.request(p + 1)
-	} else {
-		end = s.anyOf(p)
-	}
+	end := s.anyOf(p)
 	if end == oversized && (p == 0 || s.p.Requests[p-1].Claim != s.p.Requests[p].Claim) {
 		// Too many devices for this claim says nothing about those before.
 		return None
@@ -159,6 +153,9 @@ func (s *search) request(p int32) Verdict {
 
 // anyOf tries the options of a request by preference.
 func (s *search) anyOf(p int32) Verdict {
+	if s.p.Requests[p].Off {
+		return s.request(p + 1)
+	}
 	result := oversized
 	for o := range s.p.Requests[p].Options {
 		s.picked[p] = int32(o)
@@ -229,7 +226,7 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 		if !failed(end) {
 			return end
 		}
-		s.takeBack(mark)
+		s.takeBack(mark, len(s.chosen)-1)
 		if s.first {
 			if with = s.pairing(with, p, d); with == nil {
 				return deadEnd
@@ -286,8 +283,9 @@ func (s *search) decide(p, o, device int32) {
 	}
 }
 
-// takeBack takes the last decision back.
-func (s *search) takeBack(before mark) {
-	s.retract(before, len(s.chosen)-1)
-	s.stats.Backtracks++
+// takeBack takes back what was chosen since a mark, up to which there were so many choices.
+func (s *search) takeBack(to mark, choices int) {
+	s.undo(to)
+	s.stats.Backtracks += int64(len(s.chosen) - choices)
+	s.chosen, s.filled = s.chosen[:choices], s.filled[:choices]
 }

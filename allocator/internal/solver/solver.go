@@ -65,13 +65,14 @@ type memory struct {
 	table     slab.Slab[[]amount.Amount]
 	relations slab.Slab[relationState]
 	openings  slab.Slab[opening]
+	fails     slab.Slab[propagator]
 	sets      slab.Sets
 	setLists  slab.Slab[*bitset.BitSet]
 }
 
 func (m *memory) reset() {
 	for _, part := range [...]interface{ Reset() }{
-		&m.counts, &m.flags, &m.amounts, &m.table, &m.relations, &m.openings, &m.sets, &m.setLists,
+		&m.counts, &m.flags, &m.amounts, &m.table, &m.relations, &m.openings, &m.fails, &m.sets, &m.setLists,
 	} {
 		part.Reset()
 	}

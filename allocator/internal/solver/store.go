@@ -117,12 +117,6 @@ func (s *store) choose(p, o, i int32) {
 	s.chosen = append(s.chosen, Choice{Request: p, Option: o, Device: i})
 }
 
-// retract takes back what was chosen since a mark.
-func (s *store) retract(to mark, choices int) {
-	s.undo(to)
-	s.chosen, s.filled = s.chosen[:choices], s.filled[:choices]
-}
-
 func (s *store) join(relation int32, values []int32) {
 	s.relations.set(&s.related[relation], s.p.Relations[relation].join(s.related[relation], values))
 }

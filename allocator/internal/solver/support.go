@@ -2,10 +2,6 @@ package solver
 
 import "slices"
 
-func supports(s *search, open []opening) bool {
-	return slices.ContainsFunc(s.ahead.supports, func(t support) bool { return t.fails(s, open) })
-}
-
 // support fails if a Match relation has no value left with which all openings that it covers
 // can be served. In a solution all their devices have one value in common; a device that has none is
 // only admitted by itself.
@@ -15,7 +11,8 @@ type support struct {
 	values []int32
 }
 
-func (s *search) newSupport(relation int32) support {
+// newSupport takes the openings at the root.
+func (s *search) newSupport(relation int32, root []opening) support {
 	values := 0
 	for k := range s.p.Domains {
 		if c := s.p.Domains[k].covers(relation); c != nil {
@@ -25,6 +22,9 @@ func (s *search) newSupport(relation int32) support {
 	t := support{relation, s.memory.counts.Take(values)}
 	for v := range t.values {
 		t.values[v] = int32(v)
+	}
+	if s.rules&RuleRootSupport != 0 && s.lastStop == 0 {
+		t.drop(s, root)
 	}
 	return t
 }

@@ -15,8 +15,6 @@ type Snapshot struct {
 	gates pool.Gates
 	byID  persist.Map[pool.ID, *pool.Pool]
 	count int // of pools
-	// list has them sorted, once somebody asked for that.
-	list atomic.Pointer[[]*pool.Pool]
 	// bySlot has the pools by their slots. Snapshots made from each other share it but
 	// for what changed, which is how State.Rebase finds out.
 	bySlot persist.Array[*pool.Pool]
@@ -58,11 +56,8 @@ func (s *Snapshot) Gates() pool.Gates { return s.gates }
 // Len is the number of pools.
 func (s *Snapshot) Len() int { return s.count }
 
-// Pools returns all pools, sorted by driver and name. The result must not be modified.
+// Pools returns all pools, sorted by driver and name.
 func (s *Snapshot) Pools() []*pool.Pool {
-	if list := s.list.Load(); list != nil {
-		return *list
-	}
 	list := make([]*pool.Pool, 0, s.count)
 	for slot := range s.bySlot.Len() {
 		if p := s.bySlot.Get(slot); p != nil {
@@ -70,7 +65,6 @@ func (s *Snapshot) Pools() []*pool.Pool {
 		}
 	}
 	slices.SortFunc(list, comparePools)
-	s.list.Store(&list)
 	return list
 }
 

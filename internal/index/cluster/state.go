@@ -150,9 +150,9 @@ func (u *State) Holders(id pool.DeviceID) []ClaimRef {
 
 // update brings the pools up to date of which devices came or went.
 func (u *State) update(changed []holding) {
-	var edits []*pool.Edit // one for each pool, of which a claim has few
+	var edits []pool.Edit // one for each pool, of which a claim has few
 	for _, h := range changed {
-		at := slices.IndexFunc(edits, func(e *pool.Edit) bool { return e.Pool().ID == h.device.PoolID() })
+		at := slices.IndexFunc(edits, func(e pool.Edit) bool { return e.Pool().ID == h.device.PoolID() })
 		if at < 0 {
 			known := u.snapshot.Pool(h.device.PoolID())
 			if known == nil {

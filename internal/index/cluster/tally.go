@@ -41,27 +41,16 @@ func (s *Snapshot) Places(nodes []*corev1.Node) *Places {
 func (p *Places) At(i int) *Place { return p.places[i] }
 
 func (p *Places) bySlot() [][]int32 {
-	counts := make([]int, p.snapshot.bySlot.Len())
-	total := 0
-	p.each(func(_ int32, slot int) { counts[slot]++; total++ })
-	all, positions := make([]int32, total), make([][]int32, len(counts))
-	for slot, n := range counts {
-		positions[slot], all = all[:0:n], all[n:]
-	}
-	p.each(func(i int32, slot int) { positions[slot] = append(positions[slot], i) })
-	return positions
-}
-
-// each visits the pools that the nodes reach.
-func (p *Places) each(visit func(position int32, slot int)) {
+	positions := make([][]int32, p.snapshot.bySlot.Len())
 	for i, place := range p.places {
 		if place == nil {
 			continue
 		}
 		for _, v := range place.Pools {
-			visit(int32(i), v.Pool.Slot)
+			positions[v.Pool.Slot] = append(positions[v.Pool.Slot], int32(i))
 		}
 	}
+	return positions
 }
 
 // Tally has the numbers that somebody gave to each of some Places in one state of use. Reading all of

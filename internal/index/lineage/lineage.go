@@ -21,32 +21,14 @@ type lineage struct {
 	list  []*resourceapi.ResourceSlice
 	known map[*resourceapi.ResourceSlice]*followed
 	turn  int // counts the lists
-	// left is for how many garbage collections more the lineage is held.
-	left atomic.Int32
+	// held has the lineage itself. A garbage collection or two later it has not, unless it was put in again.
+	held sync.Pool
 }
-
-// patience is the number of garbage collections for which a lineage that nobody asks for is kept
-// nevertheless.
-const patience = 3
 
 // hold keeps the lineage alive for a while: there is no clock in here.
 func (l *lineage) hold() {
-	if l.left.Swap(patience) == 0 {
-		l.outlive()
-	}
-}
-
-// sentinel is garbage as soon as it is made. It holds a pointer, because small objects
-// without any share their memory, and its life, with others.
-type sentinel struct{ _ *sentinel }
-
-// outlive keeps the lineage alive until the next garbage collection, which counts: it is the argument of a cleanup.
-func (l *lineage) outlive() {
-	runtime.AddCleanup(new(sentinel), func(l *lineage) {
-		if l.left.Add(-1) > 0 {
-			l.outlive()
-		}
-	}, l)
+	l.held.Get() // lest it has many
+	l.held.Put(l)
 }
 
 // followed is a slice of a lineage.

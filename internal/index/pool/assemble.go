@@ -20,9 +20,6 @@ type Source struct {
 	arrival int
 	// leftOut: the slice declares compatibility groups while these are gated off.
 	leftOut bool
-	// passedOver: the slice counts, but contributes nothing because it uses what
-	// partitionable devices are needed for while these are gated off.
-	passedOver bool
 	// reach and shapes (one per device) are nil unless the slice contributes.
 	reach  *reach
 	shapes []shape.Shape
@@ -33,9 +30,8 @@ func NewSource(gates Gates, object *resourceapi.ResourceSlice, arrival int) *Sou
 	s := &Source{Object: object, arrival: arrival}
 	spec := &object.Spec
 	s.leftOut = !gates.CompatibilityGroups && declaresGroups(spec.Devices)
-	s.passedOver = !gates.PartitionableDevices && (spec.PerDeviceNodeSelection != nil || len(spec.SharedCounters) > 0)
-	if s.leftOut || s.passedOver {
-		return s
+	if s.leftOut || !gates.PartitionableDevices && (spec.PerDeviceNodeSelection != nil || len(spec.SharedCounters) > 0) {
+		return s // it counts, but contributes nothing
 	}
 	s.reach = newReach(object)
 	if len(spec.SharedCounters) > 0 {
@@ -133,14 +129,11 @@ func isPlain(slice *resourceapi.ResourceSliceSpec, d *resourceapi.Device) bool {
 
 // setCompleteness compares the number of slices with what the slices say of it.
 func (p *Pool) setCompleteness(current []*Source) {
-	var leftOut int
 	var counts []int64
 	for _, s := range current {
-		if s.leftOut {
-			leftOut++
-			continue
+		if !s.leftOut {
+			counts = append(counts, s.Object.Spec.Pool.ResourceSliceCount)
 		}
-		counts = append(counts, s.Object.Spec.Pool.ResourceSliceCount)
 	}
 	p.Present = int64(len(counts))
 	p.SliceCount = current[0].Object.Spec.Pool.ResourceSliceCount
@@ -148,7 +141,7 @@ func (p *Pool) setCompleteness(current []*Source) {
 		p.SliceCount = counts[0]
 	}
 	p.Incomplete = p.incompleteReason(counts)
-	if leftOut > 0 && p.Incomplete != "" {
+	if leftOut := len(current) - len(counts); leftOut > 0 && p.Incomplete != "" {
 		p.Incomplete += fmt.Sprintf(", %d left out because compatibility groups are not enabled", leftOut)
 	}
 }

@@ -75,7 +75,6 @@ func (p *Pool) resolveDevices() {
 				return
 			}
 		}
-		p.Devices[i].sumUses()
 	}
 }
 
@@ -96,9 +95,14 @@ func (p *Pool) resolve(i DeviceIndex, consumed *resourceapi.DeviceCounterConsump
 			p.Invalid = fmt.Sprintf("device %q: what it consumes of counter %q of counter set %q is out of range", device.Object.Name, name, consumed.CounterSet)
 			return
 		}
-		use := CounterUse{Counter: counter, Amount: quantity.Amount(consumed.Counters[name].Value)}
-		p.Helpful = p.Helpful || device.Multiple || use.Amount.Sign() < 0
-		device.Uses = append(device.Uses, use)
+		takes := quantity.Amount(consumed.Counters[name].Value)
+		p.Helpful = p.Helpful || device.Multiple || takes.Sign() < 0
+		at, several := slices.BinarySearchFunc(device.Uses, counter, func(u CounterUse, c CounterIndex) int { return cmp.Compare(u.Counter, c) })
+		if several { // the API has one entry per counter set
+			takes = takes.Add(device.Uses[at].Amount)
+			device.Uses = slices.Delete(device.Uses, at, at+1)
+		}
+		device.Uses = slices.Insert(device.Uses, at, CounterUse{Counter: counter, Amount: takes})
 	}
 	if !p.grouped {
 		return
@@ -126,19 +130,4 @@ func (p *Pool) counter(set CounterSetIndex, name string) (CounterIndex, bool) {
 		return strings.Compare(c.Name, name)
 	})
 	return s.First + CounterIndex(i), found
-}
-
-// sumUses leaves one use per counter. The API has one entry per counter set; where
-// there are more, each takes its share.
-func (d *Device) sumUses() {
-	slices.SortFunc(d.Uses, func(a, b CounterUse) int { return cmp.Compare(a.Counter, b.Counter) })
-	summed := d.Uses[:0]
-	for _, use := range d.Uses {
-		if last := len(summed) - 1; last >= 0 && summed[last].Counter == use.Counter {
-			summed[last].Amount = summed[last].Amount.Add(use.Amount)
-		} else {
-			summed = append(summed, use)
-		}
-	}
-	d.Uses = slices.Clip(summed)
 }

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,49 +48,35 @@ func (s *selection) matches(node *corev1.Node) (bool, error) {
 // reach is where a ResourceSlice is available, its selectors parsed.
 type reach struct {
 	slice *resourceapi.ResourceSlice
-	own   selection
-	// devices has a selection per device if the slice asks for that, else it is nil.
-	devices []selection
+	// selections are its own and, if it asks for that, one per device.
+	selections []selection
 }
 
 func newReach(slice *resourceapi.ResourceSlice) *reach {
-	r := &reach{slice: slice, own: newSelection(slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)}
-	if ptr.Deref(slice.Spec.PerDeviceNodeSelection, false) {
-		r.devices = make([]selection, len(slice.Spec.Devices))
-		for i := range r.devices {
-			device := &slice.Spec.Devices[i]
-			r.devices[i] = newSelection(device.NodeName, device.AllNodes, device.NodeSelector)
+	spec := &slice.Spec
+	r := &reach{slice, []selection{newSelection(spec.NodeName, spec.AllNodes, spec.NodeSelector)}}
+	if ptr.Deref(spec.PerDeviceNodeSelection, false) {
+		r.selections = slices.Grow(r.selections, len(spec.Devices))
+		for i := range spec.Devices {
+			device := &spec.Devices[i]
+			r.selections = append(r.selections, newSelection(device.NodeName, device.AllNodes, device.NodeSelector))
 		}
 	}
 	return r
-}
-
-// selections lists that of the slice and those of its devices.
-func (r *reach) selections() iter.Seq[*selection] {
-	return func(yield func(*selection) bool) {
-		if !yield(&r.own) {
-			return
-		}
-		for i := range r.devices {
-			if !yield(&r.devices[i]) {
-				return
-			}
-		}
-	}
 }
 
 // reaches reports whether the slice or, if it leaves the choice to its devices,
 // any device is available on the node. Devices after the first available one are
 // not looked at. A slice that chooses in no known way reaches no node.
 func (r *reach) reaches(node *corev1.Node) (bool, error) {
-	if r.own.isSet() {
-		match, err := r.own.matches(node)
+	if own := &r.selections[0]; own.isSet() {
+		match, err := own.matches(node)
 		if err != nil {
 			return false, fmt.Errorf("resource slice %s: %w", r.slice.Name, err)
 		}
 		return match, nil
 	}
-	for i := range r.devices {
+	for i := range r.selections[1:] {
 		if match, err := r.device(i, node); match || err != nil {
 			return match, err
 		}
@@ -101,10 +86,10 @@ func (r *reach) reaches(node *corev1.Node) (bool, error) {
 
 // device reports whether one device of a reaching slice is available on the node.
 func (r *reach) device(i int, node *corev1.Node) (bool, error) {
-	if r.devices == nil {
+	if len(r.selections) == 1 {
 		return true, nil
 	}
-	match, err := r.devices[i].matches(node)
+	match, err := r.selections[1+i].matches(node)
 	if err != nil {
 		return false, fmt.Errorf("resource slice %s: device %s: %w", r.slice.Name, r.slice.Spec.Devices[i].Name, err)
 	}
@@ -113,8 +98,8 @@ func (r *reach) device(i int, node *corev1.Node) (bool, error) {
 
 // canFail reports whether reaches returns an error for some node.
 func (r *reach) canFail() bool {
-	if r.own.isSet() {
-		return r.own.err != nil
+	if own := &r.selections[0]; own.isSet() {
+		return own.err != nil
 	}
-	return slices.ContainsFunc(r.devices, func(s selection) bool { return s.err != nil })
+	return slices.ContainsFunc(r.selections[1:], func(s selection) bool { return s.err != nil })
 }

@@ -13,9 +13,12 @@ import (
 
 // routes find the slices that reach a node without looking at the others.
 type routes struct {
-	keys []routeKey
-	// selections is how many different ones the slices and devices have.
-	selections int
+	// keys are those of traits, which lead to the selections that a node with the trait may match. A node that has none
+	// of the traits of a selection does not match it. Both are sorted.
+	keys   []string
+	traits []numberedTrait
+	// selections are the different ones that slices and devices have.
+	selections []route
 
 	// views are those of a Choosy pool, by which selections match. They are nil for nodes that the pool does
 	// not reach. There are as many views as ways for nodes to be chosen, which mostly is few.
@@ -23,30 +26,27 @@ type routes struct {
 	views map[string]*View
 }
 
+// route leads from a selection to the slices that nodes reach by it, given as positions in Pool.Slices.
+type route struct {
+	*selection
+	slices []int32
+}
+
 // maxViews bounds the views kept per pool.
 const maxViews = 4096
 
-// routeKey has the entries of a key of traits, sorted by value, then number, then slice.
-type routeKey struct {
-	key     string
-	entries []entry
-}
-
-// entry says that a node with a trait may match a selection, and then reaches a slice. A node that has none of
-// the traits of a selection does not match it.
-type entry struct {
-	value     string
-	number    int32 // equal selections have the same
-	slice     int32 // position in Pool.Slices; -1 if the selection only tells which devices of slices are on the node
-	selection *selection
-}
-
-func (e entry) compare(other entry) int {
-	return cmp.Or(strings.Compare(e.value, other.value), cmp.Compare(e.number, other.number), cmp.Compare(e.slice, other.slice))
-}
-
 // trait is a label of a node, or its name. The zero trait is one of all nodes.
 type trait struct{ key, value string }
+
+// numberedTrait is a trait of a selection, which is known by its number.
+type numberedTrait struct {
+	trait
+	number int32
+}
+
+func (t numberedTrait) compare(other numberedTrait) int {
+	return cmp.Or(strings.Compare(t.key, other.key), strings.Compare(t.value, other.value), cmp.Compare(t.number, other.number))
+}
 
 // nodeName is the key of names, which no label can have.
 const nodeName = "/name"
@@ -54,37 +54,35 @@ const nodeName = "/name"
 func (p *Pool) setRoutes() {
 	r := &p.routes
 	numbers := make(map[selectionKey]int32)
-	var traits []trait
-	for i, slice := range p.Slices {
-		position := int32(i)
+	for position, slice := range p.Slices {
+		own := &slice.reach.selections[0]
 		// Both is against the rules of the API. Then the nodes that a slice names do not tell which views there are.
-		p.Choosy = p.Choosy || slice.reach.own.isSet() && slice.reach.devices != nil
-		for s := range slice.reach.selections() {
+		p.Choosy = p.Choosy || own.isSet() && len(slice.reach.selections) > 1
+		for i := range slice.reach.selections {
+			s := &slice.reach.selections[i]
 			p.Choosy = p.Choosy || s.source != nil
 			key := s.key()
 			number, known := numbers[key]
 			if !known {
 				number = int32(len(numbers))
 				numbers[key] = number
-			}
-			traits = s.appendTraits(traits[:0])
-			for _, t := range traits {
-				at := slices.IndexFunc(r.keys, func(k routeKey) bool { return k.key == t.key })
-				if at < 0 {
-					at, r.keys = len(r.keys), append(r.keys, routeKey{key: t.key})
+				r.selections = append(r.selections, route{selection: s})
+				for _, t := range s.traits() {
+					r.traits = append(r.traits, numberedTrait{t, number})
 				}
-				r.keys[at].entries = append(r.keys[at].entries, entry{t.value, number, position, s})
 			}
-			if s == &slice.reach.own && s.isSet() {
-				position = -1 // devices choose only among the nodes that the slice reaches
+			leads := &r.selections[number].slices
+			if n := len(*leads); n > 0 && (*leads)[n-1] == int32(position) || i > 0 && own.isSet() {
+				continue // devices choose only among the nodes that the slice reaches
 			}
+			*leads = append(*leads, int32(position))
 		}
 	}
-	r.selections = len(numbers)
-	for i := range r.keys {
-		entries := r.keys[i].entries
-		slices.SortFunc(entries, entry.compare)
-		r.keys[i].entries = slices.CompactFunc(entries, func(a, b entry) bool { return a.compare(b) == 0 })
+	slices.SortFunc(r.traits, numberedTrait.compare)
+	for _, t := range r.traits {
+		if n := len(r.keys); n == 0 || r.keys[n-1] != t.key {
+			r.keys = append(r.keys, t.key)
+		}
 	}
 	if !p.Choosy {
 		p.Elsewhere = p.Named("")
@@ -110,26 +108,26 @@ func (s *selection) key() selectionKey {
 	return key
 }
 
-// appendTraits appends traits such that a node that has none of them does not match.
-func (s *selection) appendTraits(to []trait) []trait {
+// traits are such that a node that has none of them does not match.
+func (s *selection) traits() (list []trait) {
 	switch {
 	case s.node != "":
-		return append(to, trait{nodeName, s.node})
+		return []trait{{nodeName, s.node}}
 	case s.all:
-		return append(to, trait{})
+		return []trait{{}}
 	case s.selector == nil:
-		return to
+		return nil
 	}
 	for i := range s.source.NodeSelectorTerms {
 		key, values := required(&s.source.NodeSelectorTerms[i])
 		if values == nil {
-			return append(to, trait{})
+			return []trait{{}}
 		}
 		for _, value := range values {
-			to = append(to, trait{key, value})
+			list = append(list, trait{key, value})
 		}
 	}
-	return to
+	return list
 }
 
 // required takes the first requirement of a term that lists values: all of them must hold. There are
@@ -148,42 +146,33 @@ func required(term *corev1.NodeSelectorTerm) (key string, values []string) {
 	return "", nil
 }
 
-// match visits the entries that lead a node somewhere.
-func (r *routes) match(node *corev1.Node, visit func(*entry)) {
-	for _, k := range r.keys {
-		value, found := "", true
-		switch k.key {
+// match appends the numbers of the selections that a node matches.
+func (r *routes) match(node *corev1.Node, to []int32) []int32 {
+	for _, key := range r.keys {
+		value, found := node.Labels[key]
+		switch key {
 		case "":
+			value, found = "", true
 		case nodeName:
-			value = node.Name
-		default:
-			value, found = node.Labels[k.key]
+			value, found = node.Name, true
 		}
-		if !found {
-			continue
-		}
-		first, _ := slices.BinarySearchFunc(k.entries, value, func(e entry, value string) int { return strings.Compare(e.value, value) })
-		matches := false
-		for i := first; i < len(k.entries) && k.entries[i].value == value; i++ {
-			e := &k.entries[i]
-			if i == first || e.number != k.entries[i-1].number {
-				matches, _ = e.selection.matches(node) // one that cannot be evaluated has no entry
-			}
-			if matches {
-				visit(e)
+		at, _ := slices.BinarySearchFunc(r.traits, numberedTrait{trait: trait{key, value}}, numberedTrait.compare)
+		for ; found && at < len(r.traits) && r.traits[at].trait == (trait{key, value}); at++ {
+			number := r.traits[at].number
+			if matches, _ := r.selections[number].matches(node); matches { // one that cannot be evaluated has no traits
+				to = append(to, number)
 			}
 		}
 	}
+	return to
 }
 
-// look makes the view of a node, nil if the pool does not reach it.
-func (p *Pool) look(node *corev1.Node) *View {
+// look makes the view of a node that matches some selections, nil if the pool does not reach it.
+func (p *Pool) look(node *corev1.Node, matching []int32) *View {
 	var reaching []int32
-	p.routes.match(node, func(e *entry) {
-		if e.slice >= 0 {
-			reaching = append(reaching, e.slice)
-		}
-	})
+	for _, number := range matching {
+		reaching = append(reaching, p.routes.selections[number].slices...)
+	}
 	if len(reaching) == 0 {
 		return nil
 	}
@@ -194,7 +183,8 @@ func (p *Pool) look(node *corev1.Node) *View {
 // Named is the view of a node of that name, of which nothing else matters: the pool must
 // not be Choosy.
 func (p *Pool) Named(node string) *View {
-	return p.look(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+	named := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	return p.look(named, p.routes.match(named, nil))
 }
 
 // Chosen returns the view of a node, nil if the pool does not reach it. The pool must be Choosy, and
@@ -202,15 +192,18 @@ func (p *Pool) Named(node string) *View {
 func (p *Pool) Chosen(node *corev1.Node) *View {
 	r := &p.routes
 	var buffer [64]byte
-	key := append(buffer[:0], make([]byte, (r.selections+7)/8)...)
-	r.match(node, func(e *entry) { key[e.number/8] |= 1 << (e.number % 8) })
+	key := append(buffer[:0], make([]byte, (len(r.selections)+7)/8)...)
+	matching := r.match(node, make([]int32, 0, 16))
+	for _, number := range matching {
+		key[number/8] |= 1 << (number % 8)
+	}
 	r.mu.RLock()
 	view, known := r.views[string(key)]
 	r.mu.RUnlock()
 	if known {
 		return view
 	}
-	view = p.look(node)
+	view = p.look(node, matching)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.views == nil || len(r.views) >= maxViews {
@@ -224,14 +217,10 @@ func (p *Pool) Chosen(node *corev1.Node) *View {
 // pool is Choosy.
 func (p *Pool) Nodes() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, k := range p.routes.keys {
-			if p.Choosy || k.key != nodeName {
-				continue
-			}
-			for i, e := range k.entries {
-				if (i == 0 || e.value != k.entries[i-1].value) && !yield(e.value) {
-					return
-				}
+		for i, t := range p.routes.traits {
+			repeated := i > 0 && p.routes.traits[i-1].trait == t.trait
+			if !p.Choosy && t.key == nodeName && !repeated && !yield(t.value) {
+				return
 			}
 		}
 	}

@@ -1,9 +1,9 @@
 package pool
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/bits-and-blooms/bitset"
@@ -83,41 +83,24 @@ type recentUsage struct {
 // the same as then. If the sum is the same, too, useOf is not called.
 func NewUsage(p *Pool, sum Sum, useOf func(DeviceIndex) Use) *Usage {
 	recent := p.recent.Load()
-	if recent != nil && sum != (Sum{}) && recent.sum == sum {
-		return recent.usage
-	}
-	if recent != nil && recent.usage.is(useOf) {
+	if recent != nil && (sum != Sum{} && recent.sum == sum || recent.usage.is(useOf)) {
 		if sum != recent.sum {
 			p.recent.Store(&recentUsage{recent.usage, sum})
 		}
 		return recent.usage
 	}
-	usage, whole := newUsage(p, useOf)
+	edit, whole := p.idle.Edit(), true
+	for i := range p.Devices {
+		if use := useOf(DeviceIndex(i)); use.any() {
+			edit.set(DeviceIndex(i), use)
+			whole = whole && !use.Shared
+		}
+	}
+	usage := edit.Done()
 	if whole {
 		p.recent.Store(&recentUsage{usage, sum})
 	}
 	return usage
-}
-
-// newUsage also reports whether no shares are in use.
-func newUsage(p *Pool, useOf func(first DeviceIndex) Use) (usage *Usage, whole bool) {
-	var edit *Edit
-	whole = true
-	for i := range p.Devices {
-		use := useOf(DeviceIndex(i))
-		if !use.any() {
-			continue
-		}
-		if edit == nil {
-			edit = p.Idle().Edit()
-		}
-		edit.set(DeviceIndex(i), use)
-		whole = whole && !use.Shared
-	}
-	if edit == nil {
-		return p.Idle(), whole
-	}
-	return edit.Done(), whole
 }
 
 // is reports whether exactly the devices in use are so as a whole, and no others in any way.
@@ -224,28 +207,15 @@ func (u *Usage) pays(uses []CounterUse) bool {
 
 func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 
-// Edit changes a copy of a Usage. The original and the other copies stay
-// as they are. Done returns the changed usage; nothing may be set after that.
+// Edit changes a copy of a Usage, which is made when something is set. The original and the other
+// copies stay as they are. Done returns the changed usage; nothing may be set after that.
 type Edit struct {
-	usage     *Usage
-	ownShared bool // whether usage.shared is a copy
+	*Usage
+	of *Usage
 }
 
 // Edit returns an Edit of a copy.
-func (u *Usage) Edit() *Edit {
-	return &Edit{usage: &Usage{
-		Serial:    usageSerials.Add(1),
-		Left:      slices.Clone(u.Left),
-		pool:      u.pool,
-		exclusive: u.exclusive.Clone(),
-		shared:    u.shared,
-		consumed:  u.consumed,
-		withheld:  u.withheld,
-	}}
-}
-
-// Pool returns the pool of which the usage is edited.
-func (e *Edit) Pool() *Pool { return e.usage.pool }
+func (u *Usage) Edit() Edit { return Edit{u, u} }
 
 // Set records the use of the devices of one name.
 func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
@@ -255,16 +225,17 @@ func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
 }
 
 func (e *Edit) set(i DeviceIndex, u Use) {
-	before := e.usage.used(i)
-	e.usage.exclusive.SetTo(uint(i), u.Exclusive)
-	if e.usage.Shared(i) != u.Shared {
-		e.share(i, u.Shared)
+	if e.Usage == e.of {
+		next := *e.of
+		next.Serial, next.Left = usageSerials.Add(1), slices.Clone(e.of.Left)
+		e.Usage = &next
 	}
-	if len(u.Consumed) > 0 || len(e.usage.consumed.Get(int(i))) > 0 {
-		e.usage.consumed = e.usage.consumed.With(int(i), u.Consumed)
-	}
-	if e.usage.withheld.Test(uint(i)) != u.Withheld {
-		e.usage.withheld = e.usage.withheld.Clone().SetTo(uint(i), u.Withheld)
+	before := e.used(i)
+	put(&e.exclusive, e.of.exclusive, i, u.Exclusive)
+	put(&e.shared, e.of.shared, i, u.Shared)
+	put(&e.withheld, e.of.withheld, i, u.Withheld)
+	if len(u.Consumed) > 0 || len(e.consumed.Get(int(i))) > 0 {
+		e.consumed = e.consumed.With(int(i), u.Consumed)
 	}
 	// Counters are charged once, however many shares there are.
 	if after := u.any(); after != before {
@@ -272,18 +243,21 @@ func (e *Edit) set(i DeviceIndex, u Use) {
 	}
 }
 
-// share notes whether there are shares of a device. Mostly none come or go, and the set stays that of the original.
-func (e *Edit) share(i DeviceIndex, shared bool) {
-	if !e.ownShared {
-		e.usage.shared, e.ownShared = e.usage.shared.Clone(), true
+// put writes to a set, which is copied when it first changes.
+func put(to **bitset.BitSet, original *bitset.BitSet, i DeviceIndex, value bool) {
+	if (*to).Test(uint(i)) == value {
+		return
 	}
-	e.usage.shared.SetTo(uint(i), shared)
+	if *to == original {
+		*to = original.Clone()
+	}
+	(*to).SetTo(uint(i), value)
 }
 
 func (e *Edit) charge(i DeviceIndex, used bool) {
-	device := &e.usage.pool.Devices[i]
+	device := &e.pool.Devices[i]
 	for _, use := range device.Uses {
-		left := &e.usage.Left[use.Counter]
+		left := &e.Left[use.Counter]
 		if used {
 			*left = left.Sub(use.Amount)
 		} else {
@@ -293,7 +267,7 @@ func (e *Edit) charge(i DeviceIndex, used bool) {
 }
 
 // Done returns the changed usage.
-func (e *Edit) Done() *Usage { return e.usage }
+func (e *Edit) Done() *Usage { return e.Usage }
 
 // Idle reports whether no device of the pool is in use.
 func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() && u.withheld.None() }
@@ -339,12 +313,8 @@ func appendBits(to []byte, set *bitset.BitSet, v *View) []byte {
 }
 
 func (u *Usage) appendConsumed(to []byte, i DeviceIndex) []byte {
-	consumed := u.consumed.Get(int(i))
-	sorted := slices.IsSortedFunc(consumed, compareConsumptions)
-	if !sorted {
-		consumed = slices.Clone(consumed)
-		slices.SortFunc(consumed, compareConsumptions)
-	}
+	consumed := slices.Clone(u.consumed.Get(int(i)))
+	slices.SortFunc(consumed, func(a, b Consumption) int { return cmp.Compare(a.Capacity, b.Capacity) })
 	to = binary.AppendUvarint(to, uint64(len(consumed)))
 	for _, c := range consumed {
 		to = binary.AppendUvarint(to, uint64(len(c.Capacity)))
@@ -352,8 +322,4 @@ func (u *Usage) appendConsumed(to []byte, i DeviceIndex) []byte {
 		to = c.Amount.AppendKey(to)
 	}
 	return to
-}
-
-func compareConsumptions(a, b Consumption) int {
-	return strings.Compare(string(a.Capacity), string(b.Capacity))
 }

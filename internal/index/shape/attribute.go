@@ -1,9 +1,8 @@
 package shape
 
 import (
-	"encoding/binary"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unique"
 
@@ -40,11 +39,11 @@ func AttributeOf(a *resourceapi.DeviceAttribute) Attribute {
 	prepared := Attribute{Set: attributeSet(a)}
 	switch {
 	case a.StringValue != nil:
-		prepared.Scalar = stringValue(*a.StringValue)
+		prepared.Scalar = valueOf(*a.StringValue)
 	case a.IntValue != nil:
-		prepared.Scalar = intValue(*a.IntValue)
+		prepared.Scalar = valueOf(*a.IntValue)
 	case a.BoolValue != nil:
-		prepared.Scalar = boolValue(*a.BoolValue)
+		prepared.Scalar = valueOf(*a.BoolValue)
 	case a.VersionValue != nil:
 		prepared.Scalar = versionValue(*a.VersionValue)
 	}
@@ -55,19 +54,19 @@ func AttributeOf(a *resourceapi.DeviceAttribute) Attribute {
 func attributeSet(a *resourceapi.DeviceAttribute) []Value {
 	switch {
 	case len(a.IntValues) > 0:
-		return values(a.IntValues, intValue)
+		return values(a.IntValues, valueOf)
 	case len(a.BoolValues) > 0:
-		return values(a.BoolValues, boolValue)
+		return values(a.BoolValues, valueOf)
 	case len(a.StringValues) > 0:
-		return values(a.StringValues, stringValue)
+		return values(a.StringValues, valueOf)
 	case len(a.VersionValues) > 0:
 		return values(a.VersionValues, versionValue)
 	case a.IntValue != nil:
-		return []Value{intValue(*a.IntValue)}
+		return []Value{valueOf(*a.IntValue)}
 	case a.BoolValue != nil:
-		return []Value{boolValue(*a.BoolValue)}
+		return []Value{valueOf(*a.BoolValue)}
 	case a.StringValue != nil:
-		return []Value{stringValue(*a.StringValue)}
+		return []Value{valueOf(*a.StringValue)}
 	case a.VersionValue != nil:
 		return []Value{versionValue(*a.VersionValue)}
 	}
@@ -90,38 +89,14 @@ func values[T any](list []T, value func(T) Value) []Value {
 // have the same type and content; comparing takes one instruction. Versions are
 // compared as the strings they are: semver 2.0.0 leaves only one way to write each.
 // The zero Value is no value.
-type Value struct{ handle unique.Handle[scalar] }
+type Value struct{ handle unique.Handle[any] }
 
-type valueKind uint8
+// version is a string that is another value than that string.
+type version string
 
-const (
-	kindInt valueKind = iota
-	kindBool
-	kindString
-	kindVersion
-)
+func valueOf[T any](v T) Value { return Value{handle: unique.Make[any](v)} }
 
-// scalar is what a Value stands for. Booleans are the integers 0 and 1.
-type scalar struct {
-	kind   valueKind
-	number int64
-	text   string
-}
-
-func intValue(v int64) Value { return newValue(scalar{kind: kindInt, number: v}) }
-
-func boolValue(v bool) Value {
-	s := scalar{kind: kindBool}
-	if v {
-		s.number = 1
-	}
-	return newValue(s)
-}
-
-func stringValue(v string) Value  { return newValue(scalar{kind: kindString, text: v}) }
-func versionValue(v string) Value { return newValue(scalar{kind: kindVersion, text: v}) }
-
-func newValue(s scalar) Value { return Value{handle: unique.Make(s)} }
+func versionValue(v string) Value { return valueOf(version(v)) }
 
 // String returns the value as people write it, without quotes and without its
 // type. It is empty for the zero Value.
@@ -129,14 +104,7 @@ func (v Value) String() string {
 	if v == (Value{}) {
 		return ""
 	}
-	switch s := v.handle.Value(); s.kind {
-	case kindInt:
-		return strconv.FormatInt(s.number, 10)
-	case kindBool:
-		return strconv.FormatBool(s.number != 0)
-	default:
-		return s.text
-	}
+	return fmt.Sprint(v.handle.Value())
 }
 
 // AppendKey appends bytes that are equal for equal values only.
@@ -144,9 +112,6 @@ func (v Value) AppendKey(to []byte) []byte {
 	if v == (Value{}) {
 		return append(to, 0)
 	}
-	s := v.handle.Value()
-	to = append(to, 1+byte(s.kind))
-	to = binary.AppendVarint(to, s.number)
-	to = binary.AppendUvarint(to, uint64(len(s.text)))
-	return append(to, s.text...)
+	text := v.String()
+	return append(fmt.Appendf(to, "%T %d ", v.handle.Value(), len(text)), text...)
 }

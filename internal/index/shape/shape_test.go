@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
 
@@ -18,22 +19,22 @@ func TestAttributeOf(t *testing.T) {
 		set       []Value
 	}{
 		{"nothing", resourceapi.DeviceAttribute{}, Value{}, nil},
-		{"int", resourceapi.DeviceAttribute{IntValue: ptr.To(int64(1))}, intValue(1), []Value{intValue(1)}},
-		{"bool", resourceapi.DeviceAttribute{BoolValue: ptr.To(true)}, boolValue(true), []Value{boolValue(true)}},
-		{"string", resourceapi.DeviceAttribute{StringValue: ptr.To("1.0.0")}, stringValue("1.0.0"), []Value{stringValue("1.0.0")}},
+		{"int", resourceapi.DeviceAttribute{IntValue: ptr.To(int64(1))}, valueOf[int64](1), []Value{valueOf[int64](1)}},
+		{"bool", resourceapi.DeviceAttribute{BoolValue: ptr.To(true)}, valueOf[bool](true), []Value{valueOf[bool](true)}},
+		{"string", resourceapi.DeviceAttribute{StringValue: ptr.To("1.0.0")}, valueOf[string]("1.0.0"), []Value{valueOf[string]("1.0.0")}},
 		{"version", resourceapi.DeviceAttribute{VersionValue: ptr.To("1.0.0")}, versionValue("1.0.0"), []Value{versionValue("1.0.0")}},
-		{"ints", resourceapi.DeviceAttribute{IntValues: []int64{2, 1, 2}}, Value{}, []Value{intValue(2), intValue(1)}},
-		{"bools", resourceapi.DeviceAttribute{BoolValues: []bool{false, false}}, Value{}, []Value{boolValue(false)}},
-		{"strings", resourceapi.DeviceAttribute{StringValues: []string{"a", "b"}}, Value{}, []Value{stringValue("a"), stringValue("b")}},
+		{"ints", resourceapi.DeviceAttribute{IntValues: []int64{2, 1, 2}}, Value{}, []Value{valueOf[int64](2), valueOf[int64](1)}},
+		{"bools", resourceapi.DeviceAttribute{BoolValues: []bool{false, false}}, Value{}, []Value{valueOf[bool](false)}},
+		{"strings", resourceapi.DeviceAttribute{StringValues: []string{"a", "b"}}, Value{}, []Value{valueOf[string]("a"), valueOf[string]("b")}},
 		{"versions", resourceapi.DeviceAttribute{VersionValues: []string{"1.0.0"}}, Value{}, []Value{versionValue("1.0.0")}},
 		{"empty list", resourceapi.DeviceAttribute{IntValues: []int64{}}, Value{}, nil},
 		{
 			"several", resourceapi.DeviceAttribute{IntValue: ptr.To(int64(1)), StringValue: ptr.To("a"), VersionValues: []string{"1.0.0"}},
-			stringValue("a"), []Value{versionValue("1.0.0")},
+			valueOf[string]("a"), []Value{versionValue("1.0.0")},
 		},
 		{
 			"several scalars", resourceapi.DeviceAttribute{IntValue: ptr.To(int64(1)), StringValue: ptr.To("a")},
-			stringValue("a"), []Value{intValue(1)},
+			valueOf[string]("a"), []Value{valueOf[int64](1)},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -46,15 +47,18 @@ func TestAttributeOf(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	all := []Value{{}, intValue(0), intValue(1), boolValue(false), boolValue(true), stringValue(""), stringValue("1"), versionValue("1"), versionValue("")}
+	all := []Value{{}, valueOf[int64](0), valueOf[int64](1), valueOf[bool](false), valueOf[bool](true), valueOf[string](""), valueOf[string]("1"), versionValue("1"), versionValue("")}
 	for i := range all {
 		for j := range all {
 			if (all[i] == all[j]) != (i == j) {
 				t.Errorf("%d == %d: %t", i, j, i != j)
 			}
+			if bytes.Equal(all[i].AppendKey(nil), all[j].AppendKey(nil)) != (i == j) {
+				t.Errorf("%d and %d have equal keys: %t", i, j, i != j)
+			}
 		}
 	}
-	for want, v := range map[string]Value{"": {}, "-7": intValue(-7), "true": boolValue(true), "false": boolValue(false), "x": stringValue("x"), "1.2.3": versionValue("1.2.3")} {
+	for want, v := range map[string]Value{"": {}, "-7": valueOf[int64](-7), "true": valueOf[bool](true), "false": valueOf[bool](false), "x": valueOf[string]("x"), "1.2.3": versionValue("1.2.3")} {
 		if v.String() != want {
 			t.Errorf("got %q, want %q", v.String(), want)
 		}
