@@ -27,8 +27,6 @@ type Problem struct {
 	// Alternatives are those of all requests, by ID. Domains are alternatives that see
 	// different things in devices, one of each.
 	Alternatives, Domains []*Alternative
-	// WantsAll is set if some request asks for all matching devices.
-	WantsAll bool
 }
 
 // Claim is one ResourceClaim of a Problem.
@@ -59,25 +57,22 @@ type Alternative struct {
 	ID, Domain int
 	// Name is how results and constraints refer to it: "request" or "request/subrequest".
 	Name string
-	// Offers are the classes that may serve it, by preference. There is at least one.
-	Offers []Offer
-	// All asks for every matching device; Count is meaningless then.
-	All   bool
+	eligibility.Terms
+	// Filter is the position in Problem.Filters of that of the terms.
+	Filter int
+	// Count is meaningless with All.
 	Count int
 	// Extra is set if another alternative of the request differs in nothing but that it takes
 	// fewer devices.
 	Extra bool
 	// Totals are what the devices have together, sorted by name.
-	Totals      []Total
-	Admin       bool
-	Tolerations []resourceapi.DeviceToleration
-	Capacity    *resourceapi.CapacityRequirements
-	Derived     []eligibility.Derived
+	Totals  []Total
+	Derived []eligibility.Derived
 	// Constraints are the positions in Problem.Constraints that cover it.
 	Constraints []int
 
-	single [1]Offer // room for Offers
-	sees   []byte   // equal for alternatives of one Domain
+	single [1]eligibility.Offer // room for Offers
+	sees   []byte               // equal for alternatives of one Domain
 }
 
 // Total is an amount that devices have together, of the capacity of that name.
@@ -85,13 +80,6 @@ type Total struct {
 	Name     resourceapi.QualifiedName
 	Quantity resource.Quantity
 	Amount   amount.Amount
-}
-
-// Offer is a class that may serve an alternative.
-type Offer struct {
-	Class *resourceapi.DeviceClass
-	// Filter is a position in Problem.Filters: what class and request say of single devices.
-	Filter int
 }
 
 // Constraint relates the devices of a claim's requests to each other by an attribute. With lists

@@ -156,7 +156,6 @@ func (c *compiler) complete(alt *Alternative, asked *resourceapi.ExactDeviceRequ
 	if err := alt.setTotals(more); err != nil {
 		return err
 	}
-	c.problem.WantsAll = c.problem.WantsAll || alt.All
 	alt.Offers = alt.single[:0]
 	if err := c.offer(alt, asked.DeviceClassName, asked.Selectors); err != nil {
 		return err
@@ -169,7 +168,7 @@ func (c *compiler) complete(alt *Alternative, asked *resourceapi.ExactDeviceRequ
 			return fmt.Errorf("class %d beside it: %w", i, err)
 		}
 	}
-	return nil
+	return c.filter(alt)
 }
 
 // offer adds a class that may serve an alternative.
@@ -178,9 +177,8 @@ func (c *compiler) offer(alt *Alternative, className string, selectors []resourc
 	if err != nil {
 		return fmt.Errorf("deviceClassName: %w", err)
 	}
-	filter, err := c.filter(alt, class, selectors)
-	alt.Offers = append(alt.Offers, Offer{Class: class, Filter: filter})
-	return err
+	alt.Offers = append(alt.Offers, eligibility.Offer{Class: class, Selectors: selectors})
+	return nil
 }
 
 // FeatureOffError says that a claim has a field that needs a feature which is off.
@@ -223,27 +221,23 @@ func (alt *Alternative) setCount(asked *resourceapi.ExactDeviceRequest) error {
 	return nil
 }
 
-// filter returns the position of the filter for a class that serves the alternative.
-func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, selectors []resourceapi.DeviceSelector) (int, error) {
-	asked := eligibility.Terms{
-		Class: class, Selectors: selectors, Admin: alt.Admin, Tolerations: alt.Tolerations, Capacity: alt.Capacity,
-	}
+// filter finds the filter for the terms of an alternative.
+func (c *compiler) filter(alt *Alternative) error {
 	c.key.Bytes = c.key.Bytes[:0]
-	selection := asked.AppendKey(&c.key)
+	alt.AppendKey(&c.key)
 	position, known := c.filters[string(c.key.Bytes)]
 	if !known {
-		made, err := c.evaluator.Filter(asked, c.key.Bytes[:selection])
+		key := string(c.key.Bytes)
+		made, err := c.evaluator.Filter(&alt.Terms, key)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		position = len(c.problem.Filters)
-		c.filters[string(c.key.Bytes)] = position
+		c.filters[key] = position
 		c.problem.Filters = append(c.problem.Filters, made)
 	}
-	if alt.All {
-		c.problem.Filters[position].Mandatory = true
-	}
-	return position, nil
+	alt.Filter = position
+	return nil
 }
 
 func (c *compiler) constraints(claim int) error {
@@ -287,7 +281,7 @@ func Named(names []string, request, alternative string) bool {
 func (p *Problem) AppendKey(k *memo.Key) {
 	k.Number(len(p.Filters))
 	for _, f := range p.Filters {
-		f.AppendKey(k)
+		k.Number(int(f.ID))
 	}
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {
@@ -332,10 +326,7 @@ func (c *compiler) addDomains() {
 
 // appendSight appends what an alternative sees in devices. Constraints and admin access are of one claim.
 func (alt *Alternative) appendSight(k *memo.Key) {
-	k.Number(len(alt.Offers))
-	for _, offer := range alt.Offers {
-		k.Number(offer.Filter)
-	}
+	k.Number(alt.Filter)
 	k.Number(len(alt.Totals))
 	for _, total := range alt.Totals {
 		k.Text(string(total.Name))

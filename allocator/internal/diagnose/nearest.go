@@ -56,7 +56,7 @@ func (n *narrator) disagreement(constraint int) string {
 		if k < 0 {
 			continue
 		}
-		allowed, missing := n.in.Domains[alt.Domain].Allowed, true
+		allowed, missing := n.in.Domain(alt).Allowed, true
 		for i, ok := allowed.NextSet(0); ok; i, ok = allowed.NextSet(i + 1) {
 			values := n.in.Values(alt, k)[i]
 			missing = missing && values == nil

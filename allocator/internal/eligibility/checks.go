@@ -88,24 +88,49 @@ func (j *judge) selectors(d *Device, i int32) (bool, error) {
 		if j.use = found.Use; j.use == nil && j.node.isShared(i) {
 			j.use = j.filter.consumption(d.Shape)
 		}
-		return found.RejectedBy >= 0, nil
+		return found.Offer < 0, nil
 	}
-	for k := range j.filter.Selectors {
-		s := &j.filter.Selectors[k]
-		rejectedBy, err := j.node.evaluator.matches(j.ctx, j.filter.Selectors[k:k+1], notesOf(d.Shape))
-		name, unknown := notesOf(d.Shape).unknown(s.program)
-		switch {
-		case err != nil:
-			j.reject(explain.RejectedBySelector, err.Error())
-		case unknown:
-			j.reject(explain.RejectedByUnknown, name.String()+", which "+s.Origin()+" reads")
-		case rejectedBy >= 0:
-			j.reject(explain.RejectedBySelector, s.Origin()+": "+s.Expression)
-			j.found[len(j.found)-1].Selector = ptr.To(s.Selector)
+	var closest []explain.Rejection
+	for o, selectors := range j.filter.offers {
+		if reasons := j.askEach(selectors, notesOf(d.Shape)); o == 0 || closeness(reasons) > closeness(closest) {
+			closest = reasons
 		}
 	}
+	j.found = append(j.found, closest...)
 	j.use = j.filter.consumption(d.Shape)
 	return false, nil
+}
+
+func (j *judge) askEach(selectors []Selector, of *notes) (reasons []explain.Rejection) {
+	for k := range selectors {
+		s := &selectors[k]
+		rejectedBy, err := j.node.evaluator.matches(j.ctx, selectors[k:k+1], of)
+		name, unknown := of.unknown(s.program)
+		r := explain.Rejection{Reason: explain.RejectedBySelector, Devices: 1}
+		switch {
+		case err != nil:
+			r.Detail = err.Error()
+		case unknown:
+			r.Reason, r.Detail = explain.RejectedByUnknown, name.String()+", which "+s.Origin()+" reads"
+		case rejectedBy < 0:
+			continue
+		default:
+			r.Detail, r.Selector = s.Origin()+": "+s.Expression, ptr.To(s.Selector)
+		}
+		reasons = append(reasons, r)
+	}
+	return reasons
+}
+
+// closeness is higher for a device of the class, and highest if no selector rejects it.
+func closeness(reasons []explain.Rejection) int {
+	switch at := slices.IndexFunc(reasons, func(r explain.Rejection) bool { return r.Reason == explain.RejectedBySelector }); {
+	case at < 0:
+		return 2
+	case !reasons[at].OfClass():
+		return 1
+	}
+	return 0
 }
 
 func (j *judge) elsewhere(d *Device, _ int32) (bool, error) {

@@ -52,8 +52,8 @@ func (in *Instance) Answer(result Result) Answer {
 	for i, c := range result.Choices {
 		alt := in.requests[c.Request].Alternatives[c.Option]
 		a.Choices[i] = Choice{Alternative: alt.ID, Place: in.Node.List[c.Device].Place}
-		if offers := in.Domains[alt.Domain].offers; offers != nil {
-			a.Choices[i].Offer = offers[c.Device]
+		if len(alt.Offers) > 1 {
+			a.Choices[i].Offer = in.Node.OfferOf(in.Problem.Filters[alt.Filter], c.Device)
 		}
 		if result.Filled != nil {
 			a.Choices[i].Filled = in.frame.filled(result.Filled[i])
@@ -77,7 +77,7 @@ func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
 	path, device := in.Problem.Path(alt), in.Node.ID(at.Device)
 	switch {
 	case at.Cover < 0:
-		return fmt.Errorf("%s: %w", path, in.Domains[alt.Domain].Bad[at.Device])
+		return fmt.Errorf("%s: %w", path, in.Node.Error(ctx, in.Problem.Filters[alt.Filter], at.Device))
 	case at.Violated:
 		return fmt.Errorf("%s: asks for all devices, but device %s violates %s", path, device, in.Problem.ConstraintRef(alt.Constraints[at.Cover]))
 	}

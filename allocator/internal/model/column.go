@@ -119,7 +119,7 @@ func (in *Instance) constrain(ctx context.Context, position int) error {
 func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32, cover *solver.Cover) error {
 	made := newColumn(len(in.Node.List), ids)
 	cover.Column = &made.Column
-	compared := in.Domains[alt.Domain].Compared()
+	compared := in.Domain(alt).Compared()
 	for i, ok := compared.NextSet(0); ok; i, ok = compared.NextSet(i + 1) {
 		value, found, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[i].Shape, c.Attribute)
 		if cause := context.Cause(ctx); cause != nil {

@@ -39,8 +39,6 @@ type Question struct {
 type Instance struct {
 	Question
 	Node eligibility.Node
-	// Domains are what alternatives see of the devices, by claims.Alternative.Domain.
-	Domains []Domain
 	// Literal is set if looking at some device can be an error: which devices are looked at
 	// then decides the outcome.
 	Literal bool
@@ -69,11 +67,9 @@ type memory struct {
 	lists   slab.Slab[[]solver.Draw]
 }
 
-// Domain is what alternatives see of the devices of the node.
-type Domain struct {
-	*eligibility.Domain
-	// offers are the positions in claims.Alternative.Offers by device. Nil if there is one.
-	offers []int32
+// Domain is what an alternative sees of the devices of the node.
+func (in *Instance) Domain(alt *claims.Alternative) *eligibility.Domain {
+	return &in.filtered[alt.Filter]
 }
 
 // Values are those of each device that a constraint compares, by its position in Alternative.Constraints.
@@ -84,7 +80,7 @@ func (in *Instance) Values(alt *claims.Alternative, covered int) [][]int32 {
 // Needed is how many devices an alternative takes.
 func (in *Instance) Needed(alt *claims.Alternative) int {
 	if alt.All {
-		return len(in.Domains[alt.Domain].Mandatory)
+		return len(in.Domain(alt).Mandatory)
 	}
 	return alt.Count
 }
@@ -100,15 +96,15 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 		if err := in.Node.Judge(ctx, filter, &in.filtered[f]); err != nil {
 			return err
 		}
-		in.Literal = in.Literal || len(in.filtered[f].Bad) > 0
+		in.Literal = in.Literal || in.filtered[f].Stops != nil
 	}
 	in.addDevices()
-	in.Domains, in.problem.Domains = in.Domains[:0], in.problem.Domains[:0]
+	in.problem.Domains = in.problem.Domains[:0]
 	for _, alt := range q.Problem.Domains {
 		in.addDomain(alt)
 	}
 	for _, alt := range q.Problem.Alternatives {
-		if err := in.checkAll(alt); err != nil {
+		if err := in.checkAll(ctx, alt); err != nil {
 			return err
 		}
 	}
@@ -141,8 +137,8 @@ func (in *Instance) Take(found Result) bool {
 	}
 	for _, c := range found.Choices {
 		in.taken.Set(uint(c.Device))
-		for k := range in.Domains {
-			in.Domains[k].Allowed.Clear(uint(c.Device))
+		for f := range in.filtered {
+			in.filtered[f].Allowed.Clear(uint(c.Device))
 		}
 		for _, draw := range in.frame.devices[c.Device].Draws {
 			left := &in.problem.Left[draw.Resource]
@@ -169,7 +165,6 @@ func (in *Instance) Release() {
 	in.Node.Release()
 	in.solver.Release()
 	clear(in.filtered)
-	clear(in.Domains)
 	clear(in.requests)
 	clear(in.problem.Relations)
 	clear(in.problem.Domains)
@@ -184,7 +179,7 @@ func (in *Instance) Release() {
 
 // checkAll refuses to say what "all" is while a pool cannot tell. Devices that are mandatory and
 // violate a constraint are an error.
-func (in *Instance) checkAll(alt *claims.Alternative) error {
+func (in *Instance) checkAll(ctx context.Context, alt *claims.Alternative) error {
 	if !alt.All {
 		return nil
 	}
@@ -193,8 +188,9 @@ func (in *Instance) checkAll(alt *claims.Alternative) error {
 			return fmt.Errorf("%s: asks for all devices, but pool %s cannot be used: %s", in.Problem.Path(alt), pv.Pool.ID, reason)
 		}
 	}
-	if d := in.Domains[alt.Domain]; len(d.Bad) > 0 {
-		return fmt.Errorf("%s: %w", in.Problem.Path(alt), d.FirstError())
+	if stops := in.Domain(alt).Stops; stops != nil {
+		first, _ := stops.NextSet(0)
+		return fmt.Errorf("%s: %w", in.Problem.Path(alt), in.Node.Error(ctx, in.Problem.Filters[alt.Filter], int32(first)))
 	}
 	in.Literal = in.Literal || len(alt.Constraints) > 0 && in.Needed(alt) > 0
 	return nil

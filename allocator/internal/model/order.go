@@ -53,11 +53,11 @@ func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 		return 0
 	}
 	for k, alt := range in.Problem.Domains {
-		domain := &in.Domains[k]
+		domain := &in.problem.Domains[k]
 		in.candidates = slices.Grow(in.candidates[:0], len(in.Node.List)) // they stay where they are
 		in.sorted = in.sorted[:0]
 		for i := range in.Node.List {
-			if _, bad := domain.Bad[int32(i)]; bad || domain.Allowed.Test(uint(i)) {
+			if domain.Allowed.Test(uint(i)) || domain.Stops != nil && domain.Stops.Test(uint(i)) {
 				in.candidates = append(in.candidates, in.candidate(alt, int32(i), &sizes[i]))
 				in.sorted = append(in.sorted, &in.candidates[len(in.candidates)-1])
 			}
@@ -67,7 +67,7 @@ func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 		for at, c := range in.sorted {
 			order[at] = c.position
 		}
-		in.problem.Domains[k].Order = order
+		domain.Order = order
 		clear(in.candidates)
 		clear(in.sorted)
 	}
