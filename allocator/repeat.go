@@ -40,7 +40,7 @@ func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.N
 			p.allocator.instances.Put(in)
 		}()
 		evaluated := p.allocator.evaluator.Evaluations()
-		if err := in.Begin(ctx, p.question(view, u)); err != nil {
+		if err := in.Begin(ctx, p.inquiry(view, u)); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -54,13 +54,12 @@ func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.N
 			if again && result.Verdict != solver.Found {
 				u = u.With(in.Used()) // which an explanation asks for
 			}
-			outcome, _, err := p.outcome(ctx, in, result, u, evaluated)
+			found, err := p.conclude(ctx, in, result, u, evaluated)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			_, assigned := outcome.(*Assignment)
-			if !yield(outcome, nil) || !assigned || u.Source() != nil || !in.Take(result) {
+			if !yield(found.made(), nil) || found.Verdict() != Satisfiable || u.Source() != nil || !in.Take(result) {
 				return
 			}
 			evaluated = p.allocator.evaluator.Evaluations()

@@ -14,6 +14,8 @@ import (
 // Answer is a solution by position, or that there is none.
 type Answer struct {
 	Satisfiable bool
+	// Undecided is set if the budget was spent. Nothing else is known then but Literal.
+	Undecided bool
 	// Literal is that of the Instance.
 	Literal bool
 	Choices []Choice
@@ -41,10 +43,10 @@ type Filled struct {
 	Amount   amount.Amount
 }
 
-// Answer translates a result that is found or none.
+// Answer translates a result that is found, none or spent.
 func (in *Instance) Answer(result Result) Answer {
 	if result.Verdict != solver.Found {
-		return Answer{Literal: in.Literal}
+		return Answer{Literal: in.Literal, Undecided: result.Verdict == solver.Spent}
 	}
 	a := Answer{
 		Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: slices.Clone(result.Options), Missed: result.Missed,
