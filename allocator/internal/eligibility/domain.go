@@ -73,7 +73,7 @@ func (j *judge) device(d *Domain, i int32) error {
 	allowed := true
 	for k := range checks {
 		c := &checks[k]
-		rejected, err := c.rejects(j, device, i)
+		_, rejected, err := c.rejects(j, device, i)
 		if err != nil {
 			return err
 		}
@@ -109,8 +109,12 @@ func (j *judge) device(d *Domain, i int32) error {
 func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []explain.Rejection {
 	j := judge{ctx: ctx, node: n, filter: f, explains: true}
 	for k := range explained {
-		if _, err := explained[k].rejects(&j, &n.List[i], i); err != nil {
-			j.reject(explained[k].reason, err.Error())
+		detail, rejected, err := explained[k].rejects(&j, &n.List[i], i)
+		if err != nil {
+			detail = err.Error()
+		}
+		if rejected || err != nil {
+			j.found = append(j.found, explain.Rejection{Reason: explained[k].reason, Detail: detail, Devices: 1})
 		}
 	}
 	return j.found
