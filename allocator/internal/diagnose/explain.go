@@ -29,8 +29,8 @@ func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *expla
 		}
 	}
 	for _, p := range core {
-		if !p.Constraint {
-			n.requests = append(n.requests, &in.Problem.Claims[p.Claim].Requests[p.Position])
+		if r, _ := in.Problem.Part(p); r != nil {
+			n.requests = append(n.requests, r)
 		}
 	}
 	e.Core, e.Summary = n.narrate()

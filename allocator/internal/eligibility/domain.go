@@ -27,9 +27,6 @@ type Domain struct {
 	Uses map[int32]*Consumption
 }
 
-// Compared are the devices that constraints may be asked about.
-func (d *Domain) Compared() *bitset.BitSet { return d.Allowed.Union(d.Exhausted) }
-
 // Judge fills in the domain of a filter. Only cancellation is an error here.
 func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 	d.Allowed, d.Exhausted = n.sets.New(len(n.List)), n.sets.New(len(n.List))

@@ -151,17 +151,17 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Se
 }
 
 // Take adds devices, by position, to those in use as a whole.
-func (n *Node) Take(devices *bitset.BitSet) {
-	n.InUse.InPlaceUnion(devices)
-	for p := range n.Used {
-		next, ok := devices.NextSet(uint(n.firsts[p]))
-		if !ok || next >= uint(n.firsts[p+1]) {
-			continue
+func (n *Node) Take(devices []int32) {
+	edits := make(map[int32]*pool.Edit)
+	for _, i := range devices {
+		d := &n.List[i]
+		n.InUse.Set(uint(i))
+		if edits[d.Pool] == nil {
+			edits[d.Pool] = n.Used[d.Pool].Edit()
 		}
-		edit := n.Used[p].Edit()
-		for ; ok && next < uint(n.firsts[p+1]); next, ok = devices.NextSet(next + 1) {
-			edit.Set([]pool.DeviceIndex{n.List[next].Index}, pool.Use{Exclusive: true})
-		}
+		edits[d.Pool].Set([]pool.DeviceIndex{d.Index}, pool.Use{Exclusive: true})
+	}
+	for p, edit := range edits {
 		n.Used[p] = edit.Done()
 	}
 }

@@ -52,7 +52,7 @@ func (in *Instance) Answer(result Result) Answer {
 		Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: slices.Clone(result.Options), Missed: result.Missed,
 	}
 	for i, c := range result.Choices {
-		alt := in.requests[c.Request].Alternatives[c.Option]
+		alt := in.alternative(c)
 		a.Choices[i] = Choice{Alternative: alt.ID, Place: in.Node.List[c.Device].Place}
 		if len(alt.Offers) > 1 {
 			a.Choices[i].Offer = in.Node.OfferOf(in.Problem.Filters[alt.Filter], c.Device)
@@ -75,7 +75,7 @@ func (f *frame) filled(draws []solver.Draw) (list []Filled) {
 
 // StopError says why the search ended at a device. What was computed is asked for again.
 func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
-	alt := in.requests[at.Request].Alternatives[at.Option]
+	alt := in.Problem.Requests[at.Request].Alternatives[at.Option]
 	path, device := in.Problem.Path(alt), in.Node.ID(at.Device)
 	switch {
 	case at.Cover < 0:

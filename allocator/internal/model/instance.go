@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
@@ -43,15 +42,14 @@ type Instance struct {
 	// then decides the outcome.
 	Literal bool
 
-	// taken are devices of which Node does not know yet. Nil if there are none.
-	taken    *bitset.BitSet
+	// taken are devices of which Node does not know yet.
+	taken    []int32
 	filtered []eligibility.Domain // by filter
 	frame    *frame
-	// requests are those of problem, which has no preference to begin with.
-	requests []*claims.Request
-	problem  solver.Problem
-	solver   solver.Solver
-	memory   memory
+	// problem has no preference to begin with. Its requests are those of Problem.
+	problem solver.Problem
+	solver  solver.Solver
+	memory  memory
 	// candidates and sorted are room for a policy.
 	candidates []Candidate
 	sorted     []*Candidate
@@ -75,6 +73,11 @@ func (in *Instance) Domain(alt *claims.Alternative) *eligibility.Domain {
 // Values are those of each device that a constraint compares, by its position in Alternative.Constraints.
 func (in *Instance) Values(alt *claims.Alternative, covered int) [][]int32 {
 	return in.problem.Domains[alt.Domain].Covers[covered].Values
+}
+
+// alternative is what a device was chosen for.
+func (in *Instance) alternative(c solver.Choice) *claims.Alternative {
+	return in.Problem.Requests[c.Request].Alternatives[c.Option]
 }
 
 // Needed is how many devices an alternative takes.
@@ -128,15 +131,12 @@ func (in *Instance) Take(found Result) bool {
 	}
 	for _, c := range found.Choices {
 		d := &in.Node.List[c.Device]
-		if d.Shareable || in.requests[c.Request].Alternatives[c.Option].Admin || in.Node.Pools[d.Pool].Repeats() {
+		if d.Shareable || in.alternative(c).Admin || in.Node.Pools[d.Pool].Repeats() {
 			return false
 		}
 	}
-	if in.taken == nil {
-		in.taken = in.memory.sets.New(len(in.Node.List))
-	}
 	for _, c := range found.Choices {
-		in.taken.Set(uint(c.Device))
+		in.taken = append(in.taken, c.Device)
 		for f := range in.filtered {
 			in.filtered[f].Allowed.Clear(uint(c.Device))
 		}
@@ -153,10 +153,8 @@ func (in *Instance) Take(found Result) bool {
 
 // Used is what is in use of the pools of the node, with what was taken.
 func (in *Instance) Used() []*pool.Usage {
-	if in.taken != nil {
-		in.Node.Take(in.taken)
-		in.taken = nil
-	}
+	in.Node.Take(in.taken)
+	in.taken = in.taken[:0]
 	return in.Node.Used
 }
 
@@ -165,12 +163,11 @@ func (in *Instance) Release() {
 	in.Node.Release()
 	in.solver.Release()
 	clear(in.filtered)
-	clear(in.requests)
 	clear(in.problem.Relations)
 	clear(in.problem.Domains)
 	clear(in.problem.Requests)
 	in.problem = solver.Problem{Relations: in.problem.Relations[:0], Domains: in.problem.Domains[:0], Requests: in.problem.Requests[:0]}
-	in.Question, in.frame, in.taken = Question{}, nil, nil
+	in.Question, in.frame, in.taken = Question{}, nil, in.taken[:0]
 	m := &in.memory
 	for _, part := range [...]interface{ Reset() }{&m.sets, &m.amounts, &m.covers, &m.options, &m.draws, &m.lists} {
 		part.Reset()

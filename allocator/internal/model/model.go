@@ -24,17 +24,14 @@ func (in *Instance) addDevices() {
 func (in *Instance) addRequests() {
 	p := &in.problem
 	p.Claims, p.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
-	p.Requests, in.requests = p.Requests[:0], in.requests[:0]
-	for c := range in.Problem.Claims {
-		requests := in.Problem.Claims[c].Requests
-		for r := range requests {
-			options := in.memory.options.Empty(len(requests[r].Alternatives))
-			for _, alt := range requests[r].Alternatives {
-				options = append(options, in.option(alt))
-			}
-			p.Requests = append(p.Requests, solver.Request{Claim: int32(c), Options: options})
-			in.requests = append(in.requests, &requests[r])
+	p.Requests = p.Requests[:0]
+	for r := range in.Problem.Requests {
+		asked := &in.Problem.Requests[r]
+		options := in.memory.options.Empty(len(asked.Alternatives))
+		for _, alt := range asked.Alternatives {
+			options = append(options, in.option(alt))
 		}
+		p.Requests = append(p.Requests, solver.Request{Claim: int32(asked.Claim), Options: options})
 	}
 }
 
