@@ -59,7 +59,7 @@ func (f Feasibility) Results() []resourceapi.AllocationResult {
 	if f.Verdict() != Satisfiable {
 		return nil
 	}
-	return f.found.solution().Results()
+	return f.found.results()
 }
 
 // Feasible is Allocate for those who only want to know whether there are devices, as the
@@ -160,7 +160,8 @@ func (p *Problem) conclude(ctx context.Context, in *model.Instance, result model
 		CELEvaluations: p.allocator.evaluator.Evaluations() - evaluated,
 	}}
 	if result.Verdict == solver.Found {
-		if err := found.solution().CheckSelectors(); err != nil {
+		solution := found.solution()
+		if err := solution.CheckSelectors(); err != nil {
 			return question{}, err
 		}
 	}

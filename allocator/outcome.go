@@ -115,11 +115,16 @@ func (q *question) reached() cluster.NodeView {
 	return view
 }
 
-func (q *question) solution() *model.Solution {
-	return &model.Solution{
+func (q *question) solution() model.Solution {
+	return model.Solution{
 		Problem: q.problem.compiled.Problem, Features: q.problem.allocator.evaluator.Features(),
 		View: q.reached(), Answer: &q.answer.Answer, ShareID: q.problem.allocator.shareID,
 	}
+}
+
+func (q *question) results() []resourceapi.AllocationResult {
+	solution := q.solution()
+	return solution.Results()
 }
 
 // definite is the answer, nil if a search that went another way might have found another one.
@@ -166,8 +171,8 @@ type Choice struct {
 
 // Choices lists the devices in order, without building results.
 func (a *Assignment) Choices() []Choice {
-	list := make([]Choice, 0, len(a.answer.Choices))
-	a.solution().Each(func(claim int, request, class string, device pool.DeviceID) {
+	list, solution := make([]Choice, 0, len(a.answer.Choices)), a.solution()
+	solution.Each(func(claim int, request, class string, device pool.DeviceID) {
 		list = append(list, Choice{Claim: claim, Request: request, Class: class, Device: pools.DeviceID(device)})
 	})
 	return list
@@ -209,7 +214,7 @@ func (a *Assignment) Missed() []Missed {
 // problem, in order. They are built at the first call, which is when shares get their IDs.
 // Configurations and tolerations are those of the input: read-only.
 func (a *Assignment) Results() []resourceapi.AllocationResult {
-	a.built.Do(func() { a.results = a.solution().Results() })
+	a.built.Do(func() { a.results = a.question.results() })
 	return a.results
 }
 

@@ -152,17 +152,21 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Se
 
 // Take adds devices, by position, to those in use as a whole.
 func (n *Node) Take(devices []int32) {
-	edits := make(map[int32]*pool.Edit)
-	for _, i := range devices {
-		d := &n.List[i]
-		n.InUse.Set(uint(i))
-		if edits[d.Pool] == nil {
-			edits[d.Pool] = n.Used[d.Pool].Edit()
+	for p := range n.Used {
+		var edit *pool.Edit
+		for _, i := range devices {
+			if n.List[i].Pool != int32(p) {
+				continue
+			}
+			if edit == nil {
+				edit = n.Used[p].Edit()
+			}
+			edit.Set([]pool.DeviceIndex{n.List[i].Index}, pool.Use{Exclusive: true})
+			n.InUse.Set(uint(i))
 		}
-		edits[d.Pool].Set([]pool.DeviceIndex{d.Index}, pool.Use{Exclusive: true})
-	}
-	for p, edit := range edits {
-		n.Used[p] = edit.Done()
+		if edit != nil {
+			n.Used[p] = edit.Done()
+		}
 	}
 }
 
