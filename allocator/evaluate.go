@@ -22,7 +22,7 @@ type Evaluation struct {
 	// answers are those of the nodes, nil where there is an error.
 	answers []*alike.Answer
 	// searched has what was not known from a node like it, by node.
-	searched sync.Map
+	searched func() []*search
 }
 
 // search is what asking about a node cost, or came to.
@@ -43,17 +43,17 @@ func (e *Evaluation) Verdict(i int) Verdict { return (&question{answer: e.answer
 
 // Outcome returns what Allocate returns for the i-th node. It is made when it is asked for.
 func (e *Evaluation) Outcome(i int) (Outcome, error) {
-	var of search
-	if searched, found := e.searched.Load(i); found {
-		of = searched.(search)
-	}
-	if of.err != nil {
-		return nil, of.err
+	var stats Stats
+	if of := e.searched()[i]; of != nil {
+		if of.err != nil {
+			return nil, of.err
+		}
+		stats = of.stats
 	}
 	node := e.nodes[i]
 	found := question{
 		problem: e.problem, state: e.state, view: cluster.NodeView{Node: node, Place: e.state.Snapshot().Place(node)},
-		answer: e.answers[i], stats: of.stats,
+		answer: e.answers[i], stats: stats,
 	}
 	return found.made(), nil
 }
@@ -79,6 +79,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 		return nil, err
 	}
 	e := &Evaluation{problem: p, state: u, nodes: nodes, answers: make([]*alike.Answer, len(nodes))}
+	e.searched = sync.OnceValue(func() []*search { return make([]*search, len(nodes)) })
 	places := u.Snapshot().Places(nodes)
 	tally := p.compiled.Tally(places, u)
 	step := stretch(len(nodes), workers)
@@ -123,7 +124,7 @@ func (e *Evaluation) knows(tally *cluster.Tally, i int) bool {
 func (e *Evaluation) evaluate(ctx context.Context, place *cluster.Place, tally *cluster.Tally, i int) {
 	found, err := e.problem.ask(ctx, e.state, e.nodes[i], place)
 	if e.answers[i] = found.answer; err != nil || found.stats != (Stats{}) {
-		e.searched.Store(i, search{found.stats, err})
+		e.searched()[i] = &search{found.stats, err}
 	}
 	if err == nil && found.answer.State != 0 {
 		tally.Set(i, found.answer.State)

@@ -230,16 +230,15 @@ func (alt *Alternative) setCount(asked *resourceapi.ExactDeviceRequest) error {
 // filter finds the filter for the terms of an alternative.
 func (c *compiler) filter(alt *Alternative) error {
 	c.key.Bytes = c.key.Bytes[:0]
-	alt.AppendKey(&c.key)
+	selection := alt.AppendKey(&c.key)
 	position, known := c.filters[string(c.key.Bytes)]
 	if !known {
-		key := string(c.key.Bytes)
-		made, err := c.evaluator.Filter(&alt.Terms, key)
+		made, err := c.evaluator.Filter(&alt.Terms, c.key.Bytes[:selection])
 		if err != nil {
 			return err
 		}
 		position = len(c.problem.Filters)
-		c.filters[key] = position
+		c.filters[string(c.key.Bytes)] = position
 		c.problem.Filters = append(c.problem.Filters, made)
 	}
 	alt.Filter = position
@@ -287,7 +286,7 @@ func Named(names []string, request, alternative string) bool {
 func (p *Problem) AppendKey(k *memo.Key) {
 	k.Number(len(p.Filters))
 	for _, f := range p.Filters {
-		k.Number(int(f.ID))
+		f.AppendKey(k)
 	}
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {

@@ -39,13 +39,13 @@ type Part struct {
 	Step amount.Amount
 }
 
-// consumption is what a request takes of a device of a shape. It is nil without the
+// consumption is what a request of the selection takes of a device of a shape. It is nil without the
 // feature ConsumableCapacity.
-func (f *Filter) consumption(of *shape.Shape) *Consumption {
-	if !f.features.ConsumableCapacity {
+func (s *Selection) consumption(of *shape.Shape) *Consumption {
+	if !s.features.ConsumableCapacity {
 		return nil
 	}
-	return newConsumption(f.features, f.terms.Capacity, of.Device)
+	return newConsumption(s.features, s.capacity, of.Device)
 }
 
 // newConsumption computes what a request takes of a device with the given capacities. Capacities

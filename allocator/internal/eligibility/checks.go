@@ -55,7 +55,7 @@ type judge struct {
 }
 
 func (j *judge) inUse(_ *Device, i int32) (string, bool, error) {
-	return "", !j.filter.terms.Admin && j.node.InUse.Test(uint(i)), nil
+	return "", !j.filter.Admin && j.node.InUse.Test(uint(i)), nil
 }
 
 func (j *judge) binding(d *Device, _ int32) (string, bool, error) {
@@ -210,7 +210,7 @@ func (f *Filter) untolerated(taints []resourceapi.DeviceTaint) *resourceapi.Devi
 	for i := range taints {
 		taint := &taints[i]
 		blocks := taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute
-		if blocks && !slices.ContainsFunc(f.terms.Tolerations, func(t resourceapi.DeviceToleration) bool { return tolerates(&t, taint) }) {
+		if blocks && !slices.ContainsFunc(f.Tolerations, func(t resourceapi.DeviceToleration) bool { return tolerates(&t, taint) }) {
 			return taint
 		}
 	}

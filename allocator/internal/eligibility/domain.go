@@ -76,12 +76,12 @@ func (j *judge) device(d *Domain, i int32) error {
 		}
 		if rejected {
 			allowed = false
-			if !j.filter.terms.All || !c.optional {
+			if !j.filter.All || !c.optional {
 				return nil
 			}
 		}
 	}
-	if j.filter.terms.All {
+	if j.filter.All {
 		d.Mandatory = append(d.Mandatory, i)
 	}
 	if !allowed {
@@ -160,7 +160,7 @@ func (d *Devices) looksFor(p *Projection) *looks {
 // the others. It leaves everything to be judged by itself where mandatory devices have an order, and
 // where there is an error.
 func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bitset.BitSet) {
-	if f.projection == nil || f.terms.All || n.special == n.all {
+	if f.projection == nil || f.All || n.special == n.all {
 		return n.all
 	}
 	seen := n.looksFor(f.projection)
@@ -169,7 +169,7 @@ func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bits
 			break // which the caller finds out
 		}
 		look := &seen.list[k]
-		if !f.terms.Admin && n.InUse.IsSuperSet(look.members) {
+		if !f.Admin && n.InUse.IsSuperSet(look.members) {
 			continue
 		}
 		found, err := n.evaluator.Judge(ctx, f, look.shape)
@@ -182,7 +182,7 @@ func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bits
 		}
 	}
 	d.Allowed.InPlaceIntersection(n.here)
-	if !f.terms.Admin {
+	if !f.Admin {
 		d.Allowed.InPlaceDifference(n.InUse)
 	}
 	if n.Shared == nil {

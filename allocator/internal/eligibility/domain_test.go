@@ -156,6 +156,6 @@ func describe(n *Node, f *Filter, d *Domain) string {
 
 func filterOf(e *Evaluator, terms Terms) (*Filter, error) {
 	var key memo.Key
-	terms.AppendKey(&key)
-	return e.Filter(&terms, string(key.Bytes))
+	selection := terms.AppendKey(&key)
+	return e.Filter(&terms, key.Bytes[:selection])
 }

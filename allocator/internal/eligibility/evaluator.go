@@ -35,17 +35,17 @@ type Evaluator struct {
 	features    Features
 	programs    *cel.Cache
 	memo        *cel.Memo
-	filters     *lru.Cache
+	selections  *lru.Cache
 	projections *lru.Cache
-	// ids counts the filters ever made.
+	// ids counts the selections ever made.
 	ids atomic.Int64
 }
 
 const (
 	// maxResults is how many CEL results an Evaluator remembers.
 	maxResults = 1 << 16
-	// maxFilters is how many filters it keeps for problems to come.
-	maxFilters = 1024
+	// maxSelections is how many selections it keeps for problems to come.
+	maxSelections = 1024
 	// maxProjections is how many projections it keeps.
 	maxProjections = 64
 )
@@ -56,7 +56,7 @@ func NewEvaluator(f Features, programs *cel.Cache) *Evaluator {
 		features:    f,
 		programs:    programs,
 		memo:        cel.NewMemo(maxResults),
-		filters:     lru.New(maxFilters),
+		selections:  lru.New(maxSelections),
 		projections: lru.New(maxProjections),
 	}
 }
@@ -67,7 +67,7 @@ func (e *Evaluator) Features() Features { return e.features }
 // Evaluations counts the expressions that were evaluated.
 func (e *Evaluator) Evaluations() int64 { return e.memo.Evaluations() }
 
-// Judgement is what a filter says of a shape. It is immutable.
+// Judgement is what a selection says of a shape. It is immutable.
 type Judgement struct {
 	// Offer is the position of the class that has the shape, -1 if none does.
 	Offer int
@@ -102,7 +102,7 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 			break
 		}
 	}
-	if j.Offer >= 0 && (f.terms.Capacity != nil || !notes.plain) {
+	if j.Offer >= 0 && (f.capacity != nil || !notes.plain) {
 		j.Use = f.consumption(of)
 	}
 	if number > 0 {

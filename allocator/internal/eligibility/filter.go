@@ -2,7 +2,6 @@ package eligibility
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -30,21 +29,30 @@ type Offer struct {
 	Selectors []resourceapi.DeviceSelector
 }
 
-// AppendKey appends all that terms say about devices.
-func (t *Terms) AppendKey(k *memo.Key) {
+// AppendKey appends all that terms say about devices. What is there up to the length that it returns makes
+// a selection.
+func (t *Terms) AppendKey(k *memo.Key) (selection int) {
 	k.Number(len(t.Offers))
 	for _, offer := range t.Offers {
 		k.Text(offer.Class.Name)
 		appendSelectors(k, offer.Class.Spec.Selectors)
 		appendSelectors(k, offer.Selectors)
 	}
-	if k.Flags(t.All, t.Admin, t.Capacity != nil); t.Capacity != nil {
+	if k.Flags(t.Capacity != nil); t.Capacity != nil {
 		k.Number(len(t.Capacity.Requests))
 		for name, value := range sorted(t.Capacity.Requests) {
 			k.Text(string(name))
 			appendQuantity(k, &value)
 		}
 	}
+	selection = len(k.Bytes)
+	t.appendRest(k)
+	return selection
+}
+
+// appendRest appends what a filter is beside a selection.
+func (t *Terms) appendRest(k *memo.Key) {
+	k.Flags(t.All, t.Admin)
 	k.Number(len(t.Tolerations))
 	for i := range t.Tolerations {
 		k.Text(t.Tolerations[i].Key)
@@ -64,15 +72,27 @@ func appendSelectors(k *memo.Key, all []resourceapi.DeviceSelector) {
 	}
 }
 
-// Filter decides about single devices, whatever else is chosen. Equal terms have the same one for all problems
-// of an Evaluator, so that shapes are judged once. It is immutable but for what it remembers.
+// Filter decides about single devices of a problem, whatever else is chosen.
 type Filter struct {
-	// ID is unique within the Evaluator.
-	ID       int64
+	*Selection
+	*Terms
+}
+
+// AppendKey appends what the filter says of devices. Equal keys are of the same Evaluator.
+func (f *Filter) AppendKey(k *memo.Key) {
+	k.Number(int(f.id))
+	f.appendRest(k)
+}
+
+// Selection is what filters say of shapes, and so of all devices of a shape: the selectors of each class,
+// and the capacity that is asked for. Equal ones are the same for all problems of an Evaluator, so that
+// shapes are judged once. It is immutable but for what it remembers.
+type Selection struct {
+	id       int64 // unique within the Evaluator
 	features Features
-	terms    Terms // without Offers
 	offers   [][]Selector
-	// reads is what the selectors read, projection the devices as the filter sees them. Both are nil if
+	capacity *resourceapi.CapacityRequirements
+	// reads is what the selectors read, projection the devices as the selection sees them. Both are nil if
 	// that is not known.
 	reads      Reads
 	projection *Projection
@@ -80,16 +100,15 @@ type Filter struct {
 	judgements [maxNumbers + 1]atomic.Pointer[Judgement]
 }
 
-// Filter returns the filter for terms, given their key. The error says that there is a selector of an
+// Filter makes a filter, given the key of its selection. The error says that there is a selector of an
 // unsupported kind.
-func (e *Evaluator) Filter(t *Terms, key string) (*Filter, error) {
-	if known, ok := e.filters.Get(key); ok {
-		return known.(*Filter), nil
+func (e *Evaluator) Filter(t *Terms, selection []byte) (*Filter, error) {
+	key := string(selection)
+	if known, ok := e.selections.Get(key); ok {
+		return &Filter{known.(*Selection), t}, nil
 	}
-	// The filter outlives the claim, so it has copies of its own.
-	f := &Filter{ID: e.ids.Add(1), features: e.features, terms: Terms{
-		Capacity: t.Capacity.DeepCopy(), All: t.All, Admin: t.Admin, Tolerations: slices.Clone(t.Tolerations),
-	}}
+	// The selection outlives the claim, so it has a copy of its own.
+	s := &Selection{id: e.ids.Add(1), features: e.features, capacity: t.Capacity.DeepCopy()}
 	for i, offer := range t.Offers {
 		selectors, err := e.selectors(nil, offer.Class.Name, offer.Class.Spec.Selectors)
 		if err == nil {
@@ -101,13 +120,13 @@ func (e *Evaluator) Filter(t *Terms, key string) (*Filter, error) {
 		case err != nil:
 			return nil, err
 		}
-		f.offers = append(f.offers, selectors)
+		s.offers = append(s.offers, selectors)
 	}
-	if f.reads = readsOf(f.offers); f.reads != nil {
-		f.projection = e.projection(f.reads, nil, t.Capacity != nil, "")
+	if s.reads = readsOf(s.offers); s.reads != nil {
+		s.projection = e.projection(s.reads, nil, t.Capacity != nil, "")
 	}
-	e.filters.Add(key, f)
-	return f, nil
+	e.selections.Add(key, s)
+	return &Filter{s, t}, nil
 }
 
 // Selector is one CEL selector of a class or a request.

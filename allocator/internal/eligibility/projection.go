@@ -18,14 +18,14 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// Projection is what some filters can tell about devices: the parts that their selectors read, and
+// Projection is what some selections can tell about devices: the parts that their selectors read, and
 // the capacities where these decide. Shapes that agree in these have the same number, so that a
-// filter that nobody used yet costs one evaluation for each number and not a look at each device.
+// selection that nobody used yet costs one evaluation for each number and not a look at each device.
 // It is safe for concurrent use.
 type Projection struct {
 	programs []*cel.Program // one for each different set of reads
-	// judging are the filters by whose verdicts shapes are told apart, instead of by what they read.
-	judging   []*Filter
+	// judging are the selections by whose verdicts shapes are told apart, instead of by what they read.
+	judging   []*Selection
 	evaluator *Evaluator
 	// capacity is set if capacities are told apart even where devices are plain.
 	capacity bool
@@ -78,11 +78,13 @@ func (e *Evaluator) Projection(filters []*Filter, derived Reads) *Projection {
 		return nil
 	}
 	reads, exact, capacity, ids := maps.Clone(derived), true, false, []int64{}
+	var judging []*Selection
 	for _, f := range filters {
+		judging = append(judging, f.Selection)
 		maps.Copy(reads, f.reads)
 		exact = exact && f.reads != nil
-		capacity = capacity || f.terms.Capacity != nil
-		ids = append(ids, f.ID)
+		capacity = capacity || f.capacity != nil
+		ids = append(ids, f.id)
 	}
 	if exact {
 		if p := e.projection(reads, nil, capacity, ""); !p.Worn() {
@@ -90,12 +92,12 @@ func (e *Evaluator) Projection(filters []*Filter, derived Reads) *Projection {
 		}
 	}
 	slices.Sort(ids)
-	return e.projection(derived, filters, capacity, fmt.Sprint(slices.Compact(ids)))
+	return e.projection(derived, judging, capacity, fmt.Sprint(slices.Compact(ids)))
 }
 
 // projection returns the one that was made for the same reads and verdicts. Capacity is set if some request asks
 // for capacity.
-func (e *Evaluator) projection(r Reads, judging []*Filter, capacity bool, verdicts string) *Projection {
+func (e *Evaluator) projection(r Reads, judging []*Selection, capacity bool, verdicts string) *Projection {
 	reads := slices.Sorted(maps.Keys(r))
 	key := fmt.Sprint(capacity, verdicts, reads)
 	if known, ok := e.projections.Get(key); ok {
@@ -133,8 +135,8 @@ func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]re
 			return 0
 		}
 	}
-	for _, f := range p.judging {
-		for _, selectors := range f.offers {
+	for _, s := range p.judging {
+		for _, selectors := range s.offers {
 			// This is asked on behalf of all problems to come, so that none of them can cancel it.
 			rejectedBy, err := p.evaluator.matches(context.Background(), selectors, of)
 			if err != nil {
