@@ -98,11 +98,15 @@ func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		return found, err
 	}
 	known, err := p.compiled.Ask(ctx, u, node, place, func(view cluster.NodeView, inUse eligibility.Usage, supposed bool) (*alike.Answer, error) {
-		searched, err := p.solve(ctx, view, u, inUse)
-		if !supposed {
-			found = searched
-		}
-		return searched.definite(), err
+		var answer *alike.Answer
+		var err error
+		p.search(ctx, view, u, inUse, func(searched question, failed error) bool {
+			if answer, err = searched.definite(), failed; !supposed {
+				found = searched
+			}
+			return false
+		})
+		return answer, err
 	})
 	if err != nil {
 		return question{}, err
@@ -128,21 +132,6 @@ func (p *Problem) inquiry(view cluster.NodeView, inUse eligibility.Usage) model.
 	return model.Question{
 		Problem: p.compiled.Problem, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget,
 	}
-}
-
-// solve searches, given what is in use, which may be something else than in the state that
-// was asked about.
-func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage) (question, error) {
-	in := p.allocator.instances.Get().(*model.Instance)
-	defer func() {
-		in.Release() // it keeps nothing of the cluster
-		p.allocator.instances.Put(in)
-	}()
-	evaluated := p.allocator.evaluator.Evaluations()
-	if err := in.Begin(ctx, p.inquiry(view, inUse)); err != nil {
-		return question{}, err
-	}
-	return p.conclude(ctx, in, in.Solve(ctx), u, evaluated)
 }
 
 // conclude says what a result means. Evaluated is how many expressions had been evaluated before it was asked for.

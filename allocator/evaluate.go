@@ -91,7 +91,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 				return
 			}
 			for i := end - step; i < min(end, len(nodes)); i++ {
-				if !e.knows(tally, i) {
+				if e.answers[i] = p.compiled.Known(tally, i); e.answers[i] == nil {
 					e.evaluate(ctx, places.At(i), tally, i)
 					searched()
 				}
@@ -113,12 +113,6 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 	}
 	tally.Keep()
 	return e, nil
-}
-
-// knows notes the answer for a node if its state has one.
-func (e *Evaluation) knows(tally *cluster.Tally, i int) bool {
-	e.answers[i] = e.problem.compiled.Known(tally, i)
-	return e.answers[i] != nil
 }
 
 func (e *Evaluation) evaluate(ctx context.Context, place *cluster.Place, tally *cluster.Tally, i int) {

@@ -156,12 +156,15 @@ func (d *Devices) looksFor(p *Projection) *looks {
 	return made
 }
 
+// each is all devices.
+func (n *Node) each() *bitset.BitSet { return n.sets.New(len(n.List)).FlipRange(0, uint(len(n.List))) }
+
 // judgeLooks fills in what a filter allows of the devices that it can judge together, and returns
 // the others. It leaves everything to be judged by itself where mandatory devices have an order, and
 // where there is an error.
 func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bitset.BitSet) {
-	if f.projection == nil || f.All || n.special == n.all {
-		return n.all
+	if f.projection == nil || f.All {
+		return n.each()
 	}
 	seen := n.looksFor(f.projection)
 	for k := range seen.list {
@@ -175,7 +178,7 @@ func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bits
 		found, err := n.evaluator.Judge(ctx, f, look.shape)
 		if err != nil || found.Use != nil && found.Use.Err != nil {
 			d.Allowed.ClearAll()
-			return n.all
+			return n.each()
 		}
 		if !found.Rejects() {
 			d.Allowed.InPlaceUnion(look.members)

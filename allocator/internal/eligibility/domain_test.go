@@ -108,7 +108,7 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 							var d Domain
 							n.Begin(e, view, used{}, &sets)
 							if !together {
-								n.Devices = &Devices{Pools: n.Pools, List: n.List, all: n.all, here: n.here, special: n.all}
+								n.Devices = &Devices{Pools: n.Pools, List: n.List, here: n.here, special: n.each()}
 							}
 							if err := n.Judge(t.Context(), f, &d); err != nil {
 								t.Fatal(err)

@@ -22,8 +22,7 @@ type Devices struct {
 	firsts []int32 // positions of the first device of each of the pools, and the number of all
 	// List has the devices of complete and valid pools. A device is known by its position.
 	List []Device
-	// all are all devices, here those on the node.
-	all, here *bitset.BitSet
+	here *bitset.BitSet // those on the node
 	// special are devices of which more counts than their shape and whether they are on the node
 	// and in use: each has to be judged by itself.
 	special *bitset.BitSet
@@ -53,7 +52,7 @@ func newDevices(views []*pool.View, f Features) *Devices {
 		count += len(pv.Devices)
 	}
 	d := &Devices{List: make([]Device, 0, count), firsts: []int32{0}}
-	d.all, d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count)), bitset.New(uint(count))
+	d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count))
 	for _, pv := range views {
 		if pv.Usable() {
 			d.add(pv, f)
@@ -77,7 +76,6 @@ func (d *Devices) add(pv *pool.View, f Features) {
 			device.Place = int32(d.here.Count())
 			d.here.Set(i)
 		}
-		d.all.Set(i)
 		d.special.SetTo(i, device.isSpecial(f))
 		d.List = append(d.List, device)
 	}
