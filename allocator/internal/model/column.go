@@ -5,13 +5,13 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/solver"
-	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
-	"github.com/dray-project/dray/internal/quantity"
 )
 
 // Column is an attribute of all devices of a node, with numbers for its values.
@@ -52,13 +52,17 @@ func (in *Instance) column(c claims.Constraint) *Column {
 	if known, ok := in.frame.columns.Get(name); ok {
 		return known
 	}
-	made, amounts := newColumn(len(in.Node.List), make(map[shape.Value]int32)), make(map[amount.Amount]int32)
+	made := newColumn(len(in.Node.List), make(map[shape.Value]int32))
+	var quantities []resource.Quantity // by number; there are few on a node
 	for i := range in.Node.List {
 		d := &in.Node.List[i]
 		if c.Capacity {
-			// What is out of range cannot be told apart, so that it matches nothing.
-			if capacity, found := published(d.Device, d.Object.Capacity, c.Attribute); found && quantity.InRange(capacity.Value) {
-				made.Values[i] = []int32{number(amounts, quantity.Amount(capacity.Value))}
+			if capacity, found := published(d.Device, d.Object.Capacity, c.Attribute); found {
+				n := slices.IndexFunc(quantities, func(q resource.Quantity) bool { return q.Cmp(capacity.Value) == 0 })
+				if n < 0 {
+					n, quantities = len(quantities), append(quantities, capacity.Value.DeepCopy())
+				}
+				made.Values[i] = []int32{int32(n)}
 			}
 		} else if value, found := d.Shape.Attribute(c.Attribute); found {
 			made.set(i, c.Compared(value))

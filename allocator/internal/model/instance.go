@@ -50,9 +50,6 @@ type Instance struct {
 	problem solver.Problem
 	solver  solver.Solver
 	memory  memory
-	// candidates and sorted are room for a policy.
-	candidates []Candidate
-	sorted     []*Candidate
 }
 
 // memory is what one question after the other is translated in.
