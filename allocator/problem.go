@@ -25,7 +25,7 @@ type Problem struct {
 // cannot be allocated on any node until the input changes. The claims and classes
 // are kept and must not be modified while the Problem is in use.
 func (a *Allocator) Compile(objects []*resourceapi.ResourceClaim, classes Classes) (*Problem, error) {
-	return a.compile(objects, &claims.Extended{Claims: make([]extension.Claim, len(objects))}, classes)
+	return a.compile(objects, nil, classes)
 }
 
 // CompileExtended is Compile for the claims of one pod, with what they ask for beyond

@@ -22,7 +22,7 @@ type Classes interface {
 }
 
 // Compile checks claims and joins them with their classes. Extended is what they ask for beyond
-// their spec, topology what the allocator prefers for all claims. An error names
+// their spec, nil for nothing, topology what the allocator prefers for all claims. An error names
 // claim and field.
 func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, topology []resourceapi.FullyQualifiedName, classes Classes) (*Problem, error) {
 	c := compiler{
@@ -42,12 +42,14 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 	}
 	c.problem.Requests = make([]Request, 0, total)
 	for i, object := range objects {
-		if err := c.claim(i, object, extended.Claims[i]); err != nil {
+		if err := c.claim(i, object, extended.of(i)); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", c.problem.Claims[i].Ref(), err)
 		}
 	}
-	if err := c.extend(extended); err != nil {
-		return nil, err
+	if extended != nil {
+		if err := c.extend(extended); err != nil {
+			return nil, err
+		}
 	}
 	if err := CheckTopology(topology); err != nil {
 		return nil, err

@@ -29,6 +29,14 @@ type Allocated struct {
 	Devices []pool.DeviceID
 }
 
+// of is what a claim asks for.
+func (x *Extended) of(claim int) extension.Claim {
+	if x == nil {
+		return extension.Claim{}
+	}
+	return x.Claims[claim]
+}
+
 // numbers are how many devices an alternative may have, in the order in which it is tried: as many as
 // possible, or as few if their amounts decide.
 func (alt *Alternative) numbers(more extension.Request) ([]int, error) {
