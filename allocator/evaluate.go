@@ -19,15 +19,16 @@ type Evaluation struct {
 	problem *Problem
 	state   *cluster.State
 	nodes   []*corev1.Node
-	// known has what is known for each node, nil where there is something else.
-	known  []*alike.Answer
-	others func() []otherAnswer // by node
+	// answers are those of the nodes, nil where there is an error.
+	answers []*alike.Answer
+	// searched has what was not known from a node like it, by node.
+	searched func() []*search
 }
 
-// otherAnswer is an outcome that was not known from a node like it, or an error.
-type otherAnswer struct {
-	outcome Outcome
-	err     error
+// search is what asking about a node cost, or came to.
+type search struct {
+	stats Stats
+	err   error
 }
 
 // Len is the number of nodes.
@@ -38,28 +39,23 @@ func (e *Evaluation) Node(i int) *corev1.Node { return e.nodes[i] }
 
 // Verdict tells whether there are devices on the i-th node. It is NoVerdict if Outcome
 // returns an error.
-func (e *Evaluation) Verdict(i int) Verdict {
-	if known := e.known[i]; known != nil {
-		return verdictOf(known)
-	}
-	if other := e.others()[i].outcome; other != nil {
-		return other.Verdict()
-	}
-	return NoVerdict
-}
+func (e *Evaluation) Verdict(i int) Verdict { return (&question{answer: e.answers[i]}).Verdict() }
 
-// Outcome returns what Allocate returns for the i-th node. Where a node is like another
-// one, it is made when it is asked for.
+// Outcome returns what Allocate returns for the i-th node. It is made when it is asked for.
 func (e *Evaluation) Outcome(i int) (Outcome, error) {
-	if known := e.known[i]; known != nil {
-		view, err := e.state.Snapshot().GatherPools(e.nodes[i])
-		if err != nil {
-			return nil, err
+	var stats Stats
+	if of := e.searched()[i]; of != nil {
+		if of.err != nil {
+			return nil, of.err
 		}
-		return e.problem.recall(known, view, e.state), nil
+		stats = of.stats
 	}
-	other := e.others()[i]
-	return other.outcome, other.err
+	node := e.nodes[i]
+	found := question{
+		problem: e.problem, state: e.state, view: cluster.NodeView{Node: node, Place: e.state.Snapshot().Place(node)},
+		answer: e.answers[i], stats: stats,
+	}
+	return found.made(), nil
 }
 
 // stretch is how many nodes a goroutine takes at a time: few enough for all to end at
@@ -82,8 +78,8 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 	if err := p.fits(u); err != nil {
 		return nil, err
 	}
-	e := &Evaluation{problem: p, state: u, nodes: nodes, known: make([]*alike.Answer, len(nodes))}
-	e.others = sync.OnceValue(func() []otherAnswer { return make([]otherAnswer, len(nodes)) })
+	e := &Evaluation{problem: p, state: u, nodes: nodes, answers: make([]*alike.Answer, len(nodes))}
+	e.searched = sync.OnceValue(func() []*search { return make([]*search, len(nodes)) })
 	places := u.Snapshot().Places(nodes)
 	tally := p.compiled.Tally(places, u)
 	step := stretch(len(nodes), workers)
@@ -95,7 +91,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 				return
 			}
 			for i := end - step; i < min(end, len(nodes)); i++ {
-				if !e.knows(tally, i) {
+				if e.answers[i] = p.compiled.Known(tally, i); e.answers[i] == nil {
 					e.evaluate(ctx, places.At(i), tally, i)
 					searched()
 				}
@@ -119,18 +115,12 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 	return e, nil
 }
 
-// knows notes the answer for a node if its state has one.
-func (e *Evaluation) knows(tally *cluster.Tally, i int) bool {
-	e.known[i] = e.problem.compiled.Known(tally, i)
-	return e.known[i] != nil
-}
-
 func (e *Evaluation) evaluate(ctx context.Context, place *cluster.Place, tally *cluster.Tally, i int) {
-	var other otherAnswer
-	e.known[i], other.outcome, other.err = e.problem.ask(ctx, e.state, e.nodes[i], place)
-	if e.known[i] == nil {
-		e.others()[i] = other
-		return
+	found, err := e.problem.ask(ctx, e.state, e.nodes[i], place)
+	if e.answers[i] = found.answer; err != nil || found.stats != (Stats{}) {
+		e.searched()[i] = &search{found.stats, err}
 	}
-	tally.Set(i, e.known[i].State)
+	if err == nil && found.answer.State != 0 {
+		tally.Set(i, found.answer.State)
+	}
 }

@@ -67,13 +67,27 @@ type Stats struct {
 	CELEvaluations int64
 }
 
-// question is a Problem asked about one node.
+// question is a Problem asked about one node, and its answer.
 type question struct {
 	problem *Problem
-	view    cluster.NodeView
 	state   *cluster.State
-	stats   Stats
-	literal bool
+	// view is that of the node. Its Place may be nil in a Feasibility.
+	view   cluster.NodeView
+	answer *alike.Answer // nil with an error
+	stats  Stats
+}
+
+// Verdict implements Outcome.
+func (q *question) Verdict() Verdict {
+	switch {
+	case q.answer == nil:
+		return NoVerdict
+	case q.answer.Undecided:
+		return NotDecided
+	case q.answer.Satisfiable:
+		return Satisfiable
+	}
+	return NotSatisfiable
 }
 
 // Node implements Outcome.
@@ -83,15 +97,63 @@ func (q *question) Node() string { return q.view.Node.Name }
 func (q *question) Stats() Stats { return q.stats }
 
 // Literal implements Outcome.
-func (q *question) Literal() bool { return q.literal }
+func (q *question) Literal() bool { return q.answer.Literal }
+
+func (q *question) invalidPools() bool {
+	return slices.ContainsFunc(q.reached().Pools, func(pv *pool.View) bool { return pv.Invalid != "" })
+}
+
+// reached is the view with its place.
+func (q *question) reached() cluster.NodeView {
+	if q.view.Place != nil {
+		return q.view
+	}
+	view, err := q.state.Snapshot().GatherPools(q.view.Node)
+	if err != nil {
+		panic("node " + q.Node() + " has an answer, but now: " + err.Error()) // the snapshot is immutable
+	}
+	return view
+}
+
+func (q *question) solution() model.Solution {
+	return model.Solution{
+		Problem: q.problem.compiled.Problem, Features: q.problem.allocator.evaluator.Features(),
+		View: q.reached(), Answer: &q.answer.Answer, ShareID: q.problem.allocator.shareID,
+	}
+}
+
+func (q *question) results() []resourceapi.AllocationResult {
+	solution := q.solution()
+	return solution.Results()
+}
+
+// definite is the answer, nil if a search that went another way might have found another one.
+func (q *question) definite() *alike.Answer {
+	if q.answer == nil || q.answer.Undecided || slices.ContainsFunc(q.answer.Missed, func(m model.Miss) bool { return m.Undecided }) {
+		return nil
+	}
+	return q.answer
+}
 
 func (*question) outcome() {}
+
+// made is the Outcome.
+func (q *question) made() Outcome {
+	asked := *q
+	asked.view = q.reached()
+	switch q.Verdict() {
+	case Satisfiable:
+		return &Assignment{question: asked}
+	case NotSatisfiable:
+		return &Unsatisfiable{asked}
+	}
+	return &Undecided{asked}
+}
 
 // Assignment is a solution: devices for every request. It is immutable and safe for concurrent
 // use.
 type Assignment struct {
 	question
-	answer  *alike.Answer
 	built   sync.Once
 	results []resourceapi.AllocationResult
 }
@@ -107,22 +169,10 @@ type Choice struct {
 	Device pools.DeviceID
 }
 
-// Verdict implements Outcome.
-func (*Assignment) Verdict() Verdict { return Satisfiable }
-
-func (a *Assignment) solution() *model.Solution { return a.problem.solution(a.view, a.answer) }
-
-func (p *Problem) solution(view cluster.NodeView, answer *alike.Answer) *model.Solution {
-	return &model.Solution{
-		Problem: p.compiled.Problem, Features: p.allocator.evaluator.Features(),
-		View: view, Answer: &answer.Answer, ShareID: p.allocator.shareID,
-	}
-}
-
 // Choices lists the devices in order, without building results.
 func (a *Assignment) Choices() []Choice {
-	list := make([]Choice, 0, len(a.answer.Choices))
-	a.solution().Each(func(claim int, request, class string, device pool.DeviceID) {
+	list, solution := make([]Choice, 0, len(a.answer.Choices)), a.solution()
+	solution.Each(func(claim int, request, class string, device pool.DeviceID) {
 		list = append(list, Choice{Claim: claim, Request: request, Class: class, Device: pools.DeviceID(device)})
 	})
 	return list
@@ -164,19 +214,13 @@ func (a *Assignment) Missed() []Missed {
 // problem, in order. They are built at the first call, which is when shares get their IDs.
 // Configurations and tolerations are those of the input: read-only.
 func (a *Assignment) Results() []resourceapi.AllocationResult {
-	a.built.Do(func() { a.results = a.solution().Results() })
+	a.built.Do(func() { a.results = a.question.results() })
 	return a.results
 }
 
 // Unsatisfiable says that the claims cannot be allocated on the node, and why. It is a value, safe
 // for concurrent use.
-type Unsatisfiable struct {
-	question
-	answer *alike.Answer
-}
-
-// Verdict implements Outcome.
-func (*Unsatisfiable) Verdict() Verdict { return NotSatisfiable }
+type Unsatisfiable struct{ question }
 
 // Alike is equal (==) for the answers of one Problem about nodes which it cannot tell apart. It can
 // be the key of a map. Explanations of such answers differ in names only.
@@ -184,18 +228,14 @@ func (u *Unsatisfiable) Alike() any { return u.answer }
 
 // InvalidPools reports whether the node has pools that cannot be used because their content is
 // invalid. Upstream turns that into an error for the node.
-func (u *Unsatisfiable) InvalidPools() bool { return invalidPools(u.view) }
-
-func invalidPools(view cluster.NodeView) bool {
-	return slices.ContainsFunc(view.Pools, func(pv *pool.View) bool { return pv.Invalid != "" })
-}
+func (u *Unsatisfiable) InvalidPools() bool { return u.invalidPools() }
 
 // Explain works out why. It looks at each device of the node. The first time for answers that are
 // Alike it also searches, for each request and constraint about as much as for the answer.
 func (u *Unsatisfiable) Explain() *explain.Explanation {
 	ctx := context.Background()
 	in := new(model.Instance)
-	if err := in.Begin(ctx, u.problem.question(u.view, u.state)); err != nil {
+	if err := in.Begin(ctx, u.problem.inquiry(u.view, u.state)); err != nil {
 		// Snapshot and usage are immutable, and a node on which anything is an error has no
 		// signature.
 		panic("node " + u.Node() + " has an answer, but now: " + err.Error())
@@ -213,9 +253,6 @@ func (u *Unsatisfiable) String() string { return u.Explain().Summary }
 // Undecided says that the step budget ended the search: the claims may or may not be allocatable on
 // the node.
 type Undecided struct{ question }
-
-// Verdict implements Outcome.
-func (*Undecided) Verdict() Verdict { return NotDecided }
 
 // String is the same for all nodes, so that a scheduler counts them under one reason. Node and
 // Stats have the particulars.

@@ -79,18 +79,21 @@ func candidate(c *model.Candidate) Candidate {
 }
 
 // FirstFit prefers devices in pool, slice and device order, as kube-scheduler does.
-type FirstFit struct{}
+type FirstFit struct{ noReads }
+
+// noReads is for policies that read no attributes.
+type noReads struct{}
+
+// Reads implements Remembered.
+func (noReads) Reads() []resourceapi.FullyQualifiedName { return nil }
 
 // Before implements Policy.
 func (FirstFit) Before(a, b Candidate) bool { return false }
 
-// Reads implements Remembered.
-func (FirstFit) Reads() []resourceapi.FullyQualifiedName { return nil }
-
 // LeastWaste prefers the device that has the least beyond what the request asks for. For a request
 // with capacity.requests that is the one with the largest Fit; of devices that fit equally, and for
 // other requests, it is the smallest one by CompareSize.
-type LeastWaste struct{}
+type LeastWaste struct{ noReads }
 
 // Before implements Policy.
 func (LeastWaste) Before(a, b Candidate) bool {
@@ -100,13 +103,10 @@ func (LeastWaste) Before(a, b Candidate) bool {
 	return a.CompareSize(b) < 0
 }
 
-// Reads implements Remembered.
-func (LeastWaste) Reads() []resourceapi.FullyQualifiedName { return nil }
-
 // Pack prefers devices of which most is in use: the largest InUse, then those that are Shared. So
 // shares come together on few devices, and partitions on few counter sets. Whole devices without
 // counters stay in first-fit order.
-type Pack struct{}
+type Pack struct{ noReads }
 
 // Before implements Policy.
 func (Pack) Before(a, b Candidate) bool {
@@ -116,30 +116,18 @@ func (Pack) Before(a, b Candidate) bool {
 	return a.Shared && !b.Shared
 }
 
-// Reads implements Remembered.
-func (Pack) Reads() []resourceapi.FullyQualifiedName { return nil }
-
 // Spread prefers devices of which least is in use. It is Pack the other way round.
-type Spread struct{}
+type Spread struct{ noReads }
 
 // Before implements Policy.
 func (Spread) Before(a, b Candidate) bool { return Pack{}.Before(b, a) }
 
-// Reads implements Remembered.
-func (Spread) Reads() []resourceapi.FullyQualifiedName { return nil }
-
 // PolicyNamed returns FirstFit, LeastWaste, Pack or Spread, as configurations name them. The empty
 // name stands for FirstFit. The error lists the names.
 func PolicyNamed(name string) (Remembered, error) {
-	switch name {
-	case "", "FirstFit":
-		return FirstFit{}, nil
-	case "LeastWaste":
-		return LeastWaste{}, nil
-	case "Pack":
-		return Pack{}, nil
-	case "Spread":
-		return Spread{}, nil
+	named := map[string]Remembered{"": FirstFit{}, "FirstFit": FirstFit{}, "LeastWaste": LeastWaste{}, "Pack": Pack{}, "Spread": Spread{}}
+	if policy := named[name]; policy != nil {
+		return policy, nil
 	}
 	return nil, fmt.Errorf("device policy %q is not known: want FirstFit, LeastWaste, Pack or Spread", name)
 }

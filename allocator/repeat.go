@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/cluster"
@@ -34,36 +35,36 @@ func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.N
 			yield(nil, err)
 			return
 		}
-		in := p.allocator.instances.Get().(*model.Instance)
-		defer func() {
-			in.Release()
-			p.allocator.instances.Put(in)
-		}()
-		evaluated := p.allocator.evaluator.Evaluations()
-		if err := in.Begin(ctx, p.question(view, u)); err != nil {
-			yield(nil, err)
+		p.search(ctx, view, u, u, func(found question, err error) bool {
+			if err != nil {
+				return yield(nil, err)
+			}
+			return yield(found.made(), nil)
+		})
+	}
+}
+
+// search yields what is found, given what is in use, which may be something else than in the state that was
+// asked about. Then it yields what is found with the devices of each solution in use, see Repeat.
+func (p *Problem) search(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage, yield func(question, error) bool) {
+	in := p.allocator.instances.Get().(*model.Instance)
+	defer func() {
+		in.Release() // it keeps nothing of the cluster
+		p.allocator.instances.Put(in)
+	}()
+	evaluated := p.allocator.evaluator.Evaluations()
+	err := in.Begin(ctx, p.inquiry(view, inUse))
+	for again := false; err == nil; again = true {
+		result := in.Solve(ctx)
+		if again && result.Verdict != solver.Found {
+			u = u.With(in.Used()) // which an explanation asks for
+		}
+		found, failed := p.conclude(ctx, in, result, u, evaluated)
+		if !yield(found, failed) || found.Verdict() != Satisfiable || u.Source() != nil || !in.Take(result) {
 			return
 		}
-		for again := false; ; again = true {
-			// A search of a few steps does not look whether it was cancelled.
-			if err := askable(ctx, node); err != nil {
-				yield(nil, err)
-				return
-			}
-			result := in.Solve(ctx)
-			if again && result.Verdict != solver.Found {
-				u = u.With(in.Used()) // which an explanation asks for
-			}
-			outcome, _, err := p.outcome(ctx, in, result, u, evaluated)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			_, assigned := outcome.(*Assignment)
-			if !yield(outcome, nil) || !assigned || u.Source() != nil || !in.Take(result) {
-				return
-			}
-			evaluated = p.allocator.evaluator.Evaluations()
-		}
+		evaluated = p.allocator.evaluator.Evaluations()
+		err = askable(ctx, view.Node) // a search of a few steps does not look whether it was cancelled
 	}
+	yield(question{}, err)
 }

@@ -18,8 +18,10 @@ import (
 
 // Problem is claims that are allocated together, in order. It is immutable.
 type Problem struct {
-	Claims  []Claim
-	Filters []*eligibility.Filter
+	Claims []Claim
+	// Requests are those of the claims, claim by claim.
+	Requests []Request
+	Filters  []*eligibility.Filter
 	// Constraints are those of the claims, claim by claim, then those across claims, then those
 	// of capacities, and then those that are preferred, the most important first, with those of
 	// the allocator at the end.
@@ -27,22 +29,22 @@ type Problem struct {
 	// Alternatives are those of all requests, by ID. Domains are alternatives that see
 	// different things in devices, one of each.
 	Alternatives, Domains []*Alternative
-	// WantsAll is set if some request asks for all matching devices.
-	WantsAll bool
 }
 
 // Claim is one ResourceClaim of a Problem.
 type Claim struct {
 	Object   *resourceapi.ResourceClaim
-	Requests []Request
+	Requests []Request // part of Problem.Requests
 }
 
 // Request is one entry of a claim's requests: a single alternative, or several of which the first
 // that allows a full solution is taken (KEP-4816).
 type Request struct {
-	Name         string
-	Prioritized  bool
-	Alternatives []*Alternative
+	// Claim is a position, Position that in the claim.
+	Claim, Position int
+	Name            string
+	Prioritized     bool
+	Alternatives    []*Alternative
 }
 
 // Least is the alternative with the fewest devices of a request without a prioritized list.
@@ -59,25 +61,22 @@ type Alternative struct {
 	ID, Domain int
 	// Name is how results and constraints refer to it: "request" or "request/subrequest".
 	Name string
-	// Offers are the classes that may serve it, by preference. There is at least one.
-	Offers []Offer
-	// All asks for every matching device; Count is meaningless then.
-	All   bool
+	eligibility.Terms
+	// Filter is the position in Problem.Filters of that of the terms.
+	Filter int
+	// Count is meaningless with All.
 	Count int
 	// Extra is set if another alternative of the request differs in nothing but that it takes
 	// fewer devices.
 	Extra bool
 	// Totals are what the devices have together, sorted by name.
-	Totals      []Total
-	Admin       bool
-	Tolerations []resourceapi.DeviceToleration
-	Capacity    *resourceapi.CapacityRequirements
-	Derived     []eligibility.Derived
+	Totals  []Total
+	Derived []eligibility.Derived
 	// Constraints are the positions in Problem.Constraints that cover it.
 	Constraints []int
 
-	single [1]Offer // room for Offers
-	sees   []byte   // equal for alternatives of one Domain
+	single [1]eligibility.Offer // room for Offers
+	sees   []byte               // equal for alternatives of one Domain
 }
 
 // Total is an amount that devices have together, of the capacity of that name.
@@ -85,13 +84,6 @@ type Total struct {
 	Name     resourceapi.QualifiedName
 	Quantity resource.Quantity
 	Amount   amount.Amount
-}
-
-// Offer is a class that may serve an alternative.
-type Offer struct {
-	Class *resourceapi.DeviceClass
-	// Filter is a position in Problem.Filters: what class and request say of single devices.
-	Filter int
 }
 
 // Constraint relates the devices of a claim's requests to each other by an attribute. With lists
@@ -183,26 +175,16 @@ func (p *Problem) Path(alt *Alternative) string {
 // not cover the alternative.
 func (alt *Alternative) Covered(constraint int) int { return slices.Index(alt.Constraints, constraint) }
 
-// Part is a request, by claim and position in the claim, or a constraint, by the claim that it is of
-// and its position in the problem.
-type Part struct {
-	Claim, Position int
-	Constraint      bool
-}
+// Part is a request or a constraint that is required: the position in Problem.Requests, or beyond these, that in
+// Problem.Constraints. What is preferred stands in nobody's way.
+type Part int
 
-// Parts lists the requests and then the constraints, in order. What is preferred stands in nobody's
-// way and is not among them.
-func (p *Problem) Parts() []Part {
-	var parts []Part
-	for c := range p.Claims {
-		for r := range p.Claims[c].Requests {
-			parts = append(parts, Part{Claim: c, Position: r})
-		}
+// Part returns what a part is, a request or else a constraint.
+func (p *Problem) Part(part Part) (*Request, *Constraint) {
+	if k := int(part) - len(p.Requests); k >= 0 {
+		return nil, &p.Constraints[k]
 	}
-	for k := range p.Constraints[:p.Required()] {
-		parts = append(parts, Part{Claim: p.Constraints[k].Claim, Position: k, Constraint: true})
-	}
-	return parts
+	return &p.Requests[part], nil
 }
 
 // Required is how many of the constraints are required. The others are preferred.

@@ -33,10 +33,15 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 		filters:   make(map[string]int),
 		key:       memo.NewKey(),
 	}
+	total := 0
 	for i, object := range objects {
 		if object == nil {
 			return nil, fmt.Errorf("claim %d is nil", i)
 		}
+		total += len(object.Spec.Devices.Requests)
+	}
+	c.problem.Requests = make([]Request, 0, total)
+	for i, object := range objects {
 		if err := c.claim(i, object, extended.of(i)); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", c.problem.Claims[i].Ref(), err)
 		}
@@ -71,38 +76,39 @@ func (c *compiler) claim(index int, object *resourceapi.ResourceClaim, more exte
 	compiled := &c.problem.Claims[index]
 	compiled.Object = object
 	c.more = more
-	compiled.Requests = make([]Request, len(object.Spec.Devices.Requests))
+	first := len(c.problem.Requests)
 	for i := range object.Spec.Devices.Requests {
 		asked := &object.Spec.Devices.Requests[i]
-		r, err := c.request(index, asked)
-		if err != nil {
+		before := len(c.problem.Alternatives)
+		if err := c.request(index, asked); err != nil {
 			return fmt.Errorf("request %s: %w", asked.Name, err)
 		}
-		compiled.Requests[i] = r
+		c.problem.Requests = append(c.problem.Requests, Request{
+			Claim: index, Position: i, Name: asked.Name, Prioritized: len(asked.FirstAvailable) > 0,
+			Alternatives: slices.Clip(c.problem.Alternatives[before:]),
+		})
 	}
+	compiled.Requests = c.problem.Requests[first:]
 	return c.constraints(index)
 }
 
-func (c *compiler) request(claim int, asked *resourceapi.DeviceRequest) (Request, error) {
-	compiled, first := Request{Name: asked.Name, Prioritized: len(asked.FirstAvailable) > 0}, len(c.problem.Alternatives)
+// request adds the alternatives of a request.
+func (c *compiler) request(claim int, asked *resourceapi.DeviceRequest) error {
 	switch {
-	case !compiled.Prioritized && asked.Exactly == nil:
-		return compiled, errors.New("neither exactly nor firstAvailable is set (unsupported kind of request)")
-	case !compiled.Prioritized:
-		if err := c.alternatives(&Alternative{Claim: claim, Name: asked.Name}, asked.Exactly); err != nil {
-			return compiled, err
-		}
+	case len(asked.FirstAvailable) == 0 && asked.Exactly == nil:
+		return errors.New("neither exactly nor firstAvailable is set (unsupported kind of request)")
+	case len(asked.FirstAvailable) == 0:
+		return c.alternatives(&Alternative{Claim: claim, Name: asked.Name}, asked.Exactly)
 	case !c.features.PrioritizedList:
-		return compiled, &FeatureOffError{Field: "firstAvailable", Feature: "DRAPrioritizedList"}
+		return &FeatureOffError{Field: "firstAvailable", Feature: "DRAPrioritizedList"}
 	}
 	for i := range asked.FirstAvailable {
 		sub := &asked.FirstAvailable[i]
 		if err := c.alternatives(&Alternative{Claim: claim, Name: asked.Name + "/" + sub.Name}, exactly(sub)); err != nil {
-			return compiled, fmt.Errorf("subrequest %s: %w", sub.Name, err)
+			return fmt.Errorf("subrequest %s: %w", sub.Name, err)
 		}
 	}
-	compiled.Alternatives = slices.Clip(c.problem.Alternatives[first:])
-	return compiled, nil
+	return nil
 }
 
 // exactly is the exact request with the fields of a subrequest, which has no others.
@@ -156,7 +162,6 @@ func (c *compiler) complete(alt *Alternative, asked *resourceapi.ExactDeviceRequ
 	if err := alt.setTotals(more); err != nil {
 		return err
 	}
-	c.problem.WantsAll = c.problem.WantsAll || alt.All
 	alt.Offers = alt.single[:0]
 	if err := c.offer(alt, asked.DeviceClassName, asked.Selectors); err != nil {
 		return err
@@ -169,7 +174,7 @@ func (c *compiler) complete(alt *Alternative, asked *resourceapi.ExactDeviceRequ
 			return fmt.Errorf("class %d beside it: %w", i, err)
 		}
 	}
-	return nil
+	return c.filter(alt)
 }
 
 // offer adds a class that may serve an alternative.
@@ -178,9 +183,8 @@ func (c *compiler) offer(alt *Alternative, className string, selectors []resourc
 	if err != nil {
 		return fmt.Errorf("deviceClassName: %w", err)
 	}
-	filter, err := c.filter(alt, class, selectors)
-	alt.Offers = append(alt.Offers, Offer{Class: class, Filter: filter})
-	return err
+	alt.Offers = append(alt.Offers, eligibility.Offer{Class: class, Selectors: selectors})
+	return nil
 }
 
 // FeatureOffError says that a claim has a field that needs a feature which is off.
@@ -223,27 +227,22 @@ func (alt *Alternative) setCount(asked *resourceapi.ExactDeviceRequest) error {
 	return nil
 }
 
-// filter returns the position of the filter for a class that serves the alternative.
-func (c *compiler) filter(alt *Alternative, class *resourceapi.DeviceClass, selectors []resourceapi.DeviceSelector) (int, error) {
-	asked := eligibility.Terms{
-		Class: class, Selectors: selectors, Admin: alt.Admin, Tolerations: alt.Tolerations, Capacity: alt.Capacity,
-	}
+// filter finds the filter for the terms of an alternative.
+func (c *compiler) filter(alt *Alternative) error {
 	c.key.Bytes = c.key.Bytes[:0]
-	selection := asked.AppendKey(&c.key)
+	selection := alt.AppendKey(&c.key)
 	position, known := c.filters[string(c.key.Bytes)]
 	if !known {
-		made, err := c.evaluator.Filter(asked, c.key.Bytes[:selection])
+		made, err := c.evaluator.Filter(&alt.Terms, c.key.Bytes[:selection])
 		if err != nil {
-			return 0, err
+			return err
 		}
 		position = len(c.problem.Filters)
 		c.filters[string(c.key.Bytes)] = position
 		c.problem.Filters = append(c.problem.Filters, made)
 	}
-	if alt.All {
-		c.problem.Filters[position].Mandatory = true
-	}
-	return position, nil
+	alt.Filter = position
+	return nil
 }
 
 func (c *compiler) constraints(claim int) error {
@@ -298,17 +297,14 @@ func (p *Problem) AppendKey(k *memo.Key) {
 	for _, alt := range p.Domains {
 		k.Bytes = append(k.Bytes, alt.sees...)
 	}
-	for c := range p.Claims {
-		k.Number(len(p.Claims[c].Requests))
-		for r := range p.Claims[c].Requests {
-			k.Number(len(p.Claims[c].Requests[r].Alternatives))
-			for _, alt := range p.Claims[c].Requests[r].Alternatives {
-				k.Number(alt.Domain)
-				k.Flags(alt.All)
-				k.Number(alt.Count)
-				for _, total := range alt.Totals {
-					k.Amount(total.Amount)
-				}
+	for r := range p.Requests {
+		k.Number(p.Requests[r].Claim)
+		k.Number(len(p.Requests[r].Alternatives))
+		for _, alt := range p.Requests[r].Alternatives {
+			k.Number(alt.Domain)
+			k.Number(alt.Count)
+			for _, total := range alt.Totals {
+				k.Amount(total.Amount)
 			}
 		}
 	}
@@ -332,10 +328,7 @@ func (c *compiler) addDomains() {
 
 // appendSight appends what an alternative sees in devices. Constraints and admin access are of one claim.
 func (alt *Alternative) appendSight(k *memo.Key) {
-	k.Number(len(alt.Offers))
-	for _, offer := range alt.Offers {
-		k.Number(offer.Filter)
-	}
+	k.Number(alt.Filter)
 	k.Number(len(alt.Totals))
 	for _, total := range alt.Totals {
 		k.Text(string(total.Name))

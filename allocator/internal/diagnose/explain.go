@@ -29,8 +29,8 @@ func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *expla
 		}
 	}
 	for _, p := range core {
-		if !p.Constraint {
-			n.requests = append(n.requests, &in.Problem.Claims[p.Claim].Requests[p.Position])
+		if r, _ := in.Problem.Part(p); r != nil {
+			n.requests = append(n.requests, r)
 		}
 	}
 	e.Core, e.Summary = n.narrate()
@@ -62,7 +62,7 @@ func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) i
 		if onNode {
 			found.Reachable++
 		}
-		reasons := rejections(ctx, in, alt, int32(i))
+		reasons := in.Node.Rejections(ctx, in.Problem.Filters[alt.Filter], int32(i))
 		if len(reasons) == 0 {
 			found.Candidates++
 			continue
@@ -86,30 +86,6 @@ func totals(alt *claims.Alternative) string {
 		parts[i] = fmt.Sprintf("%s of %s", total.Quantity.String(), total.Name)
 	}
 	return strings.Join(parts, " and ")
-}
-
-// rejections are those for the class that comes closest to having the device.
-func rejections(ctx context.Context, in *model.Instance, alt *claims.Alternative, i int32) (closest []explain.Rejection) {
-	for o, offer := range alt.Offers {
-		reasons := in.Node.Rejections(ctx, in.Problem.Filters[offer.Filter], i)
-		if o == 0 || closeness(reasons) > closeness(closest) {
-			closest = reasons
-		}
-	}
-	return closest
-}
-
-// closeness is higher for a device of the class, and highest if nothing rejects it.
-func closeness(reasons []explain.Rejection) int {
-	switch at := slices.IndexFunc(reasons, func(r explain.Rejection) bool { return r.Reason == explain.RejectedBySelector }); {
-	case len(reasons) == 0:
-		return 3
-	case at < 0:
-		return 2
-	case reasons[at].Selector == nil || reasons[at].Selector.Class == "":
-		return 1
-	}
-	return 0
 }
 
 // tally counts a device with those that are rejected for the same reason.

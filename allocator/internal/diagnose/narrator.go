@@ -22,11 +22,7 @@ type narrator struct {
 func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
 	var names []string
 	for _, p := range n.core {
-		word := n.request
-		if p.Constraint {
-			word = n.constraint
-		}
-		item, name := word(p)
+		item, name := n.part(p)
 		if item.Claim != "" && len(n.in.Problem.Claims) > 1 {
 			name += " of claim " + item.Claim
 		}
@@ -43,14 +39,17 @@ func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
 	return items, fmt.Sprintf("claim %s: %s%s", items[0].Claim, items[0].Text, n.rivalry())
 }
 
-func (n *narrator) constraint(p claims.Part) (item explain.CoreItem, name string) {
-	c := &n.in.Problem.Constraints[p.Position]
+func (n *narrator) part(p claims.Part) (item explain.CoreItem, name string) {
+	r, c := n.in.Problem.Part(p)
+	if r != nil {
+		return n.request(r)
+	}
 	item = explain.CoreItem{Constraint: c.String(), Attribute: string(c.Attribute), Position: c.Position, Capacity: c.Capacity, Text: c.String()}
-	if p.Claim == claims.AcrossClaims {
+	if c.Claim == claims.AcrossClaims {
 		item.Text += " across claims"
 		return item, item.Text
 	}
-	item.Claim = n.in.Problem.Claims[p.Claim].Ref()
+	item.Claim = n.in.Problem.Claims[c.Claim].Ref()
 	if !c.Capacity {
 		item.Text = fmt.Sprintf("constraint %d: %s", item.Position, item.Constraint)
 	}
@@ -58,10 +57,8 @@ func (n *narrator) constraint(p claims.Part) (item explain.CoreItem, name string
 }
 
 // request describes what a request needs and what there is for it.
-func (n *narrator) request(p claims.Part) (item explain.CoreItem, name string) {
-	claim := &n.in.Problem.Claims[p.Claim]
-	r := &claim.Requests[p.Position]
-	item = explain.CoreItem{Claim: claim.Ref(), Position: p.Position, Request: r.Name}
+func (n *narrator) request(r *claims.Request) (item explain.CoreItem, name string) {
+	item = explain.CoreItem{Claim: n.in.Problem.Claims[r.Claim].Ref(), Position: r.Position, Request: r.Name}
 	var options []string
 	for _, alt := range r.Alternatives {
 		if !alt.Extra {

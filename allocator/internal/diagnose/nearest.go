@@ -6,6 +6,7 @@ import (
 	"github.com/bits-and-blooms/bitset"
 
 	"github.com/dray-project/dray/allocator/explain"
+	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/solver"
 )
 
@@ -14,8 +15,8 @@ import (
 // the most devices all by itself.
 func (n *narrator) nearestMiss() string {
 	for _, p := range n.core {
-		if p.Constraint {
-			if miss := n.disagreement(p.Position); miss != "" {
+		if _, c := n.in.Problem.Part(p); c != nil {
+			if miss := n.disagreement(c, int(p)-len(n.in.Problem.Requests)); miss != "" {
 				return miss
 			}
 		}
@@ -44,19 +45,19 @@ func (n *narrator) loneReason() (best explain.Rejection, name string) {
 
 // disagreement tells of a request of the core none of whose candidates has what a constraint of the core
 // compares, or, for a matchAttribute, how many candidates agree at most, if that is too few.
-func (n *narrator) disagreement(constraint int) string {
-	compared, what := &n.in.Problem.Constraints[constraint], "attribute"
+func (n *narrator) disagreement(compared *claims.Constraint, position int) string {
+	what := "attribute"
 	if compared.Capacity {
 		what = "capacity"
 	}
 	agreeing, needed, most := make(map[int32]*bitset.BitSet), 0, uint(0)
 	for _, request := range n.requests {
 		alt := request.Least()
-		k := alt.Covered(constraint)
+		k := alt.Covered(position)
 		if k < 0 {
 			continue
 		}
-		allowed, missing := n.in.Domains[alt.Domain].Allowed, true
+		allowed, missing := n.in.Domain(alt).Allowed, true
 		for i, ok := allowed.NextSet(0); ok; i, ok = allowed.NextSet(i + 1) {
 			values := n.in.Values(alt, k)[i]
 			missing = missing && values == nil

@@ -45,7 +45,7 @@ func (s *Selection) consumption(of *shape.Shape) *Consumption {
 	if !s.features.ConsumableCapacity {
 		return nil
 	}
-	return newConsumption(s.features, s.Capacity, of.Device)
+	return newConsumption(s.features, s.capacity, of.Device)
 }
 
 // newConsumption computes what a request takes of a device with the given capacities. Capacities

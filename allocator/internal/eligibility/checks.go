@@ -15,9 +15,9 @@ import (
 // check is one rule about single devices.
 type check struct {
 	reason explain.Reason
-	// rejects reports whether a device is rejected. An error is one of looking at it. If an
-	// explanation is wanted, it also notes why, and everything that is to be said.
-	rejects func(*judge, *Device, int32) (bool, error)
+	// rejects reports whether a device is rejected, and why if that is worth telling. An error is one of
+	// looking at it. If an explanation is wanted, it may also note what else is to be said.
+	rejects func(*judge, *Device, int32) (detail string, rejected bool, err error)
 	// optional checks do not keep a device from being mandatory for a request for all devices:
 	// such a request cannot be met then.
 	optional bool
@@ -26,27 +26,21 @@ type check struct {
 // checks are all rules about single devices, in the order in which errors count. The search stops
 // at the first that rejects a device, an explanation asks them all. What is left of counters and
 // capacities, and which groups are there, changes during a search: the search asks for it itself.
-var checks = slices.Concat(checksOfUse, checksOfKind, checksOfRest)
-
-// explained are the checks in the order in which rejections are told: what a device is comes before
-// whether it is in use.
-var explained = slices.Concat(checksOfKind, checksOfUse, checksOfRest)
-
-var checksOfUse = []check{{reason: explain.RejectedByUse, rejects: (*judge).inUse, optional: true}}
-
-var checksOfKind = []check{
+var checks = []check{
+	{reason: explain.RejectedByUse, rejects: (*judge).inUse, optional: true},
 	{reason: explain.RejectedByBinding, rejects: (*judge).binding},
 	{reason: explain.RejectedBySelector, rejects: (*judge).selectors},
 	{reason: explain.RejectedByNode, rejects: (*judge).elsewhere},
-}
-
-var checksOfRest = []check{
 	{reason: explain.RejectedByCapacity, rejects: (*judge).capacity},
 	{reason: explain.RejectedByNodeOperations, rejects: (*judge).operations, optional: true},
 	{reason: explain.RejectedByCounter, rejects: (*judge).partitions, optional: true},
 	{reason: explain.RejectedByCounter, rejects: (*judge).counters},
 	{reason: explain.RejectedByTaint, rejects: (*judge).taints, optional: true},
 }
+
+// explained are the checks in the order in which rejections are told: what a device is comes before
+// whether it is in use.
+var explained = slices.Concat(checks[1:4], checks[:1], checks[4:])
 
 // judge applies one filter to the devices of a node.
 type judge struct {
@@ -60,127 +54,134 @@ type judge struct {
 	found    []explain.Rejection
 }
 
-// reject notes a rejection if an explanation is wanted. It is true.
-func (j *judge) reject(reason explain.Reason, detail string) bool {
-	if j.explains {
-		j.found = append(j.found, explain.Rejection{Reason: reason, Detail: detail, Devices: 1})
-	}
-	return true
+func (j *judge) inUse(_ *Device, i int32) (string, bool, error) {
+	return "", !j.filter.Admin && j.node.InUse.Test(uint(i)), nil
 }
 
-func (j *judge) inUse(_ *Device, i int32) (bool, error) {
-	return !j.filter.terms.Admin && j.node.InUse.Test(uint(i)) && j.reject(explain.RejectedByUse, ""), nil
-}
-
-func (j *judge) binding(d *Device, _ int32) (bool, error) {
+func (j *judge) binding(d *Device, _ int32) (string, bool, error) {
 	off := len(d.Object.BindingConditions) > 0 && !j.filter.features.DeviceBindingAndStatus
-	return off && j.reject(explain.RejectedByBinding, "the feature DRADeviceBindingConditions is off"), nil
+	return "the feature DRADeviceBindingConditions is off", off, nil
 }
 
 // selectors asks the selectors, and notes what the device would be charged with. An explanation asks
-// each selector by itself.
-func (j *judge) selectors(d *Device, i int32) (bool, error) {
+// each selector by itself, and tells of the class that comes closest to having the device.
+func (j *judge) selectors(d *Device, i int32) (string, bool, error) {
 	if !j.explains {
 		found, err := j.node.evaluator.Judge(j.ctx, j.filter, d.Shape)
 		if err != nil {
-			return true, err
+			return "", true, err
 		}
 		if j.use = found.Use; j.use == nil && j.node.isShared(i) {
 			j.use = j.filter.consumption(d.Shape)
 		}
-		return found.RejectedBy >= 0, nil
+		return "", found.Offer < 0, nil
 	}
-	for k := range j.filter.Selectors {
-		s := &j.filter.Selectors[k]
-		rejectedBy, err := j.node.evaluator.matches(j.ctx, j.filter.Selectors[k:k+1], notesOf(d.Shape))
-		name, unknown := notesOf(d.Shape).unknown(s.program)
-		switch {
-		case err != nil:
-			j.reject(explain.RejectedBySelector, err.Error())
-		case unknown:
-			j.reject(explain.RejectedByUnknown, name.String()+", which "+s.Origin()+" reads")
-		case rejectedBy >= 0:
-			j.reject(explain.RejectedBySelector, s.Origin()+": "+s.Expression)
-			j.found[len(j.found)-1].Selector = ptr.To(s.Selector)
+	var closest []explain.Rejection
+	for o, selectors := range j.filter.offers {
+		if reasons := j.askEach(selectors, notesOf(d.Shape)); o == 0 || closeness(reasons) > closeness(closest) {
+			closest = reasons
 		}
 	}
+	j.found = append(j.found, closest...)
 	j.use = j.filter.consumption(d.Shape)
-	return false, nil
+	return "", false, nil
 }
 
-func (j *judge) elsewhere(d *Device, _ int32) (bool, error) {
-	if d.SelectorErr != nil {
-		return true, d.SelectorErr
+func (j *judge) askEach(selectors []Selector, of *notes) (reasons []explain.Rejection) {
+	for k := range selectors {
+		s := &selectors[k]
+		rejectedBy, err := j.node.evaluator.matches(j.ctx, selectors[k:k+1], of)
+		name, unknown := of.unknown(s.program)
+		r := explain.Rejection{Reason: explain.RejectedBySelector, Devices: 1}
+		switch {
+		case err != nil:
+			r.Detail = err.Error()
+		case unknown:
+			r.Reason, r.Detail = explain.RejectedByUnknown, name.String()+", which "+s.Origin()+" reads"
+		case rejectedBy < 0:
+			continue
+		default:
+			r.Detail, r.Selector = s.Origin()+": "+s.Expression, ptr.To(s.Selector)
+		}
+		reasons = append(reasons, r)
 	}
-	return !d.OnNode && j.reject(explain.RejectedByNode, ""), nil
+	return reasons
+}
+
+// closeness is higher for a device of the class, and highest if no selector rejects it.
+func closeness(reasons []explain.Rejection) int {
+	switch at := slices.IndexFunc(reasons, func(r explain.Rejection) bool { return r.Reason == explain.RejectedBySelector }); {
+	case at < 0:
+		return 2
+	case !reasons[at].OfClass():
+		return 1
+	}
+	return 0
+}
+
+func (j *judge) elsewhere(d *Device, _ int32) (string, bool, error) {
+	return "", !d.OnNode, d.SelectorErr
 }
 
 // capacity is about what a device has when nothing of it is in use. An explanation also tells what
 // is in use.
-func (j *judge) capacity(d *Device, _ int32) (bool, error) {
+func (j *judge) capacity(d *Device, _ int32) (string, bool, error) {
 	switch {
 	case j.use == nil:
-		return false, nil
-	case j.use.Err != nil:
-		return true, j.use.Err
-	case j.use.Refusal != "":
-		return j.reject(explain.RejectedByCapacity, j.use.Refusal), nil
+		return "", false, nil
+	case j.use.Err != nil || j.use.Refusal != "" || !j.explains:
+		return j.use.Refusal, j.use.Refusal != "", j.use.Err
 	}
-	if j.explains {
-		if name := j.use.short(j.node.Used[d.Pool], d.Index); name != "" {
-			j.reject(explain.RejectedByCapacity, "too little is left of capacity "+name)
-		}
-	}
-	return false, nil
+	name := j.use.short(j.node.Used[d.Pool], d.Index)
+	return "too little is left of capacity " + name, name != "", nil
 }
 
 // operations is about devices that skip node operations.
-func (j *judge) operations(d *Device, _ int32) (bool, error) {
+func (j *judge) operations(d *Device, _ int32) (string, bool, error) {
 	switch {
 	case len(d.Slice.Object.Spec.SkipNodeOperations) == 0:
-		return false, nil
+		return "", false, nil
 	case !j.filter.features.OptionalNodeOperations:
-		return j.reject(explain.RejectedByNodeOperations, "the feature DRAOptionalNodeOperations is off"), nil
+		return "the feature DRAOptionalNodeOperations is off", true, nil
 	}
-	return !OperatesOptionally(j.node.Object) && j.reject(explain.RejectedByNodeOperations, "the node does not declare the feature DRAOptionalNodeOperations"), nil
+	return "the node does not declare the feature DRAOptionalNodeOperations", !OperatesOptionally(j.node.Object), nil
 }
 
-func (j *judge) partitions(d *Device, _ int32) (bool, error) {
-	off := d.ConsumesCounters && !j.filter.features.PartitionableDevices
-	return off && j.reject(explain.RejectedByCounter, "the feature DRAPartitionableDevices is off"), nil
+func (j *judge) partitions(d *Device, _ int32) (string, bool, error) {
+	return "the feature DRAPartitionableDevices is off", d.ConsumesCounters && !j.filter.features.PartitionableDevices, nil
 }
 
 // counters tells an explanation why the counters and groups of a pool, as they are now, keep a device
 // from being allocated. It rejects nothing.
-func (j *judge) counters(d *Device, i int32) (bool, error) {
+func (j *judge) counters(d *Device, i int32) (string, bool, error) {
 	if !j.explains || !d.ConsumesCounters || d.Shareable && j.node.isShared(i) {
-		return false, nil
+		return "", false, nil
 	}
-	used := j.node.Used[d.Pool]
+	used, of := j.node.Used[d.Pool], j.node.Pools[d.Pool]
 	if !used.Admits(d.Device) {
-		j.reject(explain.RejectedByGroup, "")
-		return false, nil
+		j.found = append(j.found, explain.Rejection{Reason: explain.RejectedByGroup, Devices: 1})
+		return "", false, nil
 	}
-	for _, use := range d.Uses {
-		if used.Left[use.Counter].Cmp(use.Amount) < 0 {
-			j.short(d, use.Counter, "too little is left of %s")
-			return false, nil
+	counter, format := -1, "too little is left of %s"
+	if at := slices.IndexFunc(d.Uses, func(use pool.CounterUse) bool { return used.Left[use.Counter].Cmp(use.Amount) < 0 }); at >= 0 {
+		counter = int(d.Uses[at].Counter)
+	} else {
+		format = "%s of the pool is overdrawn"
+		for c, left := range used.Left {
+			if left.Sign() < 0 && !restores(d, pool.CounterIndex(c)) {
+				counter = c
+				break
+			}
 		}
 	}
-	for c, left := range used.Left {
-		if left.Sign() < 0 && !restores(d, pool.CounterIndex(c)) {
-			j.short(d, pool.CounterIndex(c), "%s of the pool is overdrawn")
-			return false, nil
-		}
+	if counter >= 0 {
+		short := &of.Counters[counter]
+		j.found = append(j.found, explain.Rejection{
+			Reason: explain.RejectedByCounter, Detail: fmt.Sprintf(format, short.Name), Devices: 1,
+			Counter: &explain.Counter{Set: of.CounterSets[short.Set].Name, Name: short.Name},
+		})
 	}
-	return false, nil
-}
-
-func (j *judge) short(d *Device, counter pool.CounterIndex, format string) {
-	of := j.node.Pools[d.Pool]
-	short := &of.Counters[counter]
-	j.reject(explain.RejectedByCounter, fmt.Sprintf(format, short.Name))
-	j.found[len(j.found)-1].Counter = &explain.Counter{Set: of.CounterSets[short.Set].Name, Name: short.Name}
+	return "", false, nil
 }
 
 // restores reports whether a device consumes less than nothing of a counter.
@@ -188,21 +189,16 @@ func restores(d *Device, counter pool.CounterIndex) bool {
 	return slices.ContainsFunc(d.Uses, func(use pool.CounterUse) bool { return use.Counter == counter && use.Amount.Sign() < 0 })
 }
 
-func (j *judge) taints(d *Device, _ int32) (bool, error) {
+func (j *judge) taints(d *Device, _ int32) (string, bool, error) {
 	taint := j.filter.untolerated(d.Object.Taints)
-	if taint != nil && j.explains {
-		text := taint.Key
-		if taint.Value != "" {
-			text += "=" + taint.Value
-		}
-		j.reject(explain.RejectedByTaint, text+":"+string(taint.Effect))
+	if taint == nil || !j.explains {
+		return "", taint != nil, nil
 	}
-	return taint != nil, nil
-}
-
-// Tolerates reports whether taints keep no request of the filter from a device.
-func (f *Filter) Tolerates(taints []resourceapi.DeviceTaint) bool {
-	return f.untolerated(taints) == nil
+	text := taint.Key
+	if taint.Value != "" {
+		text += "=" + taint.Value
+	}
+	return text + ":" + string(taint.Effect), true, nil
 }
 
 // untolerated returns the first taint that keeps a request from a device, nil if
@@ -214,7 +210,7 @@ func (f *Filter) untolerated(taints []resourceapi.DeviceTaint) *resourceapi.Devi
 	for i := range taints {
 		taint := &taints[i]
 		blocks := taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute
-		if blocks && !slices.ContainsFunc(f.terms.Tolerations, func(t resourceapi.DeviceToleration) bool { return tolerates(&t, taint) }) {
+		if blocks && !slices.ContainsFunc(f.Tolerations, func(t resourceapi.DeviceToleration) bool { return tolerates(&t, taint) }) {
 			return taint
 		}
 	}

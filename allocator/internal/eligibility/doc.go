@@ -1,7 +1,7 @@
 // Package eligibility says which devices may serve a request by themselves, whatever else is chosen.
 //
-//	class + request ─► Filter (a Selection, tolerations, admin access)
-//	Selection × shape of a device ─► Judgement    selectors and capacity, remembered
+//	classes + request ─► Filter (a Selection, tolerations, admin access)
+//	Selection × shape of a device ─► Judgement    which class has it, and capacity: remembered
 //	view of a node + usage ─► Node
 //	Node × Filter ─► Domain                       candidates, by one ordered list of checks
 //	              └► Rejections                   the same checks, all of them, in words

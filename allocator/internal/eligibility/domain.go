@@ -3,7 +3,6 @@ package eligibility
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
@@ -21,18 +20,12 @@ type Domain struct {
 	Mandatory []int32
 	// Exhausted are devices that only lack capacity, because of what is in use.
 	Exhausted *bitset.BitSet
-	// Bad maps devices that cannot be judged to the reason. Looking at one is an error. They
-	// are not in Allowed.
-	Bad map[int32]error
+	// Stops are devices that cannot be judged: looking at one is an error. They are not in Allowed. Nil if
+	// there are none.
+	Stops *bitset.BitSet
 	// Uses is what an allocation takes, by device that is shareable.
 	Uses map[int32]*Consumption
 }
-
-// Compared are the devices that constraints may be asked about.
-func (d *Domain) Compared() *bitset.BitSet { return d.Allowed.Union(d.Exhausted) }
-
-// FirstError is the error of the first device that cannot be judged. There is one.
-func (d *Domain) FirstError() error { return d.Bad[slices.Min(slices.Collect(maps.Keys(d.Bad)))] }
 
 // Judge fills in the domain of a filter. Only cancellation is an error here.
 func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
@@ -40,15 +33,34 @@ func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 	if rest := n.judgeLooks(ctx, f, d); rest.Any() {
 		j := judge{ctx: ctx, node: n, filter: f}
 		for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
-			if err := j.device(d, int32(i)); err != nil {
-				put(&d.Bad, int32(i), fmt.Errorf("device %s: %w", n.ID(int32(i)), err))
+			if j.device(d, int32(i)) == nil {
+				continue
 			}
+			if d.Stops == nil {
+				d.Stops = n.sets.New(len(n.List))
+			}
+			d.Stops.Set(i)
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("allocation on node %s was cancelled: %w", n.Object.Name, cause)
 	}
 	return nil
+}
+
+// Error is why one of Domain.Stops cannot be judged. It is found out again.
+func (n *Node) Error(ctx context.Context, f *Filter, i int32) error {
+	j := judge{ctx: ctx, node: n, filter: f}
+	return fmt.Errorf("device %s: %w", n.ID(i), j.device(new(Domain), i))
+}
+
+// OfferOf is the position of the class by which a device that is allowed was had.
+func (n *Node) OfferOf(f *Filter, i int32) int32 {
+	found, err := n.evaluator.Judge(context.Background(), f, n.List[i].Shape)
+	if err != nil {
+		panic("device " + n.ID(i).String() + " was judged, but now: " + err.Error()) // it is immutable
+	}
+	return int32(found.Offer)
 }
 
 // device sorts one device into allowed, exhausted, mandatory or none; an error means that it cannot
@@ -58,25 +70,28 @@ func (j *judge) device(d *Domain, i int32) error {
 	allowed := true
 	for k := range checks {
 		c := &checks[k]
-		rejected, err := c.rejects(j, device, i)
+		_, rejected, err := c.rejects(j, device, i)
 		if err != nil {
 			return err
 		}
 		if rejected {
 			allowed = false
-			if !j.filter.Mandatory || !c.optional {
+			if !j.filter.All || !c.optional {
 				return nil
 			}
 		}
 	}
-	if j.filter.Mandatory {
+	if j.filter.All {
 		d.Mandatory = append(d.Mandatory, i)
 	}
 	if !allowed {
 		return nil
 	}
 	if device.Shareable {
-		put(&d.Uses, i, j.use)
+		if d.Uses == nil {
+			d.Uses = make(map[int32]*Consumption) // most domains have none
+		}
+		d.Uses[i] = j.use
 	}
 	if j.use.short(j.node.Used[device.Pool], device.Index) == "" {
 		d.Allowed.Set(uint(i))
@@ -86,50 +101,20 @@ func (j *judge) device(d *Domain, i int32) error {
 	return nil
 }
 
-// put makes the map if there is none yet: most domains have none.
-func put[V any](m *map[int32]V, i int32, v V) {
-	if *m == nil {
-		*m = make(map[int32]V)
-	}
-	(*m)[i] = v
-}
-
 // Rejections lists everything that, by itself, keeps a device from serving a filter, with nothing
 // else allocated. The first one is what it is reported under. Each is of one device.
 func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []explain.Rejection {
 	j := judge{ctx: ctx, node: n, filter: f, explains: true}
 	for k := range explained {
-		if _, err := explained[k].rejects(&j, &n.List[i], i); err != nil {
-			j.reject(explained[k].reason, err.Error())
+		detail, rejected, err := explained[k].rejects(&j, &n.List[i], i)
+		if err != nil {
+			detail = err.Error()
+		}
+		if rejected || err != nil {
+			j.found = append(j.found, explain.Rejection{Reason: explained[k].reason, Detail: detail, Devices: 1})
 		}
 	}
 	return j.found
-}
-
-// Join is what several filters say together which differ in their selectors only: the first of them
-// that has a device decides about it. The second result is its position, by device.
-func (n *Node) Join(of []*Domain) (*Domain, []int32) {
-	joined := &Domain{Allowed: n.sets.New(len(n.List)), Exhausted: n.sets.New(len(n.List))}
-	by := make([]int32, len(n.List))
-	for i := range int32(len(n.List)) {
-		first := slices.IndexFunc(of, func(d *Domain) bool {
-			return d.Allowed.Test(uint(i)) || d.Exhausted.Test(uint(i)) || d.Bad[i] != nil
-		})
-		if first < 0 {
-			continue
-		}
-		d := of[first]
-		by[i] = int32(first)
-		joined.Allowed.SetTo(uint(i), d.Allowed.Test(uint(i)))
-		joined.Exhausted.SetTo(uint(i), d.Exhausted.Test(uint(i)))
-		if use, shared := d.Uses[i]; shared {
-			put(&joined.Uses, i, use)
-		}
-		if err := d.Bad[i]; err != nil {
-			put(&joined.Bad, i, err)
-		}
-	}
-	return joined, by
 }
 
 // looks are the devices of a node as a projection sees them: those of one number are judged
@@ -171,12 +156,15 @@ func (d *Devices) looksFor(p *Projection) *looks {
 	return made
 }
 
+// each is all devices.
+func (n *Node) each() *bitset.BitSet { return n.sets.New(len(n.List)).FlipRange(0, uint(len(n.List))) }
+
 // judgeLooks fills in what a filter allows of the devices that it can judge together, and returns
 // the others. It leaves everything to be judged by itself where mandatory devices have an order, and
 // where there is an error.
 func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bitset.BitSet) {
-	if f.projection == nil || f.Mandatory || n.special == n.all {
-		return n.all
+	if f.projection == nil || f.All {
+		return n.each()
 	}
 	seen := n.looksFor(f.projection)
 	for k := range seen.list {
@@ -184,20 +172,20 @@ func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bits
 			break // which the caller finds out
 		}
 		look := &seen.list[k]
-		if !f.terms.Admin && n.InUse.IsSuperSet(look.members) {
+		if !f.Admin && n.InUse.IsSuperSet(look.members) {
 			continue
 		}
 		found, err := n.evaluator.Judge(ctx, f, look.shape)
 		if err != nil || found.Use != nil && found.Use.Err != nil {
 			d.Allowed.ClearAll()
-			return n.all
+			return n.each()
 		}
 		if !found.Rejects() {
 			d.Allowed.InPlaceUnion(look.members)
 		}
 	}
 	d.Allowed.InPlaceIntersection(n.here)
-	if !f.terms.Admin {
+	if !f.Admin {
 		d.Allowed.InPlaceDifference(n.InUse)
 	}
 	if n.Shared == nil {

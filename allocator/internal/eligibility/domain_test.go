@@ -1,6 +1,7 @@
 package eligibility
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,10 +91,10 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 			for _, asked := range []string{"", "1Gi", "3Gi", "20Gi", "1e30"} {
 				for _, admin := range []bool{false, true} {
 					for _, mandatory := range []bool{false, true} {
-						terms := Terms{
-							Class: &resourceapi.DeviceClass{}, Admin: admin,
+						terms := Terms{Admin: admin, All: mandatory, Offers: []Offer{{
+							Class:     &resourceapi.DeviceClass{},
 							Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
-						}
+						}}}
 						if asked != "" {
 							terms.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(asked)}}
 						}
@@ -101,14 +102,13 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						f.Mandatory = mandatory
 						domain := func(together bool) string {
 							var sets slab.Sets
 							var n Node
 							var d Domain
 							n.Begin(e, view, used{}, &sets)
 							if !together {
-								n.Devices = &Devices{Pools: n.Pools, List: n.List, all: n.all, here: n.here, special: n.all}
+								n.Devices = &Devices{Pools: n.Pools, List: n.List, here: n.here, special: n.each()}
 							}
 							if err := n.Judge(t.Context(), f, &d); err != nil {
 								t.Fatal(err)
@@ -116,7 +116,7 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 							if len(n.List) != 1<<6 {
 								t.Fatalf("the node reaches %d devices", len(n.List))
 							}
-							return describe(&n, &d)
+							return describe(&n, f, &d)
 						}
 						if got, want := domain(true), domain(false); got != want {
 							t.Errorf("features %s, %s, %q asked, admin %v, all %v:\n%s\neach by itself:\n%s", name, expression, asked, admin, mandatory, got, want)
@@ -129,7 +129,7 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 }
 
 // describe says all of a domain, device by device.
-func describe(n *Node, d *Domain) string {
+func describe(n *Node, f *Filter, d *Domain) string {
 	var lines []string
 	for i := range n.List {
 		text := fmt.Sprintf("%s: in use %v, shared %v", n.List[i].Object.Name, n.InUse.Test(uint(i)), n.isShared(int32(i)))
@@ -142,8 +142,8 @@ func describe(n *Node, d *Domain) string {
 		if slices.Contains(d.Mandatory, int32(i)) {
 			text += " mandatory"
 		}
-		if err := d.Bad[int32(i)]; err != nil {
-			text += " " + err.Error()
+		if d.Stops != nil && d.Stops.Test(uint(i)) {
+			text += " " + n.Error(context.Background(), f, int32(i)).Error()
 		}
 		if use := d.Uses[int32(i)]; use != nil {
 			text += spelled(&Judgement{Use: use})
@@ -157,5 +157,5 @@ func describe(n *Node, d *Domain) string {
 func filterOf(e *Evaluator, terms Terms) (*Filter, error) {
 	var key memo.Key
 	selection := terms.AppendKey(&key)
-	return e.Filter(terms, key.Bytes[:selection])
+	return e.Filter(&terms, key.Bytes[:selection])
 }

@@ -69,8 +69,8 @@ func (e *Evaluator) Evaluations() int64 { return e.memo.Evaluations() }
 
 // Judgement is what a selection says of a shape. It is immutable.
 type Judgement struct {
-	// RejectedBy is the position of the selector that rejects the shape, -1 if none does.
-	RejectedBy int
+	// Offer is the position of the class that has the shape, -1 if none does.
+	Offer int
 	// Use is what an allocation takes. Nil if rejected, without the feature
 	// ConsumableCapacity, and for a plain device if no capacity is asked for.
 	Use *Consumption
@@ -78,7 +78,7 @@ type Judgement struct {
 
 // Rejects reports whether the filter has no use for the shape. An error of Use is none.
 func (j *Judgement) Rejects() bool {
-	return j.RejectedBy >= 0 || j.Use != nil && j.Use.Refusal != ""
+	return j.Offer < 0 || j.Use != nil && j.Use.Refusal != ""
 }
 
 // Judge judges a shape. Errors are those of selectors, and are not remembered: one may be a
@@ -91,13 +91,18 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 	if known := f.judgements[number].Load(); known != nil {
 		return known, nil
 	}
-	notes := notesOf(of)
-	rejectedBy, err := e.matches(ctx, f.Selectors, notes)
-	if err != nil {
-		return nil, err
+	notes, j := notesOf(of), &Judgement{Offer: -1}
+	for i, selectors := range f.offers {
+		rejectedBy, err := e.matches(ctx, selectors, notes)
+		if err != nil {
+			return nil, err
+		}
+		if rejectedBy < 0 {
+			j.Offer = i
+			break
+		}
 	}
-	j := &Judgement{RejectedBy: rejectedBy}
-	if rejectedBy < 0 && (f.Capacity != nil || !notes.plain) {
+	if j.Offer >= 0 && (f.capacity != nil || !notes.plain) {
 		j.Use = f.consumption(of)
 	}
 	if number > 0 {

@@ -13,19 +13,31 @@ import (
 
 // Terms are what a request says about single devices.
 type Terms struct {
-	Class       *resourceapi.DeviceClass
-	Selectors   []resourceapi.DeviceSelector
-	Capacity    *resourceapi.CapacityRequirements
+	// Offers are the classes that may serve it, by preference. A device is of the first that has it.
+	// There is at least one.
+	Offers   []Offer
+	Capacity *resourceapi.CapacityRequirements
+	// All asks for every matching device.
+	All         bool
 	Admin       bool
 	Tolerations []resourceapi.DeviceToleration
+}
+
+// Offer is a class that may serve a request, with the selectors of the request for its devices.
+type Offer struct {
+	Class     *resourceapi.DeviceClass
+	Selectors []resourceapi.DeviceSelector
 }
 
 // AppendKey appends all that terms say about devices. What is there up to the length that it returns makes
 // a selection.
 func (t *Terms) AppendKey(k *memo.Key) (selection int) {
-	k.Text(t.Class.Name)
-	appendSelectors(k, t.Class.Spec.Selectors)
-	appendSelectors(k, t.Selectors)
+	k.Number(len(t.Offers))
+	for _, offer := range t.Offers {
+		k.Text(offer.Class.Name)
+		appendSelectors(k, offer.Class.Spec.Selectors)
+		appendSelectors(k, offer.Selectors)
+	}
 	if k.Flags(t.Capacity != nil); t.Capacity != nil {
 		k.Number(len(t.Capacity.Requests))
 		for name, value := range sorted(t.Capacity.Requests) {
@@ -40,7 +52,7 @@ func (t *Terms) AppendKey(k *memo.Key) (selection int) {
 
 // appendRest appends what a filter is beside a selection.
 func (t *Terms) appendRest(k *memo.Key) {
-	k.Flags(t.Admin)
+	k.Flags(t.All, t.Admin)
 	k.Number(len(t.Tolerations))
 	for i := range t.Tolerations {
 		k.Text(t.Tolerations[i].Key)
@@ -63,53 +75,58 @@ func appendSelectors(k *memo.Key, all []resourceapi.DeviceSelector) {
 // Filter decides about single devices of a problem, whatever else is chosen.
 type Filter struct {
 	*Selection
-	terms Terms
-	// Mandatory is set if a request wants all devices that match.
-	Mandatory bool
-}
-
-// Filter makes a filter, given the key of its selection. The error says that there is a selector of an
-// unsupported kind.
-func (e *Evaluator) Filter(t Terms, selection []byte) (*Filter, error) {
-	key := string(selection)
-	if known, ok := e.selections.Get(key); ok {
-		return &Filter{Selection: known.(*Selection), terms: t}, nil
-	}
-	// The selection outlives the claim, so it has a copy of its own.
-	s := &Selection{id: e.ids.Add(1), features: e.features, Capacity: t.Capacity.DeepCopy()}
-	if err := s.add(e.programs, t.Class.Name, t.Class.Spec.Selectors); err != nil {
-		return nil, err
-	}
-	if err := s.add(e.programs, "", t.Selectors); err != nil {
-		return nil, err
-	}
-	if s.Reads = readsOf(s.Selectors); s.Reads != nil {
-		s.projection = e.projection(s.Reads, nil, t.Capacity != nil, "")
-	}
-	e.selections.Add(key, s)
-	return &Filter{Selection: s, terms: t}, nil
+	*Terms
 }
 
 // AppendKey appends what the filter says of devices. Equal keys are of the same Evaluator.
 func (f *Filter) AppendKey(k *memo.Key) {
 	k.Number(int(f.id))
-	f.terms.appendRest(k)
+	f.appendRest(k)
 }
 
-// Selection is what filters say of shapes, and so of all devices of a shape: the selectors of a class
-// and of a request, and the capacity that it asks for. Equal ones are the same for all problems of an
-// Evaluator, so that shapes are judged once. It is immutable but for what it remembers.
+// Selection is what filters say of shapes, and so of all devices of a shape: the selectors of each class,
+// and the capacity that is asked for. Equal ones are the same for all problems of an Evaluator, so that
+// shapes are judged once. It is immutable but for what it remembers.
 type Selection struct {
-	id        int64 // unique within the Evaluator
-	features  Features
-	Selectors []Selector
-	Capacity  *resourceapi.CapacityRequirements
-	// Reads is what the selectors read, projection the devices as the selection sees them. Both
-	// are nil if that is not known.
-	Reads      Reads
+	id       int64 // unique within the Evaluator
+	features Features
+	offers   [][]Selector
+	capacity *resourceapi.CapacityRequirements
+	// reads is what the selectors read, projection the devices as the selection sees them. Both are nil if
+	// that is not known.
+	reads      Reads
 	projection *Projection
 	// judgements are by number in the projection.
 	judgements [maxNumbers + 1]atomic.Pointer[Judgement]
+}
+
+// Filter makes a filter, given the key of its selection. The error says that there is a selector of an
+// unsupported kind.
+func (e *Evaluator) Filter(t *Terms, selection []byte) (*Filter, error) {
+	key := string(selection)
+	if known, ok := e.selections.Get(key); ok {
+		return &Filter{known.(*Selection), t}, nil
+	}
+	// The selection outlives the claim, so it has a copy of its own.
+	s := &Selection{id: e.ids.Add(1), features: e.features, capacity: t.Capacity.DeepCopy()}
+	for i, offer := range t.Offers {
+		selectors, err := e.selectors(nil, offer.Class.Name, offer.Class.Spec.Selectors)
+		if err == nil {
+			selectors, err = e.selectors(selectors, "", offer.Selectors)
+		}
+		switch {
+		case err != nil && i > 0:
+			return nil, fmt.Errorf("class %d beside it: %w", i-1, err)
+		case err != nil:
+			return nil, err
+		}
+		s.offers = append(s.offers, selectors)
+	}
+	if s.reads = readsOf(s.offers); s.reads != nil {
+		s.projection = e.projection(s.reads, nil, t.Capacity != nil, "")
+	}
+	e.selections.Add(key, s)
+	return &Filter{s, t}, nil
 }
 
 // Selector is one CEL selector of a class or a request.
@@ -129,15 +146,16 @@ func (s *Selector) Origin() string {
 	return fmt.Sprintf("class %s: selector %d", s.Class, s.Position)
 }
 
-func (s *Selection) add(programs *cel.Cache, class string, selectors []resourceapi.DeviceSelector) error {
-	for i, asked := range selectors {
+// selectors compiles selectors of a class, or with an empty name, of a request.
+func (e *Evaluator) selectors(to []Selector, class string, asked []resourceapi.DeviceSelector) ([]Selector, error) {
+	for i := range asked {
 		added := Selector{Selector: explain.Selector{Class: class, Position: i}}
-		if asked.CEL == nil {
-			return fmt.Errorf("%s: cel is not set (unsupported kind of selector)", added.Origin())
+		if asked[i].CEL == nil {
+			return nil, fmt.Errorf("%s: cel is not set (unsupported kind of selector)", added.Origin())
 		}
-		added.Expression = asked.CEL.Expression
-		added.program, added.err = programs.Selector(added.Expression)
-		s.Selectors = append(s.Selectors, added)
+		added.Expression = asked[i].CEL.Expression
+		added.program, added.err = e.programs.Selector(added.Expression)
+		to = append(to, added)
 	}
-	return nil
+	return to, nil
 }

@@ -52,9 +52,9 @@ func unlikeShapes() []*shape.Shape {
 
 func spelled(j *Judgement) string {
 	if j.Use == nil {
-		return fmt.Sprint(j.RejectedBy)
+		return fmt.Sprint(j.Offer)
 	}
-	text := fmt.Sprint(j.RejectedBy, j.Use.Refusal, j.Use.Err)
+	text := fmt.Sprint(j.Offer, j.Use.Refusal, j.Use.Err)
 	for _, part := range j.Use.Parts {
 		text += fmt.Sprint(part.Name, part.Quantity.String(), part.Quantity.Format, part.Taken, part.Total)
 	}
@@ -69,7 +69,7 @@ func TestJudgementsAreRemembered(t *testing.T) {
 	selectors := []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].model == "a"`}}}
 	shared := NewEvaluator(features, programs)
 	for _, asked := range []string{"", "1Gi", "7Gi", "7516192768", "30Gi"} {
-		terms := Terms{Class: class, Selectors: selectors}
+		terms := Terms{Offers: []Offer{{Class: class, Selectors: selectors}}}
 		if asked != "" {
 			terms.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(asked)}}
 		}
@@ -99,9 +99,9 @@ func TestJudgementsAreRemembered(t *testing.T) {
 // tells shapes apart by what its selectors say of them.
 func TestProjectionsWearOut(t *testing.T) {
 	e := NewEvaluator(Features{ConsumableCapacity: true}, cel.NewCache(8))
-	terms := Terms{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
+	terms := Terms{Offers: []Offer{{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
 		{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].serial >= 0`}},
-	}}
+	}}}}
 	filter := func() *Filter {
 		f, err := filterOf(e, terms)
 		if err != nil {
@@ -146,13 +146,13 @@ func TestProjectionsOfTheSameFilters(t *testing.T) {
 	e := NewEvaluator(Features{}, cel.NewCache(8))
 	var filters []*Filter
 	for _, least := range []int{1, 2} {
-		f, err := filterOf(e, Terms{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
+		f, err := filterOf(e, Terms{Offers: []Offer{{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
 			{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.attributes[device.driver].size >= %d", least)}},
-		}})
+		}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Reads != nil {
+		if f.reads != nil {
 			t.Fatal("the selector is one of which it is known what it reads")
 		}
 		filters = append(filters, f)

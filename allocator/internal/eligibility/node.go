@@ -21,8 +21,7 @@ type Devices struct {
 	firsts []int32 // positions of the first device of each of the pools, and the number of all
 	// List has the devices of complete and valid pools. A device is known by its position.
 	List []Device
-	// all are all devices, here those on the node.
-	all, here *bitset.BitSet
+	here *bitset.BitSet // those on the node
 	// special are devices of which more counts than their shape and whether they are on the node
 	// and in use: each has to be judged by itself.
 	special *bitset.BitSet
@@ -52,7 +51,7 @@ func newDevices(views []*pool.View, f Features) *Devices {
 		count += len(pv.Devices)
 	}
 	d := &Devices{List: make([]Device, 0, count), firsts: []int32{0}}
-	d.all, d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count)), bitset.New(uint(count))
+	d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count))
 	for _, pv := range views {
 		if pv.Usable() {
 			d.add(pv, f)
@@ -76,7 +75,6 @@ func (d *Devices) add(pv *pool.View, f Features) {
 			device.Place = int32(d.here.Count())
 			d.here.Set(i)
 		}
-		d.all.Set(i)
 		d.special.SetTo(i, device.isSpecial(f))
 		d.List = append(d.List, device)
 	}
@@ -150,18 +148,22 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Se
 }
 
 // Take adds devices, by position, to those in use as a whole.
-func (n *Node) Take(devices *bitset.BitSet) {
-	n.InUse.InPlaceUnion(devices)
+func (n *Node) Take(devices []int32) {
 	for p := range n.Used {
-		next, ok := devices.NextSet(uint(n.firsts[p]))
-		if !ok || next >= uint(n.firsts[p+1]) {
-			continue
+		var edit *pool.Edit
+		for _, i := range devices {
+			if n.List[i].Pool != int32(p) {
+				continue
+			}
+			if edit == nil {
+				edit = n.Used[p].Edit()
+			}
+			edit.Set([]pool.DeviceIndex{n.List[i].Index}, pool.Use{Exclusive: true})
+			n.InUse.Set(uint(i))
 		}
-		edit := n.Used[p].Edit()
-		for ; ok && next < uint(n.firsts[p+1]); next, ok = devices.NextSet(next + 1) {
-			edit.Set([]pool.DeviceIndex{n.List[next].Index}, pool.Use{Exclusive: true})
+		if edit != nil {
+			n.Used[p] = edit.Done()
 		}
-		n.Used[p] = edit.Done()
 	}
 }
 

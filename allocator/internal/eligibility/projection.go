@@ -39,11 +39,13 @@ const maxNumbers = 1 << 9
 type Reads map[string]*cel.Program
 
 // readsOf is nil if a selector may read anything, or does not compile.
-func readsOf(selectors []Selector) Reads {
+func readsOf(offers [][]Selector) Reads {
 	all := make(Reads)
-	for i := range selectors {
-		if !all.add(selectors[i].program) {
-			return nil
+	for _, selectors := range offers {
+		for i := range selectors {
+			if !all.add(selectors[i].program) {
+				return nil
+			}
 		}
 	}
 	return all
@@ -79,9 +81,9 @@ func (e *Evaluator) Projection(filters []*Filter, derived Reads) *Projection {
 	var judging []*Selection
 	for _, f := range filters {
 		judging = append(judging, f.Selection)
-		maps.Copy(reads, f.Reads)
-		exact = exact && f.Reads != nil
-		capacity = capacity || f.Capacity != nil
+		maps.Copy(reads, f.reads)
+		exact = exact && f.reads != nil
+		capacity = capacity || f.capacity != nil
 		ids = append(ids, f.id)
 	}
 	if exact {
@@ -134,12 +136,17 @@ func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]re
 		}
 	}
 	for _, s := range p.judging {
-		// This is asked on behalf of all problems to come, so that none of them can cancel it.
-		rejectedBy, err := p.evaluator.matches(context.Background(), s.Selectors, of)
-		if err != nil {
-			return 0
+		for _, selectors := range s.offers {
+			// This is asked on behalf of all problems to come, so that none of them can cancel it.
+			rejectedBy, err := p.evaluator.matches(context.Background(), selectors, of)
+			if err != nil {
+				return 0
+			}
+			text = binary.AppendVarint(text, int64(rejectedBy))
+			if rejectedBy < 0 {
+				break
+			}
 		}
-		text = binary.AppendVarint(text, int64(rejectedBy))
 	}
 	if !p.capacity && of.plain {
 		return p.numbers.Of(append(text, 0), maxNumbers)

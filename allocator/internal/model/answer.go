@@ -14,6 +14,8 @@ import (
 // Answer is a solution by position, or that there is none.
 type Answer struct {
 	Satisfiable bool
+	// Undecided is set if the budget was spent. Nothing else is known then but Literal.
+	Undecided bool
 	// Literal is that of the Instance.
 	Literal bool
 	Choices []Choice
@@ -41,19 +43,19 @@ type Filled struct {
 	Amount   amount.Amount
 }
 
-// Answer translates a result that is found or none.
+// Answer translates a result that is found, none or spent.
 func (in *Instance) Answer(result Result) Answer {
 	if result.Verdict != solver.Found {
-		return Answer{Literal: in.Literal}
+		return Answer{Literal: in.Literal, Undecided: result.Verdict == solver.Spent}
 	}
 	a := Answer{
 		Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: slices.Clone(result.Options), Missed: result.Missed,
 	}
 	for i, c := range result.Choices {
-		alt := in.requests[c.Request].Alternatives[c.Option]
+		alt := in.alternative(c)
 		a.Choices[i] = Choice{Alternative: alt.ID, Place: in.Node.List[c.Device].Place}
-		if offers := in.Domains[alt.Domain].offers; offers != nil {
-			a.Choices[i].Offer = offers[c.Device]
+		if len(alt.Offers) > 1 {
+			a.Choices[i].Offer = in.Node.OfferOf(in.Problem.Filters[alt.Filter], c.Device)
 		}
 		if result.Filled != nil {
 			a.Choices[i].Filled = in.frame.filled(result.Filled[i])
@@ -73,11 +75,11 @@ func (f *frame) filled(draws []solver.Draw) (list []Filled) {
 
 // StopError says why the search ended at a device. What was computed is asked for again.
 func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
-	alt := in.requests[at.Request].Alternatives[at.Option]
+	alt := in.Problem.Requests[at.Request].Alternatives[at.Option]
 	path, device := in.Problem.Path(alt), in.Node.ID(at.Device)
 	switch {
 	case at.Cover < 0:
-		return fmt.Errorf("%s: %w", path, in.Domains[alt.Domain].Bad[at.Device])
+		return fmt.Errorf("%s: %w", path, in.Node.Error(ctx, in.Problem.Filters[alt.Filter], at.Device))
 	case at.Violated:
 		return fmt.Errorf("%s: asks for all devices, but device %s violates %s", path, device, in.Problem.ConstraintRef(alt.Constraints[at.Cover]))
 	}

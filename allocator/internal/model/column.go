@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
@@ -54,34 +53,23 @@ func (in *Instance) column(c claims.Constraint) *Column {
 		return known
 	}
 	made := newColumn(len(in.Node.List), make(map[shape.Value]int32))
-	if c.Capacity {
-		made.setCapacity(in.Node.List, c.Attribute)
-	} else {
-		for i := range in.Node.List {
-			if value, found := in.Node.List[i].Shape.Attribute(c.Attribute); found {
-				made.set(i, c.Compared(value))
+	var quantities []resource.Quantity // by number; there are few on a node
+	for i := range in.Node.List {
+		d := &in.Node.List[i]
+		if c.Capacity {
+			if capacity, found := published(d.Device, d.Object.Capacity, c.Attribute); found {
+				n := slices.IndexFunc(quantities, func(q resource.Quantity) bool { return q.Cmp(capacity.Value) == 0 })
+				if n < 0 {
+					n, quantities = len(quantities), append(quantities, capacity.Value.DeepCopy())
+				}
+				made.Values[i] = []int32{int32(n)}
 			}
+		} else if value, found := d.Shape.Attribute(c.Attribute); found {
+			made.set(i, c.Compared(value))
 		}
 	}
 	in.frame.columns.Add(name, made, maxColumns)
 	return made
-}
-
-// setCapacity numbers what devices have of a capacity. There are few values on a node.
-func (c *Column) setCapacity(devices []eligibility.Device, name resourceapi.FullyQualifiedName) {
-	var quantities []resource.Quantity // by number
-	for i := range devices {
-		capacity, found := published(devices[i].Device, devices[i].Object.Capacity, name)
-		if !found {
-			continue
-		}
-		n := slices.IndexFunc(quantities, func(q resource.Quantity) bool { return q.Cmp(capacity.Value) == 0 })
-		if n < 0 {
-			n = len(quantities)
-			quantities = append(quantities, capacity.Value.DeepCopy())
-		}
-		c.Values[i] = []int32{int32(n)}
-	}
 }
 
 // constrain adds the relation of a constraint, and its column to the domains that it covers. All number
@@ -119,7 +107,7 @@ func (in *Instance) constrain(ctx context.Context, position int) error {
 func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32, cover *solver.Cover) error {
 	made := newColumn(len(in.Node.List), ids)
 	cover.Column = &made.Column
-	compared := in.Domains[alt.Domain].Compared()
+	compared := in.Domain(alt).Allowed.Union(in.Domain(alt).Exhausted)
 	for i, ok := compared.NextSet(0); ok; i, ok = compared.NextSet(i + 1) {
 		value, found, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[i].Shape, c.Attribute)
 		if cause := context.Cause(ctx); cause != nil {

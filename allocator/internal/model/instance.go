@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
@@ -39,24 +38,18 @@ type Question struct {
 type Instance struct {
 	Question
 	Node eligibility.Node
-	// Domains are what alternatives see of the devices, by claims.Alternative.Domain.
-	Domains []Domain
 	// Literal is set if looking at some device can be an error: which devices are looked at
 	// then decides the outcome.
 	Literal bool
 
-	// taken are devices of which Node does not know yet. Nil if there are none.
-	taken    *bitset.BitSet
+	// taken are devices of which Node does not know yet.
+	taken    []int32
 	filtered []eligibility.Domain // by filter
 	frame    *frame
-	// requests are those of problem, which has no preference to begin with.
-	requests []*claims.Request
-	problem  solver.Problem
-	solver   solver.Solver
-	memory   memory
-	// candidates and sorted are room for a policy.
-	candidates []Candidate
-	sorted     []*Candidate
+	// problem has no preference to begin with. Its requests are those of Problem.
+	problem solver.Problem
+	solver  solver.Solver
+	memory  memory
 }
 
 // memory is what one question after the other is translated in.
@@ -69,11 +62,9 @@ type memory struct {
 	lists   slab.Slab[[]solver.Draw]
 }
 
-// Domain is what alternatives see of the devices of the node.
-type Domain struct {
-	*eligibility.Domain
-	// offers are the positions in claims.Alternative.Offers by device. Nil if there is one.
-	offers []int32
+// Domain is what an alternative sees of the devices of the node.
+func (in *Instance) Domain(alt *claims.Alternative) *eligibility.Domain {
+	return &in.filtered[alt.Filter]
 }
 
 // Values are those of each device that a constraint compares, by its position in Alternative.Constraints.
@@ -81,10 +72,15 @@ func (in *Instance) Values(alt *claims.Alternative, covered int) [][]int32 {
 	return in.problem.Domains[alt.Domain].Covers[covered].Values
 }
 
+// alternative is what a device was chosen for.
+func (in *Instance) alternative(c solver.Choice) *claims.Alternative {
+	return in.Problem.Requests[c.Request].Alternatives[c.Option]
+}
+
 // Needed is how many devices an alternative takes.
 func (in *Instance) Needed(alt *claims.Alternative) int {
 	if alt.All {
-		return len(in.Domains[alt.Domain].Mandatory)
+		return len(in.Domain(alt).Mandatory)
 	}
 	return alt.Count
 }
@@ -100,15 +96,15 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 		if err := in.Node.Judge(ctx, filter, &in.filtered[f]); err != nil {
 			return err
 		}
-		in.Literal = in.Literal || len(in.filtered[f].Bad) > 0
+		in.Literal = in.Literal || in.filtered[f].Stops != nil
 	}
 	in.addDevices()
-	in.Domains, in.problem.Domains = in.Domains[:0], in.problem.Domains[:0]
+	in.problem.Domains = in.problem.Domains[:0]
 	for _, alt := range q.Problem.Domains {
 		in.addDomain(alt)
 	}
 	for _, alt := range q.Problem.Alternatives {
-		if err := in.checkAll(alt); err != nil {
+		if err := in.checkAll(ctx, alt); err != nil {
 			return err
 		}
 	}
@@ -132,17 +128,14 @@ func (in *Instance) Take(found Result) bool {
 	}
 	for _, c := range found.Choices {
 		d := &in.Node.List[c.Device]
-		if d.Shareable || in.requests[c.Request].Alternatives[c.Option].Admin || in.Node.Pools[d.Pool].Repeats() {
+		if d.Shareable || in.alternative(c).Admin || in.Node.Pools[d.Pool].Repeats() {
 			return false
 		}
 	}
-	if in.taken == nil {
-		in.taken = in.memory.sets.New(len(in.Node.List))
-	}
 	for _, c := range found.Choices {
-		in.taken.Set(uint(c.Device))
-		for k := range in.Domains {
-			in.Domains[k].Allowed.Clear(uint(c.Device))
+		in.taken = append(in.taken, c.Device)
+		for f := range in.filtered {
+			in.filtered[f].Allowed.Clear(uint(c.Device))
 		}
 		for _, draw := range in.frame.devices[c.Device].Draws {
 			left := &in.problem.Left[draw.Resource]
@@ -157,10 +150,8 @@ func (in *Instance) Take(found Result) bool {
 
 // Used is what is in use of the pools of the node, with what was taken.
 func (in *Instance) Used() []*pool.Usage {
-	if in.taken != nil {
-		in.Node.Take(in.taken)
-		in.taken = nil
-	}
+	in.Node.Take(in.taken)
+	in.taken = in.taken[:0]
 	return in.Node.Used
 }
 
@@ -169,13 +160,11 @@ func (in *Instance) Release() {
 	in.Node.Release()
 	in.solver.Release()
 	clear(in.filtered)
-	clear(in.Domains)
-	clear(in.requests)
 	clear(in.problem.Relations)
 	clear(in.problem.Domains)
 	clear(in.problem.Requests)
 	in.problem = solver.Problem{Relations: in.problem.Relations[:0], Domains: in.problem.Domains[:0], Requests: in.problem.Requests[:0]}
-	in.Question, in.frame, in.taken = Question{}, nil, nil
+	in.Question, in.frame, in.taken = Question{}, nil, in.taken[:0]
 	m := &in.memory
 	for _, part := range [...]interface{ Reset() }{&m.sets, &m.amounts, &m.covers, &m.options, &m.draws, &m.lists} {
 		part.Reset()
@@ -184,7 +173,7 @@ func (in *Instance) Release() {
 
 // checkAll refuses to say what "all" is while a pool cannot tell. Devices that are mandatory and
 // violate a constraint are an error.
-func (in *Instance) checkAll(alt *claims.Alternative) error {
+func (in *Instance) checkAll(ctx context.Context, alt *claims.Alternative) error {
 	if !alt.All {
 		return nil
 	}
@@ -193,8 +182,9 @@ func (in *Instance) checkAll(alt *claims.Alternative) error {
 			return fmt.Errorf("%s: asks for all devices, but pool %s cannot be used: %s", in.Problem.Path(alt), pv.Pool.ID, reason)
 		}
 	}
-	if d := in.Domains[alt.Domain]; len(d.Bad) > 0 {
-		return fmt.Errorf("%s: %w", in.Problem.Path(alt), d.FirstError())
+	if stops := in.Domain(alt).Stops; stops != nil {
+		first, _ := stops.NextSet(0)
+		return fmt.Errorf("%s: %w", in.Problem.Path(alt), in.Node.Error(ctx, in.Problem.Filters[alt.Filter], int32(first)))
 	}
 	in.Literal = in.Literal || len(alt.Constraints) > 0 && in.Needed(alt) > 0
 	return nil

@@ -3,7 +3,6 @@ package model
 import (
 	"slices"
 
-	"github.com/bits-and-blooms/bitset"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
@@ -25,17 +24,14 @@ func (in *Instance) addDevices() {
 func (in *Instance) addRequests() {
 	p := &in.problem
 	p.Claims, p.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
-	p.Requests, in.requests = p.Requests[:0], in.requests[:0]
-	for c := range in.Problem.Claims {
-		requests := in.Problem.Claims[c].Requests
-		for r := range requests {
-			options := in.memory.options.Empty(len(requests[r].Alternatives))
-			for _, alt := range requests[r].Alternatives {
-				options = append(options, in.option(alt))
-			}
-			p.Requests = append(p.Requests, solver.Request{Claim: int32(c), Options: options})
-			in.requests = append(in.requests, &requests[r])
+	p.Requests = p.Requests[:0]
+	for r := range in.Problem.Requests {
+		asked := &in.Problem.Requests[r]
+		options := in.memory.options.Empty(len(asked.Alternatives))
+		for _, alt := range asked.Alternatives {
+			options = append(options, in.option(alt))
 		}
+		p.Requests = append(p.Requests, solver.Request{Claim: int32(asked.Claim), Options: options})
 	}
 }
 
@@ -52,40 +48,21 @@ func (in *Instance) addLeft() {
 	in.problem.Left = left
 }
 
-// addDomain joins what the classes of an alternative offer.
+// addDomain translates what an alternative sees of the devices.
 func (in *Instance) addDomain(alt *claims.Alternative) {
-	d := Domain{Domain: &in.filtered[alt.Offers[0].Filter]}
-	if len(alt.Offers) > 1 {
-		of := make([]*eligibility.Domain, len(alt.Offers))
-		for i, offer := range alt.Offers {
-			of[i] = &in.filtered[offer.Filter]
-		}
-		d.Domain, d.offers = in.Node.Join(of)
-	}
+	d := in.Domain(alt)
 	made := solver.Domain{
 		Claim: int32(alt.Claim), Admin: alt.Admin, Allowed: d.Allowed,
-		Stops: in.stops(d.Bad), Shares: in.sharesOf(d.Domain), Covers: in.memory.covers.Empty(len(alt.Constraints)),
+		Stops: d.Stops, Shares: in.sharesOf(d), Covers: in.memory.covers.Empty(len(alt.Constraints)),
 	}
 	if len(alt.Totals) > 0 {
-		made.Gives, made.Fills = in.totalsOf(alt, d.Domain)
+		made.Gives, made.Fills = in.totalsOf(alt, d)
 	}
-	in.Domains, in.problem.Domains = append(in.Domains, d), append(in.problem.Domains, made)
-}
-
-// stops are the devices at which looking is an error.
-func (in *Instance) stops(errs map[int32]error) *bitset.BitSet {
-	if len(errs) == 0 {
-		return nil
-	}
-	set := in.memory.sets.New(len(in.Node.List))
-	for i := range errs {
-		set.Set(uint(i))
-	}
-	return set
+	in.problem.Domains = append(in.problem.Domains, made)
 }
 
 func (in *Instance) option(alt *claims.Alternative) solver.Option {
-	domain := &in.Domains[alt.Domain]
+	domain := in.Domain(alt)
 	// What the claim cannot hold is told apart no further.
 	count := min(in.Needed(alt), resourceapi.AllocationResultsMaxSize+1)
 	option := solver.Option{Domain: int32(alt.Domain), Count: count, All: alt.All}

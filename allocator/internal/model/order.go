@@ -27,7 +27,6 @@ type Candidate struct {
 	// Both are rounded, so that what is equal is not told apart by how it was computed.
 	InUse, Fit float64
 
-	position int32
 	*size
 	used *pool.Usage
 }
@@ -53,29 +52,21 @@ func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 		return 0
 	}
 	for k, alt := range in.Problem.Domains {
-		domain := &in.Domains[k]
-		in.candidates = slices.Grow(in.candidates[:0], len(in.Node.List)) // they stay where they are
-		in.sorted = in.sorted[:0]
+		domain, candidates := &in.problem.Domains[k], make([]Candidate, len(in.Node.List))
+		domain.Order = make([]int32, 0, len(in.Node.List))
 		for i := range in.Node.List {
-			if _, bad := domain.Bad[int32(i)]; bad || domain.Allowed.Test(uint(i)) {
-				in.candidates = append(in.candidates, in.candidate(alt, int32(i), &sizes[i]))
-				in.sorted = append(in.sorted, &in.candidates[len(in.candidates)-1])
+			if domain.Allowed.Test(uint(i)) || domain.Stops != nil && domain.Stops.Test(uint(i)) {
+				candidates[i] = in.candidate(alt, int32(i), &sizes[i])
+				domain.Order = append(domain.Order, int32(i))
 			}
 		}
-		slices.SortStableFunc(in.sorted, compare)
-		order := make([]int32, len(in.sorted))
-		for at, c := range in.sorted {
-			order[at] = c.position
-		}
-		in.problem.Domains[k].Order = order
-		clear(in.candidates)
-		clear(in.sorted)
+		slices.SortStableFunc(domain.Order, func(a, b int32) int { return compare(&candidates[a], &candidates[b]) })
 	}
 }
 
 func (in *Instance) candidate(alt *claims.Alternative, i int32, of *size) Candidate {
 	d := &in.Node.List[i]
-	c := Candidate{Device: pool.HandleOf(in.Node.Pools[d.Pool], d.Index), position: i, size: of, used: in.Node.Used[d.Pool]}
+	c := Candidate{Device: pool.HandleOf(in.Node.Pools[d.Pool], d.Index), size: of, used: in.Node.Used[d.Pool]}
 	c.Shared = c.used.Shared(d.Index)
 	if d.Shareable {
 		for k, has := range of.capacities {

@@ -81,7 +81,7 @@ func (in *Instance) only(picked []int32) *solver.Problem {
 // offered are the values of the devices that a constraint covers.
 func (in *Instance) offered(constraint int, found solver.Result) (offered [][]int32) {
 	for _, c := range found.Choices {
-		alt := in.requests[c.Request].Alternatives[c.Option]
+		alt := in.alternative(c)
 		if k := alt.Covered(constraint); k >= 0 {
 			offered = append(offered, in.Values(alt, k)[c.Device])
 		}
@@ -97,25 +97,21 @@ const coreBudget = 20_000
 // by leaving out, one after the other from the end, what is not needed for the conflict: of two
 // requests that both fail, the first is cited. What remains is minimal as far as the budget reaches:
 // without any one part it could be allocated. What is not in the core stays left out.
-func (in *Instance) Core(ctx context.Context) []claims.Part {
-	parts := in.Problem.Parts()
-	var core []claims.Part
-	for k := len(parts) - 1; k >= 0; k-- {
-		off := in.off(k)
+func (in *Instance) Core(ctx context.Context) (core []claims.Part) {
+	requests := len(in.problem.Requests)
+	for k := requests + in.Problem.Required() - 1; k >= 0; k-- {
+		var off *bool
+		if k < requests {
+			off = &in.problem.Requests[k].Off
+		} else {
+			off = &in.problem.Relations[len(in.frame.groups)+k-requests].Off
+		}
 		*off = true
 		if in.solver.Solve(ctx, &in.problem, min(in.Budget, coreBudget), solver.AllRules).Verdict != solver.None {
 			*off = false
-			core = append([]claims.Part{parts[k]}, core...)
+			core = append(core, claims.Part(k))
 		}
 	}
+	slices.Reverse(core)
 	return core
-}
-
-// off takes the k-th of the parts out of the problem: requests come first, then constraints.
-func (in *Instance) off(k int) *bool {
-	requests := len(in.problem.Requests)
-	if k < requests {
-		return &in.problem.Requests[k].Off
-	}
-	return &in.problem.Relations[len(in.frame.groups)+k-requests].Off
 }
