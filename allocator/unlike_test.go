@@ -164,6 +164,27 @@ func TestFailingIsNotRejecting(t *testing.T) {
 	}
 }
 
+// On a device with a version that is none every selector fails, also one that reads nothing.
+func TestMalformedIsNotAlike(t *testing.T) {
+	slices := []*resourceapi.ResourceSlice{gpus("a", 1, "T4"), gpus("b", 1, "T4")}
+	slices[1].Spec.Devices[0].Attributes["firmware"] = resourceapi.DeviceAttribute{VersionValue: ptr.To("v1")}
+	class := gpuClass.DeepCopy()
+	class.Spec.Selectors = nil
+	problem, err := allocator.New(allocator.Options{}).Compile([]*resourceapi.ResourceClaim{selecting(claim("c", 1), "true")}, allocator.ClassMap(class))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := pools.NewLedger(pools.Build(allocator.Features{}.PoolGates(), slices))
+	for range 2 {
+		if got := feasible(problem, ledger, node("a")); got != allocator.Satisfiable.String() {
+			t.Errorf("node a: %s", got)
+		}
+		if got := feasible(problem, ledger, node("b")); got != "error" {
+			t.Errorf("node b: %s", got)
+		}
+	}
+}
+
 func feasible(p *allocator.Problem, l *pools.Ledger, node *corev1.Node) string {
 	found, err := p.Feasible(context.Background(), l.State(), node)
 	verdict := found.Verdict()
