@@ -293,3 +293,53 @@ func perDevice(slice *resourceapi.ResourceSlice, nodes ...string) *resourceapi.R
 	}
 	return slice
 }
+
+// byRank prefers devices with a lower rank.
+type byRank struct{}
+
+func (byRank) Before(a, b allocator.Candidate) bool {
+	x, _ := a.Attribute("gpu.example.com/rank")
+	y, _ := b.Attribute("gpu.example.com/rank")
+	return *x.IntValue < *y.IntValue
+}
+
+func (byRank) Reads() []resourceapi.FullyQualifiedName {
+	return []resourceapi.FullyQualifiedName{"gpu.example.com/rank"}
+}
+
+// Devices that serve a request equally well, but for what a policy reads of them.
+func TestUnlikeForPolicies(t *testing.T) {
+	ranked := func(node string, ranks ...int64) *resourceapi.ResourceSlice {
+		slice := gpus(node, len(ranks), "H100")
+		for i, rank := range ranks {
+			slice.Spec.Devices[i].Attributes["rank"] = resourceapi.DeviceAttribute{IntValue: &rank}
+		}
+		return slice
+	}
+	sized := func(node string, sizes ...int64) *resourceapi.ResourceSlice {
+		slice := gpus(node, len(sizes), "H100")
+		for i, size := range sizes {
+			slice.Spec.Devices[i].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+				"memory": {Value: *resource.NewQuantity(size, resource.DecimalSI)},
+			}
+		}
+		return slice
+	}
+	for policy, ledger := range map[allocator.Policy]*pools.Ledger{
+		allocator.LeastWaste{}: clusterOf(sized("a", 8, 4), sized("b", 4, 8)),
+		byRank{}:               clusterOf(ranked("a", 8, 4), ranked("b", 4, 8)),
+	} {
+		problem := compile(allocator.Options{Policy: policy}, claim("c", 1))
+		for range 2 {
+			for name, want := range map[string]string{"a": "r0=gpu-1", "b": "r0=gpu-0"} {
+				outcome, err := problem.Allocate(t.Context(), ledger.State(), node(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := chosen(outcome); got != want {
+					t.Errorf("%T: node %s: %s instead of %s", policy, name, got, want)
+				}
+			}
+		}
+	}
+}
