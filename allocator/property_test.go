@@ -28,13 +28,20 @@ type question struct {
 func generate(t *testing.T, seed uint64) question {
 	t.Helper()
 	c := clustergen.Generate(seed, clustergen.Default)
+	q := asked(t, c)
+	q.node = c.Nodes[slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == c.Node })]
+	return q
+}
+
+// asked is the question of a case, without the node.
+func asked(t *testing.T, c *alloctest.Case) question {
+	t.Helper()
 	q := question{Case: c, ledger: pools.NewLedger(pools.Build(c.Features.PoolGates(), c.Slices))}
 	for _, claim := range c.Allocated {
 		if err := q.ledger.Assume(claim); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatalf("%s: %v", c.Name, err)
 		}
 	}
-	q.node = c.Nodes[slices.IndexFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == c.Node })]
 	return q
 }
 

@@ -3,6 +3,7 @@ package allocator_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/clustergen"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -43,6 +45,17 @@ func TestUnlikeNodes(t *testing.T) {
 	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, ptr.To(true)
 	unlike("a value is that of a pool for all nodes", a, b, pair,
 		rooted(gpus("a", 1, "H100"), "x"), rooted(gpus("b", 1, "H100"), "y"), everywhere)
+	valued := func(slice *resourceapi.ResourceSlice, value string, effect resourceapi.DeviceTaintEffect) *resourceapi.ResourceSlice {
+		slice.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "soft", Value: value, Effect: effect}}
+		return slice
+	}
+	equal := tolerating(claim("c", 1), "soft")
+	toleration := &equal.Spec.Devices.Requests[0].Exactly.Tolerations[0]
+	toleration.Operator, toleration.Value, toleration.Effect = resourceapi.DeviceTolerationOpEqual, "x", resourceapi.DeviceTaintEffectNoSchedule
+	unlike("the value of a taint is tolerated", a, b, equal,
+		valued(gpus("a", 1, "H100"), "x", resourceapi.DeviceTaintEffectNoSchedule), valued(gpus("b", 1, "H100"), "y", resourceapi.DeviceTaintEffectNoSchedule))
+	unlike("the effect of a taint is tolerated", a, b, equal,
+		valued(gpus("a", 1, "H100"), "x", resourceapi.DeviceTaintEffectNoSchedule), valued(gpus("b", 1, "H100"), "x", resourceapi.DeviceTaintEffectNoExecute))
 	unlike("a taint is tolerated", a, b, tolerating(claim("c", 1), "soft"),
 		tainted(gpus("a", 1, "H100"), "soft"), tainted(gpus("b", 1, "H100"), "hard"))
 	declaring := node("a")
@@ -52,6 +65,24 @@ func TestUnlikeNodes(t *testing.T) {
 	unlike("the node declares a feature", declaring, a, claim("c", 1), optional)
 	unlike("a capacity suffices", a, b, sharing(claim("c", 1)),
 		bandwidth(gpus("a", 1, "H100"), "100"), bandwidth(gpus("b", 1, "H100"), "50"))
+	unlike("a counter set has enough", a, b, claim("c", 2),
+		counted("a", "8"), partitions(gpus("a", 2, "H100"), "4"), counted("b", "7"), partitions(gpus("b", 2, "H100"), "4"))
+	unlike("devices consume less", a, b, claim("c", 2),
+		counted("a", "8"), partitions(gpus("a", 2, "H100"), "4"), counted("b", "8"), partitions(gpus("b", 2, "H100"), "5"))
+	unlike("devices share a group", a, b, claim("c", 2),
+		counted("a", "8"), partitions(gpus("a", 2, "H100"), "4", "mig", "mig"), counted("b", "8"), partitions(gpus("b", 2, "H100"), "4", "mig", "mps"))
+	other := partitions(gpus("a", 2, "H100"), "4")
+	other.Spec.Devices[1].ConsumesCounters[0].Counters = map[string]resourceapi.Counter{"slices": {Value: resource.MustParse("4")}}
+	unlike("a device consumes another counter", a, b, claim("c", 2),
+		counted("a", "7"), other, counted("b", "7"), partitions(gpus("b", 2, "H100"), "4"))
+	apart := partitions(gpus("a", 2, "H100"), "4", "mig", "mps")
+	apart.Spec.Devices[1].ConsumesCounters[0] = resourceapi.DeviceCounterConsumption{CounterSet: "other", CompatibilityGroups: []string{"mps"}}
+	together := partitions(gpus("b", 2, "H100"), "4", "mig", "mps")
+	together.Spec.Devices[1].ConsumesCounters[0].Counters = nil
+	unlike("devices with different groups are of different counter sets", a, b, claim("c", 2), counted("a", "8"), apart, counted("b", "8"), together)
+	multiple := bandwidth(gpus("a", 1, "H100"), "120")
+	multiple.Spec.Devices[0].AllowMultipleAllocations = ptr.To(true)
+	unlike("a device can be shared", a, b, sharing(claim("c", 1, 1)), multiple, bandwidth(gpus("b", 1, "H100"), "120"))
 	unlike("a computed value is that of another pool", a, b, computed(claim("c", 2)),
 		rooted(gpus("a", 1, "H100"), "x"), second(rooted(gpus("a", 1, "H100"), "x")),
 		rooted(gpus("b", 1, "H100"), "x"), second(rooted(gpus("b", 1, "H100"), "y")))
@@ -59,6 +90,44 @@ func TestUnlikeNodes(t *testing.T) {
 		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"2"}}))
 	unlike("a label has the value", labelled("a", "1"), labelled("a", "2"), claim("c", 1),
 		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"1", "3"}}))
+}
+
+// Nodes have copies of the same pools, of which some are changed a little. An allocator that is asked about all of them, turn
+// by turn, says of each what one says that is asked about nothing else.
+func TestNearlyAlikeNodes(t *testing.T) {
+	options := allocator.Options{Features: allocator.AllFeatures()}
+	ask := func(a *allocator.Allocator, q question) any {
+		problem, err := a.Compile(q.Claims, allocator.ClassMap(q.Classes...))
+		if err != nil {
+			return err.Error()
+		}
+		o, err := problem.Allocate(context.Background(), q.ledger.State(), q.node)
+		if found, ok := o.(*allocator.Assignment); ok {
+			return found.Results()
+		}
+		return fmt.Sprint(o, err)
+	}
+	answers := make(map[string]int)
+	for seed := range uint64(fewer(600)) {
+		sequence, remembering := clustergen.NewSequence(seed, clustergen.Pairs), allocator.New(options)
+		c := sequence.First().First()
+		for range 5 {
+			q := asked(t, c)
+			for _, q.node = range c.Nodes {
+				got, want := ask(remembering, q), ask(allocator.New(options), q)
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("seed %d: %s: node %s: %v, but %v if asked by itself", seed, c.Name, q.node.Name, got, want)
+				}
+				answers[fmt.Sprintf("%T", got)]++
+			}
+			c = sequence.Next(c).After(c)
+		}
+	}
+	for kind, n := range answers {
+		if n < fewer(600) {
+			t.Errorf("%d answers are %s", n, kind)
+		}
+	}
 }
 
 // A device elsewhere that a selector cannot be evaluated on is an error for the nodes that
@@ -87,6 +156,27 @@ func TestFailingIsNotRejecting(t *testing.T) {
 	ledger := clusterOf(slices...)
 	for range 2 {
 		if got := feasible(problem, ledger, node("a")); got != allocator.NotSatisfiable.String() {
+			t.Errorf("node a: %s", got)
+		}
+		if got := feasible(problem, ledger, node("b")); got != "error" {
+			t.Errorf("node b: %s", got)
+		}
+	}
+}
+
+// On a device with a version that is none every selector fails, also one that reads nothing.
+func TestMalformedIsNotAlike(t *testing.T) {
+	slices := []*resourceapi.ResourceSlice{gpus("a", 1, "T4"), gpus("b", 1, "T4")}
+	slices[1].Spec.Devices[0].Attributes["firmware"] = resourceapi.DeviceAttribute{VersionValue: ptr.To("v1")}
+	class := gpuClass.DeepCopy()
+	class.Spec.Selectors = nil
+	problem, err := allocator.New(allocator.Options{}).Compile([]*resourceapi.ResourceClaim{selecting(claim("c", 1), "true")}, allocator.ClassMap(class))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := pools.NewLedger(pools.Build(allocator.Features{}.PoolGates(), slices))
+	for range 2 {
+		if got := feasible(problem, ledger, node("a")); got != allocator.Satisfiable.String() {
 			t.Errorf("node a: %s", got)
 		}
 		if got := feasible(problem, ledger, node("b")); got != "error" {
@@ -143,6 +233,33 @@ func bandwidth(slice *resourceapi.ResourceSlice, value string) *resourceapi.Reso
 	return slice
 }
 
+// counted is a slice with the counter sets of the pool of a node, one with that much memory.
+func counted(node, memory string) *resourceapi.ResourceSlice {
+	slice := gpus(node, 0, "")
+	slice.Name += "-counters"
+	slice.Spec.Pool.ResourceSliceCount = 2
+	slice.Spec.SharedCounters = []resourceapi.CounterSet{
+		{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(memory)}, "slices": {Value: resource.MustParse("4")}}},
+		{Name: "other", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("1")}}},
+	}
+	return slice
+}
+
+// partitions has the devices of a slice consume that much memory of the counter set, each in its group if there are any.
+func partitions(slice *resourceapi.ResourceSlice, memory string, groups ...string) *resourceapi.ResourceSlice {
+	slice.Spec.Pool.ResourceSliceCount = 2
+	for i := range slice.Spec.Devices {
+		consumption := resourceapi.DeviceCounterConsumption{
+			CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(memory)}},
+		}
+		if len(groups) > 0 {
+			consumption.CompatibilityGroups = groups[i : i+1]
+		}
+		slice.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{consumption}
+	}
+	return slice
+}
+
 // computed wants devices on one bus, which is computed from their roots.
 func computed(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	for i := range c.Spec.Devices.Requests {
@@ -175,4 +292,54 @@ func perDevice(slice *resourceapi.ResourceSlice, nodes ...string) *resourceapi.R
 		slice.Spec.Devices[i].NodeName = &nodes[i]
 	}
 	return slice
+}
+
+// byRank prefers devices with a lower rank.
+type byRank struct{}
+
+func (byRank) Before(a, b allocator.Candidate) bool {
+	x, _ := a.Attribute("gpu.example.com/rank")
+	y, _ := b.Attribute("gpu.example.com/rank")
+	return *x.IntValue < *y.IntValue
+}
+
+func (byRank) Reads() []resourceapi.FullyQualifiedName {
+	return []resourceapi.FullyQualifiedName{"gpu.example.com/rank"}
+}
+
+// Devices that serve a request equally well, but for what a policy reads of them.
+func TestUnlikeForPolicies(t *testing.T) {
+	ranked := func(node string, ranks ...int64) *resourceapi.ResourceSlice {
+		slice := gpus(node, len(ranks), "H100")
+		for i, rank := range ranks {
+			slice.Spec.Devices[i].Attributes["rank"] = resourceapi.DeviceAttribute{IntValue: &rank}
+		}
+		return slice
+	}
+	sized := func(node string, sizes ...int64) *resourceapi.ResourceSlice {
+		slice := gpus(node, len(sizes), "H100")
+		for i, size := range sizes {
+			slice.Spec.Devices[i].Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
+				"memory": {Value: *resource.NewQuantity(size, resource.DecimalSI)},
+			}
+		}
+		return slice
+	}
+	for policy, ledger := range map[allocator.Policy]*pools.Ledger{
+		allocator.LeastWaste{}: clusterOf(sized("a", 8, 4), sized("b", 4, 8)),
+		byRank{}:               clusterOf(ranked("a", 8, 4), ranked("b", 4, 8)),
+	} {
+		problem := compile(allocator.Options{Policy: policy}, claim("c", 1))
+		for range 2 {
+			for name, want := range map[string]string{"a": "r0=gpu-1", "b": "r0=gpu-0"} {
+				outcome, err := problem.Allocate(t.Context(), ledger.State(), node(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := chosen(outcome); got != want {
+					t.Errorf("%T: node %s: %s instead of %s", policy, name, got, want)
+				}
+			}
+		}
+	}
 }

@@ -80,6 +80,9 @@ func (g *generator) build(profile Profile) {
 		g.addError()
 	}
 	g.shuffleSlices()
+	if g.chance(0.5) {
+		g.addOddities()
+	}
 }
 
 // features is everything in three quarters of the cases; else some gates are off.

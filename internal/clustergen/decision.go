@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/alloctest"
@@ -19,6 +20,10 @@ const DecisionWholePool = "0002"
 // with them depends on their order; upstream's order depends on that of its input.
 const DecisionMixedGroups = "0006"
 
+// DecisionDefaults is the number of the decision record on defaults that the rest of their policy does
+// not allow: upstream tells apart how they are written.
+const DecisionDefaults = "0062"
+
 // Decision returns the number of the record in docs/decisions that makes Dray answer
 // a case differently than upstream may do, or "" if none applies. That one applies
 // does not mean that the answers differ.
@@ -28,6 +33,9 @@ func Decision(c *alloctest.Case) string {
 		return ""
 	}
 	decision := ""
+	if slices.ContainsFunc(c.Slices, hasStrayDefault) {
+		decision = DecisionDefaults
+	}
 	for _, pool := range poolSlices(c) {
 		if judgedByReachableSlices(c.Features, pool, node) {
 			return DecisionWholePool
@@ -96,4 +104,25 @@ func inUse(c *alloctest.Case, slice *resourceapi.ResourceSlice, device string) b
 		}
 	}
 	return false
+}
+
+// hasStrayDefault tells whether the default of some capacity is not valid by the rest of its policy.
+func hasStrayDefault(slice *resourceapi.ResourceSlice) bool {
+	return slices.ContainsFunc(slice.Spec.Devices, func(d resourceapi.Device) bool {
+		for _, capacity := range d.Capacity {
+			if policy := capacity.RequestPolicy; policy != nil && policy.Default != nil && !allowed(*policy.Default, policy) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// allowed compares steps in thousandths, as the policies of cases are.
+func allowed(q resource.Quantity, policy *resourceapi.CapacityRequestPolicy) bool {
+	if r := policy.ValidRange; r != nil {
+		return (r.Min == nil || q.Cmp(*r.Min) >= 0) && (r.Max == nil || q.Cmp(*r.Max) <= 0) &&
+			(r.Min == nil || r.Step == nil || (q.MilliValue()-r.Min.MilliValue())%r.Step.MilliValue() == 0)
+	}
+	return len(policy.ValidValues) == 0 || slices.ContainsFunc(policy.ValidValues, func(v resource.Quantity) bool { return v.Cmp(q) == 0 })
 }

@@ -14,7 +14,7 @@ import (
 type Tag string
 
 // AllTags returns every tag, in the order of the distribution table.
-func AllTags() []Tag { return slices.Clone(allTags) }
+func AllTags() []Tag { return slices.Concat(allTags, oddTags) }
 
 // The features that small cases combine.
 const (
@@ -72,6 +72,7 @@ func Tags(c *alloctest.Case) []Tag {
 	for _, claim := range c.Claims {
 		t.claim(claim)
 	}
+	t.oddities(c)
 	return slices.DeleteFunc(AllTags(), func(tag Tag) bool { return !t[tag] })
 }
 

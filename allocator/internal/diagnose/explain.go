@@ -58,18 +58,16 @@ func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) i
 		Totals:  totals(alt),
 	}}
 	for i := range in.Node.List {
-		onNode := in.Node.List[i].OnNode
-		if onNode {
-			found.Reachable++
+		if !in.Node.List[i].OnNode {
+			continue
 		}
+		found.Reachable++
 		reasons := in.Node.Rejections(ctx, in.Problem.Filters[alt.Filter], int32(i))
 		if len(reasons) == 0 {
 			found.Candidates++
 			continue
 		}
-		if onNode || reasons[0].Reason != explain.RejectedByNode {
-			found.Rejections = tally(found.Rejections, reasons[0])
-		}
+		found.Rejections = tally(found.Rejections, reasons[0])
 		if len(reasons) == 1 {
 			found.lone = tally(found.lone, reasons[0])
 		}

@@ -188,8 +188,8 @@ func violatesPolicy(f Features, taken resource.Quantity, policy *resourceapi.Cap
 	switch {
 	case policy == nil:
 		return false
-	case policy.Default != nil && taken == *policy.Default:
-		return false
+	case policy.Default != nil && taken.Cmp(*policy.Default) == 0:
+		return false // whatever else the policy says, and however the value is written: see decision 0062
 	case policy.ValidRange != nil:
 		return violatesRange(f, taken, policy.ValidRange)
 	case len(policy.ValidValues) > 0:

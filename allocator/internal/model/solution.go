@@ -162,10 +162,10 @@ func (s *Solution) config(claim *claims.Claim, picked []int32) (configs []resour
 			}
 		}
 		switch {
-		case concerned == len(claim.Requests):
-			names = nil // by the API, none means all
 		case concerned == 0 && len(names) > 0:
 			return
+		case concerned == len(claim.Requests):
+			names = nil // by the API, none means all
 		}
 		configs = append(configs, resourceapi.DeviceAllocationConfiguration{Source: source, Requests: names, DeviceConfiguration: config})
 	}
