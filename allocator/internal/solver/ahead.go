@@ -10,20 +10,23 @@ import (
 type ahead struct {
 	// viable are the candidates by domain that nothing stands against. A refusal is for
 	// good, so they only become fewer on the way down.
-	viable    []*bitset.BitSet
-	kinds     []cumulative
-	distincts []distinct
-	supports  []support
-	flow      flow
-	shareable []int32 // devices
+	viable        []*bitset.BitSet
+	kinds         []cumulative
+	cardinalities []cardinality
+	distincts     []distinct
+	supports      []support
+	flow          flow
+	shareable     []int32 // devices
 	// offering is room, by domain, for the viable devices that offer a value, served for what they serve.
 	offering []*bitset.BitSet
 	served   []opening
-	// open is what openings lists, unions the sets in it, of which used are in use. covered is
-	// room for the openings of a relation.
-	open, covered []opening
-	unions        []*bitset.BitSet
-	used          int
+	// open is what openings lists, unions the sets in it, of which used are in use. The others are room for the
+	// openings of a Distinct relation, of a Match relation, and of several of these.
+	open, covered, matched, wanting []opening
+	unions                          []*bitset.BitSet
+	used                            int
+	// rooms is room for numbers by value.
+	rooms []int
 }
 
 // propagators are what reports whether it can be excluded that all openings are served. They may only look
@@ -38,13 +41,16 @@ var propagators = [...]struct {
 	{RuleSums, sums},
 	{RuleDistinct, distincts},
 	{RuleSupport, supports},
+	{RuleCardinality, cardinalities},
 }
 
 // lookAhead prepares for a search that looks ahead, from its root.
 func (s *search) lookAhead() {
 	a := &ahead{
 		flow: s.newFlow(), viable: s.memory.setLists.Take(len(s.p.Domains)), offering: s.memory.setLists.Take(len(s.p.Domains)),
-		open: s.memory.openings.Empty(len(s.p.Requests)), covered: s.memory.openings.Empty(len(s.p.Requests)), served: s.memory.openings.Empty(len(s.p.Requests)),
+	}
+	for _, list := range [...]*[]opening{&a.open, &a.covered, &a.matched, &a.wanting, &a.served} {
+		*list = s.memory.openings.Empty(len(s.p.Requests))
 	}
 	s.ahead = a
 	for i := range s.p.Devices {
@@ -56,7 +62,7 @@ func (s *search) lookAhead() {
 		a.viable[d] = s.memory.sets.Clone(s.p.Domains[d].Allowed)
 		a.offering[d] = s.memory.sets.New(len(s.p.Devices))
 	}
-	a.kinds = s.newCumulatives()
+	a.kinds, a.cardinalities = s.newCumulatives(), s.newCardinalities()
 	for r := range s.p.Relations {
 		switch relation := &s.p.Relations[r]; {
 		case relation.Off:

@@ -24,6 +24,7 @@ func distincts(s *search, open []opening) bool {
 // different values. The most common value of a device stands for all that it has.
 type distinct struct {
 	relation int32
+	column   *Column
 	// group is the value by device, -1 for none, of so many.
 	group  []int32
 	groups int
@@ -31,19 +32,11 @@ type distinct struct {
 
 // newDistinct is false if domains differ in what they compare: derived attributes do.
 func (s *search) newDistinct(relation int32) (d distinct, same bool) {
-	var column *Column
-	for k := range s.p.Domains {
-		if c := s.p.Domains[k].covers(relation); c != nil {
-			if column != nil && c.Column != column {
-				return d, false
-			}
-			column = c.Column
-		}
-	}
+	column := s.columnOf(relation)
 	if column == nil {
 		return d, false
 	}
-	d = distinct{relation, s.memory.counts.Take(len(column.Values)), column.count()}
+	d = distinct{relation, column, s.memory.counts.Take(len(column.Values)), column.count()}
 	for i, values := range column.Values {
 		if d.group[i] = -1; len(values) > 0 {
 			d.group[i] = slices.MaxFunc(values, func(v, w int32) int { return len(column.having(v)) - len(column.having(w)) })
@@ -53,5 +46,6 @@ func (s *search) newDistinct(relation int32) (d distinct, same bool) {
 }
 
 func (d distinct) fails(s *search, open []opening) bool {
-	return s.ahead.flow.fails(s, s.covered(open, d.relation), d.group, d.groups)
+	some := s.covered(s.ahead.covered, open, d.relation)
+	return len(some) > 0 && s.ahead.flow.fails(s, some, d.group, d.groups)
 }
