@@ -142,8 +142,9 @@ func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		return nil, nil, err
 	}
 	var outcome Outcome
+	evaluated := p.allocator.evaluator.Evaluations()
 	known, err := p.compiled.Ask(ctx, u, node, place, func(view cluster.NodeView, inUse eligibility.Usage, supposed bool) (*alike.Answer, error) {
-		found, answer, err := p.solve(ctx, view, u, inUse)
+		found, answer, err := p.solve(ctx, view, u, inUse, evaluated)
 		if !supposed {
 			outcome = found
 		}
@@ -173,14 +174,13 @@ func (p *Problem) question(view cluster.NodeView, inUse eligibility.Usage) model
 }
 
 // solve searches, given what is in use, which may be something else than in the state that
-// was asked about. The answer is nil if there is no definite one.
-func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage) (Outcome, *alike.Answer, error) {
+// was asked about. Evaluated is how many expressions had been evaluated before the question. The answer is nil if there is no definite one.
+func (p *Problem) solve(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage, evaluated int64) (Outcome, *alike.Answer, error) {
 	in := p.allocator.instances.Get().(*model.Instance)
 	defer func() {
 		in.Release() // it keeps nothing of the cluster
 		p.allocator.instances.Put(in)
 	}()
-	evaluated := p.allocator.evaluator.Evaluations()
 	if err := in.Begin(ctx, p.question(view, inUse)); err != nil {
 		return nil, nil, err
 	}
