@@ -97,10 +97,11 @@ func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 	if err := askable(ctx, node); err != nil {
 		return found, err
 	}
+	evaluated := p.allocator.evaluator.Evaluations()
 	known, err := p.compiled.Ask(ctx, u, node, place, func(view cluster.NodeView, inUse eligibility.Usage, supposed bool) (*alike.Answer, error) {
 		var answer *alike.Answer
 		var err error
-		p.search(ctx, view, u, inUse, func(searched question, failed error) bool {
+		p.search(ctx, view, u, inUse, evaluated, func(searched question, failed error) bool {
 			if answer, err = searched.definite(), failed; !supposed {
 				found = searched
 			}

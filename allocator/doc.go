@@ -30,10 +30,11 @@
 // If it comes to a dead end, the solver begins again and looks ahead. Each domain then keeps
 // the devices that are still viable, and after each decision propagators look at what is
 // open: whether each request has enough devices (counting), whether all requests together
-// have (assignment, a flow from requests to devices and counter sets), whether what is left of
+// have (assignment, a flow from requests to devices), whether what is left of
 // counters and capacities suffices (cumulative), whether there are enough different values for
-// a distinctAttribute (distinct), and whether some value of a matchAttribute is left with which
-// all that it covers can be served (support). A propagator only fails where no solution is
+// a distinctAttribute (distinct), whether some value of a matchAttribute is left with which
+// all that it covers can be served (support), and whether the values of an attribute are enough for all
+// constraints that match it, such as those of several pairs of GPU and NIC (cardinality). A propagator only fails where no solution is
 // left, so the first solution stays the first. Devices that nothing tells apart are tried once.
 //
 // Looking at a device can be an error: a selector that fails on it, or a device that "all"

@@ -30,12 +30,13 @@ func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.N
 			yield(nil, err)
 			return
 		}
+		evaluated := p.allocator.evaluator.Evaluations()
 		view, err := u.Snapshot().GatherPools(node)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		p.search(ctx, view, u, u, func(found question, err error) bool {
+		p.search(ctx, view, u, u, evaluated, func(found question, err error) bool {
 			if err != nil {
 				return yield(nil, err)
 			}
@@ -45,14 +46,14 @@ func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.N
 }
 
 // search yields what is found, given what is in use, which may be something else than in the state that was
-// asked about. Then it yields what is found with the devices of each solution in use, see Repeat.
-func (p *Problem) search(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage, yield func(question, error) bool) {
+// asked about. Then it yields what is found with the devices of each solution in use, see Repeat. Evaluated is how many
+// expressions had been evaluated before the question.
+func (p *Problem) search(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage, evaluated int64, yield func(question, error) bool) {
 	in := p.allocator.instances.Get().(*model.Instance)
 	defer func() {
 		in.Release() // it keeps nothing of the cluster
 		p.allocator.instances.Put(in)
 	}()
-	evaluated := p.allocator.evaluator.Evaluations()
 	err := in.Begin(ctx, p.inquiry(view, inUse))
 	for again := false; err == nil; again = true {
 		result := in.Solve(ctx)

@@ -58,6 +58,12 @@ var valueCliffs = []Cliff{
 	{Name: "pairs-lists-one-nic-too-few", K: "pairs that share one value of a list, of which there is one less", Sizes: []int{2, 4, 8, 16}, Build: func(k int) *alloctest.Case {
 		return pairsOverRoots(k, k-1, apart)
 	}},
+	{Name: "pairs-one-root-too-few", K: "pairs of a GPU and a NIC, on roots of which one less has both", Sizes: []int{3, 4, 8, 16}, Build: func(k int) *alloctest.Case {
+		return pairsOnUnevenRoots(k)
+	}},
+	{Name: "rails-one-rack-too-few", K: "claims of four ports on different rails of a rack, of which one less has all rails", Sizes: []int{2, 4, 8, 16}, Build: func(k int) *alloctest.Case {
+		return railsOfRacks(k)
+	}},
 }
 
 // groupValue gives device i, of a group, the attribute "root".
@@ -136,6 +142,56 @@ func pairsOverRoots(pairs, nics int, value groupValue) *alloctest.Case {
 		gpu, nic := fmt.Sprintf("gpu-%d", p), fmt.Sprintf("nic-%d", p)
 		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, request(gpu, "gpu", 1), request(nic, "nic", 1))
 		matching(claim, "pcie.example.com/root", gpu, nic)
+	}
+	return c.Case
+}
+
+// pairsOnUnevenRoots is one root less than pairs, each with two GPUs and a NIC, or the other way round.
+func pairsOnUnevenRoots(pairs int) *alloctest.Case {
+	c := newCluster(fmt.Sprintf("%d PCIe roots, each with two GPUs and a NIC, or a GPU and two NICs", pairs-1))
+	c.node("node")
+	c.class("gpu", `device.driver == "gpu.example.com"`)
+	c.class("nic", `device.driver == "nic.example.com"`)
+	var gpus, nics []resourceapi.Device
+	for root := range pairs - 1 {
+		bus := attribute(pcieRoot, fmt.Sprintf("pci0000:%02x", root))
+		for range 1 + (root+1)%2 {
+			gpus = append(gpus, newDevice(fmt.Sprintf("gpu-%d", len(gpus)), bus))
+		}
+		for range 1 + root%2 {
+			nics = append(nics, newDevice(fmt.Sprintf("nic-%d", len(nics)), bus))
+		}
+	}
+	c.pool(gpuDriver, "node", gpus...)
+	c.pool(nicDriver, "node", nics...)
+	claim := c.claim("pending")
+	for p := range pairs {
+		gpu, nic := fmt.Sprintf("gpu-%d", p), fmt.Sprintf("nic-%d", p)
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, request(gpu, "gpu", 1), request(nic, "nic", 1))
+		matching(claim, pcieRoot, gpu, nic)
+	}
+	return c.Case
+}
+
+// railsOfRacks is as many racks as claims, with six ports each that are free: on all four rails, but in the last rack, on three.
+func railsOfRacks(claims int) *alloctest.Case {
+	c := newCluster(fmt.Sprintf("%d racks, the last without a port on one rail", claims))
+	c.node("node")
+	c.class("port", `device.driver == "fabric.example.com"`)
+	var ports []resourceapi.Device
+	for rack := range claims {
+		for i, rail := range []string{"a", "a", "a", "b", "b", "c", "c", "d"} {
+			if rack == claims-1 && rail == "d" {
+				rail = "c"
+			}
+			ports = append(ports, newDevice(fmt.Sprintf("port-%d-%d", rack, i), attribute("rack", fmt.Sprintf("rack-%d", rack)), attribute("rail", rail)))
+		}
+	}
+	c.pool(fabricDriver, "node", ports...)
+	for n := range claims {
+		claim := c.claim(fmt.Sprintf("pending-%d", n), request("ports", "port", 4))
+		matching(claim, "fabric.example.com/rack")
+		differing(claim, "fabric.example.com/rail")
 	}
 	return c.Case
 }

@@ -27,7 +27,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		if p.kind == nil {
 			return search(view, u, false)
 		}
-		state, _ := p.lens.state(&view, u)
+		state, _ := p.lens.state(ctx, &view, u)
 		return p.answerIn(ctx, state, view, u, search, false)
 	}
 	view := cluster.NodeView{Node: node, Place: place}
@@ -43,8 +43,10 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 	}
 	state, numbered := place.Number(p.lens, u)
 	if !numbered {
-		state, _ = p.lens.state(&view, u)
-		place.SetNumber(p.lens, u, state)
+		state, _ = p.lens.state(ctx, &view, u)
+		if ctx.Err() == nil {
+			place.SetNumber(p.lens, u, state)
+		}
 	}
 	if unusedFits != nil && unusedFits.Satisfiable && state != 0 && p.known(state) == nil && place.Separate && stays(unusedFits, &view, u) {
 		p.remember(state, unusedFits)
@@ -82,10 +84,12 @@ func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *
 	state, numbered := place.Number(idle{p.lens}, nil)
 	if !numbered {
 		var odd bool
-		if state, odd = p.lens.state(&view, unused); odd {
+		if state, odd = p.lens.state(ctx, &view, unused); odd {
 			state = 0
 		}
-		place.SetNumber(idle{p.lens}, nil, state)
+		if ctx.Err() == nil {
+			place.SetNumber(idle{p.lens}, nil, state)
+		}
 	}
 	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {
 		return nil, nil

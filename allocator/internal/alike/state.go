@@ -1,6 +1,7 @@
 package alike
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -33,11 +34,14 @@ type class struct {
 }
 
 // class returns that of a pool on a node. It is kept with it.
-func (l *lens) class(view *pool.View) class {
+func (l *lens) class(ctx context.Context, view *pool.View) class {
 	kept := view.Attach(func() any { return new(shape.Notes[*lens, class]) }).(*shape.Notes[*lens, class])
 	known, ok := kept.Get(l)
 	if !ok {
-		known = l.look(view)
+		known = l.look(ctx, view)
+		if known.number == 0 && ctx.Err() != nil {
+			return known // looking may have been interrupted
+		}
 		kept.Add(l, known, maxLooks)
 	}
 	return known
@@ -49,7 +53,7 @@ func isOne(view *pool.View) bool { return view.Common() || len(view.Here) > maxD
 
 // look works the class out. Of devices that are elsewhere, only which ones there are that selectors tell
 // apart matters: evaluating them may fail.
-func (l *lens) look(view *pool.View) class {
+func (l *lens) look(ctx context.Context, view *pool.View) class {
 	if l.projection == nil || isOne(view) || !view.Whole() && len(view.Pool.Counters) > 0 {
 		return class{}
 	}
@@ -59,7 +63,7 @@ func (l *lens) look(view *pool.View) class {
 	var elsewhere []uint32
 	for i, onNode := range view.All() {
 		d := &view.Pool.Devices[i]
-		number := l.projection.Number(d.Shape)
+		number := l.projection.Number(ctx, d.Shape)
 		switch {
 		case number == 0:
 			return class{}
@@ -181,7 +185,7 @@ type nodeKey struct {
 // state returns the number of what the lens sees of a node, 0 if that cannot be said: devices may or may not be
 // on the node. Nodes in the same state have equal answers, by position. Odd is set if a pool of the node is only
 // like itself.
-func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
+func (l *lens) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
 	k := nodeKey{poolKey: poolKey{Key: memo.NewKey()}}
 	k.Flags(eligibility.OperatesOptionally(view.Node))
 	for _, pv := range view.Pools {
@@ -191,7 +195,7 @@ func (l *lens) state(view *cluster.NodeView, u eligibility.Usage) (number uint32
 		case len(pv.Uncertain) > 0:
 			return 0, false
 		default:
-			k.pool(pv, u.Pool(pv.Pool), l.class(pv))
+			k.pool(pv, u.Pool(pv.Pool), l.class(ctx, pv))
 		}
 	}
 	k.equalities(l.derived)

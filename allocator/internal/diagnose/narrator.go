@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dray-project/dray/allocator/explain"
@@ -20,15 +21,21 @@ type narrator struct {
 // narrate words the parts of the core, and the conflict: one request by what it lacks, several parts by
 // name. Names of claims are only given where there are several.
 func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
-	var names []string
+	var requests, constraints []string
 	for _, p := range n.core {
 		item, name := n.part(p)
 		if item.Claim != "" && len(n.in.Problem.Claims) > 1 {
 			name += " of claim " + item.Claim
 		}
-		items, names = append(items, item), append(names, name)
+		items = append(items, item)
+		if item.Constraint != "" {
+			constraints = append(constraints, name)
+		} else {
+			requests = append(requests, name)
+		}
 	}
-	switch last := len(items) - 1; {
+	names := slices.Concat(shorten(requests), fold(constraints))
+	switch last := len(names) - 1; {
 	case last < 0:
 		return nil, "the claims cannot be allocated"
 	case last > 0:
@@ -37,6 +44,32 @@ func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
 		return items, items[0].Text
 	}
 	return items, fmt.Sprintf("claim %s: %s%s", items[0].Claim, items[0].Text, n.rivalry())
+}
+
+// mostNamed is how many requests a sentence names at most. The items have all of them.
+const mostNamed = 6
+
+func shorten(requests []string) []string {
+	if more := len(requests) - mostNamed; more > 0 {
+		return append(requests[:mostNamed:mostNamed], explain.Count(more, "more request"))
+	}
+	return requests
+}
+
+// fold names what is there several times once.
+func fold(names []string) (folded []string) {
+	times := make(map[string]int)
+	for _, name := range names {
+		if times[name]++; times[name] == 1 {
+			folded = append(folded, name)
+		}
+	}
+	for i, name := range folded {
+		if times[name] > 1 {
+			folded[i] = fmt.Sprintf("%s (%d times)", name, times[name])
+		}
+	}
+	return folded
 }
 
 func (n *narrator) part(p claims.Part) (item explain.CoreItem, name string) {

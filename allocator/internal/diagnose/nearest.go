@@ -29,18 +29,23 @@ func (n *narrator) nearestMiss() string {
 }
 
 // loneReason leaves out what nobody would change for a claim: the node, and what makes a
-// device one of the class.
+// device one of the class. What the request selects by itself comes last: other devices do not become such ones.
 func (n *narrator) loneReason() (best explain.Rejection, name string) {
 	for _, request := range n.requests {
 		for _, alt := range request.Alternatives {
 			for _, r := range n.inspections[alt.ID].lone {
-				if r.Reason != explain.RejectedByNode && !r.OfClass() && r.Devices > best.Devices {
+				if r.Reason != explain.RejectedByNode && !r.OfClass() && (best.Devices == 0 || nearer(&r, &best)) {
 					best, name = r, alt.Name
 				}
 			}
 		}
 	}
 	return best, name
+}
+
+func nearer(r, than *explain.Rejection) bool {
+	selected, before := r.Reason == explain.RejectedBySelector, than.Reason == explain.RejectedBySelector
+	return !selected && before || selected == before && r.Devices > than.Devices
 }
 
 // disagreement tells of a request of the core none of whose candidates has what a constraint of the core

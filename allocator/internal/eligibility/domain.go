@@ -135,13 +135,13 @@ type look struct {
 // maxLooks is how many looks are told apart on a node.
 const maxLooks = 64
 
-func (d *Devices) looksFor(p *Projection) *looks {
+func (d *Devices) looksFor(ctx context.Context, p *Projection) *looks {
 	if known, ok := d.looks.Get(p); ok {
 		return known
 	}
 	made, devices := &looks{rest: d.special.Clone()}, d.special.Len()
 	for i, ok := d.special.NextClear(0); ok && i < devices; i, ok = d.special.NextClear(i + 1) {
-		number := p.Number(d.List[i].Shape)
+		number := p.Number(ctx, d.List[i].Shape)
 		k := slices.IndexFunc(made.list, func(l look) bool { return l.number == number })
 		switch {
 		case number == 0 || k < 0 && len(made.list) == maxLooks:
@@ -152,7 +152,9 @@ func (d *Devices) looksFor(p *Projection) *looks {
 			made.list[k].members.Set(i)
 		}
 	}
-	d.looks.Add(p, made, maxProjected)
+	if ctx.Err() == nil {
+		d.looks.Add(p, made, maxProjected)
+	}
 	return made
 }
 
@@ -166,7 +168,7 @@ func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bits
 	if f.projection == nil || f.All {
 		return n.each()
 	}
-	seen := n.looksFor(f.projection)
+	seen := n.looksFor(ctx, f.projection)
 	for k := range seen.list {
 		if ctx.Err() != nil {
 			break // which the caller finds out

@@ -86,7 +86,7 @@ func (j *Judgement) Rejects() bool {
 func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Judgement, error) {
 	number := uint32(0)
 	if f.projection != nil {
-		number = f.projection.Number(of)
+		number = f.projection.Number(ctx, of)
 	}
 	if known := f.judgements[number].Load(); known != nil {
 		return known, nil

@@ -122,7 +122,7 @@ func TestProjectionsWearOut(t *testing.T) {
 			t.Fatalf("shape %d: %+v, error %v", n, j, err)
 		}
 	}
-	if number := first.projection.Number(last); number != 0 || !first.projection.Worn() {
+	if number := first.projection.Number(t.Context(), last); number != 0 || !first.projection.Worn() {
 		t.Errorf("the last shape has the number %d", number)
 	}
 	second := filter()
@@ -130,8 +130,8 @@ func TestProjectionsWearOut(t *testing.T) {
 		t.Error("a selection is not used again")
 	}
 	verdicts := e.Projection([]*Filter{second}, Reads{})
-	if a, b := verdicts.Number(last), verdicts.Number(rejected); a == 0 || b == 0 || a == b || a != verdicts.Number(another) {
-		t.Errorf("shapes have the numbers %d, %d (rejected) and %d", a, b, verdicts.Number(another))
+	if a, b := verdicts.Number(t.Context(), last), verdicts.Number(t.Context(), rejected); a == 0 || b == 0 || a == b || a != verdicts.Number(t.Context(), another) {
+		t.Errorf("shapes have the numbers %d, %d (rejected) and %d", a, b, verdicts.Number(t.Context(), another))
 	}
 	if e.Projection([]*Filter{filter()}, Reads{}) != verdicts {
 		t.Error("the same question has another projection")

@@ -150,20 +150,18 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Se
 // Take adds devices, by position, to those in use as a whole.
 func (n *Node) Take(devices []int32) {
 	for p := range n.Used {
-		var edit *pool.Edit
+		ofPool := func(i int32) bool { return n.List[i].Pool == int32(p) }
+		if !slices.ContainsFunc(devices, ofPool) {
+			continue
+		}
+		edit := n.Used[p].Edit()
 		for _, i := range devices {
-			if n.List[i].Pool != int32(p) {
-				continue
+			if ofPool(i) {
+				edit.Set([]pool.DeviceIndex{n.List[i].Index}, pool.Use{Exclusive: true})
+				n.InUse.Set(uint(i))
 			}
-			if edit == nil {
-				edit = n.Used[p].Edit()
-			}
-			edit.Set([]pool.DeviceIndex{n.List[i].Index}, pool.Use{Exclusive: true})
-			n.InUse.Set(uint(i))
 		}
-		if edit != nil {
-			n.Used[p] = edit.Done()
-		}
+		n.Used[p] = edit.Done()
 	}
 }
 

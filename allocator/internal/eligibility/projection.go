@@ -115,18 +115,21 @@ func (e *Evaluator) projection(r Reads, judging []*Selection, capacity bool, ver
 // one then.
 func (p *Projection) Worn() bool { return p.judging == nil && p.numbers.Full(maxNumbers) }
 
-// Number is 0 for a shape that has none.
-func (p *Projection) Number(of *shape.Shape) uint32 {
+// Number is 0 for a shape that has none, and once the context is cancelled perhaps for others.
+func (p *Projection) Number(ctx context.Context, of *shape.Shape) uint32 {
 	notes := notesOf(of)
 	number, known := notes.numbers.Get(p)
 	if !known {
-		number = p.look(notes, of.Device.Capacity)
+		number = p.look(ctx, notes, of.Device.Capacity)
+		if number == 0 && ctx.Err() != nil {
+			return 0 // looking may have been interrupted
+		}
 		notes.numbers.Add(p, number, maxNotes)
 	}
 	return number
 }
 
-func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) uint32 {
+func (p *Projection) look(ctx context.Context, of *notes, capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) uint32 {
 	var buffer [memo.KeySize]byte
 	text := buffer[:0]
 	for _, program := range p.programs {
@@ -137,8 +140,7 @@ func (p *Projection) look(of *notes, capacities map[resourceapi.QualifiedName]re
 	}
 	for _, s := range p.judging {
 		for _, selectors := range s.offers {
-			// This is asked on behalf of all problems to come, so that none of them can cancel it.
-			rejectedBy, err := p.evaluator.matches(context.Background(), selectors, of)
+			rejectedBy, err := p.evaluator.matches(ctx, selectors, of)
 			if err != nil {
 				return 0
 			}

@@ -12,17 +12,21 @@ type ahead struct {
 	// good, so they only become fewer on the way down.
 	viable    []*bitset.BitSet
 	kinds     []cumulative
+	distincts []distinct
 	flow      flow
 	shareable []int32      // devices
 	fails     []propagator // in the order in which they are asked
 	// offering is room, by domain, for the viable devices that offer a value, served for what they serve.
 	offering []*bitset.BitSet
 	served   []opening
-	// open is what openings lists, unions the sets in it, of which used are in use. covered is
-	// room for the openings of a relation.
-	open, covered []opening
-	unions        []*bitset.BitSet
-	used          int
+	// open is what openings lists, unions the sets in it, of which used are in use. The others are room for the
+	// openings of a Distinct relation, of a Match relation, and of several of these.
+	open, covered, matched, wanting []opening
+	unions                          []*bitset.BitSet
+	used                            int
+	// rooms is room for numbers, roomAt by unit where one is in it, from 1.
+	rooms  []int
+	roomAt []int32
 }
 
 // propagator reports whether it can be excluded that all openings are served. It may only look
@@ -40,10 +44,13 @@ func (s *search) add(rule Rules, fails propagator) {
 func (s *search) lookAhead() {
 	a := &ahead{
 		flow: s.newFlow(), viable: s.memory.setLists.Take(len(s.p.Domains)), offering: s.memory.setLists.Take(len(s.p.Domains)),
-		open: s.memory.openings.Empty(len(s.p.Requests)), covered: s.memory.openings.Empty(len(s.p.Requests)), served: s.memory.openings.Empty(len(s.p.Requests)),
+		roomAt: s.memory.counts.Take(len(s.p.Devices)),
+	}
+	for _, list := range [...]*[]opening{&a.open, &a.covered, &a.matched, &a.wanting, &a.served} {
+		*list = s.memory.openings.Empty(len(s.p.Requests))
 	}
 	s.ahead = a
-	a.kinds, a.fails = s.newCumulatives(), s.memory.fails.Empty(4+len(s.p.Relations))
+	a.kinds, a.distincts, a.fails = s.newCumulatives(), s.newDistincts(), s.memory.fails.Empty(5+2*len(s.p.Relations))
 	for i := range s.p.Devices {
 		if s.p.Devices[i].Shareable {
 			a.shareable = append(a.shareable, int32(i))
@@ -67,15 +74,15 @@ func (s *search) addPropagators() {
 	s.add(RuleFlow, assignment)
 	s.add(RuleCumulative, cumulatives)
 	s.add(RuleSums, sums)
+	s.add(RuleDistinct, distincts)
 	root := s.openings(-1, 0, 0, 0)
 	for r := range s.p.Relations {
-		switch relation := &s.p.Relations[r]; {
-		case relation.Off:
-		case relation.Kind == Distinct:
-			s.add(RuleDistinct, s.newDistinct(int32(r)).fails)
-		default:
+		if relation := &s.p.Relations[r]; !relation.Off && relation.Kind == Match {
 			s.add(RuleSupport, s.newSupport(int32(r), root).fails)
 		}
+	}
+	for _, c := range s.newCardinalities() {
+		s.add(RuleCardinality, c.fails)
 	}
 }
 

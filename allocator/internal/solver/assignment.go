@@ -16,33 +16,35 @@ func (s *search) admin(o opening) bool {
 	return s.p.Domains[s.p.Requests[o.request].Options[0].Domain].Admin
 }
 
+func distincts(s *search, open []opening) bool {
+	return slices.ContainsFunc(s.ahead.distincts, func(d distinct) bool { return d.fails(s, open) })
+}
+
 // distinct fails if the openings that a relation of this kind covers cannot have devices of
 // different values. The most common value of a device stands for all that it has.
 type distinct struct {
 	relation int32
+	column   *Column
 	// unit is by device the first one of which the value is the same.
 	unit []int32
 }
 
-// newDistinct never fails where domains differ in what they compare: derived attributes do.
-func (s *search) newDistinct(relation int32) distinct {
-	var column *Column
-	for k := range s.p.Domains {
-		switch c := s.p.Domains[k].covers(relation); {
-		case c == nil:
-		case column != nil && c.Column != column:
-			return distinct{}
-		default:
-			column = c.Column
+// newDistincts leaves out relations in which domains differ in what they compare: derived attributes do.
+func (s *search) newDistincts() (list []distinct) {
+	for r := range s.p.Relations {
+		relation := &s.p.Relations[r]
+		if column := s.columnOf(int32(r)); column != nil && !relation.Off && relation.Kind == Distinct {
+			list = append(list, distinct{int32(r), column, s.unitsOf(column)})
 		}
 	}
-	if column == nil {
-		return distinct{}
-	}
-	d := distinct{relation, s.memory.counts.Take(len(column.Values))}
+	return list
+}
+
+func (s *search) unitsOf(column *Column) []int32 {
+	unit := s.memory.counts.Take(len(column.Values))
 	first := s.memory.counts.Take(column.count()) // by value: one more than the device
 	for i, values := range column.Values {
-		d.unit[i] = int32(i)
+		unit[i] = int32(i)
 		if len(values) == 0 {
 			continue
 		}
@@ -50,11 +52,12 @@ func (s *search) newDistinct(relation int32) distinct {
 		if first[v] == 0 {
 			first[v] = int32(i) + 1
 		}
-		d.unit[i] = first[v] - 1
+		unit[i] = first[v] - 1
 	}
-	return d
+	return unit
 }
 
 func (d distinct) fails(s *search, open []opening) bool {
-	return d.unit != nil && s.ahead.flow.fails(s, s.covered(open, d.relation), d.unit)
+	some := s.covered(s.ahead.covered, open, d.relation)
+	return len(some) > 0 && s.ahead.flow.fails(s, some, d.unit)
 }

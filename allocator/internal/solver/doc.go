@@ -4,7 +4,7 @@
 //	Problem ─► search ─┬─ store     what choices have taken; every write is on one trail
 //	                   ├─ checks    may this device be chosen now (refuses)
 //	                   ├─ ahead     after the first dead end: viable devices, openings
-//	                   │    └─ propagators: counting, assignment, cumulative, sums, distinct, support
+//	                   │    └─ propagators: counting, assignment, cumulative, sums, distinct, support, cardinality
 //	                   └─ symmetry  devices that nothing tells apart
 //
 // # Contract
@@ -34,6 +34,7 @@
 //	ahead, openings       viable devices, the list of propagators; open requests, counting
 //	flow, assignment      matching of open requests with devices, and with values that differ
 //	support               values that all can have
+//	cardinality           values for several relations
 //	cumulative, totals    sums of resources; totals that devices give together, shares that fill them
 //	symmetry              what need not be tried again
 package solver

@@ -120,16 +120,18 @@ func (s *search) union() *bitset.BitSet {
 	return set
 }
 
-// covered are the openings of which a relation covers all options. They are good until it is
-// asked for again.
-func (s *search) covered(open []opening, relation int32) []opening {
-	some := s.ahead.covered[:0]
+// covered adds the openings of which a relation covers all options to a list.
+func (s *search) covered(some, open []opening, relation int32) []opening {
 	for _, o := range open {
-		if !slices.ContainsFunc(o.options, func(option Option) bool { return s.p.Domains[option.Domain].covers(relation) == nil }) {
+		if s.coversAll(o, relation) {
 			some = append(some, o)
 		}
 	}
 	return some
+}
+
+func (s *search) coversAll(o opening, relation int32) bool {
+	return !slices.ContainsFunc(o.options, func(option Option) bool { return s.p.Domains[option.Domain].covers(relation) == nil })
 }
 
 // counting fails if an opening has fewer viable devices than slots.

@@ -243,6 +243,8 @@ const (
 	RuleSupport
 	// RuleRootSupport takes candidates without such a value out at the root.
 	RuleRootSupport
+	// RuleCardinality looks for values for all relations that compare the same.
+	RuleCardinality
 	// RuleSums looks for openings that cannot have their totals.
 	RuleSums
 	// RuleSymmetry skips candidates that are interchangeable with one that failed.

@@ -10,13 +10,14 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// traits are what random problems have. Apart, domains have all devices in common or none.
+// traits are what random problems have. Apart, domains have all devices in common or none. Gangs are claims with a Match
+// relation each, and some with a Distinct one, all of which compare the same.
 type traits struct {
-	options, all, admin, shares, draws, groups, relations, across, sums, fills, stops, negative, apart, orders bool
+	options, all, admin, shares, draws, groups, relations, across, sums, fills, stops, negative, apart, orders, gangs bool
 }
 
 func everything() traits {
-	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, fills: true, stops: true, negative: true, apart: true, orders: true}
+	return traits{options: true, all: true, admin: true, shares: true, draws: true, groups: true, relations: true, across: true, sums: true, fills: true, stops: true, negative: true, apart: true, orders: true, gangs: true}
 }
 
 // units is an amount.
@@ -46,11 +47,12 @@ type maker struct {
 func random(seed uint64, has traits) *solver.Problem {
 	m := maker{rand.New(rand.NewPCG(seed, 0)), has, &solver.Problem{MostOfClaim: 100}, make(map[int]int), make(map[int]*solver.Column)}
 	// Half of the problems have some of the traits only, so that none hides another one.
-	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.fills, &m.stops, &m.apart} {
+	for _, trait := range []*bool{&m.options, &m.all, &m.admin, &m.shares, &m.draws, &m.groups, &m.relations, &m.across, &m.sums, &m.fills, &m.stops, &m.apart, &m.gangs} {
 		*trait = *trait && (seed%2 == 0 || m.IntN(2) == 0)
 	}
 	m.negative = m.negative && m.IntN(20) == 0
 	m.groups = m.groups && m.draws
+	m.p.Claims = 1 + m.IntN(3)
 	m.addDevices()
 	m.addRelations()
 	m.addClaims()
@@ -142,6 +144,15 @@ func (m *maker) addRelations() {
 	if !m.relations {
 		return
 	}
+	if m.gangs {
+		for kind := range solver.RelationKind(1 + m.IntN(2)) {
+			for range m.p.Claims {
+				m.compared[len(m.p.Relations)] = 3
+				m.p.Relations = append(m.p.Relations, solver.Relation{Kind: kind, Off: m.IntN(10) == 0})
+			}
+		}
+		return
+	}
 	for range 1 + m.IntN(3) {
 		r := solver.Relation{Kind: solver.RelationKind(m.IntN(2))}
 		m.compared[len(m.p.Relations)] = 2 + m.IntN(3)
@@ -151,7 +162,6 @@ func (m *maker) addRelations() {
 }
 
 func (m *maker) addClaims() {
-	m.p.Claims = 1 + m.IntN(3)
 	if m.IntN(3) == 0 {
 		m.p.MostOfClaim = 1 + m.IntN(4)
 	}
@@ -169,6 +179,9 @@ func (m *maker) addClaims() {
 		}
 		first = min(first, r)
 		c := m.IntN(m.p.Claims)
+		if m.gangs {
+			c = r % m.p.Claims
+		}
 		ofClaim[c] = append(ofClaim[c], r)
 		if m.across && m.p.Relations[r].Kind == solver.Match && m.IntN(2) == 0 {
 			for other := range ofClaim {
@@ -250,7 +263,7 @@ func (m *maker) domain(claim int, relations []int, capacities [][]int32) solver.
 		}
 	}
 	for _, r := range relations {
-		if m.IntN(3) > 0 {
+		if m.gangs || m.IntN(3) > 0 {
 			d.Covers = append(d.Covers, m.cover(r))
 		}
 	}
@@ -279,17 +292,18 @@ func (m *maker) cover(relation int) solver.Cover {
 		c.Stops = bitset.New(uint(len(m.p.Devices)))
 	}
 	// Domains mostly see the same values in a device.
-	own := m.Rand
 	if m.IntN(4) > 0 {
-		m.Rand = rand.New(rand.NewPCG(uint64(relation), uint64(len(m.p.Devices))))
-		if m.columns[relation] == nil {
-			m.columns[relation] = m.column(relation)
+		compares := relation
+		if m.gangs {
+			compares = int(m.p.Relations[relation].Kind)
 		}
-		c.Column = m.columns[relation]
+		if m.columns[compares] == nil {
+			m.columns[compares] = m.column(relation)
+		}
+		c.Column = m.columns[compares]
 	} else {
 		c.Column = m.column(relation)
 	}
-	m.Rand = own
 	for i := range c.Values {
 		if c.Stops != nil && m.IntN(5) == 0 {
 			c.Stops.Set(uint(i))

@@ -26,6 +26,9 @@ func TestRulesChangeNothing(t *testing.T) {
 		"across claims":     {relations: true, across: true, admin: true, options: true},
 		"fills":             {sums: true, fills: true, shares: true, options: true, relations: true},
 		"sums":              {sums: true, options: true, relations: true, draws: true},
+		"gangs":             {relations: true, gangs: true, options: true, admin: true},
+		"gangs, shares":     {relations: true, gangs: true, shares: true},
+		"gangs, across":     {relations: true, gangs: true, across: true, stops: true},
 		"shares, relations": {shares: true, relations: true, options: true},
 		"draws, groups":     {draws: true, groups: true, shares: true},
 		"apart, relations":  {apart: true, relations: true, across: true, options: true},
@@ -136,6 +139,23 @@ func TestOneValueOfListServes(t *testing.T) {
 		Requests:  []solver.Request{one(0), one(1)},
 		Claims:    1, MostOfClaim: 32,
 	})
+}
+
+// Two devices without a value are each the only one of a relation. Other requests lead to a dead end.
+func TestRelationsOfOneDeviceNeedNoValue(t *testing.T) {
+	values := &solver.Column{Values: [][]int32{{}, {}, {0}, {0}}}
+	first, second := covered(values, 0), covered(values, 1)
+	second.Covers[0].Relation = 1
+	p := &solver.Problem{
+		Devices:   []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}},
+		Relations: []solver.Relation{{Kind: solver.Match}, {Kind: solver.Match}},
+		Domains:   []solver.Domain{first, second, among(2, 3), among(2)},
+		Claims:    1, MostOfClaim: 32,
+	}
+	for domain := range int32(4) {
+		p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{{Domain: domain, Count: 1}}})
+	}
+	compareFound(t, p)
 }
 
 // covered is a domain of some devices that relation 0 covers.

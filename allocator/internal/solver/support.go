@@ -32,12 +32,15 @@ func (s *search) newSupport(relation int32, root []opening) support {
 // needsValue are the openings that a relation covers, nil if they have one slot: for that, any viable device
 // will do.
 func (t support) needsValue(s *search, open []opening) []opening {
-	some := s.covered(open, t.relation)
-	if len(some) == 0 || len(some) == 1 && some[0].slots == 1 {
+	some := s.covered(s.ahead.matched, open, t.relation)
+	if !needsValue(some) {
 		return nil
 	}
 	return some
 }
+
+// needsValue reports whether openings that a Match relation covers have several slots.
+func needsValue(open []opening) bool { return len(open) > 1 || len(open) == 1 && open[0].slots > 1 }
 
 func (t support) fails(s *search, open []opening) bool {
 	some, values := t.needsValue(s, open), t.values
@@ -72,7 +75,7 @@ func (t support) serves(s *search, open []opening, v int32) bool {
 		}
 	}
 	s.look(len(open))
-	return !assignment(s, a.served)
+	return !assignment(s, a.served) && (s.rules&RuleDistinct == 0 || !distincts(s, a.served))
 }
 
 // drop takes out, before the first decision, candidates that offer no value with which everything that must
