@@ -71,3 +71,34 @@ func TestSnapshotOfPools(t *testing.T) {
 		t.Error("other devices are in use than is given")
 	}
 }
+
+func TestNumbersOfAPlace(t *testing.T) {
+	s := Build(everything, []*resourceapi.ResourceSlice{given.Slice("s", "p", given.OnNode("worker"), given.Devices("d0", "d1"))})
+	place := s.Place(given.Node("worker"))
+	idle := NewState(s)
+	used, err := idle.Assume(given.Claim("one", []string{"d0"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(of any, u *State, want uint32) {
+		t.Helper()
+		if number, known := place.Number(of, u); known != (want != 0) || known && number != want {
+			t.Errorf("the number for %v is %d, %t, want %d", of, number, known, want)
+		}
+	}
+	check("a", idle, 0)
+	place.SetNumber("a", idle, 1)
+	place.SetNumber("b", used, 2)
+	check("a", idle, 1)
+	check("a", used, 0)
+	check("b", used, 2)
+	place.SetNumber("a", used, 3)
+	check("a", used, 3)
+	check("a", idle, 0)
+	check("b", used, 2)
+	for i := range 2 * maxStateNotes {
+		place.SetNumber(i, used, 4)
+		check(i, used, 4)
+	}
+	check("a", used, 0)
+}
