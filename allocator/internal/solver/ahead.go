@@ -25,8 +25,9 @@ type ahead struct {
 	open, covered, matched, wanting []opening
 	unions                          []*bitset.BitSet
 	used                            int
-	// rooms is room for numbers by value.
-	rooms []int
+	// rooms is room for numbers by value, counted for resources.
+	rooms   []int
+	counted []int32
 }
 
 // propagators are what reports whether it can be excluded that all openings are served. They may only look
