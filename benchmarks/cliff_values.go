@@ -173,7 +173,7 @@ func pairsOnUnevenRoots(pairs int) *alloctest.Case {
 	return c.Case
 }
 
-// railsOfRacks is as many racks as claims, with six ports each that are free: on all four rails, but in the last rack, on three.
+// railsOfRacks is as many racks as claims, with eight free ports each: on all four rails, in the last rack on three.
 func railsOfRacks(claims int) *alloctest.Case {
 	c := newCluster(fmt.Sprintf("%d racks, the last without a port on one rail", claims))
 	c.node("node")

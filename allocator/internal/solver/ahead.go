@@ -24,9 +24,9 @@ type ahead struct {
 	open, covered, matched, wanting []opening
 	unions                          []*bitset.BitSet
 	used                            int
-	// rooms is room for numbers, roomAt by unit where one is in it, from 1.
-	rooms  []int
-	roomAt []int32
+	// rooms is room for numbers, roomAt by unit where one is in it, from 1, and counted for resources.
+	rooms           []int
+	roomAt, counted []int32
 }
 
 // propagator reports whether it can be excluded that all openings are served. It may only look

@@ -95,6 +95,9 @@ func (c cardinality) serves(s *search, wanting [][]opening, v int32) int {
 	}
 	s.look(len(wanting) + len(served))
 	most := len(served)
+	for _, kind := range s.ahead.kinds {
+		most = min(most, kind.serves(s, served, devices))
+	}
 	for n := 1; most > 0; n++ {
 		level := c.level
 		for _, some := range served {

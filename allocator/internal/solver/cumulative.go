@@ -84,6 +84,76 @@ func (c cumulative) fails(s *search, open []opening) bool {
 	return false
 }
 
+// serves is how many relations can have what is left of the resources that some devices take of: those whose openings
+// take least.
+func (c cumulative) serves(s *search, relations [][]opening, devices []int32) (n int) {
+	var needs []amount.Amount
+	some := false
+	for _, openings := range relations {
+		var need amount.Amount
+		for k := range openings {
+			least := c.leastAmong(s, &openings[k], devices)
+			some = some || !least.IsZero()
+			for range openings[k].slots {
+				need = need.Add(least)
+			}
+		}
+		needs = append(needs, need)
+	}
+	if !some {
+		return len(relations)
+	}
+	slices.SortFunc(needs, amount.Amount.Cmp)
+	left := c.leftFor(s, relations, devices)
+	for n < len(needs) && needs[n].Cmp(left) <= 0 {
+		left = left.Sub(needs[n])
+		n++
+	}
+	return n
+}
+
+// leftFor is what is left of all resources of the kind that devices take of when openings have them.
+func (c cumulative) leftFor(s *search, relations [][]opening, devices []int32) (sum amount.Amount) {
+	counted := s.ahead.counted[:0]
+	add := func(draws []Draw) {
+		for _, draw := range draws {
+			r := draw.Resource
+			if s.p.KindOf[r] == c.kind && s.left[r].Sign() > 0 && !slices.Contains(counted, r) {
+				counted, sum = append(counted, r), sum.Add(s.left[r])
+			}
+		}
+	}
+	for _, i := range devices {
+		add(s.p.Devices[i].Draws)
+		for _, openings := range relations {
+			for _, o := range openings {
+				for _, option := range o.options {
+					add(s.p.Domains[option.Domain].share(i))
+				}
+			}
+		}
+	}
+	s.ahead.counted = counted
+	return sum
+}
+
+// leastAmong is what a slot of an opening takes at least, of some devices.
+func (c cumulative) leastAmong(s *search, o *opening, devices []int32) (least amount.Amount) {
+	some := false
+	for _, option := range o.options {
+		taken, viable := c.taken[option.Domain], s.ahead.viable[option.Domain]
+		if taken == nil {
+			return amount.Amount{}
+		}
+		for _, i := range devices {
+			if uint(i) >= o.from && viable.Test(uint(i)) && (!some || taken[i].Cmp(least) < 0) {
+				least, some = taken[i], true
+			}
+		}
+	}
+	return least
+}
+
 // least is what a slot of an opening takes at least.
 func (c cumulative) least(s *search, o *opening) (least amount.Amount) {
 	some := false

@@ -35,6 +35,6 @@
 //	flow, assignment      matching of open requests with devices, and with values that differ
 //	support               values that all can have
 //	cardinality           values for several relations
-//	cumulative, totals    sums of resources; totals that devices give together, shares that fill them
+//	cumulative, totals    sums of resources, of all and of the devices of a value; totals that devices give together, shares that fill them
 //	symmetry              what need not be tried again
 package solver

@@ -27,6 +27,7 @@ func TestRulesChangeNothing(t *testing.T) {
 		"fills":             {sums: true, fills: true, shares: true, options: true, relations: true},
 		"sums":              {sums: true, options: true, relations: true, draws: true},
 		"gangs":             {relations: true, gangs: true, options: true, admin: true},
+		"gangs, draws":      {relations: true, gangs: true, draws: true, shares: true, options: true},
 		"gangs, shares":     {relations: true, gangs: true, shares: true},
 		"gangs, across":     {relations: true, gangs: true, across: true, stops: true},
 		"shares, relations": {shares: true, relations: true, options: true},
