@@ -33,7 +33,7 @@ func (n *narrator) loneReason() (best explain.Rejection, name string) {
 	for _, request := range n.requests {
 		for _, alt := range request.Alternatives {
 			for _, r := range n.inspections[alt.ID].lone {
-				if r.Reason != explain.RejectedByNode && !r.OfClass() && r.Devices > best.Devices {
+				if !r.OfClass() && r.Devices > best.Devices {
 					best, name = r, alt.Name
 				}
 			}
