@@ -27,8 +27,7 @@ func (n *narrator) nearestMiss() string {
 	return fmt.Sprintf("%s would serve request %s but for one reason: %s", explain.Count(best.Devices, "more device"), name, best.Phrase())
 }
 
-// loneReason leaves out what nobody would change for a claim: the node, and what makes a
-// device one of the class.
+// loneReason leaves out what nobody would change for a claim: what makes a device one of the class.
 func (n *narrator) loneReason() (best explain.Rejection, name string) {
 	for _, request := range n.requests {
 		for _, alt := range request.Alternatives {
