@@ -343,3 +343,33 @@ func TestUnlikeForPolicies(t *testing.T) {
 		}
 	}
 }
+
+// A device that is for another node is in use, and draws on the counters of the pool.
+func TestUnlikeByUseElsewhere(t *testing.T) {
+	ledger := clusterOf(
+		counted("a", "4"), perDevice(partitions(gpus("a", 2, "H100"), "4"), "a", "elsewhere"),
+		counted("b", "4"), perDevice(partitions(gpus("b", 2, "H100"), "4"), "b", "elsewhere"))
+	used := claim("used", 1)
+	used.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "r0", Driver: "gpu.example.com", Pool: "a", Device: "gpu-1"}},
+	}}
+	problem := compile(allocator.Options{}, claim("c", 1))
+	look := func(want allocator.Verdict) {
+		t.Helper()
+		if got := feasible(problem, ledger, node("a")); got != want.String() {
+			t.Errorf("node a: %s instead of %s", got, want)
+		}
+		if got := feasible(problem, ledger, node("b")); got != allocator.Satisfiable.String() {
+			t.Errorf("node b: %s", got)
+		}
+	}
+	look(allocator.Satisfiable)
+	if err := ledger.Assume(used); err != nil {
+		t.Fatal(err)
+	}
+	look(allocator.NotSatisfiable)
+	if err := ledger.Forget(used); err != nil {
+		t.Fatal(err)
+	}
+	look(allocator.Satisfiable)
+}
