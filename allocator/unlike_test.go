@@ -16,34 +16,36 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Pairs of nodes that are alike but for one thing, which decides.
-func TestUnlikeNodes(t *testing.T) {
-	unlike := func(name string, fits, fails *corev1.Node, c *resourceapi.ResourceClaim, slices ...*resourceapi.ResourceSlice) {
-		t.Run(name, func(t *testing.T) {
-			for _, order := range [][]*corev1.Node{{fits, fails}, {fails, fits}} {
-				ledger, problem := clusterOf(slices...), compile(allocator.Options{}, c)
-				for range 2 {
-					for _, node := range order {
-						want := allocator.NotSatisfiable
-						if node == fits {
-							want = allocator.Satisfiable
-						}
-						if got := feasible(problem, ledger, node); got != want.String() {
-							t.Errorf("node %s after %s: %s", node.Name, order[0].Name, got)
-						}
+// unlike asks about two nodes that are alike but for one thing, which decides.
+func unlike(t *testing.T, name string, fits, fails *corev1.Node, c *resourceapi.ResourceClaim, slices ...*resourceapi.ResourceSlice) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		for _, order := range [][]*corev1.Node{{fits, fails}, {fails, fits}} {
+			ledger, problem := clusterOf(slices...), compile(allocator.Options{}, c)
+			for range 2 {
+				for _, node := range order {
+					want := allocator.NotSatisfiable
+					if node == fits {
+						want = allocator.Satisfiable
+					}
+					if got := feasible(problem, ledger, node); got != want.String() {
+						t.Errorf("node %s after %s: %s", node.Name, order[0].Name, got)
 					}
 				}
 			}
-		})
-	}
+		}
+	})
+}
+
+func TestUnlikeNodes(t *testing.T) {
 	a, b := node("a"), node("b")
 	pair := sameRoot(claim("c", 2))
-	unlike("values of two pools are equal", a, b, pair,
+	unlike(t, "values of two pools are equal", a, b, pair,
 		rooted(gpus("a", 1, "H100"), "x"), second(rooted(gpus("a", 1, "H100"), "x")),
 		rooted(gpus("b", 1, "H100"), "x"), second(rooted(gpus("b", 1, "H100"), "y")))
 	everywhere := rooted(gpus("net", 1, "H100"), "x")
 	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, ptr.To(true)
-	unlike("a value is that of a pool for all nodes", a, b, pair,
+	unlike(t, "a value is that of a pool for all nodes", a, b, pair,
 		rooted(gpus("a", 1, "H100"), "x"), rooted(gpus("b", 1, "H100"), "y"), everywhere)
 	valued := func(slice *resourceapi.ResourceSlice, value string, effect resourceapi.DeviceTaintEffect) *resourceapi.ResourceSlice {
 		slice.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "soft", Value: value, Effect: effect}}
@@ -52,44 +54,48 @@ func TestUnlikeNodes(t *testing.T) {
 	equal := tolerating(claim("c", 1), "soft")
 	toleration := &equal.Spec.Devices.Requests[0].Exactly.Tolerations[0]
 	toleration.Operator, toleration.Value, toleration.Effect = resourceapi.DeviceTolerationOpEqual, "x", resourceapi.DeviceTaintEffectNoSchedule
-	unlike("the value of a taint is tolerated", a, b, equal,
+	unlike(t, "the value of a taint is tolerated", a, b, equal,
 		valued(gpus("a", 1, "H100"), "x", resourceapi.DeviceTaintEffectNoSchedule), valued(gpus("b", 1, "H100"), "y", resourceapi.DeviceTaintEffectNoSchedule))
-	unlike("the effect of a taint is tolerated", a, b, equal,
+	unlike(t, "the effect of a taint is tolerated", a, b, equal,
 		valued(gpus("a", 1, "H100"), "x", resourceapi.DeviceTaintEffectNoSchedule), valued(gpus("b", 1, "H100"), "x", resourceapi.DeviceTaintEffectNoExecute))
-	unlike("a taint is tolerated", a, b, tolerating(claim("c", 1), "soft"),
+	unlike(t, "a taint is tolerated", a, b, tolerating(claim("c", 1), "soft"),
 		tainted(gpus("a", 1, "H100"), "soft"), tainted(gpus("b", 1, "H100"), "hard"))
 	declaring := node("a")
 	declaring.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
 	optional := gpus("a", 1, "H100")
 	optional.Spec.SkipNodeOperations = []resourceapi.SkipNodeOperation{resourceapi.SkipNodeOperationAll}
-	unlike("the node declares a feature", declaring, a, claim("c", 1), optional)
-	unlike("a capacity suffices", a, b, sharing(claim("c", 1)),
+	unlike(t, "the node declares a feature", declaring, a, claim("c", 1), optional)
+	unlike(t, "a capacity suffices", a, b, sharing(claim("c", 1)),
 		bandwidth(gpus("a", 1, "H100"), "100"), bandwidth(gpus("b", 1, "H100"), "50"))
-	unlike("a counter set has enough", a, b, claim("c", 2),
+	multiple := bandwidth(gpus("a", 1, "H100"), "120")
+	multiple.Spec.Devices[0].AllowMultipleAllocations = ptr.To(true)
+	unlike(t, "a device can be shared", a, b, sharing(claim("c", 1, 1)), multiple, bandwidth(gpus("b", 1, "H100"), "120"))
+	unlike(t, "a computed value is that of another pool", a, b, computed(claim("c", 2)),
+		rooted(gpus("a", 1, "H100"), "x"), second(rooted(gpus("a", 1, "H100"), "x")),
+		rooted(gpus("b", 1, "H100"), "x"), second(rooted(gpus("b", 1, "H100"), "y")))
+	unlike(t, "a label is one of those that are not excluded", labelled("a", "1"), labelled("b", "2"), claim("c", 1),
+		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"2"}}))
+	unlike(t, "a label has the value", labelled("a", "1"), labelled("a", "2"), claim("c", 1),
+		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"1", "3"}}))
+}
+
+func TestUnlikeCounters(t *testing.T) {
+	a, b := node("a"), node("b")
+	unlike(t, "a counter set has enough", a, b, claim("c", 2),
 		counted("a", "8"), partitions(gpus("a", 2, "H100"), "4"), counted("b", "7"), partitions(gpus("b", 2, "H100"), "4"))
-	unlike("devices consume less", a, b, claim("c", 2),
+	unlike(t, "devices consume less", a, b, claim("c", 2),
 		counted("a", "8"), partitions(gpus("a", 2, "H100"), "4"), counted("b", "8"), partitions(gpus("b", 2, "H100"), "5"))
-	unlike("devices share a group", a, b, claim("c", 2),
+	unlike(t, "devices share a group", a, b, claim("c", 2),
 		counted("a", "8"), partitions(gpus("a", 2, "H100"), "4", "mig", "mig"), counted("b", "8"), partitions(gpus("b", 2, "H100"), "4", "mig", "mps"))
 	other := partitions(gpus("a", 2, "H100"), "4")
 	other.Spec.Devices[1].ConsumesCounters[0].Counters = map[string]resourceapi.Counter{"slices": {Value: resource.MustParse("4")}}
-	unlike("a device consumes another counter", a, b, claim("c", 2),
+	unlike(t, "a device consumes another counter", a, b, claim("c", 2),
 		counted("a", "7"), other, counted("b", "7"), partitions(gpus("b", 2, "H100"), "4"))
 	apart := partitions(gpus("a", 2, "H100"), "4", "mig", "mps")
 	apart.Spec.Devices[1].ConsumesCounters[0] = resourceapi.DeviceCounterConsumption{CounterSet: "other", CompatibilityGroups: []string{"mps"}}
 	together := partitions(gpus("b", 2, "H100"), "4", "mig", "mps")
 	together.Spec.Devices[1].ConsumesCounters[0].Counters = nil
-	unlike("devices with different groups are of different counter sets", a, b, claim("c", 2), counted("a", "8"), apart, counted("b", "8"), together)
-	multiple := bandwidth(gpus("a", 1, "H100"), "120")
-	multiple.Spec.Devices[0].AllowMultipleAllocations = ptr.To(true)
-	unlike("a device can be shared", a, b, sharing(claim("c", 1, 1)), multiple, bandwidth(gpus("b", 1, "H100"), "120"))
-	unlike("a computed value is that of another pool", a, b, computed(claim("c", 2)),
-		rooted(gpus("a", 1, "H100"), "x"), second(rooted(gpus("a", 1, "H100"), "x")),
-		rooted(gpus("b", 1, "H100"), "x"), second(rooted(gpus("b", 1, "H100"), "y")))
-	unlike("a label is one of those that are not excluded", labelled("a", "1"), labelled("b", "2"), claim("c", 1),
-		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"2"}}))
-	unlike("a label has the value", labelled("a", "1"), labelled("a", "2"), claim("c", 1),
-		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"1", "3"}}))
+	unlike(t, "devices with different groups are of different counter sets", a, b, claim("c", 2), counted("a", "8"), apart, counted("b", "8"), together)
 }
 
 // Nodes have copies of the same pools, of which some are changed a little. An allocator that is asked about all of them, turn
@@ -342,4 +348,34 @@ func TestUnlikeForPolicies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A device that is for another node is in use, and draws on the counters of the pool.
+func TestUnlikeByUseElsewhere(t *testing.T) {
+	ledger := clusterOf(
+		counted("a", "4"), perDevice(partitions(gpus("a", 2, "H100"), "4"), "a", "elsewhere"),
+		counted("b", "4"), perDevice(partitions(gpus("b", 2, "H100"), "4"), "b", "elsewhere"))
+	used := claim("used", 1)
+	used.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "r0", Driver: "gpu.example.com", Pool: "a", Device: "gpu-1"}},
+	}}
+	problem := compile(allocator.Options{}, claim("c", 1))
+	look := func(want allocator.Verdict) {
+		t.Helper()
+		if got := feasible(problem, ledger, node("a")); got != want.String() {
+			t.Errorf("node a: %s instead of %s", got, want)
+		}
+		if got := feasible(problem, ledger, node("b")); got != allocator.Satisfiable.String() {
+			t.Errorf("node b: %s", got)
+		}
+	}
+	look(allocator.Satisfiable)
+	if err := ledger.Assume(used); err != nil {
+		t.Fatal(err)
+	}
+	look(allocator.NotSatisfiable)
+	if err := ledger.Forget(used); err != nil {
+		t.Fatal(err)
+	}
+	look(allocator.Satisfiable)
 }

@@ -5,7 +5,9 @@
 // Clusters are small enough for an exhaustive search to finish and tight enough for
 // it to fail often. Each case draws a plan (which topics it covers) and then builds
 //
-//	nodes -> classes -> pools and devices -> allocated claims -> claims
+//	nodes -> classes -> pools and devices -> allocated claims -> claims -> oddities
+//
+// Oddities are values that the API allows, or that stored objects may have, and that nobody thinks of.
 //
 // Small cases (profiles Shares and Pairs) are drawn by features instead of topics: a few
 // devices with two or three attributes of few values, and as many requests as make

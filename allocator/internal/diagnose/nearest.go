@@ -28,13 +28,13 @@ func (n *narrator) nearestMiss() string {
 	return fmt.Sprintf("%s would serve request %s but for one reason: %s", explain.Count(best.Devices, "more device"), name, best.Phrase())
 }
 
-// loneReason leaves out what nobody would change for a claim: the node, and what makes a
-// device one of the class. What the request selects by itself comes last: other devices do not become such ones.
+// loneReason leaves out what nobody would change for a claim: what makes a device one of the class. What the
+// request selects by itself comes last: other devices do not become such ones.
 func (n *narrator) loneReason() (best explain.Rejection, name string) {
 	for _, request := range n.requests {
 		for _, alt := range request.Alternatives {
 			for _, r := range n.inspections[alt.ID].lone {
-				if r.Reason != explain.RejectedByNode && !r.OfClass() && (best.Devices == 0 || nearer(&r, &best)) {
+				if !r.OfClass() && (best.Devices == 0 || nearer(&r, &best)) {
 					best, name = r, alt.Name
 				}
 			}

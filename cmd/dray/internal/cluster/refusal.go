@@ -99,7 +99,7 @@ func nothingOfClass(e *explain.Explanation, item explain.CoreItem) bool {
 		}
 		ofOthers := 0
 		for _, rejection := range report.Rejections {
-			if rejection.Reason == explain.RejectedByNode || rejection.OfClass() {
+			if rejection.OfClass() {
 				ofOthers += rejection.Devices
 			}
 		}

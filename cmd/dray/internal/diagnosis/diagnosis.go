@@ -82,8 +82,7 @@ func (d *Diagnosis) devices(condition func(device) bool) []device {
 	return list
 }
 
-// Request says what rejects devices for a request. Those which do not reach the node are
-// not counted.
+// Request says what rejects devices for a request.
 func (d *Diagnosis) Request(report explain.RequestReport) []Finding {
 	r := d.requests[report.Claim+" "+report.Request]
 	if r == nil {
@@ -91,15 +90,7 @@ func (d *Diagnosis) Request(report explain.RequestReport) []Finding {
 	}
 	var findings []Finding
 	for _, rejection := range report.Rejections {
-		if rejection.Reason == explain.RejectedByNode && rejection.Detail == "" {
-			continue
-		}
-		if rejection.Selector != nil {
-			rejection.Devices -= d.elsewhere(r, rejection.Selector)
-		}
-		if rejection.Devices > 0 {
-			findings = append(findings, d.finding(r, rejection))
-		}
+		findings = append(findings, d.finding(r, rejection))
 	}
 	return mergeClass(findings)
 }

@@ -92,24 +92,6 @@ func (d *Diagnosis) matches(expression string, one device) bool {
 	return d.cluster.Matches(expression, one.pool.Driver, one.Object)
 }
 
-// elsewhere counts the devices that the selector rejects and that do not reach the node
-// either.
-func (d *Diagnosis) elsewhere(r *request, s *explain.Selector) int {
-	n := 0
-	for i := range d.pools {
-		for k := range d.pools[i].Devices {
-			one := device{&d.pools[i].Devices[k], &d.pools[i]}
-			if !one.Elsewhere {
-				continue
-			}
-			if first := d.firstRejection(r, one); first != nil && *first == *s {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // values says for each part of a selector that rejects devices which values they have.
 func (d *Diagnosis) values(expression string, rejected []device) []string {
 	var details []string
