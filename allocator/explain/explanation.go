@@ -100,7 +100,6 @@ const (
 	RejectedByBinding        Reason = "binding"
 	RejectedBySelector       Reason = "selector"
 	RejectedByUnknown        Reason = "unknown"
-	RejectedByNode           Reason = "node"
 	RejectedByUse            Reason = "in-use"
 	RejectedByCapacity       Reason = "capacity"
 	RejectedByNodeOperations Reason = "node-operations"

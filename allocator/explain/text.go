@@ -66,7 +66,6 @@ func (r Rejection) Phrase() string {
 		RejectedByBinding:        "with binding conditions: %s",
 		RejectedBySelector:       "rejected by %s",
 		RejectedByUnknown:        "of which a value is unknown: %s",
-		RejectedByNode:           "for other nodes",
 		RejectedByCapacity:       "without the capacity: %s",
 		RejectedByNodeOperations: "that skip node operations: %s",
 		RejectedByGroup:          "of other compatibility groups",

@@ -5,8 +5,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/dray-project/dray/allocator/structured"
@@ -94,4 +97,44 @@ func TestLargeStatesThatChange(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Goroutines ask about nodes of which different devices are in use, and of which the first ones are free. The race
+// detector watches what such nodes share.
+func TestConcurrentUseOfFreeDevices(t *testing.T) {
+	const bits = 10
+	c := manyPools(t)
+	var nodes []*corev1.Node
+	var slices []*resourceapi.ResourceSlice
+	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID]()}
+	for n := range 1 << bits {
+		node, slice := c.Nodes[0].DeepCopy(), c.Slices[0].DeepCopy()
+		node.Name = fmt.Sprintf("node-%d", n)
+		slice.Name, slice.Spec.NodeName, slice.Spec.Pool.Name = node.Name, &node.Name, node.Name
+		slice.Spec.Devices = nil
+		for gpu := range devicesPerPod + bits {
+			slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("gpu-%d", gpu)})
+			if gpu >= devicesPerPod && n>>(gpu-devicesPerPod)&1 == 1 {
+				state.AllocatedDevices.Insert(structured.MakeDeviceID(slice.Spec.Driver, node.Name, slice.Spec.Devices[gpu].Name))
+			}
+		}
+		nodes, slices = append(nodes, node), append(slices, slice)
+	}
+	a, err := structured.NewAllocator(t.Context(), structured.Features(c.Features), state, classes(c.Classes), slices, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const workers = 4
+	var group sync.WaitGroup
+	for first := range workers {
+		group.Go(func() {
+			for n := first; n < len(nodes); n += workers {
+				results, err := a.Allocate(t.Context(), nodes[n], c.Claims)
+				if err != nil || len(results) != 1 || results[0].Devices.Results[0].Device != "gpu-0" {
+					t.Errorf("%s: %v, error %v", nodes[n].Name, results, err)
+				}
+			}
+		})
+	}
+	group.Wait()
 }

@@ -49,8 +49,9 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		}
 	}
 	if unusedFits != nil && unusedFits.Satisfiable && state != 0 && p.known(state) == nil && place.Separate && stays(unusedFits, &view, u) {
-		p.remember(state, unusedFits)
-		return unusedFits, nil
+		known := &Answer{Answer: unusedFits.Answer} // others have the one of the other state
+		p.remember(state, known)
+		return known, nil
 	}
 	return p.answerIn(ctx, state, view, u, search, false)
 }

@@ -30,7 +30,7 @@ var checks = []check{
 	{reason: explain.RejectedByUse, rejects: (*judge).inUse, optional: true},
 	{reason: explain.RejectedByBinding, rejects: (*judge).binding},
 	{reason: explain.RejectedBySelector, rejects: (*judge).selectors},
-	{reason: explain.RejectedByNode, rejects: (*judge).elsewhere},
+	{rejects: (*judge).elsewhere}, // not in explanations, which are about devices on the node
 	{reason: explain.RejectedByCapacity, rejects: (*judge).capacity},
 	{reason: explain.RejectedByNodeOperations, rejects: (*judge).operations, optional: true},
 	{reason: explain.RejectedByCounter, rejects: (*judge).partitions, optional: true},

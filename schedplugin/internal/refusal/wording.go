@@ -148,7 +148,6 @@ var plainly = []struct {
 	{explain.RejectedByTaint, "tainted"},
 	{explain.RejectedByBinding, "with binding conditions"},
 	{explain.RejectedByNodeOperations, "in need of a feature of the node"},
-	{explain.RejectedByNode, "on other nodes"},
 	{explain.RejectedBySelector, "not matching"},
 }
 
