@@ -170,6 +170,23 @@ func TestLiveUnreachable(t *testing.T) {
 	}
 }
 
+// Who has no kubeconfig is told so, and not only that nobody answers on this machine.
+func TestNoKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	out, status := runStatus("", "dray", "explain", "--timeout=1m")
+	if want := "no -f, and no cluster in a kubeconfig"; status != cli.ExitError || !strings.Contains(out, want) {
+		t.Errorf("status %d, want %q in:\n%s", status, want, out)
+	}
+}
+
+func TestTimeoutBelowZero(t *testing.T) {
+	out, status := runStatus("", "dray", "explain", "--timeout=-5s", "-f", "-")
+	if want := "error: --timeout -5s: want 0 or more\n"; status != cli.ExitError || out != want {
+		t.Errorf("status %d, output %q, want %q", status, out, want)
+	}
+}
+
 // deploy/cli-rbac.yaml permits what is listed, and nothing else.
 func TestRBAC(t *testing.T) {
 	atRepository(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -72,8 +73,11 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say on standard error what was read")
 }
 
-// checkValidate checks the value of --validate.
-func (o *origin) checkValidate() error {
+// check checks the values of --timeout and --validate.
+func (o *origin) check() error {
+	if o.timeout < 0 {
+		return fmt.Errorf("--timeout %s: want 0 or more", o.timeout)
+	}
 	known := []input.Findings{input.FindingsFail, input.FindingsWarn, input.FindingsIgnore}
 	if slices.Contains(known, input.Findings(o.validate)) {
 		return nil
@@ -172,7 +176,17 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 	}
 	p := newProgress(o.streams.Err, "reading the cluster", -1)
 	defer p.done()
-	return input.Live(ctx, client, o.namespace(), func(string) { p.step() })
+	objects, err := input.Live(ctx, client, o.namespace(), func(string) { p.step() })
+	if err != nil && o.noCluster() {
+		return nil, fmt.Errorf("no -f, and no cluster in a kubeconfig, so that %s was asked: %w", config.Host, err)
+	}
+	return objects, err
+}
+
+// noCluster reports whether neither flags nor files nor a pod's environment name a cluster.
+func (o *origin) noCluster() bool {
+	raw, err := o.kube.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && len(raw.Clusters) == 0 && *o.kube.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
 }
 
 // describe says what was wrong, what was read if asked to, and what was passed over.

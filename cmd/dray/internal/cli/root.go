@@ -49,7 +49,7 @@ func newRoot(name string, streams Streams) *cobra.Command {
 	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), newMan())
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
 		origin.limitTime(command)
-		return origin.checkValidate()
+		return origin.check()
 	}
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), name))
 	called(root, name)
