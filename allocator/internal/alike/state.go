@@ -35,7 +35,7 @@ type class struct {
 
 // class returns that of a pool on a node. It is kept with it.
 func (l *lens) class(ctx context.Context, view *pool.View) class {
-	kept := view.Attach(func() any { return new(shape.Notes[*lens, class]) }).(*shape.Notes[*lens, class])
+	kept := view.Attach(func() any { return new(memo.List[*lens, class]) }).(*memo.List[*lens, class])
 	known, ok := kept.Get(l)
 	if !ok {
 		known = l.look(ctx, view)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
 
+	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/slab"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
@@ -26,7 +27,7 @@ type Devices struct {
 	// and in use: each has to be judged by itself.
 	special *bitset.BitSet
 
-	looks            shape.Notes[*Projection, *looks]
+	looks            memo.List[*Projection, *looks]
 	shape.Attachment // for package model
 }
 

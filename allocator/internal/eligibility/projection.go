@@ -187,7 +187,7 @@ func appendQuantity(k *memo.Key, q *resource.Quantity) {
 type notes struct {
 	device *cel.Device
 	// numbers has what projections number the shape with.
-	numbers shape.Notes[*Projection, uint32]
+	numbers memo.List[*Projection, uint32]
 	// plain is set for devices that are had as a whole or not at all, whatever capacity is asked for.
 	plain bool
 	// unknowns are attributes of which the value is not known yet.

@@ -1,4 +1,4 @@
-// Package memo has keys and small memories that many goroutines share.
+// Package memo has small memories that many goroutines share: bounded, and read without a lock.
 package memo
 
 import (

@@ -8,10 +8,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
+	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/pool"
-	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/internal/quantity"
 )
 
@@ -24,7 +24,7 @@ type frame struct {
 	// sizes are those of devices, made for the first policy.
 	sizes func() []size
 	// columns are those of the attributes that were compared last.
-	columns shape.Notes[resourceapi.FullyQualifiedName, *Column]
+	columns memo.List[resourceapi.FullyQualifiedName, *Column]
 	// groups are the counter sets with compatibility groups. Each is a relation. groupValues number the names of groups.
 	groups      []counterGroups
 	groupValues map[string]int32

@@ -75,8 +75,8 @@ type Place struct {
 	node string
 	// optional is set if something depends on which features the node declares.
 	optional bool
-	notes    shape.Notes[any, *atomic.Pointer[stateNote]] // by who gave the number
-	one      [1]*pool.View                                // room for the views of most places
+	notes    atomic.Pointer[stateNote]
+	one      [1]*pool.View // room for the views of most places
 	// Attachment is kept for as long as nothing changes for the node.
 	shape.Attachment
 }
@@ -208,12 +208,16 @@ func (c *common) next(s *Snapshot, changes []change) *common {
 	return next
 }
 
-// stateNote is a number that somebody gave to a place in one state of use.
+// stateNote is a number that somebody gave to a place in one state of use. It is an
+// immutable list.
 type stateNote struct {
+	of     any
 	number uint32
 	// usages are what was in use of each pool of the place. That of most places is in one.
 	usages []slotUsage
 	one    [1]slotUsage
+	next   *stateNote
+	length int
 }
 
 // slotUsage says that a pool was in that state, by Pool.Slot.
@@ -229,13 +233,13 @@ const maxStateNotes = 16
 // of use in which it is. It is false if none was, or if the state has changed since. A nil
 // State stands for nothing in use, which is always the same.
 func (p *Place) Number(of any, u *State) (uint32, bool) {
-	at, known := p.notes.Get(of)
-	if !known {
-		return 0, false
+	for n := p.notes.Load(); n != nil; n = n.next {
+		if n.of == of {
+			changed := u != nil && slices.ContainsFunc(n.usages, func(known slotUsage) bool { return !u.has(known) })
+			return n.number, !changed
+		}
 	}
-	n := at.Load()
-	changed := u != nil && slices.ContainsFunc(n.usages, func(known slotUsage) bool { return !u.has(known) })
-	return n.number, !changed
+	return 0, false
 }
 
 // has does not look at the pool if it need not.
@@ -249,15 +253,31 @@ func (u *State) has(known slotUsage) bool {
 // SetNumber gives the place in this state of use a number, instead of the last one on
 // the same behalf. It may be lost to a concurrent call.
 func (p *Place) SetNumber(of any, u *State, number uint32) {
-	note := &stateNote{number: number}
+	note := &stateNote{of: of, number: number, length: 1}
 	note.usages = note.one[:0]
 	for _, v := range p.Pools {
 		note.usages = append(note.usages, slotUsage{v.Pool.Slot, u.Pool(v.Pool)})
 	}
-	at, known := p.notes.Get(of)
-	if !known {
-		at = new(atomic.Pointer[stateNote])
-		defer p.notes.Add(of, at, maxStateNotes)
+	head := p.notes.Load()
+	if rest := head.without(of); rest != nil && rest.length < maxStateNotes {
+		note.next, note.length = rest, 1+rest.length
 	}
-	at.Store(note)
+	p.notes.CompareAndSwap(head, note)
+}
+
+// without returns the list without the note of somebody.
+func (n *stateNote) without(of any) *stateNote {
+	switch {
+	case n == nil:
+		return nil
+	case n.of == of:
+		return n.next
+	}
+	rest := n.next.without(of)
+	if rest == n.next {
+		return n
+	}
+	kept := *n
+	kept.next, kept.length = rest, n.length-1
+	return &kept
 }

@@ -1,5 +1,5 @@
-// Package shape has what selectors and constraints can see of devices, attribute values that are compared in
-// one instruction, and room for what is noted of an object.
+// Package shape has what selectors and constraints can see of devices, and attribute values that are compared in
+// one instruction.
 package shape
 
 import (

@@ -1,10 +1,10 @@
-package shape
+package memo
 
 import "sync/atomic"
 
-// Notes are what is noted of one object, by key. They are bounded and safe for concurrent use:
+// List is what is noted of one object, by key. It is bounded and safe for concurrent use:
 // an immutable list, newest first, that is read without a lock.
-type Notes[K comparable, V any] struct {
+type List[K comparable, V any] struct {
 	head atomic.Pointer[note[K, V]]
 }
 
@@ -16,7 +16,7 @@ type note[K comparable, V any] struct {
 }
 
 // Get returns what was noted.
-func (l *Notes[K, V]) Get(key K) (value V, known bool) {
+func (l *List[K, V]) Get(key K) (value V, known bool) {
 	for n := l.head.Load(); n != nil; n = n.next {
 		if n.key == key {
 			return n.value, true
@@ -27,7 +27,7 @@ func (l *Notes[K, V]) Get(key K) (value V, known bool) {
 
 // Add puts a note in front. With as many as most before it, these are forgotten. Who loses a
 // race looks again next time.
-func (l *Notes[K, V]) Add(key K, value V, most int) {
+func (l *List[K, V]) Add(key K, value V, most int) {
 	head := l.head.Load()
 	made := &note[K, V]{key: key, value: value, next: head, length: 1}
 	if head != nil {
