@@ -62,6 +62,8 @@ func PickedDecision(c *alloctest.Case) string {
 		return DecisionWidest
 	case stable && slices.ContainsFunc(c.Slices, func(s *resourceapi.ResourceSlice) bool { return countsElsewhere(c, s) }):
 		return DecisionWidest
+	case stable && slices.ContainsFunc(c.Slices, givesCounters):
+		return DecisionWidest
 	}
 	return Decision(c)
 }
@@ -101,6 +103,21 @@ func countsElsewhere(c *alloctest.Case, slice *resourceapi.ResourceSlice) bool {
 // implementation is that of a small map, which begins anywhere but is not shuffled.
 func hasBindingConditions(slice *resourceapi.ResourceSlice) bool {
 	return slices.ContainsFunc(slice.Spec.Devices, func(d resourceapi.Device) bool { return d.BindingConditions != nil })
+}
+
+// givesCounters tells whether a device consumes a negative amount of a counter. Once it is taken, the stable
+// implementation goes back to devices before it.
+func givesCounters(slice *resourceapi.ResourceSlice) bool {
+	for _, device := range slice.Spec.Devices {
+		for _, consumes := range device.ConsumesCounters {
+			for _, counter := range consumes.Counters {
+				if counter.Value.Sign() < 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func bindsToNode(slice *resourceapi.ResourceSlice) bool {
