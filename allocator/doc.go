@@ -18,24 +18,32 @@
 // The same input gives the same outcome, whatever the order of slices, and inputs are
 // never modified. With the policy FirstFit the devices are those which upstream's
 // k8s.io/dynamic-resource-allocation/structured v0.37 picks, except for what
-// docs/decisions says; other policies prefer other devices, and change no verdict. Everything exported is safe for concurrent use.
+// docs/decisions says; other policies prefer other devices, and change no verdict.
+// Everything exported is safe for concurrent use.
 //
 // # The search
 //
 // The solver chooses an option for each prioritized request, and devices for each slot of
-// a request, in first-fit order or that of a policy: requests as listed, options by preference, devices in
-// ascending order. Its first attempt takes the first device that comes along. If that leaves none for the next
-// request, which must match it, it tries those that do not. Mostly it succeeds.
+// a request, in first-fit order or that of a policy: requests as listed, options by
+// preference, devices in ascending order. Its first attempt takes the first device that
+// comes along. If that leaves none for the next request, which must match it, it tries
+// those that do not. Mostly it succeeds.
 //
 // If it comes to a dead end, the solver begins again and looks ahead. Each domain then keeps
 // the devices that are still viable, and after each decision propagators look at what is
-// open: whether each request has enough devices (counting), whether all requests together
-// have (assignment, a flow from requests to devices), whether what is left of
-// counters and capacities suffices (cumulative), whether there are enough different values for
-// a distinctAttribute (distinct), whether some value of a matchAttribute is left with which
-// all that it covers can be served (support), and whether the values of an attribute are enough for all
-// constraints that match it, such as those of several pairs of GPU and NIC (cardinality). A propagator only fails where no solution is
-// left, so the first solution stays the first. Devices that nothing tells apart are tried once.
+// open:
+//
+//   - counting: has each request enough devices?
+//   - assignment: have all requests together, by a flow from requests to devices?
+//   - cumulative: does what is left of counters and capacities suffice?
+//   - distinct: are there enough different values for a distinctAttribute?
+//   - support: is there a value of a matchAttribute with which all that it covers can be
+//     served?
+//   - cardinality: are the values of an attribute enough for all constraints that match it,
+//     such as those of several pairs of GPU and NIC?
+//
+// A propagator only fails where no solution is left, so the first solution stays the first.
+// Devices that nothing tells apart are tried once.
 //
 // Looking at a device can be an error: a selector that fails on it, or a device that "all"
 // includes and a constraint does not admit. The first error in first-fit order is the result,

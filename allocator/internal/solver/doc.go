@@ -4,7 +4,8 @@
 //	Problem ─► search ─┬─ store     what choices have taken; every write is on one trail
 //	                   ├─ checks    may this device be chosen now (refuses)
 //	                   ├─ ahead     after the first dead end: viable devices, openings
-//	                   │    └─ propagators: counting, assignment, cumulative, sums, distinct, support, cardinality
+//	                   │    └─ propagators: counting, assignment, cumulative, sums,
+//	                   │                    distinct, support, cardinality
 //	                   └─ symmetry  devices that nothing tells apart
 //
 // # Contract
@@ -35,6 +36,7 @@
 //	flow, assignment      matching of open requests with devices, and with values that differ
 //	support               values that all can have
 //	cardinality           values for several relations
-//	cumulative, totals    sums of resources, of all and of the devices of a value; totals that devices give together, shares that fill them
+//	cumulative            sums of resources, of all and of the devices of a value
+//	totals                totals that devices give together, shares that fill them
 //	symmetry              what need not be tried again
 package solver

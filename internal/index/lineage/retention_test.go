@@ -15,7 +15,6 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// cluster returns n slices, each of a pool of its own.
 // manyPools are n slices, each the only one of a pool of its own.
 func manyPools(name string, n int) objects {
 	var list objects
