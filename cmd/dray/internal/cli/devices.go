@@ -75,7 +75,7 @@ func (f *devicesFlags) run(ctx context.Context, wanted []string) error {
 			return noSuchNode(c, f.node)
 		}
 	}
-	states, err := c.Inventory(node)
+	states, err := unlessDone(ctx, func() ([]cluster.PoolState, error) { return c.Inventory(node) })
 	if err != nil {
 		return err
 	}

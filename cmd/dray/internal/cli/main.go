@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -17,7 +18,9 @@ import (
 const (
 	ExitOK        = 0 // all placed, or the question was answered with yes
 	ExitNotPlaced = 1 // some pod or claim is not placed, or has no translation
-	ExitError     = 2 // wrong usage or input
+	ExitError     = 2 // wrong usage or input, or no answer: out of time, or no way to write it
+	// ExitInterrupted is what shells make of a process that SIGINT ends.
+	ExitInterrupted = 128 + int(syscall.SIGINT)
 )
 
 // errNotPlaced ends a command whose output says what was not placed.
@@ -40,6 +43,8 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	name, arguments := programName(args[0]), args[1:]
+	out := &written{out: streams.Out}
+	streams.Out = out
 	if isCompleter(args[0]) {
 		arguments = append([]string{cobra.ShellCompRequestCmd}, arguments...)
 	}
@@ -49,6 +54,9 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	command.SetOut(streams.Out)
 	command.SetErr(streams.Err)
 	err := command.ExecuteContext(ctx)
+	if out.err != nil {
+		err = out.err
+	}
 	switch {
 	case err == nil:
 		return ExitOK
@@ -59,6 +67,9 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 		return ExitNotPlaced
 	case !errors.Is(err, errReported):
 		report(streams.Err, err)
+	}
+	if ctx.Err() != nil {
+		return ExitInterrupted
 	}
 	return ExitError
 }

@@ -149,14 +149,32 @@ func (o *origin) load(ctx context.Context) (*cluster.Cluster, error) {
 	}
 	o.describe(objects)
 	o.warnOfGroups(objects, switches)
-	return cluster.New(objects, options)
+	return unlessDone(ctx, func() (*cluster.Cluster, error) { return cluster.New(objects, options) })
+}
+
+// unlessDone does work that does not look at ctx, such as reading from a pipe into which nobody
+// writes. When ctx is done first, the work goes on until the process ends.
+func unlessDone[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
+	ended := make(chan struct{})
+	var value T
+	var failure error
+	go func() {
+		defer close(ended)
+		value, failure = work()
+	}()
+	select {
+	case <-ended:
+		return value, failure
+	case <-ctx.Done():
+		return result, context.Cause(ctx)
+	}
 }
 
 func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, error) {
 	if !o.live() {
 		p := newProgress(o.streams.Err, "reading documents", -1)
 		defer p.done()
-		return input.Read(o.files, o.streams.In, input.Options{
+		options := input.Options{
 			Namespace: o.namespace(),
 			Validate:  validation.New(validation.Programs{Cache: cache}).Object,
 			Findings:  input.Findings(o.validate),
@@ -164,7 +182,8 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 
 			Kustomization: o.kustomization,
 			Untranslated:  o.untranslated,
-		})
+		}
+		return unlessDone(ctx, func() (*input.Objects, error) { return input.Read(o.files, o.streams.In, options) })
 	}
 	config, err := o.kube.ToRESTConfig()
 	if err != nil {

@@ -57,7 +57,7 @@ func (o *origin) simulation(ctx context.Context) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := c.Simulation()
+	state, err := unlessDone(ctx, c.Simulation)
 	if err != nil {
 		return nil, err
 	}
