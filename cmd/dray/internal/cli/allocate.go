@@ -68,7 +68,7 @@ func newAllocate(o *origin) *cobra.Command {
 		Short:   "Place pending pods and allocate their claims",
 		Long:    allocateLong,
 		Example: allocateExample,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return firstError(flags.output.parse, flags.selection.parse) },
 		RunE:    func(command *cobra.Command, _ []string) error { return flags.run(command.Context()) },
 	}

@@ -65,9 +65,10 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	case errors.Is(err, errRefused):
 		report(streams.Err, err)
 		return ExitNotPlaced
-	case !errors.Is(err, errReported):
-		report(streams.Err, err)
+	case errors.Is(err, errReported):
+		return ExitError
 	}
+	report(streams.Err, err)
 	if ctx.Err() != nil {
 		return ExitInterrupted
 	}
@@ -100,3 +101,27 @@ func report(out io.Writer, err error) {
 
 // StandardStreams are those of the process.
 func StandardStreams() Streams { return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
+
+// written is an output that remembers the first error of writing to it: text for people is
+// printed in many places, none of which looks.
+type written struct {
+	out io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *written) Write(content []byte) (int, error) {
+	n, err := w.out.Write(content)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// Fd is the file that is written to, which may be a terminal, or no file.
+func (w *written) Fd() uintptr {
+	if file, ok := w.out.(*os.File); ok {
+		return file.Fd()
+	}
+	return ^uintptr(0)
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -65,7 +66,7 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.validate, "validate", string(input.FindingsFail),
 		"what becomes of objects that an API server would refuse: strict (an error), warn (left out) or ignore (used as far as possible)")
 	flags.Int64Var(&o.budget, "budget", 0,
-		fmt.Sprintf("search steps per node after which the answer is undecided (default %d)", allocator.DefaultBudget))
+		fmt.Sprintf("search steps per node after which the answer is undecided; 0 is the default, %d", allocator.DefaultBudget))
 	flags.StringVar(&o.policy, "device-policy", "FirstFit",
 		"which devices of a node are preferred: FirstFit (those that kube-scheduler takes), LeastWaste, Pack or Spread")
 	flags.StringSliceVar(&o.topology, "topology", nil,
@@ -73,16 +74,26 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say on standard error what was read")
 }
 
-// check checks the values of --timeout and --validate.
-func (o *origin) check() error {
+// check checks the values of flags. What is given is empty where a script has a variable that
+// is not set: then the cluster is not what was meant.
+func (o *origin) check(flags *pflag.FlagSet) error {
 	if o.timeout < 0 {
 		return fmt.Errorf("--timeout %s: want 0 or more", o.timeout)
+	}
+	if o.budget < 0 {
+		return fmt.Errorf("--budget %d: want 0 or more", o.budget)
+	}
+	if flags.Changed("filename") && (len(o.files) == 0 || slices.Contains(o.files, "")) {
+		return errors.New("--filename: empty: want a file, a folder or -")
+	}
+	if flags.Changed("kustomize") && o.kustomization == "" {
+		return errors.New("--kustomize: empty: want a folder")
 	}
 	known := []input.Findings{input.FindingsFail, input.FindingsWarn, input.FindingsIgnore}
 	if slices.Contains(known, input.Findings(o.validate)) {
 		return nil
 	}
-	return fmt.Errorf("--validate %s: want one of %v", o.validate, known)
+	return fmt.Errorf("--validate %s: want strict, warn or ignore", o.validate)
 }
 
 // checkChoice checks --device-policy and --topology, and fills in what they say.
