@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -92,11 +93,25 @@ func report(out io.Writer, err error) {
 		all = joined.Unwrap()
 	}
 	for _, each := range all[:min(mostReported, len(all))] {
-		fmt.Fprintf(out, "error: %s\n", each)
+		fmt.Fprintf(out, "error: %s\n", printable(each.Error()))
 	}
 	if len(all) > mostReported {
 		fmt.Fprintf(out, "error: and %d more\n", len(all)-mostReported)
 	}
+}
+
+// printable is text as one line. Names in manifests may be anything, such as what tells a terminal to
+// change colours.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // StandardStreams are those of the process.

@@ -226,7 +226,7 @@ func (o *origin) describe(objects *input.Objects) {
 			fmt.Fprintf(o.streams.Err, "warning: and %d more\n", len(objects.Warnings)-i)
 			break
 		}
-		fmt.Fprintf(o.streams.Err, "warning: %s\n", warning)
+		fmt.Fprintf(o.streams.Err, "warning: %s\n", printable(warning.Error()))
 	}
 	if o.verbose {
 		counts := []string{
@@ -243,7 +243,7 @@ func (o *origin) describe(objects *input.Objects) {
 		for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
 			counts = append(counts, fmt.Sprintf("%d %s", objects.Ignored[kind], kind))
 		}
-		fmt.Fprintf(o.streams.Err, "ignored: %s\n", strings.Join(counts, ", "))
+		fmt.Fprintf(o.streams.Err, "ignored: %s\n", printable(strings.Join(counts, ", ")))
 	}
 }
 
