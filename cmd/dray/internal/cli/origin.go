@@ -183,7 +183,7 @@ func unlessDone[T any](ctx context.Context, work func() (T, error)) (result T, e
 
 func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, error) {
 	if !o.live() {
-		p := newProgress(o.streams.Err, "reading documents", -1)
+		p := newProgress(o.streams.Err, "reading objects", -1)
 		defer p.done()
 		options := input.Options{
 			Namespace: o.namespace(),
@@ -207,6 +207,9 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 	p := newProgress(o.streams.Err, "reading the cluster", -1)
 	defer p.done()
 	objects, err := input.Live(ctx, client, o.namespace(), func(string) { p.step() })
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: --request-timeout: %s have passed", err, config.Timeout)
+	}
 	if err != nil && o.noCluster() {
 		return nil, fmt.Errorf("no -f, and no cluster in a kubeconfig, so that %s was asked: %w", config.Host, err)
 	}

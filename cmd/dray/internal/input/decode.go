@@ -162,6 +162,7 @@ func (r *reader) decodeItems(items []json.RawMessage, kind schema.GroupVersionKi
 		at := origin
 		at.Item = i + 1
 		r.decode(item, kind, at)
+		r.options.Step()
 	}
 }
 
