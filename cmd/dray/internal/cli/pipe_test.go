@@ -248,7 +248,7 @@ func TestLiveSelection(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--context=test":   "4 of 5 pods placed",
 		"-A":               "4 of 5 pods placed",
-		"-n=default":       "Nothing to allocate",
+		"-n=default":       "Nothing that is pending is selected: -n, -A, -l and --field-selector leave out 5\npods and claims.\n",
 		"--no-headers=0":   "4 of 5 pods placed",
 		"--as=someone":     "4 of 5 pods placed",
 		"--token=a.secret": "4 of 5 pods placed",
@@ -257,6 +257,9 @@ func TestLiveSelection(t *testing.T) {
 		if status != cli.ExitNotPlaced || !strings.Contains(output, want) {
 			t.Errorf("%s: exit status %d, want %q in:\n%s", flag, status, want, output)
 		}
+	}
+	if output := run("", "dray", "explain", "--kubeconfig", kubeconfig, "--context", "test", "-n", "default"); !strings.HasPrefix(output, "Nothing that is pending is selected:") {
+		t.Errorf("explain in another namespace:\n%s", output)
 	}
 }
 
