@@ -71,6 +71,26 @@ func TestNodesOfNoTemplate(t *testing.T) {
 	}
 }
 
+// The list of slices is the caller's, who may use it for the next template.
+func TestTemplateKeepsNoList(t *testing.T) {
+	state := open(t, gpuCluster(), simulate.Options{})
+	shape := shapeOf(t, state, gpuPods("two", 1))
+	list := []*resourceapi.ResourceSlice{gpuSlice("new", 2)}
+	template, err := state.Template(simulate.TemplateSpec{Node: nodeNamed("new"), Slices: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list[0] = gpuSlice("other", 8)
+	if _, slices := template.Nodes(0); len(slices) != 1 || len(slices[0].Spec.Devices) != 2 {
+		t.Errorf("%d slices, the first with %d devices", len(slices), len(slices[0].Spec.Devices))
+	}
+	for _, placement := range place(t, state.Sim(), shape, 1, simulate.New(template, 1)) {
+		if _, err := placement.Claims(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Counts that are as large as can be do not overflow.
 func TestLargestCounts(t *testing.T) {
 	state := open(t, gpuCluster("a"), simulate.Options{})

@@ -20,7 +20,7 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// TemplateSpec is a node that does not exist.
+// TemplateSpec is a node that does not exist. Its objects are kept by pointer, and must not be modified.
 type TemplateSpec struct {
 	// Node is what its nodes are like. Their names are its name with a number.
 	Node *corev1.Node
@@ -73,6 +73,7 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 	if math.IsNaN(spec.Price) {
 		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
 	}
+	spec.Slices = slices.Clone(spec.Slices)
 	t := &Template{spec: spec}
 	var err error
 	if t.published, err = spec.withUnknown(); err != nil {
