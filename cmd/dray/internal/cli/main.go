@@ -54,6 +54,7 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	command.SetIn(streams.In)
 	command.SetOut(streams.Out)
 	command.SetErr(streams.Err)
+	refuseUnknown(command)
 	err := command.ExecuteContext(ctx)
 	if out.err != nil {
 		err = out.err

@@ -24,6 +24,9 @@ func TestUsage(t *testing.T) {
 		"kubectl-dray.exe devices --help": {cli.ExitOK, "kubectl dray devices -f cluster/"},
 		"dray version":                    {cli.ExitOK, "dray "},
 		"dray completion bash":            {cli.ExitOK, "__start_dray"},
+		"dray completion":                 {cli.ExitOK, "bash        Generate"},
+		"dray help simulate plan":         {cli.ExitOK, "dray simulate plan --like NODE"},
+		"kubectl-dray help allocate":      {cli.ExitOK, "kubectl dray allocate [flags]"},
 		"dray __complete allocate -o ":    {cli.ExitOK, "wide\njson\nyaml\nname\n"},
 		"dray __complete devices -o ":     {cli.ExitOK, "wide\njson\nyaml\nname\n"},
 		"dray alocate":                    {cli.ExitError, `unknown command "alocate"`},
@@ -71,6 +74,8 @@ func TestWrongUsage(t *testing.T) {
 	atRepository(t)
 	for command, want := range map[string]string{
 		"kubectl-dray version extra":                                  `error: kubectl dray version has no arguments, got "extra"`,
+		"dray help alocate":                                           `error: unknown command "alocate" for "dray"`,
+		"dray completion sh":                                          `error: unknown command "sh" for "dray completion"`,
 		"dray simulate fit":                                           `unknown command "fit" for "dray simulate"`,
 		"dray simulate drain":                                         "error: dray simulate drain: NODE is missing",
 		"dray simulate victims":                                       "error: dray simulate victims: POD is missing",

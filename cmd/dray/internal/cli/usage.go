@@ -32,6 +32,24 @@ func someArguments(name string, least, most int) cobra.PositionalArgs {
 	}
 }
 
+// refuseUnknown makes help and completion, which cobra adds, refuse what they do not know. The output of
+// root is set.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, command := range root.Commands() {
+		switch command.Name() {
+		case "help":
+			command.Args = func(_ *cobra.Command, args []string) error {
+				_, _, err := root.Find(args)
+				return err
+			}
+		case "completion":
+			command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+		}
+	}
+}
+
 // wanted says what the values of flags look like, by type.
 var wanted = map[string]string{
 	"bool": "true or false", "duration": "a duration, as in 30s or 1m30s", "int": "a whole number", "int64": "a whole number", "stringToInt": "NODE=COUNT,...",
