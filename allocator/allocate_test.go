@@ -97,6 +97,18 @@ func TestBadInputNamesObjectAndField(t *testing.T) {
 	}
 }
 
+// Without classes, and with nil ones, there is none of the name.
+func TestNoClasses(t *testing.T) {
+	a := allocator.New(allocator.Options{})
+	for _, classes := range []allocator.Classes{nil, allocator.ClassMap(), allocator.ClassMap(nil, nil)} {
+		_, err := a.Compile([]*resourceapi.ResourceClaim{claim("training", 1)}, classes)
+		var unknown *allocator.UnknownClassError
+		if !errors.As(err, &unknown) || unknown.Name != "gpu" {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestHugeCountsDoNotOverflow(t *testing.T) {
 	ledger := clusterOf(gpus("node-a", 2, "H100"))
 	problem := compile(allocator.Options{}, claim("training", 1<<62, 1<<62, 1<<62, 1<<62, 1))

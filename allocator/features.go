@@ -4,7 +4,7 @@ package allocator
 // Kubernetes feature gates of the same meaning (prefix "DRA"); a feature that is
 // off makes requests which need it an error, and devices or slices which need it
 // invisible. Features gate compilation of a Problem and the building of a
-// cluster.Snapshot, never the search.
+// pools.Snapshot, never the search.
 //
 // The fields are those of upstream's structured.Features in v0.37, so the two
 // types convert into each other.

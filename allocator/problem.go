@@ -23,7 +23,7 @@ type Problem struct {
 // Compile checks claims and joins them with their classes. Claims are allocated
 // together, in order. An error names claim and field; it means that the claims
 // cannot be allocated on any node until the input changes. The claims and classes
-// are kept and must not be modified while the Problem is in use.
+// are kept and must not be modified while the Problem is in use. Nil classes are none.
 func (a *Allocator) Compile(objects []*resourceapi.ResourceClaim, classes Classes) (*Problem, error) {
 	return a.compile(objects, nil, classes)
 }
@@ -53,6 +53,9 @@ func (a *Allocator) CompileExtended(objects []*resourceapi.ResourceClaim, extens
 }
 
 func (a *Allocator) compile(objects []*resourceapi.ResourceClaim, extended *claims.Extended, classes Classes) (*Problem, error) {
+	if classes == nil {
+		classes = ClassMap()
+	}
 	compiled, err := claims.Compile(a.evaluator, objects, extended, a.topology, classes)
 	if err != nil {
 		return nil, err
@@ -67,11 +70,13 @@ type Classes interface {
 	Get(name string) (*resourceapi.DeviceClass, error)
 }
 
-// ClassMap returns Classes over the given objects.
+// ClassMap returns Classes over the given objects. Nil ones are ignored.
 func ClassMap(classes ...*resourceapi.DeviceClass) Classes {
 	byName := make(classMap, len(classes))
 	for _, class := range classes {
-		byName[class.Name] = class
+		if class != nil {
+			byName[class.Name] = class
+		}
 	}
 	return byName
 }

@@ -34,7 +34,8 @@
 // use, and each is charged to the counters.
 //
 // API objects that are handed in are kept by pointer, never modified, and must not
-// be modified by others. Everything except Builder is safe for concurrent use.
+// be modified by others. Everything except Builder is safe for concurrent use. States,
+// Ledgers, Builders and Indexes are made by functions: their zero values are of no use.
 //
 // # Where things are
 //

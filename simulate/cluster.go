@@ -124,6 +124,9 @@ type world struct {
 // Open reads a cluster. It takes time in proportion to the objects. The error names an object of
 // which the simulation cannot do without, an option, or, with Options.Strict, any object that is faulty.
 func Open(c Cluster, o Options) (*State, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	if o.Budget <= 0 {
 		o.Budget = DefaultBudget
 	}
@@ -137,6 +140,28 @@ func Open(c Cluster, o Options) (*State, error) {
 		w.nodeFit = nodefit.Fits
 	}
 	return w.read(&c, nil, nil)
+}
+
+// check reports objects that are not there.
+func (c *Cluster) check() error {
+	for _, list := range []struct {
+		of      string
+		lacking bool
+	}{
+		{"node", slices.Contains(c.Nodes, nil)},
+		{"pod", slices.Contains(c.Pods, nil)},
+		{"slice", slices.Contains(c.Slices, nil)},
+		{"claim", slices.Contains(c.Claims, nil)},
+		{"claim template", slices.Contains(c.Templates, nil)},
+		{"class", slices.Contains(c.Classes, nil)},
+		{"pod group", slices.Contains(c.PodGroups, nil)},
+		{"taint rule", slices.Contains(c.TaintRules, nil)},
+	} {
+		if list.lacking {
+			return fmt.Errorf("a %s is nil", list.of)
+		}
+	}
+	return nil
 }
 
 func newWorld(o Options, asks *onenode.Asker) *world {
@@ -209,9 +234,6 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 	known := make([]*nodeFacts, len(c.Nodes))
 	nodeOf := make(map[pools.PoolID]string)
 	for i, node := range c.Nodes {
-		if node == nil {
-			return fmt.Errorf("a node is nil")
-		}
 		if known[i] = before.factsBefore(node, own[node.Name]); known[i] != nil {
 			continue
 		}

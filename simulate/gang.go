@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ func checkUndecided(t []Topology, on Nodes) error {
 func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
 	total := 0
 	for _, d := range demands {
-		total += max(0, d.Count)
+		total += min(max(0, d.Count), math.MaxInt-total)
 	}
 	none := Result{Unfit: total, world: m.world}
 	var closest domain

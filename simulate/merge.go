@@ -28,7 +28,7 @@ func (c *ConflictError) Error() string { return c.Object + " was changed by both
 // the other one changed, and to a hundredth of the nodes and claims; to all nodes if a question was asked
 // since that reads more of devices than those before.
 func (m *Sim) Merge(other *Sim) error {
-	if m.from != other.from {
+	if other == nil || m.from != other.from {
 		return errors.New("the Sims do not come from the same State")
 	}
 	from := m.from.seen()

@@ -116,6 +116,15 @@ func (b *batch) run() error {
 	return nil
 }
 
+// interrupted looks at the context now and then: placing what was asked before does not.
+func (b *batch) interrupted(pod int) error {
+	const often = 1024
+	if pod%often == 0 && b.call.Context.Err() != nil {
+		return context.Cause(b.call.Context)
+	}
+	return nil
+}
+
 // fillReal places on real nodes in order.
 func (b *batch) fillReal(part nodesPart) error {
 	m, kind := b.sim, b.shape.kind
@@ -161,6 +170,9 @@ func (m *Sim) first(k *podKind, node int) {
 func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 	var s segment
 	for b.left > 0 {
+		if err := b.interrupted(b.left); err != nil {
+			return false, err
+		}
 		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
 			return false, err
@@ -352,7 +364,10 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 	s.nodes, s.each = nodes, each
 	before := rec
 	rec.used = slices.Clone(rec.used)
-	for range each {
+	for i := range each {
+		if err := b.interrupted(i); err != nil {
+			return err
+		}
 		a, number, err := b.asked.on(&b.call, &b.sim.data, s.node, &rec)
 		if err != nil {
 			return err
@@ -382,6 +397,9 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 // oneByOne chooses a node for each pod by itself.
 func (b *batch) oneByOne() error {
 	for b.left > 0 {
+		if err := b.interrupted(b.left); err != nil {
+			return err
+		}
 		b.asked = b.sim.data.asked(b.sim.world, b.shape.kind)
 		if b.asked.refused != nil {
 			return nil //nolint:nilerr // it was noted when it was asked

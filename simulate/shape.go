@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -110,6 +111,9 @@ func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 
 // in is the shape in a world. The error is about what its pods refer to, which may have changed.
 func (s *Shape) in(w *world) (*Shape, error) {
+	if s == nil || s.kind == nil {
+		return nil, errors.New("the shape is not one of State.Shapes")
+	}
 	if s.kind.world == w {
 		return s, nil
 	}
@@ -143,6 +147,9 @@ func (k *podKind) size() int64 {
 
 // kindOf returns the kind of a pod.
 func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
+	if pod == nil {
+		return nil, errors.New("a pod is nil")
+	}
 	name := pod.Namespace + "/" + pod.Name
 	made := &podKind{world: w, example: pod, asks: podclaims.ExtendedResources(pod)}
 	for _, podClaim := range pod.Spec.ResourceClaims {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -128,7 +129,8 @@ func (m *Sim) ownGroup(t *Template) *group {
 // adds none.
 func (m *Sim) Add(t *Template, n int) {
 	if n > 0 {
-		m.ownGroup(t).total += n
+		g := m.ownGroup(t)
+		g.total += min(n, math.MaxInt-g.total)
 	}
 }
 
@@ -174,8 +176,11 @@ func (m *Sim) remove(names []string) ([]*podEntry, error) {
 	indices := make([]int, len(names))
 	for i, name := range names {
 		index, found := m.world.byName[name]
-		if !found || m.data.real.At(index).gone || slices.Contains(indices[:i], index) {
+		if !found || m.data.real.At(index).gone {
 			return nil, fmt.Errorf("node %s does not exist", name)
+		}
+		if slices.Contains(indices[:i], index) {
+			return nil, fmt.Errorf("node %s is named twice", name)
 		}
 		indices[i] = index
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// TemplateSpec is a node that does not exist.
+// TemplateSpec is a node that does not exist. Its objects are kept by pointer, and must not be modified.
 type TemplateSpec struct {
 	// Node is what its nodes are like. Their names are its name with a number.
 	Node *corev1.Node
@@ -62,6 +62,9 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 	if spec.Node == nil {
 		return nil, fmt.Errorf("the template has no node")
 	}
+	if slices.Contains(spec.Slices, nil) || slices.Contains(spec.Daemon, nil) {
+		return nil, fmt.Errorf("template %s: a slice or a pod is nil", spec.Node.Name)
+	}
 	for _, slice := range spec.Slices {
 		if slice.Spec.NodeName == nil {
 			return nil, fmt.Errorf("template %s: slice %s has no spec.nodeName: only devices of the node belong to a template", spec.Node.Name, slice.Name)
@@ -70,6 +73,7 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 	if math.IsNaN(spec.Price) {
 		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
 	}
+	spec.Slices = slices.Clone(spec.Slices)
 	t := &Template{spec: spec}
 	var err error
 	if t.published, err = spec.withUnknown(); err != nil {
@@ -299,8 +303,11 @@ func Real(keep func(*corev1.Node) bool) Nodes {
 }
 
 // New are the nodes of a template: those that the Sim has, then up to limit more, which are added
-// when a pod is placed on them. Zero is no limit.
+// when a pod is placed on them. Zero is no limit. Without a template there are none.
 func New(t *Template, limit int) Nodes {
+	if t == nil {
+		return Nodes{}
+	}
 	return Nodes{&nodeSet{parts: []nodesPart{{template: t, limit: limit, most: Unlimited, fixed: limit == 0}}}}
 }
 

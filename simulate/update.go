@@ -23,6 +23,9 @@ import (
 // slices are read again, what pods of known kinds ask for is not compiled again, and nodes in a state
 // that was seen before are not searched again. The error is that of Open.
 func (s *State) Update(c Cluster) (*State, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	before := s.world
 	w := before.next(c.Classes)
 	return w.read(&c, before, s.data.expected)
@@ -128,6 +131,9 @@ func (m *Sim) Expect(node string, t *Template) error {
 	index, found := m.world.byName[node]
 	if !found || m.data.real.At(index).gone {
 		return fmt.Errorf("node %s does not exist", node)
+	}
+	if t == nil {
+		return fmt.Errorf("node %s: the template is nil", node)
 	}
 	if t.choice != nil {
 		return fmt.Errorf("node %s cannot be expected to have the devices of %s: %w", node, t.name(), ErrUndecidedNode)

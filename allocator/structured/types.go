@@ -22,7 +22,7 @@ var ErrUndecided = errors.New("undecided")
 type (
 	// Allocator allocates the claims of a pod on one node after the other.
 	Allocator = structured.Allocator
-	// DeviceClassLister looks up device classes, as informers' listers do.
+	// DeviceClassLister looks up device classes. Its List has no selector, unlike that of client-go.
 	DeviceClassLister = structured.DeviceClassLister
 	// Features switches optional behaviour on.
 	Features = structured.Features

@@ -68,7 +68,7 @@ func newAllocate(o *origin) *cobra.Command {
 		Short:   "Place pending pods and allocate their claims",
 		Long:    allocateLong,
 		Example: allocateExample,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return firstError(flags.output.parse, flags.selection.parse) },
 		RunE:    func(command *cobra.Command, _ []string) error { return flags.run(command.Context()) },
 	}
@@ -105,19 +105,24 @@ func (f *allocateFlags) run(ctx context.Context) error {
 	}
 	// What is not selected takes devices all the same.
 	placements = slices.DeleteFunc(placements, func(p *cluster.Placement) bool { return !f.selection.covers(c, p.Workload) })
-	if err := f.print(c, placements); err != nil {
+	if err := f.print(c, placements, len(workloads)); err != nil {
 		return err
 	}
 	return outcome(placements)
 }
 
-func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placement) error {
+// print prints placements, of which there may be less than what is pending.
+func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placement, pending int) error {
 	if n := c.Idle(); n > 0 {
 		fmt.Fprintf(f.origin.streams.Err, "passed over: %s without claims and extended resources\n", render.Count(n, "pod"))
 	}
 	if f.output.format.ForPeople() {
 		t := f.origin.terminal(f.output)
-		t.Placements(c, placements)
+		if len(placements) == 0 && pending > 0 {
+			t.NotSelected(pending)
+		} else {
+			t.Placements(c, placements)
+		}
 		return nil
 	}
 	for _, line := range append(render.NotPlaced(c, placements), render.Missed(placements)...) {

@@ -59,7 +59,7 @@ func newConvert(o *origin) *cobra.Command {
 		Short:   "Translate between devmgmtproto.k8s.io/v1alpha1 and resource.k8s.io/v1",
 		Long:    convertLong,
 		Example: convertExample,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return flags.output.parse() },
 		RunE:    func(command *cobra.Command, _ []string) error { return flags.run(command.Context()) },
 	}

@@ -75,7 +75,7 @@ func (f *devicesFlags) run(ctx context.Context, wanted []string) error {
 			return noSuchNode(c, f.node)
 		}
 	}
-	states, err := c.Inventory(node)
+	states, err := unlessDone(ctx, func() ([]cluster.PoolState, error) { return c.Inventory(node) })
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,12 @@ func (f *devicesFlags) run(ctx context.Context, wanted []string) error {
 		return err
 	}
 	if f.output.format.ForPeople() {
-		f.origin.terminal(f.output).Inventory(states)
+		t := f.origin.terminal(f.output)
+		if f.free && len(states) == 0 {
+			t.Line("No device is free.")
+		} else {
+			t.Inventory(states)
+		}
 		return nil
 	}
 	return f.output.format.Write(f.origin.streams.Out, render.InventoryDocument(states), !f.output.noHeaders)
@@ -100,6 +105,13 @@ func (f *devicesFlags) choose(states []cluster.PoolState, wanted []string) ([]cl
 			}
 			return nil, fmt.Errorf("pool %s does not exist%s", name, hint(name, names))
 		}
+	}
+	if f.driver != "" && !slices.ContainsFunc(states, func(s cluster.PoolState) bool { return s.Driver == f.driver }) {
+		var names []string
+		for i := range states {
+			names = append(names, states[i].Driver)
+		}
+		return nil, fmt.Errorf("--driver %s: there is no pool of such a driver%s", f.driver, hint(f.driver, names))
 	}
 	var chosen []cluster.PoolState
 	for i := range states {

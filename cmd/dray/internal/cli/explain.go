@@ -170,6 +170,10 @@ func (f *explainFlags) print(c *cluster.Cluster, answers []*render.Answer, args 
 		return f.output.format.Write(f.origin.streams.Out, render.AnswersDocument(answers, len(args) == 1), !f.output.noHeaders)
 	}
 	t := f.origin.terminal(f.output)
+	if pending := len(c.Workloads()); len(answers) == 0 && pending > 0 {
+		t.NotSelected(pending)
+		return nil
+	}
 	if len(answers) == 0 {
 		t.Line("Nothing is pending that asks for devices.")
 		return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -101,7 +102,11 @@ func (f *gatesFlag) Set(value string) error {
 		name, _, _ := strings.Cut(assignment, "=")
 		f.set[featuregate.Feature(strings.TrimSpace(name))] = true
 	}
-	return f.gates.Set(value)
+	if err := f.gates.Set(value); err != nil {
+		text, _, _ := strings.Cut(err.Error(), ", err:") // what strconv says
+		return errors.New(text)
+	}
+	return nil
 }
 
 // String implements pflag.Value. The defaults are part of the usage.

@@ -170,6 +170,16 @@ func TestLiveUnreachable(t *testing.T) {
 	}
 }
 
+// A server that does not answer.
+func TestRequestTimeout(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(server.Close)
+	output, status := runStatus("", "dray", "devices", "--server", server.URL, "--request-timeout=50ms")
+	if status != cli.ExitError || !strings.HasSuffix(output, ": --request-timeout: 50ms have passed\n") {
+		t.Errorf("exit status %d:\n%s", status, output)
+	}
+}
+
 // Who has no kubeconfig is told so, and not only that nobody answers on this machine.
 func TestNoKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -17,7 +19,9 @@ import (
 const (
 	ExitOK        = 0 // all placed, or the question was answered with yes
 	ExitNotPlaced = 1 // some pod or claim is not placed, or has no translation
-	ExitError     = 2 // wrong usage or input
+	ExitError     = 2 // wrong usage or input, or no answer: out of time, or no way to write it
+	// ExitInterrupted is what shells make of a process that SIGINT ends.
+	ExitInterrupted = 128 + int(syscall.SIGINT)
 )
 
 // errNotPlaced ends a command whose output says what was not placed.
@@ -40,6 +44,8 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	name, arguments := programName(args[0]), args[1:]
+	out := &written{out: streams.Out}
+	streams.Out = out
 	if isCompleter(args[0]) {
 		arguments = append([]string{cobra.ShellCompRequestCmd}, arguments...)
 	}
@@ -48,7 +54,11 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	command.SetIn(streams.In)
 	command.SetOut(streams.Out)
 	command.SetErr(streams.Err)
+	refuseUnknown(command)
 	err := command.ExecuteContext(ctx)
+	if out.err != nil {
+		err = out.err
+	}
 	switch {
 	case err == nil:
 		return ExitOK
@@ -57,8 +67,12 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	case errors.Is(err, errRefused):
 		report(streams.Err, err)
 		return ExitNotPlaced
-	case !errors.Is(err, errReported):
-		report(streams.Err, err)
+	case errors.Is(err, errReported):
+		return ExitError
+	}
+	report(streams.Err, err)
+	if ctx.Err() != nil {
+		return ExitInterrupted
 	}
 	return ExitError
 }
@@ -80,12 +94,50 @@ func report(out io.Writer, err error) {
 		all = joined.Unwrap()
 	}
 	for _, each := range all[:min(mostReported, len(all))] {
-		fmt.Fprintf(out, "error: %s\n", each)
+		fmt.Fprintf(out, "error: %s\n", printable(each.Error()))
 	}
 	if len(all) > mostReported {
 		fmt.Fprintf(out, "error: and %d more\n", len(all)-mostReported)
 	}
 }
 
+// printable is text as one line. Names in manifests may be anything, such as what tells a terminal to
+// change colours.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
 // StandardStreams are those of the process.
 func StandardStreams() Streams { return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
+
+// written is an output that remembers the first error of writing to it: text for people is
+// printed in many places, none of which looks.
+type written struct {
+	out io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *written) Write(content []byte) (int, error) {
+	n, err := w.out.Write(content)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// Fd is the file that is written to, which may be a terminal, or no file.
+func (w *written) Fd() uintptr {
+	if file, ok := w.out.(*os.File); ok {
+		return file.Fd()
+	}
+	return ^uintptr(0)
+}

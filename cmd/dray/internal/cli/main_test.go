@@ -24,19 +24,23 @@ func TestUsage(t *testing.T) {
 		"kubectl-dray.exe devices --help": {cli.ExitOK, "kubectl dray devices -f cluster/"},
 		"dray version":                    {cli.ExitOK, "dray "},
 		"dray completion bash":            {cli.ExitOK, "__start_dray"},
+		"dray completion":                 {cli.ExitOK, "bash        Generate"},
+		"dray help simulate plan":         {cli.ExitOK, "dray simulate plan --like NODE"},
+		"kubectl-dray help allocate":      {cli.ExitOK, "kubectl dray allocate [flags]"},
 		"dray __complete allocate -o ":    {cli.ExitOK, "wide\njson\nyaml\nname\n"},
 		"dray __complete devices -o ":     {cli.ExitOK, "wide\njson\nyaml\nname\n"},
 		"dray alocate":                    {cli.ExitError, `unknown command "alocate"`},
-		"dray allocate extra":             {cli.ExitError, "unknown command"},
+		"dray allocate extra":             {cli.ExitError, `error: dray allocate has no arguments, got "extra": files are given with -f`},
+		"dray devices -f examples/gpu-nic-pcie --free --driver=nic.example.com": {cli.ExitOK, "pool"},
 		"dray allocate --nodes n1":        {cli.ExitError, "unknown flag: --nodes"},
-		"dray allocate -f no/such/folder": {cli.ExitError, "no/such/folder: no such file or directory"},
+		"dray allocate -f no/such/folder": {cli.ExitError, "error: no/such/folder: no such file or directory"},
 		"dray allocate -o table -f -":     {cli.ExitError, "--output table: want one of wide, json, yaml, name, jsonpath=TEMPLATE"},
 		"dray explain x -o jsonpath -f -": {cli.ExitError, "--output jsonpath: jsonpath=... needs an argument"},
 		"dray devices -o text -f -":       {cli.ExitError, "--output text: want one of wide, json, yaml"},
 		"dray devices --node worker -f examples/single-gpu": {
 			cli.ExitError, "--node worker: there is no such node: did you mean worker-1 or worker-2?",
 		},
-		"dray devices --validate=yes -f -": {cli.ExitError, "--validate yes: want one of [strict warn ignore]"},
+		"dray devices --validate=yes -f -": {cli.ExitError, "--validate yes: want strict, warn or ignore"},
 		"dray allocate -f examples/single-gpu --device-policy=BestFit": {
 			cli.ExitError, `--device-policy: device policy "BestFit" is not known: want FirstFit, LeastWaste, Pack or Spread`,
 		},
@@ -49,13 +53,48 @@ func TestUsage(t *testing.T) {
 		"dray devices -f - --feature-gates=DRATeleport=true": {
 			cli.ExitError, "unrecognized feature gate: DRATeleport",
 		},
-		"dray allocate -f - --feature-gates=DRAPrioritizedList=maybe": {cli.ExitError, "invalid value of DRAPrioritizedList"},
+		"dray allocate -f - --feature-gates=DRAPrioritizedList=maybe": {
+			cli.ExitError, "error: --feature-gates DRAPrioritizedList=maybe: invalid value of DRAPrioritizedList=maybe\n",
+		},
 	} {
-		arguments := strings.Split(command, " ")
-		output, status := runStatus("", arguments...)
-		if status != want.status || !strings.Contains(output, want.text) {
-			t.Errorf("%s: exit status %d, want %d; want %q in:\n%s", command, status, want.status, want.text, output)
-		}
+		answers(t, command, want.status, want.text)
+	}
+}
+
+func answers(t *testing.T, command string, status int, text string) {
+	t.Helper()
+	output, got := runStatus("", strings.Split(command, " ")...)
+	if got != status || !strings.Contains(output, text) {
+		t.Errorf("%s: exit status %d, want %d; want %q in:\n%s", command, got, status, text, output)
+	}
+}
+
+// What is wrong with flags and arguments is said in their words.
+func TestWrongUsage(t *testing.T) {
+	atRepository(t)
+	for command, want := range map[string]string{
+		"kubectl-dray version extra":                                  `error: kubectl dray version has no arguments, got "extra"`,
+		"dray help alocate":                                           `error: unknown command "alocate" for "dray"`,
+		"dray completion sh":                                          `error: unknown command "sh" for "dray completion"`,
+		"dray simulate fit":                                           `unknown command "fit" for "dray simulate"`,
+		"dray simulate drain":                                         "error: dray simulate drain: NODE is missing",
+		"dray simulate victims":                                       "error: dray simulate victims: POD is missing",
+		"dray simulate victims a b":                                   "error: dray simulate victims has one POD, got a b",
+		"dray allocate --timeout=long":                                "error: --timeout long: want a duration, as in 30s or 1m30s\n",
+		"dray allocate --budget=much":                                 "error: --budget much: want a whole number\n",
+		"dray allocate --budget=" + strings.Repeat("9", 20):           "99: want a smaller number\n",
+		"dray allocate --budget=-1":                                   "error: --budget -1: want 0 or more\n",
+		"dray allocate --all-features=perhaps":                        "error: --all-features perhaps: want true or false\n",
+		"dray simulate what-if --add=a":                               "error: --add a: want NODE=COUNT,...\n",
+		"dray simulate plan --most=-1":                                "error: --most -1: want 0 or more\n",
+		"dray simulate victims a --nodes=0":                           "error: --nodes 0: want 1 or more\n",
+		"dray devices --filename=":                                    "error: --filename: empty: want a file, a folder or -\n",
+		"dray devices --filename examples/single-gpu,":                "error: --filename: empty: want a file, a folder or -\n",
+		"dray devices -f examples/single-gpu --kustomize=":            "error: --kustomize: empty: want a folder\n",
+		"dray devices -k no/such/folder":                              "error: no/such/folder: no such file or directory\n",
+		"dray devices -f examples/single-gpu --driver gpu.example.co": "error: --driver gpu.example.co: there is no pool of such a driver: did you mean gpu.example.com?\n",
+	} {
+		answers(t, command, cli.ExitError, want)
 	}
 }
 

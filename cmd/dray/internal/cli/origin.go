@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -65,7 +66,7 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.validate, "validate", string(input.FindingsFail),
 		"what becomes of objects that an API server would refuse: strict (an error), warn (left out) or ignore (used as far as possible)")
 	flags.Int64Var(&o.budget, "budget", 0,
-		fmt.Sprintf("search steps per node after which the answer is undecided (default %d)", allocator.DefaultBudget))
+		fmt.Sprintf("search steps per node after which the answer is undecided; 0 is the default, %d", allocator.DefaultBudget))
 	flags.StringVar(&o.policy, "device-policy", "FirstFit",
 		"which devices of a node are preferred: FirstFit (those that kube-scheduler takes), LeastWaste, Pack or Spread")
 	flags.StringSliceVar(&o.topology, "topology", nil,
@@ -73,16 +74,26 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say on standard error what was read")
 }
 
-// check checks the values of --timeout and --validate.
-func (o *origin) check() error {
+// check checks the values of flags. What is given is empty where a script has a variable that
+// is not set: then the cluster is not what was meant.
+func (o *origin) check(flags *pflag.FlagSet) error {
 	if o.timeout < 0 {
 		return fmt.Errorf("--timeout %s: want 0 or more", o.timeout)
+	}
+	if o.budget < 0 {
+		return fmt.Errorf("--budget %d: want 0 or more", o.budget)
+	}
+	if flags.Changed("filename") && (len(o.files) == 0 || slices.Contains(o.files, "")) {
+		return errors.New("--filename: empty: want a file, a folder or -")
+	}
+	if flags.Changed("kustomize") && o.kustomization == "" {
+		return errors.New("--kustomize: empty: want a folder")
 	}
 	known := []input.Findings{input.FindingsFail, input.FindingsWarn, input.FindingsIgnore}
 	if slices.Contains(known, input.Findings(o.validate)) {
 		return nil
 	}
-	return fmt.Errorf("--validate %s: want one of %v", o.validate, known)
+	return fmt.Errorf("--validate %s: want strict, warn or ignore", o.validate)
 }
 
 // checkChoice checks --device-policy and --topology, and fills in what they say.
@@ -149,14 +160,32 @@ func (o *origin) load(ctx context.Context) (*cluster.Cluster, error) {
 	}
 	o.describe(objects)
 	o.warnOfGroups(objects, switches)
-	return cluster.New(objects, options)
+	return unlessDone(ctx, func() (*cluster.Cluster, error) { return cluster.New(objects, options) })
+}
+
+// unlessDone does work that does not look at ctx, such as reading from a pipe into which nobody
+// writes. When ctx is done first, the work goes on until the process ends.
+func unlessDone[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
+	ended := make(chan struct{})
+	var value T
+	var failure error
+	go func() {
+		defer close(ended)
+		value, failure = work()
+	}()
+	select {
+	case <-ended:
+		return value, failure
+	case <-ctx.Done():
+		return result, context.Cause(ctx)
+	}
 }
 
 func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, error) {
 	if !o.live() {
-		p := newProgress(o.streams.Err, "reading documents", -1)
+		p := newProgress(o.streams.Err, "reading objects", -1)
 		defer p.done()
-		return input.Read(o.files, o.streams.In, input.Options{
+		options := input.Options{
 			Namespace: o.namespace(),
 			Validate:  validation.New(validation.Programs{Cache: cache}).Object,
 			Findings:  input.Findings(o.validate),
@@ -164,7 +193,8 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 
 			Kustomization: o.kustomization,
 			Untranslated:  o.untranslated,
-		})
+		}
+		return unlessDone(ctx, func() (*input.Objects, error) { return input.Read(o.files, o.streams.In, options) })
 	}
 	config, err := o.kube.ToRESTConfig()
 	if err != nil {
@@ -177,6 +207,9 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 	p := newProgress(o.streams.Err, "reading the cluster", -1)
 	defer p.done()
 	objects, err := input.Live(ctx, client, o.namespace(), func(string) { p.step() })
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: --request-timeout: %s have passed", err, config.Timeout)
+	}
 	if err != nil && o.noCluster() {
 		return nil, fmt.Errorf("no -f, and no cluster in a kubeconfig, so that %s was asked: %w", config.Host, err)
 	}
@@ -196,7 +229,7 @@ func (o *origin) describe(objects *input.Objects) {
 			fmt.Fprintf(o.streams.Err, "warning: and %d more\n", len(objects.Warnings)-i)
 			break
 		}
-		fmt.Fprintf(o.streams.Err, "warning: %s\n", warning)
+		fmt.Fprintf(o.streams.Err, "warning: %s\n", printable(warning.Error()))
 	}
 	if o.verbose {
 		counts := []string{
@@ -213,7 +246,7 @@ func (o *origin) describe(objects *input.Objects) {
 		for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
 			counts = append(counts, fmt.Sprintf("%d %s", objects.Ignored[kind], kind))
 		}
-		fmt.Fprintf(o.streams.Err, "ignored: %s\n", strings.Join(counts, ", "))
+		fmt.Fprintf(o.streams.Err, "ignored: %s\n", printable(strings.Join(counts, ", ")))
 	}
 }
 

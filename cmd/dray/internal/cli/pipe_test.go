@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -111,7 +112,7 @@ func TestKustomize(t *testing.T) {
 }
 
 // -w prints again when the input has changed, and not before. Input that cannot be read for a
-// while is reported.
+// while is reported, once. The exit status is that of the last look.
 func TestWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.yaml")
 	write := func(content string) {
@@ -124,9 +125,37 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	slice := func(device string) string { return sliceHead + "  devices: [{name: " + device + "}]\n" }
+	const half = "error: %s: document 1 (line 1): apiVersion: required\n"
 	write(slice("first"))
+	await, end := watch(t, path)
+	await("first")
+	write(slice("second"))
+	await("second")
+	write("kind: Half")
+	await(fmt.Sprintf(half, path))
+	write(slice("third"))
+	await("third")
+	seen, status := end()
+	if status != cli.ExitOK {
+		t.Errorf("exit status %d after an interrupt", status)
+	}
+	if strings.Count(seen, "first") != 1 {
+		t.Errorf("what did not change is printed again: %q", seen)
+	}
+
+	await, end = watch(t, path)
+	await("third")
+	write("kind: Half")
+	await(fmt.Sprintf(half, path))
+	if seen, status := end(); status != cli.ExitError || strings.Count(seen, "error:") != 1 {
+		t.Errorf("the last look failed: exit status %d after an interrupt, and %q", status, seen)
+	}
+}
+
+// watch starts dray devices -w. Await waits until it has printed a text, end interrupts it.
+func watch(t *testing.T, path string) (await func(text string), end func() (seen string, status int)) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
-	defer cancel()
+	t.Cleanup(cancel)
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +166,7 @@ func TestWatch(t *testing.T) {
 		_ = writer.Close() // the reader then ends
 	}()
 	var seen strings.Builder
-	await := func(text string) {
+	await = func(text string) {
 		t.Helper()
 		buffer := make([]byte, 4096)
 		for !strings.Contains(seen.String(), text) {
@@ -148,20 +177,16 @@ func TestWatch(t *testing.T) {
 			}
 		}
 	}
-	await("first")
-	write(slice("second"))
-	await("second")
-	write("kind: Half")
-	await("error: " + path + ": document 1 (line 1): apiVersion: required\n")
-	write(slice("third"))
-	await("third")
-	cancel()
-	if got := <-status; got != cli.ExitOK {
-		t.Errorf("exit status %d after an interrupt", got)
+	end = func() (string, int) {
+		t.Helper()
+		cancel()
+		rest, err := io.ReadAll(reader)
+		if err != nil {
+			t.Error(err)
+		}
+		return seen.String() + string(rest), <-status
 	}
-	if strings.Count(seen.String(), "first") != 1 {
-		t.Errorf("what did not change is printed again: %q", seen.String())
-	}
+	return await, end
 }
 
 // --timeout ends a command, with the reason.
@@ -223,7 +248,7 @@ func TestLiveSelection(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--context=test":   "4 of 5 pods placed",
 		"-A":               "4 of 5 pods placed",
-		"-n=default":       "Nothing to allocate",
+		"-n=default":       "Nothing that is pending is selected: -n, -A, -l and --field-selector leave out 5\npods and claims.\n",
 		"--no-headers=0":   "4 of 5 pods placed",
 		"--as=someone":     "4 of 5 pods placed",
 		"--token=a.secret": "4 of 5 pods placed",
@@ -232,6 +257,9 @@ func TestLiveSelection(t *testing.T) {
 		if status != cli.ExitNotPlaced || !strings.Contains(output, want) {
 			t.Errorf("%s: exit status %d, want %q in:\n%s", flag, status, want, output)
 		}
+	}
+	if output := run("", "dray", "explain", "--kubeconfig", kubeconfig, "--context", "test", "-n", "default"); !strings.HasPrefix(output, "Nothing that is pending is selected:") {
+		t.Errorf("explain in another namespace:\n%s", output)
 	}
 }
 

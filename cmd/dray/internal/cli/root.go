@@ -49,8 +49,9 @@ func newRoot(name string, streams Streams) *cobra.Command {
 	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), newMan())
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
 		origin.limitTime(command)
-		return origin.check()
+		return origin.check(command.Flags())
 	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrongFlag(err) })
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), name))
 	called(root, name)
 	return root
@@ -74,7 +75,7 @@ func newOptions(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
 		Short: "List the flags that all commands have",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(command.OutOrStdout(), "These flags can be used with every command of %s:\n\n%s", name, command.InheritedFlags().FlagUsages())
 			return err

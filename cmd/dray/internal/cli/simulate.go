@@ -57,7 +57,7 @@ func (o *origin) simulation(ctx context.Context) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := c.Simulation()
+	state, err := unlessDone(ctx, c.Simulation)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func newSimulateFits(o *origin) *cobra.Command {
 	return simulateCommand(&cobra.Command{
 		Use:   "fits",
 		Short: "Count how many more pods like the pending ones fit, each kind by itself",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 	}, func(ctx context.Context, _ []string, f *output) error {
 		s, err := o.simulation(ctx)
 		if err != nil {
@@ -154,8 +154,15 @@ func newSimulatePlan(o *origin) *cobra.Command {
 	command := simulateCommand(&cobra.Command{
 		Use:   "plan --like NODE,...",
 		Short: "Count how many nodes like an existing one the pending pods need",
-		Args:  cobra.NoArgs,
+		Long: `Count how many nodes like an existing one the pending pods need.
+
+Exit status: 0 if all pods have a place with some kind of node, 1 if not, 2 for
+wrong usage or input.`,
+		Args: noArguments,
 	}, func(ctx context.Context, _ []string, f *output) error {
+		if most < 0 {
+			return fmt.Errorf("--most %d: want 0 or more", most)
+		}
 		s, err := o.simulation(ctx)
 		if err != nil {
 			return err
@@ -170,15 +177,22 @@ func newSimulatePlan(o *origin) *cobra.Command {
 		}
 		var rows [][]string
 		var items []any
+		outcome := errNotPlaced
 		for _, name := range like {
 			answer, err := s.plan(ctx, name, most)
 			if err != nil {
 				return err
 			}
+			if answer.Unplaced+answer.Undecided == 0 {
+				outcome = nil
+			}
 			rows = append(rows, []string{answer.Like, fmt.Sprint(answer.Nodes), fmt.Sprint(answer.Placed), fmt.Sprint(answer.Unplaced), fmt.Sprint(answer.Undecided)})
 			items = append(items, answer)
 		}
-		return o.show(f, "SimulatedPlanList", []string{"LIKE", "NODES", "PLACED", "UNPLACED", "UNDECIDED"}, rows, items)
+		if err := o.show(f, "SimulatedPlanList", []string{"LIKE", "NODES", "PLACED", "UNPLACED", "UNDECIDED"}, rows, items); err != nil {
+			return err
+		}
+		return outcome
 	})
 	command.Flags().StringSliceVar(&like, "like", nil, "nodes that new ones would be like, each tried by itself (default all)")
 	command.Flags().IntVar(&most, "most", 0, "add at most so many nodes (default no limit)")
@@ -230,7 +244,7 @@ func newSimulateDrain(o *origin) *cobra.Command {
 	return simulateCommand(&cobra.Command{
 		Use:               "drain NODE...",
 		Short:             "Tell whether the pods of nodes find other ones, and which",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              someArguments("NODE", 1, -1),
 		ValidArgsFunction: o.completeNode,
 	}, func(ctx context.Context, names []string, f *output) error {
 		s, err := o.simulation(ctx)

@@ -3,6 +3,8 @@ package cli_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
 )
 
 // nodeWithGPUs is node a, which has four.
@@ -48,8 +50,8 @@ spec:
 func TestSimulate(t *testing.T) {
 	for _, test := range []struct{ command, want string }{
 		{"dray simulate fits", "5        2"},
-		{"dray simulate plan --like a", "a     2      5       0         0"},
-		{"dray simulate plan --like a --most 1", "a     1      4       1         0"},
+		{"dray simulate plan --like a", "a     2      5       0         0\n"},
+		{"dray simulate plan --like a --most 1", "a     1      4       1         0\n[exit status 1]\n"},
 		{"dray simulate fits -o json", `"fits": 2`},
 		{"dray simulate plan -o jsonpath={.items[0].nodes}", "2"},
 		{"dray simulate plan --any", "a            2      3"},
@@ -65,6 +67,9 @@ func TestSimulate(t *testing.T) {
 		if !strings.Contains(out, test.want) {
 			t.Errorf("%s: %q is not part of:\n%s", test.command, test.want, out)
 		}
+	}
+	if out, status := runStatus(simulated, "dray", "simulate", "plan", "-f", "-"); status != cli.ExitOK {
+		t.Errorf("all pods have a place, and the exit status is %d:\n%s", status, out)
 	}
 }
 

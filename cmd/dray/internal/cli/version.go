@@ -35,7 +35,7 @@ func newVersion(o *origin) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of dray and of the Kubernetes API it follows",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return output.parse() },
 		RunE: func(*cobra.Command, []string) error {
 			v := version()

@@ -27,14 +27,16 @@ func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Contex
 	out := o.streams.Out
 	defer func() { o.streams.Out = out }()
 	var last []byte
+	var ending error
 	complaint := ""
 	for first := true; ; first = false {
 		var printed bytes.Buffer
 		o.streams.Out = &printed
 		err := run(ctx)
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() != nil && !first {
+			return ending
 		}
+		ending = err
 		switch {
 		case err == nil || errors.Is(err, errNotPlaced) || errors.Is(err, errReported):
 			complaint = ""
@@ -46,6 +48,7 @@ func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Contex
 				complaint = err.Error()
 				report(o.streams.Err, err)
 			}
+			ending = errReported
 		}
 		if complaint == "" && (first || !bytes.Equal(last, printed.Bytes())) {
 			if !first {
@@ -58,7 +61,7 @@ func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Contex
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return ending
 		case <-time.After(watchInterval):
 		}
 	}

@@ -42,9 +42,12 @@ and mirror pods stay. This is not what kube-scheduler's preemption would do in
 every case: it also looks at PodDisruptionBudgets and start times.
 
 Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or input.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              someArguments("POD", 1, 1),
 		ValidArgsFunction: o.completeSubject,
 	}, func(ctx context.Context, args []string, f *output) error {
+		if most < 1 {
+			return fmt.Errorf("--nodes %d: want 1 or more", most)
+		}
 		s, err := o.simulation(ctx)
 		if err != nil {
 			return err
@@ -174,7 +177,7 @@ pods, and nodes like existing ones are added, in that order.`,
 
   # What if two nodes like gpu-1 took the place of gpu-2?
   dray simulate what-if --remove gpu-2 --add gpu-1=2 -f cluster/`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}, func(ctx context.Context, _ []string, f *output) error {
 		s, err := o.simulation(ctx)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,11 @@ func (e *envelope) read(raw []byte) error {
 	err := json.Unmarshal(raw, e)
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
-		return fmt.Errorf("%s: want %s, got %s", wrongType.Field, wrongType.Type, wrongType.Value)
+		want := wrongType.Type.String()
+		if wrongType.Type.Kind() == reflect.Slice {
+			want = "a list"
+		}
+		return fmt.Errorf("%s: want %s, got %s", wrongType.Field, want, wrongType.Value)
 	}
 	return err
 }
@@ -157,6 +162,7 @@ func (r *reader) decodeItems(items []json.RawMessage, kind schema.GroupVersionKi
 		at := origin
 		at.Item = i + 1
 		r.decode(item, kind, at)
+		r.options.Step()
 	}
 }
 

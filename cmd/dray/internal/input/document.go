@@ -8,6 +8,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	goyaml "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -66,16 +67,19 @@ func markerLength(line []byte) int {
 }
 
 // blank reports whether there are only empty lines, comments and YAML directives.
-func blank(content []byte) bool {
+func blank(content []byte) bool { return len(fromFirst(content)) == 0 }
+
+// fromFirst leaves out what is above the first line that is no empty line, comment or YAML directive.
+func fromFirst(content []byte) []byte {
 	for len(content) > 0 {
 		end := lineEnd(content, 0)
 		line := bytes.TrimSpace(content[:end])
 		if len(line) > 0 && line[0] != '#' && line[0] != '%' {
-			return false
+			break
 		}
 		content = content[end:]
 	}
-	return true
+	return content
 }
 
 type span struct{ start, end int }
@@ -112,15 +116,33 @@ func (d document) toJSON() ([]byte, error) {
 	if json.Valid(d.content) {
 		return d.content, nil
 	}
-	converted, err := yaml.YAMLToJSONStrict(d.content)
+	converted, err := convert(d.content)
 	if err == nil {
 		return converted, nil
 	}
 	// Parsing again below as many empty lines as the document has above it
 	// makes the parser count from the top of the file. Only done on errors.
 	above := bytes.Repeat([]byte("\n"), d.origin.Line-1)
-	if _, inFile := yaml.YAMLToJSONStrict(append(above, d.content...)); inFile != nil {
+	if _, inFile := convert(append(above, d.content...)); inFile != nil {
 		err = inFile
 	}
 	return nil, fmt.Errorf("%s: %s", d.origin, shorten(err.Error()))
+}
+
+// convert makes JSON of YAML. A parser that is asked for one value stops behind a mapping in braces, and
+// does not see what follows.
+func convert(content []byte) ([]byte, error) {
+	converted, err := yaml.YAMLToJSONStrict(content)
+	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(fromFirst(content)), []byte("{")) {
+		return converted, err
+	}
+	decoder := goyaml.NewDecoder(bytes.NewReader(content))
+	for {
+		var ignored any
+		if err := decoder.Decode(&ignored); errors.Is(err, io.EOF) {
+			return converted, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%w: documents are divided by ---", err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -124,6 +125,8 @@ func describe(kind string, object metav1.Object) string {
 // shorten keeps messages readable when a value is absurdly long.
 func shorten(text string) string {
 	const limit = 120
+	// The YAML parser lists its findings line by line.
+	text = strings.ReplaceAll(strings.Replace(text, "unmarshal errors:\n  ", "", 1), "\n  ", ", ")
 	if len(text) <= limit {
 		return text
 	}

@@ -24,7 +24,7 @@ type Options struct {
 	Untranslated bool
 	// Kustomization is a folder to build and read besides the paths; "" for none.
 	Kustomization string
-	// Step is called after each document; it may be nil.
+	// Step is called after each document, and each item of a List; it may be nil.
 	Step func()
 }
 

@@ -42,7 +42,7 @@ func sourcesAt(path string, stdin io.Reader) (found []source, skipped []error, e
 	}
 	stat, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, named(path, err)
 	}
 	if !stat.IsDir() {
 		return []source{file(path)}, nil, nil
@@ -57,7 +57,7 @@ func sourcesAt(path string, stdin io.Reader) (found []source, skipped []error, e
 func folder(root string) (found []source, skipped []error, err error) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return err
+			return named(path, err)
 		}
 		if entry.IsDir() || !slices.Contains(manifestExtensions, filepath.Ext(path)) {
 			return nil
@@ -80,6 +80,14 @@ func folder(root string) (found []source, skipped []error, err error) {
 	return found, skipped, err
 }
 
+// named says what is wrong with the file at path, without the name of the system call.
+func named(path string, err error) error {
+	if located, ok := errors.AsType[*fs.PathError](err); ok {
+		path, err = located.Path, located.Err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
 func file(path string) source {
 	return source{name: path, open: func() (io.ReadCloser, error) { return os.Open(path) }}
 }
@@ -87,11 +95,11 @@ func file(path string) source {
 func (s source) read() ([]byte, error) {
 	reader, err := s.open()
 	if err != nil {
-		return nil, err
+		return nil, named(s.name, err)
 	}
 	content, err := io.ReadAll(reader)
 	if err = errors.Join(err, reader.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.name, err)
+		return nil, named(s.name, err)
 	}
 	return content, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -228,7 +229,12 @@ func taints(device *cluster.DeviceState) []string {
 func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		parts = append(parts, string(name)+"="+attributeValue(attributes[name]))
+		value := attributeValue(attributes[name])
+		// The API allows any text, such as what tells a terminal to change colours.
+		if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			value = strconv.Quote(value)
+		}
+		parts = append(parts, string(name)+"="+value)
 	}
 	return strings.Join(parts, ", ")
 }

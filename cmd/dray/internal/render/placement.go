@@ -28,6 +28,11 @@ func (t *Terminal) Placements(c *cluster.Cluster, placements []*cluster.Placemen
 	t.remarks(c, placements)
 }
 
+// NotSelected is for who asked about none of the pods and claims that are pending.
+func (t *Terminal) NotSelected(pending int) {
+	t.Paragraph(0, 0, "Nothing that is pending is selected: -n, -A, -l and --field-selector leave out "+Count(pending, "pod or claim")+".")
+}
+
 // remarks are about all placements: what may keep the placed pods from their nodes all the
 // same, and what is wrong with the input if something was not placed.
 func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) {

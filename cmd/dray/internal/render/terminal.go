@@ -54,7 +54,7 @@ func NewTerminal(out io.Writer) *Terminal {
 	t.Folded = true
 	if !given {
 		t.Width = defaultWidth
-		if width, _, err := term.GetSize(int(out.(*os.File).Fd())); err == nil && width > 0 {
+		if width, _, err := term.GetSize(int(out.(descriptor).Fd())); err == nil && width > 0 {
 			t.Width = width
 		}
 	}
@@ -64,9 +64,12 @@ func NewTerminal(out io.Writer) *Terminal {
 
 // IsTerminal reports whether a person sees what is written to out.
 func IsTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+	file, ok := out.(descriptor)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
+
+// descriptor is a file, or a writer around one.
+type descriptor interface{ Fd() uintptr }
 
 func (t *Terminal) paint(content string, colours ...text.Color) string {
 	if !t.Colour || content == "" {

@@ -52,7 +52,7 @@ func Nearest(given string, names []string) []string {
 	const few = 3
 	var near []string
 	for _, name := range names {
-		if name != given && (Close(given, name) || contains(given, name)) {
+		if name != given && !slices.Contains(near, name) && (Close(given, name) || contains(given, name)) {
 			near = append(near, name)
 		}
 	}
