@@ -60,6 +60,21 @@ func TestUnlikeComputedValues(t *testing.T) {
 		valuesOf(gpus("a", 2, "H100"), "root", "x", "x"), valuesOf(gpus("b", 2, "H100"), "root", "x", "y"))
 }
 
+// What one selector reads is not known, what another one reads is.
+func TestUnlikeByWhatIsNotKnown(t *testing.T) {
+	for _, exact := range []int{0, 1} {
+		c := claim("c", 1, 1)
+		for i := range c.Spec.Devices.Requests {
+			expression := `device.attributes[device.driver].model == "H100"`
+			if i == exact {
+				expression = `device.driver == "gpu.example.com"`
+			}
+			c.Spec.Devices.Requests[i].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+		}
+		unlike(t, fmt.Sprint("request ", exact), node("a"), node("b"), c, gpus("a", 2, "H100"), gpus("b", 2, "T4"))
+	}
+}
+
 // What a list has decides, not how long it is.
 func TestUnlikeLists(t *testing.T) {
 	lists := func(name string, first, second []int64) *resourceapi.ResourceSlice {

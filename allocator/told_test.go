@@ -1,0 +1,143 @@
+package allocator_test
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/pools"
+)
+
+// The results say which labels a node must have for devices of several pools: all that they ask for, also where the same
+// values are asked for in two ways.
+func TestNodeSelectorOfSeveralPools(t *testing.T) {
+	requirements := []corev1.NodeSelectorRequirement{
+		{Key: "zone", Operator: corev1.NodeSelectorOpGt, Values: []string{"3"}},
+		{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"3"}},
+		{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"4"}},
+		{Key: "other", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"3"}},
+	}
+	var slicesOf []*resourceapi.ResourceSlice
+	for _, requirement := range append(requirements, requirements[0]) {
+		slice := selected(gpus("any", 1, "H100"), requirement)
+		slice.Name += string(rune('a' + len(slicesOf)))
+		slice.Spec.Pool.Name = slice.Name
+		slicesOf = append(slicesOf, slice)
+	}
+	outcome, err := compile(allocator.Options{}, claim("c", 5)).Allocate(t.Context(), clusterOf(slicesOf...).State(), labelled("a", "5"))
+	assignment, ok := outcome.(*allocator.Assignment)
+	if !ok {
+		t.Fatal(outcome, err)
+	}
+	terms := assignment.Results()[0].NodeSelector.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != len(requirements) || slices.ContainsFunc(requirements, func(want corev1.NodeSelectorRequirement) bool {
+		return !slices.ContainsFunc(terms[0].MatchExpressions, func(got corev1.NodeSelectorRequirement) bool {
+			return got.Key == want.Key && got.Operator == want.Operator && slices.Equal(got.Values, want.Values)
+		})
+	}) {
+		t.Errorf("the node selector is %v", terms)
+	}
+}
+
+// Of several classes that may serve a request, those count for its configuration of which it has a device, whatever other
+// requests have.
+func TestConfigurationOfClassesThatServe(t *testing.T) {
+	configured := func(name, model string) *resourceapi.DeviceClass {
+		class := gpuClass.DeepCopy()
+		class.Name, class.Spec.Selectors[0].CEL.Expression = name, `device.attributes["gpu.example.com"].model == "`+model+`"`
+		class.Spec.Config = []resourceapi.DeviceClassConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver: "gpu.example.com", Parameters: runtime.RawExtension{Raw: []byte(`{"class":"` + name + `"}`)},
+		}}}}
+		return class
+	}
+	either := extension.Request{Classes: []extension.Class{{DeviceClassName: "small"}}}
+	c := claim("c", 1, 1, 1)
+	for i := range c.Spec.Devices.Requests {
+		c.Spec.Devices.Requests[i].Exactly.DeviceClassName = "large"
+	}
+	problem, err := allocator.New(allocator.Options{Features: allocator.AllFeatures()}).CompileExtended([]*resourceapi.ResourceClaim{c},
+		[]extension.Claim{{Requests: map[string]extension.Request{"r0": either, "r1": either, "r2": either}}},
+		allocator.ClassMap(configured("large", "H100"), configured("small", "T4")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := clusterOf(gpus("a", 2, "H100"), second(gpus("a", 1, "T4"))).State()
+	outcome, err := problem.Allocate(t.Context(), state, node("a"))
+	assignment, ok := outcome.(*allocator.Assignment)
+	if !ok {
+		t.Fatal(outcome, err)
+	}
+	got := make(map[string][]string)
+	for _, config := range assignment.Results()[0].Devices.Config {
+		got[string(config.Opaque.Parameters.Raw)] = config.Requests
+	}
+	if len(got) != 2 || !slices.Equal(got[`{"class":"large"}`], []string{"r0", "r1"}) || !slices.Equal(got[`{"class":"small"}`], []string{"r2"}) {
+		t.Errorf("the requests by configuration are %v", got)
+	}
+}
+
+// An item of an explanation has the position of the request, and rejections that of the selector.
+func TestPositionsInExplanations(t *testing.T) {
+	c := claim("c", 1, 1)
+	c.Spec.Devices.Requests[1] = selecting(selecting(claim("d", 1), "true"), "false").Spec.Devices.Requests[0]
+	c.Spec.Devices.Requests[1].Name = "r1"
+	outcome := allocate(t, compile(allocator.Options{}, c), clusterOf(gpus("a", 2, "H100")), node("a"))
+	no, ok := outcome.(*allocator.Unsatisfiable)
+	if !ok {
+		t.Fatal(outcome)
+	}
+	e := no.Explain()
+	if len(e.Core) != 1 || e.Core[0].Request != "r1" || e.Core[0].Position != 1 {
+		t.Errorf("the core is %+v", e.Core)
+	}
+	rejections := e.Requests[1].Rejections
+	if len(rejections) != 1 || rejections[0].Selector == nil || rejections[0].Selector.Position != 1 {
+		t.Errorf("the rejections are %+v", rejections)
+	}
+}
+
+// A class that was changed is another class.
+func TestChangedClass(t *testing.T) {
+	of, state := allocator.New(allocator.Options{}), pools.NewState(pools.Build(allocator.Features{}.PoolGates(), []*resourceapi.ResourceSlice{gpus("a", 1, "H100")}))
+	class := gpuClass
+	for _, want := range []allocator.Verdict{allocator.Satisfiable, allocator.NotSatisfiable} {
+		problem, err := of.Compile([]*resourceapi.ResourceClaim{claim("c", 1)}, allocator.ClassMap(class))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := problem.Feasible(t.Context(), state, node("a")); err != nil || found.Verdict() != want {
+			t.Errorf("%s: %s (%v)", class.Spec.Selectors[0].CEL.Expression, found.Verdict(), err)
+		}
+		class = gpuClass.DeepCopy()
+		class.Spec.Selectors[0].CEL.Expression = `device.driver == "other.example.com"`
+	}
+}
+
+// Shares of which no capacity is recorded are told apart from others by which device they are of.
+func TestUnlikeShares(t *testing.T) {
+	ledger := clusterOf(shared(gpus("a", 2, "H100")), shared(gpus("b", 2, "H100")))
+	for name, held := range map[string][]string{"a": {"gpu-0", "gpu-1"}, "b": {"gpu-1", "gpu-0"}} {
+		for i, device := range held {
+			h := holder(name+device, &smallDevice{DeviceID: pools.DeviceID{Driver: "gpu.example.com", Pool: name, Device: device}, step: 1})
+			h.Status.Allocation.Devices.Results[0].ConsumedCapacity = nil
+			if i == 0 {
+				h.Status.Allocation.Devices.Results[0].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"bandwidth": resource.MustParse("60")}
+			}
+			if err := ledger.Assume(h); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	problem := compile(allocator.Options{}, sharing(claim("c", 1)))
+	for name, want := range map[string]string{"a": "r0=gpu-1", "b": "r0=gpu-0"} {
+		if got := chosen(allocate(t, problem, ledger, node(name))); got != want {
+			t.Errorf("node %s: %s instead of %s", name, got, want)
+		}
+	}
+}
