@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
@@ -99,6 +100,30 @@ func TestPositionsInExplanations(t *testing.T) {
 	rejections := e.Requests[1].Rejections
 	if len(rejections) != 1 || rejections[0].Selector == nil || rejections[0].Selector.Position != 1 {
 		t.Errorf("the rejections are %+v", rejections)
+	}
+}
+
+// A claim with admin access has what another one has, and each device once.
+func TestAdminAccessOfSeveralClaims(t *testing.T) {
+	admin := func(name string, counts ...int64) *resourceapi.ResourceClaim {
+		c := claim(name, counts...)
+		for i := range c.Spec.Devices.Requests {
+			c.Spec.Devices.Requests[i].Exactly.AdminAccess = ptr.To(true)
+		}
+		return c
+	}
+	ledger := clusterOf(gpus("a", 3, "H100"))
+	for _, test := range []struct {
+		claims []*resourceapi.ResourceClaim
+		want   string
+	}{
+		{[]*resourceapi.ResourceClaim{admin("c", 2), admin("d", 2)}, "r0=gpu-0 r0=gpu-1 r0=gpu-0 r0=gpu-1"},
+		{[]*resourceapi.ResourceClaim{admin("c", 1, 1), admin("d", 1, 1)}, "r0=gpu-0 r1=gpu-1 r0=gpu-0 r1=gpu-1"},
+		{[]*resourceapi.ResourceClaim{admin("c", 3), admin("d", 4)}, "*allocator.Unsatisfiable"},
+	} {
+		if got := chosen(allocate(t, compile(allocator.Options{}, test.claims...), ledger, node("a"))); got != test.want {
+			t.Errorf("%s instead of %s", got, test.want)
+		}
 	}
 }
 

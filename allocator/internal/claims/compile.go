@@ -323,15 +323,14 @@ func (c *compiler) addDomains() {
 	}
 }
 
-// appendSight appends what an alternative sees in devices. Constraints and admin access are of one claim.
+// appendSight appends what an alternative sees in devices. Admin access is of one claim.
 func (alt *Alternative) appendSight(k *memo.Key) {
 	k.Number(alt.Filter)
 	k.Number(len(alt.Totals))
 	for _, total := range alt.Totals {
 		k.Text(string(total.Name))
 	}
-	own := len(alt.Constraints) > 0 || alt.Admin
-	if k.Flags(own); own {
+	if k.Flags(alt.Admin); alt.Admin {
 		k.Number(alt.Claim)
 	}
 	k.Number(len(alt.Constraints))
