@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
@@ -103,6 +104,49 @@ func TestPositionsInExplanations(t *testing.T) {
 	}
 }
 
+// A preference across claims covers those that have it, and another one is another preference.
+func TestPreferencesAcrossClaims(t *testing.T) {
+	across := func(ids ...resourceapi.FullyQualifiedName) (x extension.Claim) {
+		for _, id := range ids {
+			x.Preferred = append(x.Preferred, extension.Preference{MatchAttribute: "gpu.example.com/" + id, Across: true})
+		}
+		return x
+	}
+	state := clusterOf(unique(valuesOf(gpus("a", 2, "H100"), "root", "x", "y")), unique(gpus("b", 2, "H100"))).State()
+	for _, test := range []struct {
+		node   string
+		of     []extension.Claim
+		missed []int
+	}{
+		{"a", []extension.Claim{across("root"), across("uuid")}, nil},
+		{"a", []extension.Claim{across("root"), across("root")}, []int{0}},
+		{"b", []extension.Claim{across("root", "uuid"), across("root", "uuid")}, []int{1}},
+	} {
+		problem, err := allocator.New(allocator.Options{Features: allocator.AllFeatures()}).CompileExtended(
+			[]*resourceapi.ResourceClaim{claim("c", 1), claim("d", 1)}, test.of, allocator.ClassMap(gpuClass))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, err := problem.Allocate(t.Context(), state, node(test.node))
+		assignment, ok := outcome.(*allocator.Assignment)
+		if !ok {
+			t.Fatal(outcome, err)
+		}
+		var missed []int
+		for _, m := range assignment.Missed() {
+			if missed = append(missed, m.Rank); m.Claim != -1 {
+				t.Errorf("node %s, %+v: missed by claim %d", test.node, test.of, m.Claim)
+			}
+		}
+		if !slices.Equal(missed, test.missed) {
+			t.Errorf("node %s, %+v: %v are missed, want %v", test.node, test.of, missed, test.missed)
+		}
+		if choices := assignment.Choices(); len(choices) != 2 || choices[0].Claim != 0 || choices[1].Claim != 1 {
+			t.Errorf("the choices are %+v", choices)
+		}
+	}
+}
+
 // A claim with admin access has what another one has, and each device once.
 func TestAdminAccessOfSeveralClaims(t *testing.T) {
 	admin := func(name string, counts ...int64) *resourceapi.ResourceClaim {
@@ -124,6 +168,31 @@ func TestAdminAccessOfSeveralClaims(t *testing.T) {
 		if got := chosen(allocate(t, compile(allocator.Options{}, test.claims...), ledger, node("a"))); got != test.want {
 			t.Errorf("%s instead of %s", got, test.want)
 		}
+	}
+}
+
+// A rejection for want of a counter says which.
+func TestCounterInExplanation(t *testing.T) {
+	no, ok := allocate(t, compile(allocator.Options{}, claim("c", 1)), clusterOf(counted("a", "3"), partitions(gpus("a", 1, "H100"), "4")), node("a")).(*allocator.Unsatisfiable)
+	if !ok {
+		t.Fatal("a device has more than there is")
+	}
+	rejections := no.Explain().Requests[0].Rejections
+	if len(rejections) != 1 || rejections[0].Counter == nil || *rejections[0].Counter != (explain.Counter{Set: "card", Name: "memory"}) {
+		t.Errorf("the rejections are %+v", rejections)
+	}
+}
+
+// A search that takes back a decision says what it did.
+func TestStatsOfSearch(t *testing.T) {
+	// gpu-0 is alone on its root.
+	state := clusterOf(valuesOf(gpus("a", 3, "H100"), "root", "x", "y", "y")).State()
+	outcome, err := compile(allocator.Options{}, sameRoot(claim("c", 1, 1))).Allocate(t.Context(), state, node("a"))
+	if err != nil || chosen(outcome) != "r0=gpu-1 r1=gpu-2" {
+		t.Fatal(chosen(outcome), err)
+	}
+	if s := outcome.Stats(); s.Steps == 0 || s.Decisions < 3 || s.Backtracks < 1 || s.Checks < s.Decisions || s.CELEvaluations != 1 {
+		t.Errorf("the stats are %+v", s)
 	}
 }
 
