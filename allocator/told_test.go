@@ -112,6 +112,7 @@ func TestPreferencesAcrossClaims(t *testing.T) {
 		}
 		return x
 	}
+	own := []extension.Preference{{MatchAttribute: root}}
 	state := clusterOf(unique(valuesOf(gpus("a", 2, "H100"), "root", "x", "y")), unique(gpus("b", 2, "H100"))).State()
 	for _, test := range []struct {
 		node   string
@@ -121,6 +122,8 @@ func TestPreferencesAcrossClaims(t *testing.T) {
 		{"a", []extension.Claim{across("root"), across("uuid")}, nil},
 		{"a", []extension.Claim{across("root"), across("root")}, []int{0}},
 		{"b", []extension.Claim{across("root", "uuid"), across("root", "uuid")}, []int{1}},
+		// A preference of one claim alone is not that across claims.
+		{"a", []extension.Claim{{Preferred: append(own, across("root").Preferred...)}, across("root")}, []int{1}},
 	} {
 		problem, err := allocator.New(allocator.Options{Features: allocator.AllFeatures()}).CompileExtended(
 			[]*resourceapi.ResourceClaim{claim("c", 1), claim("d", 1)}, test.of, allocator.ClassMap(gpuClass))
@@ -144,6 +147,30 @@ func TestPreferencesAcrossClaims(t *testing.T) {
 		if choices := assignment.Choices(); len(choices) != 2 || choices[0].Claim != 0 || choices[1].Claim != 1 {
 			t.Errorf("the choices are %+v", choices)
 		}
+	}
+}
+
+// A preference goes with a request for all devices that it does not cover.
+func TestPreferenceBesideAll(t *testing.T) {
+	for request, fine := range map[string]bool{"r0": true, "r1": false} {
+		c := claim("c", 1, 0)
+		c.Spec.Devices.Requests[1].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+		if _, err := preferring(allocator.Options{}, c, extension.Preference{MatchAttribute: root, Requests: []string{request}}); (err == nil) != fine {
+			t.Errorf("request %s: error %v", request, err)
+		}
+	}
+}
+
+// A device has its binding failure conditions, whether or not it has binding conditions.
+func TestBindingFailureConditionsAlone(t *testing.T) {
+	slice := gpus("a", 1, "H100")
+	slice.Spec.Devices[0].BindingFailureConditions = []string{"Failed"}
+	assignment, ok := allocate(t, compile(allocator.Options{}, claim("c", 1)), clusterOf(slice), node("a")).(*allocator.Assignment)
+	if !ok {
+		t.Fatal("no device")
+	}
+	if got := assignment.Results()[0].Devices.Results[0].BindingFailureConditions; !slices.Equal(got, []string{"Failed"}) {
+		t.Errorf("the conditions are %v", got)
 	}
 }
 
