@@ -182,3 +182,27 @@ func compileWith(t *testing.T, a *allocator.Allocator, c *resourceapi.ResourceCl
 	}
 	return problem
 }
+
+// What is in use is read one pool at a time where that costs something. It is not read where the claims fit no node of the
+// kind, and where it is read, the answer of an unused node is taken for one on which the same devices are free.
+func TestUnusedNodesAnswerForOthers(t *testing.T) {
+	ledger := clusterOf(gpus("a", 2, "H100"), gpus("b", 2, "H100"))
+	if err := ledger.Assume(holder("held", &smallDevice{DeviceID: pools.DeviceID{Driver: "gpu.example.com", Pool: "b", Device: "gpu-1"}})); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	state := observe(ledger, func() { looked++ })
+	tooMany, one := compile(allocator.Options{}, claim("c", 3)), compile(allocator.Options{}, claim("c", 1))
+	for _, name := range []string{"a", "b"} {
+		found, err := tooMany.Feasible(t.Context(), state, node(name))
+		if err != nil || found.Verdict() != allocator.NotSatisfiable || looked > 0 {
+			t.Errorf("node %s: %s (%v) after %d looks", name, found.Verdict(), err, looked)
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		outcome, err := one.Allocate(t.Context(), state, node(name))
+		if err != nil || chosen(outcome) != "r0=gpu-0" || outcome.Stats().Steps > 0 {
+			t.Errorf("node %s: %s (%v) in %d steps", name, chosen(outcome), err, outcome.Stats().Steps)
+		}
+	}
+}
