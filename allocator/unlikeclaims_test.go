@@ -63,8 +63,9 @@ func constrained(c *resourceapi.ResourceClaim, constraint resourceapi.DeviceCons
 	return c
 }
 
-// What a claim asks for is told apart from what another one does, by an allocator that remembers answers.
-func TestUnlikeClaims(t *testing.T) {
+// mixedState has node a with several models, of which gpu-0 is in use and gpu-3 has a taint, and node large with many devices.
+func mixedState(t *testing.T) *pools.State {
+	t.Helper()
 	mixed := gpus("a", 6, "H100")
 	for i, model := range []string{"H100", "H100", "A100", "T4", "H100", "A100"} {
 		d := &mixed.Spec.Devices[i]
@@ -76,87 +77,14 @@ func TestUnlikeClaims(t *testing.T) {
 	if err := ledger.Assume(holder("held", &smallDevice{DeviceID: pools.DeviceID{Driver: "gpu.example.com", Pool: "a", Device: "gpu-0"}})); err != nil {
 		t.Fatal(err)
 	}
-	state := ledger.State()
-	pods := func(claims ...*resourceapi.ResourceClaim) pod { return pod{claims: claims} }
-	extended := func(c *resourceapi.ResourceClaim, x extension.Claim) pod {
-		return pod{[]*resourceapi.ResourceClaim{c}, []extension.Claim{x}}
-	}
-	request := func(r extension.Request) pod {
-		return extended(claim("c", 1), extension.Claim{Requests: map[string]extension.Request{"r0": r}})
-	}
-	totals := func(amounts map[resourceapi.QualifiedName]resource.Quantity) pod {
-		return request(extension.Request{Totals: amounts})
-	}
-	match := func(c *resourceapi.ResourceClaim, id string, requests ...string) *resourceapi.ResourceClaim {
-		return constrained(c, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/" + id)), Requests: requests})
-	}
-	crossed := func(a, b, c, d string) *resourceapi.ResourceClaim {
-		return match(match(tolerating(claim("c", 1, 1, 1, 1), "soft"), "root", a, b), "model", c, d)
-	}
-	preferred := func(ids ...string) pod {
-		var x extension.Claim
-		for _, id := range ids {
-			x.Preferred = append(x.Preferred, extension.Preference{MatchAttribute: resourceapi.FullyQualifiedName("gpu.example.com/" + id)})
-		}
-		return extended(tolerating(claim("c", 1, 1), "soft"), x)
-	}
-	tolerated := func(toleration resourceapi.DeviceToleration) pod {
-		return pods(changed(models("T4"), func(e *resourceapi.ExactDeviceRequest) { e.Tolerations = []resourceapi.DeviceToleration{toleration} }))
-	}
-	bus := func(name, expression string) pod {
-		c := match(tolerating(models("A100", "T4"), "soft"), "bus")
-		for i := range c.Spec.Devices.Requests {
-			c.Spec.Devices.Requests[i].Exactly.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{{Name: resourceapi.FullyQualifiedName("gpu.example.com/" + name), Expression: expression}}
-		}
-		return pods(c)
-	}
-	capacity := func(name resourceapi.QualifiedName, value string) pod {
-		return pods(changed(claim("c", 1), func(e *resourceapi.ExactDeviceRequest) {
-			e.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{name: resource.MustParse(value)}}
-		}))
-	}
-	either := claim("c", 1)
-	either.Spec.Devices.Requests[0] = resourceapi.DeviceRequest{Name: "r0"}
-	for i, r := range models("H100", "A100").Spec.Devices.Requests {
-		either.Spec.Devices.Requests[0].FirstAvailable = append(either.Spec.Devices.Requests[0].FirstAvailable, resourceapi.DeviceSubRequest{
-			Name: fmt.Sprint("s", i), DeviceClassName: "gpu", AllocationMode: r.Exactly.AllocationMode, Count: 1, Selectors: r.Exactly.Selectors,
-		})
-	}
-	const root = `"of " + device.attributes["gpu.example.com"].root`
-	soft := resourceapi.DeviceToleration{Key: "soft", Operator: resourceapi.DeviceTolerationOpEqual, Value: "x", Effect: resourceapi.DeviceTaintEffectNoSchedule}
-	hard, exists, other, execute := soft, soft, soft, soft
-	hard.Key, exists.Operator, other.Value, execute.Effect = "hard", resourceapi.DeviceTolerationOpExists, "y", resourceapi.DeviceTaintEffectNoExecute
-	otherExists := other
-	otherExists.Operator = resourceapi.DeviceTolerationOpExists
-	for name, pair := range map[string][2]pod{
-		"which of three wants which": {pods(models("H100", "A100", "H100")), pods(models("H100", "A100", "A100"))},
-		"constraint that covers it":  {pods(crossed("r0", "r1", "r2", "r3")), pods(crossed("r2", "r3", "r0", "r1"))},
-		"count":                      {pods(claim("c", 1)), pods(claim("c", 2))},
-		"claims":                     {pod{claims: []*resourceapi.ResourceClaim{claim("c", 20, 20)}}, pods(claim("c", 20), claim("d", 20))},
-		"alternatives":               {pods(either), pods(models("H100", "A100"))},
-		"total":                      {totals(amounts("memory", "8")), totals(amounts("memory", "9"))},
-		"capacity of the total":      {totals(amounts("memory", "3")), totals(amounts("cores", "3"))},
-		"kind of constraint": {
-			pods(match(claim("c", 2), "model")),
-			pods(constrained(claim("c", 2), resourceapi.DeviceConstraint{DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/model"))})),
-		},
-		"attribute":                {pods(match(tolerating(claim("c", 2), "soft"), "root")), pods(match(tolerating(claim("c", 2), "soft"), "slot"))},
-		"constraint":               {pods(claim("c", 2)), pods(match(claim("c", 2), "slot"))},
-		"requests that it covers":  {pods(match(tolerating(claim("c", 1, 1, 1), "soft"), "root", "r0", "r1")), pods(match(tolerating(claim("c", 1, 1, 1), "soft"), "root", "r1", "r2"))},
-		"preference":               {preferred("slot"), pods(match(tolerating(claim("c", 1, 1), "soft"), "slot"))},
-		"toleration":               {tolerated(soft), pods(models("T4"))},
-		"key of a toleration":      {tolerated(soft), tolerated(hard)},
-		"operator of one":          {tolerated(other), tolerated(otherExists)},
-		"value of one":             {tolerated(soft), tolerated(other)},
-		"effect of one":            {tolerated(soft), tolerated(execute)},
-		"admin access":             {pods(claim("c", 1)), pods(changed(claim("c", 1), func(e *resourceapi.ExactDeviceRequest) { e.AdminAccess = ptr.To(true) }))},
-		"all":                      {pods(claim("c", 1)), pods(changed(claim("c", 1), func(e *resourceapi.ExactDeviceRequest) { e.AllocationMode = resourceapi.DeviceAllocationModeAll }))},
-		"name of what is computed": {bus("bus", root), bus("car", root)},
-		"expression":               {bus("bus", root), bus("bus", `"of " + device.attributes["gpu.example.com"].model`)},
-		"capacity":                 {capacity("memory", "8"), capacity("memory", "9")},
-		"name of the capacity":     {capacity("memory", "8"), capacity("cores", "8")},
-		"number of devices":        {request(extension.Request{UpTo: 2}), request(extension.Request{})},
-	} {
+	return ledger.State()
+}
+
+// compareUnlike asks an allocator that remembers answers for two pods, one after the other, which do not get the same.
+func compareUnlike(t *testing.T, pairs map[string][2]pod) {
+	t.Helper()
+	state := mixedState(t)
+	for name, pair := range pairs {
 		for i := range pair {
 			remembering := allocator.New(allocator.Options{Features: allocator.AllFeatures()})
 			first, second := pair[i], pair[1-i]
@@ -171,6 +99,98 @@ func TestUnlikeClaims(t *testing.T) {
 	}
 }
 
-func amounts(name resourceapi.QualifiedName, value string) map[resourceapi.QualifiedName]resource.Quantity {
-	return map[resourceapi.QualifiedName]resource.Quantity{name: resource.MustParse(value)}
+func podOf(claims ...*resourceapi.ResourceClaim) pod { return pod{claims: claims} }
+
+func podWith(c *resourceapi.ResourceClaim, x extension.Claim) pod {
+	return pod{[]*resourceapi.ResourceClaim{c}, []extension.Claim{x}}
+}
+
+// matched wants the devices of some requests to have one value of an attribute of their driver.
+func matched(c *resourceapi.ResourceClaim, id string, requests ...string) *resourceapi.ResourceClaim {
+	return constrained(c, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/" + id)), Requests: requests})
+}
+
+// What several devices must have together is told apart, and which requests want what.
+func TestUnlikeClaims(t *testing.T) {
+	tolerant := func(counts ...int64) *resourceapi.ResourceClaim { return tolerating(claim("c", counts...), "soft") }
+	request := func(r extension.Request) pod {
+		return podWith(claim("c", 1), extension.Claim{Requests: map[string]extension.Request{"r0": r}})
+	}
+	total := func(name resourceapi.QualifiedName, value string) pod {
+		return request(extension.Request{Totals: map[resourceapi.QualifiedName]resource.Quantity{name: resource.MustParse(value)}})
+	}
+	crossed := func(a, b, c, d string) pod {
+		return podOf(matched(matched(tolerant(1, 1, 1, 1), "root", a, b), "model", c, d))
+	}
+	either := claim("c", 1)
+	either.Spec.Devices.Requests[0] = resourceapi.DeviceRequest{Name: "r0"}
+	for i, r := range models("H100", "A100").Spec.Devices.Requests {
+		either.Spec.Devices.Requests[0].FirstAvailable = append(either.Spec.Devices.Requests[0].FirstAvailable, resourceapi.DeviceSubRequest{
+			Name: fmt.Sprint("s", i), DeviceClassName: "gpu", AllocationMode: r.Exactly.AllocationMode, Count: 1, Selectors: r.Exactly.Selectors,
+		})
+	}
+	compareUnlike(t, map[string][2]pod{
+		"which of three wants which": {podOf(models("H100", "A100", "H100")), podOf(models("H100", "A100", "A100"))},
+		"constraint that covers it":  {crossed("r0", "r1", "r2", "r3"), crossed("r2", "r3", "r0", "r1")},
+		"count":                      {podOf(claim("c", 1)), podOf(claim("c", 2))},
+		"number of devices":          {request(extension.Request{UpTo: 2}), request(extension.Request{})},
+		"claims":                     {podOf(claim("c", 20, 20)), podOf(claim("c", 20), claim("d", 20))},
+		"alternatives":               {podOf(either), podOf(models("H100", "A100"))},
+		"total":                      {total("memory", "8"), total("memory", "9")},
+		"capacity of the total":      {total("memory", "3"), total("cores", "3")},
+		"kind of constraint": {
+			podOf(matched(claim("c", 2), "model")),
+			podOf(constrained(claim("c", 2), resourceapi.DeviceConstraint{DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName("gpu.example.com/model"))})),
+		},
+		"attribute":               {podOf(matched(tolerant(2), "root")), podOf(matched(tolerant(2), "slot"))},
+		"constraint":              {podOf(claim("c", 2)), podOf(matched(claim("c", 2), "slot"))},
+		"requests that it covers": {podOf(matched(tolerant(1, 1, 1), "root", "r0", "r1")), podOf(matched(tolerant(1, 1, 1), "root", "r1", "r2"))},
+		"preference": {
+			podWith(tolerant(1, 1), extension.Claim{Preferred: []extension.Preference{{MatchAttribute: "gpu.example.com/slot"}}}),
+			podOf(matched(tolerant(1, 1), "slot")),
+		},
+	})
+}
+
+// What requests say of single devices is told apart.
+func TestUnlikeRequests(t *testing.T) {
+	tolerated := func(toleration resourceapi.DeviceToleration) pod {
+		return podOf(changed(models("T4"), func(e *resourceapi.ExactDeviceRequest) { e.Tolerations = []resourceapi.DeviceToleration{toleration} }))
+	}
+	bus := func(name, expression string) pod {
+		c := matched(tolerating(models("A100", "T4"), "soft"), "bus")
+		for i := range c.Spec.Devices.Requests {
+			c.Spec.Devices.Requests[i].Exactly.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{
+				{Name: resourceapi.FullyQualifiedName("gpu.example.com/" + name), Expression: expression},
+			}
+		}
+		return podOf(c)
+	}
+	capacity := func(name resourceapi.QualifiedName, value string) pod {
+		return podOf(changed(claim("c", 1), func(e *resourceapi.ExactDeviceRequest) {
+			e.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{name: resource.MustParse(value)}}
+		}))
+	}
+	admin := func(e *resourceapi.ExactDeviceRequest) { e.AdminAccess = ptr.To(true) }
+	all := func(e *resourceapi.ExactDeviceRequest) { e.AllocationMode = resourceapi.DeviceAllocationModeAll }
+	const root = `"of " + device.attributes["gpu.example.com"].root`
+	soft := resourceapi.DeviceToleration{Key: "soft", Operator: resourceapi.DeviceTolerationOpEqual, Value: "x", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	hard, other, execute, equal := soft, soft, soft, soft
+	hard.Key, other.Value, execute.Effect, equal.Operator = "hard", "y", resourceapi.DeviceTaintEffectNoExecute, ""
+	exists, unequal := other, other
+	exists.Operator, unequal.Operator = resourceapi.DeviceTolerationOpExists, ""
+	compareUnlike(t, map[string][2]pod{
+		"toleration":               {tolerated(soft), podOf(models("T4"))},
+		"key of a toleration":      {tolerated(soft), tolerated(hard)},
+		"operator of one":          {tolerated(other), tolerated(exists)},
+		"value of one":             {tolerated(soft), tolerated(other)},
+		"effect of one":            {tolerated(soft), tolerated(execute)},
+		"value without operator":   {tolerated(equal), tolerated(unequal)},
+		"admin access":             {podOf(claim("c", 1)), podOf(changed(claim("c", 1), admin))},
+		"all":                      {podOf(claim("c", 1)), podOf(changed(claim("c", 1), all))},
+		"name of what is computed": {bus("bus", root), bus("car", root)},
+		"expression":               {bus("bus", root), bus("bus", `"of " + device.attributes["gpu.example.com"].model`)},
+		"capacity":                 {capacity("memory", "8"), capacity("memory", "9")},
+		"name of the capacity":     {capacity("memory", "8"), capacity("cores", "8")},
+	})
 }
