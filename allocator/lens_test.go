@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -72,6 +73,30 @@ func TestUnlikeByWhatIsNotKnown(t *testing.T) {
 			c.Spec.Devices.Requests[i].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
 		}
 		unlike(t, fmt.Sprint("request ", exact), node("a"), node("b"), c, gpus("a", 2, "H100"), gpus("b", 2, "T4"))
+	}
+}
+
+// Devices that the first class does not have are told apart by what the second one says of them.
+func TestUnlikeForTheSecondClass(t *testing.T) {
+	other := gpuClass.DeepCopy()
+	other.Name, other.Spec.Selectors[0].CEL.Expression = "other", `device.driver == "other.example.com"`
+	c := claim("c", 1)
+	c.Spec.Devices.Requests[0].Exactly.DeviceClassName = "other"
+	unknown := []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes[device.driver].model == "H100"`}}}
+	asked := extension.Claim{Requests: map[string]extension.Request{"r0": {Classes: []extension.Class{{DeviceClassName: "gpu", Selectors: unknown}}}}}
+	problem, err := allocator.New(allocator.Options{Features: allocator.AllFeatures()}).CompileExtended(
+		[]*resourceapi.ResourceClaim{c}, []extension.Claim{asked}, allocator.ClassMap(gpuClass, other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := clusterOf(gpus("a", 1, "H100"), gpus("b", 1, "T4"))
+	for _, test := range []struct {
+		node string
+		want allocator.Verdict
+	}{{"a", allocator.Satisfiable}, {"b", allocator.NotSatisfiable}} {
+		if got := feasible(problem, ledger, node(test.node)); got != test.want.String() {
+			t.Errorf("node %s: %s", test.node, got)
+		}
 	}
 }
 

@@ -223,6 +223,24 @@ func TestStatsOfSearch(t *testing.T) {
 	}
 }
 
+// A device that gives back of a counter is taken where another one needs it, though one before it would do.
+func TestDeviceThatRestores(t *testing.T) {
+	slice := valuesOf(gpus("a", 3, "H100"), "use", "any", "any", "last")
+	slice.Spec.Pool.ResourceSliceCount = 2
+	for i, memory := range map[int]string{1: "-4", 2: "4"} {
+		slice.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{
+			CounterSet: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(memory)}},
+		}}
+	}
+	c := selecting(claim("c", 1), `device.attributes["gpu.example.com"].use == "any"`)
+	last := selecting(claim("d", 1), `device.attributes["gpu.example.com"].use == "last"`).Spec.Devices.Requests[0]
+	last.Name = "r1"
+	c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, last)
+	if got, want := chosen(allocate(t, compile(allocator.Options{}, c), clusterOf(counted("a", "0"), slice), node("a"))), "r0=gpu-1 r1=gpu-2"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // A class that was changed is another class.
 func TestChangedClass(t *testing.T) {
 	of, state := allocator.New(allocator.Options{}), pools.NewState(pools.Build(allocator.Features{}.PoolGates(), []*resourceapi.ResourceSlice{gpus("a", 1, "H100")}))
