@@ -123,6 +123,7 @@ func TestPreferencesAcrossClaims(t *testing.T) {
 		{"a", []extension.Claim{across("root"), across("root")}, []int{0}},
 		{"b", []extension.Claim{across("root", "uuid"), across("root", "uuid")}, []int{1}},
 		// A preference of one claim alone is not that across claims.
+		{"a", []extension.Claim{across("root"), {Preferred: own}}, nil},
 		{"a", []extension.Claim{{Preferred: append(own, across("root").Preferred...)}, across("root")}, []int{1}},
 	} {
 		problem, err := allocator.New(allocator.Options{Features: allocator.AllFeatures()}).CompileExtended(
@@ -238,6 +239,27 @@ func TestDeviceThatRestores(t *testing.T) {
 	c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, last)
 	if got, want := chosen(allocate(t, compile(allocator.Options{}, c), clusterOf(counted("a", "0"), slice), node("a"))), "r0=gpu-1 r1=gpu-2"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A constraint in a core has its position in the claim, and a claim may have so many of an extension, and no more.
+func TestPositionsOfConstraints(t *testing.T) {
+	c := claim("c", 2)
+	for _, requests := range [][]string{{"r9"}, nil} {
+		c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, resourceapi.DeviceConstraint{MatchAttribute: ptr.To(root), Requests: requests})
+	}
+	no, ok := allocate(t, compile(allocator.Options{}, c), clusterOf(valuesOf(gpus("a", 2, "H100"), "root", "x", "y")), node("a")).(*allocator.Unsatisfiable)
+	if !ok {
+		t.Fatal("two roots are one")
+	}
+	core := no.Explain().Core
+	if at := slices.IndexFunc(core, func(item explain.CoreItem) bool { return item.Constraint != "" }); at < 0 || core[at].Position != 1 {
+		t.Errorf("the core is %+v", core)
+	}
+	for n, fine := range map[int]bool{extension.MatchesMaxSize: true, extension.MatchesMaxSize + 1: false} {
+		if _, err := preferring(allocator.Options{}, claim("c", 1), slices.Repeat([]extension.Preference{{MatchAttribute: root}}, n)...); (err == nil) != fine {
+			t.Errorf("%d preferences: error %v", n, err)
+		}
 	}
 }
 
