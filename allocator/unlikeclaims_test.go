@@ -175,13 +175,13 @@ func TestUnlikeRequests(t *testing.T) {
 	all := func(e *resourceapi.ExactDeviceRequest) { e.AllocationMode = resourceapi.DeviceAllocationModeAll }
 	const root = `"of " + device.attributes["gpu.example.com"].root`
 	soft := resourceapi.DeviceToleration{Key: "soft", Operator: resourceapi.DeviceTolerationOpEqual, Value: "x", Effect: resourceapi.DeviceTaintEffectNoSchedule}
-	hard, other, execute, equal := soft, soft, soft, soft
-	hard.Key, other.Value, execute.Effect, equal.Operator = "hard", "y", resourceapi.DeviceTaintEffectNoExecute, ""
+	other, execute, equal := soft, soft, soft
+	other.Value, execute.Effect, equal.Operator = "y", resourceapi.DeviceTaintEffectNoExecute, ""
 	exists, unequal := other, other
 	exists.Operator, unequal.Operator = resourceapi.DeviceTolerationOpExists, ""
 	compareUnlike(t, map[string][2]pod{
 		"toleration":               {tolerated(soft), podOf(models("T4"))},
-		"key of a toleration":      {tolerated(soft), tolerated(hard)},
+		"key of a toleration":      {podOf(tolerating(models("T4"), "soft")), podOf(tolerating(models("T4"), "hard"))},
 		"operator of one":          {tolerated(other), tolerated(exists)},
 		"value of one":             {tolerated(soft), tolerated(other)},
 		"effect of one":            {tolerated(soft), tolerated(execute)},
