@@ -75,6 +75,11 @@ func TestUnlikeNodes(t *testing.T) {
 		rooted(gpus("b", 1, "H100"), "x"), second(rooted(gpus("b", 1, "H100"), "y")))
 	unlike(t, "a label is one of those that are not excluded", labelled("a", "1"), labelled("b", "2"), claim("c", 1),
 		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"2"}}))
+	unnamed := selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{})
+	unnamed.Spec.NodeSelector.NodeSelectorTerms[0] = corev1.NodeSelectorTerm{
+		MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"b"}}},
+	}
+	unlike(t, "the name is one of those that are not excluded", a, b, claim("c", 1), unnamed)
 	unlike(t, "a label has the value", labelled("a", "1"), labelled("a", "2"), claim("c", 1),
 		selected(gpus("any", 1, "H100"), corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"1", "3"}}))
 }

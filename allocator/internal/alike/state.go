@@ -115,7 +115,6 @@ func (k *poolKey) attribute(a shape.Attribute, found bool) {
 func (k *poolKey) counters(p *pool.Pool) {
 	k.Number(len(p.Counters))
 	for _, c := range p.Counters {
-		k.Number(int(c.Set))
 		k.Amount(c.Total)
 	}
 }

@@ -281,8 +281,8 @@ func Named(names []string, request, alternative string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name == request || name == alternative })
 }
 
-// AppendKey appends what is asked for. Topology follows from that. Names of claims and requests, and
-// configurations, make no difference to which devices are chosen.
+// AppendKey appends what is asked for. The problem must not be Particular. Topology follows from that. Names of claims and
+// requests, and configurations, make no difference to which devices are chosen.
 func (p *Problem) AppendKey(k *memo.Key) {
 	k.Number(len(p.Filters))
 	for _, f := range p.Filters {
@@ -303,9 +303,6 @@ func (p *Problem) AppendKey(k *memo.Key) {
 		for _, alt := range p.Requests[r].Alternatives {
 			k.Number(alt.Domain)
 			k.Number(alt.Count)
-			for _, total := range alt.Totals {
-				k.Amount(total.Amount)
-			}
 		}
 	}
 }
@@ -326,15 +323,14 @@ func (c *compiler) addDomains() {
 	}
 }
 
-// appendSight appends what an alternative sees in devices. Constraints and admin access are of one claim.
+// appendSight appends what an alternative sees in devices. Admin access is of one claim.
 func (alt *Alternative) appendSight(k *memo.Key) {
 	k.Number(alt.Filter)
 	k.Number(len(alt.Totals))
 	for _, total := range alt.Totals {
 		k.Text(string(total.Name))
 	}
-	own := len(alt.Constraints) > 0 || alt.Admin
-	if k.Flags(own); own {
+	if k.Flags(alt.Admin); alt.Admin {
 		k.Number(alt.Claim)
 	}
 	k.Number(len(alt.Constraints))

@@ -99,7 +99,6 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 		in.Literal = in.Literal || in.filtered[f].Stops != nil
 	}
 	in.addDevices()
-	in.problem.Domains = in.problem.Domains[:0]
 	for _, alt := range q.Problem.Domains {
 		in.addDomain(alt)
 	}

@@ -98,7 +98,7 @@ type Relation struct {
 // Domain is what options with equal demands see of the devices.
 type Domain struct {
 	// Claim is the position of the claim of all options with this domain. Options of
-	// different claims may share a domain that has no relations and not Admin.
+	// different claims may share a domain that is not Admin.
 	Claim int32
 	// Admin devices may be chosen by other claims, too, if those choose before (KEP-5018).
 	Admin bool

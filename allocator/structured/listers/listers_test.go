@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -108,6 +110,39 @@ func TestAnswersAreThoseOfTheOtherForm(t *testing.T) {
 	}
 	if satisfiable < 100 || none < 100 || failed == 0 {
 		t.Errorf("too little was compared: %d satisfiable, %d not, %d errors", satisfiable, none, failed)
+	}
+}
+
+// A share of which no capacity is recorded has drawn on the counters of its device.
+func TestShareWithoutCapacity(t *testing.T) {
+	counters := map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("4")}}
+	sets, devices := slice("counters", "p", 1, 2, "a"), slice("devices", "p", 1, 2, "a", "shared", "whole")
+	sets.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: counters}}
+	for i := range devices.Spec.Devices {
+		devices.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "card", Counters: counters}}
+	}
+	devices.Spec.Devices[0].AllowMultipleAllocations = ptr.To(true)
+	devices.Spec.Devices[1].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"whole": {BoolValue: ptr.To(true)}}
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "whole"}, Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{
+		{CEL: &resourceapi.CELDeviceSelector{Expression: `"whole" in device.attributes["` + devices.Spec.Driver + `"]`}},
+	}}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "whole", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+	}}}
+	holder := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "holder"}}
+	holder.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "r", Driver: devices.Spec.Driver, Pool: "p", Device: "shared", ShareID: ptr.To(types.UID("share"))},
+	}}}
+	for _, allocated := range [][]*resourceapi.ResourceClaim{nil, {holder}} {
+		a := newAllocator(t, &alloctest.Case{
+			Classes: []*resourceapi.DeviceClass{class}, Slices: []*resourceapi.ResourceSlice{sets, devices},
+			Claims: []*resourceapi.ResourceClaim{claim}, Allocated: allocated,
+		})
+		results, err := a.Allocate(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		if err != nil || (results == nil) != (allocated != nil) {
+			t.Errorf("%d claims allocated: %v, %v", len(allocated), results, err)
+		}
 	}
 }
 

@@ -68,6 +68,17 @@ func TestEqualUsageIsShared(t *testing.T) {
 	}
 }
 
+// A usage with shares is not that of the same devices without them.
+func TestUsageWithSharesIsNotKept(t *testing.T) {
+	p := Build(everything, given.PartitionedPool()).Pools()[0]
+	for _, shared := range []bool{true, false} {
+		usage := pool.NewUsage(p, pool.Sum{}, func(i pool.DeviceIndex) pool.Use { return pool.Use{Exclusive: i == 1, Shared: shared && i == 0} })
+		if !usage.InUse(1) || usage.Shared(0) != shared {
+			t.Errorf("in use as a whole: %v, in shares: %v, want %v", usage.InUse(1), usage.Shared(0), shared)
+		}
+	}
+}
+
 // A sum stands for a usage. Without one, or with another one, each device is looked at.
 func TestUsageIsKnownByItsSum(t *testing.T) {
 	p := Build(everything, given.PartitionedPool()).Pools()[0]

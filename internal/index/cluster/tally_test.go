@@ -84,6 +84,20 @@ func flip(t *testing.T, u *State, held map[string]*resourceapi.ResourceClaim, ra
 	return next
 }
 
+// The places of the last list are remembered for that list, and for no other one.
+func TestPlacesOfOtherLists(t *testing.T) {
+	snapshot := Build(everything, manyPools("a", 2))
+	asked := []*corev1.Node{given.Node("a-0"), given.Node("a-1")}
+	first := snapshot.Places(asked)
+	if snapshot.Places(asked) != first {
+		t.Error("the places of a list are found again")
+	}
+	asked[0], asked[1] = asked[1], asked[0] // the list is not kept
+	if turned := snapshot.Places(asked); turned.At(0) != first.At(1) || turned.At(1) != first.At(0) || first.At(0) == first.At(1) {
+		t.Error("the places are those of another list")
+	}
+}
+
 // Of many users, those who came last are remembered.
 func TestTalliesAreBounded(t *testing.T) {
 	snapshot := Build(everything, manyPools("a", 2))

@@ -214,6 +214,37 @@ func TestEqualNamesAreInUseTogether(t *testing.T) {
 	}
 }
 
+// A device whose compatibility groups do not go with those in use cannot be had.
+func TestObtainableByGroup(t *testing.T) {
+	p := Build(everything, objects{
+		given.Slice("s1", "p", given.Count(2), given.OnNode("worker"),
+			given.Device("mig", given.Consumes("gpu-0", "1", "mig")), given.Device("both", given.Consumes("gpu-0", "1", "mps", "mig")),
+			given.Device("mps", given.Consumes("gpu-0", "1", "mps")), given.Device("none", given.Consumes("gpu-0", "1")),
+			given.Device("other-set", given.Consumes("gpu-1", "1", "mps"))),
+		given.Slice("s2", "p", given.Count(2), given.OnNode("worker"), given.CounterSet("gpu-0", "8"), given.CounterSet("gpu-1", "8")),
+	}).Pools()[0]
+	for used, want := range map[string]string{
+		"":     "mig both mps none other-set",
+		"mig":  "both other-set",
+		"both": "mig mps other-set",
+		"none": "other-set",
+	} {
+		if got := obtainable(p, usageOf(p, used)); got != want {
+			t.Errorf("%q in use: %v can be had, want %s", used, got, want)
+		}
+	}
+}
+
+func obtainable(p *pool.Pool, usage *pool.Usage) string {
+	var names []string
+	for i := range p.Devices {
+		if usage.Obtainable(pool.DeviceIndex(i)) {
+			names = append(names, p.Devices[i].Object.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
 func TestObtainable(t *testing.T) {
 	p := Build(everything, objects{
 		given.Slice("s1", "p", given.Count(2), given.OnNode("worker"),
@@ -227,14 +258,7 @@ func TestObtainable(t *testing.T) {
 		"half":  "back other-set apart",
 		"large": "back apart", // a counter is overdrawn, and one device gives enough back
 	} {
-		usage := usageOf(p, used)
-		var got []string
-		for i := range p.Devices {
-			if usage.Obtainable(pool.DeviceIndex(i)) {
-				got = append(got, p.Devices[i].Object.Name)
-			}
-		}
-		if strings.Join(got, " ") != want {
+		if got := obtainable(p, usageOf(p, used)); got != want {
 			t.Errorf("%q in use: %v can be had, want %s", used, got, want)
 		}
 	}

@@ -127,9 +127,6 @@ func (p *Pool) view(node *corev1.Node, reaching []int32) *View {
 			view.Binding = view.Binding || p.Devices[index].Object.BindingConditions != nil
 		}
 	}
-	if len(view.Here) == count {
-		view.Here = view.Devices // to keep but one list
-	}
 	return view
 }
 
