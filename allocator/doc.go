@@ -35,7 +35,8 @@
 // a distinctAttribute (distinct), whether some value of a matchAttribute is left with which
 // all that it covers can be served (support), and whether the values of an attribute are enough for all
 // constraints that match it, such as those of several pairs of GPU and NIC (cardinality). A propagator only fails where no solution is
-// left, so the first solution stays the first. Devices that nothing tells apart are tried once.
+// left, so the first solution stays the first. Devices that nothing tells apart are tried once,
+// and so are states of the search that differ in names only.
 //
 // Looking at a device can be an error: a selector that fails on it, or a device that "all"
 // includes and a constraint does not admit. The first error in first-fit order is the result,

@@ -5,7 +5,8 @@
 //	                   ├─ checks    may this device be chosen now (refuses)
 //	                   ├─ ahead     after the first dead end: viable devices, openings
 //	                   │    └─ propagators: counting, assignment, cumulative, sums, distinct, support, cardinality
-//	                   └─ symmetry  devices that nothing tells apart
+//	                   ├─ symmetry  devices that nothing tells apart
+//	                   └─ nogoods   states below which it has failed
 //
 // # Contract
 //
@@ -36,5 +37,5 @@
 //	support               values that all can have
 //	cardinality           values for several relations
 //	cumulative, totals    sums of resources, of all and of the devices of a value; totals that devices give together, shares that fill them
-//	symmetry              what need not be tried again
+//	symmetry, nogoods     devices, and states, that need not be tried again
 package solver

@@ -174,3 +174,24 @@ func TestNogoodsCountDevicesOfClaim(t *testing.T) {
 		t.Fatalf("trying everything chooses %v", naively.choices)
 	}
 }
+
+// The first request leaves some of its values. With those of the first two choices each device of the second request is
+// viable, but not both.
+func TestNogoodsTellWhatIsLeftOfValues(t *testing.T) {
+	values := &solver.Column{Values: [][]int32{{0, 1}, {0, 1, 3}, {2}, {0, 2}, {1, 2}}}
+	p := &solver.Problem{
+		Devices:   make([]solver.Device, 5),
+		Relations: []solver.Relation{{Kind: solver.Match}},
+		Domains:   []solver.Domain{covered(values, 0, 1, 2), covered(values, 3, 4)},
+		Claims:    1, MostOfClaim: 32,
+	}
+	for i := range p.Devices {
+		p.Devices[i].Pool = -1
+	}
+	for domain := range int32(2) {
+		p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{{Domain: domain, Count: int(domain) + 1}}})
+	}
+	if naively := compareFound(t, p); naively.choices[0].Device != 2 {
+		t.Fatalf("trying everything chooses %v", naively.choices)
+	}
+}
