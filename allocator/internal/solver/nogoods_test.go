@@ -195,3 +195,25 @@ func TestNogoodsTellWhatIsLeftOfValues(t *testing.T) {
 		t.Fatalf("trying everything chooses %v", naively.choices)
 	}
 }
+
+// Each device of the second request takes of two resources. All are viable after each choice of the first one, but only
+// after the third one enough is left of the second resources for all.
+func TestNogoodsTellWhatIsLeft(t *testing.T) {
+	p := &solver.Problem{Claims: 1, MostOfClaim: 32, Domains: []solver.Domain{among(0, 1, 2), among(3, 4, 5, 6, 7, 8)}}
+	for r, left := range []int{2, 2, 2, 2, 2, 3} {
+		p.Left, p.PoolOf, p.KindOf = append(p.Left, units(left)), append(p.PoolOf, 0), append(p.KindOf, int32(r))
+	}
+	for i := range int32(9) {
+		d := solver.Device{Draws: []solver.Draw{{Resource: 3 + i%3, Amount: units(1)}}}
+		if i > 2 {
+			d.Draws = []solver.Draw{{Resource: i % 3, Amount: units(1)}, d.Draws[0]}
+		}
+		p.Devices = append(p.Devices, d)
+	}
+	for domain, count := range []int{1, 6} {
+		p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{{Domain: int32(domain), Count: count}}})
+	}
+	if naively := compareFound(t, p); naively.choices[0].Device != 2 {
+		t.Fatalf("trying everything chooses %v", naively.choices)
+	}
+}
