@@ -43,7 +43,8 @@
 //     such as those of several pairs of GPU and NIC?
 //
 // A propagator only fails where no solution is left, so the first solution stays the first.
-// Devices that nothing tells apart are tried once.
+// Devices that nothing tells apart are tried once, and so are states of the search that
+// differ in names only.
 //
 // Looking at a device can be an error: a selector that fails on it, or a device that "all"
 // includes and a constraint does not admit. The first error in first-fit order is the result,

@@ -26,5 +26,5 @@ type Cliff struct {
 
 // Cliffs lists all of them.
 func Cliffs() []Cliff {
-	return slices.Concat(countingCliffs, valueCliffs, packingCliffs, mixedCliffs)
+	return slices.Concat(countingCliffs, valueCliffs, packingCliffs, partitionCliffs, mixedCliffs)
 }

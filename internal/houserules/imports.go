@@ -56,7 +56,7 @@ var rooms = []room{
 	{folder: "cel", imports: []string{"internal/amount"}},
 	{folder: "allocator/internal/slab"},
 	{folder: "allocator/internal/memo", imports: []string{"internal/amount"}},
-	{folder: "allocator/internal/solver", imports: []string{"allocator/internal/slab", "internal/amount"}},
+	{folder: "allocator/internal/solver", imports: []string{"allocator/internal/memo", "allocator/internal/slab", "internal/amount"}},
 	{folder: "allocator/internal/eligibility", imports: slices.Concat(index, []string{
 		"allocator/explain", "allocator/internal/memo", "allocator/internal/slab", "cel", "internal/amount", "internal/quantity",
 	})},

@@ -27,6 +27,7 @@ type ahead struct {
 	// rooms is room for numbers, roomAt by unit where one is in it, from 1, and counted for resources.
 	rooms           []int
 	roomAt, counted []int32
+	nogoods         *nogoods // nil until the search fails below a choice
 }
 
 // propagator reports whether it can be excluded that all openings are served. It may only look

@@ -3,6 +3,8 @@ package solver
 import (
 	"slices"
 
+	"github.com/bits-and-blooms/bitset"
+
 	"github.com/dray-project/dray/internal/amount"
 )
 
@@ -73,10 +75,7 @@ func (c cumulative) fails(s *search, open []opening) bool {
 		}
 	}
 	for k := range open {
-		least := c.least(s, &open[k])
-		for range open[k].slots {
-			needed = needed.Add(least)
-		}
+		needed = needed.Add(c.needs(s, &open[k]))
 		if needed.Cmp(left) > 0 {
 			return true
 		}
@@ -154,22 +153,44 @@ func (c cumulative) leastAmong(s *search, o *opening, devices []int32) (least am
 	return least
 }
 
-// least is what a slot of an opening takes at least.
-func (c cumulative) least(s *search, o *opening) (least amount.Amount) {
+// needs is what an opening takes at least: that of one of its options, of which each device takes what the one
+// takes that takes least.
+func (c cumulative) needs(s *search, o *opening) (needs amount.Amount) {
 	some := false
 	for _, option := range o.options {
-		taken := c.taken[option.Domain]
-		if taken == nil {
-			return amount.Amount{}
+		slots, viable := o.slots, s.ahead.viable[option.Domain]
+		if len(o.options) > 1 {
+			slots = option.Count
+			if option.All && slots == 0 || viable.Count() < uint(slots) {
+				continue
+			}
 		}
-		viable := s.ahead.viable[option.Domain]
-		for i, ok := viable.NextSet(o.from); ok; i, ok = viable.NextSet(i + 1) {
-			if !some || taken[i].Cmp(least) < 0 {
-				least, some = taken[i], true
+		var sum amount.Amount
+		if taken := c.taken[option.Domain]; taken != nil {
+			least := c.least(taken, viable, o.from)
+			for range slots {
+				sum = sum.Add(least)
 			}
-			if least.IsZero() {
-				return least
-			}
+		}
+		if !some || sum.Cmp(needs) < 0 {
+			needs, some = sum, true
+		}
+		if needs.IsZero() {
+			return needs
+		}
+	}
+	return needs
+}
+
+// least is what the device takes that takes least.
+func (c cumulative) least(taken []amount.Amount, viable *bitset.BitSet, from uint) (least amount.Amount) {
+	some := false
+	for i, ok := viable.NextSet(from); ok; i, ok = viable.NextSet(i + 1) {
+		if !some || taken[i].Cmp(least) < 0 {
+			least, some = taken[i], true
+		}
+		if least.IsZero() {
+			return least
 		}
 	}
 	return least

@@ -6,7 +6,8 @@
 //	                   ├─ ahead     after the first dead end: viable devices, openings
 //	                   │    └─ propagators: counting, assignment, cumulative, sums,
 //	                   │                    distinct, support, cardinality
-//	                   └─ symmetry  devices that nothing tells apart
+//	                   ├─ symmetry  devices that nothing tells apart
+//	                   └─ nogoods   states below which it has failed
 //
 // # Contract
 //
@@ -38,5 +39,5 @@
 //	cardinality           values for several relations
 //	cumulative            sums of resources, of all and of the devices of a value
 //	totals                totals that devices give together, shares that fill them
-//	symmetry              what need not be tried again
+//	symmetry, nogoods     devices, and states, that need not be tried again
 package solver

@@ -249,6 +249,8 @@ const (
 	RuleSums
 	// RuleSymmetry skips candidates that are interchangeable with one that failed.
 	RuleSymmetry
+	// RuleNogoods remembers states below which there is no solution.
+	RuleNogoods
 
 	// AllRules is what Solve uses.
 	AllRules = 1<<iota - 1

@@ -54,7 +54,7 @@ func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64,
 	s.store.begin(p, m)
 	s.ctx, s.budget, s.rules = ctx, budget, rules
 	if p.fills() {
-		s.rules &^= RuleSymmetry
+		s.rules &^= RuleSymmetry | RuleNogoods
 	}
 	s.picked, s.mayStop = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests))
 	s.findStops()
@@ -143,7 +143,7 @@ func (s *search) request(p int32) Verdict {
 	if end, ends := s.step(); ends {
 		return end
 	}
-	end := s.anyOf(p)
+	end := s.unlessFailed(p)
 	if end == oversized && (p == 0 || s.p.Requests[p-1].Claim != s.p.Requests[p].Claim) {
 		// Too many devices for this claim says nothing about those before.
 		return None

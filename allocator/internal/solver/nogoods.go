@@ -1,0 +1,242 @@
+package solver
+
+import (
+	"slices"
+
+	"github.com/dray-project/dray/allocator/internal/memo"
+)
+
+// nogoods are states below which the search has failed. A state is all that the requests to come depend on: which devices
+// are viable for them, what is left for these, and which values they offer. Devices that take of the same resources
+// are a component. It is described without the names of its devices and resources, and of values that no other one has.
+// States with the same descriptions differ in names only, so that if one has no solution, none has.
+type nogoods struct {
+	// devices and resources are lists by component, of is the component of a device.
+	devices, resources [][]int32
+	of                 []int32
+	// fixed is a number by device for what does not change of it.
+	fixed []int32
+	// names are those of values that no other component has, by relation and value. They count from 1 in each.
+	names [][]int32
+	// last is the last request that wants devices of a domain.
+	last []int32
+	// known are the numbers of descriptions, failed the states. Their keys have so many bytes.
+	known  map[string]int32
+	failed map[string]struct{}
+	bytes  int
+	// The rest is room: for a state, a description, and the numbers of descriptions.
+	state, part memo.Key
+	parts       []int32
+}
+
+// maxNogoods is how many bytes of keys are remembered. When there are more, all are forgotten.
+const maxNogoods = 4 << 20
+
+// unlessFailed decides a request and everything after it, unless the search has failed in such a state. Where the search
+// can end, the names of devices matter.
+func (s *search) unlessFailed(p int32) Verdict {
+	a := s.ahead
+	if a == nil || s.rules&RuleNogoods == 0 || p < s.lastStop {
+		return s.anyOf(p)
+	}
+	n, state := a.nogoods, ""
+	if n != nil {
+		state = n.before(s, p)
+		if _, found := n.failed[state]; found {
+			return None
+		}
+	}
+	end := s.anyOf(p)
+	switch {
+	case end != None || a.nogoods != n:
+	case n == nil:
+		a.nogoods = s.newNogoods()
+	default:
+		n.failed[state] = struct{}{}
+		if n.bytes += len(state); n.bytes > maxNogoods {
+			a.nogoods = nil
+		}
+	}
+	return end
+}
+
+func (s *search) newNogoods() *nogoods {
+	devices, most := len(s.p.Devices), len(s.p.Left)+len(s.p.Devices)
+	n := &nogoods{
+		devices: make([][]int32, most), resources: make([][]int32, most), names: make([][]int32, len(s.p.Relations)),
+		of: s.memory.counts.Take(devices), fixed: s.memory.counts.Take(devices), last: s.memory.counts.Take(len(s.p.Domains)),
+		known: make(map[string]int32), failed: make(map[string]struct{}),
+	}
+	for p, r := range s.p.Requests {
+		for _, o := range r.Options {
+			n.last[o.Domain] = int32(p)
+		}
+	}
+	n.connect(s)
+	for i := range s.p.Devices {
+		n.fixed[i] = n.fix(s, int32(i))
+	}
+	for r := range s.p.Relations {
+		if column := s.columnOf(int32(r)); column != nil {
+			n.names[r] = n.name(s, column)
+		}
+	}
+	return n
+}
+
+// connect finds the components. Each is called by one of its resources, or by its only device.
+func (n *nogoods) connect(s *search) {
+	of := s.memory.counts.Take(len(s.p.Left)) // by resource
+	for r := range of {
+		of[r] = int32(r)
+	}
+	for i := range n.of {
+		taken := s.takes(int32(i))
+		for _, draw := range taken {
+			from, to := of[draw.Resource], of[taken[0].Resource]
+			for r := 0; from != to && r < len(of); r++ {
+				if of[r] == from {
+					of[r] = to
+				}
+			}
+		}
+	}
+	for r, c := range of {
+		n.resources[c] = append(n.resources[c], int32(r))
+	}
+	for i := range n.of {
+		n.of[i] = int32(len(of) + i)
+		if taken := s.takes(int32(i)); len(taken) > 0 {
+			n.of[i] = of[taken[0].Resource]
+		}
+		n.devices[n.of[i]] = append(n.devices[n.of[i]], int32(i))
+	}
+}
+
+// takes are all draws of a device.
+func (s *search) takes(i int32) []Draw {
+	list := slices.Clone(s.p.Devices[i].Draws)
+	for d := range s.p.Domains {
+		list = append(list, s.p.Domains[d].share(i)...)
+	}
+	return list
+}
+
+// fix numbers what does not change of a device.
+func (n *nogoods) fix(s *search, i int32) int32 {
+	k, d := &n.part, &s.p.Devices[i]
+	k.Bytes = k.Bytes[:0]
+	k.Flags(d.Shareable)
+	k.Number(len(d.Draws))
+	for _, draw := range s.takes(i) {
+		k.Number(slices.Index(n.resources[n.of[i]], draw.Resource))
+		k.Amount(draw.Amount)
+	}
+	for o := range s.p.Domains {
+		k.Number(len(s.p.Domains[o].share(i)))
+		for _, gives := range s.p.Domains[o].Gives {
+			k.Amount(gives[i])
+		}
+	}
+	for _, g := range d.Groups {
+		k.Number(int(g.Relation))
+	}
+	return n.number()
+}
+
+// name names the values of a column that only devices of one component have.
+func (n *nogoods) name(s *search, column *Column) []int32 {
+	names, count := make([]int32, column.count()), s.memory.counts.Take(len(n.devices))
+	for v, devices := range column.devices {
+		if len(devices) > 0 && !slices.ContainsFunc(devices, func(i int32) bool { return n.of[i] != n.of[devices[0]] }) {
+			c := n.of[devices[0]]
+			count[c]++
+			names[v] = count[c]
+		}
+	}
+	return names
+}
+
+// number is that of what was described last.
+func (n *nogoods) number() int32 {
+	number, found := n.known[string(n.part.Bytes)]
+	if !found {
+		number = int32(len(n.known))
+		n.known[string(n.part.Bytes)] = number
+		n.bytes += len(n.part.Bytes)
+	}
+	return number
+}
+
+// before is the state before a request is decided.
+func (n *nogoods) before(s *search, p int32) string {
+	some := s.union()
+	s.ahead.used--
+	for d, viable := range s.ahead.viable {
+		if n.last[d] >= p {
+			some.InPlaceUnion(viable)
+		}
+	}
+	n.parts = n.parts[:0]
+	for c, devices := range n.devices {
+		n.part.Bytes = n.part.Bytes[:0]
+		for _, i := range devices {
+			if some.Test(uint(i)) {
+				n.describe(s, p, i)
+			}
+		}
+		if len(n.part.Bytes) == 0 {
+			continue
+		}
+		for _, r := range n.resources[c] {
+			n.part.Amount(s.left[r])
+		}
+		n.parts = append(n.parts, n.number())
+	}
+	slices.Sort(n.parts)
+	s.look(int(some.Count()))
+	k := &n.state
+	k.Bytes = k.Bytes[:0]
+	k.Number(int(p))
+	k.Number(int(s.claimed[s.p.Requests[p].Claim]))
+	for _, part := range n.parts {
+		k.Number(int(part))
+	}
+	return string(k.Bytes)
+}
+
+// describe adds a device to a description.
+func (n *nogoods) describe(s *search, p, i int32) {
+	n.part.Number(int(n.fixed[i]))
+	n.part.Flags(s.pays(i))
+	for _, g := range s.p.Devices[i].Groups {
+		n.values(s, g.Relation, g.Values)
+	}
+	for d, viable := range s.ahead.viable {
+		if n.last[d] < p || !viable.Test(uint(i)) {
+			continue
+		}
+		n.part.Number(d + 1)
+		for k := range s.p.Domains[d].Covers {
+			if c := &s.p.Domains[d].Covers[k]; !s.p.Relations[c.Relation].Off {
+				n.values(s, c.Relation, c.Values[i])
+			}
+		}
+	}
+	n.part.Number(0)
+}
+
+// values adds those with which a relation may still admit a device.
+func (n *nogoods) values(s *search, relation int32, values []int32) {
+	related, names := &s.related[relation], n.names[relation]
+	for _, v := range values {
+		switch {
+		case s.p.Relations[relation].Kind == Match && related.devices > 0 && !slices.Contains(related.values, v):
+		case int(v) < len(names) && names[v] > 0:
+			n.part.Number(2 * int(names[v]))
+		default:
+			n.part.Number(2*int(v) + 1)
+		}
+	}
+	n.part.Number(0)
+}
