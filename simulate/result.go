@@ -58,7 +58,7 @@ func (r *Result) merge(other Result) {
 
 // Placement is a pod on a node.
 type Placement struct {
-	// Pod is one of those that were given. Pods beyond those of a Shape are given as one like them.
+	// Pod is one of those that were given. For pods beyond those of a Shape it is the last of them.
 	Pod  *corev1.Pod
 	Node Node
 
@@ -87,7 +87,7 @@ func (r *Result) Placements() iter.Seq[Placement] {
 // order of the pod's spec; the one for extended resources, which has no name yet, comes last. Claims
 // that were allocated before are not among them. It allocates again, with the names of the node, so
 // it takes as long as that. The error is ErrUndecidedNode if more than one template remained for the
-// node before the pod was placed, and As does not say which is meant; else it is the context's.
+// node before the call placed pods on it, and As does not say which is meant; else it is the context's.
 func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, error) {
 	s := &p.segment
 	before, err := p.decided()
