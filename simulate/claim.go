@@ -224,7 +224,7 @@ func (d *version) asked(w *world, k *podKind) *asked {
 	a := &asked{world: w, kind: k, shared: d.around.Shared}
 	if !k.shares {
 		a.open = k.entries
-		if a.plain = k.plain(); len(k.extended) == 0 {
+		if a.plain = k.plain; len(k.extended) == 0 {
 			k.alone.Store(a) // there is no other question, so it does not change any more
 		}
 		return a

@@ -20,26 +20,17 @@ import (
 // use ties the pod to where it can be used. The result counts the pods. The error names a node that
 // does not exist or a pod that cannot be understood, or is the context's; then nothing changed.
 func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (Result, error) {
-	m.Fork()
-	result, err := m.drain(ctx, on, p, nodes)
-	if err != nil || !result.All() {
-		m.Revert()
-		return result, err
-	}
-	m.Commit()
-	return result, nil
-}
-
-func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Result, error) {
-	entries, err := m.remove(nodes)
-	if err != nil {
-		return Result{}, err
-	}
-	shapes, err := m.world.evicted(entries)
-	if err != nil {
-		return Result{}, err
-	}
-	return m.placeEach(ctx, shapes, on.fixed(&m.data), p)
+	return m.allOrNothing(func() (Result, error) {
+		entries, err := m.remove(nodes)
+		if err != nil {
+			return Result{}, err
+		}
+		shapes, err := m.world.evicted(entries)
+		if err != nil {
+			return Result{}, err
+		}
+		return m.placeEach(ctx, shapes, on.fixed(&m.data), p)
+	})
 }
 
 // placeEach places all pods of shapes, one after the other. With an error, some of them may be placed.

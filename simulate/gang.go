@@ -168,23 +168,30 @@ func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int,
 
 // gangOn places the demands on a set of nodes, all or none.
 func (m *Sim) gangOn(ctx context.Context, demands []Demand, on Nodes, p Policy) (Result, error) {
-	m.Fork()
-	result := Result{world: m.world}
-	for _, d := range demands {
-		placed, err := m.place(ctx, d.Shape, d.Count, on, p)
-		if err != nil {
-			m.Revert()
-			return Result{}, err
+	return m.allOrNothing(func() (Result, error) {
+		result := Result{world: m.world}
+		for _, d := range demands {
+			placed, err := m.place(ctx, d.Shape, d.Count, on, p)
+			if err != nil {
+				return Result{}, err
+			}
+			if result.merge(placed); !result.All() {
+				break
+			}
 		}
-		if result.merge(placed); !result.All() {
-			break
-		}
-	}
-	if result.All() {
-		m.Commit()
 		return result, nil
+	})
+}
+
+// allOrNothing undoes what a call does that does not place all its pods.
+func (m *Sim) allOrNothing(place func() (Result, error)) (Result, error) {
+	m.Fork()
+	result, err := place()
+	if err != nil || !result.All() {
+		m.Revert()
+		return result, err
 	}
-	m.Revert()
+	m.Commit()
 	return result, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -87,30 +86,19 @@ func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
 	for _, f := range filters {
 		key += fmt.Sprintf(" narrowed %q %q %q", f.attribute, f.requests, f.value)
 	}
-	w.mu.Lock()
-	known := w.kinds[key]
-	w.mu.Unlock()
-	if known != nil {
+	if known := w.knownKind(key); known != nil {
 		return known
 	}
 	n := &podKind{world: w, example: k.example, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
-	var specs, extended []*onenode.Spec
+	var extended []*onenode.Spec
 	for _, e := range k.entries {
 		e.spec = w.narrowedSpec(e.spec, filters)
-		n.entries, specs = append(n.entries, e), append(specs, e.spec)
+		n.entries = append(n.entries, e)
 	}
 	for _, e := range k.extended {
 		extended = append(extended, w.narrowedSpec(e.spec, filters))
 	}
-	n.plain = sync.OnceValue(func() *onenode.Question { return w.Question(specs) })
-	w.See(slices.Concat(specs, extended))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.kinds[key]; known != nil {
-		return known
-	}
-	w.kinds[key] = n
-	return n
+	return w.intern(key, n, extended)
 }
 
 // narrowedSpec adds filters to requests, as selectors.

@@ -100,7 +100,7 @@ func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 			if err != nil {
 				return 0 // such pods fit nowhere
 			}
-			q := shape.kind.plain()
+			q := shape.kind.plain
 			if q.Err != nil || len(q.Specs) == 0 {
 				return 0
 			}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -49,8 +50,8 @@ type podKind struct {
 	// before is the kind in the world before, until onReal is known.
 	before atomic.Pointer[kindBefore]
 
-	plain    func() *onenode.Question // without shared claims and extended resources
-	alone    atomic.Pointer[asked]    // of pods without either
+	plain    *onenode.Question     // for all entries
+	alone    atomic.Pointer[asked] // of pods without shared claims and extended resources
 	mu       sync.Mutex
 	variants []*variant
 	base     *variant // the first, in which devices provide none
@@ -120,6 +121,15 @@ func (s *Shape) in(w *world) (*Shape, error) {
 	return &Shape{Pods: s.Pods, kind: kind}, nil
 }
 
+// call starts a call about a shape, which is that of the world.
+func (w *world) call(ctx context.Context, shape *Shape) (onenode.Call, *Shape, error) {
+	c, err := w.NewCall(ctx)
+	if err == nil {
+		shape, err = shape.in(w)
+	}
+	return c, shape, err
+}
+
 // size is how many devices the pods ask for, as far as requests say.
 func (k *podKind) size() int64 {
 	total := int64(0)
@@ -165,7 +175,24 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 	if _, err := w.nodeFit(pod, w.anyNode); err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	}
-	return w.intern(name, made)
+	key := made.key()
+	if known := w.knownKind(key); known != nil {
+		return known, nil
+	}
+	var extended []*onenode.Spec
+	for _, e := range made.extended {
+		extended = append(extended, e.spec)
+	}
+	made.variants = []*variant{{demands: made.demands}}
+	if old := w.kindsBefore[key]; old != nil {
+		made.variants = old.variants
+		made.before.Store(old)
+	}
+	made.base = made.variants[0]
+	if made = w.intern(key, made, extended); made.plain.Err != nil {
+		return nil, fmt.Errorf("pod %s: %w", name, made.plain.Err)
+	}
+	return made, nil
 }
 
 // entry finds the claim behind an entry of a pod's spec. It is not found if none is needed.
@@ -188,40 +215,31 @@ func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim)
 	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
 
-// intern returns the kind that there is already, or makes this one ready for use.
-func (w *world) intern(pod string, made *podKind) (*podKind, error) {
-	key := made.key()
+// knownKind is the kind with a key, nil if there is none yet.
+func (w *world) knownKind(key string) *podKind {
 	w.mu.Lock()
-	known := w.kinds[key]
-	w.mu.Unlock()
-	if known != nil {
-		return known, nil
-	}
-	var specs, extended []*onenode.Spec
+	defer w.mu.Unlock()
+	return w.kinds[key]
+}
+
+// intern makes a kind ready for use and known, unless its claims cannot be compiled. If another goroutine came
+// first, it is the other's. Extended are the specs for extended resources.
+func (w *world) intern(key string, made *podKind, extended []*onenode.Spec) *podKind {
+	var specs []*onenode.Spec
 	for _, e := range made.entries {
 		specs = append(specs, e.spec)
 	}
-	for _, e := range made.extended {
-		extended = append(extended, e.spec)
-	}
-	if q := w.Question(specs); q.Err != nil {
-		return nil, fmt.Errorf("pod %s: %w", pod, q.Err)
+	if made.plain = w.Question(specs); made.plain.Err != nil {
+		return made
 	}
 	w.See(slices.Concat(specs, extended))
-	made.plain = sync.OnceValue(func() *onenode.Question { return w.Question(specs) })
-	made.variants = []*variant{{demands: made.demands}}
-	if old := w.kindsBefore[key]; old != nil {
-		made.variants = old.variants
-		made.before.Store(old)
-	}
-	made.base = made.variants[0]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.kinds[key]; known != nil {
-		return known, nil
+		return known
 	}
 	w.kinds[key] = made
-	return made, nil
+	return made
 }
 
 // key is equal for equal pods.
