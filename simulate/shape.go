@@ -66,6 +66,14 @@ type claimEntry struct {
 	claim int32 // -1 if made for the pod
 }
 
+func specsOf(entries []claimEntry) []*onenode.Spec {
+	list := make([]*onenode.Spec, len(entries))
+	for i := range entries {
+		list[i] = entries[i].spec
+	}
+	return list
+}
+
 // extendedDemand is an extended resource that devices can stand for.
 type extendedDemand struct {
 	name     corev1.ResourceName
@@ -78,6 +86,14 @@ type variant struct {
 	fromDevices []corev1.ResourceName
 	spec        *onenode.Spec // of the claim for these; nil if there are none
 	demands     []amount      // of other resources
+}
+
+// specs are the one of the claim for extended resources, if there is one.
+func (v *variant) specs() []*onenode.Spec {
+	if v.spec == nil {
+		return nil
+	}
+	return []*onenode.Spec{v.spec}
 }
 
 // amount is how much of a resource, by number.
@@ -225,10 +241,7 @@ func (w *world) knownKind(key string) *podKind {
 // intern makes a kind ready for use and known, unless its claims cannot be compiled. If another goroutine came
 // first, it is the other's. Extended are the specs for extended resources.
 func (w *world) intern(key string, made *podKind, extended []*onenode.Spec) *podKind {
-	var specs []*onenode.Spec
-	for _, e := range made.entries {
-		specs = append(specs, e.spec)
-	}
+	specs := specsOf(made.entries)
 	if made.plain = w.Question(specs); made.plain.Err != nil {
 		return made
 	}

@@ -236,7 +236,14 @@ func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *I
 	for _, d := range devices {
 		added = append(added, AddedTaint{Device: d, Taint: taint})
 	}
-	return cmp.Or(inv.plain, inv).withAdded(added)
+	plain := cmp.Or(inv.plain, inv)
+	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: plain}
+	if known := plain.seen.Load(); known != nil {
+		again := &seen{lens: known.lens, head: known.head, devices: known.devices, values: known.values}
+		next.settle(again)
+		next.seen.Store(again)
+	}
+	return next
 }
 
 // withheld returns the uses with devices withheld that have taints of what-ifs which keep requests away. Of one that
@@ -259,17 +266,6 @@ func (inv *Inventory) withheld(u Uses) Uses {
 		} else {
 			next[at].withheld = true
 		}
-	}
-	return next
-}
-
-// withAdded returns an inventory without taints of what-ifs with some.
-func (inv *Inventory) withAdded(added []AddedTaint) *Inventory {
-	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: inv}
-	if known := inv.seen.Load(); known != nil {
-		again := &seen{lens: known.lens, head: known.head, devices: known.devices, values: known.values}
-		next.settle(again)
-		next.seen.Store(again)
 	}
 	return next
 }
