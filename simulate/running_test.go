@@ -100,3 +100,19 @@ func TestPodsBeyondAShapeAreLikeItsOwn(t *testing.T) {
 		t.Errorf("drained %d pods (%v), want 3", result.Placed, err)
 	}
 }
+
+// What pods with extended resources lose counts as what pods with claims lose.
+func TestLeastWasteOfExtendedResources(t *testing.T) {
+	c := gpuCluster("even", "odd")
+	c.Classes[0].Spec.ExtendedResourceName = ptr.To(gpuResource)
+	c.Slices[1] = gpuSlice("odd", 3)
+	state := open(t, c, simulate.Options{})
+	pairs := shapeOf(t, state, []*corev1.Pod{resourcePod("pair", "2")})
+	result, err := state.Sim().Place(t.Context(), gpuPods("one", 1)[0], simulate.Real(nil), simulate.LeastWaste(pairs))
+	if err != nil || !result.All() {
+		t.Fatalf("placed: %t, %v", result.All(), err)
+	}
+	if node := slices.Collect(result.Placements())[0].Node.Name(); node != "odd" {
+		t.Errorf("placed on %s, where a pair less fits; want odd", node)
+	}
+}
