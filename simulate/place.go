@@ -44,8 +44,11 @@ func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Po
 
 // place is PlaceMany, but with an error, some of the pods may be placed.
 func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
-	c, shape, err := m.world.call(ctx, shape)
+	c, err := m.world.NewCall(ctx)
 	if err != nil {
+		return Result{}, err
+	}
+	if shape, err = shape.in(m.world); err != nil {
 		return Result{}, err
 	}
 	m.look()

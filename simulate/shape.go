@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -135,15 +134,6 @@ func (s *Shape) in(w *world) (*Shape, error) {
 		return nil, err
 	}
 	return &Shape{Pods: s.Pods, kind: kind}, nil
-}
-
-// call starts a call about a shape, which is that of the world.
-func (w *world) call(ctx context.Context, shape *Shape) (onenode.Call, *Shape, error) {
-	c, err := w.NewCall(ctx)
-	if err == nil {
-		shape, err = shape.in(w)
-	}
-	return c, shape, err
 }
 
 // size is how many devices the pods ask for, as far as requests say.

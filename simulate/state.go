@@ -171,8 +171,11 @@ const Unlimited = math.MaxInt
 // Pods that share claims are placed one by one on a copy. The error is the context's.
 func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
 	s = s.seen()
-	c, shape, err := s.world.call(ctx, shape)
+	c, err := s.world.NewCall(ctx)
 	if err != nil {
+		return Fit{}, err
+	}
+	if shape, err = shape.in(s.world); err != nil {
 		return Fit{}, err
 	}
 	a := s.data.asked(s.world, shape.kind)

@@ -33,8 +33,11 @@ const maxVictimSets = 4096
 // freed. The number of sets that are tried is bounded for each node. The error is the context's.
 func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
 	s = s.seen()
-	c, shape, err := s.world.call(ctx, shape)
+	c, err := s.world.NewCall(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if shape, err = shape.in(s.world); err != nil {
 		return nil, err
 	}
 	var found []VictimSet
