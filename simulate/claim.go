@@ -145,7 +145,7 @@ func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *vers
 			rec.shared = append(rec.shared, shared)
 			continue
 		}
-		if index, position, found := w.deviceOfNode(id); found {
+		if index, position, found := d.deviceOfNode(w, id); found {
 			h.Device = position
 			onNode[index] = append(onNode[index], h)
 			continue
@@ -156,16 +156,6 @@ func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *vers
 	for index, holdings := range onNode {
 		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].Node.Name}, holdings: holdings})
 	}
-}
-
-// deviceOfNode finds a device that one real node has.
-func (w *world) deviceOfNode(id pools.DeviceID) (node int, position int32, found bool) {
-	node, found = w.poolNodes[id.PoolID()]
-	if !found {
-		return 0, 0, false
-	}
-	position, found = w.nodes[node].Position(id)
-	return node, position, found
 }
 
 // reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
@@ -224,7 +214,7 @@ func (d *version) asked(w *world, k *podKind) *asked {
 	a := &asked{world: w, kind: k, shared: d.around.Shared}
 	if !k.shares {
 		a.open = k.entries
-		if a.plain = k.plain(); len(k.extended) == 0 {
+		if a.plain = k.plain; len(k.extended) == 0 {
 			k.alone.Store(a) // there is no other question, so it does not change any more
 		}
 		return a
@@ -270,14 +260,7 @@ func (a *asked) question(n int16) *onenode.Question {
 	if known := a.questions[n]; known != nil {
 		return known
 	}
-	specs := make([]*onenode.Spec, 0, len(a.open)+1)
-	for _, e := range a.open {
-		specs = append(specs, e.spec)
-	}
-	if extended := a.kind.variantAt(n).spec; extended != nil {
-		specs = append(specs, extended)
-	}
-	a.questions[n] = a.world.Question(specs)
+	a.questions[n] = a.world.Question(append(specsOf(a.open), a.kind.variantAt(n).specs()...))
 	return a.questions[n]
 }
 

@@ -388,15 +388,26 @@ func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 				continue
 			}
 			entry.joins = entry.joins || !isOfPod(podClaim, claim)
-			if id, known := w.claimIDs[w.resolver.Key(pod, podClaim)]; known && !slices.Contains(entry.claims, id) {
-				held := d.claims.Edit(int(id), by)
-				held.consumers.Add(w.resolver.Consumer(claim, pod), by)
-				entry.claims, entry.joins = append(entry.claims, id), entry.joins || !held.only(index)
-			}
+			w.use(entry, w.resolver.Key(pod, podClaim), d, by)
+		}
+		if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+			w.use(entry, types.NamespacedName{Namespace: pod.Namespace, Name: status.ResourceClaimName}, d, by)
 		}
 		rec.pods = entry
 		fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.facts.Node)
 		rec.used = addAmounts(rec.used, w.needs(pod, fromDevices), 1)
 	}
 	w.reserveOthers(d, by)
+}
+
+// use makes a pod that runs a consumer of a claim, if there is one of that name.
+func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *table.Edition) {
+	id, known := w.claimIDs[key]
+	if !known || slices.Contains(entry.claims, id) {
+		return
+	}
+	rec := d.claims.Edit(int(id), by)
+	rec.consumers.Add(w.consumer(id, entry.pod), by)
+	entry.claims = append(entry.claims, id)
+	entry.joins = entry.joins || !rec.only(w.byName[entry.pod.Spec.NodeName])
 }

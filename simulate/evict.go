@@ -15,31 +15,22 @@ import (
 
 // Drain removes real nodes and places their pods elsewhere: all of them, or nothing changes. Pods of
 // DaemonSets, mirror pods and pods that have ended go with the node. The others are placed as
-// kube-scheduler would: by priority, then as they are listed. Claims made for a pod are allocated
-// anew, and so is a claim that no pod is left to use; one that pods elsewhere use ties the pod to
-// where it can be used. The result counts the pods. The error names a node that does not exist or a
-// pod that cannot be understood, or is the context's; then nothing changed.
+// kube-scheduler would: by priority, then node by node in the order in which they came. Claims made
+// for a pod are allocated anew, and so is a claim that no pod is left to use; one that pods elsewhere
+// use ties the pod to where it can be used. The result counts the pods. The error names a node that
+// does not exist or a pod that cannot be understood, or is the context's; then nothing changed.
 func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (Result, error) {
-	m.Fork()
-	result, err := m.drain(ctx, on, p, nodes)
-	if err != nil || !result.All() {
-		m.Revert()
-		return result, err
-	}
-	m.Commit()
-	return result, nil
-}
-
-func (m *Sim) drain(ctx context.Context, on Nodes, p Policy, nodes []string) (Result, error) {
-	entries, err := m.remove(nodes)
-	if err != nil {
-		return Result{}, err
-	}
-	shapes, err := m.world.evicted(entries)
-	if err != nil {
-		return Result{}, err
-	}
-	return m.placeEach(ctx, shapes, on.fixed(&m.data), p)
+	return m.allOrNothing(func() (Result, error) {
+		entries, err := m.remove(nodes)
+		if err != nil {
+			return Result{}, err
+		}
+		shapes, err := m.world.evicted(entries)
+		if err != nil {
+			return Result{}, err
+		}
+		return m.placeEach(ctx, shapes, on.fixed(&m.data), p)
+	})
 }
 
 // placeEach places all pods of shapes, one after the other. With an error, some of them may be placed.

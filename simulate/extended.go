@@ -78,8 +78,7 @@ func (a *asked) devicesOf(rec *claimRecord, n Node, inv *nodeFacts) []pools.Devi
 		}
 	}
 	for _, h := range rec.shared {
-		pool := a.shared.Pools[h.Pool]
-		list = append(list, pools.DeviceID{Driver: pool.ID.Driver, Pool: pool.ID.Name, Device: pool.Devices[h.Device].Name})
+		list = append(list, a.shared.Pools[h.Pool].DeviceID(h.Device))
 	}
 	for _, t := range rec.unlisted {
 		list = append(list, t.device)

@@ -28,6 +28,7 @@ type Topology struct {
 	// DeviceAttribute is compared as by matchAttribute, but over all pods: requests get devices with
 	// one value, or with a list that has it. A request for all devices gets all with the value. The
 	// order is that of nodes, then of devices. Versions that differ in build metadata only are equal.
+	// Pods without such a request need no node of the domain, but for its labels.
 	DeviceAttribute resourceapi.FullyQualifiedName
 	// Requests are the names of the requests that DeviceAttribute is about, as in a
 	// DeviceConstraint: "request" or "request/subrequest". Empty are all.
@@ -96,8 +97,8 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 	var closest domain
 	least := total + 1
 	for _, domain := range m.domains(t, on) {
-		domain.demands = m.narrowed(demands, t, domain.values)
-		lacking, err := m.lacking(ctx, domain.demands, domain.on)
+		domain.members = m.members(demands, t, &domain, on)
+		lacking, err := m.lacking(ctx, domain.members)
 		if err != nil {
 			return Result{}, err
 		}
@@ -107,7 +108,7 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 			}
 			continue
 		}
-		result, err := m.gangOn(ctx, domain.demands, domain.on, p)
+		result, err := m.gangOn(ctx, domain.members, p)
 		if err != nil || result.All() {
 			return result, err
 		}
@@ -127,7 +128,7 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 			none.unplaced = append(none.unplaced, unplaced{state: m.State(), shape: d.Shape, on: on, pods: d.Count, because: withoutDomain(t)})
 		}
 	case none.unplaced == nil:
-		tried, err := m.gangOn(ctx, closest.demands, closest.on, p)
+		tried, err := m.gangOn(ctx, closest.members, p)
 		if err != nil {
 			return Result{}, err
 		}
@@ -149,8 +150,8 @@ func withoutDomain(t []Topology) string {
 
 // lacking is for how many pods of a demand by itself there is no room in a domain, for the first
 // demand for which there is too little. It is zero if there may be room for all.
-func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int, error) {
-	for _, d := range demands {
+func (m *Sim) lacking(ctx context.Context, members []member) (int, error) {
+	for _, d := range members {
 		a := m.data.asked(m.world, d.Shape.kind)
 		if !a.separate(ctx) {
 			continue
@@ -159,7 +160,7 @@ func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int,
 		if err != nil {
 			return 0, err
 		}
-		fit, err := m.data.count(&c, a, domain)
+		fit, err := m.data.count(&c, a, d.on)
 		if err != nil || fit.Pods < d.Count && fit.Undecided == 0 {
 			return d.Count - fit.Pods, err
 		}
@@ -167,25 +168,32 @@ func (m *Sim) lacking(ctx context.Context, demands []Demand, domain Nodes) (int,
 	return 0, nil
 }
 
-// gangOn places the demands on a set of nodes, all or none.
-func (m *Sim) gangOn(ctx context.Context, demands []Demand, on Nodes, p Policy) (Result, error) {
-	m.Fork()
-	result := Result{world: m.world}
-	for _, d := range demands {
-		placed, err := m.place(ctx, d.Shape, d.Count, on, p)
-		if err != nil {
-			m.Revert()
-			return Result{}, err
+// gangOn places the pods of all members, or none.
+func (m *Sim) gangOn(ctx context.Context, members []member, p Policy) (Result, error) {
+	return m.allOrNothing(func() (Result, error) {
+		result := Result{world: m.world}
+		for _, d := range members {
+			placed, err := m.place(ctx, d.Shape, d.Count, d.on, p)
+			if err != nil {
+				return Result{}, err
+			}
+			if result.merge(placed); !result.All() {
+				break
+			}
 		}
-		if result.merge(placed); !result.All() {
-			break
-		}
-	}
-	if result.All() {
-		m.Commit()
 		return result, nil
+	})
+}
+
+// allOrNothing undoes what a call does that does not place all its pods.
+func (m *Sim) allOrNothing(place func() (Result, error)) (Result, error) {
+	m.Fork()
+	result, err := place()
+	if err != nil || !result.All() {
+		m.Revert()
+		return result, err
 	}
-	m.Revert()
+	m.Commit()
 	return result, nil
 }
 
@@ -193,7 +201,13 @@ func (m *Sim) gangOn(ctx context.Context, demands []Demand, on Nodes, p Policy) 
 type domain struct {
 	on      Nodes
 	values  []string // by topology
-	demands []Demand // that see devices with the values only
+	members []member
+}
+
+// member is a demand in a domain: its pods see devices with the values of the domain only, and run on a set of nodes.
+type member struct {
+	Demand
+	on Nodes
 }
 
 // domains divides a set of nodes by labels and by the attributes of their devices. A node may be in

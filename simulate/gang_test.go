@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
@@ -356,6 +357,43 @@ func TestGangWrongInput(t *testing.T) {
 	} {
 		if _, err := state.Sim().Gang(t.Context(), demands, []simulate.Topology{test.topology}, simulate.Real(nil), simulate.FirstFit); err == nil || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%+v: %v, want %s", test.topology, err, test.text)
+		}
+	}
+}
+
+// A launcher without devices goes wherever the labels of the domain allow: it has nothing that could have the value.
+func TestGangMemberWithoutDevices(t *testing.T) {
+	c := gpuCluster("a", "b", "other rack")
+	c.Slices = c.Slices[:1] // b and the other have no devices
+	for d := range c.Slices[0].Spec.Devices {
+		c.Slices[0].Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"fabric": {StringValue: ptr.To("x")}}
+	}
+	for i, rack := range []string{"1", "1", "2"} {
+		c.Nodes[i].Labels = map[string]string{"rack": rack}
+		c.Nodes[i].Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
+	}
+	state := open(t, c, simulate.Options{})
+	launcher := gpuPods("one", 1)[0]
+	launcher.Name, launcher.Spec.ResourceClaims = "launcher", nil
+	workers, launchers := shapeOf(t, state, gpuPods("one", 1)), shapeOf(t, state, []*corev1.Pod{launcher})
+	inFabric, inRack := simulate.Topology{DeviceAttribute: fabric}, simulate.Topology{NodeLabel: "rack"}
+	for _, test := range []struct {
+		launchers  int
+		topologies []simulate.Topology
+		want       []string // nil if there is no place
+	}{
+		{1, []simulate.Topology{inFabric}, []string{"a", "b"}},
+		{2, []simulate.Topology{inFabric}, []string{"a", "b", "other rack"}},
+		{1, []simulate.Topology{inFabric, inRack}, []string{"a", "b"}},
+		{2, []simulate.Topology{inFabric, inRack}, nil},
+	} {
+		gang := []simulate.Demand{{Shape: workers, Count: 1}, {Shape: launchers, Count: test.launchers}}
+		r, err := state.Sim().Gang(t.Context(), gang, test.topologies, simulate.Real(nil), simulate.FirstFit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := nodesOf(slices.Collect(r.Placements())); r.All() && !slices.Equal(got, test.want) || r.All() != (test.want != nil) {
+			t.Errorf("%d launchers, %v: on %v (all: %t), want %v", test.launchers, test.topologies, got, r.All(), test.want)
 		}
 	}
 }

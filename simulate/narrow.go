@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -37,7 +36,7 @@ func checkTopologies(t []Topology, demands []Demand) error {
 			return fmt.Errorf("topology %d: device attribute %q: want domain/name", i, topology.DeviceAttribute)
 		}
 		for _, name := range topology.Requests {
-			if !slices.ContainsFunc(demands, func(d Demand) bool { return d.Shape.kind.requests(name) }) {
+			if !slices.ContainsFunc(demands, func(d Demand) bool { return slices.Contains(d.Shape.kind.requests(), name) }) {
 				return fmt.Errorf("topology %d: no pod of the gang has a request %q", i, name)
 			}
 		}
@@ -45,40 +44,57 @@ func checkTopologies(t []Topology, demands []Demand) error {
 	return nil
 }
 
-// requests reports whether a claim of the pods has a request or subrequest of that name.
-func (k *podKind) requests(name string) bool {
-	found := false
-	for _, e := range k.entries {
-		for i := range e.spec.Devices.Requests {
-			r := &e.spec.Devices.Requests[i]
-			found = found || r.Name == name
+// requests lists the names of requests in the claims of the pods, and "request/subrequest".
+func (k *podKind) requests() []string {
+	var names []string
+	for _, s := range specsOf(k.entries) {
+		for i := range s.Devices.Requests {
+			r := &s.Devices.Requests[i]
+			names = append(names, r.Name)
 			for j := range r.FirstAvailable {
-				found = found || r.Name+"/"+r.FirstAvailable[j].Name == name
+				names = append(names, r.Name+"/"+r.FirstAvailable[j].Name)
 			}
 		}
 	}
-	return found
+	return names
 }
 
-// narrowed are demands that see only devices with the values of a domain.
-func (m *Sim) narrowed(demands []Demand, t []Topology, values []string) []Demand {
+// members are demands as they are in a domain of a set of nodes. Pods of which no request gets devices of the domain
+// only need the labels of its nodes.
+func (m *Sim) members(demands []Demand, t []Topology, d *domain, all Nodes) []member {
 	var filters []filter
+	var labels []Topology
+	var values []string
 	for i, topology := range t {
 		if topology.DeviceAttribute != "" {
-			filters = append(filters, filter{topology.DeviceAttribute, topology.Requests, values[i]})
+			filters = append(filters, filter{topology.DeviceAttribute, topology.Requests, d.values[i]})
+			continue
 		}
+		labels, values = append(labels, topology), append(values, d.values[i])
 	}
-	if len(filters) == 0 {
-		return demands
-	}
-	list := slices.Clone(demands)
-	for i := range list {
-		shape := *list[i].Shape
-		shape.kind = m.world.narrowedKind(shape.kind, filters)
-		list[i].Shape = &shape
+	list := make([]member, len(demands))
+	for i, demand := range demands {
+		list[i] = member{demand, d.on}
+		switch shape := *demand.Shape; {
+		case len(filters) == 0:
+		case shape.kind.narrows(filters):
+			shape.kind = m.world.narrowedKind(shape.kind, filters)
+			list[i].Shape = &shape
+		default:
+			for _, labelled := range m.domains(labels, all) {
+				if slices.Equal(labelled.values, values) {
+					list[i].on = labelled.on
+				}
+			}
+		}
 	}
 	m.look()
 	return list
+}
+
+// narrows reports whether filters make a difference for the pods.
+func (k *podKind) narrows(filters []filter) bool {
+	return len(k.extended) > 0 || slices.ContainsFunc(filters, func(f filter) bool { return slices.ContainsFunc(k.requests(), f.concerns) })
 }
 
 // narrowedKind is a kind of which requests get only devices that pass filters.
@@ -87,30 +103,19 @@ func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
 	for _, f := range filters {
 		key += fmt.Sprintf(" narrowed %q %q %q", f.attribute, f.requests, f.value)
 	}
-	w.mu.Lock()
-	known := w.kinds[key]
-	w.mu.Unlock()
-	if known != nil {
+	if known := w.knownKind(key); known != nil {
 		return known
 	}
 	n := &podKind{world: w, example: k.example, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
-	var specs, extended []*onenode.Spec
+	var extended []*onenode.Spec
 	for _, e := range k.entries {
 		e.spec = w.narrowedSpec(e.spec, filters)
-		n.entries, specs = append(n.entries, e), append(specs, e.spec)
+		n.entries = append(n.entries, e)
 	}
 	for _, e := range k.extended {
 		extended = append(extended, w.narrowedSpec(e.spec, filters))
 	}
-	n.plain = sync.OnceValue(func() *onenode.Question { return w.Question(specs) })
-	w.See(slices.Concat(specs, extended))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.kinds[key]; known != nil {
-		return known
-	}
-	w.kinds[key] = n
-	return n
+	return w.intern(key, n, extended)
 }
 
 // narrowedSpec adds filters to requests, as selectors.

@@ -209,15 +209,9 @@ func (b *batch) count() int {
 	return n
 }
 
-// pod is the next pod, the example of its kind beyond those of the shape.
-func (b *batch) pod() *corev1.Pod { return b.shape.pod(b.count()) }
-
-func (s *Shape) pod(n int) *corev1.Pod {
-	if n < len(s.Pods) {
-		return s.Pods[n]
-	}
-	return s.kind.example
-}
+// pod is the n-th pod of the shape, the last one beyond them. A pod of the same kind would not do: it may
+// have another priority or owner, which decides what becomes of the pod when its node goes.
+func (s *Shape) pod(n int) *corev1.Pod { return s.Pods[min(n, len(s.Pods)-1)] }
 
 // take puts a pod on a node.
 func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *nodeRecord {
@@ -416,7 +410,7 @@ func (b *batch) oneByOne() error {
 		rec, _ := b.sim.data.record(found.node)
 		s := b.segment(found.node, &rec)
 		s.each = 1
-		after := b.sim.take(b.asked, found.node, found.answer, found.number, b.pod())
+		after := b.sim.take(b.asked, found.node, found.answer, found.number, b.shape.pod(b.count()))
 		b.placed = append(b.placed, s)
 		b.left--
 		if b.counting && b.nothingChanged(&s, after) {

@@ -94,13 +94,28 @@ func (b *batch) choose() (*candidate, error) {
 // score is what the policy says of a node.
 func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 	w, c := b.sim.world, b.call // a policy may keep functions; what they refer to lives on the heap
+	before, after := *rec, a.Next()
+	if o := a.options; o != nil {
+		cheapest := o.cheapest()
+		before, _ = rec.as(cheapest)
+		then, _ := o.find(cheapest)
+		after = then.state
+	}
+	facts := before.facts
 	room := func(s *onenode.State) func(*Shape) int {
 		return func(shape *Shape) int {
 			shape, err := shape.in(w)
 			if err != nil {
 				return 0 // such pods fit nowhere
 			}
-			q := shape.kind.plain()
+			q := shape.kind.plain
+			if len(shape.kind.extended) > 0 {
+				number := w.on(shape.kind, facts)
+				if number < 0 {
+					return 0
+				}
+				q = w.Question(append(specsOf(shape.kind.entries), shape.kind.variantAt(number).specs()...))
+			}
 			if q.Err != nil || len(q.Specs) == 0 {
 				return 0
 			}
@@ -110,13 +125,6 @@ func (b *batch) score(n Node, rec *nodeRecord, a reply) float64 {
 			}
 			return int(pods)
 		}
-	}
-	before, after := *rec, a.Next()
-	if o := a.options; o != nil {
-		cheapest := o.cheapest()
-		before, _ = rec.as(cheapest)
-		then, _ := o.find(cheapest)
-		after = then.state
 	}
 	score := b.policy.score(NodeClass{Example: n, InUse: before.inUse(), Room: room(before.state), RoomAfter: room(after)})
 	b.call.Budget = c.Budget

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -58,7 +57,7 @@ func (r *Result) merge(other Result) {
 
 // Placement is a pod on a node.
 type Placement struct {
-	// Pod is one of those that were given. Pods beyond those of a Shape are given as one like them.
+	// Pod is one of those that were given. For pods beyond those of a Shape it is the last of them.
 	Pod  *corev1.Pod
 	Node Node
 
@@ -87,7 +86,7 @@ func (r *Result) Placements() iter.Seq[Placement] {
 // order of the pod's spec; the one for extended resources, which has no name yet, comes last. Claims
 // that were allocated before are not among them. It allocates again, with the names of the node, so
 // it takes as long as that. The error is ErrUndecidedNode if more than one template remained for the
-// node before the pod was placed, and As does not say which is meant; else it is the context's.
+// node before the call placed pods on it, and As does not say which is meant; else it is the context's.
 func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, error) {
 	s := &p.segment
 	before, err := p.decided()
@@ -115,7 +114,13 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	if !ok {
 		panic("node " + p.Node.Name() + " had room for the pod, and now it has not") // allocation repeats exactly
 	}
-	return p.claims(assignment.Results(), number), nil
+	// Claims are as they are without what a gang adds to them.
+	kind := cmp.Or(s.asked.kind.whole, s.asked.kind)
+	claims := p.world.objects(p.Pod, s.asked.open, append(specsOf(s.asked.open), kind.variantAt(number).specs()...))
+	for i, result := range assignment.Results() {
+		claims[i].Status.Allocation = result.DeepCopy()
+	}
+	return claims, nil
 }
 
 // named returns a node under the names that it has or would have.
@@ -130,58 +135,27 @@ func (w *world) named(n Node, inv *nodeFacts) *nodeFacts {
 	return inv
 }
 
-// claims puts results into copies of the claims.
-func (p *Placement) claims(results []resourceapi.AllocationResult, number int16) []*resourceapi.ResourceClaim {
-	var list []*resourceapi.ResourceClaim
-	open := slices.Clone(p.segment.asked.open)
-	for i := range results {
-		claim := &resourceapi.ResourceClaim{}
-		claim.Namespace = p.Pod.Namespace
-		if i < len(open) {
-			claim = p.object(open[i], i)
-		} else {
-			kind := cmp.Or(p.segment.asked.kind.whole, p.segment.asked.kind)
-			claim.Spec.Devices = kind.variantAt(number).spec.Devices
+// objects are the claims of a pod that are to be allocated: those that exist as they are, those that are made for
+// the pod as they will be. Specs without an entry are for extended resources, of which the claim has no name.
+func (w *world) objects(pod *corev1.Pod, open []claimEntry, specs []*onenode.Spec) []*resourceapi.ResourceClaim {
+	var made []*resourceapi.ResourceClaim
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		if entry, found, err := w.entry(pod, podClaim); err == nil && found && entry.claim < 0 {
+			claim, _ := w.resolver.Resolve(pod, podClaim) // as for the entry
+			made = append(made, claim)
 		}
-		claim = claim.DeepCopy()
-		claim.Status.Allocation = results[i].DeepCopy()
-		list = append(list, claim)
+	}
+	list := make([]*resourceapi.ResourceClaim, len(specs))
+	for i, s := range specs {
+		switch {
+		case i < len(open) && open[i].claim >= 0:
+			list[i] = w.claimNumbered(open[i].claim).object.DeepCopy()
+		case i < len(open) && len(made) > 0:
+			list[i], made = made[0].DeepCopy(), made[1:]
+		default:
+			list[i] = &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}}
+			list[i].Namespace = pod.Namespace
+		}
 	}
 	return list
-}
-
-// object is the claim behind an open entry.
-func (p *Placement) object(e claimEntry, position int) *resourceapi.ResourceClaim {
-	if e.claim >= 0 {
-		return p.world.claimNumbered(e.claim).object
-	}
-	made := 0
-	for _, podClaim := range p.Pod.Spec.ResourceClaims {
-		claim, err := p.world.resolver.Resolve(p.Pod, podClaim)
-		if err != nil || claim == nil || p.shared(podClaim) {
-			continue
-		}
-		if made == p.ownBefore(position) {
-			return claim
-		}
-		made++
-	}
-	return &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: e.spec.Devices}}
-}
-
-// ownBefore counts the entries before a position that are made for the pod.
-func (p *Placement) ownBefore(position int) int {
-	n := 0
-	for _, e := range p.segment.asked.open[:position] {
-		if e.claim < 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// shared reports whether an entry of the pod's spec is a claim that others may use.
-func (p *Placement) shared(podClaim corev1.PodResourceClaim) bool {
-	entry, found, err := p.world.entry(p.Pod, podClaim)
-	return err != nil || !found || entry.claim >= 0
 }

@@ -50,8 +50,8 @@ type podKind struct {
 	// before is the kind in the world before, until onReal is known.
 	before atomic.Pointer[kindBefore]
 
-	plain    func() *onenode.Question // without shared claims and extended resources
-	alone    atomic.Pointer[asked]    // of pods without either
+	plain    *onenode.Question     // for all entries
+	alone    atomic.Pointer[asked] // of pods without shared claims and extended resources
 	mu       sync.Mutex
 	variants []*variant
 	base     *variant // the first, in which devices provide none
@@ -66,6 +66,14 @@ type claimEntry struct {
 	claim int32 // -1 if made for the pod
 }
 
+func specsOf(entries []claimEntry) []*onenode.Spec {
+	list := make([]*onenode.Spec, len(entries))
+	for i := range entries {
+		list[i] = entries[i].spec
+	}
+	return list
+}
+
 // extendedDemand is an extended resource that devices can stand for.
 type extendedDemand struct {
 	name     corev1.ResourceName
@@ -78,6 +86,14 @@ type variant struct {
 	fromDevices []corev1.ResourceName
 	spec        *onenode.Spec // of the claim for these; nil if there are none
 	demands     []amount      // of other resources
+}
+
+// specs are the one of the claim for extended resources, if there is one.
+func (v *variant) specs() []*onenode.Spec {
+	if v.spec == nil {
+		return nil
+	}
+	return []*onenode.Spec{v.spec}
 }
 
 // amount is how much of a resource, by number.
@@ -172,7 +188,24 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 	if _, err := w.nodeFit(pod, w.anyNode); err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	}
-	return w.intern(name, made)
+	key := made.key()
+	if known := w.knownKind(key); known != nil {
+		return known, nil
+	}
+	var extended []*onenode.Spec
+	for _, e := range made.extended {
+		extended = append(extended, e.spec)
+	}
+	made.variants = []*variant{{demands: made.demands}}
+	if old := w.kindsBefore[key]; old != nil {
+		made.variants = old.variants
+		made.before.Store(old)
+	}
+	made.base = made.variants[0]
+	if made = w.intern(key, made, extended); made.plain.Err != nil {
+		return nil, fmt.Errorf("pod %s: %w", name, made.plain.Err)
+	}
+	return made, nil
 }
 
 // entry finds the claim behind an entry of a pod's spec. It is not found if none is needed.
@@ -195,40 +228,28 @@ func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim)
 	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
 
-// intern returns the kind that there is already, or makes this one ready for use.
-func (w *world) intern(pod string, made *podKind) (*podKind, error) {
-	key := made.key()
+// knownKind is the kind with a key, nil if there is none yet.
+func (w *world) knownKind(key string) *podKind {
 	w.mu.Lock()
-	known := w.kinds[key]
-	w.mu.Unlock()
-	if known != nil {
-		return known, nil
-	}
-	var specs, extended []*onenode.Spec
-	for _, e := range made.entries {
-		specs = append(specs, e.spec)
-	}
-	for _, e := range made.extended {
-		extended = append(extended, e.spec)
-	}
-	if q := w.Question(specs); q.Err != nil {
-		return nil, fmt.Errorf("pod %s: %w", pod, q.Err)
+	defer w.mu.Unlock()
+	return w.kinds[key]
+}
+
+// intern makes a kind ready for use and known, unless its claims cannot be compiled. If another goroutine came
+// first, it is the other's. Extended are the specs for extended resources.
+func (w *world) intern(key string, made *podKind, extended []*onenode.Spec) *podKind {
+	specs := specsOf(made.entries)
+	if made.plain = w.Question(specs); made.plain.Err != nil {
+		return made
 	}
 	w.See(slices.Concat(specs, extended))
-	made.plain = sync.OnceValue(func() *onenode.Question { return w.Question(specs) })
-	made.variants = []*variant{{demands: made.demands}}
-	if old := w.kindsBefore[key]; old != nil {
-		made.variants = old.variants
-		made.before.Store(old)
-	}
-	made.base = made.variants[0]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.kinds[key]; known != nil {
-		return known, nil
+		return known
 	}
 	w.kinds[key] = made
-	return made, nil
+	return made
 }
 
 // key is equal for equal pods.

@@ -241,7 +241,7 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 			shared[id] = append(shared[id], taint)
 			continue
 		}
-		node, position, found := m.deviceOfNode(id)
+		node, position, found := m.data.deviceOfNode(m.world, id)
 		if !found || m.data.real.At(node).gone {
 			return fmt.Errorf("device %s does not exist", id)
 		}

@@ -171,17 +171,16 @@ const Unlimited = math.MaxInt
 // Pods that share claims are placed one by one on a copy. The error is the context's.
 func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
 	s = s.seen()
-	w := s.world
-	c, err := w.NewCall(ctx)
+	c, err := s.world.NewCall(ctx)
 	if err != nil {
 		return Fit{}, err
 	}
-	if shape, err = shape.in(w); err != nil {
+	if shape, err = shape.in(s.world); err != nil {
 		return Fit{}, err
 	}
-	a := s.data.asked(w, shape.kind)
+	a := s.data.asked(s.world, shape.kind)
 	if !a.separate(c.Context) {
-		return s.fitsOneByOne(ctx, shape, on)
+		return s.fitsOneByOne(c, shape, on)
 	}
 	t, err := s.data.tally(&c, a, on.fixed(&s.data))
 	return t.Fit, err
@@ -347,11 +346,7 @@ func product(n int64, nodes, total int) int {
 }
 
 // fitsOneByOne counts by placing.
-func (s *State) fitsOneByOne(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
-	c, err := s.world.NewCall(ctx)
-	if err != nil {
-		return Fit{}, err
-	}
+func (s *State) fitsOneByOne(c onenode.Call, shape *Shape, on Nodes) (Fit, error) {
 	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on.fixed(&s.data), left: onenode.MaxOneByOne, counting: true}
 	if err := b.run(); err != nil {
 		return Fit{}, err

@@ -389,7 +389,7 @@ func taintsChange(t *testing.T, before, after *State, node int, shape *Shape) st
 			t.Fatal(err)
 		}
 		rec := s.data.real.At(node)
-		a, err := s.world.About(&c, rec.facts.Inventory, rec.state, s.data.around, shape.kind.plain())
+		a, err := s.world.About(&c, rec.facts.Inventory, rec.state, s.data.around, shape.kind.plain)
 		if err != nil {
 			t.Fatal(err)
 		}

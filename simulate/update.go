@@ -255,14 +255,14 @@ func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
 }
 
 // deviceOfNode finds a device that one real node has, or is expected to have.
-func (m *Sim) deviceOfNode(id pools.DeviceID) (node int, position int32, found bool) {
-	if node, found = m.world.poolNodes[id.PoolID()]; found {
-		position, found = m.data.real.At(node).facts.Position(id)
+func (d *version) deviceOfNode(w *world, id pools.DeviceID) (node int, position int32, found bool) {
+	if node, found = w.poolNodes[id.PoolID()]; found {
+		position, found = d.real.At(node).facts.Position(id)
 		return node, position, found
 	}
-	for _, e := range m.data.expected {
-		node = m.world.byName[e.node]
-		if position, found = m.data.real.At(node).facts.Position(id); found {
+	for _, e := range d.expected {
+		node = w.byName[e.node]
+		if position, found = d.real.At(node).facts.Position(id); found {
 			return node, position, true
 		}
 	}

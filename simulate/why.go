@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/explain"
@@ -265,16 +264,14 @@ func (e *explainer) problem(number int16, n Node, inv *nodeFacts) (*allocator.Pr
 		return known, nil
 	}
 	w, q := e.state.world, e.asked.question(number)
-	p := Placement{Pod: e.shape.pod(max(0, len(e.shape.Pods)-e.pods)), world: w, segment: segment{asked: e.asked}}
-	claims, extensions := q.Claims()
+	pod := e.shape.pod(max(0, len(e.shape.Pods)-e.pods))
+	_, extensions := q.Claims()
+	claims := w.objects(pod, e.asked.open, q.Specs)
 	for i, s := range q.Specs {
-		claim := &resourceapi.ResourceClaim{}
-		claim.Namespace, claim.Name = p.Pod.Namespace, p.Pod.Name+"-extended-resources"
-		if i < len(e.asked.open) {
-			claim = p.object(e.asked.open[i], i).DeepCopy()
+		claims[i].Spec.Devices = s.Devices
+		if claims[i].Name == "" {
+			claims[i].Name = pod.Name + "-extended-resources"
 		}
-		claim.Spec.Devices = s.Devices
-		claims[i] = claim
 	}
 	compile := func() (*allocator.Problem, error) { return w.Compile(claims, extensions) }
 	if linked {

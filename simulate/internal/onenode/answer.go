@@ -230,16 +230,6 @@ func (k *Asker) Alike(c *Call, one, other *State, q *Question) (bool, error) {
 	return cmp.Or(a, one) == cmp.Or(b, other), err
 }
 
-// search asks the allocator once. What it says is not remembered with a state.
-func (k *Asker) search(c *Call, r *snapshot, problem *allocator.Problem, inv *Inventory, inUse usage, shared *SharedPools) (*Answer, error) {
-	o, err := r.allocate(c.Context, problem, inUse)
-	if c.Context.Err() != nil {
-		return nil, context.Cause(c.Context)
-	}
-	c.spend(outcome{o, err})
-	return newAnswer(k.gates, outcome{o, err}, inv, shared), nil
-}
-
 // newAnswer reads what an outcome takes.
 func newAnswer(gates pools.Gates, o outcome, inv *Inventory, shared *SharedPools) *Answer {
 	if o.err != nil {

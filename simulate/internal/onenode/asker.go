@@ -63,7 +63,7 @@ func (k *Asker) Next(classes []*resourceapi.DeviceClass, nodes, devices int) *As
 	next.interned.prune()
 	l := k.lens.Load()
 	if l.outgrown(nodes, devices) {
-		l = l.again()
+		l = newLens(l.gates, l.covered)
 	}
 	next.lens.Store(l)
 	next.setClasses(classes)

@@ -68,12 +68,17 @@ func NewInventory(node *corev1.Node, published []*resourceapi.ResourceSlice, own
 
 // Position finds a device by name.
 func (inv *Inventory) Position(id pools.DeviceID) (int32, bool) {
-	at, found := slices.BinarySearchFunc(inv.Pools, id.PoolID(), func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
+	at, found := inv.findPool(id.PoolID())
 	if !found {
 		return 0, false
 	}
 	i, found := inv.Pools[at].lookup(id.Device)
 	return inv.Pools[at].First + i, found
+}
+
+// findPool returns where a pool is, or would be.
+func (inv *Inventory) findPool(id pools.PoolID) (int, bool) {
+	return slices.BinarySearchFunc(inv.Pools, id, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
 }
 
 // Pool returns the pool that has the device at a position.
@@ -101,7 +106,7 @@ func (inv *Inventory) device(position int32) *resourceapi.Device {
 // DeviceID names the device at a position.
 func (inv *Inventory) DeviceID(position int32) pools.DeviceID {
 	p := inv.Pool(position)
-	return pools.DeviceID{Driver: p.ID.Driver, Pool: p.ID.Name, Device: p.Devices[position-p.First].Name}
+	return p.DeviceID(position - p.First)
 }
 
 // taken names what is in use.
@@ -231,7 +236,14 @@ func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *I
 	for _, d := range devices {
 		added = append(added, AddedTaint{Device: d, Taint: taint})
 	}
-	return cmp.Or(inv.plain, inv).withAdded(added)
+	plain := cmp.Or(inv.plain, inv)
+	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: plain}
+	if known := plain.seen.Load(); known != nil {
+		again := &seen{lens: known.lens, head: known.head, devices: known.devices, values: known.values}
+		next.settle(again)
+		next.seen.Store(again)
+	}
+	return next
 }
 
 // withheld returns the uses with devices withheld that have taints of what-ifs which keep requests away. Of one that
@@ -258,21 +270,10 @@ func (inv *Inventory) withheld(u Uses) Uses {
 	return next
 }
 
-// withAdded returns an inventory without taints of what-ifs with some.
-func (inv *Inventory) withAdded(added []AddedTaint) *Inventory {
-	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: inv}
-	if known := inv.seen.Load(); known != nil {
-		again := &seen{lens: known.lens, head: known.head, devices: known.devices, values: known.values}
-		next.settle(again)
-		next.seen.Store(again)
-	}
-	return next
-}
-
 // positionOf is where a device of an inventory is in this one, which has its pool.
 func (inv *Inventory) positionOf(before *Inventory, device int32) int32 {
 	pool := before.Pool(device)
-	at, found := slices.BinarySearchFunc(inv.Pools, pool.ID, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
+	at, found := inv.findPool(pool.ID)
 	if !found {
 		panic("pool " + pool.ID.String() + " is gone from node " + inv.Node.Name) // pools are only added
 	}
@@ -317,8 +318,13 @@ func (f *PoolFacts) lookup(device string) (int32, bool) {
 	return int32(found[0]), true
 }
 
-// factsOf reads a pool of a snapshot. The devices are those of the highest generation.
-func factsOf(p *pool.Pool) *PoolFacts {
+// DeviceID names a device by its position in the pool.
+func (f *PoolFacts) DeviceID(device int32) pools.DeviceID {
+	return pools.DeviceID{Driver: f.ID.Driver, Pool: f.ID.Name, Device: f.Devices[device].Name}
+}
+
+// readPool reads a pool of a snapshot. The devices are those of the highest generation.
+func readPool(p *pool.Pool) *PoolFacts {
 	f := &PoolFacts{ID: pools.PoolID(p.ID), pool: p, Unusable: cmp.Or(p.Incomplete, p.Invalid)}
 	names := make(map[string]bool, len(p.Devices))
 	position := make(map[*pool.Slice]int32)
@@ -340,10 +346,14 @@ func factsOf(p *pool.Pool) *PoolFacts {
 
 // ReadPools returns the pools of slices, sorted by driver and name.
 func ReadPools(gates pools.Gates, slices []*resourceapi.ResourceSlice) []*PoolFacts {
-	all := cluster.Build(pool.Gates(gates), slices).Pools()
+	return readAll(cluster.Build(pool.Gates(gates), slices))
+}
+
+func readAll(snapshot *cluster.Snapshot) []*PoolFacts {
+	all := snapshot.Pools()
 	facts := make([]*PoolFacts, len(all))
 	for i, p := range all {
-		facts[i] = factsOf(p)
+		facts[i] = readPool(p)
 	}
 	return facts
 }

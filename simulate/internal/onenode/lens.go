@@ -21,6 +21,16 @@ import (
 // Capacity, taints, counters and all else but attributes are always compared as a whole.
 type Lens struct {
 	gates pools.Gates
+	*covered
+
+	mu       sync.Mutex
+	devices  map[string]uint32 // numbers of equal devices
+	values   map[string]uint32 // numbers of equal lists of values
+	contents map[string]*content
+}
+
+// covered is what a lens sees. It is immutable.
+type covered struct {
 	// all is set if some expression may depend on any attribute.
 	all bool
 	// expressions are the attributes that CEL expressions read, domains those of which they ask
@@ -33,11 +43,11 @@ type Lens struct {
 
 	sortedExpressions []cel.Name
 	sortedConstraints []resourceapi.FullyQualifiedName
+}
 
-	mu       sync.Mutex
-	devices  map[string]uint32 // numbers of equal devices
-	values   map[string]uint32 // numbers of equal lists of values
-	contents map[string]*content
+// newLens is a lens that knows nothing.
+func newLens(gates pools.Gates, what *covered) *Lens {
+	return &Lens{gates: gates, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
 }
 
 // reads is what one question reads.
@@ -99,10 +109,7 @@ func (r *reads) addConstraints(constraints []resourceapi.DeviceConstraint) {
 
 // with returns the lens itself if it covers what is read, else a wider one.
 func (l *Lens) with(r *reads) *Lens {
-	next := &Lens{
-		gates: l.gates, all: l.all || r.all, expressions: maps.Clone(l.expressions), domains: maps.Clone(l.domains), constraints: maps.Clone(l.constraints),
-		devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content),
-	}
+	next := &covered{all: l.all || r.all, expressions: maps.Clone(l.expressions), domains: maps.Clone(l.domains), constraints: maps.Clone(l.constraints)}
 	for _, name := range r.expressions {
 		next.expressions[name] = true
 	}
@@ -119,16 +126,12 @@ func (l *Lens) with(r *reads) *Lens {
 		return slices.Compare([]string{a.Domain, a.ID}, []string{b.Domain, b.ID})
 	})
 	next.sortedConstraints = slices.Sorted(maps.Keys(next.constraints))
-	return next
+	return newLens(l.gates, next)
 }
 
 // blank is the lens that sees no attributes.
 func blank(gates pools.Gates) *Lens {
-	return &Lens{
-		gates:       gates,
-		expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool),
-		devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content),
-	}
+	return newLens(gates, &covered{expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool)})
 }
 
 // spare is how much more than what its cluster needs a lens may know.
@@ -139,15 +142,6 @@ func (l *Lens) outgrown(nodes, devices int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.contents) > 2*nodes+spare || len(l.devices)+len(l.values) > 4*devices+spare
-}
-
-// again is a lens that sees the same and knows nothing.
-func (l *Lens) again() *Lens {
-	return &Lens{
-		gates: l.gates, all: l.all, expressions: l.expressions, domains: l.domains, constraints: l.constraints,
-		sortedExpressions: l.sortedExpressions, sortedConstraints: l.sortedConstraints,
-		devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content),
-	}
 }
 
 // number returns the number of a key in a table of the lens.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
@@ -22,8 +21,7 @@ import (
 type SharedPools struct {
 	Published []*resourceapi.ResourceSlice // of all generations
 	Pools     []*SharedPool                // sorted by driver and name
-	gates     pools.Gates
-	reach     reach
+	snapshot  *cluster.Snapshot
 
 	mu sync.Mutex
 	// answers remembers answers that depend on these pools.
@@ -47,7 +45,7 @@ type SharedHolding struct {
 type reached struct {
 	shared *SharedPools
 	err    error
-	number map[int]uint64 // by position of the pool
+	number map[int]uint64 // by position of the pool; nodes with an equal one reach the same of it
 }
 
 // Surroundings are the pools of several nodes with what is in use of them. They are immutable.
@@ -65,23 +63,23 @@ func (s *Surroundings) Change(holdings []SharedHolding, take bool) *Surroundings
 	return next
 }
 
-// taken lists what is in use of a node and of these pools.
-func (s *Surroundings) taken(inv *Inventory, own Uses) []taken {
+// taken lists what is in use of a node and of some of these pools.
+func (s *Surroundings) taken(inv *Inventory, own Uses, positions []int) []taken {
 	inUse := inv.taken(own)
-	for position := range s.Uses {
-		inUse = append(inUse, s.Shared.taken(position, s.Uses[position])...)
+	for _, position := range positions {
+		inUse = s.Shared.Pools[position].appendTaken(inUse, s.Uses[position])
 	}
 	return inUse
 }
 
 // NewSharedPools reads the slices of pools that more than one node can reach.
 func NewSharedPools(gates pools.Gates, published []*resourceapi.ResourceSlice) *SharedPools {
-	s := &SharedPools{Published: published, gates: gates, reach: newReach(gates, published)}
+	s := &SharedPools{Published: published, snapshot: cluster.Build(pool.Gates(gates), published)}
 	slicesOf := make(map[pools.PoolID][]*resourceapi.ResourceSlice)
 	for _, slice := range published {
 		slicesOf[PoolOf(slice)] = append(slicesOf[PoolOf(slice)], slice)
 	}
-	for _, facts := range ReadPools(gates, published) {
+	for _, facts := range readAll(s.snapshot) {
 		s.Pools = append(s.Pools, &SharedPool{PoolFacts: facts, Published: slicesOf[facts.ID]})
 	}
 	return s
@@ -90,6 +88,15 @@ func NewSharedPools(gates pools.Gates, published []*resourceapi.ResourceSlice) *
 // PoolOf is the pool of a slice.
 func PoolOf(slice *resourceapi.ResourceSlice) pools.PoolID {
 	return pools.PoolID{Driver: slice.Spec.Driver, Name: slice.Spec.Pool.Name}
+}
+
+// all lists the positions of all pools.
+func (s *SharedPools) all() []int {
+	list := make([]int, len(s.Pools))
+	for i := range list {
+		list[i] = i
+	}
+	return list
 }
 
 // position finds a pool.
@@ -103,11 +110,12 @@ func (s *SharedPools) of(inv *Inventory) *reached {
 		return known
 	}
 	found := &reached{shared: s, number: make(map[int]uint64)}
-	numbers, err := s.reach.of(inv.Node)
-	found.err = err
-	for id, number := range numbers {
-		if position, ok := s.position(id); ok {
-			found.number[position] = number
+	view, err := s.snapshot.GatherPools(inv.Node)
+	if found.err = err; err == nil {
+		for _, v := range view.Pools {
+			if position, ok := s.position(pools.PoolID(v.Pool.ID)); ok {
+				found.number[position] = v.Serial
+			}
 		}
 	}
 	inv.reached.Store(found)
@@ -125,26 +133,6 @@ func (s *SharedPools) Reaching(inv *Inventory) iter.Seq2[int, uint64] {
 			}
 		}
 	}
-}
-
-// reach finds out which of the pools that no single node has reach a node.
-type reach struct{ snapshot *cluster.Snapshot }
-
-func newReach(gates pools.Gates, slices []*resourceapi.ResourceSlice) reach {
-	return reach{cluster.Build(pool.Gates(gates), slices)}
-}
-
-// of lists what reaches a node, by pool. Nodes with an equal number reach the same of the pool.
-func (r reach) of(node *corev1.Node) (map[pools.PoolID]uint64, error) {
-	view, err := r.snapshot.GatherPools(node)
-	if err != nil {
-		return nil, err
-	}
-	numbers := make(map[pools.PoolID]uint64, len(view.Pools))
-	for _, v := range view.Pools {
-		numbers[pools.PoolID(v.Pool.ID)] = v.Serial
-	}
-	return numbers, nil
 }
 
 // crossing are the pools of several nodes that may serve a question, and so make its answer depend
@@ -226,15 +214,12 @@ func (s *SharedPools) Holding(id pools.DeviceID, h Holding) (SharedHolding, bool
 	return SharedHolding{Pool: position, Holding: h, Binds: object.BindsToNode != nil && *object.BindsToNode || isOfNode(pool, h.Device)}, true
 }
 
-// taken names what is in use of a pool.
-func (s *SharedPools) taken(position int, u Uses) []taken {
-	pool := s.Pools[position]
-	list := make([]taken, len(u))
+// appendTaken names what is in use of a pool.
+func (f *SharedPool) appendTaken(to []taken, u Uses) []taken {
 	for i := range u {
-		id := pools.DeviceID{Driver: pool.ID.Driver, Pool: pool.ID.Name, Device: pool.Devices[u[i].Device].Name}
-		list[i] = taken{device: id, use: u[i].use}
+		to = append(to, taken{device: f.DeviceID(u[i].Device), use: u[i].use})
 	}
-	return list
+	return to
 }
 
 // isOfNode reports whether a device is on one node only.
@@ -267,7 +252,7 @@ func (c *crossing) view(inv *Inventory, l *Lens) (*view, error) {
 		v.positions = append(v.positions, position)
 		v.key = binary.AppendUvarint(v.key, number)
 		// Where the pool comes among those of the node depends on names.
-		at, _ := slices.BinarySearchFunc(inv.Pools, c.shared.Pools[position].ID, func(p OwnPool, id pools.PoolID) int { return comparePools(p.ID, id) })
+		at, _ := inv.findPool(c.shared.Pools[position].ID)
 		v.key = binary.AppendUvarint(v.key, uint64(at))
 	}
 	if len(v.positions) == 0 {
@@ -308,23 +293,40 @@ func (k *Asker) AppendSight(ctx context.Context, to []byte, inv *Inventory, s *S
 
 // AskOnce is About for a problem that is not that of a question. The answer is not remembered.
 func (k *Asker) AskOnce(c *Call, inv *Inventory, s *State, around *Surroundings, problem *allocator.Problem) (*Answer, error) {
+	return k.search(c, inv, s, around, around.Shared.all(), problem)
+}
+
+// search asks the allocator once about a node with some of the pools around it.
+func (k *Asker) search(c *Call, inv *Inventory, s *State, around *Surroundings, positions []int, problem *allocator.Problem) (*Answer, error) {
 	if c.Budget <= 0 {
 		return Spent, nil
 	}
-	r := newSnapshot(k.gates, inv.Node, slices.Concat(inv.Slices(), around.Shared.Published))
-	a, err := k.search(c, r, problem, inv, r.change(nil, around.taken(inv, s.Uses)), around.Shared)
-	if err != nil {
-		return nil, err
+	r := around.snapshot(k.gates, inv, positions)
+	o, err := r.allocate(c.Context, problem, r.change(nil, around.taken(inv, s.Uses, positions)))
+	if c.Context.Err() != nil {
+		return nil, context.Cause(c.Context)
 	}
-	return a.about(s), nil
+	found := outcome{o, err}
+	c.spend(found)
+	return newAnswer(k.gates, found, inv, around.Shared).about(s), nil
+}
+
+// snapshot is a node with some of these pools.
+func (s *Surroundings) snapshot(gates pools.Gates, inv *Inventory, positions []int) *snapshot {
+	published := slices.Clip(inv.Slices())
+	for _, position := range positions {
+		published = append(published, s.Shared.Pools[position].Published...)
+	}
+	return newSnapshot(gates, inv.Node, published)
 }
 
 // Repeat has a problem answered several times, each time on top of what was allocated before. It returns the
 // last outcome, or the first that is no assignment, without regard to budgets.
 func (k *Asker) Repeat(ctx context.Context, inv *Inventory, inUse Uses, around *Surroundings, problem *allocator.Problem, times int) (allocator.Outcome, error) {
-	r := newSnapshot(k.gates, inv.Node, slices.Concat(inv.Slices(), around.Shared.Published))
+	all := around.Shared.all()
+	r := around.snapshot(k.gates, inv, all)
 	for {
-		o, err := r.allocate(ctx, problem, r.change(nil, around.taken(inv, inUse)))
+		o, err := r.allocate(ctx, problem, r.change(nil, around.taken(inv, inUse, all)))
 		if err != nil {
 			return nil, err
 		}
@@ -347,22 +349,11 @@ func (k *Asker) askAcross(c *Call, inv *Inventory, s *State, around *Surrounding
 	if known := shared.known(key); known != nil {
 		return known, nil
 	}
-	if c.Budget <= 0 {
-		return Spent, nil
+	a, err := k.search(c, inv, s, around, v.positions, q.Problem)
+	if err == nil && a != Spent {
+		shared.learn(key, a)
 	}
-	inUse := inv.taken(s.Uses)
-	var published []*resourceapi.ResourceSlice
-	for _, position := range v.positions {
-		published = append(published, shared.Pools[position].Published...)
-		inUse = append(inUse, shared.taken(position, around.Uses[position])...)
-	}
-	r := newSnapshot(k.gates, inv.Node, slices.Concat(inv.Slices(), published))
-	a, err := k.search(c, r, q.Problem, inv, r.change(nil, inUse), shared)
-	if err != nil {
-		return nil, err
-	}
-	shared.learn(key, a.about(s))
-	return a, nil
+	return a, err
 }
 
 // maxCrossAnswers is how many answers are remembered before the memory starts anew.
