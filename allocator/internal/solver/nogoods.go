@@ -122,26 +122,31 @@ func (s *search) takes(i int32) []Draw {
 	return list
 }
 
-// fix numbers what does not change of a device.
+// fix numbers what does not change of a device. Resources go by their positions in the component.
 func (n *nogoods) fix(s *search, i int32) int32 {
 	k, d := &n.part, &s.p.Devices[i]
 	k.Bytes = k.Bytes[:0]
 	k.Flags(d.Shareable)
-	k.Number(len(d.Draws))
-	for _, draw := range s.takes(i) {
-		k.Number(slices.Index(n.resources[n.of[i]], draw.Resource))
-		k.Amount(draw.Amount)
-	}
+	n.draws(i, d.Draws)
 	for o := range s.p.Domains {
-		k.Number(len(s.p.Domains[o].share(i)))
+		n.draws(i, s.p.Domains[o].share(i))
 		for _, gives := range s.p.Domains[o].Gives {
 			k.Amount(gives[i])
 		}
 	}
+	k.Number(len(d.Groups))
 	for _, g := range d.Groups {
 		k.Number(int(g.Relation))
 	}
 	return n.number()
+}
+
+func (n *nogoods) draws(i int32, list []Draw) {
+	n.part.Number(len(list))
+	for _, draw := range list {
+		n.part.Number(slices.Index(n.resources[n.of[i]], draw.Resource))
+		n.part.Amount(draw.Amount)
+	}
 }
 
 // name names the values of a column that only devices of one component have.
@@ -188,6 +193,7 @@ func (n *nogoods) before(s *search, p int32) string {
 		if len(n.part.Bytes) == 0 {
 			continue
 		}
+		n.part.Number(0)
 		for _, r := range n.resources[c] {
 			n.part.Amount(s.left[r])
 		}
@@ -207,7 +213,7 @@ func (n *nogoods) before(s *search, p int32) string {
 
 // describe adds a device to a description.
 func (n *nogoods) describe(s *search, p, i int32) {
-	n.part.Number(int(n.fixed[i]))
+	n.part.Number(int(n.fixed[i]) + 1)
 	n.part.Flags(s.pays(i))
 	for _, g := range s.p.Devices[i].Groups {
 		n.values(s, g.Relation, g.Values)

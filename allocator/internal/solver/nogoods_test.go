@@ -217,3 +217,66 @@ func TestNogoodsTellWhatIsLeft(t *testing.T) {
 		t.Fatalf("trying everything chooses %v", naively.choices)
 	}
 }
+
+// The first request takes two of the devices 0, 1 and 2, or all of what each takes of. The others can be served by what it
+// leaves of 0 only, which differs from what it leaves of 1 and 2 in one way.
+func TestNogoodsTellDevicesApart(t *testing.T) {
+	shares := func(amount int) (list [][]solver.Draw) {
+		for i := range int32(3) {
+			list = append(list, []solver.Draw{{Resource: i, Amount: units(amount)}})
+		}
+		return list
+	}
+	for name, add := range map[string]func(p *solver.Problem){
+		"shareable": func(p *solver.Problem) {
+			p.Domains = append(p.Domains, among(0, 1, 2))
+			p.Domains[0].Shares, p.Domains[1].Shares = shares(2), shares(1)
+			p.Devices[0].Shareable = true
+			for range 2 {
+				p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{{Domain: 1, Count: 1}}})
+			}
+		},
+		"relations of groups": func(p *solver.Problem) {
+			p.Relations = []solver.Relation{{Kind: solver.Match}, {Kind: solver.Match}}
+			p.Domains = append(p.Domains, among(3, 4, 5, 6, 7, 8))
+			for i := range int32(3) {
+				p.Devices[i].Draws = []solver.Draw{{Resource: i, Amount: units(2)}}
+			}
+			for i := range int32(6) {
+				d := solver.Device{Draws: []solver.Draw{{Resource: i / 2, Amount: units(1)}}, Groups: []solver.Group{{Values: []int32{i % 2}}}}
+				if i == 1 {
+					d.Groups[0].Relation = 1
+				}
+				p.Devices = append(p.Devices, d)
+			}
+			p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{{Domain: 1, Count: 2}}})
+		},
+		"resources": func(p *solver.Problem) {
+			p.Domains = append(p.Domains, among(3, 4, 5, 6, 7, 8))
+			for i := range int32(3) {
+				first, second := solver.Draw{Resource: i, Amount: units(2)}, solver.Draw{Resource: i + 3, Amount: units(2)}
+				p.Devices[i].Draws = []solver.Draw{first, second}
+			}
+			for i := range int32(6) {
+				d := solver.Device{Draws: []solver.Draw{{Resource: i / 2, Amount: units(2)}}}
+				if i == 1 {
+					d.Draws[0].Resource = 3
+				}
+				p.Devices = append(p.Devices, d)
+			}
+			p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{{Domain: 1, Count: 2}}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &solver.Problem{Claims: 1, MostOfClaim: 32, Devices: make([]solver.Device, 3), Domains: []solver.Domain{among(0, 1, 2)}}
+			for r := range int32(6) {
+				p.Left, p.PoolOf, p.KindOf = append(p.Left, units(2)), append(p.PoolOf, 0), append(p.KindOf, r)
+			}
+			p.Requests = []solver.Request{{Options: []solver.Option{{Domain: 0, Count: 2}}}}
+			add(p)
+			if naively := compareFound(t, p); naively.choices[0].Device != 1 || naively.choices[1].Device != 2 {
+				t.Fatalf("trying everything chooses %v", naively.choices)
+			}
+		})
+	}
+}

@@ -168,7 +168,8 @@ type Option struct {
 	// Totals are what the devices must give together, one for each of Domain.Gives. An option
 	// with totals has a Count that is not zero, and not All.
 	Totals []amount.Amount
-	// Mandatory are these devices. Those that are not allowed make the option impossible.
+	// Mandatory are these devices, with all that are allowed, unless they are too many for a claim. Those that are
+	// not allowed make the option impossible.
 	Mandatory []int32
 	// Late are mandatory devices that are not allowed, of which relations are asked before
 	// that is found out. Nil if there are none.
