@@ -18,11 +18,16 @@ type Cliff struct {
 	Sizes []int
 	// Packing is set for those that are bin packing at heart. They may take longer.
 	Packing bool
+	// Steepest is the power of K that steps may grow with, DefaultSteepest if it is zero.
+	Steepest float64
 	// Build generates the input of a size: the claims of one pod, asked about Case.Node.
 	Build func(k int) *alloctest.Case
 	// Fits tells whether there is an allocation.
 	Fits bool
 }
+
+// DefaultSteepest is the power of K that the steps of most cliffs may grow with.
+const DefaultSteepest = 2.2
 
 // Cliffs lists all of them.
 func Cliffs() []Cliff {

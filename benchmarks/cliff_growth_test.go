@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"cmp"
 	"math"
 	"testing"
 
@@ -11,8 +12,6 @@ import (
 )
 
 const (
-	// steepest is the power of K that steps may grow with.
-	steepest = 2.2
 	// start is how many steps are too few to tell.
 	start = 60
 	// farthest is how many steps any of them may take.
@@ -29,7 +28,7 @@ func TestCliffsGrowByAPower(t *testing.T) {
 				if i == 0 || steps[i] > farthest {
 					continue
 				}
-				growth := math.Pow(float64(k)/float64(cliff.Sizes[i-1]), steepest)
+				growth := math.Pow(float64(k)/float64(cliff.Sizes[i-1]), cmp.Or(cliff.Steepest, DefaultSteepest))
 				if most := growth * max(start, steps[i-1]); steps[i] > most {
 					t.Errorf("K=%d: %v steps after %v at K=%d; at most %.0f are expected", k, steps[i], steps[i-1], cliff.Sizes[i-1], most)
 				}

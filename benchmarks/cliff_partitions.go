@@ -12,13 +12,13 @@ import (
 // partitionCliffs are about GPUs of which partitions are in use, so that the free ones can be taken in many orders that
 // come to the same.
 var partitionCliffs = []Cliff{
-	{Name: "two-sizes-small-first", K: "GPUs with room for two sizes of partitions, all of which is asked for", Sizes: []int{8}, Packing: true, Fits: true, Build: func(k int) *alloctest.Case {
+	{Name: "two-sizes-small-first", K: "GPUs with room for two sizes of partitions, all of which is asked for", Sizes: []int{2, 4, 8}, Steepest: 4.5, Packing: true, Fits: true, Build: func(k int) *alloctest.Case {
 		return twoSizes(k, 0)
 	}},
-	{Name: "two-sizes-one-odd", K: "GPUs with room for two sizes of partitions, for one less of the large ones than are asked for", Sizes: []int{8}, Packing: true, Build: func(k int) *alloctest.Case {
+	{Name: "two-sizes-one-odd", K: "GPUs with room for two sizes of partitions, for one less of the large ones than are asked for", Sizes: []int{2, 4, 8}, Steepest: 4.5, Packing: true, Build: func(k int) *alloctest.Case {
 		return twoSizes(k, 1)
 	}},
-	{Name: "partition-pairs-one-too-many", K: "pairs of partitions of a GPU, where one less fit", Sizes: []int{8}, Build: func(k int) *alloctest.Case {
+	{Name: "partition-pairs-one-too-many", K: "pairs of partitions of a GPU, where one less fit", Sizes: []int{2, 4, 8}, Steepest: 3, Build: func(k int) *alloctest.Case {
 		return partitionPairs(k)
 	}},
 	{Name: "partition-lists", K: "prioritized requests for a GPU, a large partition or two small ones", Sizes: []int{9, 13}, Packing: true, Fits: true, Build: func(k int) *alloctest.Case {
@@ -90,7 +90,7 @@ func profileIs(name string) string {
 	return fmt.Sprintf(`device.attributes["mig.example.com"].profile == %q`, name)
 }
 
-// partitionLists is a node with eight idle GPUs, and a claim for each request.
+// partitionLists is a node with eight idle GPUs, and a claim for each request. From K = 15 on, it is undecided.
 func partitionLists(k int) *alloctest.Case {
 	c := newCluster("eight partitionable GPUs")
 	c.class("mig", `device.driver == "mig.example.com"`)
