@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
+
+	"github.com/dray-project/dray/internal/amount"
 )
 
 // ahead is what a search works with once it has come to a dead end.
@@ -24,8 +26,10 @@ type ahead struct {
 	open, covered, matched, wanting []opening
 	unions                          []*bitset.BitSet
 	used                            int
-	// rooms is room for numbers, roomAt by unit where one is in it, from 1, and counted for resources.
+	// rooms is room for numbers, roomAt by unit where one is in it, from 1, needs for what relations take, and counted
+	// for resources.
 	rooms           []int
+	needs           []amount.Amount
 	roomAt, counted []int32
 	nogoods         *nogoods // nil until the search fails below a choice
 }

@@ -86,8 +86,7 @@ func (c cumulative) fails(s *search, open []opening) bool {
 // serves is how many relations can have what is left of the resources that some devices take of: those whose openings
 // take least.
 func (c cumulative) serves(s *search, relations [][]opening, devices []int32) (n int) {
-	var needs []amount.Amount
-	some := false
+	needs, some := s.ahead.needs[:0], false
 	for _, openings := range relations {
 		var need amount.Amount
 		for k := range openings {
@@ -99,6 +98,7 @@ func (c cumulative) serves(s *search, relations [][]opening, devices []int32) (n
 		}
 		needs = append(needs, need)
 	}
+	s.ahead.needs = needs
 	if !some {
 		return len(relations)
 	}
@@ -124,10 +124,13 @@ func (c cumulative) leftFor(s *search, relations [][]opening, devices []int32) (
 	}
 	for _, i := range devices {
 		add(s.p.Devices[i].Draws)
-		for _, openings := range relations {
-			for _, o := range openings {
-				for _, option := range o.options {
-					add(s.p.Domains[option.Domain].share(i))
+	}
+	for _, openings := range relations {
+		for _, o := range openings {
+			for _, option := range o.options {
+				d := &s.p.Domains[option.Domain]
+				for k := 0; k < len(devices) && len(d.Shares) > 0; k++ {
+					add(d.share(devices[k]))
 				}
 			}
 		}
