@@ -55,6 +55,9 @@ func (s *search) lookAhead() {
 		*list = s.memory.openings.Empty(len(s.p.Requests))
 	}
 	s.ahead = a
+	if s.ordered() {
+		s.rules &^= RuleSymmetry | RuleNogoods
+	}
 	a.kinds, a.distincts, a.fails = s.newCumulatives(), s.newDistincts(), s.memory.fails.Empty(5+2*len(s.p.Relations))
 	for i := range s.p.Devices {
 		if s.p.Devices[i].Shareable {

@@ -53,9 +53,6 @@ func (s *search) forget() {
 func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64, rules Rules) {
 	s.store.begin(p, m)
 	s.ctx, s.budget, s.rules = ctx, budget, rules
-	if p.fills() {
-		s.rules &^= RuleSymmetry | RuleNogoods
-	}
 	s.picked, s.mayStop = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests))
 	s.findStops()
 }

@@ -29,8 +29,7 @@ func (f Fill) take(missing, left amount.Amount) (gives, takes amount.Amount) {
 	return takes, takes
 }
 
-// fills reports whether what some share takes depends on what is chosen before it. What fails then
-// depends on all decisions before, and devices that are alike do not stay so.
+// fills reports whether what some share takes depends on what is chosen before it.
 func (p *Problem) fills() bool {
 	return slices.ContainsFunc(p.Domains, func(d Domain) bool { return d.Fills != nil })
 }
