@@ -188,6 +188,11 @@ func TestNoKubeconfig(t *testing.T) {
 	if want := "no -f, and no cluster in a kubeconfig"; status != cli.ExitError || !strings.Contains(out, want) {
 		t.Errorf("status %d, want %q in:\n%s", status, want, out)
 	}
+	// Who names a server has said which cluster is meant.
+	out, status = runStatus("", "dray", "explain", "--timeout=1m", "--server=http://127.0.0.1:1")
+	if status != cli.ExitError || !strings.Contains(out, "127.0.0.1:1") || strings.Contains(out, "no -f") {
+		t.Errorf("with --server: status %d:\n%s", status, out)
+	}
 }
 
 func TestTimeoutBelowZero(t *testing.T) {
