@@ -166,7 +166,7 @@ report-scheduler: ## write the page of schedplugin/perf/results from the last be
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint race readme consumer test-release differential test-agent lint-agent test-schedplugin lint-schedplugin; do \
+	@for stage in test lint race readme consumer test-release test-conformance differential test-agent lint-agent test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -196,6 +196,20 @@ readme: ## run the console sessions of the READMEs and compare what they print
 .PHONY: consumer
 consumer: ## build a module that imports the library, and look at what it inherits
 	$(GOTEST) -count=1 -run '^TestConsumer$$' ./internal/houserules
+
+CONFORMANCE := $(GO) run ./internal/dev/conformance/cmd
+
+.PHONY: conformance
+conformance: ## run the tests of others with Dray in the place of what they test, and write docs/conformance.md
+	$(CONFORMANCE) -page docs/conformance.md
+
+.PHONY: conformance-allocator
+conformance-allocator: ## run the cases of upstream's allocators on allocator/structured
+	$(CONFORMANCE) allocator
+
+.PHONY: test-conformance
+test-conformance: ## run what conformance runs, and compare with docs/conformance.md
+	$(CONFORMANCE) -page docs/conformance.md -check
 
 .PHONY: differential
 differential: ## compare CASES= generated clusters from SEED= with upstream

@@ -93,6 +93,7 @@ var rooms = []room{
 		"simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
 	})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
+	{folder: "internal/dev/conformance"},
 	{folder: "internal/controlplane"},
 	{folder: "internal/fakeapi"},
 	{folder: "internal/faults"},

@@ -1,0 +1,99 @@
+// Command cmd runs the tests of Dray's counterparts on Dray, prints a table, and fails if a
+// test differs for which there is no decision. Arguments are names of parts; without, all run.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/dray-project/dray/internal/dev/conformance"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	checkout := flag.String("checkout", ".", "the root of Dray's sources")
+	page := flag.String("page", "", "the file to write the page to; all parts have to run")
+	check := flag.Bool("check", false, "compare the page with what the file has, and do not write it")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "Usage: %s [flags] [part ...]\n\nParts:\n", filepath.Base(os.Args[0]))
+		for _, part := range conformance.Parts {
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-10s %s\n", part.Name, part.About)
+		}
+		fmt.Fprintln(flag.CommandLine.Output(), "\nFlags:")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	parts, err := conformance.Select(flag.Args())
+	if err != nil {
+		return err
+	}
+	if *page != "" && len(parts) < len(conformance.Parts) {
+		return fmt.Errorf("a page needs all parts")
+	}
+	root, err := filepath.Abs(*checkout)
+	if err != nil {
+		return err
+	}
+	var verdicts []*conformance.Verdict
+	for _, part := range parts {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", part.Name, part.About)
+		result, err := conformance.Run(ctx, part, root)
+		if err != nil {
+			return err
+		}
+		verdict, err := conformance.Judge(result)
+		if err != nil {
+			return err
+		}
+		verdicts = append(verdicts, verdict)
+	}
+	fmt.Print(conformance.Table(verdicts))
+	if err := complain(verdicts); err != nil || *page == "" {
+		return err
+	}
+	if *check {
+		return compare(*page, conformance.Page(verdicts))
+	}
+	return os.WriteFile(*page, []byte(conformance.Page(verdicts)), 0o644)
+}
+
+func compare(file, page string) error {
+	stored, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if string(stored) != page {
+		return fmt.Errorf("%s is not what this run gives: make conformance writes it anew", file)
+	}
+	return nil
+}
+
+// complain prints what is new or stale.
+func complain(verdicts []*conformance.Verdict) error {
+	ok := true
+	for _, verdict := range verdicts {
+		ok = ok && verdict.OK()
+		for _, outcome := range verdict.New {
+			fmt.Printf("\n%s: new difference: %s\n%s", verdict.Result.Part.Name, outcome.Test, outcome.Output)
+		}
+		for _, k := range verdict.Stale {
+			fmt.Printf("\n%s: known.yaml lists %s, which does not differ\n", verdict.Result.Part.Name, k.Test)
+		}
+	}
+	if !ok {
+		return fmt.Errorf("there are differences without a decision")
+	}
+	return nil
+}

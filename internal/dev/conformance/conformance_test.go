@@ -1,0 +1,119 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadOutcomes(t *testing.T) {
+	outcomes, err := readOutcomes(strings.NewReader(`{"Action":"start"}
+{"Action":"run","Test":"TestA"}
+{"Action":"run","Test":"TestA/one"}
+{"Action":"output","Test":"TestA/one","Output":"said\n"}
+{"Action":"fail","Test":"TestA/one"}
+{"Action":"fail","Test":"TestA"}
+{"Action":"run","Test":"TestAB"}
+{"Action":"pass","Test":"TestAB"}
+{"Action":"fail"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(outcomes) != 2 || outcomes[0] != (Outcome{"TestA/one", Failed, "said\n"}) || outcomes[1] != (Outcome{"TestAB", Passed, ""}) {
+		t.Errorf("outcomes: %+v", outcomes)
+	}
+}
+
+func TestReadOutcomesOfATestThatDied(t *testing.T) {
+	_, err := readOutcomes(strings.NewReader(`{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA","Output":"panic: oh\n"}
+{"Action":"fail"}
+`))
+	if err == nil || !strings.Contains(err.Error(), "TestA did not end") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	listed := []Known{
+		{Test: "T/known", Decision: "0002", Why: "so"},
+		{Test: "T/mended", Decision: "0002", Why: "so"},
+		{Test: "T/gone", Decision: "0002", Why: "so"},
+	}
+	verdict := judge(&Result{Outcomes: []Outcome{
+		{"T/known", Failed, ""},
+		{"T/mended", Passed, ""},
+		{"T/new", Failed, "anything"},
+		{"T/ok", Passed, ""},
+		{"T/skipped", Skipped, ""},
+		{"T/wording", Failed, "x\n" + refusedByBoth + " a, b\n"},
+	}}, listed)
+	var got []string
+	for _, o := range verdict.New {
+		got = append(got, "new "+o.Test)
+	}
+	for _, o := range verdict.Wording {
+		got = append(got, "wording "+o.Test)
+	}
+	for _, k := range verdict.Known {
+		got = append(got, "known "+k.Test)
+	}
+	for _, k := range verdict.Stale {
+		got = append(got, "stale "+k.Test)
+	}
+	const want = "new T/new, wording T/wording, known T/known, stale T/mended, stale T/gone"
+	if s := strings.Join(got, ", "); s != want || verdict.Passed != 2 || len(verdict.Skipped) != 1 || verdict.OK() {
+		t.Errorf("got %s, %d passed, %d skipped, OK %v", s, verdict.Passed, len(verdict.Skipped), verdict.OK())
+	}
+}
+
+// TestKnown reads the list as it is committed: each entry names a part and a record that exist.
+func TestKnown(t *testing.T) {
+	byPart, err := known(knownText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, listed := range byPart {
+		if _, err := Select([]string{part}); err != nil {
+			t.Error(err)
+		}
+		for _, k := range listed {
+			records, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "decisions", k.Decision+"-*.md"))
+			if err != nil || len(records) != 1 {
+				t.Errorf("%s: decision %s: %d records", k.Test, k.Decision, len(records))
+			}
+		}
+	}
+	if _, err := known([]byte("allocator:\n- test: a\n  why: b\n")); err == nil {
+		t.Error("an entry without a decision is taken")
+	}
+}
+
+func TestSelect(t *testing.T) {
+	if _, err := Select([]string{"allocator", "nothing"}); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// TestLayOut looks at what a part is compiled as. That it compiles is what running it shows.
+func TestLayOut(t *testing.T) {
+	checkout, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := layOut(t.Context(), Parts[0], checkout, folder); err != nil {
+		t.Fatal(err)
+	}
+	goMod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"module k8s.io/dynamic-resource-allocation/structured/dray\n", "replace github.com/dray-project/dray => " + checkout} {
+		if !strings.Contains(string(goMod), line) {
+			t.Errorf("go.mod lacks %q:\n%s", line, goMod)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+// Package conformance runs what others wrote on Dray: the tests of the software whose
+// place Dray takes, at a pinned version, with Dray in that place.
+//
+// # Contract
+//
+// A part names a counterpart. Its module comes through the Go module proxy; nothing of it is
+// committed. A part is laid out in a temporary folder as a module below the counterpart's
+// path, because that is what admits Go code to the counterpart's internal packages. Each test
+// of the counterpart either passes, is skipped by the counterpart itself, or differs. A
+// difference is known if known.yaml lists it with a decision, or if the part itself established
+// that only the text of an error differs. Everything else is new, and a new difference fails.
+// So does an entry of known.yaml that no longer differs, or that no test has.
+//
+// # Picture
+//
+//	counterpart (module proxy) ─┐
+//	adapter (testdata/)  ───────┼─► workspace ─► go test -json ─► Outcomes ─┬─► table
+//	Dray (this checkout) ───────┘                    known.yaml ────────────┘   docs/conformance.md
+package conformance

@@ -1,0 +1,88 @@
+package conformance
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Known says why a test of a counterpart may differ.
+type Known struct {
+	Test string `json:"test"`
+	// Decision is the number of a record in docs/decisions.
+	Decision string `json:"decision"`
+	Why      string `json:"why"`
+}
+
+//go:embed known.yaml
+var knownText []byte
+
+// known returns the known differences by part.
+func known(text []byte) (map[string][]Known, error) {
+	var byPart map[string][]Known
+	if err := yaml.UnmarshalStrict(text, &byPart); err != nil {
+		return nil, fmt.Errorf("known.yaml: %w", err)
+	}
+	for _, part := range slices.Sorted(maps.Keys(byPart)) {
+		for i, k := range byPart[part] {
+			if k.Test == "" || k.Decision == "" || k.Why == "" {
+				return nil, fmt.Errorf("known.yaml: %s[%d]: test, decision and why are required", part, i)
+			}
+		}
+	}
+	return byPart, nil
+}
+
+// Verdict sorts the outcomes of a run.
+type Verdict struct {
+	Result  *Result
+	Passed  int
+	Skipped []Outcome
+	Wording []Outcome // both refuse, in other words: decision 0067
+	Known   []Known
+	New     []Outcome // fail
+	Stale   []Known   // listed, but passed or not there: fail
+}
+
+// OK reports whether nothing is new or stale.
+func (v *Verdict) OK() bool { return len(v.New) == 0 && len(v.Stale) == 0 }
+
+// Judge compares a run with the known differences.
+func Judge(result *Result) (*Verdict, error) {
+	byPart, err := known(knownText)
+	if err != nil {
+		return nil, err
+	}
+	return judge(result, byPart[result.Part.Name]), nil
+}
+
+func judge(result *Result, listed []Known) *Verdict {
+	verdict := &Verdict{Result: result}
+	seen := make(map[string]bool)
+	for _, outcome := range result.Outcomes {
+		i := slices.IndexFunc(listed, func(k Known) bool { return k.Test == outcome.Test })
+		switch {
+		case outcome.Status == Passed:
+			verdict.Passed++
+		case outcome.Status == Skipped:
+			verdict.Skipped = append(verdict.Skipped, outcome)
+		case i >= 0:
+			seen[outcome.Test] = true
+			verdict.Known = append(verdict.Known, listed[i])
+		case strings.Contains(outcome.Output, refusedByBoth):
+			verdict.Wording = append(verdict.Wording, outcome)
+		default:
+			verdict.New = append(verdict.New, outcome)
+		}
+	}
+	for _, k := range listed {
+		if !seen[k.Test] {
+			verdict.Stale = append(verdict.Stale, k)
+		}
+	}
+	return verdict
+}

@@ -1,0 +1,59 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Table returns one row for each verdict, for a terminal and for the page.
+func Table(verdicts []*Verdict) string {
+	var b strings.Builder
+	b.WriteString("| part | counterpart | passed | skipped by the counterpart | other words | known differences | new |\n|---|---|---|---|---|---|---|\n")
+	for _, v := range verdicts {
+		fmt.Fprintf(&b, "| %s | %s %s | %d | %d | %d | %d | %d |\n", v.Result.Part.Name, v.Result.Part.Counterpart, v.Result.Version,
+			v.Passed, len(v.Skipped), len(v.Wording), len(v.Known), len(v.New)+len(v.Stale))
+	}
+	return b.String()
+}
+
+// wording is the record of differences in words, seen from the page.
+const wording = "decisions/" + "0067-errors-are-in-our-words" + ".md"
+
+const introduction = `# Conformance
+
+What others wrote, run on Dray: the tests of the software whose place Dray takes, at the version that Dray is built with.
+` + "`make conformance`" + ` runs them and writes this page. Nothing of the counterparts is part of this repository.
+
+- **Skipped by the counterpart**: its test says that it does not apply.
+- **Other words**: Dray and the counterpart refuse the same question. The test compares the text of the error
+  ([decision 0067](` + wording + `)). That both refuse is checked by asking both.
+- **Known differences** have a decision each.
+- **New**: the target fails.
+
+`
+
+// Page returns the text of docs/conformance.md.
+func Page(verdicts []*Verdict) string {
+	var b strings.Builder
+	b.WriteString(introduction)
+	b.WriteString(Table(verdicts))
+	for _, v := range verdicts {
+		fmt.Fprintf(&b, "\n## %s\n\nRuns %s.\n", v.Result.Part.Name, v.Result.Part.About)
+		list(&b, "Known differences", v.Known, func(k Known) string {
+			return fmt.Sprintf("`%s`: %s (decision %s)", k.Test, k.Why, k.Decision)
+		})
+		list(&b, "In other words", v.Wording, func(o Outcome) string { return "`" + o.Test + "`" })
+		list(&b, "Skipped by the counterpart", v.Skipped, func(o Outcome) string { return "`" + o.Test + "`" })
+	}
+	return b.String()
+}
+
+func list[T any](b *strings.Builder, title string, items []T, line func(T) string) {
+	if len(items) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s:\n\n", title)
+	for _, item := range items {
+		fmt.Fprintf(b, "- %s\n", line(item))
+	}
+}

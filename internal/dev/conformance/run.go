@@ -1,0 +1,143 @@
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// Outcome is how one test of the counterpart ended. Tests that only group others have none.
+type Outcome struct {
+	Test   string // path of names, as go test prints it
+	Status Status
+	Output string // what it printed
+}
+
+// Status is how a test ended.
+type Status string
+
+// What go test says of a test.
+const (
+	Passed  Status = "pass"
+	Skipped Status = "skip"
+	Failed  Status = "fail"
+)
+
+// refusedByBoth is what an adapter prints if Dray and the counterpart refuse the same
+// question. Where the test fails nevertheless, it compares texts.
+const refusedByBoth = "CONFORMANCE refused by both:"
+
+// Result is a run of a part.
+type Result struct {
+	Part     Part
+	Version  string
+	Outcomes []Outcome // by name
+}
+
+// Run lays a part out in a temporary folder and runs it there. checkout is the root of
+// Dray's sources. What does not compile, or ends without a result of each test, is an error.
+func Run(ctx context.Context, part Part, checkout string) (*Result, error) {
+	folder, err := os.MkdirTemp("", "dray-conformance-"+part.Name+"-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	if err := layOut(ctx, part, checkout, folder); err != nil {
+		return nil, fmt.Errorf("part %s: %w", part.Name, err)
+	}
+	version, err := version(ctx, part, folder)
+	if err != nil {
+		return nil, fmt.Errorf("part %s: %w", part.Name, err)
+	}
+	outcomes, err := test(ctx, folder)
+	if err != nil {
+		return nil, fmt.Errorf("part %s: %w", part.Name, err)
+	}
+	return &Result{Part: part, Version: version, Outcomes: outcomes}, nil
+}
+
+func test(ctx context.Context, folder string) ([]Outcome, error) {
+	var stdout, stderr bytes.Buffer
+	run := exec.CommandContext(ctx, "go", "test", "-mod=mod", "-vet=off", "-count=1", "-json", "./...")
+	run.Dir, run.Stdout, run.Stderr = folder, &stdout, &stderr
+	err := run.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return nil, err
+	}
+	outcomes, readErr := readOutcomes(&stdout)
+	switch {
+	case readErr != nil:
+		return nil, readErr
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case len(outcomes) == 0:
+		return nil, fmt.Errorf("no test ran: go test: %w\n%s", err, stderr.String())
+	case err != nil && !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Status == Failed }):
+		return nil, fmt.Errorf("no test failed, but go test did: %w\n%s", err, stderr.String())
+	}
+	return outcomes, nil
+}
+
+// event is a line of go test -json.
+type event struct {
+	Action string
+	Test   string
+	Output string
+}
+
+// readOutcomes reads what go test -json prints. A test that began and did not end is an
+// error: the binary died in it.
+func readOutcomes(from io.Reader) ([]Outcome, error) {
+	output := make(map[string]*strings.Builder)
+	ended := make(map[string]Status)
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Test == "" {
+			continue // what the build prints, and the package's own result
+		}
+		if output[e.Test] == nil {
+			output[e.Test] = new(strings.Builder)
+		}
+		switch status := Status(e.Action); status {
+		case "output":
+			output[e.Test].WriteString(e.Output)
+		case Passed, Skipped, Failed:
+			ended[e.Test] = status
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	var outcomes []Outcome
+	for test, printed := range output {
+		status, has := ended[test]
+		if !has {
+			return nil, fmt.Errorf("%s did not end:\n%s", test, printed.String())
+		}
+		if !isGroup(test, output) {
+			outcomes = append(outcomes, Outcome{Test: test, Status: status, Output: printed.String()})
+		}
+	}
+	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Test, b.Test) })
+	return outcomes, nil
+}
+
+func isGroup(test string, all map[string]*strings.Builder) bool {
+	for other := range all {
+		if strings.HasPrefix(other, test+"/") {
+			return true
+		}
+	}
+	return false
+}
