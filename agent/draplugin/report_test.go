@@ -310,7 +310,7 @@ func TestReportIsDropped(t *testing.T) {
 }
 
 // TestWanted has what is hard to come by: shares, devices of several requests, reasons that
-// are none, and messages that are too long.
+// are made valid, and messages that are too long.
 func TestWanted(t *testing.T) {
 	d := &Driver{options: Options{DriverName: driverName}}
 	share, now := "6a6c1f4e-3c0b-4d53-a9ad-a1b8b0a1f3b0", metav1.Now().Rfc3339Copy()
@@ -318,7 +318,7 @@ func TestWanted(t *testing.T) {
 	results[2].ShareID = ptr.To(types.UID(share))
 	in := devices("gpu-0")
 	in.Devices[0].Health = inventory.Health{Unhealthy: true, Reason: "ecc.errors-2"}
-	got, err := d.wanted(observed{results: results, failure: errors.New(strings.Repeat("ü", maxMessage)), in: in}, nil, now)
+	got, err := d.wanted(observed{results: results, failure: errors.New(strings.Repeat("ü", 40000)), in: in}, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestWanted(t *testing.T) {
 		t.Fatalf("entries %+v", got)
 	}
 	ready, healthy := got[0].Conditions[0], got[0].Conditions[1]
-	if len(ready.Message) != maxMessage || ready.LastTransitionTime != now || healthy.Reason != "Unhealthy" || healthy.Status != metav1.ConditionFalse {
+	if len(ready.Message) != 32768 || ready.LastTransitionTime != now || healthy.Reason != "ecc_errors_2" || healthy.Status != metav1.ConditionFalse {
 		t.Errorf("a message of %d bytes, reason %q", len(ready.Message), healthy.Reason)
 	}
 	in.Devices[0].Data = map[string]any{"broken": func() {}}

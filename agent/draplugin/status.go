@@ -3,8 +3,6 @@ package draplugin
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,12 +22,6 @@ const (
 	// ended, or does not have the device any more.
 	ConditionHealthy = "Healthy"
 )
-
-// maxMessage is how many bytes of a message the API server takes.
-const maxMessage = 32768
-
-// validReason is what the API server takes as the reason of a condition.
-var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 // observed is what the status of a claim's devices is made of.
 type observed struct {
@@ -117,26 +109,14 @@ func healthCondition(device *inventory.Device, lost error) metav1.Condition {
 	case device == nil:
 		return newCondition(ConditionHealthy, metav1.ConditionUnknown, "DeviceGone", "the device is not on this node any more")
 	case device.Health.Unhealthy:
-		return newCondition(ConditionHealthy, metav1.ConditionFalse, reasonOf(device.Health.Reason), device.Health.Message)
+		return newCondition(ConditionHealthy, metav1.ConditionFalse, inventory.ConditionReason(device.Health.Reason, "Unhealthy"), device.Health.Message)
 	default:
 		return newCondition(ConditionHealthy, metav1.ConditionTrue, "Healthy", device.Health.Message)
 	}
 }
 
-// reasonOf makes a reason of the value of a taint, which may have dots and dashes, or be
-// empty.
-func reasonOf(value string) string {
-	if validReason.MatchString(value) {
-		return value
-	}
-	return "Unhealthy"
-}
-
 func newCondition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "")
-	}
-	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: inventory.ConditionMessage(message)}
 }
 
 // ours are the entries of the driver, without the conditions of others.

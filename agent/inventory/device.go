@@ -23,7 +23,8 @@ type Device struct {
 	Type string
 
 	// Attributes are what the source knows besides Topology, which becomes
-	// Kubernetes' standard attributes.
+	// Kubernetes' standard attributes. Those with text that is too long for the API, or is no
+	// UTF-8, are not published.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	Capacity   map[resourceapi.QualifiedName]resourceapi.DeviceCapacity
 	// Consumes refers to the pool's counter sets. Devices which consume the
@@ -52,10 +53,10 @@ type Health struct {
 	// Evict has pods that use the device evicted, because it is of no use to them. It
 	// has a meaning for unhealthy devices only.
 	Evict bool
-	// Reason becomes the value of the taint. It must be a valid label value,
-	// such as "EccErrors", or empty.
+	// Reason says why in one word, such as "EccErrors", or is empty. TaintValue makes the value
+	// of the taint of it, and ConditionReason the reason of the claim's condition.
 	Reason string
-	// Message is for people.
+	// Message is for people. ConditionMessage makes the message of the claim's condition of it.
 	Message string
 }
 

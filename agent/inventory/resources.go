@@ -13,7 +13,7 @@ import (
 
 const (
 	// TaintUnhealthy is the key of the taint of unhealthy devices, with the
-	// driver's name and a slash before it. Its value is the reason. Its effect is
+	// driver's name and a slash before it. Its value is the reason, as TaintValue has it. Its effect is
 	// NoSchedule: as with the device plugin, pods that have the device keep it. If the
 	// device's health says Evict, it is NoExecute.
 	TaintUnhealthy = "unhealthy"
@@ -107,17 +107,22 @@ func (d *Device) taint(key, value string) resourceapi.DeviceTaint {
 	return SourceTaint(d.Driver, key, value)
 }
 
-// SourceTaint is a taint of one of this package's keys.
+// SourceTaint is a taint of one of this package's keys. The value may be any text: see
+// TaintValue.
 func SourceTaint(driver, key, value string) resourceapi.DeviceTaint {
-	return resourceapi.DeviceTaint{Key: driver + "/" + key, Value: value, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	return resourceapi.DeviceTaint{Key: driver + "/" + key, Value: TaintValue(value), Effect: resourceapi.DeviceTaintEffectNoSchedule}
 }
 
-// attributes adds the ones that Kubernetes defines.
+// attributes are those that the API server accepts, and the ones that Kubernetes
+// defines.
 func (d *Device) attributes() map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := maps.Clone(d.Attributes)
 	if out == nil {
 		out = make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
 	}
+	maps.DeleteFunc(out, func(_ resourceapi.QualifiedName, attribute resourceapi.DeviceAttribute) bool {
+		return !acceptable(attribute)
+	})
 	if d.Topology.PCIBusID != "" {
 		out[deviceattribute.StandardDeviceAttributePCIBusID] = resourceapi.DeviceAttribute{StringValue: ptr.To(d.Topology.PCIBusID)}
 	}

@@ -54,6 +54,10 @@ func TestPublished(t *testing.T) {
 			gpu("a", func(d *Device) { d.Health = Health{Unhealthy: true, Reason: "Hot"} }), false,
 			resourceapi.Device{Name: "a", Taints: []resourceapi.DeviceTaint{{Key: "gpu.example.com/unhealthy", Value: "Hot", Effect: "NoSchedule"}}},
 		},
+		"unhealthy, for a reason in words": {
+			gpu("a", func(d *Device) { d.Health = Health{Unhealthy: true, Reason: "ECC error: 2 bits"} }), false,
+			resourceapi.Device{Name: "a", Taints: []resourceapi.DeviceTaint{{Key: "gpu.example.com/unhealthy", Value: "ECC-error-2-bits", Effect: "NoSchedule"}}},
+		},
 		"unhealthy, and of no use": {
 			gpu("a", func(d *Device) { d.Health = Health{Unhealthy: true, Evict: true} }), false,
 			resourceapi.Device{Name: "a", Taints: []resourceapi.DeviceTaint{{Key: "gpu.example.com/unhealthy", Effect: "NoExecute"}}},

@@ -1,0 +1,85 @@
+package inventory
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// The functions of this file make text that the API server accepts of text that
+// somebody wrote, or that hardware said. A text that it refuses would keep it from
+// storing all that is written together: the other devices, and the taint itself.
+
+// TaintValue makes the value of a taint of any text. A valid label value stays as
+// it is. In others, a dash stands for each run of characters that are not allowed,
+// the ends are trimmed, and what is too long is cut off: "ECC error: 2 bits" becomes
+// "ECC-error-2-bits". It is empty if nothing remains.
+func TaintValue(text string) string {
+	if len(validation.IsValidLabelValue(text)) == 0 {
+		return text
+	}
+	value := strings.TrimLeft(notInLabelValues.ReplaceAllString(text, "-"), labelEnds)
+	return strings.TrimRight(value[:min(len(value), validation.LabelValueMaxLength)], labelEnds)
+}
+
+var notInLabelValues = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// labelEnds may be inside a label value, but not at its ends.
+const labelEnds = "-_."
+
+// ConditionReason makes the reason of a condition of any text. A valid one stays as
+// it is. In others, an underscore stands for each run of characters that are not
+// allowed, the ends are trimmed, and what is too long is cut off. It is fallback if
+// nothing remains that starts with a letter.
+func ConditionReason(text, fallback string) string {
+	if len(text) <= maxReason && len(metavalidation.IsValidConditionReason(text)) == 0 {
+		return text
+	}
+	reason := strings.TrimLeft(notInReasons.ReplaceAllString(text, "_"), reasonEnds)
+	reason = strings.TrimRight(reason[:min(len(reason), maxReason)], reasonEnds)
+	if len(metavalidation.IsValidConditionReason(reason)) > 0 {
+		return fallback
+	}
+	return reason
+}
+
+var notInReasons = regexp.MustCompile(`[^A-Za-z0-9_,:]+`)
+
+// reasonEnds are left out at the ends of a reason that is not taken as it is.
+const reasonEnds = "_,:"
+
+// maxReason and maxMessage are how many bytes of the reason and of the message of a
+// condition the API server takes.
+const (
+	maxReason  = 1024
+	maxMessage = 32768
+)
+
+// ConditionMessage makes the message of a condition of any text: what is not UTF-8
+// is left out, and what is too long is cut off.
+func ConditionMessage(text string) string {
+	text = strings.ToValidUTF8(text, "")
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "")
+}
+
+// acceptable tells whether the API server takes an attribute's value, as far as that
+// is text. A text is not cut: half a serial number is that of another device.
+func acceptable(attribute resourceapi.DeviceAttribute) bool {
+	texts := slices.Concat(attribute.StringValues, attribute.VersionValues)
+	for _, text := range []*string{attribute.StringValue, attribute.VersionValue} {
+		if text != nil {
+			texts = append(texts, *text)
+		}
+	}
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		return len(text) > resourceapi.DeviceAttributeMaxValueLength || !utf8.ValidString(text)
+	})
+}
