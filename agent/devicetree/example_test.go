@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/dray-project/dray/agent/deviceplugin"
 	"github.com/dray-project/dray/agent/devicetree"
 	"github.com/dray-project/dray/agent/inventory"
@@ -14,14 +16,24 @@ import (
 // ExampleScanner serves what a source finds through the device plugin of
 // one driver.
 func ExampleScanner() {
-	serve := func(ctx context.Context, source inventory.Source, driver string) error {
+	serve := func(ctx context.Context, source inventory.Source, driver string, podsOfNode func(context.Context) ([]corev1.Pod, error)) error {
 		ledger, err := inventory.OpenLedger("/var/lib/dray-agent/ledger")
 		if err != nil {
 			return err
 		}
 		scanner := devicetree.NewScanner(ctx, driver, ledger)
 		ledger.OnChange(scanner.Refresh)
-		go podresources.Follow(ctx, podresources.Socket, 10*time.Second, scanner.SetInUse)
+		go podresources.Follow(ctx, podresources.Socket, 10*time.Second, func(answer *podresources.Answer) error {
+			pods, err := podsOfNode(ctx) // from the API server, after kubelet's answer
+			if err != nil {
+				return err
+			}
+			unexplained := answer.Unexplained(pods)
+			return scanner.SetInUse(devicetree.Report{
+				Asked: answer.Asked, InUse: answer.InUse,
+				Free: func(resource string) bool { return !unexplained[resource] },
+			})
+		})
 		go func() { _ = deviceplugin.NewManager(driver, scanner).RunWithContext(ctx) }()
 		return source.Run(ctx, scanner.Update)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // out.
 //
 // Kubelet does not tell device plugins that a container is gone. A hold stays
-// until SetInUse says that the device is free. Meanwhile kubelet may give the
+// until SetInUse is told that the device is free. Meanwhile kubelet may give the
 // device to another container, which takes over the hold.
 type Scanner struct {
 	ctx    context.Context // ends Scan
@@ -32,7 +33,7 @@ type Scanner struct {
 
 	mutex     sync.Mutex
 	current   *inventory.Inventory
-	allocated map[string]time.Time // when, by user
+	allocated map[string]time.Time // when last, by user: as many as there are plugin devices
 }
 
 var (
@@ -147,42 +148,87 @@ func (s *Scanner) setRecent(user string) {
 	s.allocated[user] = time.Now()
 }
 
-// SetInUse gives up the holds on devices that kubelet says nobody has. InUse are
-// the IDs of plugin devices by resource, as agent/podresources reports them;
-// other drivers' are ignored. What kubelet allocated in the last minute stays:
-// it may not be in what kubelet says.
-func (s *Scanner) SetInUse(inUse map[string][]string) error {
+// Report is what is known of the plugin devices in use.
+type Report struct {
+	// Asked is a moment before any of it was found out.
+	Asked time.Time
+	// InUse are the IDs of plugin devices that kubelet says containers have, by resource;
+	// other drivers' are ignored.
+	InUse map[string][]string
+	// Free tells whether those devices of a resource are free that InUse leaves out. That
+	// kubelet leaves a device out does not say so. Nil: it is not known of any.
+	Free func(resource string) bool
+}
+
+// ConflictError says that kubelet has handed out a device that a claim has, too. Neither
+// front hands it out again before one of them gives it back.
+type ConflictError struct{ Plugin, Claim inventory.Hold }
+
+func (err *ConflictError) Error() string {
+	return fmt.Sprintf("device %s has two users: kubelet says that a container has %s, and claim %s has device %s",
+		err.Plugin.Device, err.Plugin.User, err.Claim.User, err.Claim.Device)
+}
+
+// SetInUse adds the holds that kubelet says there are, and gives up those that are known to be
+// free. A hold stays if nothing is known of it: if its resource has devices that cannot be
+// told free, if kubelet allocated the device after the report was begun or in the last
+// minute, or if no resource is known for it because the inventory does not have its device
+// at the moment. The error has a *ConflictError for each device that a claim has, too.
+func (s *Scanner) SetInUse(report Report) error {
 	in := s.latest()
 	if in == nil {
 		return nil
 	}
+	devices := pluginDevices(in, s.driver)
 	var used []inventory.Hold
-	for pluginID, device := range pluginDevices(in, s.driver) {
-		if slices.Contains(inUse[s.driver+"/"+device.Type], pluginID) {
+	for pluginID, device := range devices {
+		if slices.Contains(report.InUse[s.resource(device)], pluginID) {
 			used = append(used, inventory.Hold{Device: device.ID, Front: inventory.FrontDevicePlugin, User: s.user(pluginID)})
 		}
 	}
-	return s.ledger.Update(func(holds []inventory.Hold) []inventory.Hold {
-		return append(used, slices.DeleteFunc(holds, func(hold inventory.Hold) bool {
-			return hold.Front == inventory.FrontDevicePlugin && hold.Device.Driver == s.driver && !s.isRecent(hold.User)
-		})...)
+	free := func(hold inventory.Hold) bool {
+		if hold.Front != inventory.FrontDevicePlugin || hold.Device.Driver != s.driver || report.Free == nil || s.isRecent(hold.User, report.Asked) {
+			return false
+		}
+		device := devices[strings.TrimPrefix(hold.User, s.driver+"/")]
+		return device != nil && report.Free(s.resource(device))
+	}
+	err := s.ledger.Update(func(holds []inventory.Hold) []inventory.Hold {
+		return append(used, slices.DeleteFunc(holds, free)...)
 	})
+	return errors.Join(err, s.conflicts())
 }
 
-// settling is how long after Allocate kubelet may not yet say that a device is
-// in use.
+// conflicts are the devices of plugins that claims have, too.
+func (s *Scanner) conflicts() error {
+	var conflicts []error
+	holds := s.ledger.Holds()
+	for _, hold := range holds {
+		if hold.Front != inventory.FrontDevicePlugin || hold.Device.Driver != s.driver {
+			continue
+		}
+		for _, other := range holds {
+			if other.Front == inventory.FrontDRA && other.Device == hold.Device {
+				conflicts = append(conflicts, &ConflictError{Plugin: hold, Claim: other})
+			}
+		}
+	}
+	return errors.Join(conflicts...)
+}
+
+// resource is the name under which kubelet knows a type of devices.
+func (s *Scanner) resource(device *inventory.Device) string { return s.driver + "/" + device.Type }
+
+// settling is how long after Allocate neither kubelet nor the API server may know of the pod:
+// that of a static pod comes to the API server only after kubelet admitted it.
 const settling = time.Minute
 
-// isRecent tells whether a user got its device just now.
-func (s *Scanner) isRecent(user string) bool {
+// isRecent tells whether a user got its device just now, or after asked.
+func (s *Scanner) isRecent(user string, asked time.Time) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	allocated, known := s.allocated[user]
-	if known && time.Since(allocated) > settling {
-		delete(s.allocated, user)
-		return false
-	}
-	return known
+	return known && (time.Since(allocated) <= settling || !allocated.Before(asked))
 }
 
 func (s *Scanner) latest() *inventory.Inventory {

@@ -2,6 +2,7 @@ package devicetree_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,9 @@ func gpu(name string, shares int) inventory.Device {
 func gpus(devices ...inventory.Device) *inventory.Inventory {
 	return &inventory.Inventory{Devices: devices}
 }
+
+// always says that whatever kubelet leaves out is free.
+func always(string) bool { return true }
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
@@ -288,9 +292,9 @@ func TestFreedDeviceCanBeClaimed(t *testing.T) {
 	scanner.Update(in)
 	sync := func() {
 		t.Helper()
-		inUse, err := podresources.List(p.ctx, socket)
+		answer, err := podresources.List(p.ctx, socket)
 		if err == nil {
-			err = scanner.SetInUse(inUse)
+			err = scanner.SetInUse(devicetree.Report{Asked: answer.Asked, InUse: answer.InUse, Free: always})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -324,18 +328,35 @@ func TestRecentAllocationIsKept(t *testing.T) {
 			t.Fatalf("Allocate returns %v", err)
 		}
 		time.Sleep(time.Second)
-		if err := scanner.SetInUse(nil); err != nil || len(ledger.Holds()) != 1 {
+		if err := scanner.SetInUse(devicetree.Report{Asked: time.Now(), Free: always}); err != nil || len(ledger.Holds()) != 1 {
 			t.Errorf("after a second: holds %v (%v)", ledger.Holds(), err)
 		}
 		time.Sleep(2 * time.Minute)
-		if err := scanner.SetInUse(nil); err != nil || len(ledger.Holds()) != 0 {
+		for what, report := range map[string]devicetree.Report{
+			"nothing is known":            {Asked: time.Now()},
+			"it may be an init container": {Asked: time.Now(), Free: func(resource string) bool { return resource != driver+"/gpu" }},
+			"asked before the allocation": {Asked: time.Now().Add(-time.Hour), Free: always},
+		} {
+			if err := scanner.SetInUse(report); err != nil || len(ledger.Holds()) != 1 {
+				t.Errorf("%s: holds %v (%v)", what, ledger.Holds(), err)
+			}
+		}
+		// A report of the inventory misses the device, as while a GPU is reset.
+		scanner.Update(gpus())
+		if err := scanner.SetInUse(devicetree.Report{Asked: time.Now(), Free: always}); err != nil || len(ledger.Holds()) != 1 {
+			t.Errorf("a device that is not in the inventory: holds %v (%v)", ledger.Holds(), err)
+		}
+		scanner.Update(in)
+		if err := scanner.SetInUse(devicetree.Report{Asked: time.Now(), Free: always}); err != nil || len(ledger.Holds()) != 0 {
 			t.Errorf("after two minutes: holds %v (%v)", ledger.Holds(), err)
 		}
 		other := inventory.Hold{Device: inventory.ID{Driver: "nic.example.com", Pool: "node-1", Device: "nic-0"}, Front: inventory.FrontDevicePlugin, User: "x"}
 		if err := ledger.Replace(inventory.FrontDevicePlugin, []inventory.Hold{other}); err != nil {
 			t.Fatal(err)
 		}
-		if err := scanner.SetInUse(map[string][]string{"gpu.example.com/gpu": {"gpu-0", "gpu-7"}, "nic.example.com/gpu": {"gpu-0"}}); err != nil {
+		if err := scanner.SetInUse(devicetree.Report{
+			Asked: time.Now(), InUse: map[string][]string{"gpu.example.com/gpu": {"gpu-0", "gpu-7"}, "nic.example.com/gpu": {"gpu-0"}}, Free: always,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if holds := ledger.Holds(); len(holds) != 2 || !slices.Contains(holds, other) {
@@ -350,7 +371,39 @@ func TestScannerWithoutInventory(t *testing.T) {
 	if _, err := scanner.Allocate(request); err == nil || !strings.Contains(err.Error(), "no devices are known") {
 		t.Errorf("Allocate: %v", err)
 	}
-	if err := scanner.SetInUse(nil); err != nil {
+	if err := scanner.SetInUse(devicetree.Report{Free: always}); err != nil {
 		t.Errorf("SetInUse: %v", err)
+	}
+}
+
+// Kubelet says that a container has a device of a claim: its ledger was lost, or the driver's.
+func TestConflictIsTold(t *testing.T) {
+	in := gpus(gpu("gpu-0", 0), gpu("gpu-1", 0))
+	ledger := openLedger(t, t.TempDir())
+	scanner := devicetree.NewScanner(t.Context(), driver, ledger)
+	scanner.Update(in)
+	if err := ledger.Acquire(in, inventory.FrontDRA, "claim-1", []inventory.ID{gpu("gpu-0", 0).ID}); err != nil {
+		t.Fatal(err)
+	}
+	report := devicetree.Report{Asked: time.Now(), InUse: map[string][]string{driver + "/gpu": {"gpu-0", "gpu-1"}}, Free: always}
+	for range 2 {
+		err := scanner.SetInUse(report)
+		var conflict *devicetree.ConflictError
+		if !errors.As(err, &conflict) || conflict.Claim.User != "claim-1" || conflict.Plugin.Device.Device != "gpu-0" || strings.Contains(err.Error(), "gpu-1") {
+			t.Errorf("error %v", err)
+		}
+	}
+	// Neither front gives it to anybody else.
+	if err := ledger.Acquire(in, inventory.FrontDRA, "claim-2", []inventory.ID{gpu("gpu-0", 0).ID}); err == nil {
+		t.Error("another claim has it, too")
+	}
+	if used := ledger.UsedBy(in, inventory.FrontDRA); !used(gpu("gpu-0", 0).ID) || used(gpu("gpu-1", 0).ID) {
+		t.Error("kubelet is not told that gpu-0 cannot be had, or that gpu-1 cannot")
+	}
+	if err := ledger.Release(inventory.FrontDRA, "claim-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := scanner.SetInUse(report); err != nil {
+		t.Errorf("after the claim gave it back: %v", err)
 	}
 }

@@ -1,7 +1,9 @@
 // Package podresources asks kubelet which devices its containers have. The
-// device plugin API does not tell when a device becomes free; this one does.
+// device plugin API does not tell when a device becomes free; this one helps to find out.
 //
-// It is the pod resources API v1 (KEP-606), over a socket that kubelet makes.
+// It is the pod resources API v1 (KEP-606), over a socket that kubelet makes. What it leaves
+// out is not free by that: kubelet 1.37 does not report what ordinary init containers have,
+// and a kubelet that was restarted reports no pods until it knows them. See [Answer.Unexplained].
 package podresources
 
 import (
@@ -11,6 +13,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
@@ -21,9 +26,40 @@ const Socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 // maxAnswer is enough for the devices of all pods of a large node.
 const maxAnswer = 16 << 20
 
-// List returns the IDs of plugin devices in use, by resource. It is an error if
-// kubelet does not answer.
-func List(ctx context.Context, socket string) (map[string][]string, error) {
+// Answer is what kubelet says of the devices of plugins.
+type Answer struct {
+	// Asked is a moment before kubelet was asked.
+	Asked time.Time
+	// InUse are the IDs of plugin devices in use, by resource.
+	InUse map[string][]string
+	// counts is how many of each resource the pods of a name have.
+	counts map[types.NamespacedName]map[string]int64
+}
+
+// Unexplained returns the resources of which a pod is to have more devices than kubelet
+// reports. A device of such a resource that kubelet leaves out may belong to that pod. Pods are
+// those of the node, from an answer of the API server that is newer than kubelet's. Those that
+// ended do not count.
+func (a *Answer) Unexplained(pods []corev1.Pod) map[string]bool {
+	unexplained := make(map[string]bool)
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		reported := a.counts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+		for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}) {
+			if quantity.Value() > reported[string(name)] {
+				unexplained[string(name)] = true
+			}
+		}
+	}
+	return unexplained
+}
+
+// List asks kubelet. It is an error if kubelet does not answer.
+func List(ctx context.Context, socket string) (*Answer, error) {
+	out := &Answer{Asked: time.Now(), InUse: make(map[string][]string), counts: make(map[types.NamespacedName]map[string]int64)}
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
@@ -34,34 +70,39 @@ func List(ctx context.Context, socket string) (map[string][]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list pod resources: %w", err)
 	}
-	inUse := make(map[string][]string)
 	for _, pod := range answer.GetPodResources() {
+		name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}
+		if out.counts[name] == nil {
+			out.counts[name] = make(map[string]int64)
+		}
 		for _, container := range pod.GetContainers() {
 			for _, devices := range container.GetDevices() {
-				inUse[devices.GetResourceName()] = append(inUse[devices.GetResourceName()], devices.GetDeviceIds()...)
+				resource, ids := devices.GetResourceName(), devices.GetDeviceIds()
+				out.InUse[resource] = append(out.InUse[resource], ids...)
+				out.counts[name][resource] += int64(len(ids))
 			}
 		}
 	}
-	return inUse, nil
+	return out, nil
 }
 
 // Follow lists in intervals until ctx is done, and calls report with each
 // answer. While kubelet does not answer nothing is reported: what was in use
 // then still is. An error of report is logged.
-func Follow(ctx context.Context, socket string, interval time.Duration, report func(map[string][]string) error) {
+func Follow(ctx context.Context, socket string, interval time.Duration, report func(*Answer) error) {
 	logger := klog.FromContext(ctx)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		inUse, err := listWithin(ctx, socket, interval)
+		answer, err := listWithin(ctx, socket, interval)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			logger.V(1).Info("Kubelet does not say which devices are in use", "err", err)
 		default:
-			if err := report(inUse); err != nil {
-				logger.Error(err, "Devices that are no longer in use are not free")
+			if err := report(answer); err != nil {
+				logger.Error(err, "The ledger does not follow kubelet")
 			}
 		}
 		select {
@@ -72,7 +113,7 @@ func Follow(ctx context.Context, socket string, interval time.Duration, report f
 	}
 }
 
-func listWithin(ctx context.Context, socket string, timeout time.Duration) (map[string][]string, error) {
+func listWithin(ctx context.Context, socket string, timeout time.Duration) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return List(ctx, socket)

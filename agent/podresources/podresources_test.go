@@ -11,7 +11,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/deviceplugin"
 	"github.com/dray-project/dray/agent/internal/fakekubelet"
@@ -71,7 +76,7 @@ func TestList(t *testing.T) {
 	if err := kubelet.ServePodResources(socket); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := List(ctx, socket); err != nil || len(got) != 0 {
+	if got, err := List(ctx, socket); err != nil || len(got.InUse) != 0 {
 		t.Errorf("nothing is in use: %v (%v)", got, err)
 	}
 	first, err := kubelet.Allocate(ctx, resource, 1)
@@ -82,12 +87,12 @@ func TestList(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]string{resource: {"0", "1"}}
-	if got, err := List(ctx, socket); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+	if got, err := List(ctx, socket); err != nil || !maps.EqualFunc(got.InUse, want, slices.Equal) {
 		t.Errorf("in use: %v, want %v (%v)", got, want, err)
 	}
 	kubelet.Free(first)
 	want = map[string][]string{resource: {"1"}}
-	if got, err := List(ctx, socket); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+	if got, err := List(ctx, socket); err != nil || !maps.EqualFunc(got.InUse, want, slices.Equal) {
 		t.Errorf("in use: %v, want %v (%v)", got, want, err)
 	}
 }
@@ -99,9 +104,9 @@ func TestFollow(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Follow(ctx, socket, 10*time.Millisecond, func(inUse map[string][]string) error {
+		Follow(ctx, socket, 10*time.Millisecond, func(answer *Answer) error {
 			select {
-			case reports <- len(inUse[resource]):
+			case reports <- len(answer.InUse[resource]):
 			case <-ctx.Done():
 			}
 			return errors.New("an error does not end it")
@@ -128,4 +133,47 @@ func TestFollow(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestUnexplained has pods of which kubelet reports some devices or none.
+func TestUnexplained(t *testing.T) {
+	two := corev1.ResourceRequirements{Requests: corev1.ResourceList{resource: apiresource.MustParse("2")}}
+	one := corev1.ResourceRequirements{Requests: corev1.ResourceList{resource: apiresource.MustParse("1")}}
+	pod := func(init, main corev1.ResourceRequirements, change func(*corev1.Pod)) corev1.Pod {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "init", Resources: init}}, Containers: []corev1.Container{{Name: "main", Resources: main}},
+		}}
+		if change != nil {
+			change(&pod)
+		}
+		return pod
+	}
+	none := corev1.ResourceRequirements{}
+	for name, c := range map[string]struct {
+		pod      corev1.Pod
+		reported int64
+		want     bool
+	}{
+		"nothing wanted":                      {pod(none, none, nil), 0, false},
+		"all reported":                        {pod(none, two, nil), 2, false},
+		"one not reported":                    {pod(none, two, nil), 1, true},
+		"an init container only":              {pod(one, none, nil), 0, true},
+		"the init container has one more":     {pod(two, one, nil), 1, true},
+		"the init container's is used again":  {pod(one, one, nil), 1, false},
+		"it ended":                            {pod(two, two, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), 0, false},
+		"it failed":                           {pod(two, two, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), 0, false},
+		"the report is of another pod":        {pod(none, one, func(p *corev1.Pod) { p.Name = "b" }), 1, true},
+		"the report is of another pod's name": {pod(none, one, func(p *corev1.Pod) { p.Namespace = "other" }), 1, true},
+		"a sidecar's is not reported": {pod(one, one, func(p *corev1.Pod) {
+			p.Spec.InitContainers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		}), 1, true},
+		"a sidecar's and the other are reported": {pod(one, one, func(p *corev1.Pod) {
+			p.Spec.InitContainers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		}), 2, false},
+	} {
+		answer := &Answer{counts: map[types.NamespacedName]map[string]int64{{Namespace: "ns", Name: "a"}: {resource: c.reported}}}
+		if got := answer.Unexplained([]corev1.Pod{c.pod}); got[resource] != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
 }

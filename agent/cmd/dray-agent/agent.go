@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -178,13 +179,21 @@ const kubeletInterval = 10 * time.Second
 
 func (a *agent) followKubelet(ctx context.Context) {
 	socket := filepath.Join(a.flags.kubeletDir, "pod-resources", "kubelet.sock")
-	podresources.Follow(ctx, socket, kubeletInterval, func(inUse map[string][]string) error {
-		for _, front := range a.all() {
-			if err := front.plugin.SetInUse(inUse); err != nil {
-				return err
-			}
+	podresources.Follow(ctx, socket, kubeletInterval, func(answer *podresources.Answer) error {
+		report := devicetree.Report{Asked: answer.Asked, InUse: answer.InUse}
+		// After kubelet: a pod that came in between is among these.
+		pods, listErr := a.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + a.flags.nodeName})
+		if listErr == nil {
+			unexplained := answer.Unexplained(pods.Items)
+			report.Free = func(resource string) bool { return !unexplained[resource] }
+		} else {
+			listErr = fmt.Errorf("pods of the node: %w: no device of a plugin becomes free", listErr)
 		}
-		return nil
+		failed := []error{listErr}
+		for _, front := range a.all() {
+			failed = append(failed, front.plugin.SetInUse(report))
+		}
+		return errors.Join(failed...)
 	})
 }
 
