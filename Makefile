@@ -166,7 +166,7 @@ report-scheduler: ## write the page of schedplugin/perf/results from the last be
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint race readme consumer test-release test-conformance differential test-agent lint-agent test-schedplugin lint-schedplugin; do \
+	@for stage in test lint race readme consumer test-release test-conformance differential test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -206,6 +206,18 @@ conformance: ## run the tests of others with Dray in the place of what they test
 .PHONY: conformance-allocator
 conformance-allocator: ## run the cases of upstream's allocators on allocator/structured
 	$(CONFORMANCE) allocator
+
+.PHONY: kubelet-parts
+kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37
+	cd internal/dev/kubelet && $(GO) build -o ../../../bin/kubelet-parts ./cmd/kubelet-parts
+
+.PHONY: conformance-kubelet
+conformance-kubelet: agent controlplane kubelet-parts ## run dray-agent with kubelet's own device manager, DRA manager, plugin manager and pod-resources server
+	cd internal/dev/kubelet && $(GOTEST) -count=1 -timeout 30m .
+
+.PHONY: lint-kubelet
+lint-kubelet: ## the same as lint, for the module of kubelet-parts
+	cd internal/dev/kubelet && $(GO) mod tidy -diff && $(GO) tool -modfile=../../../tools/go.mod $(LINT)
 
 .PHONY: test-conformance
 test-conformance: ## run what conformance runs, and compare with docs/conformance.md

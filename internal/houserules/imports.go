@@ -29,7 +29,7 @@ var workloads = []string{"podclaims", "nodefit"}
 var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "benchmarks"}
 
 // arena is where tests and demonstrations of the nested modules get a real cluster from.
-var arena = []string{"internal/controlplane", "internal/fakeapi", "internal/faults", "internal/invariant"}
+var arena = []string{"internal/controlplane", "internal/fakeapi", "internal/faults", "internal/invariant", "internal/dev/kubelet"}
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
@@ -94,6 +94,7 @@ var rooms = []room{
 	})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/dev/conformance"},
+	{folder: "internal/dev/kubelet", imports: []string{"internal/controlplane"}},
 	{folder: "internal/controlplane"},
 	{folder: "internal/fakeapi"},
 	{folder: "internal/faults"},
@@ -143,7 +144,7 @@ type reservation struct {
 func (r reservation) allows(f *File) bool { return allows(r.folders, f) || r.tests && f.IsTest() }
 
 var reservations = []reservation{
-	{path: "k8s.io/kubernetes", folders: []string{"schedplugin"}},
+	{path: "k8s.io/kubernetes", folders: []string{"schedplugin", "internal/dev/kubelet"}},
 	{path: "k8s.io/dynamic-resource-allocation", folders: slices.Concat([]string{"allocator/structured"}, edges, proof), tests: true},
 	// The old form of upstream's API has listers of client-go in its signatures.
 	{path: "k8s.io/client-go", folders: slices.Concat([]string{"allocator/structured/listers"}, edges), tests: true},

@@ -1,0 +1,150 @@
+package kubelet_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/dray-project/dray/internal/dev/kubelet"
+)
+
+var one = apiresource.MustParse("1")
+
+// environment is what the container runtimes' own library makes of CDI devices.
+func environment(t *testing.T, folder string, devices []string) []string {
+	t.Helper()
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(folder), cdi.WithAutoRefresh(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := &specs.Spec{}
+	if missing, err := cache.InjectDevices(spec, devices...); err != nil {
+		t.Fatalf("CDI devices %q: %v, not there: %q", devices, err, missing)
+	}
+	if spec.Process == nil {
+		return nil
+	}
+	return spec.Process.Env
+}
+
+// TestClaim prepares a claim twice and unprepares it, with a restart of each side between.
+func TestClaim(t *testing.T) {
+	m := newMachine(t)
+	pod := m.podWithClaim("a", m.claim("a", "gpu-1", "gpu-2"))
+	first := m.mustAdmit(pod).Containers["main"].CDI
+	if env := environment(t, m.cdi, first); !slices.Contains(env, "EXAMPLE_GPU=gpu-1") && !slices.Contains(env, "EXAMPLE_GPU=gpu-2") {
+		t.Errorf("CDI devices %q give the environment %q", first, env)
+	}
+	again := func(what string) {
+		t.Helper()
+		if got := m.mustAdmit(pod).Containers["main"].CDI; !slices.Equal(first, got) {
+			t.Errorf("%s: %q, first %q", what, got, first)
+		}
+		environment(t, m.cdi, first)
+	}
+	again("the same kubelet")
+	m.restartKubelet()
+	m.tellPods()
+	m.awaitCapacity(2)
+	again("after a restart of kubelet")
+	if err := m.agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.startAgent()
+	m.awaitCapacity(2)
+	again("after a SIGKILL of the agent")
+	m.end(pod)
+	m.awaitCapacity(4)
+	if files, err := os.ReadDir(m.cdi); err != nil || slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), "claim") }) {
+		t.Errorf("left of the claim: %v, %v", files, err)
+	}
+}
+
+// TestPlugin has a device of the plugin keep claims away until its pod has ended, and a
+// claim keep kubelet away.
+func TestPlugin(t *testing.T) {
+	m := newMachine(t)
+	pod := m.pod("plugged", func(pod *corev1.Pod) { withPlugin(&pod.Spec.Containers[0]) })
+	device := plugged(t, m.mustAdmit(pod), "main")
+	rival := m.podWithClaim("rival", m.claim("rival", device))
+	m.mustRefuse(rival, device, time.Second)
+	m.end(pod)
+	m.mustAdmit(rival)
+	m.awaitCapacity(3)
+}
+
+// TestInitContainer has the only container with a device be one that kubelet does not report
+// over its pod-resources socket. The device stays with its pod for longer than any grace.
+func TestInitContainer(t *testing.T) {
+	m := newMachine(t)
+	pod := m.pod("init", func(pod *corev1.Pod) {
+		pod.Spec.InitContainers = []corev1.Container{{Name: "first", Image: "example.com/first"}}
+		withPlugin(&pod.Spec.InitContainers[0])
+	})
+	device := plugged(t, m.mustAdmit(pod), "first")
+	rival := m.podWithClaim("rival", m.claim("rival", device))
+	m.mustRefuse(rival, device, 75*time.Second)
+	m.end(pod)
+	m.mustAdmit(rival)
+}
+
+// TestKubeletThatKnowsNoPods has kubelet be restarted while a pod has a device of the plugin.
+// Until it knows its pods, it reports none.
+func TestKubeletThatKnowsNoPods(t *testing.T) {
+	m := newMachine(t)
+	pod := m.pod("plugged", func(pod *corev1.Pod) { withPlugin(&pod.Spec.Containers[0]) })
+	device := plugged(t, m.mustAdmit(pod), "main")
+	rival := m.podWithClaim("rival", m.claim("rival", device))
+	m.restartKubelet()
+	m.mustRefuse(rival, device, 75*time.Second)
+	m.tellPods()
+	m.awaitCapacity(4)
+	m.end(pod)
+	m.mustAdmit(rival)
+}
+
+// TestKilledAgent has the agent be killed right after it handed out a device of the plugin.
+func TestKilledAgent(t *testing.T) {
+	m := newMachine(t)
+	pod := m.pod("plugged", func(pod *corev1.Pod) { withPlugin(&pod.Spec.Containers[0]) })
+	device := plugged(t, m.mustAdmit(pod), "main")
+	if err := m.agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.startAgent()
+	rival := m.podWithClaim("rival", m.claim("rival", device))
+	m.mustRefuse(rival, device, 30*time.Second)
+	m.end(pod)
+	m.mustAdmit(rival)
+}
+
+// TestHealth has kubelet show in the pod's status that a device of its claim failed.
+func TestHealth(t *testing.T) {
+	m := newMachine(t)
+	pod := m.podWithClaim("a", m.claim("a", "gpu-3"))
+	m.mustAdmit(pod)
+	failing := hardware + "script:\n- at: 0s\n  device: gpu-3\n  fail: {reason: DoubleBitEccError, message: an error}\n"
+	if err := os.WriteFile(m.dir+"/hardware.yaml", []byte(failing), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
+	m.until("the pod's status says that gpu-3 is unhealthy", func() bool {
+		for _, status := range m.tell(kubelet.Request{Operation: kubelet.Health, Pod: pod}).Statuses {
+			for _, resource := range status.AllocatedResourcesStatus {
+				for _, health := range resource.Resources {
+					if health.Health == corev1.ResourceHealthStatusUnhealthy {
+						return true
+					}
+				}
+			}
+		}
+		return false
+	})
+}
