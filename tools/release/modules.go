@@ -19,7 +19,7 @@ import (
 )
 
 // development are folders whose modules nobody imports.
-var development = []string{"tools", "benchmarks", "deploy", "testdata"}
+var development = []string{"tools", "benchmarks", "deploy", "dev", "testdata"}
 
 // module is a published module.
 type module struct {
