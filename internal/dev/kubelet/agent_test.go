@@ -34,32 +34,40 @@ func environment(t *testing.T, folder string, devices []string) []string {
 	return spec.Process.Env
 }
 
-// TestClaim prepares a claim twice and unprepares it, with a restart of each side between.
+// TestClaim prepares a claim, has it prepared once more by kubelets and agents that were
+// restarted, and unprepares it. A kubelet that was restarted asks the driver again.
 func TestClaim(t *testing.T) {
 	m := newMachine(t)
 	pod := m.podWithClaim("a", m.claim("a", "gpu-1", "gpu-2"))
-	first := m.mustAdmit(pod).Containers["main"].CDI
-	if env := environment(t, m.cdi, first); !slices.Contains(env, "EXAMPLE_GPU=gpu-1") && !slices.Contains(env, "EXAMPLE_GPU=gpu-2") {
-		t.Errorf("CDI devices %q give the environment %q", first, env)
-	}
-	again := func(what string) {
+	var first []string
+	prepare := func(what string) {
 		t.Helper()
-		if got := m.mustAdmit(pod).Containers["main"].CDI; !slices.Equal(first, got) {
-			t.Errorf("%s: %q, first %q", what, got, first)
+		devices := m.mustAdmit(pod).Containers["main"].CDI
+		if first == nil {
+			first = devices
 		}
-		environment(t, m.cdi, first)
+		if !slices.Equal(devices, first) {
+			t.Errorf("%s: CDI devices %q, first %q", what, devices, first)
+		}
+		got := slices.Sorted(slices.Values(environment(t, m.cdi, devices)))
+		if want := []string{"GPU_gpu-1=given", "GPU_gpu-2=given"}; !slices.Equal(got, want) {
+			t.Errorf("%s: CDI devices %q give the environment %q, want %q", what, devices, got, want)
+		}
 	}
-	again("the same kubelet")
+	prepare("the first time")
+	prepare("the same kubelet")
 	m.restartKubelet()
 	m.tellPods()
 	m.awaitCapacity(2)
-	again("after a restart of kubelet")
+	prepare("after a restart of kubelet")
 	if err := m.agent.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	m.startAgent()
+	m.restartKubelet()
+	m.tellPods()
 	m.awaitCapacity(2)
-	again("after a SIGKILL of the agent")
+	prepare("after a SIGKILL of the agent and a restart of kubelet")
 	m.end(pod)
 	m.awaitCapacity(4)
 	if files, err := os.ReadDir(m.cdi); err != nil || slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), "claim") }) {

@@ -46,7 +46,7 @@ const hardware = `groups:
   count: 4
   type: gpu
   attributes: {model: {string: H200}}
-  env: ["EXAMPLE_GPU={device}"]
+  env: ["GPU_{device}=given"]
 `
 
 var (
