@@ -1,10 +1,13 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestReadOutcomes(t *testing.T) {
@@ -94,6 +97,56 @@ func TestKnown(t *testing.T) {
 func TestSelect(t *testing.T) {
 	if _, err := Select([]string{"allocator", "nothing"}); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
 		t.Errorf("error: %v", err)
+	}
+}
+
+// slowTest says that it runs, and does until the go command that started it is gone.
+const slowTest = `package slow
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+func TestSlow(t *testing.T) {
+	parent := os.Getppid()
+	if err := os.WriteFile("started", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for os.Getppid() == parent {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+`
+
+// TestCancelled has the context end while a test of a module runs.
+func TestCancelled(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.com/slow\n", "slow_test.go": slowTest} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() {
+		_, err := test(ctx, folder)
+		ended <- err
+	}()
+	for {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+			if _, err := os.Stat(filepath.Join(folder, "started")); err == nil {
+				cancel()
+			}
+		}
 	}
 }
 

@@ -73,12 +73,13 @@ func test(ctx context.Context, folder string) ([]Outcome, error) {
 	if err != nil && !errors.As(err, &exit) {
 		return nil, err
 	}
+	if ctx.Err() != nil { // what was printed until then says nothing
+		return nil, ctx.Err()
+	}
 	outcomes, readErr := readOutcomes(&stdout)
 	switch {
 	case readErr != nil:
 		return nil, readErr
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
 	case len(outcomes) == 0:
 		return nil, fmt.Errorf("no test ran: go test: %w\n%s", err, stderr.String())
 	case err != nil && !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Status == Failed }):
