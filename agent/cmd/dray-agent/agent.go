@@ -180,21 +180,27 @@ const kubeletInterval = 10 * time.Second
 func (a *agent) followKubelet(ctx context.Context) {
 	socket := filepath.Join(a.flags.kubeletDir, "pod-resources", "kubelet.sock")
 	podresources.Follow(ctx, socket, kubeletInterval, func(answer *podresources.Answer) error {
-		report := devicetree.Report{Asked: answer.Asked, InUse: answer.InUse}
-		// After kubelet: a pod that came in between is among these.
-		pods, listErr := a.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + a.flags.nodeName})
-		if listErr == nil {
-			unexplained := answer.Unexplained(pods.Items)
-			report.Free = func(resource string) bool { return !unexplained[resource] }
-		} else {
-			listErr = fmt.Errorf("pods of the node: %w: no device of a plugin becomes free", listErr)
-		}
-		failed := []error{listErr}
+		report, err := a.reportOf(ctx, answer)
+		failed := []error{err}
 		for _, front := range a.all() {
 			failed = append(failed, front.plugin.SetInUse(report))
 		}
 		return errors.Join(failed...)
 	})
+}
+
+// reportOf adds to kubelet's answer which resources have devices that can be told free. The
+// pods are listed after kubelet was asked: one that came in between is among them. Without
+// them, the error says so, and the report frees nothing.
+func (a *agent) reportOf(ctx context.Context, answer *podresources.Answer) (devicetree.Report, error) {
+	report := devicetree.Report{Asked: answer.Asked, InUse: answer.InUse}
+	pods, err := a.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + a.flags.nodeName})
+	if err != nil {
+		return report, fmt.Errorf("pods of the node: %w: no device of a plugin becomes free", err)
+	}
+	unexplained := answer.Unexplained(pods.Items)
+	report.Free = func(resource string) bool { return !unexplained[resource] }
+	return report, nil
 }
 
 // stop ends all fronts. The context that they were started with is done.

@@ -14,16 +14,20 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/podresources"
 )
 
 // patience is for machines that have other things to do.
@@ -173,6 +177,32 @@ var gpu0 = inventory.ID{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-
 
 func oneGPU(unhealthy bool) *inventory.Inventory {
 	return &inventory.Inventory{Devices: []inventory.Device{{ID: gpu0, Type: "gpu", Health: inventory.Health{Unhealthy: unhealthy}}}}
+}
+
+// TestReportOf asks the API server for the pods of this node only. If it does not answer,
+// nothing is free.
+func TestReportOf(t *testing.T) {
+	wants := corev1.ResourceRequirements{Requests: corev1.ResourceList{"gpu.example.com/gpu": resource.MustParse("1")}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: corev1.PodSpec{
+		NodeName: "node-1", InitContainers: []corev1.Container{{Name: "first", Resources: wants}},
+	}}
+	client := fake.NewClientset(pod)
+	a := &agent{flags: &runFlags{sourceFlags: sourceFlags{nodeName: "node-1"}}, client: client}
+	asked := time.Now()
+	report, err := a.reportOf(t.Context(), &podresources.Answer{Asked: asked, InUse: map[string][]string{"x": {"0"}}})
+	if err != nil || !report.Asked.Equal(asked) || len(report.InUse["x"]) != 1 || report.Free("gpu.example.com/gpu") || !report.Free("gpu.example.com/other") {
+		t.Errorf("report %v, error %v", report, err)
+	}
+	if selector := client.Actions()[0].(clienttesting.ListAction).GetListRestrictions().Fields.String(); selector != "spec.nodeName=node-1" {
+		t.Errorf("field selector %q", selector)
+	}
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("pods are forbidden")
+	})
+	report, err = a.reportOf(t.Context(), &podresources.Answer{InUse: map[string][]string{"x": {"0"}}})
+	if err == nil || !strings.Contains(err.Error(), "pods of the node: pods are forbidden") || report.Free != nil || len(report.InUse["x"]) != 1 {
+		t.Errorf("report %v, error %v", report, err)
+	}
 }
 
 func get(t *testing.T, url string) (int, string) {
