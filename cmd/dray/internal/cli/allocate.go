@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -114,7 +113,7 @@ func (f *allocateFlags) run(ctx context.Context) error {
 // print prints placements, of which there may be less than what is pending.
 func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placement, pending int) error {
 	if n := c.Idle(); n > 0 {
-		fmt.Fprintf(f.origin.streams.Err, "passed over: %s without claims and extended resources\n", render.Count(n, "pod"))
+		f.origin.streams.note("passed over: %s without claims and extended resources", render.Count(n, "pod"))
 	}
 	if f.output.format.ForPeople() {
 		t := f.origin.terminal(f.output)
@@ -126,7 +125,7 @@ func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placemen
 		return nil
 	}
 	for _, line := range append(render.NotPlaced(c, placements), render.Missed(placements)...) {
-		fmt.Fprintln(f.origin.streams.Err, line)
+		f.origin.streams.note("%s", line)
 	}
 	return f.output.format.Write(f.origin.streams.Out, render.ClaimsDocument(placements), !f.output.noHeaders)
 }

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
@@ -84,7 +83,7 @@ func (f *convertFlags) run(ctx context.Context) error {
 		verb = "left out"
 	}
 	for _, reason := range reasons {
-		fmt.Fprintf(f.origin.streams.Err, "%s: %s\n", verb, reason)
+		f.origin.streams.note("%s: %s", verb, reason)
 	}
 	if len(reasons) > 0 && !f.lossy {
 		return errRefused
@@ -158,11 +157,11 @@ func (f *convertFlags) print(translated []runtime.Object) error {
 			if i > 0 {
 				fmt.Fprintln(out, "---")
 			}
-			encoded, err := yaml.Marshal(object)
+			encoded, err := render.YAML(object)
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(out, string(encoded))
+			fmt.Fprint(out, encoded)
 		}
 		return nil
 	}

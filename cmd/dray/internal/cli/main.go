@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/cmd/dray/internal/render"
 )
 
 // Exit status of dray.
@@ -65,12 +66,12 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	case errors.Is(err, errNotPlaced):
 		return ExitNotPlaced
 	case errors.Is(err, errRefused):
-		report(streams.Err, err)
+		streams.report(err)
 		return ExitNotPlaced
 	case errors.Is(err, errReported):
 		return ExitError
 	}
-	report(streams.Err, err)
+	streams.report(err)
 	if ctx.Err() != nil {
 		return ExitInterrupted
 	}
@@ -88,31 +89,22 @@ func programName(path string) string {
 func isCompleter(path string) bool { return strings.HasPrefix(filepath.Base(path), completer) }
 
 // report prints an error, or the first of many.
-func report(out io.Writer, err error) {
+func (s Streams) report(err error) {
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
 	for _, each := range all[:min(mostReported, len(all))] {
-		fmt.Fprintf(out, "error: %s\n", printable(each.Error()))
+		s.note("error: %s", each.Error())
 	}
 	if len(all) > mostReported {
-		fmt.Fprintf(out, "error: and %d more\n", len(all)-mostReported)
+		s.note("error: and %d more", len(all)-mostReported)
 	}
 }
 
-// printable is text as one line. Names in manifests may be anything, such as what tells a terminal to
-// change colours.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
+// note prints one line for people beside the output.
+func (s Streams) note(format string, args ...any) {
+	fmt.Fprintln(s.Err, render.Printable(fmt.Sprintf(format, args...)))
 }
 
 // StandardStreams are those of the process.

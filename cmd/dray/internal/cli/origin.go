@@ -226,10 +226,10 @@ func (o *origin) noCluster() bool {
 func (o *origin) describe(objects *input.Objects) {
 	for i, warning := range objects.Warnings {
 		if i == mostReported {
-			fmt.Fprintf(o.streams.Err, "warning: and %d more\n", len(objects.Warnings)-i)
+			o.streams.note("warning: and %d more", len(objects.Warnings)-i)
 			break
 		}
-		fmt.Fprintf(o.streams.Err, "warning: %s\n", printable(warning.Error()))
+		o.streams.note("warning: %s", warning.Error())
 	}
 	if o.verbose {
 		counts := []string{
@@ -239,14 +239,14 @@ func (o *origin) describe(objects *input.Objects) {
 			render.Count(len(objects.Classes), "DeviceClass"), render.Count(len(objects.Slices), "ResourceSlice"),
 			render.Count(len(objects.TaintRules), "DeviceTaintRule"),
 		}
-		fmt.Fprintf(o.streams.Err, "read: %s\n", strings.Join(counts, ", "))
+		o.streams.note("read: %s", strings.Join(counts, ", "))
 	}
 	if len(objects.Ignored) > 0 {
 		var counts []string
 		for _, kind := range slices.Sorted(maps.Keys(objects.Ignored)) {
 			counts = append(counts, fmt.Sprintf("%d %s", objects.Ignored[kind], kind))
 		}
-		fmt.Fprintf(o.streams.Err, "ignored: %s\n", printable(strings.Join(counts, ", ")))
+		o.streams.note("ignored: %s", strings.Join(counts, ", "))
 	}
 }
 
@@ -254,8 +254,7 @@ func (o *origin) describe(objects *input.Objects) {
 func (o *origin) warnOfGroups(objects *input.Objects, s switches) {
 	for _, group := range objects.PodGroups {
 		if len(group.Spec.ResourceClaims) > 0 && !s.groupClaims {
-			fmt.Fprintf(o.streams.Err, "warning: PodGroup %s/%s: spec.resourceClaims has no effect, because the feature gate DRAWorkloadResourceClaims is off: each pod has claims of its own\n",
-				group.Namespace, group.Name)
+			o.streams.note("warning: PodGroup %s/%s: spec.resourceClaims has no effect, because the feature gate DRAWorkloadResourceClaims is off: each pod has claims of its own", group.Namespace, group.Name)
 		}
 	}
 }

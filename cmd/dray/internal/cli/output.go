@@ -15,7 +15,7 @@ type output struct {
 
 func (o *output) addTo(command *cobra.Command) {
 	command.Flags().StringVarP(&o.text, "output", "o", "",
-		"wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,..., instead of text for people")
+		"wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADER:PATH,..., instead of text for people")
 	command.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the headers of tables out")
 	// It fails only for flags that do not exist.
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(render.Formats(), cobra.ShellCompDirectiveNoFileComp))

@@ -59,7 +59,7 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, like []s
 	if err := o.showAny(f, options(sim, nodes, pods)); err != nil || unfit+open == 0 {
 		return err
 	}
-	fmt.Fprintf(o.streams.Err, "%s without a place, %d undecided\n", render.Count(unfit, "pod"), open)
+	o.streams.note("%s without a place, %d undecided", render.Count(unfit, "pod"), open)
 	return errNotPlaced
 }
 

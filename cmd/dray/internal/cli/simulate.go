@@ -62,12 +62,12 @@ func (o *origin) simulation(ctx context.Context) (*simulation, error) {
 		return nil, err
 	}
 	for _, fault := range state.Faults() {
-		fmt.Fprintf(o.streams.Err, "warning: left out: %v\n", fault)
+		o.streams.note("warning: left out: %v", fault)
 	}
 	var pods []*corev1.Pod
 	for _, pod := range c.PendingPods() {
 		if _, err := state.Shapes([]*corev1.Pod{pod}); err != nil {
-			fmt.Fprintf(o.streams.Err, "warning: left out: %v\n", err)
+			o.streams.note("warning: left out: %v", err)
 			continue
 		}
 		pods = append(pods, pod)
@@ -265,14 +265,13 @@ func newSimulateDrain(o *origin) *cobra.Command {
 		if err := o.show(f, "SimulatedDrain", []string{"POD", "NODE"}, rows, items); err != nil || result.All() {
 			return err
 		}
-		fmt.Fprintf(o.streams.Err, "%s cannot go: %s without another place, %d undecided\n",
-			strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)
+		o.streams.note("%s cannot go: %s without another place, %d undecided", strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)
 		refusals, err := result.Why(ctx)
 		if err != nil {
 			return err
 		}
 		for i := range refusals {
-			fmt.Fprintln(o.streams.Err, refusals[i].String())
+			o.streams.note("%s", refusals[i].String())
 		}
 		return errNotPlaced
 	})

@@ -46,7 +46,7 @@ func (o *origin) repeat(ctx context.Context, watch bool, run func(context.Contex
 			// A file may be half written, an API server may be away for a while.
 			if complaint != err.Error() {
 				complaint = err.Error()
-				report(o.streams.Err, err)
+				o.streams.report(err)
 			}
 			ending = errReported
 		}

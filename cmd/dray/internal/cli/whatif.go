@@ -77,7 +77,7 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 		if err := o.show(f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items); err != nil || len(sets) > 0 {
 			return err
 		}
-		fmt.Fprintf(o.streams.Err, "%s fits on no node, whichever pods go\n", podName(pod))
+		o.streams.note("%s fits on no node, whichever pods go", podName(pod))
 		return errNotPlaced
 	})
 	command.Flags().IntVar(&most, "nodes", 3, "tell of at most so many nodes, those with the cheapest victims first")

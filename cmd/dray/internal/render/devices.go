@@ -83,17 +83,17 @@ func plainCapacities(device *cluster.DeviceState) string {
 }
 
 func (t *Terminal) pool(state *cluster.PoolState) {
-	t.Line(t.heading("pool " + state.Driver + "/" + state.Pool))
+	t.spans(0, 2, heading("pool "+state.Driver+"/"+state.Pool))
 	text := fmt.Sprintf("%s; generation %d; %s, %d in use", reachedBy(state.Nodes), state.Generation, Count(len(state.Devices), "device"), inUse(state.Devices))
 	if n := blocked(state.Devices); n > 0 {
 		text += fmt.Sprintf(", %d blocked", n)
 	}
 	t.Paragraph(2, 4, text)
 	if state.Incomplete != "" {
-		t.Paragraph(2, 4, t.bad("incomplete: ")+state.Incomplete)
+		t.spans(2, 4, bad("incomplete: "), plain(state.Incomplete))
 	}
 	if state.Invalid != "" {
-		t.Paragraph(2, 4, t.bad("invalid: ")+state.Invalid)
+		t.spans(2, 4, bad("invalid: "), plain(state.Invalid))
 	}
 	for _, set := range state.CounterSets {
 		t.Paragraph(2, 4, "counters of "+set.Name+": "+amounts(set.Counters))

@@ -179,13 +179,13 @@ func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 	subject := a.Subject.String()
 	switch {
 	case a.Settled != "":
-		t.Paragraph(0, 2, t.heading(subject)+" "+a.Settled+".")
+		t.spans(0, 2, heading(subject), plain(" "+a.Settled+"."))
 		t.allocated(a.Claims)
 		return
 	case a.Node != "":
-		t.Paragraph(0, 2, t.heading(subject)+t.good(" can be placed")+" on "+fitting(a)+".")
+		t.spans(0, 2, heading(subject), good(" can be placed"), plain(" on "+fitting(a)+"."))
 	default:
-		t.Paragraph(0, 2, t.heading(subject)+t.bad(" is not placed: ")+strings.TrimSuffix(headline(c, a.placement), ".")+".")
+		t.spans(0, 2, heading(subject), bad(" is not placed: "), plain(strings.TrimSuffix(headline(c, a.placement), ".")+"."))
 	}
 	if a.Error == "" {
 		t.sources(c, a)
@@ -224,7 +224,7 @@ func (s Subject) String() string { return s.Kind + " " + s.Namespace + "/" + s.N
 func (t *Terminal) sources(c *cluster.Cluster, a *Answer) {
 	for _, claim := range a.placement.Before {
 		if source := c.Source(a.placement.Workload, claim); source != "" {
-			t.Paragraph(0, 2, t.faint(fmt.Sprintf("Claim %s is made from %s.", c.NameInPod(a.placement.Workload, claim), source)))
+			t.spans(0, 2, faint(fmt.Sprintf("Claim %s is made from %s.", c.NameInPod(a.placement.Workload, claim), source)))
 		}
 	}
 }
@@ -242,10 +242,10 @@ func fitting(a *Answer) string {
 // precedence says what was placed before, and in which order nodes are listed.
 func (t *Terminal) precedence(a *Answer) {
 	if a.Before > 0 {
-		t.Paragraph(0, 2, t.faint(fmt.Sprintf("Looked at after placing the %s before it; --alone leaves them out.", Count(a.Before, "workload"))))
+		t.spans(0, 2, faint(fmt.Sprintf("Looked at after placing the %s before it; --alone leaves them out.", Count(a.Before, "workload"))))
 	}
 	if a.Node == "" && len(a.Refusals) > 1 {
-		t.Paragraph(0, 2, t.faint("Nodes that come closest are listed first."))
+		t.spans(0, 2, faint("Nodes that come closest are listed first."))
 	}
 }
 
@@ -281,10 +281,10 @@ func (t *Terminal) allocated(claims []*resourceapi.ResourceClaim) {
 func (t *Terminal) refusal(w *wording, r Refusal, all bool) {
 	nodes := fmt.Sprintf("%s (%s)", Count(r.Count, "node"), firstFew(r.Nodes))
 	if r.Explanation == nil {
-		t.Paragraph(0, 2, t.heading(nodes)+": "+r.Summary)
+		t.spans(0, 2, heading(nodes), plain(": "+r.Summary))
 		return
 	}
-	t.Paragraph(0, 2, t.heading(nodes)+": "+r.statement+":")
+	t.spans(0, 2, heading(nodes), plain(": "+r.statement+":"))
 	for _, cause := range r.Causes {
 		t.cause(2, "- ", cause)
 	}

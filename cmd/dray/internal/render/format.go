@@ -2,12 +2,15 @@ package render
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/template"
 
+	goyaml "go.yaml.in/yaml/v3"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 )
@@ -17,7 +20,7 @@ type Format struct{ name, argument string }
 
 // Formats lists what -o can say.
 func Formats() []string {
-	return []string{"wide", "json", "yaml", "name", "jsonpath", "custom-columns"}
+	return []string{"wide", "json", "yaml", "name", "jsonpath", "go-template", "custom-columns"}
 }
 
 // ParseFormat understands FORMAT and FORMAT=ARGUMENT. Templates are checked.
@@ -28,11 +31,14 @@ func ParseFormat(text string) (Format, error) {
 	case text == "":
 		return f, nil
 	case !slices.Contains(Formats(), name):
-		return f, fmt.Errorf("--output %s: want one of %s, jsonpath=TEMPLATE, custom-columns=HEADER:PATH", text, "wide, json, yaml, name")
+		return f, fmt.Errorf("--output %s: want one of %s, jsonpath=TEMPLATE, go-template=TEMPLATE, custom-columns=HEADER:PATH", text, "wide, json, yaml, name")
 	case f.needsArgument() == (argument == ""):
 		return f, fmt.Errorf("--output %s: %s=... needs an argument, and no other format has one", text, name)
 	case name == "jsonpath":
 		_, err := parsePath(argument)
+		return f, err
+	case name == "go-template":
+		_, err := parseTemplate(argument)
 		return f, err
 	case name == "custom-columns":
 		_, err := f.columns()
@@ -41,7 +47,9 @@ func ParseFormat(text string) (Format, error) {
 	return f, nil
 }
 
-func (f Format) needsArgument() bool { return f.name == "jsonpath" || f.name == "custom-columns" }
+func (f Format) needsArgument() bool {
+	return f.name == "jsonpath" || f.name == "go-template" || f.name == "custom-columns"
+}
 
 // ForPeople reports whether the output is text, in short or with everything.
 func (f Format) ForPeople() bool { return f.name == "" || f.name == "wide" }
@@ -61,25 +69,28 @@ type Document struct {
 	Names []string
 }
 
-// Write writes a document. Headers are those of custom columns.
+// Write writes a document. Headers are those of custom columns. Text of a cluster cannot
+// control a terminal: JSON and YAML have escape sequences for what could, which readers of them
+// undo, and names and columns are Printable. What a template makes is passed on as it is to
+// programs, and Printable line by line on terminals.
 func (f Format) Write(out io.Writer, d Document, headers bool) error {
 	switch f.name {
 	case "json":
 		return writeJSON(out, d.Value)
 	case "yaml":
-		encoded, err := yaml.Marshal(d.Value)
+		encoded, err := YAML(d.Value)
 		if err != nil {
 			return err
 		}
-		_, err = out.Write(encoded)
+		_, err = io.WriteString(out, encoded)
 		return err
 	case "name":
 		for _, name := range d.Names {
-			fmt.Fprintln(out, name)
+			fmt.Fprintln(out, Printable(name))
 		}
 		return nil
-	case "jsonpath":
-		return f.writePath(out, d.Value)
+	case "jsonpath", "go-template":
+		return f.writeTemplate(out, d.Value)
 	}
 	return f.writeColumns(out, d.Items, headers)
 }
@@ -89,8 +100,44 @@ func writeJSON(out io.Writer, value any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, string(encoded))
+	_, err = fmt.Fprintln(out, escapedInQuotes(string(encoded), 0))
 	return err
+}
+
+// YAML is a value as YAML without what controls a terminal.
+func YAML(value any) (string, error) {
+	asJSON, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	// YAML may not have all the characters that JSON may have as they are.
+	encoded, err := yaml.JSONToYAML([]byte(escapedInQuotes(string(asJSON), 'U')))
+	if err != nil || !strings.ContainsFunc(string(encoded), unsafeInDocument) {
+		return string(encoded), err
+	}
+	// Escape sequences mean something between double quotes only.
+	var document goyaml.Node
+	if err := goyaml.Unmarshal(encoded, &document); err != nil {
+		return "", err
+	}
+	quoteUnsafe(&document)
+	var quoted strings.Builder
+	encoder := goyaml.NewEncoder(&quoted)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	if err := encoder.Encode(&document); err != nil {
+		return "", err
+	}
+	return escapedInQuotes(quoted.String(), 'U'), nil
+}
+
+func quoteUnsafe(node *goyaml.Node) {
+	if node.Kind == goyaml.ScalarNode && strings.ContainsFunc(node.Value, unsafe) {
+		node.Style = goyaml.DoubleQuotedStyle
+	}
+	for _, child := range node.Content {
+		quoteUnsafe(child)
+	}
 }
 
 // generic is a value as a reader of its JSON sees it.
@@ -105,35 +152,65 @@ func generic(value any) (any, error) {
 }
 
 // parsePath takes "{.a.b}", ".a.b" and "a.b" alike, as kubectl does.
-func parsePath(template string) (*jsonpath.JSONPath, error) {
-	if !strings.Contains(template, "{") {
-		template = "{." + strings.TrimPrefix(template, ".") + "}"
+func parsePath(text string) (*jsonpath.JSONPath, error) {
+	if !strings.Contains(text, "{") {
+		text = "{." + strings.TrimPrefix(text, ".") + "}"
 	}
 	path := jsonpath.New("output").AllowMissingKeys(true)
-	if err := path.Parse(template); err != nil {
+	if err := path.Parse(text); err != nil {
 		return nil, fmt.Errorf("--output: %w", err)
 	}
 	return path, nil
 }
 
-func (f Format) writePath(out io.Writer, value any) error {
+// parseTemplate takes the functions of Go templates and, as kubectl does, base64decode.
+func parseTemplate(text string) (*template.Template, error) {
+	functions := template.FuncMap{"base64decode": func(encoded string) (string, error) {
+		decoded, err := base64.StdEncoding.DecodeString(encoded)
+		return string(decoded), err
+	}}
+	parsed, err := template.New("output").Funcs(functions).Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("--output: %w", err)
+	}
+	return parsed, nil
+}
+
+func (f Format) execute(out io.Writer, value any) error {
+	if f.name == "go-template" {
+		parsed, err := parseTemplate(f.argument)
+		if err != nil {
+			return err
+		}
+		return parsed.Execute(out, value)
+	}
 	path, err := parsePath(f.argument)
 	if err != nil {
 		return err
 	}
-	plain, err := generic(value)
+	return path.Execute(out, value)
+}
+
+func (f Format) writeTemplate(out io.Writer, value any) error {
+	data, err := generic(value)
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	if err := path.Execute(&text, plain); err != nil {
+	var made bytes.Buffer
+	if err := f.execute(&made, data); err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
-	if text.Len() > 0 && !bytes.HasSuffix(text.Bytes(), []byte("\n")) {
-		text.WriteByte('\n')
+	if made.Len() > 0 && !bytes.HasSuffix(made.Bytes(), []byte("\n")) {
+		made.WriteByte('\n')
 	}
-	_, err = text.WriteTo(out)
-	return err
+	if !IsTerminal(out) {
+		_, err = made.WriteTo(out)
+		return err
+	}
+	for line := range strings.Lines(made.String()) {
+		fmt.Fprintln(out, Printable(strings.TrimSuffix(line, "\n")))
+	}
+	return nil
 }
 
 type column struct {
@@ -144,11 +221,11 @@ type column struct {
 func (f Format) columns() ([]column, error) {
 	var columns []column
 	for spec := range strings.SplitSeq(f.argument, ",") {
-		header, template, ok := strings.Cut(spec, ":")
-		if !ok || header == "" || template == "" {
+		header, where, ok := strings.Cut(spec, ":")
+		if !ok || header == "" || where == "" {
 			return nil, fmt.Errorf("--output custom-columns: %q: want HEADER:PATH", spec)
 		}
-		path, err := parsePath(template)
+		path, err := parsePath(where)
 		if err != nil {
 			return nil, err
 		}

@@ -11,20 +11,28 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
 
+// The cells of what is not placed.
+const nowhere, notPlaced = "-", "not placed"
+
 // Placements prints what goes where, why the rest does not, and a summary.
 func (t *Terminal) Placements(c *cluster.Cluster, placements []*cluster.Placement) {
 	if len(placements) == 0 {
 		t.Paragraph(0, 0, "Nothing to allocate: no pending pod uses claims or extended resources, and no claim is unallocated.")
 		return
 	}
-	t.Table([]string{"POD/CLAIM", "NODE", "REQUEST", "DEVICES"}, t.placementRows(c, placements))
+	t.table([]string{"POD/CLAIM", "NODE", "REQUEST", "DEVICES"}, t.placementRows(c, placements), func(cell string) span {
+		if cell == nowhere || cell == notPlaced {
+			return bad(cell)
+		}
+		return plain(cell)
+	})
 	t.missed(placements)
 	t.refused(c, placements)
 	if t.NoHeaders {
 		return
 	}
 	t.Line("")
-	t.Paragraph(0, 0, t.tally(placements))
+	t.spans(0, 0, tally(placements))
 	t.remarks(c, placements)
 }
 
@@ -68,7 +76,7 @@ func (t *Terminal) placementRows(c *cluster.Cluster, placements []*cluster.Place
 	var rows [][]string
 	for _, p := range placements {
 		if !p.Placed() {
-			rows = append(rows, []string{p.Workload.String(), t.bad("-"), "", t.bad("not placed")})
+			rows = append(rows, []string{p.Workload.String(), nowhere, "", notPlaced})
 			continue
 		}
 		for _, row := range t.requestRows(c, p) {
@@ -172,13 +180,13 @@ func (t *Terminal) refused(c *cluster.Cluster, placements []*cluster.Placement) 
 		first := r.placements[0]
 		t.Line("")
 		if len(r.placements) == 1 {
-			t.Paragraph(0, 2, t.heading(first.Workload.String())+t.bad(" is not placed: ")+headline(c, first))
+			t.spans(0, 2, heading(first.Workload.String()), bad(" is not placed: "), plain(headline(c, first)))
 		} else {
 			names := make([]string, len(r.placements))
 			for i, p := range r.placements {
 				names[i] = p.Workload.String()
 			}
-			t.Paragraph(0, 2, t.heading(fmt.Sprintf("%d pods (%s)", len(names), firstFew(names)))+t.bad(" are not placed, each of them because ")+headline(c, first))
+			t.spans(0, 2, heading(fmt.Sprintf("%d pods (%s)", len(names), firstFew(names))), bad(" are not placed, each of them because "), plain(headline(c, first)))
 		}
 		for _, line := range r.lines {
 			t.Paragraph(2, 4, line)
@@ -292,7 +300,7 @@ func groupLine(c *cluster.Cluster, p *cluster.Placement, w *wording, group clust
 }
 
 // tally is the summary line.
-func (t *Terminal) tally(placements []*cluster.Placement) string {
+func tally(placements []*cluster.Placement) span {
 	var pods, placedPods, claims, allocatedClaims int
 	for _, p := range placements {
 		all, placed := &claims, &allocatedClaims
@@ -313,7 +321,7 @@ func (t *Terminal) tally(placements []*cluster.Placement) string {
 	}
 	text := strings.Join(parts, ", ") + "."
 	if placedPods == pods && allocatedClaims == claims {
-		return t.good(text)
+		return good(text)
 	}
-	return t.bad(text)
+	return bad(text)
 }

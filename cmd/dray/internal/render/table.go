@@ -14,33 +14,36 @@ const (
 
 // Table prints columns under headers. If they do not fit the width, the widest are
 // folded.
-func (t *Terminal) Table(headers []string, rows [][]string) {
+func (t *Terminal) Table(headers []string, rows [][]string) { t.table(headers, rows, nil) }
+
+// table is Table with a style for cells.
+func (t *Terminal) table(headers []string, rows [][]string, style func(cell string) span) {
 	writer := table.NewWriter()
 	writer.SetStyle(plainStyle())
 	if !t.NoHeaders {
-		writer.AppendHeader(t.row(headers, t.heading))
+		writer.AppendHeader(t.row(headers, heading))
 	}
 	if len(rows) == 0 && t.NoHeaders {
 		return
 	}
 	for _, row := range rows {
-		writer.AppendRow(t.row(row, nil))
+		writer.AppendRow(t.row(row, style))
 	}
 	if t.Width < unlimited {
 		writer.SetColumnConfigs(columnConfigs(fit(naturalWidths(headers, rows), t.Width)))
 	}
 	for line := range strings.SplitSeq(writer.Render(), "\n") {
-		t.Line(strings.TrimRight(line, " "))
+		t.write(strings.TrimRight(line, " "))
 	}
 }
 
-func (t *Terminal) row(cells []string, style func(string) string) table.Row {
+func (t *Terminal) row(cells []string, style func(string) span) table.Row {
+	if style == nil {
+		style = plain
+	}
 	row := make(table.Row, len(cells))
 	for i, cell := range cells {
-		if style != nil {
-			cell = style(cell)
-		}
-		row[i] = cell
+		row[i] = t.paint(style(cell))
 	}
 	return row
 }
@@ -71,9 +74,7 @@ func naturalWidths(headers []string, rows [][]string) []int {
 	}
 	for _, row := range rows {
 		for i, cell := range row {
-			for line := range strings.SplitSeq(cell, "\n") {
-				widths[i] = max(widths[i], columns(line))
-			}
+			widths[i] = max(widths[i], columns(Printable(cell)))
 		}
 	}
 	return widths

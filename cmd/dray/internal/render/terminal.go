@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
@@ -71,39 +72,85 @@ func IsTerminal(out io.Writer) bool {
 // descriptor is a file, or a writer around one.
 type descriptor interface{ Fd() uintptr }
 
-func (t *Terminal) paint(content string, colours ...text.Color) string {
-	if !t.Colour || content == "" {
+// span is text in one style.
+type span struct {
+	text    string
+	colours text.Colors
+}
+
+func plain(content string) span   { return span{text: content} }
+func heading(content string) span { return span{content, text.Colors{text.Bold}} }
+func good(content string) span    { return span{content, text.Colors{text.FgGreen}} }
+func bad(content string) span     { return span{content, text.Colors{text.FgRed}} }
+func faint(content string) span   { return span{content, text.Colors{text.Faint}} }
+
+// paint is what is written for a span: the only place that makes escape sequences.
+func (t *Terminal) paint(s span) string {
+	content := Printable(s.text)
+	if !t.Colour || content == "" || s.colours == nil {
 		return content
 	}
 	text.EnableColors()
-	return text.Colors(colours).Sprint(content)
+	return s.colours.Sprint(content)
 }
 
-func (t *Terminal) heading(content string) string { return t.paint(content, text.Bold) }
-func (t *Terminal) good(content string) string    { return t.paint(content, text.FgGreen) }
-func (t *Terminal) bad(content string) string     { return t.paint(content, text.FgRed) }
-func (t *Terminal) faint(content string) string   { return t.paint(content, text.Faint) }
-
 // Line prints one line without folding it.
-func (t *Terminal) Line(content string) { fmt.Fprintln(t.Out, content) }
+func (t *Terminal) Line(content string) { t.write(Printable(content)) }
+
+// write prints a line of what paint returned.
+func (t *Terminal) write(line string) { fmt.Fprintln(t.Out, line) }
 
 // Paragraph prints text folded to the width. The first line is indented by indent
 // columns, the others by hang.
 func (t *Terminal) Paragraph(indent, hang int, content string) {
+	t.spans(indent, hang, plain(content))
+}
+
+// spans is Paragraph for text in several styles.
+func (t *Terminal) spans(indent, hang int, content ...span) {
 	line := strings.Repeat(" ", indent)
 	empty := true
-	for word := range strings.FieldsSeq(content) {
-		if !empty && columns(line)+1+columns(word) > t.Width {
-			t.Line(line)
+	for _, pieces := range words(content) {
+		var word strings.Builder
+		for _, piece := range pieces {
+			word.WriteString(t.paint(piece))
+		}
+		if !empty && columns(line)+1+columns(word.String()) > t.Width {
+			t.write(line)
 			line, empty = strings.Repeat(" ", hang), true
 		}
 		if !empty {
 			line += " "
 		}
-		line += word
+		line += word.String()
 		empty = false
 	}
-	t.Line(line)
+	t.write(line)
+}
+
+// words splits text at white space. A word has pieces if its style changes inside.
+func words(content []span) [][]span {
+	var list [][]span
+	open := false // whether the next piece continues the last word
+	for _, s := range content {
+		for rest := s.text; rest != ""; {
+			word := strings.TrimLeftFunc(rest, unicode.IsSpace)
+			open = open && len(word) == len(rest)
+			end := strings.IndexFunc(word, unicode.IsSpace)
+			if end < 0 {
+				end = len(word)
+			}
+			switch piece := (span{word[:end], s.colours}); {
+			case piece.text == "":
+			case open:
+				list[len(list)-1] = append(list[len(list)-1], piece)
+			default:
+				list, open = append(list, []span{piece}), true
+			}
+			rest = word[end:]
+		}
+	}
+	return list
 }
 
 // columns is how wide text is on a terminal. Colours take no room.

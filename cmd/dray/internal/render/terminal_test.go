@@ -49,8 +49,8 @@ func TestColours(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out bytes.Buffer
 		terminal := &Terminal{Out: &out, Width: 80, Colour: colour}
-		terminal.Table([]string{"NAME"}, [][]string{{terminal.bad("x")}})
-		terminal.Line(terminal.good("fine"))
+		terminal.table([]string{"NAME"}, [][]string{{"x"}}, bad)
+		terminal.spans(0, 0, good("fine"))
 		if got := strings.Contains(out.String(), escape); got != colour {
 			t.Errorf("colour %v: output has escape sequences: %v", colour, got)
 		}
@@ -58,7 +58,7 @@ func TestColours(t *testing.T) {
 	if NewTerminal(&bytes.Buffer{}).Colour {
 		t.Error("a buffer is no terminal, but gets colours")
 	}
-	if got := columns((&Terminal{Colour: true}).bad("four")); got != 4 {
+	if got := columns((&Terminal{Colour: true}).paint(bad("four"))); got != 4 {
 		t.Errorf("coloured text takes %d columns, want 4", got)
 	}
 }
