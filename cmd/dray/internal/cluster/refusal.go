@@ -33,6 +33,8 @@ type RefusalGroup struct {
 	Closest string
 	// Explanation is that of Closest; nil if devices are not the reason.
 	Explanation *explain.Explanation
+	// Each has the explanation of each node; empty if devices are not the reason.
+	Each []*explain.Explanation
 }
 
 // GroupRefusals sums up refusals, those that come closest first: nodes with devices that a
@@ -41,11 +43,13 @@ type RefusalGroup struct {
 // and nodes that have no device at all.
 func GroupRefusals(refusals []Refusal) []RefusalGroup {
 	var devices explain.Grouping
+	explanations := make(map[string]*explain.Explanation)
 	var others []RefusalGroup
 	at := make(map[string]int)
 	for _, r := range refusals {
 		if r.unsatisfiable != nil {
-			devices.Add(r.unsatisfiable.Explain(), r.Node)
+			explanations[r.Node] = r.unsatisfiable.Explain()
+			devices.Add(explanations[r.Node], r.Node)
 			continue
 		}
 		i, known := at[r.Reason]
@@ -60,9 +64,13 @@ func GroupRefusals(refusals []Refusal) []RefusalGroup {
 	ranks[otherReasons] = others
 	for _, g := range devices.Groups() {
 		at := rank(g.Closest)
-		ranks[at] = append(ranks[at], RefusalGroup{
+		group := RefusalGroup{
 			Nodes: g.Nodes, Summary: g.Summary(), Statement: g.Statement(), Uniform: g.Uniform, Closest: g.Closest.Node, Explanation: g.Closest,
-		})
+		}
+		for _, node := range g.Nodes {
+			group.Each = append(group.Each, explanations[node])
+		}
+		ranks[at] = append(ranks[at], group)
 	}
 	return slices.Concat(ranks[:]...)
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/dray-project/dray/allocator/explain"
@@ -26,6 +27,21 @@ type Rejection struct {
 	Text string `json:"text"`
 	// Details name holders, values, amounts and rules.
 	Details []string `json:"details,omitempty"`
+}
+
+// agrees reports whether all that is said of the node that comes closest is true of each node
+// of the group: values of attributes, holders, amounts.
+func agrees(c *cluster.Cluster, p *cluster.Placement, group cluster.RefusalGroup, core []Cause) bool {
+	for _, e := range group.Each {
+		if e.Node == group.Closest {
+			continue
+		}
+		there, _ := causes(c, p, e)
+		if miss := group.Explanation.NearestMiss; miss != "" && e.NearestMiss != miss || !reflect.DeepEqual(there, core) {
+			return false
+		}
+	}
+	return true
 }
 
 // causes puts the core of an explanation, and what stands behind it, into words. It also

@@ -61,8 +61,8 @@ type Refusal struct {
 	Count   int      `json:"count"`
 	Nodes   []string `json:"nodes"`
 	Summary string   `json:"summary"`
-	// Uniform is set if all nodes agree in the figures of the summary. Otherwise they
-	// are those of Closest, as those of the explanation always are.
+	// Uniform is set if the summary and the causes are true of each of the nodes. Otherwise
+	// they are those of Closest, as those of the explanation always are.
 	Uniform bool   `json:"uniform"`
 	Closest string `json:"closest"`
 	// Causes are the requests and constraints that are in conflict on Closest, with
@@ -92,6 +92,10 @@ func NewAnswer(c *cluster.Cluster, p *cluster.Placement, before int) *Answer {
 		}
 		if group.Explanation != nil {
 			refusal.Causes, refusal.bystanders = causes(c, p, group.Explanation)
+			if group.Uniform && !agrees(c, p, group, refusal.Causes) {
+				refusal.Uniform = false
+				refusal.statement += ", for example on " + group.Closest
+			}
 		}
 		a.Refusals = append(a.Refusals, refusal)
 	}

@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/diagnosis"
 )
@@ -276,27 +277,42 @@ func headline(c *cluster.Cluster, p *cluster.Placement) string {
 
 // groupLine is one sentence on nodes that are refused alike.
 func groupLine(c *cluster.Cluster, p *cluster.Placement, w *wording, group cluster.RefusalGroup) string {
-	nodes := Count(len(group.Nodes), "node")
+	nodes := fmt.Sprintf("%s (%s)", Count(len(group.Nodes), "node"), firstFew(group.Nodes))
 	summary := group.Summary
-	if e := group.Explanation; e != nil {
-		core, _ := causes(c, p, e)
-		if len(core) == 1 {
-			summary = core[0].line()
-			for _, pool := range e.Pools {
-				summary += fmt.Sprintf("; pool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid)
-			}
-		} else {
-			summary = w.words(summary)
-			// A conflict between several parts does not say what is missing.
-			if miss := w.words(e.NearestMiss); miss != "" {
-				summary += "; nearest miss: " + miss
-			}
+	if group.Explanation != nil {
+		var figures bool
+		summary, figures = conflictLine(c, p, w, group.Explanation)
+		differs := func(e *explain.Explanation) bool {
+			there, _ := conflictLine(c, p, w, e)
+			return there != summary
+		}
+		if group.Uniform && !figures && slices.ContainsFunc(group.Each, differs) {
+			nodes += ", for example " + group.Closest
 		}
 	}
 	if group.Uniform {
-		return fmt.Sprintf("%s (%s): %s", nodes, firstFew(group.Nodes), summary)
+		return nodes + ": " + summary
 	}
-	return fmt.Sprintf("%s (%s); %s comes closest: %s", nodes, firstFew(group.Nodes), group.Closest, summary)
+	return fmt.Sprintf("%s; %s comes closest: %s", nodes, group.Closest, summary)
+}
+
+// conflictLine is one sentence on one node. Figures is set if it says no more than the summary
+// of the explanation.
+func conflictLine(c *cluster.Cluster, p *cluster.Placement, w *wording, e *explain.Explanation) (line string, figures bool) {
+	core, _ := causes(c, p, e)
+	if len(core) == 1 {
+		line = core[0].line()
+		for _, pool := range e.Pools {
+			line += fmt.Sprintf("; pool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid)
+		}
+		return line, len(e.Pools) == 0 && len(core[0].Hints) == 0
+	}
+	line = w.words(strings.TrimPrefix(e.Summary, "node "+e.Node+": "))
+	// A conflict between several parts does not say what is missing.
+	if miss := w.words(e.NearestMiss); miss != "" {
+		return line + "; nearest miss: " + miss, false
+	}
+	return line, true
 }
 
 // tally is the summary line.
