@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -81,7 +83,8 @@ func controls(r rune) bool {
 func eachText(value any, path string, change func(path string, set func(string))) {
 	switch value := value.(type) {
 	case map[string]any:
-		for key, each := range value {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			each := value[key]
 			if text, isText := each.(string); isText {
 				change(path+"."+key, func(hostile string) { value[key] = hostile })
 				value[key] = text
