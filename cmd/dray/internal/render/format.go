@@ -163,9 +163,10 @@ func parsePath(text string) (*jsonpath.JSONPath, error) {
 	return path, nil
 }
 
-// parseTemplate takes the functions of Go templates and, as kubectl does, base64decode.
+// parseTemplate takes the functions of Go templates and those that kubectl adds: base64decode
+// and exists.
 func parseTemplate(text string) (*template.Template, error) {
-	functions := template.FuncMap{"base64decode": func(encoded string) (string, error) {
+	functions := template.FuncMap{"exists": exists, "base64decode": func(encoded string) (string, error) {
 		decoded, err := base64.StdEncoding.DecodeString(encoded)
 		return string(decoded), err
 	}}
@@ -174,6 +175,32 @@ func parseTemplate(text string) (*template.Template, error) {
 		return nil, fmt.Errorf("--output: %w", err)
 	}
 	return parsed, nil
+}
+
+// exists reports whether there is a value at the end of a path of keys and positions. A text
+// has bytes at its positions.
+func exists(value any, path ...any) bool {
+	for _, step := range path {
+		found := false
+		switch at := value.(type) {
+		case map[string]any:
+			if key, isKey := step.(string); isKey {
+				value, found = at[key]
+			}
+		case []any:
+			if position, isPosition := step.(int); isPosition && position >= 0 && position < len(at) {
+				value, found = at[position], true
+			}
+		case string:
+			if position, isPosition := step.(int); isPosition && position >= 0 && position < len(at) {
+				value, found = at[position], true
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
 }
 
 func (f Format) execute(out io.Writer, value any) error {
