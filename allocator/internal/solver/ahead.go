@@ -85,7 +85,7 @@ func (s *search) addPropagators() {
 	s.add(RuleDistinct, distincts)
 	root := s.openings(-1, 0, 0, 0)
 	for r := range s.p.Relations {
-		if relation := &s.p.Relations[r]; !relation.Off && relation.Kind == Match {
+		if relation := &s.p.Relations[r]; !relation.Off && relation.kind().common() {
 			s.add(RuleSupport, s.newSupport(int32(r), root).fails)
 		}
 	}

@@ -33,7 +33,7 @@ type distinct struct {
 func (s *search) newDistincts() (list []distinct) {
 	for r := range s.p.Relations {
 		relation := &s.p.Relations[r]
-		if column := s.columnOf(int32(r)); column != nil && !relation.Off && relation.Kind == Distinct {
+		if column := s.columnOf(int32(r)); column != nil && !relation.Off && relation.kind().apart() {
 			list = append(list, distinct{int32(r), column, s.unitsOf(column)})
 		}
 	}

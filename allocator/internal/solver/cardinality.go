@@ -18,7 +18,7 @@ func (s *search) newCardinalities() []cardinality {
 	var list []cardinality
 	for r := range s.p.Relations {
 		column := s.columnOf(int32(r))
-		if column == nil || s.p.Relations[r].Off || s.p.Relations[r].Kind != Match {
+		if column == nil || s.p.Relations[r].Off || !s.p.Relations[r].kind().common() {
 			continue
 		}
 		k := slices.IndexFunc(list, func(c cardinality) bool { return c.column == column })

@@ -23,8 +23,13 @@
 //
 // # A new kind of constraint
 //
-// What keeps single devices from being chosen goes into the store's checks, and what a choice may stand
-// against because of it into narrow. What can be told ahead of several open requests is a propagator: a
+// A relation between the values of devices is a kind: a type that has all that the search asks of one, so that
+// none of it can be forgotten, and an entry in the table of kinds. The tests of kinds take theirs from that
+// table, as random problems do, and the solver that tries everything has to learn what the kind means.
+//
+// What keeps single devices from being chosen for another reason goes into the store's checks, what a choice may
+// stand against because of it into narrow, what failed states depend on into their keys (nogoods), and what tells
+// devices apart into alike (symmetry). What can be told ahead of several open requests is a propagator: a
 // function, and a line in addPropagators.
 //
 // # Files
@@ -32,7 +37,8 @@
 //	problem, solver       the input, the rules; the result, memory
 //	search, stops         choices in order; where looking ends the search
 //	pairing               devices for the next request, which the first attempt tries to match
-//	store, relation       what is taken, and taking it back
+//	store                 what is taken, and taking it back
+//	relation, kind        what devices that are chosen together have to agree in
 //	ahead, openings       viable devices, the list of propagators; open requests, counting
 //	flow, assignment      matching of open requests with devices, and with values that differ
 //	support               values that all can have

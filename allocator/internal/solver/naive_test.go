@@ -317,15 +317,19 @@ func (n *naive) related(cover *solver.Cover, i int32) bool {
 	if offered == nil || len(offered) == 0 && len(lists) > 0 {
 		return false
 	}
-	if r.Kind == solver.Match {
+	switch r.Kind {
+	case solver.Match:
 		return len(lists) == 0 || matches(append(lists, offered))
-	}
-	for _, list := range lists {
-		if slices.ContainsFunc(list, func(v int32) bool { return slices.Contains(offered, v) }) {
-			return false
+	case solver.Distinct:
+		return !slices.ContainsFunc(lists, func(list []int32) bool { return matches([][]int32{list, offered}) })
+	case solver.AtMost:
+		different := make(map[int32]bool)
+		for _, v := range slices.Concat(append(lists, offered)...) {
+			different[v] = true
 		}
+		return len(offered) > 0 && len(different) <= r.Most
 	}
-	return true
+	panic("a kind of relation that is not known")
 }
 
 // matches reports whether lists have a value in common.

@@ -205,6 +205,9 @@ func (n *nogoods) before(s *search, p int32) string {
 	k.Bytes = k.Bytes[:0]
 	k.Number(int(p))
 	k.Number(int(s.claimed[s.p.Requests[p].Claim]))
+	for r := range s.related {
+		k.Number(s.p.Relations[r].kind().spent(s.related[r]))
+	}
 	for _, part := range n.parts {
 		k.Number(int(part))
 	}
@@ -234,15 +237,18 @@ func (n *nogoods) describe(s *search, p, i int32) {
 
 // values adds those with which a relation may still admit a device.
 func (n *nogoods) values(s *search, relation int32, values []int32) {
-	related, names := &s.related[relation], n.names[relation]
+	related, names, kind := &s.related[relation], n.names[relation], s.p.Relations[relation].kind()
 	for _, v := range values {
+		worth := kind.counts(*related, v)
 		switch {
-		case s.p.Relations[relation].Kind == Match && related.devices > 0 && !slices.Contains(related.values, v):
+		case worth == worthless:
+			continue
 		case int(v) < len(names) && names[v] > 0:
 			n.part.Number(2 * int(names[v]))
 		default:
 			n.part.Number(2*int(v) + 1)
 		}
+		n.part.Number(int(worth))
 	}
 	n.part.Number(0)
 }

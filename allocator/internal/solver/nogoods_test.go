@@ -42,7 +42,7 @@ func bins(seed uint64) *solver.Problem {
 		}
 		if m.relations {
 			// The next claim is covered by one more.
-			m.p.Relations = append(m.p.Relations, solver.Relation{Kind: solver.RelationKind(min(1, m.IntN(4)/3)), Off: m.IntN(10) == 0})
+			m.p.Relations = append(m.p.Relations, solver.Relation{Kind: m.kind(), Most: 1 + m.IntN(2), Off: m.IntN(10) == 0})
 		}
 		for range 2 + m.IntN(5-2*m.p.Claims) {
 			m.p.Requests = append(m.p.Requests, m.request(c, domains))
@@ -193,6 +193,37 @@ func TestNogoodsTellWhatIsLeftOfValues(t *testing.T) {
 	}
 	if naively := compareFound(t, p); naively.choices[0].Device != 2 {
 		t.Fatalf("trying everything chooses %v", naively.choices)
+	}
+}
+
+// The first request takes one of three devices, of which the last one only leaves room for both values that the second one
+// needs. All devices of the second request are viable after each.
+func TestNogoodsTellHowManyValuesThereAre(t *testing.T) {
+	for name, tc := range map[string]struct {
+		most   int
+		values [][]int32
+	}{
+		"which there are":    {2, [][]int32{{0}, {3}, {1}, {1}, {2}}},
+		"how many there are": {3, [][]int32{{0, 3}, {3, 4}, {0}, {1}, {2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := &solver.Column{Values: tc.values}
+			p := &solver.Problem{
+				Devices:   make([]solver.Device, 5),
+				Relations: []solver.Relation{{Kind: solver.AtMost, Most: tc.most}},
+				Domains:   []solver.Domain{covered(values, 0, 1, 2), covered(values, 3, 4)},
+				Claims:    1, MostOfClaim: 32,
+			}
+			for i := range p.Devices {
+				p.Devices[i].Pool = -1
+			}
+			for domain := range int32(2) {
+				p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{{Domain: domain, Count: int(domain) + 1}}})
+			}
+			if naively := compareFound(t, p); naively.choices[0].Device != 2 {
+				t.Fatalf("trying everything chooses %v", naively.choices)
+			}
+		})
 	}
 }
 

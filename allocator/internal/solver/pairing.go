@@ -20,7 +20,7 @@ func (s *search) pairing(known *pairing, p int32, d *Domain) *pairing {
 	for k := range d.Covers {
 		r := d.Covers[k].Relation
 		of := next.covers(r)
-		if of == nil || s.p.Relations[r].Off || s.p.Relations[r].Kind != Match || s.related[r].devices > 0 {
+		if of == nil || s.p.Relations[r].Off || !s.p.Relations[r].kind().common() || s.related[r].devices > 0 {
 			continue
 		}
 		found := &pairing{relation: r, values: s.memory.counts.Empty(int(next.Allowed.Count()))}

@@ -70,25 +70,14 @@ type Group struct {
 	Values   []int32
 }
 
-// RelationKind says how the devices of a relation are related.
-type RelationKind uint8
-
-const (
-	// Match wants one value that all devices have.
-	Match RelationKind = iota
-	// Distinct wants values that no two devices have in common.
-	Distinct
-)
-
 // Relation is about the values of several devices. Values count from 0 in each relation. With
-// Match, the devices may be of several claims, with Distinct they are of one.
-//
-// A device that has no values, but a list of them that is not nil, is only admitted as the
-// first device of a relation. With Match, no other one is admitted after it.
+// Match, the devices may be of several claims, with the other kinds they are of one.
 type Relation struct {
 	Kind RelationKind
+	// Most is how many different values there may be, with AtMost.
+	Most int
 	// Begun is set if devices take part already. Then Left are, for Match, the values that
-	// those have in common.
+	// those have in common. It does not go with other kinds.
 	Begun bool
 	Left  []int32
 	// Off takes the relation out of the problem.

@@ -131,6 +131,11 @@ func (m *maker) resource(pool int32, left int) int32 {
 	return int32(len(m.p.Left)) - 1
 }
 
+// kind is that of a relation, mostly Match.
+func (m *maker) kind() solver.RelationKind {
+	return solver.RelationKind(max(0, m.IntN(2*solver.Kinds)-solver.Kinds))
+}
+
 // values is a list of values, mostly one.
 func (m *maker) values(of int) []int32 {
 	values := []int32{int32(m.IntN(of))}
@@ -145,16 +150,16 @@ func (m *maker) addRelations() {
 		return
 	}
 	if m.gangs {
-		for kind := range solver.RelationKind(1 + m.IntN(2)) {
+		for kind := range solver.RelationKind(1 + m.IntN(solver.Kinds)) {
 			for range m.p.Claims {
 				m.compared[len(m.p.Relations)] = 3
-				m.p.Relations = append(m.p.Relations, solver.Relation{Kind: kind, Off: m.IntN(10) == 0})
+				m.p.Relations = append(m.p.Relations, solver.Relation{Kind: kind, Most: 1 + m.IntN(2), Off: m.IntN(10) == 0})
 			}
 		}
 		return
 	}
 	for range 1 + m.IntN(3) {
-		r := solver.Relation{Kind: solver.RelationKind(m.IntN(2))}
+		r := solver.Relation{Kind: m.kind(), Most: 1 + m.IntN(2)}
 		m.compared[len(m.p.Relations)] = 2 + m.IntN(3)
 		r.Off = m.IntN(10) == 0
 		m.p.Relations = append(m.p.Relations, r)

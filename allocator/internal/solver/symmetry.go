@@ -11,13 +11,13 @@ func (s *search) skips(p, i int32, failed []int32) bool {
 }
 
 // ordered reports whether it counts in which order devices are chosen, so that not even equal ones can be exchanged: what
-// fills a total depends on what is chosen before, and a relation for distinct values admits a device without any as the
-// first one only.
+// fills a total depends on what is chosen before, and some kinds of relations admit devices without values as the first
+// ones only.
 func (s *search) ordered() bool {
 	return s.p.fills() || slices.ContainsFunc(s.p.Domains, func(d Domain) bool {
 		return slices.ContainsFunc(d.Covers, func(c Cover) bool {
 			r := &s.p.Relations[c.Relation]
-			return !r.Off && r.Kind == Distinct && slices.ContainsFunc(c.Values, func(values []int32) bool { return values != nil && len(values) == 0 })
+			return !r.Off && slices.ContainsFunc(c.Values, r.kind().ordered)
 		})
 	})
 }
