@@ -81,7 +81,7 @@ func (s *smallCase) drawPool(node, driver string) {
 	for i := range s.IntN(4) {
 		d := &smallDevice{
 			DeviceID: pools.DeviceID{Driver: driver, Pool: node, Device: fmt.Sprintf("d%d", i)},
-			model:    []string{"x", "y"}[s.IntN(2)], numa: s.IntN(3) - 1, memory: int64(s.IntN(5)), used: s.IntN(6) == 0,
+			model:    []string{"x", "y"}[s.IntN(2)], numa: s.IntN(4) - 1, memory: int64(s.IntN(5)), used: s.IntN(6) == 0,
 		}
 		attributes := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: &d.model}}
 		if d.numa >= 0 {
@@ -142,6 +142,9 @@ func (s *smallCase) drawClaim(i int) {
 	}
 	if s.IntN(6) == 0 {
 		more.MatchCapacities = append(more.MatchCapacities, extension.CapacityMatch{Capacity: memoryOfA, Requests: []string{"r0"}[s.IntN(2):]})
+	}
+	if s.IntN(4) == 0 {
+		more.MaxDistinct = append(more.MaxDistinct, extension.DistinctLimit{Attribute: numa, Most: 1 + s.Int64N(2), Requests: []string{"r0"}[s.IntN(2):]})
 	}
 	s.drawPreferences(&more, c)
 	s.claims, s.extension = append(s.claims, c), append(s.extension, more)
@@ -299,7 +302,7 @@ func (e *enumeration) agrees() bool {
 				own = append(own, pick.device.numa)
 			}
 		}
-		if len(c.Spec.Devices.Constraints) > 0 && !oneValue(own) {
+		if len(c.Spec.Devices.Constraints) > 0 && !oneValue(own) || !e.limited(i) {
 			return false
 		}
 		if c.Status.Allocation != nil && slices.Contains(e.extension[i].MatchAcross, numa) {
@@ -307,6 +310,22 @@ func (e *enumeration) agrees() bool {
 		}
 	}
 	return oneValue(across) || !slices.ContainsFunc(e.chosen, func(c smallPick) bool { return len(e.extension[c.claim].MatchAcross) > 0 })
+}
+
+// limited reports whether the devices of a claim have the attribute, with as few values as there may be.
+func (e *enumeration) limited(claim int) bool {
+	for _, limit := range e.extension[claim].MaxDistinct {
+		different := make(map[int]bool)
+		for _, pick := range e.chosen {
+			if request, _, _ := strings.Cut(pick.request, "/"); pick.claim == claim && (len(limit.Requests) == 0 || slices.Contains(limit.Requests, request)) {
+				different[pick.device.numa] = true
+			}
+		}
+		if different[-1] || len(different) > int(limit.Most) {
+			return false
+		}
+	}
+	return true
 }
 
 // heldBy is the device that a claim of the pod has, nil if the node does not see it.

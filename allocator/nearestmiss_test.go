@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -41,6 +42,10 @@ func TestNearestMiss(t *testing.T) {
 			"3 candidates must agree in gpu.example.com/root, at most 2 do",
 		},
 		{
+			"too many values", atMost(2, claim("c", 5)), gpus("a", 6, "H100"),
+			"5 candidates must have no more than 2 values of gpu.example.com/root, and no more than 4 have",
+		},
+		{
 			"one reason holds all back", selects, gpus("a", 2, "H100"),
 			`2 more devices would serve request r0 but for one reason: rejected by selector 0: device.attributes["gpu.example.com"].model == "A100"`,
 		},
@@ -50,7 +55,15 @@ func TestNearestMiss(t *testing.T) {
 		},
 		{"nothing is near", claim("c", 3), gpus("a", 2, "H100"), ""},
 	} {
-		outcome, err := compile(withTaints, test.claim).Allocate(context.Background(), pools.NewState(pools.Build(withTaints.Features.PoolGates(), []*resourceapi.ResourceSlice{test.slice})), node("a"))
+		more, err := extension.Of(test.claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		problem, err := allocator.New(withTaints).CompileExtended([]*resourceapi.ResourceClaim{test.claim}, []extension.Claim{more}, allocator.ClassMap(gpuClass))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, err := problem.Allocate(context.Background(), pools.NewState(pools.Build(withTaints.Features.PoolGates(), []*resourceapi.ResourceSlice{test.slice})), node("a"))
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
@@ -62,6 +75,15 @@ func TestNearestMiss(t *testing.T) {
 			t.Errorf("%s: nearest miss %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// atMost limits how many roots the devices of a claim have.
+func atMost(n int64, c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	limit := extension.DistinctLimit{Attribute: "gpu.example.com/root", Most: n}
+	if err := (extension.Claim{MaxDistinct: []extension.DistinctLimit{limit}}).Annotate(c); err != nil {
+		panic(err)
+	}
+	return c
 }
 
 // A sentence names a few of many requests, and equal constraints once. The items of the core have all.

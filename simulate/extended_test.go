@@ -56,7 +56,7 @@ func (g *game) extend(template *resourceapi.ResourceClaimTemplate, c *alloctest.
 		return resourceapi.FullyQualifiedName(list[g.rand.IntN(min(2, len(list)))])
 	}
 	var more extension.Claim
-	switch n := g.rand.IntN(7); {
+	switch n := g.rand.IntN(8); {
 	case n == 0 && len(attributes) > 0:
 		more.MatchAcross = append(more.MatchAcross, pick(attributes))
 		g.seen["match across"]++
@@ -69,6 +69,9 @@ func (g *game) extend(template *resourceapi.ResourceClaimTemplate, c *alloctest.
 	case n == 3 && len(capacities) > 0:
 		more.MatchCapacities = append(more.MatchCapacities, extension.CapacityMatch{Capacity: pick(capacities)})
 		g.seen["capacities"]++
+	case n == 7 && len(attributes) > 0:
+		more.MaxDistinct = append(more.MaxDistinct, extension.DistinctLimit{Attribute: pick(attributes), Most: 1})
+		g.seen["limits"]++
 	case n < 6:
 		for _, request := range template.Spec.Spec.Devices.Requests {
 			if request.Exactly == nil {

@@ -35,6 +35,8 @@ type Claim struct {
 	MatchAcross []resourceapi.FullyQualifiedName `json:"matchAcross,omitempty"`
 	// MatchCapacities are capacities of which all devices of the claim have the same value.
 	MatchCapacities []CapacityMatch `json:"matchCapacities,omitempty"`
+	// MaxDistinct limit how many different values of an attribute the devices of the claim have.
+	MaxDistinct []DistinctLimit `json:"maxDistinct,omitempty"`
 	// Preferred are matches that the devices should have, the most important first. Those of an
 	// earlier claim are more important than those of a later one. No match is missed to have a
 	// less important one, and none that can be had is missed for the sake of anything else: not
@@ -51,6 +53,16 @@ type CapacityMatch struct {
 	Requests []string `json:"requests,omitempty"`
 }
 
+// DistinctLimit is that devices have no more than so many different values of an attribute. Each of them must have the
+// attribute, and a list counts with all its elements. One at most is a matchAttribute, but for lists.
+type DistinctLimit struct {
+	Attribute resourceapi.FullyQualifiedName `json:"attribute"`
+	// Most is how many values there may be. It is above zero.
+	Most int64 `json:"most"`
+	// Requests are as those of a Preference.
+	Requests []string `json:"requests,omitempty"`
+}
+
 // Preference is a matchAttribute that may be missed. It does not go with allocationMode All.
 type Preference struct {
 	MatchAttribute resourceapi.FullyQualifiedName `json:"matchAttribute"`
@@ -63,8 +75,8 @@ type Preference struct {
 	Across bool `json:"across,omitempty"`
 }
 
-// MatchesMaxSize is how many preferences, and how many matches of capacities, a claim may have: as many as
-// constraints.
+// MatchesMaxSize is how many preferences, how many matches of capacities, and how many limits a claim may have: as
+// many as constraints.
 const MatchesMaxSize = resourceapi.DeviceConstraintsMaxSize
 
 // Request is what a request or a subrequest asks for beyond its fields. Neither part goes with
@@ -95,7 +107,7 @@ type Class struct {
 
 // IsZero reports whether nothing is asked for.
 func (c Claim) IsZero() bool {
-	return len(c.Requests)+len(c.MatchAcross)+len(c.MatchCapacities)+len(c.Preferred) == 0
+	return len(c.Requests)+len(c.MatchAcross)+len(c.MatchCapacities)+len(c.MaxDistinct)+len(c.Preferred) == 0
 }
 
 // Of reads the annotation of a claim. A claim without one has the zero value. The error says that

@@ -22,6 +22,7 @@ func TestAnnotation(t *testing.T) {
 		}},
 		MatchAcross:     []resourceapi.FullyQualifiedName{"topology.example.com/numa"},
 		MatchCapacities: []extension.CapacityMatch{{Capacity: "gpu.example.com/memory", Requests: []string{"gpus"}}},
+		MaxDistinct:     []extension.DistinctLimit{{Attribute: "topology.example.com/rack", Most: 2, Requests: []string{"gpus"}}},
 		Preferred: []extension.Preference{
 			{MatchAttribute: "topology.example.com/rack", Across: true}, {MatchAttribute: "topology.example.com/pcie", Requests: []string{"gpus"}},
 		},
@@ -57,7 +58,7 @@ func TestAnnotation(t *testing.T) {
 
 // What is not understood is an error that names the annotation.
 func TestAnnotationIsStrict(t *testing.T) {
-	for _, text := range []string{"", "x", `{"upTo": 1}`, `{} {}`, `{"requests": {"a": {"upTo": "1"}}}`, `{"preferred": [{"matchCapacity": "a"}]}`, `{"matchCapacities": ["a"]}`, `{"requests": {"a": {"totals": {"m": "1x"}}}}`} {
+	for _, text := range []string{"", "x", `{"upTo": 1}`, `{} {}`, `{"requests": {"a": {"upTo": "1"}}}`, `{"preferred": [{"matchCapacity": "a"}]}`, `{"matchCapacities": ["a"]}`, `{"maxDistinct": [{"attribute": "a/b", "max": 1}]}`, `{"requests": {"a": {"totals": {"m": "1x"}}}}`} {
 		claim := &resourceapi.ResourceClaim{}
 		claim.Annotations = map[string]string{extension.Annotation: text}
 		if _, err := extension.Of(claim); err == nil || !strings.Contains(err.Error(), extension.Annotation) {

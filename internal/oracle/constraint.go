@@ -5,21 +5,58 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/extension"
 )
 
 func (w *world) checkConstraints(placements []placement) error {
 	for c, claim := range w.c.Claims {
 		for i, constraint := range claim.Spec.Devices.Constraints {
-			var concerned []placement
-			for _, p := range placements {
-				if p.want.claim == c && p.want.in(constraint.Requests) {
-					concerned = append(concerned, p)
-				}
-			}
-			if err := w.checkConstraint(constraint, concerned); err != nil {
+			if err := w.checkConstraint(constraint, concerned(placements, c, constraint.Requests)); err != nil {
 				return fmt.Errorf("claim %d constraint %d: %w", c, i, err)
 			}
 		}
+		more, err := extension.Of(claim)
+		if err != nil {
+			return fmt.Errorf("claim %d: %w", c, err)
+		}
+		for i, limit := range more.MaxDistinct {
+			if err := w.checkLimitOfValues(limit, concerned(placements, c, limit.Requests)); err != nil {
+				return fmt.Errorf("claim %d limit %d: %w", c, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// concerned are the placements for some requests of a claim, all if none is named.
+func concerned(placements []placement, claim int, requests []string) (some []placement) {
+	for _, p := range placements {
+		if p.want.claim == claim && p.want.in(requests) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// checkLimitOfValues: all elements of all devices together are not too many. Something unknown is no value.
+func (w *world) checkLimitOfValues(limit extension.DistinctLimit, placements []placement) error {
+	attributes, err := w.attributes(placements, limit.Attribute)
+	if err != nil {
+		return err
+	}
+	different := make(map[any]bool)
+	for _, attribute := range attributes {
+		values := w.values(attribute)
+		if len(values) == 0 {
+			return fmt.Errorf("attribute type is unknown")
+		}
+		for _, v := range values {
+			different[v] = true
+		}
+	}
+	if int64(len(different)) > limit.Most {
+		return fmt.Errorf("%d values, at most %d are allowed", len(different), limit.Most)
 	}
 	return nil
 }

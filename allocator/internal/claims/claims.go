@@ -23,7 +23,7 @@ type Problem struct {
 	Requests []Request
 	Filters  []*eligibility.Filter
 	// Constraints are those of the claims, claim by claim, then those across claims, then those
-	// of capacities, and then those that are preferred, the most important first, with those of
+	// of capacities, then limits of distinct values, and then those that are preferred, the most important first, with those of
 	// the allocator at the end.
 	Constraints []Constraint
 	// Alternatives are those of all requests, by ID. Domains are alternatives that see
@@ -91,7 +91,9 @@ type Total struct {
 type Constraint struct {
 	Kind      solver.RelationKind
 	Attribute resourceapi.FullyQualifiedName
-	lists     bool
+	// Most is how many values there may be, with solver.AtMost.
+	Most  int
+	lists bool
 	// Capacity is set if Attribute is the name of a capacity.
 	Capacity bool
 	// Claim is the position of the claim that it is of, or AcrossClaims. Position is that in
@@ -118,12 +120,19 @@ func (c Constraint) String() string {
 		return "matchCapacity " + string(c.Attribute)
 	case c.Kind == solver.Distinct:
 		return "distinctAttribute " + string(c.Attribute)
+	case c.Kind == solver.AtMost:
+		return fmt.Sprintf("maxDistinct %s (%d)", c.Attribute, c.Most)
 	}
 	return "matchAttribute " + string(c.Attribute)
 }
 
-// Compared are the values that count. A device that has the attribute, but none of these, is
-// admitted as the first device only, and only if lists are not known: its type is unknown then. Values
+// InSpec reports whether the constraint is in the list of constraints of the claim's spec.
+func (c Constraint) InSpec() bool {
+	return c.Claim != AcrossClaims && !c.Capacity && !c.Preferred && c.Kind != solver.AtMost
+}
+
+// Compared are the values that count. Of a device that has the attribute, but none of these, the type is unknown, as
+// lists are not known. What becomes of it depends on the kind. Values
 // that are not known may turn out to be equal, so that nobody can call them distinct.
 func (c Constraint) Compared(value shape.Attribute) []shape.Value {
 	switch {
@@ -154,6 +163,8 @@ func (p *Problem) ConstraintRef(constraint int) string {
 		return fmt.Sprintf("match of capacities %d (%s)", c.Position, c)
 	case c.Preferred:
 		return fmt.Sprintf("preference %d (%s)", c.Position, c)
+	case c.Kind == solver.AtMost:
+		return fmt.Sprintf("limit %d (%s)", c.Position, c)
 	}
 	return fmt.Sprintf("constraint %d (%s)", c.Position, c)
 }

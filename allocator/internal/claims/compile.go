@@ -290,8 +290,7 @@ func (p *Problem) AppendKey(k *memo.Key) {
 	}
 	k.Number(len(p.Constraints))
 	for i := range p.Constraints {
-		k.Text(p.Constraints[i].String())
-		k.Flags(p.Constraints[i].Preferred)
+		p.Constraints[i].appendKey(k)
 	}
 	k.Number(len(p.Domains))
 	for _, alt := range p.Domains {
@@ -305,6 +304,15 @@ func (p *Problem) AppendKey(k *memo.Key) {
 			k.Number(alt.Count)
 		}
 	}
+}
+
+// appendKey appends what is compared and how. Which requests it covers is part of what these see in devices. Lists
+// depend on a feature.
+func (c *Constraint) appendKey(k *memo.Key) {
+	k.Number(int(c.Kind))
+	k.Number(c.Most)
+	k.Text(string(c.Attribute))
+	k.Flags(c.Capacity, c.Preferred, c.lists)
 }
 
 // addDomains numbers what the alternatives see in devices.

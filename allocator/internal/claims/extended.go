@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/quantity"
 )
@@ -83,7 +85,7 @@ func (alt *Alternative) setTotals(more extension.Request) error {
 }
 
 // extend adds the constraints that claims ask for beyond their spec: those across claims, those of
-// capacities, and those that are preferred.
+// capacities, limits of distinct values, and those that are preferred.
 func (c *compiler) extend(x *Extended) error {
 	for claim, more := range x.Claims {
 		for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
@@ -100,6 +102,13 @@ func (c *compiler) extend(x *Extended) error {
 	for claim, more := range x.Claims {
 		if err := c.each(claim, "match of capacities", "matches of capacities", len(more.MatchCapacities), func(i int) error {
 			return c.matchCapacity(claim, i, more.MatchCapacities[i])
+		}); err != nil {
+			return err
+		}
+	}
+	for claim, more := range x.Claims {
+		if err := c.each(claim, "limit of distinct values", "limits of distinct values", len(more.MaxDistinct), func(i int) error {
+			return c.limit(claim, i, more.MaxDistinct[i])
 		}); err != nil {
 			return err
 		}
@@ -156,6 +165,18 @@ func (c *compiler) matchCapacity(claim, i int, asked extension.CapacityMatch) er
 		return fmt.Errorf("capacity %q is not domain/name", asked.Capacity)
 	}
 	return c.match(Constraint{Attribute: asked.Capacity, Capacity: true, Claim: claim, Position: i, Requests: asked.Requests})
+}
+
+func (c *compiler) limit(claim, i int, asked extension.DistinctLimit) error {
+	if domain, id, _ := strings.Cut(string(asked.Attribute), "/"); domain == "" || id == "" {
+		return fmt.Errorf("attribute %q is not domain/name", asked.Attribute)
+	}
+	if asked.Most < 1 {
+		return fmt.Errorf("most: %d is not above zero", asked.Most)
+	}
+	// No claim has more values than what its devices have together, which is less than this.
+	most := int(min(asked.Most, math.MaxInt32))
+	return c.match(Constraint{Kind: solver.AtMost, Most: most, Attribute: asked.Attribute, Claim: claim, Position: i, Requests: asked.Requests})
 }
 
 // match adds a constraint of one claim. Its names have to be those of requests.

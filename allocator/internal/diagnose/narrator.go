@@ -83,7 +83,7 @@ func (n *narrator) part(p claims.Part) (item explain.CoreItem, name string) {
 		return item, item.Text
 	}
 	item.Claim = n.in.Problem.Claims[c.Claim].Ref()
-	if !c.Capacity {
+	if c.InSpec() {
 		item.Text = fmt.Sprintf("constraint %d: %s", item.Position, item.Constraint)
 	}
 	return item, item.Constraint

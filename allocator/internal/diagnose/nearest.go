@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bits-and-blooms/bitset"
 
@@ -49,13 +50,13 @@ func nearer(r, than *explain.Rejection) bool {
 }
 
 // disagreement tells of a request of the core none of whose candidates has what a constraint of the core
-// compares, or, for a matchAttribute, how many candidates agree at most, if that is too few.
+// compares, or how many candidates have one value, or as few as there may be, if that is too few.
 func (n *narrator) disagreement(compared *claims.Constraint, position int) string {
 	what := "attribute"
 	if compared.Capacity {
 		what = "capacity"
 	}
-	agreeing, needed, most := make(map[int32]*bitset.BitSet), 0, uint(0)
+	agreeing, needed := make(map[int32]*bitset.BitSet), 0
 	for _, request := range n.requests {
 		alt := request.Least()
 		k := alt.Covered(position)
@@ -70,7 +71,7 @@ func (n *narrator) disagreement(compared *claims.Constraint, position int) strin
 				if agreeing[v] == nil {
 					agreeing[v] = bitset.New(uint(len(n.in.Node.List)))
 				}
-				most = max(most, agreeing[v].Set(i).Count())
+				agreeing[v].Set(i)
 			}
 		}
 		if missing {
@@ -78,8 +79,24 @@ func (n *narrator) disagreement(compared *claims.Constraint, position int) strin
 		}
 		needed += n.in.Needed(alt)
 	}
-	if compared.Kind != solver.Match || int(most) >= needed {
-		return ""
+	switch most := commonest(agreeing, max(compared.Most, 1)); {
+	case compared.Kind == solver.Match && most < needed:
+		return fmt.Sprintf("%d candidates must agree in %s, at most %d do", needed, compared.Attribute, most)
+	case compared.Kind == solver.AtMost && most < needed:
+		return fmt.Sprintf("%d candidates must have no more than %d values of %s, and no more than %d have", needed, compared.Most, compared.Attribute, most)
 	}
-	return fmt.Sprintf("%d candidates must agree in %s, at most %d do", needed, compared.Attribute, most)
+	return ""
+}
+
+// commonest is how many devices have the n values that most devices have.
+func commonest(having map[int32]*bitset.BitSet, n int) (sum int) {
+	var counts []int
+	for _, devices := range having {
+		counts = append(counts, int(devices.Count()))
+	}
+	slices.SortFunc(counts, func(a, b int) int { return b - a })
+	for _, count := range counts[:min(n, len(counts))] {
+		sum += count
+	}
+	return sum
 }

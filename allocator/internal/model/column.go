@@ -77,7 +77,7 @@ func (in *Instance) column(c claims.Constraint) *Column {
 func (in *Instance) constrain(ctx context.Context, position int) error {
 	c := in.Problem.Constraints[position]
 	own := in.column(c)
-	r := solver.Relation{Kind: c.Kind, Off: c.Preferred}
+	r := solver.Relation{Kind: c.Kind, Most: c.Most, Off: c.Preferred}
 	if len(c.Held) > 0 {
 		r.Begun, r.Left = true, in.common(own, c.Held)
 	}

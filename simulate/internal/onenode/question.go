@@ -91,6 +91,9 @@ func (k *Asker) addReads(r *reads, s *Spec) {
 		r.addDerived(k.programs, f.derived)
 	})
 	r.constraints = append(r.constraints, s.More.MatchAcross...)
+	for _, limit := range s.More.MaxDistinct {
+		r.constraints = append(r.constraints, limit.Attribute)
+	}
 	for _, preference := range s.More.Preferred {
 		r.constraints = append(r.constraints, preference.MatchAttribute)
 	}
