@@ -40,7 +40,7 @@ func TestExtendedLikeStepByStep(t *testing.T) {
 		}
 	}
 	t.Logf("seen: %v", seen)
-	allSeen(t, seen, "placed", "unfit", "shared", "fits", "drained", "match across", "preferred", "preferred across", "up to", "classes", "capacities")
+	allSeen(t, seen, "placed", "unfit", "shared", "fits", "drained", "match across", "preferred", "preferred across", "up to", "classes", "capacities", "limits")
 }
 
 // extend has a template ask for something more.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dray-project/dray/allocator"
+	draycel "github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -26,8 +27,23 @@ import (
 // those of an informer; an object that is modified in place is not noticed. A cluster for
 // which there are no calls during some garbage collections, and no allocator, is
 // forgotten. Of the state, only what concerns devices that are looked at is read.
+//
+// Searches have the limits of the zero Options.
 func NewAllocator(
 	ctx context.Context,
+	features Features,
+	allocatedState AllocatedState,
+	classLister DeviceClassLister,
+	resourceSlices []*resourceapi.ResourceSlice,
+	celCache *cel.Cache,
+) (Allocator, error) {
+	return NewAllocatorWith(ctx, Options{}, features, allocatedState, classLister, resourceSlices, celCache)
+}
+
+// NewAllocatorWith is NewAllocator with limits for searches. Upstream has no such function.
+func NewAllocatorWith(
+	ctx context.Context,
+	options Options,
 	features Features,
 	allocatedState AllocatedState,
 	classLister DeviceClassLister,
@@ -37,7 +53,8 @@ func NewAllocator(
 	shared := sharedFor(allocator.Features(features))
 	snapshot := shared.index.Snapshot(resourceSlices)
 	return &facade{
-		core:    shared.core,
+		shared:  shared,
+		options: options.withDefaults(),
 		state:   shared.newState(snapshot, allocatedState),
 		classes: classLister,
 	}, nil
@@ -45,7 +62,8 @@ func NewAllocator(
 
 // facade answers in upstream's terms.
 type facade struct {
-	core    *allocator.Allocator
+	shared  *shared
+	options Options
 	state   *pools.State
 	classes DeviceClassLister
 	last    atomic.Pointer[compiled]
@@ -54,32 +72,35 @@ type facade struct {
 // compiled is the problem of the last call. A pod's claims are the same for all nodes.
 type compiled struct {
 	claims  []*resourceapi.ResourceClaim
+	budget  int64
 	problem *allocator.Problem
 }
 
-func (f *facade) compile(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+func (f *facade) compile(claims []*resourceapi.ResourceClaim) (*compiled, error) {
 	if last := f.last.Load(); last != nil && slices.Equal(last.claims, claims) {
-		return last.problem, nil
+		return last, nil
 	}
-	problem, err := f.core.Compile(claims, f.classes)
-	if err != nil {
+	made := &compiled{claims: slices.Clone(claims), budget: f.shared.attempts.budget(claims, f.options)}
+	var err error
+	if made.problem, err = f.shared.core(made.budget).Compile(claims, f.classes); err != nil {
 		return nil, err
 	}
-	f.last.Store(&compiled{claims: slices.Clone(claims), problem: problem})
-	return problem, nil
+	f.last.Store(made)
+	return made, nil
 }
 
 // Allocate implements Allocator.
 func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
-	problem, err := f.compile(claims)
+	asked, err := f.compile(claims)
 	if err != nil {
 		return nil, err
 	}
-	found, err := problem.Feasible(ctx, f.state, node)
+	found, err := asked.problem.Feasible(ctx, f.state, node)
 	switch {
 	case err != nil:
 		return nil, err
 	case found.Verdict() == allocator.NotDecided:
+		f.shared.attempts.undecided(claims, asked.budget, f.options)
 		return nil, fmt.Errorf("%w: the search used up its step budget%w", ErrUndecided, ErrFailedAllocationOnNode)
 	case found.InvalidPools():
 		return nil, fmt.Errorf("invalid resource pools were found%w", ErrFailedAllocationOnNode)
@@ -90,23 +111,49 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 // shared is what the allocators of all pods with the same features have in common:
 // compiled expressions, remembered results, and the index of the slices.
 type shared struct {
-	core  *allocator.Allocator
-	index *pools.Index
+	features allocator.Features
+	programs *draycel.Cache
+	// cores are allocators by budget.
+	cores    *xsync.Map[int64, *allocator.Allocator]
+	attempts *attempts
+	index    *pools.Index
 	// lookedUp counts the devices that were looked up, or would have been, since the last allocator was made.
 	lookedUp atomic.Int64
 }
 
 var byFeatures = xsync.NewMap[allocator.Features, *shared]()
 
+// programs is how many compiled expressions are kept for all allocators with the same features.
+const programs = 1024
+
 func sharedFor(features allocator.Features) *shared {
 	known, _ := byFeatures.LoadOrCompute(features, func() (made *shared, cancel bool) {
 		return &shared{
-			core: allocator.New(allocator.Options{
-				Features: features,
-				ShareID:  func() types.UID { return uuid.NewUUID() },
-			}),
-			index: pools.NewIndex(features.PoolGates()),
+			features: features,
+			programs: draycel.NewCache(programs),
+			cores:    xsync.NewMap[int64, *allocator.Allocator](),
+			attempts: newAttempts(),
+			index:    pools.NewIndex(features.PoolGates()),
 		}, false
 	})
 	return known
 }
+
+// core is the allocator with a budget.
+func (s *shared) core(budget int64) *allocator.Allocator {
+	if s.cores.Size() > maxCores {
+		s.cores.Clear()
+	}
+	known, _ := s.cores.LoadOrCompute(budget, func() (made *allocator.Allocator, cancel bool) {
+		return allocator.New(allocator.Options{
+			Features: s.features,
+			ShareID:  func() types.UID { return uuid.NewUUID() },
+			Budget:   budget,
+			Programs: s.programs,
+		}), false
+	})
+	return known
+}
+
+// maxCores is how many budgets are remembered with their answers.
+const maxCores = 16

@@ -8,7 +8,9 @@
 //
 //   - The search leaves out what cannot lead to a solution, with the same result. A
 //     search that nevertheless exceeds its step budget ends with an error for the node
-//     (ErrFailedAllocationOnNode).
+//     (ErrUndecided, which is an ErrFailedAllocationOnNode). The next allocator that is asked
+//     for the same claims has four times as many steps, up to 64 times; NewAllocatorWith sets
+//     both limits. The context bounds the time of a search, as upstream's.
 //   - The CEL cache that is passed in is not used: expressions are compiled and their
 //     results remembered in this process, for all allocators with the same features.
 //   - Documented decisions, see docs/decisions.

@@ -3,9 +3,11 @@ package structured
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
@@ -54,11 +56,10 @@ func TestErrorsOfTheNode(t *testing.T) {
 		{1, [3]string{spent, spent, invalid}},
 		{allocator.DefaultBudget, [3]string{"", "", invalid}},
 	} {
-		a, err := NewAllocator(t.Context(), Features(c.Features), AllocatedState{}, classList(c.Classes), c.Slices, nil)
+		a, err := NewAllocatorWith(t.Context(), Options{Budget: test.budget, MaxBudget: test.budget}, Features(c.Features), AllocatedState{}, classList(c.Classes), c.Slices, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.(*facade).core = allocator.New(allocator.Options{Features: c.Features, Budget: test.budget})
 		for i, want := range test.want {
 			results, err := a.Allocate(t.Context(), c.Nodes[i], c.Claims)
 			text := ""
@@ -72,6 +73,57 @@ func TestErrorsOfTheNode(t *testing.T) {
 				t.Errorf("budget %d, node %d: error %v has the wrong kind", test.budget, i+1, err)
 			}
 		}
+	}
+}
+
+// Each allocator after one that gave claims up has four times its budget for them, up to a limit. Others have what they had.
+func TestAttemptsThatFollow(t *testing.T) {
+	scenarios, err := alloctest.Parse("errors.txt", onThreeNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := scenarios[0].Case
+	undecided := func(o Options, uid types.UID) bool {
+		a, err := NewAllocatorWith(t.Context(), o, Features(c.Features), AllocatedState{}, classList(c.Classes), c.Slices, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := c.Claims[0].DeepCopy()
+		claim.UID = uid
+		var last error
+		for range 2 { // as for two nodes of one attempt
+			_, last = a.Allocate(t.Context(), c.Nodes[0], []*resourceapi.ResourceClaim{claim})
+		}
+		if last != nil && !errors.Is(last, ErrUndecided) {
+			t.Fatal(last)
+		}
+		return last != nil
+	}
+	if !undecided(Options{Budget: 1}, "a") || undecided(Options{Budget: 16}, "b") {
+		t.Fatal("one step is too many, or 16 are too few")
+	}
+	for name, tc := range map[string]struct {
+		o       Options
+		decided bool
+	}{
+		"grows":                {Options{Budget: 1}, true},
+		"grows up to a limit":  {Options{Budget: 1, MaxBudget: 2}, false},
+		"does not grow":        {Options{Budget: 1, MaxBudget: 1}, false},
+		"a limit that is less": {Options{Budget: 2, MaxBudget: 1}, false},
+	} {
+		uid := types.UID(name)
+		first := undecided(tc.o, uid)
+		second := undecided(tc.o, uid) && undecided(tc.o, uid)
+		if !first || second == tc.decided || !undecided(tc.o, uid+"another") {
+			t.Errorf("%s: undecided is %v at first, and %v later", name, first, second)
+		}
+	}
+	// A caller with a smaller limit is not given more than that.
+	if !undecided(Options{Budget: 1, MaxBudget: 1}, "grows") {
+		t.Error("the limit of another caller counts")
+	}
+	if o := (Options{Budget: math.MaxInt64 - 1}).withDefaults(); o.MaxBudget != math.MaxInt64 {
+		t.Errorf("a large budget grows to %d", o.MaxBudget)
 	}
 }
 

@@ -51,6 +51,18 @@ func NewAllocator(
 	classLister resourcelisters.DeviceClassLister,
 	sliceLister resourcelisters.ResourceSliceLister,
 ) (*Allocator, error) {
+	return NewAllocatorWith(ctx, structured.Options{}, claimsToAllocate, claimLister, classLister, sliceLister)
+}
+
+// NewAllocatorWith is NewAllocator with limits for searches. Upstream had no such function.
+func NewAllocatorWith(
+	ctx context.Context,
+	options structured.Options,
+	claimsToAllocate []*resourceapi.ResourceClaim,
+	claimLister ClaimLister,
+	classLister resourcelisters.DeviceClassLister,
+	sliceLister resourcelisters.ResourceSliceLister,
+) (*Allocator, error) {
 	allocated, err := claimLister.ListAllAllocated()
 	if err != nil {
 		return nil, fmt.Errorf("list allocated claims: %w", err)
@@ -59,7 +71,7 @@ func NewAllocator(
 	if err != nil {
 		return nil, fmt.Errorf("list resource slices: %w", err)
 	}
-	inner, err := structured.NewAllocator(ctx, features(), stateOf(allocated), classes{classLister}, published, nil)
+	inner, err := structured.NewAllocatorWith(ctx, options, features(), stateOf(allocated), classes{classLister}, published, nil)
 	if err != nil {
 		return nil, err
 	}
