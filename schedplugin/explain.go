@@ -53,7 +53,7 @@ func (p *Plugin) reasonAgainst(ctx context.Context, c *cycle, v *variant, node *
 	outcome, err := problem.Allocate(ctx, usage, node)
 	unsatisfiable, ok := outcome.(*allocator.Unsatisfiable)
 	if err != nil || !ok {
-		return c.refusals.For(v, refusal.Undecided, refusal.Undecided, name)
+		return c.refusals.For(v, refusal.Unexplained, refusal.Unexplained, name)
 	}
 	return c.refusals.Against(v, unsatisfiable, alike, p.reasons.Of(v, unsatisfiable), name)
 }
@@ -118,7 +118,10 @@ func (p *Plugin) retry(ctx context.Context, pod *corev1.Pod, undecided int) {
 
 // conclude records how an attempt ended that found no node.
 func (p *Plugin) conclude(ctx context.Context, c *cycle, pod *corev1.Pod) {
-	last := p.endings.End(pod.UID, c.refusals.List())
+	if c.undecided.Load() {
+		metrics.LeftUndecided()
+	}
+	last := p.endings.End(pod.UID, c.refusals.List(), c.undecided.Load() || c.undecidedWithout.Load())
 	if last.Undecided > 0 {
 		p.retry(ctx, pod, last.Undecided)
 	}

@@ -158,7 +158,11 @@ func TestReasonsAreFew(t *testing.T) {
 				}
 			}
 			_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
-			expect(t, status, fwk.Unschedulable, "")
+			code := fwk.Unschedulable
+			if name == "undecided" { // no other pod is preempted
+				code = fwk.UnschedulableAndUnresolvable
+			}
+			expect(t, status, code, "")
 			if note := <-w.events; !strings.Contains(note, "200 nodes (node-0, node-1, node-10, …): ") {
 				t.Errorf("the event does not say of which nodes it is true: %s", note)
 			}

@@ -109,12 +109,18 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if answer == metrics.Satisfiable {
 		return nil
 	}
+	if gaveUp(answer) {
+		c.giveUpSearch()
+	}
 	code := fwk.UnschedulableAndUnresolvable
 	if answer == metrics.Unsatisfiable && p.evictionHelps(ctx, c, v, pod, nodeInfo) {
 		code = fwk.Unschedulable
 	}
 	return refused(ctx, code, p.reasonOf(ctx, c, v, node, found, answer, err), pod, node)
 }
+
+// gaveUp reports whether an answer says that it is not known whether there are devices.
+func gaveUp(answer string) bool { return answer == metrics.Undecided || answer == metrics.Timeout }
 
 func answerOf(ctx context.Context, verdict allocator.Verdict, err error) string {
 	switch {

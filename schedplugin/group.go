@@ -3,6 +3,7 @@ package schedplugin
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
@@ -20,6 +21,8 @@ type groupCycle struct {
 	// is still in flight.
 	reserved map[types.UID]sets.Set[types.UID]
 	pods     map[types.NamespacedName]*cycle
+	// undecided is set once a search for one of the pods was given up.
+	undecided atomic.Bool
 }
 
 // Clone implements StateData.
@@ -72,6 +75,7 @@ func joinGroup(state fwk.CycleState, pod *corev1.Pod, c *cycle) (*groupCycle, er
 		groupState.Write(stateKey, group)
 	}
 	group.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = c
+	c.group, c.undecided = group, &group.undecided
 	return group, nil
 }
 

@@ -3,6 +3,7 @@ package schedplugin
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +24,7 @@ import (
 // suppose has the cycle of a group see the devices free of pods which preemption took off
 // their nodes for the time being.
 func (p *Plugin) suppose(c *cycle, view *model.View) (*model.View, error) {
-	if !c.grouped || !p.switches.Preemption() {
+	if !c.grouped() || !p.switches.Preemption() {
 		return view, nil
 	}
 	p.residentsOf(c)
@@ -38,7 +39,7 @@ func (p *Plugin) suppose(c *cycle, view *model.View) (*model.View, error) {
 	for _, pod := range absent {
 		supposed.Remove(pod, p.source.Of(pod), c.own())
 	}
-	c.removed = supposed
+	c.removed, c.doubt = supposed, new(atomic.Bool)
 	return view.As(supposed.Ledger()), nil
 }
 

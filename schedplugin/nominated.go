@@ -36,18 +36,16 @@ func (p *Plugin) allocateFor(ctx context.Context, claims []*resourceapi.Resource
 	if err != nil {
 		return nil // it does not get devices on any node
 	}
-	return withDevices(ctx, problem, claims, usage, node)
-}
-
-// withDevices returns the claims of a problem with the devices that they get on a node, nil if
-// there are none for them.
-func withDevices(ctx context.Context, problem *allocator.Problem, claims []*resourceapi.ResourceClaim, usage *pools.State, node *corev1.Node) []*resourceapi.ResourceClaim {
-	outcome, err := problem.Allocate(ctx, usage, node)
-	assignment, ok := outcome.(*allocator.Assignment)
-	if err != nil || !ok {
+	found, err := problem.Feasible(ctx, usage, node)
+	if err != nil || found.Verdict() != allocator.Satisfiable {
 		return nil
 	}
-	results := assignment.Results()
+	return withDevices(claims, found)
+}
+
+// withDevices returns claims with the devices that were found for them.
+func withDevices(claims []*resourceapi.ResourceClaim, found allocator.Feasibility) []*resourceapi.ResourceClaim {
+	results := found.Results()
 	allocated := make([]*resourceapi.ResourceClaim, len(claims))
 	for i, claim := range claims {
 		allocated[i] = claimstate.WithAllocation(claim, &results[i])
@@ -116,7 +114,14 @@ func (p *Plugin) supposeOn(ctx context.Context, usage *pools.State, c *cycle, po
 	if reason != "" || v.problem == nil {
 		return nil
 	}
-	return withDevices(p.limit(ctx, c), v.supposed(), v.objects(v.claims), usage, nodeInfo.Node())
+	found, err := v.supposed().Feasible(p.limit(ctx, c), usage, nodeInfo.Node())
+	if gaveUp(answerOf(ctx, found.Verdict(), err)) {
+		c.giveUpSearch()
+	}
+	if found.Verdict() != allocator.Satisfiable {
+		return nil
+	}
+	return withDevices(v.objects(v.claims), found)
 }
 
 // comesFree reports whether devices come free on the node because the pod preempted others
@@ -133,7 +138,7 @@ func (p *Plugin) comesFree(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) boo
 // preempted nobody, so that the queue, which has to be asked for each node, has nothing to tell.
 func (p *Plugin) nominated(c *cycle, pod *corev1.Pod) fwk.NodeInfo {
 	c.nominationOnce.Do(func() {
-		if _, tried := p.endings.Of(pod.UID); tried || c.grouped || pod.Status.NominatedNodeName != "" {
+		if _, tried := p.endings.Of(pod.UID); tried || c.grouped() || pod.Status.NominatedNodeName != "" {
 			c.nomination = p.nomination(pod)
 		}
 	})

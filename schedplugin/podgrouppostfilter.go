@@ -13,9 +13,10 @@ import (
 )
 
 // PodGroupPostFilter gives up claims for a group that could not be placed: for each of its
-// pods what PostFilter would, and if that is not enough, one claim of the group itself.
+// pods what PostFilter would, and if that is not enough, one claim of the group itself. It keeps the next
+// plugins from preempting pods as PostFilter does.
 func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
-	if !p.enabled() || !p.canGiveUpFor(group) {
+	if !p.enabled() {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "podGroup", klog.KRef(group.GetNamespace(), group.GetName()))
@@ -24,10 +25,20 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {
-		logger.V(5).Info("The group waits for the devices of pods that were preempted")
-		// This ends PostFilter, so that nobody else is preempted.
-		return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, "waiting for the devices of pods that were preempted")
+	givesUp := p.canGiveUpFor(group)
+	if givesUp {
+		if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {
+			logger.V(5).Info("The group waits for the devices of pods that were preempted")
+			// This ends PostFilter, so that nobody else is preempted.
+			return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, "waiting for the devices of pods that were preempted")
+		}
+	}
+	if cycles != nil && cycles.undecided.Load() {
+		p.explainFor(ctx, cycles, group)
+		return nil, unresolvable(logger, undecided)
+	}
+	if !givesUp {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	p.explainFor(ctx, cycles, group)
 	settled, err := p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())

@@ -15,7 +15,7 @@ import (
 // cannot run. The pod is scheduled again when that is done. It never makes the pod
 // schedulable at once. If no node has the devices, an Event says why. As long as a pod that
 // preempted others only waits for their devices, it keeps the next plugins from preempting
-// more.
+// more. It does so, too, and gives up nothing, if it is not known of some node whether it has the devices.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if !p.enabled() || p.resizing(pod) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -30,6 +30,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	p.conclude(ctx, c, pod)
 	p.explain(ctx, c, pod)
+	if c.undecided.Load() {
+		return nil, unresolvable(logger, undecided)
+	}
 	gaveUp, err := p.giveUp(klog.NewContext(ctx, logger), c, pod.UID)
 	if err != nil {
 		return nil, failed(logger, err)
@@ -39,6 +42,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
 }
+
+// undecided is what PostFilter says if it is not known whether a pod fits.
+const undecided = "not decided: nothing is preempted while it is not known of some nodes whether they have the devices, and the search is repeated with larger limits"
 
 // giveUp deallocates one claim of a pod, or deletes that for extended resources, and says
 // so. It returns "" if there is none.

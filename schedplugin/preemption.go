@@ -2,6 +2,8 @@ package schedplugin
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -43,12 +45,36 @@ func (p *Plugin) add(ctx context.Context, c *cycle, added *corev1.Pod, nodeInfo 
 // node for which others were preempted before, theirs do, too: more pods go only if that is not
 // enough.
 func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, removed fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
+	if err := p.doubts(state); err != nil {
+		return failed(klog.FromContext(ctx), err)
+	}
 	c, status := p.imagining(ctx, state, removed.GetPod())
 	if c == nil || !p.switches.Preemption() {
 		return status
 	}
 	if err := p.remove(c, pod, removed.GetPod(), nodeInfo); err != nil {
 		return failed(klog.FromContext(ctx), err)
+	}
+	return nil
+}
+
+// errUndecided ends preemption on a node, or for a group.
+var errUndecided = errors.New("a search for devices was given up: no pod is evicted while it is not known whether that is needed")
+
+// doubts returns an error where a pod must not be taken off its node for another one: it may fit without. A
+// pod that was put back is taken off again if Filter fails then, for whatever reason.
+func (p *Plugin) doubts(state fwk.CycleState) error {
+	if !p.enabled() {
+		return nil
+	}
+	c, err := cycleOf(state)
+	switch {
+	case err != nil:
+		return err
+	case c.undecided.Load() || c.doubt != nil && c.doubt.Load():
+		return errUndecided
+	case c.doubt == nil:
+		c.doubt = new(atomic.Bool)
 	}
 	return nil
 }
@@ -73,6 +99,9 @@ func (p *Plugin) imagining(ctx context.Context, state fwk.CycleState, other *cor
 	c, err := cycleOf(state)
 	if err != nil {
 		return nil, failed(klog.FromContext(ctx), err)
+	}
+	if c.doubt != nil {
+		c.doubt.Store(false)
 	}
 	if c.view == nil || !claimstate.HoldsClaims(other) {
 		return nil, nil
@@ -106,6 +135,9 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, pod *c
 		}
 	}
 	found, err := v.supposed().Feasible(p.limit(ctx, c), without.State(), nodeInfo.Node())
+	if gaveUp(answerOf(ctx, found.Verdict(), err)) {
+		c.undecidedWithout.Store(true)
+	}
 	return err == nil && found.Verdict() == allocator.Satisfiable
 }
 

@@ -31,7 +31,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	c.grouped, c.patience = group != nil, p.patience(pod.UID)
+	c.patience = p.patience(pod.UID)
 	claims, status := p.collect(logger, pod, c, group)
 	if status != nil {
 		return nil, status

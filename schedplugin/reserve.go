@@ -98,7 +98,7 @@ func (p *Plugin) adopt(c *cycle, suited *suitable) ([]*claimstate.Claim, error) 
 				missing = append(missing, claim)
 			}
 			continue
-		case !c.grouped:
+		case !c.grouped():
 			missing = append(missing, claim)
 			continue
 		}

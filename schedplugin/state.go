@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,9 @@ const stateKey fwk.StateKey = Name
 type cycle struct {
 	// whatIf is set in clones once pods were added or removed. Nil: everything as it is.
 	whatIf *whatif.Case
+	// doubt is set while preemption takes pods off nodes, and true if the last search was given up.
+	// Clones of clones share it.
+	doubt *atomic.Bool
 	// findings are shared with clones.
 	*findings
 }
@@ -40,8 +44,13 @@ type findings struct {
 	view *model.View
 	// plain is what has to be allocated where it does not depend on the node.
 	plain *variant
-	// grouped is set if the pod is scheduled as part of a group.
-	grouped bool
+	// group is what the pods of a group share. Nil if the pod is scheduled by itself.
+	group *groupCycle
+	// undecided is set once a search was given up, with the cluster as it is. A group has one for all
+	// its pods.
+	undecided *atomic.Bool
+	// undecidedWithout is set once a search was given up that was about evicting pods.
+	undecidedWithout atomic.Bool
 	// placed is the node that was found for the pod, also if the group could not be placed.
 	placed string
 	// patience is how often the limits of searches are raised.
@@ -85,8 +94,9 @@ type suitable struct {
 
 func newCycle() *cycle {
 	return &cycle{findings: &findings{
-		suited:   make(map[string]*suitable),
-		refusals: refusal.NewBook(),
+		suited:    make(map[string]*suitable),
+		undecided: new(atomic.Bool),
+		refusals:  refusal.NewBook(),
 	}}
 }
 
@@ -95,6 +105,18 @@ func (c *cycle) Clone() fwk.StateData {
 	clone := *c
 	clone.whatIf = c.whatIf.Clone()
 	return &clone
+}
+
+// grouped reports whether the pod is scheduled as part of a group.
+func (c *cycle) grouped() bool { return c.group != nil }
+
+// giveUpSearch records that it is not known whether there are devices.
+func (c *cycle) giveUpSearch() {
+	if c.doubt != nil {
+		c.doubt.Store(true)
+		return
+	}
+	c.undecided.Store(true)
 }
 
 func (c *cycle) idle() bool { return len(c.claims) == 0 }

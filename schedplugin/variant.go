@@ -111,9 +111,9 @@ func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings 
 	if len(objects) == 0 {
 		return v
 	}
-	core := p.core
+	core, supposing := p.core, p.supposing
 	if c.patience > 0 {
-		core = p.patient[c.patience-1]
+		core, supposing = p.patient[c.patience-1], p.patient[c.patience-1]
 	}
 	problem, err := core.Compile(objects, p.dra.DeviceClasses())
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Plugin) compile(c *cycle, special *resourceapi.ResourceClaim, mappings 
 	}
 	v.problem = problem
 	v.supposed = sync.OnceValue(func() *allocator.Problem {
-		if supposed, err := p.supposing.Compile(objects, p.dra.DeviceClasses()); err == nil {
+		if supposed, err := supposing.Compile(objects, p.dra.DeviceClasses()); err == nil {
 			return supposed
 		}
 		return problem // a class is gone since

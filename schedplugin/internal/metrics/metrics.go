@@ -54,6 +54,10 @@ var (
 		Subsystem: subsystem, Name: "events_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of Events about pods that do not get devices, by outcome: written, or limited by a rate limit.",
 	}, []string{"outcome"})
+	undecidedAttempts = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "undecided_attempts_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of attempts to schedule a pod that found no node, and did not find out of each node whether it has the devices. Nothing is preempted, and the attempt is repeated with larger limits.",
+	})
 	conflicts = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of claim updates repeated because of a conflict.",
@@ -73,7 +77,7 @@ const (
 // Register adds the metrics to the scheduler's own, once per program. It comes before all else.
 var Register = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(filtered, allocations, allocationSeconds, searchSteps, remembered,
-		observeSeconds, knownPools, knownClaims, notesMade, conflicts)
+		observeSeconds, knownPools, knownClaims, notesMade, undecidedAttempts, conflicts)
 	for _, answer := range []string{Satisfiable, Unsatisfiable, Undecided, Timeout, Cancelled, Error} {
 		answered[answer] = filtered.WithLabelValues(answer)
 	}
@@ -123,6 +127,9 @@ func EventWritten() { notesMade.WithLabelValues("written").Inc() }
 
 // EventLimited counts one that a rate limit held back.
 func EventLimited() { notesMade.WithLabelValues("limited").Inc() }
+
+// LeftUndecided counts an attempt that ended without knowing whether a pod fits.
+func LeftUndecided() { undecidedAttempts.Inc() }
 
 // Conflict counts an update of a claim that has to be repeated because somebody else changed it.
 func Conflict() { conflicts.Inc() }

@@ -56,6 +56,7 @@ func TestMetrics(t *testing.T) {
 		{"the next one", func() { Observed(start, 4, 7) }, map[string]float64{"dray_state_update_duration_seconds": 1, "dray_pools": -1}},
 		{"an Event", EventWritten, map[string]float64{"dray_events_total written": 1}},
 		{"an Event too many", EventLimited, map[string]float64{"dray_events_total limited": 1}},
+		{"an attempt left undecided", LeftUndecided, map[string]float64{"dray_undecided_attempts_total": 1}},
 		{"a conflict", Conflict, map[string]float64{"dray_claim_conflicts_total": 1}},
 	} {
 		before := values(t)

@@ -21,7 +21,7 @@ type Ending struct {
 	SetAside bool
 	// Spoiled: a slice or a device makes others unusable.
 	Spoiled bool
-	// Undecided counts the attempts in a row in which a search was given up.
+	// Undecided counts the attempts in a row in which a search was given up that matters.
 	Undecided int
 }
 
@@ -49,18 +49,16 @@ func (a *Endings) Undecided(pod types.UID) int {
 	return last.Undecided
 }
 
-// End records how an attempt ended, and returns it.
-func (a *Endings) End(pod types.UID, refusals []*Refusal) Ending {
+// End records how an attempt ended, and whether a search was given up, and returns it.
+func (a *Endings) End(pod types.UID, refusals []*Refusal, gaveUp bool) Ending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := Ending{}
-	gaveUp := false
 	for _, r := range refusals {
 		switch {
 		case r.Reason == SetAside:
 			last.SetAside = true
-		case r.Reason == Undecided || r.Reason == Timeout:
-			gaveUp = true
+		case undecided(r):
 		case r.One == nil || r.Reason == Other || strings.Contains(r.Reason, unusable):
 			last.Spoiled = true
 		}

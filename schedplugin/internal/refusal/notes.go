@@ -3,6 +3,7 @@ package refusal
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,5 +93,9 @@ func (n *Notes) Tell(recorder events.EventRecorderLogger, who string, about core
 	// Recorders take all Events about one version of an object for the same, and keep what
 	// the first one says: Events of one kind are a series.
 	about.ResourceVersion = fmt.Sprintf("%016x", kind)
-	recorder.Eventf(&about, nil, corev1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", summarize(who, refusals))
+	reason := "DevicesUnavailable"
+	if slices.ContainsFunc(refusals, undecided) {
+		reason = "DevicesUndecided"
+	}
+	recorder.Eventf(&about, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", summarize(who, refusals))
 }

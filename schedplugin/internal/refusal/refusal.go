@@ -15,8 +15,10 @@ const (
 	SetAside  = "the devices that are free are set aside for pods which are nominated to the node"
 	Undecided = "the search for devices was given up after as many steps as it may take"
 	Timeout   = "the search for devices took too long"
-	Error     = "the devices of the node cannot be judged"
-	Other     = "the node does not have the devices, for one of many reasons"
+	// Unexplained is known, but not why: finding out takes a search of its own.
+	Unexplained = "the node does not have the devices"
+	Error       = "the devices of the node cannot be judged"
+	Other       = "the node does not have the devices, for one of many reasons"
 )
 
 // maxReasons is how many different reasons are given for the nodes of a cluster.

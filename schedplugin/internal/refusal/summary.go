@@ -26,6 +26,9 @@ func kindOf(refusals []*Refusal) uint64 {
 	return hash.Sum64()
 }
 
+// undecided reports whether it is not known if nodes have the devices.
+func undecided(r *Refusal) bool { return r.Reason == Undecided || r.Reason == Timeout }
+
 // summarize says of which nodes each thing is true as dray explain does.
 func summarize(who string, refusals []*Refusal) string {
 	var grouping explain.Grouping
@@ -38,7 +41,11 @@ func summarize(who string, refusals []*Refusal) string {
 		}
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s does not get its devices.", who)
+	if slices.ContainsFunc(refusals, undecided) {
+		fmt.Fprintf(&text, "It is not decided whether %s gets its devices. The search is repeated with larger limits.", who)
+	} else {
+		fmt.Fprintf(&text, "%s does not get its devices.", who)
+	}
 	for _, r := range refusals { // in their order
 		if nodes := others[r.Reason]; r.One == nil && nodes != nil {
 			fmt.Fprintf(&text, "\n%s: %s", nodesOf(nodes), r.Reason)
