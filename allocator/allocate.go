@@ -35,6 +35,15 @@ func (p *Problem) Allocate(ctx context.Context, state *pools.State, node *corev1
 	return found.made(), nil
 }
 
+// General is the text of an error without the names of resource slices, pools and devices, the same for nodes that
+// differ in these.
+func General(err error) string {
+	if named := (*pool.NamedError)(nil); errors.As(err, &named) {
+		return named.General
+	}
+	return err.Error()
+}
+
 // Feasibility is what Feasible finds out. The zero value goes with an error.
 type Feasibility struct{ found question }
 

@@ -29,7 +29,7 @@ func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev
 	case metrics.Cancelled: // nobody is interested
 		return fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx))
 	}
-	return c.refusals.For(v, refusal.Anonymous(err.Error(), node.Name), refusal.Error, name)
+	return c.refusals.For(v, allocator.General(err), refusal.Error, name)
 }
 
 // reasonAgainst says what the node lacks. What is set aside for other pods is looked at as

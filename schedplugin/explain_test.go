@@ -78,6 +78,20 @@ func selecting(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	return claim
 }
 
+// Reasons leave out the names of nodes, not what looks like them.
+func TestReasonsOfNodesWithShortNames(t *testing.T) {
+	w := newWorld(t, setting{objects: []runtime.Object{
+		node("a"), node("e"), node("claim"), gpuClass(), gpus("a", 1), gpus("e", 1), gpus("claim", 1), selecting(gpuClaim("wanted", 1)),
+	}})
+	a := w.attempt(podWith("p", "wanted"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	for at := range w.nodes {
+		if reason := a.filter(at).Message(); !strings.HasPrefix(reason, "claim default/wanted: request gpus: selector 0: CEL expression `device.attributes[") || reason != a.filter(0).Message() {
+			t.Errorf("node %s: %q", w.nodes[at].Node().Name, reason)
+		}
+	}
+}
+
 // Reasons are remembered from pod to pod, and name what each of them calls its own.
 func TestReasonsAreRemembered(t *testing.T) {
 	renamed := gpuClaim("renamed", 5)

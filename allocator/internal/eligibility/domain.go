@@ -48,10 +48,10 @@ func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 	return nil
 }
 
-// Error is why one of Domain.Stops cannot be judged. It is found out again.
+// Error is why one of Domain.Stops cannot be judged, without its name. It is found out again.
 func (n *Node) Error(ctx context.Context, f *Filter, i int32) error {
 	j := judge{ctx: ctx, node: n, filter: f}
-	return fmt.Errorf("device %s: %w", n.ID(i), j.device(new(Domain), i))
+	return j.device(new(Domain), i)
 }
 
 // OfferOf is the position of the class by which a device that is allowed was had.

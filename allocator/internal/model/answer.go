@@ -7,8 +7,10 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
+	"github.com/dray-project/dray/internal/index/pool"
 )
 
 // Answer is a solution by position, or that there is none.
@@ -76,14 +78,27 @@ func (f *frame) filled(draws []solver.Draw) (list []Filled) {
 // StopError says why the search ended at a device. What was computed is asked for again.
 func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
 	alt := in.Problem.Requests[at.Request].Alternatives[at.Option]
-	path, device := in.Problem.Path(alt), in.Node.ID(at.Device)
 	switch {
 	case at.Cover < 0:
-		return fmt.Errorf("%s: %w", path, in.Node.Error(ctx, in.Problem.Filters[alt.Filter], at.Device))
+		return in.deviceError(alt, at.Device, in.Node.Error(ctx, in.Problem.Filters[alt.Filter], at.Device))
 	case at.Violated:
-		return fmt.Errorf("%s: asks for all devices, but device %s violates %s", path, device, in.Problem.ConstraintRef(alt.Constraints[at.Cover]))
+		return allError(in.Problem.Path(alt), "device", in.Node.ID(at.Device).String(), "violates "+in.Problem.ConstraintRef(alt.Constraints[at.Cover]), "")
 	}
 	compared := in.Problem.Constraints[alt.Constraints[at.Cover]].Attribute
 	_, _, err := in.Evaluator.Attribute(ctx, alt.Derived, in.Node.List[at.Device].Shape, compared)
-	return fmt.Errorf("%s: device %s: %w", path, device, err)
+	return in.deviceError(alt, at.Device, err)
+}
+
+// deviceError says that a device cannot be judged for a request.
+func (in *Instance) deviceError(alt *claims.Alternative, device int32, err error) error {
+	path := in.Problem.Path(alt)
+	return &pool.NamedError{Text: fmt.Sprintf("%s: device %s: %v", path, in.Node.ID(device), err), General: fmt.Sprintf("%s: %v", path, err), Err: err}
+}
+
+// allError says which device or pool stands in the way of all devices. More is about that one alone.
+func allError(path, kind, name, what, more string) error {
+	return &pool.NamedError{
+		Text:    fmt.Sprintf("%s: asks for all devices, but %s %s %s%s", path, kind, name, what, more),
+		General: fmt.Sprintf("%s: asks for all devices, but a %s %s", path, kind, what),
+	}
 }

@@ -178,12 +178,12 @@ func (in *Instance) checkAll(ctx context.Context, alt *claims.Alternative) error
 	}
 	for _, pv := range in.View.Pools {
 		if reason := pv.Incomplete + pv.Invalid; reason != "" {
-			return fmt.Errorf("%s: asks for all devices, but pool %s cannot be used: %s", in.Problem.Path(alt), pv.Pool.ID, reason)
+			return allError(in.Problem.Path(alt), "pool", pv.Pool.ID.String(), "cannot be used", ": "+reason)
 		}
 	}
 	if stops := in.Domain(alt).Stops; stops != nil {
 		first, _ := stops.NextSet(0)
-		return fmt.Errorf("%s: %w", in.Problem.Path(alt), in.Node.Error(ctx, in.Problem.Filters[alt.Filter], int32(first)))
+		return in.deviceError(alt, int32(first), in.Node.Error(ctx, in.Problem.Filters[alt.Filter], int32(first)))
 	}
 	in.Literal = in.Literal || len(alt.Constraints) > 0 && in.Needed(alt) > 0
 	return nil

@@ -72,7 +72,7 @@ func (r *reach) reaches(node *corev1.Node) (bool, error) {
 	if own := &r.selections[0]; own.isSet() {
 		match, err := own.matches(node)
 		if err != nil {
-			return false, fmt.Errorf("resource slice %s: %w", r.slice.Name, err)
+			return false, &NamedError{Text: fmt.Sprintf("resource slice %s: %v", r.slice.Name, err), General: fmt.Sprintf("a resource slice: %v", err), Err: err}
 		}
 		return match, nil
 	}
@@ -91,7 +91,10 @@ func (r *reach) device(i int, node *corev1.Node) (bool, error) {
 	}
 	match, err := r.selections[1+i].matches(node)
 	if err != nil {
-		return false, fmt.Errorf("resource slice %s: device %s: %w", r.slice.Name, r.slice.Spec.Devices[i].Name, err)
+		return false, &NamedError{
+			Text:    fmt.Sprintf("resource slice %s: device %s: %v", r.slice.Name, r.slice.Spec.Devices[i].Name, err),
+			General: fmt.Sprintf("a resource slice: a device: %v", err), Err: err,
+		}
 	}
 	return match, nil
 }

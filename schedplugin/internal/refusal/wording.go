@@ -2,7 +2,6 @@ package refusal
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"k8s.io/utils/lru"
@@ -47,25 +46,6 @@ func (r Reasons) Of(names Names, none *allocator.Unsatisfiable) string {
 
 // Len is how many reasons are remembered.
 func (r Reasons) Len() int { return r.known.Len() }
-
-// named are the words after which errors have a name that differs from node to node.
-var named = regexp.MustCompile(`\b(device|pool) "?[^\s:,;"]+"?`)
-
-// Anonymous leaves out of an error which devices, pools and node it is about, so that it is
-// the same for many nodes.
-func Anonymous(text, node string) string {
-	if before, _, found := strings.Cut(text, " cannot be used: "); found {
-		text = before + " cannot be used" // the rest is about slices
-	}
-	const device = ": device "
-	if before, after, found := strings.Cut(text, device); found {
-		if _, rest, more := strings.Cut(after, ": "); more {
-			text = before + ": " + rest
-		}
-	}
-	text = named.ReplaceAllString(text, "a $1")
-	return strings.ReplaceAll(text, node, "the node")
-}
 
 // shortly is a reason that is the same for many nodes, so that the scheduler can add them up:
 // "request gpus wants 4 devices: too few left (the others: in use)". What differs from node
