@@ -188,6 +188,11 @@ func waitingForDevices() []waitingPod {
 		{reason: "error of a selector", event: "slice deleted", pod: p(),
 			objects: base(modelled(inPool(gpus("a", 1), "z", "z")), gpus("a", 1), selecting(one())),
 			cure:    func(r *rig) { r.deleteSlice("a-gpus") }},
+		{reason: "error of a selector", event: "claim allocated", pod: p(),
+			objects: base(modelled(inPool(gpus("a", 1), "z", "z")), gpus("a", 1), selecting(one()), gpuClaim("spare", 1)),
+			cure: func(r *rig) {
+				r.updateClaim("spare", func(c *resourceapi.ResourceClaim) { c.Status = held(gpuClaim("spare", 1), "a", "gpu-0").Status })
+			}},
 		{reason: "error of a selector", event: "slice updated", pod: p(), objects: base(gpus("a", 1), selecting(one())),
 			cure: func(r *rig) { r.updateSlice("a-gpus", func(s *resourceapi.ResourceSlice) { modelled(s) }) }},
 		{reason: "no class", event: "class added", pod: p(), objects: []runtime.Object{roomy("a"), gpus("a", 1), one()},

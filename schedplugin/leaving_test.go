@@ -49,7 +49,7 @@ func TestPreemptorWaits(t *testing.T) {
 			reservedBy(held(gpuClaim("of-ending", 2), "b", "gpu-0", "gpu-1"), ending),
 		},
 	})
-	w.plugin.endings.End("queued", nil, false)
+	w.plugin.endings.End(podWith("queued"), nil, false)
 	for _, test := range []struct {
 		name   string
 		pod    *corev1.Pod

@@ -131,13 +131,16 @@ func (a *arena) addBareNode(ctx context.Context, name string) {
 	})
 }
 
+// addSlices adds slices. A spec may delete them.
 func (a *arena) addSlices(ctx context.Context, slices ...*resourceapi.ResourceSlice) {
 	GinkgoHelper()
 	for _, slice := range slices {
 		_, err := client.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
-			Expect(client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{})).To(Succeed())
+			if err := client.ResourceV1().ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+				Expect(err).NotTo(HaveOccurred())
+			}
 		})
 	}
 }

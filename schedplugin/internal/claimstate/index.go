@@ -65,6 +65,13 @@ func (p Index) Of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, err
 	return names, nil
 }
 
+// Waits reports whether a pod is there, and on no node yet.
+func (p Index) Waits(name types.NamespacedName, uid types.UID) bool {
+	object, exists, err := p.indexer.GetByKey(name.String())
+	pod, ok := object.(*corev1.Pod)
+	return err == nil && exists && ok && pod.UID == uid && pod.Spec.NodeName == ""
+}
+
 // Running reports whether a pod is on its node, and neither done nor ending.
 func (p Index) Running(pod *corev1.Pod) bool {
 	object, exists, err := p.indexer.GetByKey(pod.Namespace + "/" + pod.Name)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 )
@@ -13,6 +14,8 @@ import (
 type Endings struct {
 	mu   sync.Mutex
 	last *lru.Cache // of Ending, by UID
+	// unjudged are the pods whose last attempt left a node unjudged.
+	unjudged map[types.UID]types.NamespacedName
 }
 
 // Ending is what stood in the way on some node.
@@ -21,15 +24,19 @@ type Ending struct {
 	SetAside bool
 	// Spoiled: a slice or a device makes others unusable.
 	Spoiled bool
+	// Unjudged: a device is an error for the pod, or a search was given up. Fewer devices may cure that.
+	Unjudged bool
 	// Undecided counts the attempts in a row in which a search was given up that matters.
 	Undecided int
 }
 
-// unknownEnding is that anything may stand in the way.
+// unknownEnding is that anything may stand in the way. Unjudged lists only what is known.
 var unknownEnding = Ending{SetAside: true, Spoiled: true}
 
 // NewEndings remembers the last 100,000 pods.
-func NewEndings() *Endings { return &Endings{last: lru.New(maxSaid)} }
+func NewEndings() *Endings {
+	return &Endings{last: lru.New(maxSaid), unjudged: make(map[types.UID]types.NamespacedName)}
+}
 
 // Of returns how the last attempt of a pod ended, and whether that is known. If not, anything may
 // stand in the way.
@@ -50,7 +57,7 @@ func (a *Endings) Undecided(pod types.UID) int {
 }
 
 // End records how an attempt ended, and whether a search was given up, and returns it.
-func (a *Endings) End(pod types.UID, refusals []*Refusal, gaveUp bool) Ending {
+func (a *Endings) End(pod *corev1.Pod, refusals []*Refusal, gaveUp bool) Ending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := Ending{}
@@ -61,11 +68,31 @@ func (a *Endings) End(pod types.UID, refusals []*Refusal, gaveUp bool) Ending {
 		case undecided(r):
 		case r.One == nil || r.Reason == Other || strings.Contains(r.Reason, unusable):
 			last.Spoiled = true
+			last.Unjudged = last.Unjudged || r.One == nil && r.Reason != Unexplained
 		}
 	}
 	if gaveUp {
-		last.Undecided = a.Undecided(pod) + 1
+		last.Undecided, last.Spoiled, last.Unjudged = a.Undecided(pod.UID)+1, true, true
 	}
-	a.last.Add(pod, last)
+	a.last.Add(pod.UID, last)
+	if delete(a.unjudged, pod.UID); last.Unjudged {
+		a.unjudged[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	}
 	return last
+}
+
+// Unjudged lists the pods whose last attempt left a node unjudged. Those that do not wait any more are
+// forgotten.
+func (a *Endings) Unjudged(waits func(types.NamespacedName, types.UID) bool) []types.NamespacedName {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var names []types.NamespacedName
+	for uid, name := range a.unjudged {
+		if waits(name, uid) {
+			names = append(names, name)
+		} else {
+			delete(a.unjudged, uid)
+		}
+	}
+	return names
 }

@@ -60,6 +60,9 @@ func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Reso
 		}
 		return fwk.Queue, "deleted, and held devices"
 	}
+	if last, _ := h.Endings.Of(pod.UID); last.Unjudged && taken(before, after) {
+		return fwk.Queue, "what could not be judged may be in use now"
+	}
 	free := before != nil && claimstate.Freed(before, after)
 	if !free && !claimstate.RefersTo(pod, after) {
 		return fwk.QueueSkip, "it is not the pod's"
@@ -82,6 +85,11 @@ func (h *Hints) judgeClaimEvent(pod *corev1.Pod, before, after *resourceapi.Reso
 	return fwk.Queue, "the status of the pod's claim changed"
 }
 
+// taken reports whether an event tells that a claim got devices.
+func taken(before, after *resourceapi.ResourceClaim) bool {
+	return after.Status.Allocation != nil && (before == nil || before.Status.Allocation == nil)
+}
+
 func uses(claims []*claimstate.Claim, claim *resourceapi.ResourceClaim) bool {
 	for _, c := range claims {
 		if c.Object.UID == claim.UID {
@@ -92,7 +100,8 @@ func uses(claims []*claimstate.Claim, claim *resourceapi.ResourceClaim) bool {
 }
 
 // podsConcernedByClaim narrows an event down to the pods that it may concern: all of them
-// if devices came free, else those that refer to the claim.
+// if devices came free, else those that refer to the claim, and if it got devices, those for which one of
+// these may have been an error.
 func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (fwk.PreQueueingHintResult, error) {
 	h.notice(oldObject, newObject)
 	before, _ := oldObject.(*resourceapi.ResourceClaim)
@@ -114,6 +123,9 @@ func (h *Hints) podsConcernedByClaim(_ klog.Logger, oldObject, newObject any) (f
 	if owner := metav1.GetControllerOfNoCopy(claim); owner != nil && claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
 		// The pod may not refer to it yet.
 		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
+	}
+	if after != nil && taken(before, after) {
+		pods = append(pods, h.Endings.Unjudged(h.Pods.Waits)...)
 	}
 	return fwk.PreQueueingHintResult{Pods: pods}, err
 }

@@ -1,0 +1,46 @@
+package refusal
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// Pods that met an error, or a search that was given up, are listed until an attempt ends otherwise or they
+// do not wait any more.
+func TestUnjudged(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
+	waits := func(types.NamespacedName, types.UID) bool { return true }
+	for _, test := range []struct {
+		name    string
+		refusal Refusal
+		gaveUp  bool
+		want    int
+	}{
+		{"error", Refusal{Reason: "no such key"}, false, 1},
+		{"search given up", Refusal{Reason: Undecided}, true, 1},
+		{"devices in use", Refusal{Reason: "in use", One: &allocator.Unsatisfiable{}}, false, 0},
+		{"set aside", Refusal{Reason: SetAside}, false, 0},
+		{"not explained", Refusal{Reason: Unexplained}, false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := NewEndings()
+			a.End(pod, []*Refusal{&test.refusal}, test.gaveUp)
+			if got := a.Unjudged(waits); len(got) != test.want {
+				t.Errorf("listed %v, want %d", got, test.want)
+			}
+			a.Unjudged(func(types.NamespacedName, types.UID) bool { return false })
+			if got := a.Unjudged(waits); len(got) > 0 {
+				t.Errorf("listed %v, and it does not wait", got)
+			}
+			a.End(pod, []*Refusal{&test.refusal}, test.gaveUp)
+			if a.End(pod, nil, false); len(a.Unjudged(waits)) > 0 {
+				t.Error("listed after an attempt that ended otherwise")
+			}
+		})
+	}
+}
