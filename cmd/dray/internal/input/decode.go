@@ -120,8 +120,11 @@ func (r *reader) decodeOther(raw []byte, gvk schema.GroupVersionKind, origin Ori
 }
 
 func (r *reader) addController(c *workload.Controller, origin Origin) {
-	if err := r.objects.register(c.Kind.GroupKind().String(), c.Object, origin); err != nil {
+	isNew, err := r.objects.register(c.Kind.GroupKind().String(), c.Object, origin)
+	if err != nil {
 		r.errs = append(r.errs, err)
+	}
+	if !isNew {
 		return
 	}
 	for _, part := range c.Parts {

@@ -1,9 +1,13 @@
 package input
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
@@ -21,6 +25,24 @@ func (r *reader) kustomize(folder string) error {
 	if err != nil {
 		return fmt.Errorf("kustomize %s: %w", folder, err)
 	}
-	r.readFile("kustomize "+folder, content)
+	r.readFile("kustomize "+folder, content, false)
 	return nil
+}
+
+// isForOthers reports whether a document is for another program than an API server, such as values of a
+// chart and kustomizations without a kind.
+func isForOthers(raw []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return false
+	}
+	return members["kind"] == nil && members["metadata"] == nil
+}
+
+// otherUse says how a file is used that holds no objects.
+func otherUse(file string) string {
+	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(file)) {
+		return " (-k builds the kustomization)"
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -41,21 +42,27 @@ type Objects struct {
 	// Complete is set for a live cluster: what was not read does not exist.
 	Complete bool
 
-	origins map[key]Origin
+	known map[key]filed
+}
+
+// filed is an object and where it was read first.
+type filed struct {
+	origin Origin
+	object metav1.Object
 }
 
 type key struct{ kind, namespace, name string }
 
 // NewObjects returns an empty set.
 func NewObjects() *Objects {
-	return &Objects{Ignored: make(map[string]int), origins: make(map[key]Origin)}
+	return &Objects{Ignored: make(map[string]int), known: make(map[key]filed)}
 }
 
 // Origin returns where the object of that kind was read. Namespace is empty for
 // kinds without one. The second result is false for an unknown object.
 func (o *Objects) Origin(kind, namespace, name string) (Origin, bool) {
-	origin, found := o.origins[key{kind, namespace, name}]
-	return origin, found
+	first, found := o.known[key{kind, namespace, name}]
+	return first.origin, found
 }
 
 // add files the object under its kind. Objects of kinds that dray has no use for
@@ -63,52 +70,55 @@ func (o *Objects) Origin(kind, namespace, name string) (Origin, bool) {
 func (o *Objects) add(object runtime.Object, origin Origin) error {
 	switch object := object.(type) {
 	case *corev1.Node:
-		o.Nodes = append(o.Nodes, object)
-		return o.register("Node", object, origin)
+		return fileUnder(o, &o.Nodes, "Node", object, origin)
 	case *corev1.Pod:
-		o.Pods = append(o.Pods, object)
-		return o.register("Pod", object, origin)
+		return fileUnder(o, &o.Pods, "Pod", object, origin)
 	case *resourceapi.ResourceClaim:
-		o.Claims = append(o.Claims, object)
-		return o.register("ResourceClaim", object, origin)
+		return fileUnder(o, &o.Claims, "ResourceClaim", object, origin)
 	case *resourceapi.ResourceClaimTemplate:
-		o.Templates = append(o.Templates, object)
-		return o.register("ResourceClaimTemplate", object, origin)
+		return fileUnder(o, &o.Templates, "ResourceClaimTemplate", object, origin)
 	case *resourceapi.DeviceClass:
-		o.Classes = append(o.Classes, object)
-		return o.register("DeviceClass", object, origin)
+		return fileUnder(o, &o.Classes, "DeviceClass", object, origin)
 	case *resourceapi.ResourceSlice:
-		o.Slices = append(o.Slices, object)
-		return o.register("ResourceSlice", object, origin)
+		return fileUnder(o, &o.Slices, "ResourceSlice", object, origin)
 	case *resourceapi.DeviceTaintRule:
-		o.TaintRules = append(o.TaintRules, object)
-		return o.register("DeviceTaintRule", object, origin)
+		return fileUnder(o, &o.TaintRules, "DeviceTaintRule", object, origin)
 	case *corev1.Namespace:
-		o.Namespaces = append(o.Namespaces, object)
-		return o.register("Namespace", object, origin)
+		return fileUnder(o, &o.Namespaces, "Namespace", object, origin)
 	case *schedulingapi.PodGroup:
-		o.PodGroups = append(o.PodGroups, object)
-		return o.register("PodGroup", object, origin)
+		return fileUnder(o, &o.PodGroups, "PodGroup", object, origin)
 	case *v1alpha1.DevicePool:
-		o.Prototype.Pools = append(o.Prototype.Pools, object)
-		return o.register(prototypeKind("DevicePool"), object, origin)
+		return fileUnder(o, &o.Prototype.Pools, prototypeKind("DevicePool"), object, origin)
 	case *v1alpha1.DeviceClass:
-		o.Prototype.Classes = append(o.Prototype.Classes, object)
-		return o.register(prototypeKind("DeviceClass"), object, origin)
+		return fileUnder(o, &o.Prototype.Classes, prototypeKind("DeviceClass"), object, origin)
 	case *v1alpha1.DeviceClaim:
-		o.Prototype.Claims = append(o.Prototype.Claims, object)
-		return o.register(prototypeKind("DeviceClaim"), object, origin)
+		return fileUnder(o, &o.Prototype.Claims, prototypeKind("DeviceClaim"), object, origin)
 	}
 	return fmt.Errorf("%s: dray cannot file a %T", origin, object)
 }
 
-func (o *Objects) register(kind string, object metav1.Object, origin Origin) error {
-	k := key{kind, object.GetNamespace(), object.GetName()}
-	if first, found := o.origins[k]; found {
-		return fmt.Errorf("%s: %s: the same object was already read from %s", origin, describe(kind, object), first)
+// fileUnder adds an object to those of its kind. An equal object that was read before counts once.
+func fileUnder[T metav1.Object](o *Objects, all *[]T, kind string, object T, origin Origin) error {
+	isNew, err := o.register(kind, object, origin)
+	if isNew {
+		*all = append(*all, object)
 	}
-	o.origins[k] = origin
-	return nil
+	return err
+}
+
+// register reports whether the object was not read before. The error is about another object
+// of the same name.
+func (o *Objects) register(kind string, object metav1.Object, origin Origin) (isNew bool, err error) {
+	k := key{kind, object.GetNamespace(), object.GetName()}
+	first, found := o.known[k]
+	switch {
+	case !found:
+		o.known[k] = filed{origin, object}
+		return true, nil
+	case apiequality.Semantic.DeepEqual(first.object, object):
+		return false, nil
+	}
+	return false, fmt.Errorf("%s: %s: another object of that name was already read from %s", origin, describe(kind, object), first.origin)
 }
 
 func describe(kind string, object metav1.Object) string {

@@ -35,7 +35,7 @@ func (r *reader) translate() {
 			continue
 		}
 		at := key{prototypeKind(reason.Kind), reason.Namespace, reason.Name}
-		if !r.object(r.objects.origins[at], reason) {
+		if !r.object(r.objects.known[at].origin, reason) {
 			unusable[at] = true
 		}
 	}
@@ -55,7 +55,7 @@ func (r *reader) addTranslated(object runtime.Object, kind string, from key, unu
 	if unusable[from] {
 		return
 	}
-	origin := r.objects.origins[from]
+	origin := r.objects.known[from].origin
 	SetDefaults(object)
 	for _, invalid := range r.options.Validate(object) {
 		if !r.object(origin, fmt.Errorf("translated to %s: %w", describe(kind, object.(metav1.Object)), invalid)) {

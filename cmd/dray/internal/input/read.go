@@ -70,7 +70,7 @@ func Read(paths []string, stdin io.Reader, options Options) (*Objects, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.readFile(source.name, content)
+		r.readFile(source.name, content, source.found)
 	}
 	if options.Kustomization != "" {
 		if err := r.kustomize(options.Kustomization); err != nil {
@@ -104,11 +104,13 @@ func newReader(options Options) *reader {
 	return &reader{options: options, objects: NewObjects()}
 }
 
-func (r *reader) readFile(name string, content []byte) {
+// readFile reads all documents of a file. If nobody has named the file, those that are meant for other
+// programs are passed over.
+func (r *reader) readFile(name string, content []byte, found bool) {
 	isTemplate := false
 	for _, document := range split(name, content) {
 		before := len(r.errs)
-		r.readDocument(document)
+		r.readDocument(document, found)
 		if err := document.unrendered(r.errs[before:]); err != nil {
 			r.errs = r.errs[:before]
 			if !isTemplate {
@@ -120,10 +122,14 @@ func (r *reader) readFile(name string, content []byte) {
 	}
 }
 
-func (r *reader) readDocument(document document) {
+func (r *reader) readDocument(document document, found bool) {
 	raw, err := document.toJSON()
 	if err != nil {
 		r.errs = append(r.errs, err)
+		return
+	}
+	if found && isForOthers(raw) {
+		r.warn(document.origin, errors.New("passed over: neither kind nor metadata, so this is no Kubernetes object"+otherUse(document.origin.File)))
 		return
 	}
 	r.documents++

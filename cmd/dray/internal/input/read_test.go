@@ -62,12 +62,65 @@ func TestReadOrder(t *testing.T) {
 }
 
 func TestReadDuplicate(t *testing.T) {
-	root := folderOf(t, map[string]string{"a.yaml": node("n1"), "b.yaml": "---\n---\n" + node("n2") + "---\n" + node("n1")})
+	labelled := "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {a: b}}\n"
+	root := folderOf(t, map[string]string{"a.yaml": node("n1"), "b.yaml": "---\n---\n" + node("n2") + "---\n" + labelled})
 	_, err := Read([]string{root}, nil, Options{})
-	want := filepath.Join(root, "b.yaml") + ": document 2 (line 6): Node n1: the same object was already read from " +
+	want := filepath.Join(root, "b.yaml") + ": document 2 (line 6): Node n1: another object of that name was already read from " +
 		filepath.Join(root, "a.yaml") + ": document 1 (line 1)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// Copies of an object count once, however they are written.
+func TestReadCopies(t *testing.T) {
+	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replicas: 2, template: {spec: {containers: [{name: c, image: x}]}}}\n"
+	root := folderOf(t, map[string]string{
+		"a.yaml": node("n1") + "---\n" + deployment,
+		"b.yaml": deployment + "---\n" + node("n2"),
+		"c.json": `{"kind": "Node", "metadata": {"labels": {}, "name": "n1"}, "apiVersion": "v1"}`,
+	})
+	objects, err := Read([]string{root}, nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"n1", "n2"}, nodeNames(objects)); diff != "" || len(objects.Controllers) != 1 || len(objects.Warnings) > 0 {
+		t.Errorf("%d controllers, warnings %v, nodes (-want +got):\n%s", len(objects.Controllers), objects.Warnings, diff)
+	}
+}
+
+// What lies in a folder for other programs is passed over. A file that is named must have objects.
+func TestReadFilesOfOthers(t *testing.T) {
+	root := folderOf(t, map[string]string{
+		"node.yaml":          node("n1"),
+		"values.yaml":        "replicas: 3\n---\n" + node("n2"),
+		"Chart.yaml":         "apiVersion: v2\nname: chart\n",
+		"kustomization.yaml": "resources: [node.yaml]\n",
+	})
+	objects, err := Read([]string{root}, nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"n1", "n2"}, nodeNames(objects)); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	var got []string
+	for _, warning := range objects.Warnings {
+		got = append(got, strings.TrimPrefix(warning.Error(), root+"/"))
+	}
+	const over = ": document 1 (line 1): passed over: neither kind nor metadata, so this is no Kubernetes object"
+	if diff := cmp.Diff([]string{"Chart.yaml" + over, "kustomization.yaml" + over + " (-k builds the kustomization)", "values.yaml" + over}, got); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{"values.yaml": "apiVersion: required", "Chart.yaml": "kind: required"} {
+		if _, err := Read([]string{filepath.Join(root, name)}, nil, Options{}); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s by name: got %v, want %q", name, err, want)
+		}
+	}
+	// A mistake is one in a folder, too.
+	slip := folderOf(t, map[string]string{"node.yaml": "apiVersion: v1\nmetadata: {name: n1}\n"})
+	if _, err := Read([]string{slip}, nil, Options{}); err == nil || !strings.HasSuffix(err.Error(), "kind: required") {
+		t.Errorf("without a kind: got %v", err)
 	}
 }
 

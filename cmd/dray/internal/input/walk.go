@@ -21,6 +21,8 @@ var manifestExtensions = []string{".yaml", ".yml", ".json"}
 type source struct {
 	name string
 	open func() (io.ReadCloser, error)
+	// found is set for a file of a folder, which nobody has named.
+	found bool
 }
 
 // sources lists what paths stand for: files in the order given, folders unfolded
@@ -73,7 +75,9 @@ func folder(root string) (found []source, skipped []error, err error) {
 		case !stat.Mode().IsRegular():
 			skipped = append(skipped, fmt.Errorf("%s: skipped: not a regular file", path))
 		default:
-			found = append(found, file(path))
+			one := file(path)
+			one.found = true
+			found = append(found, one)
 		}
 		return nil
 	})
