@@ -51,8 +51,10 @@ type poolState struct {
 	// The queue hands a pool to one worker at a time, to which these belong.
 	writing     *desiredPool // of a write that raised the generation, until it is through
 	writingTo   int64        // that generation
-	lastWrite   time.Time
-	checkAfter  time.Time // when slices that we created must have been seen
+	tried       *desiredPool // of the last attempt
+	notBefore   time.Time    // of the next attempt, whoever asks for it
+	failures    int          // attempts since the last one that the API server did not turn away
+	checkAfter  time.Time    // when slices that we created must have been seen
 	deletedKeys map[string]bool
 }
 
@@ -227,7 +229,7 @@ func (c *Controller) publish(ctx context.Context, name string) {
 	desired := state.desired
 	c.mutex.Unlock()
 
-	if wait := time.Until(state.lastWrite.Add(writeInterval)); wait > 0 {
+	if wait := time.Until(state.notBefore); wait > 0 {
 		c.queue.AddAfter(name, wait)
 		return
 	}
@@ -237,8 +239,14 @@ func (c *Controller) publish(ctx context.Context, name string) {
 		c.queue.Forget(name)
 		return
 	}
+	if state.tried != desired {
+		// How often something else failed says nothing about this.
+		state.tried = desired
+		c.queue.Forget(name)
+	}
 	err := c.syncPool(ctx, name, state, desired)
 	c.settle(name, state, desired, err == nil)
+	state.attempted(err)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.report(ctx, fmt.Errorf("pool %q: %w", name, err), "publishing ResourceSlices")

@@ -88,12 +88,7 @@ var writeCounts = []struct {
 		after(time.Minute)
 	}, "6 + 5 refused", "31 + 5 refused"},
 	{"1000 changes of one device within a second", func(_ *testing.T, _ *server, c publisher) {
-		for i := range 1000 {
-			resources := threeSlices()
-			resources.Pools[node].Slices[0].Devices[0] = device("gpu-0", fmt.Sprint(i))
-			c.Update(resources)
-			after(time.Millisecond)
-		}
+		changeOften(c)
 		after(time.Minute)
 	}, "5", "1000"},
 	{"one device, while another pool of the driver is invalid", func(_ *testing.T, _ *server, c publisher) {
@@ -102,6 +97,16 @@ var writeCounts = []struct {
 		c.Update(resources)
 		after(time.Minute)
 	}, "1", "0"},
+}
+
+// changeOften changes a device a thousand times in a second.
+func changeOften(c publisher) {
+	for i := range 1000 {
+		resources := threeSlices()
+		resources.Pools[node].Slices[0].Devices[0] = device("gpu-0", fmt.Sprint(i))
+		c.Update(resources)
+		after(time.Millisecond)
+	}
 }
 
 func deleteFirst(t *testing.T, s *server) {
@@ -249,6 +254,25 @@ func TestDeletedUnseen(t *testing.T) {
 				after(10 * time.Second)
 				if got := countDeletes(s) - before; (got > 0) != again {
 					t.Errorf("%d deletes of a slice that is gone", got)
+				}
+			})
+		})
+	}
+}
+
+// TestThrottled: a thousand updates in the second in which the API server answers 429.
+func TestThrottled(t *testing.T) {
+	for peer, want := range map[string]struct{ least, most int }{"dray": {3, 3}, "upstream": {1000, 2000}} {
+		t.Run(peer, func(t *testing.T) {
+			s := newServer()
+			play(t, peer, s, func(t *testing.T, c publisher, _ *errorLog) {
+				c.Update(threeSlices())
+				after(time.Minute)
+				s.attempts()
+				s.setRefuse(func(string, *resourceapi.ResourceSlice) error { return apierrors.NewTooManyRequests("slow down", 0) })
+				changeOften(c)
+				if got := len(s.attempts()); got < want.least || got > want.most {
+					t.Errorf("%d attempts, want %d to %d", got, want.least, want.most)
 				}
 			})
 		})

@@ -24,9 +24,12 @@ const (
 	DefaultSyncDelay = 30 * time.Second
 )
 
-// writeInterval is the time between writes to one pool. The first change is
+// writeInterval is the least time between attempts to write one pool. The first change is
 // written at once; what changes within this time after it is written together.
 const writeInterval = 250 * time.Millisecond
+
+// maxWriteInterval is what the interval grows to while the API server turns attempts away.
+const maxWriteInterval = 30 * time.Second
 
 // workers is how many pools are published at the same time. More than one is
 // needed so that a pool whose requests take long does not hold up the others.

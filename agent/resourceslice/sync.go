@@ -95,11 +95,12 @@ func (c *Controller) lookUpOwner(ctx context.Context) (types.UID, error) {
 
 func (c *Controller) deleteSlices(ctx context.Context, state *poolState, slices []*resourceapi.ResourceSlice) error {
 	for _, slice := range slices {
-		if err := c.deleteSlice(ctx, slice, unchanged(slice)); err != nil {
+		err := c.deleteSlice(ctx, slice, unchanged(slice))
+		state.requested()
+		if err != nil {
 			return err
 		}
 		state.deletedKeys[instance(slice)] = true
-		state.lastWrite = time.Now()
 	}
 	return nil
 }
@@ -158,6 +159,7 @@ func (w *writer) update(ctx context.Context, r rewrite, generation int64) error 
 	slice := &resourceapi.ResourceSlice{ObjectMeta: *r.stored.ObjectMeta.DeepCopy(), Spec: w.spec(r.index, generation)}
 	slice.Spec.Devices = withKnownTaintTimes(slice.Spec.Devices, r.stored.Spec.Devices)
 	answer, err := w.client.ResourceSlices().Update(ctx, slice, metav1.UpdateOptions{})
+	w.state.requested()
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			w.state.deletedKeys[instance(r.stored)] = true
@@ -181,6 +183,7 @@ func (w *writer) create(ctx context.Context, i int, generation int64) error {
 		}}
 	}
 	answer, err := w.client.ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
+	w.state.requested()
 	if err != nil {
 		return fmt.Errorf("slice %d: create ResourceSlice: %w", i, err)
 	}
@@ -219,7 +222,6 @@ func (w *writer) spec(i int, generation int64) resourceapi.ResourceSliceSpec {
 
 // written takes note of what the API server made of a slice.
 func (w *writer) written(ctx context.Context, i int, sent, answer *resourceapi.ResourceSlice, msg string) {
-	w.state.lastWrite = time.Now()
 	w.stored.Mutation(answer)
 	desired := w.desired.slices[i]
 	desired.verified = answer
