@@ -34,8 +34,9 @@ type Controller struct {
 
 	creates, updates, deletes atomic.Int64
 
-	ownerMutex sync.Mutex
-	ownerUID   types.UID
+	ownerMutex   sync.Mutex
+	ownerUID     types.UID // of the owner, if that is a node; empty if it must be looked up
+	lastOwnerUID types.UID // the last one that was looked up
 
 	mutex sync.Mutex
 	pools map[string]*poolState
@@ -94,9 +95,6 @@ func newController(ctx context.Context, options Options) (*Controller, error) {
 		queue:   options.Queue,
 		cancel:  cancel,
 		pools:   make(map[string]*poolState),
-	}
-	if options.Owner != nil {
-		c.ownerUID = options.Owner.UID
 	}
 	if err := c.startWatching(ctx); err != nil {
 		c.Stop()
@@ -250,6 +248,11 @@ func (c *Controller) publish(ctx context.Context, name string) {
 	if err != nil {
 		if ctx.Err() == nil {
 			c.report(ctx, fmt.Errorf("pool %q: %w", name, err), "publishing ResourceSlices")
+		}
+		if errors.Is(err, errNoOwner) {
+			// It may come back at any time, and nothing tells when.
+			c.queue.AddAfter(name, *c.options.SyncDelay)
+			return
 		}
 		c.queue.AddRateLimited(name)
 		return

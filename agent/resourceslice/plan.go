@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // indexDigits is how many hexadecimal digits a slice's name starts with, unless
@@ -37,16 +38,16 @@ type rewrite struct {
 // stays, what it did not reach is rewritten. The generation need not be raised
 // again for that, as long as all slices that have it are as desired: then no
 // consumer can combine them with anything else.
-func newPlan(desired *desiredPool, stored []*resourceapi.ResourceSlice, unfinished int64) *plan {
+func newPlan(desired *desiredPool, owner *metav1.OwnerReference, stored []*resourceapi.ResourceSlice, unfinished int64) *plan {
 	var highest int64
 	for _, slice := range stored {
 		highest = max(highest, slice.Spec.Pool.Generation)
 	}
 	resume := unfinished != 0 && unfinished == highest && desired.generation <= highest
-	p := desired.compare(stored, highest, resume)
+	p := desired.compare(owner, stored, highest, resume)
 	if resume && p.edited {
 		resume = false
-		p = desired.compare(stored, highest, false)
+		p = desired.compare(owner, stored, highest, false)
 	}
 
 	out := &plan{generation: highest, obsolete: p.obsolete, rewrite: p.changed, create: p.missing}
@@ -71,7 +72,7 @@ type comparison struct {
 	edited bool
 }
 
-func (p *desiredPool) compare(stored []*resourceapi.ResourceSlice, highest int64, resume bool) comparison {
+func (p *desiredPool) compare(owner *metav1.OwnerReference, stored []*resourceapi.ResourceSlice, highest int64, resume bool) comparison {
 	var out comparison
 	byIndex := make([]*resourceapi.ResourceSlice, len(p.slices))
 	digits := digitsFor(len(p.slices))
@@ -91,7 +92,7 @@ func (p *desiredPool) compare(stored []*resourceapi.ResourceSlice, highest int64
 		}
 		out.matched = append(out.matched, rewrite{i, slice})
 		lower := slice.Spec.Pool.Generation < highest
-		if current := p.current(i, slice); lower || !current {
+		if current := p.current(i, slice) && isOwnedBy(slice.OwnerReferences, owner); lower || !current {
 			out.changed = append(out.changed, rewrite{i, slice})
 			out.edited = out.edited || !lower
 		}

@@ -58,7 +58,8 @@ type Owner struct {
 	APIVersion string
 	Kind       string
 	Name       string
-	// UID may be empty for a node. The controller then looks it up, once.
+	// UID may be empty for a node. The controller then looks it up, and again after a
+	// slice was deleted: the node may be another one under the same name.
 	UID types.UID
 }
 

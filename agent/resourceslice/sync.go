@@ -8,7 +8,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 )
@@ -27,12 +26,12 @@ func (c *Controller) syncPool(ctx context.Context, name string, state *poolState
 	if desired == nil {
 		return c.deleteSlices(ctx, state, stored)
 	}
-	uid, err := c.lookUpOwner(ctx)
+	owner, err := c.owner(ctx)
 	if err != nil {
 		return err
 	}
-	w := &writer{Controller: c, name: name, uid: uid, state: state, desired: desired}
-	return w.write(ctx, newPlan(desired, stored, state.unfinished(desired)))
+	w := &writer{Controller: c, name: name, owner: owner, state: state, desired: desired}
+	return w.write(ctx, newPlan(desired, owner, stored, state.unfinished(desired)))
 }
 
 // unfinished is the generation to which a write of desired is raising the pool.
@@ -77,22 +76,6 @@ func (c *Controller) checkLater(name string, state *poolState, started time.Time
 	}
 }
 
-// lookUpOwner returns the UID of the owner.
-func (c *Controller) lookUpOwner(ctx context.Context) (types.UID, error) {
-	owner := c.options.Owner
-	c.ownerMutex.Lock()
-	defer c.ownerMutex.Unlock()
-	if c.ownerUID != "" || !owner.isNode() {
-		return c.ownerUID, nil
-	}
-	node, err := c.options.KubeClient.CoreV1().Nodes().Get(ctx, owner.Name, metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("look up owner: %w", err)
-	}
-	c.ownerUID = node.UID
-	return node.UID, nil
-}
-
 func (c *Controller) deleteSlices(ctx context.Context, state *poolState, slices []*resourceapi.ResourceSlice) error {
 	for _, slice := range slices {
 		err := c.deleteSlice(ctx, slice, unchanged(slice))
@@ -129,7 +112,7 @@ func (c *Controller) deleteSlice(ctx context.Context, slice *resourceapi.Resourc
 type writer struct {
 	*Controller
 	name    string
-	uid     types.UID // of the owner
+	owner   *metav1.OwnerReference // nil if there is none
 	state   *poolState
 	desired *desiredPool
 }
@@ -157,6 +140,7 @@ func (w *writer) write(ctx context.Context, p *plan) error {
 
 func (w *writer) update(ctx context.Context, r rewrite, generation int64) error {
 	slice := &resourceapi.ResourceSlice{ObjectMeta: *r.stored.ObjectMeta.DeepCopy(), Spec: w.spec(r.index, generation)}
+	slice.OwnerReferences = withOwner(slice.OwnerReferences, w.owner)
 	slice.Spec.Devices = withKnownTaintTimes(slice.Spec.Devices, r.stored.Spec.Devices)
 	answer, err := w.client.ResourceSlices().Update(ctx, slice, metav1.UpdateOptions{})
 	w.state.requested()
@@ -177,11 +161,7 @@ func (w *writer) create(ctx context.Context, i int, generation int64) error {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix(i, len(w.desired.slices), w.options.DriverName, w.options.Owner)},
 		Spec:       w.spec(i, generation),
 	}
-	if owner := w.options.Owner; owner != nil {
-		slice.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: w.uid, Controller: ptr.To(true),
-		}}
-	}
+	slice.OwnerReferences = withOwner(nil, w.owner)
 	answer, err := w.client.ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
 	w.state.requested()
 	if err != nil {

@@ -77,6 +77,7 @@ func (c *Controller) sliceDeleted(object any) {
 	}
 	if slice, ok := object.(*resourceapi.ResourceSlice); ok {
 		c.stored.OnDelete(slice)
+		c.forgetOwner()
 		c.requeue(slice)
 	}
 }

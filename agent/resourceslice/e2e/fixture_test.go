@@ -54,7 +54,7 @@ func (s suite) Run() (code int) {
 		return fail(fmt.Errorf("%w; run make controlplane first", err))
 	}
 	plane, err = controlplane.Start(context.Background(), controlplane.Options{
-		Binaries: programs, APIServerOnly: true,
+		Binaries: programs, Scheduler: controlplane.Dray,
 		// The API server drops the fields of these.
 		Features: map[string]bool{"DRAPartitionableDevicesType": false, "DRAOptionalNodeOperations": false},
 	})
@@ -85,6 +85,12 @@ type publisher struct {
 // publish starts a controller of a driver that is named after the test.
 func publish(t *testing.T) *publisher {
 	t.Helper()
+	return publishFor(t, "")
+}
+
+// publishFor is publish with a node as owner, unless it is empty.
+func publishFor(t *testing.T, node string) *publisher {
+	t.Helper()
 	serving, err := plane.ServingCertificate()
 	if err != nil {
 		t.Fatal(err)
@@ -100,10 +106,14 @@ func publish(t *testing.T) *publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Controller, err = resourceslice.StartController(t.Context(), resourceslice.Options{
+	options := resourceslice.Options{
 		DriverName: p.driver, KubeClient: through, ErrorHandler: p.handle,
 		SyncDelay: ptr.To(20 * time.Millisecond), // so that damage is soon repaired
-	})
+	}
+	if node != "" {
+		options.Owner = &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: node}
+	}
+	p.Controller, err = resourceslice.StartController(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
