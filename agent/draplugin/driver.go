@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/kubernetes"
@@ -158,9 +159,11 @@ func (d *Driver) current() (in *inventory.Inventory, changed <-chan struct{}, lo
 // not there does not hold up whoever reports devices.
 func (d *Driver) publish(ctx context.Context) {
 	var published *resourceslice.DriverResources
+	var told []string
 	for {
 		in, changed, lost := d.current()
 		if in != nil {
+			told = d.tellUnpublished(ctx, in, told)
 			inUse := d.options.Ledger.UsedBy(in, inventory.FrontDevicePlugin)
 			published = in.DriverResources(d.options.DriverName, published, inUse)
 			resources := published
@@ -177,6 +180,29 @@ func (d *Driver) publish(ctx context.Context) {
 		case <-changed:
 		}
 	}
+}
+
+// maxTold is how many things that are not published are told one by one.
+const maxTold = 20
+
+// tellUnpublished tells what is not published, unless that was told before, and returns what
+// need not be told again.
+func (d *Driver) tellUnpublished(ctx context.Context, in *inventory.Inventory, told []string) []string {
+	problems := in.Unpublished(d.options.DriverName)
+	now := make([]string, len(problems))
+	for i, problem := range problems {
+		now[i] = problem.Error()
+	}
+	if slices.Equal(now, told) {
+		return told
+	}
+	for _, problem := range problems[:min(len(problems), maxTold)] {
+		d.options.OnError(ctx, problem, "publishing devices")
+	}
+	if more := len(problems) - maxTold; more > 0 {
+		d.options.OnError(ctx, fmt.Errorf("%d more devices or values are not published", more), "publishing devices")
+	}
+	return now
 }
 
 func (d *Driver) publishResources(ctx context.Context, resources *resourceslice.DriverResources) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -272,6 +273,25 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// TestUnpublished: devices that the API server would refuse keep no other from being
+// published, and are told once.
+func TestUnpublished(t *testing.T) {
+	n := newNode(t)
+	var errs told
+	n.driver.options.OnError = errs.add
+	names := []string{"gpu-0"}
+	for i := range maxTold + 2 {
+		names = append(names, fmt.Sprint("GPU ", i))
+	}
+	n.driver.Update(devices(names...))
+	fakecluster.Eventually(t, "one device", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0"}) })
+	n.driver.Update(devices(append(names, "gpu-1")...))
+	fakecluster.Eventually(t, "two devices", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0", "gpu-1"}) })
+	if count := errs.count("not published: "); count != maxTold || errs.count("2 more devices or values are not published") != 1 {
+		t.Errorf("told %d times: %q", count, errs.errors)
+	}
+}
+
 // TestRegistration: kubelet learns what the driver serves, and says that it took it.
 func TestRegistration(t *testing.T) {
 	n := newNode(t)
@@ -320,7 +340,7 @@ func TestHealth(t *testing.T) {
 	n.driver.Update(devices("gpu-0", "gpu-1"))
 	expect(health.HealthStatus_HEALTHY, health.HealthStatus_HEALTHY)
 	failed := devices("gpu-0", "gpu-1")
-	failed.Devices[1].Health.Unhealthy = true
+	failed.Devices[1].Health = inventory.Health{Unhealthy: true, Message: "\xff"} // gRPC sends no such text
 	n.driver.Update(failed)
 	expect(health.HealthStatus_HEALTHY, health.HealthStatus_UNHEALTHY)
 	n.driver.SourceLost(errors.New("cable pulled"))

@@ -49,11 +49,11 @@ func (d *Driver) healthReport(in *inventory.Inventory, lost error) kubeletplugin
 			DeviceName:  device.ID.Device,
 			Health:      kubeletplugin.HealthStatusHealthy,
 			LastUpdated: time.Now(),
-			Message:     device.Health.Message,
+			Message:     inventory.HealthMessage(device.Health.Message),
 		}
 		switch {
 		case lost != nil:
-			health.Health, health.Message = kubeletplugin.HealthStatusUnknown, lost.Error()
+			health.Health, health.Message = kubeletplugin.HealthStatusUnknown, inventory.HealthMessage(lost.Error())
 		case device.Health.Unhealthy:
 			health.Health = kubeletplugin.HealthStatusUnhealthy
 		}

@@ -233,10 +233,8 @@ func (d *Driver) reportOne(ctx context.Context, uid types.UID, known *report, o 
 		o.results = d.allocated(stored, o.results, version)
 		d.reports.narrow(known, version, o.results)
 	}
-	want, err := d.wanted(o, known.reported, metav1.Now().Rfc3339Copy())
-	if err != nil {
-		return err
-	}
+	want := d.wanted(o, known.reported, metav1.Now().Rfc3339Copy())
+	var err error
 	if !equality.Semantic.DeepEqual(want, known.reported) {
 		err = d.apply(ctx, uid, known, want)
 	}

@@ -318,10 +318,7 @@ func TestWanted(t *testing.T) {
 	results[2].ShareID = ptr.To(types.UID(share))
 	in := devices("gpu-0")
 	in.Devices[0].Health = inventory.Health{Unhealthy: true, Reason: "ecc.errors-2"}
-	got, err := d.wanted(observed{results: results, failure: errors.New(strings.Repeat("ü", 40000)), in: in}, nil, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := d.wanted(observed{results: results, failure: errors.New(strings.Repeat("ü", 40000)), in: in}, nil, now)
 	if len(got) != 2 || got[0].ShareID != nil || *got[1].ShareID != share {
 		t.Fatalf("entries %+v", got)
 	}
@@ -330,7 +327,9 @@ func TestWanted(t *testing.T) {
 		t.Errorf("a message of %d bytes, reason %q", len(ready.Message), healthy.Reason)
 	}
 	in.Devices[0].Data = map[string]any{"broken": func() {}}
-	if _, err := d.wanted(observed{results: results, in: in}, nil, now); err == nil || !strings.Contains(err.Error(), "device gpu.example.com/node-1/gpu-0: data: ") {
-		t.Errorf("data that is no JSON: %v", err)
+	in.Devices[0].Network = &resourceapi.NetworkDeviceData{InterfaceName: strings.Repeat("e", 257), HardwareAddress: "02:00:00:00:00:01"}
+	got = d.wanted(observed{results: results, in: in}, nil, now)
+	if got[0].Data != nil || got[0].NetworkData.InterfaceName != "" || got[0].NetworkData.HardwareAddress == "" || len(got[0].Conditions) != 2 {
+		t.Errorf("what cannot be reported is not left out alone: %+v", got[0])
 	}
 }

@@ -1,9 +1,6 @@
 package draplugin
 
 import (
-	"encoding/json"
-	"fmt"
-
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +42,7 @@ func keyOfStatus(status *resourceapi.AllocatedDeviceStatus) deviceKey {
 // wanted is what status.devices is to say, in the order of the results. A device that
 // several requests have is one entry. Conditions that are as before keep the time of their
 // transition.
-func (d *Driver) wanted(o observed, before []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
+func (d *Driver) wanted(o observed, before []resourceapi.AllocatedDeviceStatus, now metav1.Time) []resourceapi.AllocatedDeviceStatus {
 	conditions := make(map[deviceKey][]metav1.Condition, len(before))
 	for i := range before {
 		conditions[keyOfStatus(&before[i])] = before[i].Conditions
@@ -72,27 +69,14 @@ func (d *Driver) wanted(o observed, before []resourceapi.AllocatedDeviceStatus, 
 			status.Conditions = append(status.Conditions, condition)
 		}
 		if device := o.in.Device(d.id(*result)); device != nil {
-			if err := describe(&status, device); err != nil {
-				return nil, fmt.Errorf("device %s: %w", device.ID, err)
+			status.NetworkData = device.ReportedNetwork()
+			if raw := device.ReportedDetails(); raw != nil {
+				status.Data = &runtime.RawExtension{Raw: raw}
 			}
 		}
 		out = append(out, status)
 	}
-	return out, nil
-}
-
-// describe adds what the source says about the device besides its health.
-func describe(status *resourceapi.AllocatedDeviceStatus, device *inventory.Device) error {
-	status.NetworkData = device.Network
-	if len(device.Data) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(device.Data) // sorts keys, as the API server does
-	if err != nil {
-		return fmt.Errorf("data: %w", err)
-	}
-	status.Data = &runtime.RawExtension{Raw: raw}
-	return nil
+	return out
 }
 
 func readyCondition(failure error) metav1.Condition {

@@ -23,8 +23,8 @@ type Device struct {
 	Type string
 
 	// Attributes are what the source knows besides Topology, which becomes
-	// Kubernetes' standard attributes. Those with text that is too long for the API, or is no
-	// UTF-8, are not published.
+	// Kubernetes' standard attributes. Those that the API server would refuse are not
+	// published: see Unpublished.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	Capacity   map[resourceapi.QualifiedName]resourceapi.DeviceCapacity
 	// Consumes refers to the pool's counter sets. Devices which consume the
@@ -37,7 +37,8 @@ type Device struct {
 	Health   Health
 	Topology Topology
 	// Data and Network, if any, are what users of the device are told in the status of
-	// their claim. As JSON, Data must not be longer than 10 KiB.
+	// their claim, as far as the API server takes it: see Unpublished. As JSON, Data must
+	// not be longer than 10 KiB.
 	Data    map[string]any
 	Network *resourceapi.NetworkDeviceData
 	// Edits are what a container needs to use the device.
@@ -56,7 +57,8 @@ type Health struct {
 	// Reason says why in one word, such as "EccErrors", or is empty. TaintValue makes the value
 	// of the taint of it, and ConditionReason the reason of the claim's condition.
 	Reason string
-	// Message is for people. ConditionMessage makes the message of the claim's condition of it.
+	// Message is for people. ConditionMessage makes the message of the claim's condition of
+	// it, and HealthMessage that of the health that kubelet is told.
 	Message string
 }
 

@@ -42,33 +42,19 @@ func (in *Inventory) Drivers() []string {
 }
 
 // DriverResources are the pools of one driver, with slices that are valid by the
-// rules of the API. Previous is what was returned for the same driver the last
+// rules of the API: what is not is left out, and Unpublished says why. Previous is what was returned for the same driver the last
 // time, or nil: devices stay in their slices. A pool of previous that has no
 // device any more becomes empty. InUse tells which devices are handed out
 // through the device plugin; it may be nil.
 func (in *Inventory) DriverResources(driver string, previous *resourceslice.DriverResources, inUse func(ID) bool) *resourceslice.DriverResources {
-	contents := make(map[string]resourceslice.Slice)
+	contents := in.contents(driver, inUse).pools
 	before := make(map[string]resourceslice.Pool)
 	if previous != nil {
 		before = previous.Pools
 	}
 	for name := range before {
-		contents[name] = resourceslice.Slice{}
-	}
-	for i := range in.Devices {
-		device := &in.Devices[i]
-		if device.Driver != driver {
-			continue
-		}
-		content := contents[device.Pool]
-		content.Devices = append(content.Devices, device.published(inUse != nil && inUse(device.ID)))
-		contents[device.Pool] = content
-	}
-	for _, set := range in.CounterSets {
-		if set.Driver == driver {
-			content := contents[set.Pool]
-			content.SharedCounters = append(content.SharedCounters, set.CounterSet)
-			contents[set.Pool] = content
+		if _, known := contents[name]; !known {
+			contents[name] = resourceslice.Slice{}
 		}
 	}
 	out := &resourceslice.DriverResources{Pools: make(map[string]resourceslice.Pool, len(contents))}
@@ -113,16 +99,19 @@ func SourceTaint(driver, key, value string) resourceapi.DeviceTaint {
 	return resourceapi.DeviceTaint{Key: driver + "/" + key, Value: TaintValue(value), Effect: resourceapi.DeviceTaintEffectNoSchedule}
 }
 
-// attributes are those that the API server accepts, and the ones that Kubernetes
-// defines.
+// attributes are those of the source, and the ones that Kubernetes defines.
 func (d *Device) attributes() map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	out := maps.Clone(d.Attributes)
 	if out == nil {
-		out = make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
+		return d.standardAttributes()
 	}
-	maps.DeleteFunc(out, func(_ resourceapi.QualifiedName, attribute resourceapi.DeviceAttribute) bool {
-		return !acceptable(attribute)
-	})
+	maps.Copy(out, d.standardAttributes())
+	return out
+}
+
+// standardAttributes are those that Kubernetes defines.
+func (d *Device) standardAttributes() map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	out := make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
 	if d.Topology.PCIBusID != "" {
 		out[deviceattribute.StandardDeviceAttributePCIBusID] = resourceapi.DeviceAttribute{StringValue: ptr.To(d.Topology.PCIBusID)}
 	}

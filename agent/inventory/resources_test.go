@@ -26,7 +26,15 @@ func gpu(name string, change ...func(*Device)) Device {
 
 // consuming makes a device consume counters of the only counter set.
 func consuming(d *Device) {
-	d.Consumes = []resourceapi.DeviceCounterConsumption{{CounterSet: "c"}}
+	d.Consumes = []resourceapi.DeviceCounterConsumption{{CounterSet: "c", Counters: someCounters("m")}}
+}
+
+func someCounters(names ...string) map[string]resourceapi.Counter {
+	out := make(map[string]resourceapi.Counter)
+	for _, name := range names {
+		out[name] = resourceapi.Counter{Value: resource.MustParse("1")}
+	}
+	return out
 }
 
 func shared(n int) func(*Device) { return func(d *Device) { d.Shares = n } }
@@ -91,7 +99,7 @@ func TestPublished(t *testing.T) {
 func TestDriverResources(t *testing.T) {
 	in := &Inventory{
 		Devices:     []Device{gpu("a", consuming), {ID: ID{"nic.example.com", "node-1", "n"}}, gpu("b")},
-		CounterSets: []CounterSet{{gpus, "node-1", resourceapi.CounterSet{Name: "c"}}},
+		CounterSets: []CounterSet{{gpus, "node-1", resourceapi.CounterSet{Name: "c", Counters: someCounters("m")}}},
 	}
 	if got := in.Drivers(); !slices.Equal(got, []string{gpus, "nic.example.com"}) {
 		t.Errorf("drivers %q", got)

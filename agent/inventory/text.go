@@ -2,11 +2,9 @@ package inventory
 
 import (
 	"regexp"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
-	resourceapi "k8s.io/api/resource/v1"
+	corev1 "k8s.io/api/core/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -70,16 +68,12 @@ func ConditionMessage(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "")
 }
 
-// acceptable tells whether the API server takes an attribute's value, as far as that
-// is text. A text is not cut: half a serial number is that of another device.
-func acceptable(attribute resourceapi.DeviceAttribute) bool {
-	texts := slices.Concat(attribute.StringValues, attribute.VersionValues)
-	for _, text := range []*string{attribute.StringValue, attribute.VersionValue} {
-		if text != nil {
-			texts = append(texts, *text)
-		}
+// HealthMessage makes the message of a device's health for kubelet of any text, which the
+// status of a pod has room for.
+func HealthMessage(text string) string {
+	text = strings.ToValidUTF8(text, "")
+	if len(text) <= corev1.ResourceHealthMessageMaxLength {
+		return text
 	}
-	return !slices.ContainsFunc(texts, func(text string) bool {
-		return len(text) > resourceapi.DeviceAttributeMaxValueLength || !utf8.ValidString(text)
-	})
+	return strings.ToValidUTF8(text[:corev1.ResourceHealthMessageMaxLength], "")
 }

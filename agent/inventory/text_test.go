@@ -6,12 +6,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 )
 
 func TestTaintValue(t *testing.T) {
@@ -76,24 +74,5 @@ func TestAnyTextIsValid(t *testing.T) {
 		if problems := metavalidation.ValidateCondition(condition, field.NewPath("condition")); len(problems) > 0 || !utf8.ValidString(condition.Message) {
 			t.Fatalf("%q becomes the condition %v: %v", text, condition, problems)
 		}
-	}
-}
-
-// TestAttributesThatAreRefused: they are not published, and the device is. The record stays.
-func TestAttributesThatAreRefused(t *testing.T) {
-	long := strings.Repeat("x", resourceapi.DeviceAttributeMaxValueLength+1)
-	device := gpu("a", func(d *Device) {
-		d.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-			"model":    {StringValue: ptr.To("m")},
-			"serial":   {StringValue: &long},
-			"firmware": {StringValue: ptr.To("\xff")},
-			"parts":    {StringValues: []string{"a", long}},
-			"driver":   {VersionValue: &long},
-			"empty":    {StringValue: ptr.To("")},
-		}
-	})
-	got := device.published(false)
-	if len(got.Attributes) != 2 || *got.Attributes["model"].StringValue != "m" || *got.Attributes["empty"].StringValue != "" || len(device.Attributes) != 6 {
-		t.Errorf("published %v of %v", got.Attributes, device.Attributes)
 	}
 }

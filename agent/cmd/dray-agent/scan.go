@@ -41,6 +41,11 @@ func newScanCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for _, driver := range in.Drivers() {
+				for _, problem := range in.Unpublished(driver) {
+					fmt.Fprintln(command.ErrOrStderr(), "warning:", problem)
+				}
+			}
 			if output == "yaml" {
 				return printSlices(command.OutOrStdout(), in, flags.nodeName)
 			}
