@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,31 @@ func TestGraceThenForce(t *testing.T) {
 func (p *pods) notifyEnd(t *testing.T, name string) {
 	t.Helper()
 	p.report(t, name, corev1.PodSucceeded)
+}
+
+// TestPodsThatAreGoneHaveNoGrace: what Kubernetes does not have any more uses what is free for
+// it. A second deletion that is sooner is told, too.
+func TestPodsThatAreGoneHaveNoGrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var graces []int64
+		p := newPods(running(newPod("a")))
+		p.remove = func(pod *corev1.Pod) error {
+			graces = append(graces, *pod.DeletionGracePeriodSeconds)
+			return errors.New("it still runs")
+		}
+		c := newCluster(t, notifier{p}, running(newPod("a")))
+		c.config.SyncPodsFromKubernetesShouldRetryFunc = func(context.Context, string, int, time.Time, error) (*time.Duration, error) {
+			return nil, errors.New("once is enough")
+		}
+		c.run(t)
+		for _, grace := range []int64{3600, 30} {
+			c.updatePod(t, deleting(running(newPod("a")), grace))
+		}
+		c.removePod(t, "a")
+		if want := []int64{3600, 30, 0}; !slices.Equal(graces, want) {
+			t.Errorf("graces %v, want %v", graces, want)
+		}
+	})
 }
 
 func TestPodsThatNeverRanAreDeletedAtOnce(t *testing.T) {

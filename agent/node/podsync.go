@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
@@ -99,9 +100,12 @@ func (pc *PodController) syncFromKubernetes(ctx context.Context, key string) err
 // need not keep UIDs.
 func isAnother(provided, pod *corev1.Pod) bool { return provided.UID != "" && provided.UID != pod.UID }
 
-// deleteProvided ends a pod of the provider that Kubernetes does not have.
+// deleteProvided ends a pod of the provider that Kubernetes does not have. It has no grace: for
+// Kubernetes its devices are free.
 func (pc *PodController) deleteProvided(ctx context.Context, provided *corev1.Pod) error {
-	if err := pc.provider.DeletePod(ctx, provided.DeepCopy()); err != nil && !errdefs.IsNotFound(err) {
+	gone := provided.DeepCopy()
+	gone.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	if err := pc.provider.DeletePod(ctx, gone); err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("pod %s: delete from the provider: %w", keyOf(provided), err)
 	}
 	return nil

@@ -109,7 +109,7 @@ var rooms = []room{
 	{folder: "agent/internal/numa"},
 	{folder: "agent/internal/sockets"},
 	{folder: "agent/node"},
-	{folder: "agent/provider", imports: []string{"agent/node"}},
+	{folder: "agent/provider", imports: []string{"agent/node", "agent/internal/checkpoint"}},
 	{folder: "agent/podresources"},
 	{folder: "agent/resourceslice"},
 	{folder: "agent/deviceplugin", imports: []string{"agent/cdi", "agent/internal/numa", "agent/internal/sockets"}},

@@ -14,10 +14,14 @@ import (
 	"k8s.io/component-base/cli"
 
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/provider/process"
 	"github.com/dray-project/dray/agent/sysfs"
 )
 
-func main() { os.Exit(cli.Run(newCommand())) }
+func main() {
+	process.Main() // this program is also the supervisor of the pods that it runs
+	os.Exit(cli.Run(newCommand()))
+}
 
 func newCommand() *cobra.Command {
 	command := &cobra.Command{

@@ -19,6 +19,12 @@ import (
 // podsGrace is how long processes may take to end when the agent does.
 const podsGrace = 5 * time.Second
 
+// processesTaint keeps pods away that do not know that they would run as processes.
+const processesTaint = "dray.dev/processes"
+
+// kubeletVersion is that of the kubelet in whose place the agent runs pods.
+const kubeletVersion = "v1.37.1-dray"
+
 // maxPods is how many pods the node has room for.
 const maxPods = 110
 
@@ -29,12 +35,16 @@ func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) e
 	if err != nil {
 		return err
 	}
+	if a.flags.taint {
+		registered.Spec.Taints = []corev1.Taint{{Key: processesTaint, Effect: corev1.TaintEffectNoSchedule}}
+	}
 	var provider *process.Provider
 	virtual, err := virtualnode.New(virtualnode.Options{
 		Client: a.client, Node: registered, Folder: a.flags.kubeletDir,
 		NewProvider: func(devices virtualnode.Devices) (virtualnode.Provider, error) {
 			provider, err = process.New(process.Options{
-				LogFolder: filepath.Join(a.flags.kubeletDir, "pod-logs"), Devices: devices, CDIFolders: []string{a.flags.cdiDir},
+				Folder: filepath.Join(a.flags.kubeletDir, "pods"), LogFolder: filepath.Join(a.flags.kubeletDir, "pod-logs"),
+				Devices: devices, CDIFolders: []string{a.flags.cdiDir}, AllowRoot: a.flags.podsRoot,
 			})
 			return provider, err
 		},
@@ -79,7 +89,7 @@ func nodeObject(name string) (*corev1.Node, error) {
 				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "VirtualNode",
 				Message: "pods run as processes of dray-agent's machine", LastTransitionTime: metav1.Now(),
 			}},
-			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH},
+			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH, KubeletVersion: kubeletVersion},
 		},
 	}, nil
 }

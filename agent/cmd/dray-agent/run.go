@@ -32,6 +32,8 @@ type runFlags struct {
 	dra        bool
 	plugin     bool
 	pods       bool
+	podsRoot   bool
+	taint      bool
 }
 
 func newRunCommand() *cobra.Command {
@@ -44,8 +46,10 @@ of its interfaces: Dynamic Resource Allocation, and device plugins. A device tha
 them handed out is kept from the other.
 
 With --run-pods, there is no kubelet: the agent registers the node, has the claims of its
-pods prepared, and runs the commands of their containers as processes of this machine,
-without isolation. It is for demonstrations and tests.
+pods prepared, and runs the commands of their containers as processes of this machine.
+Images are not run: processes see the machine's files, as far as their user may. They run as
+the user of their pod, or as nobody, with their own network and without capabilities; what a
+pod asks for and a process cannot have is refused. It is for demonstrations and tests.
 
 The port of --listen serves /metrics, /healthz and /readyz.`,
 		Args: cobra.NoArgs,
@@ -60,11 +64,13 @@ The port of --listen serves /metrics, /healthz and /readyz.`,
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: as a pod does)")
 	f.StringVar(&flags.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's `folder`")
 	f.StringVar(&flags.cdiDir, "cdi-dir", "/var/run/cdi", "`folder` of CDI files")
-	f.StringVar(&flags.listen, "listen", ":9464", "`address` for metrics and health, or empty for none")
+	f.StringVar(&flags.listen, "listen", "127.0.0.1:9464", "`address` for metrics and health, or empty for none; without a host, all addresses of the machine")
 	f.BoolVar(&flags.withdraw, "withdraw", false, "delete the ResourceSlices at the end; without, they stay for the next start")
 	f.BoolVar(&flags.dra, "dra", true, "serve Dynamic Resource Allocation")
 	f.BoolVar(&flags.plugin, "device-plugin", true, "serve device plugins")
 	f.BoolVar(&flags.pods, "run-pods", false, "run the node's pods as processes, in kubelet's place; needs --device-plugin=false")
+	f.BoolVar(&flags.podsRoot, "pods-may-be-root", false, "let pods run as this machine's root, if they ask for the user or the group 0: such a pod reads and changes all files that belong to root, as this agent's credentials; without, these pods are refused")
+	f.BoolVar(&flags.taint, "taint-node", true, "register the node with the taint "+processesTaint+":NoSchedule, so that only pods run here that tolerate it")
 	return command
 }
 

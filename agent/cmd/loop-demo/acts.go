@@ -82,7 +82,7 @@ func (s *stage) showDeployments(ctx context.Context) error {
 	return s.awaitCrowd(ctx)
 }
 
-// String is what the process printed.
+// String says which process the trainer is, and what it printed.
 func (t trainer) String() string {
 	return fmt.Sprintf("process %d of %s has %s", t.process, t.pod, t.device)
 }
@@ -191,6 +191,6 @@ func (s *stage) showNothing(parent context.Context) error {
 	case err != nil:
 		return err
 	}
-	s.Say("Nothing is left: no pod, no claim, no CDI file, nothing in the checkpoints of %s and its driver, no process.", nodeName)
+	s.Say("Nothing is left: no pod, no claim, no CDI file, nothing in the checkpoints of %s and its driver, no process, no log.", nodeName)
 	return nil
 }

@@ -28,7 +28,7 @@ type trainer struct {
 }
 
 // printed is the first line of a trainer's log.
-var printed = regexp.MustCompile(`^process ([0-9]+) of (\S+) has (\S+)\n`)
+var printed = regexp.MustCompile(`^\S+ stdout F (\S+) has (\S+)\n`)
 
 // running are the trainers that run and have printed their device, in the order of their
 // devices.
@@ -51,11 +51,12 @@ func (s *stage) running(ctx context.Context) ([]trainer, error) {
 		if line == nil {
 			continue // not yet
 		}
-		process, err := strconv.Atoi(line[1])
+		// The status has the first process of the container. No other one outlives it.
+		process, err := strconv.Atoi(strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "process://"))
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, trainer{pod: line[2], process: process, device: line[3]})
+		found = append(found, trainer{pod: line[1], process: process, device: line[2]})
 	}
 	slices.SortFunc(found, func(a, b trainer) int { return strings.Compare(a.device, b.device) })
 	return found, nil
@@ -114,7 +115,7 @@ func (s *stage) leftInKubernetes(ctx context.Context) ([]string, error) {
 	return left, nil
 }
 
-// leftOnNode looks at CDI files, and at what the checkpoints of both sides of the DRA
+// leftOnNode looks at CDI files, at what is kept of pods, and at what the checkpoints of both sides of the DRA
 // socket say.
 func (s *stage) leftOnNode() ([]string, error) {
 	var left []string
@@ -124,6 +125,15 @@ func (s *stage) leftOnNode() ([]string, error) {
 	}
 	for _, file := range files {
 		left = append(left, "CDI file "+filepath.Base(file))
+	}
+	for _, folder := range []string{"pods", "pod-logs"} {
+		pods, err := os.ReadDir(filepath.Join(s.kubeletDir(), folder))
+		if err != nil {
+			return nil, err
+		}
+		for _, pod := range pods {
+			left = append(left, filepath.Join(folder, pod.Name()))
+		}
 	}
 	prepared, err := checkpoint.Read[[]struct{ Namespace, Name string }](filepath.Join(s.kubeletDir(), "claims.json"))
 	if err != nil {

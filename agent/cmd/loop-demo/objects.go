@@ -32,9 +32,8 @@ const (
 	crowdReplicas   = 100
 )
 
-// script is what trainers run. The first line of their logs names their process and device;
-// Kubernetes makes $ of each $$.
-const script = `echo "process $$$$ of $POD has $EXAMPLE_GPU"; exec sleep infinity`
+// script is what trainers run. The first line of their logs names their device.
+const script = `echo "$POD has $EXAMPLE_GPU"; exec sleep infinity`
 
 // writeHardware describes the GPUs of node-1. The agent reads it when it changes.
 func (s *stage) writeHardware(failing ...string) error {
@@ -95,6 +94,7 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
 					TerminationGracePeriodSeconds: ptr.To(int64(time.Minute / time.Second)),
+					Tolerations:                   []corev1.Toleration{{Key: "dray.dev/processes", Operator: corev1.TolerationOpExists}},
 					ResourceClaims:                []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To(name)}},
 					Containers: []corev1.Container{{
 						Name: "main", Image: "none", Command: []string{"/bin/sh", "-c", script},

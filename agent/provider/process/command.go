@@ -3,54 +3,41 @@ package process
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/dray-project/dray/agent/node/errdefs"
+	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// command is what a container is as a process.
-type command struct {
-	args []string
-	env  []string
-	dir  string
-}
-
-// serviceAccountPath is where pods get a token that the API server adds by itself. Processes
-// do without.
-const serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-// checkPod refuses what no container of the pod can have.
-func checkPod(pod *corev1.Pod) error {
-	switch {
-	case len(pod.Spec.InitContainers) > 0:
-		return errdefs.InvalidInput("initContainers: processes have none")
-	case pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.RunAsUser != nil && *pod.Spec.SecurityContext.RunAsUser != int64(os.Getuid()):
-		return errdefs.InvalidInputf("securityContext.runAsUser: %d: processes run as user %d", *pod.Spec.SecurityContext.RunAsUser, os.Getuid())
+// standard is the environment of every process, before that of its pod and its devices.
+// Nothing of the agent's environment is in it.
+func standard(hostname string) []string {
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=/",
+		"HOSTNAME=" + hostname,
 	}
-	return nil
 }
 
-// commandOf is what to run for a container with these CDI devices.
-func commandOf(pod *corev1.Pod, container *corev1.Container, registry *cdi.Cache, devices []string) (*command, error) {
-	switch {
-	case len(container.Command) == 0:
+// containerOf is what to run for a container with these CDI devices.
+func (p *Provider) containerOf(pod *corev1.Pod, container *corev1.Container, hostname string, devices []string) (*supervisor.Container, error) {
+	if len(container.Command) == 0 {
 		return nil, errdefs.InvalidInput("command: is required, because images are not run")
-	case len(container.EnvFrom) > 0:
-		return nil, errdefs.InvalidInput("envFrom: processes have no ConfigMaps and Secrets")
-	case container.SecurityContext != nil && container.SecurityContext.Privileged != nil && *container.SecurityContext.Privileged:
-		return nil, errdefs.InvalidInput("securityContext.privileged: processes have no more rights than the provider")
 	}
-	for _, mount := range container.VolumeMounts {
-		if mount.MountPath != serviceAccountPath {
-			return nil, errdefs.InvalidInputf("volumeMounts: %s: mounting needs root", mount.MountPath)
-		}
+	identity, err := p.identityOf(pod, container)
+	if err != nil {
+		return nil, err
 	}
-	out := &command{dir: container.WorkingDir}
+	context := ptr.Deref(container.SecurityContext, corev1.SecurityContext{})
+	out := &supervisor.Container{
+		Name: container.Name, Dir: container.WorkingDir, Identity: identity,
+		Env: standard(hostname), ReadOnly: ptr.Deref(context.ReadOnlyRootFilesystem, false),
+	}
 	variables := make(map[string]string)
 	for _, variable := range container.Env {
 		value, err := valueOf(pod, variable, variables)
@@ -58,16 +45,16 @@ func commandOf(pod *corev1.Pod, container *corev1.Container, registry *cdi.Cache
 			return nil, err
 		}
 		variables[variable.Name] = value
-		out.env = append(out.env, variable.Name+"="+value)
+		out.Env = append(out.Env, variable.Name+"="+value)
 	}
 	// Devices add theirs afterwards, as container runtimes do.
-	out.args = expandAll(slices.Concat(container.Command, container.Args), variables)
+	out.Args = expandAll(slices.Concat(container.Command, container.Args), variables)
 	for _, name := range devices {
-		if err := out.addDevice(registry, name); err != nil {
+		if err := addDevice(out, p.registry, name); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return out, p.checkIdentity(out.Identity)
 }
 
 // valueOf is the value of a variable, given those before it.
@@ -91,7 +78,7 @@ func valueOf(pod *corev1.Pod, variable corev1.EnvVar, before map[string]string) 
 }
 
 // addDevice applies the edits of a CDI device, and those that all devices of its spec have.
-func (c *command) addDevice(registry *cdi.Cache, name string) error {
+func addDevice(c *supervisor.Container, registry *cdi.Cache, name string) error {
 	device := registry.GetDevice(name)
 	if device == nil {
 		return fmt.Errorf("CDI device %s: no spec has it", name)
@@ -100,7 +87,8 @@ func (c *command) addDevice(registry *cdi.Cache, name string) error {
 		if err := check(edits); err != nil {
 			return errdefs.InvalidInputf("CDI device %s: %w", name, err)
 		}
-		c.env = append(c.env, edits.Env...)
+		c.Env = append(c.Env, edits.Env...)
+		c.Identity.Groups = append(c.Identity.Groups, edits.AdditionalGIDs...)
 	}
 	return nil
 }
@@ -109,23 +97,21 @@ func (c *command) addDevice(registry *cdi.Cache, name string) error {
 func check(edits *cdispec.ContainerEdits) error {
 	for _, mount := range edits.Mounts {
 		if mount.HostPath != mount.ContainerPath {
-			return fmt.Errorf("mount of %s to %s: mounting needs root", mount.HostPath, mount.ContainerPath)
+			return fmt.Errorf("mount of %s to %s: processes see files where the machine has them", mount.HostPath, mount.ContainerPath)
 		}
 	}
 	for _, node := range edits.DeviceNodes {
 		if node.HostPath != "" && node.HostPath != node.Path {
-			return fmt.Errorf("device node %s as %s: making device nodes needs root", node.HostPath, node.Path)
+			return fmt.Errorf("device node %s as %s: processes see devices where the machine has them", node.HostPath, node.Path)
 		}
 	}
 	switch {
 	case len(edits.Hooks) > 0:
 		return fmt.Errorf("hook %s: there is no container to run it for", edits.Hooks[0].HookName)
 	case len(edits.NetDevices) > 0:
-		return fmt.Errorf("network device %s: processes have no network namespace", edits.NetDevices[0].HostInterfaceName)
-	case len(edits.AdditionalGIDs) > 0:
-		return fmt.Errorf("group %d: changing groups needs root", edits.AdditionalGIDs[0])
+		return fmt.Errorf("network device %s: network devices are not moved to processes", edits.NetDevices[0].HostInterfaceName)
 	case edits.IntelRdt != nil:
-		return errors.New("cache allocation: needs root")
+		return errors.New("cache allocation: is not done for processes")
 	}
 	return nil
 }

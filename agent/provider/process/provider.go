@@ -2,22 +2,34 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
+	"github.com/dray-project/dray/agent/internal/checkpoint"
 	"github.com/dray-project/dray/agent/node/errdefs"
-	"github.com/dray-project/dray/agent/provider/internal/podstatus"
+	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
+
+// Main does not return if this process is the supervisor of a pod. It is to be called first
+// thing in the main function of programs that use a Provider.
+func Main() { supervisor.Main() }
 
 // Options configure a Provider.
 type Options struct {
+	// Folder is where it is kept which pods run, for this provider and the next one. It is
+	// required, and made if it does not exist.
+	Folder string
 	// LogFolder is where the output of containers goes. It is required.
 	LogFolder string
 	// Devices returns the names of the CDI devices that a container of a pod has. nil
@@ -25,6 +37,9 @@ type Options struct {
 	Devices func(ctx context.Context, pod *corev1.Pod, container string) ([]string, error)
 	// CDIFolders are where CDI specs are. Empty stands for the usual folders.
 	CDIFolders []string
+	// AllowRoot lets pods have the user 0 and the group 0: the machine's root, without
+	// capabilities. Whatever root's files allow, these pods may do.
+	AllowRoot bool
 }
 
 // Provider runs the pods of one node. It implements node.PodLifecycleHandler and
@@ -32,30 +47,42 @@ type Options struct {
 type Provider struct {
 	options  Options
 	registry *cdi.Cache
+	watcher  *fsnotify.Watcher
 
 	mu     sync.Mutex
 	pods   map[types.NamespacedName]*runningPod
 	notify func(*corev1.Pod)
 	closed bool
-	group  sync.WaitGroup // of pods
+	group  sync.WaitGroup // of pods and of the watcher
 }
 
-// runningPod is a pod with its processes.
-type runningPod struct {
-	folder string
-	pod    *corev1.Pod // as it was created
-	stop   context.CancelFunc
-
-	mu       sync.Mutex
-	reported *corev1.Pod // with its status; what was handed out is not modified
-	states   []corev1.ContainerStatus
-	deadline time.Time // when what still runs is killed, once it is to end
-}
-
-// New returns a provider without pods.
+// New returns a provider with the pods that are found in Options.Folder: those whose processes
+// still run, and those that have ended by themselves.
 func New(options Options) (*Provider, error) {
-	if options.LogFolder == "" {
-		return nil, errdefs.InvalidInput("process provider: LogFolder is required")
+	if options.Folder == "" || options.LogFolder == "" {
+		return nil, errdefs.InvalidInput("process provider: Folder and LogFolder are required")
+	}
+	if err := checkOwnGroups(); err != nil {
+		return nil, err
+	}
+	p, err := newProvider(options)
+	if err != nil {
+		return nil, fmt.Errorf("process provider: %w", err)
+	}
+	return p, nil
+}
+
+func newProvider(options Options) (*Provider, error) {
+	for _, folder := range []*string{&options.Folder, &options.LogFolder} {
+		// Supervisors work elsewhere.
+		absolute, err := filepath.Abs(*folder)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(absolute, 0o750); err != nil {
+			return nil, err
+		}
+		*folder = absolute
 	}
 	settings := []cdi.Option{cdi.WithAutoRefresh(false)}
 	if len(options.CDIFolders) > 0 {
@@ -63,156 +90,190 @@ func New(options Options) (*Provider, error) {
 	}
 	registry, err := cdi.NewCache(settings...)
 	if err != nil {
-		return nil, fmt.Errorf("process provider: %w", err)
+		return nil, err
 	}
-	return &Provider{options: options, registry: registry, pods: make(map[types.NamespacedName]*runningPod), notify: func(*corev1.Pod) {}}, nil
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{options: options, registry: registry, watcher: watcher, pods: make(map[types.NamespacedName]*runningPod), notify: func(*corev1.Pod) {}}
+	p.group.Go(p.watch)
+	if err := p.adopt(); err != nil {
+		p.leave()
+		return nil, err
+	}
+	return p, nil
 }
 
-// NotifyPods implements node.PodNotifier.
+// NotifyPods implements node.PodNotifier. Pods that were found are told at once.
 func (p *Provider) NotifyPods(_ context.Context, cb func(*corev1.Pod)) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.notify = cb
+	var found []*runningPod
+	for _, r := range p.pods {
+		found = append(found, r)
+	}
+	p.mu.Unlock()
+	for _, r := range found {
+		r.look()
+	}
+}
+
+func nameOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
 // CreatePod starts the processes of a pod.
 func (p *Provider) CreatePod(ctx context.Context, pod *corev1.Pod) error {
-	commands, err := p.commands(ctx, pod)
+	plan, err := p.plan(ctx, pod)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	switch _, exists := p.pods[name]; {
+	switch _, exists := p.pods[nameOf(pod)]; {
 	case p.closed:
-		return fmt.Errorf("pod %s: the provider is closed", name)
+		return fmt.Errorf("pod %s: the provider is closed", klog.KObj(pod))
 	case exists:
-		return fmt.Errorf("pod %s: exists already", name)
+		return fmt.Errorf("pod %s: exists already", klog.KObj(pod))
 	}
-	// The pod outlives the call that creates it.
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := &runningPod{folder: p.options.LogFolder, pod: pod, stop: stop, reported: pod}
-	for i := range pod.Spec.Containers {
-		r.states = append(r.states, podstatus.Waiting(&pod.Spec.Containers[i], 0, "ContainerCreating"))
+	started, err := supervisor.Create(p.folderOf(pod), plan)
+	if namespaces := new(supervisor.NamespacesError); errors.As(err, &namespaces) {
+		return errdefs.AsInvalidInput(err)
 	}
-	p.pods[name] = r
-	p.group.Go(func() { p.run(running, r, commands) })
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
+	}
+	if err := p.add(pod, started); err != nil {
+		started.Kill()
+		<-started.Done()
+		return errors.Join(err, started.Remove())
+	}
 	return nil
 }
 
-func (p *Provider) commands(ctx context.Context, pod *corev1.Pod) ([]*command, error) {
-	if err := checkPod(pod); err != nil {
-		return nil, err
-	}
-	if err := p.registry.Refresh(); err != nil {
-		return nil, fmt.Errorf("CDI specs: %w", err)
-	}
-	var commands []*command
-	for i := range pod.Spec.Containers {
-		container := &pod.Spec.Containers[i]
-		var devices []string
-		var err error
-		if p.options.Devices != nil {
-			if devices, err = p.options.Devices(ctx, pod, container.Name); err != nil {
-				return nil, fmt.Errorf("container %s: devices: %w", container.Name, err)
-			}
-		}
-		command, err := commandOf(pod, container, p.registry, devices)
-		if err != nil {
-			return nil, fmt.Errorf("container %s: %w", container.Name, err)
-		}
-		commands = append(commands, command)
-	}
-	return commands, nil
+func (p *Provider) folderOf(pod *corev1.Pod) string {
+	return filepath.Join(p.options.Folder, string(pod.UID))
 }
 
-// run runs the containers of a pod until none is to run again.
-func (p *Provider) run(ctx context.Context, r *runningPod, commands []*command) {
-	since := metav1.Now()
-	var containers sync.WaitGroup
-	for i, command := range commands {
-		containers.Go(func() {
-			r.runContainer(ctx, &r.pod.Spec.Containers[i], command, func(status corev1.ContainerStatus) {
-				p.report(r, since, func() { r.states[i] = status }, false)
-			})
-		})
+// add begins to follow a pod. The lock is held.
+func (p *Provider) add(pod *corev1.Pod, started *supervisor.Pod) error {
+	if err := p.watcher.Add(filepath.Dir(started.StateFile())); err != nil {
+		return fmt.Errorf("pod %s: watch its state: %w", klog.KObj(pod), err)
 	}
-	containers.Wait()
-	p.report(r, since, func() {}, true)
+	r := newRunningPod(p, pod, started)
+	p.pods[nameOf(pod)] = r
+	r.look() // its state may have changed before
+	p.group.Go(r.follow)
+	return nil
 }
 
-// report tells what became of a pod, in order.
-func (p *Provider) report(r *runningPod, since metav1.Time, change func(), over bool) {
+// adopt finds the pods of earlier providers. What is left of a pod that did not end by itself
+// and has no process any more is removed: it is lost, and may be created again.
+func (p *Provider) adopt() error {
+	entries, err := os.ReadDir(p.options.Folder)
+	if err != nil {
+		return err
+	}
 	p.mu.Lock()
-	notify := p.notify
-	p.mu.Unlock()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change()
-	changed := *r.reported
-	changed.Status = podstatus.Of(r.reported, since, nil, slices.Clone(r.states), over, metav1.Now())
-	r.reported = &changed
-	notify(r.reported)
+	defer p.mu.Unlock()
+	for _, entry := range entries {
+		folder := filepath.Join(p.options.Folder, entry.Name())
+		found, err := supervisor.Open(folder)
+		if errors.Is(err, os.ErrNotExist) { // nothing was started
+			if err := os.RemoveAll(folder); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("pod of an earlier provider: %w", err)
+		}
+		if lost, err := isLost(found); err != nil || lost {
+			if err := errors.Join(err, found.Remove()); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := p.add(found.Plan().Pod, found); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// UpdatePod changes a pod's metadata. Its processes stay as they are.
+func isLost(found *supervisor.Pod) (bool, error) {
+	select {
+	case <-found.Done():
+		state, err := found.State()
+		if damaged := new(checkpoint.DamagedError); errors.As(err, &damaged) {
+			return true, nil
+		}
+		return !state.Over, err
+	default:
+		return false, nil
+	}
+}
+
+// watch hands over which states change, until the watcher is closed.
+func (p *Provider) watch() {
+	for {
+		select {
+		case event, open := <-p.watcher.Events:
+			if !open {
+				return
+			}
+			p.lookAt(func(r *runningPod) bool { return r.started.StateFile() == event.Name })
+		case _, open := <-p.watcher.Errors:
+			if !open {
+				return
+			}
+			p.lookAt(func(*runningPod) bool { return true }) // events were lost
+		}
+	}
+}
+
+func (p *Provider) lookAt(which func(*runningPod) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.pods {
+		if which(r) {
+			r.look()
+		}
+	}
+}
+
+// UpdatePod changes a pod's metadata, and when its time is over. Its processes stay as they are.
 func (p *Provider) UpdatePod(_ context.Context, pod *corev1.Pod) error {
 	r, err := p.find(pod.Namespace, pod.Name)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	updated := *pod
-	updated.Status = r.reported.Status
-	r.reported = &updated
+	r.update(pod)
 	return nil
 }
 
-// DeletePod tells the processes of a pod to end, and kills them when its grace is over. The
-// pod is known until they have ended.
+// DeletePod tells the processes of a pod to end, and kills them when its grace is over. A
+// second call may shorten the grace, and does not prolong it. The pod is known until its
+// processes have ended; the call after that forgets it, and removes its logs.
 func (p *Provider) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	r, err := p.find(pod.Namespace, pod.Name)
 	if err != nil {
 		return err
 	}
-	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
-	for _, seconds := range []*int64{pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds} {
-		if seconds != nil {
-			grace = *seconds
-			break
-		}
+	grace := ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds)
+	grace = firstOf(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, grace)
+	if !r.over() {
+		return r.end(time.Duration(*grace) * time.Second)
 	}
-	r.end(time.Duration(grace) * time.Second)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r.over() {
-		delete(p.pods, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	if p.pods[nameOf(pod)] == r {
+		delete(p.pods, nameOf(pod))
 	}
-	return nil
-}
-
-// end has the processes end within a time from now.
-func (r *runningPod) end(grace time.Duration) {
-	r.mu.Lock()
-	if r.deadline.IsZero() {
-		r.deadline = time.Now().Add(grace)
-	}
-	r.mu.Unlock()
-	r.stop()
-}
-
-func (r *runningPod) graceLeft() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Until(r.deadline)
-}
-
-func (r *runningPod) over() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.reported.Status.Phase == corev1.PodSucceeded || r.reported.Status.Phase == corev1.PodFailed
+	p.mu.Unlock()
+	r.leave()
+	_ = p.watcher.Remove(filepath.Dir(r.started.StateFile())) // it goes with the folder, too
+	return r.started.Remove()
 }
 
 func (p *Provider) find(namespace, name string) (*runningPod, error) {
@@ -231,9 +292,7 @@ func (p *Provider) GetPod(_ context.Context, namespace, name string) (*corev1.Po
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.reported, nil
+	return r.latest(), nil
 }
 
 // GetPodStatus implements node.PodLifecycleHandler.
@@ -251,9 +310,7 @@ func (p *Provider) GetPods(context.Context) ([]*corev1.Pod, error) {
 	defer p.mu.Unlock()
 	var pods []*corev1.Pod
 	for _, r := range p.pods {
-		r.mu.Lock()
-		pods = append(pods, r.reported)
-		r.mu.Unlock()
+		pods = append(pods, r.latest())
 	}
 	return pods, nil
 }
@@ -262,9 +319,31 @@ func (p *Provider) GetPods(context.Context) ([]*corev1.Pod, error) {
 func (p *Provider) Close(grace time.Duration) {
 	p.mu.Lock()
 	p.closed = true
+	var all []*runningPod
 	for _, r := range p.pods {
-		r.end(grace)
+		all = append(all, r)
 	}
 	p.mu.Unlock()
+	for _, r := range all {
+		if err := r.end(grace); err != nil {
+			klog.Background().Error(err, "Pod is killed", "pod", klog.KObj(r.pod))
+			r.started.Kill()
+		}
+	}
+	for _, r := range all {
+		<-r.started.Done()
+	}
+	p.leave()
+}
+
+// leave ends what this provider does. Processes run on.
+func (p *Provider) leave() {
+	p.mu.Lock()
+	p.closed = true
+	for _, r := range p.pods {
+		r.leave()
+	}
+	p.mu.Unlock()
+	_ = p.watcher.Close()
 	p.group.Wait()
 }

@@ -1,0 +1,279 @@
+package process_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/agent/internal/checkpoint"
+	"github.com/dray-project/dray/agent/node/errdefs"
+	"github.com/dray-project/dray/agent/provider/process"
+)
+
+// doomed is set in the environment of a provider that is killed: where its folders are.
+const doomed = "PROCESS_TEST_DOOMED"
+
+// TestDoomed is the provider that the tests of adoption kill. It creates the pods that it
+// reads, says so, and waits.
+func TestDoomed(t *testing.T) {
+	folder := os.Getenv(doomed)
+	if folder == "" {
+		return
+	}
+	provider, err := process.New(process.Options{Folder: filepath.Join(folder, "pods"), LogFolder: filepath.Join(folder, "logs"), CDIFolders: []string{folder}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(os.Stdin)
+	for {
+		var pod corev1.Pod
+		if err := decoder.Decode(&pod); err != nil {
+			t.Fatal(err)
+		}
+		if err := provider.CreatePod(t.Context(), &pod); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = os.Stderr.WriteString("created\n")
+	}
+}
+
+// kill has a provider create pods and killed at once, and returns a fixture that opens a
+// new one in its folders.
+func killed(t *testing.T, pods ...*corev1.Pod) *fixture {
+	t.Helper()
+	folder := t.TempDir()
+	f := &fixture{logs: filepath.Join(folder, "logs"), reports: make(chan *corev1.Pod, 1000)}
+	f.options = process.Options{Folder: filepath.Join(folder, "pods"), LogFolder: f.logs, CDIFolders: []string{folder}}
+	provider := exec.Command("/proc/self/exe", "-test.run=^TestDoomed$")
+	provider.Env = append(os.Environ(), doomed+"="+folder)
+	input, err := provider.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := provider.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider.Stdout = os.Stderr
+	if err := provider.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods {
+		if err := json.NewEncoder(input).Encode(pod); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := output.Read(make([]byte, len("created\n"))); err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if err := provider.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = provider.Wait()
+	return f
+}
+
+// TestAdoption: what runs when the provider is killed runs on, is found by the next one, and
+// ends as it says; so does all that it started, in sessions of its own, too.
+func TestAdoption(t *testing.T) {
+	long := shell(`trap 'echo ends; exit 5' TERM; setsid sleep 98765 & sleep 98764 & echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyAlways)
+	short := shell("sleep 0.5; echo late; exit 3", corev1.RestartPolicyNever)
+	short.Name, short.UID = "b", "uid-b"
+	f := killed(t, long, short)
+	f.awaitLog(t, "began")
+	before := f.processes(t)
+	f.open(t)
+	t.Cleanup(func() { f.Close(0) })
+	seen := make(map[string]*corev1.PodStatus)
+	for deadline := time.After(patience); len(seen) < 2; {
+		select {
+		case pod := <-f.reports:
+			if pod.Name == "a" && pod.Status.Phase == corev1.PodRunning || pod.Name == "b" && pod.Status.Phase == corev1.PodFailed {
+				seen[pod.Name] = &pod.Status
+			}
+		case <-deadline:
+			t.Fatalf("only %v were reported", seen)
+		}
+	}
+	if ended := seen["b"].ContainerStatuses[0].State.Terminated; ended == nil || ended.ExitCode != 3 {
+		t.Errorf("b ended with %v", ended)
+	}
+	if pods, err := f.GetPods(t.Context()); err != nil || len(pods) != 2 {
+		t.Errorf("pods %v, %v", pods, err)
+	}
+	long.DeletionGracePeriodSeconds = ptr.To[int64](3600)
+	for _, pod := range []*corev1.Pod{long, short} {
+		if err := f.DeletePod(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.await(t, "the end of a with what its trap says", func(s *corev1.PodStatus) bool {
+		return s.Phase == corev1.PodFailed && s.ContainerStatuses[0].State.Terminated.ExitCode == 5
+	})
+	f.expectNoProcess(t)
+	if len(before) < 5 {
+		t.Errorf("processes %v: not those of two pods", before)
+	}
+	if err := f.DeletePod(t.Context(), long); err != nil {
+		t.Fatal(err)
+	}
+	f.expectNothing(t)
+}
+
+// expectNothing looks for what pods leave on the disk.
+func (f *fixture) expectNothing(t *testing.T) {
+	t.Helper()
+	for _, folder := range []string{f.options.Folder, f.options.LogFolder} {
+		entries, err := os.ReadDir(folder)
+		if err != nil || len(entries) > 0 {
+			t.Errorf("%s has %v, %v", folder, entries, err)
+		}
+	}
+}
+
+// TestReusedNumber: a process that has the number of a supervisor that ended is left alone.
+func TestReusedNumber(t *testing.T) {
+	f := killed(t, shell("sleep 98763", corev1.RestartPolicyNever))
+	processes := f.processes(t)
+	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.expectNoProcess(t)
+	bystander := exec.Command("sleep", "98762")
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = bystander.Process.Kill()
+		_ = bystander.Wait()
+	}()
+	f.forge(t, processes[0], bystander.Process.Pid)
+	f.open(t)
+	t.Cleanup(func() { f.Close(0) })
+	if _, err := f.GetPod(t.Context(), "ns", "a"); !errdefs.IsNotFound(err) {
+		t.Errorf("the pod of a dead supervisor: %v", err)
+	}
+	f.expectNothing(t)
+	if err := bystander.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the process of somebody else: %v", err)
+	}
+}
+
+// TestKilledSupervisor: the kernel ends what it supervised, and the pod has failed.
+func TestKilledSupervisor(t *testing.T) {
+	f := newFixture(t, nil)
+	f.run(t, shell("setsid sleep 98761 & sleep 98760", corev1.RestartPolicyAlways))
+	if err := syscall.Kill(f.processes(t)[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated
+	if ended.ExitCode != 137 || ended.Signal != 9 {
+		t.Errorf("ended with %v", ended)
+	}
+	f.expectNoProcess(t)
+}
+
+// forge changes the number in the record of the supervisor, which has a checksum.
+func (f *fixture) forge(t *testing.T, from, to int) {
+	t.Helper()
+	path := filepath.Join(f.options.Folder, "uid", "supervisor.json")
+	record, err := checkpoint.Read[map[string]any](path)
+	if err != nil || record["pid"] != float64(from) {
+		t.Fatalf("record %v, %v; want process %d", record, err, from)
+	}
+	record["pid"] = to
+	if err := checkpoint.Write(path, record); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNothingStarted: what a provider leaves that is killed before it started a supervisor is
+// removed.
+func TestNothingStarted(t *testing.T) {
+	f := newFixture(t, nil)
+	f.Close(0)
+	if err := os.Mkdir(filepath.Join(f.options.Folder, "uid-c"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.open(t)
+	f.expectNothing(t)
+}
+
+// TestShorterGrace: a second deletion may shorten the grace, and does not prolong it.
+func TestShorterGrace(t *testing.T) {
+	for _, graces := range [][]int64{{3600, 1}, {1, 3600}} {
+		f := newFixture(t, nil)
+		pod := shell(`trap 'echo told' TERM; echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyNever)
+		f.run(t, pod)
+		f.awaitLog(t, "began")
+		for i, grace := range graces {
+			pod.DeletionGracePeriodSeconds = &grace
+			if err := f.DeletePod(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				f.awaitLog(t, "told")
+			}
+		}
+		if ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated; ended.Signal != 9 {
+			t.Errorf("ended with %v", ended)
+		}
+		f.expectNoProcess(t)
+	}
+}
+
+// TestActiveDeadline: a pod has so long, counted from its start.
+func TestActiveDeadline(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell("sleep 98759", corev1.RestartPolicyAlways)
+	pod.Spec.ActiveDeadlineSeconds, pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600), ptr.To[int64](1)
+	f.run(t, pod)
+	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) // it may be shortened
+	if err := f.UpdatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	status := f.await(t, "the end", isPhase(corev1.PodFailed))
+	if status.Reason != "DeadlineExceeded" || status.Message == "" || status.ContainerStatuses[0].State.Terminated == nil {
+		t.Errorf("status %v", status)
+	}
+	f.expectNoProcess(t)
+}
+
+// TestLogsRotate: the output of a container takes at most so much of the disk.
+func TestLogsRotate(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell("head -c 63000000 /dev/zero | tr '\\0' x; echo; echo last", corev1.RestartPolicyNever)
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "success", isPhase(corev1.PodSucceeded))
+	files, err := filepath.Glob(filepath.Join(f.logs, "ns_a_uid", "main", "*"))
+	if err != nil || len(files) != 5 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil || len(content) > 11<<20 {
+			t.Errorf("%s has %d bytes, %v", file, len(content), err)
+		}
+		for line := range bytes.Lines(content) {
+			if fields := strings.SplitN(string(line), " ", 4); len(fields) != 4 || fields[1] != "stdout" || fields[2] != "P" && fields[2] != "F" || len(line) > 17<<10 {
+				t.Fatalf("%s has the line %.100q", file, line)
+			}
+		}
+	}
+	f.awaitLog(t, "stdout F last\n")
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.expectNothing(t)
+}

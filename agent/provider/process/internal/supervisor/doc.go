@@ -1,0 +1,21 @@
+// Package supervisor runs the containers of a pod in a process of its own, which outlives the
+// one that started it.
+//
+//	agent ── Create: plan.json, start, supervisor.json ──► supervisor: PID 1 of the pod,
+//	  │                                                      │ network, IPC, host name, /dev/shm
+//	  │ Open: after a restart                                ├─► init: PID 1 of a container, /proc,
+//	  │                                                      │     no capabilities, seccomp
+//	  ├── End: ending.json, SIGTERM ──────────────────────►  │     └─► the command, as its user
+//	  └── State ◄── state.json ◄───────────────────────────  └─► logs
+//
+// # Contract
+//
+// No container runs before the disk says which process its supervisor is: pid, the time when it
+// started, and the boot of the machine. The supervisor waits for that. Whoever opens the
+// folder later therefore finds it, and does not take another process for it.
+//
+// The kernel ends all processes of a container with its init, and all of a pod with its
+// supervisor, also those that made sessions of their own. So SIGKILL of one process ends a pod.
+//
+// Supervisor and init are this program again. Main must be called first thing in main.
+package supervisor

@@ -1,0 +1,130 @@
+package supervisor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// The limits of logs are kubelet's defaults.
+const (
+	maxLogSize  = 10 << 20 // of a file, in bytes
+	maxLogFiles = 5        // of one start of a container
+	keptStarts  = 2        // the latest, as kubectl logs --previous wants
+	maxLine     = 16 << 10 // longer lines are written in parts
+)
+
+// log is the file that the output of a container goes to, in the format of the CRI: each line
+// has its time, its stream, and whether it is whole.
+type log struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+}
+
+// openLog begins the log of a start of a container, and removes those of starts long ago.
+func openLog(folder string, restarts int32) (*log, error) {
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return nil, err
+	}
+	if old := int(restarts) - keptStarts; old >= 0 {
+		for i := range maxLogFiles {
+			if err := os.Remove(rotated(LogFile(folder, old), i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+	}
+	l := &log{path: LogFile(folder, int(restarts))}
+	return l, l.open()
+}
+
+// LogFile is the log of a start of a container, in the container's folder.
+func LogFile(folder string, restarts int) string {
+	return filepath.Join(folder, strconv.Itoa(restarts)+".log")
+}
+
+// rotated is the path of a log that was rotated so many times.
+func rotated(path string, times int) string {
+	if times == 0 {
+		return path
+	}
+	return fmt.Sprintf("%s.%d", path, times)
+}
+
+func (l *log) open() (err error) {
+	l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	l.size = 0
+	return err
+}
+
+func (l *log) close() { _ = l.file.Close() } // what was written is in the file already
+
+// rotate begins a new file. The oldest one goes.
+func (l *log) rotate() error {
+	l.close()
+	for i := maxLogFiles - 1; i > 0; i-- {
+		if err := os.Rename(rotated(l.path, i-1), rotated(l.path, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return l.open()
+}
+
+// stream is the part of a log that one stream of a container writes.
+func (l *log) stream(name string) *stream { return &stream{log: l, name: name} }
+
+// stream splits what is written into lines.
+type stream struct {
+	log  *log
+	name string
+	rest []byte // of a line that is not whole yet
+}
+
+// Write never fails: a container does not end because the disk is full.
+func (s *stream) Write(content []byte) (int, error) {
+	written := len(content)
+	s.rest = append(s.rest, content...)
+	for {
+		line, rest, whole := bytes.Cut(s.rest, []byte{'\n'})
+		switch {
+		case whole && len(line) <= maxLine:
+			s.log.add(s.name, 'F', line)
+			s.rest = rest
+		case len(s.rest) >= maxLine:
+			s.log.add(s.name, 'P', s.rest[:maxLine])
+			s.rest = s.rest[maxLine:]
+		default:
+			s.rest = bytes.Clone(s.rest)
+			return written, nil
+		}
+	}
+}
+
+// flush writes what is left of the last line.
+func (s *stream) flush() {
+	if len(s.rest) > 0 {
+		s.log.add(s.name, 'F', s.rest)
+		s.rest = nil
+	}
+}
+
+func (l *log) add(stream string, tag byte, line []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size >= maxLogSize {
+		if err := l.rotate(); err != nil {
+			fmt.Fprintln(os.Stderr, "rotate", l.path, err)
+		}
+	}
+	text := fmt.Appendf(nil, "%s %s %c %s\n", time.Now().Format(time.RFC3339Nano), stream, tag, line)
+	n, _ := l.file.Write(text)
+	l.size += int64(n)
+}

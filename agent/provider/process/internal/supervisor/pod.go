@@ -1,0 +1,196 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dray-project/dray/agent/internal/checkpoint"
+)
+
+// Pod is a pod that has a supervisor, or had one. Methods may be called concurrently.
+type Pod struct {
+	folder string
+	plan   *Plan
+	pidfd  *os.File // nil if the supervisor had ended when the pod was opened
+	done   chan struct{}
+}
+
+// Create starts a supervisor for a plan. The folder must not exist, and is made. After an
+// error, there is no folder.
+func Create(folder string, plan *Plan) (*Pod, error) {
+	p := &Pod{folder: folder, plan: plan, done: make(chan struct{})}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return nil, err
+	}
+	if err := p.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	return p, nil
+}
+
+func (p *Pod) start() error {
+	if err := checkpoint.Write(filepath.Join(p.folder, planFile), p.plan); err != nil {
+		return err
+	}
+	failures, err := os.OpenFile(filepath.Join(p.folder, errorFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = failures.Close() }()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{supervisorName, p.folder}
+	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.Stdout, cmd.Stderr = failures, failures
+	pidfd := -1
+	cmd.SysProcAttr = attributes(p.plan)
+	cmd.SysProcAttr.PidFD = &pidfd
+	begin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return &NamespacesError{err}
+	}
+	go func() {
+		_ = cmd.Wait() // how it ended is in its state
+		close(p.done)
+	}()
+	if pidfd >= 0 {
+		p.pidfd = os.NewFile(uintptr(pidfd), "supervisor")
+	}
+	record, err := recordOf(cmd.Process.Pid)
+	if err == nil {
+		err = checkpoint.Write(filepath.Join(p.folder, recordFile), record)
+	}
+	if err == nil {
+		_, err = begin.Write([]byte{0})
+	}
+	if err = errors.Join(err, begin.Close()); err != nil {
+		p.Kill()
+		<-p.done
+	}
+	return err
+}
+
+// NamespacesError says that this machine does not let a supervisor have its own namespaces.
+type NamespacesError struct{ Err error }
+
+func (err *NamespacesError) Error() string {
+	return fmt.Sprintf("processes of pods need namespaces of their own, which this machine does not grant: %v", err.Err)
+}
+
+func (err *NamespacesError) Unwrap() error { return err.Err }
+
+// attributes of a supervisor. It has a session of its own, so that no terminal ends it.
+func attributes(plan *Plan) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC}
+	if !plan.HostNetwork {
+		attr.Cloneflags |= unix.CLONE_NEWNET | unix.CLONE_NEWUTS
+	}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		// In a user namespace of its own, the supervisor may make the others.
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL}
+	}
+	return attr
+}
+
+// Open finds the pod of a folder that Create made. It is not an error if its supervisor has
+// ended; Done is closed then.
+func Open(folder string) (*Pod, error) {
+	plan, err := checkpoint.Read[*Plan](filepath.Join(folder, planFile))
+	if err != nil {
+		return nil, err
+	}
+	if plan == nil {
+		return nil, &fs.PathError{Op: "open", Path: filepath.Join(folder, planFile), Err: fs.ErrNotExist}
+	}
+	process, err := checkpoint.Read[record](filepath.Join(folder, recordFile))
+	if err != nil {
+		return nil, err
+	}
+	p := &Pod{folder: folder, plan: plan, done: make(chan struct{})}
+	if p.pidfd, err = process.open(); err != nil {
+		return nil, err
+	}
+	if p.pidfd == nil {
+		close(p.done)
+		return p, nil
+	}
+	go func() {
+		defer close(p.done)
+		awaitEnd(p.pidfd)
+	}()
+	return p, nil
+}
+
+// Plan is what the pod was created with.
+func (p *Pod) Plan() *Plan { return p.plan }
+
+// Done is closed when no process of the pod runs any more.
+func (p *Pod) Done() <-chan struct{} { return p.done }
+
+// State is what the supervisor wrote last. The zero State stands for nothing.
+func (p *Pod) State() (State, error) {
+	return checkpoint.Read[State](p.StateFile())
+}
+
+// StateFile is the path of the file that changes with the state.
+func (p *Pod) StateFile() string { return filepath.Join(p.folder, stateFile) }
+
+// Failure is what the supervisor said before it failed, if anything.
+func (p *Pod) Failure() string {
+	text, err := os.ReadFile(filepath.Join(p.folder, errorFile))
+	if err != nil {
+		return ""
+	}
+	return string(text[:min(len(text), 1000)])
+}
+
+// End has the pod's processes end by a deadline, and the supervisor with them. A later deadline
+// than one before changes nothing.
+func (p *Pod) End(deadline time.Time) error {
+	path := filepath.Join(p.folder, endingFile)
+	before, err := checkpoint.Read[ending](path)
+	if err != nil {
+		return err
+	}
+	if before.Deadline.IsZero() || deadline.Before(before.Deadline) {
+		if err := checkpoint.Write(path, ending{deadline}); err != nil {
+			return err
+		}
+	}
+	p.signal(unix.SIGTERM)
+	return nil
+}
+
+// Kill ends all processes of the pod at once.
+func (p *Pod) Kill() { p.signal(unix.SIGKILL) }
+
+// signal reaches the supervisor or, if it has ended, nobody.
+func (p *Pod) signal(signal unix.Signal) {
+	if p.pidfd == nil {
+		return
+	}
+	if conn, err := p.pidfd.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), signal, nil, 0) })
+	}
+}
+
+// Remove removes the folder, and the logs with it. The pod must be done.
+func (p *Pod) Remove() error {
+	if p.pidfd != nil {
+		_ = p.pidfd.Close()
+	}
+	return errors.Join(os.RemoveAll(p.plan.LogFolder), os.RemoveAll(p.folder))
+}

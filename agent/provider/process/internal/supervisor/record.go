@@ -1,0 +1,80 @@
+package supervisor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// record says which process a supervisor is. The number of a process is given to another one
+// later, but not with the same start in the same boot.
+type record struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // in clock ticks after the boot
+	Boot  string `json:"boot"`
+}
+
+func recordOf(pid int) (record, error) {
+	start, err := startOf(pid)
+	if err != nil {
+		return record{}, fmt.Errorf("start of process %d: %w", pid, err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return record{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, err
+}
+
+// startOf is when a process began, as /proc says.
+func startOf(pid int) (uint64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program is in brackets, and may contain anything.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	const start = 19 // the 22nd, the first after the name being the third
+	if len(fields) <= start {
+		return 0, errors.New("not the form of /proc/PID/stat")
+	}
+	return strconv.ParseUint(fields[start], 10, 64)
+}
+
+// open returns a handle of the process, or nil if it has ended or never was.
+func (r record) open() (*os.File, error) {
+	if r.PID <= 0 {
+		return nil, nil
+	}
+	fd, err := unix.PidfdOpen(r.PID, unix.PIDFD_NONBLOCK)
+	switch {
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL): // EINVAL: the number of a thread
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("process %d: %w", r.PID, err)
+	}
+	// The handle is of whoever has the number now, and stays so.
+	now, err := recordOf(r.PID)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	if err != nil || now != r {
+		return nil, unix.Close(fd)
+	}
+	return os.NewFile(uintptr(fd), "supervisor"), nil
+}
+
+// awaitEnd returns when the process of a handle has ended, or the handle is closed.
+func awaitEnd(pidfd *os.File) {
+	conn, err := pidfd.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 && err == nil
+	})
+}

@@ -1,0 +1,74 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+
+	"github.com/dray-project/dray/agent/node/errdefs"
+	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
+)
+
+// maxHostname is how long the name of a host may be, in bytes.
+const maxHostname = 63
+
+// plan is what a supervisor is to run for a pod.
+func (p *Provider) plan(ctx context.Context, pod *corev1.Pod) (*supervisor.Plan, error) {
+	if err := checkFields(pod); err != nil {
+		return nil, err
+	}
+	if err := checkNames(pod); err != nil {
+		return nil, err
+	}
+	if err := p.registry.Refresh(); err != nil {
+		return nil, fmt.Errorf("CDI specs: %w", err)
+	}
+	plan := &supervisor.Plan{
+		Pod: pod, Hostname: hostname(pod), HostNetwork: pod.Spec.HostNetwork,
+		LogFolder: filepath.Join(p.options.LogFolder, fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)),
+	}
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
+		var devices []string
+		var err error
+		if p.options.Devices != nil {
+			if devices, err = p.options.Devices(ctx, pod, container.Name); err != nil {
+				return nil, fmt.Errorf("container %s: devices: %w", container.Name, err)
+			}
+		}
+		command, err := p.containerOf(pod, container, plan.Hostname, devices)
+		if err != nil {
+			return nil, fmt.Errorf("container %s: %w", container.Name, err)
+		}
+		plan.Containers = append(plan.Containers, *command)
+	}
+	return plan, nil
+}
+
+// checkNames refuses what cannot be part of a path. The API server lets nothing of this pass.
+func checkNames(pod *corev1.Pod) error {
+	names := []string{pod.Namespace, pod.Name, string(pod.UID)}
+	for i := range pod.Spec.Containers {
+		names = append(names, pod.Spec.Containers[i].Name)
+	}
+	for _, name := range names {
+		if problems := path.IsValidPathSegmentName(name); len(problems) > 0 || name == "" {
+			return errdefs.InvalidInputf("%q: is not a name for files: %q", name, problems)
+		}
+	}
+	return nil
+}
+
+// hostname is that of a pod: what it says, or its name as far as that is possible.
+func hostname(pod *corev1.Pod) string {
+	switch {
+	case pod.Spec.HostNetwork:
+		return pod.Spec.NodeName
+	case pod.Spec.Hostname != "":
+		return pod.Spec.Hostname
+	}
+	return pod.Name[:min(len(pod.Name), maxHostname)]
+}

@@ -1,0 +1,127 @@
+package process_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// processes are those of the fixture's pods: the supervisors, which have their folder among
+// their arguments, and all that descend from them. They are found by /proc alone.
+func (f *fixture) processes(t *testing.T) []int {
+	t.Helper()
+	entries, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents := make(map[int]int)
+	var found []int
+	for _, entry := range entries {
+		text, err := os.ReadFile(entry)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(entry)))
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if fields[0] == "Z" {
+			continue
+		}
+		parents[pid], _ = strconv.Atoi(fields[1])
+		if arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && strings.Contains(string(arguments), f.options.Folder) {
+			found = append(found, pid)
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for pid, parent := range parents {
+			if slices.Contains(found, parent) && !slices.Contains(found, pid) {
+				found, grown = append(found, pid), true
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// expectNoProcess waits until none of the fixture's pods has a process.
+func (f *fixture) expectNoProcess(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		left := f.processes(t)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes %v outlive their pods", left)
+		}
+	}
+}
+
+// commandOf is the process of a container that runs: the child of its init, whose number its
+// status has.
+func commandOf(t *testing.T, status *corev1.PodStatus) int {
+	t.Helper()
+	init := initOf(t, status)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", init, init))
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", init))
+	for _, thread := range threads { // one of them started it
+		more, _ := os.ReadFile(thread)
+		text = append(text, more...)
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) == 0 {
+		t.Fatalf("init %d has no child", init)
+	}
+	pid, err := strconv.Atoi(fields[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func initOf(t *testing.T, status *corev1.PodStatus) int {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimPrefix(status.ContainerStatuses[0].ContainerID, "process://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// statusOf is /proc/PID/status.
+func statusOf(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		out[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return out
+}
+
+// environmentOf is /proc/PID/environ, in order of names.
+func environmentOf(t *testing.T, pid int) []string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := slices.DeleteFunc(strings.Split(string(text), "\x00"), func(variable string) bool { return variable == "" })
+	slices.Sort(out)
+	return out
+}
