@@ -207,6 +207,12 @@ conformance: ## run the tests of others with Dray in the place of what they test
 conformance-allocator: ## run the cases of upstream's allocators on allocator/structured
 	$(CONFORMANCE) allocator
 
+DRIVERS ?=
+
+.PHONY: conformance-drivers
+conformance-drivers: ## build and test DRA drivers of others with agent/kubeletplugin; DRIVERS= folder with their checkouts
+	$(CONFORMANCE) -programs '$(DRIVERS)' drivers
+
 .PHONY: kubelet-parts
 kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37
 	cd internal/dev/kubelet && $(GO) build -o ../../../bin/kubelet-parts ./cmd/kubelet-parts

@@ -59,16 +59,6 @@ type poolState struct {
 	deletedKeys map[string]bool
 }
 
-// Stats counts successful writes.
-type Stats struct {
-	// NumCreates is the number of ResourceSlices that were created.
-	NumCreates int64
-	// NumUpdates is how often ResourceSlices were updated.
-	NumUpdates int64
-	// NumDeletes is the number of ResourceSlices that were deleted.
-	NumDeletes int64
-}
-
 // StartController starts to publish. It returns once it has seen what is
 // published already. The controller runs until Stop, or until ctx is done.
 func StartController(ctx context.Context, options Options) (*Controller, error) {

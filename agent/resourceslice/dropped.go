@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	upstream "k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
 )
 
@@ -26,6 +27,16 @@ func (err *DroppedFieldsError) Error() string {
 		return fmt.Sprintf("pool %q: slice %d: the API server stored something else than it was given; no feature gate is known to explain it", err.PoolName, err.SliceIndex)
 	}
 	return fmt.Sprintf("pool %q: slice %d: the API server dropped fields; feature gates that seem to be off: %s", err.PoolName, err.SliceIndex, strings.Join(features, ", "))
+}
+
+// As lets errors.As find upstream's error of that name: a driver may publish with this package
+// and still look for the other's.
+func (err *DroppedFieldsError) As(target any) bool {
+	theirs, ok := target.(**upstream.DroppedFieldsError)
+	if ok {
+		*theirs = &upstream.DroppedFieldsError{PoolName: err.PoolName, SliceIndex: err.SliceIndex, DesiredSlice: err.DesiredSlice, ActualSlice: err.ActualSlice}
+	}
+	return ok
 }
 
 // DisabledFeatures are the feature gates that explain what is missing.

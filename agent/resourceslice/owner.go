@@ -33,7 +33,7 @@ func (c *Controller) owner(ctx context.Context) (*metav1.OwnerReference, error) 
 // created anew under its name has another UID.
 func (c *Controller) lookUpOwner(ctx context.Context) (types.UID, error) {
 	owner := c.options.Owner
-	if owner.UID != "" || !owner.isNode() {
+	if owner.UID != "" || !isNode(owner) {
 		return owner.UID, nil
 	}
 	c.ownerMutex.Lock()

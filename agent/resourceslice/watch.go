@@ -104,7 +104,7 @@ func (c *Controller) selector(byPool bool) string {
 
 // nodeName is the NodeName of the controller's slices, or empty.
 func (c *Controller) nodeName() string {
-	if c.options.Owner.isNode() && c.options.ReconcilePoolWithName == "" {
+	if isNode(c.options.Owner) && c.options.ReconcilePoolWithName == "" {
 		return c.options.Owner.Name
 	}
 	return ""

@@ -44,6 +44,7 @@ type Verdict struct {
 	Skipped []Outcome
 	Wording []Outcome // both refuse, in other words: decision 0067
 	Known   []Known
+	Without []Outcome // fail without Dray, too
 	New     []Outcome // fail
 	Stale   []Known   // listed, but passed or not there: fail
 }
@@ -70,6 +71,8 @@ func judge(result *Result, listed []Known) *Verdict {
 			verdict.Passed++
 		case outcome.Status == Skipped:
 			verdict.Skipped = append(verdict.Skipped, outcome)
+		case outcome.Status == FailedWithout:
+			verdict.Without = append(verdict.Without, outcome)
 		case i >= 0:
 			seen[outcome.Test] = true
 			verdict.Known = append(verdict.Known, listed[i])

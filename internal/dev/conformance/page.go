@@ -8,10 +8,10 @@ import (
 // Table returns one row for each verdict, for a terminal and for the page.
 func Table(verdicts []*Verdict) string {
 	var b strings.Builder
-	b.WriteString("| part | counterpart | passed | skipped by the counterpart | other words | known differences | new |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| part | counterpart | passed | skipped by the counterpart | other words | fails without Dray | known differences | new |\n|---|---|---|---|---|---|---|---|\n")
 	for _, v := range verdicts {
-		fmt.Fprintf(&b, "| %s | %s %s | %d | %d | %d | %d | %d |\n", v.Result.Part.Name, v.Result.Part.Counterpart, v.Result.Version,
-			v.Passed, len(v.Skipped), len(v.Wording), len(v.Known), len(v.New)+len(v.Stale))
+		fmt.Fprintf(&b, "| %s | %s %s | %d | %d | %d | %d | %d | %d |\n", v.Result.Part.Name, v.Result.Part.Counterpart, v.Result.Version,
+			v.Passed, len(v.Skipped), len(v.Wording), len(v.Without), len(v.Known), len(v.New)+len(v.Stale))
 	}
 	return b.String()
 }
@@ -27,6 +27,8 @@ What others wrote, run on Dray: the tests of the software whose place Dray takes
 - **Skipped by the counterpart**: its test says that it does not apply.
 - **Other words**: Dray and the counterpart refuse the same question. The test compares the text of the error
   ([decision 0067](` + wording + `)). That both refuse is checked by asking both.
+- **Fails without Dray**: the program was tested twice with the same libraries, as it is and with Dray's packages, and the
+  test failed both times.
 - **Known differences** have a decision each.
 - **New**: the target fails.
 
@@ -43,6 +45,7 @@ func Page(verdicts []*Verdict) string {
 			return fmt.Sprintf("`%s`: %s (decision %s)", k.Test, k.Why, k.Decision)
 		})
 		list(&b, "In other words", v.Wording, func(o Outcome) string { return "`" + o.Test + "`" })
+		list(&b, "Fails without Dray", v.Without, func(o Outcome) string { return "`" + o.Test + "`" })
 		list(&b, "Skipped by the counterpart", v.Skipped, func(o Outcome) string { return "`" + o.Test + "`" })
 	}
 	return b.String()

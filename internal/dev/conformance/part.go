@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Part is one counterpart and what is run of it.
@@ -17,6 +18,9 @@ type Part struct {
 	below string
 	// adapter is the folder below testdata that puts Dray in the counterpart's place.
 	adapter string
+	// Program is set instead of below and adapter if the counterpart is a program, read from a
+	// checkout that the caller has.
+	Program *Program
 }
 
 //go:embed testdata
@@ -33,18 +37,27 @@ var Parts = []Part{
 	},
 }
 
-// Select returns the parts with the given names, or all without names.
+// Select returns the parts with the given names, or all that need no checkout without names.
+// A name also stands for the parts below it: "drivers" for "drivers/dranet" and the others.
 func Select(names []string) ([]Part, error) {
 	if len(names) == 0 {
 		return Parts, nil
 	}
+	all := slices.Concat(Parts, programs)
 	var selected []Part
 	for _, name := range names {
-		i := slices.IndexFunc(Parts, func(p Part) bool { return p.Name == name })
-		if i < 0 {
+		found := false
+		for _, part := range all {
+			if part.Name == name || strings.HasPrefix(part.Name, name+"/") {
+				selected, found = append(selected, part), true
+			}
+		}
+		if !found {
 			return nil, fmt.Errorf("there is no part %q", name)
 		}
-		selected = append(selected, Parts[i])
 	}
 	return selected, nil
 }
+
+// Programs are the parts that need a checkout, in the order of the table.
+func Programs() []Part { return slices.Clone(programs) }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 )
@@ -29,6 +30,8 @@ const (
 	Passed  Status = "pass"
 	Skipped Status = "skip"
 	Failed  Status = "fail"
+	// FailedWithout is a failure that Dray has no part in.
+	FailedWithout Status = "fail without Dray"
 )
 
 // refusedByBoth is what an adapter prints if Dray and the counterpart refuse the same
@@ -43,13 +46,21 @@ type Result struct {
 }
 
 // Run lays a part out in a temporary folder and runs it there. checkout is the root of
-// Dray's sources. What does not compile, or ends without a result of each test, is an error.
-func Run(ctx context.Context, part Part, checkout string) (*Result, error) {
-	folder, err := os.MkdirTemp("", "dray-conformance-"+part.Name+"-")
+// Dray's sources, programs the folder with the checkouts of programs. What does not compile,
+// or ends without a result of each test, is an error; of a program it is an outcome.
+func Run(ctx context.Context, part Part, checkout, programs string) (*Result, error) {
+	folder, err := os.MkdirTemp("", "dray-conformance-"+path.Base(part.Name)+"-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
+	if part.Program != nil {
+		result, err := runProgram(ctx, part, programs, checkout, folder)
+		if err != nil {
+			return nil, fmt.Errorf("part %s: %w", part.Name, err)
+		}
+		return result, nil
+	}
 	if err := layOut(ctx, part, checkout, folder); err != nil {
 		return nil, fmt.Errorf("part %s: %w", part.Name, err)
 	}

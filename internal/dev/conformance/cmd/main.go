@@ -25,11 +25,16 @@ func main() {
 func run(ctx context.Context) error {
 	checkout := flag.String("checkout", ".", "the root of Dray's sources")
 	page := flag.String("page", "", "the file to write the page to; all parts have to run")
+	programs := flag.String("programs", "", "the folder with checkouts of the programs of others, for the parts that need them")
 	check := flag.Bool("check", false, "compare the page with what the file has, and do not write it")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "Usage: %s [flags] [part ...]\n\nParts:\n", filepath.Base(os.Args[0]))
 		for _, part := range conformance.Parts {
 			fmt.Fprintf(flag.CommandLine.Output(), "  %-10s %s\n", part.Name, part.About)
+		}
+		fmt.Fprintln(flag.CommandLine.Output(), "\nParts that need a checkout in the folder that -programs names:")
+		for _, part := range conformance.Programs() {
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-45s %s, commit %s\n", part.Name, part.Program.Repository, part.Program.Commit[:12])
 		}
 		fmt.Fprintln(flag.CommandLine.Output(), "\nFlags:")
 		flag.PrintDefaults()
@@ -39,8 +44,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if *page != "" && len(parts) < len(conformance.Parts) {
-		return fmt.Errorf("a page needs all parts")
+	if *page != "" && flag.NArg() > 0 {
+		return fmt.Errorf("a page needs all parts that need no checkout, and no other")
 	}
 	root, err := filepath.Abs(*checkout)
 	if err != nil {
@@ -49,7 +54,7 @@ func run(ctx context.Context) error {
 	var verdicts []*conformance.Verdict
 	for _, part := range parts {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", part.Name, part.About)
-		result, err := conformance.Run(ctx, part, root)
+		result, err := conformance.Run(ctx, part, root, *programs)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,93 @@
+package kubeletplugin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
+	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
+)
+
+// withHealth returns the plugin as upstream wants it, and what upstream is to be told about
+// the health service: a driver that cannot report is not announced as one that can.
+func withHealth(plugin DRAPlugin) (upstream.DRAPlugin, []upstream.Option) {
+	switch watcher := plugin.(type) {
+	case HealthWatcher:
+		return served{plugin, watcher}, nil
+	case healthv1alpha1.DRAResourceHealthServer:
+		return served{plugin, olderWatcher{watcher}}, nil
+	}
+	return served{plugin, silent{}}, []upstream.Option{upstream.HealthService(false)}
+}
+
+type served struct {
+	DRAPlugin
+	HealthWatcher
+}
+
+// silent reports nothing.
+type silent struct{}
+
+func (silent) WatchHealthStatus(context.Context, chan<- DeviceHealthReport) error {
+	return ErrHealthNotSupported
+}
+
+// olderWatcher is a driver that serves v1alpha1 by itself, as drivers for Kubernetes 1.36 do.
+type olderWatcher struct {
+	server healthv1alpha1.DRAResourceHealthServer
+}
+
+func (w olderWatcher) WatchHealthStatus(ctx context.Context, reports chan<- DeviceHealthReport) error {
+	err := w.server.NodeWatchResources(&healthv1alpha1.NodeWatchResourcesRequest{}, &olderStream{ctx: ctx, reports: reports})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return nil
+	}
+	return err
+}
+
+// olderStream passes on what a driver sends to kubelet.
+type olderStream struct {
+	grpc.ServerStream // nil: a driver has no use for more of it than what is here
+	ctx               context.Context
+	reports           chan<- DeviceHealthReport
+}
+
+func (s *olderStream) Context() context.Context { return s.ctx }
+
+func (s *olderStream) Send(response *healthv1alpha1.NodeWatchResourcesResponse) error {
+	select {
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	case s.reports <- olderReport(response):
+		return nil
+	}
+}
+
+func olderReport(response *healthv1alpha1.NodeWatchResourcesResponse) DeviceHealthReport {
+	var report DeviceHealthReport
+	for _, device := range response.GetDevices() {
+		health := DeviceHealth{
+			PoolName:           device.GetDevice().GetPoolName(),
+			DeviceName:         device.GetDevice().GetDeviceName(),
+			Health:             HealthStatusUnknown,
+			HealthCheckTimeout: time.Duration(device.GetHealthCheckTimeoutSeconds()) * time.Second,
+			Message:            device.GetMessage(),
+		}
+		switch device.GetHealth() {
+		case healthv1alpha1.HealthStatus_HEALTHY:
+			health.Health = HealthStatusHealthy
+		case healthv1alpha1.HealthStatus_UNHEALTHY:
+			health.Health = HealthStatusUnhealthy
+		}
+		if seconds := device.GetLastUpdatedTime(); seconds != 0 {
+			health.LastUpdated = time.Unix(seconds, 0)
+		}
+		report.Devices = append(report.Devices, health)
+	}
+	return report
+}

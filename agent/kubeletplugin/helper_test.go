@@ -1,0 +1,336 @@
+package kubeletplugin
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	metadatav1alpha1 "k8s.io/dynamic-resource-allocation/api/metadata/v1alpha1"
+	metadatav1beta1 "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
+	upstreamslice "k8s.io/dynamic-resource-allocation/resourceslice"
+	healthv1 "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/dray-project/dray/agent/internal/fakecluster"
+	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/internal/shortdir"
+	"github.com/dray-project/dray/agent/resourceslice"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+const driverName = "gpu.example.com"
+
+// driver prepares every claim without devices, and keeps what goes wrong.
+type driver struct {
+	mutex  sync.Mutex
+	errors []error
+	told   chan struct{} // gets one for each error
+}
+
+func newDriver() *driver { return &driver{told: make(chan struct{}, 100)} }
+
+func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]PrepareResult, error) {
+	out := make(map[types.UID]PrepareResult)
+	for _, claim := range claims {
+		out[claim.UID] = PrepareResult{}
+	}
+	return out, nil
+}
+
+func (d *driver) UnprepareResourceClaims(_ context.Context, claims []NamespacedObject) (map[types.UID]error, error) {
+	out := make(map[types.UID]error)
+	for _, claim := range claims {
+		out[claim.UID] = nil
+	}
+	return out, nil
+}
+
+func (d *driver) HandleError(_ context.Context, err error, _ string) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.errors = append(d.errors, err)
+	d.told <- struct{}{}
+}
+
+var report = DeviceHealthReport{Devices: []DeviceHealth{
+	{PoolName: "p", DeviceName: "well", Health: HealthStatusHealthy},
+	{PoolName: "p", DeviceName: "ill", Health: HealthStatusUnhealthy, Message: "too hot", LastUpdated: time.Unix(1700000000, 0), HealthCheckTimeout: time.Minute},
+}}
+
+// watching is a driver for Kubernetes 1.37.
+type watching struct{ *driver }
+
+func (watching) WatchHealthStatus(ctx context.Context, reports chan<- DeviceHealthReport) error {
+	select {
+	case <-ctx.Done():
+	case reports <- report:
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// older is a driver for Kubernetes 1.36: it serves v1alpha1 itself.
+type older struct {
+	*driver
+	healthv1alpha1.UnimplementedDRAResourceHealthServer
+}
+
+func (older) NodeWatchResources(_ *healthv1alpha1.NodeWatchResourcesRequest, stream healthv1alpha1.DRAResourceHealth_NodeWatchResourcesServer) error {
+	device := func(name string) *healthv1alpha1.DeviceIdentifier {
+		return &healthv1alpha1.DeviceIdentifier{PoolName: "p", DeviceName: name}
+	}
+	err := stream.Send(&healthv1alpha1.NodeWatchResourcesResponse{Devices: []*healthv1alpha1.DeviceHealth{
+		{Device: device("well"), Health: healthv1alpha1.HealthStatus_HEALTHY},
+		{Device: device("ill"), Health: healthv1alpha1.HealthStatus_UNHEALTHY, Message: "too hot", LastUpdatedTime: 1700000000, HealthCheckTimeoutSeconds: 60},
+	}})
+	if err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
+
+// unimplemented embeds the service of 1.36, and serves nothing of it.
+type unimplemented struct {
+	*driver
+	healthv1alpha1.UnimplementedDRAResourceHealthServer
+}
+
+// start starts a driver in a folder, which it returns.
+func start(t *testing.T, client *fake.Clientset, plugin DRAPlugin, more ...Option) (*Helper, string) {
+	t.Helper()
+	dir := shortdir.New(t)
+	helper, err := Start(t.Context(), plugin, append([]Option{
+		DriverName(driverName), NodeName(fakecluster.NodeName), KubeClient(client),
+		RegistrarDirectoryPath(dir), PluginDataDirectoryPath(dir),
+	}, more...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(helper.Stop)
+	return helper, dir
+}
+
+func dial(t *testing.T, dir, socket string) *grpc.ClientConn {
+	t.Helper()
+	connection, err := grpc.NewClient("unix://"+filepath.Join(dir, socket), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection
+}
+
+func pool(devices ...string) resourceslice.DriverResources {
+	var slice resourceslice.Slice
+	for _, name := range devices {
+		slice.Devices = append(slice.Devices, resourceapi.Device{Name: name})
+	}
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{fakecluster.NodeName: {Slices: []resourceslice.Slice{slice}}}}
+}
+
+// expect waits until these devices are published.
+func expect(t *testing.T, client *fake.Clientset, devices ...string) {
+	t.Helper()
+	fakecluster.Eventually(t, strings.Join(devices, " ")+" published", func() bool {
+		return slices.Equal(fakecluster.Published(t, client), devices)
+	})
+}
+
+func TestPublishResources(t *testing.T) {
+	client := fakecluster.NewClient()
+	plugin := newDriver()
+	helper, _ := start(t, client, plugin)
+	for _, devices := range [][]string{{"gpu-0"}, {"gpu-0", "gpu-1"}, {"gpu-1"}} {
+		if err := helper.PublishResources(t.Context(), pool(devices...)); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, client, devices...)
+	}
+	list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d slices, error %v", len(list.Items), err)
+	}
+	owners := list.Items[0].OwnerReferences
+	if spec := list.Items[0].Spec; spec.Driver != driverName || *spec.NodeName != fakecluster.NodeName || len(owners) != 1 || owners[0].UID != "node-uid" {
+		t.Errorf("driver %s, node %v, owners %v", spec.Driver, spec.NodeName, owners)
+	}
+
+	helper.Stop()
+	if err := helper.PublishResources(t.Context(), pool()); err == nil {
+		t.Error("a stopped helper publishes")
+	}
+	if len(plugin.errors) > 0 {
+		t.Errorf("errors: %v", plugin.errors)
+	}
+}
+
+// TestUpstreamsTypes: resources that were built with upstream's package can be published.
+func TestUpstreamsTypes(t *testing.T) {
+	client := fakecluster.NewClient()
+	helper, _ := start(t, client, newDriver())
+	var theirs upstreamslice.DriverResources = pool("gpu-0")
+	if err := helper.PublishResources(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, client, "gpu-0")
+}
+
+func TestPublishWithoutNode(t *testing.T) {
+	helper, _ := start(t, fakecluster.NewClient(), newDriver(), NodeName(""))
+	if err := helper.PublishResources(t.Context(), pool()); err == nil || !strings.Contains(err.Error(), "NodeName") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPublishingErrors: whatever goes wrong, the driver may go on, and finds what happened by
+// the type of either package.
+func TestPublishingErrors(t *testing.T) {
+	client := fakecluster.NewClient()
+	client.PrependReactor("create", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		// As an API server without DRADeviceTaints: it drops them.
+		slice := action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		slice.Spec.Devices[0].Taints = nil
+		return false, nil, nil
+	})
+	plugin := newDriver()
+	helper, _ := start(t, client, plugin)
+	resources := pool("gpu-0")
+	resources.Pools[fakecluster.NodeName].Slices[0].Devices[0].Taints = []resourceapi.DeviceTaint{{Key: "k", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	if err := helper.PublishResources(t.Context(), resources); err != nil {
+		t.Fatal(err)
+	}
+	<-plugin.told
+	plugin.mutex.Lock()
+	defer plugin.mutex.Unlock()
+	err := plugin.errors[0]
+	var ours *resourceslice.DroppedFieldsError
+	var theirs *upstreamslice.DroppedFieldsError
+	if !errors.Is(err, ErrRecoverable) || !errors.As(err, &ours) || !errors.As(err, &theirs) {
+		t.Fatalf("error %v (%T)", err, err)
+	}
+	if want := []string{"DRADeviceTaints"}; !slices.Equal(ours.DisabledFeatures(), want) || !slices.Equal(theirs.DisabledFeatures(), want) || theirs.PoolName != fakecluster.NodeName {
+		t.Errorf("features %v and %v", ours.DisabledFeatures(), theirs.DisabledFeatures())
+	}
+}
+
+// TestHealth asks each kind of driver as kubelet does, in both versions of the service.
+func TestHealth(t *testing.T) {
+	for name, test := range map[string]struct {
+		plugin     DRAPlugin
+		more       []Option
+		announced  bool
+		healthOfIt bool
+	}{
+		"1.37":               {plugin: watching{newDriver()}, announced: true, healthOfIt: true},
+		"1.37, switched off": {plugin: watching{newDriver()}, more: []Option{HealthService(false)}},
+		"1.36":               {plugin: older{driver: newDriver()}, announced: true, healthOfIt: true},
+		"1.36, embedded":     {plugin: unimplemented{driver: newDriver()}, announced: true},
+		"none":               {plugin: newDriver()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, dir := start(t, fakecluster.NewClient(), test.plugin, test.more...)
+			info, err := registration.NewRegistrationClient(dial(t, dir, driverName+"-reg.sock")).GetInfo(t.Context(), &registration.InfoRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(info.SupportedVersions, dra.DRAPluginService) || slices.Contains(info.SupportedVersions, healthv1.DRAResourceHealthService) != test.announced {
+				t.Errorf("announced: %v", info.SupportedVersions)
+			}
+			connection := dial(t, dir, "dra.sock")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stream, err := healthv1.NewDRAResourceHealthClient(connection).NodeWatchResources(ctx, &healthv1.NodeWatchResourcesRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := stream.Recv()
+			if !test.healthOfIt {
+				if status.Code(err) != codes.Unimplemented {
+					t.Errorf("health %v, error %v", answer, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			well, ill := answer.GetDevices()[0], answer.GetDevices()[1]
+			if well.Device.PoolName != "p" || well.Device.DeviceName != "well" || well.Health != healthv1.HealthStatus_HEALTHY || well.HealthCheckTimeoutSeconds != 0 {
+				t.Errorf("well: %v", well)
+			}
+			if ill.Health != healthv1.HealthStatus_UNHEALTHY || ill.Message != "too hot" || ill.LastUpdatedTime != 1700000000 || ill.HealthCheckTimeoutSeconds != 60 {
+				t.Errorf("ill: %v", ill)
+			}
+		})
+	}
+}
+
+// TestMetadata: the ways in which drivers of both versions of Kubernetes enable metadata.
+func TestMetadata(t *testing.T) {
+	alpha, beta := metadatav1alpha1.SchemeGroupVersion, metadatav1beta1.SchemeGroupVersion
+	for name, test := range map[string]struct {
+		given []Option
+		want  []schema.GroupVersion
+	}{
+		"1.37":                  {[]Option{EnableDeviceMetadata(true, []schema.GroupVersion{beta})}, []schema.GroupVersion{beta}},
+		"1.37, both":            {[]Option{EnableDeviceMetadata(true, []schema.GroupVersion{beta, alpha})}, []schema.GroupVersion{beta, alpha}},
+		"1.36":                  {[]Option{EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
+		"1.36, versions":        {[]Option{MetadataVersions(alpha), EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
+		"1.36, versions after":  {[]Option{EnableDeviceMetadata(true), MetadataVersions(alpha)}, []schema.GroupVersion{beta, alpha}},
+		"1.37, without a value": {[]Option{EnableDeviceMetadata(true, nil)}, nil},
+		"off":                   {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o options
+			for _, option := range test.given {
+				if err := option(&o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := o.versions(); !slices.Equal(got, test.want) {
+				t.Errorf("versions %v, want %v", got, test.want)
+			}
+		})
+	}
+
+	// Upstream takes what comes out of it, and refuses what it refuses.
+	dir := shortdir.New(t)
+	start(t, fakecluster.NewClient(), newDriver(), EnableDeviceMetadata(true), CDIDirectory(dir))
+	if _, err := Start(t.Context(), newDriver(), DriverName(driverName), KubeClient(fakecluster.NewClient()), EnableDeviceMetadata(true, nil)); err == nil {
+		t.Error("metadata without versions is taken")
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	refused := errors.New("refused")
+	for name, options := range map[string][]Option{
+		"driver name": {KubeClient(fakecluster.NewClient())},
+		"client":      {DriverName(driverName)},
+		"refused":     {DriverName(driverName), KubeClient(fakecluster.NewClient()), func(*options) error { return refused }},
+	} {
+		helper, err := Start(t.Context(), newDriver(), options...)
+		if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(name, "Kubernetes ")) || helper != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		helper.Stop() // of nothing
+	}
+}

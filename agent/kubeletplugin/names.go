@@ -1,0 +1,78 @@
+package kubeletplugin
+
+import (
+	"context"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
+)
+
+// The directories that kubelet and container runtimes read unless they are configured
+// otherwise.
+const (
+	KubeletPluginsDir  = upstream.KubeletPluginsDir
+	KubeletRegistryDir = upstream.KubeletRegistryDir
+	DefaultCDIDir      = upstream.DefaultCDIDir
+)
+
+// Upstream's errors: the very same values, for errors.Is.
+var (
+	// ErrRecoverable is found in each error given to HandleError after which the driver may
+	// go on.
+	ErrRecoverable = upstream.ErrRecoverable
+	// ErrHealthNotSupported is what WatchHealthStatus returns if it reports nothing.
+	ErrHealthNotSupported = upstream.ErrHealthNotSupported
+)
+
+// Upstream's types. Values of both packages can be mixed.
+type (
+	Device                 = upstream.Device
+	DeviceHealth           = upstream.DeviceHealth
+	DeviceHealthReport     = upstream.DeviceHealthReport
+	DeviceMetadata         = upstream.DeviceMetadata
+	HealthStatus           = upstream.HealthStatus
+	MetadataFileOperations = upstream.MetadataFileOperations
+	NamespacedObject       = upstream.NamespacedObject
+	PrepareResult          = upstream.PrepareResult
+)
+
+// What is known of a device's health.
+const (
+	HealthStatusUnknown   = upstream.HealthStatusUnknown
+	HealthStatusHealthy   = upstream.HealthStatusHealthy
+	HealthStatusUnhealthy = upstream.HealthStatusUnhealthy
+)
+
+// DRAPlugin is what a driver implements. The first three methods are required. A driver that
+// reports health implements HealthWatcher as well; upstream's DRAPlugin requires it.
+type DRAPlugin interface {
+	// PrepareResourceClaims makes the devices of claims usable on the node. It is called
+	// with all claims of one pod that have devices of this driver, allocated, and possibly
+	// again for the same claims. The result has one entry for each claim, by its UID.
+	PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (result map[types.UID]PrepareResult, err error)
+
+	// UnprepareResourceClaims undoes what PrepareResourceClaims did, perhaps in another
+	// process. Claims that are not prepared are no error. The result has one entry for each
+	// claim, nil where it is no longer prepared.
+	UnprepareResourceClaims(ctx context.Context, claims []NamespacedObject) (result map[types.UID]error, err error)
+
+	// HandleError is told what goes wrong in the background. A driver ends after an error
+	// that is not ErrRecoverable. Errors of publishing always are; among them is
+	// *resourceslice.DroppedFieldsError.
+	HandleError(ctx context.Context, err error, msg string)
+}
+
+// HealthWatcher is implemented by drivers that report the health of devices.
+type HealthWatcher interface {
+	// WatchHealthStatus sends a report of all devices, and then one after each change,
+	// until ctx is done. Kubelet takes a device whose report is older than its
+	// HealthCheckTimeout for unknown. It may be called again after it returned.
+	WatchHealthStatus(ctx context.Context, reports chan<- DeviceHealthReport) error
+}
+
+// RollingUpdateRegistrarSocketFile is the name of the registration socket in registryDir of
+// the instance that runs in the pod with this UID.
+func RollingUpdateRegistrarSocketFile(registryDir, driverName string, podUID types.UID) string {
+	return upstream.RollingUpdateRegistrarSocketFile(registryDir, driverName, podUID)
+}

@@ -1,0 +1,359 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Program is a program of others that is built and tested with its imports changed.
+//
+// It runs twice with the same libraries: as it is, and with Dray's packages. Requiring Dray
+// raises the program's Kubernetes libraries to Dray's. What fails because of that fails in the
+// first run, too, and is no difference.
+type Program struct {
+	// Repository is where it is published, Commit what the list of known differences is about.
+	Repository, Commit string
+	// Packages are the patterns that are built and tested. Those that need a cluster are left
+	// out.
+	Packages []string
+	// Imports are the packages whose place Dray's take.
+	Imports map[string]string
+}
+
+// driverImports are what a DRA driver changes.
+var driverImports = map[string]string{
+	"k8s.io/dynamic-resource-allocation/kubeletplugin": "github.com/dray-project/dray/agent/kubeletplugin",
+	"k8s.io/dynamic-resource-allocation/resourceslice": "github.com/dray-project/dray/agent/resourceslice",
+}
+
+// programs are the parts that need a checkout: of repositories that are not Go modules of a
+// proxy. The checkout of each is a folder with the last part of the repository's name.
+var programs = []Part{
+	driver("kubernetes-sigs/dra-example-driver", "31914ceacda29bbc55208ef75e68c0991e1c9568", "./cmd/...", "./internal/...", "./pkg/..."),
+	driver("kubernetes-sigs/dranet", "f258477cbea0551b7ad239e3873a997a7a3d116b", "./cmd/...", "./pkg/..."),
+	driver("intel/intel-resource-drivers-for-kubernetes", "1da939faa33a90dd641d0327cdcdcbbfaa1acdb4", "./cmd/...", "./pkg/..."),
+	driver("kubernetes-sigs/dra-driver-nvidia-gpu", "95932046683719c43b6a0dd9613c2e5aad5d6703", "./cmd/...", "./pkg/..."),
+}
+
+func driver(repository, commit string, packages ...string) Part {
+	return Part{
+		Name:        "drivers/" + filepath.Base(repository),
+		About:       "the driver's own tests, with kubeletplugin and resourceslice of the agent",
+		Counterpart: "github.com/" + repository,
+		Program:     &Program{Repository: "https://github.com/" + repository, Commit: commit, Packages: packages, Imports: driverImports},
+	}
+}
+
+// modules are Dray's, which a program may need, by their folder in the checkout.
+var modules = map[string]string{
+	"github.com/dray-project/dray":       "",
+	"github.com/dray-project/dray/agent": "agent",
+}
+
+// runProgram runs a program as it is and with Dray's packages. checkouts has a folder for
+// each program.
+func runProgram(ctx context.Context, part Part, checkouts, dray, folder string) (*Result, error) {
+	source := filepath.Join(checkouts, filepath.Base(part.Counterpart))
+	if _, err := os.Stat(filepath.Join(source, "go.mod")); err != nil {
+		return nil, fmt.Errorf("a checkout of %s, commit %s, is needed in the folder of programs: %w", part.Program.Repository, part.Program.Commit, err)
+	}
+	commit, err := command(ctx, source, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	if changed, err := command(ctx, source, "git", "status", "--porcelain", "--untracked-files=no", "--", "*.go", "go.mod"); err != nil || changed != "" {
+		return nil, fmt.Errorf("%s has changes of its own: %s%w", source, changed, err)
+	}
+	result := &Result{Part: part, Version: commit[:min(12, len(commit))]}
+	if commit != part.Program.Commit {
+		result.Version += ", not the pinned " + part.Program.Commit[:12]
+	}
+	asItIs, err := runCopy(ctx, part.Program, source, dray, filepath.Join(folder, "as-it-is"), false)
+	if err != nil {
+		return nil, err
+	}
+	swapped, err := runCopy(ctx, part.Program, source, dray, filepath.Join(folder, "swapped"), true)
+	if err != nil {
+		return nil, err
+	}
+	result.Outcomes = compareRuns(asItIs, swapped)
+	return result, nil
+}
+
+// compareRuns returns the outcomes of the second run. One that is what it was in the first
+// says so, if it failed; one that is missing in the second failed.
+func compareRuns(asItIs, swapped []Outcome) []Outcome {
+	before := make(map[string]Outcome, len(asItIs))
+	for _, outcome := range asItIs {
+		before[outcome.Test] = outcome
+	}
+	var outcomes []Outcome
+	for _, outcome := range swapped {
+		if was, has := before[outcome.Test]; has && was.Status == Failed && outcome.Status == Failed {
+			outcome.Status = FailedWithout
+		}
+		delete(before, outcome.Test)
+		outcomes = append(outcomes, outcome)
+	}
+	for _, missing := range before {
+		if missing.Status == Failed {
+			missing.Status = FailedWithout
+		} else {
+			missing.Status, missing.Output = Failed, "does not run with Dray's packages\n"
+		}
+		outcomes = append(outcomes, missing)
+	}
+	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Test, b.Test) })
+	return outcomes
+}
+
+// runCopy copies a program, requires the libraries of Dray, changes its imports if it is to be
+// swapped, and runs its tests.
+func runCopy(ctx context.Context, program *Program, source, dray, folder string, swap bool) ([]Outcome, error) {
+	if err := copySources(source, folder); err != nil {
+		return nil, err
+	}
+	edits := []string{"mod", "edit"}
+	for module, below := range modules {
+		required, err := requirements(ctx, filepath.Join(dray, below))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range required {
+			if _, ours := modules[r.Path]; !ours {
+				edits = append(edits, "-require="+r.Path+"@"+r.Version)
+			}
+		}
+		if swap {
+			edits = append(edits, "-require="+module+"@v0.0.0", "-replace="+module+"="+filepath.Join(dray, below))
+		}
+	}
+	if _, err := command(ctx, folder, "go", edits...); err != nil {
+		return nil, err
+	}
+	if swap {
+		if err := changeImports(folder, program.Imports); err != nil {
+			return nil, err
+		}
+	}
+	return testPackages(ctx, folder, program.Packages)
+}
+
+type requirement struct{ Path, Version string }
+
+// requirements are those of the module in a folder. Of one module that two of Dray's require,
+// the go command takes the later version.
+func requirements(ctx context.Context, folder string) ([]requirement, error) {
+	text, err := command(ctx, folder, "go", "mod", "edit", "-json")
+	if err != nil {
+		return nil, err
+	}
+	var file struct{ Require []requirement }
+	if err := json.Unmarshal([]byte(text), &file); err != nil {
+		return nil, err
+	}
+	// go mod edit keeps what it is told last.
+	return slices.DeleteFunc(file.Require, func(r requirement) bool { return !strings.HasPrefix(r.Path, "k8s.io/") || r.Path == "k8s.io/utils" }), nil
+}
+
+// copySources copies all but what git and go mod vendor keep.
+func copySources(source, folder string) error {
+	return filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(source, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case relative == ".git" || relative == "vendor":
+			return filepath.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(folder, relative), 0o755)
+		case entry.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(target, filepath.Join(folder, relative))
+		}
+		return copyFile(path, filepath.Join(folder, relative))
+	})
+}
+
+// changeImports fails if none of the packages is imported: nothing would be tested.
+func changeImports(folder string, imports map[string]string) error {
+	changes := 0
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		changed := string(text)
+		for from, to := range imports {
+			changes += strings.Count(changed, `"`+from+`"`)
+			changed = strings.ReplaceAll(changed, `"`+from+`"`, `"`+to+`"`)
+		}
+		if changed == string(text) {
+			return nil
+		}
+		return os.WriteFile(path, []byte(changed), 0o644)
+	})
+	if err == nil && changes == 0 {
+		err = fmt.Errorf("%s: no import to change", folder)
+	}
+	return err
+}
+
+// command returns what a command prints, without the last line end.
+func command(ctx context.Context, folder, name string, arguments ...string) (string, error) {
+	run := exec.CommandContext(ctx, name, arguments...)
+	run.Dir = folder
+	var stderr strings.Builder
+	run.Stderr = &stderr
+	output, err := run.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(arguments, " "), err, stderr.String())
+	}
+	return strings.TrimRight(string(output), "\n"), nil
+}
+
+// packageEvent is a line of go build -json or go test -json.
+type packageEvent struct {
+	event
+	Package    string
+	ImportPath string // of what was built
+}
+
+// testPackages builds and tests packages, of which some may not compile. Each package that
+// does not is an outcome, and each test.
+func testPackages(ctx context.Context, folder string, packages []string) ([]Outcome, error) {
+	module, err := command(ctx, folder, "go", "list", "-mod=mod", "-m")
+	if err != nil {
+		return nil, err
+	}
+	build, err := goJSON(ctx, folder, append([]string{"build", "-mod=mod", "-o", os.DevNull, "-json"}, packages...))
+	if err != nil {
+		return nil, err
+	}
+	test, err := goJSON(ctx, folder, append([]string{"test", "-mod=mod", "-vet=off", "-count=1", "-json"}, packages...))
+	if err != nil {
+		return nil, err
+	}
+	outcomes := append(notBuilt(module, build), tested(module, test)...)
+	if len(outcomes) == 0 {
+		return nil, fmt.Errorf("nothing was tested in %s", folder)
+	}
+	return outcomes, nil
+}
+
+// goJSON runs the go command, which may fail: then what it prints says why.
+func goJSON(ctx context.Context, folder string, arguments []string) ([]packageEvent, error) {
+	run := exec.CommandContext(ctx, "go", arguments...)
+	run.Dir = folder
+	// Some drivers need cgo.
+	run.Env = append(os.Environ(), "CGO_ENABLED=1")
+	var stdout, stderr bytes.Buffer
+	run.Stdout, run.Stderr = &stdout, &stderr
+	err := run.Run()
+	if ctx.Err() != nil { // what was printed until then says nothing
+		return nil, ctx.Err()
+	}
+	var events []packageEvent
+	lines := json.NewDecoder(&stdout)
+	for {
+		var e packageEvent
+		decodeErr := lines.Decode(&e)
+		if errors.Is(decodeErr, io.EOF) {
+			break
+		}
+		if decodeErr != nil {
+			return nil, fmt.Errorf("go %s: %w: %s", arguments[0], decodeErr, stderr.String())
+		}
+		events = append(events, e)
+	}
+	if err != nil && len(events) == 0 {
+		return nil, fmt.Errorf("go %s: %w: %s", arguments[0], err, stderr.String())
+	}
+	return events, nil
+}
+
+// notBuilt has an outcome for each package that does not compile.
+func notBuilt(module string, events []packageEvent) []Outcome {
+	printed := make(map[string]string)
+	var outcomes []Outcome
+	for _, e := range events {
+		switch e.Action {
+		case "build-output":
+			printed[e.ImportPath] += e.Output
+		case "build-fail":
+			outcomes = append(outcomes, Outcome{Test: "build " + below(module, e.ImportPath), Status: Failed, Output: printed[e.ImportPath]})
+		}
+	}
+	return outcomes
+}
+
+// tested has an outcome for each test, by package and name, and for each package that failed
+// in another way.
+func tested(module string, events []packageEvent) []Outcome {
+	type key struct{ pkg, test string }
+	printed := make(map[key]string)
+	ended := make(map[key]Status)
+	for _, e := range events {
+		k := key{below(module, e.Package), e.Test}
+		if _, seen := printed[k]; !seen {
+			printed[k] = ""
+		}
+		switch status := Status(e.Action); status {
+		case "output":
+			printed[k] += e.Output
+		case Passed, Skipped, Failed:
+			ended[k] = status
+		}
+	}
+	groups := make(map[key]bool)
+	failed := make(map[string]bool) // packages with a failed test
+	for k := range printed {
+		if at := strings.LastIndex(k.test, "/"); at >= 0 {
+			groups[key{k.pkg, k.test[:at]}] = true
+		}
+		if k.test != "" && ended[k] != Passed && ended[k] != Skipped {
+			failed[k.pkg] = true
+		}
+	}
+	var outcomes []Outcome
+	for k, text := range printed {
+		status, has := ended[k]
+		if !has {
+			status, text = Failed, text+"did not end\n"
+		}
+		switch {
+		case k.pkg == "" || k.test != "" && groups[k] && status != Failed:
+		case k.test != "":
+			outcomes = append(outcomes, Outcome{Test: k.pkg + "." + k.test, Status: status, Output: text})
+		case status == Failed && !failed[k.pkg]:
+			outcomes = append(outcomes, Outcome{Test: "test " + k.pkg, Status: Failed, Output: text})
+		}
+	}
+	return outcomes
+}
+
+// below is the part of a package's path that the module's path does not have.
+func below(module, pkg string) string {
+	pkg, _, _ = strings.Cut(pkg, " ") // "p [p.test]"
+	return strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
+}

@@ -1,0 +1,98 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mini is a program: one package passes, one has a failing test, one dies in a test, and one
+// does not compile.
+var mini = map[string]string{
+	"go.mod":         "module example.com/mini\n\ngo 1.26\n",
+	"ok/ok_test.go":  "package ok\n\nimport \"testing\"\n\nfunc TestGroup(t *testing.T) {\n\tt.Run(\"one\", func(*testing.T) {})\n\tt.Run(\"two\", func(t *testing.T) { t.Skip() })\n}\n",
+	"die/d_test.go":  "package die\n\nimport \"testing\"\n\nfunc TestDies(*testing.T) { panic(\"oh\") }\n",
+	"fail/f_test.go": "package fail\n\nimport \"testing\"\n\nfunc TestFails(t *testing.T) { t.Error(\"no\") }\n\nfunc TestPasses(*testing.T) {}\n",
+	"wrong/w.go":     "package wrong\n\nvar x int = \"\"\n",
+}
+
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func describe(outcomes []Outcome) string {
+	var lines []string
+	for _, o := range compareRuns(nil, outcomes) { // in the order of names
+		lines = append(lines, fmt.Sprintf("%s: %s", o.Test, o.Status))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestTestPackages(t *testing.T) {
+	outcomes, err := testPackages(t.Context(), write(t, mini), []string{"./..."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `build wrong: fail
+die.TestDies: fail
+fail.TestFails: fail
+fail.TestPasses: pass
+ok.TestGroup/one: pass
+ok.TestGroup/two: skip
+test wrong: fail`
+	if got := describe(outcomes); got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestCompareRuns(t *testing.T) {
+	asItIs := []Outcome{{"a", Passed, ""}, {"b", Failed, ""}, {"c", Passed, ""}, {"d", Failed, ""}, {"e", Failed, ""}}
+	swapped := []Outcome{{"a", Failed, ""}, {"b", Failed, ""}, {"e", Passed, ""}, {"f", Failed, ""}}
+	var lines []string
+	for _, o := range compareRuns(asItIs, swapped) {
+		lines = append(lines, fmt.Sprintf("%s: %s", o.Test, o.Status))
+	}
+	const want = "a: fail, b: fail without Dray, c: fail, d: fail without Dray, e: pass, f: fail"
+	if got := strings.Join(lines, ", "); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestChangeImports(t *testing.T) {
+	imports := map[string]string{"a.example/x": "b.example/x"}
+	folder := write(t, map[string]string{"m/m.go": "package m\n\nimport (\n\ty \"a.example/x\"\n\t\"a.example/x/below\"\n)\n"})
+	if err := changeImports(folder, imports); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "m/m.go"))
+	if err != nil || string(text) != "package m\n\nimport (\n\ty \"b.example/x\"\n\t\"a.example/x/below\"\n)\n" {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if err := changeImports(folder, imports); err == nil {
+		t.Error("nothing was changed, and no error")
+	}
+}
+
+func TestProgramWithoutCheckout(t *testing.T) {
+	parts, err := Select([]string{"drivers"})
+	if err != nil || len(parts) != 4 {
+		t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	_, err = Run(t.Context(), parts[0], "../../..", t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), parts[0].Program.Repository) {
+		t.Errorf("error: %v", err)
+	}
+}
