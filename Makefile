@@ -207,11 +207,21 @@ conformance: ## run the tests of others with Dray in the place of what they test
 conformance-allocator: ## run the cases of upstream's allocators on allocator/structured
 	$(CONFORMANCE) allocator
 
+.PHONY: conformance-slices
+conformance-slices: ## run the tests of upstream's ResourceSlice controller on agent/resourceslice
+	$(CONFORMANCE) slices
+
 DRIVERS ?=
 
 .PHONY: conformance-drivers
 conformance-drivers: ## build and test DRA drivers of others with agent/kubeletplugin; DRIVERS= folder with their checkouts
 	$(CONFORMANCE) -programs '$(DRIVERS)' drivers
+
+INTEL_PLUGINS ?=
+
+.PHONY: conformance-deviceplugin
+conformance-deviceplugin: ## build and test Intel's device plugins with agent/deviceplugin; INTEL_PLUGINS= their checkout
+	$(CONFORMANCE) -programs '$(dir $(abspath $(INTEL_PLUGINS)))' deviceplugin
 
 .PHONY: kubelet-parts
 kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37

@@ -42,7 +42,7 @@ func (err *DroppedFieldsError) As(target any) bool {
 // DisabledFeatures are the feature gates that explain what is missing.
 func (err *DroppedFieldsError) DisabledFeatures() []string {
 	var off []string
-	for _, feature := range features {
+	for _, feature := range fieldGates {
 		if feature.lost(&err.DesiredSlice.Spec, &err.ActualSlice.Spec) {
 			off = append(off, feature.gate)
 		}
@@ -50,9 +50,9 @@ func (err *DroppedFieldsError) DisabledFeatures() []string {
 	return off
 }
 
-// features are the gates of Kubernetes 1.37 without which the API server drops
+// fieldGates are the gates of Kubernetes 1.37 without which the API server drops
 // fields of ResourceSlices.
-var features = []struct {
+var fieldGates = []struct {
 	gate string
 	lost func(desired, actual *resourceapi.ResourceSliceSpec) bool
 }{

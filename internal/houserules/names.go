@@ -17,7 +17,8 @@ var emptyWords = []string{"helper", "manager", "util", "data", "info", "process"
 var givenWords = map[string][]string{
 	"agent/claims":              {"info"}, // of registration with kubelet
 	"agent/deviceplugin":        {"manager", "info"},
-	"agent/internal/fakedriver": {"info"},    // of registration with kubelet
+	"agent/internal/fakedriver": {"info"}, // of registration with kubelet
+	"agent/kubeletplugin":       {"helper", "data"},
 	"agent/provider/process":    {"process"}, // of the operating system
 }
 

@@ -170,3 +170,56 @@ func TestLayOut(t *testing.T) {
 		}
 	}
 }
+
+func TestWithout(t *testing.T) {
+	const source = `package p
+
+import (
+	"fmt"
+	other "os"
+
+	"example.com/thing/v2"
+)
+
+// TestA stays.
+func TestA() { fmt.Println() }
+
+// TestB goes.
+func TestB() { thing.Do(other.Args) }
+`
+	got, err := without([]byte(source), map[string]string{"TestB": "why"})
+	const want = `package p
+
+import (
+	"fmt"
+	_ "os"
+
+	_ "example.com/thing/v2"
+)
+
+// TestA stays.
+func TestA() { fmt.Println() }
+
+// TestB goes.
+
+`
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if _, err := without([]byte(source), map[string]string{"TestC": "why"}); err == nil || !strings.Contains(err.Error(), "TestC") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// TestOtherWords: a difference in anything but words is new.
+func TestOtherWords(t *testing.T) {
+	part := Part{otherWords: sameNumberOfErrors}
+	verdict := judge(&Result{Part: part, Outcomes: []Outcome{
+		{"T/words", Failed, "x_test.go:1: expected errors:\n  a\ngot:\n  b\n"},
+		{"T/objects", Failed, "Error Trace: x_test.go:1\nx_test.go:2: expected errors:\n  a\ngot:\n  b\n"},
+		{"T/number", Failed, "x_test.go:1: expected 1 errors, got 2:\n  a\n"},
+	}}, nil)
+	if len(verdict.Wording) != 1 || verdict.Wording[0].Test != "T/words" || len(verdict.New) != 2 {
+		t.Errorf("%+v", verdict)
+	}
+}

@@ -76,7 +76,8 @@ func judge(result *Result, listed []Known) *Verdict {
 		case i >= 0:
 			seen[outcome.Test] = true
 			verdict.Known = append(verdict.Known, listed[i])
-		case strings.Contains(outcome.Output, refusedByBoth):
+		case strings.Contains(outcome.Output, refusedByBoth),
+			result.Part.otherWords != nil && result.Part.otherWords(outcome.Output):
 			verdict.Wording = append(verdict.Wording, outcome)
 		default:
 			verdict.New = append(verdict.New, outcome)

@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -25,8 +27,9 @@ What others wrote, run on Dray: the tests of the software whose place Dray takes
 ` + "`make conformance`" + ` runs them and writes this page. Nothing of the counterparts is part of this repository.
 
 - **Skipped by the counterpart**: its test says that it does not apply.
-- **Other words**: Dray and the counterpart refuse the same question. The test compares the text of the error
-  ([decision 0067](` + wording + `)). That both refuse is checked by asking both.
+- **Other words**: all that the test compares is equal, but for the text of an error
+  ([decision 0067](` + wording + `)). The allocator's tests establish it by asking both, those of
+  slices by what else they compare.
 - **Fails without Dray**: the program was tested twice with the same libraries, as it is and with Dray's packages, and the
   test failed both times.
 - **Known differences** have a decision each.
@@ -41,6 +44,11 @@ func Page(verdicts []*Verdict) string {
 	b.WriteString(Table(verdicts))
 	for _, v := range verdicts {
 		fmt.Fprintf(&b, "\n## %s\n\nRuns %s.\n", v.Result.Part.Name, v.Result.Part.About)
+		if in := v.Result.Part.inPackage; in != nil {
+			list(&b, "Left out of "+in.tests, slices.Sorted(maps.Keys(in.LeftOut)), func(test string) string {
+				return fmt.Sprintf("`%s`: %s", test, in.LeftOut[test])
+			})
+		}
 		list(&b, "Known differences", v.Known, func(k Known) string {
 			return fmt.Sprintf("`%s`: %s (decision %s)", k.Test, k.Why, k.Decision)
 		})

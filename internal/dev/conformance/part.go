@@ -18,6 +18,14 @@ type Part struct {
 	below string
 	// adapter is the folder below testdata that puts Dray in the counterpart's place.
 	adapter string
+	// module is the folder of Dray's module that is put there, "" for that of the library.
+	module string
+	// Tests of one package are compiled with Dray's sources if they use what that package does
+	// not export. Nil if the adapter has all that is run.
+	inPackage *inPackage
+	// otherWords tells from what a failed test printed that nothing but words differ. Nil if the
+	// adapter prints refusedByBoth.
+	otherWords func(output string) bool
 	// Program is set instead of below and adapter if the counterpart is a program, read from a
 	// checkout that the caller has.
 	Program *Program
@@ -35,6 +43,33 @@ var Parts = []Part{
 		below:       "structured/dray",
 		adapter:     "allocator",
 	},
+	{
+		Name:        "slices",
+		About:       "the tests of resourceslice's controller, on that of the agent",
+		Counterpart: "k8s.io/dynamic-resource-allocation",
+		below:       "resourceslice/dray",
+		adapter:     "slices",
+		module:      "agent",
+		inPackage: &inPackage{
+			sources: "resourceslice",
+			tests:   "resourceslice/resourceslicecontroller_test.go",
+			LeftOut: map[string]string{
+				"TestControllerUpdateReconcilePoolWithNameValidation": "builds a Controller of upstream's private fields",
+				"TestControllerPoolNameFieldSelector":                 "looks into upstream's private store",
+				"TestGetIndexLength":                                  "of a private function",
+				"TestEncodeIndex":                                     "of a private function",
+				"TestDecodeIndex":                                     "of a private function",
+			},
+		},
+		otherWords: sameNumberOfErrors,
+	},
+}
+
+// sameNumberOfErrors holds if a test of the controller found all objects and all counts as it
+// expects them, and as many errors, of which some have another text. An assertion about
+// objects or counts would have printed where it is.
+func sameNumberOfErrors(output string) bool {
+	return strings.Contains(output, "expected errors:") && !strings.Contains(output, "Error Trace:")
 }
 
 // Select returns the parts with the given names, or all that need no checkout without names.

@@ -65,7 +65,7 @@ func TestCompareRuns(t *testing.T) {
 	for _, o := range compareRuns(asItIs, swapped) {
 		lines = append(lines, fmt.Sprintf("%s: %s", o.Test, o.Status))
 	}
-	const want = "a: fail, b: fail without Dray, c: fail, d: fail without Dray, e: pass, f: fail"
+	const want = "a: fail, b: fail without Dray, c: fail, e: pass, f: fail"
 	if got := strings.Join(lines, ", "); got != want {
 		t.Errorf("got %s", got)
 	}
@@ -94,5 +94,15 @@ func TestProgramWithoutCheckout(t *testing.T) {
 	_, err = Run(t.Context(), parts[0], "../../..", t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), parts[0].Program.Repository) {
 		t.Errorf("error: %v", err)
+	}
+}
+
+// TestBuildFailsTwice: cgo says twice of a package that it does not compile.
+func TestBuildFailsTwice(t *testing.T) {
+	fail := packageEvent{event: event{Action: "build-fail"}, ImportPath: "example.com/mini/c"}
+	said := packageEvent{event: event{Action: "build-output", Output: "no header\n"}, ImportPath: "example.com/mini/c"}
+	got := notBuilt("example.com/mini", []packageEvent{said, fail, said, fail})
+	if len(got) != 1 || got[0] != (Outcome{"build c", Failed, "no header\nno header\n"}) {
+		t.Errorf("%+v", got)
 	}
 }

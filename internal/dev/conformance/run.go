@@ -87,12 +87,13 @@ func test(ctx context.Context, folder string) ([]Outcome, error) {
 	if ctx.Err() != nil { // what was printed until then says nothing
 		return nil, ctx.Err()
 	}
+	printed := stdout.String()
 	outcomes, readErr := readOutcomes(&stdout)
 	switch {
 	case readErr != nil:
 		return nil, readErr
 	case len(outcomes) == 0:
-		return nil, fmt.Errorf("no test ran: go test: %w\n%s", err, stderr.String())
+		return nil, fmt.Errorf("no test ran: go test: %w\n%s%s", err, stderr.String(), printed)
 	case err != nil && !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Status == Failed }):
 		return nil, fmt.Errorf("no test failed, but go test did: %w\n%s", err, stderr.String())
 	}

@@ -3,30 +3,37 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
 // layOut writes the module of a part to folder: the adapter, and a go.mod that requires what
-// Dray's requires, so that the counterpart has the version that Dray is built with.
+// Dray's module requires, so that the counterpart has the version that Dray is built with.
 func layOut(ctx context.Context, part Part, checkout, folder string) error {
-	goMod, err := os.ReadFile(filepath.Join(checkout, "go.mod"))
+	module := filepath.Join(checkout, part.module)
+	goMod, err := os.ReadFile(filepath.Join(module, "go.mod"))
 	if err != nil {
 		return err
 	}
 	_, requirements, found := strings.Cut(string(goMod), "\n")
 	if !found {
-		return fmt.Errorf("%s: a module line and nothing else", filepath.Join(checkout, "go.mod"))
+		return fmt.Errorf("%s: a module line and nothing else", filepath.Join(module, "go.mod"))
 	}
 	text := "module " + path.Join(part.Counterpart, part.below) + "\n" + requirements
 	if err := os.WriteFile(filepath.Join(folder, "go.mod"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	if err := copyFile(filepath.Join(checkout, "go.sum"), filepath.Join(folder, "go.sum")); err != nil {
+	if err := copyFile(filepath.Join(module, "go.sum"), filepath.Join(folder, "go.sum")); err != nil {
 		return err
 	}
 	files, err := fs.Sub(adapters, path.Join("testdata", part.adapter))
@@ -36,13 +43,104 @@ func layOut(ctx context.Context, part Part, checkout, folder string) error {
 	if err := os.CopyFS(folder, files); err != nil {
 		return err
 	}
-	edit := exec.CommandContext(ctx, "go", "mod", "edit",
-		"-require=github.com/dray-project/dray@v0.0.0", "-replace=github.com/dray-project/dray="+checkout)
-	edit.Dir = folder
-	if output, err := edit.CombinedOutput(); err != nil {
-		return fmt.Errorf("go mod edit: %w\n%s", err, output)
+	edits := []string{"mod", "edit"}
+	for name, below := range modules {
+		edits = append(edits, "-require="+name+"@v0.0.0", "-replace="+name+"="+filepath.Join(checkout, below))
+	}
+	if _, err := command(ctx, folder, "go", edits...); err != nil {
+		return err
+	}
+	if part.inPackage != nil {
+		return part.inPackage.layOut(ctx, part, module, folder)
 	}
 	return nil
+}
+
+// inPackage are tests that are compiled as part of the package that they test.
+type inPackage struct {
+	sources string // the folder of Dray's package, below its module
+	tests   string // the file of the counterpart's, below its
+	// LeftOut are the tests of that file which cannot be compiled, with why.
+	LeftOut map[string]string
+}
+
+func (in *inPackage) layOut(ctx context.Context, part Part, module, folder string) error {
+	sources, err := filepath.Glob(filepath.Join(module, in.sources, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		if err := copyFile(source, filepath.Join(folder, filepath.Base(source))); err != nil {
+			return err
+		}
+	}
+	counterpart, err := command(ctx, folder, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", part.Counterpart)
+	if err != nil {
+		return err
+	}
+	tests, err := os.ReadFile(filepath.Join(counterpart, in.tests))
+	if err != nil {
+		return err
+	}
+	text, err := without(tests, in.LeftOut)
+	if err != nil {
+		return fmt.Errorf("%s: %w", in.tests, err)
+	}
+	return os.WriteFile(filepath.Join(folder, path.Base(in.tests)), text, 0o644)
+}
+
+// without returns the source without these functions, which it must have. Imports that nothing
+// else uses become blank.
+func without(source []byte, functions map[string]string) ([]byte, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "", source, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	missing := maps.Clone(functions)
+	used := make(map[string]bool)
+	var cuts []ast.Node // later ones last
+	for _, declaration := range file.Decls {
+		if function, ok := declaration.(*ast.FuncDecl); ok && functions[function.Name.Name] != "" {
+			delete(missing, function.Name.Name)
+			cuts = append(cuts, function)
+			continue
+		}
+		ast.Inspect(declaration, func(node ast.Node) bool {
+			if selector, ok := node.(*ast.SelectorExpr); ok {
+				if name, ok := selector.X.(*ast.Ident); ok {
+					used[name.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("there is no %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+	}
+	text := slices.Clone(source)
+	for _, cut := range slices.Backward(cuts) {
+		text = slices.Delete(text, fset.Position(cut.Pos()).Offset, fset.Position(cut.End()).Offset)
+	}
+	for _, spec := range slices.Backward(file.Imports) {
+		if !used[importName(spec)] {
+			text = slices.Replace(text, fset.Position(spec.Pos()).Offset, fset.Position(spec.End()).Offset, []byte("_ "+spec.Path.Value)...)
+		}
+	}
+	return text, nil
+}
+
+var majorVersion = regexp.MustCompile(`/v[0-9]+$`)
+
+// importName is the name of an import, or that which a package of its path should have.
+func importName(spec *ast.ImportSpec) string {
+	if spec.Name != nil {
+		return spec.Name.Name
+	}
+	return path.Base(majorVersion.ReplaceAllString(strings.Trim(spec.Path.Value, `"`), ""))
 }
 
 // version returns the version of the counterpart that the module in folder is built with.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 
 	"github.com/dray-project/dray/internal/dev/conformance"
 )
@@ -90,6 +91,9 @@ func complain(verdicts []*conformance.Verdict) error {
 	ok := true
 	for _, verdict := range verdicts {
 		ok = ok && verdict.OK()
+		for _, outcome := range verdict.Without {
+			fmt.Printf("%s: fails without Dray, too: %s: %s\n", verdict.Result.Part.Name, outcome.Test, firstLines(outcome.Output))
+		}
 		for _, outcome := range verdict.New {
 			fmt.Printf("\n%s: new difference: %s\n%s", verdict.Result.Part.Name, outcome.Test, outcome.Output)
 		}
@@ -101,4 +105,15 @@ func complain(verdicts []*conformance.Verdict) error {
 		return fmt.Errorf("there are differences without a decision")
 	}
 	return nil
+}
+
+// firstLines is enough of what a test printed to know why it failed.
+func firstLines(output string) string {
+	var lines []string
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "# ") && !strings.HasPrefix(line, "=== ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[:min(len(lines), 2)], " | ")
 }
