@@ -285,7 +285,7 @@ func goJSON(ctx context.Context, folder string, arguments []string) ([]packageEv
 	run := exec.CommandContext(ctx, "go", arguments...)
 	run.Dir = folder
 	// Some drivers need cgo.
-	run.Env = append(os.Environ(), "CGO_ENABLED=1")
+	run.Env = append(run.Environ(), "CGO_ENABLED=1")
 	var stdout, stderr bytes.Buffer
 	run.Stdout, run.Stderr = &stdout, &stderr
 	err := run.Run()
