@@ -2,7 +2,6 @@ package kubeletplugin
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,14 +39,7 @@ type olderWatcher struct {
 }
 
 func (w olderWatcher) WatchHealthStatus(ctx context.Context, reports chan<- DeviceHealthReport) error {
-	err := w.server.NodeWatchResources(&healthv1alpha1.NodeWatchResourcesRequest{}, &olderStream{ctx: ctx, reports: reports})
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case errors.Is(err, context.Canceled):
-		return nil
-	}
-	return err
+	return w.server.NodeWatchResources(&healthv1alpha1.NodeWatchResourcesRequest{}, &olderStream{ctx: ctx, reports: reports})
 }
 
 // olderStream passes on what a driver sends to kubelet.

@@ -188,7 +188,7 @@ func TestPublishResources(t *testing.T) {
 func TestUpstreamsTypes(t *testing.T) {
 	client := fakecluster.NewClient()
 	helper, _ := start(t, client, newDriver())
-	var theirs upstreamslice.DriverResources = pool("gpu-0")
+	theirs := upstreamslice.DriverResources{Pools: pool("gpu-0").Pools}
 	if err := helper.PublishResources(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}

@@ -27,14 +27,23 @@ var (
 
 // Upstream's types. Values of both packages can be mixed.
 type (
-	Device                 = upstream.Device
-	DeviceHealth           = upstream.DeviceHealth
-	DeviceHealthReport     = upstream.DeviceHealthReport
-	DeviceMetadata         = upstream.DeviceMetadata
-	HealthStatus           = upstream.HealthStatus
+	// Device is a device of a claim that was prepared.
+	Device = upstream.Device
+	// DeviceHealth is what is known of the health of one device.
+	DeviceHealth = upstream.DeviceHealth
+	// DeviceHealthReport is what is known of several devices. Those that it leaves out stay as
+	// they were.
+	DeviceHealthReport = upstream.DeviceHealthReport
+	// DeviceMetadata is what a workload is told about a device: see EnableDeviceMetadata.
+	DeviceMetadata = upstream.DeviceMetadata
+	// HealthStatus is the health of a device.
+	HealthStatus = upstream.HealthStatus
+	// MetadataFileOperations are for MetadataFileOps. A nil field stands for the usual function.
 	MetadataFileOperations = upstream.MetadataFileOperations
-	NamespacedObject       = upstream.NamespacedObject
-	PrepareResult          = upstream.PrepareResult
+	// NamespacedObject is a claim that may be gone.
+	NamespacedObject = upstream.NamespacedObject
+	// PrepareResult is what became of preparing one claim.
+	PrepareResult = upstream.PrepareResult
 )
 
 // What is known of a device's health.

@@ -182,26 +182,9 @@ func (c ours) writes() int {
 
 type theirs struct{ *upstream.Controller }
 
-func (c theirs) Update(resources *DriverResources) { c.Controller.Update(toUpstream(resources)) }
-
 func (c theirs) writes() int {
 	stats := c.GetStats()
 	return int(stats.NumCreates + stats.NumUpdates + stats.NumDeletes)
-}
-
-func toUpstream(resources *DriverResources) *upstream.DriverResources {
-	if resources == nil {
-		return nil
-	}
-	out := &upstream.DriverResources{Pools: make(map[string]upstream.Pool)}
-	for name, pool := range resources.Pools {
-		converted := upstream.Pool{NodeSelector: pool.NodeSelector, AllNodes: pool.AllNodes, Generation: pool.Generation}
-		for _, slice := range pool.Slices {
-			converted.Slices = append(converted.Slices, upstream.Slice(slice))
-		}
-		out.Pools[name] = converted
-	}
-	return out
 }
 
 // peers starts a controller by name.
@@ -214,8 +197,8 @@ var peers = map[string]func(ctx context.Context, options Options) (publisher, er
 		c, err := upstream.StartController(ctx, upstream.Options{
 			DriverName:            options.DriverName,
 			KubeClient:            options.KubeClient,
-			Owner:                 (*upstream.Owner)(options.Owner),
-			Resources:             toUpstream(options.Resources),
+			Owner:                 options.Owner,
+			Resources:             options.Resources,
 			MutationCacheTTL:      options.MutationCacheTTL,
 			SyncDelay:             options.SyncDelay,
 			ErrorHandler:          options.ErrorHandler,

@@ -112,6 +112,7 @@ var rooms = []room{
 	{folder: "agent/provider", imports: []string{"agent/node", "agent/internal/checkpoint"}},
 	{folder: "agent/podresources"},
 	{folder: "agent/resourceslice"},
+	{folder: "agent/kubeletplugin", imports: []string{"agent/resourceslice"}},
 	{folder: "agent/deviceplugin", imports: []string{"agent/cdi", "agent/internal/numa", "agent/internal/sockets"}},
 	{folder: "agent/inventory", imports: []string{"agent/internal/checkpoint", "agent/resourceslice"}},
 	{folder: "agent/claims", imports: []string{"agent/internal/checkpoint"}},
