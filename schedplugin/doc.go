@@ -33,9 +33,6 @@
 //     pod in PreFilter until claim or class change, in stead of having it tried again and
 //     again. A selector that fails on a device, a search that takes too long or too many steps
 //     rejects that node, not the pod.
-//   - Node-allocatable resources (alpha feature DRANodeAllocatableResources) are not
-//     accounted for: the scheduler takes them from the private state of the in-tree plugin. New
-//     refuses to run with the feature on.
 //   - A claim for extended resources is created with its finalizer, which saves an update,
 //     and a claim that pods of a group share is written once.
 //   - A claim that somebody else allocated, without the time of the allocation, can be used
@@ -56,6 +53,7 @@
 //	reserve, prebind
 //	preemption, nominated,   devices as if pods came or went
 //	grouppreemption
+//	accounting               devices that stand for CPU and the like of their node
 //	explain                  reasons, Events, and what follows from how an attempt ended
 //	status, timelimit        what is logged and bounded
 //
@@ -70,6 +68,7 @@
 //	internal/refusal         reasons and Events                      ──► config
 //	internal/wake            which events wake a pod                 ──► claimstate, refusal
 //	internal/scoring         what speaks for a node                  ──► model, claimstate
+//	internal/nodeallocatable what devices take of their node, by the in-tree plugin
 //	internal/metrics         what is measured
 //
 // internal/shadow is on the other side: it uses the plugin to compare decisions with those of another scheduler.

@@ -37,7 +37,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
 	unusable, reason := p.unusable(c, node)
-	if status := p.allocatable(ctx, c, v, pod, nodeInfo); status != nil {
+	found, status := p.allocatable(ctx, c, v, pod, nodeInfo)
+	if status != nil {
 		return status
 	}
 	if reason != "" {
@@ -45,7 +46,14 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 		c.refuse(unusable)
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
-	c.pass(node, v)
+	var devices []resourceapi.AllocationResult
+	if c.devices != nil {
+		devices = found.Results()
+		if status := p.account(ctx, state, c, v, pod, nodeInfo, devices); status != nil {
+			return status
+		}
+	}
+	c.pass(node, v, devices)
 	return nil
 }
 
@@ -98,16 +106,16 @@ func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
 }
 
 // allocatable looks for devices on a node. The status is nil if there are.
-func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (allocator.Feasibility, *fwk.Status) {
 	if v.problem == nil {
-		return nil
+		return allocator.Feasibility{}, nil
 	}
 	node := nodeInfo.Node()
 	found, err := v.asked(c).Feasible(p.limit(ctx, c), c.usage(), node)
 	answer := answerOf(ctx, found.Verdict(), err)
 	metrics.Answered(answer, found.Stats(), err)
 	if answer == metrics.Satisfiable {
-		return nil
+		return found, nil
 	}
 	if gaveUp(answer) {
 		c.giveUpSearch()
@@ -116,7 +124,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if answer == metrics.Unsatisfiable && p.evictionHelps(ctx, c, v, pod, nodeInfo) {
 		code = fwk.Unschedulable
 	}
-	return refused(ctx, code, p.reasonOf(ctx, c, v, node, found, answer, err), pod, node)
+	return found, refused(ctx, code, p.reasonOf(ctx, c, v, node, found, answer, err), pod, node)
 }
 
 // gaveUp reports whether an answer says that it is not known whether there are devices.

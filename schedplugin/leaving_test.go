@@ -9,6 +9,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
 // preempted is a pod that ends because it was evicted for another one.
@@ -49,7 +51,7 @@ func TestPreemptorWaits(t *testing.T) {
 			reservedBy(held(gpuClaim("of-ending", 2), "b", "gpu-0", "gpu-1"), ending),
 		},
 	})
-	w.plugin.endings.End(podWith("queued"), nil, false)
+	w.plugin.endings.End(podWith("queued"), refusal.Attempt{})
 	for _, test := range []struct {
 		name   string
 		pod    *corev1.Pod

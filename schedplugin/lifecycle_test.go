@@ -1,7 +1,6 @@
 package schedplugin
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -87,15 +86,5 @@ func TestLedgerFollowsClaims(t *testing.T) {
 	expect(t, status, fwk.Success, "")
 	if got, want := devicesOf(w.claim("three")), []string{"a/gpu-1"}; !slices.Equal(got, want) {
 		t.Errorf("devices %v, want %v", got, want)
-	}
-}
-
-// Accounting for node-allocatable resources takes what only the in-tree plugin can give.
-func TestNodeAllocatableIsRefused(t *testing.T) {
-	features := everything
-	features.EnableDRANodeAllocatableResources = true
-	w := newWorld(t, setting{})
-	if _, err := NewWithFeatures(w.ctx, nil, w.plugin.handle, features); !errors.Is(err, errNodeAllocatable) {
-		t.Errorf("error %v, want %v", err, errNodeAllocatable)
 	}
 }

@@ -2,7 +2,6 @@ package schedplugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -58,6 +57,8 @@ type Plugin struct {
 	// problems are those of nominated pods.
 	problems problems
 	asides   whatif.Asides
+	// accounting is of devices that stand for resources of nodes.
+	accounting accounting
 	// residents are the pods on nodes that hold claims.
 	residents whatif.Residents
 	endings   *refusal.Endings
@@ -84,9 +85,6 @@ var (
 	_ fwk.PreBindPlugin            = &Plugin{}
 )
 
-// errNodeAllocatable refuses what would otherwise overcommit nodes in silence.
-var errNodeAllocatable = errors.New("feature DRANodeAllocatableResources is on: the scheduler accounts for such resources only with the in-tree plugin DynamicResources")
-
 // New makes the plugin for one scheduler profile, with the feature gates of the process.
 // The arguments are config.DrayArgs as the scheduler configuration has them, or nil.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -97,9 +95,6 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle, features feature.Features) (*Plugin, error) {
 	if !features.EnableDynamicResourceAllocation {
 		return &Plugin{}, nil
-	}
-	if features.EnableDRANodeAllocatableResources {
-		return nil, errNodeAllocatable
 	}
 	settings, err := config.Decode(args, features)
 	if err != nil {

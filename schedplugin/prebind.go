@@ -53,6 +53,9 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 			return failed(logger, err, "resourceclaim", klog.KObj(claim.Object))
 		}
 	}
+	if err := p.record(ctx, state, c, pod, nodeName); err != nil {
+		return failed(logger, err)
+	}
 	if err := p.awaitDevices(ctx, c, pod, nodeName); err != nil {
 		return failed(logger, err)
 	}

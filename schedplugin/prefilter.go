@@ -101,11 +101,10 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *groupCy
 	return "", err
 }
 
-// prepare looks at the cluster, if there is anything to allocate, and compiles what is the
+// prepare looks at the cluster, if there is anything to allocate or to account for, and compiles what is the
 // same for all nodes.
 func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
-	if len(c.unallocated()) == 0 {
-		c.plain = &variant{}
+	if c.plain = (&variant{}); len(c.unallocated()) == 0 && !p.features.EnableDRANodeAllocatableResources {
 		return nil
 	}
 	start := time.Now()
@@ -114,6 +113,12 @@ func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
 		return failed(logger, err)
 	}
 	metrics.Observed(start, view.State.Snapshot().Len(), view.Claims)
+	if p.features.EnableDRANodeAllocatableResources {
+		c.devices = p.accounting.of(view.State.Snapshot())
+	}
+	if len(c.unallocated()) == 0 {
+		return nil
+	}
 	if c.view, err = p.suppose(c, view); err != nil {
 		return failed(logger, err)
 	}

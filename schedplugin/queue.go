@@ -50,6 +50,9 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	unsigned := func(why string) ([]fwk.SignFragment, *fwk.Status) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, why)
 	}
+	if p.features.EnableDRANodeAllocatableResources {
+		return unsigned("devices may take of what nodes have")
+	}
 	claims, err := p.source.Resolve(pod)
 	if err != nil {
 		return unsigned(err.Error())

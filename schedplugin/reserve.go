@@ -14,6 +14,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
+	"github.com/dray-project/dray/schedplugin/internal/nodeallocatable"
 )
 
 // Reserve chooses the devices on the node that was taken. From now on they count as in use
@@ -41,6 +42,9 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return failed(logger, err)
 	}
 	metrics.Chosen(start)
+	if err := c.accountedFor(c.suits(nodeName)); err != nil {
+		return failed(logger, err)
+	}
 	for _, claim := range c.unallocated() {
 		if claim.Pending == nil {
 			continue // for extended resources which a device plugin provides on this node
@@ -184,6 +188,10 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 		return
 	}
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod), "node", klog.KRef("", nodeName)))
+	if c.recorded {
+		c.recorded = false
+		nodeallocatable.Clear(ctx, p.handle.ClientSet(), pod)
+	}
 	for _, claim := range c.claims {
 		if uid := claim.InFlight; p.writer.Recall(claim) {
 			group.landed(uid)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -61,6 +62,14 @@ type findings struct {
 	// without what they hold.
 	removed *whatif.Case
 
+	// devices are set if some of them stand for resources of their node, and have to be accounted for.
+	devices  *pools.Snapshot
+	accounts accounts
+	// short is set once a node did not have what the devices take of it.
+	short atomic.Bool
+	// recorded is set if the status of the pod says what its devices take of the node.
+	recorded bool
+
 	// refusals are why nodes do not have the devices.
 	refusals *refusal.Book
 
@@ -90,6 +99,8 @@ type findings struct {
 type suitable struct {
 	node    *corev1.Node
 	variant *variant
+	// found are the devices of the variant's claims, if they have to be accounted for.
+	found []resourceapi.AllocationResult
 }
 
 func newCycle() *cycle {
@@ -154,13 +165,13 @@ func (c *cycle) usage() *pools.State {
 }
 
 // pass records a node that suits the pod, as it is.
-func (c *cycle) pass(node *corev1.Node, v *variant) {
+func (c *cycle) pass(node *corev1.Node, v *variant, found []resourceapi.AllocationResult) {
 	if c.whatIf != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.suited[node.Name] = &suitable{node: node, variant: v}
+	c.suited[node.Name] = &suitable{node: node, variant: v, found: found}
 }
 
 // suits returns a node that passed Filter, nil if it did not.

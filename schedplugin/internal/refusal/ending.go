@@ -26,6 +26,8 @@ type Ending struct {
 	Spoiled bool
 	// Unjudged: a device is an error for the pod, or a search was given up. Fewer devices may cure that.
 	Unjudged bool
+	// Short: a node does not have what devices take of it, such as CPU.
+	Short bool
 	// Undecided counts the attempts in a row in which a search was given up that matters.
 	Undecided int
 }
@@ -56,12 +58,19 @@ func (a *Endings) Undecided(pod types.UID) int {
 	return last.Undecided
 }
 
-// End records how an attempt ended, and whether a search was given up, and returns it.
-func (a *Endings) End(pod *corev1.Pod, refusals []*Refusal, gaveUp bool) Ending {
+// Attempt is what is known of an attempt that found no node.
+type Attempt struct {
+	Refusals []*Refusal
+	// GaveUp is set if a search was given up that matters, Short if a node lacked what devices take of it.
+	GaveUp, Short bool
+}
+
+// End records how an attempt ended, and returns it.
+func (a *Endings) End(pod *corev1.Pod, attempt Attempt) Ending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := Ending{}
-	for _, r := range refusals {
+	last := Ending{Short: attempt.Short}
+	for _, r := range attempt.Refusals {
 		switch {
 		case r.Reason == SetAside:
 			last.SetAside = true
@@ -71,7 +80,7 @@ func (a *Endings) End(pod *corev1.Pod, refusals []*Refusal, gaveUp bool) Ending 
 			last.Unjudged = last.Unjudged || r.One == nil && r.Reason != Unexplained
 		}
 	}
-	if gaveUp {
+	if attempt.GaveUp {
 		last.Undecided, last.Spoiled, last.Unjudged = a.Undecided(pod.UID)+1, true, true
 	}
 	a.last.Add(pod.UID, last)

@@ -29,7 +29,7 @@ func TestUnjudged(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := NewEndings()
-			a.End(pod, []*Refusal{&test.refusal}, test.gaveUp)
+			a.End(pod, Attempt{Refusals: []*Refusal{&test.refusal}, GaveUp: test.gaveUp})
 			if got := a.Unjudged(waits); len(got) != test.want {
 				t.Errorf("listed %v, want %d", got, test.want)
 			}
@@ -37,8 +37,8 @@ func TestUnjudged(t *testing.T) {
 			if got := a.Unjudged(waits); len(got) > 0 {
 				t.Errorf("listed %v, and it does not wait", got)
 			}
-			a.End(pod, []*Refusal{&test.refusal}, test.gaveUp)
-			if a.End(pod, nil, false); len(a.Unjudged(waits)) > 0 {
+			a.End(pod, Attempt{Refusals: []*Refusal{&test.refusal}, GaveUp: test.gaveUp})
+			if a.End(pod, Attempt{}); len(a.Unjudged(waits)) > 0 {
 				t.Error("listed after an attempt that ended otherwise")
 			}
 		})

@@ -81,6 +81,8 @@ func (h *Hints) afterPodEvent(logger klog.Logger, pod *corev1.Pod, oldObject, ne
 			hint = fwk.Queue
 		}
 	case left == nil:
+	case last.Short: // what it took of its node is free
+		hint = fwk.Queue
 	case victimOf(pod, left) && claimstate.HoldsClaims(left) || h.neverBound(left):
 		hint = fwk.Queue
 	}
@@ -97,12 +99,13 @@ func (h *Hints) afterNodeEvent(_ klog.Logger, pod *corev1.Pod, oldObject, newObj
 	if err != nil {
 		return fwk.Queue, fmt.Errorf("event of a node: %w", err)
 	}
+	last, _ := h.Endings.Of(pod.UID)
 	switch {
 	case before == nil || after == nil:
 		return fwk.Queue, nil
 	case !slices.Equal(before.Status.DeclaredFeatures, after.Status.DeclaredFeatures):
 		return fwk.Queue, nil
-	case h.Source.AsksForExtended(pod) && !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable):
+	case (last.Short || h.Source.AsksForExtended(pod)) && !equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable):
 		return fwk.Queue, nil
 	case maps.Equal(before.Labels, after.Labels):
 		return fwk.QueueSkip, nil

@@ -326,7 +326,7 @@ func TestPodEvents(t *testing.T) {
 		q.claims["default/held"], q.claims["default/free"], q.claims["default/pending"] = allocated(claimOf("held")), claimOf("free"), claimOf("pending")
 		q.pending["pending"] = &resourceapi.AllocationResult{}
 		if test.refusals != nil {
-			q.Endings.End(test.pod, test.refusals, false)
+			q.Endings.End(test.pod, refusal.Attempt{Refusals: test.refusals})
 		}
 		if got := hintOf(t, q.afterPodEvent, test.pod, test.before, test.after); got != test.want {
 			t.Errorf("another pod %s: queued %v, want %v", name, got, test.want)
@@ -406,7 +406,7 @@ func TestSliceEvents(t *testing.T) {
 		if test.spoiled {
 			refusals = append(refusals, &refusal.Refusal{Reason: refusal.Other})
 		}
-		q.Endings.End(test.pod, refusals, false)
+		q.Endings.End(test.pod, refusal.Attempt{Refusals: refusals})
 		if got := hintOf(t, q.afterSliceEvent, test.pod, test.before, test.after); got != test.want {
 			t.Errorf("a slice is %s: queued %v, want %v", name, got, test.want)
 		}

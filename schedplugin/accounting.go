@@ -1,0 +1,159 @@
+package schedplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/nodeallocatable"
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
+)
+
+// Accounting is for devices that stand for resources of their node, such as CPU: what a pod takes of these counts as
+// requested, and nodes that do not have as much are refused.
+
+// accounting knows whether there are such devices. It is safe for concurrent use.
+type accounting struct {
+	mu       sync.Mutex
+	snapshot *pools.Snapshot
+	any      bool
+}
+
+// of returns a snapshot if there are such devices, else nil.
+func (a *accounting) of(snapshot *pools.Snapshot) *pools.Snapshot {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.snapshot != snapshot {
+		a.snapshot, a.any = snapshot, nodeallocatable.Any(snapshot)
+	}
+	if !a.any {
+		return nil
+	}
+	return snapshot
+}
+
+// accounts are those of the nodes of a cycle.
+type accounts struct {
+	once   sync.Once
+	opened *nodeallocatable.Accounts
+	status *fwk.Status
+}
+
+// account refuses a node that does not have what the pod requests together with what its devices take. Found are
+// the devices of the variant's claims.
+func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo, found []resourceapi.AllocationResult) *fwk.Status {
+	chosen := make(map[types.UID]*resourceapi.AllocationResult)
+	for i, claim := range v.claims {
+		chosen[claim.Object.UID] = &found[i]
+	}
+	var taken []*resourceapi.AllocationResult
+	for _, claim := range c.claims {
+		if allocation := claim.Allocated(); allocation != nil {
+			taken = append(taken, allocation)
+		} else if allocation := chosen[claim.Object.UID]; allocation != nil {
+			taken = append(taken, allocation)
+		}
+	}
+	slices := nodeallocatable.SlicesOf(c.devices, taken)
+	if slices == nil {
+		return nil
+	}
+	of := &c.accounts
+	if c.whatIf != nil {
+		of = &accounts{} // what is found out is not for the scheduler
+	}
+	of.once.Do(func() { of.opened, of.status = p.openAccounts(ctx, c, pod) })
+	status := of.status
+	if status.IsSuccess() {
+		status = of.opened.Check(ctx, nodeInfo, chosen, slices, v.mappings)
+	}
+	switch {
+	case status.Code() == fwk.Error:
+		return failed(klog.FromContext(ctx), status.AsError())
+	case !status.IsSuccess():
+		c.short.Store(true)
+		reason := c.refusals.For(v, status.Message(), refusal.Other, c.counted(nodeInfo.Node()))
+		return refused(ctx, status.Code(), reason, pod, nodeInfo.Node())
+	case c.whatIf != nil:
+		return nil
+	}
+	if err := of.opened.Publish(state); err != nil {
+		return failed(klog.FromContext(ctx), err)
+	}
+	return nil
+}
+
+func (p *Plugin) openAccounts(ctx context.Context, c *cycle, pod *corev1.Pod) (*nodeallocatable.Accounts, *fwk.Status) {
+	claims := make([]nodeallocatable.Claim, len(c.claims))
+	for i, claim := range c.claims {
+		object := *claim.Object
+		switch {
+		case object.Status.Allocation == nil:
+			// Such a claim may be shared by pods of the group, for which it is in flight.
+			object.Status.ReservedFor = c.group.others(object.UID, pod.UID)
+		case p.source.ReservedFor(pod, claim.Object):
+			object.Status.ReservedFor = nil
+		}
+		claims[i] = nodeallocatable.Claim{Name: claim.Name, Object: &object, Allocation: claim.Allocated()}
+		if claim.Extended {
+			claims[i].Name = nodeallocatable.Extended
+		}
+	}
+	return nodeallocatable.Open(ctx, p.handle, p.features, c.devices, pod, claims)
+}
+
+// others are the pods of a group, but for one, for which a claim is in flight.
+func (g *groupCycle) others(claim, but types.UID) []resourceapi.ResourceClaimConsumerReference {
+	if g == nil {
+		return nil
+	}
+	var list []resourceapi.ResourceClaimConsumerReference
+	for pod := range g.reserved[claim] {
+		if pod != but {
+			list = append(list, resourceapi.ResourceClaimConsumerReference{Resource: "pods", UID: pod})
+		}
+	}
+	return list
+}
+
+var errNotAccounted = errors.New("its devices are others than those that were accounted for")
+
+// accountedFor checks that the devices which a pod gets are those that were accounted for: pods of a group may have
+// changed what is in use.
+func (c *cycle) accountedFor(suited *suitable) error {
+	if c.devices == nil {
+		return nil
+	}
+	for i, claim := range suited.variant.claims {
+		expected, got := &suited.found[i], claim.Allocated()
+		if got == nil || !slices.EqualFunc(expected.Devices.Results, got.Devices.Results, sameShare) &&
+			nodeallocatable.SlicesOf(c.devices, []*resourceapi.AllocationResult{expected, got}) != nil {
+			return fmt.Errorf("claim %s: %w", klog.KObj(claim.Object), errNotAccounted)
+		}
+	}
+	return nil
+}
+
+func sameShare(a, b resourceapi.DeviceRequestAllocationResult) bool {
+	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && equality.Semantic.DeepEqual(a.ConsumedCapacity, b.ConsumedCapacity)
+}
+
+// record writes what the devices of a pod take of its node into its status.
+func (p *Plugin) record(ctx context.Context, state fwk.CycleState, c *cycle, pod *corev1.Pod, node string) error {
+	if !p.features.EnableDRANodeAllocatableResources {
+		return nil
+	}
+	recorded, err := nodeallocatable.Record(ctx, p.handle.ClientSet(), state, pod, node)
+	c.recorded = recorded
+	return err
+}

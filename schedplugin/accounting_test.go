@@ -1,0 +1,211 @@
+package schedplugin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/utils/ptr"
+)
+
+// taking has each device of a slice stand for so many CPUs.
+func taking(slice *resourceapi.ResourceSlice, cpus string) *resourceapi.ResourceSlice {
+	for i := range slice.Spec.Devices {
+		slice.Spec.Devices[i].NodeAllocatableResources = map[corev1.ResourceName]resourceapi.NodeAllocatableResource{
+			corev1.ResourceCPU: {Mapping: &resourceapi.NodeAllocatableMapping{DeviceMultiplier: ptr.To(resource.MustParse(cpus))}},
+		}
+	}
+	return slice
+}
+
+func withCPUs(name, cpus string) *corev1.Node {
+	n := roomy(name)
+	n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpus)
+	return n
+}
+
+func wantingCPUs(pod *corev1.Pod, cpus string) *corev1.Pod {
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus)}
+	return pod
+}
+
+// takenBy is what the status of a pod says of the CPUs that its devices take.
+func takenBy(pod *corev1.Pod) string {
+	var list []string
+	for _, status := range pod.Status.NodeAllocatableResourceClaimStatuses {
+		for _, mapping := range status.Mapping {
+			list = append(list, fmt.Sprintf("%s: %s %s", status.ResourceClaimName, mapping.Name, mapping.Quantity))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// A whole scheduler counts what devices take of their node: for the pod, for other pods, as soon as it is assumed,
+// and until it is gone.
+func TestNodeAllocatableResources(t *testing.T) {
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		kubefeatures.DRANodeAllocatableResources: true,
+	})
+	r, err := newScheduler(t, dray, withCPUs("a", "4"), gpuClass(), taking(gpus("a", 6), "2"), gpuClaim("one", 1), gpuClaim("two", 2), gpuClaim("three", 3))
+	r.must(err)
+	r.run()
+	r.create(wantingCPUs(podWith("one", "one"), "1"))
+	r.waitFor(time.Minute, "one")
+	if got, want := takenBy(r.pod("one")), "one: cpu 2"; got != want {
+		t.Errorf("the status says %q, want %q", got, want)
+	}
+	r.create(wantingCPUs(podWith("plain"), "2"), podWith("two", "two"), podWith("three", "three"))
+	for name, want := range map[string]string{"plain": "1 Insufficient cpu", "two": "1 Insufficient cpu", "three": "1 Insufficient cpu"} {
+		r.waitForRejection(name)
+		if got := r.conditionOf(name); !strings.Contains(got, want) {
+			t.Errorf("pod %s: %q, want %q", name, got, want)
+		}
+	}
+	r.must(r.client.CoreV1().Pods("default").Delete(r.ctx, "plain", metav1.DeleteOptions{}))
+	r.must(r.client.CoreV1().Pods("default").Delete(r.ctx, "one", metav1.DeleteOptions{}))
+	r.waitFor(time.Minute, "two")
+	if got := r.pod("three").Spec.NodeName; got != "" {
+		t.Errorf("a pod whose devices take 6 of 4 CPUs is on node %s", got)
+	}
+	r.updateNode(registering("cpu", 10))
+	r.waitFor(time.Minute, "three")
+}
+
+// accountingWorld has the feature on.
+func accountingWorld(t *testing.T, groups []*schedulingapi.PodGroup, objects ...runtime.Object) *world {
+	features := everything
+	features.EnableDRANodeAllocatableResources, features.EnablePodLevelResources = true, true
+	w := newWorld(t, setting{features: features, groups: groups, objects: append(objects, gpuClass())})
+	for i, info := range w.nodes { // with what is allocatable
+		again := framework.NewNodeInfo()
+		again.SetNode(info.Node())
+		w.nodes[i] = again
+	}
+	return w
+}
+
+func (a *attempt) accounted(node string) []corev1.NodeAllocatableResourceClaimStatus {
+	return dynamicresources.ExtractPodNodeAllocatableResourceClaimStatus(klog.Background(), a.state, node)
+}
+
+// What is found out by what-ifs is not for the scheduler, and pods whose devices take nothing have no state.
+func TestAccountsAreOfTheCycle(t *testing.T) {
+	w := accountingWorld(t, nil, withCPUs("a", "4"), withCPUs("b", "4"), taking(gpus("a", 1), "2"), gpus("b", 1), gpuClaim("wanted", 1), gpuClaim("other", 1))
+	a := w.attempt(podWith("p", "wanted"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(1), fwk.Success, "")
+	if _, err := a.state.Read(dynamicresources.Name); !errors.Is(err, fwk.ErrNotFound) {
+		t.Errorf("a device that takes nothing leaves a state: %v", err)
+	}
+	clone := &attempt{world: w, pod: a.pod, state: a.state.Clone()}
+	expect(t, w.plugin.AddPod(w.ctx, clone.state, clone.pod, clone.wrap(podWith("n", "other")), w.nodes[1]), fwk.Success, "")
+	expect(t, clone.filter(0), fwk.Success, "")
+	if c, err := cycleOf(a.state); err != nil || clone.accounted("a") != nil || c.accounts.opened != nil {
+		t.Errorf("a what-if has accounts in common with the cycle, or is published: %v", err)
+	}
+	expect(t, a.filter(0), fwk.Success, "")
+	if got := a.accounted("a"); len(got) != 1 || got[0].ResourceClaimName != "wanted" {
+		t.Errorf("accounts %v", got)
+	}
+	if got := a.accounted("b"); got != nil {
+		t.Errorf("accounts of the other node: %v", got)
+	}
+}
+
+// A claim whose device stands for CPUs is not shared, neither with a pod that has it nor with one of the group.
+func TestDevicesThatTakeAreNotShared(t *testing.T) {
+	const refusal = "node allocatable resource claim shared has a mapped device and cannot be shared across pods"
+	other := podWith("other", "shared")
+	w := accountingWorld(t, nil, withCPUs("a", "4"), taking(gpus("a", 1), "2"), reservedBy(held(gpuClaim("shared", 1), "a", "gpu-0"), other))
+	a := w.attempt(podWith("p", "shared"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, refusal)
+	a = w.attempt(other)
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.Success, "")
+
+	w = accountingWorld(t, []*schedulingapi.PodGroup{gang("g")}, withCPUs("a", "4"), taking(gpus("a", 1), "2"), gpuClaim("shared", 1))
+	group := framework.NewCycleState()
+	first, _ := together(w, group, podWith("first", "shared"))
+	_, status := first.reserve()
+	expect(t, status, fwk.Success, "")
+	second, _ := together(w, group, podWith("second", "shared"))
+	expect(t, second.preFilter(), fwk.Success, "")
+	expect(t, second.filter(0), fwk.UnschedulableAndUnresolvable, refusal)
+}
+
+// Devices for extended resources count as well, for the containers that use them. Their claim has no name that a
+// pod's status may have.
+func TestExtendedResourcesThatTake(t *testing.T) {
+	w := accountingWorld(t, nil, withCPUs("a", "4"), taking(gpus("a", 4), "2"))
+	a := w.attempt(extended(podWith("p")))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.Success, "")
+	taken := a.accounted("a")
+	if len(taken) != 1 || !slices.Equal(taken[0].Containers, []string{"main"}) || taken[0].Mapping[0].Quantity.String() != "2" {
+		t.Fatalf("accounts %v", taken)
+	}
+	a.pod = a.pod.DeepCopy()
+	a.pod.Status.NodeAllocatableResourceClaimStatuses = taken // as the scheduler assumes it
+	if _, err := w.client.CoreV1().Pods("default").Create(w.ctx, extended(podWith("p")), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w.plugin.Reserve(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	expect(t, w.plugin.PreBind(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	recorded := func() string {
+		pod, err := w.client.CoreV1().Pods("default").Get(w.ctx, "p", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return takenBy(pod)
+	}
+	if got, want := recorded(), ": cpu 2"; got != want {
+		t.Errorf("the status says %q, want %q", got, want)
+	}
+	w.plugin.Unreserve(w.ctx, a.state, a.pod, "a")
+	if got := recorded(); got != "" {
+		t.Errorf("the status of a pod that was given up says %q", got)
+	}
+	big := extended(podWith("big"))
+	big.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("3")
+	a = w.attempt(big)
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "Insufficient cpu")
+}
+
+// Devices that are others than those that were accounted for are not taken, nor is what the scheduler did not assume
+// written.
+func TestAccountsAgree(t *testing.T) {
+	w := accountingWorld(t, nil, withCPUs("a", "4"), taking(gpus("a", 2), "2"), gpuClaim("wanted", 1))
+	a := w.attempt(podWith("p", "wanted"))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.Success, "")
+	expect(t, w.plugin.Reserve(w.ctx, a.state, a.pod, "a"), fwk.Success, "")
+	if err := w.plugin.PreBind(w.ctx, a.state, a.pod, "a").AsError(); err == nil || !strings.Contains(err.Error(), "differs from what the devices take") {
+		t.Errorf("PreBind of a pod that was assumed without its devices: %v", err)
+	}
+	c, err := cycleOf(a.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.suits("a").found[0].Devices.Results[0].Device = "gpu-1"
+	if err := c.accountedFor(c.suits("a")); !errors.Is(err, errNotAccounted) {
+		t.Errorf("other devices: %v", err)
+	}
+}

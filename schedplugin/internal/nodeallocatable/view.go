@@ -1,0 +1,82 @@
+package nodeallocatable
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/informers"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// handle is what the in-tree plugin has of the scheduler: a view of claims and slices, and an informer factory that
+// is never started, as the plugin would leave an index in that of the scheduler.
+type handle struct {
+	fwk.Handle
+	view    *view
+	unready informers.SharedInformerFactory
+}
+
+func (h *handle) SharedDRAManager() fwk.SharedDRAManager                 { return h.view }
+func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.unready }
+
+// view has the claims of one pod, and the slices of the pools that their devices are from.
+type view struct {
+	fwk.SharedDRAManager
+	tracker
+	slices []*resourceapi.ResourceSlice
+}
+
+// tracker has the claims by name.
+type tracker struct {
+	fwk.ResourceClaimTracker
+	claims map[string]*resourceapi.ResourceClaim
+}
+
+func (v *view) ResourceClaims() fwk.ResourceClaimTracker { return v.tracker }
+func (v *view) ResourceSlices() fwk.ResourceSliceLister  { return v }
+
+// ListWithDeviceTaintRules implements ResourceSliceLister.
+func (v *view) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) { return v.slices, nil }
+
+// Get implements ResourceClaimTracker.
+func (t tracker) Get(namespace, name string) (*resourceapi.ResourceClaim, error) {
+	if claim := t.claims[name]; claim != nil {
+		return claim, nil
+	}
+	return nil, fmt.Errorf("claim %s/%s: %w", namespace, name, errUnknown)
+}
+
+var errUnknown = errors.New("is not one of the pod")
+
+// withClaims is the pod with a reference by name to each claim, and with the claim for extended resources in the
+// containers that use it.
+func withClaims(pod *corev1.Pod, claims []Claim, extended []corev1.ContainerExtendedResourceRequest) *corev1.Pod {
+	as := *pod
+	as.Spec.ResourceClaims = make([]corev1.PodResourceClaim, len(claims))
+	for i, claim := range claims {
+		as.Spec.ResourceClaims[i] = corev1.PodResourceClaim{Name: claim.Name, ResourceClaimName: &claim.Object.Name}
+	}
+	if len(extended) > 0 {
+		users := make(map[string]bool)
+		for _, request := range extended {
+			users[request.ContainerName] = true
+		}
+		as.Spec.InitContainers = using(as.Spec.InitContainers, users)
+		as.Spec.Containers = using(as.Spec.Containers, users)
+	}
+	return &as
+}
+
+func using(containers []corev1.Container, users map[string]bool) []corev1.Container {
+	list := make([]corev1.Container, len(containers))
+	for i, container := range containers {
+		if users[container.Name] {
+			claims := container.Resources.Claims
+			container.Resources.Claims = append(claims[:len(claims):len(claims)], corev1.ResourceClaim{Name: Extended})
+		}
+		list[i] = container
+	}
+	return list
+}
