@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,6 +70,10 @@ func TestDevicesOfUnansweredUpdatesStayInUse(t *testing.T) {
 			<-o.asked
 			if _, status := w.attempt(podWith("two", "two")).reserve(); !status.IsRejected() {
 				t.Errorf("the second pod got the device: %v", status)
+			}
+			told := <-w.events
+			if !strings.Contains(told, "ClaimNotWritten it is not known whether a claim was written, which is tried again: ") {
+				t.Errorf("the Event says %q", told)
 			}
 			o.ended.Store(true)
 			expect(t, <-placed, fwk.Success, "")

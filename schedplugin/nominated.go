@@ -2,6 +2,7 @@ package schedplugin
 
 import (
 	"context"
+	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -160,6 +161,9 @@ func (p *Plugin) nomination(pod *corev1.Pod) fwk.NodeInfo {
 		return nil
 	}
 	for _, nodeInfo := range list {
+		if nodeInfo.Node() == nil {
+			continue
+		}
 		for _, nominated := range p.nominatedTo(nodeInfo.Node().Name) {
 			if nominated.GetPod().UID == pod.UID {
 				return nodeInfo
@@ -169,18 +173,27 @@ func (p *Plugin) nomination(pod *corev1.Pod) fwk.NodeInfo {
 	return nil
 }
 
-// nominatedTo asks the scheduling queue. A simulator has none, and its handle panics, as there
-// is no way to ask whether it has. It is asked once.
-func (p *Plugin) nominatedTo(node string) (pods []fwk.PodInfo) {
-	if p.unqueued.Load() {
+// nominatedTo asks the scheduling queue.
+func (p *Plugin) nominatedTo(node string) []fwk.PodInfo {
+	if !p.queued() {
 		return nil
 	}
+	return p.handle.NominatedPodsForNode(node)
+}
+
+// hasQueue finds out whether there is a scheduling queue. A simulator has none: its handle calls a method of nil, as
+// there is no way to ask whether it has one. Any other panic is not for here.
+func (p *Plugin) hasQueue() (has bool) {
 	defer func() {
-		if recover() != nil {
-			p.unqueued.Store(true)
+		if err := recover(); err != nil {
+			if _, ofNil := err.(runtime.Error); !ofNil {
+				panic(err)
+			}
+			has = false
 		}
 	}()
-	return p.handle.NominatedPodsForNode(node)
+	p.handle.NominatedPodsForNode("")
+	return true
 }
 
 // residentsOf returns the pods on the nodes of a cycle.

@@ -3,7 +3,7 @@ package schedplugin
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -65,8 +65,8 @@ type Plugin struct {
 	switches  *config.SwitchFile
 	// stopped is an error once the scheduler ends.
 	stopped func() error
-	// unqueued is set if there is no scheduling queue.
-	unqueued atomic.Bool
+	// queued reports whether there is a scheduling queue.
+	queued func() bool
 	// reasons are those of nodes.
 	reasons refusal.Reasons
 }
@@ -117,7 +117,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		return nil, err
 	}
 	metrics.Register()
-	state, err := observing(handle, coreFeatures(features).PoolGates())
+	state, err := observing(ctx, handle, coreFeatures(features).PoolGates())
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		endings:  refusal.NewEndings(),
 		switches: switches,
 		stopped:  ctx.Err,
-		notes:    refusal.NewNotes(handle.SharedDRAManager(), settings.Limits),
+		notes:    refusal.NewNotes(ctx, handle.SharedDRAManager(), settings.Limits),
 		problems: newProblems(),
 		reasons:  refusal.NewReasons(),
 	}
@@ -149,8 +149,10 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		Model:      state,
 		Conditions: p.bindingConditions(),
 		Timeout:    settings.BindingTimeout,
+		Doubt:      p.tellDoubt,
 		Profile:    handle.ProfileName(),
 	}
+	p.queued = sync.OnceValue(p.hasQueue)
 	p.makeAllocators()
 	go switches.Follow(ctx)
 	return p, nil
@@ -183,9 +185,9 @@ type ExtendedClaims = claimstate.ExtendedClaims
 
 // observing returns the state that is kept of the cluster. Of the scheduler's own manager
 // it is known which events tell what changes. Others, such as those of simulators, are asked.
-func observing(handle fwk.Handle, gates pools.Gates) (*model.Model, error) {
+func observing(ctx context.Context, handle fwk.Handle, gates pools.Gates) (*model.Model, error) {
 	dra := handle.SharedDRAManager()
-	state := model.Shared(dra, gates)
+	state := model.Shared(ctx, dra, gates)
 	if _, own := dra.(*dynamicresources.DefaultDRAManager); !own {
 		return state, nil
 	}

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
 // PreBindPreFlight says whether PreBind has anything to do.
@@ -80,4 +82,12 @@ func (p *Plugin) awaitDevices(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	p.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
 		"waiting for binding conditions for device on node %s", nodeName)
 	return p.writer.AwaitDevices(ctx, c.claims)
+}
+
+// tellDoubt records an Event about a pod that is not bound, as writing a claim fails for the time being.
+func (p *Plugin) tellDoubt(ctx context.Context, pod *corev1.Pod, err error) {
+	if recorder := p.handle.EventRecorder(); recorder != nil {
+		recorder.WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeWarning, "ClaimNotWritten", "Scheduling",
+			"%s", refusal.Cut("it is not known whether a claim was written, which is tried again: "+err.Error()))
+	}
 }

@@ -36,6 +36,8 @@ type Writer struct {
 	// take as long as Timeout.
 	Conditions bool
 	Timeout    time.Duration
+	// Doubt tells of a pod that it is not known whether a claim of it was written, and why.
+	Doubt func(ctx context.Context, pod *corev1.Pod, err error)
 	// Profile is the name of the scheduler profile, for metrics.
 	Profile string
 }
@@ -57,7 +59,7 @@ func (w *Writer) Bind(ctx context.Context, claim *claimstate.Claim, pod *corev1.
 			return err
 		}
 	}
-	written, err := w.write(ctx, claim)
+	written, err := w.write(ctx, claim, pod)
 	if err != nil {
 		return err
 	}
@@ -74,12 +76,14 @@ func (w *Writer) Bind(ctx context.Context, claim *claimstate.Claim, pod *corev1.
 const (
 	doubtLimit = 5 * time.Minute
 	doubtPause = 500 * time.Millisecond
+	// toldAttempt is the attempt after which people are told.
+	toldAttempt = 3
 )
 
 // write updates the claim in the API server, again if somebody else does so at the same time.
 // It goes on until it is known what became of it: the devices of an update that was made, and
 // not answered, must not be given away, and the informer may be late.
-func (w *Writer) write(ctx context.Context, claim *claimstate.Claim) (*resourceapi.ResourceClaim, error) {
+func (w *Writer) write(ctx context.Context, claim *claimstate.Claim, pod *corev1.Pod) (*resourceapi.ResourceClaim, error) {
 	latest := claim.Object
 	var written *resourceapi.ResourceClaim
 	update := func() error {
@@ -99,8 +103,13 @@ func (w *Writer) write(ctx context.Context, claim *claimstate.Claim) (*resourcea
 		return err
 	}
 	var failure error
+	attempts := 0
 	err := wait.PollUntilContextTimeout(ctx, doubtPause, doubtLimit, true, func(context.Context) (bool, error) {
 		failure = retry.RetryOnConflict(retry.DefaultRetry, update)
+		if attempts++; attempts == toldAttempt && doubtful(failure) {
+			klog.FromContext(ctx).Error(failure, "It is not known whether a claim was written, which is tried again", "resourceclaim", klog.KObj(claim.Object), "limit", doubtLimit)
+			w.Doubt(ctx, pod, failure)
+		}
 		return !doubtful(failure), nil
 	})
 	if failure == nil {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -131,10 +132,7 @@ func (m *Model) forget(at key) error {
 	delete(m.claims, at)
 	m.delist(known)
 	known.source = nil
-	if err := m.exclude(known); err != nil {
-		return err
-	}
-	return m.ledger.Forget(known.ledgered)
+	return errors.Join(m.exclude(known), m.ledger.Forget(known.ledgered))
 }
 
 // holdsSame compares only what devices are held. The rest of an allocated claim changes

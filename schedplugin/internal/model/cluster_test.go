@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,8 +23,8 @@ type cluster struct {
 	claims  map[string]*resourceapi.ResourceClaim
 	pending map[types.UID]*resourceapi.AllocationResult
 	version int
-	// listed counts lists of claims.
-	listed int
+	// listed counts lists of claims, of which the first so many fail.
+	listed, failing int
 }
 
 func (c *cluster) ResourceClaims() fwk.ResourceClaimTracker { return c }
@@ -33,7 +34,9 @@ func (c *cluster) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, erro
 }
 
 func (c *cluster) List() ([]*resourceapi.ResourceClaim, error) {
-	c.listed++
+	if c.listed++; c.listed <= c.failing {
+		return nil, errors.New("injected")
+	}
 	var list []*resourceapi.ResourceClaim
 	for _, claim := range c.claims {
 		list = append(list, claim)

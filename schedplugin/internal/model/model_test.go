@@ -110,12 +110,55 @@ func TestWaitsUntilVisible(t *testing.T) {
 	}
 }
 
+// A claim that contradicts another one is an error until that ends. It keeps no other change from being seen, nor is it
+// forgotten: here a manager lists a claim that is in flight, and was told of as one that it does not list.
+func TestContradictions(t *testing.T) {
+	c := newCluster()
+	m := New(c, pools.Gates{})
+	if err := m.FollowEvents(informer{cluster: c}); err != nil {
+		t.Fatal(err)
+	}
+	inUse(t, m)
+	flying := c.put("a", "a", "0")
+	c.pending[flying.UID] = flying.Status.Allocation
+	m.Pending(flying)
+	m.Changed(flying, false)
+	for i := 1; i < devices; i++ {
+		name := strconv.Itoa(i)
+		m.Changed(c.put(name, types.UID(name), name), false)
+	}
+	if _, err := m.Observe(); err == nil {
+		t.Fatal("no error")
+	}
+	delete(c.pending, flying.UID)
+	if got, want := inUse(t, m), []string{"0", "1", "2", "3", "4", "5"}; !slices.Equal(got, want) {
+		t.Errorf("%v in use, want %v", got, want)
+	}
+}
+
+// A list that fails is repeated, also if changes are told: these are not all there is.
+func TestListFails(t *testing.T) {
+	c := newCluster()
+	c.failing = 1
+	c.put("a", "a", "0")
+	m := New(c, pools.Gates{})
+	if err := m.FollowEvents(informer{cluster: c}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Observe(); err == nil {
+		t.Fatal("no error")
+	}
+	if got, want := inUse(t, m), []string{"0"}; !slices.Equal(got, want) {
+		t.Errorf("%v in use, want %v", got, want)
+	}
+}
+
 // A manager has one model for all that ask alike.
 func TestShared(t *testing.T) {
 	one, two := newCluster(), newCluster()
-	shared := Shared(one, pools.Gates{})
-	if shared != Shared(one, pools.Gates{}) || shared == Shared(two, pools.Gates{}) ||
-		shared == Shared(one, pools.Gates{ConsumableCapacity: true}) {
+	shared := Shared(t.Context(), one, pools.Gates{})
+	if shared != Shared(t.Context(), one, pools.Gates{}) || shared == Shared(t.Context(), two, pools.Gates{}) ||
+		shared == Shared(t.Context(), one, pools.Gates{ConsumableCapacity: true}) {
 		t.Error("models are not shared by manager and gates")
 	}
 }

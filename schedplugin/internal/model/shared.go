@@ -1,23 +1,22 @@
 package model
 
 import (
+	"context"
 	"reflect"
-	"sync"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/shared"
 )
 
 // Shared returns the Model of a manager, the same for all that ask with the same gates: the
-// profiles of a scheduler see each other's claims in flight. A program has few managers, and
-// their models are kept for as long as it runs.
-func Shared(dra fwk.SharedDRAManager, gates pools.Gates) *Model {
+// profiles of a scheduler see each other's claims in flight. It is kept until their contexts end.
+func Shared(ctx context.Context, dra fwk.SharedDRAManager, gates pools.Gates) *Model {
 	if !reflect.TypeOf(dra).Comparable() {
 		return New(dra, gates) // nothing to recognise it by
 	}
-	known, _ := models.LoadOrStore(identity{dra, gates}, sync.OnceValue(func() *Model { return New(dra, gates) }))
-	return known.(func() *Model)()
+	return models.Of(ctx, identity{dra, gates}, func() *Model { return New(dra, gates) })
 }
 
 type identity struct {
@@ -25,4 +24,4 @@ type identity struct {
 	gates pools.Gates
 }
 
-var models sync.Map // identity → func() *Model
+var models shared.Values[identity, *Model]

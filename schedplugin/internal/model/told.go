@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -95,9 +96,6 @@ func versionOf(claim *resourceapi.ResourceClaim) uint64 {
 func (m *Model) observeAll() error {
 	m.round++
 	m.marked = 0
-	m.changes.mu.Lock()
-	m.changes.listed = m.changes.told
-	m.changes.mu.Unlock()
 	list, err := m.dra.ResourceClaims().List()
 	if err != nil {
 		return fmt.Errorf("list resource claims: %w", err)
@@ -115,13 +113,17 @@ func (m *Model) observeAll() error {
 		}
 		m.seen[claim] = m.claims[keyOf(claim)]
 	}
-	if m.changes.complete() {
+	if m.marked+len(m.unlisted) != len(m.claims) {
+		if err := m.forgetUnlisted(); err != nil {
+			return err
+		}
+	}
+	m.changes.mu.Lock()
+	defer m.changes.mu.Unlock()
+	if m.changes.listed = m.changes.told; m.changes.listed {
 		clear(m.seen) // this was the only list
 	}
-	if m.marked+len(m.unlisted) == len(m.claims) {
-		return nil
-	}
-	return m.forgetUnlisted()
+	return nil
 }
 
 // minSeen is how many objects are remembered in any case.
@@ -157,21 +159,20 @@ func (m *Model) forgetUnlisted() error {
 	return nil
 }
 
+// observeChanged looks at the claims that changed. One that contradicts another is an error, and is looked at again.
 func (m *Model) observeChanged() error {
 	m.changes.mu.Lock()
 	dirty := m.changes.dirty
 	m.changes.dirty = make(map[key]change)
 	m.changes.mu.Unlock()
+	var failed []error
 	for at, change := range dirty {
 		settled, err := m.observeChange(at, change)
-		if err != nil {
-			return err
-		}
-		if !settled {
+		if failed = append(failed, err); err != nil || !settled {
 			m.again(at, change)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // observeChange looks at a claim. It reports whether the manager is as far as the report.

@@ -1,6 +1,7 @@
 package refusal
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dray-project/dray/schedplugin/config"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
+	"github.com/dray-project/dray/schedplugin/internal/shared"
 )
 
 // Notes bound what is said about pods. An Event is written when the kind of reasons against
@@ -38,18 +40,19 @@ type said struct {
 const maxSaid = 100_000
 
 // NewNotes has limits. That of a scheduler is shared by all with the same manager.
-func NewNotes(dra fwk.SharedDRAManager, limits config.Limits) *Notes {
-	return &Notes{limits: limits, all: sharedLimiter(dra, limits.QPS, limits.Burst), last: lru.New(maxSaid)}
+func NewNotes(ctx context.Context, dra fwk.SharedDRAManager, limits config.Limits) *Notes {
+	return &Notes{limits: limits, all: sharedLimiter(ctx, dra, limits.QPS, limits.Burst), last: lru.New(maxSaid)}
 }
 
 // sharedLimiter returns the one of a scheduler, the same for all profiles with these limits.
-func sharedLimiter(dra fwk.SharedDRAManager, qps float64, burst int32) flowcontrol.PassiveRateLimiter {
-	made := flowcontrol.NewTokenBucketPassiveRateLimiter(float32(qps), int(burst))
-	if !reflect.TypeOf(dra).Comparable() {
-		return made // nothing to recognise it by
+func sharedLimiter(ctx context.Context, dra fwk.SharedDRAManager, qps float64, burst int32) flowcontrol.PassiveRateLimiter {
+	limiter := func() flowcontrol.PassiveRateLimiter {
+		return flowcontrol.NewTokenBucketPassiveRateLimiter(float32(qps), int(burst))
 	}
-	known, _ := limiters.LoadOrStore(limiterKey{dra, qps, burst}, made)
-	return known.(flowcontrol.PassiveRateLimiter)
+	if !reflect.TypeOf(dra).Comparable() {
+		return limiter() // nothing to recognise it by
+	}
+	return limiters.Of(ctx, limiterKey{dra, qps, burst}, limiter)
 }
 
 type limiterKey struct {
@@ -58,7 +61,7 @@ type limiterKey struct {
 	burst int32
 }
 
-var limiters sync.Map // limiterKey → flowcontrol.PassiveRateLimiter
+var limiters shared.Values[limiterKey, flowcontrol.PassiveRateLimiter]
 
 // admit reports whether something of a kind is to be said now.
 func (n *Notes) admit(object types.UID, kind uint64) bool {

@@ -18,8 +18,8 @@ import (
 // said later.
 func TestEventsAreLimited(t *testing.T) {
 	limits := config.Limits{QPS: 0.001, Burst: 100, PodBurst: 2, PodPeriod: 5 * time.Minute}
-	n := NewNotes(&dynamicresources.DefaultDRAManager{}, limits)
-	other := NewNotes(&dynamicresources.DefaultDRAManager{}, limits)
+	n := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
+	other := NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, limits)
 	admitted := 0
 	for range 3 { // rounds
 		for pod := range 10_500 {
@@ -41,7 +41,7 @@ func TestEventsAreLimited(t *testing.T) {
 		t.Errorf("%d events of one pod, want 2", admitted)
 	}
 	generous := config.Limits{QPS: 1e6, Burst: 1_000_000, PodBurst: 3, PodPeriod: 5 * time.Minute}
-	n = NewNotes(&dynamicresources.DefaultDRAManager{}, generous)
+	n = NewNotes(t.Context(), &dynamicresources.DefaultDRAManager{}, generous)
 	admitted = 0
 	for range 3 {
 		for pod := range 10_500 {
@@ -69,11 +69,11 @@ func TestReasonsHaveALimit(t *testing.T) {
 
 func TestNotesAreCut(t *testing.T) {
 	long := strings.Repeat("a line of the explanation…\n", 100)
-	got := cut(long)
+	got := Cut(long)
 	if len(got) > maxNote || !strings.HasSuffix(got, "…\n…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "\n…")) {
 		t.Errorf("cut to %d: %q", len(got), got[len(got)-30:])
 	}
-	if got := cut("short"); got != "short" {
+	if got := Cut("short"); got != "short" {
 		t.Errorf("cut to %q", got)
 	}
 }

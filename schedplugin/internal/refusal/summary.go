@@ -56,7 +56,7 @@ func summarize(who string, refusals []*Refusal) string {
 	for i := range groups {
 		describe(&text, &groups[i])
 	}
-	return cut(text.String())
+	return Cut(text.String())
 }
 
 func describe(text *strings.Builder, g *explain.Group) {
@@ -87,8 +87,8 @@ func nodesOf(nodes []string) string {
 	return fmt.Sprintf("%d nodes (%s)", len(nodes), names)
 }
 
-// cut shortens a note to what an Event can hold, at the end of a line if possible.
-func cut(note string) string {
+// Cut shortens a note to what an Event can hold, at the end of a line if possible.
+func Cut(note string) string {
 	if len(note) <= maxNote {
 		return note
 	}

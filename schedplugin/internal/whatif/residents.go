@@ -58,15 +58,20 @@ func (r *Residents) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool)
 	r.roll.mu.Lock()
 	defer r.roll.mu.Unlock()
 	r.round++
+	found := 0
 	for _, nodeInfo := range nodes {
+		if nodeInfo.Node() == nil {
+			continue // of a node that was deleted while pods are on it
+		}
 		name := nodeInfo.Node().Name
 		known := r.nodes[name]
 		if known == nil || known.generation != nodeInfo.GetGeneration() {
 			known = r.replace(name, known, nodeInfo)
 		}
 		known.round = r.round
+		found++
 	}
-	if len(r.nodes) > len(nodes) {
+	if len(r.nodes) > found {
 		for name, known := range r.nodes {
 			if known.round != r.round {
 				r.remove(known)

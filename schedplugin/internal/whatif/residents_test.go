@@ -109,3 +109,17 @@ func all(infos map[string]*framework.NodeInfo) []*corev1.Pod {
 	}
 	return list
 }
+
+// Nodes that were deleted are passed over, whose pods are still there.
+func TestNodesThatAreGone(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"}}
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
+	known := framework.NewNodeInfo(pod)
+	known.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+	running := func(*corev1.Pod) bool { return true }
+	var residents Residents
+	residents.Follow([]fwk.NodeInfo{known, framework.NewNodeInfo()}, running)
+	if roll, _ := residents.Follow([]fwk.NodeInfo{framework.NewNodeInfo(pod)}, running); roll.Pod("p") != nil {
+		t.Error("the pod is on its node, which is gone")
+	}
+}

@@ -1,0 +1,51 @@
+// Package shared has values that the profiles of a scheduler have in common, for as long as one of them runs.
+package shared
+
+import (
+	"context"
+	"sync"
+)
+
+// Values have one value for each key. The zero value has none. They are safe for concurrent use.
+type Values[K comparable, V any] struct {
+	mu     sync.Mutex
+	shared map[K]*value[V]
+}
+
+type value[V any] struct {
+	of    V
+	users int
+}
+
+// Of returns the value of a key, which is made for the first one who asks. It is forgotten when the contexts of all who
+// asked have ended.
+func (s *Values[K, V]) Of(ctx context.Context, key K, make func() V) V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.shared[key]
+	if known == nil {
+		if s.shared == nil {
+			s.shared = map[K]*value[V]{}
+		}
+		known = &value[V]{of: make()}
+		s.shared[key] = known
+	}
+	known.users++
+	context.AfterFunc(ctx, func() { s.leave(key, known) })
+	return known.of
+}
+
+func (s *Values[K, V]) leave(key K, known *value[V]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known.users--; known.users == 0 {
+		delete(s.shared, key)
+	}
+}
+
+// Len is how many values there are.
+func (s *Values[K, V]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.shared)
+}
