@@ -142,7 +142,12 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		reasons:  refusal.NewReasons(),
 	}
 	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Slices: slices, Changed: state.Changed}
+	watch, err := p.watchForeign(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p.writer = &binding.Writer{
+		Foreign:    watch,
 		Client:     handle.ClientSet(),
 		DRA:        p.dra,
 		Source:     p.source,

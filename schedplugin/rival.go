@@ -1,13 +1,20 @@
 package schedplugin
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+
+	"github.com/dray-project/dray/schedplugin/internal/foreign"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
 // errRival refuses what would otherwise give a device away twice.
@@ -43,4 +50,25 @@ func (r *rival) present() bool {
 func (r *rival) presentLate() bool {
 	r.once.Do(func() { r.late = r.present() })
 	return r.late
+}
+
+// watchForeign returns what notices allocations of another scheduler, nil where claims have no informer.
+func (p *Plugin) watchForeign(ctx context.Context) (*foreign.Watch, error) {
+	if _, own := p.dra.(*dynamicresources.DefaultDRAManager); !own {
+		return nil, nil
+	}
+	return foreign.Of(ctx, p.dra, p.handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer(), p.tellForeign)
+}
+
+// tellForeign says that somebody else gives devices away which are for this scheduler to give.
+func (p *Plugin) tellForeign(claim *resourceapi.ResourceClaim, driver string, tell bool) {
+	metrics.AllocatedByOther()
+	if !tell {
+		return
+	}
+	klog.InfoS("Another scheduler allocates devices of a driver whose devices this one allocates", "resourceclaim", klog.KObj(claim), "driver", driver)
+	if recorder := p.handle.EventRecorder(); recorder != nil {
+		recorder.Eventf(claim, nil, corev1.EventTypeWarning, "AllocatedByAnotherScheduler", "Scheduling",
+			"somebody else allocated devices of driver %s, which %s allocates, too: a device can get into two claims", driver, p.handle.ProfileName())
+	}
 }

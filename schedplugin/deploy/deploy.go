@@ -3,7 +3,7 @@
 //	chart/base        the objects, as plain YAML: the one place where they are written down.
 //	                  It is a Kustomize base, of a scheduler that is the default
 //	chart/monitoring  alerts and a dashboard, optional
-//	chart/exclusive   a policy: devices that no other scheduler may allocate, optional
+//	chart/exclusive   a policy: devices that no other scheduler may allocate, part of second
 //	second            Kustomize: for pods that name it in schedulerName, beside kube-scheduler
 //	default           Kustomize: for all other pods, in place of kube-scheduler
 //	all               Kustomize: a second scheduler with all that is optional, a sample

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,40 @@ var _ = Describe("Schedulers with different plugins side by side", func() {
 		Expect(here.claim(ctx, "gpus").Status.ReservedFor).To(HaveLen(2))
 	})
 
+	It("notice that another one allocates devices of the same driver", func(ctx SpecContext) {
+		if scheduler == controlplane.InTree {
+			Skip("the in-tree plugin notices nothing")
+		}
+		here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
+		here.addTemplate(ctx, "gpus", here.gpus(1))
+		here.addPod(ctx, "ours", withTemplate("gpus"))
+		here.expectRunning(ctx, "ours")
+		here.addPod(ctx, "theirs", withTemplate("gpus"), byRival)
+		here.expectRunning(ctx, "theirs")
+		Eventually(ctx, here.eventsOf).WithArguments(here.claimOf(ctx, "theirs")).Should(ContainElement(And(
+			HaveField("Reason", "AllocatedByAnotherScheduler"),
+			HaveField("Note", "somebody else allocated devices of driver "+here.driver+", which default-scheduler allocates, too: a device can get into two claims"))))
+		Expect(here.eventsOf(ctx, here.claimOf(ctx, "ours"))).NotTo(ContainElement(HaveField("Reason", "AllocatedByAnotherScheduler")))
+	})
+
+	It("give no device away twice while the policy is there", func(ctx SpecContext) {
+		const devices = 48
+		here.excludeOthers(ctx, controlplane.SchedulerUser)
+		var ours []string
+		for i := range devices / 8 {
+			here.addNode(ctx, fmt.Sprint("n", i), inventory.GPUs(8, "a100", "80Gi")...)
+		}
+		here.addTemplate(ctx, "gpus", here.gpus(1))
+		for i := range devices {
+			ours = append(ours, fmt.Sprint("ours-", i))
+			here.addPod(ctx, ours[i], withTemplate("gpus"))
+			here.addPod(ctx, fmt.Sprint("theirs-", i), withTemplate("gpus"), byRival)
+		}
+		here.expectRunning(ctx, ours...)
+		Expect(here.twice(ctx)).To(BeEmpty())
+		Expect(here.holders(ctx)).To(HaveLen(devices))
+	})
+
 	It("are kept from each other's devices by the policy, and recover when it changes", func(ctx SpecContext) {
 		here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
 		here.addTemplate(ctx, "gpus", here.gpus(1))
@@ -65,6 +100,26 @@ var _ = Describe("Schedulers with different plugins side by side", func() {
 		here.expectRunning(ctx, "theirs")
 	})
 })
+
+// twice are the devices that more than one claim holds.
+func (a *arena) twice(ctx context.Context) []string {
+	GinkgoHelper()
+	claims, err := a.claimList(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	holders, twice := make(map[string]int), []string{}
+	for _, claim := range claims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			device := result.Pool + "/" + result.Device
+			if holders[device]++; holders[device] == 2 {
+				twice = append(twice, device)
+			}
+		}
+	}
+	return twice
+}
 
 // allowRival has the rival do what a scheduler does.
 func (a *arena) allowRival(ctx context.Context) {

@@ -176,7 +176,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"image: {repository: a, digest: sha256:1}": "digest",
 		"extraProfiles: [{drayArgs: {}}]":          "schedulerName",
 		"plugins: {score: {enable: []}}":           "plugins",
-		"exclusiveDevices: {enabled: true}":        "exclusiveDevices.drivers is empty",
+		"exclusiveDevices: {drivers: []}":          "exclusiveDevices.drivers is empty",
 	} {
 		if _, err := render([]string{"helm", "../chart", writeValues(t, values)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", values, err, want)

@@ -34,6 +34,7 @@ func (w *Writer) create(ctx context.Context, claim *claimstate.Claim) error {
 	if err != nil {
 		return fmt.Errorf("create claim %s*: %w", object.GenerateName, err)
 	}
+	w.Foreign.Allocates(created.UID, claim.Pending)
 	// From here on Unreserve deletes it.
 	claim.Object = created
 	return nil

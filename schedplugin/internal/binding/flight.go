@@ -21,6 +21,7 @@ func (w *Writer) Announce(claim *claimstate.Claim) error {
 		return fmt.Errorf("claim %s: announce its allocation: %w", klog.KObj(claim.Object), err)
 	}
 	claim.InFlight = claim.Object.UID
+	w.Foreign.Allocates(claim.Object.UID, claim.Pending)
 	if claim.Unmade() {
 		w.Model.Pending(allocated)
 	} else {
@@ -55,6 +56,7 @@ func (w *Writer) Recall(claim *claimstate.Claim) bool {
 	// What PreBind wrote holds devices until it is deallocated. What another pod of the group
 	// wrote stays assumed: it is in the API server.
 	if claim.Object.Status.Allocation == nil {
+		w.Foreign.Recalls(uid)
 		w.Model.Changed(claim.Object, false)
 	}
 	return true

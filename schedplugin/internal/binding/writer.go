@@ -20,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/foreign"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
@@ -36,6 +37,8 @@ type Writer struct {
 	// take as long as Timeout.
 	Conditions bool
 	Timeout    time.Duration
+	// Foreign is told what is allocated. It may be nil.
+	Foreign *foreign.Watch
 	// Doubt tells of a pod that it is not known whether a claim of it was written, and why.
 	Doubt func(ctx context.Context, pod *corev1.Pod, err error)
 	// Profile is the name of the scheduler profile, for metrics.

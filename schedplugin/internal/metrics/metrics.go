@@ -58,6 +58,10 @@ var (
 		Subsystem: subsystem, Name: "undecided_attempts_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of attempts to schedule a pod that found no node, and did not find out of each node whether it has the devices. Nothing is preempted, and the attempt is repeated with larger limits.",
 	})
+	foreign = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "foreign_allocations_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of claims that somebody else allocated, with devices of a driver whose devices this scheduler allocates, too.",
+	})
 	conflicts = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of claim updates repeated because of a conflict.",
@@ -77,7 +81,7 @@ const (
 // Register adds the metrics to the scheduler's own, once per program. It comes before all else.
 var Register = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(filtered, allocations, allocationSeconds, searchSteps, remembered,
-		observeSeconds, knownPools, knownClaims, notesMade, undecidedAttempts, conflicts)
+		observeSeconds, knownPools, knownClaims, notesMade, undecidedAttempts, foreign, conflicts)
 	for _, answer := range []string{Satisfiable, Unsatisfiable, Undecided, Timeout, Cancelled, Error} {
 		answered[answer] = filtered.WithLabelValues(answer)
 	}
@@ -130,6 +134,9 @@ func EventLimited() { notesMade.WithLabelValues("limited").Inc() }
 
 // LeftUndecided counts an attempt that ended without knowing whether a pod fits.
 func LeftUndecided() { undecidedAttempts.Inc() }
+
+// AllocatedByOther counts a claim that another scheduler allocated.
+func AllocatedByOther() { foreign.Inc() }
 
 // Conflict counts an update of a claim that has to be repeated because somebody else changed it.
 func Conflict() { conflicts.Inc() }
