@@ -81,8 +81,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 	case status.Code() == fwk.Error:
 		return failed(klog.FromContext(ctx), status.AsError())
 	case !status.IsSuccess():
-		c.short.Store(true)
-		reason := c.refusals.For(v, status.Message(), refusal.Other, c.counted(nodeInfo.Node()))
+		reason := c.refusals.For(v, refusal.Short+status.Message(), refusal.Short+"for one of many reasons", c.counted(nodeInfo.Node()))
 		return refused(ctx, status.Code(), reason, pod, nodeInfo.Node())
 	case c.whatIf != nil:
 		return nil

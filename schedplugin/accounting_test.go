@@ -22,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
 // taking has each device of a slice stand for so many CPUs.
@@ -71,7 +73,7 @@ func TestNodeAllocatableResources(t *testing.T) {
 		t.Errorf("the status says %q, want %q", got, want)
 	}
 	r.create(wantingCPUs(podWith("plain"), "2"), podWith("two", "two"), podWith("three", "three"))
-	for name, want := range map[string]string{"plain": "1 Insufficient cpu", "two": "1 Insufficient cpu", "three": "1 Insufficient cpu"} {
+	for name, want := range map[string]string{"plain": "1 Insufficient cpu", "two": "1 " + refusal.Short + "Insufficient cpu", "three": "1 " + refusal.Short + "Insufficient cpu"} {
 		r.waitForRejection(name)
 		if got := r.conditionOf(name); !strings.Contains(got, want) {
 			t.Errorf("pod %s: %q, want %q", name, got, want)
@@ -130,12 +132,12 @@ func TestAccountsAreOfTheCycle(t *testing.T) {
 
 // A claim whose device stands for CPUs is not shared, neither with a pod that has it nor with one of the group.
 func TestDevicesThatTakeAreNotShared(t *testing.T) {
-	const refusal = "node allocatable resource claim shared has a mapped device and cannot be shared across pods"
+	const shared = refusal.Short + "node allocatable resource claim shared has a mapped device and cannot be shared across pods"
 	other := podWith("other", "shared")
 	w := accountingWorld(t, nil, withCPUs("a", "4"), taking(gpus("a", 1), "2"), reservedBy(held(gpuClaim("shared", 1), "a", "gpu-0"), other))
 	a := w.attempt(podWith("p", "shared"))
 	expect(t, a.preFilter(), fwk.Success, "")
-	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, refusal)
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, shared)
 	a = w.attempt(other)
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.Success, "")
@@ -147,7 +149,7 @@ func TestDevicesThatTakeAreNotShared(t *testing.T) {
 	expect(t, status, fwk.Success, "")
 	second, _ := together(w, group, podWith("second", "shared"))
 	expect(t, second.preFilter(), fwk.Success, "")
-	expect(t, second.filter(0), fwk.UnschedulableAndUnresolvable, refusal)
+	expect(t, second.filter(0), fwk.UnschedulableAndUnresolvable, shared)
 }
 
 // Devices for extended resources count as well, for the containers that use them. Their claim has no name that a
@@ -186,7 +188,7 @@ func TestExtendedResourcesThatTake(t *testing.T) {
 	big.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("3")
 	a = w.attempt(big)
 	expect(t, a.preFilter(), fwk.Success, "")
-	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "Insufficient cpu")
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, refusal.Short+"Insufficient cpu")
 }
 
 // Devices that are others than those that were accounted for are not taken, nor is what the scheduler did not assume

@@ -38,7 +38,8 @@
 //   - A claim that somebody else allocated, without the time of the allocation, can be used
 //     though binding conditions are on. In the tree, the API server refuses the reservation,
 //     which comes with a time that must not be added.
-//   - A search that was given up is repeated after a while, with larger limits.
+//   - A search that was given up is repeated after a while, with larger limits. Until it is known of
+//     each node whether it has the devices, no pod is preempted.
 //   - A claim that was written to the API server before a later step of PreBind failed
 //     counts as allocated until it is deallocated.
 //
@@ -61,7 +62,7 @@
 // what the arrows say:
 //
 //	config                   arguments and switches
-//	internal/model           what there is of devices, and what is in use
+//	internal/model           what there is of devices, and what is in use ──► shared
 //	internal/claimstate      the claims of a pod
 //	internal/whatif          the same with pods removed or added     ──► model, claimstate
 //	internal/binding         writing claims                          ──► model, claimstate
@@ -69,6 +70,8 @@
 //	internal/wake            which events wake a pod                 ──► claimstate, refusal
 //	internal/scoring         what speaks for a node                  ──► model, claimstate
 //	internal/nodeallocatable what devices take of their node, by the in-tree plugin
+//	internal/foreign         what other schedulers allocate          ──► shared
+//	internal/shared          what the profiles of a scheduler share
 //	internal/metrics         what is measured
 //
 // internal/shadow is on the other side: it uses the plugin to compare decisions with those of another scheduler.

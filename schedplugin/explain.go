@@ -121,9 +121,7 @@ func (p *Plugin) conclude(ctx context.Context, c *cycle, pod *corev1.Pod) {
 	if c.undecided.Load() {
 		metrics.LeftUndecided()
 	}
-	last := p.endings.End(pod, refusal.Attempt{
-		Refusals: c.refusals.List(), GaveUp: c.undecided.Load() || c.undecidedWithout.Load(), Short: c.short.Load(),
-	})
+	last := p.endings.End(pod, refusal.Attempt{Refusals: c.refusals.List(), GaveUp: c.undecided.Load() || c.undecidedWithout.Load()})
 	if last.Undecided > 0 {
 		p.retry(ctx, pod, last.Undecided)
 	}

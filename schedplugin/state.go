@@ -65,8 +65,6 @@ type findings struct {
 	// devices are set if some of them stand for resources of their node, and have to be accounted for.
 	devices  *pools.Snapshot
 	accounts accounts
-	// short is set once a node did not have what the devices take of it.
-	short atomic.Bool
 	// recorded is set if the status of the pod says what its devices take of the node.
 	recorded bool
 

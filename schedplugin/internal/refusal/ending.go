@@ -61,20 +61,22 @@ func (a *Endings) Undecided(pod types.UID) int {
 // Attempt is what is known of an attempt that found no node.
 type Attempt struct {
 	Refusals []*Refusal
-	// GaveUp is set if a search was given up that matters, Short if a node lacked what devices take of it.
-	GaveUp, Short bool
+	// GaveUp is set if a search was given up that matters.
+	GaveUp bool
 }
 
 // End records how an attempt ended, and returns it.
 func (a *Endings) End(pod *corev1.Pod, attempt Attempt) Ending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last := Ending{Short: attempt.Short}
+	last := Ending{}
 	for _, r := range attempt.Refusals {
 		switch {
 		case r.Reason == SetAside:
 			last.SetAside = true
 		case undecided(r):
+		case strings.HasPrefix(r.Reason, Short):
+			last.Short = true
 		case r.One == nil || r.Reason == Other || strings.Contains(r.Reason, unusable):
 			last.Spoiled = true
 			last.Unjudged = last.Unjudged || r.One == nil && r.Reason != Unexplained

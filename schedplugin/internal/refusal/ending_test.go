@@ -25,6 +25,7 @@ func TestUnjudged(t *testing.T) {
 		{"search given up", Refusal{Reason: Undecided}, true, 1},
 		{"devices in use", Refusal{Reason: "in use", One: &allocator.Unsatisfiable{}}, false, 0},
 		{"set aside", Refusal{Reason: SetAside}, false, 0},
+		{"short of CPU", Refusal{Reason: Short + "Insufficient cpu"}, false, 0},
 		{"not explained", Refusal{Reason: Unexplained}, false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

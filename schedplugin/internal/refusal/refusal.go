@@ -18,7 +18,9 @@ const (
 	// Unexplained is known, but not why: finding out takes a search of its own.
 	Unexplained = "the node does not have the devices"
 	Error       = "the devices of the node cannot be judged"
-	Other       = "the node does not have the devices, for one of many reasons"
+	// Short begins what is said of resources such as CPU that devices take of their node.
+	Short = "resources of the node that devices stand for: "
+	Other = "the node does not have the devices, for one of many reasons"
 )
 
 // maxReasons is how many different reasons are given for the nodes of a cluster.
