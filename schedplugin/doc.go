@@ -56,7 +56,7 @@
 //	grouppreemption
 //	accounting               devices that stand for CPU and the like of their node
 //	explain                  reasons, Events, and what follows from how an attempt ended
-//	status, timelimit        what is logged and bounded
+//	status                   what is logged and bounded
 //
 // What does not need the plugin is in packages of its own, which know nothing of each other but for
 // what the arrows say:

@@ -47,7 +47,7 @@ func TestQueuesAreRecognised(t *testing.T) {
 }
 
 // A node without an object is no reason to panic, for a pod of a group either.
-func TestNodeInfosWithoutNode(t *testing.T) {
+func TestNodesWithoutObject(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 1), gpuClaim("wanted", 1)}})
 	w.nodes = append(w.nodes, framework.NewNodeInfo())
 	a, _ := together(w, framework.NewCycleState(), podWith("p", "wanted"))
