@@ -26,19 +26,19 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
-// taking has each device of a slice stand for so many CPUs.
-func taking(slice *resourceapi.ResourceSlice, cpus string) *resourceapi.ResourceSlice {
+// taking has each device of a slice stand for two CPUs.
+func taking(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	for i := range slice.Spec.Devices {
 		slice.Spec.Devices[i].NodeAllocatableResources = map[corev1.ResourceName]resourceapi.NodeAllocatableResource{
-			corev1.ResourceCPU: {Mapping: &resourceapi.NodeAllocatableMapping{DeviceMultiplier: ptr.To(resource.MustParse(cpus))}},
+			corev1.ResourceCPU: {Mapping: &resourceapi.NodeAllocatableMapping{DeviceMultiplier: ptr.To(resource.MustParse("2"))}},
 		}
 	}
 	return slice
 }
 
-func withCPUs(name, cpus string) *corev1.Node {
+func withCPUs(name string) *corev1.Node {
 	n := roomy(name)
-	n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpus)
+	n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("4")
 	return n
 }
 
@@ -64,7 +64,7 @@ func TestNodeAllocatableResources(t *testing.T) {
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		kubefeatures.DRANodeAllocatableResources: true,
 	})
-	r, err := newScheduler(t, dray, withCPUs("a", "4"), gpuClass(), taking(gpus("a", 6), "2"), gpuClaim("one", 1), gpuClaim("two", 2), gpuClaim("three", 3))
+	r, err := newScheduler(t, dray, withCPUs("a"), gpuClass(), taking(gpus("a", 6)), gpuClaim("one", 1), gpuClaim("two", 2), gpuClaim("three", 3))
 	r.must(err)
 	r.run()
 	r.create(wantingCPUs(podWith("one", "one"), "1"))
@@ -108,7 +108,7 @@ func (a *attempt) accounted(node string) []corev1.NodeAllocatableResourceClaimSt
 
 // What is found out by what-ifs is not for the scheduler, and pods whose devices take nothing have no state.
 func TestAccountsAreOfTheCycle(t *testing.T) {
-	w := accountingWorld(t, nil, withCPUs("a", "4"), withCPUs("b", "4"), taking(gpus("a", 1), "2"), gpus("b", 1), gpuClaim("wanted", 1), gpuClaim("other", 1))
+	w := accountingWorld(t, nil, withCPUs("a"), withCPUs("b"), taking(gpus("a", 1)), gpus("b", 1), gpuClaim("wanted", 1), gpuClaim("other", 1))
 	a := w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(1), fwk.Success, "")
@@ -134,7 +134,7 @@ func TestAccountsAreOfTheCycle(t *testing.T) {
 func TestDevicesThatTakeAreNotShared(t *testing.T) {
 	const shared = refusal.Short + "node allocatable resource claim shared has a mapped device and cannot be shared across pods"
 	other := podWith("other", "shared")
-	w := accountingWorld(t, nil, withCPUs("a", "4"), taking(gpus("a", 1), "2"), reservedBy(held(gpuClaim("shared", 1), "a", "gpu-0"), other))
+	w := accountingWorld(t, nil, withCPUs("a"), taking(gpus("a", 1)), reservedBy(held(gpuClaim("shared", 1), "a", "gpu-0"), other))
 	a := w.attempt(podWith("p", "shared"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, shared)
@@ -142,7 +142,7 @@ func TestDevicesThatTakeAreNotShared(t *testing.T) {
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.Success, "")
 
-	w = accountingWorld(t, []*schedulingapi.PodGroup{gang("g")}, withCPUs("a", "4"), taking(gpus("a", 1), "2"), gpuClaim("shared", 1))
+	w = accountingWorld(t, []*schedulingapi.PodGroup{gang()}, withCPUs("a"), taking(gpus("a", 1)), gpuClaim("shared", 1))
 	group := framework.NewCycleState()
 	first, _ := together(w, group, podWith("first", "shared"))
 	_, status := first.reserve()
@@ -155,7 +155,7 @@ func TestDevicesThatTakeAreNotShared(t *testing.T) {
 // Devices for extended resources count as well, for the containers that use them. Their claim has no name that a
 // pod's status may have.
 func TestExtendedResourcesThatTake(t *testing.T) {
-	w := accountingWorld(t, nil, withCPUs("a", "4"), taking(gpus("a", 4), "2"))
+	w := accountingWorld(t, nil, withCPUs("a"), taking(gpus("a", 4)))
 	a := w.attempt(extended(podWith("p")))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.Success, "")
@@ -194,7 +194,7 @@ func TestExtendedResourcesThatTake(t *testing.T) {
 // Devices that are others than those that were accounted for are not taken, nor is what the scheduler did not assume
 // written.
 func TestAccountsAgree(t *testing.T) {
-	w := accountingWorld(t, nil, withCPUs("a", "4"), taking(gpus("a", 2), "2"), gpuClaim("wanted", 1))
+	w := accountingWorld(t, nil, withCPUs("a"), taking(gpus("a", 2)), gpuClaim("wanted", 1))
 	a := w.attempt(podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.Success, "")

@@ -24,7 +24,8 @@ import (
 )
 
 // gang is a group with one claim, which is named after it.
-func gang(name string) *schedulingapi.PodGroup {
+func gang() *schedulingapi.PodGroup {
+	const name = "g"
 	return &schedulingapi.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "gang"},
 		Spec: schedulingapi.PodGroupSpec{ResourceClaims: []schedulingapi.PodGroupResourceClaim{
@@ -51,7 +52,7 @@ func gangWorld(t *testing.T, objects ...runtime.Object) *world {
 	features := everything
 	features.EnableDRAWorkloadResourceClaims = true
 	features.EnableGenericWorkload = true
-	return newWorld(t, setting{features: features, objects: append(objects, gpuClass()), groups: []*schedulingapi.PodGroup{gang("g")}})
+	return newWorld(t, setting{features: features, objects: append(objects, gpuClass()), groups: []*schedulingapi.PodGroup{gang()}})
 }
 
 // together is an attempt as part of the cycle of a group.
@@ -125,7 +126,7 @@ func TestPodGroupPostFilter(t *testing.T) {
 			t.Fatalf("reserved: %v", status)
 		}
 		_, status = w.plugin.PodGroupPostFilter(w.ctx, group, &framework.PodGroupInfo{
-			Name: "g", Namespace: "default", UnscheduledPods: []*corev1.Pod{a.pod}, PodGroup: gang("g"),
+			Name: "g", Namespace: "default", UnscheduledPods: []*corev1.Pod{a.pod}, PodGroup: gang(),
 		}, nil)
 		return a, status
 	}

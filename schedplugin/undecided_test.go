@@ -1,6 +1,7 @@
 package schedplugin
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,8 +38,8 @@ func inGroups(slice *resourceapi.ResourceSlice, sizes ...int) *resourceapi.Resou
 
 // hard is a node on which a search for four devices of one group takes some steps: only the last
 // group has as many.
-func hard(name string) *resourceapi.ResourceSlice {
-	return inGroups(gpus(name, 28), 3, 3, 3, 3, 3, 3, 3, 3, 4)
+func hard() *resourceapi.ResourceSlice {
+	return inGroups(gpus("hard", 28), 3, 3, 3, 3, 3, 3, 3, 3, 4)
 }
 
 // ofOneGroup is a claim for four devices with the same attribute numa.
@@ -65,7 +66,7 @@ func TestNothingIsEvictedWhileUndecided(t *testing.T) {
 		low := withPriority(podWith("low", "of-low"), 1)
 		low.Spec.NodeName, low.Spec.SchedulerName, low.Status.Phase = "full", "default-scheduler", corev1.PodRunning
 		held := reservedBy(held(gpuClaim("of-low", 4), "full", "gpu-0", "gpu-1", "gpu-2", "gpu-3"), low)
-		r, err := newSchedulerOf(t, withBudget(budget), fake.NewClientset(roomy("hard"), roomy("full"), gpuClass(), hard("hard"), full, low, held, ofOneGroup("wanted")))
+		r, err := newSchedulerOf(t, withBudget(budget), fake.NewClientset(roomy("hard"), roomy("full"), gpuClass(), hard(), full, low, held, ofOneGroup("wanted")))
 		r.must(err)
 		r.run()
 		r.create(withPriority(podWith("p", "wanted"), 10))
@@ -132,7 +133,7 @@ func impatientWorld(t *testing.T, features func(*setting), objects ...runtime.Ob
 
 // PostFilter ends preemption exactly if a search was given up, whoever else refuses the pod.
 func TestPostFilterEndsPreemption(t *testing.T) {
-	w := impatientWorld(t, nil, node("hard"), node("none"), hard("hard"))
+	w := impatientWorld(t, nil, node("hard"), node("none"), hard())
 	for _, test := range []struct {
 		name  string
 		nodes []int
@@ -156,7 +157,7 @@ func TestPostFilterEndsPreemption(t *testing.T) {
 
 // A pod that preempted others does not preempt more, either, because it is not known whether it has to wait only.
 func TestPreemptorDoesNotKnowWhetherItWaits(t *testing.T) {
-	w := impatientWorld(t, nil, node("hard"), hard("hard"), reservedBy(held(gpuClaim("of-gone", 1), "hard", "gpu-27"), podWith("gone")))
+	w := impatientWorld(t, nil, node("hard"), hard(), reservedBy(held(gpuClaim("of-gone", 1), "hard", "gpu-27"), podWith("gone")))
 	a := w.attempt(nominatedTo(podWith("p", "wanted"), "hard"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	statuses := framework.NewDefaultNodeToStatus()
@@ -167,7 +168,7 @@ func TestPreemptorDoesNotKnowWhetherItWaits(t *testing.T) {
 
 // A claim is not given up, either, while it is not known whether the pod fits where it is allocated.
 func TestNoClaimIsGivenUpWhileUndecided(t *testing.T) {
-	w := impatientWorld(t, nil, node("hard"), node("free"), hard("hard"), inGroups(gpus("free", 4), 4), held(gpuClaim("elsewhere", 1), "hard", "gpu-0"))
+	w := impatientWorld(t, nil, node("hard"), node("free"), hard(), inGroups(gpus("free", 4), 4), held(gpuClaim("elsewhere", 1), "hard", "gpu-0"))
 	a := w.attempt(podWith("p", "elsewhere", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, refusal.Undecided)
@@ -183,13 +184,13 @@ func TestNoClaimIsGivenUpWhileUndecided(t *testing.T) {
 func TestGroupEndsPreemption(t *testing.T) {
 	for name, constraints := range map[string]*schedulingapi.PodGroupSchedulingConstraints{"one placement": nil, "several placements": {}} {
 		t.Run(name, func(t *testing.T) {
-			group := gang("g")
+			group := gang()
 			group.Spec.SchedulingConstraints = constraints
 			w := impatientWorld(t, func(s *setting) {
 				s.features = everything
 				s.features.EnableTopologyAwareWorkloadScheduling = true
 				s.groups = []*schedulingapi.PodGroup{group}
-			}, node("hard"), node("none"), hard("hard"))
+			}, node("hard"), node("none"), hard())
 			for at, want := range []fwk.Code{fwk.UnschedulableAndUnresolvable, fwk.Unschedulable} {
 				state := framework.NewCycleState()
 				a, _ := together(w, state, podWith(fmt.Sprint("p-", at), "wanted"))
@@ -213,7 +214,7 @@ func TestUndecidedBesideAPod(t *testing.T) {
 	first, last := withPriority(podWith("first", "of-first"), 1), withPriority(podWith("last", "of-last"), 1)
 	plain := withPriority(podWith("plain"), 1)
 	slice := inGroups(gpus("a", 29), 4, 3, 3, 3, 3, 3, 3, 3, 4)
-	w := impatientWorld(t, nil, gpuClaim("many", 100), slice, hard("hard"),
+	w := impatientWorld(t, nil, gpuClaim("many", 100), slice, hard(),
 		reservedBy(held(gpuClaim("of-first", 1), "a", "gpu-0"), first),
 		reservedBy(held(gpuClaim("of-last", 1), "a", "gpu-28"), last))
 	info := running(w, "a", first, last, plain)
@@ -245,7 +246,7 @@ func TestUndecidedBesideAPod(t *testing.T) {
 			clone := &attempt{world: w, pod: a.pod, state: a.state.Clone()}
 			expect(t, clone.filter(0), test.filtered, "")
 			status := w.plugin.RemovePod(w.ctx, a.state, a.pod, a.wrap(plain), info)
-			if got := status.AsError(); got != test.want && (got == nil || test.want == nil || got.Error() != test.want.Error()) {
+			if got := status.AsError(); !errors.Is(got, test.want) {
 				t.Errorf("removing a pod again: %v, want %v", got, test.want)
 			}
 		})
@@ -271,7 +272,7 @@ func TestUndecidedBeforeOtherPreemption(t *testing.T) {
 	low.Spec.NodeName, low.Spec.SchedulerName, low.Status.Phase = "small", "default-scheduler", corev1.PodRunning
 	for name, profile := range map[string]string{"as documented": dray, "by multiPoint alone": multiPoint} {
 		t.Run(name, func(t *testing.T) {
-			r, err := newScheduler(t, strings.Replace(withBudget(8), dray, profile, 1), roomy("hard"), small, gpuClass(), hard("hard"), inGroups(gpus("small", 4), 4), low, ofOneGroup("wanted"))
+			r, err := newScheduler(t, strings.Replace(withBudget(8), dray, profile, 1), roomy("hard"), small, gpuClass(), hard(), inGroups(gpus("small", 4), 4), low, ofOneGroup("wanted"))
 			r.must(err)
 			r.ended = make(chan *corev1.Pod, 1)
 			r.run()

@@ -17,9 +17,9 @@ type value[V any] struct {
 	users int
 }
 
-// Of returns the value of a key, which is made for the first one who asks. It is forgotten when the contexts of all who
+// Of returns the value of a key, which first makes for the first one who asks. It is forgotten when the contexts of all who
 // asked have ended.
-func (s *Values[K, V]) Of(ctx context.Context, key K, make func() V) V {
+func (s *Values[K, V]) Of(ctx context.Context, key K, first func() V) V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.shared[key]
@@ -27,7 +27,7 @@ func (s *Values[K, V]) Of(ctx context.Context, key K, make func() V) V {
 		if s.shared == nil {
 			s.shared = map[K]*value[V]{}
 		}
-		known = &value[V]{of: make()}
+		known = &value[V]{of: first()}
 		s.shared[key] = known
 	}
 	known.users++
