@@ -65,7 +65,7 @@ type mount struct {
 const sysfs = "/sys"
 
 // NewDeviceInfo makes a DeviceInfo whose NUMA nodes are those of its device
-// nodes, by sysfs. If sysfs does not tell, there is no hint, and a warning in
+// nodes, by sysfs; of a VFIO group, those of the devices in it. If sysfs does not tell, there is no hint, and a warning in
 // the log if that is because of an error.
 //
 // The state is Healthy or Unhealthy of the v1beta1 API. nodes, mounts, envs and

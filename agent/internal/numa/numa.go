@@ -4,6 +4,9 @@
 // -1 where the firmware says nothing. Drivers add devices below, such as a
 // character device, that have no such file. The node of a device is therefore
 // that of its nearest ancestor which knows one.
+//
+// A VFIO group, /dev/vfio/N, has no ancestor on a bus. Its nodes are those of the devices in
+// the IOMMU group of that number.
 package numa
 
 import (
@@ -53,40 +56,71 @@ func OfDeviceFiles(sys string, files []string) ([]int, error) {
 	var nodes []int
 	var failures []error
 	for _, file := range files {
-		path, err := ofDeviceFile(sys, file)
+		paths, err := ofDeviceFile(sys, file)
 		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		if path == "" {
-			continue
-		}
-		node, known, err := OfPath(sys, path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // a device that sysfs does not show
-		case err != nil:
-			failures = append(failures, fmt.Errorf("%s: %w", file, err))
-		case known:
-			nodes = append(nodes, node)
+		for _, path := range paths {
+			node, known, err := OfPath(sys, path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // a device that sysfs does not show
+			case err != nil:
+				failures = append(failures, fmt.Errorf("%s: %w", file, err))
+			case known:
+				nodes = append(nodes, node)
+			}
 		}
 	}
 	slices.Sort(nodes)
 	return slices.Compact(nodes), errors.Join(failures...)
 }
 
-// ofDeviceFile is where sysfs shows the device of file, and empty if file is no
-// device.
-func ofDeviceFile(sys, file string) (string, error) {
+// ofDeviceFile is where sysfs shows the device of file, or the devices behind it. There is
+// none if file is no device.
+func ofDeviceFile(sys, file string) ([]string, error) {
 	var status unix.Stat_t
 	if err := unix.Stat(file, &status); err != nil {
-		return "", fmt.Errorf("find NUMA node of %s: %w", file, err)
+		return nil, fmt.Errorf("find NUMA node of %s: %w", file, err)
 	}
 	kind := map[uint32]string{unix.S_IFCHR: "char", unix.S_IFBLK: "block"}[status.Mode&unix.S_IFMT]
 	if kind == "" {
-		return "", nil
+		return nil, nil
 	}
 	number := fmt.Sprintf("%d:%d", unix.Major(status.Rdev), unix.Minor(status.Rdev))
-	return filepath.Join(sys, "dev", kind, number), nil
+	paths, err := behind(sys, filepath.Join(sys, "dev", kind, number))
+	if err != nil {
+		return nil, fmt.Errorf("find NUMA node of %s: %w", file, err)
+	}
+	return paths, nil
+}
+
+// behind are the devices of the IOMMU group if path is a VFIO group, and else path.
+func behind(sys, path string) ([]string, error) {
+	device, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return []string{path}, nil // OfPath says so
+	}
+	group := filepath.Base(device)
+	if filepath.Base(filepath.Dir(device)) != "vfio" || filepath.Base(filepath.Dir(filepath.Dir(device))) != "virtual" {
+		return []string{path}, nil
+	}
+	if _, err := strconv.ParseUint(group, 10, 31); err != nil {
+		return []string{path}, nil // the container of all groups, /dev/vfio/vfio
+	}
+	folder := filepath.Join(sys, "kernel", "iommu_groups", group, "devices")
+	entries, err := os.ReadDir(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil // the group was dissolved
+	case err != nil:
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		paths = append(paths, filepath.Join(folder, entry.Name()))
+	}
+	return paths, nil
 }
 
 // read returns -1 if there is no such file.

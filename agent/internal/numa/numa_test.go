@@ -74,6 +74,45 @@ func TestOfPath(t *testing.T) {
 	}
 }
 
+// TestVFIO: the nodes of a VFIO group are those of its devices. What looks nearly like one has
+// none, and the container of all groups neither. /dev/null and its like stand for them.
+func TestVFIO(t *testing.T) {
+	for name, test := range map[string]struct {
+		device string
+		want   []int
+	}{
+		"group":                {"devices/virtual/vfio/42", []int{0, 1}},
+		"group without device": {"devices/virtual/vfio/43", nil},
+		"group that is gone":   {"devices/virtual/vfio/44", nil},
+		"container":            {"devices/virtual/vfio/vfio", nil},
+		"something else":       {"devices/virtual/mem/42", nil},
+		"device of its own":    {"devices/pci0000:3a/0000:3d:01.0/vfio-dev/vfio0", []int{1}}, // /dev/vfio/devices/vfio0
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := tree(t, map[string]string{
+				"devices/pci0000:3a/0000:3d:01.0/numa_node":   "1\n",
+				"devices/pci0000:3a/0000:3d:01.1/numa_node":   "-1\n",
+				"devices/pci0000:80/numa_node":                "0\n",
+				"devices/pci0000:80/0000:81:00.0/numa_node":   "-1\n",
+				"kernel/iommu_groups/42/devices/0000:3d:01.0": "->../../../../devices/pci0000:3a/0000:3d:01.0",
+				"kernel/iommu_groups/42/devices/0000:3d:01.1": "->../../../../devices/pci0000:3a/0000:3d:01.1",
+				"kernel/iommu_groups/42/devices/0000:81:00.0": "->../../../../devices/pci0000:80/0000:81:00.0",
+				"kernel/iommu_groups/42/devices/0000:ff:00.0": "->../../../../devices/pci0000:ff/0000:ff:00.0", // unplugged
+				"kernel/iommu_groups/43/type":                 "DMA\n",
+				test.device + "/dev":                          "1:3\n",
+				"dev/char/1:3":                                "->../../" + test.device,
+			})
+			if err := os.MkdirAll(filepath.Join(sys, "kernel/iommu_groups/43/devices"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			nodes, err := OfDeviceFiles(sys, []string{"/dev/null"})
+			if err != nil || !slices.Equal(nodes, test.want) {
+				t.Errorf("nodes %v, want %v (%v)", nodes, test.want, err)
+			}
+		})
+	}
+}
+
 func TestOfDeviceFiles(t *testing.T) {
 	// The numbers of these three are the same on each Linux.
 	sys := tree(t, map[string]string{
