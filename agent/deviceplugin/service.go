@@ -122,7 +122,7 @@ func (s *service) merge(devices map[string]DeviceInfo, ids []string) (*pluginapi
 			return nil, status.Errorf(codes.FailedPrecondition, "allocate %s: device %s is not healthy", s.resource, id)
 		}
 		if device.cdiSpec != nil {
-			qualified, err := s.specs.ensure(device.cdiSpec)
+			qualified, err := s.specs.ensure(s.ctx, device.cdiSpec)
 			if err != nil {
 				return nil, fmt.Errorf("allocate %s: device %s: %w", s.resource, id, err)
 			}

@@ -2,6 +2,7 @@ package deviceplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -23,7 +24,9 @@ type specs struct {
 	mu        sync.Mutex
 	wanted    map[string]*cdispec.Spec // by key
 	conflicts map[string]error         // keys that devices define differently
+	blocked   map[string]error         // keys that files of others define, too
 	existing  map[string]bool          // keys that may have a file
+	shared    bool                     // another process serves types of the same namespace
 }
 
 // specKey is the qualified name of the first device.
@@ -36,6 +39,7 @@ func (s *specs) adopt(ctx context.Context, othersServe bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.existing = make(map[string]bool)
+	s.shared = othersServe
 	if othersServe {
 		return
 	}
@@ -55,8 +59,11 @@ func (s *specs) write(ctx context.Context, tree DeviceTree) {
 	defer s.mu.Unlock()
 	before := s.wanted
 	s.collect(tree)
-	for _, err := range s.conflicts {
-		klog.FromContext(ctx).Error(err, "Devices cannot be allocated")
+	s.findOthers(ctx)
+	for _, errs := range []map[string]error{s.conflicts, s.blocked} {
+		for _, err := range errs {
+			klog.FromContext(ctx).Error(err, "Devices cannot be allocated")
+		}
 	}
 	for key, spec := range s.wanted {
 		if reflect.DeepEqual(before[key], spec) {
@@ -108,11 +115,14 @@ func (s *specs) removeOthers(ctx context.Context) {
 
 // ensure sees to it that runtimes can resolve the names of spec, which it
 // returns. Somebody else may have removed the file.
-func (s *specs) ensure(spec *cdispec.Spec) ([]string, error) {
+func (s *specs) ensure(ctx context.Context, spec *cdispec.Spec) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := specKey(spec)
-	if err := s.conflicts[key]; err != nil {
+	if s.blocked[key] != nil {
+		s.findOthers(ctx) // somebody may have removed the file
+	}
+	if err := errors.Join(s.conflicts[key], s.blocked[key]); err != nil {
 		return nil, err
 	}
 	current := s.wanted[key]

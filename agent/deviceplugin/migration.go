@@ -1,0 +1,66 @@
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/cdi"
+)
+
+// findOthers deals with files in which others define the devices that are wanted: a runtime
+// resolves such a device in neither file. What Intel's package of this name wrote for the
+// same device, before it gave way to this one, is removed. Any other file is a conflict: the
+// device cannot be allocated, and the error says which file is in the way.
+func (s *specs) findOthers(ctx context.Context) {
+	s.blocked = make(map[string]error)
+	keys := make(map[string]string) // by qualified names
+	for key, spec := range s.wanted {
+		for _, name := range cdi.QualifiedNames(spec) {
+			keys[name] = key
+		}
+	}
+	others, err := s.files.Others()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "It is not known whether others define the same CDI devices")
+		return
+	}
+	for _, other := range others {
+		for _, name := range other.Devices {
+			key := keys[name]
+			if key == "" {
+				continue
+			}
+			if err := s.supersede(ctx, other); err != nil {
+				s.blocked[key] = fmt.Errorf("CDI device %s: %s defines it, too: %w", name, other.Path, err)
+			}
+		}
+	}
+}
+
+// supersede removes a file of Intel's package, unless its process may still run.
+func (s *specs) supersede(ctx context.Context, other cdi.Other) error {
+	switch {
+	case len(other.Devices) != 1 || filepath.Base(other.Path) != intelFile(other.Devices[0]):
+		return errors.New("whose file that is is not known; the device can be allocated when it is gone")
+	case s.shared:
+		return errors.New("another process serves devices of the same namespace, and may need the file")
+	}
+	if err := os.Remove(other.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	klog.FromContext(ctx).Info("Removed the CDI file of the device plugin that served the device before", "device", other.Devices[0], "file", other.Path)
+	return nil
+}
+
+// intelFile is the name of the file that Intel's package writes for a device, the only one
+// in that file.
+func intelFile(qualifiedName string) string {
+	return strings.NewReplacer("/", "-", "=", "-").Replace(qualifiedName) + ".yaml"
+}
