@@ -66,13 +66,15 @@ cluster-demo: controlplane ## schedule pods with claims on a real control plane;
 RENDER := bin/render
 
 .PHONY: install-manifests
-install-manifests: ## write what installs dray-scheduler to bin/manifests, as Kustomize and as Helm render it
+install-manifests: ## write what installs dray-scheduler and dray-agent to bin/manifests, as Kustomize and as Helm render it
 	cd schedplugin/deploy/render && $(GO) build -o ../../../$(RENDER) .
 	@mkdir -p bin/manifests
 	$(RENDER) kustomize schedplugin/deploy/second > bin/manifests/kustomize-second.yaml
 	$(RENDER) kustomize schedplugin/deploy/default > bin/manifests/kustomize-default.yaml
 	$(RENDER) helm schedplugin/deploy/chart > bin/manifests/helm-second.yaml
 	$(RENDER) helm schedplugin/deploy/chart schedplugin/deploy/chart/values-default.yaml > bin/manifests/helm-default.yaml
+	$(RENDER) kustomize agent/deploy/default > bin/manifests/kustomize-agent.yaml
+	$(RENDER) helm agent/deploy/chart > bin/manifests/helm-agent.yaml
 
 .PHONY: test-schedplugin
 test-schedplugin: controlplane install-manifests ## test the scheduler, on a real control plane too, and under the race detector; SCHEDULER=in-tree or dray, KILLS=
@@ -106,7 +108,7 @@ loop-demo: build agent controlplane ## devices, claims, processes and a failing 
 ONPLANE := /cmd/(agent|loop)-demo$$|/e2e$$
 
 .PHONY: test-agent
-test-agent: build agent controlplane ## test drivers and virtual nodes, on a real control plane too, and under the race detector; ROUNDS=
+test-agent: build agent controlplane install-manifests ## test drivers and virtual nodes, on a real control plane too, and under the race detector; ROUNDS=
 	cd agent && $(GOTEST) -timeout 30m ./...
 	cd agent && CGO_ENABLED=1 SOAK_UPDATES=200 $(GOTEST) -race -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
 

@@ -37,6 +37,7 @@ require (
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
 	golang.org/x/mod v0.37.0 // indirect
 	golang.org/x/tools v0.47.0 // indirect
+	k8s.io/apiserver v0.37.1 // indirect
 )
 
 require (

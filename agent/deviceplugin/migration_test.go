@@ -92,8 +92,8 @@ func TestFilesOfOthersAreInTheWay(t *testing.T) {
 	}
 }
 
-// TestOtherProcessKeepsItsFile: Intel's plugin may still serve the device.
-func TestOtherProcessKeepsItsFile(t *testing.T) {
+// TestFileIsStillNeeded: Intel's plugin may still serve the device.
+func TestFileIsStillNeeded(t *testing.T) {
 	n := newNode(t)
 	kubelet := n.kubelet(fakekubelet.Options{})
 	path := n.writeAs("intel.cdi.k8s.io-gpu-card0.yaml", severalGPUs("card0"))

@@ -29,7 +29,7 @@ var workloads = []string{"podclaims", "nodefit"}
 var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "benchmarks"}
 
 // arena is where tests and demonstrations of the nested modules get a real cluster from.
-var arena = []string{"internal/controlplane", "internal/fakeapi", "internal/faults", "internal/invariant", "internal/dev/kubelet"}
+var arena = []string{"internal/controlplane", "internal/fakeapi", "internal/faults", "internal/install", "internal/invariant", "internal/dev/kubelet"}
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
@@ -98,6 +98,7 @@ var rooms = []room{
 	{folder: "internal/controlplane"},
 	{folder: "internal/fakeapi"},
 	{folder: "internal/faults"},
+	{folder: "internal/install", imports: []string{"internal/controlplane"}},
 	{folder: "internal/invariant"},
 	{folder: "schedplugin", imports: slices.Concat(library, workloads, arena, []string{"simulate"})},
 	{folder: "agent/cdi"},
@@ -122,6 +123,7 @@ var rooms = []room{
 	{folder: "agent/draplugin", imports: []string{
 		"agent/inventory", "agent/resourceslice", "agent/cdi", "agent/internal/checkpoint", "agent/internal/sockets",
 	}},
+	{folder: "agent/deploy"},
 	{folder: "agent/cmd/node-scale", imports: []string{"agent/internal/demo", "internal/controlplane"}},
 	{folder: "agent/cmd", imports: []string{
 		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/virtualnode", "agent/inventory",

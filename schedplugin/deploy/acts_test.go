@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/internal/install"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 
@@ -31,11 +32,11 @@ func (s *stage) scheduleTemplates(t *testing.T) {
 
 // disturb has a claim change at the wrong moment, and a pod not get to its node.
 func (s *stage) disturb(t *testing.T) {
-	s.installed.recorder.disturb(permission{verb: "update", group: resourceapi.GroupName, resource: "resourceclaims/status"}, http.StatusConflict)
-	s.installed.recorder.disturb(permission{verb: "create", resource: "pods/binding"}, http.StatusConflict)
+	s.installed.recorder.Disturb(install.Permission{Verb: "update", Group: resourceapi.GroupName, Resource: "resourceclaims/status"}, http.StatusConflict)
+	s.installed.recorder.Disturb(install.Permission{Verb: "create", Resource: "pods/binding"}, http.StatusConflict)
 	s.addPod(t, "disturbed", withTemplate("one"))
 	s.expectRunning(t, "disturbed")
-	NewWithT(t).Expect(s.installed.recorder.disturbed()).To(BeTrue())
+	NewWithT(t).Expect(s.installed.recorder.Disturbed()).To(BeTrue())
 }
 
 // preempt has a pod evict those that hold all devices.
@@ -80,13 +81,13 @@ func (s *stage) repeatFailure(t *testing.T) {
 // scheduleExtended has a claim made for a pod, twice: the first time the pod does not get to
 // its node.
 func (s *stage) scheduleExtended(t *testing.T) {
-	s.installed.recorder.disturb(permission{verb: "create", resource: "pods/binding"}, http.StatusConflict)
+	s.installed.recorder.Disturb(install.Permission{Verb: "create", Resource: "pods/binding"}, http.StatusConflict)
 	s.addPod(t, "extended", func(pod *corev1.Pod) {
 		amount := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amount, Limits: amount}
 	})
 	s.expectRunning(t, "extended")
-	NewWithT(t).Expect(s.installed.recorder.disturbed()).To(BeTrue())
+	NewWithT(t).Expect(s.installed.recorder.Disturbed()).To(BeTrue())
 }
 
 // bindVolumes has a volume chosen for one claim, and a node for another one whose volume is

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/internal/install"
 	"github.com/dray-project/dray/schedplugin/internal/admission"
 )
 
@@ -33,11 +34,11 @@ type attempt struct {
 func TestExclusiveDevices(t *testing.T) {
 	plane, client := startPlane(t)
 	g := NewWithT(t)
-	a, err := newApplier(plane.Config())
+	a, err := install.NewApplier(plane.Config())
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, object := range rendered(t, "kustomize all") {
 		if object.GetName() == "dray-scheduler-devices" {
-			g.Expect(a.apply(t.Context(), object)).To(Succeed())
+			g.Expect(a.Apply(t.Context(), object)).To(Succeed())
 		}
 	}
 	s := &rivalry{client: client, users: make(map[string]kubernetes.Interface)}

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/install"
 )
 
 // installation is a scheduler that runs as its manifests say: with the arguments of the
@@ -39,29 +40,52 @@ type installation struct {
 	t        *testing.T // the test that ends last
 	objects  []*unstructured.Unstructured
 	client   kubernetes.Interface // the administrator's
-	recorder *recorder
+	recorder *install.Recorder
 	folder   string
 	trusted  []byte
 	port     int // of the scheduler that was started last
 	running  *exec.Cmd
 }
 
-func install(t *testing.T, plane *controlplane.ControlPlane, client kubernetes.Interface, variant string) *installation {
+func newInstallation(t *testing.T, plane *controlplane.ControlPlane, client kubernetes.Interface, variant string) *installation {
 	t.Helper()
 	i := &installation{
 		t: t, objects: rendered(t, variant), client: client, recorder: record(t, plane),
 		folder: t.TempDir(), trusted: plane.Config().CAData,
 	}
-	a, err := newApplier(plane.Config())
+	a, err := install.NewApplier(plane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, object := range i.objects {
-		if err := a.apply(t.Context(), object); err != nil {
+		if err := a.Apply(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return i
+}
+
+// record starts a recorder.
+func record(t *testing.T, plane *controlplane.ControlPlane) *install.Recorder {
+	t.Helper()
+	r, err := install.Record(plane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Implied = func(p install.Permission) []install.Permission {
+		if p.Resource != "resourceclaims/status" {
+			return nil
+		}
+		// All that a scheduler changes there is allocation and reservedFor.
+		p.Resource = "resourceclaims/binding"
+		return []install.Permission{p}
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
 }
 
 func freePort(t *testing.T) int {
@@ -211,7 +235,7 @@ func (i *installation) writeKubeconfig(t *testing.T) string {
 	t.Helper()
 	account := as[corev1.ServiceAccount](t, i.objects, "ServiceAccount")
 	file := clientcmdapi.NewConfig()
-	file.Clusters["cluster"] = &clientcmdapi.Cluster{Server: i.recorder.address, CertificateAuthorityData: i.trusted}
+	file.Clusters["cluster"] = &clientcmdapi.Cluster{Server: i.recorder.Address(), CertificateAuthorityData: i.trusted}
 	file.AuthInfos["account"] = &clientcmdapi.AuthInfo{Token: i.token(t, account.Namespace, account.Name)}
 	file.Contexts["context"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "account"}
 	file.CurrentContext = "context"
@@ -233,10 +257,10 @@ func (i *installation) token(t *testing.T, namespace, account string) string {
 
 // allowed is what all rules together allow that the ServiceAccount is bound to by the
 // manifests, by whether the rule is theirs.
-func (i *installation) allowed(t *testing.T) (own, foreign []permission) {
+func (i *installation) allowed(t *testing.T) (own, foreign []install.Permission) {
 	t.Helper()
-	own = granted(as[rbacv1.ClusterRole](t, i.objects, "ClusterRole").Rules...)
-	own = append(own, granted(as[rbacv1.Role](t, i.objects, "Role").Rules...)...)
+	own = install.Granted(as[rbacv1.ClusterRole](t, i.objects, "ClusterRole").Rules...)
+	own = append(own, install.Granted(as[rbacv1.Role](t, i.objects, "Role").Rules...)...)
 	for _, object := range i.objects {
 		if object.GetKind() != "RoleBinding" {
 			continue
@@ -247,7 +271,7 @@ func (i *installation) allowed(t *testing.T) (own, foreign []permission) {
 			t.Fatal(err)
 		}
 		if role.Labels["app.kubernetes.io/name"] == "" {
-			foreign = append(foreign, granted(role.Rules...)...)
+			foreign = append(foreign, install.Granted(role.Rules...)...)
 		}
 	}
 	return own, foreign

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/install"
 	"github.com/dray-project/dray/schedplugin/internal/admission"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 	"github.com/dray-project/dray/schedplugin/internal/nodesim"
@@ -55,7 +56,7 @@ func startPlane(t *testing.T) (*controlplane.ControlPlane, kubernetes.Interface)
 func TestInstallation(t *testing.T) {
 	plane, client := startPlane(t)
 	t.Run("every variant is valid", func(t *testing.T) {
-		a, err := newApplier(plane.Config())
+		a, err := install.NewApplier(plane.Config())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,13 +65,13 @@ func TestInstallation(t *testing.T) {
 				if kind := object.GetKind(); kind == "PrometheusRule" || kind == "ServiceMonitor" {
 					continue // the tests of render decode them into their types, strictly
 				}
-				if err := a.apply(t.Context(), object, metav1.DryRunAll); err != nil {
+				if err := a.Apply(t.Context(), object, metav1.DryRunAll); err != nil {
 					t.Errorf("%s: %v", variant, err)
 				}
 			}
 		}
 	})
-	i := install(t, plane, client, "kustomize default")
+	i := newInstallation(t, plane, client, "kustomize default")
 	i.start()
 	s := newStage(t, client, i)
 	t.Cleanup(func() { s.describe(t) })
@@ -100,14 +101,14 @@ func TestInstallation(t *testing.T) {
 // comparePermissions finds what is missing and what is too much.
 func (s *stage) comparePermissions(t *testing.T) {
 	own, foreign := s.installed.allowed(t)
-	needed := s.installed.recorder.permissions()
-	if lacking, _ := compare(slices.Concat(own, foreign), needed); len(lacking) > 0 {
+	needed := s.installed.recorder.Needed()
+	if lacking, _ := install.Compare(slices.Concat(own, foreign), needed); len(lacking) > 0 {
 		t.Errorf("needed, and not allowed: %v", lacking)
 	}
-	if _, idle := compare(own, needed); len(idle) > 0 {
+	if _, idle := install.Compare(own, needed); len(idle) > 0 {
 		t.Errorf("allowed, and never needed: %v", idle)
 	}
-	if refusals := s.installed.recorder.refusals(); len(refusals) > 0 {
+	if refusals := s.installed.recorder.Refused(); len(refusals) > 0 {
 		t.Errorf("refused by the API server: %v", refusals)
 	}
 }

@@ -1,4 +1,4 @@
-package deploy_test
+package install
 
 import (
 	"crypto/tls"
@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"sync"
-	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -20,36 +19,46 @@ import (
 	"github.com/dray-project/dray/internal/controlplane"
 )
 
-// recorder stands between a client and the API server, and keeps what permissions the
+// Recorder stands between a client and the API server, and keeps what permissions the
 // requests of the client need. It can answer instead of the API server.
-type recorder struct {
+type Recorder struct {
+	// Implied, if set, returns what else a request needs that needs a permission: what the API
+	// server asks for although no request names it.
+	Implied func(Permission) []Permission
+
 	address string
+	server  *http.Server
+	served  chan error
 	forward http.Handler
 	parse   request.RequestInfoFactory
 
 	mu      sync.Mutex
-	needed  map[permission]bool
+	needed  map[Permission]bool
 	refused []string           // what the API server did not allow
-	mishaps map[permission]int // the status of the next response, once
+	mishaps map[Permission]int // the status of the next response, once
 }
 
-// record starts a recorder with the certificate of the API server.
-func record(t *testing.T, plane *controlplane.ControlPlane) *recorder {
-	t.Helper()
+// Record starts a recorder with the certificate of the API server.
+func Record(plane *controlplane.ControlPlane) (*Recorder, error) {
 	target, err := url.Parse(plane.Address())
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(plane.Config().CAData)
+	certificate, err := plane.ServingCertificate()
+	if err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	r := &recorder{
+	r := &Recorder{
 		address: "https://" + listener.Addr().String(),
-		needed:  make(map[permission]bool),
-		mishaps: make(map[permission]int),
+		served:  make(chan error, 1),
+		needed:  make(map[Permission]bool),
+		mishaps: make(map[Permission]int),
 		parse:   request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 	}
 	r.forward = &httputil.ReverseProxy{
@@ -60,23 +69,24 @@ func record(t *testing.T, plane *controlplane.ControlPlane) *recorder {
 		// Watches that the client ends are nothing to talk about.
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	certificate, err := plane.ServingCertificate()
-	if err != nil {
-		t.Fatal(err)
+	r.server = &http.Server{Handler: r, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}}
+	go func() { r.served <- r.server.ServeTLS(listener, "", "") }()
+	return r, nil
+}
+
+// Address is where clients reach the API server by way of the recorder.
+func (r *Recorder) Address() string { return r.address }
+
+// Close ends all connections.
+func (r *Recorder) Close() error {
+	if err := errors.Join(r.server.Close(), <-r.served); !errors.Is(err, http.ErrServerClosed) {
+		return err
 	}
-	server := &http.Server{Handler: r, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}}
-	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(listener, "", "") }()
-	t.Cleanup(func() {
-		if err := errors.Join(server.Close(), <-served); !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-	})
-	return r
+	return nil
 }
 
 // ServeHTTP notes what the request needs, and has it answered.
-func (r *recorder) ServeHTTP(w http.ResponseWriter, incoming *http.Request) {
+func (r *Recorder) ServeHTTP(w http.ResponseWriter, incoming *http.Request) {
 	parsed, err := r.parse.NewRequestInfo(incoming)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -90,24 +100,24 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, incoming *http.Request) {
 }
 
 // note returns the status to answer with, or zero if that is for the API server to say.
-func (r *recorder) note(parsed *request.RequestInfo) int {
+func (r *Recorder) note(parsed *request.RequestInfo) int {
 	if !parsed.IsResourceRequest {
 		return 0
 	}
-	p := permission{parsed.Verb, parsed.APIGroup, parsed.Resource, ""}
+	p := Permission{parsed.Verb, parsed.APIGroup, parsed.Resource, ""}
 	if parsed.Subresource != "" {
-		p.resource += "/" + parsed.Subresource
+		p.Resource += "/" + parsed.Subresource
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	status := r.mishaps[p]
 	delete(r.mishaps, p)
-	p.name = parsed.Name
+	p.Name = parsed.Name
 	r.needed[p] = true
-	if p.resource == "resourceclaims/status" {
-		// All that a scheduler changes there is allocation and reservedFor.
-		p.resource = "resourceclaims/binding"
-		r.needed[p] = true
+	if r.Implied != nil {
+		for _, implied := range r.Implied(p) {
+			r.needed[implied] = true
+		}
 	}
 	return status
 }
@@ -127,7 +137,7 @@ func answer(w http.ResponseWriter, status int) {
 	_, _ = w.Write(text)
 }
 
-func (r *recorder) inspect(response *http.Response) error {
+func (r *Recorder) inspect(response *http.Response) error {
 	if response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusUnauthorized {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -136,31 +146,33 @@ func (r *recorder) inspect(response *http.Response) error {
 	return nil
 }
 
-// disturb answers the next request that needs a permission with an error.
-func (r *recorder) disturb(p permission, status int) {
+// Disturb answers the next request that needs a permission with an error.
+func (r *Recorder) Disturb(p Permission, status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mishaps[p] = status
 }
 
-// disturbed reports whether all that was to go wrong has.
-func (r *recorder) disturbed() bool {
+// Disturbed reports whether all that was to go wrong has.
+func (r *Recorder) Disturbed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.mishaps) == 0
 }
 
-func (r *recorder) permissions() []permission {
+// Needed are the permissions that requests needed, of whatever came of them.
+func (r *Recorder) Needed() []Permission {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var needed []permission
+	var needed []Permission
 	for p := range r.needed {
 		needed = append(needed, p)
 	}
 	return sorted(needed)
 }
 
-func (r *recorder) refusals() []string {
+// Refused are the requests that the API server did not allow.
+func (r *Recorder) Refused() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.refused)

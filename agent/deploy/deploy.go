@@ -1,0 +1,11 @@
+// Package deploy holds what it takes to run dray-agent on the nodes of a cluster.
+//
+//	chart/base   the objects, as plain YAML: the one place where they are written down.
+//	             It is a Kustomize base
+//	default      Kustomize: with the name of the driver in one place, a sample
+//	chart        a Helm chart, which reads these objects and changes what its values say
+//	Dockerfile   the image
+//
+// schedplugin/deploy/render renders all of it, for who has neither tool. docs/agent.md says
+// how to use it.
+package deploy

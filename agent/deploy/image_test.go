@@ -1,0 +1,69 @@
+package deploy_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// find is the first group of an expression in a file.
+func find(t *testing.T, path, expression string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)` + expression).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("%s has no %s", path, expression)
+	}
+	return string(found[1])
+}
+
+// TestVersion holds together the places that name a version.
+func TestVersion(t *testing.T) {
+	if want, got := find(t, "../go.mod", `^go (\d+\.\d+)`), find(t, "Dockerfile", `golang:([\d.]+)`); got != want {
+		t.Errorf("Dockerfile: Go %s, want %s as in go.mod", got, want)
+	}
+	if want, got := find(t, "chart/Chart.yaml", `^appVersion: (\S+)$`), find(t, "chart/base/daemonset.yaml", `image: dray-agent:(\S+)$`); got != want {
+		t.Errorf("DaemonSet: version %s, want %s as in the chart", got, want)
+	}
+}
+
+// TestImageFitsDaemonSet finds what the one expects of the other, and of the role.
+func TestImageFitsDaemonSet(t *testing.T) {
+	objects := rendered(t, "kustomize", "default")
+	pod := as[appsv1.DaemonSet](t, objects, "DaemonSet").Spec.Template.Spec
+	user := find(t, "Dockerfile", `^USER (\S+)$`)
+	if want := fmt.Sprintf("%d:%d", *pod.SecurityContext.RunAsUser, *pod.SecurityContext.RunAsGroup); user != want {
+		t.Errorf("the image runs as %s, the pod as %s", user, want)
+	}
+	container := pod.Containers[0]
+	port := find(t, "Dockerfile", `^EXPOSE (\S+)$`)
+	if want := fmt.Sprint(container.Ports[0].ContainerPort); port != want || !slices.Contains(container.Args, "--listen=:"+port) {
+		t.Errorf("the image has port %s, the container %s, and its arguments are %v", port, want, container.Args)
+	}
+	if len(container.Command) > 0 {
+		t.Errorf("the entry point of the image is replaced by %v", container.Command)
+	}
+	for _, rule := range as[rbacv1.ClusterRole](t, objects, "ClusterRole").Rules {
+		for _, name := range rule.ResourceNames {
+			if !slices.Contains(container.Args, "--driver="+name) {
+				t.Errorf("the role is for driver %s, and the arguments are %v", name, container.Args)
+			}
+		}
+	}
+	for _, mount := range container.VolumeMounts {
+		if !slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool {
+			return volume.Name == mount.Name && volume.HostPath != nil && volume.HostPath.Path == mount.MountPath
+		}) {
+			t.Errorf("%s is not mounted where it is on the node: kubelet is told its paths", mount.MountPath)
+		}
+	}
+}
