@@ -240,6 +240,15 @@ func (d *Driver) Stats() resourceslice.Stats {
 	return resourceslice.Stats{}
 }
 
+// Repairs is how often what was published had to be put right, because somebody else had
+// changed it.
+func (d *Driver) Repairs() int64 {
+	if controller := d.controller(); controller != nil {
+		return controller.Repairs()
+	}
+	return 0
+}
+
 // Registered tells whether kubelet accepted the driver.
 func (d *Driver) Registered() bool {
 	status := d.kubelet.RegistrationStatus()

@@ -32,7 +32,7 @@ type Controller struct {
 	// the name of their pool.
 	selectByPool atomic.Bool
 
-	creates, updates, deletes atomic.Int64
+	creates, updates, deletes, repairs atomic.Int64
 
 	ownerMutex   sync.Mutex
 	ownerUID     types.UID // of the owner, if that is a node; empty if it must be looked up
@@ -52,6 +52,11 @@ type poolState struct {
 	// The queue hands a pool to one worker at a time, to which these belong.
 	writing     *desiredPool // of a write that raised the generation, until it is through
 	writingTo   int64        // that generation
+	published   bool         // last is published
+	last        *desiredPool // that was written as a whole; nil if the pool was deleted
+	lastOwner   types.UID    // of the slices at that time
+	wrote       int          // successful writes of the attempt
+	contest     contest
 	tried       *desiredPool // of the last attempt
 	notBefore   time.Time    // of the next attempt, whoever asks for it
 	failures    int          // attempts since the last one that the API server did not turn away
@@ -112,6 +117,10 @@ func (c *Controller) GetStats() Stats {
 		NumDeletes: c.deletes.Load(),
 	}
 }
+
+// Repairs is how often a pool that was as desired had to be written again, because somebody
+// else had written or deleted slices of it: see ContestedPoolError.
+func (c *Controller) Repairs() int64 { return c.repairs.Load() }
 
 // Update replaces all that is desired. Pools that are not in resources are
 // deleted; nil is the same as no pools. Update copies what it needs, and returns
@@ -227,12 +236,23 @@ func (c *Controller) publish(ctx context.Context, name string) {
 		c.queue.Forget(name)
 		return
 	}
+	repairing := state.published && state.last == desired
+	if repairing {
+		if wait := state.contest.wait(*c.options.SyncDelay); wait > 0 {
+			c.queue.AddAfter(name, wait)
+			return
+		}
+	}
 	if state.tried != desired {
 		// How often something else failed says nothing about this.
 		state.tried = desired
 		c.queue.Forget(name)
 	}
+	state.wrote = 0
 	err := c.syncPool(ctx, name, state, desired)
+	if err == nil {
+		c.finished(ctx, name, state, desired, repairing)
+	}
 	c.settle(name, state, desired, err == nil)
 	state.attempted(err)
 	if err != nil {
@@ -250,6 +270,22 @@ func (c *Controller) publish(ctx context.Context, name string) {
 	c.queue.Forget(name)
 }
 
+// finished notes that a pool is as desired, and tells if somebody else has undone that too
+// often. Slices that got another owner were not undone by another instance.
+func (c *Controller) finished(ctx context.Context, name string, state *poolState, desired *desiredPool, repairing bool) {
+	owner := c.knownOwner()
+	if repairing && state.wrote > 0 && owner == state.lastOwner {
+		c.repairs.Add(1)
+		if state.contest.repaired(*c.options.SyncDelay) {
+			c.report(ctx, &ContestedPoolError{PoolName: name, Repairs: state.contest.repairs, Writer: state.contest.writer}, "publishing ResourceSlices")
+		}
+	}
+	if state.wrote > 0 && desired == nil && !repairing {
+		state.contest.last = time.Now() // remembered, in case that the pool comes back
+	}
+	state.published, state.last, state.lastOwner = true, desired, owner
+}
+
 // settle notes what came of publishing desired, unless it is not desired any more.
 func (c *Controller) settle(name string, state *poolState, desired *desiredPool, published bool) {
 	c.mutex.Lock()
@@ -259,7 +295,11 @@ func (c *Controller) settle(name string, state *poolState, desired *desiredPool,
 	}
 	state.dropped = desired.dropped()
 	state.settled = published && !state.dropped
-	if published && desired == nil && len(state.deletedKeys) == 0 {
+	switch {
+	case !published || desired != nil || len(state.deletedKeys) > 0:
+	case state.contest.recent(*c.options.SyncDelay):
+		c.queue.AddAfter(name, contestMemory**c.options.SyncDelay+time.Second)
+	default:
 		delete(c.pools, name)
 	}
 }

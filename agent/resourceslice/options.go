@@ -65,8 +65,9 @@ type Options struct {
 	// ErrorHandler is told what goes wrong in the background: a pool that is
 	// invalid by itself, which is not tried again before the next Update; an
 	// error of the API server, after which the pool is tried again, later each
-	// time; and a *DroppedFieldsError, found with errors.As, if the API server
-	// stored less than it was given.
+	// time; a *DroppedFieldsError, found with errors.As, if the API server
+	// stored less than it was given; and a *ContestedPoolError if somebody else
+	// publishes the same pool.
 	//
 	// Calls do not overlap, except for those that Update makes before it
 	// returns. A pool is tried again once the handler has returned; other pools

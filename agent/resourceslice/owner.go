@@ -63,6 +63,13 @@ func (c *Controller) forgetOwner() {
 	c.ownerUID = ""
 }
 
+// knownOwner is the UID of the node that was looked up last, or empty.
+func (c *Controller) knownOwner() types.UID {
+	c.ownerMutex.Lock()
+	defer c.ownerMutex.Unlock()
+	return c.lastOwnerUID
+}
+
 // checkAll has all pools compared with what is stored.
 func (c *Controller) checkAll() {
 	c.mutex.Lock()

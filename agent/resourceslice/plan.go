@@ -24,6 +24,15 @@ type plan struct {
 	create     []int     // indexes
 }
 
+// wrong are the stored slices that are not as desired.
+func (p *plan) wrong() []*resourceapi.ResourceSlice {
+	out := slices.Clone(p.obsolete)
+	for _, rewrite := range p.rewrite {
+		out = append(out, rewrite.stored)
+	}
+	return out
+}
+
 type rewrite struct {
 	index  int
 	stored *resourceapi.ResourceSlice

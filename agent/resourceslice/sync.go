@@ -24,6 +24,7 @@ func (c *Controller) syncPool(ctx context.Context, name string, state *poolState
 	stored = state.withoutDeleted(stored)
 	defer func() { c.checkLater(name, state, started) }()
 	if desired == nil {
+		state.contest.found(stored)
 		return c.deleteSlices(ctx, state, stored)
 	}
 	owner, err := c.owner(ctx)
@@ -31,7 +32,9 @@ func (c *Controller) syncPool(ctx context.Context, name string, state *poolState
 		return err
 	}
 	w := &writer{Controller: c, name: name, owner: owner, state: state, desired: desired}
-	return w.write(ctx, newPlan(desired, owner, stored, state.unfinished(desired)))
+	p := newPlan(desired, owner, stored, state.unfinished(desired))
+	state.contest.found(p.wrong())
+	return w.write(ctx, p)
 }
 
 // unfinished is the generation to which a write of desired is raising the pool.
@@ -84,6 +87,7 @@ func (c *Controller) deleteSlices(ctx context.Context, state *poolState, slices 
 			return err
 		}
 		state.deletedKeys[instance(slice)] = true
+		state.wrote++
 	}
 	return nil
 }
@@ -202,6 +206,7 @@ func (w *writer) spec(i int, generation int64) resourceapi.ResourceSliceSpec {
 
 // written takes note of what the API server made of a slice.
 func (w *writer) written(ctx context.Context, i int, sent, answer *resourceapi.ResourceSlice, msg string) {
+	w.state.wrote++
 	w.stored.Mutation(answer)
 	desired := w.desired.slices[i]
 	desired.verified = answer

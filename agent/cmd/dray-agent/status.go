@@ -23,6 +23,11 @@ var (
 		Help:           "Successful writes of ResourceSlices since the start.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"driver", "verb"})
+	sliceRepairs = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "dray_agent_resourceslice_repairs",
+		Help:           "How often ResourceSlices were put right since the start, because somebody else had written or deleted them. It grows while two agents publish for one node.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"driver"})
 	heldDevices = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "dray_agent_devices_in_use",
 		Help:           "Users of devices, by the interface of kubelet that handed them out.",
@@ -31,7 +36,7 @@ var (
 )
 
 func init() {
-	legacyregistry.MustRegister(deviceCount, sliceWrites, heldDevices)
+	legacyregistry.MustRegister(deviceCount, sliceWrites, sliceRepairs, heldDevices)
 }
 
 // listenForStatus returns nil if nobody may ask for metrics and health.
@@ -93,7 +98,7 @@ func (a *agent) ready() error {
 }
 
 func (a *agent) setMetrics() {
-	for _, gauge := range []*metrics.GaugeVec{deviceCount, sliceWrites, heldDevices} {
+	for _, gauge := range []*metrics.GaugeVec{deviceCount, sliceWrites, sliceRepairs, heldDevices} {
 		gauge.Reset()
 	}
 	if in := a.current.Load(); in != nil {
@@ -114,5 +119,6 @@ func (a *agent) setMetrics() {
 		sliceWrites.WithLabelValues(name, "create").Set(float64(stats.NumCreates))
 		sliceWrites.WithLabelValues(name, "update").Set(float64(stats.NumUpdates))
 		sliceWrites.WithLabelValues(name, "delete").Set(float64(stats.NumDeletes))
+		sliceRepairs.WithLabelValues(name).Set(float64(front.dra.Repairs()))
 	}
 }
