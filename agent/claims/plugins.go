@@ -120,13 +120,16 @@ func (p *plugins) work(ctx context.Context) {
 		if shutdown {
 			return
 		}
-		if err := p.update(ctx, socket); err != nil {
-			klog.FromContext(ctx).V(2).Info("Driver cannot be registered yet", "socket", socket, "reason", err)
-			p.queue.AddRateLimited(socket)
-		} else {
+		// A driver that does not answer keeps no other one from being registered.
+		p.background.Go(func() {
+			defer p.queue.Done(socket)
+			if err := p.update(ctx, socket); err != nil {
+				klog.FromContext(ctx).V(2).Info("Driver cannot be registered yet", "socket", socket, "reason", err)
+				p.queue.AddRateLimited(socket)
+				return
+			}
 			p.queue.Forget(socket)
-		}
-		p.queue.Done(socket)
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -239,17 +240,36 @@ func (p *Preparer) unprepare(ctx context.Context, known []*claimRecord) error {
 // for every pod that is being prepared or uses its claims. All pods are tried; the errors
 // are joined.
 func (p *Preparer) ReleaseExcept(ctx context.Context, active func(pod types.UID) bool) error {
-	var failed []error
-	done := make(map[types.UID]bool)
-	for _, known := range p.records.all(func(*claimRecord) bool { return true }) {
-		for _, pod := range known.Pods {
-			if !done[pod] && !active(pod) {
-				done[pod] = true
-				failed = append(failed, p.Release(ctx, pod))
-			}
+	var releases []func() error
+	for _, pod := range p.Pods() {
+		if !active(pod) {
+			releases = append(releases, func() error { return p.Release(ctx, pod) })
 		}
 	}
-	return errors.Join(append(failed, p.unprepareAll(ctx))...)
+	return errors.Join(together(releases), p.unprepareAll(ctx))
+}
+
+// together calls functions at the same time, so that no driver holds up another one. The errors
+// are joined.
+func together(all []func() error) error {
+	failed := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, each := range all {
+		group.Go(func() { failed[i] = each() })
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// Pods are those that were prepared and not released, in no order.
+func (p *Preparer) Pods() []types.UID {
+	seen := make(map[types.UID]bool)
+	for _, known := range p.records.all(func(*claimRecord) bool { return true }) {
+		for _, pod := range known.Pods {
+			seen[pod] = true
+		}
+	}
+	return slices.Collect(maps.Keys(seen))
 }
 
 // unprepareLeftovers unprepares what an earlier process or an earlier attempt left.
@@ -283,11 +303,11 @@ func (p *Preparer) unprepareLeftovers(ctx context.Context) {
 
 // unprepareAll makes one attempt at each claim that no pod uses.
 func (p *Preparer) unprepareAll(ctx context.Context) error {
-	var failed []error
+	var attempts []func() error
 	for _, uid := range uidsOf(p.records.all(leftover)) {
-		failed = append(failed, p.unprepareOne(ctx, uid))
+		attempts = append(attempts, func() error { return p.unprepareOne(ctx, uid) })
 	}
-	return errors.Join(failed...)
+	return together(attempts)
 }
 
 func (p *Preparer) unprepareOne(ctx context.Context, uid types.UID) error {

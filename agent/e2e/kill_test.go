@@ -124,7 +124,7 @@ func (s *site) populate(ctx context.Context, round int) error {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, NodeSelector: map[string]string{corev1.LabelHostname: s.node},
 			Tolerations: []corev1.Toleration{{Key: "dray.dev/processes", Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{Name: "main", Image: "none", Command: []string{"/bin/sh", "-c", script}}},
+			Containers:  []corev1.Container{{Name: "main", Image: "none", Command: []string{"/bin/sh", "-c", script}}},
 		}}
 		withTemplate(pod)
 		err := persist(ctx, func() error {

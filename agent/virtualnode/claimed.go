@@ -2,10 +2,10 @@ package virtualnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,17 +35,24 @@ type claimed struct {
 	notify   func(*corev1.Pod)
 	// creating are pods that the inner provider may not have yet.
 	creating map[types.UID]bool
+	// calling are pods for which drivers are called in the background.
+	calling map[types.UID]*call
+	// refusals are why the inner provider does not run pods whose claims are being released.
+	refusals map[types.UID]error
 	// ending are pods that have ended and whose claims are being released. For Kubernetes
 	// they exist, although the inner provider may have forgotten them.
 	ending map[types.NamespacedName]*corev1.Pod
 	// sweeping are the pods that sweep releases. They are not created meanwhile.
 	sweeping map[types.UID]bool
+	// again has the controller look at a pod again.
+	again func(key string)
 }
 
 func newClaimed(inner Provider, preparer *claims.Preparer, pods corelisters.PodLister) *claimed {
 	return &claimed{
 		inner: inner, preparer: preparer, pods: pods, seen: make(chan struct{}, 1),
 		reported: make(map[types.UID]*corev1.Pod), creating: make(map[types.UID]bool), ending: make(map[types.NamespacedName]*corev1.Pod), sweeping: make(map[types.UID]bool),
+		calling: make(map[types.UID]*call), refusals: make(map[types.UID]error), again: func(string) {},
 	}
 }
 
@@ -58,23 +65,34 @@ func hasEnded(pod *corev1.Pod) bool {
 }
 
 // CreatePod prepares the claims of a pod first. Claims that are prepared when something
-// fails stay so for the next attempt, unless there will be none.
+// fails stay so for the next attempt, unless there will be none. If drivers take long, it
+// returns an error, and there is another attempt when they have answered.
 func (c *claimed) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 	if !c.begin(pod.UID) {
 		return fmt.Errorf("pod %s: its claims are being released", klog.KObj(pod))
 	}
 	defer c.begun(pod.UID)
-	err := c.preparer.Prepare(ctx, pod)
-	if err != nil {
-		return err
-	}
-	err = c.inner.CreatePod(ctx, pod)
-	if errdefs.IsInvalidInput(err) {
-		if failed := c.preparer.Release(ctx, pod.UID); failed != nil {
-			klog.FromContext(ctx).Error(failed, "Claims of a pod that cannot run are released later", "pod", klog.KObj(pod))
+	refusal := c.refusalOf(pod.UID)
+	if refusal == nil {
+		if err := c.wait(pod, func() error { return c.preparer.Prepare(ctx, pod) }); err != nil {
+			return err
+		}
+		if err := c.inner.CreatePod(ctx, pod); !errdefs.IsInvalidInput(err) {
+			return err
+		} else {
+			refusal = err
 		}
 	}
-	return err
+	err := c.wait(pod, func() error { return c.preparer.Release(ctx, pod.UID) })
+	if errors.Is(err, errBusy) {
+		c.refuse(pod.UID, refusal)
+		return err
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Claims of a pod that cannot run are released later", "pod", klog.KObj(pod))
+	}
+	c.refuse(pod.UID, nil)
+	return refusal
 }
 
 // begin is false while the pod's claims are being released.
@@ -209,25 +227,30 @@ func (c *claimed) look() {
 }
 
 // sweep releases the claims of pods that are gone, until ctx ends: those that went while the
-// node was down, those that never ran, and those that the provider lost.
+// node was down, those that never ran, and those that the provider lost. A driver that does
+// not answer holds up those that have its devices.
 func (c *claimed) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := c.preparer.ReleaseExcept(ctx, func(pod types.UID) bool { return c.isActive(ctx, pod) })
-		c.mu.Lock()
-		clear(c.sweeping)
-		c.mu.Unlock()
-		c.forgetReports()
-		var again <-chan time.Time
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "Claims of pods that are gone are not released yet")
-			again = time.After(lastRetry)
+		for _, uid := range c.preparer.Pods() {
+			if !c.isActive(ctx, uid) {
+				c.background.Go(func() { c.sweepOne(ctx, uid) })
+			}
 		}
+		c.forgetReports()
 		select {
 		case <-ctx.Done():
 		case <-c.seen:
-		case <-again:
 		}
 	}
+}
+
+func (c *claimed) sweepOne(ctx context.Context, uid types.UID) {
+	if err := c.preparer.AwaitRelease(ctx, uid); err != nil {
+		klog.FromContext(ctx).Error(err, "Claims of a pod that is gone are not released", "pod", uid)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.sweeping, uid)
 }
 
 // isActive tells whether a pod's claims are to stay. If not, the pod is not created before
@@ -249,11 +272,11 @@ func (c *claimed) isActive(ctx context.Context, uid types.UID) bool {
 	return active
 }
 
-// beginSweeping is false for pods that are being created, or are released anyway.
+// beginSweeping is false for pods that are being created, or are released already.
 func (c *claimed) beginSweeping(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.creating[uid] {
+	if c.creating[uid] || c.calling[uid] != nil || c.sweeping[uid] {
 		return false
 	}
 	for _, pod := range c.ending {

@@ -13,7 +13,8 @@
 // uses: whoever the devices are given to next gets them free, as with kubelet. If a driver
 // does not answer, both wait, and an Event of the pod names the driver. Only a pod that is
 // deleted by force, or whose grace is over, does not wait for a driver to unprepare: that is
-// done as soon as the driver is back.
+// done as soon as the driver is back. A driver that does not answer holds up the pods that
+// need it, and no other ones.
 //
 // A pod that is gone, or ended while the node was down, is released at the next start, or
 // when its end is seen.

@@ -25,7 +25,12 @@ import (
 	"github.com/dray-project/dray/internal/fakeapi"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(stuckFolder) != "" {
+		os.Exit(serveStuck())
+	}
+	leakcheck.Main(m)
+}
 
 const (
 	nodeName = "virtual-1"

@@ -2,8 +2,10 @@ package virtualnode
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // pass tells Kubernetes how a pod is that runs, and how its devices are. The lock is held
@@ -51,10 +53,15 @@ func (c *claimed) followHealth(ctx context.Context) {
 	}
 }
 
-// forgetReports forgets what was reported of pods that are gone.
+// forgetReports forgets what is known of pods that are gone.
 func (c *claimed) forgetReports() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for uid := range c.refusals {
+		if stored, err := c.pods.List(labels.Everything()); err == nil && !slices.ContainsFunc(stored, func(pod *corev1.Pod) bool { return pod.UID == uid }) {
+			delete(c.refusals, uid)
+		}
+	}
 	for uid, pod := range c.reported {
 		if stored, err := c.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || stored.UID != uid {
 			delete(c.reported, uid)

@@ -172,7 +172,11 @@ func (n *Node) controllers(factory informers.SharedInformerFactory, provider *cl
 		PodClient: client.CoreV1(), PodInformer: factory.Core().V1().Pods(), EventRecorder: recorder, Provider: provider,
 		SyncPodsFromKubernetesShouldRetryFunc: retry,
 	})
-	return nodes, pods, err
+	if err != nil {
+		return nil, nil, err
+	}
+	provider.again = func(key string) { pods.SyncPodsFromKubernetesEnqueue(context.Background(), key) }
+	return nodes, pods, nil
 }
 
 // retry is a queue.ShouldRetryFunc that does not wait for long: the pod may run as soon as
