@@ -36,6 +36,9 @@ type Device struct {
 
 	Health   Health
 	Topology Topology
+	// Taints are those that the device has besides the ones that its health and the other front
+	// give it.
+	Taints []resourceapi.DeviceTaint
 	// Data and Network, if any, are what users of the device are told in the status of
 	// their claim, as far as the API server takes it: see Unpublished. As JSON, Data must
 	// not be longer than 10 KiB.

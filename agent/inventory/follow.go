@@ -29,7 +29,7 @@ func (s *Simulation) Run(ctx context.Context, report func(*Inventory)) error {
 	watching.Go(func() { s.watch(ctx, watcher, changed) })
 	current := s
 	// The file may have changed before it was watched.
-	if again, err := ReadSimulation(s.path, s.pool); err == nil {
+	if again, err := ReadSimulation(s.path, s.node.name); err == nil {
 		current = again
 	}
 	for ctx.Err() == nil {
@@ -37,7 +37,7 @@ func (s *Simulation) Run(ctx context.Context, report func(*Inventory)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		next, err := ReadSimulation(s.path, s.pool)
+		next, err := ReadSimulation(s.path, s.node.name)
 		for err != nil {
 			klog.FromContext(ctx).Error(err, "The simulated devices stay as they are")
 			select {
@@ -45,7 +45,7 @@ func (s *Simulation) Run(ctx context.Context, report func(*Inventory)) error {
 				return nil
 			case <-changed:
 			}
-			next, err = ReadSimulation(s.path, s.pool)
+			next, err = ReadSimulation(s.path, s.node.name)
 		}
 		current = next
 	}

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"maps"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -76,6 +77,7 @@ func (d *Device) published(inUse bool) resourceapi.Device {
 		out.AllowMultipleAllocations = ptr.To(true)
 		out.Capacity = d.sharedCapacity()
 	}
+	out.Taints = slices.Clone(d.Taints)
 	if d.Health.Unhealthy {
 		taint := d.taint(TaintUnhealthy, d.Health.Reason)
 		if d.Health.Evict {

@@ -3,7 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
-	"os"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,17 +12,29 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
 )
 
 // Simulation is a Source whose devices are described by a file, and live and
 // fail by a script. When the file changes, it is read again, and its script begins anew.
 type Simulation struct {
-	Groups []SimulatedGroup `json:"groups"`
-	Script []SimulatedEvent `json:"script,omitempty"`
+	SimulatedDevices
 
-	path, pool string
+	path string
+	node nodeIdentity
+}
+
+// SimulatedDevices are the devices of one node, and what happens to them.
+type SimulatedDevices struct {
+	Groups []SimulatedGroup `json:"groups,omitempty"`
+	Script []SimulatedEvent `json:"script,omitempty"`
+}
+
+// nodeIdentity is what tells one simulated node from the others of its kind. Its name is that of the
+// pools of its devices, too.
+type nodeIdentity struct {
+	name  string
+	index int
 }
 
 // SimulatedGroup describes devices that are alike.
@@ -33,9 +45,13 @@ type SimulatedGroup struct {
 	Count int    `json:"count"`
 	Type  string `json:"type,omitempty"` // the device plugin's resource name
 
+	// In attributes that are strings, {node} stands for the name of the node, {index} for its number
+	// among those of its kind, and {device} for the name of the device.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute `json:"attributes,omitempty"`
 	Capacity   map[resourceapi.QualifiedName]resource.Quantity           `json:"capacity,omitempty"`
 	Shares     int                                                       `json:"shares,omitempty"`
+	// Taints are those that the devices have from the start.
+	Taints []resourceapi.DeviceTaint `json:"taints,omitempty"`
 
 	// Counters, if any, are what each device has for its partitions. The device
 	// as a whole consumes all of them.
@@ -69,18 +85,28 @@ type SimulatedPartition struct {
 	Counters   map[string]resource.Quantity                              `json:"counters"` // what each part consumes
 }
 
-// SimulatedEvent is something that happens to a device and its partitions.
+// SimulatedEvent is something that happens to a device and its partitions, or to a node.
+// The last event of a device, and the last of a node, says how it is.
 type SimulatedEvent struct {
 	// At is the time since the simulation started. Events are in its order.
 	At metav1.Duration `json:"at"`
-	// Device is the name of a device.
-	Device string `json:"device"`
+	// Node is the name of the one node of a kind that it happens to; empty: to all.
+	Node string `json:"node,omitempty"`
+	// Device is the name of a device, with all but NotReady and Ready.
+	Device string `json:"device,omitempty"`
 	// One of these is set.
-	Fail    *SimulatedFailure `json:"fail,omitempty"`
-	Recover bool              `json:"recover,omitempty"`
-	Remove  bool              `json:"remove,omitempty"`
-	Add     bool              `json:"add,omitempty"` // what was removed
+	Fail    *SimulatedFailure        `json:"fail,omitempty"`
+	Taint   *resourceapi.DeviceTaint `json:"taint,omitempty"`
+	Recover bool                     `json:"recover,omitempty"` // from Fail and Taint
+	Remove  bool                     `json:"remove,omitempty"`
+	Add     bool                     `json:"add,omitempty"` // what was removed
+	// NotReady and Ready are for nodes that dray-agent simulates. Others take no notice of them.
+	NotReady *SimulatedNodeFailure `json:"notReady,omitempty"`
+	Ready    bool                  `json:"ready,omitempty"`
 }
+
+// IsOfNode tells whether the event happens to the node itself, not to a device.
+func (e *SimulatedEvent) IsOfNode() bool { return e.NotReady != nil || e.Ready }
 
 // SimulatedFailure is how a device becomes unhealthy.
 type SimulatedFailure struct {
@@ -89,82 +115,35 @@ type SimulatedFailure struct {
 	Evict   bool   `json:"evict,omitempty"`
 }
 
-// ReadSimulation reads the description in a YAML file. All devices are of the
-// same pool, which is usually named after the node.
-func ReadSimulation(path, pool string) (*Simulation, error) {
-	content, err := os.ReadFile(path)
+// SimulatedNodeFailure is what the condition Ready of a node says while it is False.
+type SimulatedNodeFailure struct {
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// ReadSimulation reads the devices of the node of this name in a YAML file, which has those of
+// one node, of any name, or describes several nodes. The name is that of the pools, too.
+func ReadSimulation(path, node string) (*Simulation, error) {
+	hardware, err := ReadHardware(path)
 	if err != nil {
-		return nil, fmt.Errorf("read simulation: %w", err)
+		return nil, err
 	}
-	simulation := &Simulation{path: path, pool: pool}
-	if err := yaml.UnmarshalStrict(content, simulation); err != nil {
-		return nil, fmt.Errorf("read simulation: %s: %w", path, err)
+	devices, index, err := hardware.devicesOf(node)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := simulation.validate(); err != nil {
-		return nil, fmt.Errorf("read simulation: %s: %w", path, err)
-	}
-	return simulation, nil
-}
-
-func (s *Simulation) validate() error {
-	if len(s.Groups) == 0 {
-		return fmt.Errorf("groups: at least one is required")
-	}
-	for i, group := range s.Groups {
-		if group.Driver == "" || group.Name == "" || group.Count < 1 {
-			return fmt.Errorf("groups[%d]: driver, name and a count of at least 1 are required", i)
-		}
-		if err := group.validatePartitions(); err != nil {
-			return fmt.Errorf("groups[%d]: %w", i, err)
-		}
-	}
-	return s.validateScript()
-}
-
-func (g *SimulatedGroup) validatePartitions() error {
-	for i, partition := range g.Partitions {
-		if partition.Name == "" || partition.Count < 1 || len(partition.Counters) == 0 {
-			return fmt.Errorf("partitions[%d]: name, counters and a count of at least 1 are required", i)
-		}
-		for counter := range partition.Counters {
-			if _, ok := g.Counters[counter]; !ok {
-				return fmt.Errorf("partitions[%d]: counter %s: the group has none of this name", i, counter)
-			}
-		}
-	}
-	return nil
-}
-
-func (s *Simulation) validateScript() error {
-	names := make(map[string]bool)
-	for _, device := range s.inventory(nil).Devices {
-		names[device.ID.Device] = true
-	}
-	for i, event := range s.Script {
-		actions := 0
-		for _, set := range []bool{event.Fail != nil, event.Recover, event.Remove, event.Add} {
-			if set {
-				actions++
-			}
-		}
-		switch {
-		case actions != 1:
-			return fmt.Errorf("script[%d]: exactly one of fail, recover, remove and add is required", i)
-		case !names[event.Device]:
-			return fmt.Errorf("script[%d]: device %q: there is no such device", i, event.Device)
-		case i > 0 && event.At.Duration < s.Script[i-1].At.Duration:
-			return fmt.Errorf("script[%d]: at %s comes after %s", i, event.At.Duration, s.Script[i-1].At.Duration)
-		}
-	}
-	return nil
+	return &Simulation{SimulatedDevices: *devices, path: path, node: nodeIdentity{node, index}}, nil
 }
 
 // play reports what the script says until changed gets a value, or ctx ends.
 func (s *Simulation) play(ctx context.Context, changed <-chan struct{}, report func(*Inventory)) {
 	started := time.Now()
 	state := make(map[string]SimulatedEvent) // the last event of each device
-	report(s.inventory(state))
+	report(s.inventory(s.node, state))
 	for _, event := range s.Script {
+		if event.Node != "" && event.Node != s.node.name || event.IsOfNode() {
+			continue
+		}
 		timer := time.NewTimer(time.Until(started.Add(event.At.Duration)))
 		select {
 		case <-ctx.Done():
@@ -176,7 +155,7 @@ func (s *Simulation) play(ctx context.Context, changed <-chan struct{}, report f
 		case <-timer.C:
 		}
 		state[event.Device] = event
-		report(s.inventory(state))
+		report(s.inventory(s.node, state))
 	}
 	select {
 	case <-ctx.Done():
@@ -184,18 +163,22 @@ func (s *Simulation) play(ctx context.Context, changed <-chan struct{}, report f
 	}
 }
 
-// inventory is what there is after the last event of each device.
-func (s *Simulation) inventory(last map[string]SimulatedEvent) *Inventory {
+// inventory is what a node has after the last event of each device.
+func (s *SimulatedDevices) inventory(node nodeIdentity, last map[string]SimulatedEvent) *Inventory {
 	out := &Inventory{}
 	for i := range s.Groups {
-		s.Groups[i].addTo(out, s.pool)
+		s.Groups[i].addTo(out, node)
 	}
 	out.Devices = slices.DeleteFunc(out.Devices, func(device Device) bool {
 		return last[wholeOf(device)].Remove
 	})
 	for i := range out.Devices {
-		if failure := last[wholeOf(out.Devices[i])].Fail; failure != nil {
+		event := last[wholeOf(out.Devices[i])]
+		if failure := event.Fail; failure != nil {
 			out.Devices[i].Health = Health{Unhealthy: true, Evict: failure.Evict, Reason: failure.Reason, Message: failure.Message}
+		}
+		if event.Taint != nil {
+			out.Devices[i].Taints = append(slices.Clone(out.Devices[i].Taints), *event.Taint)
 		}
 	}
 	return out
@@ -210,13 +193,15 @@ func wholeOf(device Device) string {
 	return device.ID.Device
 }
 
-func (g *SimulatedGroup) addTo(in *Inventory, pool string) {
+func (g *SimulatedGroup) addTo(in *Inventory, node nodeIdentity) {
+	pool := node.name
 	for i := range g.Count {
 		name := g.Name + "-" + strconv.Itoa(i)
 		whole := Device{
 			ID:         ID{g.Driver, pool, name},
 			Type:       g.Type,
-			Attributes: g.Attributes,
+			Attributes: node.attributes(g.Attributes, name),
+			Taints:     g.Taints,
 			Capacity:   capacities(g.Capacity),
 			Shares:     g.Shares,
 			Topology:   g.topology(i),
@@ -230,25 +215,45 @@ func (g *SimulatedGroup) addTo(in *Inventory, pool string) {
 		}
 		in.Devices = append(in.Devices, whole)
 		for _, partition := range g.Partitions {
-			in.Devices = append(in.Devices, partition.of(&whole, g)...)
+			in.Devices = append(in.Devices, partition.of(&whole, g, node)...)
 		}
 	}
 }
 
-func (p *SimulatedPartition) of(whole *Device, g *SimulatedGroup) []Device {
+func (p *SimulatedPartition) of(whole *Device, g *SimulatedGroup, node nodeIdentity) []Device {
 	var out []Device
 	for i := range p.Count {
 		name := fmt.Sprintf("%s-%s-%d", whole.ID.Device, p.Name, i)
 		out = append(out, Device{
 			ID:         ID{whole.Driver, whole.Pool, name},
-			Attributes: p.Attributes,
+			Attributes: node.attributes(p.Attributes, name),
 			Capacity:   capacities(p.Capacity),
+			Taints:     g.Taints,
 			Consumes:   []resourceapi.DeviceCounterConsumption{{CounterSet: whole.ID.Device, Counters: counters(p.Counters)}},
 			Topology:   whole.Topology,
 			Edits:      g.edits(name),
 			Data:       g.described(name),
 			Network:    g.networkOf(name),
 		})
+	}
+	return out
+}
+
+// attributes are those of a device, with what stands for something in braces.
+func (n nodeIdentity) attributes(of map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, device string) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	var out map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+	for name, attribute := range of {
+		if attribute.StringValue == nil || !strings.Contains(*attribute.StringValue, "{") {
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(of)
+		}
+		text := strings.NewReplacer("{node}", n.name, "{index}", strconv.Itoa(n.index), "{device}", device).Replace(*attribute.StringValue)
+		out[name] = resourceapi.DeviceAttribute{StringValue: &text}
+	}
+	if out == nil {
+		return of
 	}
 	return out
 }

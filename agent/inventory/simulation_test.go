@@ -46,7 +46,7 @@ func TestSimulationExample(t *testing.T) {
 			t.Errorf("reported\n%s\nwant\n%s", strings.Join(log, "\n"), strings.Join(want, "\n"))
 		}
 	})
-	in := simulation.inventory(nil)
+	in := simulation.inventory(simulation.node, nil)
 	last := in.Device(ID{gpus, "node-1", "gpu-7"})
 	if last == nil || last.Topology.PCIBusID != "0000:17:00.0" || last.Topology.PCIeRoot != "pci0000:03" || !slices.Equal(last.Topology.NUMANodes, []int{1}) || !slices.Equal(last.Edits.Env, []string{"EXAMPLE_GPU=gpu-7"}) {
 		t.Errorf("the last GPU is %+v", last)
@@ -69,7 +69,7 @@ groups:
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := simulation.inventory(nil)
+	in := simulation.inventory(simulation.node, nil)
 	for _, name := range []string{"nic-0", "nic-1"} {
 		device := in.Device(ID{"d", "p", name})
 		if device.Data["port"] != "port of "+name || device.Network.InterfaceName != name || !slices.Equal(device.Network.IPs, []string{"192.0.2.1/24"}) {
@@ -110,11 +110,11 @@ func TestSimulationErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    "groups: at least one is required",
 		"groups: [{name: g}]": "groups[0]: driver, name and a count of at least 1 are required",
-		"unknown: 1":          `unknown field "unknown"`,
-		"groups: {":           "yaml",
-		"groups: [{driver: d, name: g, count: 1, partitions: [{name: p, count: 1}]}]":                                            "groups[0]: partitions[0]: name, counters and a count",
+		"unknown: 1":          "node.yaml:1: unknown: no such field",
+		"groups: {":           "not valid YAML",
+		"groups: [{driver: d, name: g, count: 1, partitions: [{name: p, count: 1}]}]":                                            "groups[0].partitions[0]: name, counters and a count",
 		"groups: [{driver: d, name: g, count: 1, partitions: [{name: p, count: 1, counters: {m: 1}}]}]":                          "counter m: the group has none",
-		"groups: [{driver: d, name: g, count: 1}]\nscript: [{at: 1s, device: g-1, recover: true}]":                               `script[0]: device "g-1": there is no such device`,
+		"groups: [{driver: d, name: g, count: 1}]\nscript: [{at: 1s, device: g-1, recover: true}]":                               `node.yaml:2: script[0].device: "g-1": there is no such device`,
 		"groups: [{driver: d, name: g, count: 1}]\nscript: [{at: 1s, device: g-0}]":                                              "script[0]: exactly one of",
 		"groups: [{driver: d, name: g, count: 1}]\nscript: [{at: 2s, device: g-0, add: true}, {at: 1s, device: g-0, add: true}]": "script[1]: at 1s comes after 2s",
 	} {

@@ -37,7 +37,7 @@ const script = `echo "$POD has $EXAMPLE_GPU"; exec sleep infinity`
 
 // writeHardware describes the GPUs of node-1. The agent reads it when it changes.
 func (s *stage) writeHardware(failing ...string) error {
-	hardware := inventory.Simulation{Groups: []inventory.SimulatedGroup{{
+	hardware := inventory.SimulatedDevices{Groups: []inventory.SimulatedGroup{{
 		Driver: driver, Name: "gpu", Count: gpus,
 		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: ptr.To("H200")}},
 		Capacity:   map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("141Gi")},
