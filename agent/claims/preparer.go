@@ -108,7 +108,7 @@ func (p *Preparer) Prepare(ctx context.Context, pod *v1.Pod) error {
 }
 
 func (p *Preparer) prepare(ctx context.Context, pod *v1.Pod) error {
-	claims, err := p.wanted(ctx, pod)
+	claims, err := Wanted(ctx, p.client, pod)
 	if err != nil || len(claims) == 0 {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	draclient "k8s.io/dynamic-resource-allocation/client"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 )
@@ -20,9 +21,9 @@ type NotReadyError struct {
 
 func (err *NotReadyError) Error() string { return fmt.Sprintf("claim %s: %s", err.Claim, err.Reason) }
 
-// wanted returns the claims that a pod needs, once each. All are allocated and reserved
-// for it.
-func (p *Preparer) wanted(ctx context.Context, pod *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
+// Wanted returns the claims that a pod needs, once each. All are allocated and reserved
+// for it. Otherwise, the error is a *NotReadyError, or one of the API server.
+func Wanted(ctx context.Context, client *draclient.Client, pod *v1.Pod) ([]*resourceapi.ResourceClaim, error) {
 	references := pod.Spec.ResourceClaims
 	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
 		// It has no name in the pod's spec.
@@ -39,7 +40,7 @@ func (p *Preparer) wanted(ctx context.Context, pod *v1.Pod) ([]*resourceapi.Reso
 			continue
 		}
 		seen[*name] = true
-		claim, err := p.usable(ctx, pod, *name, generated)
+		claim, err := usable(ctx, client, pod, *name, generated)
 		if err != nil {
 			return nil, err
 		}
@@ -50,8 +51,8 @@ func (p *Preparer) wanted(ctx context.Context, pod *v1.Pod) ([]*resourceapi.Reso
 
 // usable gets a claim that the pod may use. A generated claim must have been generated
 // for this pod, not for one that had its name before.
-func (p *Preparer) usable(ctx context.Context, pod *v1.Pod, name string, generated bool) (*resourceapi.ResourceClaim, error) {
-	claim, err := p.client.ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+func usable(ctx context.Context, client *draclient.Client, pod *v1.Pod, name string, generated bool) (*resourceapi.ResourceClaim, error) {
+	claim, err := client.ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("claim %s/%s: %w", pod.Namespace, name, err)
 	}

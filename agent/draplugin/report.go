@@ -265,11 +265,7 @@ func (d *Driver) allocated(stored *resourceapi.ResourceClaim, results []resource
 // apply makes the driver's entries what is wanted. Others may have conditions of their own
 // in them, and entries of other drivers are theirs: server-side apply leaves both alone.
 func (d *Driver) apply(ctx context.Context, uid types.UID, known *report, want []resourceapi.AllocatedDeviceStatus) error {
-	status := resourceapply.ResourceClaimStatus()
-	for i := range want {
-		status.WithDevices(entry(&want[i]))
-	}
-	claim := resourceapply.ResourceClaim(known.Name, known.Namespace).WithUID(uid).WithStatus(status)
+	claim := ApplyReport(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: known.Namespace, Name: known.Name, UID: uid}}, want)
 	stored, err := d.options.KubeClient.ResourceV1().ResourceClaims(known.Namespace).ApplyStatus(ctx, claim,
 		metav1.ApplyOptions{FieldManager: d.options.DriverName, Force: true})
 	if err != nil {

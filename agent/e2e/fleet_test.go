@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
 )
 
@@ -20,7 +21,7 @@ import (
 // called.
 func runFleet(ctx context.Context, nodes int) (stop func()) {
 	GinkgoHelper()
-	f, err := fleet.New(fleet.Options{Client: client, Nodes: nodes, Prefix: here.namespace + "-", Driver: here.driver, Devices: 2})
+	f, err := fleet.New(fleet.Options{Client: client, Name: here.namespace, Kinds: []inventory.SimulatedNodes{fleet.GPUs(here.namespace+"-", nodes, here.driver, 2)}})
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup

@@ -3,11 +3,14 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/agent/internal/yamlfile"
 )
@@ -33,7 +36,8 @@ type SimulatedNodes struct {
 	Region string         `json:"region,omitempty"`
 	Zones  []string       `json:"zones,omitempty"`
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// Capacity is that of the nodes for pods. What it does not have is as in DefaultCapacity.
+	// Capacity is that of the nodes for pods. What it does not have is
+	// 64 CPUs, 512Gi of memory, 1Ti of ephemeral storage and 110 pods.
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
 	// The devices of each node; nodes need not have any.
@@ -54,12 +58,32 @@ func ReadHardware(path string) (*Hardware, error) {
 	if err != nil {
 		return nil, err
 	}
+	return hardware, hardware.check(file)
+}
+
+// Validate looks for mistakes in a description that is not from a file, as ReadHardware does. Errors
+// name fields.
+func (h *Hardware) Validate() error { return h.check(&yamlfile.File{}) }
+
+func (h *Hardware) check(file *yamlfile.File) error {
 	c := &hardwareCheck{file: file}
-	c.hardware(hardware)
-	if err := errors.Join(c.mistakes...); err != nil {
-		return nil, err
-	}
-	return hardware, nil
+	c.hardware(h)
+	return errors.Join(c.mistakes...)
+}
+
+// defaultCapacity is what nodes have for pods if their description does not say.
+var defaultCapacity = corev1.ResourceList{
+	corev1.ResourceCPU:              resource.MustParse("64"),
+	corev1.ResourceMemory:           resource.MustParse("512Gi"),
+	corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+	corev1.ResourcePods:             resource.MustParse("110"),
+}
+
+// Room is what a node has for pods.
+func (n *SimulatedNodes) Room() corev1.ResourceList {
+	room := maps.Clone(defaultCapacity)
+	maps.Copy(room, n.Capacity)
+	return room
 }
 
 // Number is how many nodes there are.
@@ -82,6 +106,17 @@ func (n *SimulatedNodes) Zone(index int) string {
 		return ""
 	}
 	return n.Zones[index%len(n.Zones)]
+}
+
+// Drivers are the names of the drivers of the nodes' devices, in the order of the groups.
+func (n *SimulatedNodes) Drivers() []string {
+	var names []string
+	for i := range n.Groups {
+		if name := n.Groups[i].Driver; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Inventory is what a node has, by its number, after the last event of each of its devices, by

@@ -82,7 +82,7 @@ func TestFlags(t *testing.T) {
 		"scan":                                       "at least one of the flags in the group [simulate sysfs] is required",
 		"scan --sysfs --node-name n":                 "[sysfs driver]",
 		"scan --simulate x --sysfs --driver d":       "none of the others can be",
-		"scan --simulate none --node-name n":         "--simulate: read simulation",
+		"scan --simulate none --node-name n":         "--simulate: open none: no such file",
 		"scan --simulate x":                          "the name of the node is required",
 		"scan --simulate x --node-name Node_1":       `--node-name: "Node_1": a lowercase RFC 1123`,
 		"scan --simulate x --node-name n -o json":    `--output: "json": must be table or yaml`,

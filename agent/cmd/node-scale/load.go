@@ -75,7 +75,7 @@ func createNodes(ctx context.Context, client kubernetes.Interface, s *settings) 
 			slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{
 				Name: fmt.Sprintf("gpu-%d", j),
 				Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-					"index": {IntValue: ptr.To(int64(j))}, "model": {StringValue: ptr.To("simulated")},
+					"model": {StringValue: ptr.To("simulated")}, "uuid": {StringValue: ptr.To(fmt.Sprintf("%s-gpu-%d", node.Name, j))},
 				},
 				Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("80Gi")}},
 			})

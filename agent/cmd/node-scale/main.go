@@ -33,6 +33,7 @@ type settings struct {
 	gpus     int
 	pods     int
 	claims   int
+	prepare  bool
 	idle     time.Duration
 	patience time.Duration
 }
@@ -57,6 +58,7 @@ func newCommand() *cobra.Command {
 	flags.IntVar(&s.gpus, "gpus", 8, "how many GPUs each has")
 	flags.IntVar(&s.pods, "pods", 2000, "how many pods without claims, which are bound when they are created")
 	flags.IntVar(&s.claims, "claim-pods", 1000, "how many pods with a claim for one GPU each, which dray-scheduler binds")
+	flags.BoolVar(&s.prepare, "prepare-claims", true, "have dray-agent simulate prepare claims; kwok does not")
 	flags.DurationVar(&s.idle, "idle", 2*time.Minute, "for how long requests are counted while nothing happens")
 	flags.DurationVar(&s.patience, "patience", 30*time.Minute, "how long a simulator may take for all of it")
 	return command

@@ -24,6 +24,7 @@ const lookInterval = 250 * time.Millisecond
 // figures are what one simulator costs.
 type figures struct {
 	nodesPerSecond float64
+	registration   float64 // requests per node until all are registered, of whoever creates them too
 	memory         float64 // KiB per node, when all nodes are idle
 	requests       float64 // per node and minute, when all nodes are idle
 	podsPerSecond  float64 // without claims, from the first creation until all are gone
@@ -61,6 +62,10 @@ func (m *measurement) run(ctx context.Context) (found figures, err error) {
 	}
 	m.say("%.1f requests per minute without nodes", others)
 
+	before, err := m.requests(ctx)
+	if err != nil {
+		return found, err
+	}
 	began := time.Now()
 	m.program, err = m.subject.start(ctx, m.settings, m.plane, m.client)
 	defer func() { err = errors.Join(err, m.program.Stop()) }()
@@ -70,8 +75,14 @@ func (m *measurement) run(ctx context.Context) (found figures, err error) {
 	if err != nil {
 		return found, fmt.Errorf("nodes: %w", err)
 	}
-	found.nodesPerSecond = float64(m.nodes) / time.Since(began).Seconds()
-	m.say("%.1f nodes registered per second", found.nodesPerSecond)
+	took := time.Since(began)
+	after, err := m.requests(ctx)
+	if err != nil {
+		return found, err
+	}
+	found.nodesPerSecond = float64(m.nodes) / took.Seconds()
+	found.registration = (after - before - others*took.Minutes()) / float64(m.nodes)
+	m.say("%.1f nodes registered per second, %.1f requests for each", found.nodesPerSecond, found.registration)
 
 	requests, err := m.requestsWithin(ctx)
 	if err != nil {

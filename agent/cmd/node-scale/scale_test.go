@@ -59,12 +59,13 @@ func TestParallel(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	s := &settings{nodes: 10, pods: 20, claims: 5}
-	one := figures{nodesPerSecond: 50, memory: 200, requests: 8, podsRun: 40, podsPerSecond: 20, claimPodsRun: 10, claimPods: 4}
-	two := figures{nodesPerSecond: 25, memory: 100, requests: 8, podsRun: 40, podsPerSecond: 40, claimPodsRun: 20, claimPods: 4}
+	one := figures{nodesPerSecond: 50, registration: 3, memory: 200, requests: 8, podsRun: 40, podsPerSecond: 20, claimPodsRun: 10, claimPods: 4}
+	two := figures{nodesPerSecond: 25, registration: 6, memory: 100, requests: 8, podsRun: 40, podsPerSecond: 40, claimPodsRun: 20, claimPods: 4}
 	got := table(s, []string{"a", "b"}, []figures{one, two})
 	for _, want := range []string{
 		"|  | a | b | ratio |\n|---|---|---|---|\n",
 		"| nodes registered per second (10 nodes, with lease and ResourceSlice) | 50.0 | 25.0 | 2.00 |\n",
+		"| requests per node until all are registered | 3.0 | 6.0 | 0.50 |\n",
 		"| memory, KiB per node | 200.0 | 100.0 | 2.00 |\n",
 		"| the same, until they are gone again | 20.0 | 40.0 | 0.50 |\n",
 	} {

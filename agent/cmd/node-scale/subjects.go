@@ -27,7 +27,8 @@ func (*dray) name() string { return "dray-agent simulate" }
 func (d *dray) start(_ context.Context, s *settings, plane *controlplane.ControlPlane, _ kubernetes.Interface) (*controlplane.Program, error) {
 	// Who else runs there has no limit of requests, either.
 	return plane.Launch("dray-agent", d.program, "simulate", "--kubeconfig="+plane.Kubeconfig(), fmt.Sprintf("--nodes=%d", s.nodes),
-		"--prefix="+nodePrefix, "--driver="+driverName, fmt.Sprintf("--gpus=%d", s.gpus), "--lease-duration=40", "--qps=10000", "--report=0")
+		"--prefix="+nodePrefix, "--driver="+driverName, fmt.Sprintf("--gpus=%d", s.gpus), "--lease-duration=40", "--qps=10000", "--report=0",
+		fmt.Sprintf("--prepare-claims=%t", s.prepare))
 }
 
 // kwok makes nodes ready that somebody else created. It knows nothing of claims and

@@ -13,6 +13,7 @@ func table(s *settings, names []string, all []figures) string {
 		value func(figures) float64
 	}{
 		{fmt.Sprintf("nodes registered per second (%d nodes, with lease and ResourceSlice)", s.nodes), func(f figures) float64 { return f.nodesPerSecond }},
+		{"requests per node until all are registered", func(f figures) float64 { return f.registration }},
 		{"memory, KiB per node", func(f figures) float64 { return f.memory }},
 		{"requests per node and minute, idle", func(f figures) float64 { return f.requests }},
 		{fmt.Sprintf("pods per second until they run (%d, bound at once)", s.pods), func(f figures) float64 { return f.podsRun }},

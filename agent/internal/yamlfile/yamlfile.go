@@ -22,7 +22,8 @@ import (
 // maxSize is how many bytes a file may have.
 const maxSize = 8 << 20
 
-// File is a file that was read. It tells where fields are.
+// File is a file that was read. It tells where fields are. The zero value stands for what is not
+// from a file.
 type File struct {
 	path string
 	root *yaml.Node // nil: the file is empty
@@ -89,7 +90,10 @@ func (f *File) Errorf(field, format string, args ...any) error {
 	if line := f.line(field); line > 0 {
 		where += ":" + strconv.Itoa(line)
 	}
-	if field != "" {
+	switch {
+	case where == "":
+		where = field
+	case field != "":
 		where += ": " + field
 	}
 	return fmt.Errorf("%s: %w", where, fmt.Errorf(format, args...))

@@ -6,6 +6,6 @@
 //	                             ▲                    │
 //	                             └── after 10 s, if the restart policy says so
 //
-// Pods without a rule run until they are deleted. A Provider is for the pods of one
-// node. It uses no goroutine while nothing happens.
+// Pods without a rule run until they are deleted. A Provider is for the pods of one node, or
+// of many. It uses no goroutine while nothing happens.
 package simulated

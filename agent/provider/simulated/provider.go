@@ -19,7 +19,7 @@ import (
 // restartPause is the time between the end of a container and its next start.
 const restartPause = 10 * time.Second
 
-// Provider simulates the pods of one node. It implements node.PodLifecycleHandler and
+// Provider simulates pods. It implements node.PodLifecycleHandler and
 // node.PodNotifier. Methods may be called concurrently.
 type Provider struct {
 	script *Script
@@ -53,6 +53,37 @@ func (p *Provider) NotifyPods(_ context.Context, cb func(*corev1.Pod)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notify = cb
+}
+
+// Adopt goes on with a pod that an earlier provider ran, as its status says. It must run. Nothing happens to it
+// before begin is called, which is to be when the caller deals with what NotifyPods tells of it. Annotations
+// that cannot be understood are errors of the class InvalidInput.
+func (p *Provider) Adopt(pod *corev1.Pod) (begin func(), err error) {
+	rule, err := p.script.ruleFor(pod)
+	if err != nil {
+		return nil, err
+	}
+	s := &simulated{pod: pod, rule: rule, created: pod.CreationTimestamp}
+	if pod.Status.StartTime != nil {
+		s.created = *pod.Status.StartTime
+	}
+	s.began = s.created
+	for _, status := range pod.Status.ContainerStatuses {
+		s.restarts = max(s.restarts, status.RestartCount)
+		if status.State.Running != nil {
+			s.began = status.State.Running.StartedAt
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pods[nameOf(pod)] = s
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.pods[nameOf(pod)] == s && s.timer == nil && rule.RunFor.Duration > 0 {
+			p.after(s, rule.RunFor.Duration-time.Since(s.began.Time), p.finish)
+		}
+	}, nil
 }
 
 // CreatePod begins a pod. Annotations that cannot be understood are errors of the class

@@ -1,12 +1,23 @@
-// Package fleet runs any number of simulated nodes in one process: each has a lease, a
-// status, a ResourceSlice with devices, and runs the pods that are bound to it.
+// Package fleet runs any number of simulated nodes in one process. Each has a lease, a status,
+// ResourceSlices with the devices of its kind, and runs the pods that are bound to it.
 //
-//	one informer of pods ─► node.PodFeed ─► a PodController per node ─► simulated.Provider
-//	                                        a NodeController per node ─► Node, Lease
-//	                                        a ResourceSlice per node
+//	informer of pods ─► one PodController ─► claims prepared ─► simulated.Provider
+//	queue of nodes ───► a few workers ─────► Node, Lease, every few seconds
+//	scripts ──────────► queue of nodes ────► ResourceSlices, when devices change
+//	                    queue of claims ───► status.devices
 //
-// All nodes share one client and its rate limit. A node that fails ends with an error in
-// the log; the others go on.
+// A node that nothing happens to is a few hundred bytes and an entry of a queue: it has no
+// goroutine, and nothing is kept that can be made again of its kind. A node that fails for good
+// ends with an error in the log; the others go on.
+//
+//	fleet      options, the beginning and the end
+//	member     one node: registration, lease, status
+//	objects    the node as it is created
+//	devices    its ResourceSlices
+//	schedule   what the scripts say
+//	pods       pods of registered nodes, and those that an earlier run left
+//	claims     claims of its pods
+//	delete     what an earlier fleet left
 package fleet
 
 import (
@@ -23,93 +34,113 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/informers"
-	v1 "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/node"
 	"github.com/dray-project/dray/agent/provider/simulated"
 )
 
+// LabelFleet is the label of all that a fleet creates. Its value is the fleet's name.
+const LabelFleet = "dray.dev/simulated"
+
+// DefaultName is the name of a fleet that has none.
+const DefaultName = "default"
+
 // Options configure a Fleet.
 type Options struct {
 	Client kubernetes.Interface
-	// Nodes is how many nodes there are, and Prefix what their numbers follow in their
-	// names, which must be DNS subdomains.
-	Nodes  int
-	Prefix string
-	// Driver is the name of the driver of Devices GPUs per node. 0 stands for no
-	// ResourceSlices.
-	Driver  string
-	Devices int
+	// Kinds are the nodes. Their scripts begin when all nodes are registered.
+	Kinds []inventory.SimulatedNodes
+	// Name tells the fleet from others in the cluster; empty: DefaultName. It must be a label value.
+	Name string
 	// Script says what pods do; nil: they run until they are deleted.
 	Script *simulated.Script
-	// LeaseSeconds is how long leases last; 0: DefaultLeaseDuration.
+	// LeaseSeconds is how long leases last; 0: node.DefaultLeaseDuration. A quarter of it is
+	// the time between renewals.
 	LeaseSeconds int32
+	// IgnoreClaims has pods run without a look at their claims. It saves two requests for each claim, and
+	// one when the pod ends.
+	IgnoreClaims bool
 }
 
-// maxDevices is how many devices fit into a ResourceSlice.
-const maxDevices = 128
-
-func (o *Options) validate() error {
-	switch {
-	case o.Client == nil:
-		return errors.New("fleet: a client is required")
-	case o.Nodes < 1:
-		return fmt.Errorf("fleet: %d nodes: at least 1 is required", o.Nodes)
-	case o.Devices < 0 || o.Devices > maxDevices:
-		return fmt.Errorf("fleet: %d devices per node: must be from 0 to %d", o.Devices, maxDevices)
-	case o.Devices > 0 && o.Driver == "":
-		return errors.New("fleet: devices need the name of a driver")
+func (o *Options) complete() error {
+	if o.Client == nil {
+		return errors.New("a client is required")
 	}
-	last := o.nodeName(o.Nodes - 1) // the longest
-	if problems := validation.IsDNS1123Subdomain(last); len(problems) > 0 {
-		return fmt.Errorf("fleet: prefix %q: node %q: name: %s", o.Prefix, last, strings.Join(problems, "; "))
+	if o.Name == "" {
+		o.Name = DefaultName
 	}
-	if problems := validation.IsDNS1123Subdomain(o.Driver); o.Devices > 0 && len(problems) > 0 {
-		return fmt.Errorf("fleet: driver %q: %s", o.Driver, strings.Join(problems, "; "))
+	if problems := validation.IsValidLabelValue(o.Name); len(problems) > 0 {
+		return fmt.Errorf("name %q: %s", o.Name, strings.Join(problems, "; "))
 	}
-	return nil
+	if len(o.Kinds) == 0 {
+		return errors.New("at least one kind of nodes is required")
+	}
+	if o.LeaseSeconds == 0 {
+		o.LeaseSeconds = node.DefaultLeaseDuration
+	}
+	if o.LeaseSeconds < minLeaseSeconds {
+		return fmt.Errorf("leases of %d s: at least %d s are required", o.LeaseSeconds, minLeaseSeconds)
+	}
+	return (&inventory.Hardware{Nodes: o.Kinds}).Validate()
 }
 
-func (o *Options) nodeName(i int) string { return fmt.Sprintf("%s%d", o.Prefix, i) }
+const (
+	minLeaseSeconds = 4
+	// concurrently is how many nodes are dealt with at a time. A thousand that connect at once wait
+	// for each other's handshakes until these time out.
+	concurrently = 16
+	// podWorkers is how many workers each queue of pods has.
+	podWorkers = 16
+	// requestTimeout is how long what is done for a node at a time may take.
+	requestTimeout = 30 * time.Second
+	// The pauses after failures double from the first to the last.
+	firstRetry = 200 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
 
-// Fleet is a number of simulated nodes.
+// Fleet is a number of simulated nodes. Its methods may be called concurrently.
 type Fleet struct {
 	options  Options
-	pods     v1.PodInformer
-	factory  informers.SharedInformerFactory
+	members  []*member
+	byName   map[string]*member
 	recorder record.EventRecorder
-	events   record.EventBroadcaster
 
-	beginning  sync.WaitGroup // nodes that are neither registered nor ended yet
-	turns      chan struct{}  // has room for the nodes that may begin at a time
+	pods     *node.PodController
+	indexer  cache.Indexer // of pods, by the names of their nodes
+	adoptPod func(context.Context, *corev1.Pod) (begin func(), err error)
+
+	beats      *memberQueue // nodes whose lease or status is due
+	publishing *memberQueue // nodes whose devices changed
+	claims     *claimKeeper // nil: claims are ignored
+
 	registered atomic.Int64
+	unsettled  atomic.Int64 // members that are neither registered nor given up
 	ready      chan struct{}
 }
 
 // New returns a fleet that does nothing before Run.
 func New(options Options) (*Fleet, error) {
-	if err := options.validate(); err != nil {
-		return nil, err
+	if err := options.complete(); err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
 	}
-	f := &Fleet{options: options, ready: make(chan struct{}), turns: make(chan struct{}, concurrently)}
-	f.factory = informers.NewSharedInformerFactoryWithOptions(options.Client, 0,
-		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-			list.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-		}),
-		// Nobody looks at managed fields, and they are half of a pod.
-		informers.WithTransform(func(object any) (any, error) {
-			if pod, ok := object.(*corev1.Pod); ok {
-				pod.ManagedFields = nil
-			}
-			return object, nil
-		}))
-	f.pods = f.factory.Core().V1().Pods()
+	f := &Fleet{options: options, byName: make(map[string]*member), ready: make(chan struct{})}
+	for i := range options.Kinds {
+		kind := &options.Kinds[i]
+		for index := range kind.Number() {
+			m := &member{kind: kind, index: index, number: len(f.members), name: kind.NodeName(index)}
+			f.members = append(f.members, m)
+			f.byName[m.name] = m
+		}
+	}
+	f.unsettled.Store(int64(len(f.members)))
 	return f, nil
 }
 
@@ -117,117 +148,148 @@ func New(options Options) (*Fleet, error) {
 // those that ended with an error.
 func (f *Fleet) Ready() <-chan struct{} { return f.ready }
 
-// Registered is how many nodes are, or were, registered and have their ResourceSlices.
+// Nodes is how many nodes there are to be.
+func (f *Fleet) Nodes() int { return len(f.members) }
+
+// Registered is how many nodes are registered and have their ResourceSlices.
 func (f *Fleet) Registered() int { return int(f.registered.Load()) }
 
-// Run runs the nodes until ctx ends. Nodes, leases and ResourceSlices stay in Kubernetes.
+// Run runs the nodes until ctx ends. It must not be called twice. Nodes, leases and ResourceSlices
+// stay in Kubernetes; see Delete. It is an error if the API server refuses what a kind of nodes is
+// made of, which is asked before anything is created, and if pods cannot be watched.
 func (f *Fleet) Run(ctx context.Context) error {
-	feed, err := node.NewPodFeed(ctx, f.pods)
-	if err != nil {
+	if err := f.run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("fleet: %w", err)
 	}
-	f.events = record.NewBroadcaster()
-	f.events.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: f.options.Client.CoreV1().Events("")})
-	defer f.events.Shutdown()
-	f.recorder = f.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dray-agent-simulate"})
-
-	f.factory.Start(ctx.Done())
-	defer f.factory.Shutdown()
-	if !cache.WaitForCacheSync(ctx.Done(), feed.HasSynced) {
-		return nil
-	}
-	var nodes sync.WaitGroup
-	f.beginning.Add(f.options.Nodes)
-	for i := range f.options.Nodes {
-		nodes.Go(func() {
-			name := f.options.nodeName(i)
-			if err := f.runNode(ctx, feed, name); err != nil {
-				klog.FromContext(ctx).Error(err, "Node ended", "node", name)
-			}
-		})
-	}
-	nodes.Go(func() {
-		f.beginning.Wait()
-		if ctx.Err() == nil {
-			close(f.ready)
-		}
-	})
-	nodes.Wait()
 	return nil
 }
 
-const (
-	// workers are how many each queue of a node has: the pods of one node are few.
-	workers = 1
-	// concurrently is how many nodes begin at a time. A thousand that connect at once wait
-	// for each other's handshakes until these time out.
-	concurrently = 16
-)
-
-// runNode runs one node until ctx ends or one of its controllers fails.
-func (f *Fleet) runNode(ctx context.Context, feed *node.PodFeed, name string) error {
-	select {
-	case f.turns <- struct{}{}:
-	case <-ctx.Done():
-		f.beginning.Done()
-		return nil
-	}
-	begun := sync.OnceFunc(func() { <-f.turns; f.beginning.Done() })
-	defer begun()
-	provider := simulated.New(f.options.Script)
-	defer provider.Close()
-	nodes, pods, err := f.controllers(feed, provider, name)
-	if err != nil {
+func (f *Fleet) run(ctx context.Context) error {
+	if err := f.dryRunKinds(ctx); err != nil {
 		return err
 	}
-	if err := feed.Add(name, pods); err != nil {
-		return err
-	}
-	defer feed.Remove(name)
-
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var group sync.WaitGroup
-	failures := make([]error, 3)
-	run := func(i int, part func(context.Context) error) {
-		group.Go(func() {
-			if failures[i] = part(ctx); failures[i] != nil {
-				cancel()
-			}
-		})
+	events := record.NewBroadcaster()
+	events.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: f.options.Client.CoreV1().Events("")})
+	defer events.Shutdown()
+	f.recorder = events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dray-agent-simulate"})
+
+	provider := simulated.New(f.options.Script)
+	defer provider.Close()
+	var running sync.WaitGroup
+	defer running.Wait()
+	f.beats, f.publishing = newMemberQueue(), newMemberQueue()
+	defer f.beats.ShutDown()
+	defer f.publishing.ShutDown()
+	var handler node.PodLifecycleHandler = provider
+	f.adoptPod = func(_ context.Context, pod *corev1.Pod) (func(), error) { return provider.Adopt(pod) }
+	if !f.options.IgnoreClaims {
+		f.claims = newClaimKeeper(f, provider)
+		handler, f.adoptPod = f.claims, f.claims.adopt
+		defer f.claims.queue.ShutDown()
+		running.Go(func() { f.claims.report(ctx) })
 	}
-	run(0, nodes.Run)
-	run(1, func(ctx context.Context) error { return pods.Run(ctx, workers) })
-	run(2, func(ctx context.Context) error {
+	factory := f.informers()
+	defer factory.Shutdown()
+	defer cancel()
+	if err := f.newPodController(factory.Core().V1().Pods(), handler); err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	for range concurrently {
+		running.Go(func() { f.serve(ctx, f.beats, "Node is registered or renewed again", f.beat) })
+		running.Go(func() { f.serve(ctx, f.publishing, "ResourceSlices are written again", f.publish) })
+	}
+	running.Go(func() { f.followScripts(ctx) })
+	running.Go(func() {
 		select {
+		case <-f.pods.Ready():
+			for _, m := range f.members {
+				f.beats.Add(m.number)
+			}
 		case <-ctx.Done():
-			return nil
-		case <-nodes.Ready():
 		}
-		if err := f.publish(ctx, name); err != nil || ctx.Err() != nil {
-			return err
-		}
-		f.registered.Add(1)
-		begun()
-		return nil
 	})
-	group.Wait()
-	return errors.Join(failures...)
+	return f.pods.Run(ctx, podWorkers)
 }
 
-func (f *Fleet) controllers(feed *node.PodFeed, provider *simulated.Provider, name string) (*node.NodeController, *node.PodController, error) {
-	client := f.options.Client
-	nodes, err := node.NewNodeController(node.NaiveNodeProvider{}, newNode(name), client.CoreV1().Nodes(),
-		node.WithNodeEnableLeaseV1(client.CoordinationV1().Leases(corev1.NamespaceNodeLease), f.options.LeaseSeconds))
-	if err != nil {
-		return nil, nil, err
+func (f *Fleet) informers() informers.SharedInformerFactory {
+	return informers.NewSharedInformerFactoryWithOptions(f.options.Client, 0,
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+			list.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+		}),
+		informers.WithTransform(func(object any) (any, error) {
+			pod, ok := object.(*corev1.Pod)
+			switch {
+			case !ok:
+			case f.byName[pod.Spec.NodeName] == nil:
+				// Others run it. What is kept tells it from the fleet's.
+				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
+					Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName}}, nil
+			default:
+				pod.ManagedFields = nil // nobody looks at them, and they are half of a pod
+			}
+			return object, nil
+		}))
+}
+
+// memberQueue has the numbers of members that something is to be done for.
+type memberQueue struct {
+	workqueue.TypedRateLimitingInterface[int]
+}
+
+func newMemberQueue() *memberQueue {
+	return &memberQueue{workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[int](firstRetry, lastRetry))}
+}
+
+// serve calls do for the members of a queue until that is shut down. What do returns is when it is
+// to be called for the member again; 0: when something happens.
+func (f *Fleet) serve(ctx context.Context, queue *memberQueue, again string, do func(context.Context, *member) (time.Duration, error)) {
+	one := func(number int) {
+		defer queue.Done(number)
+		m := f.members[number]
+		limited, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		pause, err := do(limited, m)
+		logger := klog.FromContext(ctx).WithValues("node", m.name)
+		switch {
+		case ctx.Err() != nil:
+		case isFinal(err):
+			logger.Error(err, "Node ended")
+			f.settle(m, false)
+		case err != nil:
+			logger.Error(err, again)
+			queue.AddRateLimited(number)
+		default:
+			queue.Forget(number)
+			if pause > 0 {
+				queue.AddAfter(number, pause)
+			}
+		}
 	}
-	pods, err := node.NewPodController(node.PodControllerConfig{
-		PodClient: client.CoreV1(), PodLister: f.pods.Lister(), PodEventFilterFunc: feed.FilterFor(name),
-		EventRecorder: f.recorder, Provider: provider,
-	})
-	return nodes, pods, err
+	for {
+		number, over := queue.Get()
+		if over {
+			return
+		}
+		one(number)
+	}
 }
 
-// publishRetry is the pause before a ResourceSlice is written again that could not be.
-const publishRetry = time.Second
+// settle notes that a node is registered and has its slices, or never will.
+func (f *Fleet) settle(m *member, registered bool) {
+	m.mu.Lock()
+	before := m.settled
+	m.settled, m.ended = true, m.ended || !registered
+	m.mu.Unlock()
+	if before {
+		return
+	}
+	if registered {
+		f.registered.Add(1)
+	}
+	if f.unsettled.Add(-1) == 0 {
+		close(f.ready)
+	}
+}

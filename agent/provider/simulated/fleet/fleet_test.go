@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/dray-project/dray/agent/internal/leakcheck"
+	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
 )
 
@@ -46,6 +49,36 @@ func run(t *testing.T, client *fake.Clientset, options fleet.Options, test func(
 	group.Wait()
 }
 
+// newClient is a client of a cluster in memory that knows what a dry run is, and gives objects UIDs
+// and versions.
+func newClient(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	var number atomic.Int64
+	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if isDryRun(action) {
+			return true, action.(clienttesting.CreateAction).GetObject(), nil
+		}
+		if write, ok := action.(clienttesting.CreateAction); ok { // or an update
+			object := write.GetObject().(metav1.Object)
+			object.SetResourceVersion(fmt.Sprint(number.Add(1)))
+			if object.GetUID() == "" {
+				object.SetUID(types.UID("uid-" + object.GetResourceVersion()))
+			}
+		}
+		return false, nil, nil
+	})
+	return client
+}
+
+func isDryRun(action clienttesting.Action) bool {
+	create, ok := action.(clienttesting.CreateActionImpl)
+	return ok && len(create.CreateOptions.DryRun) > 0
+}
+
+func gpuNodes(nodes, gpus int) fleet.Options {
+	return fleet.Options{Kinds: []inventory.SimulatedNodes{fleet.GPUs("node-", nodes, "gpu.example.com", gpus)}}
+}
+
 func isReady(f *fleet.Fleet) bool {
 	select {
 	case <-f.Ready():
@@ -57,8 +90,8 @@ func isReady(f *fleet.Fleet) bool {
 
 func TestFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
-		run(t, client, fleet.Options{Nodes: 20, Prefix: "node-", Driver: "gpu.example.com", Devices: 8}, func(f *fleet.Fleet) {
+		client := newClient()
+		run(t, client, gpuNodes(20, 8), func(f *fleet.Fleet) {
 			if !isReady(f) {
 				t.Error("not ready")
 			}
@@ -89,16 +122,16 @@ func TestFleet(t *testing.T) {
 // TestSlicesThatExist has one that is right and one that is not.
 func TestSlicesThatExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
-		run(t, client, fleet.Options{Nodes: 2, Prefix: "node-", Driver: "gpu.example.com", Devices: 2}, func(*fleet.Fleet) {})
+		client := newClient()
+		run(t, client, gpuNodes(2, 2), func(*fleet.Fleet) {})
 		client.ClearActions()
-		run(t, client, fleet.Options{Nodes: 2, Prefix: "node-", Driver: "gpu.example.com", Devices: 2}, func(*fleet.Fleet) {})
+		run(t, client, gpuNodes(2, 2), func(*fleet.Fleet) {})
 		for _, action := range client.Actions() {
 			if action.GetVerb() == "update" && action.GetResource().Resource == "resourceslices" {
 				t.Error("a slice that was right was written")
 			}
 		}
-		run(t, client, fleet.Options{Nodes: 2, Prefix: "node-", Driver: "gpu.example.com", Devices: 3}, func(*fleet.Fleet) {})
+		run(t, client, gpuNodes(2, 3), func(*fleet.Fleet) {})
 		slices, _ := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 		if len(slices.Items) != 2 || len(slices.Items[0].Spec.Devices) != 3 {
 			t.Errorf("%d slices, %d devices", len(slices.Items), len(slices.Items[0].Spec.Devices))
@@ -117,16 +150,19 @@ func TestOneNodeFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := fake.NewClientset()
+				client := newClient()
 				var mu sync.Mutex
 				failures := 0
-				client.PrependReactor("create", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+				client.PrependReactor("create", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					if isDryRun(action) {
+						return false, nil, nil
+					}
 					mu.Lock()
 					defer mu.Unlock()
 					failures++
 					return failures <= c.times, nil, c.err
 				})
-				run(t, client, fleet.Options{Nodes: 3, Prefix: "node-", Driver: "gpu.example.com", Devices: 1}, func(f *fleet.Fleet) {
+				run(t, client, gpuNodes(3, 1), func(f *fleet.Fleet) {
 					slices, _ := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 					if len(slices.Items) != c.left || f.Registered() != c.left || !isReady(f) {
 						t.Errorf("%d slices, want %d; %d registered, ready: %t", len(slices.Items), c.left, f.Registered(), isReady(f))
@@ -138,20 +174,24 @@ func TestOneNodeFails(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	client := fake.NewClientset()
+	client := newClient()
 	for want, options := range map[string]fleet.Options{
-		"a client is required": {Nodes: 1},
-		"0 nodes":              {Client: client},
-		"129 devices":          {Client: client, Nodes: 1, Driver: "d", Devices: 129},
-		"the name of a driver": {Client: client, Nodes: 1, Devices: 1},
+		"a client is required":      gpuNodes(1, 1),
+		"at least one kind":         {Client: client},
+		`name "a b": a valid label`: {Client: client, Name: "a b", Kinds: gpuNodes(1, 1).Kinds},
+		"leases of 3 s: at least 4": {Client: client, LeaseSeconds: 3, Kinds: gpuNodes(1, 1).Kinds},
 
-		`prefix "Node_": node "Node_1": name: a lowercase RFC 1123`: {Client: client, Nodes: 2, Prefix: "Node_"},
-		`node "../9": name: `:                {Client: client, Nodes: 10, Prefix: "../"},
-		"name: must be no more than 253 ":    {Client: client, Nodes: 100, Prefix: strings.Repeat("n", 252)},
-		`driver "GPU": a lowercase RFC 1123`: {Client: client, Nodes: 1, Driver: "GPU", Devices: 1},
+		`nodes[0].name: "Node_0": a lowercase RFC 1123`: {Client: client, Kinds: []inventory.SimulatedNodes{fleet.GPUs("Node_", 2, "d", 1)}},
+		`"../0": a lowercase`:                           {Client: client, Kinds: []inventory.SimulatedNodes{fleet.GPUs("../", 10, "d", 1)}},
+		"must be no more than 253 ":                     {Client: client, Kinds: []inventory.SimulatedNodes{fleet.GPUs(strings.Repeat("n", 252), 100, "d", 1)}},
+		`groups[0].driver: "GPU": a lowercase RFC 1123`: {Client: client, Kinds: []inventory.SimulatedNodes{fleet.GPUs("n-", 1, "GPU", 1)}},
+		"driver, name and a count of at least 1":        {Client: client, Kinds: []inventory.SimulatedNodes{fleet.GPUs("n-", 1, "", 1)}},
 	} {
 		if _, err := fleet.New(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
+
+// ignored is a reaction that does nothing.
+func ignored(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, nil }

@@ -1,108 +1,99 @@
 package fleet
 
 import (
-	"context"
-	"fmt"
-	"time"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/agent/inventory"
 )
 
-// newNode is a node with room for many pods.
-func newNode(name string) *corev1.Node {
-	room := corev1.ResourceList{
-		corev1.ResourceCPU:              resource.MustParse("64"),
-		corev1.ResourceMemory:           resource.MustParse("512Gi"),
-		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
-		corev1.ResourcePods:             resource.MustParse("110"),
+// kubeletVersion is what nodes say that they run.
+const kubeletVersion = "v1.37.1"
+
+// GPUs is a kind of nodes with a number of GPUs of one driver each, for callers without a
+// description of hardware. The names of nodes are their numbers after the prefix.
+func GPUs(prefix string, nodes int, driver string, gpus int) inventory.SimulatedNodes {
+	kind := inventory.SimulatedNodes{Name: prefix + "{index}", Count: nodes}
+	if gpus != 0 {
+		kind.Groups = []inventory.SimulatedGroup{{
+			Driver: driver, Name: "gpu", Count: gpus,
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				"model": {StringValue: ptr.To("simulated")}, "uuid": {StringValue: ptr.To("{node}-{device}")},
+			},
+			Capacity: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("80Gi")},
+		}}
 	}
-	now := metav1.NewTime(time.Now())
+	return kind
+}
+
+// newNode is a node as it is created.
+func (f *Fleet) newNode(m *member, now metav1.Time) *corev1.Node {
+	labels := map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
+	if m.kind.Region != "" {
+		labels[corev1.LabelTopologyRegion] = m.kind.Region
+	}
+	if zone := m.kind.Zone(m.index); zone != "" {
+		labels[corev1.LabelTopologyZone] = zone
+	}
+	maps.Copy(labels, m.kind.Labels)
+	labels[corev1.LabelHostname], labels[LabelFleet] = m.name, f.options.Name
+	room := m.kind.Room()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", "dray.dev/simulated": "true",
-		}},
+		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: labels},
+		Spec:       corev1.NodeSpec{Taints: m.kind.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: room, Allocatable: room,
-			Conditions: []corev1.NodeCondition{{
-				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Simulated", Message: "nothing runs here", LastTransitionTime: now,
-			}},
-			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KubeletVersion: "v1.37.1"},
+			Conditions: []corev1.NodeCondition{m.readyCondition(now)},
+			NodeInfo:   corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KubeletVersion: kubeletVersion},
 		},
 	}
 }
 
-// newSlice has all devices of a node.
-func newSlice(node *corev1.Node, driver string, devices int) *resourceapi.ResourceSlice {
-	slice := &resourceapi.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: node.Name + "-" + driver, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: ptr.To(true),
-		}}},
-		Spec: resourceapi.ResourceSliceSpec{
-			Driver: driver, NodeName: ptr.To(node.Name),
-			Pool: resourceapi.ResourcePool{Name: node.Name, Generation: 1, ResourceSliceCount: 1},
-		},
+// takeOver gives a stored node the labels and taints that it is to have, and tells whether
+// that changed it.
+func takeOver(stored, want *corev1.Node) bool {
+	before := stored.DeepCopy()
+	maps.Copy(stored.Labels, want.Labels)
+	stored.Spec.Taints = slices.DeleteFunc(stored.Spec.Taints, func(taint corev1.Taint) bool {
+		return !strings.HasPrefix(taint.Key, "node.kubernetes.io/")
+	})
+	for _, taint := range want.Spec.Taints {
+		if old := slices.IndexFunc(before.Spec.Taints, func(other corev1.Taint) bool { return other.MatchTaint(&taint) && other.Value == taint.Value }); old >= 0 {
+			taint = before.Spec.Taints[old] // with the time when it was added
+		}
+		stored.Spec.Taints = append(stored.Spec.Taints, taint)
 	}
-	for i := range devices {
-		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{
-			Name: fmt.Sprintf("gpu-%d", i),
-			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-				"index": {IntValue: ptr.To(int64(i))}, "model": {StringValue: ptr.To("simulated")},
-			},
-			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("80Gi")}},
-		})
-	}
-	return slice
+	return !equality.Semantic.DeepEqual(before.Labels, stored.Labels) || !sameTaints(before.Spec.Taints, stored.Spec.Taints)
 }
 
-// publish writes the ResourceSlice of a node until that succeeds or can never succeed.
-func (f *Fleet) publish(ctx context.Context, name string) error {
-	if f.options.Devices == 0 {
-		return nil
-	}
-	for {
-		err := f.publishOnce(ctx, name)
-		if err == nil || ctx.Err() != nil {
-			return nil //nolint:nilerr // being told to end is no error
-		}
-		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
-			return fmt.Errorf("ResourceSlice of node %s: %w", name, err)
-		}
-		klog.FromContext(ctx).Error(err, "ResourceSlice was not written, and is again", "node", name)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(publishRetry):
-		}
-	}
+// sameTaints compares them in any order.
+func sameTaints(a, b []corev1.Taint) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(taint corev1.Taint) bool {
+		return !slices.ContainsFunc(b, func(other corev1.Taint) bool { return equality.Semantic.DeepEqual(taint, other) })
+	})
 }
 
-// publishOnce creates the ResourceSlice, or makes the one that exists what it is to be.
-func (f *Fleet) publishOnce(ctx context.Context, name string) error {
-	owner, err := f.options.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
+// setCondition puts a condition in the place of the one of its type, and keeps the time of its
+// transition if there was none.
+func setCondition(status *corev1.NodeStatus, condition corev1.NodeCondition) {
+	for i := range status.Conditions {
+		if old := &status.Conditions[i]; old.Type == condition.Type {
+			if old.Status == condition.Status {
+				condition.LastTransitionTime = old.LastTransitionTime
+			}
+			*old = condition
+			return
+		}
 	}
-	slices := f.options.Client.ResourceV1().ResourceSlices()
-	want := newSlice(owner, f.options.Driver, f.options.Devices)
-	if _, err := slices.Create(ctx, want, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	stored, err := slices.Get(ctx, want.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	want.Spec.Pool.Generation = stored.Spec.Pool.Generation
-	if equality.Semantic.DeepEqual(want.Spec, stored.Spec) && equality.Semantic.DeepEqual(want.OwnerReferences, stored.OwnerReferences) {
-		return nil
-	}
-	want.ResourceVersion = stored.ResourceVersion
-	_, err = slices.Update(ctx, want, metav1.UpdateOptions{})
-	return err
+	status.Conditions = append(status.Conditions, condition)
 }

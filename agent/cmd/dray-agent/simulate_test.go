@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+func TestSimulateFlags(t *testing.T) {
+	const one, many = "../../examples/node.yaml", "../../examples/fleet.yaml"
+	broken := filepath.Join(t.TempDir(), "broken.yaml")
+	if err := os.WriteFile(broken, []byte("nodes:\n- name: a\n- name: b\n  cuont: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for arguments, want := range map[string]string{
+		"--hardware none":                      "--hardware: open none: no such file",
+		"--hardware " + broken:                 "--hardware: " + broken + ":4: nodes[1].cuont: no such field",
+		"--hardware " + many + " --nodes 3":    "--nodes: " + many + " says which nodes there are",
+		"--hardware " + many + " --prefix x":   "--prefix: " + many + " says which nodes there are",
+		"--hardware " + many + " --gpus 3":     "[hardware gpus]",
+		"--hardware " + many + " --driver d":   "[hardware driver]",
+		"--hardware " + one + " --nodes 0":     "--nodes: 0: at least 1 is required",
+		"--nodes 0":                            "--nodes: 0, --gpus: 8: at least 1 node",
+		"--gpus -1":                            "--gpus: -1: at least 1 node",
+		"--delete --hardware " + one:           "[delete hardware]",
+		"--delete --nodes 3":                   "[delete nodes]",
+		"--delete-timeout 0s":                  "--delete-timeout: 0s: must be more than 0",
+		"--kubeconfig none --hardware " + many: "--kubeconfig: ",
+		"extra":                                "unknown command",
+		"--hardware " + one + " --qps=-1":      "--qps: -1: must be more than 0",
+		"--script none --hardware " + many:     "--script: ",
+	} {
+		if _, err := execute(t, append([]string{"simulate"}, strings.Fields(arguments)...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", arguments, err, want)
+		}
+	}
+}
+
+func TestSimulateHelp(t *testing.T) {
+	text, err := execute(t, "simulate", "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Examples:\n", "--hardware agent/examples/fleet.yaml", "--delete\n", "--prepare-claims=false", "(default \"default\")"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// TestSimulateKinds has the nodes of both example files, as they are without a cluster.
+func TestSimulateKinds(t *testing.T) {
+	never := func(string) bool { return false }
+	for path, want := range map[string]string{
+		"":                          "simulated-{index} 10 80",
+		"../../examples/node.yaml":  "simulated-{index} 10 280",
+		"../../examples/fleet.yaml": "h200-{index:2} 4 104, l4-{index} 5 10, cpu-{index} 2 0",
+	} {
+		flags := simulateFlags{hardware: path, nodes: 10, prefix: "simulated-", driver: "gpu.example.com", gpus: 8}
+		kinds, err := flags.kinds(never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range kinds {
+			kind, devices := &kinds[i], 0
+			for index := range kind.Number() {
+				devices += len(kind.Inventory(index, nil).Devices)
+			}
+			got = append(got, fmt.Sprint(kind.Name, " ", kind.Number(), " ", devices))
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %s, want %s", path, text, want)
+		}
+		if err := (&inventory.Hardware{Nodes: kinds}).Validate(); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	text, err := execute(t, "scan", "--simulate", "../../examples/fleet.yaml", "--node-name", "h200-03")
+	if err != nil || !strings.Contains(text, "gpu-7-half-1") || !strings.Contains(text, "nic-1") {
+		t.Errorf("error %v, printed\n%s", err, text)
+	}
+}

@@ -1,0 +1,86 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+// planned is an event of the script of a kind.
+type planned struct {
+	kind  *inventory.SimulatedNodes
+	event *inventory.SimulatedEvent
+}
+
+// followScripts has things happen from the moment when all nodes are registered, until ctx ends.
+func (f *Fleet) followScripts(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-f.ready:
+	}
+	began := time.Now()
+	for _, next := range f.plan() {
+		timer := time.NewTimer(time.Until(began.Add(next.event.At.Duration)))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		happened := 0
+		for _, m := range f.members {
+			if m.kind == next.kind && (next.event.Node == "" || next.event.Node == m.name) {
+				f.happen(m, next.event)
+				happened++
+			}
+		}
+		klog.FromContext(ctx).V(2).Info("The script goes on", "kind", next.kind.Name, "at", next.event.At.Duration, "device", next.event.Device, "nodes", happened)
+	}
+}
+
+// plan is the order in which things happen.
+func (f *Fleet) plan() []planned {
+	var plan []planned
+	for i := range f.options.Kinds {
+		kind := &f.options.Kinds[i]
+		for j := range kind.Script {
+			plan = append(plan, planned{kind, &kind.Script[j]})
+		}
+	}
+	slices.SortStableFunc(plan, func(a, b planned) int { return cmp.Compare(a.event.At.Duration, b.event.At.Duration) })
+	return plan
+}
+
+// happen notes what happens to a node, and has it written.
+func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) {
+	m.mu.Lock()
+	if event.IsOfNode() {
+		if (m.failure != nil) != (event.NotReady != nil) {
+			m.changed = metav1.Now()
+		}
+		m.failure, m.statusAt = event.NotReady, time.Time{}
+		m.mu.Unlock()
+		f.beats.Add(m.number)
+		return
+	}
+	if m.devices == nil {
+		m.devices = make(map[string]inventory.SimulatedEvent)
+	}
+	if event.Recover || event.Add {
+		delete(m.devices, event.Device)
+	} else {
+		m.devices[event.Device] = *event
+	}
+	m.mu.Unlock()
+	f.publishing.Add(m.number)
+	if f.claims != nil {
+		f.claims.changed(m)
+	}
+}
