@@ -104,6 +104,16 @@ var (
 		StorePod(key string, pod *corev1.Pod)
 		SyncPodStatusFromProviderEnqueue(ctx context.Context, key string)
 		SyncPodsFromKubernetesEnqueue(ctx context.Context, key string)
+
+		SyncPodsFromKubernetesQueueLen() int
+		SyncPodsFromKubernetesQueueUnprocessedLen() int
+		SyncPodsFromKubernetesQueueItemsBeingProcessedLen() int
+		DeletePodsFromKubernetesQueueLen() int
+		DeletePodsFromKubernetesQueueUnprocessedLen() int
+		DeletePodsFromKubernetesQueueItemsBeingProcessedLen() int
+		SyncPodStatusFromProviderQueueLen() int
+		SyncPodStatusFromProviderQueueUnprocessedLen() int
+		SyncPodStatusFromProviderQueueItemsBeingProcessedLen() int
 	} = (*node.PodController)(nil)
 
 	_ = node.PodControllerConfig{
@@ -119,7 +129,16 @@ var (
 		SyncPodStatusFromProviderRateLimiter:     workqueue.RateLimiter(nil),
 		SyncPodStatusFromProviderShouldRetryFunc: retry,
 		PodEventFilterFunc:                       node.PodEventFilterFunc(nil),
+		ConfigMapInformer:                        v1.ConfigMapInformer(nil),
+		SecretInformer:                           v1.SecretInformer(nil),
+		ServiceInformer:                          v1.ServiceInformer(nil),
+		SkipDownwardAPIResolution:                false,
 	}
+
+	_ node.ShouldRetryFunc                                                         = retry
+	_ func(context.Context, string, int, time.Time, error) (*time.Duration, error) = node.DefaultRetryFunc
+	_ workqueue.RateLimiter                                                        = workqueue.TypedRateLimiter[any](nil)
+	_ *int                                                                         = &node.MaxRetries
 )
 
 // retry has the type that virtual-kubelet keeps in an internal package: programs cannot

@@ -39,6 +39,16 @@ type PodControllerConfig struct {
 	// Provider runs the pods. It is required.
 	Provider PodLifecycleHandler
 
+	// ConfigMapInformer, SecretInformer and ServiceInformer are where the controller finds what variables of
+	// containers refer to. All or none are required, and they must be started by the caller. With them,
+	// providers get pods whose variables have values only, those of fields of the pod and of Services
+	// included; without, providers get pods as they are.
+	ConfigMapInformer v1.ConfigMapInformer
+	SecretInformer    v1.SecretInformer
+	ServiceInformer   v1.ServiceInformer
+	// SkipDownwardAPIResolution has providers get pods as they are in spite of the informers.
+	SkipDownwardAPIResolution bool
+
 	// When keys of the three queues are handled: pods that changed in Kubernetes, pods whose
 	// time to end is over, and pods whose status the provider changed. nil stands for a
 	// pause of 5 ms that doubles with each failure, up to 1000 s.
@@ -61,7 +71,8 @@ type PodControllerConfig struct {
 type PodController struct {
 	config   PodControllerConfig
 	provider PodLifecycleHandler
-	notifies bool // the provider is a PodNotifier
+	notifies bool         // the provider is a PodNotifier
+	env      *environment // nil: providers get pods as they are
 
 	lifecycle
 
@@ -76,6 +87,7 @@ type PodController struct {
 // NewPodController returns a controller that does nothing before Run. Errors are of the
 // class InvalidInput, and name the field.
 func NewPodController(cfg PodControllerConfig) (*PodController, error) {
+	resolves := cfg.ConfigMapInformer != nil || cfg.SecretInformer != nil || cfg.ServiceInformer != nil
 	for _, required := range []struct {
 		missing bool
 		field   string
@@ -84,6 +96,9 @@ func NewPodController(cfg PodControllerConfig) (*PodController, error) {
 		{cfg.EventRecorder == nil, "EventRecorder"},
 		{cfg.Provider == nil, "Provider"},
 		{cfg.PodInformer == nil && cfg.PodLister == nil, "PodInformer or PodLister"},
+		{resolves && cfg.ConfigMapInformer == nil, "ConfigMapInformer"},
+		{resolves && cfg.SecretInformer == nil, "SecretInformer"},
+		{resolves && cfg.ServiceInformer == nil, "ServiceInformer"},
 	} {
 		if required.missing {
 			return nil, errdefs.InvalidInputf("pod controller: %s is required", required.field)
@@ -97,6 +112,9 @@ func NewPodController(cfg PodControllerConfig) (*PodController, error) {
 	}
 	pc := &PodController{config: cfg, provider: cfg.Provider, lifecycle: newLifecycle()}
 	_, pc.notifies = cfg.Provider.(PodNotifier)
+	if resolves && !cfg.SkipDownwardAPIResolution {
+		pc.env = &environment{cfg.ConfigMapInformer.Lister(), cfg.SecretInformer.Lister(), cfg.ServiceInformer.Lister(), cfg.EventRecorder}
+	}
 	pc.fromKubernetes = queue.New(cfg.SyncPodsFromKubernetesRateLimiter, "syncPodsFromKubernetes",
 		pc.guarded(pc.syncFromKubernetes), cfg.SyncPodsFromKubernetesShouldRetryFunc)
 	pc.deletions = queue.New(cfg.DeletePodsFromKubernetesRateLimiter, "deletePodsFromKubernetes",
@@ -124,8 +142,8 @@ func (pc *PodController) guarded(handle func(context.Context, string) error) fun
 // are not synced before ctx ends, if the provider panics, if there is no worker, and if Run
 // was called before.
 //
-// It waits for the informer first. Until it has seen all pods, the provider is not called.
-// Pods of the provider that Kubernetes does not know are then deleted.
+// It waits for the informer of pods first. Until it has seen all pods, the provider is not called.
+// Pods of the provider that Kubernetes does not know are then deleted, before Ready.
 // Without an informer, all pods must be in the lister before Run is called.
 func (pc *PodController) Run(ctx context.Context, podSyncWorkers int) (retErr error) {
 	if !pc.start() {
@@ -152,7 +170,7 @@ func (pc *PodController) run(parent context.Context, workers int) error {
 		return err
 	}
 	defer forget()
-	if err := pc.begin(ctx); err != nil {
+	if err := pc.begin(ctx, workers); err != nil {
 		return ended(parent, ctx, err)
 	}
 	for _, q := range []*queue.Queue{pc.fromKubernetes, pc.deletions, pc.fromProvider} {
@@ -171,7 +189,7 @@ func (pc *PodController) run(parent context.Context, workers int) error {
 }
 
 // begin calls the provider for the first time.
-func (pc *PodController) begin(ctx context.Context) error {
+func (pc *PodController) begin(ctx context.Context, workers int) error {
 	if notifier, ok := pc.provider.(PodNotifier); ok {
 		err := guard("NotifyPods", func() error {
 			notifier.NotifyPods(ctx, func(pod *corev1.Pod) { pc.notify(ctx, pod) })
@@ -181,7 +199,7 @@ func (pc *PodController) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	return pc.findDangling(ctx)
+	return pc.deleteDangling(ctx, workers)
 }
 
 // watch adds handlers to the informer, if there is one, and waits until it and they have

@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,9 +83,10 @@ func (pc *PodController) deleteFromKubernetes(ctx context.Context, key string) e
 	return nil
 }
 
-// findDangling has the provider's pods looked at that Kubernetes does not have, or not any
-// more. It is an error if the provider panics.
-func (pc *PodController) findDangling(ctx context.Context) error {
+// deleteDangling ends the provider's pods that Kubernetes does not have, and has those looked at that it has
+// not any more: others have their names. What cannot be ended is tried again. It is an error if the
+// provider panics.
+func (pc *PodController) deleteDangling(ctx context.Context, workers int) error {
 	var pods []*corev1.Pod
 	err := guard("GetPods", func() (err error) { pods, err = pc.provider.GetPods(ctx); return err })
 	if panicked := panicOf(err); panicked != nil {
@@ -93,17 +96,33 @@ func (pc *PodController) findDangling(ctx context.Context) error {
 		klog.FromContext(ctx).Error(err, "Pods that Kubernetes does not have are not found: the provider does not list its pods")
 		return nil
 	}
+	var group errgroup.Group
+	group.SetLimit(workers)
 	for _, provided := range pods {
 		if provided == nil {
 			continue
 		}
 		pod, err := pc.lookUp(ctx, keyOf(provided))
-		if err != nil {
-			return err
-		}
-		if pod == nil || isAnother(provided, pod) {
+		switch {
+		case err != nil:
+			return errors.Join(err, group.Wait())
+		case pod == nil:
+			group.Go(func() error { return pc.deleteDanglingPod(ctx, provided) })
+		case isAnother(provided, pod):
 			pc.fromKubernetes.EnqueueAfter(ctx, keyOf(provided), 0)
 		}
+	}
+	return group.Wait()
+}
+
+func (pc *PodController) deleteDanglingPod(ctx context.Context, provided *corev1.Pod) error {
+	err := guard("DeletePod", func() error { return pc.deleteProvided(ctx, provided) })
+	if panicked := panicOf(err); panicked != nil {
+		return panicked
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "A pod that Kubernetes does not have is deleted later")
+		pc.fromKubernetes.EnqueueAfter(ctx, keyOf(provided), 0)
 	}
 	return nil
 }

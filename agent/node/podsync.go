@@ -118,10 +118,17 @@ func (pc *PodController) bringUp(ctx context.Context, pod, provided *corev1.Pod)
 		return pc.lost(ctx, pod)
 	case provided == nil:
 		return pc.create(ctx, pod)
-	case pc.wasHanded(pod) || sameForProvider(provided, pod):
+	case pc.wasHanded(pod):
 		return nil
 	}
-	err := pc.provider.UpdatePod(ctx, pod.DeepCopy())
+	resolved, err := pc.forProvider(pod)
+	if err != nil {
+		return err
+	}
+	if sameForProvider(provided, resolved) {
+		return nil
+	}
+	err = pc.provider.UpdatePod(ctx, resolved)
 	switch {
 	case errdefs.IsNotFound(err):
 		return pc.lost(ctx, pod)
@@ -134,12 +141,24 @@ func (pc *PodController) bringUp(ctx context.Context, pod, provided *corev1.Pod)
 }
 
 func (pc *PodController) create(ctx context.Context, pod *corev1.Pod) error {
-	if err := pc.provider.CreatePod(ctx, pod.DeepCopy()); err != nil {
+	resolved, err := pc.forProvider(pod)
+	if err != nil {
+		return err
+	}
+	if err := pc.provider.CreatePod(ctx, resolved); err != nil {
 		return pc.refused(ctx, pod, eventCreateFailed, err)
 	}
 	pc.handed(pod)
 	pc.config.EventRecorder.Event(pod, corev1.EventTypeNormal, eventCreated, "the provider created the pod")
 	return nil
+}
+
+// forProvider is a copy of a pod as the provider is to get it.
+func (pc *PodController) forProvider(pod *corev1.Pod) (*corev1.Pod, error) {
+	if pc.env == nil {
+		return pod.DeepCopy(), nil
+	}
+	return pc.env.resolved(pod)
 }
 
 // lost deals with a pod that ran and that the provider does not have any more. If it may be

@@ -59,6 +59,7 @@ type item struct {
 	due     time.Time // when it is to be handled, if queued
 	queued  bool
 	limited bool // it is queued, and waits for the rate limiter only
+	handled bool // a worker has it
 	failed  int
 	forgets bool // Forget was called while it was handled
 }
@@ -109,6 +110,26 @@ func (q *Queue) Forget(_ context.Context, key string) {
 		known.queued, known.limited, known.forgets = false, false, true
 	}
 	q.limiter.Forget(key)
+}
+
+// Len is how many keys wait to be handled, or are being handled.
+func (q *Queue) Len() int { return q.UnprocessedLen() + q.ItemsBeingProcessedLen() }
+
+// UnprocessedLen is how many keys wait, for a worker or for their time.
+func (q *Queue) UnprocessedLen() int { return q.count(func(i *item) bool { return i.queued }) }
+
+// ItemsBeingProcessedLen is how many keys are being handled.
+func (q *Queue) ItemsBeingProcessedLen() int { return q.count(func(i *item) bool { return i.handled }) }
+
+func (q *Queue) count(is func(*item) bool) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, known := range q.items {
+		if is(known) {
+			n++
+		}
+	}
+	return n
 }
 
 // add is called with the lock held.
@@ -204,12 +225,15 @@ func (q *Queue) begin(key string) bool {
 		}
 		return false
 	}
-	known.queued, known.limited, known.forgets = false, false, false
+	known.queued, known.limited, known.forgets, known.handled = false, false, false, true
 	return true
 }
 
 // end puts a key back if its handling failed.
 func (q *Queue) end(ctx context.Context, key string, err error) {
+	q.mu.Lock()
+	q.items[key].handled = false
+	q.mu.Unlock()
 	if err != nil && ctx.Err() == nil && q.again(ctx, key, err) {
 		return
 	}

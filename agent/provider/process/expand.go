@@ -1,36 +1,10 @@
 package process
 
-import "strings"
+import "github.com/dray-project/dray/agent/internal/expansion"
 
-// expand replaces references to variables in a command, an argument or the value of a
-// variable: $(NAME) stands for its value, and stays as it is if there is no such variable;
-// $$ stands for $, so that $$(NAME) is not a reference. These are the rules of the fields
-// command, args and env of a container.
+// expand replaces references to variables in a text of a container.
 func expand(text string, variables map[string]string) string {
-	var out strings.Builder
-	for {
-		before, after, found := strings.Cut(text, "$")
-		out.WriteString(before)
-		if !found {
-			return out.String()
-		}
-		name, rest, closed := strings.Cut(strings.TrimPrefix(after, "("), ")")
-		value, known := variables[name]
-		switch {
-		case strings.HasPrefix(after, "$"):
-			out.WriteByte('$')
-			text = after[1:]
-		case strings.HasPrefix(after, "(") && closed && known:
-			out.WriteString(value)
-			text = rest
-		case strings.HasPrefix(after, "(") && closed: // what it contains is no reference either
-			out.WriteString("$(" + name + ")")
-			text = rest
-		default:
-			out.WriteByte('$')
-			text = after
-		}
-	}
+	return expansion.Expand(text, variables)
 }
 
 // expandAll expands a list.

@@ -8,34 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestExpand(t *testing.T) {
-	variables := map[string]string{"A": "1", "B": "$(A)", "EMPTY": ""}
-	for text, want := range map[string]string{
-		"":              "",
-		"plain":         "plain",
-		"$(A)":          "1",
-		"x$(A)y$(A)z":   "x1y1z",
-		"$(B)":          "$(A)", // values are not expanded again
-		"$(EMPTY).":     ".",
-		"$(UNKNOWN)":    "$(UNKNOWN)",
-		"$$(A)":         "$(A)",
-		"$$$(A)":        "$1",
-		"$$$$(A)":       "$$(A)",
-		"$A ${A} $":     "$A ${A} $",
-		"$(A":           "$(A",
-		"$(A $(A)":      "$(A $(A)",
-		"$((A)":         "$((A)",
-		"$()":           "$()",
-		"a$$":           "a$",
-		"$(UNKNOWN)$$":  "$(UNKNOWN)$",
-		"100% $(A)€ ok": "100% 1€ ok",
-	} {
-		if got := expand(text, variables); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
-}
-
 // TestCommandIsExpanded: variables see those before them, and commands see all.
 func TestCommandIsExpanded(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "$(FIRST)"}}
