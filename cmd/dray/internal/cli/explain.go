@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,9 @@ If the pod or claim can be allocated: on which nodes, and with which devices on
 the first.
 
 Without arguments, all pending pods and claims are looked at, and those which
-cannot be placed are explained; pods that fail alike, once. KIND/NAME, such as
-deployment/trainer, stands for the pods that the object makes.
+cannot be placed are explained, as soon as that is known; pods that are refused
+for the same reasons, once. KIND/NAME, such as deployment/trainer, stands for the
+pods that the object makes.
 
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
@@ -50,6 +52,7 @@ type explainFlags struct {
 	watch     bool
 	node      string
 	alone     bool
+	progress  *progress
 }
 
 func newExplain(o *origin) *cobra.Command {
@@ -87,6 +90,9 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if f.output.format.ForPeople() && (len(args) != 1 || len(subjects) != 1) {
+		return f.report(ctx, c, on, subjects)
+	}
 	answers, err := f.answers(ctx, c, on, subjects)
 	if err != nil {
 		return err
@@ -105,7 +111,11 @@ func (f *explainFlags) subjects(c *cluster.Cluster, args []string) ([]*subject, 
 		if err != nil {
 			return nil, err
 		}
-		subjects = append(subjects, found...)
+		for _, s := range found {
+			if !slices.ContainsFunc(subjects, func(known *subject) bool { return known.workload == s.workload }) {
+				subjects = append(subjects, s)
+			}
+		}
 	}
 	if len(args) > 0 {
 		return subjects, nil
@@ -118,71 +128,128 @@ func (f *explainFlags) subjects(c *cluster.Cluster, args []string) ([]*subject, 
 	return subjects, nil
 }
 
-// answers goes through the workloads in their order, places each, and answers for a subject
-// when its turn has come. A claim that pods use comes before the first of them.
+// answers are those about the subjects, in their order. All nodes are looked at for each.
 func (f *explainFlags) answers(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) ([]*render.Answer, error) {
-	answers := make([]*render.Answer, len(subjects))
-	left := 0
-	for i, s := range subjects {
+	answers := make(map[*subject]*render.Answer)
+	err := f.inTurn(ctx, c, subjects, func(s *subject, before int) (*cluster.Placement, error) {
 		if s.settled != "" {
-			answers[i] = render.SettledAnswer(s.workload, s.settled, c.ClaimsOf(s.workload))
-		} else {
-			left++
+			answers[s] = render.SettledAnswer(s.workload, s.settled, c.ClaimsOf(s.workload))
+			return nil, nil
+		}
+		placement, err := c.Survey(ctx, s.workload, on, nil)
+		if err == nil {
+			answers[s] = render.NewAnswer(c, placement, before)
+		}
+		return nil, err
+	})
+	list := make([]*render.Answer, len(subjects))
+	for i, s := range subjects {
+		list[i] = answers[s]
+	}
+	return list, err
+}
+
+// report explains what cannot be placed as soon as that is known, and counts the rest.
+func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) error {
+	t := f.origin.terminal(f.output)
+	if pending := len(c.Workloads()); len(subjects) == 0 && pending > 0 {
+		t.NotSelected(pending)
+		return nil
+	}
+	if len(subjects) == 0 {
+		t.Line("Nothing is pending that asks for devices.")
+		return nil
+	}
+	report := t.NewReport(c)
+	var worst error
+	err := f.inTurn(ctx, c, subjects, func(s *subject, before int) (*cluster.Placement, error) {
+		if s.settled != "" {
+			report.AddPlaced()
+			return nil, nil
+		}
+		placement, err := c.Place(ctx, s.workload, on)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case placement.Placed():
+			report.AddPlaced()
+		case placement.Err != nil:
+			worst = errReported
+		case worst == nil:
+			worst = errNotPlaced
+		}
+		if !placement.Placed() {
+			f.progress.aside(func() { report.Add(placement, before) })
+		}
+		if len(on) != len(c.Nodes) {
+			return nil, nil
+		}
+		return placement, nil
+	})
+	if err != nil {
+		return err
+	}
+	report.End()
+	return worst
+}
+
+// inTurn goes through the workloads in their order, places each, and answers for a subject when its
+// turn has come: for a claim that pods use before the first of them. Answer gets how many workloads
+// were placed before. It may return where the workload goes if all nodes were asked, which is then not
+// found out again.
+func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects []*subject, answer func(s *subject, before int) (*cluster.Placement, error)) error {
+	open := make(map[cluster.Workload]*subject)
+	for _, s := range subjects {
+		if s.settled == "" {
+			open[s.workload] = s
+		} else if _, err := answer(s, 0); err != nil {
+			return err
 		}
 	}
 	workloads := c.Workloads()
-	p := newProgress(f.origin.streams.Err, "asking nodes", len(workloads))
-	defer p.done()
-	for before, w := range workloads {
-		if left == 0 {
+	f.progress = newProgress(f.origin.streams.Err, "asking nodes", len(workloads))
+	defer f.progress.done()
+	before := 0
+	for _, w := range workloads {
+		var placement *cluster.Placement
+		for _, of := range append(c.Used(w), w) {
+			s := open[of]
+			if s == nil {
+				continue
+			}
+			delete(open, of)
+			s.settled = s.state(c) // it may be allocated by now
+			made, err := answer(s, before)
+			if err != nil {
+				return err
+			}
+			if of == w {
+				placement = made
+			}
+		}
+		if len(open) == 0 {
 			break
 		}
-		for i, s := range subjects {
-			if answers[i] != nil || !c.Uses(w, s.workload) {
-				continue
+		if !f.alone {
+			var err error
+			if placement, err = c.Take(ctx, w, placement); err != nil {
+				return err
 			}
-			left--
-			if how := s.state(c); how != "" {
-				answers[i] = render.SettledAnswer(s.workload, how, c.ClaimsOf(s.workload))
-				continue
-			}
-			placement, err := c.Survey(ctx, s.workload, on, nil)
-			if err != nil {
-				return nil, err
-			}
-			if f.alone {
-				before = 0
-			}
-			answers[i] = render.NewAnswer(c, placement, before)
-		}
-		if left > 0 && !f.alone {
-			if _, err := c.Run(ctx, []cluster.Workload{w}, c.Nodes, nil); err != nil {
-				return nil, err
+			if placement.Placed() {
+				before++
 			}
 		}
-		p.step()
+		f.progress.step()
 	}
-	return answers, nil
+	return nil
 }
 
 func (f *explainFlags) print(c *cluster.Cluster, answers []*render.Answer, args []string) error {
 	if !f.output.format.ForPeople() {
 		return f.output.format.Write(f.origin.streams.Out, render.AnswersDocument(answers, len(args) == 1), !f.output.noHeaders)
 	}
-	t := f.origin.terminal(f.output)
-	if pending := len(c.Workloads()); len(answers) == 0 && pending > 0 {
-		t.NotSelected(pending)
-		return nil
-	}
-	if len(answers) == 0 {
-		t.Line("Nothing is pending that asks for devices.")
-		return nil
-	}
-	if len(args) == 1 && len(answers) == 1 {
-		t.Explain(c, answers[0])
-		return nil
-	}
-	t.Many(c, answers)
+	f.origin.terminal(f.output).Explain(c, answers[0])
 	return nil
 }
 

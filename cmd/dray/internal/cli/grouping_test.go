@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,14 +18,34 @@ type explained struct {
 		Uniform bool     `json:"uniform"`
 		Closest string   `json:"closest"`
 		Summary string   `json:"summary"`
-		Causes  any      `json:"causes"`
+		Causes  []cause  `json:"causes"`
 	} `json:"refusals"`
 }
 
+type cause struct {
+	Text       string `json:"text"`
+	Rejections []struct {
+		Text    string   `json:"text"`
+		Details []string `json:"details"`
+	} `json:"rejections"`
+	Hints []string `json:"hints"`
+}
+
+// figures are what a group takes from the node that comes closest, details what stands behind them.
+func (c *cause) figures() (figures []string, details string) {
+	figures, details = []string{c.Text}, strings.Join(c.Hints, "\n")
+	for _, r := range c.Rejections {
+		figures = append(figures, r.Text)
+		details += "\n" + strings.Join(r.Details, "\n")
+	}
+	return figures, details
+}
+
 // What is said of a uniform group of nodes is true of each of them: it is said, too, if the
-// node is the only one. What is said of another group is true of the node that it names.
+// node is the only one. Of another group, the figures are those of the node that it names, and values are
+// counted on as many nodes as have them.
 func TestGroupsSayWhatIsTrueOfEachNode(t *testing.T) {
-	uniform, differing := 0, 0
+	uniform, differing, summedUp := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		names := []string{"n1", "n2", "n3", "n4"}
 		nodes := make(map[string]string)
@@ -51,28 +73,49 @@ func TestGroupsSayWhatIsTrueOfEachNode(t *testing.T) {
 			return answer
 		}
 		for _, group := range ask(names...).Refusals {
+			on := make(map[string]int) // of values and holders, how many nodes have them
 			for _, name := range group.Nodes {
 				alone := ask(name).Refusals
 				if len(alone) != 1 {
 					t.Fatalf("%s alone has %d refusals", name, len(alone))
 				}
 				same := reflect.DeepEqual(alone[0].Causes, group.Causes) && alone[0].Summary == group.Summary
-				if !same && (group.Uniform || name == group.Closest) {
-					t.Fatalf("of %v (uniform %v) is said\n%+v\n%+v\nof %s alone\n%+v\n%+v", group.Nodes, group.Uniform, group.Summary, group.Causes, name, alone[0].Summary, alone[0].Causes)
+				if group.Uniform && !same {
+					t.Fatalf("of %v is said\n%+v\n%+v\nof %s alone\n%+v\n%+v", group.Nodes, group.Summary, group.Causes, name, alone[0].Summary, alone[0].Causes)
+				}
+				figures, details := alone[0].Causes[0].figures()
+				if of, _ := group.Causes[0].figures(); name == group.Closest && !reflect.DeepEqual(figures, of) {
+					t.Fatalf("figures of %v are %q, those of %s alone %q", group.Nodes, of, name, figures)
+				}
+				for _, value := range named.FindAllString(details, -1) {
+					on[value]++
 				}
 				if !same {
 					differing++
 				}
+			}
+			_, details := group.Causes[0].figures()
+			for _, match := range counted.FindAllStringSubmatch(details, -1) {
+				if want := strconv.Itoa(on[match[1]]); match[2] != want {
+					t.Fatalf("%s is on %s of %v, but said to be on %s: %s", match[1], want, group.Nodes, match[2], details)
+				}
+				summedUp++
 			}
 			if group.Uniform && len(group.Nodes) > 1 {
 				uniform++
 			}
 		}
 	})
-	if uniform == 0 || differing == 0 {
-		t.Errorf("%d groups of several nodes were uniform, %d nodes differed from their group: want some of both", uniform, differing)
+	if uniform == 0 || differing == 0 || summedUp == 0 {
+		t.Errorf("%d groups of several nodes were uniform, %d nodes differed from their group, %d values were counted: want some of all", uniform, differing, summedUp)
 	}
 }
+
+// named is a model or a claim, counted is how many nodes are said to have it.
+var (
+	named   = regexp.MustCompile(`"[A-Z]\d+"|claim default/n\d-gpu-\d`)
+	counted = regexp.MustCompile(`("A100"|"H200"|claim default/n\d-gpu-\d) on (\d)`)
+)
 
 // randomDevices writes the slice of a node, and claims that hold some of its devices.
 func randomDevices(t *rapid.T, to *strings.Builder, node string) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,9 @@ type progress struct {
 	taken atomic.Int64
 	stop  chan struct{} // nil if nobody watches
 	ended chan struct{}
+	// drawing is held while something is drawn, or printed beside it.
+	drawing sync.Mutex
+	bar     *progressbar.ProgressBar // nil before patience is over
 }
 
 func newProgress(out io.Writer, title string, total int) *progress {
@@ -42,17 +46,21 @@ func (p *progress) show(out io.Writer) {
 		return
 	case <-time.After(patience):
 	}
-	bar := progressbar.NewOptions(p.total,
+	p.drawing.Lock()
+	p.bar = progressbar.NewOptions(p.total,
 		progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(p.title), progressbar.OptionSetElapsedTime(true),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
+	p.drawing.Unlock()
 	ticker := time.NewTicker(redraw)
 	defer ticker.Stop()
 	for {
 		// The bar fails only if its writer does, and then there is nobody to tell.
-		_ = bar.Set64(p.taken.Load())
+		p.drawing.Lock()
+		_ = p.bar.Set64(p.taken.Load())
+		p.drawing.Unlock()
 		select {
 		case <-p.stop:
-			_ = bar.Finish()
+			_ = p.bar.Finish()
 			return
 		case <-ticker.C:
 		}
@@ -60,6 +68,16 @@ func (p *progress) show(out io.Writer) {
 }
 
 func (p *progress) step() { p.taken.Add(1) }
+
+// aside prints something else while the bar is not there.
+func (p *progress) aside(show func()) {
+	p.drawing.Lock()
+	defer p.drawing.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+	show()
+}
 
 // done removes the bar.
 func (p *progress) done() {

@@ -70,3 +70,32 @@ func fits(t *testing.T, output string) {
 		}
 	}
 }
+
+// interrupting is where output goes of somebody who has seen enough after the first explanation.
+type interrupting struct {
+	strings.Builder
+	interrupt func()
+}
+
+// Write implements io.Writer.
+func (i *interrupting) Write(content []byte) (int, error) {
+	n, err := i.Builder.Write(content)
+	if strings.Contains(i.String(), "is not placed") {
+		i.interrupt()
+	}
+	return n, err
+}
+
+// What is found out is printed at once, not when all is known.
+func TestExplainsAtOnce(t *testing.T) {
+	manifest := "{apiVersion: v1, kind: Node, metadata: {name: n1}}\n---\n{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: g}}\n"
+	for i := range 5 {
+		manifest += fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: c%d}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: g, count: %d}}]}}}\n", i, i+1)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	out := &interrupting{interrupt: cancel}
+	status := cli.Main(ctx, []string{"dray", "explain", "-f", "-"}, cli.Streams{In: strings.NewReader(manifest), Out: out, Err: io.Discard})
+	if status != cli.ExitInterrupted || !strings.HasPrefix(out.String(), "ResourceClaim default/c0 is not placed") || strings.Contains(out.String(), "c1") {
+		t.Errorf("status %d, printed:\n%s", status, out)
+	}
+}

@@ -14,13 +14,20 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/spelling"
 )
 
-// Matches reports whether a device matches a selector. One that fails matches nothing.
-func (c *Cluster) Matches(expression, driver string, device *resourceapi.Device) bool {
+// Matches reports whether a device of the pool matches a selector. One that fails matches nothing.
+func (c *Cluster) Matches(expression string, pool *PoolState, device *DeviceState) bool {
+	if device.seen == nil {
+		device.seen = cel.NewDevice(pool.Driver, device.Object)
+	}
+	return c.matches(expression, device.seen)
+}
+
+func (c *Cluster) matches(expression string, device *cel.Device) bool {
 	program, err := c.programs.Selector(expression)
 	if err != nil {
 		return false
 	}
-	matches, err := c.memo.Matches(context.Background(), program, cel.NewDevice(driver, device))
+	matches, err := c.memo.Matches(context.Background(), program, device)
 	return err == nil && matches
 }
 
@@ -32,7 +39,7 @@ func (c *Cluster) Published(class *resourceapi.DeviceClass) bool {
 	found := slices.ContainsFunc(c.objects.Slices, func(slice *resourceapi.ResourceSlice) bool {
 		return slices.ContainsFunc(slice.Spec.Devices, func(device resourceapi.Device) bool {
 			return !slices.ContainsFunc(class.Spec.Selectors, func(selector resourceapi.DeviceSelector) bool {
-				return selector.CEL != nil && !c.Matches(selector.CEL.Expression, slice.Spec.Driver, &device)
+				return selector.CEL != nil && !c.matches(selector.CEL.Expression, cel.NewDevice(slice.Spec.Driver, &device))
 			})
 		})
 	})

@@ -42,6 +42,9 @@ type Cluster struct {
 	programs  *cel.Cache
 	memo      *cel.Memo
 	ofClass   map[string]bool // see Published
+	// wholePools are remembered by Reached.
+	wholePools map[pools.PoolID]wholePool
+	refused    refused
 }
 
 // manyResults is how many results of selectors are remembered for explanations.
@@ -92,9 +95,11 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 		programs: options.Programs,
 		memo:     cel.NewMemo(manyResults),
 		ofClass:  make(map[string]bool),
-		resolver: newResolver(objects.Classes, options.ExtendedResources),
-		claims:   podclaims.NewResolver(madeUpUID),
-		classes:  allocator.ClassMap(objects.Classes...),
+
+		wholePools: make(map[pools.PoolID]wholePool),
+		resolver:   newResolver(objects.Classes, options.ExtendedResources),
+		claims:     podclaims.NewResolver(madeUpUID),
+		classes:    allocator.ClassMap(objects.Classes...),
 		allocator: allocator.New(allocator.Options{
 			Features: options.Features, ShareID: numberedUIDs(), Programs: options.Programs, Budget: options.Budget,
 			Policy: options.Policy, Topology: options.Topology,

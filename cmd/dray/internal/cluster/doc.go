@@ -15,11 +15,12 @@
 //	extended.go       the claim for extended resources that devices stand for
 //	classhint.go      which classes there are instead of one that does not exist
 //	nodefit.go        why a pod cannot go to a node, devices and resources aside
+//	reason.go         these reasons, summed up over nodes
 //	noderesources.go  resources of nodes, and what pods ask of them
 //	notlooked.go      what of a pod is not looked at
-//	run.go            all workloads, one after the other
 //	simulation.go     the cluster for what-if questions
-//	place.go          one workload onto the first node that fits
+//	place.go          one workload, or all, onto the first node that fits
+//	question.go       pods that ask for the same
 //	placement.go      the answer, and keeping it
 //	inventory.go      pools and devices, and what is left of them
 //	blocked.go        free devices that cannot be had

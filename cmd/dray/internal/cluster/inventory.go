@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -52,6 +53,8 @@ type DeviceState struct {
 	// Elsewhere is set if the pool reaches the node, but the device does not.
 	Elsewhere bool `json:"-"`
 
+	seen *cel.Device // by selectors, nil before the first one
+
 	Name       string                                                    `json:"name"`
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute `json:"attributes,omitempty"`
 	// Capacity has what is left only for devices that can be shared.
@@ -93,27 +96,60 @@ func (c *Cluster) Inventory(node *corev1.Node) ([]PoolState, error) {
 }
 
 // Reached lists the pools from which devices can be allocated on the node, with all their
-// devices: those which do not reach the node are marked.
-func (c *Cluster) Reached(node *corev1.Node) ([]PoolState, error) {
-	reached, err := c.reach(node)
+// devices: those which do not reach the node are marked. Others may hold the result, too:
+// it is read-only.
+func (c *Cluster) Reached(node *corev1.Node) ([]*PoolState, error) {
+	view, err := c.Ledger.State().Snapshot().GatherPools(node)
 	if err != nil {
 		return nil, err
 	}
-	var states []PoolState
-	for pool := range c.Ledger.State().Snapshot().Pools() {
-		r := reached[pool.ID()]
-		if r == nil || pool.Incomplete() != "" || pool.Invalid() != "" || r.invalid != "" {
+	var states []*PoolState
+	for seen := range view.Pools() {
+		if !seen.Usable() {
 			continue
 		}
-		state := c.poolState(pool, r, false)
-		i := 0
-		for device := range pool.Devices() {
-			state.Devices[i].Elsewhere = !r.devices[device]
-			i++
+		state := c.wholePool(seen.Pool())
+		if seen.Len() < len(state.Devices) {
+			state = state.seenBy(seen)
 		}
 		states = append(states, state)
 	}
 	return states, nil
+}
+
+// wholePool is the state of a usable pool with all its devices. It is remembered until
+// something else of the pool is in use.
+func (c *Cluster) wholePool(pool pools.Pool) *PoolState {
+	usage := c.Ledger.State().Pool(pool)
+	known, found := c.wholePools[pool.ID()]
+	if !found || known.usage != usage && !(known.usage.Idle() && usage.Idle()) {
+		state := c.poolState(pool, &reach{}, false)
+		known = wholePool{usage, &state}
+		c.wholePools[pool.ID()] = known
+	}
+	return known.state
+}
+
+// wholePool is a PoolState and the usage that it is about.
+type wholePool struct {
+	usage pools.PoolUsage
+	state *PoolState
+}
+
+// seenBy is a copy in which the devices are marked that do not reach the node of a view.
+func (s *PoolState) seenBy(view pools.PoolView) *PoolState {
+	here := make(map[pools.Device]bool, view.Len())
+	for device := range view.Devices() {
+		here[device] = true
+	}
+	seen := *s
+	seen.Devices = slices.Clone(s.Devices)
+	i := 0
+	for device := range view.Pool().Devices() {
+		seen.Devices[i].Elsewhere = !here[device]
+		i++
+	}
+	return &seen
 }
 
 // TaintRules lists the names of the DeviceTaintRules that add a taint to the device.

@@ -13,40 +13,43 @@ import (
 	"github.com/dray-project/dray/nodefit"
 )
 
+// cordoned is the reason of a node that takes no pods.
+var cordoned = because("the node is cordoned (spec.unschedulable)")
+
 // unfit says why the workload cannot go to the node whatever devices it has; empty if
-// it can. It names no node, so that nodes which are refused alike can be counted.
-func unfit(w Workload, claims []*resourceapi.ResourceClaim, node *corev1.Node) (string, error) {
-	if reason := unfitClaims(claims, node); reason != "" {
-		return reason, nil
+// it can.
+func unfit(w Workload, claims []*resourceapi.ResourceClaim, node *corev1.Node) (reason, error) {
+	if why := unfitClaims(claims, node); why != "" {
+		return because(why), nil
 	}
 	if w.Pod == nil {
 		if node.Spec.Unschedulable {
-			return "the node is cordoned (spec.unschedulable)", nil
+			return cordoned, nil
 		}
-		return "", nil
+		return reason{}, nil
 	}
-	if reason := untolerated(w.Pod, node); reason != "" {
-		return reason, nil
+	if why := untolerated(w.Pod, node); !why.empty() {
+		return why, nil
 	}
 	matches, err := nodeaffinity.GetRequiredNodeAffinity(w.Pod).Match(node)
 	if err != nil {
-		return "", fmt.Errorf("spec.affinity.nodeAffinity: %w", err)
+		return reason{}, fmt.Errorf("spec.affinity.nodeAffinity: %w", err)
 	}
 	if !matches {
 		return mismatch(w.Pod, node), nil
 	}
-	return "", nil
+	return reason{}, nil
 }
 
 // mismatch says what the pod's node selector or node affinity wants of the node, and what
 // the node has.
-func mismatch(pod *corev1.Pod, node *corev1.Node) string {
+func mismatch(pod *corev1.Pod, node *corev1.Node) reason {
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		if wanted := pod.Spec.NodeSelector[key]; node.Labels[key] != wanted {
-			return fmt.Sprintf("the pod's node selector wants label %s=%s; %s", key, wanted, labelOf(node, key))
+			return reason{lacks: fmt.Sprintf("the pod's node selector wants label %s=%s", key, wanted), has: labelOf(node, key)}
 		}
 	}
-	const mismatched = "the pod's node affinity does not match"
+	mismatched := because("the pod's node affinity does not match")
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return mismatched
 	}
@@ -56,12 +59,15 @@ func mismatch(pod *corev1.Pod, node *corev1.Node) string {
 	}
 	term := terms.NodeSelectorTerms[0]
 	if len(term.MatchExpressions) == 0 && len(term.MatchFields) == 1 {
-		return "the pod is for node " + strings.Join(term.MatchFields[0].Values, ", ")
+		return because("the pod is for node " + strings.Join(term.MatchFields[0].Values, ", "))
 	}
 	for _, wanted := range term.MatchExpressions {
 		alone := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{wanted}}}}
 		if selector, err := nodeaffinity.NewNodeSelector(alone); err == nil && !selector.Match(node) {
-			return fmt.Sprintf("the pod's node affinity wants label %s; %s", strings.TrimSpace(fmt.Sprintf("%s %s %s", wanted.Key, wanted.Operator, strings.Join(wanted.Values, ", "))), labelOf(node, wanted.Key))
+			return reason{
+				lacks: "the pod's node affinity wants label " + strings.TrimSpace(fmt.Sprintf("%s %s %s", wanted.Key, wanted.Operator, strings.Join(wanted.Values, ", "))),
+				has:   labelOf(node, wanted.Key),
+			}
 		}
 	}
 	return mismatched
@@ -73,11 +79,11 @@ func labelOf(node *corev1.Node, key string) string {
 	value, found := node.Labels[key]
 	switch {
 	case !found:
-		return "the node does not have it"
+		return "no such label"
 	case key == corev1.LabelHostname:
-		return "the node has another one"
+		return "another one"
 	}
-	return fmt.Sprintf("the node has %s=%s", key, value)
+	return key + "=" + value
 }
 
 // unfitClaims checks claims that are allocated already: their devices are not
@@ -111,13 +117,15 @@ func someDevices(claim *resourceapi.ResourceClaim) string {
 	return strings.Join(names, ", ")
 }
 
-func untolerated(pod *corev1.Pod, node *corev1.Node) string {
+func untolerated(pod *corev1.Pod, node *corev1.Node) reason {
 	switch taint := nodefit.Untolerated(pod, node); {
 	case taint == nil:
-		return ""
+		return reason{}
 	case nodefit.IsCordon(taint):
-		return "the node is cordoned (spec.unschedulable)"
+		return cordoned
 	default:
-		return fmt.Sprintf("the pod does not tolerate node taint %s", taint.ToString())
+		const text = "the pod does not tolerate node taint "
+		valueless := corev1.Taint{Key: taint.Key, Effect: taint.Effect}
+		return reason{lacks: text + valueless.ToString(), has: taint.ToString(), alone: text + taint.ToString()}
 	}
 }

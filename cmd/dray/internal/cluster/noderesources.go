@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +33,9 @@ func (c *Cluster) addPod(pod *corev1.Pod, node string, fromDevices []corev1.Reso
 
 // shortOf says what of its resources the node has too little for the pod; empty if it has
 // enough. Of a node without status.allocatable nothing is known.
-func (c *Cluster) shortOf(needs []need, node *corev1.Node, fromDevices []corev1.ResourceName) string {
+func (c *Cluster) shortOf(needs []need, node *corev1.Node, fromDevices []corev1.ResourceName) reason {
 	if len(node.Status.Allocatable) == 0 {
-		return ""
+		return reason{}
 	}
 	for _, n := range needs {
 		name, needed := n.name, n.quantity
@@ -47,10 +46,10 @@ func (c *Cluster) shortOf(needs []need, node *corev1.Node, fromDevices []corev1.
 		left := total.DeepCopy()
 		left.Sub(c.used[node.Name][name])
 		if needed.Cmp(left) > 0 {
-			return fmt.Sprintf("too little %s: the pod asks for %s, and %s of %s is left", name, needed.String(), left.String(), total.String())
+			return tooLittle(shortage{name, needed, left, total})
 		}
 	}
-	return ""
+	return reason{}
 }
 
 // mustBeListed reports whether a node that does not list a resource has none of it. The

@@ -14,26 +14,80 @@ import (
 
 // Place looks for the first of the nodes on which all claims of the workload can be
 // allocated and the pod may run: one that has all preferred matches, or else the first of those that
-// miss least. Nothing is kept: see Keep. The error is the context's.
+// miss least. Nothing is kept: see Keep. A pod that asks for the same as one that was refused, since when
+// nothing was kept, is refused like it. The error is the context's.
 func (c *Cluster) Place(ctx context.Context, w Workload, nodes []*corev1.Node) (*Placement, error) {
 	placement, attempt := c.attempt(w)
 	if attempt == nil {
 		return placement, nil
 	}
+	question := attempt.question()
+	placement.Question = question
+	if like := c.refused.find(question, nodes); like != nil && question != "" {
+		placement.Like, placement.Refusals = like, like.Refusals
+		return placement, nil
+	}
+	if err := attempt.first(ctx, placement, nodes); err != nil {
+		return nil, err
+	}
+	if question != "" && !placement.Placed() && !placement.wrong() {
+		c.refused.remember(question, nodes, placement)
+	}
+	return placement, nil
+}
+
+// first looks for the first node.
+func (a *attempt) first(ctx context.Context, placement *Placement, nodes []*corev1.Node) error {
+	probe := new(Placement)
 	for _, node := range nodes {
-		probe := &Placement{Workload: w}
-		if err := attempt.on(ctx, node, probe); err != nil {
-			return nil, err
+		*probe = Placement{Workload: a.workload, Refusals: probe.Refusals[:0]}
+		if err := a.on(ctx, node, probe); err != nil {
+			return err
 		}
 		if placement.Placed() && probe.wrong() {
-			return placement, nil // there is a node already
+			return nil // there is a node already
+		}
+		if placement.Refusals == nil && len(probe.Refusals) > 0 {
+			placement.Refusals = make([]Refusal, 0, len(nodes))
 		}
 		placement.merge(probe)
 		if placement.wrong() || placement.Placed() && len(placement.Missed) == 0 {
-			return placement, nil
+			return nil
 		}
 	}
-	return placement, nil
+	return nil
+}
+
+// Run places workloads one after the other on the nodes and keeps each placement, so
+// that later ones find taken what earlier ones took. Step is called after each
+// workload; it may be nil.
+func (c *Cluster) Run(ctx context.Context, workloads []Workload, nodes []*corev1.Node, step func()) ([]*Placement, error) {
+	placements := make([]*Placement, 0, len(workloads))
+	for _, w := range workloads {
+		placement, err := c.Place(ctx, w, nodes)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Keep(placement); err != nil {
+			return nil, err
+		}
+		placements = append(placements, placement)
+		if step != nil {
+			step()
+		}
+	}
+	return placements, nil
+}
+
+// Take keeps a placement, or, if it is nil, that of the workload on all nodes.
+func (c *Cluster) Take(ctx context.Context, w Workload, placement *Placement) (*Placement, error) {
+	if placement == nil {
+		var err error
+		if placement, err = c.Place(ctx, w, c.Nodes); err != nil {
+			return nil, err
+		}
+	}
+	return placement, c.Keep(placement)
 }
 
 // Survey is Place, but looks at all nodes: Fits and Refusals of the result cover each
@@ -43,6 +97,7 @@ func (c *Cluster) Survey(ctx context.Context, w Workload, nodes []*corev1.Node, 
 	if attempt == nil {
 		return placement, nil
 	}
+	placement.Question = attempt.question()
 	for _, node := range nodes {
 		probe := &Placement{Workload: w}
 		if err := attempt.on(ctx, node, probe); err != nil {
@@ -130,13 +185,14 @@ func (a *attempt) variant(fromDevices []corev1.ResourceName) (*variant, error) {
 
 // on asks about one node and writes the answer into the placement. The error is the context's.
 func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placement) error {
-	var reason string
+	var why reason
 	var v *variant
-	if reason, v, placement.Err = a.prepare(node); placement.wrong() {
+	if why, v, placement.Err = a.prepare(node); placement.wrong() {
 		return nil
 	}
-	if reason != "" {
-		placement.refuse(Refusal{Node: node.Name, Reason: reason})
+	if !why.empty() {
+		refused := why // which is on the heap
+		placement.refuse(Refusal{Node: node.Name, reason: &refused})
 		return nil
 	}
 	outcome, err := v.problem.Allocate(ctx, a.cluster.Ledger.State(), node)
@@ -154,24 +210,27 @@ func (a *attempt) on(ctx context.Context, node *corev1.Node, placement *Placemen
 	case *allocator.Unsatisfiable:
 		placement.refuse(Refusal{Node: node.Name, unsatisfiable: outcome})
 	case *allocator.Undecided:
-		reason := fmt.Sprintf("undecided after %d steps: raise --budget to search on", outcome.Stats().Steps)
-		placement.refuse(Refusal{Node: node.Name, Reason: reason, Undecided: true})
+		why := reason{
+			lacks: "undecided: raise --budget to search on",
+			alone: fmt.Sprintf("undecided after %d steps: raise --budget to search on", outcome.Stats().Steps),
+		}
+		placement.refuse(Refusal{Node: node.Name, reason: &why, Undecided: true})
 	}
 	return nil
 }
 
 // prepare says why the node cannot do whatever devices it has, or else what has to be
 // allocated there.
-func (a *attempt) prepare(node *corev1.Node) (reason string, v *variant, err error) {
+func (a *attempt) prepare(node *corev1.Node) (why reason, v *variant, err error) {
 	fromDevices, missing := a.cluster.fromDevices(a.extended, node)
 	if v, err = a.variant(fromDevices); err != nil {
-		return "", nil, err
+		return reason{}, nil, err
 	}
-	if reason, err = unfit(a.workload, v.claims, node); reason != "" || err != nil {
-		return reason, v, err
+	if why, err = unfit(a.workload, v.claims, node); !why.empty() || err != nil {
+		return why, v, err
 	}
 	if missing != "" {
-		return a.cluster.noProvider(missing, node), v, nil
+		return because(a.cluster.noProvider(missing, node)), v, nil
 	}
 	return a.cluster.shortOf(a.needs, node, fromDevices), v, nil
 }

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
 )
 
 // Placement is the answer for one workload: Node is set, or Reason, or Err, or there is
@@ -22,6 +23,11 @@ type Placement struct {
 	Reason string
 	// Err is about wrong input: objects that are missing or contradict each other.
 	Err error
+	// Question is equal for pods that ask for the same. It is empty if that was not found out.
+	Question string
+	// Like is an earlier placement of a pod that asks for the same, which this one is refused like:
+	// the Refusals are those of Like, and name its claims. Nil if there is none.
+	Like *Placement
 	// Refusals says per node why not, in the order of the nodes.
 	Refusals []Refusal
 	// Fits names all nodes found to fit, in order. Place stops at the first that misses nothing.
@@ -42,6 +48,14 @@ type Placement struct {
 
 // Placed reports whether the workload has a node.
 func (p *Placement) Placed() bool { return p.Node != "" }
+
+// Asked is the placement whose claims the Refusals name.
+func (p *Placement) Asked() *Placement {
+	if p != nil && p.Like != nil {
+		return p.Like
+	}
+	return p
+}
 
 // wrong reports whether wrong input is the answer.
 func (p *Placement) wrong() bool { return p.Err != nil }
@@ -136,6 +150,9 @@ func (p *Placement) Undecided() int {
 // Keep makes a placement part of the cluster: its claims replace what was there, and
 // their devices are in use. It does nothing if the workload was not placed.
 func (c *Cluster) Keep(p *Placement) error {
+	if p.Placed() {
+		c.refused = refused{}
+	}
 	for i, claim := range p.Claims {
 		if p.Before[i].Status.Allocation == nil {
 			if err := c.Ledger.Assume(claim); err != nil {
@@ -146,6 +163,9 @@ func (c *Cluster) Keep(p *Placement) error {
 			c.order = append(c.order, keyOf(claim))
 		}
 		c.claims.SetClaim(claim)
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			delete(c.wholePools, pools.PoolID{Driver: result.Driver, Name: result.Pool}) // it names the consumers
+		}
 	}
 	if p.Placed() && p.Workload.Pod != nil {
 		c.addPod(p.Workload.Pod, p.Node, p.fromDevices)

@@ -135,6 +135,17 @@ func (c *Cluster) Uses(w, other Workload) bool {
 	})
 }
 
+// Used lists the claims that a pod uses, as workloads of their own.
+func (c *Cluster) Used(w Workload) []Workload {
+	var used []Workload
+	if w.Pod != nil {
+		for _, podClaim := range w.Pod.Spec.ResourceClaims {
+			used = append(used, Workload{Claim: c.claims.Key(w.Pod, podClaim)})
+		}
+	}
+	return used
+}
+
 // ClaimsOf returns those claims of a workload that exist.
 func (c *Cluster) ClaimsOf(w Workload) []*resourceapi.ResourceClaim {
 	keys := []types.NamespacedName{w.Claim}

@@ -11,13 +11,19 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
 
-// Diagnosis is about one workload on one node.
+// Diagnosis is about one workload, and one node at a time.
 type Diagnosis struct {
+	// Brief is set if Findings shall have no Details.
+	Brief bool
+
 	cluster   *cluster.Cluster
 	placement *cluster.Placement
 	programs  *cel.Cache
-	pools     []cluster.PoolState // those which reach the node
-	requests  map[string]*request // by "claim request", claims as namespace/name
+	pools     []*cluster.PoolState             // those which reach the node
+	requests  map[string]*request              // by "claim request", claims as namespace/name
+	rejected  map[*request][]*explain.Selector // by device of the node, see rejections
+	published map[kind]domains
+	parts     map[string][]string // of expressions
 }
 
 // request is an exact request, or one alternative of a prioritized list.
@@ -26,10 +32,11 @@ type request struct {
 	capacity *resourceapi.CapacityRequirements
 }
 
-// offer is a class, nil if it is not there, with the selectors for its devices.
+// offer is a class, nil if it is not there, with all selectors for its devices, in the order in
+// which they are looked at.
 type offer struct {
 	class     *resourceapi.DeviceClass
-	selectors []resourceapi.DeviceSelector
+	selectors []explain.Selector
 }
 
 // Finding is a rejection of devices.
@@ -37,25 +44,25 @@ type Finding struct {
 	// Devices is how many are rejected, Phrase for which reason: "in use".
 	Devices int
 	Phrase  string
-	// Details says more, each in one sentence.
-	Details []string
+	// Details says more.
+	Details []Detail
 }
 
 // String is a phrase such as "3 in use".
 func (f Finding) String() string { return fmt.Sprintf("%d %s", f.Devices, f.Phrase) }
 
-// New looks at the node that the explanation is about.
-func New(c *cluster.Cluster, p *cluster.Placement, e *explain.Explanation) *Diagnosis {
-	d := &Diagnosis{cluster: c, placement: p, programs: c.Programs(), requests: make(map[string]*request)}
-	if node := c.Node(e.Node); node != nil {
-		// An error would have been the answer.
-		d.pools, _ = c.Reached(node)
+// New looks at no node yet: see At.
+func New(c *cluster.Cluster, p *cluster.Placement) *Diagnosis {
+	d := &Diagnosis{
+		cluster: c, placement: p, programs: c.Programs(), requests: make(map[string]*request),
+		published: make(map[kind]domains), parts: make(map[string][]string),
 	}
 	for _, claim := range p.Before {
 		for _, terms := range cluster.TermsOf(claim) {
 			r := &request{capacity: terms.Capacity}
 			for _, o := range terms.Offers {
-				r.offers = append(r.offers, offer{c.Class(o.Class), o.Selectors})
+				class := c.Class(o.Class)
+				r.offers = append(r.offers, offer{class, inOrder(class, o.Selectors)})
 			}
 			d.requests[claim.Namespace+"/"+claim.Name+" "+terms.Request] = r
 		}
@@ -63,19 +70,34 @@ func New(c *cluster.Cluster, p *cluster.Placement, e *explain.Explanation) *Diag
 	return d
 }
 
+// At makes the diagnosis one of the node of that name.
+func (d *Diagnosis) At(node string) {
+	d.pools, d.rejected = nil, make(map[*request][]*explain.Selector)
+	if object := d.cluster.Node(node); object != nil {
+		// An error would have been the answer.
+		d.pools, _ = d.cluster.Reached(object)
+	}
+}
+
 // device is one of a pool.
 type device struct {
 	*cluster.DeviceState
 	pool *cluster.PoolState
+	// position is where it comes among those of the node.
+	position int
 }
 
 // devices lists those which reach the node, and which the condition holds for.
 func (d *Diagnosis) devices(condition func(device) bool) []device {
 	var list []device
+	position := 0
 	for i := range d.pools {
 		for k := range d.pools[i].Devices {
-			if one := (device{&d.pools[i].Devices[k], &d.pools[i]}); !one.Elsewhere && condition(one) {
-				list = append(list, one)
+			if one := (device{&d.pools[i].Devices[k], d.pools[i], position}); !one.Elsewhere {
+				position++
+				if condition(one) {
+					list = append(list, one)
+				}
 			}
 		}
 	}
@@ -112,9 +134,13 @@ func mergeClass(findings []Finding) []Finding {
 
 func (d *Diagnosis) finding(r *request, rejection explain.Rejection) Finding {
 	f := Finding{Devices: rejection.Devices, Phrase: rejection.Phrase()}
+	if rejection.Reason == explain.RejectedBySelector {
+		return d.bySelector(r, rejection)
+	}
+	if d.Brief {
+		return f
+	}
 	switch rejection.Reason {
-	case explain.RejectedBySelector:
-		f = d.bySelector(r, rejection)
 	case explain.RejectedByUse:
 		f.Details = d.heldBy(r)
 	case explain.RejectedByTaint:
@@ -129,12 +155,12 @@ func (d *Diagnosis) finding(r *request, rejection explain.Rejection) Finding {
 
 // Constraint helps with the attribute that a constraint compares: it says which values the
 // devices for each request have, or that nothing has the attribute.
-func (d *Diagnosis) Constraint(item explain.CoreItem, e *explain.Explanation) []string {
+func (d *Diagnosis) Constraint(item explain.CoreItem, e *explain.Explanation) []Detail {
 	name := cel.Name{Domain: domain(item.Attribute), ID: id(item.Attribute)}
 	if hint := d.missing(attributes, name, ""); hint != "" {
-		return []string{hint}
+		return []Detail{plain(hint)}
 	}
-	var hints []string
+	var hints []Detail
 	for _, report := range e.Requests {
 		r := d.requests[report.Claim+" "+report.Request]
 		inCore := slices.ContainsFunc(e.Core, func(other explain.CoreItem) bool { return other.Constraint == "" && other.Concerns(&report) })
@@ -143,13 +169,10 @@ func (d *Diagnosis) Constraint(item explain.CoreItem, e *explain.Explanation) []
 		}
 		candidates := d.free(r)
 		if len(candidates) > 0 {
-			hints = append(hints, "request "+report.Request+": "+tally(name.ID, candidates, func(one device) string {
-				value, _ := attributes.value(one, name)
-				return value
-			}))
+			hints = append(hints, Detail{Text: "request " + report.Request + ": ", Counts: []Counts{valuesOf(attributes, name, candidates)}})
 		}
 	}
-	return limit(hints)
+	return limitDetails(hints)
 }
 
 // free lists the devices that match a request and that nothing holds.
@@ -160,16 +183,16 @@ func (d *Diagnosis) free(r *request) []device {
 }
 
 // Together counts what several requests need and could have, if nothing but their number
-// is in the way.
-func (d *Diagnosis) Together(e *explain.Explanation) string {
+// is in the way. Otherwise it is nil.
+func (d *Diagnosis) Together(e *explain.Explanation) *Detail {
 	if len(e.Core) < 2 {
-		return ""
+		return nil
 	}
 	needed := 0
 	suitable := make(map[string]bool)
 	for _, item := range e.Core {
 		if item.Constraint != "" {
-			return ""
+			return nil
 		}
 		for _, report := range e.Requests {
 			if !item.Concerns(&report) {
@@ -177,19 +200,20 @@ func (d *Diagnosis) Together(e *explain.Explanation) string {
 			}
 			r := d.requests[report.Claim+" "+report.Request]
 			if r == nil || report.Request != item.Request || report.All {
-				return "" // alternatives need different numbers
+				return nil // alternatives need different numbers
 			}
 			needed += report.Needed
 			for _, one := range d.free(r) {
 				if one.Shared {
-					return ""
+					return nil
 				}
 				suitable[one.pool.Driver+"/"+one.pool.Pool+"/"+one.Name] = true
 			}
 		}
 	}
 	if needed <= len(suitable) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("together they need %d devices, and %d are there for them", needed, len(suitable))
+	together := plain(fmt.Sprintf("together they need %d devices, and %d are there for them", needed, len(suitable)))
+	return &together
 }

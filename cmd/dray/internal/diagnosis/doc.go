@@ -2,11 +2,14 @@
 // who holds the devices that are in use, which values devices have where a selector
 // rejects them, which DeviceTaintRule a taint is from, and which name was misspelt.
 //
-//	Explanation + Cluster ──New──► Diagnosis ──Request, Constraint──► sentences
-//	                                    ├──────Cluster──────────────► what is wrong with the input
+//	Placement + Cluster ──New, At──► Diagnosis ──Request, Constraint──► details of a node
+//	                                                                        │ Add
+//	                                                                        ▼
+//	                                                              details of several nodes
 //	error of a selector ──────Error──────────────────────────────► the same, with what there is
 //
 //	diagnosis.go   requests and their rejections
+//	detail.go      sentences that can be added up over nodes
 //	selector.go    which part of a selector rejects, and the values that devices have
 //	names.go       attributes, capacities and domains that nothing has
 //	errors.go      errors of selectors, and of claims made from templates

@@ -62,12 +62,12 @@ func nothingHas(c *cluster.Cluster, expression string) string {
 	}
 	reads := program.Reads()
 	for _, name := range reads.Attributes {
-		if hint := missingIn(c.Slices(), attributes, name, ""); hint != "" {
+		if hint := domainsIn(c.Slices(), attributes).missing(attributes, name, ""); hint != "" {
 			return hint
 		}
 	}
 	for _, name := range reads.Capacities {
-		if hint := missingIn(c.Slices(), capacities, name, ""); hint != "" {
+		if hint := domainsIn(c.Slices(), capacities).missing(capacities, name, ""); hint != "" {
 			return hint
 		}
 	}

@@ -58,7 +58,7 @@ func (k kind) value(one device, name cel.Name) (string, bool) {
 			return capacity.Value.String(), true
 		}
 	}
-	return "missing", false
+	return missingValue, false
 }
 
 // AttributeText is the value of an attribute as an expression writes it: texts and versions
@@ -83,31 +83,46 @@ func AttributeText(a resourceapi.DeviceAttribute) string {
 	return fmt.Sprint(a.VersionValues)
 }
 
+// missingValue stands for the value of a device that has none.
+const missingValue = "missing"
+
+// domains are names that devices have, by the domains that qualify them.
+type domains map[string]map[string]bool
+
 // missing says that no device of the cluster has an attribute or capacity, and what there
 // is instead. It is empty if some device has it.
 func (d *Diagnosis) missing(what kind, name cel.Name, driver string) string {
-	return missingIn(d.cluster.Slices(), what, name, driver)
+	published, known := d.published[what]
+	if !known {
+		published = domainsIn(d.cluster.Slices(), what)
+		d.published[what] = published
+	}
+	return published.missing(what, name, driver)
 }
 
-func missingIn(published []*resourceapi.ResourceSlice, what kind, name cel.Name, driver string) string {
-	domains := make(map[string]map[string]bool)
+func domainsIn(published []*resourceapi.ResourceSlice, what kind) domains {
+	found := make(domains)
 	for _, slice := range published {
 		for i := range slice.Spec.Devices {
 			for _, has := range what.names(slice.Spec.Driver, &slice.Spec.Devices[i]) {
-				if domains[has.Domain] == nil {
-					domains[has.Domain] = make(map[string]bool)
+				if found[has.Domain] == nil {
+					found[has.Domain] = make(map[string]bool)
 				}
-				domains[has.Domain][has.ID] = true
+				found[has.Domain][has.ID] = true
 			}
 		}
 	}
+	return found
+}
+
+func (d domains) missing(what kind, name cel.Name, driver string) string {
 	switch {
-	case domains[name.Domain][name.ID]:
+	case d[name.Domain][name.ID]:
 		return ""
-	case domains[name.Domain] == nil:
-		return fmt.Sprintf("no device has any %s of domain %s%s", what, name.Domain, orElse("domains are", name.Domain, slices.Sorted(maps.Keys(domains)), driver))
+	case d[name.Domain] == nil:
+		return fmt.Sprintf("no device has any %s of domain %s%s", what, name.Domain, orElse("domains are", name.Domain, slices.Sorted(maps.Keys(d)), driver))
 	}
-	return fmt.Sprintf("no device has the %s %s%s", what, name, orElse("there is", name.ID, slices.Sorted(maps.Keys(domains[name.Domain])), ""))
+	return fmt.Sprintf("no device has the %s %s%s", what, name, orElse("there is", name.ID, slices.Sorted(maps.Keys(d[name.Domain])), ""))
 }
 
 // orElse proposes the nearest of the names, or else lists all.

@@ -27,6 +27,9 @@ func (d *Diagnosis) bySelector(r *request, rejection explain.Rejection) Finding 
 	if rejection.OfClass() {
 		f.Phrase = "not of class " + r.classes()
 	}
+	if d.Brief {
+		return f
+	}
 	var rejected, others []device
 	for _, one := range d.devices(func(device) bool { return true }) {
 		if first := d.firstRejection(r, one); first != nil && *first == *s {
@@ -54,8 +57,9 @@ func (r *request) classes() string {
 	return strings.Join(names, " or ")
 }
 
-// inOrder lists the selectors in the order in which they are looked at.
-func (o *offer) inOrder() []explain.Selector {
+// inOrder lists the selectors of a class, nil for none, and a request in the order in which they are looked
+// at.
+func inOrder(class *resourceapi.DeviceClass, own []resourceapi.DeviceSelector) []explain.Selector {
 	var list []explain.Selector
 	add := func(class string, selectors []resourceapi.DeviceSelector) {
 		for i, selector := range selectors {
@@ -64,19 +68,31 @@ func (o *offer) inOrder() []explain.Selector {
 			}
 		}
 	}
-	if o.class != nil {
-		add(o.class.Name, o.class.Spec.Selectors)
+	if class != nil {
+		add(class.Name, class.Spec.Selectors)
 	}
-	add("", o.selectors)
+	add("", own)
 	return list
 }
 
-// firstRejection is the first selector that a device does not match; nil if it matches all. Of several
-// classes it is that which comes closest, the first one with a device of the class.
+// firstRejection is the first selector that a device of the node does not match; nil if it matches all.
 func (d *Diagnosis) firstRejection(r *request, one device) *explain.Selector {
+	all, known := d.rejected[r]
+	if !known {
+		for _, each := range d.devices(func(device) bool { return true }) {
+			all = append(all, d.rejecting(r, each))
+		}
+		d.rejected[r] = all
+	}
+	return all[one.position]
+}
+
+// rejecting is firstRejection. Of several classes it is that which comes closest, the first one with a device
+// of the class.
+func (d *Diagnosis) rejecting(r *request, one device) *explain.Selector {
 	var closest *explain.Selector
 	for i := range r.offers {
-		all := r.offers[i].inOrder()
+		all := r.offers[i].selectors
 		rejecting := slices.IndexFunc(all, func(s explain.Selector) bool { return !d.matches(s.Expression, one) })
 		if rejecting < 0 {
 			return nil
@@ -89,86 +105,71 @@ func (d *Diagnosis) firstRejection(r *request, one device) *explain.Selector {
 }
 
 func (d *Diagnosis) matches(expression string, one device) bool {
-	return d.cluster.Matches(expression, one.pool.Driver, one.Object)
+	return d.cluster.Matches(expression, one.pool, one.DeviceState)
 }
 
 // values says for each part of a selector that rejects devices which values they have.
-func (d *Diagnosis) values(expression string, rejected []device) []string {
-	var details []string
-	for _, part := range conjuncts(expression) {
+func (d *Diagnosis) values(expression string, rejected []device) []Detail {
+	var details []Detail
+	for _, part := range d.conjuncts(expression) {
 		program, err := d.programs.Selector(part)
 		if err != nil {
 			continue
 		}
-		failing := slices.DeleteFunc(slices.Clone(rejected), func(one device) bool { return d.matches(part, one) })
-		rejected = slices.DeleteFunc(slices.Clone(rejected), func(one device) bool { return !d.matches(part, one) })
-		if len(failing) == 0 {
-			continue
+		var failing, others []device
+		for _, one := range rejected {
+			if d.matches(part, one) {
+				others = append(others, one)
+			} else {
+				failing = append(failing, one)
+			}
 		}
-		details = append(details, part+": "+strings.Join(d.reads(program, failing), ", "))
+		if rejected = others; len(failing) > 0 {
+			details = append(details, Detail{Text: part + ": ", Counts: d.reads(program, failing)})
+		}
 	}
 	return details
 }
 
-// reads says what devices have of that which an expression reads.
-func (d *Diagnosis) reads(program *cel.Program, devices []device) []string {
-	var phrases []string
+// reads counts what devices have of that which an expression reads.
+func (d *Diagnosis) reads(program *cel.Program, devices []device) []Counts {
+	var all []Counts
 	reads := program.Reads()
 	if reads.Driver {
-		phrases = append(phrases, tally("driver", devices, func(one device) string { return strconv.Quote(one.pool.Driver) }))
+		all = append(all, count("driver is ", devices, func(one device) string { return strconv.Quote(one.pool.Driver) }))
 	}
 	for _, name := range reads.Attributes {
-		phrases = append(phrases, d.read(attributes, name, devices))
+		all = append(all, d.read(attributes, name, devices))
 	}
 	for _, name := range reads.Capacities {
-		phrases = append(phrases, d.read(capacities, name, devices))
+		all = append(all, d.read(capacities, name, devices))
 	}
-	if len(phrases) == 0 {
-		phrases = append(phrases, fmt.Sprintf("false for %d devices", len(devices)))
+	if len(all) == 0 {
+		all = append(all, numberOf("false for ", devices))
 	}
-	return phrases
+	return all
 }
 
-func (d *Diagnosis) read(what kind, name cel.Name, devices []device) string {
-	found := false
-	values := tally(name.ID, devices, func(one device) string {
-		value, has := what.value(one, name)
-		found = found || has
-		return value
-	})
-	if found {
-		return values
+func (d *Diagnosis) read(what kind, name cel.Name, devices []device) Counts {
+	counts := valuesOf(what, name, devices)
+	counts.absent = fmt.Sprintf("the devices do not have the %s %s", what, name)
+	if !counts.has(missingValue) || len(counts.list) > 1 {
+		return counts
 	}
 	if hint := d.missing(what, name, devices[0].pool.Driver); hint != "" {
-		return hint
+		counts.absent = hint
 	}
-	return fmt.Sprintf("the devices do not have the %s %s", what, name)
+	return counts
 }
 
-// tally lists the values of devices and how many have each, those of most devices first.
-func tally(name string, devices []device, value func(device) string) string {
-	const most = 4
-	count := make(map[string]int)
-	var order []string
-	for _, one := range devices {
-		v := value(one)
-		if count[v] == 0 {
-			order = append(order, v)
-		}
-		count[v]++
+// conjuncts is remembered: each part is looked at on many nodes.
+func (d *Diagnosis) conjuncts(expression string) []string {
+	parts, known := d.parts[expression]
+	if !known {
+		parts = conjuncts(expression)
+		d.parts[expression] = parts
 	}
-	slices.SortStableFunc(order, func(a, b string) int { return count[b] - count[a] })
-	if len(order) == 1 {
-		return name + " is " + order[0]
-	}
-	var parts []string
-	for _, v := range order[:min(most, len(order))] {
-		parts = append(parts, fmt.Sprintf("%s (%d)", v, count[v]))
-	}
-	if len(order) > most {
-		parts = append(parts, fmt.Sprintf("and %d other values", len(order)-most))
-	}
-	return name + " is " + strings.Join(parts, ", ")
+	return parts
 }
 
 // conjuncts splits an expression at its outermost "&&". An expression that cannot be split

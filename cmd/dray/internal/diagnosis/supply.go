@@ -14,38 +14,19 @@ import (
 )
 
 // heldBy says who has the devices that a request could use.
-func (d *Diagnosis) heldBy(r *request) []string {
-	held := d.devices(func(one device) bool {
+func (d *Diagnosis) heldBy(r *request) []Detail {
+	held := Counts{form: holders, nodes: 1}
+	for _, one := range d.devices(func(one device) bool {
 		return len(one.Holders) > 0 && !one.Shared && d.firstRejection(r, one) == nil
-	})
-	count := make(map[string]int)
-	var order []string
-	for _, one := range held {
+	}) {
 		for _, holder := range one.Holders {
-			who := Consumer(holder)
-			if count[who] == 0 {
-				order = append(order, who)
-			}
-			count[who]++
+			held.add(Consumer(holder), 1)
 		}
 	}
-	if len(order) == 0 {
+	if len(held.list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(order, func(a, b string) int { return count[b] - count[a] })
-	const most = 5
-	parts := make([]string, 0, most+1)
-	for _, who := range order[:min(most, len(order))] {
-		parts = append(parts, fmt.Sprintf("%d by %s", count[who], who))
-	}
-	if len(order) > most {
-		rest := 0
-		for _, who := range order[most:] {
-			rest += count[who]
-		}
-		parts = append(parts, fmt.Sprintf("%d by %d others", rest, len(order)-most))
-	}
-	return []string{strings.Join(parts, ", ")}
+	return []Detail{{Counts: []Counts{held}}}
 }
 
 // Consumer names the pods that hold a device, or the claim if nothing uses it.
@@ -66,7 +47,7 @@ func Consumer(holder cluster.HolderState) string {
 }
 
 // fromRules names the DeviceTaintRules behind a taint.
-func (d *Diagnosis) fromRules(taint string) []string {
+func (d *Diagnosis) fromRules(taint string) []Detail {
 	rules := make(map[string]bool)
 	d.devices(func(one device) bool {
 		for i := range one.Taints {
@@ -79,9 +60,9 @@ func (d *Diagnosis) fromRules(taint string) []string {
 		return false
 	})
 	if len(rules) == 0 {
-		return []string{"published by the driver"}
+		return []Detail{plain("published by the driver")}
 	}
-	return []string{"from DeviceTaintRule " + strings.Join(slices.Sorted(maps.Keys(rules)), ", ")}
+	return []Detail{plain("from DeviceTaintRule " + strings.Join(slices.Sorted(maps.Keys(rules)), ", "))}
 }
 
 // TaintText is a taint as kubectl writes it.
@@ -95,7 +76,7 @@ func TaintText(taint *resourceapi.DeviceTaint) string {
 
 // counters says for the devices that a request could use of which counters too little is
 // left, and who has it.
-func (d *Diagnosis) counters(r *request, short *explain.Counter) []string {
+func (d *Diagnosis) counters(r *request, short *explain.Counter) []Detail {
 	if short == nil {
 		return nil // they are not looked at, because a feature is off
 	}
@@ -117,7 +98,7 @@ func (d *Diagnosis) counters(r *request, short *explain.Counter) []string {
 			}
 		}
 	}
-	return limit(details)
+	return plainDetails(limit(details))
 }
 
 func counter(pool *cluster.PoolState, set, name string) (left, total resource.Quantity, found bool) {
@@ -168,7 +149,7 @@ func charged(pool *cluster.PoolState, set, name string) string {
 
 // capacities says what is asked of the capacity of devices, what is left and who has it. A
 // request that asks for no amount of a capacity gets the default of the device, or all.
-func (d *Diagnosis) capacities(r *request) []string {
+func (d *Diagnosis) capacities(r *request) []Detail {
 	var details []string
 	for _, one := range d.devices(func(one device) bool { return d.firstRejection(r, one) == nil }) {
 		for _, a := range one.Capacity {
@@ -188,14 +169,14 @@ func (d *Diagnosis) capacities(r *request) []string {
 		}
 	}
 	if r.capacity == nil {
-		return limit(details)
+		return plainDetails(limit(details))
 	}
 	for name := range r.capacity.Requests {
 		if hint := d.missing(capacities, celName(string(name), d), ""); hint != "" {
 			details = append(details, hint)
 		}
 	}
-	return limit(details)
+	return plainDetails(limit(details))
 }
 
 // asks is how much of a capacity of a device a request takes, and that in words. It is nothing

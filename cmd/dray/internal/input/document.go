@@ -88,7 +88,7 @@ type span struct{ start, end int }
 // when it is not JSON (flow style YAML starts with a brace, too).
 func jsonObjects(content []byte) []span {
 	whole := []span{{0, len(content)}}
-	if trimmed := bytes.TrimSpace(content); len(trimmed) == 0 || trimmed[0] != '{' {
+	if trimmed := bytes.TrimSpace(content); len(trimmed) == 0 || trimmed[0] != '{' || json.Valid(trimmed) {
 		return whole
 	}
 	var found []span

@@ -2,7 +2,7 @@ package render
 
 import (
 	"fmt"
-	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/dray-project/dray/allocator/explain"
@@ -20,37 +20,134 @@ type Cause struct {
 	Hints []string `json:"hints,omitempty"`
 	// Alternatives are those of a prioritized list.
 	Alternatives []Cause `json:"alternatives,omitempty"`
+
+	hints []diagnosis.Detail
 }
 
 // Rejection is devices that cannot serve a request for one reason.
 type Rejection struct {
 	Text string `json:"text"`
-	// Details name holders, values, amounts and rules.
+	// Details name holders, values, amounts and rules. Of nodes that differ in them, they are
+	// summed up.
 	Details []string `json:"details,omitempty"`
+
+	phrase  string // Text without the number
+	details []diagnosis.Detail
 }
 
-// agrees reports whether all that is said of the node that comes closest is true of each node
-// of the group: values of attributes, holders, amounts.
-func agrees(c *cluster.Cluster, p *cluster.Placement, group cluster.RefusalGroup, core []Cause) bool {
-	for _, e := range group.Each {
-		if e.Node == group.Closest {
-			continue
+// teller puts explanations of a placement into words.
+type teller struct {
+	cluster   *cluster.Cluster
+	placement *cluster.Placement
+	words     *wording
+	diagnosis *diagnosis.Diagnosis
+}
+
+func newTeller(c *cluster.Cluster, p *cluster.Placement) *teller {
+	return &teller{c, p, newWording(c, p), diagnosis.New(c, p)}
+}
+
+// said is what is said of a group of nodes.
+type said struct {
+	causes, bystanders []Cause
+	// figures is set if the numbers of the causes and the nearest miss are those of each node. Otherwise
+	// they are those of the node that comes closest.
+	figures bool
+	// details is set if what stands behind them is the same on each node. Otherwise it is summed up.
+	details bool
+}
+
+// of puts what is said of a group into words.
+func (t *teller) of(group cluster.RefusalGroup) said {
+	var s said
+	t.diagnosis.At(group.Closest)
+	s.causes, s.bystanders = t.causes(group.Explanation)
+	s.figures = group.Uniform
+	miss := group.Explanation.NearestMiss
+	for _, member := range group.Members {
+		nodes := member.Nodes
+		if t.diagnosis.Brief && !hasHints(s.causes) {
+			nodes = nodes[:1] // the others have the same figures
 		}
-		there, _ := causes(c, p, e)
-		if miss := group.Explanation.NearestMiss; miss != "" && e.NearestMiss != miss || !reflect.DeepEqual(there, core) {
-			return false
+		for _, node := range nodes {
+			if node == group.Closest {
+				continue
+			}
+			t.diagnosis.At(node)
+			others, _ := t.causes(member.Explanation)
+			s.figures = s.figures && (miss == "" || member.Explanation.NearestMiss == miss) && sameFigures(s.causes, others)
+			s.causes = addCauses(s.causes, others, group.Closest)
 		}
 	}
-	return true
+	s.details = say(s.causes)
+	say(s.bystanders)
+	return s
 }
 
-// causes puts the core of an explanation, and what stands behind it, into words. It also
-// returns the requests that are not in the way.
-func causes(c *cluster.Cluster, p *cluster.Placement, e *explain.Explanation) (core, bystanders []Cause) {
-	d := diagnosis.New(c, p, e)
+func hasHints(causes []Cause) bool {
+	return slices.ContainsFunc(causes, func(c Cause) bool { return len(c.hints) > 0 })
+}
+
+// sameFigures reports whether causes agree but for what stands behind them.
+func sameFigures(a, b []Cause) bool {
+	return slices.EqualFunc(a, b, func(a, b Cause) bool {
+		return a.Text == b.Text && sameFigures(a.Alternatives, b.Alternatives) &&
+			slices.EqualFunc(a.Rejections, b.Rejections, func(a, b Rejection) bool { return a.Text == b.Text })
+	})
+}
+
+// addCauses adds what stands behind the figures on another node.
+func addCauses(causes, others []Cause, first string) []Cause {
+	for i := range causes {
+		cause, other := &causes[i], Cause{}
+		if i < len(others) {
+			other = others[i]
+		}
+		cause.hints = diagnosis.Add(cause.hints, other.hints, first)
+		cause.Alternatives = addCauses(cause.Alternatives, other.Alternatives, first)
+		for k := range cause.Rejections {
+			of := &cause.Rejections[k]
+			var details []diagnosis.Detail
+			if at := slices.IndexFunc(other.Rejections, func(r Rejection) bool { return r.phrase == of.phrase }); at >= 0 {
+				details = other.Rejections[at].details
+			}
+			of.details = diagnosis.Add(of.details, details, first)
+		}
+	}
+	return causes
+}
+
+// say fills in the texts of details and hints. It reports whether they are true of each node.
+func say(causes []Cause) bool {
+	same := true
+	for i := range causes {
+		cause := &causes[i]
+		var one bool
+		cause.Hints, one = sentences(cause.hints)
+		same = say(cause.Alternatives) && one && same
+		for k := range cause.Rejections {
+			cause.Rejections[k].Details, one = sentences(cause.Rejections[k].details)
+			same = same && one
+		}
+	}
+	return same
+}
+
+func sentences(details []diagnosis.Detail) (texts []string, same bool) {
+	same = true
+	for _, detail := range details {
+		texts = append(texts, detail.String())
+		same = same && !detail.Differs()
+	}
+	return texts, same
+}
+
+// causes puts the core of an explanation, and what stands behind it on the node of the diagnosis, into words.
+// It also returns the requests that are not in the way.
+func (t *teller) causes(e *explain.Explanation) (core, bystanders []Cause) {
 	cited := make(map[string]bool)
 	for _, item := range e.Core {
-		cause := Cause{Text: ofClaim(c, p, item.Claim)}
+		cause := Cause{Text: t.ofClaim(item.Claim)}
 		var reports []explain.RequestReport
 		for _, report := range e.Requests {
 			if item.Constraint == "" && item.Concerns(&report) {
@@ -61,44 +158,44 @@ func causes(c *cluster.Cluster, p *cluster.Placement, e *explain.Explanation) (c
 		switch {
 		case item.Constraint != "" && item.Claim == "":
 			cause.Text += item.Constraint + " across claims"
-			cause.Hints = d.Constraint(item, e)
+			cause.hints = t.diagnosis.Constraint(item, e)
 		case item.Capacity:
 			cause.Text += item.Constraint
 		case item.Constraint != "":
 			cause.Text += fmt.Sprintf("constraints[%d]: %s", item.Position, item.Constraint)
-			cause.Hints = d.Constraint(item, e)
+			cause.hints = t.diagnosis.Constraint(item, e)
 		case len(reports) == 1 && reports[0].Request == item.Request:
 			cause.Text += "request " + item.Request + " " + supply(e, reports[0])
 			if alone := len(e.Core) == 1 && !reports[0].All; alone && reports[0].Candidates >= reports[0].Needed {
 				cause.Text += rivalry(reports[0])
 			}
-			cause.Rejections = rejections(d, reports[0])
+			cause.Rejections = t.rejections(reports[0])
 		default:
 			cause.Text += "request " + item.Request + " accepts one of these"
 			for _, report := range reports {
-				cause.Alternatives = append(cause.Alternatives, Cause{Text: report.Request + " " + supply(e, report), Rejections: rejections(d, report)})
+				cause.Alternatives = append(cause.Alternatives, Cause{Text: report.Request + " " + supply(e, report), Rejections: t.rejections(report)})
 			}
 		}
 		core = append(core, cause)
 	}
-	if together := d.Together(e); together != "" {
-		core[len(core)-1].Hints = append(core[len(core)-1].Hints, together)
+	if together := t.diagnosis.Together(e); together != nil {
+		core[len(core)-1].hints = append(core[len(core)-1].hints, *together)
 	}
 	for _, report := range e.Requests {
 		if !cited[report.Claim+" "+report.Request] {
-			text := ofClaim(c, p, report.Claim) + "request " + report.Request + " " + supply(e, report)
-			bystanders = append(bystanders, Cause{Text: text, Rejections: rejections(d, report)})
+			text := t.ofClaim(report.Claim) + "request " + report.Request + " " + supply(e, report)
+			bystanders = append(bystanders, Cause{Text: text, Rejections: t.rejections(report)})
 		}
 	}
 	return core, bystanders
 }
 
 // ofClaim names a claim as the pod does, if there are several.
-func ofClaim(c *cluster.Cluster, p *cluster.Placement, name string) string {
-	if len(p.Before) > 1 {
-		for _, claim := range p.Before {
+func (t *teller) ofClaim(name string) string {
+	if len(t.placement.Before) > 1 {
+		for _, claim := range t.placement.Before {
 			if claim.Namespace+"/"+claim.Name == name {
-				return "claim " + c.NameInPod(p.Workload, claim) + ": "
+				return "claim " + t.cluster.NameInPod(t.placement.Workload, claim) + ": "
 			}
 		}
 	}
@@ -135,10 +232,10 @@ func rivalry(report explain.RequestReport) string {
 	return ", but not that many together: they draw on the same counters"
 }
 
-func rejections(d *diagnosis.Diagnosis, report explain.RequestReport) []Rejection {
+func (t *teller) rejections(report explain.RequestReport) []Rejection {
 	var list []Rejection
-	for _, finding := range d.Request(report) {
-		list = append(list, Rejection{finding.String(), finding.Details})
+	for _, finding := range t.diagnosis.Request(report) {
+		list = append(list, Rejection{Text: finding.String(), phrase: finding.Phrase, details: finding.Details})
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -22,7 +23,7 @@ type Answer struct {
 	Subject         Subject `json:"subject"`
 	// Settled says that there is nothing to allocate any more, and how it is.
 	Settled string `json:"settled,omitempty"`
-	// Before is how many workloads were placed first.
+	// Before is how many workloads that come before it were placed first.
 	Before int `json:"placedBefore"`
 	// Node is where it goes, or is; empty if nowhere.
 	Node string `json:"node,omitempty"`
@@ -42,11 +43,13 @@ type Answer struct {
 	Notes []string `json:"notes,omitempty"`
 	// Claims are those of the pod, or the claim, as they would be in the end.
 	Claims []*resourceapi.ResourceClaim `json:"claims,omitempty"`
-	// Alike are other pods that are refused in the same words.
+	// Alike are other pods that are refused for the same reasons. Of several answers the first one
+	// names them.
 	Alike []string `json:"alike,omitempty"`
 
 	asked     int
 	placement *cluster.Placement
+	reasons   reasons
 }
 
 // Subject is what an answer is about.
@@ -62,11 +65,12 @@ type Refusal struct {
 	Nodes   []string `json:"nodes"`
 	Summary string   `json:"summary"`
 	// Uniform is set if the summary and the causes are true of each of the nodes. Otherwise
-	// they are those of Closest, as those of the explanation always are.
+	// their figures are those of Closest, as those of the explanation always are, and their
+	// details are summed up over the nodes.
 	Uniform bool   `json:"uniform"`
 	Closest string `json:"closest"`
-	// Causes are the requests and constraints that are in conflict on Closest, with
-	// what stands behind their figures.
+	// Causes are the requests and constraints that are in conflict, with what stands behind
+	// their figures.
 	Causes      []Cause              `json:"causes,omitempty"`
 	Explanation *explain.Explanation `json:"explanation,omitempty"`
 
@@ -76,6 +80,10 @@ type Refusal struct {
 
 // NewAnswer is the answer for a surveyed workload; before is how many were placed first.
 func NewAnswer(c *cluster.Cluster, p *cluster.Placement, before int) *Answer {
+	return newAnswer(c, p, before, cluster.GroupRefusals(p.Refusals))
+}
+
+func newAnswer(c *cluster.Cluster, p *cluster.Placement, before int, groups []cluster.RefusalGroup) *Answer {
 	a := settled(p.Workload, "", p.FinalClaims())
 	a.Before = before
 	a.Undecided = p.Undecided()
@@ -84,17 +92,19 @@ func NewAnswer(c *cluster.Cluster, p *cluster.Placement, before int) *Answer {
 	if p.Err != nil {
 		a.Error = diagnosis.Error(c, p)
 	}
-	for _, group := range cluster.GroupRefusals(p.Refusals) {
+	told := newTeller(c, p.Asked())
+	for _, group := range groups {
 		refusal := Refusal{
 			Count: len(group.Nodes), Nodes: group.Nodes, Summary: group.Summary,
 			Uniform: group.Uniform, Closest: group.Closest, Explanation: group.Explanation,
 			statement: group.Statement,
 		}
 		if group.Explanation != nil {
-			refusal.Causes, refusal.bystanders = causes(c, p, group.Explanation)
-			if group.Uniform && !agrees(c, p, group, refusal.Causes) {
-				refusal.Uniform = false
-				refusal.statement += ", for example on " + group.Closest
+			said := told.of(group)
+			refusal.Causes, refusal.bystanders = said.causes, said.bystanders
+			refusal.Uniform = said.figures && said.details
+			if group.Uniform && !said.figures {
+				refusal.statement += ", with the figures of " + group.Closest
 			}
 		}
 		a.Refusals = append(a.Refusals, refusal)
@@ -103,12 +113,13 @@ func NewAnswer(c *cluster.Cluster, p *cluster.Placement, before int) *Answer {
 		a.Notes = diagnosis.Environment(c, p)
 	}
 	a.asked = len(p.Refusals) + len(p.Fits)
-	a.placement = p
+	a.placement, a.reasons = p, reasonsOf(c, p, groups)
 	return a
 }
 
 // AnswersDocument is answers for programs: one by itself, or a list.
 func AnswersDocument(answers []*Answer, single bool) Document {
+	nameAlike(answers)
 	d := Document{}
 	for _, a := range answers {
 		d.Items = append(d.Items, a)
@@ -136,27 +147,6 @@ type answerList struct {
 
 // Allocated reports whether there are, or could be, devices.
 func (a *Answer) Allocated() bool { return a.Node != "" || a.Settled != "" }
-
-// MergeAlike leaves one of several answers that refuse in the same words. It names the
-// others.
-func MergeAlike(c *cluster.Cluster, answers []*Answer) []*Answer {
-	var merged []*Answer
-	known := make(map[string]*Answer)
-	for _, a := range answers {
-		if a.Allocated() || a.placement == nil || a.placement.Workload.Pod == nil {
-			merged = append(merged, a)
-			continue
-		}
-		key := strings.Join(append(refusalLines(c, a.placement), headline(c, a.placement)), "\x00")
-		if first := known[key]; first != nil {
-			first.Alike = append(first.Alike, a.Subject.Namespace+"/"+a.Subject.Name)
-			continue
-		}
-		known[key] = a
-		merged = append(merged, a)
-	}
-	return merged
-}
 
 // SettledAnswer is the answer for what needs no allocation any more.
 func SettledAnswer(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim) *Answer {
@@ -202,10 +192,16 @@ func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 	if a.placement != nil {
 		t.missed([]*cluster.Placement{a.placement})
 	}
-	if len(a.Alike) > 0 {
-		t.Paragraph(0, 2, fmt.Sprintf("The same goes for %s: %s.", Count(len(a.Alike), "other pod"), firstFew(a.Alike)))
+	t.why(c, a)
+	if a.Node != "" && len(a.NotLookedAt) > 0 {
+		t.Line("")
+		t.Paragraph(0, 2, "Not looked at: "+strings.Join(a.NotLookedAt, ", ")+".")
 	}
-	w := newWording(c, a.placement)
+}
+
+// why says why nodes refuse, and what is wrong with the input.
+func (t *Terminal) why(c *cluster.Cluster, a *Answer) {
+	w := newWording(c, a.placement.Asked())
 	for _, refusal := range a.Refusals {
 		t.Line("")
 		t.refusal(w, refusal, a.asked == 1)
@@ -213,10 +209,6 @@ func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 	for _, note := range a.Notes {
 		t.Line("")
 		t.Paragraph(0, 2, "Note: "+sentence(note))
-	}
-	if a.Node != "" && len(a.NotLookedAt) > 0 {
-		t.Line("")
-		t.Paragraph(0, 2, "Not looked at: "+strings.Join(a.NotLookedAt, ", ")+".")
 	}
 }
 
@@ -305,20 +297,101 @@ func (t *Terminal) refusal(w *wording, r Refusal, all bool) {
 	}
 }
 
-// Many explains what cannot be placed, and counts the rest.
-func (t *Terminal) Many(c *cluster.Cluster, answers []*Answer) {
-	placed := 0
-	var refused []*Answer
+// Report explains one pod or claim that cannot be placed after the other, as soon as its answer is
+// there, and counts the others. Pods that are refused for the same reasons are explained once, and named
+// at the end: only figures of theirs may differ, since more is in use when their turn comes.
+type Report struct {
+	terminal    *Terminal
+	cluster     *cluster.Cluster
+	all, placed int
+	explained   []*reported
+	byReasons   map[reasons]*reported
+	byPlacement map[*cluster.Placement]*reported
+}
+
+// reported is a pod that was explained, and those that are refused for the same reasons.
+type reported struct {
+	subject Subject
+	alike   []string
+}
+
+// NewReport returns a Report that has printed nothing.
+func (t *Terminal) NewReport(c *cluster.Cluster) *Report {
+	return &Report{terminal: t, cluster: c, byReasons: make(map[reasons]*reported), byPlacement: make(map[*cluster.Placement]*reported)}
+}
+
+// AddPlaced counts what is placed or can be.
+func (r *Report) AddPlaced() {
+	r.all, r.placed = r.all+1, r.placed+1
+	clear(r.byPlacement) // none later is like an earlier one
+}
+
+// Add explains why a workload was refused; before is how many were placed first.
+func (r *Report) Add(p *cluster.Placement, before int) {
+	r.all++
+	if first := r.byPlacement[p.Like]; first != nil {
+		first.alike = append(first.alike, p.Workload.String())
+		return
+	}
+	groups := cluster.GroupRefusals(p.Refusals)
+	key := reasonsOf(r.cluster, p, groups)
+	if first := r.byReasons[key]; first != nil && p.Workload.Pod != nil {
+		first.alike = append(first.alike, p.Workload.String())
+		r.byPlacement[p] = first
+		return
+	}
+	a := newAnswer(r.cluster, p, before, groups)
+	if p.Workload.Pod != nil {
+		one := &reported{subject: a.Subject}
+		r.explained = append(r.explained, one)
+		r.byReasons[key], r.byPlacement[p] = one, one
+	}
+	r.terminal.Explain(r.cluster, a)
+	r.terminal.Line("")
+}
+
+// reasons is equal for pods that are refused for the same reasons.
+type reasons [sha256.Size]byte
+
+func reasonsOf(c *cluster.Cluster, p *cluster.Placement, groups []cluster.RefusalGroup) reasons {
+	parts := []string{p.Question, headline(c, p)}
+	for i := range groups {
+		parts = append(parts, groups[i].Kind())
+	}
+	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+}
+
+// End names the pods that were refused like others, and sums up.
+func (r *Report) End() {
+	alike := false
+	for _, one := range r.explained {
+		if len(one.alike) == 0 {
+			continue
+		}
+		names := firstFew(one.alike)
+		if r.terminal.Wide {
+			names = strings.Join(one.alike, ", ")
+		}
+		r.terminal.Paragraph(0, 2, fmt.Sprintf("For the same reasons as %s: %s (%s).", one.subject, Count(len(one.alike), "other pod"), names))
+		alike = true
+	}
+	if alike {
+		r.terminal.Line("")
+	}
+	r.terminal.Paragraph(0, 0, fmt.Sprintf("%d of %s are placed or can be.", r.placed, Count(r.all, "pod or claim")))
+}
+
+// nameAlike fills in which of several pods are refused for the same reasons.
+func nameAlike(answers []*Answer) {
+	firsts := make(map[reasons]*Answer)
 	for _, a := range answers {
-		if a.Allocated() {
-			placed++
+		if a.Allocated() || a.placement.Workload.Pod == nil {
+			continue
+		}
+		if first := firsts[a.reasons]; first != nil {
+			first.Alike = append(first.Alike, a.placement.Workload.String())
 		} else {
-			refused = append(refused, a)
+			firsts[a.reasons] = a
 		}
 	}
-	for _, a := range MergeAlike(c, refused) {
-		t.Explain(c, a)
-		t.Line("")
-	}
-	t.Paragraph(0, 0, fmt.Sprintf("%d of %s are placed or can be.", placed, Count(len(answers), "pod or claim")))
 }

@@ -201,8 +201,13 @@ func (t *Terminal) refused(c *cluster.Cluster, placements []*cluster.Placement) 
 func groupAlike(c *cluster.Cluster, placements []*cluster.Placement) []*refusedAlike {
 	var order []*refusedAlike
 	known := make(map[string]*refusedAlike)
+	byPlacement := make(map[*cluster.Placement]*refusedAlike)
 	for _, p := range placements {
 		if p.Placed() {
+			continue
+		}
+		if like := byPlacement[p.Like]; like != nil {
+			like.placements = append(like.placements, p)
 			continue
 		}
 		lines := refusalLines(c, p)
@@ -212,6 +217,7 @@ func groupAlike(c *cluster.Cluster, placements []*cluster.Placement) []*refusedA
 			order = append(order, known[key])
 		}
 		known[key].placements = append(known[key].placements, p)
+		byPlacement[p] = known[key]
 	}
 	return order
 }
@@ -220,10 +226,11 @@ func groupAlike(c *cluster.Cluster, placements []*cluster.Placement) []*refusedA
 func refusalLines(c *cluster.Cluster, p *cluster.Placement) []string {
 	const most = 4
 	groups := cluster.GroupRefusals(p.Refusals)
-	w := newWording(c, p)
+	told := newTeller(c, p.Asked())
+	told.diagnosis.Brief = true
 	var lines []string
 	for _, group := range groups[:min(most, len(groups))] {
-		lines = append(lines, groupLine(c, p, w, group))
+		lines = append(lines, told.line(group))
 	}
 	if len(groups) > most {
 		lines = append(lines, fmt.Sprintf("and %s for other reasons", Count(remaining(groups[most:]), "node")))
@@ -275,44 +282,38 @@ func headline(c *cluster.Cluster, p *cluster.Placement) string {
 	return fmt.Sprintf("it fits none of %d nodes", len(p.Refusals))
 }
 
-// groupLine is one sentence on nodes that are refused alike.
-func groupLine(c *cluster.Cluster, p *cluster.Placement, w *wording, group cluster.RefusalGroup) string {
+// line is one sentence on nodes that are refused alike.
+func (t *teller) line(group cluster.RefusalGroup) string {
 	nodes := fmt.Sprintf("%s (%s)", Count(len(group.Nodes), "node"), firstFew(group.Nodes))
-	summary := group.Summary
-	if group.Explanation != nil {
-		var figures bool
-		summary, figures = conflictLine(c, p, w, group.Explanation)
-		differs := func(e *explain.Explanation) bool {
-			there, _ := conflictLine(c, p, w, e)
-			return there != summary
-		}
-		if group.Uniform && !figures && slices.ContainsFunc(group.Each, differs) {
-			nodes += ", for example " + group.Closest
-		}
+	if group.Explanation == nil {
+		return nodes + ": " + group.Summary
 	}
-	if group.Uniform {
+	said := t.of(group)
+	summary := t.conflict(group.Explanation, said.causes)
+	switch {
+	case said.figures:
 		return nodes + ": " + summary
+	case group.Uniform:
+		return fmt.Sprintf("%s, with the figures of %s: %s", nodes, group.Closest, summary)
 	}
 	return fmt.Sprintf("%s; %s comes closest: %s", nodes, group.Closest, summary)
 }
 
-// conflictLine is one sentence on one node. Figures is set if it says no more than the summary
-// of the explanation.
-func conflictLine(c *cluster.Cluster, p *cluster.Placement, w *wording, e *explain.Explanation) (line string, figures bool) {
-	core, _ := causes(c, p, e)
+// conflict is one sentence on what is in conflict.
+func (t *teller) conflict(e *explain.Explanation, core []Cause) string {
 	if len(core) == 1 {
-		line = core[0].line()
+		line := core[0].line()
 		for _, pool := range e.Pools {
 			line += fmt.Sprintf("; pool %s cannot be used: %s", pool.Pool, pool.Incomplete+pool.Invalid)
 		}
-		return line, len(e.Pools) == 0 && len(core[0].Hints) == 0
+		return line
 	}
-	line = w.words(strings.TrimPrefix(e.Summary, "node "+e.Node+": "))
+	line := t.words.words(strings.TrimPrefix(e.Summary, "node "+e.Node+": "))
 	// A conflict between several parts does not say what is missing.
-	if miss := w.words(e.NearestMiss); miss != "" {
-		return line + "; nearest miss: " + miss, false
+	if miss := t.words.words(e.NearestMiss); miss != "" {
+		return line + "; nearest miss: " + miss
 	}
-	return line, true
+	return line
 }
 
 // tally is the summary line.

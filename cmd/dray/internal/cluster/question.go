@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator/extension"
+)
+
+// refused is what was refused since a placement was last kept: pods that ask for the same are
+// refused for the same reasons.
+type refused struct {
+	by    map[string]*Placement // by question
+	nodes []*corev1.Node        // that were asked
+}
+
+// find returns an earlier placement for a question about the nodes, nil if there is none.
+func (r *refused) find(question string, nodes []*corev1.Node) *Placement {
+	if !sameNodes(r.nodes, nodes) {
+		return nil
+	}
+	return r.by[question]
+}
+
+func (r *refused) remember(question string, nodes []*corev1.Node, p *Placement) {
+	if r.by == nil || !sameNodes(r.nodes, nodes) {
+		*r = refused{make(map[string]*Placement), nodes}
+	}
+	r.by[question] = p
+}
+
+// sameNodes reports whether two lists are the same one.
+func sameNodes(a, b []*corev1.Node) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// question is everything that Place reads of a pod, as text. Names that only occur in sentences are left out.
+// It is empty for claims without a pod.
+func (a *attempt) question() string {
+	pod := a.workload.Pod
+	if pod == nil {
+		return ""
+	}
+	type asked struct {
+		NameInPod string
+		// Existing is the claim that is asked for, by name, Spec what a new one asks for.
+		Existing string
+		Spec     *resourceapi.ResourceClaimSpec
+		More     string
+	}
+	read := struct {
+		Tolerations  []corev1.Toleration
+		NodeSelector map[string]string
+		NodeAffinity *corev1.NodeAffinity
+		Needs        map[corev1.ResourceName]string
+		Extended     []corev1.ResourceName
+		Containers   []corev1.ResourceRequirements
+		Init         int
+		Claims       []asked
+	}{
+		Tolerations: pod.Spec.Tolerations, NodeSelector: pod.Spec.NodeSelector, Extended: a.extended,
+		Needs: make(map[corev1.ResourceName]string),
+	}
+	if pod.Spec.Affinity != nil {
+		read.NodeAffinity = pod.Spec.Affinity.NodeAffinity
+	}
+	for _, n := range a.needs {
+		read.Needs[n.name] = n.quantity.String()
+	}
+	if len(a.extended) > 0 {
+		read.Init = len(pod.Spec.InitContainers)
+		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range containers {
+				read.Containers = append(read.Containers, containers[i].Resources)
+			}
+		}
+	}
+	for _, claim := range a.claims {
+		one := asked{NameInPod: a.cluster.NameInPod(a.workload, claim)}
+		if a.cluster.claims.Claim(keyOf(claim)) != nil {
+			one.Existing = keyOf(claim).String()
+		} else {
+			one.Spec, one.More = &claim.Spec, claim.Annotations[extension.Annotation]
+		}
+		read.Claims = append(read.Claims, one)
+	}
+	text, err := json.Marshal(read)
+	if err != nil {
+		return "" // quantities and selectors can be written; else the pod is asked about by itself
+	}
+	return string(text)
+}

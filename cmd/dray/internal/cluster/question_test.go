@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dray-project/dray/cmd/dray/internal/input"
+)
+
+const manyNodes = `
+{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {disk: ssd}}, spec: {taints: [{key: t, effect: NoSchedule}]}, status: {allocatable: {cpu: "4"}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: n2}, status: {allocatable: {cpu: "4"}}}
+---
+{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}, spec: {extendedResourceName: example.com/gpu}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: one, namespace: a}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: same, namespace: a}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: two, namespace: a}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: 2}}]}}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: more, namespace: a}
+spec: {metadata: {annotations: {dray-project.github.io/extension: '{"requests": {"r": {"classes": [{"deviceClassName": "gpu"}]}}}'}}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: named, namespace: a}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}
+`
+
+// asking is a pod. What is asked for by other means than its name may make another question.
+func asking(name, labels, spec, resources, claim string) string {
+	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: a, labels: {%s}}, spec: {%s containers: [{name: c, image: x, resources: {requests: {%s}}}], resourceClaims: [{name: g, %s}]}}\n",
+		name, labels, spec, resources, claim)
+}
+
+// claimName has a suffix of its own for each pod and template.
+var claimName = regexp.MustCompile(`claim a/[pq]-g-\w+`)
+
+// A pod that asks for the same as one that was refused is refused like it, and no other pod is. Its
+// answer is the one that it gets by itself.
+func TestLike(t *testing.T) {
+	const one = "resourceClaimTemplateName: one"
+	first := asking("p", "", "", "cpu: 1", one)
+	for name, test := range map[string]struct {
+		pod  string
+		like bool
+	}{
+		"equal but for labels":        {asking("q", "x: z", "", "cpu: 1", one), true},
+		"another template, the same":  {asking("q", "", "", "cpu: 1", "resourceClaimTemplateName: same"), true},
+		"another claim":               {asking("q", "", "", "cpu: 1", "resourceClaimTemplateName: two"), false},
+		"an extension":                {asking("q", "", "", "cpu: 1", "resourceClaimTemplateName: more"), false},
+		"a claim that there is":       {asking("q", "", "", "cpu: 1", "resourceClaimName: named"), false},
+		"more cpu":                    {asking("q", "", "", "cpu: 5", one), false},
+		"an extended resource":        {asking("q", "", "", "cpu: 1, example.com/gpu: 1", one), false},
+		"a node selector":             {asking("q", "", "nodeSelector: {disk: ssd},", "cpu: 1", one), false},
+		"tolerations":                 {asking("q", "", "tolerations: [{operator: Exists}],", "cpu: 1", one), false},
+		"node affinity":               {asking("q", "", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: Exists}]}]}}},", "cpu: 1", one), false},
+		"a scheduling gate":           {asking("q", "", "schedulingGates: [{name: g}],", "cpu: 1", one), false},
+		"no required node affinity":   {asking("q", "", "affinity: {podAntiAffinity: {}},", "cpu: 1", one), true},
+		"another name for its claims": {strings.Replace(asking("q", "", "", "cpu: 1", one), "name: g,", "name: h,", 1), false},
+	} {
+		answer := func(pods ...string) *Placement {
+			objects, err := input.Read([]string{input.Stdin}, strings.NewReader(manyNodes+strings.Join(pods, "")), input.Options{})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			c := newCluster(t, objects)
+			placements, err := c.Run(context.Background(), c.Workloads()[:len(pods)], c.Nodes, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return placements[len(pods)-1]
+		}
+		alone, after := answer(test.pod), answer(first, test.pod)
+		if (after.Like != nil) != test.like {
+			t.Errorf("%s: like an earlier pod: %v, want %v", name, after.Like != nil, test.like)
+		}
+		summaries := func(p *Placement) string {
+			text := fmt.Sprint(p.Reason, p.Err)
+			for _, group := range GroupRefusals(p.Refusals) {
+				text += "\n" + group.Summary
+			}
+			return claimName.ReplaceAllString(text, "claim")
+		}
+		if got, want := summaries(after), summaries(alone); got != want {
+			t.Errorf("%s: refused because of\n%s\nalone because of\n%s", name, got, want)
+		}
+	}
+}
