@@ -28,6 +28,9 @@ func (p *ControlPlane) StartAPIServer(ctx context.Context) error {
 		"--etcd-certfile="+p.path(servingCertificate),
 		"--etcd-keyfile="+p.path(servingKey),
 		"--client-ca-file="+p.path(trustedCertificate),
+		"--kubelet-client-certificate="+p.path(kubeletCertificate),
+		"--kubelet-client-key="+p.path(kubeletKey),
+		"--kubelet-preferred-address-types=InternalIP",
 		// Nobody has that name, but components complain for as long as no proxy is expected.
 		"--requestheader-client-ca-file="+p.path(trustedCertificate),
 		"--requestheader-allowed-names=front-proxy",

@@ -20,6 +20,8 @@ const (
 	trustedCertificate = "ca.crt"
 	servingCertificate = "serving.crt"
 	servingKey         = "serving.key"
+	kubeletCertificate = "kubelet-client.crt"
+	kubeletKey         = "kubelet-client.key"
 )
 
 // startTimeout is how long everything together may take to become ready, on a machine that has
@@ -104,7 +106,14 @@ func (p *ControlPlane) writeCertificates() error {
 	if err != nil {
 		return err
 	}
+	// Who asks kubelets for logs may do all.
+	kubelets, err := p.authority.issue("kube-apiserver-kubelet-client", administrators)
+	if err != nil {
+		return err
+	}
 	return errors.Join(
+		os.WriteFile(p.path(kubeletCertificate), kubelets.certificate, 0o600),
+		os.WriteFile(p.path(kubeletKey), kubelets.key, 0o600),
 		os.WriteFile(p.path(trustedCertificate), p.trusted, 0o600),
 		os.WriteFile(p.path(servingCertificate), serving.certificate, 0o600),
 		os.WriteFile(p.path(servingKey), serving.key, 0o600),

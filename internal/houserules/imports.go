@@ -117,6 +117,7 @@ var rooms = []room{
 	}},
 	{folder: "agent/provider", imports: []string{"agent/node", "agent/internal/checkpoint", "agent/internal/expansion"}},
 	{folder: "agent/podresources"},
+	{folder: "agent/kubeletapi", imports: []string{"agent/node"}},
 	{folder: "agent/resourceslice"},
 	{folder: "agent/kubeletplugin", imports: []string{"agent/resourceslice"}},
 	{folder: "agent/deviceplugin", imports: []string{"agent/cdi", "agent/internal/numa", "agent/internal/sockets"}},
@@ -132,7 +133,7 @@ var rooms = []room{
 	{folder: "agent/cmd/node-scale", imports: []string{"agent/internal/demo", "internal/controlplane"}},
 	{folder: "agent/cmd", imports: []string{
 		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/provider/simulated/fleet", "agent/virtualnode", "agent/inventory",
-		"agent/sysfs", "agent/resourceslice", "agent/deviceplugin", "agent/devicetree", "agent/draplugin", "agent/podresources",
+		"agent/sysfs", "agent/resourceslice", "agent/deviceplugin", "agent/devicetree", "agent/draplugin", "agent/podresources", "agent/kubeletapi",
 	}},
 	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"simulate", "devmgmt"})},
 	{folder: "internal/oracle", imports: developing},

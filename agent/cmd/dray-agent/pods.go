@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -11,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/dray-project/dray/agent/kubeletapi"
 	"github.com/dray-project/dray/agent/provider/process"
 	"github.com/dray-project/dray/agent/virtualnode"
 )
@@ -38,6 +42,10 @@ func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) e
 	if a.flags.taint {
 		registered.Spec.Taints = []corev1.Taint{{Key: processesTaint, Effect: corev1.TaintEffectNoSchedule}}
 	}
+	listener, err := a.listenForPods(registered)
+	if err != nil {
+		return err
+	}
 	var provider *process.Provider
 	virtual, err := virtualnode.New(virtualnode.Options{
 		Client: a.client, Node: registered, Folder: a.flags.kubeletDir,
@@ -50,7 +58,7 @@ func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) e
 		},
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, closeIf(listener))
 	}
 	a.running.Go(func() {
 		if err := virtual.Run(ctx); err != nil {
@@ -62,10 +70,59 @@ func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) e
 	})
 	select {
 	case <-virtual.Ready():
+		a.servePods(ctx, cancel, listener, provider)
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return errors.Join(ended(ctx), closeIf(listener))
 	}
+}
+
+// listenForPods listens for requests of kubelet's API, and says in the node where that is. It
+// returns nil if nobody may ask.
+func (a *agent) listenForPods(registered *corev1.Node) (net.Listener, error) {
+	ip, err := utilnet.ChooseHostInterface()
+	if err != nil { // a machine without a route
+		ip = net.IPv4(127, 0, 0, 1)
+	}
+	var listener net.Listener
+	if a.flags.podsListen != "" {
+		if listener, err = net.Listen("tcp", a.flags.podsListen); err != nil {
+			return nil, fmt.Errorf("--pods-listen: %w", err)
+		}
+		if address, ok := listener.Addr().(*net.TCPAddr); ok {
+			registered.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(address.Port)
+			if !address.IP.IsUnspecified() {
+				ip = address.IP
+			}
+		}
+	}
+	registered.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: ip.String()}, {Type: corev1.NodeHostName, Address: a.flags.nodeName},
+	}
+	return listener, nil
+}
+
+func closeIf(listener net.Listener) error {
+	if listener == nil {
+		return nil
+	}
+	return listener.Close()
+}
+
+// servePods serves kubelet's API until ctx is done.
+func (a *agent) servePods(ctx context.Context, cancel context.CancelCauseFunc, listener net.Listener, pods *process.Provider) {
+	if listener == nil {
+		return
+	}
+	a.running.Go(func() {
+		err := kubeletapi.Serve(ctx, listener, kubeletapi.Options{
+			NodeName: a.flags.nodeName, Client: a.client, Pods: pods,
+			ClientCAFile: a.flags.clientCA, CertFile: a.flags.tlsCert, KeyFile: a.flags.tlsKey,
+		})
+		if err != nil {
+			cancel(err)
+		}
+	})
 }
 
 // nodeObject is a node with what this machine has.

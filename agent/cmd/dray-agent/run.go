@@ -34,6 +34,10 @@ type runFlags struct {
 	pods       bool
 	podsRoot   bool
 	taint      bool
+	podsListen string
+	clientCA   string
+	tlsCert    string
+	tlsKey     string
 }
 
 func newRunCommand() *cobra.Command {
@@ -71,6 +75,11 @@ The port of --listen serves /metrics, /healthz and /readyz.`,
 	f.BoolVar(&flags.pods, "run-pods", false, "run the node's pods as processes, in kubelet's place; needs --device-plugin=false")
 	f.BoolVar(&flags.podsRoot, "pods-may-be-root", false, "let pods run as this machine's root, if they ask for the user or the group 0: such a pod reads and changes all files that belong to root, as this agent's credentials; without, these pods are refused")
 	f.BoolVar(&flags.taint, "taint-node", true, "register the node with the taint "+processesTaint+":NoSchedule, so that only pods run here that tolerate it")
+	f.StringVar(&flags.podsListen, "pods-listen", ":10250", "`address` of kubelet's HTTPS API, which kubectl logs needs; empty for none")
+	f.StringVar(&flags.clientCA, "client-ca-file", "", "`file` of the authorities whose client certificates kubelet's API accepts, the API server's among them; without, it accepts only tokens")
+	f.StringVar(&flags.tlsCert, "tls-cert-file", "", "`file` of the certificate of kubelet's API (default: one that it signs itself)")
+	f.StringVar(&flags.tlsKey, "tls-private-key-file", "", "`file` of the key of that certificate")
+	command.MarkFlagsRequiredTogether("tls-cert-file", "tls-private-key-file")
 	return command
 }
 

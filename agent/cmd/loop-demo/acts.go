@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,7 +34,8 @@ func (s *stage) showNodes(ctx context.Context) error {
 	kubeconfig := "--kubeconfig=" + s.Plane.Kubeconfig()
 	err := errors.Join(
 		s.Launch("dray-agent", "run", "--simulate="+s.hardware(), "--node-name="+nodeName, kubeconfig,
-			"--kubelet-dir="+s.kubeletDir(), "--cdi-dir="+s.cdiDir(), "--run-pods", "--device-plugin=false", "--listen="),
+			"--kubelet-dir="+s.kubeletDir(), "--cdi-dir="+s.cdiDir(), "--run-pods", "--device-plugin=false", "--listen=",
+			"--pods-listen=127.0.0.1:0", "--client-ca-file="+filepath.Join(s.Plane.Folder(), "ca.crt")),
 		s.Launch("simulated-nodes", "simulate", fmt.Sprintf("--nodes=%d", simulatedNodes), fmt.Sprintf("--gpus=%d", simulatedGPUs),
 			"--driver="+driver, kubeconfig))
 	if err != nil {

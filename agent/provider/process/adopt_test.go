@@ -133,9 +133,14 @@ func TestAdoption(t *testing.T) {
 func (f *fixture) expectNothing(t *testing.T) {
 	t.Helper()
 	for _, folder := range []string{f.options.Folder, f.options.LogFolder} {
-		entries, err := os.ReadDir(folder)
-		if err != nil || len(entries) > 0 {
-			t.Errorf("%s has %v, %v", folder, entries, err)
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			entries, err := os.ReadDir(folder)
+			if err == nil && len(entries) == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s has %v, %v", folder, entries, err)
+			}
 		}
 	}
 }

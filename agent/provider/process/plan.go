@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -28,7 +27,7 @@ func (p *Provider) plan(ctx context.Context, pod *corev1.Pod) (*supervisor.Plan,
 	}
 	plan := &supervisor.Plan{
 		Pod: pod, Hostname: hostname(pod), HostNetwork: pod.Spec.HostNetwork,
-		LogFolder: filepath.Join(p.options.LogFolder, fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)),
+		LogFolder: p.logFolder(pod),
 	}
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]

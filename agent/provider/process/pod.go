@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ type runningPod struct {
 	changed  chan struct{} // has something when the state may be another one
 	leave    func()        // has follow return; may be called again
 	left     chan struct{}
+	gone     atomic.Bool // nobody asks for it when it has ended
 
 	mu       sync.Mutex
 	reported *corev1.Pod // with its status; what was handed out is not modified
@@ -69,6 +71,12 @@ func (r *runningPod) follow() {
 		case <-done:
 			done = nil
 			r.finish()
+			if !r.gone.Load() {
+				break
+			}
+			if err := r.provider.forget(r); err != nil {
+				klog.Background().Error(err, "What is left of a pod is not removed", "pod", klog.KObj(r.pod))
+			}
 		case <-r.changed:
 			r.reportChange()
 		case <-timer.C:

@@ -255,7 +255,8 @@ func (p *Provider) UpdatePod(_ context.Context, pod *corev1.Pod) error {
 
 // DeletePod tells the processes of a pod to end, and kills them when its grace is over. A
 // second call may shorten the grace, and does not prolong it. The pod is known until its
-// processes have ended; the call after that forgets it, and removes its logs.
+// processes have ended; the call after that forgets it, and removes its logs. A pod without
+// grace is forgotten when its processes have ended: nobody may ask again.
 func (p *Provider) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	r, err := p.find(pod.Namespace, pod.Name)
 	if err != nil {
@@ -263,14 +264,26 @@ func (p *Provider) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	}
 	grace := ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds)
 	grace = firstOf(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, grace)
-	if !r.over() {
-		return r.end(time.Duration(*grace) * time.Second)
+	if *grace == 0 {
+		r.gone.Store(true) // before over is asked: follow does it the other way round
 	}
+	if r.over() {
+		return p.forget(r)
+	}
+	return r.end(time.Duration(*grace) * time.Second)
+}
+
+// forget removes what is left of a pod that has ended.
+func (p *Provider) forget(r *runningPod) error {
 	p.mu.Lock()
-	if p.pods[nameOf(pod)] == r {
-		delete(p.pods, nameOf(pod))
+	known := p.pods[nameOf(r.pod)] == r
+	if known {
+		delete(p.pods, nameOf(r.pod))
 	}
 	p.mu.Unlock()
+	if !known {
+		return nil
+	}
 	r.leave()
 	_ = p.watcher.Remove(filepath.Dir(r.started.StateFile())) // it goes with the folder, too
 	return r.started.Remove()

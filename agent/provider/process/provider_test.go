@@ -234,6 +234,15 @@ func TestKill(t *testing.T) {
 		t.Errorf("ended with %v", ended)
 	}
 	f.expectNoProcess(t)
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := f.GetPod(t.Context(), "ns", "a"); errdefs.IsNotFound(err) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a pod without grace is still known")
+		}
+	}
+	f.expectNothing(t)
 }
 
 func TestRefusals(t *testing.T) {

@@ -1,0 +1,185 @@
+package kubeletapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	criapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-client/pkg/logs"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/agent/node/errdefs"
+)
+
+// serveLogs answers with the log of a container.
+func (s *server) serveLogs(w http.ResponseWriter, r *http.Request) {
+	options, err := decode(r.URL.Query())
+	if err != nil {
+		http.Error(w, "query: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := validate(options); err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	namespace, name, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
+	pod, err := s.pods.GetPod(r.Context(), namespace, name)
+	switch {
+	case errdefs.IsNotFound(err) || err == nil && pod == nil:
+		http.Error(w, fmt.Sprintf("pod %q does not exist", name), http.StatusNotFound)
+		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	case !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container }):
+		http.Error(w, fmt.Sprintf("container %q not found in pod %q", container, name), http.StatusNotFound)
+		return
+	}
+	path, err := s.pods.LogFile(pod, container, options.Previous)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := &flusher{w: w, control: http.NewResponseController(w)}
+	err = logs.ReadLogs(r.Context(), path, container, readOptions(options), &states{pods: s.pods, pod: pod}, out.unless(options, corev1.LogStreamStderr), out.unless(options, corev1.LogStreamStdout))
+	switch {
+	case err == nil || r.Context().Err() != nil:
+	case errors.Is(err, fs.ErrNotExist) && !out.began:
+		http.Error(w, fmt.Sprintf("container %q of pod %q has no log", container, name), http.StatusNotFound)
+	default:
+		klog.FromContext(r.Context()).Error(err, "Log of a container is not complete", "pod", klog.KObj(pod), "container", container)
+		if !out.began {
+			http.Error(w, "the log cannot be read", http.StatusInternalServerError)
+		}
+	}
+}
+
+// decode reads what the API server makes of PodLogOptions. Fields that only the API server
+// reads are left out.
+func decode(query url.Values) (*corev1.PodLogOptions, error) {
+	options := new(corev1.PodLogOptions)
+	numbers := map[string]**int64{"tailLines": &options.TailLines, "limitBytes": &options.LimitBytes, "sinceSeconds": &options.SinceSeconds}
+	for name, field := range numbers {
+		if !query.Has(name) {
+			continue
+		}
+		number, err := strconv.ParseInt(query.Get(name), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		*field = &number
+	}
+	for name, field := range map[string]*bool{"follow": &options.Follow, "previous": &options.Previous, "timestamps": &options.Timestamps} {
+		if !query.Has(name) {
+			continue
+		}
+		var err error
+		if *field, err = strconv.ParseBool(query.Get(name)); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if query.Has("sinceTime") {
+		since, err := time.Parse(time.RFC3339, query.Get("sinceTime"))
+		if err != nil {
+			return nil, fmt.Errorf("sinceTime: %w", err)
+		}
+		options.SinceTime = ptr.To(metav1.NewTime(since))
+	}
+	if query.Has("stream") {
+		options.Stream = ptr.To(query.Get("stream"))
+	}
+	return options, nil
+}
+
+// validate refuses what the API refuses.
+func validate(options *corev1.PodLogOptions) error {
+	switch {
+	case options.TailLines != nil && *options.TailLines < 0:
+		return fmt.Errorf("tailLines: %d: must not be negative", *options.TailLines)
+	case options.LimitBytes != nil && *options.LimitBytes < 1:
+		return fmt.Errorf("limitBytes: %d: must be positive", *options.LimitBytes)
+	case options.SinceSeconds != nil && *options.SinceSeconds < 1:
+		return fmt.Errorf("sinceSeconds: %d: must be positive", *options.SinceSeconds)
+	case options.SinceSeconds != nil && options.SinceTime != nil:
+		return errors.New("sinceSeconds and sinceTime: at most one may be set")
+	}
+	stream := ptr.Deref(options.Stream, corev1.LogStreamAll)
+	if !slices.Contains([]string{corev1.LogStreamAll, corev1.LogStreamStdout, corev1.LogStreamStderr}, stream) {
+		return fmt.Errorf("stream: %q: must be All, Stdout or Stderr", stream)
+	}
+	return nil
+}
+
+func readOptions(options *corev1.PodLogOptions) *logs.LogOptions {
+	out := &logs.LogOptions{TailLines: options.TailLines, LimitBytes: options.LimitBytes, Follow: options.Follow, Timestamp: options.Timestamps}
+	if options.SinceSeconds != nil {
+		out.Since = time.Now().Add(-time.Duration(*options.SinceSeconds) * time.Second)
+	}
+	if options.SinceTime != nil {
+		out.Since = options.SinceTime.Time
+	}
+	return out
+}
+
+// states tells whoever follows a log whether the container runs. Nothing else of the runtime is
+// asked for.
+type states struct {
+	criapi.RuntimeService
+	pods Pods
+	pod  *corev1.Pod
+}
+
+// ContainerStatus implements the part of the runtime that is asked for.
+func (s *states) ContainerStatus(ctx context.Context, container string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+	status := &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_EXITED}
+	pod, err := s.pods.GetPod(ctx, s.pod.Namespace, s.pod.Name)
+	if err == nil && pod != nil && pod.UID == s.pod.UID {
+		before, now := statusOf(s.pod, container), statusOf(pod, container)
+		if before != nil && now != nil && now.State.Running != nil && now.RestartCount == before.RestartCount {
+			status.State = runtimeapi.ContainerState_CONTAINER_RUNNING
+		}
+	}
+	return &runtimeapi.ContainerStatusResponse{Status: status}, nil
+}
+
+func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == container {
+			return &pod.Status.ContainerStatuses[i]
+		}
+	}
+	return nil
+}
+
+// flusher sends what is written at once.
+type flusher struct {
+	w       io.Writer
+	control *http.ResponseController
+	began   bool
+}
+
+func (f *flusher) Write(content []byte) (int, error) {
+	f.began = true
+	n, err := f.w.Write(content)
+	return n, errors.Join(err, f.control.Flush())
+}
+
+// unless is where a stream goes, which is nowhere if only the other one is wanted.
+func (f *flusher) unless(options *corev1.PodLogOptions, other string) io.Writer {
+	if options.Stream != nil && *options.Stream == other {
+		return io.Discard
+	}
+	return f
+}

@@ -1,0 +1,127 @@
+package kubeletapi
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
+)
+
+// Pods are those of a node.
+type Pods interface {
+	// GetPod returns a pod with its status, or nil or an error of the class NotFound.
+	GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// GetPods returns all pods with their statuses.
+	GetPods(ctx context.Context) ([]*corev1.Pod, error)
+	// LogFile is the path of the log of a container's latest start, or the one before, in
+	// the format of the CRI. The error says to people why there is none.
+	LogFile(pod *corev1.Pod, container string, previous bool) (string, error)
+}
+
+// Options configure Serve. All are required unless they say otherwise.
+type Options struct {
+	// NodeName is what requests are allowed for.
+	NodeName string
+	// Client creates TokenReviews and SubjectAccessReviews.
+	Client kubernetes.Interface
+	Pods   Pods
+	// ClientCAFile has the authorities whose client certificates are accepted. Empty: only
+	// tokens are.
+	ClientCAFile string
+	// CertFile and KeyFile are what the server shows. They are read for each connection. Empty: a
+	// certificate that it signs itself.
+	CertFile, KeyFile string
+}
+
+type server struct{ pods Pods }
+
+// Serve serves on a listener until ctx ends, which is no error. It closes the listener.
+func Serve(ctx context.Context, listener net.Listener, options Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer func() { _ = listener.Close() }()
+	certificate, err := certificateOf(options, listener.Addr())
+	if err != nil {
+		return fmt.Errorf("kubelet's API: certificate: %w", err)
+	}
+	guard, err := newGuard(ctx, options.NodeName, options.Client, options.ClientCAFile)
+	if err != nil {
+		return fmt.Errorf("kubelet's API: %w", err)
+	}
+	s := &http.Server{
+		Handler: guard.before(handler(options.Pods)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		// Who a client is, is found out for each request.
+		TLSConfig: &tls.Config{GetCertificate: certificate, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+	}
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	if err := s.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) || ctx.Err() == nil {
+		return fmt.Errorf("kubelet's API: %w", err)
+	}
+	return nil
+}
+
+func certificateOf(options Options, address net.Addr) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if options.CertFile != "" {
+		load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(options.CertFile, options.KeyFile)
+			return &pair, err
+		}
+		_, err := load(nil)
+		return load, err
+	}
+	var ips []net.IP
+	if tcp, ok := address.(*net.TCPAddr); ok {
+		ips = append(ips, tcp.IP)
+	}
+	certificate, key, err := cert.GenerateSelfSignedCertKey(options.NodeName, ips, nil)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }, err
+}
+
+func handler(pods Pods) http.Handler {
+	s := &server{pods}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	mux.HandleFunc("GET /pods", s.servePods)
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.serveLogs)
+	for path, what := range map[string]string{
+		"/exec/": "commands cannot be run in it", "/run/": "commands cannot be run in it", "/attach/": "it cannot be attached to",
+		"/portForward/": "no port of it is forwarded",
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "the pod runs as processes of dray-agent's machine: "+what, http.StatusNotImplemented)
+		})
+	}
+	return mux
+}
+
+// servePods answers with all pods, as kubelet does.
+func (s *server) servePods(w http.ResponseWriter, r *http.Request) {
+	pods, err := s.pods.GetPods(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{}}
+	for _, pod := range pods {
+		list.Items = append(list.Items, *pod)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(list); err != nil {
+		klog.FromContext(r.Context()).V(2).Info("Pods were not sent", "reason", err)
+	}
+}
