@@ -12,10 +12,10 @@ import (
 )
 
 // startInstance starts a controller of the driver on the node, and what it was told.
-func startInstance(t *testing.T, s *server, peer string, resources *DriverResources) (publisher, *errorLog) {
+func startInstance(t *testing.T, s *server, resources *DriverResources) (publisher, *errorLog) {
 	t.Helper()
 	log := &errorLog{}
-	c, err := peers[peer](t.Context(), Options{
+	c, err := peers["dray"](t.Context(), Options{
 		DriverName: driver, KubeClient: s, Owner: &Owner{APIVersion: "v1", Kind: "Node", Name: node}, Resources: resources, ErrorHandler: log.handle,
 	})
 	if err != nil {
@@ -46,10 +46,10 @@ func TestTwoPublishers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer()
-				first, firstLog := startInstance(t, s, "dray", pool(devices("a")))
+				first, firstLog := startInstance(t, s, pool(devices("a")))
 				defer first.Stop()
 				after(time.Minute)
-				second, secondLog := startInstance(t, s, "dray", other)
+				second, secondLog := startInstance(t, s, other)
 				defer second.Stop()
 				after(10 * time.Minute)
 				for instance, log := range map[string]*errorLog{"first": firstLog, "second": secondLog} {
@@ -79,9 +79,9 @@ func TestTwoPublishers(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		first, firstLog := startInstance(t, s, "dray", pool(devices("a")))
+		first, firstLog := startInstance(t, s, pool(devices("a")))
 		after(10 * time.Minute)
-		second, secondLog := startInstance(t, s, "dray", pool(devices("b")))
+		second, secondLog := startInstance(t, s, pool(devices("b")))
 		defer second.Stop()
 		after(time.Minute)
 		first.Stop()

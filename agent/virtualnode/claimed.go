@@ -77,10 +77,9 @@ func (c *claimed) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 		if err := c.wait(pod, func() error { return c.preparer.Prepare(ctx, pod) }); err != nil {
 			return err
 		}
-		if err := c.inner.CreatePod(ctx, pod); !errdefs.IsInvalidInput(err) {
-			return err
-		} else {
-			refusal = err
+		refusal = c.inner.CreatePod(ctx, pod)
+		if !errdefs.IsInvalidInput(refusal) {
+			return refusal
 		}
 	}
 	err := c.wait(pod, func() error { return c.preparer.Release(ctx, pod.UID) })

@@ -113,7 +113,8 @@ func TestAttemptsThatFollow(t *testing.T) {
 	} {
 		uid := types.UID(name)
 		first := undecided(tc.o, uid)
-		second := undecided(tc.o, uid) && undecided(tc.o, uid)
+		second := undecided(tc.o, uid)
+		second = undecided(tc.o, uid) && second
 		if !first || second == tc.decided || !undecided(tc.o, uid+"another") {
 			t.Errorf("%s: undecided is %v at first, and %v later", name, first, second)
 		}

@@ -98,14 +98,17 @@ func ofDeviceFile(sys, file string) ([]string, error) {
 // behind are the devices of the IOMMU group if path is a VFIO group, and else path.
 func behind(sys, path string) ([]string, error) {
 	device, err := filepath.EvalSymlinks(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return []string{path}, nil // OfPath says so
+	}
+	if err != nil {
+		return nil, err
 	}
 	group := filepath.Base(device)
 	if filepath.Base(filepath.Dir(device)) != "vfio" || filepath.Base(filepath.Dir(filepath.Dir(device))) != "virtual" {
 		return []string{path}, nil
 	}
-	if _, err := strconv.ParseUint(group, 10, 31); err != nil {
+	if strings.Trim(group, "0123456789") != "" {
 		return []string{path}, nil // the container of all groups, /dev/vfio/vfio
 	}
 	folder := filepath.Join(sys, "kernel", "iommu_groups", group, "devices")

@@ -2,7 +2,6 @@ package process
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -288,6 +287,3 @@ func jsonName(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return name
 }
-
-// fieldNames are those that have a rule, in order.
-func fieldNames() []string { return slices.Sorted(maps.Keys(fieldRules)) }

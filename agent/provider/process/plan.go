@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/dray-project/dray/agent/node/errdefs"
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
@@ -54,7 +54,7 @@ func checkNames(pod *corev1.Pod) error {
 		names = append(names, pod.Spec.Containers[i].Name)
 	}
 	for _, name := range names {
-		if problems := path.IsValidPathSegmentName(name); len(problems) > 0 || name == "" {
+		if problems := content.IsPathSegmentName(name); len(problems) > 0 || name == "" {
 			return errdefs.InvalidInputf("%q: is not a name for files: %q", name, problems)
 		}
 	}
