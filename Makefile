@@ -269,13 +269,14 @@ fuzz: ## run each fuzz target for FUZZTIME=
 		$(GO) test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null; \
 	done
 
-BENCH := $(GO) test -run '^$$' -count 3 -timeout 1h
+# benchstat needs six runs for an interval of confidence.
+BENCH := $(GO) test -run '^$$' -count 6 -timeout 2h
 RESULTS := benchmarks/results
 
 .PHONY: bench
 bench: ## run Dray and its peers on the same clusters, and write benchmarks/results
 	@mkdir -p $(RESULTS)
-	$(BENCH) -bench '^Benchmark(Workload|Cliff|Index|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee $(RESULTS)/raw.txt
+	$(BENCH) -bench '^Benchmark(Workload|Cliff|Family|Index|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee $(RESULTS)/raw.txt
 	$(BENCH) -bench '^Benchmark(Fixed|Change|Parallel)$$' -benchtime 48x ./benchmarks | tee -a $(RESULTS)/raw.txt
 	@# Karpenter takes long, and remembers nothing from one pod to the next.
 	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt

@@ -34,7 +34,7 @@ func BenchmarkCliff(b *testing.B) {
 				for _, impl := range implementations[1:] {
 					s := impl.mustOpen(b, c)
 					checkCliff(b, &cliff, s, c, nodes, want)
-					b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, s, NewPod, c, nodes) })
+					b.Run("impl="+impl.name, func(b *testing.B) { measure(b, &impl, s, NewPod, c, nodes, len(nodes)) })
 				}
 			})
 		}
@@ -73,7 +73,7 @@ func upstreamOnCliff(b *testing.B, c *alloctest.Case, nodes []*corev1.Node) (wan
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(float64(spent), "cpu-ns/op")
 		default:
-			measure(b, impl, s, NewPod, c, nodes)
+			measure(b, impl, s, NewPod, c, nodes, len(nodes))
 		}
 	})
 	return want, hopeless

@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -14,8 +15,28 @@ import (
 type meter struct {
 	b       *testing.B
 	running bool
-	since   time.Duration
-	spent   time.Duration
+	since   reading
+	spent   reading
+}
+
+// reading is what the process has used so far, or between two readings.
+type reading struct {
+	cpu            time.Duration
+	bytes, mallocs uint64
+}
+
+func read() reading {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return reading{cpuTime(), memory.TotalAlloc, memory.Mallocs}
+}
+
+// stop adds what was used since the meter was started.
+func (m *meter) stop() {
+	now := read()
+	m.spent.cpu += now.cpu - m.since.cpu
+	m.spent.bytes += now.bytes - m.since.bytes
+	m.spent.mallocs += now.mallocs - m.since.mallocs
 }
 
 func newMeter(b *testing.B) *meter {
@@ -28,9 +49,10 @@ func (m *meter) loop() bool {
 	more := m.b.Loop()
 	switch {
 	case more && !m.running:
-		m.running, m.since = true, cpuTime()
+		m.running, m.since = true, read()
 	case !more && m.running:
-		m.running, m.spent = false, m.spent+cpuTime()-m.since
+		m.running = false
+		m.stop()
 	}
 	return more
 }
@@ -38,19 +60,34 @@ func (m *meter) loop() bool {
 // aside does something that is not measured.
 func (m *meter) aside(f func()) {
 	m.b.StopTimer()
-	m.spent += cpuTime() - m.since
+	m.stop()
 	f()
-	m.since = cpuTime()
+	m.since = read()
 	m.b.StartTimer()
 }
 
 // report adds the CPU time per operation, and per unit of which an operation has several.
 func (m *meter) report(unit string, units int) {
-	perOp := float64(m.spent.Nanoseconds()) / float64(m.b.N)
+	perOp := float64(m.spent.cpu.Nanoseconds()) / float64(m.b.N)
 	m.b.ReportMetric(perOp, "cpu-ns/op")
 	if unit != "" {
 		m.b.ReportMetric(perOp/float64(units), "cpu-ns/"+unit)
 	}
+}
+
+// reportSample is report for an operation that asked about a part of the units only. All columns of a row are about all
+// of them, so that rows of those who were asked about all are comparable.
+func (m *meter) reportSample(unit string, units, all int) {
+	m.report(unit, units)
+	if units == all {
+		return
+	}
+	ops := float64(m.b.N) * float64(units) / float64(all)
+	m.b.ReportMetric(float64(m.spent.cpu.Nanoseconds())/ops, "cpu-ns/op")
+	m.b.ReportMetric(float64(m.b.Elapsed().Nanoseconds())/ops, "ns/op")
+	m.b.ReportMetric(float64(m.spent.bytes)/ops, "B/op")
+	m.b.ReportMetric(float64(m.spent.mallocs)/ops, "allocs/op")
+	m.b.ReportMetric(float64(units), "nodes-asked")
 }
 
 // reportWork adds what Dray says about its work on one pod.

@@ -23,7 +23,7 @@ func BenchmarkWorkload(b *testing.B) {
 			for _, pod := range w.Pods {
 				for i, impl := range implementations {
 					b.Run(fmt.Sprintf("pod=%s/impl=%s", pod, impl.name), func(b *testing.B) {
-						measure(b, &impl, sessions[i], pod, c, w.nodes(c, impl.name))
+						measure(b, &impl, sessions[i], pod, c, w.nodes(c, impl.name), len(c.Nodes))
 					})
 				}
 			}
@@ -51,8 +51,8 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	return picked
 }
 
-// measure asks about pods. The session has seen pods of this kind.
-func measure(b *testing.B, impl *implementation, s session, pod Pod, c *alloctest.Case, nodes []*corev1.Node) {
+// measure asks about pods, on nodes that stand for all of so many. The session has seen pods of this kind.
+func measure(b *testing.B, impl *implementation, s session, pod Pod, c *alloctest.Case, nodes []*corev1.Node, all int) {
 	if impl.name != upstreamName {
 		workOn(b, s, pod, c, nodes) // the pod before: upstream keeps nothing of it
 	}
@@ -71,7 +71,7 @@ func measure(b *testing.B, impl *implementation, s session, pod Pod, c *alloctes
 			m.aside(func() { place(b, s, claims, a, len(nodes)) })
 		}
 	}
-	m.report("node", len(nodes))
+	m.reportSample("node", len(nodes), all)
 	if err := s.take(nil); err != nil {
 		b.Fatal(err)
 	}

@@ -1,0 +1,25 @@
+package benchmarks
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// briefly is how long each row is measured if nothing else is said. There are several hundred rows.
+const briefly = "2ms"
+
+// TestMain has all rows end within minutes, so that go test -bench . shows them. A flag -test.benchtime says otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.benchtime" })
+	if !said {
+		if err := flag.Set("test.benchtime", briefly); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
+	m.Run()
+}
