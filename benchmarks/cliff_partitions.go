@@ -90,7 +90,8 @@ func profileIs(name string) string {
 	return fmt.Sprintf(`device.attributes["mig.example.com"].profile == %q`, name)
 }
 
-// partitionLists is a node with eight idle GPUs, and a claim for each request. From K = 15 on, it is undecided.
+// partitionLists is a node with eight idle GPUs, and a claim for each request. K = 15 and 16 take 15,000 steps; from K = 17 on, it can
+// be undecided.
 func partitionLists(k int) *alloctest.Case {
 	c := newCluster("eight partitionable GPUs")
 	c.class("mig", `device.driver == "mig.example.com"`)

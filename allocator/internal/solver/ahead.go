@@ -31,7 +31,11 @@ type ahead struct {
 	rooms           []int
 	needs           []amount.Amount
 	roomAt, counted []int32
-	nogoods         *nogoods // nil until the search fails below a choice
+	nogoods         *nogoods    // nil until the search fails below a choice
+	equal           []equals    // by request
+	drawn           [][]Draw    // by resource, nil until it is asked for
+	long            bool        // set once the search takes long
+	completion      *completion // nil until the search takes long, or if there is none
 }
 
 // propagator reports whether it can be excluded that all openings are served. It may only look
@@ -55,6 +59,7 @@ func (s *search) lookAhead() {
 		*list = s.memory.openings.Empty(len(s.p.Requests))
 	}
 	s.ahead = a
+	a.equal = s.findEqual()
 	if s.ordered() {
 		s.rules &^= RuleSymmetry | RuleNogoods
 	}
@@ -148,6 +153,11 @@ func (s *search) look(rechecks int) {
 	s.rechecks %= rechecksPerStep
 }
 
+// completed reports whether a request has all its devices.
+func (s *search) completed(p, o int32, n int) bool {
+	return p >= 0 && n == s.p.Requests[p].Options[o].Count
+}
+
 // starved reports whether what is open cannot be served any more, after n devices of an option
 // of request p, of which the next one would be at position start or later. Before the first request, p is
 // -1.
@@ -156,5 +166,8 @@ func (s *search) starved(p, o int32, n int, start uint) bool {
 		return false
 	}
 	open := s.openings(p, o, n, start)
-	return len(open) > 0 && slices.ContainsFunc(s.ahead.fails, func(fails propagator) bool { return fails(s, open) })
+	if len(open) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.ahead.fails, func(fails propagator) bool { return fails(s, open) }) || s.completed(p, o, n) && s.incomplete(p)
 }

@@ -1,6 +1,8 @@
 package solver
 
 import (
+	"math"
+	"math/big"
 	"slices"
 
 	"github.com/bits-and-blooms/bitset"
@@ -197,4 +199,186 @@ func (c cumulative) least(taken []amount.Amount, viable *bitset.BitSet, from uin
 		}
 	}
 	return least
+}
+
+// packing fails if the openings need more of a kind of resource than they can take of all resources of that kind
+// together, each resource by itself: of what is left of one, no more than the largest sum of what openings take of it.
+type packing struct {
+	of cumulative
+	// unit is what all amounts are multiples of.
+	unit float64
+	// sums are those of what openings take of a resource, one bit for each number of units. It is room.
+	sums []uint64
+	// items lists what openings take of each resource. It is room.
+	items  [][]item
+	kindOf []int32
+}
+
+// item is so many units of a resource that some slots of openings may take, the last of which are those of one opening.
+// There are so many devices to take them with, or shares, or devices with admin access.
+type item struct {
+	units, slots, opening, devices int
+	shared                         bool
+}
+
+// mostUnits bounds the sums that are told apart. Where more units are left of a resource, nothing is said of its kind, so that
+// all numbers are exact.
+const mostUnits = 4096
+
+// newPackings returns one for each kind of which amounts have a common unit that is not too small.
+func (s *search) newPackings() (list []*packing) {
+	for _, kind := range s.ahead.kinds {
+		unit := new(big.Int)
+		for d := range s.p.Domains {
+			for i, ok := s.p.Domains[d].Allowed.NextSet(0); ok; i, ok = s.p.Domains[d].Allowed.NextSet(i + 1) {
+				for _, draw := range s.takenBy(int32(d), int32(i)) {
+					if s.p.KindOf[draw.Resource] == kind.kind && draw.Amount.Sign() > 0 {
+						unit.GCD(nil, nil, unit, draw.Amount.Big())
+					}
+				}
+			}
+		}
+		if unit.Sign() > 0 {
+			list = append(list, &packing{of: kind, unit: amount.OfBig(unit).Float(), items: make([][]item, len(s.p.KindOf)), kindOf: s.p.KindOf})
+		}
+	}
+	return list
+}
+
+// takenBy are the draws that count for each choice of a device.
+func (s *search) takenBy(domain, device int32) []Draw {
+	if s.p.Devices[device].Shareable {
+		return s.p.Domains[domain].share(device)
+	}
+	if share := s.p.Domains[domain].share(device); len(share) > 0 {
+		return append(slices.Clone(share), s.p.Devices[device].Draws...)
+	}
+	return s.p.Devices[device].Draws
+}
+
+func (p *packing) fails(s *search, open []opening) bool {
+	needed := 0.0
+	for r := range p.items {
+		p.items[r] = p.items[r][:0]
+	}
+	some := s.union() // devices that count
+	s.ahead.used--
+	for k := range open {
+		if needs := p.of.needs(s, &open[k]); !needs.IsZero() {
+			needed += math.Round(needs.Float() / p.unit)
+			p.offer(s, k, &open[k])
+			some.InPlaceUnion(open[k].viable)
+		}
+	}
+	if needed == 0 {
+		return false
+	}
+	p.count(s, some)
+	for r, items := range p.items {
+		if len(items) == 0 {
+			continue
+		}
+		// An amount that is left is rounded up if it is next to a whole number of units: more is left then.
+		left := math.Floor(s.left[r].Float()/p.unit + 1e-6)
+		if left > mostUnits {
+			return false
+		}
+		if needed -= float64(p.largest(int(max(left, 0)), items)); needed <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// offer adds the slots of an opening to all items that they may be.
+func (p *packing) offer(s *search, k int, o *opening) {
+	looked := 0
+	for _, option := range o.options {
+		d, viable := &s.p.Domains[option.Domain], s.ahead.viable[option.Domain]
+		for i, ok := viable.NextSet(o.from); ok; i, ok = viable.NextSet(i + 1) {
+			looked++
+			for _, draw := range s.takenBy(option.Domain, int32(i)) {
+				it := p.item(draw)
+				if it == nil {
+					continue
+				}
+				it.shared = it.shared || d.Admin || len(d.share(int32(i))) > 0
+				if it.opening != k {
+					it.opening = k
+					it.slots += p.slots(o)
+				}
+			}
+		}
+	}
+	s.look(looked)
+}
+
+// slots is how many devices an opening has at most.
+func (p *packing) slots(o *opening) int {
+	most := o.slots
+	for i := range o.options {
+		most = max(most, o.options[i].Count)
+	}
+	return most
+}
+
+// count counts devices that are not shared as items, of which each can be one only.
+func (p *packing) count(s *search, devices *bitset.BitSet) {
+	for i, ok := devices.NextSet(0); ok; i, ok = devices.NextSet(i + 1) {
+		if s.p.Devices[i].Shareable {
+			continue
+		}
+		for _, draw := range s.p.Devices[i].Draws {
+			if it := p.item(draw); it != nil {
+				it.devices++
+			}
+		}
+	}
+}
+
+// item is that for a draw, nil if it is of another kind.
+func (p *packing) item(draw Draw) *item {
+	if p.kindOf[draw.Resource] != p.of.kind || draw.Amount.Sign() <= 0 {
+		return nil
+	}
+	items, units := &p.items[draw.Resource], int(math.Round(draw.Amount.Float()/p.unit))
+	for k := range *items {
+		if (*items)[k].units == units {
+			return &(*items)[k]
+		}
+	}
+	*items = append(*items, item{units: units, opening: -1})
+	return &(*items)[len(*items)-1]
+}
+
+// largest is the largest sum of items that is no more than what is left.
+func (p *packing) largest(left int, items []item) int {
+	n := left
+	sums := append(p.sums[:0], make([]uint64, n/64+1)...)
+	p.sums, sums[0] = sums, 1
+	for _, it := range items {
+		times := it.slots
+		if !it.shared {
+			times = min(times, it.devices)
+		}
+		for t := 0; t < times && (t+1)*it.units <= n; t++ {
+			shift(sums, it.units)
+		}
+	}
+	for sums[n/64]>>(n%64)&1 == 0 {
+		n--
+	}
+	return n
+}
+
+// shift adds to a set all of its numbers with n more.
+func shift(set []uint64, n int) {
+	words, bits := n/64, n%64
+	for w := len(set) - 1; w >= words; w-- {
+		moved := set[w-words] << bits
+		if bits > 0 && w > words {
+			moved |= set[w-words-1] >> (64 - bits)
+		}
+		set[w] |= moved
+	}
 }

@@ -7,7 +7,9 @@
 //	                   │    └─ propagators: counting, assignment, cumulative, sums,
 //	                   │                    distinct, support, cardinality
 //	                   ├─ symmetry  devices that nothing tells apart
-//	                   └─ nogoods   states below which it has failed
+//	                   ├─ equals    requests and claims that want the same
+//	                   ├─ nogoods   states below which it has failed
+//	                   └─ completion  after many steps: what is open, in another order
 //
 // # Contract
 //
@@ -38,12 +40,14 @@
 //	search, stops         choices in order; where looking ends the search
 //	pairing               devices for the next request, which the first attempt tries to match
 //	store                 what is taken, and taking it back
-//	relation, kind        what devices that are chosen together have to agree in
+//	relation              what devices that are chosen together have to agree in
 //	ahead, openings       viable devices, the list of propagators; open requests, counting
 //	flow, assignment      matching of open requests with devices, and with values that differ
 //	support               values that all can have
 //	cardinality           values for several relations
-//	cumulative            sums of resources, of all and of the devices of a value
+//	cumulative            sums of resources, of all, of the devices of a value, and of each by itself
 //	totals                totals that devices give together, shares that fill them
 //	symmetry, nogoods     devices, and states, that need not be tried again
+//	equals                choices that a later equal request or claim need not try
+//	completion            long searches: devices for all that is open, in another order
 package solver

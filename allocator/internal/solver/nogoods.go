@@ -51,14 +51,20 @@ func (s *search) unlessFailed(p int32) Verdict {
 	case end != None || a.nogoods != n:
 	case n == nil:
 		a.nogoods = s.newNogoods()
+	case n.full():
+		a.nogoods = nil
 	default:
-		n.failed[state] = struct{}{}
-		if n.bytes += len(state); n.bytes > maxNogoods {
-			a.nogoods = nil
-		}
+		n.fail(state)
 	}
 	return end
 }
+
+func (n *nogoods) fail(state string) {
+	n.failed[state] = struct{}{}
+	n.bytes += len(state)
+}
+
+func (n *nogoods) full() bool { return n.bytes > maxNogoods }
 
 func (s *search) newNogoods() *nogoods {
 	devices, most := len(s.p.Devices), len(s.p.Left)+len(s.p.Devices)
@@ -101,15 +107,55 @@ func (n *nogoods) connect(s *search) {
 			}
 		}
 	}
-	for r, c := range of {
-		n.resources[c] = append(n.resources[c], int32(r))
-	}
 	for i := range n.of {
 		n.of[i] = int32(len(of) + i)
 		if taken := s.takes(int32(i)); len(taken) > 0 {
 			n.of[i] = of[taken[0].Resource]
 		}
+	}
+	if s.ahead.long {
+		n.joinValues(s, of)
+	}
+	for r, c := range of {
+		n.resources[c] = append(n.resources[c], int32(r))
+	}
+	for i := range n.of {
 		n.devices[n.of[i]] = append(n.devices[n.of[i]], int32(i))
+	}
+}
+
+// mostJoined is how many components are joined by a value that they have in common. The devices of one that has many are
+// better told apart by the value than by their positions.
+const mostJoined = 4
+
+// joinValues makes one component of those whose devices have a value in common that a relation compares: the devices on a
+// bus. Then the value needs no name, and one bus is like another.
+func (n *nogoods) joinValues(s *search, of []int32) {
+	for r := range s.p.Relations {
+		column := s.columnOf(int32(r))
+		if column == nil || s.p.Relations[r].Off {
+			continue
+		}
+		for v := range int32(column.count()) {
+			var some []int32
+			for _, i := range column.having(v) {
+				if !slices.Contains(some, n.of[i]) {
+					some = append(some, n.of[i])
+				}
+			}
+			if len(some) < 2 || len(some) > mostJoined {
+				continue
+			}
+			rename := func(list []int32) {
+				for k, c := range list {
+					if slices.Contains(some, c) {
+						list[k] = some[0]
+					}
+				}
+			}
+			rename(of)
+			rename(n.of)
+		}
 	}
 }
 
@@ -171,6 +217,31 @@ func (n *nogoods) number() int32 {
 		n.bytes += len(n.part.Bytes)
 	}
 	return number
+}
+
+// amid is the state before the requests after p are decided that are not served out of order.
+func (n *nogoods) amid(s *search, p int32) string {
+	done := s.ahead.completion.done
+	for d := range n.last {
+		n.last[d] = -1
+	}
+	for q := p + 1; int(q) < len(s.p.Requests); q++ {
+		if !s.p.Requests[q].Off && !done[q] {
+			for _, o := range s.p.Requests[q].Options {
+				n.last[o.Domain] = q
+			}
+		}
+	}
+	state := n.before(s, p+1)
+	k := &n.state
+	for q := p + 1; int(q) < len(s.p.Requests); q++ {
+		k.Flags(done[q])
+	}
+	_ = state
+	for _, claimed := range s.claimed {
+		k.Number(int(claimed))
+	}
+	return string(k.Bytes)
 }
 
 // before is the state before a request is decided.

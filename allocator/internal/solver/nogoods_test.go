@@ -94,6 +94,7 @@ func TestNogoodsChangeNothing(t *testing.T) {
 	found, none, fewer, most := 0, 0, 0, *cases
 	for seed := *first; seed < *first+uint64(most); seed++ {
 		p := bins(seed)
+		solve.Patience = patience(seed)
 		end, naively := solveNaively(p)
 		if end == naiveSpent {
 			continue
@@ -101,6 +102,8 @@ func TestNogoodsChangeNothing(t *testing.T) {
 		var steps []int64
 		for _, rules := range []solver.Rules{
 			solver.RuleAhead, solver.RuleAhead | solver.RuleNogoods, solver.AllRules, solver.AllRules &^ solver.RuleSymmetry,
+			solver.RuleAhead | solver.RulePacking, solver.RuleAhead | solver.RuleCompletion, solver.RuleAhead | solver.RuleCompletion | solver.RulePacking,
+			solver.AllRules &^ solver.RuleNogoods,
 		} {
 			got := solve.Solve(t.Context(), p, 1<<40, rules)
 			if diff := differs(end, naively, got); diff != "" {

@@ -66,7 +66,7 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 	}
 	for q := p + 1; int(q) < len(s.p.Requests) && !s.mayStop[q]; q++ {
 		switch r, last := &s.p.Requests[q], len(a.open)-1; {
-		case r.Off:
+		case r.Off || a.completion.isDone(q):
 		case last >= 0 && s.joins(&a.open[last], r):
 			a.open[last].request = q
 			a.open[last].slots += r.Options[0].Count

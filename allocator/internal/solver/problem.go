@@ -241,6 +241,12 @@ const (
 	RuleSymmetry
 	// RuleNogoods remembers states below which there is no solution.
 	RuleNogoods
+	// RuleEqual gives an equal later request, or claim, no earlier choice.
+	RuleEqual
+	// RulePacking sums up what requests can take of each resource of a kind by itself.
+	RulePacking
+	// RuleCompletion looks for what completes the choices made so far in another order.
+	RuleCompletion
 
 	// AllRules is what Solve uses.
 	AllRules = 1<<iota - 1

@@ -20,11 +20,15 @@ type search struct {
 	// lastStop is the position after the last such request.
 	mayStop  []bool
 	lastStop int32
+	// begins is how many choices there were before each request was decided.
+	begins []int32
 	// first is set during the first attempt, which takes the first device that comes along.
 	first bool
 	// empty is the request that failed last, if no device could be chosen for it, else -1.
 	empty int32
 	ahead *ahead // nil until the search looks ahead
+	// patience is how many steps are taken before the search looks for completions.
+	patience int64
 	// rechecks counts looks at devices ahead that are not yet paid for.
 	rechecks int64
 	stop     Stop
@@ -53,7 +57,7 @@ func (s *search) forget() {
 func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64, rules Rules) {
 	s.store.begin(p, m)
 	s.ctx, s.budget, s.rules = ctx, budget, rules
-	s.picked, s.mayStop = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests))
+	s.picked, s.mayStop, s.begins = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests)), m.counts.Take(len(p.Requests))
 	s.findStops()
 }
 
@@ -76,6 +80,29 @@ func (s *search) restart() Verdict {
 	s.first = false
 	s.lookAhead()
 	if s.starved(-1, 0, 0, 0) {
+		return None
+	}
+	root, budget := s.mark(), s.budget
+	s.budget = min(budget, s.patience)
+	end := s.request(0)
+	s.budget = budget
+	if end == Spent && budget > s.patience {
+		s.takeBack(root, 0)
+		end = s.persist()
+	}
+	return end
+}
+
+// persist begins once more, with rules that are worth their price in long searches only.
+func (s *search) persist() Verdict {
+	s.ahead.long, s.ahead.nogoods = true, nil
+	for _, p := range s.newPackings() {
+		s.add(RulePacking, p.fails)
+	}
+	if s.rules&RuleCompletion != 0 {
+		s.ahead.completion = s.newCompletion()
+	}
+	if s.starved(-1, 0, 0, 0) || s.incomplete(-1) {
 		return None
 	}
 	return s.request(0)
@@ -150,11 +177,16 @@ func (s *search) request(p int32) Verdict {
 
 // anyOf tries the options of a request by preference.
 func (s *search) anyOf(p int32) Verdict {
+	s.begins[p] = int32(len(s.chosen))
 	if s.p.Requests[p].Off {
 		return s.request(p + 1)
 	}
 	result := oversized
 	for o := range s.p.Requests[p].Options {
+		if s.comesBefore(p, int32(o)) {
+			result = None
+			continue
+		}
 		s.picked[p] = int32(o)
 		end := s.option(p, int32(o))
 		if !failed(end) {
@@ -198,7 +230,7 @@ func (s *search) slot(p, o int32, n int, start uint) Verdict {
 		if d.Order != nil && !option.All {
 			device = d.Order[at]
 		}
-		if s.taken(d, device) || s.skips(p, device, before) || with != nil && !with.admits(d, device) {
+		if s.taken(d, device) || s.skips(p, device, before) || s.deviceComesBefore(p, o, n, at) || with != nil && !with.admits(d, device) {
 			continue
 		}
 		if end, ends := s.step(); ends {

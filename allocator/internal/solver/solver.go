@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -28,6 +29,9 @@ type Result struct {
 // Solver solves one Problem after the other, in memory that it keeps. The zero value is ready to
 // use, by one goroutine at a time.
 type Solver struct {
+	// Patience is how many steps a search takes before it looks for completions. Zero is what most searches end within.
+	Patience int64
+
 	search search
 	memory memory
 }
@@ -38,6 +42,7 @@ type Solver struct {
 func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rules) Result {
 	s.Release()
 	s.search.begin(ctx, p, &s.memory, budget, rules)
+	s.search.patience = cmp.Or(s.Patience, patience)
 	verdict := s.search.solve()
 	result := Result{Verdict: verdict, Stop: s.search.stop, Stats: s.search.stats}
 	if verdict == Found {

@@ -51,6 +51,7 @@ func compareRules(t *testing.T, has traits) {
 	var solve solver.Solver
 	for seed := *first; seed < *first+uint64(cases); seed++ {
 		p := random(seed, has)
+		solve.Patience = patience(seed)
 		end, naively := solveNaively(p)
 		if end == naiveSpent {
 			continue
@@ -182,14 +183,19 @@ func compareFound(t *testing.T, p *solver.Problem) *naive {
 	if end != naiveFound {
 		t.Fatalf("trying everything ends with %d", end)
 	}
-	var solve solver.Solver
-	for _, rules := range selections(1) {
-		if diff := differs(end, naively, solve.Solve(t.Context(), p, 1<<40, rules)); diff != "" {
-			t.Errorf("rules %b: %s", rules, diff)
+	for patience := range int64(2) {
+		solve := solver.Solver{Patience: patience}
+		for _, rules := range selections(1) {
+			if diff := differs(end, naively, solve.Solve(t.Context(), p, 1<<40, rules)); diff != "" {
+				t.Errorf("rules %b: %s", rules, diff)
+			}
 		}
 	}
 	return naively
 }
+
+// patience is how many steps a search takes before it uses all rules: none, a few, or more than it needs.
+func patience(seed uint64) int64 { return []int64{1, 20, 0}[seed%3] }
 
 // selections are all rules, none, each alone, each left out, and some at random.
 func selections(seed uint64) []solver.Rules {

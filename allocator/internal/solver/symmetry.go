@@ -25,13 +25,77 @@ func (s *search) ordered() bool {
 // alike compares all that a problem says of two devices.
 func (s *search) alike(i, j int32) bool {
 	a, b := &s.p.Devices[i], &s.p.Devices[j]
-	if a.Shareable != b.Shareable || a.Pool != b.Pool || has(s.p.Paid, i) != has(s.p.Paid, j) || !slices.Equal(a.Draws, b.Draws) {
+	if a.Shareable != b.Shareable || a.Pool != b.Pool || has(s.p.Paid, i) != has(s.p.Paid, j) {
+		return false
+	}
+	if !slices.Equal(a.Draws, b.Draws) && !(s.ahead.long && s.exchanges(i, j)) {
 		return false
 	}
 	if !slices.EqualFunc(a.Groups, b.Groups, func(g, h Group) bool { return g.Relation == h.Relation && slices.Equal(g.Values, h.Values) }) {
 		return false
 	}
 	return !slices.ContainsFunc(s.p.Domains, func(d Domain) bool { return !s.alikeFor(&d, i, j) })
+}
+
+// exchanges reports whether two devices take the same but of resources that can be exchanged with them: as much is left of
+// each, and every other device takes as much of one as of the other. Such are the first slices of a GPU's memory, where
+// partitions take one of them, or all.
+func (s *search) exchanges(i, j int32) bool {
+	a, b := &s.p.Devices[i], &s.p.Devices[j]
+	if len(a.Draws) != len(b.Draws) || a.Shareable {
+		return false
+	}
+	var of []Draw // what the second device takes beside the first
+	for _, draw := range b.Draws {
+		if !slices.Contains(a.Draws, draw) {
+			of = append(of, draw)
+		}
+	}
+	for _, draw := range a.Draws {
+		if slices.Contains(b.Draws, draw) {
+			continue
+		}
+		other := of[0]
+		of = of[1:]
+		if draw.Amount != other.Amount || takesOf(b, draw.Resource) || takesOf(a, other.Resource) || !s.sameResource(draw.Resource, other.Resource, i, j) {
+			return false
+		}
+	}
+	return true
+}
+
+func takesOf(d *Device, resource int32) bool {
+	return slices.ContainsFunc(d.Draws, func(draw Draw) bool { return draw.Resource == resource })
+}
+
+// sameResource reports whether as much is left of two resources, and all devices but two take as much of them.
+func (s *search) sameResource(r, t, i, j int32) bool {
+	if s.left[r] != s.left[t] || s.p.PoolOf[r] != s.p.PoolOf[t] {
+		return false
+	}
+	drawn := s.drawn()
+	others := func(list []Draw) []Draw {
+		return slices.DeleteFunc(slices.Clone(list), func(d Draw) bool { return d.Resource == i || d.Resource == j })
+	}
+	return slices.Equal(others(drawn[r]), others(drawn[t]))
+}
+
+// drawn is what devices take of each resource, those that no domain allows left aside. A Draw has the device in the place of
+// the resource.
+func (s *search) drawn() [][]Draw {
+	a := s.ahead
+	if a.drawn != nil {
+		return a.drawn
+	}
+	a.drawn = make([][]Draw, len(s.p.Left))
+	for i := range s.p.Devices {
+		if slices.ContainsFunc(s.p.Domains, func(d Domain) bool { return d.Allowed.Test(uint(i)) }) {
+			for _, draw := range s.takes(int32(i)) {
+				a.drawn[draw.Resource] = append(a.drawn[draw.Resource], Draw{Resource: int32(i), Amount: draw.Amount})
+			}
+		}
+	}
+	return a.drawn
 }
 
 func (s *search) alikeFor(d *Domain, i, j int32) bool {

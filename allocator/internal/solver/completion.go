@@ -1,0 +1,199 @@
+package solver
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// completion looks for devices for all requests that are open in another order: those first that have least choice. What
+// is chosen together does not depend on the order of requests, so that if nothing completes the choices made so far in
+// another order, nothing does in that of requests. Small parts before large ones hide for long that the large ones will
+// not fit, and with the large ones first it shows at once.
+type completion struct {
+	// done are the requests that are served out of order.
+	done []bool
+	// weights are parts of what is left of a kind of resource, by request: the most that it takes at least of any.
+	weights []float64
+	// cheapest lists the options of each request, that which takes least first.
+	cheapest [][]int32
+	// found are the choices of the last completion, by request.
+	found []Choice
+	// failed are states below which there is none.
+	failed *nogoods
+	// busy is set while one is looked for.
+	busy bool
+	// wasted are the steps of those looked for in vain.
+	wasted int64
+}
+
+const (
+	// patience is how many steps a search takes before it looks for completions. Most take less.
+	patience = 2_000
+	// longestCompletion is how many steps one may take.
+	longestCompletion = 20_000
+)
+
+// incomplete reports whether it can be excluded that the choices made so far, with all devices of request p, can be
+// completed.
+func (s *search) incomplete(p int32) bool {
+	c := s.ahead.completion
+	if c == nil || c.busy || p+1 < s.lastStop || c.wasted > s.stats.Steps-c.wasted || c.begins(s.chosen) {
+		return false
+	}
+	before, budget := s.stats.Steps, s.budget
+	mark, choices := s.mark(), len(s.chosen)
+	c.busy, s.budget = true, min(budget, before+longestCompletion)
+	end := s.complete(p)
+	if end == Found {
+		c.found = append(c.found[:0], s.chosen...)
+		slices.SortStableFunc(c.found, func(a, b Choice) int { return cmp.Compare(a.Request, b.Request) })
+	}
+	c.busy, s.budget = false, budget
+	s.takeBack(mark, choices)
+	clear(c.done)
+	if end != Found && end != None {
+		c.wasted += s.stats.Steps - before
+	}
+	return end == None
+}
+
+// begins reports whether the last completion begins with some choices.
+func (c *completion) begins(chosen []Choice) bool {
+	return len(c.found) > 0 && len(chosen) <= len(c.found) && slices.Equal(chosen, c.found[:len(chosen)])
+}
+
+// newCompletion returns nil if the order of requests matters.
+func (s *search) newCompletion() *completion {
+	if s.orderMatters() {
+		return nil
+	}
+	c := &completion{done: s.memory.flags.Take(len(s.p.Requests)), failed: s.newNogoods()}
+	totals := make([]float64, len(s.ahead.kinds))
+	for k, kind := range s.ahead.kinds {
+		for r, of := range s.p.KindOf {
+			if of == kind.kind {
+				totals[k] += max(0, s.left[r].Float())
+			}
+		}
+	}
+	for p := range s.p.Requests {
+		options := s.p.Requests[p].Options
+		weights, order := make([]float64, len(options)), make([]int32, len(options))
+		for o := range options {
+			order[o] = int32(o)
+			weights[o] = s.weigh(&options[o], totals)
+		}
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(weights[a], weights[b]) })
+		c.cheapest, c.weights = append(c.cheapest, order), append(c.weights, slices.Min(weights))
+	}
+	return c
+}
+
+// weigh is the most that an option takes at least of what there is of any kind of resource.
+func (s *search) weigh(o *Option, totals []float64) (most float64) {
+	for k, kind := range s.ahead.kinds {
+		if taken := kind.taken[o.Domain]; taken != nil && totals[k] > 0 {
+			least := kind.least(taken, s.ahead.viable[o.Domain], 0)
+			most = max(most, float64(o.Count)*least.Float()/totals[k])
+		}
+	}
+	return most
+}
+
+// complete serves the open requests after p.
+func (s *search) complete(p int32) Verdict {
+	c := s.ahead.completion
+	q := s.hardest(p)
+	if q < 0 {
+		return Found
+	}
+	if end, ends := s.step(); ends {
+		return end
+	}
+	state := c.failed.amid(s, p)
+	if _, failed := c.failed.failed[state]; failed {
+		return None
+	}
+	c.done[q] = true
+	defer func() { c.done[q] = false }()
+	for _, o := range c.cheapest[q] {
+		if end := s.completeOption(p, q, o); end != None {
+			return end
+		}
+	}
+	if c.failed.fail(state); c.failed.full() {
+		c.failed = s.newNogoods()
+	}
+	return None
+}
+
+func (s *search) completeOption(p, q, o int32) Verdict {
+	option := &s.p.Requests[q].Options[o]
+	switch {
+	case option.All && option.Count == 0 || int(s.claimed[s.p.Requests[q].Claim])+option.Count > s.p.MostOfClaim:
+		return None
+	case option.Count == 0:
+		return s.complete(p)
+	}
+	return s.completeSlot(p, q, o, 0, 0)
+}
+
+// completeSlot is slot for a request out of order.
+func (s *search) completeSlot(p, q, o int32, n int, start uint) Verdict {
+	option := &s.p.Requests[q].Options[o]
+	if n == option.Count {
+		if !s.provides(q, o) || s.starved(p, 0, math.MaxInt, 0) {
+			return None
+		}
+		return s.complete(p)
+	}
+	d := &s.p.Domains[option.Domain]
+	var before []int32
+	for at, ok := s.candidate(option, n, start); ok; at, ok = s.candidate(option, n, at+1) {
+		device := int32(at)
+		if d.Order != nil && !option.All {
+			device = d.Order[at]
+		}
+		if s.taken(d, device) || s.skips(q, device, before) {
+			continue
+		}
+		if end, ends := s.step(); ends {
+			return end
+		}
+		s.stats.Checks++
+		if why, _ := s.refusesFor(option, device); why != accepted {
+			continue
+		}
+		mark, choices := s.mark(), len(s.chosen)
+		s.decide(q, o, device)
+		if end := s.completeSlot(p, q, o, n+1, at+1); end != None {
+			return end
+		}
+		s.takeBack(mark, choices)
+		before = append(before, device)
+	}
+	return None
+}
+
+// hardest is the open request after p with the fewest devices to choose from beyond what it needs, and of several the one
+// that takes most, -1 if none is open.
+func (s *search) hardest(p int32) int32 {
+	c, best, fewest := s.ahead.completion, int32(-1), 0
+	for q := p + 1; int(q) < len(s.p.Requests); q++ {
+		if s.p.Requests[q].Off || c.done[q] {
+			continue
+		}
+		spare := math.MinInt
+		for _, o := range s.p.Requests[q].Options {
+			spare = max(spare, int(s.ahead.viable[o.Domain].Count())-o.Count)
+		}
+		if best < 0 || spare < fewest || spare == fewest && c.weights[q] > c.weights[best] {
+			best, fewest = q, spare
+		}
+	}
+	return best
+}
+
+// isDone reports whether a request is served out of order. The receiver may be nil.
+func (c *completion) isDone(q int32) bool { return c != nil && c.done[q] }

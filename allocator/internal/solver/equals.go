@@ -1,0 +1,204 @@
+package solver
+
+import "slices"
+
+// equal says that requests from first on want what as many requests before them want, at a distance, so
+// that both can exchange what they have: requests of one claim, or all requests of claims that are alike.
+//
+// The first solution gives the later ones no earlier choice, in the order in which choices are tried: otherwise exchanging
+// them would make a solution that comes before it. So a later one need not try what comes before the choice of the earlier
+// one while they agree in all before. What fails then has no solution at all, not only none in this order: by exchanging,
+// a solution would become one that was found before.
+type equal struct{ first, distance int32 }
+
+// equals are the equal ones that a request is part of: with a request before it, and with its claim. Those with a distance
+// of zero stand for none.
+type equals [2]equal
+
+// findEqual is by request. Where the order of requests matters there are none.
+func (s *search) findEqual() []equals {
+	if s.rules&RuleEqual == 0 || s.orderMatters() {
+		return nil
+	}
+	list := make([]equals, len(s.p.Requests))
+	m := exchange{p: s.p}
+	for start := int32(0); int(start) < len(list); start = m.end(start) {
+		end := m.end(start)
+		for p := start; p < end; p++ {
+			for q := p - 1; q >= max(start, s.lastStop); q-- {
+				if m.sameRequest(q, p) {
+					list[p][0] = equal{p, p - q}
+					break
+				}
+			}
+		}
+		if before := m.sameClaim(start, s.lastStop); before >= 0 {
+			for p := start; p < end; p++ {
+				list[p][1] = equal{start, start - before}
+			}
+		}
+	}
+	return list
+}
+
+// orderMatters reports whether what can be chosen depends on the order of requests.
+func (s *search) orderMatters() bool {
+	return s.ordered() || slices.ContainsFunc(s.p.Domains, func(d Domain) bool { return d.Admin })
+}
+
+// exchange compares what requests want. A relation of one claim stands for one of another.
+type exchange struct {
+	p *Problem
+	// claims are those that a relation is about, by relation. Nil if they are not known yet.
+	claims [][]int32
+	// standsFor has pairs of relations.
+	standsFor [][2]int32
+}
+
+// end is the position after the claim of a request.
+func (m *exchange) end(p int32) int32 {
+	of := m.p.Requests[p].Claim
+	for int(p) < len(m.p.Requests) && m.p.Requests[p].Claim == of {
+		p++
+	}
+	return p
+}
+
+// sameClaim is the first request of the last claim before a position, and not before another, that is like the one that
+// begins there, -1 if there is none.
+func (m *exchange) sameClaim(start, least int32) int32 {
+	n := m.end(start) - start
+	for q := start - 1; q >= least; q-- {
+		if q > 0 && m.p.Requests[q-1].Claim == m.p.Requests[q].Claim {
+			continue
+		}
+		if m.end(q)-q == n && m.sameRequests(q, start, n) {
+			return q
+		}
+	}
+	return -1
+}
+
+// claimsOf are the claims that relations are about, by relation.
+func (m *exchange) claimsOf(relation int32) []int32 {
+	if m.claims == nil {
+		m.claims = make([][]int32, len(m.p.Relations))
+		for p := range m.p.Requests {
+			r := &m.p.Requests[p]
+			for o := range r.Options {
+				for _, c := range m.p.Domains[r.Options[o].Domain].Covers {
+					if of := &m.claims[c.Relation]; !slices.Contains(*of, r.Claim) {
+						*of = append(*of, r.Claim)
+					}
+				}
+			}
+		}
+	}
+	return m.claims[relation]
+}
+
+// sameRequest reports whether two requests of a claim have the same options.
+func (m *exchange) sameRequest(q, p int32) bool {
+	a, b := &m.p.Requests[q], &m.p.Requests[p]
+	return !a.Off && !b.Off && len(a.Options) == len(b.Options) && !slices.ContainsFunc(b.Options, func(o Option) bool { return o.All }) &&
+		slices.EqualFunc(a.Options, b.Options, func(x, y Option) bool {
+			return x.Domain == y.Domain && x.Count == y.Count && !x.All && slices.Equal(x.Totals, y.Totals)
+		})
+}
+
+// sameRequests reports whether so many requests from two positions on are alike, one by one.
+func (m *exchange) sameRequests(q, p, n int32) bool {
+	m.standsFor = m.standsFor[:0]
+	for k := range n {
+		a, b := &m.p.Requests[q+k], &m.p.Requests[p+k]
+		if a.Off || b.Off || !slices.EqualFunc(a.Options, b.Options, func(x, y Option) bool {
+			return x.Count == y.Count && !x.All && !y.All && slices.Equal(x.Totals, y.Totals) && m.sameDomain(x.Domain, y.Domain)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameDomain reports whether two domains see the same, but for the relations of their claims.
+func (m *exchange) sameDomain(x, y int32) bool {
+	a, b := &m.p.Domains[x], &m.p.Domains[y]
+	return x == y || a.Stops == nil && b.Stops == nil && len(a.Gives)+len(b.Gives) == 0 && a.Allowed.Equal(b.Allowed) && slices.Equal(a.Order, b.Order) &&
+		slices.EqualFunc(a.Shares, b.Shares, func(s, t []Draw) bool { return slices.Equal(s, t) }) &&
+		slices.EqualFunc(a.Covers, b.Covers, func(c, d Cover) bool {
+			return c.Column == d.Column && c.Stops == nil && d.Stops == nil && m.sameRelation(c.Relation, d.Relation)
+		})
+}
+
+// sameRelation reports whether a relation of one claim alone is what another is of another claim. To a relation of both,
+// exchanging devices makes no difference.
+func (m *exchange) sameRelation(r, t int32) bool {
+	if r == t {
+		return true
+	}
+	if slices.Contains(m.standsFor, [2]int32{r, t}) {
+		return true
+	}
+	if len(m.claimsOf(r)) > 1 || len(m.claimsOf(t)) > 1 || slices.ContainsFunc(m.standsFor, func(pair [2]int32) bool { return pair[0] == r || pair[1] == t }) {
+		return false
+	}
+	m.standsFor = append(m.standsFor, [2]int32{r, t})
+	a, b := &m.p.Relations[r], &m.p.Relations[t]
+	return a.Kind == b.Kind && a.Most == b.Most && a.Off == b.Off && !a.Begun && !b.Begun
+}
+
+// comesBefore reports whether an option is before that of the earlier one of some equal requests.
+func (s *search) comesBefore(p, o int32) bool {
+	for _, e := range s.equalOf(p) {
+		if e.distance > 0 && o < s.picked[p-e.distance] && s.agrees(e, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// deviceComesBefore reports whether the device at a position is before that of the earlier one of some equal requests.
+func (s *search) deviceComesBefore(p, o int32, n int, at uint) bool {
+	for _, e := range s.equalOf(p) {
+		q := p - e.distance
+		if e.distance == 0 || s.picked[q] != o {
+			continue
+		}
+		mine, other := s.chosen[s.begins[p]:], s.chosen[s.begins[q]:s.begins[q+1]]
+		if n < len(other) && sameDevices(mine, other[:n]) && at < s.position(p, o, other[n].Device) && s.agrees(e, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// position is that of a device in the order in which an option tries them.
+func (s *search) position(p, o, device int32) uint {
+	if order := s.p.Domains[s.p.Requests[p].Options[o].Domain].Order; order != nil {
+		return uint(slices.Index(order, device))
+	}
+	return uint(device)
+}
+
+// equalOf are the equal requests that a request is part of.
+func (s *search) equalOf(p int32) []equal {
+	if s.ahead == nil || s.ahead.equal == nil {
+		return nil
+	}
+	return s.ahead.equal[p][:]
+}
+
+// agrees reports whether equal requests have the same choices before p.
+func (s *search) agrees(e equal, p int32) bool {
+	for k := e.first; k < p; k++ {
+		q := k - e.distance
+		if s.picked[k] != s.picked[q] || !sameDevices(s.chosen[s.begins[k]:s.begins[k+1]], s.chosen[s.begins[q]:s.begins[q+1]]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameDevices(a, b []Choice) bool {
+	return slices.EqualFunc(a, b, func(x, y Choice) bool { return x.Device == y.Device })
+}
