@@ -4,6 +4,7 @@
 package nodefit
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -28,6 +29,19 @@ func Fits(pod *corev1.Pod, node *corev1.Node) (bool, error) {
 		return false, fmt.Errorf("spec.affinity.nodeAffinity: %w", err)
 	}
 	return matches, nil
+}
+
+// Key is what Fits reads of a pod: pods with equal keys fit the same nodes. Different keys say nothing.
+func Key(pod *corev1.Pod) string {
+	var required *corev1.NodeSelector
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		required = affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	text, err := json.Marshal([]any{pod.Spec.NodeSelector, required, pod.Spec.Tolerations})
+	if err != nil {
+		panic("pod " + pod.Name + " cannot be encoded: " + err.Error()) // it is plain data
+	}
+	return string(text)
 }
 
 // Untolerated returns the first taint of the node that keeps the pod away, nil if there is none. A

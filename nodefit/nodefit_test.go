@@ -73,3 +73,30 @@ func TestNeeds(t *testing.T) {
 		t.Error("a pod that has ended occupies its node")
 	}
 }
+
+// Pods that Fits may tell apart have different keys, others may share one.
+func TestKey(t *testing.T) {
+	key := func(change func(*corev1.Pod)) string {
+		pod := &corev1.Pod{}
+		change(pod)
+		return nodefit.Key(pod)
+	}
+	keys := map[string]string{}
+	for name, change := range map[string]func(*corev1.Pod){
+		"nothing":    func(*corev1.Pod) {},
+		"selector":   func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} },
+		"toleration": func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} },
+		"affinity": func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{}}}
+		},
+	} {
+		k := key(change)
+		if other, known := keys[k]; known {
+			t.Errorf("%s and %s have the same key", name, other)
+		}
+		keys[k] = name
+	}
+	if key(func(p *corev1.Pod) { p.Name, p.Labels = "p", map[string]string{"a": "b"} }) != key(func(*corev1.Pod) {}) {
+		t.Error("a label, which is not read, is part of the key")
+	}
+}

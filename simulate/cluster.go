@@ -44,10 +44,8 @@ const DefaultBudget = 20 * allocator.DefaultBudget
 // Options of a State.
 type Options struct {
 	Features allocator.Features
-	// NodeFit tells whether a pod may run on a node whatever devices and resources the node has. It
-	// is asked once per kind of pods and node. Nil is nodefit.Fits: taints, node selector and node
-	// affinity.
-	NodeFit func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	// NodeFit tells whether a pod may run on a node whatever devices and resources the node has.
+	NodeFit NodeFit
 	// DevicePolicy and Topology are Policy and Topology of the allocator: which of the devices of a node
 	// a pod gets. Nil is allocator.FirstFit, with the devices that kube-scheduler takes.
 	DevicePolicy allocator.Remembered
@@ -82,7 +80,7 @@ type world struct {
 	*onenode.Asker
 	options  Options
 	gates    pools.Gates
-	nodeFit  func(pod *corev1.Pod, node *corev1.Node) (bool, error)
+	nodeFit  NodeFit      // complete
 	anyNode  *corev1.Node // without anything, to find out whether a pod can be understood
 	extended map[corev1.ResourceName]*resourceapi.DeviceClass
 	resolver *podclaims.Resolver
@@ -136,9 +134,7 @@ func Open(c Cluster, o Options) (*State, error) {
 	}
 	w := newWorld(o, asks)
 	w.resources = newResourceNumbers()
-	if w.nodeFit = o.NodeFit; w.nodeFit == nil {
-		w.nodeFit = nodefit.Fits
-	}
+	w.nodeFit = o.NodeFit.complete()
 	return w.read(&c, nil, nil)
 }
 

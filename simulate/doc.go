@@ -35,10 +35,9 @@
 //	internal/table    lists and bags of which versions share what is equal
 //	internal/onenode  what pods get of the devices of one node
 //	template          nodes that do not exist, values of theirs that are not known, and sets of nodes
-//	shape, claim      what pods ask for, with the claims that they share
+//	shape, key, claim what pods ask for, what tells kinds of them apart, and the claims that they share
 //	place, policy     placing pods, choosing nodes
-//	evict             pods that leave a node: Drain, Drainable
-//	victims           pods that have to go for another
+//	evict             pods that leave a node: Drain, Drainable, Victims
 //	internal/subsets  sets by what they cost, for Victims
 //	merge             what two Sims did, put together
 //	any, undecided    nodes of which the template is not decided

@@ -50,10 +50,10 @@ func TestUpdateKeeps(t *testing.T) {
 	const nodes, kinds = 40, 3
 	c, pods := large(nodes, kinds)
 	asked := 0
-	state, err := Open(c, Options{Features: allocator.AllFeatures(), NodeFit: func(*corev1.Pod, *corev1.Node) (bool, error) {
+	state, err := Open(c, Options{Features: allocator.AllFeatures(), NodeFit: NodeFit{Fits: func(*corev1.Pod, *corev1.Node) (bool, error) {
 		asked++
 		return true, nil
-	}})
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}

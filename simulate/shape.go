@@ -2,12 +2,9 @@ package simulate
 
 import (
 	"cmp"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,12 +182,12 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		}
 	}
 	made.demands = w.needs(pod, nil)
-	if _, err := w.nodeFit(pod, w.anyNode); err != nil {
-		return nil, fmt.Errorf("pod %s: %w", name, err)
-	}
-	key := made.key()
+	key := w.key(made)
 	if known := w.knownKind(key); known != nil {
 		return known, nil
+	}
+	if _, err := w.fits(pod, w.anyNode); err != nil {
+		return nil, fmt.Errorf("pod %s: %w", name, err)
 	}
 	var extended []*onenode.Spec
 	for _, e := range made.extended {
@@ -250,32 +247,6 @@ func (w *world) intern(key string, made *podKind, extended []*onenode.Spec) *pod
 	}
 	w.kinds[key] = made
 	return made
-}
-
-// key is equal for equal pods.
-func (k *podKind) key() string {
-	pod := k.example
-	var nodeAffinity *corev1.NodeAffinity
-	if pod.Spec.Affinity != nil {
-		nodeAffinity = pod.Spec.Affinity.NodeAffinity
-	}
-	text, err := json.Marshal([]any{pod.Spec.NodeSelector, nodeAffinity, pod.Spec.Tolerations})
-	if err != nil {
-		panic("pod " + pod.Name + " cannot be encoded: " + err.Error()) // it is plain data
-	}
-	key := text // ends where it says
-	for _, e := range k.entries {
-		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(e.spec.ID)), int64(e.claim))
-	}
-	key = append(key, 0xff)
-	for _, e := range k.extended {
-		key = binary.AppendUvarint(strconv.AppendQuote(key, string(e.name)), uint64(e.spec.ID))
-	}
-	key = append(key, 0xff)
-	for _, d := range k.demands {
-		key = binary.AppendVarint(binary.AppendUvarint(key, uint64(d.resource)), d.value)
-	}
-	return string(key)
 }
 
 // needs lists what a pod asks of the resources of a node, but for those that devices provide.
@@ -413,7 +384,7 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 }
 
 func (w *world) variantOn(k *podKind, node *corev1.Node) int16 {
-	if ok, err := w.nodeFit(k.example, node); err != nil || !ok {
+	if ok, err := w.fits(k.example, node); err != nil || !ok {
 		return -1
 	}
 	if len(k.asks) == 0 {

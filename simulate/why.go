@@ -205,9 +205,9 @@ func (e *explainer) obstacle(n Node, rec *nodeRecord) string {
 
 // keptAway is why a node is out of the question for a pod.
 func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
-	if ok, err := w.nodeFit(pod, node); err != nil || !ok {
+	if ok, err := w.fits(pod, node); err != nil || !ok {
 		switch taint := nodefit.Untolerated(pod, node); {
-		case w.options.NodeFit != nil:
+		case w.options.NodeFit.Fits != nil:
 			return "Options.NodeFit does not admit the pod"
 		case taint != nil && nodefit.IsCordon(taint):
 			return "the node is cordoned"
