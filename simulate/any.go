@@ -43,6 +43,8 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 		switch {
 		case t == nil:
 			return nil, fmt.Errorf("any %s: template %d is nil", name, i)
+		case t.of != s.world.resources:
+			return nil, fmt.Errorf("any %s: %w", name, t.strange())
 		case t.choice != nil:
 			return nil, fmt.Errorf("any %s: template %s is undecided itself", name, t.spec.Node.Name)
 		case slices.Contains(templates[:i], t):
@@ -54,7 +56,7 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 	c.start(s.world.Lens())
 	node := &corev1.Node{}
 	node.Name, node.Labels = name, commonLabels(c.members)
-	t := &Template{spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
+	t := &Template{of: s.world.resources, spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
 	t.facts = &nodeFacts{Inventory: onenode.NewInventory(node, nil, nil), template: t, index: -1}
 	return t, nil
 }
@@ -76,7 +78,7 @@ func commonLabels(templates []*Template) map[string]string {
 // Options lists the templates that a node can be of, the cheapest first, then in the order in which
 // Any was given them. A node of any other template has that one, a real node none.
 func (m *Sim) Options(n Node) []*Template {
-	rec, found := m.data.record(n)
+	rec, found := m.data.record(m.world.here(n))
 	switch {
 	case !found || n.template == nil:
 		return nil
@@ -95,6 +97,7 @@ func (m *Sim) Options(n Node) []*Template {
 // one of the nodes of Any's template. Placement.As gives the claims of pods that were placed before.
 // The error is that there is no such node, or that it cannot be of the template; then nothing changed.
 func (m *Sim) Decide(n Node, t *Template) error {
+	n = m.world.here(n)
 	rec, found := m.data.record(n)
 	switch {
 	case !found:

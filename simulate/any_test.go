@@ -67,11 +67,15 @@ func (g *game) superpose() {
 	if s.any, err = g.state.Any("any", templates...); err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
-	s.sim.Add(s.any, 1)
+	if err := s.sim.Add(s.any, 1); err != nil {
+		s.Fatal(err)
+	}
 	slices.SortStableFunc(templates, func(a, b *simulate.Template) int { return cmp.Compare(a.Price(), b.Price()) })
 	for _, template := range templates {
 		w := &world{template: template, sim: g.state.Sim()}
-		w.sim.Add(template, 1)
+		if err := w.sim.Add(template, 1); err != nil {
+			s.Fatal(err)
+		}
 		s.worlds = append(s.worlds, w)
 	}
 	for range 8 {

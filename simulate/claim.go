@@ -29,6 +29,10 @@ type claimRecord struct {
 	allocated bool
 	// consumers are those who use the claim. A PodGroup is there once for each of its pods.
 	consumers table.Bag[resourceapi.ResourceClaimConsumerReference]
+	// reserved are those among them that only status.reservedFor lists. copies is how often pods were placed again,
+	// as others like them: each time is one more who uses the claim.
+	reserved []resourceapi.ResourceClaimConsumerReference
+	copies   int
 	// held is what it holds on nodes, shared what it holds of pools of several nodes.
 	held   []heldOn
 	shared []onenode.SharedHolding
@@ -61,7 +65,31 @@ func (r *claimRecord) only(node int) bool {
 
 // full reports whether as many use the claim as may. A PodGroup counts once.
 func (r *claimRecord) full() bool {
-	return r.consumers.Len() >= resourceapi.ResourceClaimReservedForMaxSize
+	return r.consumers.Len()+r.copies >= resourceapi.ResourceClaimReservedForMaxSize
+}
+
+// join adds a consumer, leave takes it away once.
+func (r *claimRecord) join(consumer resourceapi.ResourceClaimConsumerReference, by *table.Edition) {
+	if r.hasPod(consumer) {
+		r.copies++
+	}
+	r.consumers.Add(consumer, by)
+}
+
+func (r *claimRecord) leave(consumer resourceapi.ResourceClaimConsumerReference, by *table.Edition) {
+	r.consumers.Remove(consumer, by)
+	if r.hasPod(consumer) {
+		r.copies--
+	}
+}
+
+// hasPod reports whether a consumer is a pod that is on a node and uses the claim.
+func (r *claimRecord) hasPod(consumer resourceapi.ResourceClaimConsumerReference) bool {
+	placed := r.consumers.Times(consumer)
+	if slices.Contains(r.reserved, consumer) {
+		placed--
+	}
+	return placed > 0 && consumer.Resource == "pods"
 }
 
 // claim returns the number of a claim, which it gets the first time.
@@ -173,6 +201,7 @@ func (w *world) reserveOthers(d *version, by *table.Edition) {
 		for _, consumer := range shared.object.Status.ReservedFor {
 			if uid, found := known[name{consumer.Resource, consumer.Name}]; !found || uid != "" && uid != consumer.UID {
 				rec.consumers.Add(consumer, by)
+				rec.reserved = append(slices.Clip(rec.reserved), consumer)
 			}
 		}
 	}

@@ -403,7 +403,7 @@ func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *t
 		return
 	}
 	rec := d.claims.Edit(int(id), by)
-	rec.consumers.Add(w.consumer(id, entry.pod), by)
+	rec.join(w.consumer(id, entry.pod), by)
 	entry.claims = append(entry.claims, id)
 	entry.joins = entry.joins || !rec.only(w.byName[entry.pod.Spec.NodeName])
 }

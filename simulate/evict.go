@@ -33,7 +33,10 @@ func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (R
 		if err != nil {
 			return Result{}, err
 		}
-		return m.placeEach(ctx, shapes, on.fixed(&m.data), p)
+		if on, err = on.fixed(m.world, &m.data); err != nil {
+			return Result{}, err
+		}
+		return m.placeEach(ctx, shapes, on, p)
 	})
 }
 
@@ -125,7 +128,11 @@ func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Dep
 	}
 	leaving := s.leaving(nodes)
 	s = s.seen() // the pods may read more of devices than those before
-	e := &exits{state: s, on: on.fixed(&s.data), policy: p, rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
+	on, err := on.fixed(s.world, &s.data)
+	if err != nil {
+		return nil, err
+	}
+	e := &exits{state: s, on: on, policy: p, rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
 	e.countable = e.on.disjoint()
 	departures := make([]Departure, len(leaving))
 	for i, l := range leaving {

@@ -141,7 +141,7 @@ func (c *crowd) drainable(s *State, on Nodes, p Policy, seen map[string]int) {
 func (c *crowd) ways(s *State, on Nodes, p Policy, seen map[string]int) {
 	leaving := s.leaving(Real(nil))
 	s = s.seen()
-	e := &exits{state: s, on: on.fixed(&s.data), policy: p, countable: on.disjoint(), rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
+	e := &exits{state: s, on: on.limited(&s.data), policy: p, countable: on.disjoint(), rooms: make(map[*podKind]int), trials: make(map[string]*trial)}
 	for _, l := range leaving {
 		roomy, separate, err := e.roomy(c.Context(), l)
 		if err != nil {

@@ -61,7 +61,10 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 		return Result{}, err
 	}
 	m.look()
-	on = on.fixed(&m.data)
+	on, err := on.fixed(m.world, &m.data)
+	if err != nil {
+		return Result{}, err
+	}
 	for required := len(t); ; required-- {
 		result, err := m.gangWithin(ctx, demands, t[:required], on, p)
 		if err != nil || result.All() || required == 0 || !t[required-1].Preferred {

@@ -224,6 +224,9 @@ func (g *merger) templates() error {
 		if !filled && more == 0 {
 			continue
 		}
+		if g.data.accepts(g.world, other.template) != nil {
+			return &ConflictError{"template " + other.template.spec.Node.Name}
+		}
 		both := g.group(other.template)
 		if both.total += more; filled {
 			both.runs, both.used = slices.Clone(other.runs), other.used

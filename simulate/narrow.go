@@ -75,11 +75,10 @@ func (m *Sim) members(demands []Demand, t []Topology, d *domain, all Nodes) []me
 	list := make([]member, len(demands))
 	for i, demand := range demands {
 		list[i] = member{demand, d.on}
-		switch shape := *demand.Shape; {
+		switch shape := demand.Shape; {
 		case len(filters) == 0:
 		case shape.kind.narrows(filters):
-			shape.kind = m.world.narrowedKind(shape.kind, filters)
-			list[i].Shape = &shape
+			list[i].Shape = &Shape{Pods: shape.Pods, kind: m.world.narrowedKind(shape.kind, filters)}
 		default:
 			for _, labelled := range m.domains(labels, all) {
 				if slices.Equal(labelled.values, values) {

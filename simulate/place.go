@@ -13,8 +13,9 @@ import (
 )
 
 // Place puts one pod on a node and reserves its claims: a claim that another pod has allocated ties
-// it to where that claim can be used. The result says whether the pod was placed. The error is about
-// the pod, or the context's; then nothing changed.
+// it to where that claim can be used. A pod that is placed again stands for another one like it, which
+// takes as much again. The result says whether the pod was placed. The error is about the pod or a template
+// of the set, or the context's; then nothing changed.
 func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (Result, error) {
 	kind, err := m.world.kindOf(pod)
 	if err != nil {
@@ -27,7 +28,7 @@ func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (R
 // these nodes in the order that the policy gives. Those of the Shape come first; beyond them, and
 // beyond n if there are more, they stand for pods like them. With FirstFit it takes time in
 // proportion to the nodes and to those that change; equal nodes of a template are placed on at once.
-// The error is the context's; then nothing changed.
+// The error is about a template of the set, or the context's; then nothing changed.
 func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
 	if n == 1 {
 		return m.place(ctx, shape, n, on, p) // nothing is written before all that can fail is over
@@ -52,7 +53,10 @@ func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy
 		return Result{}, err
 	}
 	m.look()
-	b := &batch{sim: m, call: c, shape: shape, on: on.fixed(&m.data), left: n, policy: p}
+	if on, err = on.fixed(m.world, &m.data); err != nil {
+		return Result{}, err
+	}
+	b := &batch{sim: m, call: c, shape: shape, on: on, left: n, policy: p}
 	if err := b.run(); err != nil {
 		return Result{}, err
 	}
@@ -265,7 +269,7 @@ func (m *Sim) allocate(a *asked, n Node, ans *onenode.Answer, entry *podEntry) {
 	for _, e := range a.kind.entries {
 		if e.claim >= 0 {
 			entry.claims = append(entry.claims, e.claim)
-			m.data.claims.Edit(int(e.claim), m.by).consumers.Add(m.world.consumer(e.claim, entry.pod), m.by)
+			m.data.claims.Edit(int(e.claim), m.by).join(m.world.consumer(e.claim, entry.pod), m.by)
 		}
 	}
 }

@@ -21,11 +21,15 @@ import (
 )
 
 // Shape are pods that ask for the same: equal claims, or the same shared ones, equal extended and
-// other resources, equal demands on the node. It is immutable.
+// other resources, equal demands on the node. It is immutable. A Shape can be used with any State: what its pods
+// ask for is found out again if that is not of the same Open, or an Update of it, and it is an error if they no
+// longer ask for the same.
 type Shape struct {
 	// Pods are those that Shapes was given, in order.
 	Pods []*corev1.Pod
 	kind *podKind
+	// elsewhere is the shape in the world in which it was used last.
+	elsewhere atomic.Pointer[Shape]
 }
 
 // podKind is what equal pods have in common. There is one for all of them.
@@ -130,11 +134,23 @@ func (s *Shape) in(w *world) (*Shape, error) {
 	if s.kind.world == w {
 		return s, nil
 	}
-	kind, err := w.kindOf(s.kind.example)
-	if err != nil {
-		return nil, err
+	if known := s.elsewhere.Load(); known != nil && known.kind.world == w {
+		return known, nil
 	}
-	return &Shape{Pods: s.Pods, kind: kind}, nil
+	var same *podKind
+	for _, pod := range s.Pods {
+		kind, err := w.kindOf(pod)
+		if err != nil {
+			return nil, err
+		}
+		if same != nil && kind != same {
+			return nil, fmt.Errorf("pods %s and %s/%s of a shape no longer ask for the same", s.name(), pod.Namespace, pod.Name)
+		}
+		same = kind
+	}
+	found := &Shape{Pods: s.Pods, kind: same}
+	s.elsewhere.Store(found)
+	return found, nil
 }
 
 // size is how many devices the pods ask for, as far as requests say.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -126,12 +127,20 @@ func (m *Sim) ownGroup(t *Template) *group {
 }
 
 // Add adds n nodes of a template, without pods. It takes the same time whatever n is. Less than one
-// adds none.
-func (m *Sim) Add(t *Template, n int) {
+// adds none. The error is that the template is nil or one of another Open, or that the Sim has nodes of another
+// template whose node has the same name; then nothing changed.
+func (m *Sim) Add(t *Template, n int) error {
+	if t == nil {
+		return errors.New("the template is nil")
+	}
+	if err := m.data.accepts(m.world, t); err != nil {
+		return err
+	}
 	if n > 0 {
 		g := m.ownGroup(t)
 		g.total += min(n, math.MaxInt-g.total)
 	}
+	return nil
 }
 
 // Added counts the nodes of a template that the Sim has, and those among them that pods were placed
@@ -202,7 +211,7 @@ func (m *Sim) release(entry *podEntry) {
 	m.takeShared(entry.taken.Shared, false)
 	for _, id := range entry.claims {
 		rec := m.data.claims.Edit(int(id), m.by)
-		rec.consumers.Remove(m.world.consumer(id, entry.pod), m.by)
+		rec.leave(m.world.consumer(id, entry.pod), m.by)
 		if rec.consumers.Len() > 0 || !rec.allocated {
 			continue
 		}

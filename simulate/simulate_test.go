@@ -257,6 +257,13 @@ func TestWrongInput(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Nodes of a template are added as a number: their names and objects are made when asked for.
 func TestTemplateNodes(t *testing.T) {
 	state := open(t, gpuCluster(), simulate.Options{})
@@ -265,7 +272,7 @@ func TestTemplateNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	sim := state.Sim()
-	sim.Add(template, 1_000_000)
+	must(t, sim.Add(template, 1_000_000))
 	shape := shapeOf(t, state, gpuPods("three", 2))
 	if found := fit(t, sim.State(), shape, simulate.Added(template)); found.Pods != 1_000_000 {
 		t.Errorf("%d pods fit", found.Pods)

@@ -81,7 +81,9 @@ func (e *podEntry) list() []*podEntry {
 }
 
 // Node is a handle: a real node, or the n-th of a template. Names of the latter are made when asked
-// for. Nodes are equal (==) if they are the same.
+// for. Handles from one State, and from Sims of it, are equal (==) if they are the same node. To any other State
+// the handle of a real node means the node of that name there, if there is one, and that of a template a node
+// which was not added. The zero value is no node.
 type Node struct {
 	template *Template
 	index    int
@@ -178,11 +180,14 @@ func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, erro
 	if shape, err = shape.in(s.world); err != nil {
 		return Fit{}, err
 	}
+	if on, err = on.fixed(s.world, &s.data); err != nil {
+		return Fit{}, err
+	}
 	a := s.data.asked(s.world, shape.kind)
 	if !a.separate(c.Context) {
 		return s.fitsOneByOne(c, shape, on)
 	}
-	t, err := s.data.tally(&c, a, on.fixed(&s.data))
+	t, err := s.data.tally(&c, a, on)
 	return t.Fit, err
 }
 
@@ -347,7 +352,7 @@ func product(n int64, nodes, total int) int {
 
 // fitsOneByOne counts by placing.
 func (s *State) fitsOneByOne(c onenode.Call, shape *Shape, on Nodes) (Fit, error) {
-	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on.fixed(&s.data), left: onenode.MaxOneByOne, counting: true}
+	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on, left: onenode.MaxOneByOne, counting: true}
 	if err := b.run(); err != nil {
 		return Fit{}, err
 	}
@@ -395,6 +400,17 @@ func (d *version) record(n Node) (nodeRecord, bool) {
 	return d.fresh(n.template), n.index < g.total
 }
 
+// here is a handle as this world has it: a real node may be at another position than in the world that it is from.
+func (w *world) here(n Node) Node {
+	if n.template != nil || n.index < len(w.nodes) && w.nodes[n.index].Node.Name == n.name {
+		return n
+	}
+	if index, found := w.byName[n.name]; found {
+		return Node{index: index, name: n.name}
+	}
+	return Node{index: len(w.nodes), name: n.name}
+}
+
 // Node returns the handle of a real node. The error is that there is none of that name.
 func (s *State) Node(name string) (Node, error) {
 	index, found := s.world.byName[name]
@@ -407,7 +423,7 @@ func (s *State) Node(name string) (Node, error) {
 // Pods lists the pods on a real node, those that were placed last first.
 func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
-		rec, _ := s.data.record(n)
+		rec, _ := s.data.record(s.world.here(n))
 		for entry := rec.pods; entry != nil; entry = entry.before {
 			if !yield(entry.pod) {
 				return
@@ -421,7 +437,7 @@ func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 // devices, and for one that is gone. An undecided node counts as the cheapest template that it can
 // be of.
 func (s *State) InUse(n Node) float64 {
-	rec, found := s.data.record(n)
+	rec, found := s.data.record(s.world.here(n))
 	if !found {
 		return 0
 	}
@@ -435,7 +451,7 @@ func (s *State) InUse(n Node) float64 {
 // listed; neither is anything of a node that is gone. An undecided node counts as the cheapest template
 // that it can be of.
 func (s *State) Utilization(n Node) iter.Seq2[pools.PoolID, float64] {
-	rec, found := s.data.record(n)
+	rec, found := s.data.record(s.world.here(n))
 	if !found {
 		return func(func(pools.PoolID, float64) bool) {}
 	}

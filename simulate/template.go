@@ -39,6 +39,8 @@ type TemplateSpec struct {
 // Template is a TemplateSpec, read once for all States of one Open and its Updates. It is immutable.
 type Template struct {
 	spec TemplateSpec
+	// of are the resource numbers of the Open that it belongs to.
+	of *resourceNumbers
 	// published are the slices of the spec, with stand-ins for values that are not known.
 	published []*resourceapi.ResourceSlice
 	// facts are those of its first node, which stands for all.
@@ -74,7 +76,7 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
 	}
 	spec.Slices = slices.Clone(spec.Slices)
-	t := &Template{spec: spec}
+	t := &Template{spec: spec, of: w.resources}
 	var err error
 	if t.published, err = spec.withUnknown(); err != nil {
 		return nil, fmt.Errorf("template %s: %w", spec.Node.Name, err)
@@ -272,7 +274,12 @@ func (g *group) split(position, k int) int {
 	return position + cmp.Compare(k, 0)
 }
 
-// Nodes is a set of nodes in order. It is immutable.
+// strange is that a template is one of another Open.
+func (t *Template) strange() error {
+	return fmt.Errorf("template %s is one of another Open", t.name())
+}
+
+// Nodes is a set of nodes in order. It is immutable. The zero value is the empty set.
 type Nodes struct {
 	*nodeSet
 }
@@ -370,8 +377,44 @@ func (d *version) realIn(p nodesPart) iter.Seq2[int, *nodeRecord] {
 	}
 }
 
-// fixed returns the set with limits that count from what there is now.
-func (n Nodes) fixed(d *version) Nodes {
+// fixed returns the set with limits that count from what there is now. The error is about a template.
+func (n Nodes) fixed(w *world, d *version) (Nodes, error) {
+	for i, part := range n.list() {
+		if part.template == nil {
+			continue
+		}
+		if err := d.accepts(w, part.template); err != nil {
+			return Nodes{}, err
+		}
+		for _, other := range n.parts[:i] {
+			if other.template != nil && other.template != part.template && other.template.name() == part.template.name() {
+				return Nodes{}, part.template.namesake()
+			}
+		}
+	}
+	return n.limited(d), nil
+}
+
+// accepts reports whether nodes of a template can be added: the error is that it is one of another Open, or that
+// they would have the names of others.
+func (d *version) accepts(w *world, t *Template) error {
+	if t.of != w.resources {
+		return t.strange()
+	}
+	for i := range d.groups {
+		if other := d.groups[i].template; other != t && other.name() == t.name() && d.groups[i].total > 0 {
+			return t.namesake()
+		}
+	}
+	return nil
+}
+
+// namesake is that nodes of two templates would have the same names.
+func (t *Template) namesake() error {
+	return fmt.Errorf("template %s: there are nodes of another template of that name", t.name())
+}
+
+func (n Nodes) limited(d *version) Nodes {
 	if n.nodeSet == nil || !slices.ContainsFunc(n.parts, func(p nodesPart) bool { return p.template != nil && !p.fixed }) {
 		return n
 	}

@@ -116,7 +116,7 @@ func TestAnyErrors(t *testing.T) {
 func nodeAt(t *testing.T, state *simulate.State, template *simulate.Template, index int) simulate.Node {
 	t.Helper()
 	sim := state.Sim()
-	sim.Add(template, index+1)
+	must(t, sim.Add(template, index+1))
 	three := shapeOf(t, state, gpuPods("three", 1))
 	placed := place(t, sim, three, 1000, simulate.Union(simulate.New(template, 1000)))
 	return placed[slices.IndexFunc(placed, func(p simulate.Placement) bool { return strings.HasSuffix(p.Node.Name(), fmt.Sprint("-", index)) })].Node
@@ -316,13 +316,14 @@ func TestAnySharedPool(t *testing.T) {
 	undecided := anyOf(t, state, templates...)
 	two := gpuPods("two", 1)[0]
 	sim := state.Sim()
-	sim.Add(undecided, 1)
+	must(t, sim.Add(undecided, 1))
 	r, err := sim.Place(t.Context(), two, simulate.Added(undecided), simulate.FirstFit)
 	if err != nil || r.Undecided != 1 || r.Err == nil || !strings.Contains(r.Err.Error(), "different devices of pools of several nodes") {
 		t.Errorf("%d placed, %d undecided, %v, %v; want it undecided, and why", r.Placed, r.Undecided, r.Err, err)
 	}
 	// All that have the same to take are one class as before.
 	alike := anyOf(t, state, templates[1:]...)
+	sim = state.Sim() // where no other nodes have the names of these
 	r, err = sim.Place(t.Context(), two, simulate.New(alike, 1), simulate.FirstFit)
 	if err != nil || r.Placed != 1 {
 		t.Fatalf("%d placed, %v, %v", r.Placed, r.Err, err)

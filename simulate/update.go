@@ -16,8 +16,8 @@ import (
 
 // Update is the State of the real cluster after it changed: that of Open with the same Options, but
 // what is derived from objects that did not change is kept. An object has changed if its pointer has.
-// What was simulated is not part of it, except for what is expected: see Sim.Expect. Templates and
-// Shapes can be used with the new State; handles of nodes cannot. The State itself stays as it is.
+// What was simulated is not part of it, except for what is expected: see Sim.Expect. Templates,
+// Shapes and handles of real nodes can be used with the new State. The State itself stays as it is.
 //
 // It takes time in proportion to the lists, with a small factor, and to what changed: nodes with other
 // slices are read again, what pods of known kinds ask for is not compiled again, and nodes in a state
@@ -134,6 +134,9 @@ func (m *Sim) Expect(node string, t *Template) error {
 	}
 	if t == nil {
 		return fmt.Errorf("node %s: the template is nil", node)
+	}
+	if t.of != m.world.resources {
+		return fmt.Errorf("node %s: %w", node, t.strange())
 	}
 	if t.choice != nil {
 		return fmt.Errorf("node %s cannot be expected to have the devices of %s: %w", node, t.name(), ErrUndecidedNode)

@@ -117,7 +117,7 @@ func (e *explainer) run() error {
 		e.found.Err = e.asked.refused
 		return nil //nolint:nilerr // it is what was asked for
 	}
-	for _, part := range e.on.fixed(d).list() {
+	for _, part := range e.on.limited(d).list() {
 		if _, err := d.visit(part, e.node); err != nil {
 			return err
 		}

@@ -124,7 +124,9 @@ func (b *bench) agreeGrowing() error {
 		u, sim := newUpstream(b.world), b.state.Sim()
 		u.claims = nil // the new node is empty whatever else there is
 		node := u.addNode(b.world.specs[t], 0)
-		sim.Add(b.templates[t], 1)
+		if err := sim.Add(b.templates[t], 1); err != nil {
+			return err
+		}
 		for i, pod := range b.world.shapes {
 			for range 3 {
 				want, err := u.place(b, pod, []*corev1.Node{node})

@@ -145,7 +145,7 @@ func (b *bench) growing() []row {
 		{name: "the same, warm", needed: "≤ 0.5 ms", measure: func() figures { return per(nil, func(int) { b.scaleUp() }) }},
 		{name: "hypothetical node", needed: "≤ 0.2 µs, ≤ 64 B", parts: 1, measure: func() figures {
 			sim := b.state.Sim()
-			return per(nil, func(int) { sim.Add(b.templates[0], 1) })
+			return per(nil, func(int) { must(sim.Add(b.templates[0], 1)) })
 		}, peer: func(u *upstream) error { u.addNode(b.world.specs[0], 0); return nil }},
 	}
 }

@@ -16,6 +16,9 @@ type Bag[K comparable] struct {
 // Len is how many different elements there are.
 func (b *Bag[K]) Len() int { return len(b.times) }
 
+// Times is how often an element is there.
+func (b *Bag[K]) Times(k K) int { return b.times[k] }
+
 // All lists the different elements, in no order.
 func (b *Bag[K]) All() iter.Seq[K] { return maps.Keys(b.times) }
 

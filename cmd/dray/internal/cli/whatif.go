@@ -252,7 +252,9 @@ func (s *simulation) after(c *change) (*simulate.State, simulate.Nodes, error) {
 		if err != nil {
 			return nil, on, fmt.Errorf("--add: %w", err)
 		}
-		sim.Add(template, c.add[like])
+		if err := sim.Add(template, c.add[like]); err != nil {
+			return nil, on, fmt.Errorf("--add: %w", err)
+		}
 		sets = append(sets, simulate.Added(template))
 	}
 	if len(c.remove) > 0 {
