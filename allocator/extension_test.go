@@ -195,6 +195,15 @@ type enumeration struct {
 	on     []*smallDevice
 	chosen []smallPick
 	wanted []smallPreference
+	// picked is the alternative and the number of devices of each request, by claim and position; fixed are those
+	// that are decided already, of which a number below zero is open.
+	picked, fixed map[[2]int]smallOption
+}
+
+// smallOption is an alternative with a number of devices.
+type smallOption struct {
+	name    string
+	devices int
 }
 
 // enumerate returns the first solution on a node, with the ranks of the preferences that it does not
@@ -212,11 +221,71 @@ func (s *smallCase) enumerate(node string) (picks []smallPick, missed []int, fou
 				missed = append(missed, rank)
 			}
 		}
-		if e.request(0, 0) {
-			return e.chosen, missed, true
+		if e.picked = make(map[[2]int]smallOption); e.request(0, 0) {
+			return e.numbered().chosen, missed, true
 		}
 	}
 	return nil, nil, false
+}
+
+// numbered is the first solution with the alternatives of this one, and with the best number of the first request,
+// then of the second one, and so on.
+func (e *enumeration) numbered() *enumeration {
+	fixed := make(map[[2]int]smallOption)
+	for at, option := range e.picked {
+		fixed[at] = smallOption{option.name, -1}
+	}
+	for claim := range e.claims {
+		for position := range e.claims[claim].Spec.Devices.Requests {
+			at := [2]int{claim, position}
+			option, found := fixed[at]
+			if !found {
+				continue
+			}
+			for _, n := range e.numbersOf(claim, position, option.name) {
+				fixed[at] = smallOption{option.name, n}
+				next := &enumeration{smallCase: e.smallCase, on: e.on, wanted: e.wanted, picked: make(map[[2]int]smallOption), fixed: fixed}
+				if next.request(0, 0) {
+					e = next
+					break
+				}
+			}
+		}
+	}
+	return e
+}
+
+// numbersOf are those of an alternative, the best first.
+func (e *enumeration) numbersOf(claim, position int, name string) []int {
+	r := &e.claims[claim].Spec.Devices.Requests[position]
+	count := int64(0)
+	if r.Exactly != nil {
+		count = r.Exactly.Count
+	}
+	for _, sub := range r.FirstAvailable {
+		if r.Name+"/"+sub.Name == name {
+			count = sub.Count
+		}
+	}
+	return e.numbers(claim, name, count)
+}
+
+func (e *enumeration) numbers(claim int, name string, count int64) (list []int) {
+	beyond := e.extension[claim].Requests[name]
+	if len(beyond.Totals) == 0 {
+		for n := max(count, beyond.UpTo); n >= count; n-- {
+			list = append(list, int(n))
+		}
+		return list
+	}
+	most := int64(len(e.on))
+	if beyond.UpTo > 0 {
+		most = beyond.UpTo
+	}
+	for n := max(count, 1); n <= max(count, most, 1); n++ {
+		list = append(list, int(n))
+	}
+	return list
 }
 
 func (e *enumeration) request(claim, position int) bool {
@@ -240,20 +309,16 @@ func (e *enumeration) option(claim, position int, name, class string, count int6
 	for _, other := range beyond.Classes {
 		classes = append(classes, other.DeviceClassName)
 	}
-	if len(beyond.Totals) == 0 {
-		for n := max(count, beyond.UpTo); n >= count; n-- {
-			if e.slots(claim, position, name, classes, int(n), 0) {
-				return true
-			}
-		}
+	fixed, isFixed := e.fixed[[2]int{claim, position}]
+	if isFixed && fixed.name != name {
 		return false
 	}
-	most := int64(len(e.on))
-	if beyond.UpTo > 0 {
-		most = beyond.UpTo
-	}
-	for n := max(count, 1); n <= max(count, most, 1); n++ {
-		if e.slots(claim, position, name, classes, int(n), 0) {
+	for _, n := range e.numbers(claim, name, count) {
+		if isFixed && fixed.devices >= 0 && fixed.devices != n {
+			continue
+		}
+		e.picked[[2]int{claim, position}] = smallOption{name, n}
+		if e.slots(claim, position, name, classes, n, 0) {
 			return true
 		}
 	}

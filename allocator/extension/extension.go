@@ -86,7 +86,8 @@ type Request struct {
 	// that of the first class that has it, and devices may be of different classes.
 	Classes []Class `json:"classes,omitempty"`
 	// UpTo is how many devices the request may have, count being how many it must have. It
-	// has as many as possible, or with Totals, as few. Zero stands for count, or with Totals
+	// has as many as possible, or with Totals, as few: devices of other requests give way to that, alternatives
+	// and the numbers of requests before it do not. Zero stands for count, or with Totals
 	// for as many as a claim may have; less than count is an error.
 	UpTo int64 `json:"upTo,omitempty"`
 	// Totals are amounts that the devices of the request have together, by the name of a

@@ -118,7 +118,7 @@ func (t *toV1) annotate(translated *resourceapi.ResourceClaim, asks []*ask, beyo
 func (t *toV1) request(claim *v1alpha1.DeviceClaim, i int, l *losses) (resourceapi.DeviceRequest, []*ask, int64) {
 	instance, at := &claim.Spec.Claims[i], specPath.Child("claims").Index(i)
 	request := resourceapi.DeviceRequest{Name: requestName(i)}
-	wanted := t.numbered(instance, at)
+	wanted := t.numbered(instance, i, at)
 	if len(instance.OneOf) == 0 && len(wanted) == 1 {
 		a := wanted[0]
 		if a.name = request.Name; !t.resolve(a, l) {

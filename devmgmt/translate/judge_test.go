@@ -25,6 +25,14 @@ type judge struct {
 	pooled  map[string]*inf.Dec
 	// preferred are the preferences that a solution is to have.
 	preferred []preference
+	// picked is the option and the number of devices of each part, fixed what is decided of that already: a number
+	// below zero is open. Nil if nothing is.
+	picked, fixed map[int]picked
+}
+
+type picked struct {
+	option  int
+	devices int64
 }
 
 // candidate is a device with what is in use of it.
@@ -100,10 +108,40 @@ func (j *judge) allocate(claim *v1alpha1.DeviceClaim) []choice {
 				j.preferred = append(j.preferred, p)
 			}
 		}
+		j.picked, j.fixed = make(map[int]picked), nil
 		solution = j.parts(claim, 0, nil)
 	}
+	solution = j.numbered(claim, solution)
 	for _, c := range solution {
 		j.take(c, 1)
+	}
+	return solution
+}
+
+// numbered is the first solution with the options of this one, and with the best number of devices of the first part,
+// then of the second one, and so on.
+func (j *judge) numbered(claim *v1alpha1.DeviceClaim, solution []choice) []choice {
+	if solution == nil {
+		return nil
+	}
+	fixed := make(map[int]picked)
+	for part, p := range j.picked {
+		fixed[part] = picked{p.option, -1}
+	}
+	for part := range claim.Spec.Claims {
+		option := fixed[part].option
+		detail := &claim.Spec.Claims[part].DeviceClaimDetail
+		if option >= 0 {
+			detail = &claim.Spec.Claims[part].OneOf[option]
+		}
+		for _, n := range j.numbersOf(detail) {
+			fixed[part] = picked{option, n}
+			j.fixed = fixed
+			if found := j.parts(claim, 0, nil); found != nil {
+				solution = found
+				break
+			}
+		}
 	}
 	return solution
 }
@@ -156,31 +194,45 @@ func (j *judge) parts(claim *v1alpha1.DeviceClaim, i int, chosen []choice) []cho
 	return nil
 }
 
-// numbers tries numbers of devices for one part, from the limit on.
+// numbers tries numbers of devices for one part, the best first.
 func (j *judge) numbers(claim *v1alpha1.DeviceClaim, c choice, chosen []choice) []choice {
-	least := int64(1)
-	if asked, found := c.detail.Requests[v1alpha1.ResourceCount]; found {
-		least = asked.Value()
-	}
-	limit := c.detail.Limits[v1alpha1.ResourceCount]
-	if j.summed(c.detail) {
-		most := int64(len(j.devices))
-		if !limit.IsZero() {
-			most = limit.Value()
-		}
-		for n := max(least, 1); n <= most; n++ {
-			if solution := j.slots(claim, c, n, 0, chosen); solution != nil {
-				return solution
-			}
-		}
+	fixed, isFixed := j.fixed[c.part]
+	if isFixed && fixed.option != c.option {
 		return nil
 	}
-	for n := max(least, limit.Value()); n >= least; n-- {
+	for _, n := range j.numbersOf(c.detail) {
+		if isFixed && fixed.devices >= 0 && fixed.devices != n {
+			continue
+		}
+		j.picked[c.part] = picked{c.option, n}
 		if solution := j.slots(claim, c, n, 0, chosen); solution != nil {
 			return solution
 		}
 	}
 	return nil
+}
+
+// numbersOf lists how many devices a part may have: the most first, or the fewest if they have amounts together.
+func (j *judge) numbersOf(detail *v1alpha1.DeviceClaimDetail) (list []int64) {
+	least := int64(1)
+	if asked, found := detail.Requests[v1alpha1.ResourceCount]; found {
+		least = asked.Value()
+	}
+	limit := detail.Limits[v1alpha1.ResourceCount]
+	if j.summed(detail) {
+		most := int64(len(j.devices))
+		if !limit.IsZero() {
+			most = limit.Value()
+		}
+		for n := max(least, 1); n <= most; n++ {
+			list = append(list, n)
+		}
+		return list
+	}
+	for n := max(least, limit.Value()); n >= least; n-- {
+		list = append(list, n)
+	}
+	return list
 }
 
 // slots finds the devices of one part that are left to find, from one on: their order does not matter.

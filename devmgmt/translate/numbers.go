@@ -9,14 +9,15 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// numbered lists the details of an instance. One with a limit of count becomes one for each number of
-// devices, the most first, which is what it means, if v1 has that many alternatives and they can say it.
-func (t *toV1) numbered(instance *v1alpha1.DeviceClaimInstance, at *field.Path) []*ask {
+// numbered lists the details of the i-th instance. One with a limit of count becomes one for each number of
+// devices, the most first, which is what it means, if v1 has that many alternatives and they can say it: those of
+// the first request, as in v1 the devices of a request do not give way to what comes after it.
+func (t *toV1) numbered(instance *v1alpha1.DeviceClaimInstance, i int, at *field.Path) []*ask {
 	var plain, numbered []*ask
 	add := func(detail *v1alpha1.DeviceClaimDetail, at *field.Path) {
 		plain = append(plain, &ask{detail: detail, at: at})
 		least, most := t.between(detail)
-		if least == most {
+		if i > 0 || least == most {
 			numbered = append(numbered, &ask{detail: detail, at: at})
 			return
 		}

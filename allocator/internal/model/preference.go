@@ -26,15 +26,22 @@ type Miss struct {
 // Solve searches. The result is good until the Instance is used again.
 //
 // Among the solutions, the first counts of those that have the most important preference, if any
-// has it; among these, of those that have the next one, and so on. Searches for preferences take at most
+// has it; among these, of those that have the next one, and so on. Then of those with the alternatives that it
+// picks, the first of those with the best numbers of devices. Searches for preferences and numbers take at most
 // as many steps together as the first one. What is preferred for the sake of topology is about several
-// devices, and of the solutions with the alternatives that were picked before.
+// devices, and of the solutions with the alternatives and numbers that were picked before.
 func (in *Instance) Solve(ctx context.Context) Result {
 	best := in.solver.Solve(ctx, &in.problem, in.Budget, solver.AllRules)
 	var missed []Miss
-	left := in.Budget
+	left, numbered := in.Budget, false
 	for k := in.Problem.Required(); k < len(in.Problem.Constraints) && best.Verdict == solver.Found; k++ {
-		topology, offered := in.Problem.Constraints[k].Topology, in.offered(k, best)
+		topology := in.Problem.Constraints[k].Topology
+		if topology && !numbered {
+			if best, numbered = in.numbered(ctx, best, &left), true; best.Verdict != solver.Found {
+				break
+			}
+		}
+		offered := in.offered(k, best)
 		if topology && len(offered) < 2 {
 			continue
 		}
@@ -42,11 +49,10 @@ func (in *Instance) Solve(ctx context.Context) Result {
 		if relation.Off = false; relation.Holds(offered) {
 			continue // the first of all is the first of those that have it
 		}
-		// Another search takes the memory of the last one.
-		best.Choices, best.Options = slices.Clone(best.Choices), slices.Clone(best.Options)
+		best = kept(best)
 		problem := &in.problem
 		if topology {
-			problem = in.only(best.Options)
+			problem = in.only(func(r, o int) bool { return int32(o) == best.Options[r] })
 		}
 		next := in.solver.Solve(ctx, problem, left, solver.AllRules)
 		left = max(left-next.Stats.Steps, 0)
@@ -59,17 +65,69 @@ func (in *Instance) Solve(ctx context.Context) Result {
 		}
 		best = next
 	}
+	if !numbered && best.Verdict == solver.Found {
+		best = in.numbered(ctx, best, &left)
+	}
 	return Result{Result: best, Missed: missed}
 }
 
-// only is the problem with no other options than those that were picked, by request.
-func (in *Instance) only(picked []int32) *solver.Problem {
+// kept is a result that stays good when another search takes the memory of the last one.
+func kept(found solver.Result) solver.Result {
+	found.Choices, found.Options = slices.Clone(found.Choices), slices.Clone(found.Options)
+	return found
+}
+
+// numbered is the first solution with the numbers of devices that requests prefer: those of the first request are
+// decided first. The alternatives stay, devices do not. It takes a search for each number that is preferred to that
+// of the solution before, so none if that has the best ones. What is not decided with the steps left is Spent: which
+// solution is meant is not known then.
+func (in *Instance) numbered(ctx context.Context, best solver.Result, left *int64) solver.Result {
+	for r := range in.Problem.Requests {
+		alternatives := in.Problem.Requests[r].Alternatives
+		if len(alternatives) < 2 {
+			continue
+		}
+		same := func(r, o int) bool { // as the alternative that is picked, but for the number
+			alternatives := in.Problem.Requests[r].Alternatives
+			return alternatives[o].Name == alternatives[best.Options[r]].Name
+		}
+		for o := range int(best.Options[r]) {
+			if !same(r, o) {
+				continue
+			}
+			best = kept(best)
+			next := in.solver.Solve(ctx, in.only(func(other, option int) bool {
+				switch {
+				case other < r:
+					return int32(option) == best.Options[other]
+				case other == r:
+					return option == o
+				}
+				return same(other, option)
+			}), *left, solver.AllRules)
+			*left = max(*left-next.Stats.Steps, 0)
+			next.Stats.Add(best.Stats)
+			if next.Verdict == solver.None {
+				best.Stats = next.Stats
+				continue
+			}
+			if best = next; best.Verdict != solver.Found {
+				return best
+			}
+			break
+		}
+	}
+	return best
+}
+
+// only is the problem with no other options than those that are kept.
+func (in *Instance) only(keep func(request, option int) bool) *solver.Problem {
 	p := in.problem
 	p.Requests = slices.Clone(p.Requests)
 	for r := range p.Requests {
 		options := slices.Clone(p.Requests[r].Options)
 		for o := range options {
-			if int32(o) != picked[r] {
+			if !keep(r, o) {
 				options[o] = solver.Option{Domain: options[o].Domain, All: true} // all of none cannot be had
 			}
 		}
