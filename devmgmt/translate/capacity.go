@@ -95,7 +95,7 @@ func (t *toV1) capacities(device *resourceapi.Device, resources []v1alpha1.Resou
 	device.AllowMultipleAllocations = ptr.To(true)
 	device.Capacity = make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(resources))
 	for i, r := range resources {
-		name, err := keyIn(r.Name, driver)
+		name, err := t.keyIn(r.Name, driver)
 		if err != nil {
 			l.drop(at.Index(i).Child("name"), "%s: %v", r.Name, err)
 			continue

@@ -208,7 +208,7 @@ func (t *toV1) matched(name string, asks []*ask) (found resourceapi.FullyQualifi
 	plain := false
 	for _, a := range asks {
 		for _, driver := range a.drivers() {
-			domain, id, err := qualified(name, driver)
+			domain, id, err := t.qualified(name, driver)
 			if err != nil {
 				return "", false, err
 			}
@@ -217,7 +217,10 @@ func (t *toV1) matched(name string, asks []*ask) (found resourceapi.FullyQualifi
 				return "", false, errors.New("some devices have an amount there and others do not, which are not compared with each other")
 			}
 			full := resourceapi.FullyQualifiedName(domain + "/" + id)
-			if found != "" && full != found {
+			if found != "" && full != found && t.extended {
+				t.common[name] = true
+				full = commonDomain + "/" + resourceapi.FullyQualifiedName(name)
+			} else if found != "" && full != found {
 				return "", false, fmt.Errorf("v1 calls it %s and %s, depending on the driver, and compares neither with the other: publish it under a name with a domain", found, full)
 			}
 			found = full

@@ -64,7 +64,7 @@ func (t *toV1) constraints(text *string, driver string, at *field.Path, l *losse
 		return nil
 	}
 	v := t.vocabularies.of(driver)
-	translated, err := expression.ToV1(*text, func(name string) (expression.Place, error) { return v.place(name, driver) })
+	translated, err := expression.ToV1(*text, func(name string) (expression.Place, error) { return v.place(name, driver, t.naming) })
 	if err == nil {
 		err = t.selector(translated)
 	}

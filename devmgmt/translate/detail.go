@@ -152,7 +152,7 @@ func (t *toV1) totals(a *ask, l *losses) {
 		var key resourceapi.QualifiedName
 		err := error(nil)
 		for _, driver := range a.drivers() {
-			if key, err = keyIn(name, driver); err != nil {
+			if key, err = t.keyIn(name, driver); err != nil {
 				break
 			}
 		}
@@ -177,7 +177,7 @@ func (t *toV1) totals(a *ask, l *losses) {
 // amountKey is what v1 calls an amount that is taken of devices. It is the same for all drivers.
 func (t *toV1) amountKey(a *ask, name string) (key resourceapi.QualifiedName, err error) {
 	for _, driver := range a.drivers() {
-		if key, err = keyIn(name, driver); err != nil {
+		if key, err = t.keyIn(name, driver); err != nil {
 			return key, err
 		}
 		if t.vocabularies.of(driver).names[name].amount {

@@ -65,7 +65,7 @@ func lossesOf(kind string, object metav1.Object) *losses {
 // add adds a reason, or finds it: details that are translated several times fail in the same way.
 func (l *losses) add(path *field.Path, format string, arguments []any) *Reason {
 	reason := l.object
-	reason.Field, reason.Text = path.String(), fmt.Sprintf(format, arguments...)
+	reason.Field, reason.Text = shorten(path.String()), shorten(fmt.Sprintf(format, arguments...))
 	at, known := l.known[reason]
 	if !known {
 		if l.known == nil {
@@ -143,6 +143,15 @@ func typeMeta(kind string) metav1.TypeMeta {
 // prototypeMeta names a kind of the prototype.
 func prototypeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: v1alpha1.DevMgmtAPIVersion, Kind: kind}
+}
+
+// shorten keeps what people read short when a name or a value in it is absurdly long.
+func shorten(text string) string {
+	const limit = 400
+	if len(text) <= limit {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:limit], ""), len(text))
 }
 
 // oneLine makes several errors one text.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/blang/semver/v4"
@@ -107,13 +108,14 @@ func (t *toV1) device(pool *v1alpha1.DevicePool, i int, counters map[string]reso
 		l.drop(at, "it has %d attributes and resources, v1 allows %d", n, resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
 		return device, false
 	}
+	t.share(&device, at, l)
 	return device, true
 }
 
 // attribute adds an attribute to a device. Amounts are capacities in v1: nobody takes any of them
 // unless the device may be shared.
 func (t *toV1) attribute(device *resourceapi.Device, attribute v1alpha1.Attribute, driver string, at *field.Path, l *losses) {
-	name, err := keyIn(attribute.Name, driver)
+	name, err := t.keyIn(attribute.Name, driver)
 	if err != nil {
 		l.drop(at.Child("name"), "%s: %v", attribute.Name, err)
 		return
@@ -138,6 +140,25 @@ func (t *toV1) attribute(device *resourceapi.Device, attribute v1alpha1.Attribut
 		device.Attributes = make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute)
 	}
 	device.Attributes[name] = value
+}
+
+// share has a device publish what devices of other drivers are compared with under a name of all drivers, too.
+func (t *toV1) share(device *resourceapi.Device, at *field.Path, l *losses) {
+	for _, name := range slices.Sorted(maps.Keys(t.common)) {
+		own, common := resourceapi.QualifiedName(name), resourceapi.QualifiedName(commonDomain+"/"+name)
+		_, isAttribute := device.Attributes[common]
+		_, isCapacity := device.Capacity[common]
+		if isAttribute || isCapacity {
+			l.drop(at, "it has %s and %s, and claims compare %s of several drivers", name, common, name)
+			continue
+		}
+		if value, found := device.Attributes[own]; found {
+			device.Attributes[common] = value
+		}
+		if value, found := device.Capacity[own]; found && value.RequestPolicy == nil {
+			device.Capacity[common] = value
+		}
+	}
 }
 
 func attributeValue(attribute v1alpha1.Attribute) (resourceapi.DeviceAttribute, error) {

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -161,7 +162,7 @@ func extend(t *rapid.T, in *translate.Prototype) {
 		if rapid.Bool().Draw(t, "typed") {
 			d.DeviceType, d.DeviceClass = ptr.To(rapid.SampledFrom(types).Draw(t, "type")), nil
 			if len(d.MatchAttributes) > 0 {
-				d.MatchAttributes = []string{"topo.example.com/slot"}
+				d.MatchAttributes = []string{rapid.SampledFrom(anyDriver).Draw(t, "matched over drivers")}
 			}
 		}
 		taken, found := d.Requests["bandwidth"]
@@ -179,17 +180,14 @@ func extend(t *rapid.T, in *translate.Prototype) {
 		if d.DeviceType == nil && sometimes(t, "same size") {
 			d.MatchAttributes = append(d.MatchAttributes, "size")
 		}
-		d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot", "numa", "model")
-		if d.DeviceType != nil {
-			d.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot")
-		}
+		d.PreferredMatchAttributes = drawPreferred(t, anyDriver...)
 		if count, found := d.Requests[v1alpha1.ResourceCount]; found && rapid.Bool().Draw(t, "up to") {
 			count.Add(*resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "more"), resource.DecimalSI))
 			d.Limits = map[string]resource.Quantity{v1alpha1.ResourceCount: count}
 		}
 	}
 	for _, claim := range in.Claims {
-		claim.Spec.PreferredMatchAttributes = drawPreferred(t, "topo.example.com/slot")
+		claim.Spec.PreferredMatchAttributes = drawPreferred(t, anyDriver...)
 		for i := range claim.Spec.Claims {
 			instance := &claim.Spec.Claims[i]
 			if len(instance.OneOf) == 0 {
@@ -200,7 +198,59 @@ func extend(t *rapid.T, in *translate.Prototype) {
 			}
 		}
 		if len(claim.Spec.MatchAttributes) > 0 {
-			claim.Spec.MatchAttributes = []string{"topo.example.com/slot"}
+			claim.Spec.MatchAttributes = []string{rapid.SampledFrom(anyDriver).Draw(t, "matched by all")}
+		}
+	}
+	hyphenate(in)
+}
+
+// anyDriver are attributes that devices of all drivers may have, with and without a domain.
+var anyDriver = []string{"topo.example.com/slot", "numa", "model"}
+
+// hyphenate gives an attribute a name that v1 does not allow.
+func hyphenate(in *translate.Prototype) {
+	const from, to = "numa", "numa-node"
+	attributes := func(list []v1alpha1.Attribute) {
+		for i := range list {
+			if list[i].Name == from {
+				list[i].Name = to
+			}
+		}
+	}
+	names := func(list []string) []string {
+		list = slices.Clone(list)
+		for i := range list {
+			if list[i] == from {
+				list[i] = to
+			}
+		}
+		return list
+	}
+	expression := func(text *string) *string {
+		if text != nil {
+			text = ptr.To(strings.ReplaceAll(*text, "device."+from, fmt.Sprintf("device[%q]", to)))
+		}
+		return text
+	}
+	detail := func(d *v1alpha1.DeviceClaimDetail) {
+		d.Constraints, d.MatchAttributes, d.PreferredMatchAttributes = expression(d.Constraints), names(d.MatchAttributes), names(d.PreferredMatchAttributes)
+	}
+	for _, pool := range in.Pools {
+		attributes(pool.Spec.Attributes)
+		for i := range pool.Spec.Devices {
+			attributes(pool.Spec.Devices[i].Attributes)
+		}
+	}
+	for _, class := range in.Classes {
+		class.Spec.Constraints = expression(class.Spec.Constraints)
+	}
+	for _, claim := range in.Claims {
+		claim.Spec.MatchAttributes, claim.Spec.PreferredMatchAttributes = names(claim.Spec.MatchAttributes), names(claim.Spec.PreferredMatchAttributes)
+		for i := range claim.Spec.Claims {
+			detail(&claim.Spec.Claims[i].DeviceClaimDetail)
+			for k := range claim.Spec.Claims[i].OneOf {
+				detail(&claim.Spec.Claims[i].OneOf[k])
+			}
 		}
 	}
 }
@@ -231,7 +281,7 @@ func TestDraws(t *testing.T) {
 // TestExtendedDraws shows the same of the draws that ask for more than v1 can say: of each kind,
 // some are allocated and some are not.
 func TestExtendedDraws(t *testing.T) {
-	kinds := []string{"classes", "upTo", "totals", "size", "bandwidth", "matchCapacities", "preferred"}
+	kinds := []string{"classes", "upTo", "totals", "size", "bandwidth", "matchCapacities", "preferred", "devmgmtproto.k8s.io/numa-node"}
 	missing := make(map[string]bool)
 	for _, kind := range kinds {
 		missing[kind], missing["no "+kind] = true, true
@@ -303,7 +353,13 @@ func newCore(v1 translate.V1) *core {
 	}
 }
 
-func (c *core) allocate(t *rapid.T, claim *resourceapi.ResourceClaim) string {
+// failing is a test, of rapid or not.
+type failing interface {
+	Fatalf(format string, arguments ...any)
+	Context() context.Context
+}
+
+func (c *core) allocate(t failing, claim *resourceapi.ResourceClaim) string {
 	more, err := extension.Of(claim)
 	if err != nil {
 		t.Fatalf("claim %s: %v", claim.Name, err)

@@ -76,7 +76,7 @@ func (t *toV1) result(claim *v1alpha1.DeviceClaim, i int, a *ask) (resourceapi.D
 	result.ShareID = ptr.To(shareID(claim.Namespace, claim.Name, i))
 	result.ConsumedCapacity = make(map[resourceapi.QualifiedName]resource.Quantity, len(allocated.Allocations))
 	for _, part := range allocated.Allocations {
-		key, err := keyIn(part.Name, pool.Spec.Driver)
+		key, err := t.keyIn(part.Name, pool.Spec.Driver)
 		if err != nil {
 			return result, fmt.Errorf("%s: %w", part.Name, err)
 		}

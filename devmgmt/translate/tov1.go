@@ -20,9 +20,11 @@ type toV1 struct {
 	pools        map[string]*v1alpha1.DevicePool
 	referents    referents
 	programs     *cel.Cache
-	// extended is set if claims may ask for what v1 cannot say, in the annotation of package
+	// naming is extended if claims may ask for what v1 cannot say, in the annotation of package
 	// extension.
-	extended bool
+	naming
+	// common are the attributes that claims compare of devices of several drivers.
+	common map[string]bool
 }
 
 // fewPrograms is enough for the expressions of one translation, most of which occur once.
@@ -33,12 +35,15 @@ const fewPrograms = 64
 func ToV1(in Prototype) (V1, []Reason) { return translateToV1(in, false) }
 
 // ToExtended is ToV1 for an allocator that knows package extension: what claims ask for beyond v1
-// is in their annotation, as far as the package can say it.
+// is in their annotation, as far as the package can say it. Names of attributes and resources may have
+// characters that v1 does not allow, and what claims compare of devices of several drivers is
+// published under the domain of the prototype's group, too: an API server would refuse such objects.
 func ToExtended(in Prototype) (V1, []Reason) { return translateToV1(in, true) }
 
 func translateToV1(in Prototype, extended bool) (V1, []Reason) {
 	t := &toV1{
-		extended:     extended,
+		naming:       naming{extended},
+		common:       make(map[string]bool),
 		vocabularies: vocabulariesOf(in.Pools),
 		classes:      make(map[string]*v1alpha1.DeviceClass, len(in.Classes)),
 		byType:       make(map[string][]*v1alpha1.DeviceClass),
@@ -59,7 +64,14 @@ func translateToV1(in Prototype, extended bool) (V1, []Reason) {
 		t.pools[pool.Name] = pool
 	}
 	var out V1
-	var reasons []Reason
+	var reasons, ofClaims []Reason
+	// Claims say what is compared, which pools have to publish.
+	for _, claim := range in.Claims {
+		translated, lost := t.claim(claim)
+		if ofClaims = append(ofClaims, lost...); translated != nil {
+			out.Claims = append(out.Claims, translated)
+		}
+	}
 	for _, pool := range in.Pools {
 		slices, lost := t.slices(pool)
 		out.Slices, reasons = append(out.Slices, slices...), append(reasons, lost...)
@@ -70,13 +82,7 @@ func translateToV1(in Prototype, extended bool) (V1, []Reason) {
 			out.Classes = append(out.Classes, translated)
 		}
 	}
-	for _, claim := range in.Claims {
-		translated, lost := t.claim(claim)
-		if reasons = append(reasons, lost...); translated != nil {
-			out.Claims = append(out.Claims, translated)
-		}
-	}
-	return out, reasons
+	return out, append(reasons, ofClaims...)
 }
 
 // selector compiles what an expression has become, as the API server would.

@@ -68,11 +68,25 @@ func (v *vocabulary) addAttributes(list []v1alpha1.Attribute) {
 	}
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var (
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// anyName is what the allocator understands, too: it compares names, whatever characters they have.
+	anyName = regexp.MustCompile(`^[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?$`)
+)
+
+// mostOfName is how long a name may be where it does not have to be one of v1.
+const mostOfName = 63
+
+// commonDomain has the names of attributes without a domain that devices of several drivers are to agree in. v1 has
+// another domain for each driver.
+const commonDomain = v1alpha1.GroupName
+
+// naming says what v1 calls things, or the allocator if it is extended.
+type naming struct{ extended bool }
 
 // qualified returns what v1 calls an attribute or a resource of the driver: domain and
 // identifier.
-func qualified(name, driver string) (domain, id string, err error) {
+func (n naming) qualified(name, driver string) (domain, id string, err error) {
 	domain, id, isQualified := strings.Cut(name, "/")
 	switch {
 	case !isQualified:
@@ -82,15 +96,19 @@ func qualified(name, driver string) (domain, id string, err error) {
 	case len(domain) > resourceapi.DeviceMaxDomainLength || len(validation.IsDNS1123Subdomain(domain)) > 0:
 		return "", "", fmt.Errorf("v1 wants a DNS name of at most %d characters before the slash", resourceapi.DeviceMaxDomainLength)
 	}
-	if len(id) > resourceapi.DeviceMaxIDLength || !identifier.MatchString(id) {
+	switch {
+	case n.extended && len(id) <= mostOfName && anyName.MatchString(id):
+	case n.extended:
+		return "", "", fmt.Errorf("want at most %d letters, digits, hyphens, dots and underscores", mostOfName)
+	case len(id) > resourceapi.DeviceMaxIDLength || !identifier.MatchString(id):
 		return "", "", fmt.Errorf("v1 wants a C identifier of at most %d characters", resourceapi.DeviceMaxIDLength)
 	}
 	return domain, id, nil
 }
 
 // keyIn returns the name as the key of a map in a slice, where v1 adds the domain of the driver.
-func keyIn(name, driver string) (resourceapi.QualifiedName, error) {
-	_, _, err := qualified(name, driver)
+func (n naming) keyIn(name, driver string) (resourceapi.QualifiedName, error) {
+	_, _, err := n.qualified(name, driver)
 	return resourceapi.QualifiedName(name), err
 }
 
@@ -103,8 +121,8 @@ func nameOf(domain, id, driver string) string {
 }
 
 // place returns where v1 has an attribute that an expression reads.
-func (v *vocabulary) place(name, driver string) (expression.Place, error) {
-	domain, id, err := qualified(name, driver)
+func (v *vocabulary) place(name, driver string, by naming) (expression.Place, error) {
+	domain, id, err := by.qualified(name, driver)
 	use := v.names[name]
 	switch {
 	case err != nil:

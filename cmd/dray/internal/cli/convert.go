@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -82,8 +84,11 @@ func (f *convertFlags) run(ctx context.Context) error {
 	if f.lossy {
 		verb = "left out"
 	}
-	for _, reason := range reasons {
+	for _, reason := range reasons[:min(len(reasons), mostReported)] {
 		f.origin.streams.note("%s: %s", verb, reason)
+	}
+	if len(reasons) > mostReported {
+		f.origin.streams.note("%s: %d more fields, of %s", verb, len(reasons)-mostReported, objectsOf(reasons[mostReported:]))
 	}
 	if len(reasons) > 0 && !f.lossy {
 		return errRefused
@@ -122,6 +127,28 @@ func convert(objects *input.Objects) (translated []runtime.Object, reasons []err
 		reasons = append(reasons, reason)
 	}
 	return translated, reasons, nil
+}
+
+// objectsOf names the objects that reasons are about.
+func objectsOf(reasons []error) string {
+	var names []string
+	for _, reason := range reasons {
+		lost, ok := reason.(translate.Reason)
+		if !ok {
+			continue
+		}
+		name := lost.Kind + " " + lost.Name
+		if lost.Namespace != "" {
+			name = lost.Kind + " " + lost.Namespace + "/" + lost.Name
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if len(names) > mostReported {
+			return strings.Join(names[:mostReported], ", ") + " and others"
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func asObjects[T runtime.Object](list []T) []runtime.Object {

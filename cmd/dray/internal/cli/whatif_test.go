@@ -80,9 +80,9 @@ func TestSimulateWhatIf(t *testing.T) {
 		{"dray simulate victims prioritized --any-priority", "a     1     yes    default/low-0"},
 		{"dray simulate victims high", "want a pod that has no node"},
 		{"dray simulate victims nobody", "Pod default/nobody does not exist"},
-		// The claim is named by the pod: others like it would share it.
-		{"dray simulate what-if --add a=2", "default/prioritized  1        0         1000 "},
-		{"dray simulate what-if --add a=1 --taint example.com/broken:NoSchedule --node a", "default/prioritized  1        0         1000 "},
+		// The claim is named by the pod: others like it would share it, up to the limit of those who use a claim.
+		{"dray simulate what-if --add a=2", "default/prioritized  1        0         256 "},
+		{"dray simulate what-if --add a=1 --taint example.com/broken:NoSchedule --node a", "default/prioritized  1        0         256 "},
 		{"dray simulate what-if --remove a", "default/middle       1        0         0 "},
 		{"dray simulate what-if --remove x", "error: --remove: node x does not exist"},
 		{"dray simulate what-if --add x=1", "error: --add: node x does not exist"},

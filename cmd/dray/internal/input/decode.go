@@ -78,6 +78,10 @@ func (r *reader) decode(raw []byte, inherited schema.GroupVersionKind, origin Or
 		r.fail(origin, err)
 		return
 	}
+	if err := otherRevision(raw, gvk); err != nil && r.options.Findings != FindingsIgnore {
+		r.object(origin, fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), err))
+		return
+	}
 	item, typed := itemKind(gvk)
 	switch {
 	case isUntypedList(gvk):

@@ -1,9 +1,6 @@
 package input
 
 import (
-	"fmt"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/dray-project/dray/devmgmt/translate"
@@ -40,28 +37,24 @@ func (r *reader) translate() {
 		}
 	}
 	for _, slice := range translated.Slices {
-		r.addTranslated(slice, "ResourceSlice", key{kind: prototypeKind("DevicePool"), name: slice.Spec.Pool.Name}, unusable)
+		r.addTranslated(slice, key{kind: prototypeKind("DevicePool"), name: slice.Spec.Pool.Name}, unusable)
 	}
 	for _, class := range translated.Classes {
-		r.addTranslated(class, "DeviceClass", key{kind: prototypeKind("DeviceClass"), name: class.Name}, unusable)
+		r.addTranslated(class, key{kind: prototypeKind("DeviceClass"), name: class.Name}, unusable)
 	}
 	for _, claim := range translated.Claims {
-		r.addTranslated(claim, "ResourceClaim", key{prototypeKind("DeviceClaim"), claim.Namespace, claim.Name}, unusable)
+		r.addTranslated(claim, key{prototypeKind("DeviceClaim"), claim.Namespace, claim.Name}, unusable)
 	}
 }
 
-// addTranslated files an object that was made from another, which may be unusable.
-func (r *reader) addTranslated(object runtime.Object, kind string, from key, unusable map[key]bool) {
+// addTranslated files an object that was made from another, which may be unusable. It is not validated once more:
+// names may be such as v1 does not have.
+func (r *reader) addTranslated(object runtime.Object, from key, unusable map[key]bool) {
 	if unusable[from] {
 		return
 	}
 	origin := r.objects.known[from].origin
 	SetDefaults(object)
-	for _, invalid := range r.options.Validate(object) {
-		if !r.object(origin, fmt.Errorf("translated to %s: %w", describe(kind, object.(metav1.Object)), invalid)) {
-			return
-		}
-	}
 	if err := r.objects.add(object, origin); err != nil {
 		r.errs = append(r.errs, err)
 	}
