@@ -15,6 +15,8 @@ import (
 // A Fork is a ledger of its own for a what-if: it starts with everything its parent
 // holds, costs nothing to make, and neither sees what happens to the other until
 // Commit.
+//
+// The zero value is a ledger of a cluster without slices.
 type Ledger struct {
 	mu    sync.Mutex // held by writers
 	state atomic.Pointer[State]
@@ -34,7 +36,15 @@ func newLedger(base *State, parent *Ledger) *Ledger {
 }
 
 // State returns what there is and what is in use now. It takes no lock and costs nothing.
-func (l *Ledger) State() *State { return l.state.Load() }
+func (l *Ledger) State() *State {
+	if now := l.state.Load(); now != nil {
+		return now
+	}
+	return empty
+}
+
+// empty is the State of a ledger that was not made by NewLedger.
+var empty = NewState(nil)
 
 // Assume adds what the claim's status.allocation holds, as State.Assume does.
 func (l *Ledger) Assume(claim *resourceapi.ResourceClaim) error {
@@ -56,7 +66,7 @@ func (l *Ledger) Rebase(s *Snapshot) {
 func (l *Ledger) change(next func(now *State) (*State, error)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state, err := next(l.state.Load())
+	state, err := next(l.State())
 	if err == nil {
 		l.state.Store(state)
 	}
@@ -64,7 +74,7 @@ func (l *Ledger) change(next func(now *State) (*State, error)) error {
 }
 
 // Fork returns a ledger that starts with the state of this one, in constant time.
-func (l *Ledger) Fork() *Ledger { return newLedger(l.state.Load(), l) }
+func (l *Ledger) Fork() *Ledger { return newLedger(l.State(), l) }
 
 // Commit makes the state of a fork, including its snapshot, that of its parent, in
 // constant time. The fork lives on and builds on what it committed. It is an error
@@ -76,10 +86,10 @@ func (l *Ledger) Commit() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state := l.state.Load()
+	state := l.State()
 	l.parent.mu.Lock()
 	defer l.parent.mu.Unlock()
-	if l.parent.state.Load() != l.base {
+	if l.parent.State() != l.base {
 		return errors.New("the parent ledger changed since the fork")
 	}
 	l.parent.state.Store(state)

@@ -27,10 +27,18 @@ type Gates struct {
 }
 
 // Snapshot is an immutable index of all pools of a cluster. It may be used by any
-// number of goroutines.
+// number of goroutines. Nil and the zero value are a cluster without slices.
 type Snapshot cluster.Snapshot
 
-func (s *Snapshot) index() *cluster.Snapshot { return (*cluster.Snapshot)(s) }
+// nothing is the cluster without slices.
+var nothing = cluster.Build(pool.Gates{}, nil)
+
+func (s *Snapshot) index() *cluster.Snapshot {
+	if of := (*cluster.Snapshot)(s); of != nil && of.Built() {
+		return of
+	}
+	return nothing
+}
 
 // Build makes a Snapshot of slices all at once. Slices with equal object names are
 // all kept, in the order given. Nil slices are ignored. A slice without driver or

@@ -14,10 +14,16 @@ import (
 // State is a Snapshot and what allocated claims hold of it at one moment: what an
 // allocation is based on. It is immutable and safe for any number of readers, so that
 // keeping one costs nothing, and Assume, Forget and Rebase return another State that shares
-// with it all that did not change.
+// with it all that did not change. Nil and the zero value are a cluster without slices in which
+// nothing is in use.
 type State cluster.State
 
-func (s *State) index() *cluster.State { return (*cluster.State)(s) }
+func (s *State) index() *cluster.State {
+	if of := (*cluster.State)(s); of != nil && of.Snapshot() != nil {
+		return of
+	}
+	return cluster.NewState(nothing)
+}
 
 // NewState returns the state of a snapshot in which nothing is in use.
 func NewState(s *Snapshot) *State { return (*State)(cluster.NewState(s.index())) }

@@ -56,6 +56,9 @@ type Options struct {
 	// Strict makes the first fault of the input an error of Open. Otherwise what is faulty is left
 	// out, and listed by State.Faults.
 	Strict bool
+	// RefuseNotLookedAt makes pods an error that ask for something which kube-scheduler looks at and a simulation does
+	// not, see nodefit.NotLookedAt. Otherwise Result.NotLookedAt tells it.
+	RefuseNotLookedAt bool
 	// Extensions has claims ask for what their annotation says, too: see package extension.
 	// kube-scheduler does not know it. A faulty annotation makes pods with the claim an error.
 	Extensions bool

@@ -16,8 +16,9 @@
 // Pods are placed one after the other, with the devices that package allocator picks first. So each
 // answer is what asking step by step would give, on a cluster in which the objects really exist.
 // Node selection, taints of nodes, CPU and other resources are those of package nodefit; how pods
-// come to their claims is that of package podclaims. Pod affinity, spread constraints and volumes
-// are not looked at; Options.NodeFit can add such rules as far as they do not change with pods.
+// come to their claims is that of package podclaims. Pod affinity, spread constraints, host ports, volumes,
+// scheduling gates and the scheduler's name are not looked at: Result.NotLookedAt says so of pods that have them, and
+// Options.RefuseNotLookedAt makes them errors. Options.NodeFit can add such rules as far as they do not change with pods.
 //
 // A node on which the search was given up, or failed, is neither a yes nor a no. It is counted apart,
 // as undecided.

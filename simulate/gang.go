@@ -97,6 +97,9 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		total += min(max(0, d.Count), math.MaxInt-total)
 	}
 	none := Result{Unfit: total, world: m.world}
+	for _, d := range demands {
+		none.NotLookedAt = notLookedAt(none.NotLookedAt, d.Shape)
+	}
 	var closest domain
 	least := total + 1
 	for _, domain := range m.domains(t, on) {

@@ -57,6 +57,13 @@ var keyParts = []keyPart{
 	{"node fit", func(w *world, k *podKind, key []byte) []byte {
 		return strconv.AppendQuote(key, w.nodeFit.Key(k.example))
 	}},
+	{"what is not looked at", func(_ *world, k *podKind, key []byte) []byte {
+		key = binary.AppendUvarint(key, uint64(len(k.notLookedAt)))
+		for _, aspect := range k.notLookedAt {
+			key = strconv.AppendQuote(key, aspect)
+		}
+		return key
+	}},
 	{"claims", func(_ *world, k *podKind, key []byte) []byte {
 		key = binary.AppendUvarint(key, uint64(len(k.entries)))
 		for _, e := range k.entries {

@@ -208,7 +208,7 @@ func keyAnswers(t *testing.T, state *State, pod *corev1.Pod) string {
 	if err != nil {
 		return err.Error()
 	}
-	var answer []byte
+	answer := fmt.Append(nil, shapes[0].NotLookedAt())
 	for _, node := range state.world.nodes {
 		fit, err := state.FitsMany(t.Context(), shapes[0], Real(func(n *corev1.Node) bool { return n == node.Node }))
 		if err != nil {

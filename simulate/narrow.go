@@ -105,7 +105,7 @@ func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
 	if known := w.knownKind(key); known != nil {
 		return known
 	}
-	n := &podKind{world: w, example: k.example, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
+	n := &podKind{world: w, example: k.example, notLookedAt: k.notLookedAt, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
 	var extended []*onenode.Spec
 	for _, e := range k.entries {
 		e.spec = w.narrowedSpec(e.spec, filters)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,17 +21,37 @@ type Result struct {
 	Placed, Unfit, Undecided int
 	// Err is the first error about a node, nil if there was none. Nodes with errors take no pods.
 	Err error
+	// NotLookedAt is what kube-scheduler looks at of the pods and the simulation did not: whether they
+	// are placed may depend on it. It is nil if that is nothing.
+	NotLookedAt []NotLookedAt
 
 	segments []segment
 	unplaced []unplaced
 	world    *world
 }
 
+// NotLookedAt is what a simulation does not look at of some pods.
+type NotLookedAt struct {
+	// Pod is one of those that have it.
+	Pod *corev1.Pod
+	// Aspects are phrases, as of nodefit.NotLookedAt.
+	Aspects []string
+}
+
+// notLookedAt lists what is not looked at of pods, once for each list of aspects.
+func notLookedAt(list []NotLookedAt, shape *Shape) []NotLookedAt {
+	aspects := shape.kind.notLookedAt
+	if len(aspects) == 0 || slices.ContainsFunc(list, func(n NotLookedAt) bool { return slices.Equal(n.Aspects, aspects) }) {
+		return list
+	}
+	return append(slices.Clip(list), NotLookedAt{Pod: shape.pod(0), Aspects: aspects})
+}
+
 // All reports whether every pod is placed.
 func (r *Result) All() bool { return r.Unfit+r.Undecided == 0 }
 
 func (b *batch) result(n int) Result {
-	r := Result{Placed: b.count(), Err: b.call.Err, segments: b.placed, world: b.sim.world}
+	r := Result{Placed: b.count(), Err: b.call.Err, NotLookedAt: notLookedAt(nil, b.shape), segments: b.placed, world: b.sim.world}
 	switch rest := max(0, n) - r.Placed; {
 	case b.asked != nil && b.asked.refused != nil && rest > 0:
 		r.Unfit, r.Err = rest, b.asked.refused
@@ -50,6 +71,11 @@ func (r *Result) merge(other Result) {
 	r.Placed, r.Unfit, r.Undecided = r.Placed+other.Placed, r.Unfit+other.Unfit, r.Undecided+other.Undecided
 	if r.Err == nil {
 		r.Err = other.Err
+	}
+	for _, n := range other.NotLookedAt {
+		if !slices.ContainsFunc(r.NotLookedAt, func(known NotLookedAt) bool { return slices.Equal(known.Aspects, n.Aspects) }) {
+			r.NotLookedAt = append(slices.Clip(r.NotLookedAt), n)
+		}
 	}
 	r.segments, r.world = append(r.segments, other.segments...), other.world
 	r.unplaced = append(r.unplaced, other.unplaced...)

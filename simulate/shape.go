@@ -43,6 +43,8 @@ type podKind struct {
 	demands  []amount // of resources, extended ones included
 	// asks are the extended resources that the pods ask for.
 	asks []corev1.ResourceName
+	// notLookedAt is what kube-scheduler looks at of the pods, and nobody here.
+	notLookedAt []string
 
 	world *world
 	// onReal has the variant by real node, -1 where the pods may not run, onNew by template.
@@ -126,6 +128,14 @@ func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 	return shapes, nil
 }
 
+// NotLookedAt is what kube-scheduler looks at of the pods and a simulation does not, see nodefit.NotLookedAt.
+func (s *Shape) NotLookedAt() []string {
+	if s == nil || s.kind == nil {
+		return nil
+	}
+	return slices.Clone(s.kind.notLookedAt)
+}
+
 // in is the shape in a world. The error is about what its pods refer to, which may have changed.
 func (s *Shape) in(w *world) (*Shape, error) {
 	if s == nil || s.kind == nil {
@@ -180,7 +190,10 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		return nil, errors.New("a pod is nil")
 	}
 	name := pod.Namespace + "/" + pod.Name
-	made := &podKind{world: w, example: pod, asks: podclaims.ExtendedResources(pod)}
+	made := &podKind{world: w, example: pod, asks: podclaims.ExtendedResources(pod), notLookedAt: nodefit.NotLookedAt(pod)}
+	if w.options.RefuseNotLookedAt && len(made.notLookedAt) > 0 {
+		return nil, fmt.Errorf("pod %s: it has %s, which a simulation does not look at", name, strings.Join(made.notLookedAt, ", "))
+	}
 	for _, podClaim := range pod.Spec.ResourceClaims {
 		entry, found, err := w.entry(pod, podClaim)
 		if err != nil {

@@ -64,8 +64,10 @@ type Alternative struct {
 	eligibility.Terms
 	// Filter is the position in Problem.Filters of that of the terms.
 	Filter int
-	// Count is meaningless with All.
+	// Count is meaningless with All. Of more than MostCount, which no claim holds, it is that, and Asked what is
+	// asked for.
 	Count int
+	Asked int64
 	// Extra is set if another alternative of the request differs in nothing but that it takes
 	// fewer devices.
 	Extra bool

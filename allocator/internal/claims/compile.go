@@ -212,13 +212,16 @@ func (c *compiler) gates(asked *resourceapi.ExactDeviceRequest) error {
 }
 
 // setCount reads allocation mode and count.
+// MostCount is the largest Count: sums of it do not overflow.
+const MostCount = math.MaxInt32
+
 func (alt *Alternative) setCount(asked *resourceapi.ExactDeviceRequest) error {
 	switch asked.AllocationMode {
 	case resourceapi.DeviceAllocationModeExactCount:
 		if asked.Count < 0 {
 			return fmt.Errorf("count %d is negative", asked.Count)
 		}
-		alt.Count = int(min(asked.Count, math.MaxInt32)) // so that sums cannot overflow
+		alt.Count, alt.Asked = int(min(asked.Count, MostCount)), asked.Count
 	case resourceapi.DeviceAllocationModeAll:
 		alt.All = true
 	default:

@@ -64,6 +64,10 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 	c := &Consumption{}
 	for name, capacity := range sorted(device.Capacity) {
 		taken, err := consumedQuantity(f, requests, name, capacity)
+		if errors.Is(err, errDeviceValue) {
+			c.Refusal = fmt.Sprintf("capacity %s: %v", name, err)
+			continue
+		}
 		if err != nil {
 			c.Err = fmt.Errorf("capacity %s: %w", name, err)
 			return c
@@ -152,6 +156,9 @@ func sorted[V any](m map[resourceapi.QualifiedName]V) iter.Seq2[resourceapi.Qual
 	}
 }
 
+// errDeviceValue is that amounts cannot hold a value of a device: nobody can have that device.
+var errDeviceValue = errors.New("a value of the device is out of range")
+
 // consumedQuantity turns what is asked for into what is taken: nothing asked means
 // the policy's default, else everything; other values are rounded up as the policy says. Values that
 // amounts cannot hold exactly are errors, before any arithmetic.
@@ -163,7 +170,7 @@ func consumedQuantity(f Features, requests map[resourceapi.QualifiedName]resourc
 	policy := capacity.RequestPolicy
 	for _, q := range append(boundsOf(policy), &capacity.Value) {
 		if q != nil && !quantity.InRange(*q) {
-			return *q, errors.New("a value of the device is out of range")
+			return *q, errDeviceValue
 		}
 	}
 	switch {

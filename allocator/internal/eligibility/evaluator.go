@@ -2,6 +2,7 @@ package eligibility
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -111,13 +112,25 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 	return j, nil
 }
 
+// notCompiledError is that of an expression, whichever the device.
+type notCompiledError struct{ error }
+
+// Unwrap returns the error of the expression.
+func (e *notCompiledError) Unwrap() error { return e.error }
+
+// NotCompiled reports whether an error is that of an expression that does not compile, whichever the device.
+func NotCompiled(err error) bool {
+	notCompiled := new(notCompiledError)
+	return errors.As(err, &notCompiled)
+}
+
 // matches tells the first selector that rejects the device (its position), or -1 if all hold.
 // Selectors after a rejecting one are not evaluated, nor those that read what is not known.
 func (e *Evaluator) matches(ctx context.Context, selectors []Selector, of *notes) (int, error) {
 	for i := range selectors {
 		s := &selectors[i]
 		if s.err != nil {
-			return i, fmt.Errorf("%s: %w", s.Origin(), s.err)
+			return i, &notCompiledError{fmt.Errorf("%s: %w", s.Origin(), s.err)}
 		}
 		if _, unknown := of.unknown(s.program); unknown {
 			return i, nil
@@ -160,7 +173,7 @@ func (e *Evaluator) Attribute(ctx context.Context, derived []Derived, of *shape.
 			continue
 		}
 		if d.err != nil {
-			return shape.Attribute{}, false, fmt.Errorf("derived attribute %s: %w", name, d.err)
+			return shape.Attribute{}, false, &notCompiledError{fmt.Errorf("derived attribute %s: %w", name, d.err)}
 		}
 		if _, unknown := notesOf(of).unknown(d.program); unknown {
 			return shape.Attribute{}, false, nil

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
+	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/pool"
@@ -89,9 +90,13 @@ func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
 	return in.deviceError(alt, at.Device, err)
 }
 
-// deviceError says that a device cannot be judged for a request.
+// deviceError says that a device cannot be judged for a request. An expression that does not compile has nothing to do
+// with the device.
 func (in *Instance) deviceError(alt *claims.Alternative, device int32, err error) error {
 	path := in.Problem.Path(alt)
+	if eligibility.NotCompiled(err) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	return &pool.NamedError{Text: fmt.Sprintf("%s: device %s: %v", path, in.Node.ID(device), err), General: fmt.Sprintf("%s: %v", path, err), Err: err}
 }
 

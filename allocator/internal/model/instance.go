@@ -189,18 +189,26 @@ func (in *Instance) checkAll(ctx context.Context, alt *claims.Alternative) error
 	return nil
 }
 
+// asked is Needed as it is told: a count as it was asked for.
+func (in *Instance) asked(alt *claims.Alternative) int64 {
+	if !alt.All && alt.Count == claims.MostCount {
+		return alt.Asked
+	}
+	return int64(in.Needed(alt))
+}
+
 // checkLimits refuses claims whose smallest result is larger than the API can hold. It names the
 // request that makes it so.
 func (in *Instance) checkLimits() error {
 	for c := range in.Problem.Claims {
 		claim := &in.Problem.Claims[c]
-		least := 0
+		least := int64(0)
 		for r := range claim.Requests {
-			fewest := math.MaxInt
+			fewest := int64(math.MaxInt64)
 			for _, alt := range claim.Requests[r].Alternatives {
-				fewest = min(fewest, in.Needed(alt))
+				fewest = min(fewest, in.asked(alt))
 			}
-			if least += fewest; least > resourceapi.AllocationResultsMaxSize {
+			if least += min(fewest, math.MaxInt64-least); least > resourceapi.AllocationResultsMaxSize {
 				return fmt.Errorf("claim %s: request %s: asks for %d devices, with which the claim would have %d, more than the %d that it can hold",
 					claim.Ref(), claim.Requests[r].Name, fewest, least, resourceapi.AllocationResultsMaxSize)
 			}

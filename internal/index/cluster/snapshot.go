@@ -50,6 +50,9 @@ func Of(gates pool.Gates, pools []*pool.Pool) *Snapshot {
 	return (&Snapshot{gates: gates, common: &common{}}).next(changes)
 }
 
+// Built reports whether the Snapshot is not the zero value.
+func (s *Snapshot) Built() bool { return s.common != nil }
+
 // Gates returns the gates that the Snapshot was built with.
 func (s *Snapshot) Gates() pool.Gates { return s.gates }
 

@@ -44,6 +44,9 @@ const convertExample = `  # What v1 makes of a pool, a class and a claim of the 
   # Leave out what v1 cannot say
   dray convert -f prototype.yaml --lossy -o json`
 
+// mostRefused is how many fields are listed that have no translation.
+const mostRefused = 100
+
 // errRefused ends a command that has said what has no translation.
 var errRefused = errors.New("not everything has a translation: --lossy leaves it out")
 
@@ -84,11 +87,11 @@ func (f *convertFlags) run(ctx context.Context) error {
 	if f.lossy {
 		verb = "left out"
 	}
-	for _, reason := range reasons[:min(len(reasons), mostReported)] {
+	for _, reason := range reasons[:min(len(reasons), mostRefused)] {
 		f.origin.streams.note("%s: %s", verb, reason)
 	}
-	if len(reasons) > mostReported {
-		f.origin.streams.note("%s: %d more fields, of %s", verb, len(reasons)-mostReported, objectsOf(reasons[mostReported:]))
+	if len(reasons) > mostRefused {
+		f.origin.streams.note("%s: %d more fields, of %s", verb, len(reasons)-mostRefused, objectsOf(reasons[mostRefused:]))
 	}
 	if len(reasons) > 0 && !f.lossy {
 		return errRefused

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podresources "k8s.io/component-helpers/resource"
 
+	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 )
 
@@ -15,28 +16,13 @@ func (c *Cluster) NotLookedAt(pod *corev1.Pod) []string {
 	if pod == nil {
 		return nil
 	}
-	var aspects []string
-	add := func(has bool, aspect string) {
-		if has {
-			aspects = append(aspects, aspect)
-		}
+	aspects := slices.DeleteFunc(nodefit.NotLookedAt(pod), func(aspect string) bool {
+		return aspect == nodefit.SchedulingGates // of which placing says so
+	})
+	if c.resourcesUnknown(pod) {
+		aspects = append(aspects, "cpu, memory and other resources (nodes without status.allocatable)")
 	}
-	affinity := pod.Spec.Affinity
-	add(affinity != nil && affinity.PodAffinity != nil && len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0, "pod affinity")
-	add(affinity != nil && affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0, "pod anti-affinity")
-	add(slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(t corev1.TopologySpreadConstraint) bool {
-		return t.WhenUnsatisfiable == corev1.DoNotSchedule
-	}), "topology spread constraints")
-	add(slices.ContainsFunc(pod.Spec.Containers, hasHostPort), "host ports")
-	add(slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
-	}), "volumes")
-	add(c.resourcesUnknown(pod), "cpu, memory and other resources (nodes without status.allocatable)")
 	return aspects
-}
-
-func hasHostPort(container corev1.Container) bool {
-	return slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 })
 }
 
 // resourcesUnknown reports whether the pod asks for resources of which some node does not

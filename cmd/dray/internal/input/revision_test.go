@@ -38,7 +38,7 @@ var published = []struct{ object, files, want string }{
 	{`{apiVersion: resource.k8s.io/v1alpha2, kind: ResourcePool, metadata: {name: x}, spec: {driverName: a.example.com}}`, "last: pools-one-node-sriov-0, pools-two-nodes-dgxa100", "ResourcePool x: kind: it is of the last revision"},
 	{`{apiVersion: resource.k8s.io/v1alpha2, kind: DevicePool, metadata: {name: x}, spec: {driverName: a.example.com}}`, "last: pools-one-node-sriov-0", "DevicePool x: kind: it is of the last revision"},
 	// Pools without shared resources, and pods without devices, are the same in both.
-	{`{apiVersion: devmgmtproto.k8s.io/v1alpha1, kind: DevicePool, metadata: {name: x}, spec: {driver: a.example.com, nodeName: n, attributes: [{name: vendor, stringValue: a}], devices: [{name: d, attributes: [{name: numa, stringValue: "0"}]}]}}`,
+	{`{apiVersion: devmgmtproto.k8s.io/v1alpha1, kind: DevicePool, metadata: {name: x}, spec: {driver: a.example.com, nodeName: node-00, attributes: [{name: vendor, stringValue: a}], devices: [{name: d, attributes: [{name: numa, stringValue: "0"}]}]}}`,
 		"next and last: pools-two-nodes-two-simple-gpus", ""},
 	{`{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {"a": "\"deviceClaims\""}}, spec: {containers: [{name: c}]}}`, "", ""},
 	// Of a version that dray reads, these fields are only unknown.

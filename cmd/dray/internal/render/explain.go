@@ -210,6 +210,10 @@ func (t *Terminal) why(c *cluster.Cluster, a *Answer) {
 		t.Line("")
 		t.Paragraph(0, 2, "Note: "+sentence(note))
 	}
+	if len(a.NotLookedAt) > 0 {
+		t.Line("")
+		t.Paragraph(0, 2, "Not looked at: "+strings.Join(a.NotLookedAt, ", ")+".")
+	}
 }
 
 // String is "Pod namespace/name".

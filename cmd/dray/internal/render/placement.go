@@ -42,8 +42,8 @@ func (t *Terminal) NotSelected(pending int) {
 	t.Paragraph(0, 0, "Nothing that is pending is selected: -n, -A, -l and --field-selector leave out "+Count(pending, "pod or claim")+".")
 }
 
-// remarks are about all placements: what may keep the placed pods from their nodes all the
-// same, and what is wrong with the input if something was not placed.
+// remarks are about all placements: what may keep pods from their nodes all the
+// same, whether they are placed or not, and what is wrong with the input if something was not placed.
 func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) {
 	pods := make(map[string]int)
 	var order []string
@@ -51,7 +51,6 @@ func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) 
 	for _, p := range placements {
 		if !p.Placed() {
 			refused = append(refused, p)
-			continue
 		}
 		for _, aspect := range c.NotLookedAt(p.Workload.Pod) {
 			if pods[aspect] == 0 {
