@@ -20,7 +20,9 @@ of its pool are missing or contradict each other).
 
 On a terminal, neighbouring devices that differ in nothing that is shown share a
 row. In a pipe each device has a line with all that is said of it. -o wide adds
-attributes, claims and requests.`
+attributes, claims and requests.
+
+Exit status: 0 if they were listed, 2 for wrong usage or input.`
 
 const devicesExample = `  # All pools
   dray devices -f cluster/

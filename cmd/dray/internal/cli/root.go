@@ -22,7 +22,10 @@ Objects are read from files, folders and standard input (-f), kustomizations (-k
 or else from the cluster of your kubeconfig. Nothing is ever written to the cluster.
 
 Installed as kubectl-dray it is a plugin of kubectl; a link to it by the name of
-kubectl_complete-dray completes pods, claims, pools and nodes for "kubectl dray".`
+kubectl_complete-dray completes pods, claims, pools and nodes for "kubectl dray".
+
+Exit status: 0 if all that was asked about is placed, or can be, 1 if not, 2 for
+wrong usage or input, or if there is no answer, 130 if interrupted.`
 
 const rootExample = `  # Where do the pending pods of these manifests go, and with which devices?
   dray allocate -f cluster/
@@ -75,7 +78,12 @@ func newOptions(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
 		Short: "List the flags that all commands have",
-		Args:  noArguments,
+		Long: `List the flags that all commands have.
+
+Exit status: 0, or 2 for wrong usage.`,
+		Example: `  # Flags of all commands, such as -f and --context
+  dray options`,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(command.OutOrStdout(), "These flags can be used with every command of %s:\n\n%s", name, command.InheritedFlags().FlagUsages())
 			return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,10 @@ import (
 
 const simulateLong = `Ask what would be if: how many more pods fit, which kind of node is missing, whether
 a node can go, who is in the way. Nothing is changed. Pods are placed one after the other on the first
-node that takes them, as by dray allocate.`
+node that takes them, as by dray allocate.
+
+Exit status: 0 if the answer is yes or a number, 1 if it is no, 2 for wrong usage or
+input; each question says more.`
 
 const simulateExample = `  # How many more pods like the pending ones fit?
   dray simulate fits -f cluster/
@@ -52,7 +56,8 @@ type simulation struct {
 	shapes []*simulate.Shape // of the pending pods
 }
 
-func (o *origin) simulation(ctx context.Context) (*simulation, error) {
+// simulation reads the cluster. Pending pods are those that are selected, nil for all.
+func (o *origin) simulation(ctx context.Context, selected *selection) (*simulation, error) {
 	c, err := o.load(ctx)
 	if err != nil {
 		return nil, err
@@ -66,27 +71,43 @@ func (o *origin) simulation(ctx context.Context) (*simulation, error) {
 	}
 	var pods []*corev1.Pod
 	for _, pod := range c.PendingPods() {
+		if selected != nil && !selected.covers(c, cluster.Workload{Pod: pod}) {
+			continue
+		}
 		if _, err := state.Shapes([]*corev1.Pod{pod}); err != nil {
 			o.streams.note("warning: left out: %v", err)
 			continue
 		}
 		pods = append(pods, pod)
 	}
+	if pending := len(c.PendingPods()); selected != nil && len(pods) == 0 && pending > 0 {
+		o.streams.note("no pod that is pending can be asked about: -n, -A, -l and --field-selector choose among %s", render.Count(pending, "pod"))
+	}
 	shapes, err := state.Shapes(pods)
 	return &simulation{c, state, shapes}, err
 }
 
-// simulateCommand adds what all subcommands have.
-func simulateCommand(command *cobra.Command, run func(ctx context.Context, args []string, f *output) error) *cobra.Command {
+// simulateCommand adds what all subcommands have, and the flags of a selection, if it is not nil.
+func simulateCommand(command *cobra.Command, selected *selection, run func(ctx context.Context, args []string, f *output) error) *cobra.Command {
 	f := &output{}
 	f.addTo(command)
-	command.PreRunE = func(*cobra.Command, []string) error { return f.parse() }
+	checks := []func() error{f.parse}
+	if selected != nil {
+		selected.addTo(command.Flags())
+		checks = append(checks, selected.parse)
+	}
+	command.PreRunE = func(*cobra.Command, []string) error { return firstError(checks...) }
 	command.RunE = func(command *cobra.Command, args []string) error { return run(command.Context(), args, f) }
 	return command
 }
 
 // show prints rows as a table, or a document. Each item has a row.
 func (o *origin) show(f *output, kind string, headers []string, rows [][]string, items []any) error {
+	return o.showWith(f, kind, headers, rows, items, nil)
+}
+
+// showWith is show for a document that has more fields than its items.
+func (o *origin) showWith(f *output, kind string, headers []string, rows [][]string, items []any, more map[string]any) error {
 	if f.format.ForPeople() {
 		o.terminal(f).Table(headers, rows)
 		return nil
@@ -95,7 +116,9 @@ func (o *origin) show(f *output, kind string, headers []string, rows [][]string,
 	for i, row := range rows {
 		names[i] = row[0]
 	}
-	return f.format.Write(o.streams.Out, render.Document{Value: map[string]any{"apiVersion": render.APIVersion, "kind": kind, "items": items}, Items: items, Names: names}, !f.noHeaders)
+	value := map[string]any{"apiVersion": render.APIVersion, "kind": kind, "items": items}
+	maps.Copy(value, more)
+	return f.format.Write(o.streams.Out, render.Document{Value: value, Items: items, Names: names}, !f.noHeaders)
 }
 
 func podName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
@@ -112,12 +135,22 @@ type fitsAnswer struct {
 }
 
 func newSimulateFits(o *origin) *cobra.Command {
+	selected := &selection{origin: o}
 	return simulateCommand(&cobra.Command{
 		Use:   "fits",
 		Short: "Count how many more pods like the pending ones fit, each kind by itself",
-		Args:  noArguments,
-	}, func(ctx context.Context, _ []string, f *output) error {
-		s, err := o.simulation(ctx)
+		Long: `Count how many more pods like the pending ones fit, each kind by itself: as if
+nothing else were placed. -n, -A, -l and --field-selector choose pending pods.
+
+Exit status: 0 however many fit, 2 for wrong usage or input.`,
+		Example: `  # How many more pods like those that wait in this namespace?
+  dray simulate fits
+
+  # Like the trainers of these manifests
+  dray simulate fits -l app=trainer -f cluster/`,
+		Args: noArguments,
+	}, selected, func(ctx context.Context, _ []string, f *output) error {
+		s, err := o.simulation(ctx, selected)
 		if err != nil {
 			return err
 		}
@@ -151,19 +184,26 @@ func newSimulatePlan(o *origin) *cobra.Command {
 	var like []string
 	var most int
 	var undecided bool
+	selected := &selection{origin: o}
 	command := simulateCommand(&cobra.Command{
 		Use:   "plan --like NODE,...",
 		Short: "Count how many nodes like an existing one the pending pods need",
-		Long: `Count how many nodes like an existing one the pending pods need.
+		Long: `Count how many nodes like an existing one the pending pods need. -n, -A, -l and
+--field-selector choose pending pods. The others are left aside.
 
 Exit status: 0 if all pods have a place with some kind of node, 1 if not, 2 for
 wrong usage or input.`,
+		Example: `  # How many nodes like gpu-1, or how many like gpu-2?
+  dray simulate plan --like gpu-1,gpu-2 -f cluster/
+
+  # If each new node can be like either, and there are five at most
+  dray simulate plan --like gpu-1,gpu-2 --any --most 5 -f cluster/`,
 		Args: noArguments,
-	}, func(ctx context.Context, _ []string, f *output) error {
+	}, selected, func(ctx context.Context, _ []string, f *output) error {
 		if most < 0 {
 			return fmt.Errorf("--most %d: want 0 or more", most)
 		}
-		s, err := o.simulation(ctx)
+		s, err := o.simulation(ctx, selected)
 		if err != nil {
 			return err
 		}
@@ -242,12 +282,21 @@ type drainAnswer struct {
 
 func newSimulateDrain(o *origin) *cobra.Command {
 	return simulateCommand(&cobra.Command{
-		Use:               "drain NODE...",
-		Short:             "Tell whether the pods of nodes find other ones, and which",
+		Use:   "drain NODE...",
+		Short: "Tell whether the pods of nodes find other ones, and which",
+		Long: `Tell whether the pods of nodes find other ones, and which. Pods that wait are left
+aside.
+
+Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or input.`,
+		Example: `  # Can this node go?
+  dray simulate drain gpu-1
+
+  # Can both go together?
+  dray simulate drain gpu-1 gpu-2 -f cluster/`,
 		Args:              someArguments("NODE", 1, -1),
 		ValidArgsFunction: o.completeNode,
-	}, func(ctx context.Context, names []string, f *output) error {
-		s, err := o.simulation(ctx)
+	}, nil, func(ctx context.Context, names []string, f *output) error {
+		s, err := o.simulation(ctx, nil)
 		if err != nil {
 			return err
 		}

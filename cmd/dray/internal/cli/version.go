@@ -33,8 +33,14 @@ type versions struct {
 func newVersion(o *origin) *cobra.Command {
 	output := &output{}
 	command := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of dray and of the Kubernetes API it follows",
+		Use:   "version",
+		Short: "Print the version of dray and of the Kubernetes API it follows",
+		Long: `Print the version of dray and of the Kubernetes API it follows.
+
+Exit status: 0, or 2 for wrong usage.`,
+		Example: `  # For people, and for a program
+  dray version
+  dray version -o jsonpath={.version}`,
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return output.parse() },
 		RunE: func(*cobra.Command, []string) error {

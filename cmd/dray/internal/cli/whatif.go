@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
 )
@@ -30,25 +31,32 @@ type victimsAnswer struct {
 
 func newSimulateVictims(o *origin) *cobra.Command {
 	var most int
-	var all bool
+	var all, alone bool
 	command := simulateCommand(&cobra.Command{
 		Use:   "victims POD",
 		Short: "Tell which pods would have to go for a pod to fit, node by node",
 		Long: `Tell which pods would have to go for a pod to fit, node by node.
 
-Pods of lower priority than the pod's go first, and as few as possible: one pod
-of a higher priority counts more than all pods of lower ones. Pods of DaemonSets
-and mirror pods stay. This is not what kube-scheduler's preemption would do in
-every case: it also looks at PodDisruptionBudgets and start times.
+Only pods of lower priority than the pod's go, unless --any-priority is given, and
+as few as possible: one pod of a higher priority counts more than all pods of lower
+ones. Pods of DaemonSets and mirror pods stay. What comes before the pod in the
+order of "dray allocate" is placed first and stays, unless --alone is given. This is
+not what kube-scheduler's preemption would do in every case: it also looks at
+PodDisruptionBudgets and start times.
 
 Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or input.`,
+		Example: `  # Who is in the way of this pod?
+  dray simulate victims trainer-0 -n ml
+
+  # Also among pods that are as important, on up to ten nodes
+  dray simulate victims trainer-0 --any-priority --nodes 10 -f cluster/`,
 		Args:              someArguments("POD", 1, 1),
 		ValidArgsFunction: o.completeSubject,
-	}, func(ctx context.Context, args []string, f *output) error {
+	}, nil, func(ctx context.Context, args []string, f *output) error {
 		if most < 1 {
 			return fmt.Errorf("--nodes %d: want 1 or more", most)
 		}
-		s, err := o.simulation(ctx)
+		s, err := o.simulation(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -59,6 +67,12 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 		pod := subjects[0].workload.Pod
 		if pod == nil || pod.Spec.NodeName != "" {
 			return fmt.Errorf("%s: want a pod that has no node", args[0])
+		}
+		before := 0
+		if !alone {
+			if before, err = s.placeBefore(ctx, pod); err != nil {
+				return err
+			}
 		}
 		sets, err := s.victims(ctx, pod, all, most)
 		if err != nil {
@@ -74,15 +88,58 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 			rows = append(rows, []string{answer.Node, strconv.Itoa(len(answer.Victims)), yesNo(answer.Least), orNone(strings.Join(answer.Victims, ","))})
 			items = append(items, answer)
 		}
-		if err := o.show(f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items); err != nil || len(sets) > 0 {
+		if before > 0 {
+			o.streams.note("looked at after placing the %s before it; --alone leaves them out", render.Count(before, "pod"))
+		}
+		more := map[string]any{"placedBefore": before}
+		if err := o.showWith(f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items, more); err != nil || len(sets) > 0 {
 			return err
 		}
-		o.streams.note("%s fits on no node, whichever pods go", podName(pod))
-		return errNotPlaced
+		return s.noVictims(ctx, o, pod, all)
 	})
 	command.Flags().IntVar(&most, "nodes", 3, "tell of at most so many nodes, those with the cheapest victims first")
 	command.Flags().BoolVar(&all, "any-priority", false, "let pods of the same and of higher priority go, too")
+	command.Flags().BoolVar(&alone, "alone", false, "do not place what comes before it first")
 	return command
+}
+
+// placeBefore places the pods that come before one, as dray explain does, and returns how many have a place.
+func (s *simulation) placeBefore(ctx context.Context, pod *corev1.Pod) (placed int, err error) {
+	sim := s.state.Sim()
+	for _, earlier := range s.PendingPods() {
+		if earlier == pod {
+			break
+		}
+		shapes, err := s.state.Shapes([]*corev1.Pod{earlier})
+		if err != nil {
+			continue // it was left out
+		}
+		result, err := sim.PlaceMany(ctx, shapes[0], 1, simulate.Real(nil), simulate.FirstFit)
+		if err != nil {
+			return 0, err
+		}
+		placed += result.Placed
+	}
+	s.state = sim.State()
+	return placed, nil
+}
+
+// noVictims says that no node would do, and whether that is for the priorities.
+func (s *simulation) noVictims(ctx context.Context, o *origin, pod *corev1.Pod, anyPriority bool) error {
+	if anyPriority {
+		o.streams.note("%s fits on no node, whichever pods go", podName(pod))
+		return errNotPlaced
+	}
+	sets, err := s.victims(ctx, pod, true, 1)
+	if err != nil {
+		return err
+	}
+	more := "nor if others went"
+	if len(sets) > 0 {
+		more = "but on " + sets[0].Node.Name() + " if pods of the same or a higher priority went: see --any-priority"
+	}
+	o.streams.note("%s fits on no node if pods of lower priority than its own (%d) go, %s", podName(pod), priorityOf(pod), more)
+	return errNotPlaced
 }
 
 func yesNo(yes bool) string {
@@ -112,7 +169,7 @@ func (s *simulation) victims(ctx context.Context, pod *corev1.Pod, anyPriority b
 		cost[priority] = math.Pow(perRank, float64(min(rank, maxRank)))
 	}
 	return s.state.Victims(ctx, shapes[0], simulate.Real(nil), func(victim *corev1.Pod) float64 {
-		if stays(victim) || !anyPriority && priorityOf(victim) >= priorityOf(pod) {
+		if stays(victim) || victim.Spec.NodeName == "" || !anyPriority && priorityOf(victim) >= priorityOf(pod) {
 			return math.Inf(1)
 		}
 		return cost[priorityOf(victim)]
@@ -166,20 +223,24 @@ type whatIfAnswer struct {
 
 func newSimulateWhatIf(o *origin) *cobra.Command {
 	var change change
+	selected := &selection{origin: o}
 	command := simulateCommand(&cobra.Command{
 		Use:   "what-if [--taint KEY[=VALUE]:EFFECT] [--remove NODE,...] [--add NODE=COUNT,...]",
 		Short: "Count how many pods fit before and after a change",
 		Long: `Count how many pods like the pending ones fit now, and how many would fit after a
 change, each kind by itself. Devices are tainted, nodes are removed with their
-pods, and nodes like existing ones are added, in that order.`,
+pods, and nodes like existing ones are added, in that order. -n, -A, -l and
+--field-selector choose pending pods.
+
+Exit status: 0 however many fit, 2 for wrong usage or input.`,
 		Example: `  # What if all devices of a driver were tainted, as by a DeviceTaintRule?
   dray simulate what-if --taint example.com/broken:NoSchedule --driver gpu.example.com -f cluster/
 
   # What if two nodes like gpu-1 took the place of gpu-2?
   dray simulate what-if --remove gpu-2 --add gpu-1=2 -f cluster/`,
 		Args: noArguments,
-	}, func(ctx context.Context, _ []string, f *output) error {
-		s, err := o.simulation(ctx)
+	}, selected, func(ctx context.Context, _ []string, f *output) error {
+		s, err := o.simulation(ctx, selected)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
 )
 
 // contended is a node whose four GPUs are held by two pods of low priority and one of high
@@ -76,7 +79,7 @@ func TestSimulateWhatIf(t *testing.T) {
 		// One pod less goes, but it is of a higher priority.
 		{"dray simulate victims middle --any-priority", "a     2     yes    default/low-0,default/low-1"},
 		{"dray simulate victims middle -o jsonpath={.items[0].victims[1]}", "default/low-1"},
-		{"dray simulate victims prioritized", "default/prioritized fits on no node, whichever pods go"},
+		{"dray simulate victims prioritized", "default/prioritized fits on no node if pods of lower priority than its own (1) go, but on a if pods of the same or a higher priority went: see --any-priority\n"},
 		{"dray simulate victims prioritized --any-priority", "a     1     yes    default/low-0"},
 		{"dray simulate victims high", "want a pod that has no node"},
 		{"dray simulate victims nobody", "Pod default/nobody does not exist"},
@@ -100,6 +103,33 @@ func TestSimulateWhatIf(t *testing.T) {
 		out := run(contended, append(strings.Fields(test.command), "-f", "-")...)
 		if !strings.Contains(out, test.want) {
 			t.Errorf("%s: %q is not part of:\n%s", test.command, test.want, out)
+		}
+	}
+}
+
+// What comes before a pod is placed first, as by dray explain, and stays.
+func TestVictimsAfterPodsBefore(t *testing.T) {
+	pod := func(name string, priority, gpus int) string {
+		return fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: %s}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: %d}}]}}}\n"+
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {priority: %d, containers: [{name: c, image: x}], resourceClaims: [{name: g, resourceClaimName: %s}]}}\n", name, gpus, name, priority, name)
+	}
+	const before = "looked at after placing the 1 pod before it; --alone leaves them out\n"
+	manifest := nodeWithGPUs + pod("first", 9, 3) + pod("second", 5, 2) + pod("huge", 1, 9)
+	for _, test := range []struct {
+		command, want string
+		status        int
+	}{
+		{"dray explain second", "Looked at after placing the 1 workload before it; --alone leaves them out.", cli.ExitNotPlaced},
+		{"dray simulate victims second", before, cli.ExitNotPlaced},
+		{"dray simulate victims second", "default/second fits on no node if pods of lower priority than its own (5) go, nor if others went\n", cli.ExitNotPlaced},
+		{"dray explain second --alone", "can be placed", cli.ExitOK},
+		{"dray simulate victims second -o jsonpath={.placedBefore}", "\n1\n", cli.ExitNotPlaced},
+		{"dray simulate victims second --alone", "a     0     yes    none", cli.ExitOK},
+		{"dray simulate victims huge --any-priority", "default/huge fits on no node, whichever pods go\n", cli.ExitNotPlaced},
+	} {
+		out, status := runStatus(manifest, append(strings.Fields(test.command), "-f", "-")...)
+		if !strings.Contains(out, test.want) || status != test.status {
+			t.Errorf("%s: status %d, want %d; %q is not part of:\n%s", test.command, status, test.status, test.want, out)
 		}
 	}
 }
