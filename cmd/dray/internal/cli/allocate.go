@@ -107,7 +107,7 @@ func (f *allocateFlags) run(ctx context.Context) error {
 	if err := f.print(c, placements, len(workloads)); err != nil {
 		return err
 	}
-	return outcome(placements)
+	return firstError(func() error { return outcome(placements) }, func() error { return f.selection.opaque(c) })
 }
 
 // print prints placements, of which there may be less than what is pending.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
 
 // completer is the prefix of the name under which kubectl runs a plugin to complete
@@ -31,7 +32,54 @@ func (o *origin) completeSubject(command *cobra.Command, args []string, start st
 				names = append(names, cobra.CompletionWithDesc("claim/"+key.Name, "ResourceClaim in "+key.Namespace))
 			}
 		}
+		for _, controller := range c.Controllers() {
+			kind, key := controller.Kind.Kind, types.NamespacedName{Namespace: controller.Object.GetNamespace(), Name: controller.Object.GetName()}
+			if o.covers(key) {
+				names = append(names, cobra.CompletionWithDesc(strings.ToLower(kind)+"/"+key.Name, kind+" in "+key.Namespace))
+			}
+		}
 		return names
+	})
+}
+
+// completeFlags completes the values of flags that all commands have.
+func (o *origin) completeFlags(root *cobra.Command) {
+	fixed := map[string][]cobra.Completion{
+		"validate":      {string(input.FindingsFail), string(input.FindingsWarn), string(input.FindingsIgnore)},
+		"device-policy": {"FirstFit", "LeastWaste", "Pack", "Spread"},
+		"feature-gates": nil,
+	}
+	for i := range gates {
+		fixed["feature-gates"] = append(fixed["feature-gates"], string(gates[i].name)+"=true", string(gates[i].name)+"=false")
+	}
+	for name, values := range fixed {
+		// It fails only for flags that do not exist.
+		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	_ = root.RegisterFlagCompletionFunc("namespace", o.completeNamespace)
+}
+
+// completeNamespace completes the namespaces of pods and claims.
+func (o *origin) completeNamespace(command *cobra.Command, _ []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return o.complete(command.Context(), start, func(c *cluster.Cluster) []cobra.Completion {
+		var names []cobra.Completion
+		for _, key := range slices.Concat(c.PodKeys(), c.ClaimKeys()) {
+			names = append(names, key.Namespace)
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	})
+}
+
+// completeDriver completes names of drivers.
+func (o *origin) completeDriver(command *cobra.Command, _ []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return o.complete(command.Context(), start, func(c *cluster.Cluster) []cobra.Completion {
+		var names []cobra.Completion
+		for pool := range c.Ledger.State().Snapshot().Pools() {
+			names = append(names, pool.ID().Driver)
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
 	})
 }
 

@@ -61,6 +61,7 @@ func newDevices(o *origin) *cobra.Command {
 	o.addNode(command, &flags.node, "list what this node reaches")
 	command.Flags().StringVar(&flags.driver, "driver", "", "list pools of this driver")
 	command.Flags().BoolVar(&flags.free, "free", false, "list devices that could be allocated now: free ones, and those that have shares left")
+	_ = command.RegisterFlagCompletionFunc("driver", o.completeDriver) // it fails only for flags that do not exist
 	addWatch(command, &flags.watch)
 	flags.output.addTo(command)
 	return command

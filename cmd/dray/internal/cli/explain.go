@@ -91,7 +91,11 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if f.output.format.ForPeople() && (len(args) != 1 || len(subjects) != 1) {
-		return f.report(ctx, c, on, subjects)
+		err := f.report(ctx, c, on, subjects)
+		if err == nil && len(args) == 0 {
+			err = f.selection.opaque(c)
+		}
+		return err
 	}
 	answers, err := f.answers(ctx, c, on, subjects)
 	if err != nil {
@@ -100,7 +104,10 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if err := f.print(c, answers, args); err != nil {
 		return err
 	}
-	return verdict(answers)
+	if err := verdict(answers); err != nil || len(args) > 0 {
+		return err
+	}
+	return f.selection.opaque(c)
 }
 
 // subjects are those named, or else all pending workloads.

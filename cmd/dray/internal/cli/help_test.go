@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,6 +53,113 @@ func TestSimulateSelects(t *testing.T) {
 		out, _ := runStatus(labelled, append(strings.Fields("dray simulate "+command), "-f", "-")...)
 		if !strings.HasPrefix(out, want) {
 			t.Errorf("%s: got\n%s\nwant %q", command, out, want)
+		}
+	}
+}
+
+// Values of flags that are one of a few are completed, and names that the input has.
+func TestCompletesValues(t *testing.T) {
+	const in = " -f testdata/cluster.yaml "
+	for command, want := range map[string]string{
+		"allocate --validate=":                                     "strict\nwarn\nignore\n:4\n",
+		"allocate --device-policy=":                                "FirstFit\nLeastWaste\nPack\nSpread\n:4\n",
+		"devices --feature-gates=":                                 "DRAAdminAccess=true\nDRAAdminAccess=false\n",
+		"explain" + in + "--namespace=n":                           ":4\n",
+		"explain -f ../../../../examples/fleet-200 --namespace=tr": "training\n:4\n",
+		"devices" + in + "--driver=g":                              "gpu.example.com\n:4\n",
+		"simulate what-if" + in + "--driver=":                      "gpu.example.com\n",
+	} {
+		out, status := standardOutput(append([]string{"dray", "__complete"}, strings.Fields(command)...)...)
+		if status != cli.ExitOK || !strings.HasPrefix(out, want) {
+			t.Errorf("%s: status %d, got\n%s\nwant %q", command, status, out, want)
+		}
+	}
+	for _, policy := range []string{"FirstFit", "LeastWaste", "Pack", "Spread"} {
+		if out, _ := runStatus("", "dray", "simulate", "fits", "-f", "testdata/cluster.yaml", "--device-policy", policy); strings.Contains(out, "error") {
+			t.Errorf("--device-policy %s: %s", policy, out)
+		}
+	}
+	manifest := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: trainer, namespace: ml}, spec: {template: {spec: {containers: [{name: c, image: x}]}}}}\n"
+	file := filepath.Join(t.TempDir(), "d.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := standardOutput("dray", "__complete", "explain", "-f", file, "dep"); out != "deployment/trainer\tDeployment in ml\n:4\n" {
+		t.Errorf("completed to %q", out)
+	}
+}
+
+// Objects of unknown kinds that use claims are named, and what they need is not there.
+func TestObjectsWhosePodsAreNotKnown(t *testing.T) {
+	const fine = "{apiVersion: v1, kind: Node, metadata: {name: n1}}\n---\n{apiVersion: kubevirt.io/v1, kind: KubeVirt, metadata: {name: k}, spec: {resourceClaims: []}}\n"
+	for object, kind := range map[string]string{
+		"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: o, namespace: ml}, spec: {template: {spec: {resourceClaims: [{name: g, resourceClaimTemplateName: t}]}}}}":                    "VirtualMachine.kubevirt.io",
+		"{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, metadata: {name: o, namespace: ml}, spec: {predictor: {resourceClaims: [{name: g, resourceClaimName: c}]}}}":                      "InferenceService.serving.kserve.io",
+		"{apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {name: o, namespace: ml}, spec: {templates: [{name: a, container: {image: x}, resourceClaims: [{name: g, resourceClaimName: c}]}]}}": "Workflow.argoproj.io",
+	} {
+		for _, command := range []string{"explain", "explain -o json"} {
+			out, status := runStatus(fine+"---\n"+object, append(strings.Fields("dray "+command), "-f", "-")...)
+			want := "ml/o: it uses ResourceClaims, but which pods objects of kind " + kind + " make is not known: they are not looked at"
+			if status != cli.ExitNotPlaced || !strings.Contains(out, want) {
+				t.Errorf("%s: status %d, want %q in\n%s", kind, status, want, out)
+			}
+		}
+		if out, status := runStatus(fine+"---\n"+object, "dray", "explain", "-n", "other", "-f", "-"); status != cli.ExitOK {
+			t.Errorf("of another namespace: status %d\n%s", status, out)
+		}
+	}
+	if out, status := runStatus(fine, "dray", "explain", "-f", "-"); status != cli.ExitOK || !strings.Contains(out, "ignored: 1 KubeVirt.kubevirt.io") {
+		t.Errorf("without claims: status %d\n%s", status, out)
+	}
+}
+
+// An object is known by its pods, even if what is between them was not read, as from a cluster.
+func TestExplainOwnersOfOwners(t *testing.T) {
+	pod := func(name, owner, labels string) string {
+		kind, of, _ := strings.Cut(owner, "/")
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {%s}, ownerReferences: [{apiVersion: v1, kind: %s, name: %s, uid: u, controller: true}]}, spec: {nodeName: n1, containers: [{name: c, image: x}]}}\n", name, labels, kind, of)
+	}
+	manifest := "{apiVersion: v1, kind: Node, metadata: {name: n1}}\n" +
+		pod("web-abc12-xyz", "ReplicaSet/web-abc12", "pod-template-hash: abc12") +
+		pod("bare-0", "ReplicaSet/bare", "x: z") +
+		pod("nightly-29400000-q", "Job/nightly-29400000", "x: z") +
+		pod("train-workers-0-q", "Job/train-workers-0", "jobset.sigs.k8s.io/jobset-name: train")
+	for subject, want := range map[string]string{
+		"deployment/web":          "Pod default/web-abc12-xyz is on node n1.",
+		"deploy/web":              "Pod default/web-abc12-xyz is on node n1.",
+		"replicaset/web-abc12":    "Pod default/web-abc12-xyz is on node n1.",
+		"cronjob/nightly":         "Pod default/nightly-29400000-q is on node n1.",
+		"cj/nightly":              "Pod default/nightly-29400000-q is on node n1.",
+		"jobset/train":            "Pod default/train-workers-0-q is on node n1.",
+		"job/train-workers-0":     "Pod default/train-workers-0-q is on node n1.",
+		"deployment/bare":         "error: deployment/bare: no pod of such an object",
+		"deployment/web-abc12":    "error: deployment/web-abc12: no pod of such an object",
+		"cronjob/train-workers":   "error: cronjob/train-workers: no pod of such an object",
+		"deployment/web-abc12-xy": "error: deployment/web-abc12-xy: no pod of such an object",
+	} {
+		if out := run(manifest, "dray", "explain", subject, "-f", "-"); !strings.HasPrefix(out, want) {
+			t.Errorf("%s: got\n%s\nwant %q", subject, out, want)
+		}
+	}
+}
+
+// A name without a kind is that of a pod. Where a claim has it, that is said.
+func TestExplainHintsAtClaim(t *testing.T) {
+	const manifest = "{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: shared}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: g}}]}}}\n"
+	out, status := runStatus(manifest, "dray", "explain", "shared", "-f", "-")
+	if want := "error: Pod default/shared does not exist; there is a ResourceClaim of that name: claim/shared\n"; status != cli.ExitError || out != want {
+		t.Errorf("status %d, got %q, want %q", status, out, want)
+	}
+}
+
+// What v1beta1 has in a request itself is in exactly since then.
+func TestFieldsThatMoved(t *testing.T) {
+	const request = "{apiVersion: resource.k8s.io/%s, kind: ResourceClaim, metadata: {name: c}, spec: {devices: {requests: [{name: r, deviceClassName: g, count: 2}]}}}\n"
+	const hint = `unknown field "spec.devices.requests[0].deviceClassName": since v1beta2 it is exactly.deviceClassName of the request`
+	for version, want := range map[string]bool{"v1": true, "v1beta2": true, "v1beta1": false} {
+		out, _ := runStatus(fmt.Sprintf(request, version), "dray", "allocate", "-f", "-")
+		if strings.Contains(out, hint) != want || strings.Contains(out, "exactly.count") != want {
+			t.Errorf("%s: hint: %v, want %v:\n%s", version, !want, want, out)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,14 @@ func (s *selection) covers(c *cluster.Cluster, w cluster.Workload) bool {
 	}
 	claim := c.Claim(w.Claim)
 	return s.fieldSelector.Empty() && claim != nil && s.labelSelector.Matches(labels.Set(claim.Labels))
+}
+
+// opaque is errNotPlaced if the command is about an object of which it is not known which pods it makes.
+func (s *selection) opaque(c *cluster.Cluster) error {
+	if slices.ContainsFunc(c.Opaque(), s.coversNamespace) {
+		return errNotPlaced
+	}
+	return nil
 }
 
 // coversNamespace: of files all are meant unless -n is used, of a cluster the current one

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,12 +52,9 @@ func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, err
 	}
 	var found []*subject
 	for _, key := range c.PodKeys() {
-		pod := c.Pod(key)
-		owner := metav1.GetControllerOf(pod)
-		if owner == nil || strings.ToLower(owner.Kind) != kind || owner.Name != name || !o.covers(key) {
-			continue
+		if pod := c.Pod(key); madeBy(pod, kind) == name && o.covers(key) {
+			found = append(found, subjectOf(pod))
 		}
-		found = append(found, subjectOf(pod))
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%s/%s: no pod of such an object: want POD, claim/NAME or KIND/NAME", kind, name)
@@ -64,12 +62,43 @@ func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, err
 	return found, nil
 }
 
+// madeBy names the object of a kind, in lower case, that has made a pod, maybe by way of another object. It is empty
+// if there is none. What is between them is not read: a ReplicaSet is called after its Deployment and the hash of
+// its pods, a Job after its CronJob and the minute, and pods of some kinds have a label.
+func madeBy(pod *corev1.Pod, kind string) string {
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case owner == nil:
+		return ""
+	case strings.ToLower(owner.Kind) == kind:
+		return owner.Name
+	case kind == "deployment" && owner.Kind == "ReplicaSet" && pod.Labels["pod-template-hash"] != "":
+		name, _ := strings.CutSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
+		return name
+	case kind == "cronjob" && owner.Kind == "Job":
+		if parts := jobOfCronJob.FindStringSubmatch(owner.Name); parts != nil {
+			return parts[1]
+		}
+	case kind == "jobset":
+		return pod.Labels["jobset.sigs.k8s.io/jobset-name"]
+	case kind == "leaderworkerset":
+		return pod.Labels["leaderworkerset.sigs.k8s.io/name"]
+	}
+	return ""
+}
+
+// jobOfCronJob ends with minutes since 1970, which have eight digits from 1989 on.
+var jobOfCronJob = regexp.MustCompile(`^(.+)-\d{8,}$`)
+
 // shortKinds are those of kubectl, without the plural.
 var shortKinds = map[string]string{"deploy": "deployment", "r": "replicaset", "st": "statefulset", "d": "daemonset", "cj": "cronjob", "rc": "replicationcontroller"}
 
 func findPod(c *cluster.Cluster, name string, o *origin) (*subject, error) {
 	key, err := resolve("Pod", name, c.PodKeys(), o)
 	if err != nil {
+		if _, noClaim := resolve("ResourceClaim", name, c.ClaimKeys(), o); noClaim == nil {
+			err = fmt.Errorf("%w; there is a ResourceClaim of that name: claim/%s", err, name)
+		}
 		return nil, err
 	}
 	return subjectOf(c.Pod(key)), nil

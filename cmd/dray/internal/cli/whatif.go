@@ -68,11 +68,9 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 		if pod == nil || pod.Spec.NodeName != "" {
 			return fmt.Errorf("%s: want a pod that has no node", args[0])
 		}
-		before := 0
-		if !alone {
-			if before, err = s.placeBefore(ctx, pod); err != nil {
-				return err
-			}
+		before, err := s.placeBefore(ctx, pod, alone)
+		if err != nil {
+			return err
 		}
 		sets, err := s.victims(ctx, pod, all, most)
 		if err != nil {
@@ -103,8 +101,12 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 	return command
 }
 
-// placeBefore places the pods that come before one, as dray explain does, and returns how many have a place.
-func (s *simulation) placeBefore(ctx context.Context, pod *corev1.Pod) (placed int, err error) {
+// placeBefore places the pods that come before one, as dray explain does, unless alone is set, and returns how many have
+// a place.
+func (s *simulation) placeBefore(ctx context.Context, pod *corev1.Pod, alone bool) (placed int, err error) {
+	if alone {
+		return 0, nil
+	}
 	sim := s.state.Sim()
 	for _, earlier := range s.PendingPods() {
 		if earlier == pod {
@@ -279,6 +281,7 @@ Exit status: 0 however many fit, 2 for wrong usage or input.`,
 	// They fail only for flags that do not exist.
 	_ = command.RegisterFlagCompletionFunc("node", o.completeNode)
 	_ = command.RegisterFlagCompletionFunc("remove", o.completeNode)
+	_ = command.RegisterFlagCompletionFunc("driver", o.completeDriver)
 	return command
 }
 

@@ -8,6 +8,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
 // Workload is what is placed as one: a pod with its claims, or a claim that no
@@ -60,6 +62,18 @@ func (c *Cluster) Workloads() []Workload {
 	}
 	return all
 }
+
+// Opaque lists the objects that use claims, and of which it is not known which pods they make.
+func (c *Cluster) Opaque() []types.NamespacedName {
+	keys := make([]types.NamespacedName, len(c.objects.Opaque))
+	for i, object := range c.objects.Opaque {
+		keys[i] = keyOf(object)
+	}
+	return keys
+}
+
+// Controllers lists the objects that make pods.
+func (c *Cluster) Controllers() []*workload.Controller { return c.objects.Controllers }
 
 // Pod returns the pod of that name, pending or not; nil if there is none.
 func (c *Cluster) Pod(key types.NamespacedName) *corev1.Pod {

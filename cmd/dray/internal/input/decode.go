@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,12 +117,36 @@ func (r *reader) decodeOther(raw []byte, gvk schema.GroupVersionKind, origin Ori
 	switch {
 	case err != nil:
 		r.object(origin, fmt.Errorf("%s: %s", nameIn(raw, gvk.Kind), shorten(err.Error())))
+	case controller == nil && usesClaims(object.Object):
+		r.objects.Opaque = append(r.objects.Opaque, object)
+		r.objects.Prototype.Referents = append(r.objects.Prototype.Referents, object)
+		r.warn(origin, fmt.Errorf("%s: it uses ResourceClaims, but which pods objects of kind %s make is not known: they are not looked at", nameIn(raw, gvk.Kind), gvk.GroupKind()))
 	case controller == nil:
 		r.objects.Ignored[gvk.GroupKind().String()]++
 		r.objects.Prototype.Referents = append(r.objects.Prototype.Referents, object)
 	case r.unknownFields(raw, gvk, unknown, origin) && r.templatesAreValid(controller, raw, origin):
 		r.addController(controller, origin)
 	}
+}
+
+// usesClaims reports whether any pod that an object describes uses claims.
+func usesClaims(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			list, isList := member.([]any)
+			text, isText := member.(string)
+			switch {
+			case name == "resourceClaims" && isList && len(list) > 0,
+				(name == "resourceClaimName" || name == "resourceClaimTemplateName") && isText && text != "",
+				usesClaims(member):
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, usesClaims)
+	}
+	return false
 }
 
 func (r *reader) addController(c *workload.Controller, origin Origin) {
@@ -205,13 +231,30 @@ func (r *reader) unknownFields(raw []byte, gvk schema.GroupVersionKind, unknown 
 	if len(unknown) == 0 || r.options.Findings == FindingsIgnore {
 		return true
 	}
-	err := fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), joinLine(unknown))
+	err := fmt.Errorf("%s: %w", nameIn(raw, gvk.Kind), joinLine(movedFields(gvk, unknown)))
 	if r.options.Findings == FindingsWarn || fromServer(raw) {
 		r.warn(origin, err)
 		return true
 	}
 	r.fail(origin, err)
 	return false
+}
+
+// movedField is a field of a request that v1beta1 has, and later versions have in exactly.
+var movedField = regexp.MustCompile(`requests\[\d+\]\.(deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|capacity)"$`)
+
+// movedFields says of fields that do not exist where they are since v1beta2.
+func movedFields(gvk schema.GroupVersionKind, unknown []error) []error {
+	if gvk.Group != resourceapi.GroupName || gvk.Version == "v1beta1" {
+		return unknown
+	}
+	told := slices.Clone(unknown)
+	for i, err := range told {
+		if field := movedField.FindStringSubmatch(err.Error()); field != nil {
+			told[i] = fmt.Errorf("%w: since v1beta2 it is exactly.%s of the request", err, field[1])
+		}
+	}
+	return told
 }
 
 // fromServer reports whether an API server has written the object.

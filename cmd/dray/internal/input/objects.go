@@ -9,6 +9,7 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/dray-project/dray/cmd/dray/internal/workload"
@@ -29,6 +30,8 @@ type Objects struct {
 	PodGroups  []*schedulingapi.PodGroup
 	// Controllers are objects that make pods, such as Deployments.
 	Controllers []*workload.Controller
+	// Opaque are objects of unknown kinds that use claims: which pods they make is not known.
+	Opaque []*unstructured.Unstructured
 
 	// Prototype holds the objects of devmgmtproto.k8s.io, which are also translated unless
 	// Options.Untranslated says otherwise, and all objects of unknown kinds, to which they may
