@@ -177,9 +177,7 @@ var _ = Describe("A fleet that a file describes", func() {
 
 	It("that the API server refuses says why, and creates nothing", func(ctx SpecContext) {
 		kind := fleet.GPUs(here.namespace+"-", 2, here.driver, 1)
-		for i := range 40 { // the API allows 32 attributes and capacities
-			kind.Groups[0].Attributes[resourceapi.QualifiedName(nth("attribute", i))] = resourceapi.DeviceAttribute{BoolValue: new(bool)}
-		}
+		kind.Taints = []corev1.Taint{{Key: "a", Value: "1", Effect: corev1.TaintEffectNoSchedule}, {Key: "a", Value: "2", Effect: corev1.TaintEffectNoSchedule}}
 		f, err := fleet.New(fleet.Options{Client: client, Name: here.namespace, Kinds: []inventory.SimulatedNodes{kind}})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(f.Run(ctx)).To(MatchError(ContainSubstring("fleet: nodes " + kind.Name + ": the API server refuses what they are made of: ")))

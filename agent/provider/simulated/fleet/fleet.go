@@ -89,7 +89,20 @@ func (o *Options) complete() error {
 	if o.LeaseSeconds < minLeaseSeconds {
 		return fmt.Errorf("leases of %d s: at least %d s are required", o.LeaseSeconds, minLeaseSeconds)
 	}
-	return (&inventory.Hardware{Nodes: o.Kinds}).Validate()
+	if err := (&inventory.Hardware{Nodes: o.Kinds}).Validate(); err != nil {
+		return err
+	}
+	for i := range o.Kinds {
+		kind := &o.Kinds[i]
+		in := kind.Inventory(0, nil)
+		for _, driver := range kind.Drivers() {
+			// A driver publishes the rest. Whoever describes hardware wants to know.
+			if problems := in.Unpublished(driver); len(problems) > 0 {
+				return fmt.Errorf("nodes %s: driver %s: cannot be published: %w", kind.Name, driver, errors.Join(problems...))
+			}
+		}
+	}
+	return nil
 }
 
 const (

@@ -175,6 +175,8 @@ func TestOneNodeFails(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	client := newClient()
+	unpublished := gpuNodes(1, 1).Kinds
+	unpublished[0].Groups[0].Attributes["no name!"] = resourceapi.DeviceAttribute{BoolValue: new(bool)}
 	for want, options := range map[string]fleet.Options{
 		"a client is required":      gpuNodes(1, 1),
 		"at least one kind":         {Client: client},
