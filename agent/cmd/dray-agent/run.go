@@ -98,6 +98,7 @@ func (f *runFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
+	config.QPS, config.Burst = clientQPS, clientBurst
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -108,6 +109,13 @@ func (f *runFlags) run(ctx context.Context) error {
 	}
 	return a.run(ctx, source)
 }
+
+// How many requests a second the agent makes at most are kubelet's defaults. Those of clients, 5
+// and 10, hold up the pods of a node by minutes when many come and go.
+const (
+	clientQPS   = 50
+	clientBurst = 100
+)
 
 // checkpoint is where the ledger is kept.
 func (f *runFlags) checkpoint() string {

@@ -1,0 +1,46 @@
+package process_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestLogFile finds the logs of a container that was started several times.
+func TestLogFile(t *testing.T) {
+	f := newFixture(t, nil)
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	for name, c := range map[string]struct {
+		state    corev1.ContainerState
+		restarts int32
+		previous bool
+		want     string // a file, or a part of an error
+	}{
+		"runs":                      {running, 0, false, "0.log"},
+		"runs again":                {running, 2, false, "2.log"},
+		"before it ran again":       {running, 2, true, "1.log"},
+		"did not run before":        {running, 0, true, `previous terminated container "main" in pod "a" not found`},
+		"is to run again":           {waiting, 2, false, "1.log"},
+		"ran, and is to run again":  {waiting, 2, true, "1.log"},
+		"did not begin":             {waiting, 0, false, "is waiting to start: CrashLoopBackOff"},
+		"did not begin, and before": {waiting, 0, true, "is waiting to start"},
+	} {
+		pod := shell("", corev1.RestartPolicyAlways)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: c.state, RestartCount: c.restarts}}
+		path, err := f.LogFile(pod, "main", c.previous)
+		switch {
+		case strings.HasSuffix(c.want, ".log"):
+			if want := filepath.Join(f.logs, "ns_a_uid", "main", c.want); err != nil || path != want {
+				t.Errorf("%s: got %s, %v; want %s", name, path, err, want)
+			}
+		case err == nil || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	if _, err := f.LogFile(shell("", corev1.RestartPolicyAlways), "main", false); err == nil {
+		t.Error("a container without a status has a log")
+	}
+}
