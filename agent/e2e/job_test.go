@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
@@ -46,6 +47,23 @@ func (s *site) addJob(ctx context.Context, devices string, completions int32) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
+// failures say how pods failed.
+func (s *site) failures(ctx context.Context) string {
+	pods, err := client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Failed"})
+	if err != nil {
+		return err.Error()
+	}
+	var text strings.Builder
+	for _, pod := range pods.Items {
+		fmt.Fprintf(&text, "%s: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
+		for _, container := range pod.Status.ContainerStatuses {
+			fmt.Fprintf(&text, " %v", container.State.Terminated)
+		}
+		text.WriteByte('\n')
+	}
+	return text.String()
+}
+
 var _ = Describe("A Job", Serial, func() {
 	It("of pods with devices completes, however often the agent is killed", func(ctx SpecContext) {
 		s := newSite(ctx)
@@ -69,7 +87,7 @@ var _ = Describe("A Job", Serial, func() {
 			time.Sleep(rand.N(latestKill)) // a random point, and no synchronisation
 			status, err := job(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(status.Failed).To(BeZero())
+			Expect(status.Failed).To(BeZero(), func() string { return s.failures(ctx) })
 			if status.Succeeded < completions {
 				under++
 			}
@@ -79,7 +97,7 @@ var _ = Describe("A Job", Serial, func() {
 		Eventually(ctx, job).WithTimeout(crowdPatience).Should(HaveField("Succeeded", completions))
 		status, err := job(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(status.Failed).To(BeZero(), "pods that had no device, one that another pod had, or that were lost")
+		Expect(status.Failed).To(BeZero(), func() string { return s.failures(ctx) })
 		Eventually(s.left).WithTimeout(crowdPatience).Should(BeEmpty(), "prepared claims and processes of pods that have ended")
 		Expect(client.BatchV1().Jobs(s.namespace).Delete(ctx, jobName, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})).To(Succeed())
 		Eventually(s.files).WithTimeout(crowdPatience).Should(BeEmpty(), "what is kept of pods that are gone")

@@ -148,6 +148,7 @@ func (f *fixture) expectNothing(t *testing.T) {
 // TestReusedNumber: a process that has the number of a supervisor that ended is left alone.
 func TestReusedNumber(t *testing.T) {
 	f := killed(t, shell("sleep 98763", corev1.RestartPolicyNever))
+	f.awaitBegun(t)
 	processes := f.processes(t)
 	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -187,6 +188,19 @@ func TestKilledSupervisor(t *testing.T) {
 	f.expectNoProcess(t)
 }
 
+// awaitBegun waits until the supervisor of the pod a has written that its container runs.
+func (f *fixture) awaitBegun(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if text, err := os.ReadFile(filepath.Join(f.options.Folder, "uid", "state.json")); err == nil && bytes.Contains(text, []byte(`"running":{`)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the supervisor does not begin")
+		}
+	}
+}
+
 // forge changes the number in the record of the supervisor, which has a checksum.
 func (f *fixture) forge(t *testing.T, from, to int) {
 	t.Helper()
@@ -211,6 +225,25 @@ func TestNothingStarted(t *testing.T) {
 	}
 	f.open(t)
 	f.expectNothing(t)
+}
+
+// TestKilledBeforeItBegan: a provider that is killed when a supervisor is recorded and has not
+// been told so leaves one that ends. The next provider does not have the pod, which is created
+// again.
+func TestKilledBeforeItBegan(t *testing.T) {
+	f := killed(t, shell("sleep 98758", corev1.RestartPolicyNever))
+	f.awaitBegun(t)
+	old := f.processes(t)[0]
+	if err := os.Remove(filepath.Join(f.options.Folder, "uid", "state.json")); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { _ = syscall.Kill(old, syscall.SIGKILL) }) // as if it saw that nobody is there
+	f.open(t)
+	t.Cleanup(func() { f.Close(0) })
+	if _, err := f.GetPod(t.Context(), "ns", "a"); !errdefs.IsNotFound(err) {
+		t.Errorf("a pod that never began: %v", err)
+	}
+	f.run(t, shell("sleep 98757", corev1.RestartPolicyNever))
 }
 
 // TestShorterGrace: a second deletion may shorten the grace, and does not prolong it.

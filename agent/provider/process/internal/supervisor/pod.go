@@ -56,8 +56,10 @@ func (p *Pod) start() error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := cmd.Start(); errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return &NamespacesError{err}
+	} else if err != nil {
+		return err
 	}
 	go func() {
 		_ = cmd.Wait() // how it ended is in its state
@@ -105,8 +107,12 @@ func attributes(plan *Plan) *syscall.SysProcAttr {
 	return attr
 }
 
+// beginTimeout is how long a supervisor may take from its start to its first state.
+const beginTimeout = 10 * time.Second
+
 // Open finds the pod of a folder that Create made. It is not an error if its supervisor has
-// ended; Done is closed then.
+// ended; Done is closed then. A supervisor whose creator was killed before it said that it is
+// recorded ends without a state: Open waits until one or the other is so.
 func Open(folder string) (*Pod, error) {
 	plan, err := checkpoint.Read[*Plan](filepath.Join(folder, planFile))
 	if err != nil {
@@ -131,7 +137,21 @@ func Open(folder string) (*Pod, error) {
 		defer close(p.done)
 		awaitEnd(p.pidfd)
 	}()
-	return p, nil
+	return p, p.awaitBegin()
+}
+
+func (p *Pod) awaitBegin() error {
+	for deadline := time.Now().Add(beginTimeout); ; {
+		state, err := p.State()
+		if err != nil || len(state.Containers) > 0 || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-p.done:
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // Plan is what the pod was created with.

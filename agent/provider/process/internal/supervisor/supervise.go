@@ -63,6 +63,9 @@ func supervise(folder string) error {
 	r := &running{folder: folder, plan: plan, ending: make(chan struct{}), sooner: make(chan struct{})}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM)
+	if err := r.begin(); err != nil {
+		return err
+	}
 	if err := r.end(); err != nil { // it may have been told before it heard
 		return err
 	}
@@ -160,12 +163,17 @@ func (r *running) awaitDeadline(done <-chan struct{}) {
 	}
 }
 
-// run runs all containers until none is to run again.
-func (r *running) run() error {
+// begin writes the first state: from now on, the supervisor runs the pod.
+func (r *running) begin() error {
 	r.state.Began = metav1.Now()
 	for i := range r.plan.Containers {
 		r.state.Containers = append(r.state.Containers, podstatus.Waiting(r.spec(i), 0, "ContainerCreating"))
 	}
+	return r.tell(func() {})
+}
+
+// run runs all containers until none is to run again.
+func (r *running) run() error {
 	var containers sync.WaitGroup
 	failed := make([]error, len(r.plan.Containers))
 	for i := range r.plan.Containers {
