@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
 // registration is what one kubelet process knows of a device type. Its
@@ -46,15 +48,15 @@ func (c *kubeletConn) Close() error {
 }
 
 // register registers with the kubelet of the moment.
-func (s *server) register(ctx context.Context, socket *socketFile) error {
+func (s *server) register(ctx context.Context, socket *sockets.File) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.kubeletSocket)
 	if err != nil {
 		return fmt.Errorf("connect to kubelet: %w", err)
 	}
 	// Kubelet removes the sockets of plugins before it makes its own. If the
 	// plugin's is there now, this kubelet will find it.
-	if !socket.isThere() {
-		return errors.Join(errSocketGone, conn.Close())
+	if !socket.IsThere() {
+		return errors.Join(sockets.ErrGone, conn.Close())
 	}
 	r, err := newRegistration(conn)
 	if err != nil {

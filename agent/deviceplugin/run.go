@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -15,13 +16,14 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/dray-project/dray/agent/cdi"
+	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
 // Manager runs one Scanner and serves what it finds to kubelet: a gRPC server
 // for each device type.
 //
 // Two Managers of the same namespace on one node, in one process or two, must
-// serve different types.
+// serve different types, unless they are instances of one driver (Options.Instance).
 type Manager struct {
 	namespace string
 	scanner   Scanner
@@ -36,6 +38,11 @@ type Options struct {
 	PluginDir string
 	// CDIDir is where CDI files are written. It defaults to the constant CDIDir.
 	CDIDir string
+	// Instance, if any, is part of the names of sockets, so that two processes can serve the
+	// same types while one takes the place of the other: the UID of the driver's pod, or
+	// whatever else fits into a file name. Kubelet 1.37 asks the one that registered last, and the other
+	// one again if that goes. Both must have the same devices.
+	Instance string
 }
 
 // NewManager returns a Manager that serves the devices of devicePlugin as
@@ -245,8 +252,7 @@ func (m *Manager) othersServe() bool {
 	}
 	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool {
 		devType, ours := strings.CutPrefix(entry.Name(), m.namespace+"-")
-		devType, isSocket := strings.CutSuffix(devType, ".sock")
-		return ours && isSocket && answers(m.socket(devType))
+		return ours && strings.HasSuffix(devType, ".sock") && sockets.Answers(filepath.Join(m.options.PluginDir, entry.Name()))
 	})
 }
 

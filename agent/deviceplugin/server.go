@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
 const (
@@ -113,8 +115,8 @@ func (s *server) run(ctx context.Context) error {
 // serveSocket makes the socket and serves on it until the socket is removed,
 // which kubelet does when it starts.
 func (s *server) serveSocket(ctx context.Context, watcher *fsnotify.Watcher) error {
-	socket, err := listen(s.socket)
-	if errors.Is(err, errSocketGone) {
+	socket, err := sockets.Listen(s.socket)
+	if errors.Is(err, sockets.ErrGone) {
 		return nil
 	}
 	if err != nil {
@@ -138,12 +140,12 @@ func (s *server) serveSocket(ctx context.Context, watcher *fsnotify.Watcher) err
 	}
 	grpcServer.Stop()
 	serving.Wait()
-	return errors.Join(err, socket.remove())
+	return errors.Join(err, socket.Remove())
 }
 
 // stayRegistered returns when the socket was removed or ctx is done. Whatever
 // happens to kubelet, it registers with the next one.
-func (s *server) stayRegistered(ctx context.Context, socket *socketFile, watcher *fsnotify.Watcher) error {
+func (s *server) stayRegistered(ctx context.Context, socket *sockets.File, watcher *fsnotify.Watcher) error {
 	logger := klog.FromContext(ctx).WithValues("resource", s.resource)
 	delays, refusals := retryDelays, 0
 	for {
@@ -164,7 +166,7 @@ func (s *server) stayRegistered(ctx context.Context, socket *socketFile, watcher
 		default:
 			logger.V(2).Info("Kubelet is not ready for the device plugin", "err", err)
 		}
-		if ctx.Err() != nil || !socket.isThere() {
+		if ctx.Err() != nil || !socket.IsThere() {
 			return nil //nolint:nilerr // what failed is done again with the next socket
 		}
 		if s.pause(ctx, watcher, delays.Step()) {
@@ -189,7 +191,7 @@ func (s *server) waitToBeForgotten(ctx context.Context) {
 }
 
 // waitForLoss returns when the registration is of no use any more.
-func (s *server) waitForLoss(ctx context.Context, socket *socketFile, watcher *fsnotify.Watcher) {
+func (s *server) waitForLoss(ctx context.Context, socket *sockets.File, watcher *fsnotify.Watcher) {
 	defer func() { s.notBefore = time.Now().Add(forgetDelay) }()
 	for {
 		select {
@@ -203,7 +205,7 @@ func (s *server) waitForLoss(ctx context.Context, socket *socketFile, watcher *f
 		case <-ctx.Done():
 			return
 		}
-		if !socket.isThere() {
+		if !socket.IsThere() {
 			return
 		}
 	}

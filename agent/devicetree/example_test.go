@@ -2,6 +2,7 @@ package devicetree_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,16 +24,15 @@ func ExampleScanner() {
 		}
 		scanner := devicetree.NewScanner(ctx, driver, ledger)
 		ledger.OnChange(scanner.Refresh)
+		var judge podresources.Judge
 		go podresources.Follow(ctx, podresources.Socket, 10*time.Second, func(answer *podresources.Answer) error {
 			pods, err := podsOfNode(ctx) // from the API server, after kubelet's answer
 			if err != nil {
 				return err
 			}
-			unexplained := answer.Unexplained(pods)
-			return scanner.SetInUse(devicetree.Report{
-				Asked: answer.Asked, InUse: answer.InUse,
-				Free: func(resource string) bool { return !unexplained[resource] },
-			})
+			report := devicetree.Report{Asked: answer.Asked, InUse: answer.InUse, Free: judge.Unexplained(answer, pods).Free}
+			// No device is handed out before Rebuild was called for both fronts.
+			return errors.Join(ledger.Rebuild(inventory.FrontDRA, nil), scanner.Rebuild(report), scanner.SetInUse(report))
 		})
 		go func() { _ = deviceplugin.NewManager(driver, scanner).RunWithContext(ctx) }()
 		return source.Run(ctx, scanner.Update)

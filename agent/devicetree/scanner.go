@@ -29,11 +29,17 @@ type Scanner struct {
 	ledger *inventory.Ledger
 	wake   chan struct{} // has room for one
 
-	acquiring sync.Mutex // serializes looking at holds and adding to them
+	mutex   sync.Mutex
+	current *inventory.Inventory
+	seen    map[string]sighting // by user: as many as there are plugin devices
 
-	mutex     sync.Mutex
-	current   *inventory.Inventory
-	allocated map[string]time.Time // when last, by user: as many as there are plugin devices
+	settling time.Duration // the constant, but in tests
+}
+
+// sighting is when this process saw a hold for the first time after its device was allocated.
+type sighting struct {
+	serial uint64 // of the hold
+	at     time.Time
 }
 
 var (
@@ -44,7 +50,7 @@ var (
 // NewScanner returns a Scanner that knows no devices until Update.
 // Its Scan ends when ctx is done.
 func NewScanner(ctx context.Context, driver string, ledger *inventory.Ledger) *Scanner {
-	return &Scanner{ctx: ctx, driver: driver, ledger: ledger, wake: make(chan struct{}, 1), allocated: make(map[string]time.Time)}
+	return &Scanner{ctx: ctx, driver: driver, ledger: ledger, wake: make(chan struct{}, 1), seen: make(map[string]sighting), settling: settling}
 }
 
 // Update replaces the inventory. It does not wait, and may be a Source's report.
@@ -102,9 +108,10 @@ func (s *Scanner) Allocate(request *pluginapi.AllocateRequest) (*pluginapi.Alloc
 func (s *Scanner) acquire(pluginIDs []string) error {
 	in := s.latest()
 	if in == nil {
-		return errors.New("no devices are known")
+		return errNoDevices
 	}
 	devices := pluginDevices(in, s.driver)
+	var wanted []inventory.Hold
 	for _, pluginID := range pluginIDs {
 		device := devices[pluginID]
 		if device == nil {
@@ -113,40 +120,18 @@ func (s *Scanner) acquire(pluginIDs []string) error {
 		if device.Health.Unhealthy {
 			return fmt.Errorf("device %s of %s: unhealthy: %s", pluginID, s.driver, device.Health.Message)
 		}
+		wanted = append(wanted, inventory.Hold{Device: device.ID, Front: inventory.FrontDevicePlugin, User: s.user(pluginID)})
 	}
-	s.acquiring.Lock()
-	defer s.acquiring.Unlock()
-	before := s.users()
-	var acquired []string
-	for _, pluginID := range pluginIDs {
-		user := s.user(pluginID)
-		s.setRecent(user) // before there is a hold that SetInUse could give up
-		err := s.acquireOne(in, user, devices[pluginID].ID)
-		if err != nil {
-			for _, user := range acquired {
-				err = errors.Join(err, s.ledger.Release(inventory.FrontDevicePlugin, user))
-			}
-			return err
+	return s.ledger.AcquireAll(in, wanted, func(holds []inventory.Hold, device inventory.ID) error {
+		if exhausted(in, holds)(device) {
+			return fmt.Errorf("device %s: devices in use leave too little of its counters", device)
 		}
-		if !before[user] {
-			acquired = append(acquired, user)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
-func (s *Scanner) acquireOne(in *inventory.Inventory, user string, id inventory.ID) error {
-	if exhausted(in, s.ledger.Holds())(id) {
-		return fmt.Errorf("device %s: devices in use leave too little of its counters", id)
-	}
-	return s.ledger.Acquire(in, inventory.FrontDevicePlugin, user, []inventory.ID{id})
-}
-
-func (s *Scanner) setRecent(user string) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.allocated[user] = time.Now()
-}
+// errNoDevices is what there is before the first Update.
+var errNoDevices = errors.New("no devices are known")
 
 // Report is what is known of the plugin devices in use.
 type Report struct {
@@ -160,60 +145,67 @@ type Report struct {
 	Free func(resource string) bool
 }
 
-// ConflictError says that kubelet has handed out a device that a claim has, too. Neither
-// front hands it out again before one of them gives it back.
-type ConflictError struct{ Plugin, Claim inventory.Hold }
-
-func (err *ConflictError) Error() string {
-	return fmt.Sprintf("device %s has two users: kubelet says that a container has %s, and claim %s has device %s",
-		err.Plugin.Device, err.Plugin.User, err.Claim.User, err.Claim.Device)
-}
-
 // SetInUse adds the holds that kubelet says there are, and gives up those that are known to be
 // free. A hold stays if nothing is known of it: if its resource has devices that cannot be
 // told free, if kubelet allocated the device after the report was begun or in the last
 // minute, or if no resource is known for it because the inventory does not have its device
-// at the moment. The error has a *ConflictError for each device that a claim has, too.
+// at the moment. A Scanner that is new waits for a minute, too: it does not know when devices were
+// allocated.
 func (s *Scanner) SetInUse(report Report) error {
 	in := s.latest()
 	if in == nil {
 		return nil
 	}
 	devices := pluginDevices(in, s.driver)
-	var used []inventory.Hold
-	for pluginID, device := range devices {
-		if slices.Contains(report.InUse[s.resource(device)], pluginID) {
-			used = append(used, inventory.Hold{Device: device.ID, Front: inventory.FrontDevicePlugin, User: s.user(pluginID)})
+	return s.ledger.Update(func(holds []inventory.Hold) []inventory.Hold {
+		recent := s.recent(holds, report.Asked)
+		free := func(hold inventory.Hold) bool {
+			if !s.ours(hold) || report.Free == nil || recent(hold) {
+				return false
+			}
+			device := devices[strings.TrimPrefix(hold.User, s.driver+"/")]
+			return device != nil && report.Free(s.resource(device))
 		}
-	}
-	free := func(hold inventory.Hold) bool {
-		if hold.Front != inventory.FrontDevicePlugin || hold.Device.Driver != s.driver || report.Free == nil || s.isRecent(hold.User, report.Asked) {
-			return false
-		}
-		device := devices[strings.TrimPrefix(hold.User, s.driver+"/")]
-		return device != nil && report.Free(s.resource(device))
-	}
-	err := s.ledger.Update(func(holds []inventory.Hold) []inventory.Hold {
-		return append(used, slices.DeleteFunc(holds, free)...)
+		return append(slices.DeleteFunc(holds, free), s.reported(devices, report)...)
 	})
-	return errors.Join(err, s.conflicts())
 }
 
-// conflicts are the devices of plugins that claims have, too.
-func (s *Scanner) conflicts() error {
-	var conflicts []error
-	holds := s.ledger.Holds()
-	for _, hold := range holds {
-		if hold.Front != inventory.FrontDevicePlugin || hold.Device.Driver != s.driver {
-			continue
-		}
-		for _, other := range holds {
-			if other.Front == inventory.FrontDRA && other.Device == hold.Device {
-				conflicts = append(conflicts, &ConflictError{Plugin: hold, Claim: other})
-			}
+// Rebuild makes the holds of the device plugin anew after the ledger was lost. Where kubelet
+// does not say which devices of a resource containers have, all of them may be in use,
+// except those that a claim is known to have.
+func (s *Scanner) Rebuild(report Report) error {
+	in := s.latest()
+	if in == nil {
+		return errNoDevices
+	}
+	claimed := make(map[inventory.ID]bool)
+	for _, hold := range s.ledger.Holds() {
+		claimed[hold.Device] = claimed[hold.Device] || hold.Front == inventory.FrontDRA && !hold.Assumed
+	}
+	devices := pluginDevices(in, s.driver)
+	holds := s.reported(devices, report)
+	for pluginID, device := range devices {
+		if !claimed[device.ID] && (report.Free == nil || !report.Free(s.resource(device))) {
+			holds = append(holds, inventory.Hold{Device: device.ID, Front: inventory.FrontDevicePlugin, User: s.user(pluginID), Assumed: true})
 		}
 	}
-	return errors.Join(conflicts...)
+	return s.ledger.Rebuild(inventory.FrontDevicePlugin, holds)
+}
+
+// reported are the holds that kubelet says there are.
+func (s *Scanner) reported(devices map[string]*inventory.Device, report Report) []inventory.Hold {
+	var out []inventory.Hold
+	for pluginID, device := range devices {
+		if slices.Contains(report.InUse[s.resource(device)], pluginID) {
+			out = append(out, inventory.Hold{Device: device.ID, Front: inventory.FrontDevicePlugin, User: s.user(pluginID)})
+		}
+	}
+	return out
+}
+
+// ours tells whether a hold is one of this device plugin.
+func (s *Scanner) ours(hold inventory.Hold) bool {
+	return hold.Front == inventory.FrontDevicePlugin && hold.Device.Driver == s.driver
 }
 
 // resource is the name under which kubelet knows a type of devices.
@@ -223,12 +215,30 @@ func (s *Scanner) resource(device *inventory.Device) string { return s.driver + 
 // that of a static pod comes to the API server only after kubelet admitted it.
 const settling = time.Minute
 
-// isRecent tells whether a user got its device just now, or after asked.
-func (s *Scanner) isRecent(user string, asked time.Time) bool {
+// recent returns a function that tells whether a device was allocated just now, or after asked. The
+// times are those at which this process saw that: another one may have allocated it, and the
+// clock may have been set since.
+func (s *Scanner) recent(holds []inventory.Hold, asked time.Time) func(inventory.Hold) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	allocated, known := s.allocated[user]
-	return known && (time.Since(allocated) <= settling || !allocated.Before(asked))
+	before := s.seen
+	s.seen = make(map[string]sighting, len(holds))
+	now := time.Now()
+	for _, hold := range holds {
+		if !s.ours(hold) {
+			continue
+		}
+		last, known := before[hold.User]
+		if !known || last.serial != hold.Serial {
+			last = sighting{hold.Serial, now}
+		}
+		s.seen[hold.User] = last
+	}
+	seen := s.seen
+	return func(hold inventory.Hold) bool {
+		at := seen[hold.User].at
+		return now.Sub(at) <= s.settling || !at.Before(asked)
+	}
 }
 
 func (s *Scanner) latest() *inventory.Inventory {
@@ -239,12 +249,3 @@ func (s *Scanner) latest() *inventory.Inventory {
 
 // user is who has a plugin device: kubelet tells no more than its ID.
 func (s *Scanner) user(pluginID string) string { return s.driver + "/" + pluginID }
-
-// users are those who hold devices through the device plugin.
-func (s *Scanner) users() map[string]bool {
-	users := make(map[string]bool)
-	for _, hold := range s.ledger.Holds() {
-		users[hold.User] = users[hold.User] || hold.Front == inventory.FrontDevicePlugin
-	}
-	return users
-}

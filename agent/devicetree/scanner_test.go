@@ -2,7 +2,6 @@ package devicetree_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -87,6 +86,11 @@ func openLedger(t testing.TB, dir string) *inventory.Ledger {
 	ledger, err := inventory.OpenLedger(filepath.Join(dir, "checkpoint"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, front := range inventory.Fronts {
+		if err := ledger.Rebuild(front, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return ledger
 }
@@ -235,7 +239,7 @@ func TestDevicesThatShareCountersExcludeEachOther(t *testing.T) {
 	if _, err := p.kubelet.AllocateIDs(p.ctx, "gpu.example.com/vf", "vf-0", "vf-1"); err != nil {
 		t.Errorf("both virtual functions: %v", err)
 	}
-	if err := p.ledger.Replace(inventory.FrontDevicePlugin, nil); err != nil {
+	if err := p.ledger.Update(func([]inventory.Hold) []inventory.Hold { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	p.sees("nic", "nic-0")
@@ -287,8 +291,9 @@ func TestFreedDeviceCanBeClaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The holds of an earlier process are not recent.
+	// Another process.
 	scanner := devicetree.NewScanner(p.ctx, driver, p.ledger)
+	scanner.SetSettling(0)
 	scanner.Update(in)
 	sync := func() {
 		t.Helper()
@@ -351,7 +356,7 @@ func TestRecentAllocationIsKept(t *testing.T) {
 			t.Errorf("after two minutes: holds %v (%v)", ledger.Holds(), err)
 		}
 		other := inventory.Hold{Device: inventory.ID{Driver: "nic.example.com", Pool: "node-1", Device: "nic-0"}, Front: inventory.FrontDevicePlugin, User: "x"}
-		if err := ledger.Replace(inventory.FrontDevicePlugin, []inventory.Hold{other}); err != nil {
+		if err := ledger.Update(func([]inventory.Hold) []inventory.Hold { return []inventory.Hold{other} }); err != nil {
 			t.Fatal(err)
 		}
 		if err := scanner.SetInUse(devicetree.Report{
@@ -387,11 +392,20 @@ func TestConflictIsTold(t *testing.T) {
 	}
 	report := devicetree.Report{Asked: time.Now(), InUse: map[string][]string{driver + "/gpu": {"gpu-0", "gpu-1"}}, Free: always}
 	for range 2 {
-		err := scanner.SetInUse(report)
-		var conflict *devicetree.ConflictError
-		if !errors.As(err, &conflict) || conflict.Claim.User != "claim-1" || conflict.Plugin.Device.Device != "gpu-0" || strings.Contains(err.Error(), "gpu-1") {
-			t.Errorf("error %v", err)
+		if err := scanner.SetInUse(report); err != nil {
+			t.Fatal(err)
 		}
+		conflicts := ledger.Conflicts(in)
+		if len(conflicts) != 1 || conflicts[0].Claim.User != "claim-1" || conflicts[0].Plugin.Device.Device != "gpu-0" {
+			t.Errorf("conflicts %v", conflicts)
+		}
+	}
+	// Nor does the same one get it again, as kubelet's next container would.
+	if _, err := scanner.Allocate(&pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: []string{"gpu-0"}}}}); err == nil || !strings.Contains(err.Error(), "in use by dra claim-1") {
+		t.Errorf("kubelet is answered %v", err)
+	}
+	if err := ledger.Acquire(in, inventory.FrontDRA, "claim-1", []inventory.ID{gpu("gpu-0", 0).ID}); err == nil {
+		t.Error("the claim got it once more")
 	}
 	// Neither front gives it to anybody else.
 	if err := ledger.Acquire(in, inventory.FrontDRA, "claim-2", []inventory.ID{gpu("gpu-0", 0).ID}); err == nil {
@@ -403,7 +417,91 @@ func TestConflictIsTold(t *testing.T) {
 	if err := ledger.Release(inventory.FrontDRA, "claim-1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := scanner.SetInUse(report); err != nil {
-		t.Errorf("after the claim gave it back: %v", err)
+	if err := scanner.SetInUse(report); err != nil || len(ledger.Conflicts(in)) > 0 {
+		t.Errorf("after the claim gave it back: %v, %v", err, ledger.Conflicts(in))
 	}
+}
+
+// TestRebuild: what kubelet does not say is assumed, and ends with what is known later.
+func TestRebuild(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		nic := gpu("nic-0", 0)
+		nic.Type = "nic"
+		in := gpus(gpu("gpu-0", 0), gpu("gpu-1", 0), gpu("gpu-2", 0), nic)
+		ledger, err := inventory.OpenLedger(filepath.Join(dir, "ledger"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed := inventory.Hold{Device: in.Devices[2].ID, Front: inventory.FrontDRA, User: "claim"}
+		if err := ledger.Rebuild(inventory.FrontDRA, []inventory.Hold{claimed}); err != nil {
+			t.Fatal(err)
+		}
+		scanner := devicetree.NewScanner(t.Context(), driver, ledger)
+		if err := scanner.Rebuild(devicetree.Report{}); err == nil {
+			t.Error("rebuilt without an inventory")
+		}
+		scanner.Update(in)
+		report := devicetree.Report{Asked: time.Now(), InUse: map[string][]string{driver + "/gpu": {"gpu-0"}}, Free: func(resource string) bool { return resource != driver+"/gpu" }}
+		if err := scanner.Rebuild(report); err != nil {
+			t.Fatal(err)
+		}
+		plugin := func(name string, assumed bool) inventory.Hold {
+			return inventory.Hold{Device: gpu(name, 0).ID, Front: inventory.FrontDevicePlugin, User: driver + "/" + name, Assumed: assumed}
+		}
+		if got, want := ledger.Holds(), []inventory.Hold{plugin("gpu-0", false), plugin("gpu-1", true), claimed}; !slices.Equal(got, want) {
+			t.Errorf("holds %v, want %v", got, want)
+		}
+		for range 2 { // the first time, it does not know how old the holds are
+			time.Sleep(2 * time.Minute)
+			if err := scanner.SetInUse(report); err != nil || len(ledger.Holds()) != 3 {
+				t.Errorf("nothing new is known: %v, holds %v", err, ledger.Holds())
+			}
+		}
+		report.Asked, report.Free = time.Now(), always
+		if err := scanner.SetInUse(report); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := ledger.Holds(), []inventory.Hold{plugin("gpu-0", false), claimed}; !slices.Equal(got, want) {
+			t.Errorf("holds %v, want %v", got, want)
+		}
+	})
+}
+
+// TestGraceOfOtherScanners: how long ago a device was allocated is not known to a process that did
+// not see it.
+func TestGraceOfOtherScanners(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		in := gpus(gpu("gpu-0", 0))
+		request := &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: []string{"gpu-0"}}}}
+		first := devicetree.NewScanner(t.Context(), driver, openLedger(t, dir))
+		first.Update(in)
+		allocate := func() {
+			t.Helper()
+			if _, err := first.Allocate(request); err == nil || err.Error() != (&deviceplugin.UseDefaultMethodError{}).Error() {
+				t.Fatalf("Allocate returns %v", err)
+			}
+		}
+		allocate()
+		ledger := openLedger(t, dir)
+		second := devicetree.NewScanner(t.Context(), driver, ledger)
+		second.Update(in)
+		keeps := func(what string, want int) {
+			t.Helper()
+			if err := second.SetInUse(devicetree.Report{Asked: time.Now(), Free: always}); err != nil || len(ledger.Holds()) != want {
+				t.Errorf("%s: %v, holds %v, want %d", what, err, ledger.Holds(), want)
+			}
+		}
+		keeps("just started", 1)
+		time.Sleep(50 * time.Second)
+		keeps("within a minute", 1)
+		allocate() // to another container
+		time.Sleep(20 * time.Second)
+		keeps("allocated again", 1)
+		time.Sleep(50 * time.Second)
+		keeps("within a minute of that", 1)
+		time.Sleep(30 * time.Second)
+		keeps("later", 0)
+	})
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
@@ -35,6 +38,10 @@ type Options struct {
 	PluginDataDir string
 	// CDIDir is where CDI files are written.
 	CDIDir string
+	// Instance, if any, is the UID of the driver's pod, and part of the names of sockets: a new instance
+	// may start while the old one runs, as in a rolling update of a DaemonSet with maxSurge. Kubelet asks
+	// the one that registered last. The old one goes on publishing until it ends.
+	Instance types.UID
 
 	// OnError is told what goes wrong in the background. The default logs.
 	OnError func(ctx context.Context, err error, msg string)
@@ -55,10 +62,29 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// checkSockets finds out whether both sockets can be made, before one of them is.
+func (o Options) checkSockets() error {
+	registrar, plugin := o.DriverName+"-reg.sock", "dra.sock" // named by kubeletplugin
+	if o.Instance != "" {
+		registrar = kubeletplugin.RollingUpdateRegistrarSocketFile(o.RegistrarDir, o.DriverName, o.Instance)
+		plugin = "dra-" + string(o.Instance) + ".sock"
+	}
+	for _, path := range []string{filepath.Join(o.RegistrarDir, registrar), filepath.Join(o.PluginDataDir, plugin)} {
+		if err := sockets.CheckPath(path); err != nil {
+			return err
+		}
+		if sockets.Answers(path) {
+			return &sockets.InUseError{Path: path}
+		}
+	}
+	return nil
+}
+
 // Driver is a DRA driver on one node. Methods may be called concurrently.
 type Driver struct {
 	options    Options
 	files      *cdi.Files
+	sockets    []*sockets.File
 	reports    *reports
 	kubelet    *kubeletplugin.Helper
 	cancel     context.CancelFunc
@@ -70,6 +96,7 @@ type Driver struct {
 	lost      error                // why the source ended
 	changed   chan struct{}        // closed when any of this changes, or the ledger
 	slices    *resourceslice.Controller
+	unlock    func() // lets another instance publish
 }
 
 // Start registers the driver with kubelet. It publishes nothing before the first
@@ -83,19 +110,45 @@ func Start(ctx context.Context, options Options) (*Driver, error) {
 }
 
 func start(ctx context.Context, options Options) (*Driver, error) {
-	files, err := cdi.Open(options.CDIDir, options.DriverName)
-	if err != nil {
+	if err := options.checkSockets(); err != nil {
 		return nil, err
-	}
-	for _, socket := range []string{filepath.Join(options.RegistrarDir, options.DriverName+"-reg.sock"), filepath.Join(options.PluginDataDir, "dra.sock")} {
-		if err := sockets.CheckPath(socket); err != nil {
-			return nil, err
-		}
 	}
 	for _, dir := range []string{options.RegistrarDir, options.PluginDataDir} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, err
 		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	d, err := open(ctx, options)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	d.cancel = cancel
+	d.kubelet, err = kubeletplugin.Start(ctx, plugin{d},
+		kubeletplugin.DriverName(options.DriverName),
+		kubeletplugin.NodeName(options.NodeName),
+		kubeletplugin.KubeClient(options.KubeClient),
+		kubeletplugin.RegistrarDirectoryPath(options.RegistrarDir),
+		kubeletplugin.PluginDataDirectoryPath(options.PluginDataDir),
+		kubeletplugin.RollingUpdate(options.Instance),
+		kubeletplugin.RegistrarListener(d.listen),
+		kubeletplugin.PluginListener(d.listen),
+	)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	d.background.Go(func() { d.publish(ctx) })
+	d.background.Go(func() { d.report(ctx) })
+	return d, nil
+}
+
+// open makes a driver of which nobody knows.
+func open(ctx context.Context, options Options) (*Driver, error) {
+	files, err := cdi.Open(options.CDIDir, options.DriverName)
+	if err != nil {
+		return nil, err
 	}
 	reports, err := openReports(options.PluginDataDir)
 	var damaged *checkpoint.DamagedError
@@ -105,22 +158,40 @@ func start(ctx context.Context, options Options) (*Driver, error) {
 	case err != nil:
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	d := &Driver{options: options, files: files, reports: reports, cancel: cancel, changed: make(chan struct{})}
-	d.kubelet, err = kubeletplugin.Start(ctx, plugin{d},
-		kubeletplugin.DriverName(options.DriverName),
-		kubeletplugin.NodeName(options.NodeName),
-		kubeletplugin.KubeClient(options.KubeClient),
-		kubeletplugin.RegistrarDirectoryPath(options.RegistrarDir),
-		kubeletplugin.PluginDataDirectoryPath(options.PluginDataDir),
-	)
+	return &Driver{options: options, files: files, reports: reports, changed: make(chan struct{})}, nil
+}
+
+// Unserved returns a driver that has no sockets and publishes nothing, and what answers kubelet's
+// requests. It is for tests of this module, which call that themselves.
+func Unserved(ctx context.Context, options Options) (*Driver, kubeletplugin.DRAPlugin, error) {
+	d, err := open(ctx, options.withDefaults())
+	return d, plugin{d}, err
+}
+
+// listener removes its socket when it is closed.
+type listener struct{ *sockets.File }
+
+func (l listener) Close() error { return errors.Join(l.Remove(), l.Listener.Close()) }
+
+// listen makes a socket, unless another process answers at it.
+func (d *Driver) listen(_ context.Context, path string) (net.Listener, error) {
+	socket, err := sockets.Listen(path)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	d.background.Go(func() { d.publish(ctx) })
-	d.background.Go(func() { d.report(ctx) })
-	return d, nil
+	d.sockets = append(d.sockets, socket)
+	return listener{socket}, nil
+}
+
+// Healthy returns an error if kubelet cannot reach the driver any more, because somebody removed or
+// replaced its sockets. Only another Start helps.
+func (d *Driver) Healthy() error {
+	for _, socket := range d.sockets {
+		if !socket.IsThere() {
+			return fmt.Errorf("driver %s: %s: %w: kubelet does not reach the driver", d.options.DriverName, socket.Path(), sockets.ErrGone)
+		}
+	}
+	return nil
 }
 
 // Update has the driver's devices in an inventory published, and the status of claims that
@@ -158,6 +229,9 @@ func (d *Driver) current() (in *inventory.Inventory, changed <-chan struct{}, lo
 // publish publishes each change. It has its own goroutine: an API server that is
 // not there does not hold up whoever reports devices.
 func (d *Driver) publish(ctx context.Context) {
+	if !d.awaitTurn(ctx) {
+		return
+	}
 	var published *resourceslice.DriverResources
 	var told []string
 	for {
@@ -204,6 +278,38 @@ func (d *Driver) tellUnpublished(ctx context.Context, in *inventory.Inventory, t
 	}
 	return now
 }
+
+// awaitTurn returns when no other instance publishes, or false if ctx is done before.
+func (d *Driver) awaitTurn(ctx context.Context) bool {
+	if d.options.Instance == "" {
+		return true
+	}
+	path := filepath.Join(d.options.PluginDataDir, "publish.lock")
+	for waits := false; ; waits = true {
+		unlock, err := checkpoint.LockFile(path, true)
+		if err == nil {
+			d.mutex.Lock()
+			defer d.mutex.Unlock()
+			d.unlock = unlock
+			return true
+		}
+		var locked *checkpoint.LockedError
+		switch {
+		case !errors.As(err, &locked):
+			d.options.OnError(ctx, err, "publishing devices")
+		case !waits:
+			klog.FromContext(ctx).Info("Another instance publishes the devices until it ends", "driver", d.options.DriverName)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(turnInterval):
+		}
+	}
+}
+
+// turnInterval is how often it is looked whether another instance publishes.
+const turnInterval = time.Second
 
 func (d *Driver) publishResources(ctx context.Context, resources *resourceslice.DriverResources) error {
 	if controller := d.controller(); controller != nil {
@@ -258,6 +364,11 @@ func (d *Driver) Registered() bool {
 // Stop ends all that runs in the background. What is published and prepared
 // stays.
 func (d *Driver) Stop() {
+	d.stop()
+	d.letOthersPublish()
+}
+
+func (d *Driver) stop() {
 	d.cancel()
 	d.kubelet.Stop()
 	d.background.Wait()
@@ -266,11 +377,21 @@ func (d *Driver) Stop() {
 
 // Withdraw is Stop, and deletes what is published.
 func (d *Driver) Withdraw(ctx context.Context) error {
-	d.Stop()
+	d.stop()
+	defer d.letOthersPublish()
 	if controller := d.controller(); controller != nil {
 		return controller.Withdraw(ctx)
 	}
 	return nil
+}
+
+func (d *Driver) letOthersPublish() {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.unlock != nil {
+		d.unlock()
+		d.unlock = nil
+	}
 }
 
 // errNoInventory is answered to kubelet before the first Update.

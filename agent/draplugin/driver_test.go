@@ -28,6 +28,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/internal/shortdir"
+	"github.com/dray-project/dray/agent/internal/sockets"
 	"github.com/dray-project/dray/agent/inventory"
 )
 
@@ -58,6 +59,11 @@ func (n *node) start(t *testing.T) {
 	var err error
 	if n.ledger, err = inventory.OpenLedger(filepath.Join(n.dir, "ledger")); err != nil {
 		t.Fatal(err)
+	}
+	for _, front := range inventory.Fronts {
+		if err := n.ledger.Rebuild(front, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	n.driver, err = Start(t.Context(), Options{
 		DriverName: driverName, NodeName: nodeName, KubeClient: n.client, Ledger: n.ledger,
@@ -347,15 +353,107 @@ func TestHealth(t *testing.T) {
 	expect(health.HealthStatus_UNKNOWN, health.HealthStatus_UNKNOWN)
 }
 
+// TestHoldsOfClaims: a claim with a CDI file is prepared, and one that is allocated may be.
 func TestHoldsOfClaims(t *testing.T) {
 	elsewhere := claim("elsewhere", "gpu-0")
 	elsewhere.Status.Allocation.Devices.Results[0].Pool = "node-2"
 	pending := claim("pending")
 	pending.Status.Allocation = nil
-	in := devices("gpu-0", "gpu-1")
-	got := HoldsOfClaims(in, []resourceapi.ResourceClaim{*claim("one", "gpu-0", "gpu-1"), *elsewhere, *pending})
-	want := []inventory.Hold{{Device: in.Devices[0].ID, Front: inventory.FrontDRA, User: "one"}, {Device: in.Devices[1].ID, Front: inventory.FrontDRA, User: "one"}}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	admin := claim("admin", "gpu-2")
+	admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
+	in := devices("gpu-0", "gpu-1", "gpu-2", "gpu-2-half")
+	n := newNode(t, claim("one", "gpu-0"), claim("deleted", "gpu-2-half"), admin)
+	n.driver.Update(in)
+	for _, uid := range []string{"one", "deleted", "admin"} {
+		if got := n.prepare(t, uid); got.Error != "" {
+			t.Fatal(got.Error)
+		}
+	}
+	claims := []resourceapi.ResourceClaim{*claim("one", "gpu-0"), *claim("two", "gpu-1"), *elsewhere, *pending, *admin}
+	got, err := HoldsOfClaims(in, driverName, filepath.Join(n.dir, "cdi"), claims)
+	want := []inventory.Hold{
+		{Device: in.Devices[0].ID, Front: inventory.FrontDRA, User: "one"},
+		{Device: in.Devices[1].ID, Front: inventory.FrontDRA, User: "two", Assumed: true},
+		{Device: in.Devices[3].ID, Front: inventory.FrontDRA, User: "deleted"},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v (%v), want %v", got, err, want)
+	}
+	// A claim that was never prepared is not unprepared, either.
+	if err := n.ledger.Update(func([]inventory.Hold) []inventory.Hold { return got }); err != nil {
+		t.Fatal(err)
+	}
+	if err := DropUnallocated(in, driverName, n.ledger, claims); err != nil || len(n.ledger.Holds()) != 3 {
+		t.Errorf("all are allocated: %v, holds %v", err, n.ledger.Holds())
+	}
+	if err := DropUnallocated(in, driverName, n.ledger, nil); err != nil || len(n.ledger.Holds()) != 2 {
+		t.Errorf("none is allocated: %v, holds %v", err, n.ledger.Holds())
+	}
+}
+
+// TestSockets: a second process does not take the sockets of the first, and the first notices when
+// they are gone.
+func TestSockets(t *testing.T) {
+	n := newNode(t)
+	if err := n.driver.Healthy(); err != nil {
+		t.Error(err)
+	}
+	for _, socket := range []string{"p/dra.sock", "r/" + driverName + "-reg.sock"} {
+		path := filepath.Join(n.dir, socket)
+		before, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := n.driver.options
+		if strings.HasPrefix(socket, "r/") {
+			options.PluginDataDir = filepath.Join(n.dir, "other")
+		} else {
+			options.RegistrarDir = filepath.Join(n.dir, "other")
+		}
+		var inUse *sockets.InUseError
+		if second, err := Start(t.Context(), options); !errors.As(err, &inUse) || inUse.Path != path {
+			t.Errorf("a second process: %v, %v", second, err)
+		}
+		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
+			t.Errorf("the socket of the first: %v", err)
+		}
+	}
+	for _, socket := range []string{"p/dra.sock", "r/" + driverName + "-reg.sock"} {
+		path := filepath.Join(n.dir, socket)
+		if err := os.Rename(path, path+".moved"); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.driver.Healthy(); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s is gone, and health is %v", path, err)
+		}
+		if err := os.Rename(path+".moved", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.driver.Healthy(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestConflictIsNotPreparedAgain: a claim whose device a container has, too, is not answered as before.
+func TestConflictIsNotPreparedAgain(t *testing.T) {
+	n := newNode(t, claim("one", "gpu-0"))
+	in := devices("gpu-0")
+	n.driver.Update(in)
+	if got := n.prepare(t, "one"); got.Error != "" {
+		t.Fatal(got.Error)
+	}
+	other := inventory.Hold{Device: in.Devices[0].ID, Front: inventory.FrontDevicePlugin, User: "container"}
+	if err := n.ledger.Update(func(holds []inventory.Hold) []inventory.Hold { return append(holds, other) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.prepare(t, "one"); !strings.Contains(got.Error, "in use by device-plugin container") {
+		t.Errorf("answer %v", got)
+	}
+	if err := n.ledger.Release(inventory.FrontDevicePlugin, "container"); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.prepare(t, "one"); got.Error != "" {
+		t.Error(got.Error)
 	}
 }

@@ -53,8 +53,14 @@ func (d *Driver) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Devi
 	for i, result := range results {
 		devices[i] = d.answer(claim.UID, result)
 	}
-	if _, err := os.Stat(d.files.Path(string(claim.UID))); err == nil && d.holds(claim.UID, results) {
-		return devices, nil
+	if _, err := os.Stat(d.files.Path(string(claim.UID))); err == nil {
+		held, err := d.holds(claim.UID, results)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			return devices, nil
+		}
 	}
 	in, _, _ := d.current()
 	if in == nil {
@@ -103,20 +109,31 @@ func (d *Driver) id(result resourceapi.DeviceRequestAllocationResult) inventory.
 	return inventory.ID{Driver: d.options.DriverName, Pool: result.Pool, Device: result.Device}
 }
 
-// holds tells whether the claim has all its devices.
-func (d *Driver) holds(claim types.UID, results []resourceapi.DeviceRequestAllocationResult) bool {
+// holds tells whether the claim has all its devices. It is an error if a container has one of them
+// through the device plugin, too: nobody else is given it before that is resolved.
+func (d *Driver) holds(claim types.UID, results []resourceapi.DeviceRequestAllocationResult) (bool, error) {
+	if err := d.options.Ledger.Reread(); err != nil {
+		return false, err
+	}
 	held := make(map[inventory.ID]bool)
+	plugin := make(map[inventory.ID]inventory.Hold)
 	for _, hold := range d.options.Ledger.Holds() {
-		if hold.Front == inventory.FrontDRA && hold.User == string(claim) {
+		switch {
+		case hold.Front == inventory.FrontDevicePlugin:
+			plugin[hold.Device] = hold
+		case hold.User == string(claim) && !hold.Assumed:
 			held[hold.Device] = true
 		}
 	}
 	for _, id := range d.exclusive(results) {
+		if hold, conflict := plugin[id]; conflict {
+			return false, &inventory.InUseError{Device: id, Hold: hold}
+		}
 		if !held[id] {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
 func (d *Driver) answer(claim types.UID, result resourceapi.DeviceRequestAllocationResult) kubeletplugin.Device {
@@ -191,24 +208,4 @@ func (p plugin) UnprepareResourceClaims(_ context.Context, claims []kubeletplugi
 // HandleError implements kubeletplugin.DRAPlugin.
 func (p plugin) HandleError(ctx context.Context, err error, msg string) {
 	p.options.OnError(ctx, err, msg)
-}
-
-// HoldsOfClaims are the holds of the DRA front as the API server knows them: the
-// ledger is rebuilt from these if its checkpoint is damaged. Claims that are
-// allocated count as prepared, because some may be. Only devices of the inventory
-// count: the others are on other nodes.
-func HoldsOfClaims(in *inventory.Inventory, claims []resourceapi.ResourceClaim) []inventory.Hold {
-	var out []inventory.Hold
-	for i := range claims {
-		if claims[i].Status.Allocation == nil {
-			continue
-		}
-		for _, result := range claims[i].Status.Allocation.Devices.Results {
-			id := inventory.ID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-			if in.Device(id) != nil && !ptr.Deref(result.AdminAccess, false) {
-				out = append(out, inventory.Hold{Device: id, Front: inventory.FrontDRA, User: string(claims[i].UID)})
-			}
-		}
-	}
-	return out
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/checkpoint"
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/nodedriver"
 	"github.com/dray-project/dray/internal/controlplane"
 )
 
@@ -173,7 +174,7 @@ func (s *site) left() ([]string, error) {
 	for _, claim := range known {
 		left = append(left, "the node knows claim "+claim.Name)
 	}
-	ledger, more := inventory.OpenLedger(filepath.Join(s.folder, "plugins", "dray-agent", "ledger.json"))
+	ledger, more := inventory.OpenLedger(nodedriver.LedgerPath(s.folder, s.driver))
 	if more == nil {
 		for _, hold := range ledger.Holds() {
 			left = append(left, "the driver knows "+hold.User)

@@ -31,6 +31,9 @@ func (m *machine) newReporting(ctx context.Context) *reporting {
 	GinkgoHelper()
 	ledger, err := inventory.OpenLedger(filepath.Join(m.folder, "reporting-ledger"))
 	Expect(err).NotTo(HaveOccurred())
+	for _, front := range inventory.Fronts {
+		Expect(ledger.Rebuild(front, nil)).To(Succeed())
+	}
 	r := &reporting{name: "reporting." + m.driver, folder: filepath.Join(m.folder, "reporting"), ledger: ledger}
 	m.addClass(ctx, r.name, "")
 	r.start(m)

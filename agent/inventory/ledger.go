@@ -1,140 +1,178 @@
 package inventory
 
 import (
-	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/dray-project/dray/agent/internal/checkpoint"
 )
 
-// Front is one of the ways in which kubelet hands out devices.
-type Front string
-
-// The fronts, as they are written to checkpoints.
-const (
-	FrontDRA          Front = "dra"
-	FrontDevicePlugin Front = "device-plugin"
-)
-
-// Hold says that a device is in use.
-type Hold struct {
-	Device ID    `json:"device"`
-	Front  Front `json:"front"`
-	// User is the UID of a ResourceClaim, or whatever tells users of the device
-	// plugin apart.
-	User string `json:"user"`
-}
-
-// InUseError says who has a device that was asked for.
-type InUseError struct {
-	Device ID
-	Hold   Hold // which stands in the way, perhaps of hardware that both share
-}
-
-func (err *InUseError) Error() string {
-	if err.Device == err.Hold.Device {
-		return fmt.Sprintf("device %s: in use by %s %s", err.Device, err.Hold.Front, err.Hold.User)
-	}
-	return fmt.Sprintf("device %s: device %s has the same counters and is in use by %s %s", err.Device, err.Hold.Device, err.Hold.Front, err.Hold.User)
-}
-
 // DamagedError says that the checkpoint of a ledger is not what was written.
 type DamagedError = checkpoint.DamagedError
 
+// UnknownError says that a ledger hands out nothing, because it does not know yet who has
+// devices through some of the fronts.
+type UnknownError struct{ Fronts []Front }
+
+func (err *UnknownError) Error() string {
+	var names []string
+	for _, front := range err.Fronts {
+		names = append(names, string(front))
+	}
+	return fmt.Sprintf("it is not known yet who has devices through %s", strings.Join(names, " and "))
+}
+
 // Ledger is which devices are in use, and through which front. It is written to
 // its checkpoint before a change is reported as done. Methods may be called
-// concurrently.
+// concurrently, and any number of processes may have a ledger of the same checkpoint: each
+// change is made to what was written last.
 type Ledger struct {
-	path string
+	store checkpoint.Store
 
 	mutex   sync.Mutex
-	holds   []Hold
+	state   ledgerState
+	stored  json.RawMessage // of which state was made
 	changed func()
+}
+
+// ledgerState is what the checkpoint has.
+type ledgerState struct {
+	// Known are the fronts all of whose users are among the holds.
+	Known  []Front `json:"known"`
+	Holds  []Hold  `json:"holds"`
+	Serial uint64  `json:"serial"` // the last that was given
 }
 
 // OpenLedger reads the checkpoint at path, which need not exist.
 //
-// If the checkpoint is damaged, the error is a *DamagedError, and the ledger is
-// empty but usable: the caller reports the error and rebuilds the ledger
-// with Replace.
-func OpenLedger(path string) (*Ledger, error) {
-	holds, err := checkpoint.Read[[]Hold](path)
+// A ledger without checkpoint knows no user of any front, and Acquire refuses until Rebuild was called
+// for each of them. If the checkpoint is damaged, the error is a *DamagedError, and the ledger
+// is usable as if there was none: the caller reports the error.
+func OpenLedger(path string) (*Ledger, error) { return NewLedger(checkpoint.File{Path: path}) }
+
+// NewLedger is OpenLedger for tests of this module, which have stores that fail.
+func NewLedger(store checkpoint.Store) (*Ledger, error) {
+	l := &Ledger{store: store, changed: func() {}}
+	_, err := l.read()
 	var damaged *DamagedError
 	if err != nil && !errors.As(err, &damaged) {
 		return nil, err
 	}
-	return &Ledger{path: path, holds: holds, changed: func() {}}, err
+	return l, err
 }
 
 // OnChange has f called after each change, by whoever made it. It must not wait,
 // and must not call the ledger. OnChange is to be called before the ledger is shared.
 func (l *Ledger) OnChange(f func()) { l.changed = f }
 
+// Unknown are the fronts whose users are not known: Rebuild was not called for them since the
+// checkpoint was lost.
+func (l *Ledger) Unknown() []Front {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.state.unknown()
+}
+
+func (s *ledgerState) unknown() []Front {
+	return slices.DeleteFunc(slices.Clone(Fronts), func(front Front) bool { return slices.Contains(s.Known, front) })
+}
+
 // Acquire notes that a user has devices, all or none of them. What the user has
 // already stays with it, so that it is no error to ask twice. An *InUseError
 // says what stands in the way:
 //   - another user of the device, if it is not shared, or has as many users as
 //     it has shares;
-//   - a user of the other front, be the device shared or not;
+//   - a user of the other front, be the device shared or not, also if the user has the
+//     device already;
 //   - a user of the other front who has a device that consumes the same
 //     counters. Within a front, this is for the scheduler to decide.
 //
-// An unknown device is an error.
+// The error is an *UnknownError while the users of a front are not known. An unknown device is an error.
 func (l *Ledger) Acquire(in *Inventory, front Front, user string, devices []ID) error {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	holds := slices.Clone(l.holds)
+	var wanted []Hold
 	for _, id := range devices {
-		hold := Hold{id, front, user}
-		if slices.Contains(holds, hold) {
-			continue
-		}
-		device := in.Device(id)
-		if device == nil {
-			return fmt.Errorf("device %s: not on this node", id)
-		}
-		if blocker := device.blocker(in, holds, front); blocker != nil {
-			return &InUseError{id, *blocker}
-		}
-		holds = append(holds, hold)
+		wanted = append(wanted, Hold{Device: id, Front: front, User: user})
 	}
-	return l.store(holds)
+	return l.AcquireAll(in, wanted, nil)
+}
+
+// AcquireAll is Acquire for several users: all get what they want, or none. If allow is not nil, it
+// is asked for each device, with the holds that there are before; its error is returned.
+func (l *Ledger) AcquireAll(in *Inventory, wanted []Hold, allow func(holds []Hold, device ID) error) error {
+	return l.change(func(s *ledgerState) error {
+		if unknown := s.unknown(); len(unknown) > 0 {
+			return &UnknownError{unknown}
+		}
+		if len(wanted) > 0 {
+			s.Serial++
+		}
+		for _, hold := range wanted {
+			device := in.Device(hold.Device)
+			if device == nil {
+				if slices.ContainsFunc(s.Holds, hold.sameAs) {
+					continue // it went while the user has it
+				}
+				return fmt.Errorf("device %s: not on this node", hold.Device)
+			}
+			if blocker := device.blocker(in, s.Holds, hold); blocker != nil {
+				return &InUseError{hold.Device, *blocker}
+			}
+			if allow != nil {
+				if err := allow(s.Holds, hold.Device); err != nil {
+					return err
+				}
+			}
+			hold.Serial = s.Serial
+			s.Holds = append(s.Holds, hold)
+		}
+		return nil
+	})
 }
 
 // Release notes that a user has no devices any more. It is no error if it had none.
 func (l *Ledger) Release(front Front, user string) error {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.store(slices.DeleteFunc(slices.Clone(l.holds), func(hold Hold) bool {
-		return hold.Front == front && hold.User == user
-	}))
+	return l.Update(func(holds []Hold) []Hold {
+		return slices.DeleteFunc(holds, func(hold Hold) bool { return hold.Front == front && hold.User == user })
+	})
 }
 
-// Replace makes holds all that there are of one front.
-func (l *Ledger) Replace(front Front, holds []Hold) error {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	kept := slices.DeleteFunc(slices.Clone(l.holds), func(hold Hold) bool { return hold.Front == front })
-	return l.store(append(kept, holds...))
+// Rebuild makes holds all that there are of one front, whose users are known from now on. It does
+// nothing if they are known already: another process may have been first.
+func (l *Ledger) Rebuild(front Front, holds []Hold) error {
+	return l.change(func(s *ledgerState) error {
+		if slices.Contains(s.Known, front) {
+			return nil
+		}
+		s.Holds = append(slices.DeleteFunc(s.Holds, func(hold Hold) bool { return hold.Front == front }), holds...)
+		s.Known = append(s.Known, front)
+		slices.Sort(s.Known)
+		return nil
+	})
 }
 
 // Update makes what change returns all that there are. Change gets a copy of all
 // holds. Nothing happens to the ledger in between.
 func (l *Ledger) Update(change func([]Hold) []Hold) error {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.store(change(slices.Clone(l.holds)))
+	return l.change(func(s *ledgerState) error {
+		s.Holds = change(s.Holds)
+		return nil
+	})
 }
 
 // Holds are all holds, by device.
 func (l *Ledger) Holds() []Hold {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return slices.Clone(l.holds)
+	return slices.Clone(l.state.Holds)
 }
+
+// Conflicts are the devices that both fronts handed out.
+func (l *Ledger) Conflicts(in *Inventory) []Conflict { return conflicts(in, l.Holds()) }
 
 // UsedBy returns a function that tells which devices cannot be handed out by
 // the other front, because of what this front handed out at the moment of the call.
@@ -158,21 +196,68 @@ func (l *Ledger) UsedBy(in *Inventory, front Front) func(ID) bool {
 	}
 }
 
-// store expects the mutex to be locked.
-func (l *Ledger) store(holds []Hold) error {
-	slices.SortFunc(holds, func(a, b Hold) int {
-		return cmp.Or(cmp.Compare(a.Device.String(), b.Device.String()), cmp.Compare(a.Front, b.Front), cmp.Compare(a.User, b.User))
-	})
-	holds = slices.Compact(holds)
-	if slices.Equal(holds, l.holds) {
-		return nil
+// Reread takes over what other processes changed.
+func (l *Ledger) Reread() error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	changed, err := l.read()
+	if changed {
+		l.changed()
 	}
-	if err := checkpoint.Write(l.path, holds); err != nil {
+	return err
+}
+
+// change makes one change to what was written last. Nothing is changed if there is an error.
+func (l *Ledger) change(f func(*ledgerState) error) error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	unlock, err := l.store.Lock()
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	defer unlock()
+	changed, err := l.read()
+	defer func() {
+		if changed {
+			l.changed()
+		}
+	}()
+	var damaged *DamagedError
+	if err != nil && (len(l.state.Known) > 0 || !errors.As(err, &damaged)) {
+		return fmt.Errorf("ledger: it cannot be told what others changed: %w", err)
+	}
+	next := ledgerState{slices.Clone(l.state.Known), slices.Clone(l.state.Holds), l.state.Serial}
+	if err := f(&next); err != nil {
 		return err
 	}
-	l.holds = holds
-	l.changed()
+	next.Holds = merged(next.Holds)
+	if reflect.DeepEqual(next, l.state) && l.stored != nil {
+		return nil
+	}
+	content, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	if err := l.store.Write(content); err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	l.state, l.stored, changed = next, content, true
 	return nil
+}
+
+// read makes state what was written last, and tells whether it was something else. If nothing is
+// stored, or what is stored is damaged, state stays as it is.
+func (l *Ledger) read() (changed bool, err error) {
+	content, err := l.store.Read()
+	if err != nil || content == nil || string(content) == string(l.stored) {
+		return false, err
+	}
+	var state ledgerState
+	if err := json.Unmarshal(content, &state); err != nil {
+		return false, &DamagedError{Path: "of the ledger", Reason: err.Error()}
+	}
+	l.state, l.stored = state, content
+	return true, nil
 }
 
 // Device finds a device, or returns nil.
@@ -183,37 +268,4 @@ func (in *Inventory) Device(id ID) *Device {
 		}
 	}
 	return nil
-}
-
-// counterSetID identifies a counter set on a node.
-type counterSetID struct{ driver, pool, name string }
-
-func (d *Device) counterSets() []counterSetID {
-	var out []counterSetID
-	for _, consumption := range d.Consumes {
-		out = append(out, counterSetID{d.Driver, d.Pool, consumption.CounterSet})
-	}
-	return out
-}
-
-// blocker is a hold that keeps a new user of a front from the device, or nil.
-func (d *Device) blocker(in *Inventory, holds []Hold, front Front) *Hold {
-	users := 0
-	for i, hold := range holds {
-		switch {
-		case hold.Front == front && hold.Device == d.ID:
-			if users++; users >= max(d.Shares, 1) {
-				return &holds[i]
-			}
-		case hold.Front != front && (hold.Device == d.ID || sharesCounters(d, in.Device(hold.Device))):
-			return &holds[i]
-		}
-	}
-	return nil
-}
-
-func sharesCounters(a, b *Device) bool {
-	return b != nil && slices.ContainsFunc(a.counterSets(), func(set counterSetID) bool {
-		return slices.Contains(b.counterSets(), set)
-	})
 }

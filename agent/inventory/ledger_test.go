@@ -24,6 +24,22 @@ func openLedger(t *testing.T, path string) *Ledger {
 	return ledger
 }
 
+// knowing is a ledger that knows all users.
+func knowing(t *testing.T, path string) *Ledger {
+	t.Helper()
+	ledger := openLedger(t, path)
+	for _, front := range Fronts {
+		if err := ledger.Rebuild(front, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ledger
+}
+
+func held(name string, front Front, user string) Hold {
+	return Hold{Device: id(name), Front: front, User: user}
+}
+
 func id(name string) ID { return ID{gpus, "node-1", name} }
 
 func TestAcquire(t *testing.T) {
@@ -35,17 +51,18 @@ func TestAcquire(t *testing.T) {
 		err    string // empty if the device is given
 	}{
 		"free":                          {nil, FrontDRA, "u", "a", ""},
-		"the same user":                 {[]Hold{{id("a"), FrontDRA, "u"}}, FrontDRA, "u", "a", ""},
-		"another user":                  {[]Hold{{id("a"), FrontDRA, "v"}}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: in use by dra v"},
-		"the other front":               {[]Hold{{id("a"), FrontDRA, "u"}}, FrontDevicePlugin, "u", "a", "in use by dra u"},
-		"the front the other way round": {[]Hold{{id("a"), FrontDevicePlugin, "u"}}, FrontDRA, "u", "a", "in use by device-plugin u"},
-		"a share":                       {[]Hold{{id("shared"), FrontDRA, "v"}}, FrontDRA, "u", "shared", ""},
-		"no share left":                 {[]Hold{{id("shared"), FrontDRA, "v"}, {id("shared"), FrontDRA, "w"}}, FrontDRA, "u", "shared", "in use by dra w"},
-		"a share of the other front":    {[]Hold{{id("shared"), FrontDRA, "v"}}, FrontDevicePlugin, "u", "shared", "in use by dra v"},
-		"two partitions":                {[]Hold{{id("half-0"), FrontDRA, "v"}}, FrontDRA, "u", "half-1", ""},
-		"the whole of a partition":      {[]Hold{{id("half-0"), FrontDRA, "v"}}, FrontDevicePlugin, "u", "whole", "device gpu.example.com/node-1/half-0 has the same counters and is in use by dra v"},
-		"a partition of the whole":      {[]Hold{{id("whole"), FrontDevicePlugin, "v"}}, FrontDRA, "u", "half-1", "has the same counters"},
-		"a device that went":            {[]Hold{{id("gone"), FrontDRA, "v"}}, FrontDevicePlugin, "u", "a", ""},
+		"the same user":                 {[]Hold{held("a", FrontDRA, "u")}, FrontDRA, "u", "a", ""},
+		"another user":                  {[]Hold{held("a", FrontDRA, "v")}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: in use by dra v"},
+		"the other front":               {[]Hold{held("a", FrontDRA, "u")}, FrontDevicePlugin, "u", "a", "in use by dra u"},
+		"somebody may have it":          {[]Hold{{Device: id("a"), Front: FrontDevicePlugin, User: "v", Assumed: true}}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: perhaps in use by device-plugin v"},
+		"the front the other way round": {[]Hold{held("a", FrontDevicePlugin, "u")}, FrontDRA, "u", "a", "in use by device-plugin u"},
+		"a share":                       {[]Hold{held("shared", FrontDRA, "v")}, FrontDRA, "u", "shared", ""},
+		"no share left":                 {[]Hold{held("shared", FrontDRA, "v"), held("shared", FrontDRA, "w")}, FrontDRA, "u", "shared", "in use by dra w"},
+		"a share of the other front":    {[]Hold{held("shared", FrontDRA, "v")}, FrontDevicePlugin, "u", "shared", "in use by dra v"},
+		"two partitions":                {[]Hold{held("half-0", FrontDRA, "v")}, FrontDRA, "u", "half-1", ""},
+		"the whole of a partition":      {[]Hold{held("half-0", FrontDRA, "v")}, FrontDevicePlugin, "u", "whole", "device gpu.example.com/node-1/half-0 has the same counters and is in use by dra v"},
+		"a partition of the whole":      {[]Hold{held("whole", FrontDevicePlugin, "v")}, FrontDRA, "u", "half-1", "has the same counters"},
+		"a device that went":            {[]Hold{held("gone", FrontDRA, "v")}, FrontDevicePlugin, "u", "a", ""},
 		"unknown":                       {nil, FrontDRA, "u", "gone", "device gpu.example.com/node-1/gone: not on this node"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +70,7 @@ func TestAcquire(t *testing.T) {
 			ledger := openLedger(t, path)
 			for _, front := range []Front{FrontDRA, FrontDevicePlugin} {
 				holds := slices.DeleteFunc(slices.Clone(test.held), func(h Hold) bool { return h.Front != front })
-				if err := ledger.Replace(front, holds); err != nil {
+				if err := ledger.Rebuild(front, holds); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -63,8 +80,8 @@ func TestAcquire(t *testing.T) {
 			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
-			held := slices.Contains(ledger.Holds(), Hold{id(test.device), test.front, test.user})
-			if held != (test.err == "") || err != nil && !slices.Equal(before, ledger.Holds()) {
+			has := slices.ContainsFunc(ledger.Holds(), held(test.device, test.front, test.user).sameAs)
+			if has != (test.err == "") || err != nil && !slices.Equal(before, ledger.Holds()) {
 				t.Errorf("holds %v, before %v", ledger.Holds(), before)
 			}
 			var inUse *InUseError
@@ -86,7 +103,7 @@ func other(front Front) Front {
 }
 
 func TestAcquireAllOrNothing(t *testing.T) {
-	ledger := openLedger(t, filepath.Join(t.TempDir(), "ledger"))
+	ledger := knowing(t, filepath.Join(t.TempDir(), "ledger"))
 	changes := 0
 	ledger.OnChange(func() { changes++ })
 	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a"), id("shared"), id("gone")}); err == nil || len(ledger.Holds()) > 0 {
@@ -108,7 +125,7 @@ func TestAcquireAllOrNothing(t *testing.T) {
 
 // TestAcquireConcurrently: of many users who want one device, one gets it.
 func TestAcquireConcurrently(t *testing.T) {
-	ledger := openLedger(t, filepath.Join(t.TempDir(), "ledger"))
+	ledger := knowing(t, filepath.Join(t.TempDir(), "ledger"))
 	var all sync.WaitGroup
 	errs := make([]error, 20)
 	for i := range errs {
@@ -133,7 +150,7 @@ func TestAcquireConcurrently(t *testing.T) {
 // TestDamagedCheckpoint: any change of the file is noticed, and the ledger is usable.
 func TestDamagedCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
-	if err := openLedger(t, path).Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err != nil {
+	if err := knowing(t, path).Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err != nil {
 		t.Fatal(err)
 	}
 	written, err := os.ReadFile(path)
@@ -156,21 +173,113 @@ func TestDamagedCheckpoint(t *testing.T) {
 			t.Errorf("%s: error %v, holds %v", name, err, ledger.Holds())
 			continue
 		}
-		if err := ledger.Replace(FrontDRA, []Hold{{id("a"), FrontDRA, "v"}}); err != nil {
+		if err := ledger.Rebuild(FrontDRA, []Hold{held("a", FrontDRA, "v")}); err != nil {
 			t.Error(err)
 		}
 		if got := openLedger(t, path).Holds(); len(got) != 1 || got[0].User != "v" {
 			t.Errorf("%s: rebuilt to %v", name, got)
 		}
 	}
-	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 2 { // the other one is the lock
 		t.Errorf("files left behind: %v, %v", entries, err)
 	}
 	if _, err := OpenLedger(filepath.Dir(path)); err == nil || errors.As(err, new(*DamagedError)) {
 		t.Errorf("a checkpoint that cannot be read: %v", err)
 	}
 	ledger := openLedger(t, filepath.Join(t.TempDir(), "none", "ledger"))
-	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err == nil || len(ledger.Holds()) > 0 {
+	if err := ledger.Rebuild(FrontDRA, nil); err == nil || len(ledger.Holds()) > 0 {
 		t.Errorf("a checkpoint that cannot be written: error %v, holds %v", err, ledger.Holds())
+	}
+}
+
+// TestUnknown: nothing is handed out before the users of both fronts are known.
+func TestUnknown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	ledger := openLedger(t, path)
+	want := func(fronts ...Front) {
+		t.Helper()
+		var unknown *UnknownError
+		err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")})
+		if !errors.As(err, &unknown) || !slices.Equal(unknown.Fronts, fronts) || !slices.Equal(ledger.Unknown(), fronts) {
+			t.Errorf("error %v, unknown %v, want %v", err, ledger.Unknown(), fronts)
+		}
+	}
+	want(FrontDRA, FrontDevicePlugin)
+	if err := ledger.Rebuild(FrontDRA, []Hold{held("shared", FrontDRA, "v")}); err != nil {
+		t.Fatal(err)
+	}
+	want(FrontDevicePlugin)
+	ledger = openLedger(t, path) // killed in between
+	want(FrontDevicePlugin)
+	if err := ledger.Rebuild(FrontDevicePlugin, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err != nil {
+		t.Error(err)
+	}
+	// Another process was first.
+	if err := ledger.Rebuild(FrontDRA, nil); err != nil || len(ledger.Holds()) != 2 {
+		t.Errorf("error %v, holds %v", err, ledger.Holds())
+	}
+}
+
+// TestTwoProcesses: each change is made to what was written last.
+func TestTwoProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	one := knowing(t, path)
+	other := openLedger(t, path)
+	changes := 0
+	other.OnChange(func() { changes++ })
+	if err := one.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err != nil {
+		t.Fatal(err)
+	}
+	var inUse *InUseError
+	if err := other.Acquire(ledgerInventory, FrontDevicePlugin, "v", []ID{id("a")}); !errors.As(err, &inUse) || changes != 1 {
+		t.Errorf("error %v, %d changes were announced", err, changes)
+	}
+	if err := other.Release(FrontDRA, "u"); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Reread(); err != nil || len(one.Holds()) != 0 {
+		t.Errorf("error %v, holds %v", err, one.Holds())
+	}
+	// Somebody damages it: what the other one did is not known.
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *DamagedError
+	if err := one.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); !errors.As(err, &damaged) || len(one.Holds()) != 0 {
+		t.Errorf("error %v, holds %v", err, one.Holds())
+	}
+}
+
+// TestConflicts are what both fronts handed out, not what somebody may have.
+func TestConflicts(t *testing.T) {
+	ledger := knowing(t, filepath.Join(t.TempDir(), "ledger"))
+	assumed := held("shared", FrontDRA, "v")
+	assumed.Assumed = true
+	holds := []Hold{
+		held("a", FrontDRA, "u"), held("a", FrontDevicePlugin, "p"), assumed, held("shared", FrontDevicePlugin, "q"),
+		held("half-0", FrontDRA, "w"), held("whole", FrontDevicePlugin, "r"),
+	}
+	if err := ledger.Update(func([]Hold) []Hold { return holds }); err != nil {
+		t.Fatal(err)
+	}
+	got := ledger.Conflicts(ledgerInventory)
+	if len(got) != 2 || got[0].Claim.User != "u" || got[0].Plugin.User != "p" || got[1].Claim.User != "w" || got[1].Plugin.User != "r" {
+		t.Errorf("conflicts %v", got)
+	}
+	// Those who have it are not given it again.
+	for front, user := range map[Front]string{FrontDRA: "u", FrontDevicePlugin: "p"} {
+		if err := ledger.Acquire(ledgerInventory, front, user, []ID{id("a")}); !errors.As(err, new(*InUseError)) {
+			t.Errorf("%s was given a device that %s has, too: %v", user, other(front), err)
+		}
+	}
+	// It is known now that v has it.
+	if err := ledger.Update(func(holds []Hold) []Hold { return append(holds, held("shared", FrontDRA, "v")) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := ledger.Conflicts(ledgerInventory); len(got) != 3 || !strings.Contains(got[1].String(), "shared has two users") {
+		t.Errorf("conflicts %v", got)
 	}
 }

@@ -3,7 +3,7 @@
 //
 // It is the pod resources API v1 (KEP-606), over a socket that kubelet makes. What it leaves
 // out is not free by that: kubelet 1.37 does not report what ordinary init containers have,
-// and a kubelet that was restarted reports no pods until it knows them. See [Answer.Unexplained].
+// and a kubelet that was restarted reports no pods until it knows them. See [Judge].
 package podresources
 
 import (
@@ -13,9 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
@@ -32,34 +30,19 @@ type Answer struct {
 	Asked time.Time
 	// InUse are the IDs of plugin devices in use, by resource.
 	InUse map[string][]string
-	// counts is how many of each resource the pods of a name have.
-	counts map[types.NamespacedName]map[string]int64
+	// pods is what the pods of a name have. Kubelet may have two: one that was deleted by force, and a new one.
+	pods map[types.NamespacedName]reported
 }
 
-// Unexplained returns the resources of which a pod is to have more devices than kubelet
-// reports. A device of such a resource that kubelet leaves out may belong to that pod. Pods are
-// those of the node, from an answer of the API server that is newer than kubelet's. Those that
-// ended do not count.
-func (a *Answer) Unexplained(pods []corev1.Pod) map[string]bool {
-	unexplained := make(map[string]bool)
-	for i := range pods {
-		pod := &pods[i]
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		reported := a.counts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
-		for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}) {
-			if quantity.Value() > reported[string(name)] {
-				unexplained[string(name)] = true
-			}
-		}
-	}
-	return unexplained
+// reported is what kubelet says of pods with one name.
+type reported struct {
+	pods  int
+	count map[string]int64 // of devices, by resource
 }
 
 // List asks kubelet. It is an error if kubelet does not answer.
 func List(ctx context.Context, socket string) (*Answer, error) {
-	out := &Answer{Asked: time.Now(), InUse: make(map[string][]string), counts: make(map[types.NamespacedName]map[string]int64)}
+	asked := time.Now()
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
@@ -70,20 +53,28 @@ func List(ctx context.Context, socket string) (*Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list pod resources: %w", err)
 	}
-	for _, pod := range answer.GetPodResources() {
+	return AnswerOf(asked, answer), nil
+}
+
+// AnswerOf is what kubelet says in a response to a question that was asked at or after a moment.
+func AnswerOf(asked time.Time, response *podresourcesapi.ListPodResourcesResponse) *Answer {
+	out := &Answer{Asked: asked, InUse: make(map[string][]string), pods: make(map[types.NamespacedName]reported)}
+	for _, pod := range response.GetPodResources() {
 		name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}
-		if out.counts[name] == nil {
-			out.counts[name] = make(map[string]int64)
+		known := out.pods[name]
+		if known.pods++; known.count == nil {
+			known.count = make(map[string]int64)
 		}
 		for _, container := range pod.GetContainers() {
 			for _, devices := range container.GetDevices() {
 				resource, ids := devices.GetResourceName(), devices.GetDeviceIds()
 				out.InUse[resource] = append(out.InUse[resource], ids...)
-				out.counts[name][resource] += int64(len(ids))
+				known.count[resource] += int64(len(ids))
 			}
 		}
+		out.pods[name] = known
 	}
-	return out, nil
+	return out
 }
 
 // Follow lists in intervals until ctx is done, and calls report with each

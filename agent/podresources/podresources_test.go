@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,7 +143,7 @@ func TestUnexplained(t *testing.T) {
 	pod := func(init, main corev1.ResourceRequirements, change func(*corev1.Pod)) corev1.Pod {
 		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: corev1.PodSpec{
 			InitContainers: []corev1.Container{{Name: "init", Resources: init}}, Containers: []corev1.Container{{Name: "main", Resources: main}},
-		}}
+		}, Status: corev1.PodStatus{StartTime: ptr.To(metav1.Now())}}
 		if change != nil {
 			change(&pod)
 		}
@@ -171,9 +172,59 @@ func TestUnexplained(t *testing.T) {
 			p.Spec.InitContainers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 		}), 2, false},
 	} {
-		answer := &Answer{counts: map[types.NamespacedName]map[string]int64{{Namespace: "ns", Name: "a"}: {resource: c.reported}}}
-		if got := answer.Unexplained([]corev1.Pod{c.pod}); got[resource] != c.want {
+		answer := &Answer{pods: map[types.NamespacedName]reported{{Namespace: "ns", Name: "a"}: {pods: 1, count: map[string]int64{resource: c.reported}}}}
+		var judge Judge
+		got := judge.Unexplained(answer, []corev1.Pod{c.pod})
+		if got.Free(resource) == c.want || c.want != strings.HasPrefix(got.Why(resource), "pod ns/") && got[AnyResource] == "" {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+// TestJudgeRemembers has pods be deleted, as kubelet does it and by force.
+func TestJudgeRemembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := corev1.ResourceRequirements{Requests: corev1.ResourceList{resource: apiresource.MustParse("1")}}
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "first"}, Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "init", Resources: one}}, Containers: []corev1.Container{{Name: "main"}},
+			TerminationGracePeriodSeconds: ptr.To[int64](60),
+		}, Status: corev1.PodStatus{StartTime: ptr.To(metav1.Now())}}
+		lists := func(n int) *Answer {
+			answer := &Answer{pods: map[types.NamespacedName]reported{}}
+			if n > 0 {
+				answer.pods[nameOf(&pod)] = reported{pods: n}
+			}
+			return answer
+		}
+		var judge Judge
+		check := func(what string, answer *Answer, want string, pods ...corev1.Pod) {
+			t.Helper()
+			why := judge.Unexplained(answer, pods).Why(resource)
+			if want == "" && why != "" || !strings.Contains(why, want) {
+				t.Errorf("%s: %q, want %q", what, why, want)
+			}
+		}
+		check("an init container runs", lists(1), "is to have 1", pod)
+		check("deleted by force", lists(0), "is not known to have ended")
+		time.Sleep(80 * time.Second)
+		check("within its grace period, and more", lists(0), "is not known to have ended")
+		time.Sleep(20 * time.Second)
+		check("after that", lists(0), "")
+		check("kubelet still has it", lists(1), "the API server does not have")
+		other := *pod.DeepCopy()
+		other.UID, other.Spec.InitContainers, other.Status.StartTime = "second", nil, nil
+		check("another one with its name is to come", lists(1), "not as started", other)
+		other.Status.StartTime = ptr.To(metav1.Now())
+		check("kubelet has both", lists(2), "the API server does not have", other)
+		check("kubelet has the second", lists(1), "", other)
+
+		check("it runs again", lists(1), "is to have 1", pod)
+		over := *pod.DeepCopy()
+		over.Status.Phase = corev1.PodFailed
+		over.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		check("somebody says that it failed, and it runs", lists(1), "is to have 1", over)
+		over.Status.InitContainerStatuses = nil
+		judge.Observe(&over)
+		check("kubelet said that it ended before it was deleted", lists(0), "")
+	})
 }

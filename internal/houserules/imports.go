@@ -129,11 +129,14 @@ var rooms = []room{
 	{folder: "agent/draplugin", imports: []string{
 		"agent/inventory", "agent/resourceslice", "agent/cdi", "agent/internal/checkpoint", "agent/internal/sockets",
 	}},
+	{folder: "agent/nodedriver", imports: []string{
+		"agent/internal/checkpoint", "agent/inventory", "agent/resourceslice", "agent/deviceplugin", "agent/devicetree", "agent/draplugin", "agent/podresources",
+	}},
 	{folder: "agent/deploy"},
 	{folder: "agent/cmd/node-scale", imports: []string{"agent/internal/demo", "internal/controlplane"}},
 	{folder: "agent/cmd", imports: []string{
 		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/provider/simulated/fleet", "agent/virtualnode", "agent/inventory",
-		"agent/sysfs", "agent/resourceslice", "agent/deviceplugin", "agent/devicetree", "agent/draplugin", "agent/podresources", "agent/kubeletapi",
+		"agent/sysfs", "agent/resourceslice", "agent/draplugin", "agent/nodedriver", "agent/kubeletapi",
 	}},
 	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"simulate", "devmgmt"})},
 	{folder: "internal/oracle", imports: developing},

@@ -3,31 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
-	"github.com/dray-project/dray/agent/podresources"
 )
 
 // patience is for machines that have other things to do.
@@ -141,13 +133,13 @@ func startRig(t *testing.T, change func(*runFlags), objects ...runtime.Object) *
 		change(r.flags)
 	}
 	var err error
-	if r.agent, err = newAgent(r.flags, r.client); err != nil {
+	if r.agent, err = newAgent(r.flags, r.client, r.source); err != nil {
 		t.Fatal(err)
 	}
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(t.Context())
 	t.Cleanup(r.cancel)
-	go func() { r.done <- r.agent.run(ctx, r.source) }()
+	go func() { r.done <- r.agent.run(ctx) }()
 	return r
 }
 
@@ -177,32 +169,6 @@ var gpu0 = inventory.ID{Driver: "gpu.example.com", Pool: "node-1", Device: "gpu-
 
 func oneGPU(unhealthy bool) *inventory.Inventory {
 	return &inventory.Inventory{Devices: []inventory.Device{{ID: gpu0, Type: "gpu", Health: inventory.Health{Unhealthy: unhealthy}}}}
-}
-
-// TestReportOf asks the API server for the pods of this node only. If it does not answer,
-// nothing is free.
-func TestReportOf(t *testing.T) {
-	wants := corev1.ResourceRequirements{Requests: corev1.ResourceList{"gpu.example.com/gpu": resource.MustParse("1")}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: corev1.PodSpec{
-		NodeName: "node-1", InitContainers: []corev1.Container{{Name: "first", Resources: wants}},
-	}}
-	client := fake.NewClientset(pod)
-	a := &agent{flags: &runFlags{sourceFlags: sourceFlags{nodeName: "node-1"}}, client: client}
-	asked := time.Now()
-	report, err := a.reportOf(t.Context(), &podresources.Answer{Asked: asked, InUse: map[string][]string{"x": {"0"}}})
-	if err != nil || !report.Asked.Equal(asked) || len(report.InUse["x"]) != 1 || report.Free("gpu.example.com/gpu") || !report.Free("gpu.example.com/other") {
-		t.Errorf("report %v, error %v", report, err)
-	}
-	if selector := client.Actions()[0].(clienttesting.ListAction).GetListRestrictions().Fields.String(); selector != "spec.nodeName=node-1" {
-		t.Errorf("field selector %q", selector)
-	}
-	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("pods are forbidden")
-	})
-	report, err = a.reportOf(t.Context(), &podresources.Answer{InUse: map[string][]string{"x": {"0"}}})
-	if err == nil || !strings.Contains(err.Error(), "pods of the node: pods are forbidden") || report.Free != nil || len(report.InUse["x"]) != 1 {
-		t.Errorf("report %v, error %v", report, err)
-	}
 }
 
 func get(t *testing.T, url string) (int, string) {
@@ -242,69 +208,7 @@ func TestRun(t *testing.T) {
 		// A write is counted after it is stored.
 		fakecluster.Eventually(t, want, func() bool { _, text := get(t, "http://"+address+"/metrics"); return strings.Contains(text, want+"\n") })
 	}
-	r.report(t, oneGPU(false))
-	if err := r.agent.ledger.Acquire(oneGPU(false), inventory.FrontDevicePlugin, "pod", []inventory.ID{gpu0}); err != nil {
-		t.Fatal(err)
-	}
-	fakecluster.Eventually(t, "a taint of a device in use", func() bool {
-		return slices.Equal(fakecluster.Published(t, r.client), []string{"gpu-0 gpu.example.com/in-use-by-device-plugin"})
-	})
 	if err := r.stop(t); err != nil || len(fakecluster.Published(t, r.client)) > 0 {
 		t.Errorf("ended with %v, left %q", err, fakecluster.Published(t, r.client))
-	}
-}
-
-func TestSourceLost(t *testing.T) {
-	r := startRig(t, nil)
-	r.report(t, oneGPU(false))
-	fakecluster.Eventually(t, "a device", func() bool { return slices.Equal(fakecluster.Published(t, r.client), []string{"gpu-0"}) })
-	r.source.fail <- errors.New("cable pulled")
-	fakecluster.Eventually(t, "a taint", func() bool {
-		return slices.Equal(fakecluster.Published(t, r.client), []string{"gpu-0 gpu.example.com/source-lost"})
-	})
-	if err := r.stop(t); err == nil || !strings.Contains(err.Error(), "cannot be watched any more: cable pulled") || len(fakecluster.Published(t, r.client)) != 1 {
-		t.Errorf("ended with %v, left %q", err, fakecluster.Published(t, r.client))
-	}
-}
-
-// TestDamagedLedger: what claims hold is known before anything is served.
-func TestDamagedLedger(t *testing.T) {
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "claim-uid"}}
-	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-		Results: []resourceapi.DeviceRequestAllocationResult{{Driver: gpu0.Driver, Pool: gpu0.Pool, Device: gpu0.Device}},
-	}}
-	r := startRig(t, func(f *runFlags) {
-		if err := os.MkdirAll(filepath.Dir(f.checkpoint()), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(f.checkpoint(), []byte("damaged"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}, claim)
-	r.report(t, oneGPU(false))
-	fakecluster.Eventually(t, "a device", func() bool { return len(fakecluster.Published(t, r.client)) == 1 })
-	if got, want := r.agent.ledger.Holds(), []inventory.Hold{{Device: gpu0, Front: inventory.FrontDRA, User: "claim-uid"}}; !slices.Equal(got, want) {
-		t.Errorf("holds %v, want %v", got, want)
-	}
-	if err := r.stop(t); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestSocketInUse: the agent ends with what went wrong in the background.
-func TestSocketInUse(t *testing.T) {
-	r := startRig(t, func(f *runFlags) {
-		if err := os.WriteFile(filepath.Join(f.kubeletDir, "device-plugins"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	})
-	r.report(t, oneGPU(false))
-	select {
-	case err := <-r.done:
-		if err == nil || !strings.Contains(err.Error(), "device plugin of gpu.example.com") {
-			t.Errorf("ended with %v", err)
-		}
-	case <-time.After(patience):
-		t.Error("the agent does not end")
 	}
 }

@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	draclient "k8s.io/dynamic-resource-allocation/client"
-	"k8s.io/klog/v2"
 
-	"github.com/dray-project/dray/agent/draplugin"
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/nodedriver"
 )
 
 // runFlags are the flags of run, besides those of the source.
@@ -38,6 +34,7 @@ type runFlags struct {
 	clientCA   string
 	tlsCert    string
 	tlsKey     string
+	podUID     string
 }
 
 func newRunCommand() *cobra.Command {
@@ -72,6 +69,7 @@ The port of --listen serves /metrics, /healthz and /readyz.`,
 	f.BoolVar(&flags.withdraw, "withdraw", false, "delete the ResourceSlices at the end; without, they stay for the next start")
 	f.BoolVar(&flags.dra, "dra", true, "serve Dynamic Resource Allocation")
 	f.BoolVar(&flags.plugin, "device-plugin", true, "serve device plugins")
+	f.StringVar(&flags.podUID, "pod-uid", os.Getenv("POD_UID"), "`UID` of the agent's pod: agents with different ones may run at the same time, as in a rolling update (default $POD_UID)")
 	f.BoolVar(&flags.pods, "run-pods", false, "run the node's pods as processes, in kubelet's place; needs --device-plugin=false")
 	f.BoolVar(&flags.podsRoot, "pods-may-be-root", false, "let pods run as this machine's root, if they ask for the user or the group 0: such a pod reads and changes all files that belong to root, as this agent's credentials; without, these pods are refused")
 	f.BoolVar(&flags.taint, "taint-node", true, "register the node with the taint "+processesTaint+":NoSchedule, so that only pods run here that tolerate it")
@@ -103,11 +101,11 @@ func (f *runFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	a, err := newAgent(f, client)
+	a, err := newAgent(f, client, source)
 	if err != nil {
 		return err
 	}
-	return a.run(ctx, source)
+	return a.run(ctx)
 }
 
 // How many requests a second the agent makes at most are kubelet's defaults. Those of clients, 5
@@ -117,55 +115,25 @@ const (
 	clientBurst = 100
 )
 
-// checkpoint is where the ledger is kept.
-func (f *runFlags) checkpoint() string {
-	return filepath.Join(f.kubeletDir, "plugins", "dray-agent", "ledger.json")
-}
-
 // newAgent returns an agent that holds its port. It gives the port back when run ends.
-func newAgent(f *runFlags, client kubernetes.Interface) (*agent, error) {
-	path := f.checkpoint()
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
+func newAgent(f *runFlags, client kubernetes.Interface, source inventory.Source) (*agent, error) {
+	var fronts []inventory.Front
+	if f.dra {
+		fronts = append(fronts, inventory.FrontDRA)
 	}
-	ledger, err := inventory.OpenLedger(path)
-	var damaged *inventory.DamagedError
-	if err != nil && !errors.As(err, &damaged) {
-		return nil, fmt.Errorf("ledger: %w", err)
+	if f.plugin {
+		fronts = append(fronts, inventory.FrontDevicePlugin)
+	}
+	node, err := nodedriver.New(nodedriver.Options{
+		NodeName: f.nodeName, Client: client, Source: source, KubeletDir: f.kubeletDir, CDIDir: f.cdiDir,
+		Fronts: fronts, Instance: types.UID(f.podUID), NoKubelet: f.pods, Withdraw: f.withdraw,
+	})
+	if err != nil {
+		return nil, err
 	}
 	status, err := listenForStatus(f.listen)
 	if err != nil {
 		return nil, err
 	}
-	return &agent{flags: f, client: client, ledger: ledger, damaged: damaged, status: status, fronts: make(map[string]*fronts)}, nil
-}
-
-// withdrawTimeout is how long ResourceSlices may take to be deleted at the end.
-const withdrawTimeout = 10 * time.Second
-
-// rebuildInterval is the time between attempts to ask the API server for claims.
-const rebuildInterval = 5 * time.Second
-
-// rebuild makes the ledger from what the API server knows, if its checkpoint
-// was damaged. What kubelet handed out through device plugins is found out in any
-// case. It does not return before it is done: until then, nothing is served.
-func (a *agent) rebuild(ctx context.Context, in *inventory.Inventory) error {
-	if a.damaged == nil {
-		return nil
-	}
-	logger := klog.FromContext(ctx)
-	logger.Error(a.damaged, "The ledger is rebuilt from the API server")
-	for {
-		claims, err := draclient.New(a.client).ResourceClaims("").List(ctx, metav1.ListOptions{})
-		if err == nil {
-			a.damaged = nil
-			return a.ledger.Replace(inventory.FrontDRA, draplugin.HoldsOfClaims(in, claims.Items))
-		}
-		logger.Error(err, "Claims cannot be listed")
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(rebuildInterval):
-		}
-	}
+	return &agent{flags: f, client: client, node: node, status: status}, nil
 }

@@ -33,10 +33,15 @@ var (
 		Help:           "Users of devices, by the interface of kubelet that handed them out.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"driver", "front"})
+	conflictCount = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name:           "dray_agent_device_conflicts",
+		Help:           "Pairs of users of a device, one through each interface of kubelet. None of them hands it out until one user gives it back.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"driver"})
 )
 
 func init() {
-	legacyregistry.MustRegister(deviceCount, sliceWrites, sliceRepairs, heldDevices)
+	legacyregistry.MustRegister(deviceCount, sliceWrites, sliceRepairs, heldDevices, conflictCount)
 }
 
 // listenForStatus returns nil if nobody may ask for metrics and health.
@@ -67,14 +72,8 @@ func (a *agent) serveStatus(ctx context.Context, cancel context.CancelCauseFunc)
 
 func (a *agent) statusHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := a.ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
+	mux.HandleFunc("GET /healthz", answer(a.node.Healthy))
+	mux.HandleFunc("GET /readyz", answer(a.node.Ready))
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, request *http.Request) {
 		a.setMetrics()
 		legacyregistry.Handler().ServeHTTP(w, request)
@@ -82,43 +81,38 @@ func (a *agent) statusHandler() http.Handler {
 	return mux
 }
 
-// ready tells why devices cannot be handed out, if so.
-func (a *agent) ready() error {
-	if a.current.Load() == nil {
-		return errors.New("the devices of the node are not known yet")
-	}
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	for name, front := range a.fronts {
-		if front.dra != nil && !front.dra.Registered() {
-			return fmt.Errorf("kubelet did not register driver %s yet", name)
+// answer says why something is not as it is to be, if so.
+func answer(ask func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := ask(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
 		}
+		fmt.Fprintln(w, "ok")
 	}
-	return nil
 }
 
 func (a *agent) setMetrics() {
-	for _, gauge := range []*metrics.GaugeVec{deviceCount, sliceWrites, sliceRepairs, heldDevices} {
+	for _, gauge := range []*metrics.GaugeVec{deviceCount, sliceWrites, sliceRepairs, heldDevices, conflictCount} {
 		gauge.Reset()
 	}
-	if in := a.current.Load(); in != nil {
+	if in := a.node.Inventory(); in != nil {
 		for i := range in.Devices {
 			deviceCount.WithLabelValues(in.Devices[i].Driver, fmt.Sprint(!in.Devices[i].Health.Unhealthy)).Inc()
 		}
 	}
-	for _, hold := range a.ledger.Holds() {
+	for _, hold := range a.node.Holds() {
 		heldDevices.WithLabelValues(hold.Device.Driver, string(hold.Front)).Inc()
 	}
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	for name, front := range a.fronts {
-		if front.dra == nil {
-			continue
-		}
-		stats := front.dra.Stats()
+	for name, conflicts := range a.node.Conflicts() {
+		conflictCount.WithLabelValues(name).Set(float64(len(conflicts)))
+	}
+	for name, stats := range a.node.Stats() {
 		sliceWrites.WithLabelValues(name, "create").Set(float64(stats.NumCreates))
 		sliceWrites.WithLabelValues(name, "update").Set(float64(stats.NumUpdates))
 		sliceWrites.WithLabelValues(name, "delete").Set(float64(stats.NumDeletes))
-		sliceRepairs.WithLabelValues(name).Set(float64(front.dra.Repairs()))
+	}
+	for name, repairs := range a.node.Repairs() {
+		sliceRepairs.WithLabelValues(name).Set(float64(repairs))
 	}
 }

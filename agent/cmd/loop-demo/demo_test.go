@@ -20,6 +20,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/demo"
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/nodedriver"
 )
 
 const binaries = "../../../bin"
@@ -80,7 +81,7 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	defer func() { _, _ = process.Process.Kill(), process.Wait() }()
 	s.all = []trainer{{pod: "gone", process: process.Process.Pid}}
-	ledger := filepath.Join(s.kubeletDir(), "plugins", "dray-agent", "ledger.json")
+	ledger := nodedriver.LedgerPath(s.kubeletDir(), driver)
 	for _, folder := range []string{s.cdiDir(), filepath.Dir(ledger)} {
 		if err := os.MkdirAll(folder, 0o750); err != nil {
 			t.Fatal(err)
@@ -94,6 +95,11 @@ func TestWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := &inventory.Inventory{Devices: []inventory.Device{{ID: inventory.ID{Driver: driver, Pool: nodeName, Device: "gpu-0"}}}}
+	for _, front := range inventory.Fronts {
+		if err := holds.Rebuild(front, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := holds.Acquire(in, inventory.FrontDRA, "user", []inventory.ID{in.Devices[0].ID}); err != nil {
 		t.Fatal(err)
 	}

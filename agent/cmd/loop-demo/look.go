@@ -18,6 +18,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/checkpoint"
 	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/nodedriver"
 )
 
 // trainer is a pod whose container runs as a process.
@@ -142,7 +143,7 @@ func (s *stage) leftOnNode() ([]string, error) {
 	for _, claim := range prepared {
 		left = append(left, fmt.Sprintf("claim %s/%s in the node's checkpoint", claim.Namespace, claim.Name))
 	}
-	ledger, err := inventory.OpenLedger(filepath.Join(s.kubeletDir(), "plugins", "dray-agent", "ledger.json"))
+	ledger, err := inventory.OpenLedger(nodedriver.LedgerPath(s.kubeletDir(), driver))
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,9 @@ func Write(path string, content any) error {
 	if err := replaceFile(path, text); err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
 	return nil
 }
 
@@ -91,4 +94,13 @@ func replaceFile(path string, content []byte) (err error) {
 		return err
 	}
 	return os.Rename(file.Name(), path)
+}
+
+// syncFolder has a rename survive a crash of the machine.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -246,8 +246,18 @@ func (m *machine) admit(pod *corev1.Pod) kubelet.Answer {
 	answer := m.tell(kubelet.Request{Operation: kubelet.Admit, Pod: pod})
 	if answer.Error == "" {
 		m.running[pod.UID] = pod
+		m.started(pod)
 	}
 	return answer
+}
+
+// started says in the pod's status that kubelet accepted it, which kubelet's status manager does otherwise.
+func (m *machine) started(pod *corev1.Pod) {
+	m.Helper()
+	patch := fmt.Appendf(nil, `{"status": {"phase": "Running", "startTime": %q}}`, time.Now().UTC().Format(time.RFC3339))
+	if _, err := client.CoreV1().Pods(namespace).Patch(m.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		m.Fatal(err)
+	}
 }
 
 // mustAdmit has kubelet admit a pod. It tries again, as kubelet does.

@@ -1,0 +1,110 @@
+package draplugin
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	cdifiles "github.com/dray-project/dray/agent/cdi"
+	"github.com/dray-project/dray/agent/inventory"
+)
+
+// HoldsOfClaims are the holds of the DRA front of one driver, made anew from all claims that the API server
+// has and from the CDI files in cdiDir. The ledger is rebuilt from these if its checkpoint is lost:
+//   - A claim with a CDI file is prepared, also if the API server does not have it any more.
+//   - A claim that is allocated and has no file may be prepared. Its holds are assumed.
+//
+// Only devices of the inventory count: the others are on other nodes.
+func HoldsOfClaims(in *inventory.Inventory, driver, cdiDir string, claims []resourceapi.ResourceClaim) ([]inventory.Hold, error) {
+	files, err := cdifiles.Open(cdiDir, driver)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := files.Keys()
+	if err != nil {
+		return nil, err
+	}
+	out := allocated(in, driver, claims)
+	known := make(map[string]bool)
+	for i := range claims {
+		known[string(claims[i].UID)] = claims[i].Status.Allocation != nil
+	}
+	for i, hold := range out {
+		_, err := os.Stat(files.Path(hold.User))
+		out[i].Assumed = err != nil
+	}
+	for _, claim := range prepared {
+		if known[claim] {
+			continue
+		}
+		spec, err := cdi.ReadSpec(files.Path(claim), 0)
+		if os.IsNotExist(err) {
+			continue // unprepared in the meantime
+		}
+		if err != nil {
+			return nil, fmt.Errorf("devices of claim %s, which is prepared: %w", claim, err)
+		}
+		for i := range spec.Devices {
+			out = append(out, named(in, driver, claim, spec.Devices[i].Name)...)
+		}
+	}
+	return out, nil
+}
+
+// allocated are the holds of a driver as the API server knows them.
+func allocated(in *inventory.Inventory, driver string, claims []resourceapi.ResourceClaim) []inventory.Hold {
+	var out []inventory.Hold
+	for i := range claims {
+		if claims[i].Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claims[i].Status.Allocation.Devices.Results {
+			id := inventory.ID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+			if result.Driver == driver && in.Device(id) != nil && !ptr.Deref(result.AdminAccess, false) {
+				out = append(out, inventory.Hold{Device: id, Front: inventory.FrontDRA, User: string(claims[i].UID)})
+			}
+		}
+	}
+	return out
+}
+
+// named are the devices of a driver to which a CDI device of a claim may belong: its name does not
+// say which pool it is.
+func named(in *inventory.Inventory, driver, claim, name string) []inventory.Hold {
+	rest := strings.TrimPrefix(name, claim+"-")
+	var out []inventory.Hold
+	for i := range in.Devices {
+		id := in.Devices[i].ID
+		share, matches := strings.CutPrefix(rest, id.Device)
+		if id.Driver == driver && matches && (share == "" || len(share) == len("-")+lengthOfUID && share[0] == '-') {
+			out = append(out, inventory.Hold{Device: id, Front: inventory.FrontDRA, User: claim})
+		}
+	}
+	return out
+}
+
+// lengthOfUID is that of the ID of a share.
+const lengthOfUID = 36
+
+// DropUnallocated gives up the holds that are assumed for claims which are not allocated any more: nobody
+// unprepares a claim that was never prepared. Claims are all that the API server has.
+func DropUnallocated(in *inventory.Inventory, driver string, ledger *inventory.Ledger, claims []resourceapi.ResourceClaim) error {
+	still := make(map[inventory.Hold]bool)
+	for _, hold := range allocated(in, driver, claims) {
+		still[hold] = true
+	}
+	return ledger.Update(func(holds []inventory.Hold) []inventory.Hold {
+		out := holds[:0]
+		for _, hold := range holds {
+			key := inventory.Hold{Device: hold.Device, Front: hold.Front, User: hold.User}
+			if hold.Front != inventory.FrontDRA || !hold.Assumed || still[key] || in.Device(hold.Device) == nil {
+				out = append(out, hold)
+			}
+		}
+		return out
+	})
+}

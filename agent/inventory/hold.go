@@ -1,0 +1,145 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Front is one of the ways in which kubelet hands out devices.
+type Front string
+
+// The fronts, as they are written to checkpoints.
+const (
+	FrontDRA          Front = "dra"
+	FrontDevicePlugin Front = "device-plugin"
+)
+
+// Fronts are all fronts.
+var Fronts = []Front{FrontDRA, FrontDevicePlugin}
+
+// Hold says that a device is in use.
+type Hold struct {
+	Device ID    `json:"device"`
+	Front  Front `json:"front"`
+	// User is the UID of a ResourceClaim, or whatever tells users of the device
+	// plugin apart.
+	User string `json:"user"`
+	// Assumed says that nobody is known to have the device, and that it is not known to
+	// be free, either: what was known is lost.
+	Assumed bool `json:"assumed,omitempty"`
+	// Serial tells when the user was given the device last: it is higher the later that was. It is 0
+	// if others said that the user has the device.
+	Serial uint64 `json:"serial,omitempty"`
+}
+
+// sameAs tells whether both holds are of the same user and the same device.
+func (h Hold) sameAs(other Hold) bool {
+	return h.Device == other.Device && h.Front == other.Front && h.User == other.User
+}
+
+func compareHolds(a, b Hold) int {
+	return cmp.Or(cmp.Compare(a.Device.String(), b.Device.String()), cmp.Compare(a.Front, b.Front), cmp.Compare(a.User, b.User))
+}
+
+// merged are holds with each user of a device once, in order. Who is known to have a device is
+// not assumed to have it, and the higher serial is the later one.
+func merged(holds []Hold) []Hold {
+	slices.SortStableFunc(holds, compareHolds)
+	out := holds[:0]
+	for _, hold := range holds {
+		if last := len(out) - 1; last >= 0 && out[last].sameAs(hold) {
+			out[last].Assumed = out[last].Assumed && hold.Assumed
+			out[last].Serial = max(out[last].Serial, hold.Serial)
+			continue
+		}
+		out = append(out, hold)
+	}
+	return out
+}
+
+// InUseError says who has a device that was asked for.
+type InUseError struct {
+	Device ID
+	Hold   Hold // which stands in the way, perhaps of hardware that both share
+}
+
+func (err *InUseError) Error() string {
+	how := "in use by"
+	if err.Hold.Assumed {
+		how = "perhaps in use by"
+	}
+	if err.Device == err.Hold.Device {
+		return fmt.Sprintf("device %s: %s %s %s", err.Device, how, err.Hold.Front, err.Hold.User)
+	}
+	return fmt.Sprintf("device %s: device %s has the same counters and is %s %s %s", err.Device, err.Hold.Device, how, err.Hold.Front, err.Hold.User)
+}
+
+// Conflict says that both fronts handed out a device, or devices with the same counters. None of the fronts
+// hands them out again before one of the users gives them back.
+type Conflict struct{ Plugin, Claim Hold }
+
+func (c Conflict) String() string {
+	return fmt.Sprintf("device %s has two users: kubelet says that a container has %s, and claim %s has device %s",
+		c.Plugin.Device, c.Plugin.User, c.Claim.User, c.Claim.Device)
+}
+
+// conflicts are those between holds that are known, not assumed.
+func conflicts(in *Inventory, holds []Hold) []Conflict {
+	var out []Conflict
+	for _, plugin := range holds {
+		if plugin.Front != FrontDevicePlugin || plugin.Assumed {
+			continue
+		}
+		for _, claim := range holds {
+			if claim.Front == FrontDRA && !claim.Assumed && excludeEachOther(in, plugin.Device, claim.Device) {
+				out = append(out, Conflict{plugin, claim})
+			}
+		}
+	}
+	return out
+}
+
+// excludeEachOther tells whether two fronts cannot hand out these devices at the same time.
+func excludeEachOther(in *Inventory, a, b ID) bool {
+	if a == b {
+		return true
+	}
+	first, second := in.Device(a), in.Device(b)
+	return first != nil && sharesCounters(first, second)
+}
+
+// counterSetID identifies a counter set on a node.
+type counterSetID struct{ driver, pool, name string }
+
+func (d *Device) counterSets() []counterSetID {
+	var out []counterSetID
+	for _, consumption := range d.Consumes {
+		out = append(out, counterSetID{d.Driver, d.Pool, consumption.CounterSet})
+	}
+	return out
+}
+
+// blocker is a hold that keeps a user from being given the device, or nil. If the user has it
+// already, only the other front can be in the way.
+func (d *Device) blocker(in *Inventory, holds []Hold, wanted Hold) *Hold {
+	has := slices.ContainsFunc(holds, wanted.sameAs)
+	users := 0
+	for i, hold := range holds {
+		switch {
+		case hold.Front == wanted.Front && hold.Device == d.ID:
+			if users++; users >= max(d.Shares, 1) && !has {
+				return &holds[i]
+			}
+		case hold.Front != wanted.Front && excludeEachOther(in, d.ID, hold.Device):
+			return &holds[i]
+		}
+	}
+	return nil
+}
+
+func sharesCounters(a, b *Device) bool {
+	return b != nil && slices.ContainsFunc(a.counterSets(), func(set counterSetID) bool {
+		return slices.Contains(b.counterSets(), set)
+	})
+}

@@ -1,0 +1,236 @@
+package nodedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/dray-project/dray/agent/devicetree"
+	"github.com/dray-project/dray/agent/draplugin"
+	"github.com/dray-project/dray/agent/inventory"
+	"github.com/dray-project/dray/agent/podresources"
+)
+
+const (
+	// kubeletInterval is how often kubelet is asked which devices pods still have:
+	// it does not say when a device plugin's device is free again.
+	kubeletInterval = 10 * time.Second
+	// assumedInterval is how often the API server is asked for claims that may be prepared.
+	assumedInterval = time.Minute
+)
+
+// kubelet finds out which devices of device plugins are in use, for all drivers.
+type kubelet struct {
+	options *Options
+	judge   podresources.Judge
+	wake    chan struct{}
+}
+
+func newKubelet(options *Options) *kubelet {
+	return &kubelet{options: options, wake: make(chan struct{}, 1)}
+}
+
+func (o *Options) podResources() string {
+	return filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")
+}
+
+// view is what kubelet and the API server say at one moment.
+type view struct {
+	answer      *podresources.Answer // nil if kubelet does not answer
+	kubeletErr  error                // why
+	noSocket    bool                 // kubelet's socket is not there
+	pods        []corev1.Pod         // from after answer
+	podsErr     error
+	unexplained podresources.Unexplained
+	report      devicetree.Report
+}
+
+// look has kubelet asked soon.
+func (k *kubelet) look() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // it will be
+	}
+}
+
+// follow tells drivers what kubelet says, until ctx is done.
+func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
+	recorder, stop := k.events()
+	defer stop()
+	if !k.options.NoKubelet {
+		defer k.watchPods(ctx)()
+	}
+	ticker := time.NewTicker(kubeletInterval)
+	defer ticker.Stop()
+	var asked time.Time // when for claims
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+		case <-ticker.C:
+		}
+		all := drivers()
+		seen := k.ask(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		due := time.Since(asked) >= assumedInterval
+		for _, d := range all {
+			d.told(ctx, seen)
+			d.tellConflicts(ctx, recorder)
+			if due && d.dropAssumed(ctx) {
+				asked = time.Now()
+			}
+		}
+	}
+}
+
+// ask asks kubelet and then the API server: a pod that came in between is among the pods.
+func (k *kubelet) ask(ctx context.Context) *view {
+	if k.options.NoKubelet {
+		return &view{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, kubeletInterval)
+	defer cancel()
+	answer, kubeletErr := podresources.List(ctx, k.options.podResources())
+	pods, podsErr := k.options.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: k.ofNode().String()})
+	out := &view{answer: answer, kubeletErr: kubeletErr}
+	if kubeletErr != nil {
+		_, err := os.Stat(k.options.podResources())
+		out.noSocket = errors.Is(err, fs.ErrNotExist)
+	}
+	if podsErr != nil {
+		out.podsErr = fmt.Errorf("pods of the node: %w", podsErr)
+	} else {
+		out.pods = pods.Items
+	}
+	k.compare(out)
+	return out
+}
+
+// compare makes the report of what both said.
+func (k *kubelet) compare(v *view) {
+	if v.answer == nil {
+		return
+	}
+	v.report = devicetree.Report{Asked: v.answer.Asked, InUse: v.answer.InUse}
+	if v.podsErr == nil {
+		v.unexplained = k.judge.Unexplained(v.answer, v.pods)
+		v.report.Free = v.unexplained.Free
+	}
+}
+
+func (k *kubelet) ofNode() fields.Selector {
+	return fields.OneTermEqualSelector("spec.nodeName", k.options.NodeName)
+}
+
+// whyNothingIsFree says why no device of a plugin becomes free, if so.
+func (v *view) whyNothingIsFree() string {
+	switch {
+	case v.podsErr != nil:
+		return fmt.Sprintf("No device of a plugin becomes free: %v", v.podsErr)
+	case v.unexplained[podresources.AnyResource] != "":
+		return fmt.Sprintf("No device of a plugin becomes free: %s", v.unexplained[podresources.AnyResource])
+	}
+	return ""
+}
+
+// watchPods has the judge see the last state of pods that are deleted. It is only a help, so that
+// nothing is waited for that is over.
+func (k *kubelet) watchPods(ctx context.Context) (stop func()) {
+	observe := func(object any) {
+		if pod, known := object.(*corev1.Pod); known {
+			k.judge.Observe(pod)
+		}
+	}
+	pods := k.options.Client.CoreV1().Pods(metav1.NamespaceAll)
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				options.FieldSelector = k.ofNode().String()
+				return pods.List(ctx, options)
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				options.FieldSelector = k.ofNode().String()
+				return pods.Watch(ctx, options)
+			},
+		},
+		ObjectType: &corev1.Pod{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(_, now any) { observe(now) },
+			DeleteFunc: observe,
+		},
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		informer.RunWithContext(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// events returns what writes Events, and what ends it.
+func (k *kubelet) events() (record.EventRecorder, func()) {
+	events := record.NewBroadcaster()
+	events.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: k.options.Client.CoreV1().Events("")})
+	return events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dray-agent", Host: k.options.NodeName}), events.Shutdown
+}
+
+// tellConflicts tells of devices with two users: in the log, and as Events of the node.
+func (d *served) tellConflicts(ctx context.Context, recorder record.EventRecorder) {
+	ledger := d.ledger.Load()
+	if ledger == nil {
+		return
+	}
+	node := &corev1.ObjectReference{Kind: "Node", Name: d.options.NodeName, UID: types.UID(d.options.NodeName)}
+	var subjects []string
+	for _, conflict := range ledger.Conflicts(d.in.Load()) {
+		text := conflict.String()
+		subject := "conflict " + text
+		subjects = append(subjects, subject)
+		if d.others.tell(ctx, subject, text) {
+			recorder.Event(node, corev1.EventTypeWarning, "DeviceHasTwoUsers", text)
+		}
+	}
+	d.others.forget(ctx, "conflict ", subjects)
+}
+
+// dropAssumed gives up what is assumed for claims that are not allocated any more, and tells
+// whether it had to ask for that.
+func (d *served) dropAssumed(ctx context.Context) bool {
+	ledger := d.ledger.Load()
+	if ledger == nil || !slices.ContainsFunc(ledger.Holds(), func(hold inventory.Hold) bool { return hold.Assumed && hold.Front == inventory.FrontDRA }) {
+		return false
+	}
+	claims, err := d.claims(ctx)
+	if err == nil {
+		err = draplugin.DropUnallocated(d.in.Load(), d.name, ledger, claims)
+	}
+	if err != nil {
+		d.others.tell(ctx, "assumed", fmt.Sprintf("Devices of claims that may be prepared do not become free: %v", err))
+	} else {
+		d.others.tell(ctx, "assumed", "")
+	}
+	return true
+}
