@@ -137,6 +137,11 @@ bench-nodes: agent controlplane ## measure what 1,000 virtual nodes cost, beside
 soak-agent: ## publish 100,000 updates, and print what memory that takes
 	cd agent && SOAK_UPDATES=100000 $(GO) test ./resourceslice -run '^TestMemoryIsFlat$$' -count=1 -timeout 1h -v
 
+STEPS ?= 1000000
+.PHONY: soak-ledger
+soak-ledger: ## take STEPS= random steps of kubelet, driver and API server from SEED=, with a driver that dies at any write of its ledger
+	cd agent && MODEL_STEPS=$(STEPS) MODEL_SEED=$(SEED) $(GO) test ./nodedriver -run '^TestModel$$' -count=1 -timeout 2h -v
+
 SIZE ?= small
 ROUNDS ?= 1
 WORKLOADS ?= .

@@ -1,18 +1,29 @@
 package deviceplugin
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path/filepath"
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
-// socket is where the Manager serves a device type.
+// socket is where the Manager serves a device type. If the path has no room for the instance, a part of its
+// digest stands for it.
 func (m *Manager) socket(devType string) string {
-	name := m.namespace + "-" + devType
-	if m.options.Instance != "" {
-		name += "-" + m.options.Instance
+	path := func(instance string) string {
+		return filepath.Join(m.options.PluginDir, m.namespace+"-"+devType+instance+".sock")
 	}
-	return filepath.Join(m.options.PluginDir, name+".sock")
+	if m.options.Instance == "" {
+		return path("")
+	}
+	if whole := path("-" + m.options.Instance); sockets.CheckPath(whole) == nil {
+		return whole
+	}
+	digest := sha256.Sum256([]byte(m.options.Instance))
+	return path("-" + hex.EncodeToString(digest[:4]))
 }
 
 // kubeletSocket is where kubelet takes registrations.

@@ -186,7 +186,9 @@ func (s *Scanner) Rebuild(report Report) error {
 	holds := s.reported(devices, report)
 	for pluginID, device := range devices {
 		if !claimed[device.ID] && (report.Free == nil || !report.Free(s.resource(device))) {
-			holds = append(holds, inventory.Hold{Device: device.ID, Front: inventory.FrontDevicePlugin, User: s.user(pluginID), Assumed: true})
+			hold := inventory.HoldOf(device, inventory.FrontDevicePlugin, s.user(pluginID))
+			hold.Assumed = true
+			holds = append(holds, hold)
 		}
 	}
 	return s.ledger.Rebuild(inventory.FrontDevicePlugin, holds)
@@ -197,7 +199,7 @@ func (s *Scanner) reported(devices map[string]*inventory.Device, report Report) 
 	var out []inventory.Hold
 	for pluginID, device := range devices {
 		if slices.Contains(report.InUse[s.resource(device)], pluginID) {
-			out = append(out, inventory.Hold{Device: device.ID, Front: inventory.FrontDevicePlugin, User: s.user(pluginID)})
+			out = append(out, inventory.HoldOf(device, inventory.FrontDevicePlugin, s.user(pluginID)))
 		}
 	}
 	return out

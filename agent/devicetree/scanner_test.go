@@ -395,7 +395,7 @@ func TestConflictIsTold(t *testing.T) {
 		if err := scanner.SetInUse(report); err != nil {
 			t.Fatal(err)
 		}
-		conflicts := ledger.Conflicts(in)
+		conflicts := ledger.Conflicts()
 		if len(conflicts) != 1 || conflicts[0].Claim.User != "claim-1" || conflicts[0].Plugin.Device.Device != "gpu-0" {
 			t.Errorf("conflicts %v", conflicts)
 		}
@@ -417,8 +417,8 @@ func TestConflictIsTold(t *testing.T) {
 	if err := ledger.Release(inventory.FrontDRA, "claim-1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := scanner.SetInUse(report); err != nil || len(ledger.Conflicts(in)) > 0 {
-		t.Errorf("after the claim gave it back: %v, %v", err, ledger.Conflicts(in))
+	if err := scanner.SetInUse(report); err != nil || len(ledger.Conflicts()) > 0 {
+		t.Errorf("after the claim gave it back: %v, %v", err, ledger.Conflicts())
 	}
 }
 

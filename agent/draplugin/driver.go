@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,6 +82,34 @@ func (o Options) checkSockets() error {
 	return nil
 }
 
+// lengthOfInstance is that of the UID of a pod.
+const lengthOfInstance = 36
+
+// removeStale removes the sockets of other instances that were killed. Kubelet would try to reach them again and again.
+func (o Options) removeStale() error {
+	if o.Instance == "" {
+		return nil
+	}
+	for dir, around := range map[string][2]string{o.RegistrarDir: {o.DriverName + "-", "-reg.sock"}, o.PluginDataDir: {"dra-", ".sock"}} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			instance, ours := strings.CutPrefix(entry.Name(), around[0])
+			instance, named := strings.CutSuffix(instance, around[1])
+			path := filepath.Join(dir, entry.Name())
+			if !ours || !named || len(instance) != lengthOfInstance || entry.Type() != fs.ModeSocket || sockets.Answers(path) {
+				continue
+			}
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("remove the socket of an instance that was killed: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // Driver is a DRA driver on one node. Methods may be called concurrently.
 type Driver struct {
 	options    Options
@@ -117,6 +147,9 @@ func start(ctx context.Context, options Options) (*Driver, error) {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, err
 		}
+	}
+	if err := options.removeStale(); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	d, err := open(ctx, options)

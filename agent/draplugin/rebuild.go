@@ -64,8 +64,8 @@ func allocated(in *inventory.Inventory, driver string, claims []resourceapi.Reso
 		}
 		for _, result := range claims[i].Status.Allocation.Devices.Results {
 			id := inventory.ID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-			if result.Driver == driver && in.Device(id) != nil && !ptr.Deref(result.AdminAccess, false) {
-				out = append(out, inventory.Hold{Device: id, Front: inventory.FrontDRA, User: string(claims[i].UID)})
+			if device := in.Device(id); result.Driver == driver && device != nil && !ptr.Deref(result.AdminAccess, false) {
+				out = append(out, inventory.HoldOf(device, inventory.FrontDRA, string(claims[i].UID)))
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func named(in *inventory.Inventory, driver, claim, name string) []inventory.Hold
 		id := in.Devices[i].ID
 		share, matches := strings.CutPrefix(rest, id.Device)
 		if id.Driver == driver && matches && (share == "" || len(share) == len("-")+lengthOfUID && share[0] == '-') {
-			out = append(out, inventory.Hold{Device: id, Front: inventory.FrontDRA, User: claim})
+			out = append(out, inventory.HoldOf(&in.Devices[i], inventory.FrontDRA, claim))
 		}
 	}
 	return out
@@ -93,15 +93,18 @@ const lengthOfUID = 36
 // DropUnallocated gives up the holds that are assumed for claims which are not allocated any more: nobody
 // unprepares a claim that was never prepared. Claims are all that the API server has.
 func DropUnallocated(in *inventory.Inventory, driver string, ledger *inventory.Ledger, claims []resourceapi.ResourceClaim) error {
-	still := make(map[inventory.Hold]bool)
+	type use struct {
+		device inventory.ID
+		claim  string
+	}
+	still := make(map[use]bool)
 	for _, hold := range allocated(in, driver, claims) {
-		still[hold] = true
+		still[use{hold.Device, hold.User}] = true
 	}
 	return ledger.Update(func(holds []inventory.Hold) []inventory.Hold {
 		out := holds[:0]
 		for _, hold := range holds {
-			key := inventory.Hold{Device: hold.Device, Front: hold.Front, User: hold.User}
-			if hold.Front != inventory.FrontDRA || !hold.Assumed || still[key] || in.Device(hold.Device) == nil {
+			if hold.Front != inventory.FrontDRA || !hold.Assumed || still[use{hold.Device, hold.User}] || in.Device(hold.Device) == nil {
 				out = append(out, hold)
 			}
 		}

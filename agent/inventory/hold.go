@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Front is one of the ways in which kubelet hands out devices.
@@ -25,12 +26,24 @@ type Hold struct {
 	// User is the UID of a ResourceClaim, or whatever tells users of the device
 	// plugin apart.
 	User string `json:"user"`
+	// Counters are the names of the counter sets that the device consumes, with commas between. They
+	// are here because the inventory may not have the device at the moment.
+	Counters string `json:"counters,omitempty"`
 	// Assumed says that nobody is known to have the device, and that it is not known to
 	// be free, either: what was known is lost.
 	Assumed bool `json:"assumed,omitempty"`
 	// Serial tells when the user was given the device last: it is higher the later that was. It is 0
 	// if others said that the user has the device.
 	Serial uint64 `json:"serial,omitempty"`
+}
+
+// HoldOf is the hold of a user of a device.
+func HoldOf(device *Device, front Front, user string) Hold {
+	var counters []string
+	for _, consumption := range device.Consumes {
+		counters = append(counters, consumption.CounterSet)
+	}
+	return Hold{Device: device.ID, Front: front, User: user, Counters: strings.Join(counters, ",")}
 }
 
 // sameAs tells whether both holds are of the same user and the same device.
@@ -51,6 +64,7 @@ func merged(holds []Hold) []Hold {
 		if last := len(out) - 1; last >= 0 && out[last].sameAs(hold) {
 			out[last].Assumed = out[last].Assumed && hold.Assumed
 			out[last].Serial = max(out[last].Serial, hold.Serial)
+			out[last].Counters = cmp.Or(out[last].Counters, hold.Counters)
 			continue
 		}
 		out = append(out, hold)
@@ -85,14 +99,14 @@ func (c Conflict) String() string {
 }
 
 // conflicts are those between holds that are known, not assumed.
-func conflicts(in *Inventory, holds []Hold) []Conflict {
+func conflicts(holds []Hold) []Conflict {
 	var out []Conflict
 	for _, plugin := range holds {
 		if plugin.Front != FrontDevicePlugin || plugin.Assumed {
 			continue
 		}
 		for _, claim := range holds {
-			if claim.Front == FrontDRA && !claim.Assumed && excludeEachOther(in, plugin.Device, claim.Device) {
+			if claim.Front == FrontDRA && !claim.Assumed && plugin.excludes(claim) {
 				out = append(out, Conflict{plugin, claim})
 			}
 		}
@@ -100,46 +114,41 @@ func conflicts(in *Inventory, holds []Hold) []Conflict {
 	return out
 }
 
-// excludeEachOther tells whether two fronts cannot hand out these devices at the same time.
-func excludeEachOther(in *Inventory, a, b ID) bool {
-	if a == b {
-		return true
-	}
-	first, second := in.Device(a), in.Device(b)
-	return first != nil && sharesCounters(first, second)
-}
-
 // counterSetID identifies a counter set on a node.
 type counterSetID struct{ driver, pool, name string }
 
-func (d *Device) counterSets() []counterSetID {
+func (h Hold) counterSets() []counterSetID {
+	if h.Counters == "" {
+		return nil
+	}
 	var out []counterSetID
-	for _, consumption := range d.Consumes {
-		out = append(out, counterSetID{d.Driver, d.Pool, consumption.CounterSet})
+	for name := range strings.SplitSeq(h.Counters, ",") {
+		out = append(out, counterSetID{h.Device.Driver, h.Device.Pool, name})
 	}
 	return out
 }
 
-// blocker is a hold that keeps a user from being given the device, or nil. If the user has it
-// already, only the other front can be in the way.
-func (d *Device) blocker(in *Inventory, holds []Hold, wanted Hold) *Hold {
-	has := slices.ContainsFunc(holds, wanted.sameAs)
+// excludes tells whether two fronts cannot hand out the devices of both holds at the same time.
+func (h Hold) excludes(other Hold) bool {
+	return h.Device == other.Device || slices.ContainsFunc(h.counterSets(), func(set counterSetID) bool {
+		return slices.Contains(other.counterSets(), set)
+	})
+}
+
+// blocker is a hold that keeps a user from being given a device that so many may have, or nil. If the
+// user has it already, only the other front can be in the way.
+func (h Hold) blocker(holds []Hold, shares int) *Hold {
+	has := slices.ContainsFunc(holds, h.sameAs)
 	users := 0
 	for i, hold := range holds {
 		switch {
-		case hold.Front == wanted.Front && hold.Device == d.ID:
-			if users++; users >= max(d.Shares, 1) && !has {
+		case hold.Front == h.Front && hold.Device == h.Device:
+			if users++; users >= max(shares, 1) && !has {
 				return &holds[i]
 			}
-		case hold.Front != wanted.Front && excludeEachOther(in, d.ID, hold.Device):
+		case hold.Front != h.Front && h.excludes(hold):
 			return &holds[i]
 		}
 	}
 	return nil
-}
-
-func sharesCounters(a, b *Device) bool {
-	return b != nil && slices.ContainsFunc(a.counterSets(), func(set counterSetID) bool {
-		return slices.Contains(b.counterSets(), set)
-	})
 }

@@ -119,7 +119,8 @@ func (l *Ledger) AcquireAll(in *Inventory, wanted []Hold, allow func(holds []Hol
 				}
 				return fmt.Errorf("device %s: not on this node", hold.Device)
 			}
-			if blocker := device.blocker(in, s.Holds, hold); blocker != nil {
+			hold = HoldOf(device, hold.Front, hold.User)
+			if blocker := hold.blocker(s.Holds, device.Shares); blocker != nil {
 				return &InUseError{hold.Device, *blocker}
 			}
 			if allow != nil {
@@ -172,7 +173,7 @@ func (l *Ledger) Holds() []Hold {
 }
 
 // Conflicts are the devices that both fronts handed out.
-func (l *Ledger) Conflicts(in *Inventory) []Conflict { return conflicts(in, l.Holds()) }
+func (l *Ledger) Conflicts() []Conflict { return conflicts(l.Holds()) }
 
 // UsedBy returns a function that tells which devices cannot be handed out by
 // the other front, because of what this front handed out at the moment of the call.
@@ -184,15 +185,13 @@ func (l *Ledger) UsedBy(in *Inventory, front Front) func(ID) bool {
 			continue
 		}
 		used[hold.Device] = true
-		if device := in.Device(hold.Device); device != nil {
-			for _, set := range device.counterSets() {
-				counters[set] = true
-			}
+		for _, set := range hold.counterSets() {
+			counters[set] = true
 		}
 	}
 	return func(id ID) bool {
 		device := in.Device(id)
-		return used[id] || device != nil && slices.ContainsFunc(device.counterSets(), func(set counterSetID) bool { return counters[set] })
+		return used[id] || device != nil && slices.ContainsFunc(HoldOf(device, front, "").counterSets(), func(set counterSetID) bool { return counters[set] })
 	}
 }
 

@@ -37,6 +37,9 @@ func knowing(t *testing.T, path string) *Ledger {
 }
 
 func held(name string, front Front, user string) Hold {
+	if device := ledgerInventory.Device(id(name)); device != nil {
+		return HoldOf(device, front, user)
+	}
 	return Hold{Device: id(name), Front: front, User: user}
 }
 
@@ -50,20 +53,21 @@ func TestAcquire(t *testing.T) {
 		device string
 		err    string // empty if the device is given
 	}{
-		"free":                          {nil, FrontDRA, "u", "a", ""},
-		"the same user":                 {[]Hold{held("a", FrontDRA, "u")}, FrontDRA, "u", "a", ""},
-		"another user":                  {[]Hold{held("a", FrontDRA, "v")}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: in use by dra v"},
-		"the other front":               {[]Hold{held("a", FrontDRA, "u")}, FrontDevicePlugin, "u", "a", "in use by dra u"},
-		"somebody may have it":          {[]Hold{{Device: id("a"), Front: FrontDevicePlugin, User: "v", Assumed: true}}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: perhaps in use by device-plugin v"},
-		"the front the other way round": {[]Hold{held("a", FrontDevicePlugin, "u")}, FrontDRA, "u", "a", "in use by device-plugin u"},
-		"a share":                       {[]Hold{held("shared", FrontDRA, "v")}, FrontDRA, "u", "shared", ""},
-		"no share left":                 {[]Hold{held("shared", FrontDRA, "v"), held("shared", FrontDRA, "w")}, FrontDRA, "u", "shared", "in use by dra w"},
-		"a share of the other front":    {[]Hold{held("shared", FrontDRA, "v")}, FrontDevicePlugin, "u", "shared", "in use by dra v"},
-		"two partitions":                {[]Hold{held("half-0", FrontDRA, "v")}, FrontDRA, "u", "half-1", ""},
-		"the whole of a partition":      {[]Hold{held("half-0", FrontDRA, "v")}, FrontDevicePlugin, "u", "whole", "device gpu.example.com/node-1/half-0 has the same counters and is in use by dra v"},
-		"a partition of the whole":      {[]Hold{held("whole", FrontDevicePlugin, "v")}, FrontDRA, "u", "half-1", "has the same counters"},
-		"a device that went":            {[]Hold{held("gone", FrontDRA, "v")}, FrontDevicePlugin, "u", "a", ""},
-		"unknown":                       {nil, FrontDRA, "u", "gone", "device gpu.example.com/node-1/gone: not on this node"},
+		"free":                           {nil, FrontDRA, "u", "a", ""},
+		"the same user":                  {[]Hold{held("a", FrontDRA, "u")}, FrontDRA, "u", "a", ""},
+		"another user":                   {[]Hold{held("a", FrontDRA, "v")}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: in use by dra v"},
+		"the other front":                {[]Hold{held("a", FrontDRA, "u")}, FrontDevicePlugin, "u", "a", "in use by dra u"},
+		"somebody may have it":           {[]Hold{{Device: id("a"), Front: FrontDevicePlugin, User: "v", Assumed: true}}, FrontDRA, "u", "a", "device gpu.example.com/node-1/a: perhaps in use by device-plugin v"},
+		"the front the other way round":  {[]Hold{held("a", FrontDevicePlugin, "u")}, FrontDRA, "u", "a", "in use by device-plugin u"},
+		"a share":                        {[]Hold{held("shared", FrontDRA, "v")}, FrontDRA, "u", "shared", ""},
+		"no share left":                  {[]Hold{held("shared", FrontDRA, "v"), held("shared", FrontDRA, "w")}, FrontDRA, "u", "shared", "in use by dra w"},
+		"a share of the other front":     {[]Hold{held("shared", FrontDRA, "v")}, FrontDevicePlugin, "u", "shared", "in use by dra v"},
+		"two partitions":                 {[]Hold{held("half-0", FrontDRA, "v")}, FrontDRA, "u", "half-1", ""},
+		"the whole of a partition":       {[]Hold{held("half-0", FrontDRA, "v")}, FrontDevicePlugin, "u", "whole", "device gpu.example.com/node-1/half-0 has the same counters and is in use by dra v"},
+		"a partition of the whole":       {[]Hold{held("whole", FrontDevicePlugin, "v")}, FrontDRA, "u", "half-1", "has the same counters"},
+		"counters of a device that went": {[]Hold{{Device: id("gone"), Front: FrontDRA, User: "v", Counters: held("whole", FrontDRA, "v").Counters}}, FrontDevicePlugin, "u", "half-0", "device gpu.example.com/node-1/gone has the same counters"},
+		"a device that went":             {[]Hold{held("gone", FrontDRA, "v")}, FrontDevicePlugin, "u", "a", ""},
+		"unknown":                        {nil, FrontDRA, "u", "gone", "device gpu.example.com/node-1/gone: not on this node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ledger")
@@ -265,7 +269,7 @@ func TestConflicts(t *testing.T) {
 	if err := ledger.Update(func([]Hold) []Hold { return holds }); err != nil {
 		t.Fatal(err)
 	}
-	got := ledger.Conflicts(ledgerInventory)
+	got := ledger.Conflicts()
 	if len(got) != 2 || got[0].Claim.User != "u" || got[0].Plugin.User != "p" || got[1].Claim.User != "w" || got[1].Plugin.User != "r" {
 		t.Errorf("conflicts %v", got)
 	}
@@ -279,7 +283,7 @@ func TestConflicts(t *testing.T) {
 	if err := ledger.Update(func(holds []Hold) []Hold { return append(holds, held("shared", FrontDRA, "v")) }); err != nil {
 		t.Fatal(err)
 	}
-	if got := ledger.Conflicts(ledgerInventory); len(got) != 3 || !strings.Contains(got[1].String(), "shared has two users") {
+	if got := ledger.Conflicts(); len(got) != 3 || !strings.Contains(got[1].String(), "shared has two users") {
 		t.Errorf("conflicts %v", got)
 	}
 }

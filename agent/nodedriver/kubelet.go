@@ -205,7 +205,7 @@ func (d *served) tellConflicts(ctx context.Context, recorder record.EventRecorde
 	}
 	node := &corev1.ObjectReference{Kind: "Node", Name: d.options.NodeName, UID: types.UID(d.options.NodeName)}
 	var subjects []string
-	for _, conflict := range ledger.Conflicts(d.in.Load()) {
+	for _, conflict := range ledger.Conflicts() {
 		text := conflict.String()
 		subject := "conflict " + text
 		subjects = append(subjects, subject)

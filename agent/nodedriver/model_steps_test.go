@@ -1,9 +1,12 @@
 package nodedriver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -25,14 +28,14 @@ type step struct {
 }
 
 var modelSteps = []step{
-	{"a pod wants plugin devices", 6, func(m *model) bool {
+	{"a pod wants plugin devices", 5, func(m *model) bool {
 		if len(m.pods) > 12 {
 			return false
 		}
 		m.newPod("plugin")
 		return true
 	}},
-	{"a pod wants a claim", 6, func(m *model) bool {
+	{"a pod wants a claim", 8, func(m *model) bool {
 		if len(m.pods) > 12 {
 			return false
 		}
@@ -52,7 +55,7 @@ var modelSteps = []step{
 		m.start(pod)
 		return true
 	}},
-	{"kubelet starts a pod", 14, func(m *model) bool {
+	{"kubelet starts a pod", 20, func(m *model) bool {
 		pod := m.choosePod(func(p *modelPod) bool {
 			return p.inAPI && !p.running && !p.over && !isOver(p) && p.DeletionTimestamp == nil
 		})
@@ -72,12 +75,13 @@ var modelSteps = []step{
 		m.writeStatus(pod)
 		return true
 	}},
-	{"the containers of a pod end", 6, func(m *model) bool {
+	{"the containers of a pod end", 2, func(m *model) bool {
 		pod := m.choosePod(func(p *modelPod) bool { return p.running })
 		if pod == nil {
 			return false
 		}
 		pod.running = false
+		m.note("pod %s (%s)", pod.Name, pod.UID)
 		return true
 	}},
 	{"kubelet ends a pod", 12, func(m *model) bool {
@@ -90,7 +94,7 @@ var modelSteps = []step{
 		m.finish(pod)
 		return true
 	}},
-	{"a pod is deleted", 4, func(m *model) bool {
+	{"a pod is deleted", 2, func(m *model) bool {
 		pod := m.choosePod(func(p *modelPod) bool { return p.inAPI && p.DeletionTimestamp == nil })
 		if pod == nil {
 			return false
@@ -101,11 +105,12 @@ var modelSteps = []step{
 		}
 		return true
 	}},
-	{"a pod is deleted by force", 3, func(m *model) bool {
+	{"a pod is deleted by force", 2, func(m *model) bool {
 		pod := m.choosePod(func(p *modelPod) bool { return p.inAPI && !isStatic(p) })
 		if pod == nil || m.blind {
 			return false
 		}
+		m.note("pod %s (%s)", pod.Name, pod.UID)
 		m.removeFromAPI(pod)
 		return true
 	}},
@@ -117,7 +122,7 @@ var modelSteps = []step{
 		m.removeFromAPI(pod)
 		return true
 	}},
-	{"the claim of a pod that ended is deallocated", 4, func(m *model) bool {
+	{"the claim of a pod that ended is deallocated", 6, func(m *model) bool {
 		pod := m.choosePod(func(p *modelPod) bool { return p.claim != nil && isOver(p) })
 		if pod == nil {
 			return false
@@ -125,13 +130,13 @@ var modelSteps = []step{
 		m.deallocate(pod)
 		return true
 	}},
-	{"kubelet learns of pods", 12, func(m *model) bool {
+	{"kubelet learns of pods", 8, func(m *model) bool {
 		if m.up {
 			m.sync()
 		}
 		return m.up
 	}},
-	{"kubelet is offered devices", 10, func(m *model) bool {
+	{"kubelet is offered devices", 14, func(m *model) bool {
 		p := m.asked()
 		if p == nil || !m.up {
 			return false
@@ -147,27 +152,30 @@ var modelSteps = []step{
 		m.prepare(m.asked(), pod)
 		return true
 	}},
-	{"kubelet dies", 2, func(m *model) bool {
+	{"kubelet dies", 1, func(m *model) bool {
 		m.up = false
 		return true
 	}},
-	{"kubelet starts", 6, func(m *model) bool {
+	{"kubelet starts", 3, func(m *model) bool {
 		if m.up {
 			return false
 		}
 		m.startKubelet()
 		return true
 	}},
-	{"a driver dies", 3, func(m *model) bool {
+	{"a driver dies", 1, func(m *model) bool {
 		i := m.rand.IntN(len(m.drivers))
 		m.drivers[i] = nil
 		return true
 	}},
-	{"a driver dies at its next write", 4, func(m *model) bool {
+	{"a driver dies at its next write", 1, func(m *model) bool {
+		if !m.chance(50) {
+			return false
+		}
 		m.store.kill = []string{"before", "after"}[m.rand.IntN(2)]
 		return true
 	}},
-	{"a driver starts", 10, func(m *model) bool {
+	{"a driver starts", 12, func(m *model) bool {
 		i := m.rand.IntN(len(m.drivers))
 		if m.drivers[i] != nil {
 			return false
@@ -176,7 +184,20 @@ var modelSteps = []step{
 		return true
 	}},
 	{"the ledger is lost", 1, func(m *model) bool {
+		if !m.chance(10) {
+			return false
+		}
 		m.lose()
+		return true
+	}},
+	{"a driver looks", 20, func(m *model) bool {
+		p := m.drivers[m.rand.IntN(len(m.drivers))]
+		if p == nil {
+			return false
+		}
+		m.ask(p)
+		m.list(p)
+		m.tell(p)
 		return true
 	}},
 	{"a driver asks kubelet", 14, func(m *model) bool {
@@ -221,12 +242,25 @@ var modelSteps = []step{
 		m.show(m.in)
 		return true
 	}},
-	{"a second passes", 10, func(m *model) bool {
+	{"a second passes", 8, func(m *model) bool {
 		m.advance(time.Second)
 		return true
 	}},
-	{"some time passes", 5, func(m *model) bool {
-		m.advance(time.Duration(m.rand.IntN(100)) * time.Second)
+	{"some time passes", 4, func(m *model) bool {
+		// Drivers look every ten seconds, unless they are held up.
+		for range m.rand.IntN(10) {
+			m.advance(kubeletInterval)
+			for _, p := range m.drivers {
+				if p != nil && m.chance(70) {
+					m.ask(p)
+					m.list(p)
+					m.tell(p)
+				}
+			}
+			if wrong := m.violation(); wrong != "" {
+				m.wrong = wrong
+			}
+		}
 		return true
 	}},
 }
@@ -314,11 +348,17 @@ func (m *model) run(steps int) string {
 			if at -= s.weight; at >= 0 {
 				continue
 			}
-			if s.do(m) {
+			m.log = append(m.log, s.name)
+			if !s.do(m) {
+				m.log = m.log[:len(m.log)-1]
+			} else {
 				taken++
-				m.log = append(m.log, s.name)
+				m.did["step: "+s.name]++
+				if len(m.holders()) > 0 {
+					m.did["steps with devices in use"]++
+				}
 				m.forget()
-				if wrong := m.violation(); wrong != "" {
+				if wrong := cmp.Or(m.wrong, m.violation()); wrong != "" {
 					return wrong
 				}
 			}
@@ -393,6 +433,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	writes, kills := 0, 0
+	did := make(map[string]int)
 	for taken := 0; taken < steps; taken += stepsOfEpisode {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(t, seed)
@@ -401,8 +442,14 @@ func TestModel(t *testing.T) {
 				t.Fatalf("%s\n%s", wrong, m.describe())
 			}
 			writes, kills = writes+m.store.writes, kills+m.store.kills
+			for what, times := range m.did {
+				did[what] += times
+			}
 		})
 		seed++
 	}
 	t.Logf("%d steps, %d writes of the ledger, %d of which killed the driver", steps, writes, kills)
+	for _, what := range slices.Sorted(maps.Keys(did)) {
+		t.Logf("%s: %d", what, did[what])
+	}
 }

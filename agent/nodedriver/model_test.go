@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -115,7 +116,9 @@ type model struct {
 	names   int
 	drivers [2]*process
 
-	log []string
+	wrong string // what was wrong within a step
+	log   []string
+	did   map[string]int // what happened how often, to see that it does
 }
 
 const modelDriver = "gpu.example.com"
@@ -140,7 +143,7 @@ func modelInventory() *inventory.Inventory {
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	m := &model{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), store: &modelStore{}, in: modelInventory()}
+	m := &model{t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), store: &modelStore{}, in: modelInventory(), did: make(map[string]int)}
 	m.shown = m.in
 	m.options = Options{NodeName: "node-1", KubeletDir: m.dir, CDIDir: filepath.Join(m.dir, "cdi"), Fronts: inventory.Fronts, Client: fake.NewClientset()}
 	m.kubelet = newModelKubelet(modelDriver+"/gpu", m.rand)
@@ -375,8 +378,14 @@ func (m *model) choosePod(is func(*modelPod) bool) *modelPod {
 	return pod
 }
 
+// note adds what happened to the last step.
+func (m *model) note(format string, values ...any) {
+	m.log = append(m.log, "    "+fmt.Sprintf(format, values...))
+}
+
 // start has kubelet admit a pod and prepare its claim.
 func (m *model) start(pod *modelPod) {
+	defer func() { m.note("pod %s (%s): runs %v, devices %v", pod.Name, pod.UID, pod.running, pod.devices) }()
 	p := m.asked()
 	if pod.claim == nil {
 		err := m.kubelet.admit(pod.Pod, func(ids []string) error {
@@ -396,6 +405,7 @@ func (m *model) start(pod *modelPod) {
 			}
 			return err
 		})
+		m.did[fmt.Sprintf("plugin devices are given: %v", err == nil)]++
 		if err != nil {
 			pod.Status.Phase = corev1.PodFailed
 			pod.over = true
@@ -421,6 +431,7 @@ func (m *model) prepare(p *process, pod *modelPod) bool {
 		failure = answer[pod.claim.UID].Err
 		return err
 	})
+	m.did[fmt.Sprintf("a claim is prepared: %v", err == nil && failure == nil)]++
 	return err == nil && failure == nil && !m.chance(3)
 }
 
@@ -444,6 +455,7 @@ func (m *model) finish(pod *modelPod) {
 		}
 		pod.begun = false
 	}
+	m.note("pod %s (%s) is over", pod.Name, pod.UID)
 	pod.over = true
 	delete(m.kubelet.active, pod.UID)
 }
@@ -498,8 +510,9 @@ func (m *model) apiPods() []corev1.Pod {
 func (m *model) advance(d time.Duration) {
 	time.Sleep(d)
 	for _, pod := range m.pods {
-		if !pod.deadline.IsZero() && m.up && m.kubelet.ready && !time.Now().Before(pod.deadline) {
+		if pod.running && !pod.deadline.IsZero() && m.up && m.kubelet.ready && !time.Now().Before(pod.deadline) {
 			pod.running = false
+			m.note("the grace period of pod %s (%s) is over", pod.Name, pod.UID)
 		}
 		if !pod.mirror.IsZero() && !time.Now().Before(pod.mirror) {
 			pod.mirror, pod.inAPI = time.Time{}, true
@@ -511,6 +524,11 @@ func (m *model) advance(d time.Duration) {
 func (m *model) tell(p *process) {
 	look := p.look
 	p.look, p.listed = nil, false
+	before, _ := m.stored()
+	defer func() {
+		now, _ := m.stored()
+		m.note("%v ago: %v; holds %v -> %v", time.Since(look.report.Asked), look.report.InUse, before, now)
+	}()
 	_ = m.call(p, func() error {
 		p.kubelet.compare(look)
 		p.told(m.ctx(), look)
@@ -571,6 +589,16 @@ func (m *model) violation() string {
 			return h.Device == holder.Device && h.Front == holder.Front && h.User == holder.User
 		}) {
 			return fmt.Sprintf("the ledger does not know that %s %s has %s", holder.Front, holder.User, holder.Device)
+		}
+	}
+	files, err := os.ReadDir(m.options.CDIDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.t.Fatal(err)
+	}
+	for _, file := range files {
+		claim := strings.TrimSuffix(strings.TrimPrefix(file.Name(), modelDriver+"_"), ".json")
+		if !slices.ContainsFunc(stored, func(h inventory.Hold) bool { return h.Front == inventory.FrontDRA && h.User == claim }) {
+			return fmt.Sprintf("claim %s has a CDI file, and the ledger does not know it", claim)
 		}
 	}
 	return ""

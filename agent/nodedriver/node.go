@@ -175,7 +175,7 @@ func (n *Node) Conflicts() map[string][]inventory.Conflict {
 	out := make(map[string][]inventory.Conflict)
 	for _, d := range n.all() {
 		if ledger := d.ledger.Load(); ledger != nil {
-			out[d.name] = ledger.Conflicts(d.in.Load())
+			out[d.name] = ledger.Conflicts()
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package nodedriver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -348,6 +349,17 @@ func TestInstances(t *testing.T) {
 	}
 	one := startRig(t, dir, instance("1"))
 	one.publishes("gpu-0")
+	// One that was killed left its sockets.
+	for _, path := range []string{"plugins_registry/gpu.example.com-%s-reg.sock", "plugins/gpu.example.com/dra-%s.sock"} {
+		left, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, fmt.Sprintf(path, "00000000-0000-0000-0000-000000000009"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left.SetUnlinkOnClose(false)
+		if err := left.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	two := startRig(t, dir, instance("2"))
 	served := func(r *rig) bool { return len(r.all()) == 1 && r.all()[0].dra.Load() != nil }
 	fakecluster.Eventually(t, "the second is served", func() bool { return served(two) })
@@ -380,7 +392,7 @@ func TestInstances(t *testing.T) {
 	if err := two.end(); err != nil {
 		t.Error(err)
 	}
-	for _, folder := range []string{"device-plugins", "plugins_registry"} {
+	for _, folder := range []string{"device-plugins", "plugins_registry", "plugins/gpu.example.com"} {
 		if left, err := filepath.Glob(filepath.Join(dir, folder, "*.sock")); err != nil || len(left) > 0 {
 			t.Errorf("left in %s: %q", folder, left)
 		}

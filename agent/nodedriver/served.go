@@ -152,7 +152,8 @@ func (d *served) serve(ctx context.Context, ledger *inventory.Ledger) error {
 		go func() { ended <- manager.RunWithContext(ctx) }()
 		defer func() {
 			cancel(nil)
-			_ = <-ended // it was told, or ctx is done
+			//nolint:errcheck // it was told, or ctx is done
+			<-ended
 		}()
 	}
 	d.handOver()

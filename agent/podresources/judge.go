@@ -12,8 +12,14 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// ending is how long the containers of a pod may take to end after its grace period is over.
-const ending = 30 * time.Second
+const (
+	// ending is how long the containers of a pod may take to end after its grace period is over.
+	ending = 30 * time.Second
+	// reporting is how long kubelet may take to write to the API server that a pod began or ended.
+	reporting = 30 * time.Second
+	// defaultGrace is the grace period of pods that nobody knows.
+	defaultGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
+)
 
 // Judge tells of which resources devices may be in use that kubelet leaves out. It remembers the
 // pods of one node: kubelet 1.37 does not list a pod that was deleted by force, although its
@@ -22,6 +28,12 @@ const ending = 30 * time.Second
 type Judge struct {
 	mutex sync.Mutex
 	pods  map[types.UID]remembered
+	// doubts is since when kubelet's answers and the API server do not agree on a pod.
+	doubts map[types.NamespacedName]time.Time
+	// unsure says that kubelet had pods that nobody knows, or did not know its pods, and agreed is since when it
+	// does and has not; zero if that is not over. What passes without an answer does not count.
+	unsure bool
+	agreed time.Time
 }
 
 // remembered is a pod that did not end as far as is known.
@@ -29,7 +41,7 @@ type remembered struct {
 	name      types.NamespacedName
 	resources []string
 	grace     time.Duration
-	gone      time.Time // when the API server was found not to have it; zero if it has
+	gone      time.Time // when the API server was found not to have it, and kubelet agreed on all others; zero before
 }
 
 // Unexplained is why devices of a resource may be in use that kubelet leaves out, by
@@ -60,22 +72,37 @@ func (u Unexplained) Free(resource string) bool { return u.Why(resource) == "" }
 func (j *Judge) Unexplained(answer *Answer, pods []corev1.Pod) Unexplained {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
+	now := time.Now()
 	out := make(Unexplained)
-	started := make(map[types.NamespacedName]int)
+	listed, started := make(map[types.NamespacedName]int), make(map[types.NamespacedName]int)
 	exist := make(map[types.UID]bool)
+	before := j.doubts
+	j.doubts = make(map[types.NamespacedName]time.Time)
+	doubt := func(name types.NamespacedName, sure bool, why string) {
+		out[AnyResource] = why
+		since, known := before[name]
+		if !known {
+			since = now
+		}
+		j.doubts[name] = since
+		if sure || now.Sub(since) > reporting {
+			j.unsure, j.agreed = true, time.Time{}
+		}
+	}
 	for i := range pods {
 		pod := &pods[i]
 		name := nameOf(pod)
 		exist[pod.UID] = true
+		listed[name]++
 		if pod.Status.StartTime != nil { // kubelet accepted it: what it reports is of this one
 			started[name]++
 		}
 		j.observe(pod)
-		if ended(pod) {
+		if ended(pod) || isTerminal(pod) && answer.pods[name].pods == 0 {
 			continue
 		}
 		if pod.Status.StartTime != nil && answer.pods[name].pods == 0 {
-			out[AnyResource] = fmt.Sprintf("kubelet does not have pod %s, which it started: it does not know its pods yet", name)
+			doubt(name, false, fmt.Sprintf("kubelet does not have pod %s, which it started: it does not know its pods yet", name))
 		}
 		for resource, quantity := range requests(pod) {
 			if has := answer.pods[name].count[resource]; quantity > has {
@@ -85,10 +112,25 @@ func (j *Judge) Unexplained(answer *Answer, pods []corev1.Pod) Unexplained {
 	}
 	for name, reported := range answer.pods {
 		if reported.pods > started[name] {
-			out[AnyResource] = fmt.Sprintf("kubelet has a pod %s that the API server does not have, or not as started", name)
+			doubt(name, reported.pods > listed[name], fmt.Sprintf("kubelet has a pod %s that the API server does not have, or not as started", name))
+		}
+	}
+	for name, since := range before { // it lasted until now, for all that is known
+		if _, still := j.doubts[name]; !still && now.Sub(since) > reporting {
+			j.unsure, j.agreed = true, time.Time{}
 		}
 	}
 	j.remember(exist, out)
+	switch {
+	case !j.unsure || out[AnyResource] != "":
+	case j.agreed.IsZero():
+		j.agreed = now
+	case now.Sub(j.agreed) > defaultGrace+ending:
+		j.unsure = false
+	}
+	if j.unsure && out[AnyResource] == "" {
+		out[AnyResource] = "kubelet had a pod a moment ago that the API server did not have, or did not know its pods: some may run that nobody reports"
+	}
 	return out
 }
 
@@ -99,6 +141,10 @@ func (j *Judge) remember(exist map[types.UID]bool, out Unexplained) {
 		switch {
 		case exist[uid]:
 			pod.gone = time.Time{}
+			j.pods[uid] = pod
+			continue
+		case out[AnyResource] != "": // kubelet may not know yet that it was deleted
+			pod.gone = time.Time{}
 		case pod.gone.IsZero():
 			pod.gone = now
 		case now.Sub(pod.gone) > pod.grace+ending:
@@ -106,9 +152,6 @@ func (j *Judge) remember(exist map[types.UID]bool, out Unexplained) {
 			continue
 		}
 		j.pods[uid] = pod
-		if pod.gone.IsZero() {
-			continue
-		}
 		for _, resource := range pod.resources {
 			out[resource] = fmt.Sprintf("pod %s was deleted, and is not known to have ended", pod.name)
 		}
@@ -135,7 +178,7 @@ func (j *Judge) observe(pod *corev1.Pod) {
 	if len(resources) == 0 {
 		return
 	}
-	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	grace := int64(defaultGrace / time.Second)
 	if of := pod.Spec.TerminationGracePeriodSeconds; of != nil {
 		grace = *of
 	}
@@ -166,11 +209,15 @@ func requests(pod *corev1.Pod) map[string]int64 {
 // ended tells whether no container of a pod runs or will. Others than kubelet may set the phase of a
 // pod whose containers run.
 func ended(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+	if !isTerminal(pod) {
 		return false
 	}
 	runs := func(status corev1.ContainerStatus) bool { return status.State.Running != nil }
 	return !slices.ContainsFunc(pod.Status.InitContainerStatuses, runs) && !slices.ContainsFunc(pod.Status.ContainerStatuses, runs)
+}
+
+func isTerminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // Wants names a pod that did not end and is to have devices of one of these resources, or is empty.

@@ -29,7 +29,9 @@ var workloads = []string{"podclaims", "nodefit"}
 var proof = []string{"internal/oracle", "internal/clustergen", "internal/differential", "internal/peer", "benchmarks"}
 
 // arena is where tests and demonstrations of the nested modules get a real cluster from.
-var arena = []string{"internal/controlplane", "internal/fakeapi", "internal/faults", "internal/install", "internal/invariant", "internal/dev/kubelet"}
+var arena = []string{
+	"internal/controlplane", "internal/fakeapi", "internal/faults", "internal/install", "internal/invariant", "internal/kubeletscript", "internal/dev/kubelet",
+}
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
@@ -94,7 +96,8 @@ var rooms = []room{
 	})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/dev/conformance"},
-	{folder: "internal/dev/kubelet", imports: []string{"internal/controlplane"}},
+	{folder: "internal/kubeletscript"},
+	{folder: "internal/dev/kubelet", imports: []string{"internal/controlplane", "internal/kubeletscript"}},
 	{folder: "internal/controlplane"},
 	{folder: "internal/fakeapi"},
 	{folder: "internal/faults"},

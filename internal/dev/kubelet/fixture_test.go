@@ -132,12 +132,12 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) startAgent() {
+func (m *machine) startAgent(flags ...string) {
 	m.Helper()
 	var err error
-	m.agent, err = plane.Launch("agent-"+m.node, filepath.Join(binaries, "dray-agent"), "run",
-		"--simulate="+filepath.Join(m.dir, "hardware.yaml"), "--node-name="+m.node, "--kubeconfig="+plane.Kubeconfig(),
-		"--kubelet-dir="+m.dir, "--cdi-dir="+m.cdi, "--listen=")
+	m.agent, err = plane.Launch("agent-"+m.node, filepath.Join(binaries, "dray-agent"), append([]string{"run",
+		"--simulate=" + filepath.Join(m.dir, "hardware.yaml"), "--node-name=" + m.node, "--kubeconfig=" + plane.Kubeconfig(),
+		"--kubelet-dir=" + m.dir, "--cdi-dir=" + m.cdi, "--listen="}, flags...)...)
 	if err != nil {
 		m.Fatal(err)
 	}
