@@ -130,3 +130,53 @@ func TestEqualClaimsChangeNothing(t *testing.T) {
 		t.Errorf("of %d problems, %d are solved, %d have no solution, %d take fewer steps", *cases, found, none, fewer)
 	}
 }
+
+// Two claims want a device of 0 to 2 and one of 3 and 4, with values that are related, and a last one wants device 0, so that
+// the first attempt fails. In the first solution, the second claim has a device that comes before that of the first one: they
+// differ in a device before, or are not equal. Device 5 is for a claim before them.
+func TestLaterClaimsMayHaveEarlierChoices(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kinds  [2]solver.RelationKind
+		values [6]int32
+		// before has the first relation cover the claim before.
+		before bool
+		want   []int32
+	}{
+		"an earlier device differs": {values: [6]int32{0, 0, 1, 1, 0, 0}, want: []int32{5, 1, 4, 2, 3, 0}},
+		"kinds of relations differ": {kinds: [2]solver.RelationKind{solver.Distinct, solver.Match}, values: [6]int32{1, 0, 1, 0, 0, 0}, want: []int32{5, 2, 3, 1, 4, 0}},
+		"relations of other claims": {before: true, values: [6]int32{0, 1, 0, 0, 1, 0}, want: []int32{5, 2, 3, 1, 4, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			column := &solver.Column{}
+			p := &solver.Problem{Claims: 4, MostOfClaim: 32, Relations: []solver.Relation{{Kind: tc.kinds[0]}, {Kind: tc.kinds[1]}}}
+			for _, v := range tc.values {
+				column.Values = append(column.Values, []int32{v})
+				p.Devices = append(p.Devices, solver.Device{Pool: -1})
+			}
+			ask := func(claim int32, relation int32, devices ...uint) {
+				d := among(devices...)
+				if d.Claim = claim; relation >= 0 {
+					d.Covers = []solver.Cover{{Relation: relation, Column: column}}
+				}
+				p.Domains = append(p.Domains, d)
+				p.Requests = append(p.Requests, solver.Request{Claim: claim, Options: []solver.Option{{Domain: int32(len(p.Domains)) - 1, Count: 1}}})
+			}
+			if tc.before {
+				ask(0, 0, 5)
+			} else {
+				ask(0, -1, 5)
+			}
+			for claim := range int32(2) {
+				ask(claim+1, claim, 0, 1, 2)
+				ask(claim+1, claim, 3, 4)
+			}
+			ask(3, -1, 0)
+			naively := compareFound(t, p)
+			for i, c := range naively.choices {
+				if c.Device != tc.want[i] {
+					t.Fatalf("trying everything chooses %v", naively.choices)
+				}
+			}
+		})
+	}
+}
