@@ -45,3 +45,42 @@ func TestConvertSaysWhatIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What is not looked at of a pod is said once, whether it is placed or not.
+func TestNotLookedAtIsSaidOnce(t *testing.T) {
+	const cluster = `
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: default}
+spec:
+  resourceClaims: [{name: r, resourceClaimName: q}]
+  containers: [{name: c, image: x}]
+  volumes: [{name: v, persistentVolumeClaim: {claimName: v}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: q, namespace: default}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: c}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec: {driver: gpu.example.com, nodeName: NODE, pool: {name: node-1, generation: 1, resourceSliceCount: 1}, devices: [{name: d}]}
+`
+	for node, status := range map[string]int{"node-1": 0, "another": 1} {
+		for _, command := range [][]string{{"explain", "p"}, {"allocate"}} {
+			out, got := runStatus(strings.ReplaceAll(cluster, "NODE", node), append(append([]string{"dray"}, command...), "-f", "-")...)
+			if strings.Count(out, "Not looked at: volumes") != 1 || got != status {
+				t.Errorf("%v on node %s: status %d\n%s", command, node, got, out)
+			}
+		}
+	}
+}

@@ -193,7 +193,7 @@ func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
 		t.missed([]*cluster.Placement{a.placement})
 	}
 	t.why(c, a)
-	if a.Node != "" && len(a.NotLookedAt) > 0 {
+	if len(a.NotLookedAt) > 0 {
 		t.Line("")
 		t.Paragraph(0, 2, "Not looked at: "+strings.Join(a.NotLookedAt, ", ")+".")
 	}
@@ -209,10 +209,6 @@ func (t *Terminal) why(c *cluster.Cluster, a *Answer) {
 	for _, note := range a.Notes {
 		t.Line("")
 		t.Paragraph(0, 2, "Note: "+sentence(note))
-	}
-	if len(a.NotLookedAt) > 0 {
-		t.Line("")
-		t.Paragraph(0, 2, "Not looked at: "+strings.Join(a.NotLookedAt, ", ")+".")
 	}
 }
 
