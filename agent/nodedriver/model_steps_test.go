@@ -307,7 +307,7 @@ func (m *model) show(in *inventory.Inventory) {
 	}
 }
 
-func (m *model) ask(p *process) {
+func (m *model) ask(p *instance) {
 	p.look, p.listed = &view{}, false
 	if m.up && !m.blind {
 		p.look.answer = podresources.AnswerOf(time.Now(), m.kubelet.list())
@@ -316,7 +316,7 @@ func (m *model) ask(p *process) {
 	p.look.kubeletErr, p.look.noSocket = errors.New("kubelet does not answer"), m.blind
 }
 
-func (m *model) list(p *process) {
+func (m *model) list(p *instance) {
 	p.listed = true
 	if m.chance(5) {
 		p.look.podsErr = errors.New("the API server does not answer")

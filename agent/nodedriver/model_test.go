@@ -87,8 +87,8 @@ type modelPod struct {
 	over        bool                       // its containers ended, or never ran
 }
 
-// process is a process of the driver.
-type process struct {
+// instance is a process of the driver.
+type instance struct {
 	*served
 	kubelet *kubelet
 	dra     kubeletplugin.DRAPlugin
@@ -114,7 +114,7 @@ type model struct {
 	pods    []*modelPod
 	claims  []*resourceapi.ResourceClaim // in the API server
 	names   int
-	drivers [2]*process
+	drivers [2]*instance
 
 	wrong string // what was wrong within a step
 	log   []string
@@ -173,7 +173,7 @@ func pick[T any](m *model, all []T) (one T, some bool) {
 func (m *model) ctx() context.Context { return klog.NewContext(context.Background(), logr.Discard()) }
 
 // call has a process do something, which may kill it.
-func (m *model) call(p *process, do func() error) (err error) {
+func (m *model) call(p *instance, do func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			if _, is := cause.(killed); !is {
@@ -186,7 +186,7 @@ func (m *model) call(p *process, do func() error) (err error) {
 	return do()
 }
 
-func (m *model) kill(p *process) {
+func (m *model) kill(p *instance) {
 	for i := range m.drivers {
 		if m.drivers[i] == p {
 			m.drivers[i] = nil
@@ -199,7 +199,7 @@ func (m *model) startDriver(i int) {
 	if m.drivers[i] != nil {
 		return
 	}
-	p := &process{kubelet: newKubelet(&m.options)}
+	p := &instance{kubelet: newKubelet(&m.options)}
 	p.served = newServed(&m.options, modelDriver, m.shown)
 	p.claims = func(context.Context) ([]resourceapi.ResourceClaim, error) {
 		if m.chance(10) {
@@ -225,7 +225,7 @@ func (m *model) startDriver(i int) {
 }
 
 // goOn does what a process does at its start until it waits.
-func (m *model) goOn(p *process) {
+func (m *model) goOn(p *instance) {
 	_ = m.call(p, func() error {
 		ledger := p.ledger.Load()
 		if slices.Contains(ledger.Unknown(), inventory.FrontDRA) {
@@ -241,7 +241,7 @@ func (m *model) goOn(p *process) {
 }
 
 // served tells whether kubelet can ask a process.
-func (m *model) isServed(p *process) bool {
+func (m *model) isServed(p *instance) bool {
 	if p == nil {
 		return false
 	}
@@ -267,7 +267,7 @@ func (m *model) isServed(p *process) bool {
 }
 
 // asked is the process that kubelet asks.
-func (m *model) asked() *process {
+func (m *model) asked() *instance {
 	if m.chance(50) {
 		m.drivers[0], m.drivers[1] = m.drivers[1], m.drivers[0]
 	}
@@ -280,7 +280,7 @@ func (m *model) asked() *process {
 }
 
 // offer has kubelet be told of devices, as ListAndWatch does.
-func (m *model) offer(p *process) {
+func (m *model) offer(p *instance) {
 	in := p.in.Load()
 	claimed := p.ledger.Load().UsedBy(in, inventory.FrontDRA)
 	m.kubelet.healthy = nil
@@ -421,7 +421,7 @@ func (m *model) start(pod *modelPod) {
 	}
 }
 
-func (m *model) prepare(p *process, pod *modelPod) bool {
+func (m *model) prepare(p *instance, pod *modelPod) bool {
 	if p == nil {
 		return false
 	}
@@ -521,7 +521,7 @@ func (m *model) advance(d time.Duration) {
 }
 
 // tell has a process take over what kubelet and the API server said.
-func (m *model) tell(p *process) {
+func (m *model) tell(p *instance) {
 	look := p.look
 	p.look, p.listed = nil, false
 	before, _ := m.stored()
