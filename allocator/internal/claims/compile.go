@@ -211,10 +211,10 @@ func (c *compiler) gates(asked *resourceapi.ExactDeviceRequest) error {
 	return nil
 }
 
-// setCount reads allocation mode and count.
 // MostCount is the largest Count: sums of it do not overflow.
 const MostCount = math.MaxInt32
 
+// setCount reads allocation mode and count.
 func (alt *Alternative) setCount(asked *resourceapi.ExactDeviceRequest) error {
 	switch asked.AllocationMode {
 	case resourceapi.DeviceAllocationModeExactCount:

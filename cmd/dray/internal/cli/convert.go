@@ -136,8 +136,8 @@ func convert(objects *input.Objects) (translated []runtime.Object, reasons []err
 func objectsOf(reasons []error) string {
 	var names []string
 	for _, reason := range reasons {
-		lost, ok := reason.(translate.Reason)
-		if !ok {
+		var lost translate.Reason
+		if !errors.As(reason, &lost) {
 			continue
 		}
 		name := lost.Kind + " " + lost.Name

@@ -78,8 +78,8 @@ func otherRevision(raw []byte, gvk schema.GroupVersionKind) error {
 		return nil
 	}
 	var object map[string]any
-	if json.Unmarshal(raw, &object) != nil {
-		return nil // which reading it says, too
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return err
 	}
 	for _, m := range found {
 		if has(object, strings.Split(m.field, ".")) {
