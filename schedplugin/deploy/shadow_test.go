@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"sigs.k8s.io/yaml"
 
+	"github.com/dray-project/dray/internal/install"
 	"github.com/dray-project/dray/schedplugin/internal/shadow"
 )
 
@@ -43,15 +44,15 @@ func TestShadowPermissions(t *testing.T) {
 	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	requests := record(t, plane)
-	access := &rest.Config{Host: requests.address, BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: plane.Config().CAData}}
+	access := &rest.Config{Host: requests.Address(), BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: plane.Config().CAData}}
 	g.Expect(follow(t, access)).To(Succeed())
 	// Informers list before they watch where an API server cannot do both in one.
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
 	g.Expect(follow(t, access)).To(Succeed())
-	lacking, idle := compare(granted(role.Rules...), requests.permissions())
+	lacking, idle := install.Compare(install.Granted(role.Rules...), requests.Needed())
 	g.Expect(lacking).To(BeEmpty(), "needed, and not allowed")
 	g.Expect(idle).To(BeEmpty(), "allowed, and never needed")
-	g.Expect(requests.refusals()).To(BeEmpty())
+	g.Expect(requests.Refused()).To(BeEmpty())
 }
 
 // follow has a shadow follow a cluster until it knows everything. It asks for nothing else afterwards.
