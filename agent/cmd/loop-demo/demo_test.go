@@ -82,7 +82,7 @@ func TestWhatIsLeft(t *testing.T) {
 	defer func() { _, _ = process.Process.Kill(), process.Wait() }()
 	s.all = []trainer{{pod: "gone", process: process.Process.Pid}}
 	ledger := nodedriver.LedgerPath(s.kubeletDir(), driver)
-	for _, folder := range []string{s.cdiDir(), filepath.Dir(ledger)} {
+	for _, folder := range []string{s.cdiDir(), filepath.Dir(ledger), filepath.Join(s.kubeletDir(), "pods"), filepath.Join(s.kubeletDir(), "pod-logs")} {
 		if err := os.MkdirAll(folder, 0o750); err != nil {
 			t.Fatal(err)
 		}
