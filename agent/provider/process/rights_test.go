@@ -208,26 +208,23 @@ func publicFolder(t *testing.T) string {
 
 // TestReadOnly: readOnlyRootFilesystem is honoured.
 func TestReadOnly(t *testing.T) {
-	f := newFixture(t, nil)
 	folder := publicFolder(t)
 	script := fmt.Sprintf("touch %s/file && exit 7; echo x > /dev/shm/x && echo x > /dev/null", folder)
 	for readOnly, code := range map[bool]int32{false: 7, true: 0} {
-		pod := shell(script, corev1.RestartPolicyNever)
-		pod.Name = fmt.Sprint("a-", readOnly)
-		pod.UID += "-" + "x"
-		if readOnly {
-			pod.UID += "y"
-		}
-		pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: &readOnly}
-		if err := f.CreatePod(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
-		ended := f.await(t, "the end", func(s *corev1.PodStatus) bool {
-			return s.Phase == corev1.PodFailed || s.Phase == corev1.PodSucceeded
-		}).ContainerStatuses[0].State.Terminated
-		if ended.ExitCode != code {
-			t.Errorf("read-only %v: exit code %d, want %d: %s", readOnly, ended.ExitCode, code, ended.Message)
-		}
+		t.Run(fmt.Sprint(readOnly), func(t *testing.T) {
+			f := newFixture(t, nil) // which hears of no other pod
+			pod := shell(script, corev1.RestartPolicyNever)
+			pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: &readOnly}
+			if err := f.CreatePod(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			ended := f.await(t, "the end", func(s *corev1.PodStatus) bool {
+				return s.Phase == corev1.PodFailed || s.Phase == corev1.PodSucceeded
+			}).ContainerStatuses[0].State.Terminated
+			if ended.ExitCode != code {
+				t.Errorf("exit code %d, want %d: %s", ended.ExitCode, code, ended.Message)
+			}
+		})
 	}
 }
 
