@@ -170,6 +170,14 @@ func (s *Scanner) SetInUse(report Report) error {
 	})
 }
 
+// Silent tells that kubelet does not answer. It ends no pods in that time: all allocations are taken for new
+// ones at the next SetInUse.
+func (s *Scanner) Silent() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	clear(s.seen)
+}
+
 // Rebuild makes the holds of the device plugin anew after the ledger was lost. Where kubelet
 // does not say which devices of a resource containers have, all of them may be in use,
 // except those that a claim is known to have.

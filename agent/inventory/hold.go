@@ -136,12 +136,13 @@ func (h Hold) excludes(other Hold) bool {
 }
 
 // blocker is a hold that keeps a user from being given a device that so many may have, or nil. If the
-// user has it already, only the other front can be in the way.
+// user is known to have it already, only the other front can be in the way.
 func (h Hold) blocker(holds []Hold, shares int) *Hold {
-	has := slices.ContainsFunc(holds, h.sameAs)
+	has := slices.ContainsFunc(holds, func(hold Hold) bool { return hold.sameAs(h) && !hold.Assumed })
 	users := 0
 	for i, hold := range holds {
 		switch {
+		case hold.sameAs(h):
 		case hold.Front == h.Front && hold.Device == h.Device:
 			if users++; users >= max(shares, 1) && !has {
 				return &holds[i]

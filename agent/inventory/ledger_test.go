@@ -196,6 +196,25 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 }
 
+// TestAssumedIsNotHeld: who is only assumed to have a device does not take it from somebody who has it.
+func TestAssumedIsNotHeld(t *testing.T) {
+	ledger := knowing(t, filepath.Join(t.TempDir(), "ledger"))
+	assumed := held("a", FrontDRA, "u")
+	assumed.Assumed = true
+	if err := ledger.Update(func([]Hold) []Hold { return []Hold{assumed, held("a", FrontDRA, "v")} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); !errors.As(err, new(*InUseError)) {
+		t.Errorf("error %v", err)
+	}
+	if err := ledger.Release(FrontDRA, "v"); err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Acquire(ledgerInventory, FrontDRA, "u", []ID{id("a")}); err != nil || len(ledger.Holds()) != 1 || ledger.Holds()[0].Assumed {
+		t.Errorf("error %v, holds %v", err, ledger.Holds())
+	}
+}
+
 // TestUnknown: nothing is handed out before the users of both fronts are known.
 func TestUnknown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")

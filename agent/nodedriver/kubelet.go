@@ -31,6 +31,8 @@ const (
 	// kubeletInterval is how often kubelet is asked which devices pods still have:
 	// it does not say when a device plugin's device is free again.
 	kubeletInterval = 10 * time.Second
+	// longestLook is the time between two questions after which nothing is known of the time between.
+	longestLook = 3 * kubeletInterval
 	// assumedInterval is how often the API server is asked for claims that may be prepared.
 	assumedInterval = time.Minute
 )
@@ -39,6 +41,7 @@ const (
 type kubelet struct {
 	options *Options
 	judge   podresources.Judge
+	asked   time.Time // when kubelet was asked last
 	wake    chan struct{}
 }
 
@@ -55,6 +58,7 @@ type view struct {
 	answer      *podresources.Answer // nil if kubelet does not answer
 	kubeletErr  error                // why
 	noSocket    bool                 // kubelet's socket is not there
+	silent      bool                 // kubelet did not answer all the time since it was asked before
 	pods        []corev1.Pod         // from after answer
 	podsErr     error
 	unexplained podresources.Unexplained
@@ -127,7 +131,16 @@ func (k *kubelet) ask(ctx context.Context) *view {
 
 // compare makes the report of what both said.
 func (k *kubelet) compare(v *view) {
+	now := time.Now()
+	v.silent = v.answer == nil || now.Sub(k.asked) > longestLook
+	k.asked = now
+	if v.silent {
+		k.judge.Silent()
+	}
 	if v.answer == nil {
+		for i := range v.pods { // one of them may be deleted before kubelet answers
+			k.judge.Observe(&v.pods[i])
+		}
 		return
 	}
 	v.report = devicetree.Report{Asked: v.answer.Asked, InUse: v.answer.InUse}

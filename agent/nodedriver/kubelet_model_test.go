@@ -18,13 +18,15 @@ type modelKubelet struct {
 	resource string
 	choose   *rand.Rand
 
-	// assigned survives restarts: kubelet's checkpoint of devices, by pod and container.
-	assigned map[types.UID]map[string][]string
+	// saved is kubelet's checkpoint of devices, by pod and container. It is written when devices are allocated, not when
+	// they become free.
+	saved map[types.UID]map[string][]string
 
 	// What a restart loses.
-	active  map[types.UID]*corev1.Pod // the pods that it knows and that did not end
-	ready   bool                      // all sources have told their pods
-	healthy []string                  // the devices that the plugin offers
+	assigned map[types.UID]map[string][]string
+	active   map[types.UID]*corev1.Pod // the pods that it knows and that did not end
+	ready    bool                      // all sources have told their pods
+	healthy  []string                  // the devices that the plugin offers
 }
 
 func newModelKubelet(resource string, choose *rand.Rand) *modelKubelet {
@@ -34,6 +36,7 @@ func newModelKubelet(resource string, choose *rand.Rand) *modelKubelet {
 // restart is another process in the same folder.
 func (k *modelKubelet) restart() {
 	k.active, k.ready, k.healthy = make(map[types.UID]*corev1.Pod), false, nil
+	k.assigned = copied(k.saved)
 }
 
 // free takes devices back from pods that are not active, once all are known.
@@ -123,7 +126,16 @@ func (k *modelKubelet) allocate(pod *corev1.Pod, container *corev1.Container, re
 		k.assigned[pod.UID] = make(map[string][]string)
 	}
 	k.assigned[pod.UID][container.Name] = append(k.assigned[pod.UID][container.Name], devices...)
+	k.saved = copied(k.assigned)
 	return nil
+}
+
+func copied(assigned map[types.UID]map[string][]string) map[types.UID]map[string][]string {
+	out := make(map[types.UID]map[string][]string)
+	for uid, containers := range assigned {
+		out[uid] = maps.Clone(containers)
+	}
+	return out
 }
 
 func isSidecar(container *corev1.Container) bool {

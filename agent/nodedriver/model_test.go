@@ -527,7 +527,9 @@ func (m *model) tell(p *instance) {
 	before, _ := m.stored()
 	defer func() {
 		now, _ := m.stored()
-		m.note("%v ago: %v; holds %v -> %v", time.Since(look.report.Asked), look.report.InUse, before, now)
+		if !slices.Equal(before, now) {
+			m.note("kubelet reports %v; holds %v -> %v", look.report.InUse, before, now)
+		}
 	}()
 	_ = m.call(p, func() error {
 		p.kubelet.compare(look)

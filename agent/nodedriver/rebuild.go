@@ -83,6 +83,9 @@ func (d *served) told(ctx context.Context, view *view) {
 	d.waits.tell(ctx, "users", "")
 	d.knows.Do(func() { close(d.known) })
 	d.others.tell(ctx, "free", view.whyNothingIsFree())
+	if view.silent {
+		d.plugin.Silent()
+	}
 	if view.answer != nil {
 		if err := d.plugin.SetInUse(view.report); err != nil {
 			d.others.tell(ctx, "kubelet", fmt.Sprintf("The ledger does not follow kubelet: %v", err))

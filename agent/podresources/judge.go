@@ -158,6 +158,18 @@ func (j *Judge) remember(exist map[types.UID]bool, out Unexplained) {
 	}
 }
 
+// Silent tells that kubelet does not answer. It ends no pods in that time, so that all that is waited
+// for is waited for anew.
+func (j *Judge) Silent() {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.agreed = time.Time{}
+	for uid, pod := range j.pods {
+		pod.gone = time.Time{}
+		j.pods[uid] = pod
+	}
+}
+
 // Observe tells of a state of a pod, which may be the last one before it was deleted. A pod that is
 // seen to have ended is not waited for. Without Observe, all works, but waits longer.
 func (j *Judge) Observe(pod *corev1.Pod) {

@@ -206,6 +206,9 @@ func TestJudgeRemembers(t *testing.T) {
 		}
 		check("an init container runs", lists(1), "is to have 1", pod)
 		check("deleted by force", lists(0), "is not known to have ended")
+		time.Sleep(time.Hour)
+		judge.Silent()
+		check("kubelet was down for an hour", lists(0), "is not known to have ended")
 		time.Sleep(80 * time.Second)
 		check("within its grace period, and more", lists(0), "is not known to have ended")
 		time.Sleep(20 * time.Second)

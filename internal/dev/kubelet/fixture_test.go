@@ -246,6 +246,8 @@ func (m *machine) admit(pod *corev1.Pod) kubelet.Answer {
 	answer := m.tell(kubelet.Request{Operation: kubelet.Admit, Pod: pod})
 	if answer.Error == "" {
 		m.running[pod.UID] = pod
+	}
+	if answer.Error == "" || strings.HasPrefix(answer.Error, "prepare: ") { // kubelet accepted it, and tries again
 		m.started(pod)
 	}
 	return answer
