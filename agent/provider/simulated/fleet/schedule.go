@@ -26,7 +26,9 @@ func (f *Fleet) followScripts(ctx context.Context) {
 	case <-f.ready:
 	}
 	began := time.Now()
-	for _, next := range f.plan() {
+	var toWrite []func()
+	plan := f.plan()
+	for i, next := range plan {
 		timer := time.NewTimer(time.Until(began.Add(next.event.At.Duration)))
 		select {
 		case <-ctx.Done():
@@ -37,11 +39,18 @@ func (f *Fleet) followScripts(ctx context.Context) {
 		happened := 0
 		for _, m := range f.members {
 			if m.kind == next.kind && (next.event.Node == "" || next.event.Node == m.name) {
-				f.happen(m, next.event)
+				toWrite = append(toWrite, f.happen(m, next.event))
 				happened++
 			}
 		}
 		klog.FromContext(ctx).V(2).Info("The script goes on", "kind", next.kind.Name, "at", next.event.At.Duration, "device", next.event.Device, "nodes", happened)
+		if i+1 < len(plan) && plan[i+1].event.At == next.event.At {
+			continue // what happens at the same time is written together
+		}
+		for _, write := range toWrite {
+			write()
+		}
+		toWrite = nil
 	}
 }
 
@@ -58,17 +67,16 @@ func (f *Fleet) plan() []planned {
 	return plan
 }
 
-// happen notes what happens to a node, and has it written.
-func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) {
+// happen notes what happens to a node. The function that it returns has it written.
+func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) func() {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if event.IsOfNode() {
 		if (m.failure != nil) != (event.NotReady != nil) {
 			m.changed = metav1.Now()
 		}
 		m.failure, m.statusAt = event.NotReady, time.Time{}
-		m.mu.Unlock()
-		f.beats.Add(m.number)
-		return
+		return func() { f.beats.Add(m.number) }
 	}
 	if m.devices == nil {
 		m.devices = make(map[string]inventory.SimulatedEvent)
@@ -78,9 +86,10 @@ func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) {
 	} else {
 		m.devices[event.Device] = *event
 	}
-	m.mu.Unlock()
-	f.publishing.Add(m.number)
-	if f.claims != nil {
-		f.claims.changed(m)
+	return func() {
+		f.publishing.Add(m.number)
+		if f.claims != nil {
+			f.claims.changed(m)
+		}
 	}
 }
