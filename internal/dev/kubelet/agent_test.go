@@ -169,13 +169,14 @@ func TestRollingUpdate(t *testing.T) {
 	}
 	steady("both serve the plugin", sockets("device-plugins", 2))
 	steady("both serve claims", sockets("plugins_registry", 2))
-	between := m.podWithClaim("between", m.claim("between", "gpu-3"))
+	free := slices.DeleteFunc([]string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, func(name string) bool { return name == "gpu-1" || name == device })[0]
+	between := m.podWithClaim("between", m.claim("between", free))
 	m.mustAdmit(between)
 	m.end(between)
 	if err := old.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	m.awaitCapacity(3) // gpu-3 is offered again
+	m.awaitCapacity(3) // the one between is offered again
 	steady("the old one is gone", sockets("device-plugins", 1))
 	after := time.Now()
 	steady("three seconds later", func() bool { return time.Since(after) > 3*time.Second })

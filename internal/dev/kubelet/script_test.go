@@ -20,7 +20,7 @@ type scripted struct{ *machine }
 func (s scripted) Admit(pod *corev1.Pod) (map[string][]string, error) {
 	answer := s.admit(pod)
 	if answer.Error != "" {
-		return nil, errorText(answer.Error)
+		return nil, scriptError(answer.Error)
 	}
 	out := make(map[string][]string)
 	for name, container := range answer.Containers {
@@ -29,9 +29,9 @@ func (s scripted) Admit(pod *corev1.Pod) (map[string][]string, error) {
 	return out, nil
 }
 
-type errorText string
+type scriptError string
 
-func (e errorText) Error() string { return string(e) }
+func (e scriptError) Error() string { return string(e) }
 
 func (s scripted) List() map[string]map[string][]string {
 	s.Helper()
