@@ -55,6 +55,9 @@ func (s *search) exchanges(i, j int32) bool {
 		if slices.Contains(b.Draws, draw) {
 			continue
 		}
+		if len(of) == 0 { // the second takes the same of a resource twice
+			return false
+		}
 		other := of[0]
 		of = of[1:]
 		if draw.Amount != other.Amount || takesOf(b, draw.Resource) || takesOf(a, other.Resource) || !s.sameResource(draw.Resource, other.Resource, i, j) {
