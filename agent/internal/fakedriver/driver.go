@@ -45,6 +45,7 @@ type Driver struct {
 
 	name, folder string
 	server       *grpc.Server
+	listener     net.Listener
 
 	mutex    sync.Mutex
 	calls    []string
@@ -74,16 +75,20 @@ func (d *Driver) Listen() error {
 	if err != nil {
 		return err
 	}
-	d.server = grpc.NewServer()
-	registration.RegisterRegistrationServer(d.server, d)
-	dra.RegisterDRAPluginServer(d.server, d)
-	drahealth.RegisterDRAResourceHealthServer(d.server, d)
-	go func() { _ = d.server.Serve(listener) }()
+	server := grpc.NewServer()
+	registration.RegisterRegistrationServer(server, d)
+	dra.RegisterDRAPluginServer(server, d)
+	drahealth.RegisterDRAResourceHealthServer(server, d)
+	d.server, d.listener = server, listener
+	go func() { _ = server.Serve(listener) }()
 	return nil
 }
 
 // Stop ends the driver, which removes its socket. What it has prepared stays.
-func (d *Driver) Stop() { d.server.Stop() }
+func (d *Driver) Stop() {
+	d.server.Stop()
+	_ = d.listener.Close() // a server that did not serve yet has not closed it
+}
 
 // GetInfo implements the registration API.
 func (d *Driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
