@@ -173,7 +173,7 @@ report-scheduler: ## write the page of schedplugin/perf/results from the last be
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint race readme consumer test-release test-conformance differential test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
+	@for stage in test lint race readme test-docs consumer test-release test-conformance differential test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -254,6 +254,31 @@ differential: ## compare CASES= generated clusters from SEED= with upstream
 	$(GO) run ./internal/differential/cmd -profile pairs -cases $$(($(CASES) / 5)) -seed $(SEED)
 	$(GO) run ./internal/differential/cmd -profile gates -picked -cases $$(($(CASES) / 5)) -seed $(SEED)
 	$(GO) run ./internal/differential/cmd -profile pairs -sequence 12 -cases $$(($(CASES) / 5)) -seed $(SEED)
+
+# A module of its own, for what it draws and renders with.
+DOCSGO := cd tools/docs && $(GO)
+DRAWINGS := $(wildcard docs/drawings/*.d2)
+
+.PHONY: docs-tools
+docs-tools:
+	$(DOCSGO) build -o ../../bin/ github.com/gohugoio/hugo oss.terrastruct.com/d2
+
+.PHONY: docs
+docs: docs-tools ## render docs as a site, into bin/docs
+	cd tools/docs/site && ../../../bin/hugo --destination ../../../bin/docs --cleanDestinationDir --quiet --noBuildLock
+	@echo "bin/docs/index.html"
+
+.PHONY: drawings
+drawings: docs-tools ## draw docs/drawings/*.svg from the texts beside them; OUT=folder
+	@for drawing in $(DRAWINGS); do bin/d2 --omit-version --pad 20 --no-xml-tag $$drawing $(or $(OUT),docs/drawings)/$$(basename $$drawing .d2).svg 2>&1 | grep -v '^success' || true; done
+
+.PHONY: test-docs
+test-docs: ## check the links of docs, its drawings, and the programs on its pages
+	$(MAKE) docs
+	@rm -rf bin/drawings && mkdir -p bin/drawings
+	$(MAKE) drawings OUT=bin/drawings
+	@for drawing in $(DRAWINGS:.d2=.svg); do cmp $$drawing bin/drawings/$$(basename $$drawing) || { echo "$$drawing: make drawings writes it anew"; exit 1; }; done
+	$(GOTEST) -count=1 -run '^TestPrograms$$' ./internal/houserules
 
 VERSION ?=
 RELEASE := bin/release

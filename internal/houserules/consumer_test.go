@@ -56,14 +56,20 @@ func TestInherited(t *testing.T) {
 // consumer is a module with one package that imports the library.
 func consumer(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
 	var source strings.Builder
 	source.WriteString("package consumer\n\nimport (\n")
 	for _, imported := range consumerPackages {
 		source.WriteString("\t_ \"" + Module + "/" + imported + "\"\n")
 	}
 	source.WriteString(")\n")
-	write(t, filepath.Join(folder, "consumer.go"), source.String())
+	return consumerOf(t, source.String())
+}
+
+// consumerOf is a module of one file.
+func consumerOf(t *testing.T, source string) string {
+	t.Helper()
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "consumer.go"), source)
 	write(t, filepath.Join(folder, "go.mod"), "module example.com/consumer\n\n"+goVersion(t))
 	// The checksums are those of the checkout, so that none has to be fetched.
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))

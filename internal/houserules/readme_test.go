@@ -22,7 +22,7 @@ func TestReadmeCommands(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(commands) == 0 {
+			if len(commands) == 0 && document.Folder() != "docs" {
 				t.Error("it has no console session")
 			}
 			for _, command := range commands {
@@ -34,12 +34,12 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// readmes are the README of the repository and those of the examples.
+// readmes are the README of the repository, those of the examples, and the pages of docs.
 func readmes(r *Repository) []*File {
 	var found []*File
 	for _, file := range r.Files {
 		example, _ := path.Match("examples/*/README.md", file.Path)
-		if example || file.Path == "README.md" {
+		if page := file.Folder() == "docs" && strings.HasSuffix(file.Path, ".md"); page || example || file.Path == "README.md" {
 			found = append(found, file)
 		}
 	}
@@ -108,12 +108,12 @@ func TestRunCommand(t *testing.T) {
 	}
 }
 
-func TestCheckoutHasReadmes(t *testing.T) {
-	repository, err := Parse(map[string]string{"README.md": "", "examples/a/README.md": "", "examples/a/b/README.md": "", "docs/README.md": ""})
+func TestDocumentsWithCommands(t *testing.T) {
+	repository, err := Parse(map[string]string{"README.md": "", "examples/a/README.md": "", "examples/a/b/README.md": "", "docs/start.md": "", "docs/decisions/README.md": "", "agent/README.md": ""})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := readmes(repository); len(found) != 2 {
-		t.Errorf("found %d READMEs with commands, want 2", len(found))
+	if found := readmes(repository); len(found) != 3 {
+		t.Errorf("found %d documents with commands, want 3", len(found))
 	}
 }
