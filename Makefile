@@ -284,13 +284,13 @@ VERSION ?=
 RELEASE := bin/release
 
 .PHONY: release
-release: ## prepare the release VERSION= in bin/release: modules, archives, checksums, SBOM, krew manifest, changelog, tags
-	cd tools && $(GO) build -o ../bin/prepare-release ./release
-	bin/prepare-release -version '$(VERSION)' -out $(RELEASE)
+release: ## prepare the release VERSION= in bin/release: modules, archives, licenses, SBOMs, krew manifest, checksums, provenance; KEY= signs
+	cd tools/release && $(GO) build -o ../../bin/prepare-release .
+	bin/prepare-release -version '$(VERSION)' -out $(RELEASE) $(if $(KEY),-key $(KEY))
 
 .PHONY: test-release
 test-release: ## build consumers of every published module from a file-system module proxy, and check the archives
-	cd tools && $(GO) vet ./release && $(GOTEST) -count=1 -timeout 30m ./release
+	cd tools/release && $(GO) vet . && $(GOTEST) -count=1 -timeout 30m .
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME=

@@ -5,8 +5,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,20 +16,17 @@ import (
 	"time"
 )
 
-// entry is a file of an archive.
+// entry is a file of an archive, or a link to another one.
 type entry struct {
 	name    string
 	content []byte
 	mode    fs.FileMode
+	link    string
 }
 
-// writeArchives builds the command line for each platform and packs it with its license,
-// README, manual pages and completions.
+// writeArchives builds each program for its platforms and packs it with licenses and README, and the
+// command line also with manual pages and completions.
 func (r *release) writeArchives() error {
-	common, err := r.commonFiles()
-	if err != nil {
-		return err
-	}
 	date, err := r.git("show", "-s", "--format=%cI", "HEAD")
 	if err != nil {
 		return err
@@ -40,68 +35,72 @@ func (r *release) writeArchives() error {
 	if err != nil {
 		return err
 	}
-	for _, platform := range r.Platforms {
-		binary, err := r.build(platform)
+	for _, p := range r.programs() {
+		common, err := r.commonFiles(p)
 		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(binary)
-		if err != nil {
-			return err
-		}
-		entries := append([]entry{{filepath.Base(binary), content, 0o755}}, common...)
-		pack := tarball
-		if strings.HasPrefix(platform, "windows/") {
-			pack = zipball
-		}
-		packed, err := pack(entries, modified)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(r.dist(), r.archive(platform)), packed, 0o644); err != nil {
-			return err
+		for _, platform := range r.platformsOf(p) {
+			if err := r.writeArchive(p, platform, common, modified); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+func (r *release) writeArchive(p program, platform string, common []entry, modified time.Time) error {
+	binary, err := r.build(p, platform)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	licenses, err := r.licenses(p, platform)
+	if err != nil {
+		return err
+	}
+	entries := append([]entry{{name: filepath.Base(binary), content: content, mode: 0o755}, {name: "LICENSES.txt", content: licenses, mode: 0o644}}, common...)
+	pack := tarball
+	if strings.HasPrefix(platform, "windows/") {
+		pack = zipball
+	} else if p.complete {
+		// By this name kubectl finds what completes a plugin.
+		entries = append(entries, entry{name: "kubectl_complete-" + p.name, link: p.name})
+	}
+	packed, err := pack(entries, modified)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.dist(), r.archive(p, platform)), packed, 0o644)
+}
+
 // archive is the file name for a platform.
-func (r *release) archive(platform string) string {
+func (r *release) archive(p program, platform string) string {
 	extension := ".tar.gz"
 	if strings.HasPrefix(platform, "windows/") {
 		extension = ".zip"
 	}
-	return fmt.Sprintf("dray_%s_%s%s", r.Version, strings.ReplaceAll(platform, "/", "_"), extension)
-}
-
-// build builds the command line with version and commit in it. It depends on nothing else.
-func (r *release) build(platform string) (string, error) {
-	system, architecture, ok := strings.Cut(platform, "/")
-	if !ok {
-		return "", fmt.Errorf("platform %q: want SYSTEM/ARCHITECTURE", platform)
-	}
-	binary := filepath.Join(r.Out, "build", system+"_"+architecture, "dray")
-	if system == "windows" {
-		binary += ".exe"
-	}
-	const variables = "github.com/dray-project/dray/cmd/dray/internal/cli."
-	flags := fmt.Sprintf("-s -w -X %[1]sreleaseVersion=%[2]s -X %[1]sreleaseCommit=%[3]s", variables, r.Version, r.commit)
-	_, err := r.command("go", []string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture},
-		"build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./cmd/dray")
-	return binary, err
+	return fmt.Sprintf("%s_%s_%s%s", p.name, r.Version, strings.ReplaceAll(platform, "/", "_"), extension)
 }
 
 // commonFiles are the same on all platforms.
-func (r *release) commonFiles() ([]entry, error) {
+func (r *release) commonFiles(p program) ([]entry, error) {
 	var files []entry
-	for _, name := range []string{"LICENSE", "README.md"} {
-		content, err := os.ReadFile(filepath.Join(r.Root, name))
+	for name, from := range map[string]string{"LICENSE": "LICENSE", "README.md": p.readme} {
+		content, err := os.ReadFile(filepath.Join(r.Root, from))
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, entry{name, content, 0o644})
+		files = append(files, entry{name: name, content: content, mode: 0o644})
 	}
-	native, err := r.build(runtime.GOOS + "/" + runtime.GOARCH)
+	slices.SortFunc(files, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	if !p.complete {
+		return files, nil
+	}
+	native, err := r.build(p, runtime.GOOS+"/"+runtime.GOARCH)
 	if err != nil {
 		return nil, err
 	}
@@ -122,14 +121,14 @@ func (r *release) commonFiles() ([]entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, entry{"man/" + filepath.Base(page), content, 0o644})
+		files = append(files, entry{name: "man/" + filepath.Base(page), content: content, mode: 0o644})
 	}
-	for _, shell := range []string{"bash", "fish", "powershell", "zsh"} {
-		script, err := r.command(native, nil, "completion", shell)
+	for _, shell := range []struct{ name, file string }{{"bash", "dray.bash"}, {"fish", "dray.fish"}, {"powershell", "dray.ps1"}, {"zsh", "_dray"}} {
+		script, err := r.command(native, nil, "completion", shell.name)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, entry{"completions/dray." + shell, []byte(script + "\n"), 0o644})
+		files = append(files, entry{name: "completions/" + shell.file, content: []byte(script + "\n"), mode: 0o644})
 	}
 	return files, nil
 }
@@ -140,6 +139,9 @@ func tarball(entries []entry, modified time.Time) ([]byte, error) {
 	archive := tar.NewWriter(compressed)
 	for _, e := range entries {
 		header := &tar.Header{Name: e.name, Size: int64(len(e.content)), Mode: int64(e.mode), ModTime: modified, Format: tar.FormatPAX}
+		if e.link != "" {
+			header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, e.link, 0o777
+		}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}
@@ -167,26 +169,4 @@ func zipball(entries []entry, modified time.Time) ([]byte, error) {
 	}
 	err := archive.Close()
 	return packed.Bytes(), err
-}
-
-// writeChecksums lists the SHA-256 of each archive, as sha256sum does.
-func (r *release) writeChecksums() error {
-	var lines strings.Builder
-	for _, platform := range r.Platforms {
-		sum, err := r.checksum(platform)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&lines, "%s  %s\n", sum, r.archive(platform))
-	}
-	return os.WriteFile(filepath.Join(r.dist(), "checksums.txt"), []byte(lines.String()), 0o644)
-}
-
-func (r *release) checksum(platform string) (string, error) {
-	content, err := os.ReadFile(filepath.Join(r.dist(), r.archive(platform)))
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:]), nil
 }

@@ -6,38 +6,46 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"text/template"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+	"golang.org/x/mod/semver"
 )
 
-// writeSBOM lists the modules that are linked into the command line, as CycloneDX.
-func (r *release) writeSBOM() error {
-	binary, err := r.build(runtime.GOOS + "/" + runtime.GOARCH)
-	if err != nil {
-		return err
+// writeSBOMs list the modules that are linked into each program, as CycloneDX.
+func (r *release) writeSBOMs() error {
+	for _, p := range r.programs() {
+		platforms := r.platformsOf(p)
+		if len(platforms) == 0 {
+			continue
+		}
+		binary, err := r.build(p, platforms[0])
+		if err != nil {
+			return err
+		}
+		info, err := buildinfo.ReadFile(binary)
+		if err != nil {
+			return err
+		}
+		bom := cyclonedx.NewBOM()
+		main := component(info.Main.Path, r.Version)
+		main.Name, main.Type = p.name, cyclonedx.ComponentTypeApplication
+		bom.Metadata = &cyclonedx.Metadata{Component: &main}
+		components := []cyclonedx.Component{component("std", strings.TrimPrefix(info.GoVersion, "go"))}
+		for _, dependency := range info.Deps {
+			components = append(components, component(dependency.Path, dependency.Version))
+		}
+		bom.Components = &components
+		var text bytes.Buffer
+		if err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(r.dist(), p.name+".cdx.json"), text.Bytes(), 0o644); err != nil {
+			return err
+		}
 	}
-	info, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return err
-	}
-	bom := cyclonedx.NewBOM()
-	main := component(info.Main.Path, r.Version)
-	main.Type = cyclonedx.ComponentTypeApplication
-	bom.Metadata = &cyclonedx.Metadata{Component: &main}
-	components := []cyclonedx.Component{component("std", strings.TrimPrefix(info.GoVersion, "go"))}
-	for _, dependency := range info.Deps {
-		components = append(components, component(dependency.Path, dependency.Version))
-	}
-	bom.Components = &components
-	var text bytes.Buffer
-	if err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(r.dist(), "sbom.cdx.json"), text.Bytes(), 0o644)
+	return nil
 }
 
 func component(path, version string) cyclonedx.Component {
@@ -75,8 +83,9 @@ type krewPlatform struct{ System, Architecture, URL, Sum, Binary string }
 
 func (r *release) writeKrew() error {
 	var platforms []krewPlatform
-	for _, platform := range r.Platforms {
-		sum, err := r.checksum(platform)
+	dray := r.programs()[0]
+	for _, platform := range r.platformsOf(dray) {
+		sum, err := r.checksum(r.archive(dray, platform))
 		if err != nil {
 			return err
 		}
@@ -85,7 +94,7 @@ func (r *release) writeKrew() error {
 		if system == "windows" {
 			binary += ".exe"
 		}
-		platforms = append(platforms, krewPlatform{system, architecture, fmt.Sprintf("%s/%s/%s", download, r.Version, r.archive(platform)), sum, binary})
+		platforms = append(platforms, krewPlatform{system, architecture, fmt.Sprintf("%s/%s/%s", download, r.Version, r.archive(dray, platform)), sum, binary})
 	}
 	var text bytes.Buffer
 	manifest := struct {
@@ -95,29 +104,32 @@ func (r *release) writeKrew() error {
 	if err := krew.Execute(&text, manifest); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.dist(), "dray.krew.yaml"), text.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(r.dist(), "dray.yaml"), text.Bytes(), 0o644)
 }
 
-// writeChangelog lists the commits since the last release, or all.
+// writeChangelog takes what CHANGELOG.md says of the version, or else of what is not released.
 func (r *release) writeChangelog() error {
-	tags, err := r.git("tag", "--merged", "HEAD", "--list", "v*", "--sort=-version:refname")
+	all, err := os.ReadFile(filepath.Join(r.Root, "CHANGELOG.md"))
 	if err != nil {
 		return err
 	}
-	span := "HEAD"
-	since := "the beginning"
-	if last, _, _ := strings.Cut(tags, "\n"); last != "" {
-		span, since = last+"..HEAD", last
+	text := section(string(all), strings.TrimPrefix(r.Version, "v"))
+	if text == "" && (r.Uncommitted || semver.Prerelease(r.Version) != "") {
+		text = section(string(all), "Unreleased")
 	}
-	subjects, err := r.git("log", "--no-merges", "--reverse", "--format=- %s", span)
-	if err != nil {
-		return err
+	if text == "" {
+		return fmt.Errorf("CHANGELOG.md: there is no section \"## %s\"", strings.TrimPrefix(r.Version, "v"))
 	}
-	var modules []string
-	for _, m := range r.modules {
-		modules = append(modules, "- "+m.Path)
+	return os.WriteFile(filepath.Join(r.dist(), "CHANGELOG.md"), []byte("# Dray "+r.Version+"\n\n"+text+"\n"), 0o644)
+}
+
+// section is the text below a heading of the second level that begins with a title.
+func section(text, title string) string {
+	_, after, found := strings.Cut("\n"+text, "\n## "+title)
+	if !found || after != "" && !strings.HasPrefix(after, "\n") && !strings.HasPrefix(after, " ") {
+		return ""
 	}
-	slices.Sort(modules)
-	text := fmt.Sprintf("# Dray %s\n\nModules:\n\n%s\n\nChanges since %s:\n\n%s\n", r.Version, strings.Join(modules, "\n"), since, subjects)
-	return os.WriteFile(filepath.Join(r.dist(), "CHANGELOG"), []byte(text), 0o644)
+	_, after, _ = strings.Cut(after, "\n")
+	body, _, _ := strings.Cut(after, "\n## ")
+	return strings.TrimSpace(body)
 }

@@ -1,8 +1,9 @@
 // Command release prepares a release of all published modules of the repository and of the
-// command line. It changes nothing but its output folder:
+// programs. It changes nothing but its output folder:
 //
 //	proxy/          the modules as a file-system module proxy, with matching requirements
-//	dist/           archives of the command line, checksums, SBOM, krew manifest, changelog
+//	dist/           archives of the programs with licenses of all that is linked in, SBOMs,
+//	                krew manifest, changelog, checksums, provenance, and with -key signatures
 //	tag.sh          what puts the commit and the tags of the release into the repository
 //
 // Published are the root module and those nested in it which users import; the others are
@@ -26,7 +27,8 @@ func main() {
 	flag.StringVar(&r.Version, "version", "", "version, as in v0.1.0")
 	flag.StringVar(&r.Root, "root", ".", "folder of the repository")
 	flag.StringVar(&r.Out, "out", "bin/release", "folder to write, which must not exist")
-	flag.StringVar(&platforms, "platforms", strings.Join(allPlatforms, ","), "platforms to build the command line for")
+	flag.StringVar(&platforms, "platforms", strings.Join(allPlatforms, ","), "platforms to build for; the scheduler and the agent run on Linux only")
+	flag.StringVar(&r.Key, "key", "", "file with a private key in PEM, ECDSA or Ed25519, to sign checksums and provenance with")
 	flag.BoolVar(&r.Uncommitted, "uncommitted", false, "release what is in the folder, committed or not: for trying")
 	flag.Parse()
 	r.Platforms = strings.Split(platforms, ",")
@@ -44,6 +46,7 @@ type release struct {
 	Root, Out   string
 	Platforms   []string
 	Uncommitted bool
+	Key         string
 
 	commit  string
 	modules []*module
@@ -59,7 +62,7 @@ func (r *release) run() error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.writeProxy, r.writeTags, r.writeArchives, r.writeChecksums, r.writeSBOM, r.writeKrew, r.writeChangelog} {
+	for _, step := range []func() error{r.writeProxy, r.writeTags, r.writeArchives, r.writeSBOMs, r.writeKrew, r.writeChangelog, r.writeChecksums, r.writeProvenance, r.writeSignatures} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -5,12 +5,16 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path"
@@ -145,14 +149,11 @@ func goIn(t *testing.T, r *release, folder string, arguments ...string) string {
 	return string(output)
 }
 
-// An archive has a command line that knows its version, and everything about it agrees.
+// Archives have programs that know their version, and all other files agree about them.
 func TestArchives(t *testing.T) {
 	r := prepared(t)
-	for _, step := range []func() error{r.writeArchives, r.writeChecksums, r.writeSBOM, r.writeKrew, r.writeChangelog} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.Key = newKey(t)
+	write(t, r)
 	platform := r.Platforms[0]
 	read := func(name string) []byte {
 		content, err := os.ReadFile(filepath.Join(r.dist(), name))
@@ -161,44 +162,194 @@ func TestArchives(t *testing.T) {
 		}
 		return content
 	}
-	archive := read(r.archive(platform))
-	files := unpack(t, archive)
-	for _, name := range []string{"dray", "LICENSE", "README.md", "man/dray-explain.1", "completions/dray.bash"} {
-		if len(files[name]) == 0 {
-			t.Errorf("the archive has no %s", name)
+	for _, p := range r.programs() {
+		files := unpack(t, read(r.archive(p, platform)))
+		for _, name := range []string{p.name, "LICENSE", "README.md", "LICENSES.txt"} {
+			if len(files[name]) == 0 {
+				t.Errorf("the archive of %s has no %s", p.name, name)
+			}
+		}
+		if licenses := string(files["LICENSES.txt"]); !strings.Contains(licenses, "k8s.io/api v0.") || !strings.Contains(licenses, "the Go standard library") || !strings.Contains(licenses, "Apache License") {
+			t.Errorf("the licenses of %s are not all there", p.name)
+		}
+		bom := new(cyclonedx.BOM)
+		if err := cyclonedx.NewBOMDecoder(bytes.NewReader(read(p.name+".cdx.json")), cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool { return strings.HasPrefix(c.PackageURL, "pkg:golang/k8s.io/api@v0.") }) {
+			t.Errorf("the SBOM of %s does not list k8s.io/api", p.name)
 		}
 	}
-	binary := filepath.Join(t.TempDir(), "dray")
-	if err := os.WriteFile(binary, files["dray"], 0o755); err != nil {
+	dray := r.programs()[0]
+	files := unpack(t, read(r.archive(dray, platform)))
+	for _, name := range []string{"man/dray-explain.1", "completions/dray.bash", "completions/dray.ps1", "completions/_dray", "completions/dray.fish"} {
+		if len(files[name]) == 0 {
+			t.Errorf("the archive of dray has no %s", name)
+		}
+	}
+	if string(files["kubectl_complete-dray"]) != "link to dray" {
+		t.Error("kubectl does not find what completes the plugin")
+	}
+	sum, err := r.checksum(r.archive(dray, platform))
+	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := exec.Command(binary, "version").Output()
-	if err != nil || !strings.HasPrefix(string(version), "dray "+r.Version+", commit "+r.commit) {
-		t.Errorf("the command line says %q, error %v", version, err)
+	if !strings.Contains(string(read(checksumsFile)), sum+"  "+r.archive(dray, platform)+"\n") {
+		t.Errorf("checksums.txt is %q", read(checksumsFile))
 	}
-	sum := sha256.Sum256(archive)
-	text := hex.EncodeToString(sum[:])
-	if want := text + "  " + r.archive(platform) + "\n"; string(read("checksums.txt")) != want {
-		t.Errorf("checksums.txt is %q, want %q", read("checksums.txt"), want)
-	}
-	if manifest := string(read("dray.krew.yaml")); !strings.Contains(manifest, "sha256: "+text) || !strings.Contains(manifest, r.Version+"/"+r.archive(platform)) {
+	if manifest := string(read("dray.yaml")); !strings.Contains(manifest, "sha256: "+sum) || !strings.Contains(manifest, r.Version+"/"+r.archive(dray, platform)) {
 		t.Errorf("the krew manifest is not about the archive:\n%s", manifest)
 	}
-	if !strings.HasPrefix(string(read("CHANGELOG")), "# Dray "+r.Version) {
-		t.Errorf("the changelog begins otherwise:\n%.200s", read("CHANGELOG"))
+	run(t, ".", "go", "tool", "validate-krew-manifest", "-skip-install", "-manifest", filepath.Join(r.dist(), "dray.yaml"))
+	if !strings.HasPrefix(string(read("CHANGELOG.md")), "# Dray "+r.Version+"\n\n") {
+		t.Errorf("the changelog begins otherwise:\n%.200s", read("CHANGELOG.md"))
 	}
-	bom := new(cyclonedx.BOM)
-	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(read("sbom.cdx.json")), cyclonedx.BOMFileFormatJSON).Decode(bom); err != nil {
+	verify(t, r)
+	install(t, r)
+}
+
+// write makes all of dist.
+func write(t *testing.T, r *release) {
+	t.Helper()
+	for _, step := range []func() error{r.writeArchives, r.writeSBOMs, r.writeKrew, r.writeChangelog, r.writeChecksums, r.writeProvenance, r.writeSignatures} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whoever makes a release again gets the same files.
+func TestReproducible(t *testing.T) {
+	first, second := prepared(t), prepared(t)
+	second.Platforms = first.Platforms
+	write(t, first)
+	write(t, second)
+	names, err := first.artifacts()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool { return strings.HasPrefix(c.PackageURL, "pkg:golang/k8s.io/api@v0.") }) {
-		t.Error("the SBOM does not list k8s.io/api")
+	if len(names) < 6 {
+		t.Fatalf("only %q", names)
 	}
-	if err := r.writeArchives(); err != nil {
+	for _, name := range append(names, checksumsFile, provenanceFile) {
+		a, errA := os.ReadFile(filepath.Join(first.dist(), name))
+		b, errB := os.ReadFile(filepath.Join(second.dist(), name))
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s differs from one time to the next (%v, %v)", name, errA, errB)
+		}
+	}
+}
+
+// newKey is a file with a private key.
+func newKey(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key.pem")
+	run(t, ".", "openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", file)
+	return file
+}
+
+// verify checks the signatures with another program.
+func verify(t *testing.T, r *release) {
+	t.Helper()
+	folder := t.TempDir()
+	public, signature := filepath.Join(folder, "public.pem"), filepath.Join(folder, "signature")
+	run(t, ".", "openssl", "ec", "-in", r.Key, "-pubout", "-out", public)
+	check := func(encoded, signed []byte) error {
+		plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(encoded)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := filepath.Join(folder, "text")
+		if err := errors.Join(os.WriteFile(signature, plain, 0o600), os.WriteFile(text, signed, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return exec.Command("openssl", "dgst", "-sha256", "-verify", public, "-signature", signature, text).Run()
+	}
+	read := func(name string) []byte {
+		content, err := os.ReadFile(filepath.Join(r.dist(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	checksums := read(checksumsFile)
+	if err := check(read(checksumsFile+".sig"), checksums); err != nil {
+		t.Errorf("the checksums: %v", err)
+	}
+	if err := check(read(checksumsFile+".sig"), append(checksums, '\n')); err == nil {
+		t.Error("other checksums pass")
+	}
+	var envelope struct {
+		PayloadType, Payload string
+		Signatures           []struct{ Sig string }
+	}
+	if err := json.Unmarshal(read(provenanceFile+"l"), &envelope); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(archive, read(r.archive(platform))) {
-		t.Error("the archive differs from one time to the next")
+	payload, err := base64.StdEncoding.DecodeString(envelope.Payload)
+	if err != nil || !bytes.Equal(payload, read(provenanceFile)) {
+		t.Errorf("the envelope is not about the provenance (%v)", err)
+	}
+	// What is signed is described at https://github.com/secure-systems-lab/dsse.
+	signed := fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(envelope.PayloadType), envelope.PayloadType, len(payload), payload)
+	if err := check([]byte(envelope.Signatures[0].Sig), signed); err != nil {
+		t.Errorf("the provenance: %v", err)
+	}
+	if !strings.Contains(string(payload), r.commit) {
+		t.Error("the provenance does not say which commit was built")
+	}
+}
+
+// install has the script of the repository install the release.
+func install(t *testing.T, r *release) {
+	t.Helper()
+	server := httptest.NewServer(http.StripPrefix("/"+r.Version, http.FileServer(http.Dir(r.dist()))))
+	defer server.Close()
+	home := t.TempDir()
+	script := func() (string, error) {
+		command := exec.Command("sh", filepath.Join(r.Root, "install.sh"), r.Version)
+		command.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "DRAY_RELEASES=" + server.URL}
+		output, err := command.CombinedOutput()
+		return string(output), err
+	}
+	if output, err := script(); err != nil || !strings.Contains(output, "is not in the PATH") {
+		t.Errorf("install.sh: %v\n%s", err, output)
+	}
+	for _, name := range []string{"dray", "kubectl-dray"} {
+		version, err := exec.Command(filepath.Join(home, ".local/bin", name), "version").Output()
+		if err != nil || !strings.HasPrefix(string(version), "dray "+r.Version+", commit "+r.commit) {
+			t.Errorf("%s says %q, error %v", name, version, err)
+		}
+	}
+	archive := filepath.Join(r.dist(), r.archive(r.programs()[0], r.Platforms[0]))
+	content, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(archive, append(content, 0), 0o600), os.RemoveAll(filepath.Join(home, ".local"))); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := script(); err == nil || !strings.Contains(output, "another checksum") {
+		t.Errorf("an archive that was changed: %v\n%s", err, output)
+	}
+	if _, err := os.Stat(filepath.Join(home, ".local")); err == nil {
+		t.Error("an archive that was changed is installed")
+	}
+}
+
+func TestSection(t *testing.T) {
+	const text = "# Changes\n\n## Unreleased\n\nNothing.\n\n## 0.2.0 (2026-11-01)\n\n- two\n\n## 0.1.0\n\n- one\n"
+	for title, want := range map[string]string{"Unreleased": "Nothing.", "0.2.0": "- two", "0.1.0": "- one", "0.1": "", "0.3.0": ""} {
+		if got := section(text, title); got != want {
+			t.Errorf("section(%q) = %q, want %q", title, got, want)
+		}
+	}
+}
+
+// A module without a license file must not be overlooked.
+func TestLicensesAreMissed(t *testing.T) {
+	if _, err := writeLicenses(map[string][]string{"example.com/x v1.0.0": nil}); err == nil || !strings.Contains(err.Error(), "example.com/x v1.0.0 has no license file") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -216,6 +367,10 @@ func unpack(t *testing.T, archive []byte) map[string][]byte {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if header.Linkname != "" {
+			files[header.Name] = []byte("link to " + header.Linkname)
+			continue
 		}
 		if files[header.Name], err = io.ReadAll(reader); err != nil {
 			t.Fatal(err)

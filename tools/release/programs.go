@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// program is a command that is released.
+type program struct {
+	name   string
+	module string // the folder of its module
+	path   string // of the package, from there
+	readme string // that goes with it
+	// systems are those that it runs on.
+	systems []string
+	// complete is set if it has manual pages and completions, and can be a plugin of kubectl.
+	complete bool
+	flags    string // for the linker
+}
+
+func (r *release) programs() []program {
+	const variables = "github.com/dray-project/dray/cmd/dray/internal/cli."
+	return []program{
+		{
+			name: "dray", module: ".", path: "./cmd/dray", readme: "README.md", systems: []string{"linux", "darwin", "windows"}, complete: true,
+			flags: fmt.Sprintf("-s -w -X %[1]sreleaseVersion=%[2]s -X %[1]sreleaseCommit=%[3]s", variables, r.Version, r.commit),
+		},
+		{
+			name: "dray-scheduler", module: "schedplugin", path: "./cmd/dray-scheduler", readme: "docs/scheduler-authors.md", systems: []string{"linux"},
+			flags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
+		},
+		{name: "dray-agent", module: "agent", path: "./cmd/dray-agent", readme: "agent/README.md", systems: []string{"linux"}, flags: "-s -w"},
+	}
+}
+
+// platformsOf are those of the release that a program runs on.
+func (r *release) platformsOf(p program) []string {
+	var platforms []string
+	for _, platform := range r.Platforms {
+		if system, _, _ := strings.Cut(platform, "/"); slices.Contains(p.systems, system) {
+			platforms = append(platforms, platform)
+		}
+	}
+	return platforms
+}
+
+// build builds a program. What it builds depends on the sources and the version only.
+func (r *release) build(p program, platform string) (string, error) {
+	system, architecture, ok := strings.Cut(platform, "/")
+	if !ok {
+		return "", fmt.Errorf("platform %q: want SYSTEM/ARCHITECTURE", platform)
+	}
+	binary := filepath.Join(r.Out, "build", system+"_"+architecture, p.name)
+	if system == "windows" {
+		binary += ".exe"
+	}
+	_, err := r.command("go", []string{"CGO_ENABLED=0", "GOOS=" + system, "GOARCH=" + architecture},
+		"-C", filepath.Join(r.Root, p.module), "build", "-trimpath", "-buildvcs=false", "-ldflags", p.flags, "-o", binary, p.path)
+	return binary, err
+}
