@@ -127,6 +127,9 @@ func (f *allocateFlags) print(c *cluster.Cluster, placements []*cluster.Placemen
 	for _, line := range append(render.NotPlaced(c, placements), render.Missed(placements)...) {
 		f.origin.streams.note("%s", line)
 	}
+	if unseen := render.NotLookedAt(c, placements); unseen != "" {
+		f.origin.streams.note("%s", unseen)
+	}
 	return f.output.format.Write(f.origin.streams.Out, render.ClaimsDocument(placements), !f.output.noHeaders)
 }
 

@@ -56,7 +56,7 @@ func (s *simulation) planAny(ctx context.Context, o *origin, f *output, like []s
 			}
 		}
 	}
-	if err := o.showAny(f, options(sim, nodes, pods)); err != nil || unfit+open == 0 {
+	if err := s.showAny(o, f, options(sim, nodes, pods)); err != nil || unfit+open == 0 {
 		return err
 	}
 	o.streams.note("%s without a place, %d undecided", render.Count(unfit, "pod"), open)
@@ -81,12 +81,12 @@ func options(sim *simulate.Sim, nodes []simulate.Node, pods map[simulate.Node]in
 	return answers
 }
 
-func (o *origin) showAny(f *output, answers []*anyAnswer) error {
+func (s *simulation) showAny(o *origin, f *output, answers []*anyAnswer) error {
 	var rows [][]string
 	var items []any
 	for _, a := range answers {
 		rows = append(rows, []string{strings.Join(a.Like, ","), fmt.Sprint(a.Nodes), fmt.Sprint(a.Pods)})
 		items = append(items, a)
 	}
-	return o.show(f, "SimulatedAnyPlanList", []string{"LIKE ANY OF", "NODES", "PODS"}, rows, items)
+	return s.show(o, f, "SimulatedAnyPlanList", []string{"LIKE ANY OF", "NODES", "PODS"}, rows, items)
 }

@@ -54,6 +54,8 @@ type simulation struct {
 	*cluster.Cluster
 	state  *simulate.State
 	shapes []*simulate.Shape // of the pending pods
+	// unseen is what is not looked at of the pods that the question is about.
+	unseen []notLookedAt
 }
 
 // simulation reads the cluster. Pending pods are those that are selected, nil for all.
@@ -84,7 +86,11 @@ func (o *origin) simulation(ctx context.Context, selected *selection) (*simulati
 		o.streams.note("no pod that is pending can be asked about: -n, -A, -l and --field-selector choose among %s", render.Count(pending, "pod"))
 	}
 	shapes, err := state.Shapes(pods)
-	return &simulation{c, state, shapes}, err
+	s := &simulation{Cluster: c, state: state, shapes: shapes}
+	if selected != nil {
+		s.notLookedAt(shapes)
+	}
+	return s, err
 }
 
 // simulateCommand adds what all subcommands have, and the flags of a selection, if it is not nil.
@@ -101,22 +107,32 @@ func simulateCommand(command *cobra.Command, selected *selection, run func(ctx c
 	return command
 }
 
-// show prints rows as a table, or a document. Each item has a row.
-func (o *origin) show(f *output, kind string, headers []string, rows [][]string, items []any) error {
-	return o.showWith(f, kind, headers, rows, items, nil)
+// show prints rows as a table, or a document, and what was not looked at. Each item has a row.
+func (s *simulation) show(o *origin, f *output, kind string, headers []string, rows [][]string, items []any) error {
+	return s.showWith(o, f, kind, headers, rows, items, nil)
 }
 
 // showWith is show for a document that has more fields than its items.
-func (o *origin) showWith(f *output, kind string, headers []string, rows [][]string, items []any, more map[string]any) error {
+func (s *simulation) showWith(o *origin, f *output, kind string, headers []string, rows [][]string, items []any, more map[string]any) error {
 	if f.format.ForPeople() {
-		o.terminal(f).Table(headers, rows)
+		t := o.terminal(f)
+		t.Table(headers, rows)
+		for _, one := range s.unseen {
+			t.Paragraph(0, 2, one.String())
+		}
 		return nil
+	}
+	for _, one := range s.unseen {
+		o.streams.note("%s", one)
 	}
 	names := make([]string, len(rows))
 	for i, row := range rows {
 		names[i] = row[0]
 	}
 	value := map[string]any{"apiVersion": render.APIVersion, "kind": kind, "items": items}
+	if len(s.unseen) > 0 {
+		value["notLookedAt"] = s.unseen
+	}
 	maps.Copy(value, more)
 	return f.format.Write(o.streams.Out, render.Document{Value: value, Items: items, Names: names}, !f.noHeaders)
 }
@@ -165,7 +181,7 @@ Exit status: 0 however many fit, 2 for wrong usage or input.`,
 			rows = append(rows, []string{answer.Pod, fmt.Sprint(answer.Pending), count(answer.Fits), fmt.Sprint(answer.UndecidedNodes)})
 			items = append(items, answer)
 		}
-		return o.show(f, "SimulatedFitList", []string{"POD", "PENDING", "FITS", "UNDECIDED NODES"}, rows, items)
+		return s.show(o, f, "SimulatedFitList", []string{"POD", "PENDING", "FITS", "UNDECIDED NODES"}, rows, items)
 	})
 }
 
@@ -229,7 +245,7 @@ wrong usage or input.`,
 			rows = append(rows, []string{answer.Like, fmt.Sprint(answer.Nodes), fmt.Sprint(answer.Placed), fmt.Sprint(answer.Unplaced), fmt.Sprint(answer.Undecided)})
 			items = append(items, answer)
 		}
-		if err := o.show(f, "SimulatedPlanList", []string{"LIKE", "NODES", "PLACED", "UNPLACED", "UNDECIDED"}, rows, items); err != nil {
+		if err := s.show(o, f, "SimulatedPlanList", []string{"LIKE", "NODES", "PLACED", "UNPLACED", "UNDECIDED"}, rows, items); err != nil {
 			return err
 		}
 		return outcome
@@ -304,6 +320,7 @@ Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or inp
 		if err != nil {
 			return err
 		}
+		s.notLookedAtBy(&result)
 		var rows [][]string
 		var items []any
 		for placement := range result.Placements() {
@@ -311,7 +328,7 @@ Exit status: 0 if all pods find another node, 1 if not, 2 for wrong usage or inp
 			rows = append(rows, []string{answer.Pod, answer.Node})
 			items = append(items, answer)
 		}
-		if err := o.show(f, "SimulatedDrain", []string{"POD", "NODE"}, rows, items); err != nil || result.All() {
+		if err := s.show(o, f, "SimulatedDrain", []string{"POD", "NODE"}, rows, items); err != nil || result.All() {
 			return err
 		}
 		o.streams.note("%s cannot go: %s without another place, %d undecided", strings.Join(names, ", "), render.Count(result.Unfit, "pod"), result.Undecided)

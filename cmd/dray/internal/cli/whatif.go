@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
 )
@@ -68,6 +69,7 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 		if pod == nil || pod.Spec.NodeName != "" {
 			return fmt.Errorf("%s: want a pod that has no node", args[0])
 		}
+		s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
 		before, err := s.placeBefore(ctx, pod, alone)
 		if err != nil {
 			return err
@@ -90,7 +92,7 @@ Exit status: 0 if there is a node, 1 if there is none, 2 for wrong usage or inpu
 			o.streams.note("looked at after placing the %s before it; --alone leaves them out", render.Count(before, "pod"))
 		}
 		more := map[string]any{"placedBefore": before}
-		if err := o.showWith(f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items, more); err != nil || len(sets) > 0 {
+		if err := s.showWith(o, f, "SimulatedVictimsList", []string{"NODE", "PODS", "LEAST", "VICTIMS"}, rows, items, more); err != nil || len(sets) > 0 {
 			return err
 		}
 		return s.noVictims(ctx, o, pod, all)
@@ -268,7 +270,7 @@ Exit status: 0 however many fit, 2 for wrong usage or input.`,
 			rows = append(rows, []string{answer.Pod, strconv.Itoa(answer.Pending), count(answer.FitsNow), count(answer.FitsThen), strconv.Itoa(answer.UndecidedNodes)})
 			items = append(items, answer)
 		}
-		return o.show(f, "SimulatedWhatIfList", []string{"POD", "PENDING", "FITS NOW", "FITS THEN", "UNDECIDED NODES"}, rows, items)
+		return s.show(o, f, "SimulatedWhatIfList", []string{"POD", "PENDING", "FITS NOW", "FITS THEN", "UNDECIDED NODES"}, rows, items)
 	})
 	flags := command.Flags()
 	flags.StringVar(&change.taint, "taint", "", "taint devices, as in example.com/broken:NoSchedule")

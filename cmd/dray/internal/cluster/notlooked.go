@@ -19,10 +19,15 @@ func (c *Cluster) NotLookedAt(pod *corev1.Pod) []string {
 	aspects := slices.DeleteFunc(nodefit.NotLookedAt(pod), func(aspect string) bool {
 		return aspect == nodefit.SchedulingGates // of which placing says so
 	})
-	if c.resourcesUnknown(pod) {
-		aspects = append(aspects, "cpu, memory and other resources (nodes without status.allocatable)")
+	return append(aspects, c.ResourcesUnknown(pod)...)
+}
+
+// ResourcesUnknown names the resources of nodes, if the pod asks for some of which a node does not say how much it has.
+func (c *Cluster) ResourcesUnknown(pod *corev1.Pod) []string {
+	if !c.resourcesUnknown(pod) {
+		return nil
 	}
-	return aspects
+	return []string{"cpu, memory and other resources (nodes without status.allocatable)"}
 }
 
 // resourcesUnknown reports whether the pod asks for resources of which some node does not

@@ -45,13 +45,27 @@ func (t *Terminal) NotSelected(pending int) {
 // remarks are about all placements: what may keep pods from their nodes all the
 // same, whether they are placed or not, and what is wrong with the input if something was not placed.
 func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) {
-	pods := make(map[string]int)
-	var order []string
+	if unseen := NotLookedAt(c, placements); unseen != "" {
+		t.Paragraph(0, 2, unseen)
+	}
 	var refused []*cluster.Placement
 	for _, p := range placements {
 		if !p.Placed() {
 			refused = append(refused, p)
 		}
+	}
+	if len(refused) > 0 {
+		for _, note := range diagnosis.Environment(c, refused...) {
+			t.Paragraph(0, 2, "Note: "+sentence(note))
+		}
+	}
+}
+
+// NotLookedAt says what kube-scheduler looks at of the pods and Dray does not; empty if that is nothing.
+func NotLookedAt(c *cluster.Cluster, placements []*cluster.Placement) string {
+	pods := make(map[string]int)
+	var order []string
+	for _, p := range placements {
 		for _, aspect := range c.NotLookedAt(p.Workload.Pod) {
 			if pods[aspect] == 0 {
 				order = append(order, aspect)
@@ -62,14 +76,10 @@ func (t *Terminal) remarks(c *cluster.Cluster, placements []*cluster.Placement) 
 	for i, aspect := range order {
 		order[i] = fmt.Sprintf("%s of %s", aspect, Count(pods[aspect], "pod"))
 	}
-	if len(order) > 0 {
-		t.Paragraph(0, 2, "Not looked at: "+strings.Join(order, ", ")+".")
+	if len(order) == 0 {
+		return ""
 	}
-	if len(refused) > 0 {
-		for _, note := range diagnosis.Environment(c, refused...) {
-			t.Paragraph(0, 2, "Note: "+sentence(note))
-		}
-	}
+	return "Not looked at: " + strings.Join(order, ", ") + "."
 }
 
 func (t *Terminal) placementRows(c *cluster.Cluster, placements []*cluster.Placement) [][]string {
