@@ -32,7 +32,7 @@ type Cluster struct {
 	byName    []*corev1.Node // nodes sorted by name
 	pods      []*corev1.Pod
 	podByKey  map[types.NamespacedName]*corev1.Pod
-	used      map[string]nodeUse // by node
+	rooms     map[string]room // by node
 	resolver  *extendedresourcecache.ExtendedResourceCache
 	claims    *podclaims.Resolver
 	order     []types.NamespacedName // of claims, as read
@@ -91,7 +91,7 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 		options:  options,
 		objects:  objects,
 		pods:     append(slices.Clone(objects.Pods), workload.Expand(objects.Controllers, objects.Pods, objects.Nodes)...),
-		used:     make(map[string]nodeUse),
+		rooms:    make(map[string]room),
 		programs: options.Programs,
 		memo:     cel.NewMemo(manyResults),
 		ofClass:  make(map[string]bool),
@@ -122,7 +122,7 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 	for _, pod := range objects.Pods {
 		if node := c.Node(pod.Spec.NodeName); node != nil && nodefit.Occupies(pod) {
 			fromDevices, _ := c.fromDevices(podclaims.ExtendedResources(pod), node)
-			c.addPod(pod, node.Name, fromDevices)
+			c.addPod(pod, node, fromDevices)
 		}
 	}
 	for _, claim := range objects.Claims {

@@ -10,43 +10,75 @@ import (
 	"github.com/dray-project/dray/nodefit"
 )
 
-// nodeUse is what pods ask of the resources of a node.
-type nodeUse map[corev1.ResourceName]resource.Quantity
+// room is what is left of the resources of a node.
+type room []amount
+
+// amount is what is left of one resource.
+type amount struct {
+	name        corev1.ResourceName
+	left, total resource.Quantity
+}
+
+// of is the amount of a resource, nil if the node does not list it.
+func (r room) of(name corev1.ResourceName) *amount {
+	for i := range r {
+		if r[i].name == name {
+			return &r[i]
+		}
+	}
+	return nil
+}
+
+// roomOf is what is left on a node. Of a node without status.allocatable nothing is known: it has none.
+func (c *Cluster) roomOf(node *corev1.Node) room {
+	r, known := c.rooms[node.Name]
+	if !known {
+		for name, total := range node.Status.Allocatable {
+			r = append(r, amount{name: name, left: total.DeepCopy(), total: total})
+		}
+		c.rooms[node.Name] = r
+	}
+	return r
+}
 
 // addPod charges the requests of a pod to its node. Extended resources for which devices
 // stand are not charged.
-func (c *Cluster) addPod(pod *corev1.Pod, node string, fromDevices []corev1.ResourceName) {
-	use := c.used[node]
-	if use == nil {
-		use = make(nodeUse)
-		c.used[node] = use
+func (c *Cluster) addPod(pod *corev1.Pod, node *corev1.Node, fromDevices []corev1.ResourceName) {
+	r := c.roomOf(node)
+	if len(r) == 0 {
+		return
 	}
 	for name, quantity := range nodefit.Needs(pod) {
 		if slices.Contains(fromDevices, name) {
 			continue
 		}
-		sum := use[name]
-		sum.Add(quantity)
-		use[name] = sum
+		if of := r.of(name); of != nil {
+			of.left.Sub(quantity)
+		}
 	}
 }
 
 // shortOf says what of its resources the node has too little for the pod; empty if it has
-// enough. Of a node without status.allocatable nothing is known.
+// enough.
 func (c *Cluster) shortOf(needs []need, node *corev1.Node, fromDevices []corev1.ResourceName) reason {
-	if len(node.Status.Allocatable) == 0 {
+	r := c.roomOf(node)
+	if len(r) == 0 {
 		return reason{}
 	}
-	for _, n := range needs {
-		name, needed := n.name, n.quantity
-		total, listed := node.Status.Allocatable[name]
-		if needed.IsZero() || slices.Contains(fromDevices, name) || !listed && !mustBeListed(name) {
+	for i := range needs {
+		name, needed := needs[i].name, &needs[i].quantity
+		if needed.IsZero() || slices.Contains(fromDevices, name) {
 			continue
 		}
-		left := total.DeepCopy()
-		left.Sub(c.used[node.Name][name])
-		if needed.Cmp(left) > 0 {
-			return tooLittle(shortage{name, needed, left, total})
+		of := r.of(name)
+		if of == nil && !mustBeListed(name) {
+			continue
+		}
+		if of == nil {
+			return tooLittle(shortage{name: name, asked: *needed})
+		}
+		if needed.Cmp(of.left) > 0 {
+			return tooLittle(shortage{name, *needed, of.left.DeepCopy(), of.total})
 		}
 	}
 	return reason{}

@@ -168,7 +168,7 @@ func (c *Cluster) Keep(p *Placement) error {
 		}
 	}
 	if p.Placed() && p.Workload.Pod != nil {
-		c.addPod(p.Workload.Pod, p.Node, p.fromDevices)
+		c.addPod(p.Workload.Pod, c.Node(p.Node), p.fromDevices)
 	}
 	return nil
 }

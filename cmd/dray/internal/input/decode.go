@@ -50,6 +50,45 @@ func (e *envelope) read(raw []byte) error {
 	return err
 }
 
+// envelopeOf reads the envelope of valid JSON.
+func envelopeOf(raw []byte) (envelope, error) {
+	head := peek(raw)
+	if gvk, err := head.gvk(); err == nil && isUsed(gvk.GroupKind()) {
+		return head, nil // a second apiVersion or kind below is found by the decoder of the object
+	}
+	head = envelope{}
+	err := head.read(raw)
+	return head, err
+}
+
+// peek reads as much of an envelope as the object begins with: most begin with apiVersion and kind. It does not look at
+// what follows.
+func peek(raw []byte) (head envelope) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return head
+	}
+	for head.APIVersion == "" || head.Kind == "" {
+		name, err := decoder.Token()
+		if err != nil {
+			return head
+		}
+		value, err := decoder.Token()
+		text, isText := value.(string)
+		switch {
+		case err != nil || !isText:
+			return head
+		case name == "apiVersion":
+			head.APIVersion = text
+		case name == "kind":
+			head.Kind = text
+		default:
+			return head
+		}
+	}
+	return head
+}
+
 func (e envelope) gvk() (schema.GroupVersionKind, error) {
 	if e.APIVersion == "" {
 		return schema.GroupVersionKind{}, errors.New("apiVersion: required")
@@ -67,8 +106,8 @@ func (e envelope) gvk() (schema.GroupVersionKind, error) {
 // decode unfolds Lists in raw and files what they hold. Items of typed lists may
 // leave out their kind, as the API server does: then it is inherited.
 func (r *reader) decode(raw []byte, inherited schema.GroupVersionKind, origin Origin) {
-	var head envelope
-	if err := head.read(raw); err != nil {
+	head, err := envelopeOf(raw)
+	if err != nil {
 		r.fail(origin, err)
 		return
 	}
@@ -194,6 +233,7 @@ func (r *reader) decodeItems(items []json.RawMessage, kind schema.GroupVersionKi
 	for i, item := range items {
 		at := origin
 		at.Item = i + 1
+		items[i] = nil // it is not kept once it is decoded
 		r.decode(item, kind, at)
 		r.options.Step()
 	}

@@ -16,6 +16,8 @@ import (
 type document struct {
 	origin  Origin
 	content []byte
+	// isJSON is set if the content is known to be a JSON value. Otherwise it may be one.
+	isJSON bool
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
@@ -29,9 +31,10 @@ func split(name string, content []byte) []document {
 		if blank(content) {
 			return
 		}
-		for _, object := range jsonObjects(content) {
+		objects, areJSON := jsonObjects(content)
+		for _, object := range objects {
 			origin := Origin{File: name, Document: len(documents) + 1, Line: line + bytes.Count(content[:object.start], []byte("\n"))}
-			documents = append(documents, document{origin, content[object.start:object.end]})
+			documents = append(documents, document{origin, content[object.start:object.end], areJSON})
 		}
 	}
 	start, startLine, line := 0, 1, 0
@@ -84,23 +87,26 @@ func fromFirst(content []byte) []byte {
 
 type span struct{ start, end int }
 
-// jsonObjects returns where the JSON values of content are, or all of content
-// when it is not JSON (flow style YAML starts with a brace, too).
-func jsonObjects(content []byte) []span {
+// jsonObjects returns where the JSON objects of content are, or all of content
+// when these are none (flow style YAML starts with a brace, too).
+func jsonObjects(content []byte) (found []span, areJSON bool) {
 	whole := []span{{0, len(content)}}
-	if trimmed := bytes.TrimSpace(content); len(trimmed) == 0 || trimmed[0] != '{' || json.Valid(trimmed) {
-		return whole
+	trimmed := bytes.TrimSpace(content)
+	if len(trimmed) == 0 || trimmed[0] != '{' {
+		return whole, false
 	}
-	var found []span
+	if json.Valid(trimmed) {
+		return whole, true
+	}
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for {
 		var object json.RawMessage
 		err := decoder.Decode(&object)
 		if errors.Is(err, io.EOF) {
-			return found
+			return found, true
 		}
 		if err != nil {
-			return whole
+			return whole, false
 		}
 		end := int(decoder.InputOffset())
 		found = append(found, span{end - len(object), end})
@@ -113,7 +119,7 @@ func (d document) toJSON() ([]byte, error) {
 	if !utf8.Valid(d.content) {
 		return nil, fmt.Errorf("%s: not UTF-8 text", d.origin)
 	}
-	if json.Valid(d.content) {
+	if d.isJSON || json.Valid(d.content) {
 		return d.content, nil
 	}
 	converted, err := convert(d.content)

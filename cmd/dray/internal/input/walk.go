@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -101,9 +102,16 @@ func (s source) read() ([]byte, error) {
 	if err != nil {
 		return nil, named(s.name, err)
 	}
-	content, err := io.ReadAll(reader)
+	var content bytes.Buffer
+	if regular, isFile := reader.(*os.File); isFile {
+		// Of a large file, what it has grown to would be copied again and again.
+		if stat, err := regular.Stat(); err == nil && stat.Mode().IsRegular() {
+			content.Grow(int(stat.Size()) + bytes.MinRead)
+		}
+	}
+	_, err = content.ReadFrom(reader)
 	if err = errors.Join(err, reader.Close()); err != nil {
 		return nil, named(s.name, err)
 	}
-	return content, nil
+	return content.Bytes(), nil
 }
