@@ -214,6 +214,10 @@ conformance: ## run the tests of others with Dray in the place of what they test
 conformance-allocator: ## run the cases of upstream's allocators on allocator/structured
 	$(CONFORMANCE) allocator
 
+.PHONY: conformance-cel
+conformance-cel: ## run the tests of upstream's expressions on cel
+	$(CONFORMANCE) cel
+
 .PHONY: conformance-slices
 conformance-slices: ## run the tests of upstream's ResourceSlice controller on agent/resourceslice
 	$(CONFORMANCE) slices

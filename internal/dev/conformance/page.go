@@ -28,8 +28,8 @@ What others wrote, run on Dray: the tests of the software whose place Dray takes
 
 - **Skipped by the counterpart**: its test says that it does not apply.
 - **Other words**: all that the test compares is equal, but for the text of an error
-  ([decision 0067](` + wording + `)). The allocator's tests establish it by asking both, those of
-  slices by what else they compare.
+  ([decision 0067](` + wording + `)). The tests of allocator and cel establish it by asking both,
+  those of slices by what else they compare.
 - **Fails without Dray**: the program was tested twice with the same libraries, as it is and with Dray's packages, and the
   test failed both times.
 - **Known differences** have a decision each.
@@ -45,7 +45,7 @@ func Page(verdicts []*Verdict) string {
 	for _, v := range verdicts {
 		fmt.Fprintf(&b, "\n## %s\n\nRuns %s.\n", v.Result.Part.Name, v.Result.Part.About)
 		if in := v.Result.Part.inPackage; in != nil {
-			list(&b, "Left out of "+in.tests, slices.Sorted(maps.Keys(in.LeftOut)), func(test string) string {
+			list(&b, "Left out of "+strings.Join(in.tests, ", "), slices.Sorted(maps.Keys(in.LeftOut)), func(test string) string {
 				return fmt.Sprintf("`%s`: %s", test, in.LeftOut[test])
 			})
 		}

@@ -44,6 +44,23 @@ var Parts = []Part{
 		adapter:     "allocator",
 	},
 	{
+		Name:        "cel",
+		About:       "the tests of cel: compiling, the worst-case cost, evaluating, on cel",
+		Counterpart: "k8s.io/dynamic-resource-allocation",
+		below:       "cel/dray",
+		adapter:     "cel",
+		inPackage: &inPackage{
+			tests: []string{"cel/cache_test.go", "cel/compile_test.go", "cel/errors_test.go", "cel/feature_enabled_test.go"},
+			LeftOut: map[string]string{
+				"BenchmarkDeviceMatches":            "no test",
+				"TestCacheSemantic":                 "says what upstream's cache keeps: no refusals and no costs; Dray's keeps both",
+				"TestCelEmulateFeatureFate":         "of a switch for upstream's own tests",
+				"TestEnhanceRuntimeError":           "of the text of a hint; Dray's error has a field for its own",
+				"TestEnhanceRuntimeErrorIdempotent": "as above",
+			},
+		},
+	},
+	{
 		Name:        "slices",
 		About:       "the tests of resourceslice's controller, on that of the agent",
 		Counterpart: "k8s.io/dynamic-resource-allocation",
@@ -52,7 +69,7 @@ var Parts = []Part{
 		module:      "agent",
 		inPackage: &inPackage{
 			sources: "resourceslice",
-			tests:   "resourceslice/resourceslicecontroller_test.go",
+			tests:   []string{"resourceslice/resourceslicecontroller_test.go"},
 			LeftOut: map[string]string{
 				"TestControllerUpdateReconcilePoolWithNameValidation": "builds a Controller of upstream's private fields",
 				"TestControllerPoolNameFieldSelector":                 "looks into upstream's private store",

@@ -58,22 +58,15 @@ func layOut(ctx context.Context, part Part, checkout, folder string) error {
 
 // inPackage are tests that are compiled as part of the package that they test.
 type inPackage struct {
-	sources string // the folder of Dray's package, below its module
-	tests   string // the file of the counterpart's, below its
-	// LeftOut are the tests of that file which cannot be compiled, with why.
+	sources string   // the folder of Dray's package, below its module; "" if the adapter has all
+	tests   []string // the files of the counterpart's, below its
+	// LeftOut are the tests of those files which have no meaning for Dray, with why.
 	LeftOut map[string]string
 }
 
 func (in *inPackage) layOut(ctx context.Context, part Part, module, folder string) error {
-	sources, err := filepath.Glob(filepath.Join(module, in.sources, "*.go"))
-	if err != nil {
-		return err
-	}
-	for _, source := range sources {
-		if strings.HasSuffix(source, "_test.go") {
-			continue
-		}
-		if err := copyFile(source, filepath.Join(folder, filepath.Base(source))); err != nil {
+	if in.sources != "" {
+		if err := copyPackage(filepath.Join(module, in.sources), folder); err != nil {
 			return err
 		}
 	}
@@ -81,31 +74,59 @@ func (in *inPackage) layOut(ctx context.Context, part Part, module, folder strin
 	if err != nil {
 		return err
 	}
-	tests, err := os.ReadFile(filepath.Join(counterpart, in.tests))
+	missing := maps.Clone(in.LeftOut)
+	for _, file := range in.tests {
+		tests, err := os.ReadFile(filepath.Join(counterpart, file))
+		if err != nil {
+			return err
+		}
+		text, cut, err := without(tests, in.LeftOut)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		for _, name := range cut {
+			delete(missing, name)
+		}
+		if err := os.WriteFile(filepath.Join(folder, path.Base(file)), text, 0o644); err != nil {
+			return err
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s: there is no %s", strings.Join(in.tests, ", "), strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+	}
+	return nil
+}
+
+// copyPackage copies the sources of a package without its tests.
+func copyPackage(from, to string) error {
+	sources, err := filepath.Glob(filepath.Join(from, "*.go"))
 	if err != nil {
 		return err
 	}
-	text, err := without(tests, in.LeftOut)
-	if err != nil {
-		return fmt.Errorf("%s: %w", in.tests, err)
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		if err := copyFile(source, filepath.Join(to, filepath.Base(source))); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(filepath.Join(folder, path.Base(in.tests)), text, 0o644)
+	return nil
 }
 
-// without returns the source without these functions, which it must have. Imports that nothing
-// else uses become blank.
-func without(source []byte, functions map[string]string) ([]byte, error) {
+// without returns the source without these functions, and which of them it had. Imports that
+// nothing else uses become blank.
+func without(source []byte, functions map[string]string) (text []byte, had []string, err error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", source, parser.ParseComments)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	missing := maps.Clone(functions)
 	used := make(map[string]bool)
 	var cuts []ast.Node // later ones last
 	for _, declaration := range file.Decls {
 		if function, ok := declaration.(*ast.FuncDecl); ok && functions[function.Name.Name] != "" {
-			delete(missing, function.Name.Name)
+			had = append(had, function.Name.Name)
 			cuts = append(cuts, function)
 			continue
 		}
@@ -118,10 +139,7 @@ func without(source []byte, functions map[string]string) ([]byte, error) {
 			return true
 		})
 	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("there is no %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
-	}
-	text := slices.Clone(source)
+	text = slices.Clone(source)
 	for _, cut := range slices.Backward(cuts) {
 		text = slices.Delete(text, fset.Position(cut.Pos()).Offset, fset.Position(cut.End()).Offset)
 	}
@@ -130,7 +148,7 @@ func without(source []byte, functions map[string]string) ([]byte, error) {
 			text = slices.Replace(text, fset.Position(spec.Pos()).Offset, fset.Position(spec.End()).Offset, []byte("_ "+spec.Path.Value)...)
 		}
 	}
-	return text, nil
+	return text, had, nil
 }
 
 var majorVersion = regexp.MustCompile(`/v[0-9]+$`)
