@@ -6,6 +6,8 @@
 //	                                │ may they?  SubjectAccessReview of nodes/proxy, nodes/pods, nodes/healthz
 //	                                └─► the log file
 //
+// Requests and who may send them are those of packages node/api and node/nodeutil.
+//
 // # Contract
 //
 // Nobody is answered who is not known and allowed, as with kubelet's webhook modes; nobody is

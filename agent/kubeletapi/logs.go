@@ -7,31 +7,24 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	criapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/cri-client/pkg/logs"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/agent/node/api"
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
 // serveLogs answers with the log of a container.
 func (s *server) serveLogs(w http.ResponseWriter, r *http.Request) {
-	options, err := decode(r.URL.Query())
+	options, err := api.ParseLogOptions(r.URL.Query())
 	if err != nil {
-		http.Error(w, "query: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	if err := validate(options); err != nil {
-		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		http.Error(w, err.Error(), api.StatusOf(err))
 		return
 	}
 	namespace, name, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
@@ -64,62 +57,6 @@ func (s *server) serveLogs(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "the log cannot be read", http.StatusInternalServerError)
 		}
 	}
-}
-
-// decode reads what the API server makes of PodLogOptions. Fields that only the API server
-// reads are left out.
-func decode(query url.Values) (*corev1.PodLogOptions, error) {
-	options := new(corev1.PodLogOptions)
-	numbers := map[string]**int64{"tailLines": &options.TailLines, "limitBytes": &options.LimitBytes, "sinceSeconds": &options.SinceSeconds}
-	for name, field := range numbers {
-		if !query.Has(name) {
-			continue
-		}
-		number, err := strconv.ParseInt(query.Get(name), 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		*field = &number
-	}
-	for name, field := range map[string]*bool{"follow": &options.Follow, "previous": &options.Previous, "timestamps": &options.Timestamps} {
-		if !query.Has(name) {
-			continue
-		}
-		var err error
-		if *field, err = strconv.ParseBool(query.Get(name)); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if query.Has("sinceTime") {
-		since, err := time.Parse(time.RFC3339, query.Get("sinceTime"))
-		if err != nil {
-			return nil, fmt.Errorf("sinceTime: %w", err)
-		}
-		options.SinceTime = ptr.To(metav1.NewTime(since))
-	}
-	if query.Has("stream") {
-		options.Stream = ptr.To(query.Get("stream"))
-	}
-	return options, nil
-}
-
-// validate refuses what the API refuses.
-func validate(options *corev1.PodLogOptions) error {
-	switch {
-	case options.TailLines != nil && *options.TailLines < 0:
-		return fmt.Errorf("tailLines: %d: must not be negative", *options.TailLines)
-	case options.LimitBytes != nil && *options.LimitBytes < 1:
-		return fmt.Errorf("limitBytes: %d: must be positive", *options.LimitBytes)
-	case options.SinceSeconds != nil && *options.SinceSeconds < 1:
-		return fmt.Errorf("sinceSeconds: %d: must be positive", *options.SinceSeconds)
-	case options.SinceSeconds != nil && options.SinceTime != nil:
-		return errors.New("sinceSeconds and sinceTime: at most one may be set")
-	}
-	stream := ptr.Deref(options.Stream, corev1.LogStreamAll)
-	if !slices.Contains([]string{corev1.LogStreamAll, corev1.LogStreamStdout, corev1.LogStreamStderr}, stream) {
-		return fmt.Errorf("stream: %q: must be All, Stdout or Stderr", stream)
-	}
-	return nil
 }
 
 func readOptions(options *corev1.PodLogOptions) *logs.LogOptions {

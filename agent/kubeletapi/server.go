@@ -3,7 +3,6 @@ package kubeletapi
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,10 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/node/api"
+	"github.com/dray-project/dray/agent/node/nodeutil"
 )
 
 // Pods are those of a node.
@@ -54,12 +54,12 @@ func Serve(ctx context.Context, listener net.Listener, options Options) error {
 	if err != nil {
 		return fmt.Errorf("kubelet's API: certificate: %w", err)
 	}
-	guard, err := newGuard(ctx, options.NodeName, options.Client, options.ClientCAFile)
+	auth, err := newAuth(ctx, options.NodeName, options.Client, options.ClientCAFile)
 	if err != nil {
 		return fmt.Errorf("kubelet's API: %w", err)
 	}
 	s := &http.Server{
-		Handler: guard.before(handler(options.Pods)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		Handler: nodeutil.WithAuth(auth, handler(options.Pods)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		// Who a client is, is found out for each request.
 		TLSConfig: &tls.Config{GetCertificate: certificate, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
@@ -96,7 +96,7 @@ func handler(pods Pods) http.Handler {
 	s := &server{pods}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
-	mux.HandleFunc("GET /pods", s.servePods)
+	mux.HandleFunc("GET /pods", api.HandleRunningPods(pods.GetPods))
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.serveLogs)
 	for path, what := range map[string]string{
 		"/exec/": "commands cannot be run in it", "/run/": "commands cannot be run in it", "/attach/": "it cannot be attached to",
@@ -107,21 +107,4 @@ func handler(pods Pods) http.Handler {
 		})
 	}
 	return mux
-}
-
-// servePods answers with all pods, as kubelet does.
-func (s *server) servePods(w http.ResponseWriter, r *http.Request) {
-	pods, err := s.pods.GetPods(r.Context())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{}}
-	for _, pod := range pods {
-		list.Items = append(list.Items, *pod)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(list); err != nil {
-		klog.FromContext(r.Context()).V(2).Info("Pods were not sent", "reason", err)
-	}
 }

@@ -22,6 +22,9 @@
 // its node. Its events come from an informer, or from outside: a [PodFeed] hands
 // the events of one informer to the controllers of any number of nodes.
 //
+// Package nodeutil makes both of one provider, with all that they need, and package api
+// answers what the API server asks a node for.
+//
 // Errors of providers are classified by package errdefs. A provider that panics
 // ends its controller with an error, and no other one's.
 //

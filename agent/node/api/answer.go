@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/node/errdefs"
+)
+
+// answering is a handler that answers with the error that it returns.
+func answering(handle func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := handle(w, r)
+		if err == nil {
+			return
+		}
+		code := StatusOf(err)
+		if code == http.StatusInternalServerError && !errors.Is(err, context.Canceled) {
+			klog.FromContext(r.Context()).Error(err, "Request failed", "path", r.URL.Path)
+		}
+		http.Error(w, err.Error(), code)
+	}
+}
+
+// StatusOf is the code of the answer to a request that ended with an error.
+func StatusOf(err error) int {
+	var semantic semanticError
+	switch {
+	case errdefs.IsNotFound(err):
+		return http.StatusNotFound
+	case errors.As(err, &semantic):
+		return http.StatusUnprocessableEntity
+	case errdefs.IsInvalidInput(err):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
+
+// semanticError is about a value that can be read and makes no sense.
+type semanticError struct{ error }
+
+// InvalidInput makes the class of the error.
+func (semanticError) InvalidInput() bool { return true }
+
+// wildcards returns the parts of a path that have these names, or as many parts from its end.
+func wildcards(r *http.Request, names ...string) ([]string, error) {
+	parts := make([]string, len(names))
+	for i, name := range names {
+		if parts[i] = r.PathValue(name); parts[i] == "" {
+			return lastParts(r.URL, len(names))
+		}
+	}
+	return parts, nil
+}
+
+// lastParts returns the last n parts of a path, none of them empty.
+func lastParts(u *url.URL, n int) ([]string, error) {
+	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	if len(parts) < n {
+		return nil, errdefs.NotFoundf("path %q: no such path", u.Path)
+	}
+	parts = parts[len(parts)-n:]
+	for i, part := range parts {
+		text, err := url.PathUnescape(part)
+		if err != nil || text == "" {
+			return nil, errdefs.NotFoundf("path %q: no such path", u.Path)
+		}
+		parts[i] = text
+	}
+	return parts, nil
+}

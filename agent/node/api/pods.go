@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodListerFunc returns pods, which are only read.
+type PodListerFunc func(context.Context) ([]*corev1.Pod, error)
+
+// HandleRunningPods answers with a list of pods in JSON, as kubelet does.
+func HandleRunningPods(getPods PodListerFunc) http.HandlerFunc {
+	if getPods == nil {
+		return NotImplemented
+	}
+	return answering(func(w http.ResponseWriter, r *http.Request) error {
+		pods, err := getPods(r.Context())
+		if err != nil {
+			return err
+		}
+		list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{}}
+		for _, pod := range pods {
+			list.Items = append(list.Items, *pod)
+		}
+		return writeJSON(w, list)
+	})
+}
+
+// writeJSON answers with a value. Nothing is sent if it cannot be encoded.
+func writeJSON(w http.ResponseWriter, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // a client that is gone needs no answer
+	return nil
+}

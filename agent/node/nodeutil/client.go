@@ -1,0 +1,68 @@
+package nodeutil
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dray-project/dray/agent/node"
+)
+
+// ClientsetFromEnv makes a client of a kubeconfig file, or of what a pod has if the path is
+// empty or there is no such file.
+func ClientsetFromEnv(kubeConfigPath string) (*kubernetes.Clientset, error) {
+	config, err := configFromEnv(kubeConfigPath)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of the client: %w", err)
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+func configFromEnv(path string) (*rest.Config, error) {
+	if path == "" {
+		return rest.InClusterConfig()
+	}
+	if _, err := os.Stat(path); os.IsNotExist(err) {
+		return rest.InClusterConfig()
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: path}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+}
+
+// PodInformerFilter has an informer see the pods that are bound to a node, and no others.
+func PodInformerFilter(node string) informers.SharedInformerOption {
+	return informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
+	})
+}
+
+// NodeLeaseV1Client returns the client for the option node.WithNodeEnableLeaseV1.
+func NodeLeaseV1Client(client kubernetes.Interface) typedcoordinationv1.LeaseInterface {
+	return client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+}
+
+// FilterPodsForNodeName holds for pods that are bound to a node.
+func FilterPodsForNodeName(name string) node.PodEventFilterFunc {
+	return func(_ context.Context, p *corev1.Pod) bool { return p.Spec.NodeName == name }
+}
+
+// PodFilters holds if one of the filters does. Those after it are not asked.
+func PodFilters(filters ...node.PodEventFilterFunc) node.PodEventFilterFunc {
+	return func(ctx context.Context, p *corev1.Pod) bool {
+		for _, filter := range filters {
+			if filter(ctx, p) {
+				return true
+			}
+		}
+		return false
+	}
+}

@@ -1,0 +1,213 @@
+package nodeutil
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"runtime"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/dray-project/dray/agent/node"
+)
+
+// NodeConfig is what a Node is made of. NewNode has defaults for it, and options change it.
+type NodeConfig struct {
+	// Client is required. The default is that of ClientsetFromEnv, where there is one.
+	Client kubernetes.Interface
+
+	// NodeSpec is the node that is registered.
+	NodeSpec corev1.Node
+	// KubeconfigPath is the value of KUBECONFIG. The default client has been made of it before
+	// options run.
+	KubeconfigPath string
+	// InformerResyncPeriod is how often informers hand over all objects again: by default
+	// each minute.
+	InformerResyncPeriod time.Duration
+
+	// HTTPListenAddr is where Handler is served: by default ":10250".
+	HTTPListenAddr string
+	// Handler answers requests, and lets those pass who may ask. Nil serves nothing.
+	Handler http.Handler
+	// StreamIdleTimeout and StreamCreationTimeout are for AttachProviderRoutes: see
+	// api.PodHandlerConfig.
+	StreamIdleTimeout     time.Duration
+	StreamCreationTimeout time.Duration
+	// DebugHTTP has no effect: AttachProviderRoutes serves /runningpods/ in any case.
+	DebugHTTP bool
+	// TLSConfig is that of the server. Nil serves nothing.
+	TLSConfig *tls.Config
+
+	// EventRecorder is for Events of pods. The default writes them by Client.
+	EventRecorder record.EventRecorder
+
+	// NumWorkers is how many pods are worked on at the same time: by default the number of
+	// CPUs.
+	NumWorkers int
+
+	// NodeStatusUpdateErrorHandler is that of the option of package node.
+	NodeStatusUpdateErrorHandler node.ErrorHandler
+
+	// SkipDownwardAPIResolution leaves references to the downward API to the provider.
+	SkipDownwardAPIResolution bool
+
+	// PodControllerConfigOpts change what the PodController is made of, in their order, after
+	// all else. An error ends NewNode.
+	PodControllerConfigOpts []func(*node.PodControllerConfig) error
+
+	routeAttacher func(Provider, NodeConfig, corev1listers.PodLister)
+}
+
+// NodeOpt changes the configuration of a Node. An error ends NewNode.
+type NodeOpt func(c *NodeConfig) error
+
+// WithNodeConfig replaces the configuration, defaults included.
+func WithNodeConfig(c NodeConfig) NodeOpt {
+	return func(cfg *NodeConfig) error {
+		*cfg = c
+		return nil
+	}
+}
+
+// WithClient sets the client.
+func WithClient(c kubernetes.Interface) NodeOpt {
+	return func(cfg *NodeConfig) error {
+		cfg.Client = c
+		return nil
+	}
+}
+
+// WithPodControllerConfigOverrides adds to PodControllerConfigOpts.
+func WithPodControllerConfigOverrides(opts ...func(*node.PodControllerConfig) error) NodeOpt {
+	return func(cfg *NodeConfig) error {
+		cfg.PodControllerConfigOpts = append(cfg.PodControllerConfigOpts, opts...)
+		return nil
+	}
+}
+
+func defaultConfig(name string) NodeConfig {
+	cfg := NodeConfig{
+		NumWorkers:           runtime.NumCPU(),
+		InformerResyncPeriod: time.Minute,
+		KubeconfigPath:       os.Getenv("KUBECONFIG"),
+		HTTPListenAddr:       ":10250",
+		NodeSpec: corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   name,
+				Labels: map[string]string{"type": "virtual-kubelet", "kubernetes.io/role": "agent", corev1.LabelHostname: name},
+			},
+			Status: corev1.NodeStatus{Phase: corev1.NodePending},
+		},
+	}
+	for _, condition := range []corev1.NodeConditionType{
+		corev1.NodeReady, corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable,
+	} {
+		cfg.NodeSpec.Status.Conditions = append(cfg.NodeSpec.Status.Conditions, corev1.NodeCondition{Type: condition})
+	}
+	client, err := ClientsetFromEnv(cfg.KubeconfigPath)
+	if err != nil {
+		klog.V(2).InfoS("There is no client but what options give", "reason", err)
+		return cfg
+	}
+	cfg.Client = client
+	return cfg
+}
+
+// NewNode makes a node of a provider. Nothing runs before Run.
+//
+// The provider is made after the options have run. It may change the node that is registered
+// until NewNode returns, and if newProvider returns no NodeProvider, until the node is ready:
+// then a node is pinged for nothing, and becomes ready when pods can run.
+func NewNode(name string, newProvider NewProviderFunc, opts ...NodeOpt) (*Node, error) {
+	cfg := defaultConfig(name)
+	for _, o := range opts {
+		if err := o(&cfg); err != nil {
+			return nil, err
+		}
+	}
+	switch _, _, err := net.SplitHostPort(cfg.HTTPListenAddr); {
+	case err != nil:
+		return nil, fmt.Errorf("HTTPListenAddr: %w", err)
+	case cfg.Client == nil:
+		return nil, errors.New("a client is required")
+	}
+
+	podInformers := informers.NewSharedInformerFactoryWithOptions(cfg.Client, cfg.InformerResyncPeriod, PodInformerFilter(name))
+	otherInformers := informers.NewSharedInformerFactory(cfg.Client, cfg.InformerResyncPeriod)
+	pods := podInformers.Core().V1().Pods()
+	others := otherInformers.Core().V1()
+	provider, nodeProvider, err := newProvider(ProviderConfig{
+		Pods: pods.Lister(), ConfigMaps: others.ConfigMaps().Lister(), Secrets: others.Secrets().Lister(), Services: others.Services().Lister(),
+		Node: &cfg.NodeSpec,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("provider: %w", err)
+	}
+	if cfg.routeAttacher != nil {
+		cfg.routeAttacher(provider, cfg, pods.Lister())
+	}
+
+	n := &Node{
+		ready: make(chan struct{}), done: make(chan struct{}),
+		client: cfg.Client, informers: []informers.SharedInformerFactory{podInformers, otherInformers},
+		listenAddr: cfg.HTTPListenAddr, handler: cfg.Handler, tlsConfig: cfg.TLSConfig, workers: cfg.NumWorkers,
+	}
+	if n.nodes, err = n.nodeController(nodeProvider, &cfg); err != nil {
+		return nil, fmt.Errorf("node controller: %w", err)
+	}
+	n.pods, err = n.podController(node.PodControllerConfig{
+		PodClient: cfg.Client.CoreV1(), PodInformer: pods, Provider: provider,
+		ConfigMapInformer: others.ConfigMaps(), SecretInformer: others.Secrets(), ServiceInformer: others.Services(),
+		SkipDownwardAPIResolution: cfg.SkipDownwardAPIResolution,
+	}, &cfg)
+	if err != nil {
+		if n.events != nil {
+			n.events.Shutdown()
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Node) podController(config node.PodControllerConfig, cfg *NodeConfig) (*node.PodController, error) {
+	config.EventRecorder = cfg.EventRecorder
+	if config.EventRecorder == nil {
+		n.events = record.NewBroadcaster()
+		config.EventRecorder = n.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: path.Join(cfg.NodeSpec.Name, "pod-controller")})
+	}
+	for _, o := range cfg.PodControllerConfigOpts {
+		if err := o(&config); err != nil {
+			return nil, err
+		}
+	}
+	pods, err := node.NewPodController(config)
+	if err != nil {
+		return nil, fmt.Errorf("pod controller: %w", err)
+	}
+	return pods, nil
+}
+
+// nodeController has the node become ready by itself if nobody else speaks for it.
+func (n *Node) nodeController(provider node.NodeProvider, cfg *NodeConfig) (*node.NodeController, error) {
+	if provider == nil {
+		naive := node.NewNaiveNodeProvider()
+		provider, n.naive, n.spec = naive, naive, &cfg.NodeSpec
+	}
+	opts := []node.NodeControllerOpt{node.WithNodeEnableLeaseV1(NodeLeaseV1Client(cfg.Client), node.DefaultLeaseDuration)}
+	if cfg.NodeStatusUpdateErrorHandler != nil {
+		opts = append(opts, node.WithNodeStatusUpdateErrorHandler(cfg.NodeStatusUpdateErrorHandler))
+	}
+	return node.NewNodeController(provider, &cfg.NodeSpec, cfg.Client.CoreV1().Nodes(), opts...)
+}
