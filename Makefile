@@ -316,6 +316,10 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt
 	@$(MAKE) report
 
+.PHONY: soak-gang
+soak-gang: ## compare CASES= small gangs of each of eleven kinds with an enumeration
+	GANG_CASES=$(or $(CASES),10000) go test ./gang -run TestLikeEnumeration -count=1 -v -timeout 0
+
 .PHONY: soak
 soak: ## allocate and release, and simulate, a million times while slices change, and print what memory that takes
 	$(GO) test ./benchmarks -run '^$$' -bench '^BenchmarkSoak' -benchtime 1000000x -timeout 30m -v

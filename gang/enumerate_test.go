@@ -1,0 +1,436 @@
+package gang_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/gang"
+)
+
+// use is what is in use in an enumeration.
+type use struct {
+	taken []bool  // by device
+	left  []int64 // by pool
+	on    [][]int // pods by node
+	// where claims were allocated: -1 not yet, else the node, or s.nodes for everywhere.
+	where []int
+}
+
+func (s *small) nothing() *use {
+	u := &use{taken: make([]bool, len(s.devices)), left: slices.Clone(s.counters), on: make([][]int, s.nodes), where: make([]int, len(s.claims))}
+	for c := range u.where {
+		u.where[c] = -1
+	}
+	return u
+}
+
+// decided is what was decided of a pod: its node, and the alternative of each request of its claims; nil is anything.
+type decided struct {
+	node         int
+	alternatives map[int][]int // by claim
+}
+
+// possible reports whether all pods of a list have devices, those before with what was decided.
+func (s *small) possible(u *use, pods []int, before map[int]decided) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	pod := pods[0]
+	d, fixed := before[pod]
+	for n := range s.nodes {
+		if fixed && d.node != n || slices.Contains(s.away[s.kinds[pod]], n) || !s.hasRoom(n, append(slices.Clone(u.on[n]), pod)) {
+			continue
+		}
+		u.on[n] = append(u.on[n], pod)
+		done := s.claimsOn(u, n, s.pods[pod], d.alternatives, func() bool { return s.possible(u, pods[1:], before) })
+		u.on[n] = u.on[n][:len(u.on[n])-1]
+		if done {
+			return true
+		}
+	}
+	return false
+}
+
+// claimsOn tries all devices for claims.
+func (s *small) claimsOn(u *use, node int, claims []int, chosen map[int][]int, then func() bool) bool {
+	if len(claims) == 0 {
+		return then()
+	}
+	c := claims[0]
+	next := func() bool { return s.claimsOn(u, node, claims[1:], chosen, then) }
+	if u.where[c] >= 0 {
+		return (u.where[c] == s.nodes || u.where[c] == node) && next()
+	}
+	reach := s.nodes
+	var request func(r, alternative, missing, from, root int, reach int) bool
+	request = func(r, a, missing, from, root, reach int) bool {
+		if missing == 0 {
+			if r++; r == len(s.claims[c].requests) {
+				u.where[c] = reach
+				done := next()
+				u.where[c] = -1
+				return done
+			}
+			for a, alternative := range s.claims[c].requests[r] {
+				if chosen != nil && chosen[c][r] != a {
+					continue
+				}
+				if request(r, a, alternative.count, 0, root, reach) {
+					return true
+				}
+			}
+			return false
+		}
+		for i := from; i < len(s.devices); i++ {
+			d := s.devices[i]
+			here := d.pool == node || d.pool == s.nodes
+			if !here || u.taken[i] || d.model != s.claims[c].requests[r][a].model || d.draws > u.left[d.pool] || s.claims[c].matched && root >= 0 && root != d.root {
+				continue
+			}
+			u.taken[i] = true
+			u.left[d.pool] -= d.draws
+			to := reach
+			if d.pool == node {
+				to = node
+			}
+			done := request(r, a, missing-1, i+1, d.root, to)
+			u.taken[i] = false
+			u.left[d.pool] += d.draws
+			if done {
+				return true
+			}
+		}
+		return false
+	}
+	return request(-1, 0, 0, 0, -1, reach)
+}
+
+// most is how many pods fit together.
+func (s *small) most() int {
+	for n := len(s.pods); n > 0; n-- {
+		if s.some(nil, 0, n) {
+			return n
+		}
+	}
+	return 0
+}
+
+func (s *small) some(chosen []int, from, n int) bool {
+	if len(chosen) == n {
+		return s.possible(s.nothing(), chosen, nil)
+	}
+	for pod := from; pod < len(s.pods); pod++ {
+		if s.some(append(slices.Clone(chosen), pod), pod+1, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// combinations lists the alternatives of the requests of claims, the first request being the most important.
+func (s *small) combinations(claims []int) []map[int][]int {
+	list := []map[int][]int{{}}
+	for _, c := range claims {
+		for _, alternatives := range s.claims[c].requests {
+			var longer []map[int][]int
+			for _, chosen := range list {
+				for a := range alternatives {
+					copied := make(map[int][]int)
+					for k, v := range chosen {
+						copied[k] = slices.Clone(v)
+					}
+					copied[c] = append(copied[c], a)
+					longer = append(longer, copied)
+				}
+			}
+			list = longer
+		}
+	}
+	return list
+}
+
+// preferred is what each pod gets if all fit: its first alternatives with which the others still fit, on the first node where they do.
+func (s *small) preferred() map[int]decided {
+	all := make([]int, len(s.pods))
+	for i := range all {
+		all[i] = i
+	}
+	before := make(map[int]decided)
+	for _, pod := range all {
+		func() {
+			for _, combination := range s.combinations(s.pods[pod]) {
+				for n := range s.nodes {
+					before[pod] = decided{n, combination}
+					if s.possible(s.nothing(), all, before) {
+						return
+					}
+				}
+			}
+			panic("the pods fit, and now they do not")
+		}()
+	}
+	return before
+}
+
+// decidedIn reads what a result decided.
+func (s *small) decidedIn(r *gang.Result) map[int]decided {
+	of := make(map[int]decided)
+	for pod, place := range r.Places {
+		d := decided{place.Node, make(map[int][]int)}
+		for _, made := range place.Claims {
+			c, _ := strconv.Atoi(strings.TrimPrefix(made.Name, "claim-"))
+			for range s.claims[c].requests {
+				d.alternatives[c] = append(d.alternatives[c], 0)
+			}
+			for _, result := range made.Status.Allocation.Devices.Results {
+				request, alternative, listed := strings.Cut(result.Request, "/")
+				if i, _ := strconv.Atoi(request[1:]); listed {
+					d.alternatives[c][i], _ = strconv.Atoi(alternative[1:])
+				}
+			}
+		}
+		of[pod] = d
+	}
+	return of
+}
+
+// verify says what is wrong with places, as far as devices and room are concerned.
+func (s *small) verify(r *gang.Result) error {
+	u := s.nothing()
+	for pod, place := range r.Places {
+		if place.Node < 0 {
+			continue
+		}
+		if u.on[place.Node] = append(u.on[place.Node], pod); slices.Contains(s.away[s.kinds[pod]], place.Node) {
+			return fmt.Errorf("pod %d cannot run on node %d", pod, place.Node)
+		}
+		for _, made := range place.Claims {
+			c, _ := strconv.Atoi(strings.TrimPrefix(made.Name, "claim-"))
+			if u.where[c] >= 0 || !slices.Contains(s.pods[pod], c) {
+				return fmt.Errorf("claim %d is allocated twice, or for another pod", c)
+			}
+			u.where[c] = s.nodes
+			roots, counts := make(map[int]bool), make(map[string]int)
+			for _, result := range made.Status.Allocation.Devices.Results {
+				i, _ := strconv.Atoi(strings.TrimPrefix(result.Device, "device-"))
+				d := s.devices[i]
+				if u.taken[i] {
+					return fmt.Errorf("device %d is taken twice", i)
+				}
+				if u.left[d.pool] -= d.draws; d.draws > 0 && u.left[d.pool] < 0 {
+					return fmt.Errorf("pool %d is overdrawn", d.pool)
+				}
+				if d.pool != s.nodes && d.pool != place.Node {
+					return fmt.Errorf("device %d is not on node %d", i, place.Node)
+				}
+				if d.pool != s.nodes {
+					u.where[c] = place.Node
+				}
+				u.taken[i], roots[d.root] = true, true
+				counts[result.Request]++
+				request, alternative, _ := strings.Cut(result.Request, "/")
+				n, _ := strconv.Atoi(request[1:])
+				a, _ := strconv.Atoi(strings.TrimPrefix(alternative, "s"))
+				if want := s.claims[c].requests[n][a]; want.model != d.model || counts[result.Request] > want.count {
+					return fmt.Errorf("device %d is not for request %s of claim %d", i, result.Request, c)
+				}
+			}
+			if s.claims[c].matched && len(roots) > 1 || len(counts) != len(s.claims[c].requests) {
+				return fmt.Errorf("claim %d has devices of %d roots for %d requests", c, len(roots), len(counts))
+			}
+		}
+		for _, c := range s.pods[pod] {
+			if u.where[c] < 0 || u.where[c] != s.nodes && u.where[c] != place.Node {
+				return fmt.Errorf("claim %d of pod %d is not there", c, pod)
+			}
+		}
+	}
+	for n, pods := range u.on {
+		if !s.hasRoom(n, pods) {
+			return fmt.Errorf("node %d has no room for pods %v", n, pods)
+		}
+	}
+	return nil
+}
+
+// tally counts what cases came to.
+type tally struct{ cases, fit, oneByOne, joint, exact, missed int }
+
+// check compares an answer with an enumeration.
+func (s *small) check(t *testing.T, count *tally) {
+	t.Helper()
+	q := s.question()
+	r := ask(t, q)
+	if err := s.verify(r); err != nil {
+		t.Fatalf("%v: %v\n%s", s.decidedIn(r), err, s)
+	}
+	network := slices.ContainsFunc(s.devices, func(d device) bool { return d.pool == s.nodes })
+	most, whole := s.most(), s.least == len(s.pods) || !s.shares()
+	count.cases++
+	switch placed := r.Placed(); {
+	case r.Verdict == allocator.NotDecided:
+		t.Fatalf("not decided after %d steps\n%s", r.Steps, s)
+	case placed > most:
+		t.Fatalf("%d pods are placed, and %d fit\n%s", placed, most, s)
+	case (r.Verdict == allocator.Satisfiable) != (placed >= s.least):
+		t.Fatalf("%v, with %d of %d pods placed\n%s", r.Verdict, placed, s.least, s)
+	case most < s.least:
+		if r.Exact {
+			count.exact++
+		} else if !network && whole {
+			t.Fatalf("a no that is not said to be exact\n%s", s)
+		}
+		return
+	case r.Verdict != allocator.Satisfiable && r.Exact:
+		t.Fatalf("said to be impossible, but %d pods fit\n%s", most, s)
+	case r.Verdict != allocator.Satisfiable && !network && whole:
+		t.Fatalf("%d pods fit, found %d\n%s", most, placed, s)
+	}
+	count.fit++
+	if r.Verdict != allocator.Satisfiable {
+		count.missed++
+		return
+	}
+	if r.OneByOne {
+		count.oneByOne++
+		if got, want := devicesOf(r), s.oneByOne(t); got != want {
+			t.Fatalf("one by one: %s, want %s\n%s", got, want, s)
+		}
+		q.Together = true
+		r = ask(t, q)
+		if err := s.verify(r); err != nil {
+			t.Fatalf("together: %v\n%s", err, s)
+		}
+	} else {
+		count.joint++
+	}
+	if network || s.shares() || most < len(s.pods) {
+		return
+	}
+	got, want := s.decidedIn(r), s.preferred()
+	for pod := range s.pods {
+		if g, w := fmt.Sprint(got[pod]), fmt.Sprint(want[pod]); g != w {
+			t.Fatalf("pod %d has %s, want %s\n%s", pod, g, w, s)
+		}
+	}
+}
+
+// oneByOne is what a scheduler gives to one pod after the other.
+func (s *small) oneByOne(t *testing.T) string {
+	t.Helper()
+	q := s.question()
+	places := make([]gang.Place, len(q.Pods))
+	on, made := make([][]int, len(q.Nodes)), make(map[string]*resourceapi.ResourceClaim)
+	for pod := range q.Pods {
+		places[pod].Node = -1
+		for n, node := range q.Nodes {
+			var open []*resourceapi.ResourceClaim
+			suits := q.Pods[pod].Variant(n) >= 0 && q.Room(n, append(slices.Clone(on[n]), pod))
+			for _, claim := range q.Pods[pod].Variants[0] {
+				if allocated := made[claim.Name]; allocated == nil {
+					open = append(open, claim)
+				} else if selector := allocated.Status.Allocation.NodeSelector; selector != nil && len(selector.NodeSelectorTerms[0].MatchFields) > 0 {
+					suits = suits && selector.NodeSelectorTerms[0].MatchFields[0].Values[0] == node.Name
+				}
+			}
+			if !suits {
+				continue
+			}
+			problem, err := q.Compile(open)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome, err := problem.Allocate(context.Background(), q.State, node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			assignment, fits := outcome.(*allocator.Assignment)
+			if !fits {
+				continue
+			}
+			places[pod].Node, on[n] = n, append(on[n], pod)
+			for i, claim := range open {
+				claim = claim.DeepCopy()
+				claim.Status.Allocation = &assignment.Results()[i]
+				places[pod].Claims, made[claim.Name] = append(places[pod].Claims, claim), claim
+				if q.State, err = q.State.Assume(claim); err != nil {
+					t.Fatal(err)
+				}
+			}
+			break
+		}
+	}
+	return devicesOf(&gang.Result{Places: places})
+}
+
+func devicesOf(r *gang.Result) string {
+	var text strings.Builder
+	for pod, place := range r.Places {
+		fmt.Fprintf(&text, "pod %d on %d:", pod, place.Node)
+		for _, claim := range place.Claims {
+			fmt.Fprintf(&text, " %s %v", claim.Name, claim.Status.Allocation.Devices.Results)
+		}
+		text.WriteString("; ")
+	}
+	return text.String()
+}
+
+func (s *small) shares() bool {
+	seen := make(map[int]bool)
+	for _, own := range s.pods {
+		for _, c := range own {
+			if seen[c] {
+				return true
+			}
+			seen[c] = true
+		}
+	}
+	return false
+}
+
+// TestLikeEnumeration compares small cases with all there is, each feature alone and together. GANG_CASES says how many of each.
+func TestLikeEnumeration(t *testing.T) {
+	cases := 300
+	if text := os.Getenv("GANG_CASES"); text != "" {
+		var err error
+		if cases, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		features
+	}{
+		{"lists", features{lists: true}},
+		{"counters", features{counters: true, lists: true}},
+		{"matches", features{matches: true, lists: true}},
+		{"shared claims", features{shared: true, lists: true}},
+		{"devices for all nodes", features{network: true, lists: true, counters: true}},
+		{"CPU", features{cpu: true, lists: true, counters: true}},
+		{"kinds", features{kinds: true, lists: true, counters: true}},
+		{"fewer than all", features{least: true, lists: true, counters: true}},
+		{"nodes that do not suit", features{away: true, lists: true, counters: true}},
+		{"nodes of their own", features{counters: true, lists: true, matches: true, shared: true, cpu: true, kinds: true, least: true, away: true}},
+		{"all", features{true, true, true, true, true, true, true, true, true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var count tally
+			for seed := range cases {
+				drawSmall(rand.New(rand.NewPCG(uint64(seed), 28)), test.features).check(t, &count)
+			}
+			t.Logf("%+v", count)
+			if count.fit == 0 || count.exact == 0 || count.joint == 0 && test.counters {
+				t.Errorf("the cases are too easy: %+v", count)
+			}
+		})
+	}
+}

@@ -1,0 +1,192 @@
+package gang
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+)
+
+// oneByOne places one pod after the other, each on the first node that takes it.
+func (a *asker) oneByOne() (*Result, error) {
+	w := &walk{asker: a, state: a.State, on: make([][]int, len(a.Nodes)), reach: make(map[claimKey]*selector)}
+	places, start := a.unplaced(), make([]int, len(a.kinds))
+	placed := 0
+	for i := range a.Pods {
+		if len(a.Pods)-i+placed < a.Min {
+			break
+		}
+		// A node that refused a pod has no room for a later one like it.
+		from, k := 0, a.kindOf(i)
+		if k >= 0 {
+			from = start[k]
+		}
+		for n := from; n < len(a.Nodes) && places[i].Node < 0; n++ {
+			claims, fits, err := w.place(i, n)
+			if err != nil {
+				return nil, err
+			}
+			if fits {
+				places[i] = Place{Node: n, Claims: claims}
+				placed++
+			}
+		}
+		if k >= 0 && places[i].Node >= 0 {
+			start[k] = places[i].Node
+		} else if k >= 0 {
+			start[k] = len(a.Nodes)
+		}
+	}
+	verdict := allocator.Satisfiable
+	if placed < a.Min {
+		if verdict = allocator.NotSatisfiable; a.doubt {
+			verdict = allocator.NotDecided
+		}
+	}
+	r := a.result(verdict, places)
+	r.OneByOne = true
+	return r, nil
+}
+
+// kindOf is the kind of a pod by itself, below zero if it shares claims with others.
+func (a *asker) kindOf(pod int) int {
+	for k := range a.kinds {
+		first := a.units[a.kinds[k].units[0]].pods
+		if len(first) == 1 && (first[0] == pod || a.Pods[pod].Kind != "" && a.Pods[first[0]].Kind == a.Pods[pod].Kind) {
+			return k
+		}
+	}
+	return -1
+}
+
+// walk places pods in a state that follows.
+type walk struct {
+	*asker
+	state *pools.State
+	on    [][]int
+	// reach is where claims can be used that were allocated on the way, nil for everywhere.
+	reach map[claimKey]*selector
+}
+
+// place puts a pod on a node if it fits, and returns the claims that were allocated for it.
+func (w *walk) place(pod, node int) ([]*resourceapi.ResourceClaim, bool, error) {
+	v := w.variant(pod, node)
+	if v < 0 || !w.Room(node, append(w.on[node], pod)) {
+		return nil, false, nil
+	}
+	key := "pod " + w.Pods[pod].Kind + " " + strconv.Itoa(v)
+	if w.Pods[pod].Kind == "" || len(w.units) < len(w.Pods) {
+		key = "" // it is not asked about again
+	}
+	return w.placeClaims(pod, node, key, w.Pods[pod].Variants[v], nil)
+}
+
+// placeClaims puts a pod with these claims on a node. The key is that of the problem.
+func (w *walk) placeClaims(pod, node int, key string, claims []*resourceapi.ResourceClaim, chosen choice) ([]*resourceapi.ResourceClaim, bool, error) {
+	var open, asked []*resourceapi.ResourceClaim
+	for i, pinned := range chosen.pin(claims) {
+		reach, allocated := w.reach[keyOf(pinned)]
+		if !allocated {
+			open, asked = append(open, claims[i]), append(asked, pinned)
+		} else if reach != nil && !reach.Match(w.Nodes[node]) {
+			return nil, false, nil
+		}
+	}
+	var made []*resourceapi.ResourceClaim
+	if len(open) > 0 {
+		problem, err := w.problem(key, asked)
+		if err != nil {
+			return nil, false, err
+		}
+		found, fits, err := w.feasible(problem, w.state, node)
+		if err != nil || !fits {
+			return nil, false, err
+		}
+		if made, err = w.take(open, found.Results()); err != nil {
+			return nil, false, err
+		}
+	}
+	w.on[node] = append(w.on[node], pod)
+	return made, true, nil
+}
+
+// take has claims hold what they were given.
+func (w *walk) take(claims []*resourceapi.ResourceClaim, results []resourceapi.AllocationResult) ([]*resourceapi.ResourceClaim, error) {
+	made := make([]*resourceapi.ResourceClaim, len(claims))
+	for i, claim := range claims {
+		copied := *claim
+		copied.Status.Allocation = &results[i]
+		made[i] = &copied
+		var err error
+		if w.state, err = w.state.Assume(&copied); err != nil {
+			return nil, err
+		}
+		var reach *selector
+		if of := results[i].NodeSelector; of != nil {
+			if reach, err = nodeaffinity.NewNodeSelector(of); err != nil {
+				return nil, fmt.Errorf("claim %s: node selector of the allocation: %w", keyOf(claim), err)
+			}
+		}
+		w.reach[keyOf(claim)] = reach
+	}
+	return made, nil
+}
+
+// problem compiles claims once for a key, each time for the empty one.
+func (a *asker) problem(key string, claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+	if known := a.problems[key]; known != nil && key != "" {
+		return known, nil
+	}
+	made, err := a.Compile(claims)
+	if err == nil && key != "" {
+		a.problems[key] = made
+	}
+	return made, err
+}
+
+// feasible asks the allocator. The error is the context's.
+func (a *asker) feasible(problem *allocator.Problem, state *pools.State, node int) (allocator.Feasibility, bool, error) {
+	found, err := problem.Feasible(a.context, state, a.Nodes[node])
+	a.spent += 1 + found.Stats().Steps
+	if err != nil {
+		return found, false, a.note(err)
+	}
+	a.doubt = a.doubt || found.Verdict() == allocator.NotDecided
+	return found, found.Verdict() == allocator.Satisfiable, nil
+}
+
+type (
+	claimKey = types.NamespacedName
+	selector = nodeaffinity.NodeSelector
+)
+
+func keyOf(claim *resourceapi.ResourceClaim) claimKey {
+	return claimKey{Namespace: claim.Namespace, Name: claim.Name}
+}
+
+// tied reports whether there are devices that several nodes may reach, or that draw on what devices of another node draw on.
+func tied(state *pools.State, nodes []*corev1.Node) bool {
+	if len(nodes) < 2 {
+		return false
+	}
+	for pool := range state.Snapshot().Pools() {
+		node := ""
+		for slice := range pool.Slices() {
+			switch of := ptr.Deref(slice.Spec.NodeName, ""); {
+			case len(slice.Spec.Devices) == 0:
+			case of == "" || node != "" && node != of:
+				return true
+			default:
+				node = of
+			}
+		}
+	}
+	return false
+}

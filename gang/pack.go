@@ -1,0 +1,191 @@
+package gang
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// fits reports whether a node takes a load. An answer that is not known is a no, with doubt.
+func (p *planner) fits(l *load) (bool, error) {
+	if l.fits == allocator.NoVerdict {
+		var err error
+		if l.fits, err = p.ask(l); err != nil {
+			return false, err
+		}
+	}
+	return l.fits == allocator.Satisfiable, nil
+}
+
+func (p *planner) ask(l *load) (allocator.Verdict, error) {
+	// Which units of a kind they are makes no difference.
+	units, pods, used := make([]int, len(l.items)), make([]int, 0, len(l.items)), make([]int, len(p.kinds))
+	for i, it := range l.items {
+		units[i] = p.kinds[it.kind].units[used[it.kind]]
+		used[it.kind]++
+		pods = append(pods, p.units[units[i]].pods...)
+	}
+	claims, key := p.claimsOn(l.node, l.items, units)
+	if claims == nil || !p.Room(l.node, pods) {
+		return allocator.NotSatisfiable, nil
+	}
+	if len(claims) == 0 {
+		return allocator.Satisfiable, nil
+	}
+	problem, err := p.problem(key, claims)
+	if err != nil {
+		return 0, err
+	}
+	found, fits, err := p.feasible(problem, p.State, l.node)
+	if err != nil {
+		return 0, err
+	}
+	if !fits && found.Verdict() == allocator.NoVerdict {
+		return allocator.NotDecided, nil
+	}
+	return found.Verdict(), nil
+}
+
+// room is how many units of a kind, up to a limit, a node takes besides a load.
+func (p *planner) room(l *load, k, limit int) (int, error) {
+	if l.room == nil {
+		l.room = make([]int, len(p.kinds))
+		for i := range l.room {
+			l.room[i] = -1
+		}
+	}
+	if l.room[k] >= 0 {
+		return min(l.room[k], limit), nil
+	}
+	add := item{k, open}
+	most := len(p.kinds[k].units) - l.count(k)
+	// So many fit, so many do not.
+	low, high := 0, most+1
+	for step := 1; low+1 < high; {
+		n := min(low+step, most)
+		if high <= most {
+			n = (low + high) / 2
+		}
+		fits, err := p.fits(l.withMany(add, n))
+		if err != nil {
+			return 0, err
+		}
+		if fits {
+			low, step = n, 2*step
+		} else {
+			high = n
+		}
+	}
+	l.room[k] = low
+	return min(low, limit), nil
+}
+
+func (l *load) count(k int) int {
+	n := 0
+	for _, it := range l.items {
+		if it.kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// pack looks for room for so many units of each kind besides loads, and returns how many of each go to which node: by
+// node, then by kind, nil for none. It returns nil if there is no room, or the budget is spent.
+func (p *planner) pack(loads []*load, rest []int) ([][]int, error) {
+	s := &packing{planner: p, loads: slices.Clone(loads), rest: rest, found: make([][]int, len(loads))}
+	var slack []float64
+	for k, n := range rest {
+		slack = append(slack, 0)
+		if n == 0 {
+			continue
+		}
+		total, err := s.total(k)
+		if err != nil || total < n {
+			return nil, err
+		}
+		s.order, slack[k] = append(s.order, k), float64(total)/float64(n)
+	}
+	// Those that fit least go first.
+	slices.SortStableFunc(s.order, func(x, y int) int { return cmp.Compare(slack[x], slack[y]) })
+	fits, err := s.kind(0)
+	if err != nil || !fits {
+		return nil, err
+	}
+	return s.found, nil
+}
+
+// packing is a search for room, kind by kind, node by node.
+type packing struct {
+	*planner
+	loads []*load
+	rest  []int
+	order []int
+	found [][]int
+}
+
+func (s *packing) total(k int) (int, error) {
+	total := 0
+	for _, l := range s.loads {
+		n, err := s.room(l, k, s.rest[k])
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// kind places the kinds from the given position of the order on.
+func (s *packing) kind(at int) (bool, error) {
+	if at == len(s.order) {
+		return true, nil
+	}
+	k := s.order[at]
+	var nodes, room []int
+	total := 0
+	for n, l := range s.loads {
+		fit, err := s.room(l, k, s.rest[k])
+		if err != nil {
+			return false, err
+		}
+		if fit > 0 {
+			nodes, room = append(nodes, n), append(room, fit)
+			total += fit
+		}
+	}
+	if total < s.rest[k] {
+		return false, nil
+	}
+	return s.node(at, nodes, room, total, s.rest[k])
+}
+
+// node places what is left of a kind on nodes that have room for so many each, first as many as the first one takes.
+func (s *packing) node(at int, nodes, room []int, total, left int) (bool, error) {
+	if left == 0 {
+		return s.kind(at + 1)
+	}
+	if s.exhausted() {
+		return false, nil
+	}
+	k, n, before := s.order[at], nodes[0], s.loads[nodes[0]]
+	total -= room[0]
+	for c := min(room[0], left); c >= max(0, left-total); c-- {
+		s.spent++
+		s.loads[n] = before.withMany(item{k, open}, c)
+		fits, err := s.node(at, nodes[1:], room[1:], total, left-c)
+		if err != nil || fits {
+			if s.found[n] == nil {
+				s.found[n] = make([]int, len(s.rest))
+			}
+			s.found[n][k] = c
+			return fits, err
+		}
+		s.loads[n] = before
+		if at == len(s.order)-1 || s.exhausted() {
+			break // how the last kind is divided makes no difference
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,377 @@
+package gang
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// item is a unit of a kind on a node, with the alternatives that it takes: a position among the choices of the kind, or open.
+type item struct{ kind, choice int }
+
+// open leaves the alternatives to the allocator.
+const open = -1
+
+// load is what is on a node. Loads of a node make a tree, so that each is asked about once.
+type load struct {
+	node  int
+	items []item
+	fits  allocator.Verdict // NoVerdict if it was not asked
+	// room is how many units of a kind fit besides, by kind; below zero if it was not asked.
+	room []int
+	next map[item]*load
+}
+
+func (l *load) with(i item) *load {
+	if known := l.next[i]; known != nil {
+		return known
+	}
+	if l.next == nil {
+		l.next = make(map[item]*load)
+	}
+	made := &load{node: l.node, items: append(slices.Clip(l.items), i)}
+	l.next[i] = made
+	return made
+}
+
+func (l *load) withMany(i item, n int) *load {
+	for range n {
+		l = l.with(i)
+	}
+	return l
+}
+
+// together looks for places for all units at once.
+func (a *asker) together() (*Result, error) {
+	p := &planner{asker: a, loads: make([]*load, len(a.Nodes))}
+	for n := range p.loads {
+		p.loads[n] = &load{node: n, fits: allocator.Satisfiable}
+	}
+	tied := tied(a.State, a.Nodes)
+	places, err := p.plan()
+	if err != nil {
+		return nil, err
+	}
+	r := a.result(allocator.Satisfiable, places)
+	if r.Placed() < a.Min && tied {
+		if places, err = a.turnBack(); err != nil {
+			return nil, err
+		}
+		if found := a.result(allocator.Satisfiable, places); found.Placed() > r.Placed() {
+			r = found
+		}
+	}
+	r.Steps = a.spent
+	if r.Placed() >= a.Min {
+		return r, nil
+	}
+	if before := a.result(0, a.most); before.Placed() > r.Placed() {
+		r.Places = a.most
+	}
+	r.Verdict, r.Exact = allocator.NotSatisfiable, !tied && (a.Min == len(a.Pods) || len(a.units) == len(a.Pods))
+	if a.doubt || a.exhausted() {
+		r.Verdict, r.Exact = allocator.NotDecided, false
+	}
+	return r, nil
+}
+
+// planner decides which units go to which node.
+type planner struct {
+	*asker
+	loads []*load // by node: what was decided
+}
+
+// plan returns places for all units, or else for as many as were found.
+func (p *planner) plan() ([]Place, error) {
+	rest := make([]int, len(p.kinds))
+	for k := range p.kinds {
+		rest[k] = len(p.kinds[k].units)
+	}
+	target := make([]bool, len(p.units))
+	witness, err := p.pack(p.loads, rest)
+	if err != nil {
+		return nil, err
+	}
+	if witness != nil {
+		for u := range target {
+			target[u] = true
+		}
+	} else if witness, err = p.some(rest, target); err != nil {
+		return nil, err
+	}
+	chosen, err := p.prefer(target, rest, witness)
+	if err != nil {
+		return nil, err
+	}
+	return p.settle(chosen)
+}
+
+// some finds out which units have room together, in turn, and marks them: those that are needed at least, if there is room for as many.
+// Rest becomes how many they are of each kind.
+func (p *planner) some(rest []int, target []bool) ([][]int, error) {
+	clear(rest)
+	witness, err := p.more(rest, nil)
+	if err != nil {
+		return nil, err
+	}
+	if p.pods(rest) < p.Min { // an early one may stand in the way of several
+		enough := make([]int, len(rest))
+		found, err := p.enough(enough, 0)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			copy(rest, enough)
+			if witness, err = p.more(rest, found); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for k, n := range rest {
+		for _, u := range p.kinds[k].units[:n] {
+			target[u] = true
+		}
+	}
+	return witness, nil
+}
+
+// more adds units in turn as long as there is room.
+func (p *planner) more(rest []int, witness [][]int) ([][]int, error) {
+	seen, full := make([]int, len(rest)), make([]bool, len(rest))
+	for u := range p.units {
+		k := p.units[u].kind
+		if seen[k]++; full[k] || seen[k] <= rest[k] {
+			continue
+		}
+		rest[k]++
+		found, err := p.pack(p.loads, rest)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			full[k] = true
+			rest[k]--
+			continue
+		}
+		witness = found
+	}
+	return witness, nil
+}
+
+// enough looks for numbers of each kind from the given one on, as few as there have to be in all, for which there is room.
+func (p *planner) enough(rest []int, k int) ([][]int, error) {
+	if p.pods(rest) >= p.Min {
+		return p.pack(p.loads, rest)
+	}
+	if k == len(rest) || p.exhausted() {
+		return nil, nil
+	}
+	p.spent++
+	most := len(p.kinds[k].units)
+	for rest[k] < most && p.pods(rest) < p.Min {
+		rest[k]++
+	}
+	for {
+		if found, err := p.enough(rest, k+1); found != nil || err != nil {
+			return found, err
+		}
+		if rest[k] == 0 {
+			return nil, nil
+		}
+		rest[k]--
+	}
+}
+
+// pods is how many pods so many units of each kind are.
+func (p *planner) pods(units []int) int {
+	total := 0
+	for k, n := range units {
+		for _, u := range p.kinds[k].units[:n] {
+			total += len(p.units[u].pods)
+		}
+	}
+	return total
+}
+
+// placed is where a unit goes.
+type placed struct{ node, choice int }
+
+// prefer gives each unit in turn the first alternatives with which the others still fit, on the first node where they do. What is
+// known to fit is what is left once the budget is spent.
+func (p *planner) prefer(target []bool, rest []int, witness [][]int) ([]placed, error) {
+	chosen := make([]placed, len(p.units))
+	last := make([]placed, len(p.kinds)) // no unit takes what an earlier one of its kind could not have
+	for u := range p.units {
+		chosen[u].node = -1
+		if !target[u] {
+			continue
+		}
+		k := p.units[u].kind
+		rest[k]--
+		found, next, err := p.choose(k, last[k], rest, witness)
+		if err != nil {
+			return nil, err
+		}
+		if found.node < 0 { // the budget is spent
+			found.node = slices.IndexFunc(witness, func(counts []int) bool { return counts != nil && counts[k] > 0 })
+			found.choice = open
+			next = without(witness, found.node, k)
+		} else {
+			last[k] = found
+		}
+		p.loads[found.node] = p.loads[found.node].with(item{k, found.choice})
+		chosen[u], witness = found, next
+	}
+	return chosen, nil
+}
+
+// choose looks for the place of one unit of a kind, not before the given one, and returns where the rest fits then.
+func (p *planner) choose(k int, from placed, rest []int, witness [][]int) (placed, [][]int, error) {
+	none := placed{node: -1}
+	for c := from.choice; c < len(p.kinds[k].choices); c++ {
+		at := item{k, c}
+		if p.kinds[k].choices[c] == nil {
+			at.choice = open
+		}
+		start := 0
+		if c == from.choice {
+			start = from.node
+		}
+		for n := start; n < len(p.loads); n++ {
+			before := p.loads[n]
+			if fits, err := p.fits(before.with(at)); err != nil {
+				return none, nil, err
+			} else if !fits {
+				continue
+			}
+			if p.exhausted() {
+				return none, nil, nil
+			}
+			if witness[n] != nil && witness[n][k] > 0 {
+				left := without(witness, n, k)
+				fits, err := p.fits(before.with(at).plus(left[n]))
+				if err != nil {
+					return none, nil, err
+				}
+				if fits {
+					return placed{n, c}, left, nil
+				}
+			}
+			p.loads[n] = before.with(at)
+			next, err := p.pack(p.loads, rest)
+			p.loads[n] = before
+			if err != nil {
+				return none, nil, err
+			}
+			if next != nil {
+				return placed{n, c}, next, nil
+			}
+		}
+	}
+	return none, nil, nil
+}
+
+// without is a witness that lacks a unit of a kind on a node.
+func without(witness [][]int, node, k int) [][]int {
+	left := slices.Clone(witness)
+	left[node] = slices.Clone(left[node])
+	left[node][k]--
+	return left
+}
+
+// plus adds units of each kind.
+func (l *load) plus(counts []int) *load {
+	for k, n := range counts {
+		l = l.withMany(item{k, open}, n)
+	}
+	return l
+}
+
+// settle allocates: node by node, as what several nodes can reach is taken by the first of them. Without devices for
+// the units of a node, it has none of them.
+func (p *planner) settle(chosen []placed) ([]Place, error) {
+	places := p.unplaced()
+	w := &walk{asker: p.asker, state: p.State, on: make([][]int, len(p.Nodes)), reach: make(map[claimKey]*selector)}
+	of := make([][]int, len(p.Nodes))
+	for u := range chosen {
+		if n := chosen[u].node; n >= 0 {
+			of[n] = append(of[n], u)
+		}
+	}
+	for n, units := range of {
+		if len(units) == 0 {
+			continue
+		}
+		items := make([]item, len(units))
+		for i, u := range units {
+			if items[i] = (item{p.units[u].kind, chosen[u].choice}); p.kinds[items[i].kind].choices[0] == nil {
+				items[i].choice = open
+			}
+		}
+		claims, key := p.claimsOn(n, items, units)
+		var made []*resourceapi.ResourceClaim
+		if len(claims) > 0 {
+			problem, err := p.problem(key, claims)
+			if err != nil {
+				return nil, err
+			}
+			found, fits, err := p.feasible(problem, w.state, n)
+			if err != nil {
+				return nil, err
+			}
+			if !fits {
+				continue
+			}
+			if made, err = w.take(p.original(n, units), found.Results()); err != nil {
+				return nil, err
+			}
+		}
+		for _, u := range units {
+			for _, pod := range p.units[u].pods {
+				own := p.Pods[pod].Variants[p.variant(pod, n)]
+				places[pod].Node = n
+				for len(made) > 0 && slices.ContainsFunc(own, func(c *resourceapi.ResourceClaim) bool { return keyOf(c) == keyOf(made[0]) }) {
+					places[pod].Claims, made = append(places[pod].Claims, made[0]), made[1:]
+				}
+			}
+		}
+	}
+	return places, nil
+}
+
+// original are the claims of units on a node as they were asked about.
+func (p *planner) original(node int, units []int) []*resourceapi.ResourceClaim {
+	var list []*resourceapi.ResourceClaim
+	for _, u := range units {
+		claims, _, _ := p.unitOn(u, node, nil)
+		list = append(list, claims...)
+	}
+	return list
+}
+
+// claimsOn lists the claims of units on a node, and a key that is equal for claims that are alike. The list is nil if one cannot run there.
+func (p *planner) claimsOn(node int, items []item, units []int) ([]*resourceapi.ResourceClaim, string) {
+	list := []*resourceapi.ResourceClaim{}
+	var key strings.Builder
+	for i, it := range items {
+		var chosen choice
+		if it.choice != open {
+			chosen = p.kinds[it.kind].choices[it.choice]
+		}
+		claims, of, ok := p.unitOn(units[i], node, chosen)
+		if !ok {
+			return nil, ""
+		}
+		list = append(list, claims...)
+		key.WriteString(strconv.Itoa(it.kind))
+		key.WriteByte(':')
+		key.WriteString(strconv.Itoa(it.choice))
+		key.WriteByte(':')
+		key.WriteString(of)
+	}
+	return list, key.String()
+}

@@ -1,0 +1,168 @@
+package gang
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// mostChoices is how many combinations of alternatives of a unit are looked at one by one. With more of them, the
+// allocator's order decides.
+const mostChoices = 64
+
+// choice is the alternative that each request with several takes, in order. Nil leaves that to the allocator.
+type choice []int
+
+// group finds out which pods go together, and which are alike.
+func (a *asker) group() {
+	unitOf, first := make([]int, len(a.Pods)), make(map[claimKey]int)
+	root := func(pod int) int {
+		for unitOf[pod] != pod {
+			pod = unitOf[pod]
+		}
+		return pod
+	}
+	for i := range a.Pods {
+		unitOf[i] = i
+		for _, claims := range a.Pods[i].Variants {
+			for _, claim := range claims {
+				if with, shared := first[keyOf(claim)]; shared {
+					one, other := root(with), root(i)
+					unitOf[max(one, other)] = min(one, other)
+				} else {
+					first[keyOf(claim)] = i
+				}
+			}
+		}
+	}
+	position := make(map[int]int)
+	for i := range a.Pods {
+		at, known := position[root(i)]
+		if !known {
+			at = len(a.units)
+			position[root(i)] = at
+			a.units = append(a.units, unit{})
+		}
+		a.units[at].pods = append(a.units[at].pods, i)
+	}
+	kinds := make(map[string]int)
+	for u := range a.units {
+		first := a.Pods[a.units[u].pods[0]].Kind
+		at, known := kinds[first]
+		if !known || first == "" || len(a.units[u].pods) > 1 {
+			at = len(a.kinds)
+			a.kinds = append(a.kinds, kind{choices: a.choices(a.units[u].pods)})
+			if len(a.units[u].pods) == 1 {
+				kinds[first] = at
+			}
+		}
+		a.units[u].kind = at
+		a.kinds[at].units = append(a.kinds[at].units, u)
+	}
+}
+
+// choices lists the combinations of alternatives of pods, in order: those of the first request are the most important.
+func (a *asker) choices(pods []int) []choice {
+	list := []choice{{}}
+	for _, claim := range a.claimsOf(pods, nil) {
+		for _, request := range claim.Spec.Devices.Requests {
+			n := len(request.FirstAvailable)
+			if n < 2 {
+				continue
+			}
+			if len(list)*n > mostChoices {
+				return []choice{nil}
+			}
+			var longer []choice
+			for _, chosen := range list {
+				for alternative := range n {
+					longer = append(longer, append(slices.Clone(chosen), alternative))
+				}
+			}
+			list = longer
+		}
+	}
+	for _, pod := range pods {
+		if len(a.Pods[pod].Variants) > 1 {
+			return []choice{nil} // which alternatives there are depends on the node
+		}
+	}
+	if len(list) == 1 {
+		return []choice{nil}
+	}
+	return list
+}
+
+// claimsOf lists the claims of pods once, in order. Variants are by pod, nil for the first.
+func (a *asker) claimsOf(pods, variants []int) []*resourceapi.ResourceClaim {
+	var list []*resourceapi.ResourceClaim
+	for i, pod := range pods {
+		v := 0
+		if variants != nil {
+			v = variants[i]
+		}
+		for _, claim := range a.Pods[pod].Variants[v] {
+			if len(pods) == 1 || !slices.ContainsFunc(list, func(c *resourceapi.ResourceClaim) bool { return keyOf(c) == keyOf(claim) }) {
+				list = append(list, claim)
+			}
+		}
+	}
+	return list
+}
+
+// unitOn lists the claims of a unit on a node with its choice, and what tells them from those on other nodes. It is false if a pod
+// of the unit cannot run there.
+func (a *asker) unitOn(u, node int, chosen choice) (claims []*resourceapi.ResourceClaim, key string, ok bool) {
+	pods := a.units[u].pods
+	variants := make([]int, len(pods))
+	var text strings.Builder
+	for i, pod := range pods {
+		if variants[i] = a.variant(pod, node); variants[i] < 0 {
+			return nil, "", false
+		}
+		text.WriteString(strconv.Itoa(variants[i]))
+		text.WriteByte(' ')
+	}
+	return chosen.pin(a.claimsOf(pods, variants)), text.String(), true
+}
+
+// pin leaves each request with several alternatives the one that was chosen.
+func (c choice) pin(claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
+	if c == nil {
+		return claims
+	}
+	pinned := slices.Clone(claims)
+	for i, claim := range claims {
+		for r := range claim.Spec.Devices.Requests {
+			alternatives := claim.Spec.Devices.Requests[r].FirstAvailable
+			if len(alternatives) < 2 {
+				continue
+			}
+			if pinned[i] == claim {
+				pinned[i] = claim.DeepCopy()
+			}
+			only(&pinned[i].Spec.Devices, r, c[0])
+			c = c[1:]
+		}
+	}
+	return pinned
+}
+
+// only leaves a request one alternative. Constraints and configurations that are about others only go.
+func only(d *resourceapi.DeviceClaim, request, chosen int) {
+	r := &d.Requests[request]
+	gone := func(name string) bool {
+		parent, alternative, is := strings.Cut(name, "/")
+		return is && parent == r.Name && alternative != r.FirstAvailable[chosen].Name
+	}
+	about := func(names *[]string) bool {
+		some := len(*names) > 0
+		*names = slices.DeleteFunc(*names, gone)
+		return some && len(*names) == 0
+	}
+	d.Constraints = slices.DeleteFunc(d.Constraints, func(c resourceapi.DeviceConstraint) bool { return about(&c.Requests) })
+	d.Config = slices.DeleteFunc(d.Config, func(c resourceapi.DeviceClaimConfiguration) bool { return about(&c.Requests) })
+	r.FirstAvailable = r.FirstAvailable[chosen : chosen+1]
+}
