@@ -318,7 +318,7 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 
 .PHONY: soak-gang
 soak-gang: ## compare CASES= small gangs of each of eleven kinds with an enumeration
-	GANG_CASES=$(or $(CASES),10000) go test ./gang -run TestLikeEnumeration -count=1 -v -timeout 0
+	GANG_CASES=$(or $(CASES),10000) $(GO) test ./gang -run TestLikeEnumeration -count=1 -v -timeout 0
 
 .PHONY: soak
 soak: ## allocate and release, and simulate, a million times while slices change, and print what memory that takes

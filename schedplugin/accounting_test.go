@@ -142,7 +142,7 @@ func TestDevicesThatTakeAreNotShared(t *testing.T) {
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.Success, "")
 
-	w = accountingWorld(t, []*schedulingapi.PodGroup{gang()}, withCPUs("a"), taking(gpus("a", 1)), gpuClaim("shared", 1))
+	w = accountingWorld(t, []*schedulingapi.PodGroup{groupWithClaim()}, withCPUs("a"), taking(gpus("a", 1)), gpuClaim("shared", 1))
 	group := framework.NewCycleState()
 	first, _ := together(w, group, podWith("first", "shared"))
 	_, status := first.reserve()

@@ -33,6 +33,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	}
 	node := nodeInfo.Node()
 	v, reason := p.variantFor(c, pod, nodeInfo)
+	if reason == "" {
+		reason = p.suitsPlan(c, node)
+	}
 	if reason != "" {
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
@@ -48,7 +51,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	}
 	var devices []resourceapi.AllocationResult
 	if c.devices != nil {
-		devices = found.Results()
+		if devices = found.Results(); c.planned != nil && found.Verdict() == allocator.NoVerdict {
+			devices, _ = c.planned.results(v)
+		}
 		if status := p.account(ctx, state, c, v, pod, nodeInfo, devices); status != nil {
 			return status
 		}
@@ -109,6 +114,11 @@ func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
 func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (allocator.Feasibility, *fwk.Status) {
 	if v.problem == nil {
 		return allocator.Feasibility{}, nil
+	}
+	if c.planned != nil && !c.whatIf.Removed() {
+		if _, all := c.planned.results(v); all {
+			return allocator.Feasibility{}, nil // they are set aside for the group as a whole
+		}
 	}
 	node := nodeInfo.Node()
 	found, err := v.asked(c).Feasible(p.limit(ctx, c), c.usage(), node)

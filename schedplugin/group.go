@@ -23,6 +23,10 @@ type groupCycle struct {
 	pods     map[types.NamespacedName]*cycle
 	// undecided is set once a search for one of the pods was given up.
 	undecided atomic.Bool
+	// first is the first of the pods that needs devices. Mark is set if the group is to be planned, and plan if it was.
+	first *cycle
+	mark  *groupMark
+	plan  *groupPlan
 }
 
 // Clone implements StateData.

@@ -23,8 +23,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// gang is a group with one claim, which is named after it.
-func gang() *schedulingapi.PodGroup {
+// groupWithClaim is a group with one claim, which is named after it.
+func groupWithClaim() *schedulingapi.PodGroup {
 	const name = "g"
 	return &schedulingapi.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "gang"},
@@ -52,7 +52,7 @@ func gangWorld(t *testing.T, objects ...runtime.Object) *world {
 	features := everything
 	features.EnableDRAWorkloadResourceClaims = true
 	features.EnableGenericWorkload = true
-	return newWorld(t, setting{features: features, objects: append(objects, gpuClass()), groups: []*schedulingapi.PodGroup{gang()}})
+	return newWorld(t, setting{features: features, objects: append(objects, gpuClass()), groups: []*schedulingapi.PodGroup{groupWithClaim()}})
 }
 
 // together is an attempt as part of the cycle of a group.
@@ -126,7 +126,7 @@ func TestPodGroupPostFilter(t *testing.T) {
 			t.Fatalf("reserved: %v", status)
 		}
 		_, status = w.plugin.PodGroupPostFilter(w.ctx, group, &framework.PodGroupInfo{
-			Name: "g", Namespace: "default", UnscheduledPods: []*corev1.Pod{a.pod}, PodGroup: gang(),
+			Name: "g", Namespace: "default", UnscheduledPods: []*corev1.Pod{a.pod}, PodGroup: groupWithClaim(),
 		}, nil)
 		return a, status
 	}

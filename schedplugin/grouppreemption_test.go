@@ -132,7 +132,7 @@ func (test *awaitCase) run(t *testing.T) (*fwk.PodGroupPostFilterResult, *fwk.St
 		undo()
 	}
 	return w.plugin.PodGroupPostFilter(w.ctx, group, &framework.PodGroupInfo{
-		Name: "g", Namespace: "default", UnscheduledPods: []*corev1.Pod{pods["one"], pods["two"]}, PodGroup: gang(),
+		Name: "g", Namespace: "default", UnscheduledPods: []*corev1.Pod{pods["one"], pods["two"]}, PodGroup: groupWithClaim(),
 	}, nil)
 }
 

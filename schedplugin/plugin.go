@@ -67,6 +67,8 @@ type Plugin struct {
 	stopped func() error
 	// queued reports whether there is a scheduling queue.
 	queued func() bool
+	// plans are the groups that are to be planned.
+	plans *groupMarks
 	// reasons are those of nodes.
 	reasons refusal.Reasons
 }
@@ -140,6 +142,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		notes:    refusal.NewNotes(ctx, handle.SharedDRAManager(), settings.Limits),
 		problems: newProblems(),
 		reasons:  refusal.NewReasons(),
+		plans:    newGroupMarks(),
 	}
 	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Slices: slices, Changed: state.Changed}
 	watch, err := p.watchForeign(ctx)

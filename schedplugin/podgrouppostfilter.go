@@ -15,7 +15,7 @@ import (
 // PodGroupPostFilter gives up claims for a group that could not be placed: for each of its
 // pods what PostFilter would, and if that is not enough, one claim of the group itself. It keeps the next
 // plugins from preempting pods as PostFilter does.
-func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	if !p.enabled() {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -31,6 +31,13 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 			logger.V(5).Info("The group waits for the devices of pods that were preempted")
 			// This ends PostFilter, so that nobody else is preempted.
 			return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, "waiting for the devices of pods that were preempted")
+		}
+	}
+	outlook := ""
+	if givesUp {
+		var nominated *fwk.PodGroupPostFilterResult
+		if nominated, outlook = p.planFor(ctx, cycles, group, schedule); nominated != nil {
+			return nominated, fwk.NewStatus(fwk.Success, "planned: the pods of the group get devices together, and are scheduled that way next")
 		}
 	}
 	if cycles != nil && cycles.undecided.Load() {
@@ -53,6 +60,9 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		if gaveUp != "" {
 			return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
 		}
+	}
+	if outlook != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, outlook)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation and deletion of ResourceClaims completed")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -40,7 +41,13 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if c.idle() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return nil, p.prepare(logger, c)
+	if status := p.prepare(logger, c); status != nil {
+		return nil, status
+	}
+	if p.planned(ctx, c, pod); c.planned != nil {
+		return &fwk.PreFilterResult{NodeNames: sets.New(c.planned.node)}, nil
+	}
+	return nil, nil
 }
 
 // PreFilterExtensions implements PreFilterPlugin.

@@ -36,6 +36,9 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return failed(logger, err)
 	}
+	if group == nil && c.grouped() {
+		p.plans.forget(pod) // the group has its place, and this is for good
+	}
 	start := time.Now()
 	if err := p.choose(ctx, c, nodeName); err != nil {
 		metrics.NotChosen()
@@ -68,6 +71,9 @@ func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
 	missing, err := p.adopt(c, suited)
 	if err != nil {
 		return err
+	}
+	if c.planned != nil && c.planned.takePlanned(missing, suited.variant) {
+		return nil
 	}
 	if !slices.Equal(missing, suited.variant.claims) {
 		return p.chooseAnew(ctx, c, suited, missing)

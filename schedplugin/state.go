@@ -58,6 +58,8 @@ type findings struct {
 	patience int
 	// nodes are those of the cluster, with their pods.
 	nodes []fwk.NodeInfo
+	// planned is the place that the pod has to take for its group to get devices. Nil is any.
+	planned *podPlan
 	// removed is set if preemption for the group took pods off their nodes. The view is
 	// without what they hold.
 	removed *whatif.Case

@@ -184,7 +184,7 @@ func TestNoClaimIsGivenUpWhileUndecided(t *testing.T) {
 func TestGroupEndsPreemption(t *testing.T) {
 	for name, constraints := range map[string]*schedulingapi.PodGroupSchedulingConstraints{"one placement": nil, "several placements": {}} {
 		t.Run(name, func(t *testing.T) {
-			group := gang()
+			group := groupWithClaim()
 			group.Spec.SchedulingConstraints = constraints
 			w := impatientWorld(t, func(s *setting) {
 				s.features = everything

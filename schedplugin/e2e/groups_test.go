@@ -53,14 +53,19 @@ var _ = Describe("Pod groups", func() {
 // addGroup adds a PodGroup of which so many pods run, or none.
 func (a *arena) addGroup(ctx context.Context, name string, pods int32, claims ...schedulingapi.PodGroupResourceClaim) {
 	GinkgoHelper()
+	a.addGroupOf(ctx, name, schedulingapi.PodGroupSpec{SchedulingPolicy: gangOf(pods), ResourceClaims: claims})
+}
+
+func (a *arena) addGroupOf(ctx context.Context, name string, spec schedulingapi.PodGroupSpec) {
+	GinkgoHelper()
 	_, err := client.SchedulingV1beta1().PodGroups(a.namespace).Create(ctx, &schedulingapi.PodGroup{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: schedulingapi.PodGroupSpec{
-			SchedulingPolicy: schedulingapi.PodGroupSchedulingPolicy{Gang: &schedulingapi.GangSchedulingPolicy{MinCount: pods}},
-			ResourceClaims:   claims,
-		},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
+}
+
+func gangOf(pods int32) schedulingapi.PodGroupSchedulingPolicy {
+	return schedulingapi.PodGroupSchedulingPolicy{Gang: &schedulingapi.GangSchedulingPolicy{MinCount: pods}}
 }
 
 func inGroup(name string) podEdit {

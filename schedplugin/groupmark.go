@@ -1,0 +1,216 @@
+package schedplugin
+
+import (
+	"cmp"
+	"context"
+	"hash/fnv"
+	"math"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+)
+
+// manyMarks is how many groups are remembered that did not get devices one pod after the other.
+const manyMarks = 1000
+
+// manyTrials is how often a plan is tried in a row, with what the trials before taught.
+const manyTrials = 4
+
+// groupMarks are the groups that are to be planned.
+type groupMarks struct {
+	mu    sync.Mutex
+	known *lru.Cache
+}
+
+func newGroupMarks() *groupMarks { return &groupMarks{known: lru.New(manyMarks)} }
+
+// groupMark has a group planned. Only the goroutine that schedules uses it.
+type groupMark struct {
+	uid types.UID
+	// order is that in which the framework schedules the pods.
+	order map[types.NamespacedName]int
+	// limits are how many of the pods nodes take, by what other plugins said.
+	limits map[string]int
+	// none is the state in which there was no plan, 0 if there is one, or it was not asked.
+	none uint64
+	// forced has a plan imposed though the pods would get devices one by one: other plugins were against that.
+	forced bool
+	// last is the attempt that planned last.
+	last *groupCycle
+}
+
+// of returns the mark of a group, nil if there is none.
+func (g *groupMarks) of(name types.NamespacedName) *groupMark {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if mark, known := g.known.Get(name); known {
+		return mark.(*groupMark)
+	}
+	return nil
+}
+
+// make marks a group, and forgets what other plugins said.
+func (g *groupMarks) make(group fwk.PodGroupInfo) *groupMark {
+	name := types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}
+	mark := g.of(name)
+	if uid := group.GetPodGroup().UID; mark == nil || mark.uid != uid {
+		mark = &groupMark{uid: uid}
+		g.mu.Lock()
+		g.known.Add(name, mark)
+		g.mu.Unlock()
+	}
+	mark.order, mark.limits = make(map[types.NamespacedName]int), make(map[string]int)
+	for i, pod := range group.GetUnscheduledPods() {
+		mark.order[nameOf(pod)] = i
+	}
+	return mark
+}
+
+// forget drops the mark of a pod's group.
+func (g *groupMarks) forget(pod *corev1.Pod) {
+	if name, grouped := groupName(pod); grouped {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.known.Remove(name)
+	}
+}
+
+// compare puts pods in the order of the last attempt, new ones last.
+func (m *groupMark) compare(a, b *corev1.Pod) int {
+	position := func(pod *corev1.Pod) int {
+		if at, known := m.order[nameOf(pod)]; known {
+			return at
+		}
+		return math.MaxInt
+	}
+	return cmp.Or(cmp.Compare(position(a), position(b)), compareNames(a, b))
+}
+
+// planFor has the scheduling algorithm try a plan for a group that did not get devices, until all plugins agree. It returns the
+// nominations for the next attempt, which follows the plan, or nil and how many pods get devices together, if that is known.
+func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, string) {
+	object, pods := group.GetPodGroup(), group.GetUnscheduledPods()
+	if cycles == nil || cycles.first == nil || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
+		return nil, ""
+	}
+	logger := klog.FromContext(ctx)
+	if cycles.mark == nil { // the pods were tried one by one
+		cycles.mark = p.plans.make(group)
+		anew := newGroupCycle() // all pods wait again
+		anew.first, anew.mark = cycles.first, cycles.mark
+		p.plan(ctx, anew, pods[0])
+		cycles.plan = anew.plan
+	} else if cycles.plan != nil && !cycles.learn(logger) {
+		p.plans.make(group) // what was learned earlier may not hold any more
+		cycles.learn(logger)
+	}
+	for range manyTrials {
+		if cycles.plan == nil {
+			return nil, ""
+		}
+		if cycles.plan.Verdict != allocator.Satisfiable {
+			return nil, cycles.plan.outlook(object, len(pods))
+		}
+		cycles.mark.forced = true
+		_, status := schedule(ctx)
+		tried := cycles.mark.last
+		if status.IsSuccess() && tried != nil && tried.plan != nil {
+			nodes := make([]string, len(pods))
+			for i, pod := range pods {
+				if c := tried.of(pod); c != nil {
+					nodes[i] = c.placed
+				}
+			}
+			return nominate(pods, nodes), ""
+		}
+		if tried == nil || tried == cycles || tried.plan == nil || tried.plan.Verdict != allocator.Satisfiable || !tried.learn(logger) {
+			break
+		}
+	}
+	cycles.mark.forced = false
+	return nil, ""
+}
+
+// learn finds the first node that took fewer pods than planned because another plugin refused one, and notes how many it took.
+func (g *groupCycle) learn(logger klog.Logger) bool {
+	if g.plan == nil {
+		return false
+	}
+	took := make(map[string]int)
+	for _, name := range g.plan.order {
+		c, planned := g.pods[name], g.plan.pods[name]
+		if c == nil {
+			return false // it was not tried
+		}
+		if c.placed == planned.node {
+			took[planned.node]++
+			continue
+		}
+		if c.placed != "" || len(c.refusals.List()) > 0 {
+			return false
+		}
+		logger.V(4).Info("A node takes fewer pods of the group than planned", "node", planned.node, "pods", took[planned.node])
+		g.mark.limits[planned.node] = took[planned.node]
+		return true
+	}
+	return false
+}
+
+// stateKeyOf is equal for cycles that see the same devices in use and the same room on nodes. It is 0 for a what-if.
+func (p *Plugin) stateKeyOf(c *cycle) uint64 {
+	claims, err := p.dra.ResourceClaims().List()
+	if c.removed != nil || err != nil {
+		return 0
+	}
+	var sum uint64
+	add := func(texts ...string) {
+		h := fnv.New64a()
+		for _, text := range texts {
+			_, _ = h.Write([]byte(text))
+			_, _ = h.Write([]byte{0})
+		}
+		sum += h.Sum64() // in any order
+	}
+	for _, claim := range claims {
+		switch {
+		case claim.Status.Allocation != nil:
+			add("allocated", string(claim.UID), claim.ResourceVersion)
+		case p.dra.ResourceClaims().GetPendingAllocation(claim.UID) != nil:
+			add("pending", string(claim.UID))
+		}
+	}
+	for _, nodeInfo := range c.nodes {
+		used := nodeInfo.GetRequested()
+		sum += uint64(used.GetMilliCPU())*3 + uint64(used.GetMemory())*5 + uint64(len(nodeInfo.GetPods()))*7
+		add(nodeInfo.Node().Name, nodeInfo.Node().ResourceVersion)
+	}
+	for pool := range c.view.State.Snapshot().Pools() {
+		for slice := range pool.Slices() {
+			add(string(slice.UID), slice.ResourceVersion)
+		}
+	}
+	return max(1, sum)
+}
+
+// obtainable reports whether a device is there and nobody has it.
+func obtainable(state *pools.State, result *resourceapi.DeviceRequestAllocationResult) bool {
+	pool, found := state.Snapshot().Pool(pools.PoolID{Driver: result.Driver, Name: result.Pool})
+	if !found {
+		return false
+	}
+	usage := state.Pool(pool)
+	for device := range pool.Lookup(result.Device) {
+		if usage.Obtainable(device) {
+			return true
+		}
+	}
+	return false
+}
