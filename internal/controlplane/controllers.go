@@ -9,6 +9,7 @@ import (
 // not come and go.
 // Those that watch over nodes are left out: nobody would send heartbeats.
 var neededControllers = []string{
+	"cronjob-controller",
 	"deployment-controller",
 	"device-taint-eviction-controller",
 	"garbage-collector-controller",
@@ -19,6 +20,7 @@ var neededControllers = []string{
 	"resourceclaim-controller",
 	"resourcepoolstatusrequest-controller",
 	"serviceaccount-controller",
+	"statefulset-controller",
 }
 
 func (p *ControlPlane) launchControllers(ctx context.Context) error {

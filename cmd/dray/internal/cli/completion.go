@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
@@ -38,8 +39,49 @@ func (o *origin) completeSubject(command *cobra.Command, args []string, start st
 				names = append(names, cobra.CompletionWithDesc(strings.ToLower(kind)+"/"+key.Name, kind+" in "+key.Namespace))
 			}
 		}
+		if o.live() {
+			names = append(names, o.makersOf(c)...)
+		}
 		return names
 	})
+}
+
+// makersOf lists the objects that pods with devices were made for, as far as their pods tell.
+func (o *origin) makersOf(c *cluster.Cluster) []cobra.Completion {
+	var names []cobra.Completion
+	for _, key := range c.PodKeys() {
+		pod := c.Pod(key)
+		if !o.covers(key) || !cluster.UsesDevices(pod) {
+			continue
+		}
+		kinds := makers
+		if owner := metav1.GetControllerOf(pod); owner != nil {
+			kinds = append([]string{owner.Kind}, makers...)
+		}
+		for _, kind := range kinds {
+			if name := madeBy(pod, strings.ToLower(kind)); name != "" {
+				names = append(names, cobra.CompletionWithDesc(strings.ToLower(kind)+"/"+name, kind+" in "+key.Namespace))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// completeContext completes the contexts of the kubeconfig.
+func (o *origin) completeContext(_ *cobra.Command, _ []string, start string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config, err := o.kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for name := range config.Contexts {
+		if strings.HasPrefix(name, start) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeFlags completes the values of flags that all commands have.
@@ -57,6 +99,7 @@ func (o *origin) completeFlags(root *cobra.Command) {
 		_ = root.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	_ = root.RegisterFlagCompletionFunc("namespace", o.completeNamespace)
+	_ = root.RegisterFlagCompletionFunc("context", o.completeContext)
 }
 
 // completeNamespace completes the namespaces of pods and claims.

@@ -123,7 +123,11 @@ func TestExplainOwnersOfOwners(t *testing.T) {
 		pod("web-abc12-xyz", "ReplicaSet/web-abc12", "pod-template-hash: abc12") +
 		pod("bare-0", "ReplicaSet/bare", "x: z") +
 		pod("nightly-29400000-q", "Job/nightly-29400000", "x: z") +
-		pod("train-workers-0-q", "Job/train-workers-0", "jobset.sigs.k8s.io/jobset-name: train")
+		pod("train-workers-0-q", "Job/train-workers-0", "jobset.sigs.k8s.io/jobset-name: train") +
+		pod("llm-0-1", "StatefulSet/llm-0", "leaderworkerset.sigs.k8s.io/name: llm") +
+		pod("virt-launcher-desk-x", "VirtualMachineInstance/desk", "x: z") +
+		pod("chat-predictor-7d-q", "ReplicaSet/chat-predictor-7d", "pod-template-hash: 7d, serving.kserve.io/inferenceservice: chat") +
+		pod("etl-main-1", "Workflow/etl", "x: z")
 	for subject, want := range map[string]string{
 		"deployment/web":          "Pod default/web-abc12-xyz is on node n1.",
 		"deploy/web":              "Pod default/web-abc12-xyz is on node n1.",
@@ -132,10 +136,21 @@ func TestExplainOwnersOfOwners(t *testing.T) {
 		"cj/nightly":              "Pod default/nightly-29400000-q is on node n1.",
 		"jobset/train":            "Pod default/train-workers-0-q is on node n1.",
 		"job/train-workers-0":     "Pod default/train-workers-0-q is on node n1.",
-		"deployment/bare":         "error: deployment/bare: no pod of such an object",
-		"deployment/web-abc12":    "error: deployment/web-abc12: no pod of such an object",
-		"cronjob/train-workers":   "error: cronjob/train-workers: no pod of such an object",
-		"deployment/web-abc12-xy": "error: deployment/web-abc12-xy: no pod of such an object",
+		"deployment.apps/web":     "Pod default/web-abc12-xyz is on node n1.",
+		"lws/llm":                 "Pod default/llm-0-1 is on node n1.",
+		"leaderworkerset/llm":     "Pod default/llm-0-1 is on node n1.",
+		"vm/desk":                 "Pod default/virt-launcher-desk-x is on node n1.",
+		"virtualmachines/desk":    "Pod default/virt-launcher-desk-x is on node n1.",
+		"vmi/desk":                "Pod default/virt-launcher-desk-x is on node n1.",
+		"isvc/chat":               "Pod default/chat-predictor-7d-q is on node n1.",
+		"deploy/chat-predictor":   "Pod default/chat-predictor-7d-q is on node n1.",
+		"workflow/etl":            "Pod default/etl-main-1 is on node n1.",
+		"wf/etl":                  "Pod default/etl-main-1 is on node n1.",
+		"deployment/bare":         "error: deployment default/bare has no pods",
+		"deployment/web-abc12":    "error: deployment default/web-abc12 has no pods",
+		"deployment/wbe":          "error: deployment default/wbe has no pods: did you mean web?\n",
+		"cronjob/train-workers":   "error: cronjob default/train-workers has no pods",
+		"deployment/web-abc12-xy": "error: deployment default/web-abc12-xy has no pods",
 	} {
 		if out := run(manifest, "dray", "explain", subject, "-f", "-"); !strings.HasPrefix(out, want) {
 			t.Errorf("%s: got\n%s\nwant %q", subject, out, want)

@@ -28,12 +28,13 @@ func find(c *cluster.Cluster, argument string, o *origin) ([]*subject, error) {
 	if !qualified {
 		kind, name = "pod", argument
 	}
+	kind, _, _ = strings.Cut(kind, ".") // as in deployment.apps/NAME, which kubectl prints
 	var s *subject
 	var err error
 	switch strings.ToLower(kind) {
 	case "pod", "pods", "po":
 		s, err = findPod(c, name, o)
-	case "claim", "claims", "resourceclaim", "resourceclaims", "resourceclaim.resource.k8s.io":
+	case "claim", "claims", "resourceclaim", "resourceclaims":
 		s, err = findClaim(c, name, o)
 	default:
 		return findMade(c, kind, name, o)
@@ -44,27 +45,37 @@ func find(c *cluster.Cluster, argument string, o *origin) ([]*subject, error) {
 	return []*subject{s}, nil
 }
 
-// findMade lists the pods that an object has made or would make.
+// findMade lists the pods that an object has made or would make. As with pods, a name that exists in one namespace
+// only is found there.
 func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, error) {
 	kind = strings.TrimSuffix(strings.ToLower(kind), "s")
 	if full, isShort := shortKinds[kind]; isShort {
 		kind = full
 	}
-	var found []*subject
+	made := make(map[types.NamespacedName][]*subject) // by namespace and name of the object
+	var objects []types.NamespacedName
 	for _, key := range c.PodKeys() {
-		if pod := c.Pod(key); madeBy(pod, kind) == name && o.covers(key) {
-			found = append(found, subjectOf(pod))
+		pod := c.Pod(key)
+		maker := types.NamespacedName{Namespace: key.Namespace, Name: madeBy(pod, kind)}
+		if maker.Name == "" {
+			continue
 		}
+		if made[maker] == nil {
+			objects = append(objects, maker)
+		}
+		made[maker] = append(made[maker], subjectOf(pod))
 	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s/%s: no pod of such an object: want POD, claim/NAME or KIND/NAME", kind, name)
+	object, err := resolve(kind, "has no pods", name, objects, o)
+	if err != nil && o.live() {
+		err = fmt.Errorf("%w (of a cluster, pods are read, and not what makes them: kubectl describe says why there are none)", err)
 	}
-	return found, nil
+	return made[object], err
 }
 
 // madeBy names the object of a kind, in lower case, that has made a pod, maybe by way of another object. It is empty
 // if there is none. What is between them is not read: a ReplicaSet is called after its Deployment and the hash of
-// its pods, a Job after its CronJob and the minute, and pods of some kinds have a label.
+// its pods, a Job after its CronJob and the minute, an instance of a virtual machine like the machine, and pods of some
+// kinds have a label.
 func madeBy(pod *corev1.Pod, kind string) string {
 	owner := metav1.GetControllerOf(pod)
 	switch {
@@ -73,30 +84,45 @@ func madeBy(pod *corev1.Pod, kind string) string {
 	case strings.ToLower(owner.Kind) == kind:
 		return owner.Name
 	case kind == "deployment" && owner.Kind == "ReplicaSet" && pod.Labels["pod-template-hash"] != "":
-		name, _ := strings.CutSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
+		name, isMade := strings.CutSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
+		if !isMade {
+			return ""
+		}
 		return name
 	case kind == "cronjob" && owner.Kind == "Job":
 		if parts := jobOfCronJob.FindStringSubmatch(owner.Name); parts != nil {
 			return parts[1]
 		}
-	case kind == "jobset":
-		return pod.Labels["jobset.sigs.k8s.io/jobset-name"]
-	case kind == "leaderworkerset":
-		return pod.Labels["leaderworkerset.sigs.k8s.io/name"]
+		return ""
+	case kind == "virtualmachine" && owner.Kind == "VirtualMachineInstance":
+		return owner.Name
 	}
-	return ""
+	return pod.Labels[makerLabels[kind]]
 }
+
+// makerLabels name the object that a pod is made for.
+var makerLabels = map[string]string{
+	"jobset":           "jobset.sigs.k8s.io/jobset-name",
+	"leaderworkerset":  "leaderworkerset.sigs.k8s.io/name",
+	"inferenceservice": "serving.kserve.io/inferenceservice",
+}
+
+// makers are the kinds of objects that are known by their pods but do not own them.
+var makers = []string{"Deployment", "CronJob", "VirtualMachine", "JobSet", "LeaderWorkerSet", "InferenceService"}
 
 // jobOfCronJob ends with minutes since 1970, which have eight digits from 1989 on.
 var jobOfCronJob = regexp.MustCompile(`^(.+)-\d{8,}$`)
 
 // shortKinds are those of kubectl, without the plural.
-var shortKinds = map[string]string{"deploy": "deployment", "r": "replicaset", "st": "statefulset", "d": "daemonset", "cj": "cronjob", "rc": "replicationcontroller"}
+var shortKinds = map[string]string{
+	"deploy": "deployment", "r": "replicaset", "st": "statefulset", "d": "daemonset", "cj": "cronjob", "rc": "replicationcontroller",
+	"lw": "leaderworkerset", "vm": "virtualmachine", "vmi": "virtualmachineinstance", "isvc": "inferenceservice", "wf": "workflow",
+}
 
 func findPod(c *cluster.Cluster, name string, o *origin) (*subject, error) {
-	key, err := resolve("Pod", name, c.PodKeys(), o)
+	key, err := resolve("Pod", doesNotExist, name, c.PodKeys(), o)
 	if err != nil {
-		if _, noClaim := resolve("ResourceClaim", name, c.ClaimKeys(), o); noClaim == nil {
+		if _, noClaim := resolve("ResourceClaim", doesNotExist, name, c.ClaimKeys(), o); noClaim == nil {
 			err = fmt.Errorf("%w; there is a ResourceClaim of that name: claim/%s", err, name)
 		}
 		return nil, err
@@ -118,7 +144,7 @@ func subjectOf(pod *corev1.Pod) *subject {
 }
 
 func findClaim(c *cluster.Cluster, name string, o *origin) (*subject, error) {
-	key, err := resolve("ResourceClaim", name, c.ClaimKeys(), o)
+	key, err := resolve("ResourceClaim", doesNotExist, name, c.ClaimKeys(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +153,10 @@ func findClaim(c *cluster.Cluster, name string, o *origin) (*subject, error) {
 	return s, nil
 }
 
-// resolve finds the one object of that name.
-func resolve(kind, name string, known []types.NamespacedName, o *origin) (types.NamespacedName, error) {
+const doesNotExist = "does not exist"
+
+// resolve finds the one object of that name. Missing is what is said of it if it is not known.
+func resolve(kind, missing, name string, known []types.NamespacedName, o *origin) (types.NamespacedName, error) {
 	wanted := types.NamespacedName{Namespace: o.namespace(), Name: name}
 	if slices.Contains(known, wanted) {
 		return wanted, nil
@@ -147,7 +175,7 @@ func resolve(kind, name string, known []types.NamespacedName, o *origin) (types.
 				names = append(names, key.Name)
 			}
 		}
-		return wanted, fmt.Errorf("%s %s does not exist%s", kind, wanted, hint(name, names))
+		return wanted, fmt.Errorf("%s %s %s%s", kind, wanted, missing, hint(name, names))
 	case 1:
 		return namesakes[0], nil
 	}

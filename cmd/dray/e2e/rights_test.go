@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
+)
+
+const roles = "../../../deploy/cli-rbac.yaml"
+
+// With dray-reader everything can be asked, and without any of its rules something is missing that is named.
+func TestReaderHasWhatItNeeds(t *testing.T) {
+	supplied(t, "rights")
+	content, err := os.ReadFile(roles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, string(content)+`
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dray-reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: tenant}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dray-cluster-reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant, namespace: rights}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dray-namespace-reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
+---
+{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: rights}, spec: `+template+`}
+`)
+	commands := []string{
+		"explain p -n rights", "explain -n rights", "allocate -n rights -o name", "devices -o name", "simulate fits -n rights", "simulate plan -n rights --like rights",
+		"simulate victims p -n rights", "simulate drain rights", "simulate what-if -n rights --add rights=1",
+	}
+	for _, command := range commands {
+		if out := expect(t, command+" --as reader", cli.ExitOK); strings.Contains(out, "forbidden") || strings.Contains(out, "warning: list") {
+			t.Errorf("dray %s --as reader:\n%s", command, out)
+		}
+	}
+	expect(t, "explain p -n rights --as tenant", cli.ExitOK, "warning: cluster: list pods: not permitted in all namespaces: those of namespace rights are looked at", "Pod rights/p can be placed")
+	expect(t, "explain p -n default --as tenant", cli.ExitError, `pods is forbidden: User "tenant"`)
+	expect(t, "explain -n rights --as nobody", cli.ExitError, `error: list nodes: nodes is forbidden: User "nobody" cannot list resource "nodes"`)
+	everyRule(t, content)
+}
+
+// everyRule has a user for each resource who may list all but that.
+func everyRule(t *testing.T, content []byte) {
+	t.Helper()
+	var whole rbacv1.ClusterRole
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.UnmarshalStrict([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Name == "dray-reader" {
+			whole = role
+		}
+	}
+	optional := map[string]bool{"devicetaintrules": true, "podgroups": true}
+	for _, rule := range whole.Rules {
+		for _, without := range rule.Resources {
+			name := "without-" + without
+			role := whole.DeepCopy()
+			role.ObjectMeta = metav1.ObjectMeta{Name: name}
+			for i := range role.Rules {
+				role.Rules[i].Resources = remove(role.Rules[i].Resources, without)
+			}
+			if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			create(t, strings.ReplaceAll(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: NAME}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: NAME}]
+`, "NAME", name))
+			if optional[without] {
+				expect(t, "explain p -n rights --as "+name, cli.ExitOK)
+				continue
+			}
+			expect(t, "explain p -n rights --as "+name, cli.ExitError, fmt.Sprintf("%s is forbidden: User %q cannot list resource %q", qualified(rule, without), name, without))
+		}
+	}
+}
+
+func qualified(rule rbacv1.PolicyRule, resource string) string {
+	if rule.APIGroups[0] == "" {
+		return resource
+	}
+	return resource + "." + rule.APIGroups[0]
+}
+
+func remove(list []string, one string) []string {
+	var rest []string
+	for _, each := range list {
+		if each != one {
+			rest = append(rest, each)
+		}
+	}
+	if rest == nil {
+		return []string{"none"}
+	}
+	return rest
+}
+
+// Who is not known, or asks a server that is not the one of the certificate, is told so.
+func TestCredentials(t *testing.T) {
+	stranger := kubeconfig(t, func(config *clientcmdapi.Config) {
+		for _, user := range config.AuthInfos {
+			*user = clientcmdapi.AuthInfo{Token: "expired"}
+		}
+	})
+	distrusted := kubeconfig(t, func(config *clientcmdapi.Config) {
+		for _, cluster := range config.Clusters {
+			cluster.CertificateAuthorityData = nil
+		}
+	})
+	for path, want := range map[string]string{
+		stranger:   "error: list nodes: Unauthorized\n",
+		distrusted: "certificate signed by unknown authority",
+	} {
+		out, status := dray(t, "explain", "-A", "--kubeconfig", path)
+		if status != cli.ExitError || !strings.Contains(out, want) {
+			t.Errorf("status %d, want %q in\n%s", status, want, out)
+		}
+	}
+	out, status := dray(t, "explain", "--context", "gone")
+	if status != cli.ExitError || !strings.Contains(out, `context "gone" does not exist`) {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	expect(t, "__complete explain --context d", cli.ExitOK, "dray\n:4\n")
+}
