@@ -47,14 +47,16 @@ func (r *reader) translate() {
 	}
 }
 
-// addTranslated files an object that was made from another, which may be unusable. It is not validated once more:
-// names may be such as v1 does not have.
+// addTranslated files an object that was made from another, which may be unusable.
 func (r *reader) addTranslated(object runtime.Object, from key, unusable map[key]bool) {
 	if unusable[from] {
 		return
 	}
 	origin := r.objects.known[from].origin
 	SetDefaults(object)
+	if !r.isTranslationValid(object, from, origin) {
+		return
+	}
 	if err := r.objects.add(object, origin); err != nil {
 		r.errs = append(r.errs, err)
 	}
