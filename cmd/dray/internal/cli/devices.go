@@ -11,6 +11,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/cmd/dray/internal/spelling"
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
 const devicesLong = `List pools and their devices: their state, who holds them, and what is left of
@@ -147,4 +148,90 @@ func hint(given string, names []string) string {
 		return ": " + text
 	}
 	return ""
+}
+
+const usageLong = `Count devices: how many there are, are held, are free, and are stranded. A stranded
+device is held by nobody, and no claim could have it now: its pool cannot be used,
+no node reaches it or all that do are cordoned, it is tainted, the counters that it
+draws on are exhausted, or all claims and templates that would take it want several
+devices of one kind, such as of one PCIe root, and there are not so many free ones.
+
+--by says what devices are counted by. By class, a device counts for each class whose
+selectors it matches, by namespace for each one whose claims share it. What belongs
+nowhere is in the row "-". The last row, TOTAL, has each device once.
+
+Exit status: 0 if they were counted, 2 for wrong usage or input.`
+
+const usageExample = `  # How much of each node's devices is in use?
+  dray usage
+
+  # Who has how many?
+  dray usage --by namespace
+
+  # How many of each model are left?
+  dray usage --by attribute=model
+
+  # Why are free devices of no use? With everything there is to say
+  dray usage --by class -o wide -f cluster/
+
+  # For a program
+  dray usage --by driver -o json | jq '.items[] | select(.stranded > 0)'`
+
+type usageFlags struct {
+	origin *origin
+	output *output
+	watch  bool
+	by     string
+}
+
+func newUsage(o *origin) *cobra.Command {
+	flags := &usageFlags{origin: o, output: &output{}}
+	var by usage.By
+	command := &cobra.Command{
+		Use:     "usage",
+		Short:   "Count devices that are held, free, or free and of no use",
+		Long:    usageLong,
+		Example: usageExample,
+		Args:    noArguments,
+		PreRunE: func(*cobra.Command, []string) error {
+			return firstError(flags.output.parse, func() (err error) {
+				if by, err = usage.ParseBy(flags.by); err != nil {
+					return fmt.Errorf("--by %w", err)
+				}
+				return nil
+			})
+		},
+		RunE: func(command *cobra.Command, _ []string) error {
+			return o.repeat(command.Context(), flags.watch, func(ctx context.Context) error { return flags.run(ctx, by) })
+		},
+	}
+	command.Flags().StringVar(&flags.by, "by", string(usage.ByNode), "namespace, node, class, driver or attribute=NAME")
+	var values []cobra.Completion
+	for _, each := range usage.Bys() {
+		if each == usage.ByAttribute {
+			each += "="
+		}
+		values = append(values, string(each))
+	}
+	// It fails only for flags that do not exist.
+	_ = command.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	addWatch(command, &flags.watch)
+	flags.output.addTo(command)
+	return command
+}
+
+func (f *usageFlags) run(ctx context.Context, by usage.By) error {
+	c, err := f.origin.load(ctx)
+	if err != nil {
+		return err
+	}
+	report, err := unlessDone(ctx, func() (*usage.Report, error) { return usage.Of(c, by) })
+	if err != nil {
+		return err
+	}
+	if f.output.format.ForPeople() {
+		f.origin.terminal(f.output).Usage(report)
+		return nil
+	}
+	return f.output.format.Write(f.origin.streams.Out, render.UsageDocument(report), !f.output.noHeaders)
 }

@@ -86,6 +86,7 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	args = qualify(c, args)
 	subjects, err := f.subjects(c, args)
 	if err != nil {
 		return err

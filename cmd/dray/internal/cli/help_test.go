@@ -12,7 +12,7 @@ import (
 
 // Each command says by an example how it is used, and what its exit status means.
 func TestHelpHasExamplesAndExitStatus(t *testing.T) {
-	commands := []string{"", "allocate", "explain", "devices", "convert", "simulate", "version", "options"}
+	commands := []string{"", "allocate", "explain", "devices", "usage", "convert", "simulate", "version", "options"}
 	root, _ := runStatus("", "dray", "--help")
 	for _, name := range commands[1:] {
 		if !strings.Contains(root, "\n  "+name+" ") {
@@ -32,7 +32,7 @@ func TestHelpHasExamplesAndExitStatus(t *testing.T) {
 			t.Errorf("dray %s --help: status %d, wants an example and what the exit status means:\n%s", command, status, out)
 		}
 	}
-	if len(commands) < 13 {
+	if len(commands) < 14 {
 		t.Errorf("%d commands were looked at: %q", len(commands), commands)
 	}
 }
@@ -155,6 +155,35 @@ func TestExplainOwnersOfOwners(t *testing.T) {
 		if out := run(manifest, "dray", "explain", subject, "-f", "-"); !strings.HasPrefix(out, want) {
 			t.Errorf("%s: got\n%s\nwant %q", subject, out, want)
 		}
+	}
+}
+
+// KIND NAME is what kubectl takes, too. A pod that is called as a kind comes first.
+func TestExplainKindAndNames(t *testing.T) {
+	const pod = "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {nodeName: n1, containers: [{name: c, image: x}]}}\n"
+	manifest := "{apiVersion: v1, kind: Node, metadata: {name: n1}}\n" + fmt.Sprintf(pod, "a") + fmt.Sprintf(pod, "b")
+	for arguments, want := range map[string]string{
+		"pod a":             "Pod default/a is on node n1.",
+		"pods a b":          "2 of 2 pods and claims are placed or can be.",
+		"po/a":              "Pod default/a is on node n1.",
+		"claim c":           "error: ResourceClaim default/c does not exist",
+		"deploy web":        "error: deployment default/web has no pods",
+		"deployments x":     "error: deployment default/x has no pods",
+		"jobset.x-k8s.io x": "error: jobset default/x has no pods",
+		"pod":               "error: Pod default/pod does not exist",
+		"pod/a b":           "2 of 2 pods and claims are placed or can be.",
+		"pod/":              `error: "pod/": no name: want POD, claim/NAME or KIND/NAME`,
+		"deployment/":       `error: "deployment/": no name`,
+	} {
+		if out := run(manifest, append(append([]string{"dray", "explain"}, strings.Fields(arguments)...), "-f", "-")...); !strings.HasPrefix(out, want) {
+			t.Errorf("%s: got\n%s\nwant %q", arguments, out, want)
+		}
+	}
+	if out := run(manifest+fmt.Sprintf(pod, "pod"), "dray", "explain", "pod", "a", "-f", "-"); !strings.HasPrefix(out, "2 of 2 pods") {
+		t.Errorf("a pod that is called pod:\n%s", out)
+	}
+	if out := run(manifest, "dray", "explain", "", "-f", "-"); !strings.HasPrefix(out, `error: "": no name`) {
+		t.Errorf("no name:\n%s", out)
 	}
 }
 

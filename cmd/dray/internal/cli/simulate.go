@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,6 +136,40 @@ func (s *simulation) showWith(o *origin, f *output, kind string, headers []strin
 	}
 	maps.Copy(value, more)
 	return f.format.Write(o.streams.Out, render.Document{Value: value, Items: items, Names: names}, !f.noHeaders)
+}
+
+// notLookedAt is what kube-scheduler looks at of some pods and a simulation does not.
+type notLookedAt struct {
+	// Pod is one of them.
+	Pod     string   `json:"pod"`
+	Aspects []string `json:"aspects"`
+}
+
+func (n notLookedAt) String() string {
+	return fmt.Sprintf("Not looked at of pods like %s: %s.", n.Pod, strings.Join(n.Aspects, ", "))
+}
+
+// notLookedAt keeps what is not looked at of the pods of shapes.
+func (s *simulation) notLookedAt(shapes []*simulate.Shape) {
+	for _, shape := range shapes {
+		s.addNotLookedAt(shape.Pods[0], shape.NotLookedAt())
+	}
+}
+
+// notLookedAtBy keeps what a result does not look at.
+func (s *simulation) notLookedAtBy(result *simulate.Result) {
+	for _, n := range result.NotLookedAt {
+		s.addNotLookedAt(n.Pod, n.Aspects)
+	}
+}
+
+// addNotLookedAt keeps what is not looked at of a pod, once for pods of which it is the same.
+func (s *simulation) addNotLookedAt(pod *corev1.Pod, aspects []string) {
+	aspects = append(aspects, s.ResourcesUnknown(pod)...)
+	known := slices.ContainsFunc(s.unseen, func(n notLookedAt) bool { return slices.Equal(n.Aspects, aspects) })
+	if len(aspects) > 0 && !known {
+		s.unseen = append(s.unseen, notLookedAt{podName(pod), aspects})
+	}
 }
 
 func podName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

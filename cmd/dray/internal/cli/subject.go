@@ -28,6 +28,9 @@ func find(c *cluster.Cluster, argument string, o *origin) ([]*subject, error) {
 	if !qualified {
 		kind, name = "pod", argument
 	}
+	if name == "" {
+		return nil, fmt.Errorf("%q: no name: want POD, claim/NAME or KIND/NAME", argument)
+	}
 	kind, _, _ = strings.Cut(kind, ".") // as in deployment.apps/NAME, which kubectl prints
 	var s *subject
 	var err error
@@ -43,6 +46,33 @@ func find(c *cluster.Cluster, argument string, o *origin) ([]*subject, error) {
 		return nil, err
 	}
 	return []*subject{s}, nil
+}
+
+// qualify makes KIND/NAME of arguments KIND NAME..., which kubectl takes, too. A pod that is called as a kind comes first.
+func qualify(c *cluster.Cluster, args []string) []string {
+	if len(args) < 2 || !isKind(args[0]) || slices.ContainsFunc(args, func(name string) bool { return strings.Contains(name, "/") }) ||
+		slices.ContainsFunc(c.PodKeys(), func(key types.NamespacedName) bool { return key.Name == args[0] }) {
+		return args
+	}
+	qualified := make([]string, 0, len(args)-1)
+	for _, name := range args[1:] {
+		qualified = append(qualified, args[0]+"/"+name)
+	}
+	return qualified
+}
+
+func isKind(word string) bool {
+	word, _, _ = strings.Cut(strings.ToLower(word), ".")
+	word = strings.TrimSuffix(word, "s")
+	if full, isShort := shortKinds[word]; isShort {
+		word = full
+	}
+	return slices.Contains(knownKinds, word) || slices.ContainsFunc(makers, func(kind string) bool { return strings.ToLower(kind) == word })
+}
+
+// knownKinds are kinds of subjects besides makers.
+var knownKinds = []string{
+	"pod", "po", "claim", "resourceclaim", "replicaset", "statefulset", "daemonset", "job", "replicationcontroller", "virtualmachineinstance", "workflow",
 }
 
 // findMade lists the pods that an object has made or would make. As with pods, a name that exists in one namespace

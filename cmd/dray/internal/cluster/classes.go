@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"iter"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -46,4 +47,33 @@ func ClassesOf(claim *resourceapi.ResourceClaim) []string {
 		return nil
 	}
 	return names
+}
+
+// ClassesOfDevice lists the classes whose selectors a device of the pool matches, in the order read.
+func (c *Cluster) ClassesOfDevice(pool *PoolState, device *DeviceState) []string {
+	var names []string
+	for _, class := range c.objects.Classes {
+		if !slices.ContainsFunc(class.Spec.Selectors, func(selector resourceapi.DeviceSelector) bool {
+			return selector.CEL != nil && !c.Matches(selector.CEL.Expression, pool, device)
+		}) {
+			names = append(names, class.Name)
+		}
+	}
+	return names
+}
+
+// ClaimSpecs are those of all claims that exist, and of all templates.
+func (c *Cluster) ClaimSpecs() iter.Seq[*resourceapi.ResourceClaimSpec] {
+	return func(yield func(*resourceapi.ResourceClaimSpec) bool) {
+		for _, key := range c.order {
+			if claim := c.claims.Claim(key); claim != nil && !yield(&claim.Spec) {
+				return
+			}
+		}
+		for _, template := range c.objects.Templates {
+			if !yield(&template.Spec.Spec) {
+				return
+			}
+		}
+	}
 }

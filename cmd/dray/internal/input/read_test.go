@@ -156,3 +156,11 @@ func TestReadValidates(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// What is no text is no template either, whatever bytes it has.
+func TestReadBinary(t *testing.T) {
+	_, err := Read([]string{Stdin}, strings.NewReader("\x00\xff{{ .Values }}\n\xfe: ["), Options{})
+	if want := "stdin: document 1 (line 1): not UTF-8 text"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // templateAction begins what Helm and other tools replace when they make manifests.
@@ -15,7 +16,7 @@ const templateAction = "{{"
 // templateAction may be part of a text.
 func (d document) unrendered(wrong []error) error {
 	at := bytes.Index(d.content, []byte(templateAction))
-	if at < 0 || !slices.ContainsFunc(wrong, d.isAboutAction) {
+	if at < 0 || !utf8.Valid(d.content) || !slices.ContainsFunc(wrong, d.isAboutAction) {
 		return nil
 	}
 	line := d.origin.Line + bytes.Count(d.content[:at], []byte("\n"))

@@ -111,3 +111,48 @@ func TestRenamed(t *testing.T) {
 		t.Errorf("renamed to %v", got)
 	}
 }
+
+// Rules of v1 are applied to what was written: to no names that only the allocator has, and to none that v1 has not.
+func TestTranslationsAreValidatedAsWritten(t *testing.T) {
+	const two = prototypes + `
+---
+apiVersion: devmgmtproto.k8s.io/v1alpha1
+kind: DevicePool
+metadata: {name: nics}
+spec: {driver: nic.example.com, nodeName: n1, devices: [{name: n0, attributes: [{name: pcie-root, stringValue: r0}, {name: slot, intValue: 3}]}]}
+---
+apiVersion: devmgmtproto.k8s.io/v1alpha1
+kind: DeviceClass
+metadata: {name: nic}
+spec: {driver: nic.example.com, deviceType: nic}
+---
+apiVersion: devmgmtproto.k8s.io/v1alpha1
+kind: DeviceClaim
+metadata: {name: both, namespace: ml}
+spec: {matchAttributes: [pcie-root, slot], claims: [{deviceClass: gpu}, {deviceClass: nic}]}
+`
+	attributes := make(map[string]int)
+	_, err := Read([]string{Stdin}, strings.NewReader(two), Options{Validate: func(object runtime.Object) []error {
+		switch object := object.(type) {
+		case *resourceapi.ResourceSlice:
+			for _, device := range object.Spec.Devices {
+				attributes[device.Name] = len(device.Attributes)
+				for name := range device.Attributes {
+					if !isNameOfV1(string(name)) {
+						t.Errorf("device %s: attribute %s", device.Name, name)
+					}
+				}
+			}
+		case *resourceapi.ResourceClaim:
+			for _, constraint := range object.Spec.Devices.Constraints {
+				if !isNameOfV1(string(*constraint.MatchAttribute)) {
+					t.Errorf("claim %s: match of %s", object.Name, *constraint.MatchAttribute)
+				}
+			}
+		}
+		return nil
+	}})
+	if err != nil || attributes["g0"] != 3 || attributes["n0"] != 2 {
+		t.Errorf("numbers of attributes: %v, want 3 of g0 and 2 of n0; error %v", attributes, err)
+	}
+}

@@ -1,0 +1,74 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
+)
+
+// usageDocument is a report for programs.
+type usageDocument struct {
+	metav1.TypeMeta `json:",inline"`
+	*usage.Report   `json:",inline"`
+}
+
+// UsageDocument is a report for programs, with an item for each row.
+func UsageDocument(report *usage.Report) Document {
+	d := Document{Value: usageDocument{metav1.TypeMeta{APIVersion: APIVersion, Kind: "DeviceUsage"}, report}}
+	for i := range report.Rows {
+		d.Items = append(d.Items, &report.Rows[i])
+		d.Names = append(d.Names, orNone(report.Rows[i].Name))
+	}
+	return d
+}
+
+// Usage prints a report. With t.Wide each cause has a column.
+func (t *Terminal) Usage(report *usage.Report) {
+	if report.Total.Devices == 0 {
+		t.Line("No devices: nothing publishes any.")
+		return
+	}
+	name, _, _ := strings.Cut(string(report.By), "=")
+	if attribute, found := strings.CutPrefix(string(report.By), string(usage.ByAttribute)+"="); found {
+		name = attribute
+	}
+	headers := []string{strings.ToUpper(name), "DEVICES", "HELD", "FREE", "STRANDED"}
+	if t.Wide {
+		headers = append(headers, "SHARES LEFT")
+		for _, cause := range usage.Causes() {
+			headers = append(headers, strings.ToUpper(string(cause)))
+		}
+	} else {
+		headers = append(headers, "BECAUSE OF")
+	}
+	var rows [][]string
+	for i := range report.Rows {
+		rows = append(rows, t.usageRow(orNone(report.Rows[i].Name), &report.Rows[i].Counts))
+	}
+	rows = append(rows, t.usageRow("TOTAL", &report.Total))
+	t.Table(headers, rows)
+}
+
+func (t *Terminal) usageRow(name string, c *usage.Counts) []string {
+	row := []string{name, strconv.Itoa(c.Devices), strconv.Itoa(c.Held), strconv.Itoa(c.Free), strconv.Itoa(c.Stranded)}
+	if t.Wide {
+		row = append(row, strconv.Itoa(c.Shares))
+	}
+	var causes []string
+	for _, cause := range usage.Causes() {
+		n := c.Causes[cause]
+		if t.Wide {
+			row = append(row, strconv.Itoa(n))
+		} else if n > 0 {
+			causes = append(causes, fmt.Sprintf("%s (%d)", cause, n))
+		}
+	}
+	if !t.Wide {
+		row = append(row, orNone(strings.Join(causes, ", ")))
+	}
+	return row
+}

@@ -1,0 +1,191 @@
+package usage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+)
+
+// demand is what a claim or a template asks of the devices of some classes: so many of them that agree in an attribute.
+type demand struct {
+	classes   []string
+	attribute resourceapi.FullyQualifiedName // empty if they need not agree
+	devices   int64
+}
+
+// align strands free devices that no claim or template could have: all that would take them ask for several that agree
+// in an attribute, and there are not so many free ones on any node. Of devices for which nothing asks nothing is known:
+// they stay free.
+func align(c *cluster.Cluster, devices []Device) {
+	demands := demandsOf(c)
+	if !slices.ContainsFunc(demands, func(d demand) bool { return d.attribute != "" }) {
+		return
+	}
+	classes := newClasses(c)
+	beside := make(map[string]int64) // free devices of a node that agree, by demand
+	key := func(i int, node, value string) string { return fmt.Sprintf("%d\x00%s\x00%s", i, node, value) }
+	wants := make([][]int, len(devices)) // demands that a free device may serve
+	for at := range devices {
+		d := &devices[at]
+		if d.Is != Free {
+			continue
+		}
+		for i, of := range demands {
+			if !slices.ContainsFunc(of.classes, func(class string) bool { return classes.has(class, d) }) {
+				continue
+			}
+			wants[at] = append(wants[at], i)
+			value, found := valueOf(d, of.attribute)
+			if of.attribute == "" || !found || isList(d, of.attribute) {
+				continue
+			}
+			for _, node := range d.Pool.Nodes {
+				beside[key(i, node, value)]++
+			}
+		}
+	}
+	for at := range devices {
+		d := &devices[at]
+		var best int64
+		enough := len(wants[at]) == 0
+		for _, i := range wants[at] {
+			of := demands[i]
+			if of.attribute == "" || isList(d, of.attribute) {
+				enough = true // as far as can be told
+				break
+			}
+			value, found := valueOf(d, of.attribute)
+			for _, node := range d.Pool.Nodes {
+				if found {
+					best = max(best, beside[key(i, node, value)])
+					enough = enough || beside[key(i, node, value)] >= of.devices
+				}
+			}
+		}
+		if !enough {
+			d.Is, d.Cause = Stranded, Alignment
+			d.Detail = "what asks for it wants " + wanted(demands, wants[at]) + fmt.Sprintf(", of which %d are free together", best)
+		}
+	}
+}
+
+// wanted says what demands want.
+func wanted(demands []demand, of []int) string {
+	var texts []string
+	for _, i := range of {
+		text := fmt.Sprintf("%d devices of one %s", demands[i].devices, demands[i].attribute)
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, " or ")
+}
+
+// valueOf is the value of an attribute as text. Names without a domain are in that of the driver.
+func valueOf(d *Device, name resourceapi.FullyQualifiedName) (string, bool) {
+	value, found := attribute(d, name)
+	return attributeText(value), found
+}
+
+// isList reports whether an attribute is a list, which agrees with others in any of its values.
+func isList(d *Device, name resourceapi.FullyQualifiedName) bool {
+	value, _ := attribute(d, name)
+	return len(value.IntValues)+len(value.BoolValues)+len(value.StringValues)+len(value.VersionValues) > 0
+}
+
+func attribute(d *Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
+	if value, found := d.State.Attributes[resourceapi.QualifiedName(name)]; found {
+		return value, true
+	}
+	own, isOwn := strings.CutPrefix(string(name), d.Pool.Driver+"/")
+	value, found := d.State.Attributes[resourceapi.QualifiedName(own)]
+	return value, isOwn && found
+}
+
+func attributeText(value resourceapi.DeviceAttribute) string {
+	switch {
+	case value.StringValue != nil:
+		return *value.StringValue
+	case value.VersionValue != nil:
+		return *value.VersionValue
+	case value.IntValue != nil:
+		return fmt.Sprint(*value.IntValue)
+	case value.BoolValue != nil:
+		return fmt.Sprint(*value.BoolValue)
+	}
+	var all []string
+	for _, each := range value.IntValues {
+		all = append(all, fmt.Sprint(each))
+	}
+	for _, each := range value.BoolValues {
+		all = append(all, fmt.Sprint(each))
+	}
+	return strings.Join(slices.Concat(all, value.StringValues, value.VersionValues), ",")
+}
+
+// demandsOf lists what claims and templates ask for, each once.
+func demandsOf(c *cluster.Cluster) []demand {
+	var demands []demand
+	seen := make(map[string]bool)
+	for spec := range c.ClaimSpecs() {
+		for _, d := range demandsOfClaim(spec) {
+			key := fmt.Sprint(d)
+			if !seen[key] {
+				seen[key] = true
+				demands = append(demands, d)
+			}
+		}
+	}
+	return demands
+}
+
+// demandsOfClaim has a demand for each constraint, and one for each request that no constraint is about.
+func demandsOfClaim(spec *resourceapi.ResourceClaimSpec) []demand {
+	var demands []demand
+	constrained := make(map[string]bool)
+	for _, constraint := range spec.Devices.Constraints {
+		if constraint.MatchAttribute == nil {
+			continue
+		}
+		d := demand{attribute: *constraint.MatchAttribute}
+		for i := range spec.Devices.Requests {
+			request := &spec.Devices.Requests[i]
+			if len(constraint.Requests) > 0 && !slices.ContainsFunc(constraint.Requests, func(name string) bool {
+				name, _, _ = strings.Cut(name, "/")
+				return name == request.Name
+			}) {
+				continue
+			}
+			constrained[request.Name] = true
+			classes, count := classesAndCount(request)
+			d.classes, d.devices = append(d.classes, classes...), d.devices+count
+		}
+		demands = append(demands, d)
+	}
+	for i := range spec.Devices.Requests {
+		if request := &spec.Devices.Requests[i]; !constrained[request.Name] {
+			classes, count := classesAndCount(request)
+			demands = append(demands, demand{classes: classes, devices: count})
+		}
+	}
+	return demands
+}
+
+// classesAndCount are the classes that may serve a request, and how many devices it has at least.
+func classesAndCount(request *resourceapi.DeviceRequest) (classes []string, least int64) {
+	if exactly := request.Exactly; exactly != nil {
+		return []string{exactly.DeviceClassName}, max(1, exactly.Count)
+	}
+	for i := range request.FirstAvailable {
+		sub := &request.FirstAvailable[i]
+		classes = append(classes, sub.DeviceClassName)
+		if n := max(1, sub.Count); least == 0 || n < least {
+			least = n
+		}
+	}
+	return classes, least
+}

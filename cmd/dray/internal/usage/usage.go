@@ -1,0 +1,189 @@
+package usage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+)
+
+// By says what devices are counted by. An attribute is "attribute=NAME".
+type By string
+
+// What devices can be counted by.
+const (
+	ByNamespace By = "namespace"
+	ByNode      By = "node"
+	ByClass     By = "class"
+	ByDriver    By = "driver"
+	// ByAttribute is followed by = and the name of an attribute. Without a domain, it is that of each driver.
+	ByAttribute By = "attribute"
+)
+
+// Bys lists what devices can be counted by.
+func Bys() []By { return []By{ByNamespace, ByNode, ByClass, ByDriver, ByAttribute} }
+
+// ParseBy checks what devices are to be counted by.
+func ParseBy(text string) (By, error) {
+	name, attribute, found := strings.Cut(text, "=")
+	by := By(name)
+	switch {
+	case !slices.Contains(Bys(), by):
+		return "", fmt.Errorf("%q: want namespace, node, class, driver or attribute=NAME", text)
+	case found != (by == ByAttribute) || found && attribute == "":
+		return "", fmt.Errorf("%q: want attribute=NAME, and a name for nothing else", text)
+	}
+	return By(text), nil
+}
+
+func (b By) attribute() (string, bool) { return strings.CutPrefix(string(b), string(ByAttribute)+"=") }
+
+// Counts is how many devices there are. All are Held, Free or Stranded.
+type Counts struct {
+	Devices int `json:"devices"`
+	Held    int `json:"held"`
+	// Shares is how many of those that are held have shares left.
+	Shares   int `json:"shares,omitempty"`
+	Free     int `json:"free"`
+	Stranded int `json:"stranded"`
+	// Causes say why devices are stranded: each counts for one cause.
+	Causes map[Cause]int `json:"causes,omitempty"`
+}
+
+func (c *Counts) add(d *Device) {
+	c.Devices++
+	switch d.Is {
+	case Held:
+		c.Held++
+		if d.Shares {
+			c.Shares++
+		}
+	case Free:
+		c.Free++
+	case Stranded:
+		c.Stranded++
+		if c.Causes == nil {
+			c.Causes = make(map[Cause]int)
+		}
+		c.Causes[d.Cause]++
+	}
+}
+
+// Row is the devices of one namespace, node, class, driver or value.
+type Row struct {
+	// Name is that of the namespace, node, ... It is empty for devices of none.
+	Name string `json:"name"`
+	Counts
+}
+
+// Report is how many devices there are. By class and by namespace a device may count in several rows: of each class whose
+// selectors it matches, and of each namespace whose claims share it. Total has each once.
+type Report struct {
+	By    By     `json:"by"`
+	Rows  []Row  `json:"items"`
+	Total Counts `json:"total"`
+}
+
+// Of counts the devices of a cluster. Rows are sorted by name, devices that belong nowhere last. The error is about a
+// node selector of a slice.
+func Of(c *cluster.Cluster, by By) (*Report, error) {
+	pools, err := c.Inventory(nil)
+	if err != nil {
+		return nil, err
+	}
+	return Count(c, Inspect(c, pools), by), nil
+}
+
+// Count counts devices that Inspect has returned.
+func Count(c *cluster.Cluster, devices []Device, by By) *Report {
+	report := &Report{By: by, Rows: []Row{}}
+	rows := make(map[string]*Counts)
+	classes := newClasses(c)
+	for i := range devices {
+		d := &devices[i]
+		report.Total.add(d)
+		for _, name := range namesOf(d, by, classes) {
+			if rows[name] == nil {
+				rows[name] = &Counts{}
+			}
+			rows[name].add(d)
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
+		switch {
+		case a == "" || b == "":
+			return cmp.Compare(b, a) // what belongs nowhere is last
+		}
+		return cmp.Compare(a, b)
+	})
+	for _, name := range names {
+		report.Rows = append(report.Rows, Row{name, *rows[name]})
+	}
+	return report
+}
+
+// namesOf are the rows in which a device counts.
+func namesOf(d *Device, by By, classes *classes) []string {
+	var names []string
+	switch attribute, isAttribute := by.attribute(); {
+	case isAttribute:
+		names = append(names, attributeOf(d, attribute))
+	case by == ByNamespace:
+		for _, holder := range d.State.Holders {
+			namespace, _, _ := strings.Cut(holder.Claim, "/")
+			if !slices.Contains(names, namespace) {
+				names = append(names, namespace)
+			}
+		}
+	case by == ByNode && len(d.Pool.Nodes) == 1:
+		names = d.Pool.Nodes
+	case by == ByNode && len(d.Pool.Nodes) > 1:
+		names = []string{SeveralNodes}
+	case by == ByDriver:
+		names = []string{d.Pool.Driver}
+	case by == ByClass:
+		names = classes.of(d)
+	}
+	if len(names) == 0 {
+		return []string{""}
+	}
+	return names
+}
+
+// SeveralNodes is the row of devices that several nodes reach.
+const SeveralNodes = "(several nodes)"
+
+// attributeOf is the value of an attribute. A name without a domain is that of the device's driver.
+func attributeOf(d *Device, name string) string {
+	for own, value := range d.State.Attributes {
+		if string(own) == name || d.Pool.Driver+"/"+string(own) == name {
+			return attributeText(value)
+		}
+	}
+	return ""
+}
+
+// classes remembers which devices are of which class.
+type classes struct {
+	cluster *cluster.Cluster
+	known   map[*cluster.DeviceState][]string
+}
+
+func newClasses(c *cluster.Cluster) *classes {
+	return &classes{c, make(map[*cluster.DeviceState][]string)}
+}
+
+// of lists the classes whose selectors a device matches.
+func (k *classes) of(d *Device) []string {
+	names, known := k.known[d.State]
+	if !known {
+		names = k.cluster.ClassesOfDevice(d.Pool, d.State)
+		k.known[d.State] = names
+	}
+	return names
+}
+
+func (k *classes) has(class string, d *Device) bool { return slices.Contains(k.of(d), class) }
