@@ -1,9 +1,29 @@
-// Package listers is a drop-in replacement for package structured of
-// k8s.io/dynamic-resource-allocation as it was up to v0.31: an allocator that is made for
-// the claims of one pod and reads classes, slices and allocated claims from listers. The
-// objects are those of resource.k8s.io/v1. Changing the import path is the whole migration:
+// Package listers is an allocator that is made for the claims of one pod and reads classes,
+// slices and allocated claims from listers. It has the names and signatures that package
+// structured of k8s.io/dynamic-resource-allocation had up to v0.31, with the objects of
+// resource.k8s.io/v1.
 //
-//	import structured "github.com/dray-project/dray/allocator/structured/listers"
+// # Contract
+//
+// The package is no drop-in for a program of v0.31. That read objects of
+// resource.k8s.io/v1alpha3, of which client-go of Kubernetes 1.37 has no listers, and which
+// no API server of 1.32 or later serves. Such a program changes the import path, the group
+// version, and what v1 has in other places:
+//
+//	v1alpha3 of Kubernetes 1.31             v1
+//	requests[].deviceClassName, selectors,  requests[].exactly.…
+//	  allocationMode, count, adminAccess
+//	devices[].basic.attributes              devices[].attributes
+//	devices[].basic.capacity[name]          devices[].capacity[name].value
+//	slice.spec.nodeName, a string           a *string
+//	request.adminAccess, a bool             exactly.adminAccess, a *bool
+//	claim.spec.controller,                  not there: such claims were allocated by a
+//	  allocation.controller,                controller of their driver, and the allocator
+//	  class.spec.suitableNodes              was not asked about them
+//
+// What stays is how the program uses the allocator: what implements ClaimLister, one
+// NewAllocator for each pod, Allocate for each node, ClaimsToAllocate, GatherPools. The
+// example has both forms side by side.
 //
 // All features of resource.k8s.io/v1 in Kubernetes 1.37 are on: the API server decides which
 // fields there are. Answers are those of allocator/structured.
