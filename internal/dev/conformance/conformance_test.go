@@ -53,6 +53,8 @@ func TestJudge(t *testing.T) {
 		{"T/ok", Passed, ""},
 		{"T/skipped", Skipped, ""},
 		{"T/wording", Failed, "x\n" + refusedByBoth + " a, b\n"},
+		{"T/words", Passed, "x\n" + inOtherWords + " a, b\n"},
+		{"T/worse", Failed, "x\n" + inOtherWords + " a, b\n"},
 	}}, listed)
 	var got []string
 	for _, o := range verdict.New {
@@ -67,7 +69,7 @@ func TestJudge(t *testing.T) {
 	for _, k := range verdict.Stale {
 		got = append(got, "stale "+k.Test)
 	}
-	const want = "new T/new, wording T/wording, known T/known, stale T/mended, stale T/gone"
+	const want = "new T/new, new T/worse, wording T/wording, wording T/words, known T/known, stale T/mended, stale T/gone"
 	if s := strings.Join(got, ", "); s != want || verdict.Passed != 2 || len(verdict.Skipped) != 1 || verdict.OK() {
 		t.Errorf("got %s, %d passed, %d skipped, OK %v", s, verdict.Passed, len(verdict.Skipped), verdict.OK())
 	}
@@ -219,5 +221,26 @@ func TestOtherWords(t *testing.T) {
 	}}, nil)
 	if len(verdict.Wording) != 1 || verdict.Wording[0].Test != "T/words" || len(verdict.New) != 2 {
 		t.Errorf("%+v", verdict)
+	}
+}
+
+// TestPage: a page keeps what it says of parts that did not run.
+func TestPage(t *testing.T) {
+	verdict := func(name string, passed int) *Verdict {
+		parts, err := Select([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Verdict{Result: &Result{Part: parts[0], Version: "v1"}, Passed: passed, Skipped: []Outcome{{Test: "T/" + name}}}
+	}
+	both := Page("", []*Verdict{verdict("slices", 1), verdict("scheduler/unit", 2)})
+	if again := Page(both, []*Verdict{verdict("slices", 1)}); again != both {
+		t.Errorf("the same run gives another page:\n%s\nwant:\n%s", again, both)
+	}
+	changed := Page(both, []*Verdict{verdict("slices", 3)})
+	for _, text := range []string{"| slices | k8s.io/dynamic-resource-allocation v1 | 3 |", "| scheduler/unit | k8s.io/kubernetes v1 | 2 |", "- `T/scheduler/unit`\n"} {
+		if strings.Count(changed, text) != 1 {
+			t.Errorf("%q is not there once:\n%s", text, changed)
+		}
 	}
 }

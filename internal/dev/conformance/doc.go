@@ -11,6 +11,9 @@
 // that only the text of an error differs. Everything else is new, and a new difference fails.
 // So does an entry of known.yaml that no longer differs, or that no test has.
 //
+// Programs of others and the scheduler run twice, as they are and with Dray. What fails in
+// both runs is counted apart, and is no difference.
+//
 // # Picture
 //
 //	counterpart (module proxy) ─┐

@@ -42,7 +42,7 @@ type Verdict struct {
 	Result  *Result
 	Passed  int
 	Skipped []Outcome
-	Wording []Outcome // both refuse, in other words: decision 0067
+	Wording []Outcome // both say the same, in other words: decision 0067
 	Known   []Known
 	Without []Outcome // fail without Dray, too
 	New     []Outcome // fail
@@ -67,6 +67,8 @@ func judge(result *Result, listed []Known) *Verdict {
 	for _, outcome := range result.Outcomes {
 		i := slices.IndexFunc(listed, func(k Known) bool { return k.Test == outcome.Test })
 		switch {
+		case outcome.Status == Passed && strings.Contains(outcome.Output, inOtherWords):
+			verdict.Wording = append(verdict.Wording, outcome)
 		case outcome.Status == Passed:
 			verdict.Passed++
 		case outcome.Status == Skipped:

@@ -7,15 +7,21 @@ import (
 	"strings"
 )
 
-// Table returns one row for each verdict, for a terminal and for the page.
+// Table returns one row for each verdict, for a terminal.
 func Table(verdicts []*Verdict) string {
 	var b strings.Builder
-	b.WriteString("| part | counterpart | passed | skipped by the counterpart | other words | fails without Dray | known differences | new |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString(header)
 	for _, v := range verdicts {
-		fmt.Fprintf(&b, "| %s | %s %s | %d | %d | %d | %d | %d | %d |\n", v.Result.Part.Name, v.Result.Part.Counterpart, v.Result.Version,
-			v.Passed, len(v.Skipped), len(v.Wording), len(v.Without), len(v.Known), len(v.New)+len(v.Stale))
+		b.WriteString(row(v))
 	}
 	return b.String()
+}
+
+const header = "| part | counterpart | passed | skipped by the counterpart | other words | fails without Dray | known differences | new |\n|---|---|---|---|---|---|---|---|\n"
+
+func row(v *Verdict) string {
+	return fmt.Sprintf("| %s | %s %s | %d | %d | %d | %d | %d | %d |\n", v.Result.Part.Name, v.Result.Part.Counterpart, v.Result.Version,
+		v.Passed, len(v.Skipped), len(v.Wording), len(v.Without), len(v.Known), len(v.New)+len(v.Stale))
 }
 
 // wording is the record of differences in words, seen from the page.
@@ -25,37 +31,74 @@ const introduction = `# Conformance
 
 What others wrote, run on Dray: the tests of the software whose place Dray takes, at the version that Dray is built with.
 ` + "`make conformance`" + ` runs them and writes this page. Nothing of the counterparts is part of this repository.
+Parts without a row need a checkout: CONTRIBUTING.md says which targets run them.
 
 - **Skipped by the counterpart**: its test says that it does not apply.
 - **Other words**: all that the test compares is equal, but for the text of an error
   ([decision 0067](` + wording + `)). The tests of allocator and cel establish it by asking both,
-  those of slices by what else they compare.
-- **Fails without Dray**: the program was tested twice with the same libraries, as it is and with Dray's packages, and the
-  test failed both times.
+  those of slices by what else they compare; those of scheduler expect our text instead.
+- **Fails without Dray**: it was tested twice, as it is and with Dray in its place, and the test failed both times. Programs and
+  the scheduler are.
 - **Known differences** have a decision each.
 - **New**: the target fails.
 
 `
 
-// Page returns the text of docs/conformance.md.
-func Page(verdicts []*Verdict) string {
+// Page returns the text of docs/conformance.md: what it says of parts that did not run, and
+// what is new of those that did.
+func Page(stored string, verdicts []*Verdict) string {
+	rows, sections := read(stored)
+	for _, v := range verdicts {
+		rows[v.Result.Part.Name], sections[v.Result.Part.Name] = row(v), section(v)
+	}
 	var b strings.Builder
 	b.WriteString(introduction)
-	b.WriteString(Table(verdicts))
-	for _, v := range verdicts {
-		fmt.Fprintf(&b, "\n## %s\n\nRuns %s.\n", v.Result.Part.Name, v.Result.Part.About)
-		if in := v.Result.Part.inPackage; in != nil {
-			list(&b, "Left out of "+strings.Join(in.tests, ", "), slices.Sorted(maps.Keys(in.LeftOut)), func(test string) string {
-				return fmt.Sprintf("`%s`: %s", test, in.LeftOut[test])
-			})
-		}
-		list(&b, "Known differences", v.Known, func(k Known) string {
-			return fmt.Sprintf("`%s`: %s (decision %s)", k.Test, k.Why, k.Decision)
-		})
-		list(&b, "In other words", v.Wording, func(o Outcome) string { return "`" + o.Test + "`" })
-		list(&b, "Fails without Dray", v.Without, func(o Outcome) string { return "`" + o.Test + "`" })
-		list(&b, "Skipped by the counterpart", v.Skipped, func(o Outcome) string { return "`" + o.Test + "`" })
+	b.WriteString(header)
+	for _, part := range All() {
+		b.WriteString(rows[part.Name])
 	}
+	for _, part := range All() {
+		b.WriteString(sections[part.Name])
+	}
+	return b.String()
+}
+
+// read takes a page apart, by names of parts.
+func read(page string) (rows, sections map[string]string) {
+	rows, sections = make(map[string]string), make(map[string]string)
+	name := ""
+	for line := range strings.Lines(page) {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			name = strings.TrimSpace(title)
+			sections[name] = "\n"
+		}
+		if cells := strings.Split(line, " | "); name == "" && len(cells) > 1 {
+			rows[strings.TrimPrefix(cells[0], "| ")] = line
+		}
+		if name != "" {
+			sections[name] += line
+		}
+	}
+	for name, text := range sections { // an empty line stands before a title
+		sections[name] = strings.TrimRight(text, "\n") + "\n"
+	}
+	return rows, sections
+}
+
+func section(v *Verdict) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s\n\nRuns %s.\n", v.Result.Part.Name, v.Result.Part.About)
+	if from, leftOut := v.Result.Part.leftOut(); len(leftOut) > 0 {
+		list(&b, "Left out of "+from, slices.Sorted(maps.Keys(leftOut)), func(test string) string {
+			return fmt.Sprintf("`%s`: %s", test, leftOut[test])
+		})
+	}
+	list(&b, "Known differences", v.Known, func(k Known) string {
+		return fmt.Sprintf("`%s`: %s (decision %s)", k.Test, k.Why, k.Decision)
+	})
+	list(&b, "In other words", v.Wording, func(o Outcome) string { return "`" + o.Test + "`" })
+	list(&b, "Fails without Dray", v.Without, func(o Outcome) string { return "`" + o.Test + "`" })
+	list(&b, "Skipped by the counterpart", v.Skipped, func(o Outcome) string { return "`" + o.Test + "`" })
 	return b.String()
 }
 

@@ -23,6 +23,11 @@ type Part struct {
 	// Tests of one package are compiled with Dray's sources if they use what that package does
 	// not export. Nil if the adapter has all that is run.
 	inPackage *inPackage
+	// Packages of the counterpart are run twice, with and without Dray. Nil if the adapter has
+	// all that is run.
+	twice *twice
+	// Slow is set if it takes over three minutes.
+	Slow bool
 	// otherWords tells from what a failed test printed that nothing but words differ. Nil if the
 	// adapter prints refusedByBoth.
 	otherWords func(output string) bool
@@ -80,7 +85,82 @@ var Parts = []Part{
 		},
 		otherWords: sameNumberOfErrors,
 	},
+	{
+		Name:        "scheduler/integration",
+		About:       "test/integration/dra on a real API server, with the in-tree plugin and with that of schedplugin",
+		Counterpart: "k8s.io/kubernetes",
+		below:       "dray",
+		adapter:     "scheduler",
+		module:      "schedplugin",
+		Slow:        true,
+		twice: &twice{
+			packages: []string{"test/integration/dra"},
+			tested:   []string{"./dra/..."},
+			imports:  map[string]string{"test/integration/util": "util"},
+			LeftOut: map[string]string{
+				"test/integration/dra/resourcepoolstatusrequest_test.go": "of a controller",
+			},
+			edits: integrationEdits,
+		},
+	},
+	{
+		Name:        "scheduler/workloads",
+		About:       "the short workloads of test/integration/scheduler_perf/dra as tests, with the in-tree plugin and with that of schedplugin",
+		Counterpart: "k8s.io/kubernetes",
+		below:       "dray",
+		adapter:     "scheduler",
+		module:      "schedplugin",
+		Slow:        true,
+		twice: &twice{
+			packages: []string{"test/integration/scheduler_perf"},
+			tested:   []string{"./scheduler_perf/dra/..."},
+			imports:  map[string]string{"test/integration/util": "util"},
+		},
+	},
+	{
+		Name:        "scheduler/unit",
+		About:       "the tests of the in-tree plugin that call what the framework calls, on that and on the plugin of schedplugin",
+		Counterpart: "k8s.io/kubernetes",
+		below:       "dray",
+		adapter:     "scheduler",
+		module:      "schedplugin",
+		Slow:        true,
+		twice: &twice{
+			packages: []string{inTree},
+			tested:   []string{"./dynamicresources"},
+			LeftOut: map[string]string{
+				inTree + "/extendeddynamicresources_test.go":                         "of private functions",
+				inTree + "/nodeallocatabledynamicresources_test.go":                  "of private functions; part integration runs what they are for",
+				inTree + "/prequeueing_race_test.go":                                 "makes the in-tree plugin's private struct",
+				"TestGetPendingAllocation":                                           "of the manager, which Dray uses as it is",
+				"TestMaybeRemoveClaimPendingAllocation":                              "of the manager, which Dray uses as it is",
+				"TestSignalClaimPendingAllocation":                                   "of the manager, which Dray uses as it is",
+				"Test_allocationResultRequiresDRAOptionalNodeOperations":             "of a private function",
+				"Test_computesScore":                                                 "of a private function",
+				"TestAllocatorSelection":                                             "of upstream's three allocators",
+				"TestDynamicResources_DeferredResizeSkipped":                         "makes the in-tree plugin's private struct",
+				"TestFilterReusesPendingAllocationRequiresDRAOptionalNodeOperations": "writes the in-tree plugin's private state",
+				"TestGatherAllocatedState":                                           "of the manager, which Dray uses as it is",
+				"TestNormalizeScore":                                                 "makes the in-tree plugin's private struct",
+				"TestPodGroupPostFilter":                                             "writes the in-tree plugin's private state",
+				"TestPostFilterNoOpStatusHasNoUserVisibleReason":                     "makes the in-tree plugin's private struct",
+				"TestPreFilterReusesPendingAllocationWithNilNodeSelector":            "writes the in-tree plugin's private state",
+				"TestPreQueueingHint":                                                "makes the in-tree plugin's private struct",
+				"TestPreQueueingHint_SharedClaimMultiplePods":                        "makes the in-tree plugin's private struct",
+				"TestPreQueueingHint_WithPodInIndexer":                               "makes the in-tree plugin's private struct",
+			},
+			edits: map[string][]edit{inTree + "/dynamicresources_test.go": {
+				{"\tp               *DynamicResources\n", "\tp               underTest\n"},
+				{"pl, err := New(tCtx, args, fh, features)", "pl, err := newUnderTest(tCtx, args, fh, features)"},
+				{"tc.p = pl.(*DynamicResources)", "tc.p = pl"},
+				{"assert.ErrorContains(tCtx, actualErr, expected.status.AsError().Error())", "sameRefusal(tCtx, expected.status, status)"},
+			}},
+		},
+	},
 }
+
+// inTree is the folder of the in-tree plugin.
+const inTree = "pkg/scheduler/framework/plugins/dynamicresources"
 
 // sameNumberOfErrors holds if a test of the controller found all objects and all counts as it
 // expects them, and as many errors, of which some have another text. An assertion about
@@ -89,13 +169,14 @@ func sameNumberOfErrors(output string) bool {
 	return strings.Contains(output, "expected errors:") && !strings.Contains(output, "Error Trace:")
 }
 
-// Select returns the parts with the given names, or all that need no checkout without names.
-// A name also stands for the parts below it: "drivers" for "drivers/dranet" and the others.
+// Select returns the parts with the given names, or without names those that need no checkout
+// and are not slow. A name also stands for the parts below it: "drivers" for "drivers/dranet"
+// and the others.
 func Select(names []string) ([]Part, error) {
 	if len(names) == 0 {
-		return Parts, nil
+		return slices.DeleteFunc(slices.Clone(Parts), func(p Part) bool { return p.Slow }), nil
 	}
-	all := slices.Concat(Parts, programs)
+	all := All()
 	var selected []Part
 	for _, name := range names {
 		found := false
@@ -113,3 +194,17 @@ func Select(names []string) ([]Part, error) {
 
 // Programs are the parts that need a checkout, in the order of the table.
 func Programs() []Part { return slices.Clone(programs) }
+
+// All are all parts, in the order of the table.
+func All() []Part { return slices.Concat(Parts, programs) }
+
+// leftOut are the tests of a part that are not run, with why, and where they are.
+func (p Part) leftOut() (from string, tests map[string]string) {
+	switch {
+	case p.inPackage != nil:
+		return strings.Join(p.inPackage.tests, ", "), p.inPackage.LeftOut
+	case p.twice != nil:
+		return strings.Join(p.twice.packages, ", "), p.twice.LeftOut
+	}
+	return "", nil
+}

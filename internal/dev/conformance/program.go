@@ -79,10 +79,10 @@ var modules = map[string]string{
 // runProgram runs a program as it is and with Dray's packages. checkouts has a folder for
 // each program.
 func runProgram(ctx context.Context, part Part, checkouts, dray, folder string) (*Result, error) {
-	source := filepath.Join(checkouts, filepath.Base(part.Counterpart))
-	if _, err := os.Stat(filepath.Join(source, "go.mod")); err != nil {
-		return nil, fmt.Errorf("a checkout of %s, commit %s, is needed in the folder of programs: %w", part.Program.Repository, part.Program.Commit, err)
+	if err := part.Lacks(checkouts); err != nil {
+		return nil, err
 	}
+	source := filepath.Join(checkouts, filepath.Base(part.Counterpart))
 	commit, err := command(ctx, source, "git", "rev-parse", "HEAD")
 	if err != nil {
 		return nil, err
@@ -108,6 +108,17 @@ func runProgram(ctx context.Context, part Part, checkouts, dray, folder string) 
 	}
 	result.Outcomes = compareRuns(asItIs, swapped)
 	return result, nil
+}
+
+// Lacks says which checkout a part needs that is not in the folder of programs.
+func (p Part) Lacks(checkouts string) error {
+	if p.Program == nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(checkouts, filepath.Base(p.Counterpart), "go.mod")); err != nil {
+		return fmt.Errorf("a checkout of %s, commit %s, is needed in the folder of programs: %w", p.Program.Repository, p.Program.Commit, err)
+	}
+	return nil
 }
 
 // compareRuns returns the outcomes of the second run. One that is what it was in the first
@@ -265,11 +276,12 @@ func testPackages(ctx context.Context, folder string, packages []string) ([]Outc
 	if err != nil {
 		return nil, err
 	}
-	build, err := goJSON(ctx, folder, append([]string{"build", "-mod=mod", "-o", os.DevNull, "-json"}, packages...))
+	withCgo := []string{"CGO_ENABLED=1"} // some drivers need it
+	build, err := goJSON(ctx, folder, append([]string{"build", "-mod=mod", "-o", os.DevNull, "-json"}, packages...), withCgo)
 	if err != nil {
 		return nil, err
 	}
-	test, err := goJSON(ctx, folder, append([]string{"test", "-mod=mod", "-vet=off", "-count=1", "-json"}, packages...))
+	test, err := goJSON(ctx, folder, append([]string{"test", "-mod=mod", "-vet=off", "-count=1", "-json"}, packages...), withCgo)
 	if err != nil {
 		return nil, err
 	}
@@ -281,11 +293,10 @@ func testPackages(ctx context.Context, folder string, packages []string) ([]Outc
 }
 
 // goJSON runs the go command, which may fail: then what it prints says why.
-func goJSON(ctx context.Context, folder string, arguments []string) ([]packageEvent, error) {
+func goJSON(ctx context.Context, folder string, arguments, environment []string) ([]packageEvent, error) {
 	run := exec.CommandContext(ctx, "go", arguments...)
 	run.Dir = folder
-	// Some drivers need cgo.
-	run.Env = append(run.Environ(), "CGO_ENABLED=1")
+	run.Env = append(run.Environ(), environment...)
 	var stdout, stderr bytes.Buffer
 	run.Stdout, run.Stderr = &stdout, &stderr
 	err := run.Run()

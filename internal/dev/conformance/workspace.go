@@ -44,7 +44,11 @@ func layOut(ctx context.Context, part Part, checkout, folder string) error {
 		return err
 	}
 	edits := []string{"mod", "edit"}
-	for name, below := range modules {
+	needed := maps.Clone(modules)
+	if part.module != "" {
+		needed["github.com/dray-project/dray/"+part.module] = part.module
+	}
+	for name, below := range needed {
 		edits = append(edits, "-require="+name+"@v0.0.0", "-replace="+name+"="+filepath.Join(checkout, below))
 	}
 	if _, err := command(ctx, folder, "go", edits...); err != nil {

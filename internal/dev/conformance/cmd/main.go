@@ -25,13 +25,18 @@ func main() {
 
 func run(ctx context.Context) error {
 	checkout := flag.String("checkout", ".", "the root of Dray's sources")
-	page := flag.String("page", "", "the file to write the page to; all parts have to run")
+	page := flag.String("page", "", "the file to write the page to, which keeps what it says of parts that do not run")
+	all := flag.Bool("all", false, "run the slow parts, too, and those that have a checkout")
 	programs := flag.String("programs", "", "the folder with checkouts of the programs of others, for the parts that need them")
 	check := flag.Bool("check", false, "compare the page with what the file has, and do not write it")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "Usage: %s [flags] [part ...]\n\nParts:\n", filepath.Base(os.Args[0]))
 		for _, part := range conformance.Parts {
-			fmt.Fprintf(flag.CommandLine.Output(), "  %-10s %s\n", part.Name, part.About)
+			slow := ""
+			if part.Slow {
+				slow = " (slow: runs if it is named, or with -all)"
+			}
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-21s %s%s\n", part.Name, part.About, slow)
 		}
 		fmt.Fprintln(flag.CommandLine.Output(), "\nParts that need a checkout in the folder that -programs names:")
 		for _, part := range conformance.Programs() {
@@ -45,8 +50,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if *page != "" && flag.NArg() > 0 {
-		return fmt.Errorf("a page needs all parts that need no checkout, and no other")
+	if *all {
+		parts = available(*programs)
 	}
 	root, err := filepath.Abs(*checkout)
 	if err != nil {
@@ -69,21 +74,31 @@ func run(ctx context.Context) error {
 	if err := complain(verdicts); err != nil || *page == "" {
 		return err
 	}
-	if *check {
-		return compare(*page, conformance.Page(verdicts))
-	}
-	return os.WriteFile(*page, []byte(conformance.Page(verdicts)), 0o644)
-}
-
-func compare(file, page string) error {
-	stored, err := os.ReadFile(file)
+	stored, err := os.ReadFile(*page)
 	if err != nil {
 		return err
 	}
-	if string(stored) != page {
-		return fmt.Errorf("%s is not what this run gives: make conformance writes it anew", file)
+	text := conformance.Page(string(stored), verdicts)
+	if !*check {
+		return os.WriteFile(*page, []byte(text), 0o644)
+	}
+	if string(stored) != text {
+		return fmt.Errorf("%s is not what this run gives: make conformance writes it anew", *page)
 	}
 	return nil
+}
+
+// available are all parts but those that lack a checkout, of which it says what they need.
+func available(programs string) []conformance.Part {
+	var parts []conformance.Part
+	for _, part := range conformance.All() {
+		if err := part.Lacks(programs); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: left out: %v\n", part.Name, err)
+			continue
+		}
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 // complain prints what is new or stale.
