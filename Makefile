@@ -52,9 +52,12 @@ SCHEDGO := cd schedplugin && $(GO)
 # What is linked in says nothing of what is compiled.
 LINKED := -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37'
 
-.PHONY: controlplane
-controlplane: ## build bin/dray-scheduler, and etcd, kube-apiserver and kube-controller-manager
+.PHONY: etcd
+etcd: ## build bin/etcd
 	$(SCHEDGO) build $(LINKED) -o ../bin/etcd go.etcd.io/etcd/server/v3
+
+.PHONY: controlplane
+controlplane: etcd ## build bin/dray-scheduler, and etcd, kube-apiserver and kube-controller-manager
 	$(SCHEDGO) build $(LINKED) -o ../bin/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager ./cmd/...
 	cp schedplugin/deploy/chart/base/scheduler-config.yaml bin/
 
@@ -184,6 +187,40 @@ ci: ## what a change must pass, stage by stage
 		echo "==> make $$stage: passed in $$((SECONDS - start))s"; \
 	done
 
+# Each with a seed that is the same every night, and printed.
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-agent 'soak-ledger STEPS=1500000' \
+	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200'
+
+.PHONY: nightly
+nightly: ## what takes too long for each change, from SEED=; goes on after a failure, and says at the end what failed
+	@failed=; for stage in $(NIGHTLY); do \
+		echo "==> make $$stage SEED=$(SEED)"; \
+		start=$$SECONDS; \
+		$(MAKE) $$stage SEED=$(SEED) || failed="$$failed; $$stage SEED=$(SEED)"; \
+		echo "==> make $$stage SEED=$(SEED): $$((SECONDS - start))s"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed$$failed"; exit 1; fi
+
+.PHONY: outdated
+outdated: ## list required modules and pinned versions that are behind the latest release
+	$(GO) run ./internal/dev/outdated
+
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GOVULNDB ?=
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities in what each module calls; GOVULNDB= a copy of the Go vulnerability database
+	GOBIN=$(CURDIR)/bin $(GO) install $(GOVULNCHECK)
+	@found=; for module in $$(git ls-files go.mod '*/go.mod'); do \
+		echo "==> $$module"; \
+		rc=0; bin/govulncheck -C $$(dirname $$module) $(if $(GOVULNDB),-db '$(GOVULNDB)') ./... || rc=$$?; \
+		case $$rc in 0) ;; \
+		3) found="$$found $$module" ;; \
+		*) echo "make vuln: $$module was not checked. It needs the Go vulnerability database, which this machine may not reach: GOVULNDB=file:///folder names a copy" >&2; exit 1 ;; \
+		esac; \
+	done; \
+	if [ -n "$$found" ]; then echo "vulnerabilities in:$$found"; exit 1; fi
+
 .PHONY: lint
 lint: ## check go.mod, vet, and run the linter that tools/go.mod pins
 	$(GO) mod tidy -diff
@@ -208,11 +245,13 @@ readme: ## run the console sessions of the READMEs and compare what they print
 consumer: ## build a module that imports the library, and look at what it inherits
 	$(GOTEST) -count=1 -run '^TestConsumer$$' ./internal/houserules
 
-CONFORMANCE := $(GO) run ./internal/dev/conformance/cmd
+CONFORMANCE := PATH=$(CURDIR)/bin:$$PATH $(GO) run ./internal/dev/conformance/cmd
+
+DRIVERS ?=
 
 .PHONY: conformance
-conformance: ## run the tests of others with Dray in the place of what they test, and write docs/conformance.md
-	$(CONFORMANCE) -page docs/conformance.md
+conformance: etcd ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS= folder with checkouts
+	$(CONFORMANCE) -all -programs '$(DRIVERS)' -page docs/conformance.md
 
 .PHONY: conformance-allocator
 conformance-allocator: ## run the cases of upstream's allocators on allocator/structured
@@ -226,7 +265,9 @@ conformance-cel: ## run the tests of upstream's expressions on cel
 conformance-slices: ## run the tests of upstream's ResourceSlice controller on agent/resourceslice
 	$(CONFORMANCE) slices
 
-DRIVERS ?=
+.PHONY: conformance-scheduler
+conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kubernetes with it, on that of schedplugin
+	$(CONFORMANCE) scheduler
 
 .PHONY: conformance-drivers
 conformance-drivers: ## build and test DRA drivers of others with agent/kubeletplugin; DRIVERS= folder with their checkouts
@@ -244,14 +285,15 @@ kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37
 
 .PHONY: conformance-kubelet
 conformance-kubelet: agent controlplane kubelet-parts ## run dray-agent with kubelet's own device manager, DRA manager, plugin manager and pod-resources server
-	cd internal/dev/kubelet && $(GOTEST) -count=1 -timeout 30m .
+	@# The tests mostly wait for what kubelet does every minute.
+	cd internal/dev/kubelet && $(GOTEST) -count=1 -parallel 8 -timeout 30m .
 
 .PHONY: lint-kubelet
 lint-kubelet: ## the same as lint, for the module of kubelet-parts
 	cd internal/dev/kubelet && $(GO) mod tidy -diff && $(GO) tool -modfile=../../../tools/go.mod $(LINT)
 
 .PHONY: test-conformance
-test-conformance: ## run what conformance runs, and compare with docs/conformance.md
+test-conformance: ## run the parts of conformance that take less than three minutes, and compare with docs/conformance.md
 	$(CONFORMANCE) -page docs/conformance.md -check
 
 .PHONY: differential

@@ -97,6 +97,7 @@ var rooms = []room{
 	})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/dev/conformance"},
+	{folder: "internal/dev/outdated"},
 	{folder: "internal/kubeletscript"},
 	{folder: "internal/dev/kubelet", imports: []string{"internal/controlplane", "internal/kubeletscript"}},
 	{folder: "internal/controlplane"},
