@@ -2,28 +2,24 @@ package deploy_test
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/dray-project/dray/internal/install"
 )
 
 // find is the first group of an expression in a file.
 func find(t *testing.T, path, expression string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	found, err := install.Match(path, expression)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`(?m)` + expression).FindSubmatch(text)
-	if found == nil {
-		t.Fatalf("%s has no %s", path, expression)
-	}
-	return string(found[1])
+	return found
 }
 
 // TestVersion holds together the places that name a version.

@@ -14,19 +14,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/fakekubelet"
@@ -55,6 +48,7 @@ type installation struct {
 	pod      *corev1.Pod // of the agent
 
 	folder  string // kubelet's
+	kubelet *fakekubelet.Kubelet
 	watcher *fakekubelet.PluginWatcher
 	running *exec.Cmd
 }
@@ -73,6 +67,8 @@ func TestInstallation(t *testing.T) {
 		{"prepare a claim", i.prepare},
 		{"devices go", i.shrink},
 		{"start with a damaged ledger", i.damage},
+		{"tell that a device has two users", i.conflict},
+		{"tell that a pool has two publishers", i.contest},
 		{"exactly these permissions", i.comparePermissions},
 		{"slices of other nodes", i.writeSlices},
 		{"status of devices needs its permission", i.withholdDriver},
@@ -85,11 +81,20 @@ func TestInstallation(t *testing.T) {
 
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
+	i := onControlPlane(t, rendered(t, "kustomize", "default"), "associated-node")
+	i.playKubelet(t)
+	return i
+}
+
+// onControlPlane starts a control plane for objects, whose account writes the status of devices of
+// claims that are so and so associated with its node.
+func onControlPlane(t *testing.T, objects []*unstructured.Unstructured, associated string) *installation {
+	t.Helper()
 	programs, err := controlplane.BinariesIn(binaries)
 	if err != nil {
 		t.Fatalf("%v; run make controlplane first", err)
 	}
-	i := &installation{folder: shortdir.New(t), objects: rendered(t, "kustomize", "default")}
+	i := &installation{folder: shortdir.New(t), objects: objects}
 	i.plane, err = controlplane.Start(t.Context(), controlplane.Options{Binaries: programs, Scheduler: controlplane.Dray})
 	if err != nil {
 		t.Fatal(err)
@@ -110,14 +115,13 @@ func newInstallation(t *testing.T) *installation {
 			return nil
 		}
 		// The only thing that a driver changes there is status.devices.
-		return []install.Permission{{Verb: "associated-node:" + p.Verb, Group: p.Group, Resource: "resourceclaims/driver", Name: driver}}
+		return []install.Permission{{Verb: associated + ":" + p.Verb, Group: p.Group, Resource: "resourceclaims/driver", Name: driver}}
 	}
 	t.Cleanup(func() {
 		if err := i.recorder.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	i.playKubelet(t)
 	return i
 }
 
@@ -129,12 +133,12 @@ func (i *installation) playKubelet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kubelet, err := fakekubelet.Start(filepath.Join(i.folder, "device-plugins"), fakekubelet.Options{})
-	if err != nil {
+	var err error
+	if i.kubelet, err = fakekubelet.Start(filepath.Join(i.folder, "device-plugins"), fakekubelet.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(kubelet.Kill)
-	if err := kubelet.ServePodResources(filepath.Join(i.folder, "pod-resources", "kubelet.sock")); err != nil {
+	t.Cleanup(i.kubelet.Kill)
+	if err := i.kubelet.ServePodResources(filepath.Join(i.folder, "pod-resources", "kubelet.sock")); err != nil {
 		t.Fatal(err)
 	}
 	if i.watcher, err = fakekubelet.StartPluginWatcher(filepath.Join(i.folder, "plugins_registry"), ""); err != nil {
@@ -157,7 +161,9 @@ func (i *installation) dryRun(t *testing.T) {
 	}
 }
 
-func (i *installation) install(t *testing.T) {
+// apply creates the objects.
+func (i *installation) apply(t *testing.T) {
+	t.Helper()
 	applier, err := install.NewApplier(i.plane.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -167,8 +173,12 @@ func (i *installation) install(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func (i *installation) install(t *testing.T) {
+	i.apply(t)
 	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("10")}
-	_, err = i.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
+	_, err := i.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
 		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}, metav1.CreateOptions{})
@@ -213,33 +223,32 @@ func eventually[T any](t *testing.T, what string, attempt func(context.Context) 
 // token is what kubelet mounts into the agent's pod.
 func (i *installation) token(t *testing.T) string {
 	t.Helper()
-	request, err := i.client.CoreV1().ServiceAccounts(i.pod.Namespace).CreateToken(t.Context(), i.pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: i.pod.Name, UID: i.pod.UID}},
-	}, metav1.CreateOptions{})
+	token, err := install.Token(t.Context(), i.client, i.pod.Namespace, i.pod.Spec.ServiceAccountName, i.pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return request.Status.Token
+	return token
 }
 
 // start starts an agent on simulated hardware, with further variables of the environment.
 func (i *installation) start(t *testing.T, environment ...string) {
 	t.Helper()
-	file := clientcmdapi.NewConfig()
-	file.Clusters["cluster"] = &clientcmdapi.Cluster{Server: i.recorder.Address(), CertificateAuthorityData: i.plane.Config().CAData}
-	file.AuthInfos["account"] = &clientcmdapi.AuthInfo{Token: i.token(t)}
-	file.Contexts["context"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "account"}
-	file.CurrentContext = "context"
-	kubeconfig := filepath.Join(i.folder, "kubeconfig")
-	if err := clientcmd.WriteToFile(*file, kubeconfig); err != nil {
-		t.Fatal(err)
-	}
 	var arguments []string
 	for _, argument := range i.pod.Spec.Containers[0].Args {
 		// What differs outside of the container.
 		if !strings.HasPrefix(argument, "--sysfs=") && !strings.HasPrefix(argument, "--driver=") && !strings.HasPrefix(argument, "--listen=") {
 			arguments = append(arguments, argument)
 		}
+	}
+	i.launch(t, i.token(t), arguments, append([]string{"NODE_NAME=" + nodeName, "POD_UID=" + string(i.pod.UID)}, environment...))
+}
+
+// launch starts an agent on simulated hardware that has a token.
+func (i *installation) launch(t *testing.T, token string, arguments, environment []string) {
+	t.Helper()
+	kubeconfig := filepath.Join(i.folder, "kubeconfig")
+	if err := i.recorder.WriteKubeconfig(kubeconfig, token); err != nil {
+		t.Fatal(err)
 	}
 	arguments = append(arguments, "--simulate="+filepath.Join(i.folder, "hardware.yaml"), "--listen=", "--kubeconfig="+kubeconfig,
 		"--kubelet-dir="+i.folder, "--cdi-dir="+filepath.Join(i.folder, "cdi"))
@@ -252,13 +261,19 @@ func (i *installation) start(t *testing.T, environment ...string) {
 		t.Fatal(err)
 	}
 	agent := exec.Command(program, arguments...)
-	agent.Env = append(os.Environ(), "NODE_NAME="+nodeName, "POD_UID="+string(i.pod.UID))
-	agent.Env = append(agent.Env, environment...)
+	agent.Env = append(os.Environ(), environment...)
 	agent.Stdout, agent.Stderr = log, log
 	if err := errors.Join(agent.Start(), log.Close()); err != nil {
 		t.Fatal(err)
 	}
 	i.running = agent
+	t.Cleanup(func() { // if the test fails
+		if agent.ProcessState == nil && t.Failed() {
+			_ = agent.Process.Kill()
+			_ = agent.Wait()
+			i.running = nil
+		}
+	})
 }
 
 // stop ends the agent, and quotes its log if the test has failed.
@@ -314,97 +329,9 @@ func (i *installation) slices(t *testing.T, want, devices int) {
 	})
 }
 
-func (i *installation) publish(t *testing.T) {
-	i.hardware(t, 130)
-	i.start(t)
-	i.slices(t, 2, 130)
-	eventually(t, "a list of pods", func(context.Context) (any, error) {
-		if !slices.Contains(i.recorder.Needed(), install.Permission{Verb: "list", Resource: "pods"}) {
-			return nil, fmt.Errorf("not among %v", i.recorder.Needed())
-		}
-		return nil, nil
-	})
-}
-
-// prepare has a claim allocated, as for a pod on the node, and prepared by the agent.
-func (i *installation) prepare(t *testing.T) {
-	claim := i.allocated(t, "one")
-	if _, err := i.watcher.Prepare(t.Context(), driver, &dra.Claim{Uid: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}); err != nil {
-		t.Fatalf("%v; the log ends with\n%s", err, i.log(t))
-	}
-	eventually(t, "status.devices", func(ctx context.Context) (any, error) {
-		claim, err := i.client.ResourceV1().ResourceClaims("default").Get(ctx, "one", metav1.GetOptions{})
-		if err == nil && len(claim.Status.Devices) == 0 {
-			err = fmt.Errorf("there is none; the log ends with\n%s", i.log(t))
-		}
-		return nil, err
-	})
-}
-
-// allocated creates a claim for the first device, with its allocation: schedulers are tested elsewhere.
-func (i *installation) allocated(t *testing.T, name string) *resourceapi.ResourceClaim {
-	t.Helper()
-	claims := i.client.ResourceV1().ResourceClaims("default")
-	claim, err := claims.Create(t.Context(), &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{
-			{Name: "device", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "any"}},
-		}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	claim.Status = resourceapi.ResourceClaimStatus{
-		Allocation: &resourceapi.AllocationResult{
-			Devices: resourceapi.DeviceAllocationResult{
-				Results: []resourceapi.DeviceRequestAllocationResult{{Request: "device", Driver: driver, Pool: nodeName, Device: "dev-0"}},
-			},
-			// The API server takes from it which node the claim is associated with.
-			NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{nodeName}}},
-			}}},
-		},
-		ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "none", UID: "none"}},
-	}
-	claim, err = claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return claim
-}
-
-func (i *installation) shrink(t *testing.T) {
-	i.hardware(t, 5)
-	i.slices(t, 1, 5)
-}
-
-// damage makes the agent's files worthless, and starts it with informers that list before
-// they watch, as they do when an API server cannot do both in one.
-func (i *installation) damage(t *testing.T) {
-	i.stop(t)
-	var damaged []string
-	err := filepath.WalkDir(filepath.Join(i.folder, "plugins"), func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && strings.Contains(path, "ledger") && filepath.Ext(path) == ".json" {
-			damaged = append(damaged, path)
-			err = os.WriteFile(path, []byte("{"), 0o600)
-		}
-		return err
-	})
-	if err != nil || len(damaged) == 0 {
-		t.Fatalf("damaged %v (%v)", damaged, err)
-	}
-	i.hardware(t, 6)
-	i.start(t, "KUBE_FEATURE_WatchListClient=false")
-	i.slices(t, 1, 6)
-	i.stop(t)
-}
-
 // comparePermissions finds what is missing and what is too much.
 func (i *installation) comparePermissions(t *testing.T) {
-	allowed := install.Granted(as[rbacv1.ClusterRole](t, i.objects, "ClusterRole").Rules...)
-	// No device has two users here. That the agent then writes an Event is tested in package nodedriver.
-	needed := append(i.recorder.Needed(), install.Permission{Verb: "create", Resource: "events"}, install.Permission{Verb: "patch", Resource: "events"})
-	lacking, idle := install.Compare(allowed, needed)
+	lacking, idle := install.Compare(i.granted(t), i.recorder.Needed())
 	if len(lacking) > 0 {
 		t.Errorf("needed, and not allowed: %v", lacking)
 	}
@@ -416,87 +343,14 @@ func (i *installation) comparePermissions(t *testing.T) {
 	}
 }
 
-// account is a client with a token of the agent's ServiceAccount.
-func (i *installation) account(t *testing.T, token string) kubernetes.Interface {
+// granted is what all roles of the objects allow.
+func (i *installation) granted(t *testing.T) []install.Permission {
 	t.Helper()
-	config := rest.AnonymousClientConfig(i.plane.Config())
-	config.BearerToken = token
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// writeSlices writes slices with the agent's token, and with one of its ServiceAccount that is
-// not bound to a pod.
-func (i *installation) writeSlices(t *testing.T) {
-	unbound, err := i.client.CoreV1().ServiceAccounts(i.pod.Namespace).CreateToken(t.Context(), i.pod.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	slice := func(node string) *resourceapi.ResourceSlice {
-		return &resourceapi.ResourceSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: "slice-of-" + node},
-			Spec: resourceapi.ResourceSliceSpec{
-				Driver: "other.example.com", NodeName: ptr.To(node), Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
-			},
+	rules := as[rbacv1.ClusterRole](t, i.objects, "ClusterRole").Rules
+	for _, object := range i.objects {
+		if object.GetKind() == "Role" {
+			rules = append(rules, as[rbacv1.Role](t, i.objects, "Role").Rules...)
 		}
 	}
-	everywhere := slice("all")
-	everywhere.Spec.NodeName, everywhere.Spec.AllNodes = nil, ptr.To(true)
-	bound := i.account(t, i.token(t)).ResourceV1().ResourceSlices()
-	for name, test := range map[string]struct {
-		slice *resourceapi.ResourceSlice
-		token string
-		want  string
-	}{
-		"another node": {slice("node-2"), i.token(t), `dray-agent on node node-1 must not write a ResourceSlice of node "node-2"`},
-		"all nodes":    {everywhere, i.token(t), `must not write a ResourceSlice of node ""`},
-		"no pod":       {slice(nodeName), unbound.Status.Token, "does not name a node"},
-	} {
-		_, err := i.account(t, test.token).ResourceV1().ResourceSlices().Create(t.Context(), test.slice, metav1.CreateOptions{})
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: create: error %v, want %q", name, err, test.want)
-		}
-	}
-	theirs, err := i.client.ResourceV1().ResourceSlices().Create(t.Context(), slice("node-2"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs.Spec.Pool.Generation++
-	_, updateErr := bound.Update(t.Context(), theirs, metav1.UpdateOptions{})
-	for verb, err := range map[string]error{"update": updateErr, "delete": bound.Delete(t.Context(), theirs.Name, metav1.DeleteOptions{})} {
-		if err == nil || !strings.Contains(err.Error(), "must not write a ResourceSlice of node") {
-			t.Errorf("%s of the slice of another node: error %v", verb, err)
-		}
-	}
-	ours, err := bound.Create(t.Context(), slice(nodeName), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := bound.Delete(t.Context(), ours.Name, metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
-}
-
-// withholdDriver shows that the one permission which no request names is needed.
-func (i *installation) withholdDriver(t *testing.T) {
-	roles := i.client.RbacV1().ClusterRoles()
-	role, err := roles.Get(t.Context(), "dray-agent", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "resourceclaims/driver") })
-	if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	claim := i.account(t, i.token(t)).ResourceV1().ResourceClaims("default")
-	eventually(t, "a refusal", func(ctx context.Context) (any, error) {
-		_, err := claim.Patch(ctx, "one", "application/merge-patch+json", []byte(`{"status":{"devices":[]}}`), metav1.PatchOptions{}, "status")
-		if err == nil || !apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "resourceclaims/driver") {
-			return nil, fmt.Errorf("error %w", errors.Join(err, errors.New("want one about resourceclaims/driver")))
-		}
-		return nil, nil
-	})
+	return install.Granted(rules...)
 }

@@ -1,10 +1,8 @@
 package deploy_test
 
 import (
-	"bytes"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +17,8 @@ import (
 // binaries is where `make agent controlplane install-manifests` puts them.
 const binaries = "../../bin"
 
+const renderer install.Renderer = binaries + "/render"
+
 // variants are the ways to install, by what the renderer is asked for.
 var variants = map[string][]string{
 	"kustomize base":    {"kustomize", "chart/base"},
@@ -26,35 +26,18 @@ var variants = map[string][]string{
 	"helm":              {"helm", "chart"},
 }
 
-// render is what the renderer prints.
-func render(t *testing.T, arguments ...string) []byte {
-	t.Helper()
-	text, complaint := askRenderer(t, arguments...)
-	if complaint != "" {
-		t.Fatalf("render %v: %s; run make install-manifests first", arguments, complaint)
-	}
-	return text
-}
-
-// askRenderer also returns what the renderer complains about.
-func askRenderer(t *testing.T, arguments ...string) (text []byte, complaint string) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), filepath.Join(binaries, "render"), arguments...)
-	var errors bytes.Buffer
-	command.Stderr = &errors
-	text, err := command.Output()
-	if err != nil {
-		return nil, err.Error() + ": " + errors.String()
-	}
-	return text, ""
+// processesVariants are the ways to install the account of agents that run pods as processes, besides.
+var processesVariants = map[string][]string{
+	"kustomize base":      {"kustomize", "chart/processes"},
+	"kustomize processes": {"kustomize", "processes"},
 }
 
 // rendered are the objects that the renderer prints.
 func rendered(t *testing.T, arguments ...string) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := install.Decode(render(t, arguments...))
+	objects, err := renderer.Objects(t.Context(), arguments...)
 	if err != nil {
-		t.Fatalf("%v: %v", arguments, err)
+		t.Fatal(err)
 	}
 	return objects
 }
@@ -94,14 +77,28 @@ func TestToolsAgree(t *testing.T) {
 		t.Errorf("there are %v", slices.Sorted(maps.Keys(want)))
 	}
 	for name, variant := range variants {
-		got := texts(t, rendered(t, variant...))
-		if kinds, wanted := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(kinds, wanted) {
-			t.Fatalf("%s: objects %v, want %v", name, kinds, wanted)
-		}
-		for kind := range want {
-			if got[kind] != want[kind] {
-				t.Errorf("%s: %s is\n%s\nwant\n%s", name, kind, got[kind], want[kind])
-			}
+		compareTexts(t, name, texts(t, rendered(t, variant...)), want)
+	}
+	account := texts(t, rendered(t, processesVariants["kustomize base"]...))
+	if len(account) != 5 {
+		t.Errorf("there are %v", slices.Sorted(maps.Keys(account)))
+	}
+	for name, variant := range processesVariants {
+		compareTexts(t, name, texts(t, rendered(t, variant...)), account)
+	}
+	maps.Copy(want, account)
+	both := writeFile(t, t.TempDir(), "values.yaml", "processes: {enabled: true}")
+	compareTexts(t, "helm with processes", texts(t, rendered(t, "helm", "chart", both)), want)
+}
+
+func compareTexts(t *testing.T, name string, got, want map[string]string) {
+	t.Helper()
+	if kinds, wanted := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(kinds, wanted) {
+		t.Fatalf("%s: objects %v, want %v", name, kinds, wanted)
+	}
+	for kind := range want {
+		if got[kind] != want[kind] {
+			t.Errorf("%s: %s is\n%s\nwant\n%s", name, kind, got[kind], want[kind])
 		}
 	}
 }
@@ -136,6 +133,7 @@ annotations: {owner: sre}
 podLabels: {cost: shared}
 podAnnotations: {sidecar: none}
 networkPolicy: {ingressFrom: [{namespaceSelector: {matchLabels: {name: monitoring}}}]}
+processes: {enabled: true}
 `)
 	objects := texts(t, rendered(t, "helm", "chart", values))
 	for kind, lines := range map[string][]string{
@@ -146,6 +144,8 @@ networkPolicy: {ingressFrom: [{namespaceSelector: {matchLabels: {name: monitorin
 			"cost: shared", "sidecar: none", "team: devices", "owner: sre",
 		},
 		"ClusterRole dray-agent":               {"- gpu.vendor.example"},
+		"ClusterRole dray-agent-processes":     {"- gpu.vendor.example", "team: devices", "owner: sre"},
+		"Role dray-agent-processes":            {"namespace: kube-node-lease", "team: devices"},
 		"NetworkPolicy dray-agent":             {"name: monitoring"},
 		"ValidatingAdmissionPolicy dray-agent": {"system:serviceaccount:kube-system:dray-agent", "team: devices"},
 	} {
@@ -165,9 +165,11 @@ networkPolicy: {ingressFrom: [{namespaceSelector: {matchLabels: {name: monitorin
 		"kubeletDir: kubelet":   "kubeletDir",
 		"image: {tag: 1}":       "tag",
 		"networkPolicy: {x: 1}": "x",
+		"processes: true":       "processes",
 	} {
-		if _, complaint := askRenderer(t, "helm", "chart", writeFile(t, t.TempDir(), "values.yaml", values)); !strings.Contains(complaint, want) {
-			t.Errorf("%s: %q, want %q", values, complaint, want)
+		_, err := renderer.Text(t.Context(), "helm", "chart", writeFile(t, t.TempDir(), "values.yaml", values))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", values, err, want)
 		}
 	}
 }

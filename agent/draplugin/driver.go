@@ -45,7 +45,11 @@ type Options struct {
 	// the one that registered last. The old one goes on publishing until it ends.
 	Instance types.UID
 
-	// OnError is told what goes wrong in the background. The default logs.
+	// RepairDelay is how long a ResourceSlice that somebody else wrote stays as it is before it is put
+	// right. The default is resourceslice.DefaultSyncDelay.
+	RepairDelay time.Duration
+	// OnError is told what goes wrong in the background, as that of resourceslice.Options is. The default
+	// logs.
 	OnError func(ctx context.Context, err error, msg string)
 }
 
@@ -55,6 +59,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.PluginDataDir == "" {
 		o.PluginDataDir = filepath.Join(kubeletplugin.KubeletPluginsDir, o.DriverName)
+	}
+	if o.RepairDelay == 0 {
+		o.RepairDelay = resourceslice.DefaultSyncDelay
 	}
 	if o.OnError == nil {
 		o.OnError = func(ctx context.Context, err error, msg string) {
@@ -354,6 +361,7 @@ func (d *Driver) publishResources(ctx context.Context, resources *resourceslice.
 		KubeClient:   d.options.KubeClient,
 		Owner:        &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: d.options.NodeName},
 		Resources:    resources,
+		SyncDelay:    &d.options.RepairDelay,
 		ErrorHandler: d.options.OnError,
 	})
 	if err != nil {

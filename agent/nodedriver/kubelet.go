@@ -14,12 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 
 	"github.com/dray-project/dray/agent/devicetree"
 	"github.com/dray-project/dray/agent/draplugin"
@@ -75,8 +71,6 @@ func (k *kubelet) look() {
 
 // follow tells drivers what kubelet says, until ctx is done.
 func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
-	recorder, stop := k.events()
-	defer stop()
 	if !k.options.NoKubelet {
 		defer k.watchPods(ctx)()
 	}
@@ -98,7 +92,7 @@ func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
 		due := time.Since(asked) >= assumedInterval
 		for _, d := range all {
 			d.told(ctx, seen)
-			d.tellConflicts(ctx, recorder)
+			d.tellConflicts(ctx)
 			if due && d.dropAssumed(ctx) {
 				asked = time.Now()
 			}
@@ -203,27 +197,19 @@ func (k *kubelet) watchPods(ctx context.Context) (stop func()) {
 	}
 }
 
-// events returns what writes Events, and what ends it.
-func (k *kubelet) events() (record.EventRecorder, func()) {
-	events := record.NewBroadcaster()
-	events.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: k.options.Client.CoreV1().Events("")})
-	return events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "dray-agent", Host: k.options.NodeName}), events.Shutdown
-}
-
 // tellConflicts tells of devices with two users: in the log, and as Events of the node.
-func (d *served) tellConflicts(ctx context.Context, recorder record.EventRecorder) {
+func (d *served) tellConflicts(ctx context.Context) {
 	ledger := d.ledger.Load()
 	if ledger == nil {
 		return
 	}
-	node := &corev1.ObjectReference{Kind: "Node", Name: d.options.NodeName, UID: types.UID(d.options.NodeName)}
 	var subjects []string
 	for _, conflict := range ledger.Conflicts() {
 		text := conflict.String()
 		subject := "conflict " + text
 		subjects = append(subjects, subject)
 		if d.others.tell(ctx, subject, text) {
-			recorder.Event(node, corev1.EventTypeWarning, "DeviceHasTwoUsers", text)
+			d.events.warn("DeviceHasTwoUsers", text)
 		}
 	}
 	d.others.forget(ctx, "conflict ", subjects)

@@ -39,6 +39,9 @@ type Options struct {
 	NoKubelet bool
 	// Withdraw has ResourceSlices deleted at the end. Otherwise they stay for the next start.
 	Withdraw bool
+	// RepairDelay is how long a ResourceSlice that somebody else wrote stays as it is before it is put
+	// right. The default is resourceslice.DefaultSyncDelay.
+	RepairDelay time.Duration
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -76,6 +79,7 @@ const withdrawTimeout = 10 * time.Second
 type Node struct {
 	options Options
 	kubelet *kubelet
+	events  *events // set by Run, before anything else
 	running sync.WaitGroup
 
 	current atomic.Pointer[inventory.Inventory]
@@ -100,6 +104,8 @@ func New(options Options) (*Node, error) {
 func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	n.events = newEvents(&n.options)
+	defer n.events.stop()
 	n.running.Go(func() { n.kubelet.follow(ctx, n.all) })
 	err := n.options.Source.Run(ctx, func(in *inventory.Inventory) { n.update(ctx, cancel, in) })
 	if err != nil {
@@ -133,6 +139,7 @@ func (n *Node) update(ctx context.Context, cancel context.CancelCauseFunc, in *i
 			continue
 		}
 		d := newServed(&n.options, name, in)
+		d.events = n.events
 		n.drivers[name] = d
 		n.running.Go(func() {
 			if err := d.run(ctx, n.kubelet); err != nil {

@@ -441,6 +441,38 @@ func TestConflictIsTold(t *testing.T) {
 	}
 }
 
+// TestContestedPoolIsTold as an Event of the node, which counts how often.
+func TestContestedPoolIsTold(t *testing.T) {
+	r := startRig(t, shortdir.New(t), func(_ *rig, o *Options) {
+		o.RepairDelay, o.Fronts = 20*time.Millisecond, []inventory.Front{inventory.FrontDRA}
+	})
+	var told []corev1.Event
+	fakecluster.Eventually(t, "an Event that counts", func() bool {
+		published, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, slice := range published.Items {
+			if err := r.client.ResourceV1().ResourceSlices().Delete(t.Context(), slice.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := r.client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = list.Items
+		return len(told) > 0 && told[0].Count > 1
+	})
+	want := fmt.Sprintf("driver %s, pool %q: somebody else keeps undoing", gpu0.Driver, gpu0.Pool)
+	if event := told[0]; len(told) > 1 || event.Reason != "PoolHasTwoPublishers" || event.InvolvedObject.Name != fakecluster.NodeName || !strings.Contains(event.Message, want) {
+		t.Errorf("%d events, the first is %v", len(told), event)
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAsk asks the API server for the pods of this node only. If it does not answer, nothing is free.
 func TestAsk(t *testing.T) {
 	pod, told := pluggedPod("a")

@@ -26,6 +26,7 @@ type served struct {
 	options *Options
 	name    string
 	claims  func(context.Context) ([]resourceapi.ResourceClaim, error)
+	events  *events
 	plugin  *devicetree.Scanner
 	failure error // of the end; to be read when run has returned
 	forgot  bool  // the ledger was lost
@@ -133,6 +134,8 @@ func (d *served) serve(ctx context.Context, ledger *inventory.Ledger) error {
 			PluginDataDir: folder(d.options.KubeletDir, d.name),
 			CDIDir:        d.options.CDIDir,
 			Instance:      d.options.Instance,
+			RepairDelay:   d.options.RepairDelay,
+			OnError:       d.background,
 		})
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ContestedPoolError says that somebody else keeps undoing what the controller publishes,
@@ -21,11 +22,15 @@ type ContestedPoolError struct {
 }
 
 func (err *ContestedPoolError) Error() string {
-	who := "somebody else"
-	if err.Writer != "" {
-		who = fmt.Sprintf("field manager %q", err.Writer)
+	return fmt.Sprintf("pool %q: %s keeps undoing what is published: it was put right %d times in a row; does another instance of the driver publish the same pool?", err.PoolName, err.By(), err.Repairs)
+}
+
+// By is who undoes what is published, for people.
+func (err *ContestedPoolError) By() string {
+	if err.Writer == "" {
+		return "somebody else"
 	}
-	return fmt.Sprintf("pool %q: %s keeps undoing what is published: it was put right %d times in a row; does another instance of the driver publish the same pool?", err.PoolName, who, err.Repairs)
+	return fmt.Sprintf("field manager %q", err.Writer)
 }
 
 const (
@@ -42,6 +47,9 @@ type contest struct {
 	repairs int
 	last    time.Time
 	writer  string // of what was last found instead
+
+	seen map[write]bool // who had written the slices, by the answers to the controller's last writes
+	over bool           // these writes are over
 }
 
 // repaired notes a repair, and tells whether the pool is contested.
@@ -68,15 +76,37 @@ func (c *contest) recent(syncDelay time.Duration) bool {
 	return time.Since(c.last) <= contestMemory*syncDelay
 }
 
-// found notes who wrote slices that are not as desired.
-func (c *contest) found(slices []*resourceapi.ResourceSlice) {
-	c.writer = ""
+// found notes who wrote slices that are not as desired: the last of those that had not when the
+// controller had written. The API server notes times to the second only, and nobody who only removes
+// something.
+func (c *contest) found(stored []*resourceapi.ResourceSlice) {
+	c.writer, c.over = "", true
 	var last time.Time
-	for _, slice := range slices {
+	for _, slice := range stored {
 		for _, entry := range slice.ManagedFields {
-			if entry.Time != nil && entry.Time.After(last) {
+			if entry.Time != nil && entry.Time.After(last) && !c.seen[writeOf(entry)] {
 				c.writer, last = entry.Manager, entry.Time.Time
 			}
 		}
 	}
 }
+
+// wrote notes what the API server made of the managed fields in a write of the controller.
+func (c *contest) wrote(after []metav1.ManagedFieldsEntry) {
+	if c.over || c.seen == nil {
+		c.seen, c.over = make(map[write]bool), false
+	}
+	for _, entry := range after {
+		if entry.Time != nil {
+			c.seen[writeOf(entry)] = true
+		}
+	}
+}
+
+// write is an entry of managed fields, as far as it matters.
+type write struct {
+	manager string
+	second  int64
+}
+
+func writeOf(entry metav1.ManagedFieldsEntry) write { return write{entry.Manager, entry.Time.Unix()} }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -57,6 +59,11 @@ func TestTwoPublishers(t *testing.T) {
 					if len(told) == 0 || told[0].Repairs != contestedAfter || !strings.Contains(told[0].Error(), "another instance of the driver") {
 						t.Errorf("the %s is told %v", instance, log.all())
 					}
+					for poolName := range other.Pools { // which is not the first's own if it has another name
+						if !slices.ContainsFunc(told, func(err *ContestedPoolError) bool { return err.PoolName == poolName }) {
+							t.Errorf("the %s is told nothing of pool %s: %v", instance, poolName, told)
+						}
+					}
 				}
 				s.attempts()
 				after(2 * time.Hour)
@@ -97,6 +104,33 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
+// TestNowAndThen: a person who deletes a slice once an hour is no other instance. After some of them in a row,
+// the pool is put right at once again.
+func TestNowAndThen(t *testing.T) {
+	s := newServer()
+	play(t, "dray", s, func(t *testing.T, c publisher, log *errorLog) {
+		c.Update(pool(devices("a")))
+		after(time.Minute)
+		for range 2 * contestedAfter {
+			deleteFirst(t, s)
+			after(time.Hour)
+		}
+		if told := log.contested(); len(told) > 0 {
+			t.Errorf("told %v", told)
+		}
+		for range 3 * contestedAfter {
+			deleteFirst(t, s)
+			after(slowestRepair * DefaultSyncDelay)
+			if got := s.published(t); len(got) != 1 {
+				t.Errorf("published %q after the longest wait", got)
+			}
+		}
+		if told := log.contested(); len(told) == 0 {
+			t.Error("nothing is told of a pool that is put right again and again")
+		}
+	})
+}
+
 // TestCollected: that the garbage collector deletes slices of a node that comes and goes is
 // nothing that another instance does.
 func TestCollected(t *testing.T) {
@@ -113,4 +147,45 @@ func TestCollected(t *testing.T) {
 			t.Errorf("told %v", told)
 		}
 	})
+}
+
+// TestWriter: the API server notes the times of writes to the second.
+func TestWriter(t *testing.T) {
+	second := func(n int64) *metav1.Time { return &metav1.Time{Time: time.Unix(n, 0)} }
+	entry := func(manager string, n int64) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: second(n)}
+	}
+	type entries = []metav1.ManagedFieldsEntry
+	for name, test := range map[string]struct {
+		written [][]metav1.ManagedFieldsEntry // what answers had
+		found   entries
+		want    string
+	}{
+		"later":             {[]entries{{entry("ours", 1)}}, entries{entry("ours", 1), entry("rival", 2)}, "rival"},
+		"same second":       {[]entries{{entry("ours", 1)}}, entries{entry("ours", 1), entry("rival", 1)}, "rival"},
+		"same second again": {[]entries{{entry("old", 1), entry("ours", 1)}}, entries{entry("a", 1), entry("old", 1), entry("ours", 1)}, "a"},
+		"own name":          {[]entries{{entry("ours", 1)}}, entries{entry("ours", 2)}, "ours"},
+		"nothing new":       {[]entries{{entry("ours", 1), entry("old", 2)}}, entries{entry("ours", 1), entry("old", 2)}, ""},
+		"other name before": {[]entries{{entry("ours", 2), entry("rival", 1)}}, entries{entry("ours", 2), entry("rival", 2)}, "rival"},
+		"several slices":    {[]entries{{entry("ours", 1)}, {entry("ours", 2)}}, entries{entry("ours", 2), entry("rival", 2), entry("ours", 1)}, "rival"},
+		"never written":     {nil, entries{entry("ours", 2), entry("rival", 1)}, "ours"},
+		"nothing is known":  {nil, entries{{Manager: "x"}}, ""},
+	} {
+		var c contest
+		for _, after := range test.written {
+			c.wrote(after)
+		}
+		c.found([]*resourceapi.ResourceSlice{{ObjectMeta: metav1.ObjectMeta{ManagedFields: test.found}}})
+		if c.writer != test.want {
+			t.Errorf("%s: writer %q, want %q", name, c.writer, test.want)
+		}
+	}
+	var c contest
+	c.wrote(entries{entry("rival", 3)})
+	c.found(nil)
+	c.wrote(entries{entry("ours", 3)})
+	c.found([]*resourceapi.ResourceSlice{{ObjectMeta: metav1.ObjectMeta{ManagedFields: entries{entry("ours", 3), entry("rival", 3)}}}})
+	if c.writer != "rival" {
+		t.Errorf("writer %q: what answers had before the last repair counts", c.writer)
+	}
 }

@@ -156,6 +156,7 @@ func (w *writer) update(ctx context.Context, r rewrite, generation int64) error 
 	}
 	klog.FromContext(ctx).V(4).Info("Updated ResourceSlice", "slice", klog.KObj(answer), "generation", generation)
 	w.updates.Add(1)
+	w.state.contest.wrote(answer.ManagedFields)
 	w.written(ctx, r.index, slice, answer, "update of ResourceSlice")
 	return nil
 }
@@ -173,6 +174,7 @@ func (w *writer) create(ctx context.Context, i int, generation int64) error {
 	}
 	klog.FromContext(ctx).V(4).Info("Created ResourceSlice", "slice", klog.KObj(answer), "generation", generation)
 	w.creates.Add(1)
+	w.state.contest.wrote(answer.ManagedFields)
 	w.written(ctx, i, slice, answer, "create of ResourceSlice")
 	w.state.checkAfter = time.Now().Add(*w.options.MutationCacheTTL)
 	return nil

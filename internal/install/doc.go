@@ -1,9 +1,9 @@
 // Package install is for tests of what installs a program in a cluster: of its manifests on a
 // real API server, and of its permissions.
 //
-//	manifests ─► Decode ─► Applier ─► API server
+//	Renderer ─► objects ─► Applier ─► API server
 //	                                      ▲
-//	program with the manifests' account ─► Recorder ─► Needed ─┐
+//	program with the objects' account ──► Recorder ─► Needed ─┐
 //	                              rules of its roles ─► Granted ┴► Compare
 //
 // Errors are returned as they come; nothing is logged. An Applier is for one goroutine, a

@@ -26,11 +26,12 @@ type Recorder struct {
 	// server asks for although no request names it.
 	Implied func(Permission) []Permission
 
-	address string
-	server  *http.Server
-	served  chan error
-	forward http.Handler
-	parse   request.RequestInfoFactory
+	address   string
+	authority []byte // of the certificate, as PEM
+	server    *http.Server
+	served    chan error
+	forward   http.Handler
+	parse     request.RequestInfoFactory
 
 	mu      sync.Mutex
 	needed  map[Permission]bool
@@ -55,7 +56,7 @@ func Record(plane *controlplane.ControlPlane) (*Recorder, error) {
 		return nil, err
 	}
 	r := &Recorder{
-		address: "https://" + listener.Addr().String(),
+		address: "https://" + listener.Addr().String(), authority: plane.Config().CAData,
 		served:  make(chan error, 1),
 		needed:  make(map[Permission]bool),
 		mishaps: make(map[Permission]int),

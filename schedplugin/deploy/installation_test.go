@@ -19,14 +19,11 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/internal/controlplane"
@@ -42,7 +39,6 @@ type installation struct {
 	client   kubernetes.Interface // the administrator's
 	recorder *install.Recorder
 	folder   string
-	trusted  []byte
 	port     int // of the scheduler that was started last
 	running  *exec.Cmd
 }
@@ -51,7 +47,7 @@ func newInstallation(t *testing.T, plane *controlplane.ControlPlane, client kube
 	t.Helper()
 	i := &installation{
 		t: t, objects: rendered(t, variant), client: client, recorder: record(t, plane),
-		folder: t.TempDir(), trusted: plane.Config().CAData,
+		folder: t.TempDir(),
 	}
 	a, err := install.NewApplier(plane.Config())
 	if err != nil {
@@ -234,13 +230,8 @@ func (i *installation) writeConfiguration(t *testing.T, kubeconfig string) {
 func (i *installation) writeKubeconfig(t *testing.T) string {
 	t.Helper()
 	account := as[corev1.ServiceAccount](t, i.objects, "ServiceAccount")
-	file := clientcmdapi.NewConfig()
-	file.Clusters["cluster"] = &clientcmdapi.Cluster{Server: i.recorder.Address(), CertificateAuthorityData: i.trusted}
-	file.AuthInfos["account"] = &clientcmdapi.AuthInfo{Token: i.token(t, account.Namespace, account.Name)}
-	file.Contexts["context"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "account"}
-	file.CurrentContext = "context"
 	path := filepath.Join(i.folder, "kubeconfig")
-	if err := clientcmd.WriteToFile(*file, path); err != nil {
+	if err := i.recorder.WriteKubeconfig(path, i.token(t, account.Namespace, account.Name)); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -248,11 +239,11 @@ func (i *installation) writeKubeconfig(t *testing.T) string {
 
 func (i *installation) token(t *testing.T, namespace, account string) string {
 	t.Helper()
-	request, err := i.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := install.Token(t.Context(), i.client, namespace, account, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return request.Status.Token
+	return token
 }
 
 // allowed is what all rules together allow that the ServiceAccount is bound to by the

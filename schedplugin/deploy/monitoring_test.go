@@ -24,8 +24,12 @@ var ofPrometheus = []string{"job", "instance"}
 // compareMetrics finds alerts and panels that read what the scheduler does not expose. The
 // framework measures plugins for one pod in ten, chosen at random: pods come until it has.
 func (s *stage) compareMetrics(t *testing.T) {
+	read, err := renderer.Text(t.Context(), "queries", "chart/monitoring")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var queries []query
-	if err := json.Unmarshal(render(t, "queries", "chart/monitoring"), &queries); err != nil {
+	if err := json.Unmarshal(read, &queries); err != nil {
 		t.Fatal(err)
 	}
 	if len(queries) < 20 {

@@ -1,9 +1,6 @@
 package deploy_test
 
 import (
-	"bytes"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +10,8 @@ import (
 
 // binaries is where `make controlplane install-manifests` puts them.
 const binaries = "../../bin"
+
+const renderer install.Renderer = binaries + "/render"
 
 // variants are the ways to install, by what the renderer is asked for.
 var variants = map[string][]string{
@@ -27,24 +26,11 @@ var variants = map[string][]string{
 // rendered are the objects of a variant.
 func rendered(t *testing.T, variant string) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := install.Decode(render(t, variants[variant]...))
+	objects, err := renderer.Objects(t.Context(), variants[variant]...)
 	if err != nil {
 		t.Fatalf("%s: %v", variant, err)
 	}
 	return objects
-}
-
-// render is what the renderer prints.
-func render(t *testing.T, arguments ...string) []byte {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), filepath.Join(binaries, "render"), arguments...)
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
-	text, err := command.Output()
-	if err != nil {
-		t.Fatalf("render %v: %v: %s; run make install-manifests first", arguments, err, &complaint)
-	}
-	return text
 }
 
 // as is the only object of a kind with a name, typed. Names made of content end in more

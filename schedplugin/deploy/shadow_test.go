@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega" //nolint:revive // how expectations are written
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,10 +40,10 @@ func TestShadowPermissions(t *testing.T) {
 	accounts := client.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
 	_, err = accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	token, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := install.Token(t.Context(), client, metav1.NamespaceSystem, name, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	requests := record(t, plane)
-	access := &rest.Config{Host: requests.Address(), BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: plane.Config().CAData}}
+	access := &rest.Config{Host: requests.Address(), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: plane.Config().CAData}}
 	g.Expect(follow(t, access)).To(Succeed())
 	// Informers list before they watch where an API server cannot do both in one.
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)

@@ -176,6 +176,24 @@ func (k *Kubelet) AllocateIDs(ctx context.Context, resource string, ids ...strin
 	return k.allocate(ctx, p, ids)
 }
 
+// Hold has a container have devices without asking the plugin, as if it had given them in another time.
+func (k *Kubelet) Hold(resource string, ids ...string) *Allocation {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hold(resource, ids)
+	return &Allocation{Resource: resource, IDs: ids}
+}
+
+// hold needs the mutex.
+func (k *Kubelet) hold(resource string, ids []string) {
+	if k.inUse[resource] == nil {
+		k.inUse[resource] = make(map[string]bool)
+	}
+	for _, id := range ids {
+		k.inUse[resource][id] = true
+	}
+}
+
 // Free takes the devices of an allocation back. The plugin does not learn it.
 func (k *Kubelet) Free(allocation *Allocation) {
 	k.mu.Lock()
@@ -243,11 +261,6 @@ func (k *Kubelet) allocate(ctx context.Context, p *plugin, ids []string) (*Alloc
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.inUse[p.resource] == nil {
-		k.inUse[p.resource] = make(map[string]bool)
-	}
-	for _, id := range ids {
-		k.inUse[p.resource][id] = true
-	}
+	k.hold(p.resource, ids)
 	return &Allocation{Resource: p.resource, IDs: ids, Response: response.GetContainerResponses()[0]}, nil
 }

@@ -3,12 +3,26 @@ What the values change in the objects of base/. Each edit takes a dictionary of 
 and the root context, changes the object in place, and prints nothing.
 */}}
 
+{{- define "agent.objects" -}}
+{{- range $text := .root.Files.Get .file | splitList "\n---\n" }}
+{{- $object := fromYaml $text }}
+{{- $edited := dict "object" $object "root" $.root }}
+{{- include "agent.edit.metadata" $edited }}
+{{- if has $object.kind (list "ClusterRole" "DaemonSet" "NetworkPolicy" "ValidatingAdmissionPolicy") }}
+{{- include (printf "agent.edit.%s" $object.kind) $edited }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end -}}
+
+{{/* Leases of nodes are always in the same namespace. */}}
 {{- define "agent.edit.metadata" -}}
 {{- $_ := merge .object.metadata.labels (include "agent.labels" .root | fromYaml) -}}
 {{- with .root.Values.annotations -}}
 {{- $_ := set $.object.metadata "annotations" (deepCopy .) -}}
 {{- end -}}
-{{- if hasKey .object.metadata "namespace" -}}
+{{- if eq (get .object.metadata "namespace") "kube-system" -}}
 {{- $_ := set .object.metadata "namespace" .root.Release.Namespace -}}
 {{- end -}}
 {{- range get .object "subjects" | default list -}}
@@ -18,7 +32,6 @@ and the root context, changes the object in place, and prints nothing.
 
 {{/* What all objects have in common. */}}
 {{- define "agent.labels" -}}
-app.kubernetes.io/name: dray-agent
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.labels }}
