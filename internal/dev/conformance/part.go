@@ -101,6 +101,7 @@ var Parts = []Part{
 				"test/integration/dra/resourcepoolstatusrequest_test.go": "of a controller",
 			},
 			edits: integrationEdits,
+			flags: []string{"-args", "-v=0"}, // with the default, each writes 100 MB
 		},
 	},
 	{

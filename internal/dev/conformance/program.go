@@ -346,16 +346,16 @@ func notBuilt(module string, events []packageEvent) []Outcome {
 // in another way.
 func tested(module string, events []packageEvent) []Outcome {
 	type key struct{ pkg, test string }
-	printed := make(map[key]string)
+	printed := make(map[key]*strings.Builder) // some tests log very much
 	ended := make(map[key]Status)
 	for _, e := range events {
 		k := key{below(module, e.Package), e.Test}
-		if _, seen := printed[k]; !seen {
-			printed[k] = ""
+		if printed[k] == nil {
+			printed[k] = new(strings.Builder)
 		}
 		switch status := Status(e.Action); status {
 		case "output":
-			printed[k] += e.Output
+			printed[k].WriteString(e.Output)
 		case Passed, Skipped, Failed:
 			ended[k] = status
 		}
@@ -371,7 +371,8 @@ func tested(module string, events []packageEvent) []Outcome {
 		}
 	}
 	var outcomes []Outcome
-	for k, text := range printed {
+	for k, output := range printed {
+		text := output.String()
 		status, has := ended[k]
 		if !has {
 			status, text = Failed, text+"did not end\n"

@@ -156,7 +156,8 @@ func (t *twice) test(ctx context.Context, folder string, environment []string) (
 	if err != nil {
 		return nil, err
 	}
-	arguments := []string{"test", "-mod=mod", "-trimpath", "-vet=off", "-count=1", "-timeout=1h", "-json"}
+	// The tests mostly wait, so that four packages run at a time.
+	arguments := []string{"test", "-mod=mod", "-trimpath", "-vet=off", "-count=1", "-p=4", "-timeout=1h", "-json"}
 	arguments = append(append(arguments, t.tested...), t.flags...)
 	events, err := goJSON(ctx, folder, arguments, environment)
 	if err != nil {
