@@ -31,7 +31,7 @@ const introduction = `# Conformance
 
 What others wrote, run on Dray: the tests of the software whose place Dray takes, at the version that Dray is built with.
 ` + "`make conformance`" + ` runs them and writes this page. Nothing of the counterparts is part of this repository.
-Parts without a row need a checkout: CONTRIBUTING.md says which targets run them.
+Parts without a row have not run here: some need a checkout. CONTRIBUTING.md says which targets run them.
 
 - **Skipped by the counterpart**: its test says that it does not apply.
 - **Other words**: all that the test compares is equal, but for the text of an error
