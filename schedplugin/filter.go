@@ -115,7 +115,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if v.problem == nil {
 		return allocator.Feasibility{}, nil
 	}
-	if c.planned != nil && !c.whatIf.Removed() {
+	if c.planned != nil && (c.whatIf == nil || !c.planned.shares()) {
 		if _, all := c.planned.results(v); all {
 			return allocator.Feasibility{}, nil // they are set aside for the group as a whole
 		}

@@ -34,13 +34,16 @@ func newGroupMarks() *groupMarks { return &groupMarks{known: lru.New(manyMarks)}
 
 // groupMark has a group planned. Only the goroutine that schedules uses it.
 type groupMark struct {
-	uid types.UID
+	name types.NamespacedName
+	uid  types.UID
 	// order is that in which the framework schedules the pods.
 	order map[types.NamespacedName]int
 	// limits are how many of the pods nodes take, by what other plugins said.
 	limits map[string]int
 	// none is the state in which there was no plan, 0 if there is one, or it was not asked.
 	none uint64
+	// outlook is what was said then.
+	outlook string
 	// forced has a plan imposed though the pods would get devices one by one: other plugins were against that.
 	forced bool
 	// last is the attempt that planned last.
@@ -62,7 +65,7 @@ func (g *groupMarks) make(group fwk.PodGroupInfo) *groupMark {
 	name := types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}
 	mark := g.of(name)
 	if uid := group.GetPodGroup().UID; mark == nil || mark.uid != uid {
-		mark = &groupMark{uid: uid}
+		mark = &groupMark{name: name, uid: uid}
 		g.mu.Lock()
 		g.known.Add(name, mark)
 		g.mu.Unlock()
@@ -95,7 +98,8 @@ func (m *groupMark) compare(a, b *corev1.Pod) int {
 }
 
 // planFor has the scheduling algorithm try a plan for a group that did not get devices, until all plugins agree. It returns the
-// nominations for the next attempt, which follows the plan, or nil and how many pods get devices together, if that is known.
+// nominations for the next attempt, which follows the plan, and says so. Without a plan it says how many pods get devices together, if that is
+// known.
 func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, string) {
 	object, pods := group.GetPodGroup(), group.GetUnscheduledPods()
 	if cycles == nil || cycles.first == nil || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
@@ -104,39 +108,61 @@ func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodG
 	logger := klog.FromContext(ctx)
 	if cycles.mark == nil { // the pods were tried one by one
 		cycles.mark = p.plans.make(group)
-		anew := newGroupCycle() // all pods wait again
-		anew.first, anew.mark = cycles.first, cycles.mark
-		p.plan(ctx, anew, pods[0])
-		cycles.plan = anew.plan
+		cycles.plan = p.plan(ctx, cycles.anew(), cycles.first.view.State)
 	} else if cycles.plan != nil && !cycles.learn(logger) {
-		p.plans.make(group) // what was learned earlier may not hold any more
-		cycles.learn(logger)
+		stale := len(cycles.mark.limits) > 0 // what was learned earlier may not hold any more
+		if p.plans.make(group); stale {
+			cycles.mark.none = 0
+			cycles.plan = p.plan(ctx, cycles.anew(), cycles.first.view.State)
+		}
+	}
+	mark := cycles.mark
+	mark.forced = false
+	if cycles.plan == nil || cycles.plan.Verdict != allocator.Satisfiable {
+		if settled := p.settled(cycles.first); settled != nil {
+			if later := p.plan(ctx, cycles.anew(), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
+				return nominate(pods, later.nodes(pods)), waitsForVictims
+			}
+		}
+		return nil, mark.outlook
 	}
 	for range manyTrials {
-		if cycles.plan == nil {
-			return nil, ""
-		}
-		if cycles.plan.Verdict != allocator.Satisfiable {
-			return nil, cycles.plan.outlook(object, len(pods))
-		}
-		cycles.mark.forced = true
+		mark.forced = true
 		_, status := schedule(ctx)
-		tried := cycles.mark.last
-		if status.IsSuccess() && tried != nil && tried.plan != nil {
-			nodes := make([]string, len(pods))
-			for i, pod := range pods {
-				if c := tried.of(pod); c != nil {
-					nodes[i] = c.placed
-				}
-			}
-			return nominate(pods, nodes), ""
+		tried := mark.last
+		if tried == nil || tried == cycles || tried.plan == nil {
+			break
 		}
-		if tried == nil || tried == cycles || tried.plan == nil || tried.plan.Verdict != allocator.Satisfiable || !tried.learn(logger) {
+		if status.IsSuccess() {
+			return nominate(pods, tried.plan.nodes(pods)), "planned: the pods of the group get devices together, and are scheduled that way next"
+		}
+		if !tried.imposed() || !tried.learn(logger) {
 			break
 		}
 	}
-	cycles.mark.forced = false
+	mark.forced = false
 	return nil, ""
+}
+
+// waitsForVictims is said of pods and groups that preempted others.
+const waitsForVictims = "waiting for the devices of pods that were preempted"
+
+// anew is the attempt before any pod was tried.
+func (g *groupCycle) anew() *groupCycle {
+	again := newGroupCycle()
+	again.first, again.mark = g.first, g.mark
+	return again
+}
+
+// nodes are the nodes of pods, empty for those that have none.
+func (g *groupPlan) nodes(pods []*corev1.Pod) []string {
+	nodes := make([]string, len(pods))
+	for i, pod := range pods {
+		if planned := g.pods[nameOf(pod)]; planned != nil {
+			nodes[i] = planned.node
+		}
+	}
+	return nodes
 }
 
 // learn finds the first node that took fewer pods than planned because another plugin refused one, and notes how many it took.

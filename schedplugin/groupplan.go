@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -18,7 +20,9 @@ import (
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/gang"
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 )
 
 // The pods of a group are scheduled one by one, each on the best node and with its first devices. If they do not all get devices that
@@ -42,12 +46,9 @@ type podPlan struct {
 	extended *resourceapi.AllocationResult
 }
 
-// imposed returns the place that a pod has to take, nil if there is no plan, or none is needed.
-func (g *groupCycle) imposed(pod *corev1.Pod) *podPlan {
-	if g.plan == nil || g.plan.Verdict != allocator.Satisfiable || g.plan.OneByOne && !g.mark.forced {
-		return nil
-	}
-	return g.plan.pods[nameOf(pod)]
+// imposed reports whether pods have to take the places of a plan.
+func (g *groupCycle) imposed() bool {
+	return g.plan != nil && g.plan.Verdict == allocator.Satisfiable && (!g.plan.OneByOne || g.mark.forced)
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {
@@ -62,52 +63,62 @@ func groupName(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: *pod.Spec.SchedulingGroup.PodGroupName}, true
 }
 
-// planned looks for a plan at the first pod of an attempt that needs devices, if the group did not get them before.
-func (p *Plugin) planned(ctx context.Context, c *cycle, pod *corev1.Pod) {
+// planned looks for a plan at the first pod of an attempt that needs devices, if the group did not get them before. It says why a pod
+// has to wait for which there is no place in the plan.
+func (p *Plugin) planned(ctx context.Context, c *cycle, pod *corev1.Pod) string {
 	group := c.group
 	if group == nil || c.view == nil {
-		return
+		return ""
 	}
 	if group.first == nil {
 		group.first = c
 		if name, grouped := groupName(pod); grouped {
 			if group.mark = p.plans.of(name); group.mark != nil {
 				group.mark.last = group
-				p.plan(ctx, group, pod)
+				group.plan = p.plan(ctx, group, c.view.State)
 			}
 		}
 	}
-	c.planned = group.imposed(pod)
+	if !group.imposed() {
+		return ""
+	}
+	if c.planned = group.plan.pods[nameOf(pod)]; c.planned == nil {
+		return "the other pods of the group get devices together only if this one waits"
+	}
+	return ""
 }
 
-// plan asks for places for all pods of a group that wait, in the state that its first pod saw.
-func (p *Plugin) plan(ctx context.Context, group *groupCycle, pod *corev1.Pod) {
+// plan asks for places for all pods of a group that wait, in a state: that of the first pod, or one that will be. It returns nil if the group
+// cannot be planned, or nothing changed since there was no plan.
+func (p *Plugin) plan(ctx context.Context, group *groupCycle, state *pools.State) *groupPlan {
 	logger := klog.FromContext(ctx)
-	c, mark := group.first, group.mark
-	key := p.stateKeyOf(c)
-	if key != 0 && key == mark.none {
-		return // nothing changed since there was no plan
+	c, mark, name := group.first, group.mark, group.mark.name
+	key := uint64(0)
+	if state == c.view.State {
+		key = p.stateKeyOf(c)
 	}
-	mark.none = 0
-	name, _ := groupName(pod)
+	if key != 0 && key == mark.none {
+		return nil
+	}
 	object, err := p.handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
 	if err != nil || object.Spec.SchedulingPolicy.Gang == nil {
-		return
+		return nil
 	}
 	members, idle := p.members(logger, group, name)
 	if len(members) == 0 {
-		return
+		return nil
 	}
 	q := p.groupQuestion(c, mark, members)
+	q.State = state
 	q.Min = max(1, int(object.Spec.SchedulingPolicy.Gang.MinCount)-idle)
 	if q.Min > len(members) {
-		return
+		return nil
 	}
 	q.Together = mark.forced
 	r, err := gang.Ask(ctx, q)
 	if err != nil {
 		logger.V(3).Info("The group cannot be planned", "podGroup", klog.KRef(name.Namespace, name.Name), "err", err)
-		return
+		return nil
 	}
 	logger.V(4).Info("Planned the pods of a group", "podGroup", klog.KRef(name.Namespace, name.Name), "verdict", r.Verdict, "placed", r.Placed(), "pods", len(members), "steps", r.Steps)
 	plan := &groupPlan{Result: r, pods: make(map[types.NamespacedName]*podPlan)}
@@ -117,13 +128,17 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, pod *corev1.Pod) {
 			plan.pods[nameOf(m.pod)] = m.place(&r.Places[i], c.nodes)
 		}
 	}
-	group.plan = plan
+	metrics.Planned(answerOf(ctx, r.Verdict, nil))
+	if key != 0 && r.Verdict != allocator.Satisfiable {
+		mark.outlook = plan.outlook(object, len(members))
+	}
 	switch r.Verdict {
 	case allocator.NotDecided:
 		c.giveUpSearch()
 	case allocator.NotSatisfiable:
 		mark.none = key
 	}
+	return plan
 }
 
 // groupMember is a pod of a group that waits for devices.
@@ -178,7 +193,6 @@ func (p *Plugin) members(logger klog.Logger, group *groupCycle, name types.Names
 // groupQuestion asks for places for members in the state of a cycle.
 func (p *Plugin) groupQuestion(c *cycle, mark *groupMark, members []*groupMember) gang.Question {
 	q := gang.Question{
-		State: c.view.State,
 		Compile: func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
 			return p.supposing.Compile(claims, p.dra.DeviceClasses())
 		},
@@ -348,21 +362,46 @@ func (p *Plugin) suitsPlan(c *cycle, node *corev1.Node) string {
 	return ""
 }
 
-// untaken reports whether the devices of a plan can still be had.
+// untaken reports whether the devices of a plan can still be had, as the cycle sees it: a pod that preemption puts back is spared only
+// if the plan does without its devices.
 func (p *Plugin) untaken(c *cycle) bool {
-	state := c.view.State
+	state := c.usage()
 	for _, claim := range c.claims {
 		allocation := c.planned.of(claim)
 		if claim.Allocated() != nil || allocation == nil {
 			continue
 		}
 		for i := range allocation.Devices.Results {
-			if result := &allocation.Devices.Results[i]; result.ShareID == nil && result.AdminAccess == nil && !obtainable(state, result) {
+			result := &allocation.Devices.Results[i]
+			if result.ShareID != nil || result.AdminAccess != nil {
+				continue
+			}
+			if !obtainable(state, result) {
+				return false
+			}
+			alone := &resourceapi.ResourceClaim{ // several may draw on one counter
+				ObjectMeta: metav1.ObjectMeta{Namespace: claim.Object.Namespace, Name: result.Device, UID: claim.Object.UID + types.UID(result.Pool)},
+				Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{
+					Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{*result}},
+				}},
+			}
+			var err error
+			if state, err = state.Assume(alone); err != nil {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// shares reports whether shares of devices are planned, of which it is not known whether they are left in a what-if.
+func (l *podPlan) shares() bool {
+	for _, allocation := range append(slices.Collect(maps.Values(l.claims)), l.extended) {
+		if allocation != nil && slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.ShareID != nil }) {
+			return true
+		}
+	}
+	return false
 }
 
 // of returns what is planned for a claim, nil if that is nothing.

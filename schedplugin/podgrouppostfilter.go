@@ -30,14 +30,14 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {
 			logger.V(5).Info("The group waits for the devices of pods that were preempted")
 			// This ends PostFilter, so that nobody else is preempted.
-			return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, "waiting for the devices of pods that were preempted")
+			return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, waitsForVictims)
 		}
 	}
 	outlook := ""
 	if givesUp {
 		var nominated *fwk.PodGroupPostFilterResult
 		if nominated, outlook = p.planFor(ctx, cycles, group, schedule); nominated != nil {
-			return nominated, fwk.NewStatus(fwk.Success, "planned: the pods of the group get devices together, and are scheduled that way next")
+			return nominated, fwk.NewStatus(fwk.Success, outlook)
 		}
 	}
 	if cycles != nil && cycles.undecided.Load() {

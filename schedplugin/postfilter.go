@@ -26,7 +26,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return nil, failed(logger, err)
 	}
 	if p.awaits(ctx, c, pod, statuses) {
-		return nil, unresolvable(logger, "waiting for the devices of pods that were preempted")
+		return nil, unresolvable(logger, waitsForVictims)
 	}
 	p.conclude(ctx, c, pod)
 	p.explain(ctx, c, pod)

@@ -44,7 +44,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if status := p.prepare(logger, c); status != nil {
 		return nil, status
 	}
-	if p.planned(ctx, c, pod); c.planned != nil {
+	if reason := p.planned(ctx, c, pod); reason != "" {
+		return nil, unresolvable(logger, reason)
+	}
+	if c.planned != nil {
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.planned.node)}, nil
 	}
 	return nil, nil

@@ -114,12 +114,11 @@ var _ = Describe("Gangs", func() {
 	})
 
 	It("never run without the devices of their extended resources", func(ctx SpecContext) {
-		here.addPartitionable(ctx, "a", 1)
+		here.addPartitionable(ctx, "a", 2)
 		resource := here.addExtendedResource(ctx)
 		here.addTemplate(ctx, "part", here.parts("whole", "half"))
 		here.addGroup(ctx, "gang", 2)
 		pods := here.addPods(ctx, "pod", 2, inGroup("gang"), withTemplate("part"), requesting(resource, 1))
-		here.addPartitionable(ctx, "b", 1)
 		if !here.expectTogether(ctx, pods...) {
 			return
 		}

@@ -62,6 +62,10 @@ var (
 		Subsystem: subsystem, Name: "foreign_allocations_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of claims that somebody else allocated, with devices of a driver whose devices this scheduler allocates, too.",
 	})
+	plans = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "group_plans_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of times places for all pods of a group were looked for together, by outcome: satisfiable, unsatisfiable or undecided.",
+	}, []string{"outcome"})
 	conflicts = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of claim updates repeated because of a conflict.",
@@ -81,7 +85,7 @@ const (
 // Register adds the metrics to the scheduler's own, once per program. It comes before all else.
 var Register = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(filtered, allocations, allocationSeconds, searchSteps, remembered,
-		observeSeconds, knownPools, knownClaims, notesMade, undecidedAttempts, foreign, conflicts)
+		observeSeconds, knownPools, knownClaims, notesMade, undecidedAttempts, foreign, plans, conflicts)
 	for _, answer := range []string{Satisfiable, Unsatisfiable, Undecided, Timeout, Cancelled, Error} {
 		answered[answer] = filtered.WithLabelValues(answer)
 	}
@@ -108,6 +112,9 @@ func Searched(stats allocator.Stats, err error) {
 		remembered.Inc()
 	}
 }
+
+// Planned counts a question about all pods of a group.
+func Planned(outcome string) { plans.WithLabelValues(outcome).Inc() }
 
 // Chosen counts a pod for which devices were chosen on a node since start.
 func Chosen(start time.Time) {

@@ -58,6 +58,7 @@ func TestMetrics(t *testing.T) {
 		{"an Event too many", EventLimited, map[string]float64{"dray_events_total limited": 1}},
 		{"an attempt left undecided", LeftUndecided, map[string]float64{"dray_undecided_attempts_total": 1}},
 		{"an allocation of somebody else", AllocatedByOther, map[string]float64{"dray_foreign_allocations_total": 1}},
+		{"a plan for a group", func() { Planned(Satisfiable) }, map[string]float64{"dray_group_plans_total satisfiable": 1}},
 		{"a conflict", Conflict, map[string]float64{"dray_claim_conflicts_total": 1}},
 	} {
 		before := values(t)

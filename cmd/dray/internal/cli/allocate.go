@@ -24,6 +24,10 @@ next. Pod affinity, topology spread constraints, host ports and volumes are not
 looked at: a pod that has any of them is named. Pods that use neither claims nor
 extended resources are passed over.
 
+The pods of a PodGroup have their turn together, when its first pod has: as many of
+them as it needs (minCount) are placed, or none. If they do not fit one after the
+other, they are looked at together, as by "dray simulate gang".
+
 With -o json or yaml, the claims are printed as a v1 List, the way the API server
 would hold them after scheduling: with status.allocation and status.reservedFor.
 Claims that could not be allocated are part of it, without an allocation. Names,

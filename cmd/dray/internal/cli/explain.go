@@ -22,7 +22,8 @@ the first.
 Without arguments, all pending pods and claims are looked at, and those which
 cannot be placed are explained, as soon as that is known; pods that are refused
 for the same reasons, once. KIND/NAME, such as deployment/trainer, stands for the
-pods that the object makes.
+pods that the object makes. podgroup/NAME is about the pods of a PodGroup
+together: how many fit, and what the first of the others lacks then.
 
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
@@ -38,6 +39,9 @@ const explainExample = `  # Why is anything pending in this namespace?
 
   # On one node only, in detail
   dray explain trainer-0 -n ml --node gpu-worker-1
+
+  # The pods of a group, together
+  dray explain podgroup/trainers -f cluster/
 
   # A claim, by itself
   dray explain claim/shared-gpus -f cluster/
@@ -58,7 +62,7 @@ type explainFlags struct {
 func newExplain(o *origin) *cobra.Command {
 	flags := &explainFlags{origin: o, selection: &selection{origin: o}, output: &output{}}
 	command := &cobra.Command{
-		Use:     "explain [POD|claim/NAME|KIND/NAME]...",
+		Use:     "explain [POD|claim/NAME|podgroup/NAME|KIND/NAME]...",
 		Short:   "Say why pods or claims can or cannot be allocated",
 		Long:    explainLong,
 		Example: explainExample,
@@ -85,6 +89,11 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	on, err := nodes(c, f.node)
 	if err != nil {
 		return err
+	}
+	if len(args) == 1 {
+		if name, isGroup := groupArgument(args[0]); isGroup {
+			return f.explainGang(ctx, c, on, name)
+		}
 	}
 	args = qualify(c, args)
 	subjects, err := f.subjects(c, args)

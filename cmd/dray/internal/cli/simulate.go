@@ -31,6 +31,9 @@ const simulateExample = `  # How many more pods like the pending ones fit?
   # If each new node can be like either: how many, and which could each of them be?
   dray simulate plan --like gpu-1,gpu-2 --any -f cluster/
 
+  # Which PodGroups could start, with devices for all their pods?
+  dray simulate gang -f cluster/
+
   # Would the pods of a node find another one?
   dray simulate drain gpu-1 -f cluster/
 
@@ -46,7 +49,7 @@ func newSimulate(o *origin) *cobra.Command {
 		Long: simulateLong, Example: simulateExample,
 		Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newSimulateFits(o), newSimulatePlan(o), newSimulateDrain(o), newSimulateVictims(o), newSimulateWhatIf(o))
+	command.AddCommand(newSimulateFits(o), newSimulatePlan(o), newSimulateGang(o), newSimulateDrain(o), newSimulateVictims(o), newSimulateWhatIf(o))
 	return command
 }
 

@@ -59,16 +59,20 @@ func (a *attempt) first(ctx context.Context, placement *Placement, nodes []*core
 }
 
 // Run places workloads one after the other on the nodes and keeps each placement, so
-// that later ones find taken what earlier ones took. Step is called after each
+// that later ones find taken what earlier ones took. The pods of a PodGroup have their turn together, when its first
+// pod has: as many as the group needs at least, or none. Step is called after each
 // workload; it may be nil.
 func (c *Cluster) Run(ctx context.Context, workloads []Workload, nodes []*corev1.Node, step func()) ([]*Placement, error) {
 	placements := make([]*Placement, 0, len(workloads))
+	gangs, groups := c.Gangs(), make(gangRun)
 	for _, w := range workloads {
-		placement, err := c.Place(ctx, w, nodes)
-		if err != nil {
-			return nil, err
+		placement, err := groups.turn(ctx, c, w, gangs, nodes)
+		if err == nil && placement == nil {
+			if placement, err = c.Place(ctx, w, nodes); err == nil {
+				err = c.Keep(placement)
+			}
 		}
-		if err := c.Keep(placement); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		placements = append(placements, placement)

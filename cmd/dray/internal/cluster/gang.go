@@ -1,0 +1,291 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/gang"
+	"github.com/dray-project/dray/nodefit"
+)
+
+// Gang is a PodGroup of which some pods wait for devices.
+type Gang struct {
+	Key types.NamespacedName
+	// Workloads are the pods that wait, in the order of the scheduling queue.
+	Workloads []Workload
+	// Needs is how many of them need a place for the group to start, at least one.
+	Needs int
+}
+
+// GangOutcome is the answer for a group.
+type GangOutcome struct {
+	*gang.Result
+	Gang Gang
+	// Placements are by workload. They have no claims before KeepGang.
+	Placements []*Placement
+
+	members []*gangMember // by pod of the Result
+}
+
+// String says how many pods fit together, in one sentence.
+func (o *GangOutcome) String() string {
+	fit := o.Placed()
+	text := fmt.Sprintf("PodGroup %s: %d of %d pods fit together, and it needs %d", o.Gang.Key, fit, len(o.Gang.Workloads), o.Gang.Needs)
+	switch {
+	case o.Verdict == allocator.NotDecided:
+		return text + "; not decided: more may fit, raise --budget to search on"
+	case o.Verdict == allocator.NotSatisfiable && !o.Exact:
+		return text + "; no way was found for more, which is no proof"
+	case o.Verdict == allocator.Satisfiable && o.OneByOne:
+		return text + "; they also fit one after the other"
+	case o.Verdict == allocator.Satisfiable:
+		return text + "; one after the other they do not"
+	}
+	return text
+}
+
+// groupOf is the PodGroup of a workload that starts only if enough of its pods have a place, nil if there is none.
+func (c *Cluster) groupOf(w Workload) *schedulingapi.PodGroup {
+	if w.Pod == nil || w.Pod.Spec.SchedulingGroup == nil || w.Pod.Spec.SchedulingGroup.PodGroupName == nil {
+		return nil
+	}
+	for _, group := range c.objects.PodGroups {
+		if group.Namespace == w.Pod.Namespace && group.Name == *w.Pod.Spec.SchedulingGroup.PodGroupName && group.Spec.SchedulingPolicy.Gang != nil {
+			return group
+		}
+	}
+	return nil
+}
+
+// Gangs lists the groups with pods that wait for devices, in the order of their first pods.
+func (c *Cluster) Gangs() []Gang {
+	var list []Gang
+	for _, w := range c.Workloads() {
+		group := c.groupOf(w)
+		if group == nil {
+			continue
+		}
+		at := slices.IndexFunc(list, func(g Gang) bool { return g.Key == keyOf(group) })
+		if at < 0 {
+			at = len(list)
+			list = append(list, Gang{Key: keyOf(group), Needs: int(group.Spec.SchedulingPolicy.Gang.MinCount)})
+			list[at].Needs -= c.started(group)
+		}
+		list[at].Workloads = append(list[at].Workloads, w)
+	}
+	for i := range list {
+		list[i].Needs = max(1, list[i].Needs)
+	}
+	return list
+}
+
+// started counts the pods of a group that run, or wait without needing devices.
+func (c *Cluster) started(group *schedulingapi.PodGroup) int {
+	n := 0
+	for _, pod := range c.pods {
+		if c.groupOf(Workload{Pod: pod}) == group && (nodefit.Occupies(pod) || Pending(pod) && !usesDevices(pod)) {
+			n++
+		}
+	}
+	return n
+}
+
+// PlaceGang looks for places for the pods of a group: for all, or as many as there are, if that is as many as it needs. Nothing is
+// kept: see Keep. OneByOne has the pods placed one after the other, as kube-scheduler does. The error is the context's.
+func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, oneByOne bool) (*GangOutcome, error) {
+	o := &GangOutcome{Gang: g, Result: &gang.Result{}}
+	q := gang.Question{Compile: c.compile, State: c.Ledger.State(), Nodes: nodes, Min: g.Needs, Budget: 2 * c.options.Budget, OneByOne: oneByOne}
+	for i, w := range g.Workloads {
+		placement, attempt := c.attempt(w)
+		o.Placements = append(o.Placements, placement)
+		if attempt == nil {
+			continue
+		}
+		m := &gangMember{attempt: attempt, at: i}
+		pod, err := m.pod(nodes)
+		if err != nil {
+			placement.Err = err
+			continue
+		}
+		q.OneByOne = q.OneByOne || m.across()
+		q.Pods, o.members = append(q.Pods, pod), append(o.members, m)
+	}
+	q.Room = func(node int, pods []int) bool { return c.hasRoom(nodes[node], o.members, pods) }
+	if len(o.members) < g.Needs {
+		o.Verdict, o.Exact = allocator.NotSatisfiable, true
+	} else {
+		var err error
+		if o.Result, err = gang.Ask(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	for i, m := range o.members {
+		if p := o.Placements[m.at]; o.Verdict == allocator.Satisfiable && o.Places[i].Node >= 0 {
+			p.Node = nodes[o.Places[i].Node].Name
+		} else {
+			p.Reason = o.String()
+		}
+	}
+	return o, nil
+}
+
+// gangMember is a pod of a group that is asked about.
+type gangMember struct {
+	*attempt
+	at int // among the workloads
+	// on are the variants by node, nil where the pod cannot run.
+	on       []*variant
+	variants []*variant
+}
+
+// pod is what is asked about a member.
+func (m *gangMember) pod(nodes []*corev1.Node) (gang.Pod, error) {
+	on := make([]int, len(nodes))
+	m.on = make([]*variant, len(nodes))
+	var lists [][]*resourceapi.ResourceClaim
+	key := m.question()
+	for n, node := range nodes {
+		why, v, err := m.prepare(node)
+		if err != nil {
+			return gang.Pod{}, err
+		}
+		if on[n] = -1; !why.empty() {
+			continue
+		}
+		if on[n] = slices.Index(m.variants, v); on[n] < 0 {
+			on[n] = len(m.variants)
+			m.variants = append(m.variants, v)
+			lists = append(lists, open(v.claims))
+		}
+		m.on[n] = v
+	}
+	if len(lists) == 0 {
+		lists = [][]*resourceapi.ResourceClaim{nil}
+	}
+	return gang.Pod{Kind: key, Variants: lists, Variant: func(node int) int { return on[node] }}, nil
+}
+
+func open(claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
+	return slices.DeleteFunc(slices.Clone(claims), func(c *resourceapi.ResourceClaim) bool { return c.Status.Allocation != nil })
+}
+
+// across reports whether claims are to agree with others that are allocated with them: those of other pods must not be among them.
+func (m *gangMember) across() bool {
+	for _, claim := range m.claims {
+		extended, err := extension.Of(claim)
+		if err == nil && (len(extended.MatchAcross) > 0 || slices.ContainsFunc(extended.Preferred, func(p extension.Preference) bool { return p.Across })) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasRoom reports whether a node has what some members need together, but for devices.
+func (c *Cluster) hasRoom(node *corev1.Node, members []*gangMember, pods []int) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	sums := make(map[corev1.ResourceName]resource.Quantity)
+	var fromDevices []corev1.ResourceName
+	for _, pod := range pods {
+		fromDevices, _ = c.fromDevices(members[pod].extended, node)
+		for _, n := range members[pod].needs {
+			if !slices.Contains(fromDevices, n.name) {
+				sum := sums[n.name]
+				sum.Add(n.quantity)
+				sums[n.name] = sum
+			}
+		}
+	}
+	needs := make([]need, 0, len(sums))
+	for name, quantity := range sums {
+		needs = append(needs, need{name, quantity})
+	}
+	short := c.shortOf(needs, node, nil)
+	return short.empty()
+}
+
+// KeepGang makes the placements part of the cluster, with their claims.
+func (c *Cluster) KeepGang(o *GangOutcome) error {
+	for i, m := range o.members {
+		p := o.Placements[m.at]
+		if !p.Placed() {
+			continue
+		}
+		m.accept(p, m.on[o.Places[i].Node], o.Places)
+		if err := c.Keep(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accept enters what was found for a member. Claims that it shares may have been kept for another one.
+func (m *gangMember) accept(p *Placement, v *variant, places []gang.Place) {
+	p.Before, p.fromDevices, p.Fits = slices.Clone(v.claims), v.fromDevices, []string{p.Node}
+	p.Claims = make([]*resourceapi.ResourceClaim, len(p.Before))
+	for i, claim := range p.Before {
+		if kept := m.cluster.Claim(keyOf(claim)); kept != nil {
+			claim = kept
+		}
+		p.Before[i] = claim
+		claim = claim.DeepCopy()
+		for _, place := range places {
+			for _, made := range place.Claims {
+				if keyOf(made) == keyOf(claim) && claim.Status.Allocation == nil {
+					claim.Status.Allocation = made.Status.Allocation.DeepCopy()
+				}
+			}
+		}
+		if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
+			claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
+		}
+		m.cluster.reserve(claim, m.workload)
+		p.Claims[i] = claim
+	}
+}
+
+// gangRun are the placements of groups in a run, by pod. The pods of a group are placed when the first of them has its turn.
+type gangRun map[types.NamespacedName]*Placement
+
+// turn returns the placement of a pod of a group, which is kept, and nil for other workloads.
+func (r gangRun) turn(ctx context.Context, c *Cluster, w Workload, gangs []Gang, nodes []*corev1.Node) (*Placement, error) {
+	if w.Pod == nil {
+		return nil, nil
+	}
+	if known := r[w.Key()]; known != nil {
+		return known, nil
+	}
+	at := slices.IndexFunc(gangs, func(g Gang) bool { return slices.Contains(g.Workloads, w) })
+	if at < 0 {
+		return nil, nil
+	}
+	o, err := c.PlaceGang(ctx, gangs[at], nodes, false)
+	if err != nil {
+		return nil, err
+	}
+	for i, other := range o.Gang.Workloads {
+		r[other.Key()] = o.Placements[i]
+	}
+	return r[w.Key()], c.KeepGang(o)
+}
+
+// SupposeGang keeps as many placements as were found, though they may be fewer than the group needs: what the others lack
+// then is what stands in the way.
+func (c *Cluster) SupposeGang(o *GangOutcome, nodes []*corev1.Node) error {
+	for i, m := range o.members {
+		if p := o.Placements[m.at]; i < len(o.Places) && o.Places[i].Node >= 0 {
+			p.Node, p.Reason = nodes[o.Places[i].Node].Name, ""
+		}
+	}
+	return c.KeepGang(o)
+}

@@ -1,0 +1,129 @@
+package schedplugin
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/component-base/metrics/legacyregistry"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/schedplugin/internal/inventory"
+)
+
+// parts are a GPU of a node that can be had whole, in halves or in quarters.
+func parts(node string) []runtime.Object {
+	var objects []runtime.Object
+	for _, slice := range inventory.Partitionable("gpu.example.com", node, 1, "a100") {
+		objects = append(objects, slice)
+	}
+	return objects
+}
+
+// partClaim asks for the first of some parts that can be had.
+func partClaim(name string, profiles ...string) *resourceapi.ResourceClaim {
+	claim := gpuClaim(name, 1)
+	request := resourceapi.DeviceRequest{Name: "part"}
+	for _, profile := range profiles {
+		request.FirstAvailable = append(request.FirstAvailable, resourceapi.DeviceSubRequest{
+			Name: profile, DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+			Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+				Expression: fmt.Sprintf(`device.attributes["gpu.example.com"].profile == %q`, profile),
+			}}},
+		})
+	}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{request}
+	return claim
+}
+
+// gangRig is a scheduler with a group of pods that each want a whole GPU or else a half.
+func gangRig(t *testing.T, pods int, objects ...runtime.Object) (*rig, []*corev1.Pod) {
+	t.Helper()
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, map[featuregate.Feature]bool{
+		kubefeatures.GenericWorkload: true, kubefeatures.DRAPartitionableDevices: true, kubefeatures.DRAPrioritizedList: true,
+	})
+	objects = append(objects, gpuClass(), &schedulingapi.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gang", UID: "gang"},
+		Spec: schedulingapi.PodGroupSpec{
+			SchedulingPolicy: schedulingapi.PodGroupSchedulingPolicy{Gang: &schedulingapi.GangSchedulingPolicy{MinCount: int32(pods)}},
+		},
+	})
+	var members []*corev1.Pod
+	for i := range pods {
+		name := fmt.Sprint("member-", i)
+		pod := podWith(name, "of-"+name)
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("gang")}
+		members = append(members, pod)
+		objects = append(objects, partClaim("of-"+name, "whole", "half"))
+	}
+	r, err := newScheduler(t, dray, objects...)
+	r.must(err)
+	return r, members
+}
+
+// groupPlans is how often plans were looked for.
+func groupPlans(t *testing.T) int {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, family := range families {
+		if family.GetName() == "dray_group_plans_total" {
+			for _, metric := range family.GetMetric() {
+				total += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(total)
+}
+
+// Two pods get a half each, where the first by itself would take the whole.
+func TestGroupIsPlanned(t *testing.T) {
+	r, pods := gangRig(t, 2, append(parts("a"), roomy("a"))...)
+	r.run()
+	r.create(pods...)
+	r.waitFor(time.Minute, "member-0", "member-1")
+	var devices []string
+	for i := range pods {
+		claim, err := r.client.ResourceV1().ResourceClaims("default").Get(r.ctx, fmt.Sprint("of-member-", i), metav1.GetOptions{})
+		r.must(err)
+		devices = append(devices, devicesOf(claim)...)
+	}
+	if want := []string{"gpu-0-half-0", "gpu-0-half-1"}; !slices.Equal(devices, want) {
+		t.Errorf("devices %v, want %v", devices, want)
+	}
+}
+
+// A group for which there is no plan is not planned again while nothing changes, and wakes when there is another GPU.
+func TestGroupIsNotPlannedInVain(t *testing.T) {
+	r, pods := gangRig(t, 3, append(parts("a"), roomy("a"), roomy("b"))...)
+	before := groupPlans(t)
+	r.run()
+	r.create(pods...)
+	r.waitForRejection("member-0")
+	r.idle()
+	// What holds no devices may wake the group, and changes nothing.
+	for i := range 5 {
+		r.addClaim(gpuClaim(fmt.Sprint("other-", i), 1))
+	}
+	r.idle()
+	if plans := groupPlans(t) - before; plans != 1 {
+		t.Errorf("%d plans were looked for, want 1, in %d attempts", plans, r.attemptsOf("member-0"))
+	}
+	for _, slice := range parts("b") {
+		r.addSlice(slice.(*resourceapi.ResourceSlice))
+	}
+	r.waitFor(time.Minute, "member-0", "member-1", "member-2")
+}
