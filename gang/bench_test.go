@@ -34,7 +34,9 @@ func large(tb testing.TB, pods, nodes, kinds int, choice bool) gang.Question {
 	}
 	core := allocator.New(allocator.Options{Features: allocator.AllFeatures()})
 	classes := allocator.ClassMap(gpuClass())
-	q.Compile = func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) { return core.Compile(claims, classes) }
+	q.Compile = func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+		return core.Compile(claims, classes)
+	}
 	q.State = pools.NewState(pools.Build(allocator.AllFeatures().PoolGates(), slices))
 	for i := range pods {
 		wanted := [][]alternative{{{0, 1}, {1, 1}}}

@@ -94,7 +94,12 @@ func (l *load) count(k int) int {
 // pack looks for room for so many units of each kind besides loads, and returns how many of each go to which node: by
 // node, then by kind, nil for none. It returns nil if there is no room, or the budget is spent.
 func (p *planner) pack(loads []*load, rest []int) ([][]int, error) {
-	s := &packing{planner: p, loads: slices.Clone(loads), rest: rest, found: make([][]int, len(loads))}
+	return p.packWithin(loads, rest, p.Budget)
+}
+
+// packWithin is pack with a budget of its own.
+func (p *planner) packWithin(loads []*load, rest []int, steps int64) ([][]int, error) {
+	s := &packing{planner: p, loads: slices.Clone(loads), rest: rest, found: make([][]int, len(loads)), most: min(p.spent+steps, p.Budget)}
 	var slack []float64
 	for k, n := range rest {
 		slack = append(slack, 0)
@@ -116,6 +121,9 @@ func (p *planner) pack(loads []*load, rest []int) ([][]int, error) {
 	return s.found, nil
 }
 
+// knownNodes is how many looks at nodes of which the room is known are a step.
+const knownNodes = 64
+
 // packing is a search for room, kind by kind, node by node.
 type packing struct {
 	*planner
@@ -123,7 +131,11 @@ type packing struct {
 	rest  []int
 	order []int
 	found [][]int
+	// most is what may be spent.
+	most int64
 }
+
+func (s *packing) over() bool { return s.spent > s.most }
 
 func (s *packing) total(k int) (int, error) {
 	total := 0
@@ -143,6 +155,7 @@ func (s *packing) kind(at int) (bool, error) {
 		return true, nil
 	}
 	k := s.order[at]
+	s.spent += int64(len(s.loads) / knownNodes)
 	var nodes, room []int
 	total := 0
 	for n, l := range s.loads {
@@ -166,7 +179,7 @@ func (s *packing) node(at int, nodes, room []int, total, left int) (bool, error)
 	if left == 0 {
 		return s.kind(at + 1)
 	}
-	if s.exhausted() {
+	if s.over() {
 		return false, nil
 	}
 	k, n, before := s.order[at], nodes[0], s.loads[nodes[0]]
@@ -183,7 +196,7 @@ func (s *packing) node(at int, nodes, room []int, total, left int) (bool, error)
 			return fits, err
 		}
 		s.loads[n] = before
-		if at == len(s.order)-1 || s.exhausted() {
+		if at == len(s.order)-1 || s.over() {
 			break // how the last kind is divided makes no difference
 		}
 	}

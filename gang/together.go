@@ -216,34 +216,40 @@ func (p *planner) prefer(target []bool, rest []int, witness [][]int) ([]placed, 
 		if err != nil {
 			return nil, err
 		}
-		if found.node < 0 { // the budget is spent
+		if found.node < 0 { // it was not found out
 			found.node = slices.IndexFunc(witness, func(counts []int) bool { return counts != nil && counts[k] > 0 })
-			found.choice = open
-			next = without(witness, found.node, k)
+			found.choice, next = open, witness
+			next[found.node] = without(witness[found.node], k)
 		} else {
 			last[k] = found
 		}
-		p.loads[found.node] = p.loads[found.node].with(item{k, found.choice})
+		p.loads[found.node] = p.loads[found.node].with(p.item(k, found.choice))
 		chosen[u], witness = found, next
 	}
 	return chosen, nil
+}
+
+// item is a unit of a kind with a choice.
+func (p *planner) item(k, choice int) item {
+	if choice != open && p.kinds[k].choices[choice] == nil {
+		choice = open
+	}
+	return item{k, choice}
 }
 
 // choose looks for the place of one unit of a kind, not before the given one, and returns where the rest fits then.
 func (p *planner) choose(k int, from placed, rest []int, witness [][]int) (placed, [][]int, error) {
 	none := placed{node: -1}
 	for c := from.choice; c < len(p.kinds[k].choices); c++ {
-		at := item{k, c}
-		if p.kinds[k].choices[c] == nil {
-			at.choice = open
-		}
-		start := 0
+		at, start := p.item(k, c), 0
 		if c == from.choice {
 			start = from.node
 		}
+		failed := make(map[string]int)
 		for n := start; n < len(p.loads); n++ {
 			before := p.loads[n]
-			if fits, err := p.fits(before.with(at)); err != nil {
+			after := before.with(at)
+			if fits, err := p.fits(after); err != nil {
 				return none, nil, err
 			} else if !fits {
 				continue
@@ -252,17 +258,25 @@ func (p *planner) choose(k int, from placed, rest []int, witness [][]int) (place
 				return none, nil, nil
 			}
 			if witness[n] != nil && witness[n][k] > 0 {
-				left := without(witness, n, k)
-				fits, err := p.fits(before.with(at).plus(left[n]))
+				left := without(witness[n], k)
+				fits, err := p.fits(after.plus(left))
 				if err != nil {
 					return none, nil, err
 				}
 				if fits {
-					return placed{n, c}, left, nil
+					witness[n] = left
+					return placed{n, c}, witness, nil
 				}
 			}
-			p.loads[n] = before.with(at)
-			next, err := p.pack(p.loads, rest)
+			alike, err := p.difference(before, after, rest)
+			if err != nil {
+				return none, nil, err
+			}
+			if failed[alike] > alikeTrials || failed[alike] > 0 && len(p.kinds) == 1 {
+				continue
+			}
+			p.loads[n] = after
+			next, err := p.packWithin(p.loads, rest, preferenceSteps)
 			p.loads[n] = before
 			if err != nil {
 				return none, nil, err
@@ -270,16 +284,41 @@ func (p *planner) choose(k int, from placed, rest []int, witness [][]int) (place
 			if next != nil {
 				return placed{n, c}, next, nil
 			}
+			failed[alike]++
 		}
 	}
 	return none, nil, nil
 }
 
-// without is a witness that lacks a unit of a kind on a node.
-func without(witness [][]int, node, k int) [][]int {
-	left := slices.Clone(witness)
-	left[node] = slices.Clone(left[node])
-	left[node][k]--
+// With several kinds, preferences are given up where it takes too long to find out whether the others fit: after so many steps, and
+// on so many nodes with as much room before and after. With one kind, such nodes make no difference.
+const (
+	preferenceSteps = 4000
+	alikeTrials     = 3
+)
+
+// difference is equal for nodes that have as much room for each kind before a load changes, and after.
+func (p *planner) difference(before, after *load, rest []int) (string, error) {
+	var key []byte
+	for k, n := range rest {
+		for _, l := range []*load{before, after} {
+			room := 0
+			if n > 0 {
+				var err error
+				if room, err = p.room(l, k, n); err != nil {
+					return "", err
+				}
+			}
+			key = append(strconv.AppendInt(key, int64(room), 10), ' ')
+		}
+	}
+	return string(key), nil
+}
+
+// without are numbers of each kind that lack one of a kind.
+func without(counts []int, k int) []int {
+	left := slices.Clone(counts)
+	left[k]--
 	return left
 }
 
@@ -308,9 +347,7 @@ func (p *planner) settle(chosen []placed) ([]Place, error) {
 		}
 		items := make([]item, len(units))
 		for i, u := range units {
-			if items[i] = (item{p.units[u].kind, chosen[u].choice}); p.kinds[items[i].kind].choices[0] == nil {
-				items[i].choice = open
-			}
+			items[i] = p.item(p.units[u].kind, chosen[u].choice)
 		}
 		claims, key := p.claimsOn(n, items, units)
 		var made []*resourceapi.ResourceClaim

@@ -3,6 +3,7 @@ package schedplugin
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,7 +102,7 @@ func TestGroupIsPlanned(t *testing.T) {
 		r.must(err)
 		devices = append(devices, devicesOf(claim)...)
 	}
-	if want := []string{"gpu-0-half-0", "gpu-0-half-1"}; !slices.Equal(devices, want) {
+	if want := []string{"a/gpu-0-half-0", "a/gpu-0-half-1"}; !slices.Equal(devices, want) {
 		t.Errorf("devices %v, want %v", devices, want)
 	}
 }
@@ -121,6 +122,12 @@ func TestGroupIsNotPlannedInVain(t *testing.T) {
 	r.idle()
 	if plans := groupPlans(t) - before; plans != 1 {
 		t.Errorf("%d plans were looked for, want 1, in %d attempts", plans, r.attemptsOf("member-0"))
+	}
+	group, err := r.client.SchedulingV1beta1().PodGroups("default").Get(r.ctx, "gang", metav1.GetOptions{})
+	r.must(err)
+	const outlook = "together, 2 of 3 pods get devices and the group needs 3"
+	if said := fmt.Sprint(group.Status.Conditions); !strings.Contains(said, outlook) {
+		t.Errorf("conditions %s, want one that says %q", said, outlook)
 	}
 	for _, slice := range parts("b") {
 		r.addSlice(slice.(*resourceapi.ResourceSlice))

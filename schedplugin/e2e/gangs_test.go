@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
@@ -98,6 +99,16 @@ var _ = Describe("Gangs", func() {
 		here.expectRunning(ctx, "low")
 		here.addGroupOf(ctx, "gang", schedulingapi.PodGroupSpec{SchedulingPolicy: gangOf(2), PriorityClassName: high})
 		here.expectTogether(ctx, here.addPods(ctx, "pod", 2, inGroup("gang"), withTemplate("part"), withPriority(high))...)
+	})
+
+	It("are 128 pods that need every half of 64 GPUs", func(ctx SpecContext) {
+		const nodes, gpus, pods = 16, 4, 128
+		for n := range nodes {
+			here.addPartitionable(ctx, fmt.Sprint("n", n), gpus)
+		}
+		here.addTemplate(ctx, "part", here.parts("whole", "half"))
+		here.addGroup(ctx, "gang", pods)
+		here.expectTogether(ctx, here.addPods(ctx, "pod", pods, inGroup("gang"), withTemplate("part"))...)
 	})
 
 	It("wait if another plugin refuses the plan, and go on when there is another way", func(ctx SpecContext) {

@@ -1,0 +1,76 @@
+package cli_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
+)
+
+// gangManifest is a node with GPUs that can be had whole or in halves, and a group of pods that each want a whole one or else a half. Those of
+// them that share have one half in common, too.
+func gangManifest(gpus, pods, least int, shared bool) string {
+	var text strings.Builder
+	text.WriteString("apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: 8, pods: 10}}\n---\n" +
+		"apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\n---\n" +
+		"apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: counters}\nspec:\n  driver: gpu.example.com\n  nodeName: a\n" +
+		"  pool: {name: a, generation: 1, resourceSliceCount: 2}\n  sharedCounters:\n")
+	for g := range gpus {
+		fmt.Fprintf(&text, "  - {name: gpu-%d, counters: {halves: {value: \"2\"}}}\n", g)
+	}
+	text.WriteString("---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: devices}\nspec:\n  driver: gpu.example.com\n  nodeName: a\n" +
+		"  pool: {name: a, generation: 1, resourceSliceCount: 2}\n  devices:\n")
+	for g := range gpus {
+		for i, draws := range []int{2, 1, 1} {
+			fmt.Fprintf(&text, "  - {name: gpu-%d-%d, attributes: {halves: {int: %d}}, consumesCounters: [{counterSet: gpu-%d, counters: {halves: {value: \"%d\"}}}]}\n", g, i, draws, g, draws)
+		}
+	}
+	of := func(halves int) string {
+		return fmt.Sprintf("deviceClassName: gpu, selectors: [{cel: {expression: 'device.attributes[\"gpu.example.com\"].halves == %d'}}]", halves)
+	}
+	fmt.Fprintf(&text, "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: common}\nspec: {devices: {requests: [{name: half, exactly: {%s}}]}}\n", of(1))
+	fmt.Fprintf(&text, "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: part}\nspec: {spec: {devices: {requests: [{name: part, firstAvailable: [{name: whole, %s}, {name: half, %s}]}]}}}\n", of(2), of(1))
+	fmt.Fprintf(&text, "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: gang}\nspec: {schedulingPolicy: {gang: {minCount: %d}}}\n", least)
+	for p := range pods {
+		claims := "{name: part, resourceClaimTemplateName: part}"
+		if shared {
+			claims += ", {name: common, resourceClaimName: common}"
+		}
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: Pod\nmetadata: {name: pod-%d}\nspec:\n  schedulingGroup: {podGroupName: gang}\n  containers: [{name: main, image: x, resources: {requests: {cpu: 2}}}]\n  resourceClaims: [%s]\n", p, claims)
+	}
+	return text.String()
+}
+
+// The pods of a group are placed together, or none of them is.
+func TestGangs(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		gpus, pods, need int
+		shared           bool
+		command          string
+		status           int
+		want             []string
+	}{
+		{"halves", 1, 2, 2, false, "allocate -f -", cli.ExitOK, []string{"part/half", "2 of 2 pods placed."}},
+		{"all or nothing", 1, 3, 3, false, "allocate -f -", cli.ExitNotPlaced, []string{"PodGroup default/gang: 2 of 3 pods fit together, and it needs 3", "0 of 3 pods placed."}},
+		{"as many as there are", 1, 3, 2, false, "allocate -f -", cli.ExitNotPlaced, []string{"2 of 3 pods placed."}},
+		{"with a claim in common", 2, 3, 3, true, "allocate -f -", cli.ExitOK, []string{"common: half", "3 of 3 pods placed."}},
+		{"as much CPU as the node has", 4, 5, 5, false, "simulate gang -f - -o jsonpath={.items[0]['fit','verdict','exact']}", cli.ExitNotPlaced, []string{"4 not satisfiable true"}},
+		{"the first keeps the whole", 2, 3, 3, false, "allocate -f -", cli.ExitOK, []string{"default/pod-0  a     part/whole", "default/pod-1  a     part/half", "default/pod-2  a     part/half"}},
+		{"one by one", 1, 2, 2, false, "simulate gang --one-by-one gang -f - -o jsonpath={.items[0]['fit','verdict']}", cli.ExitNotPlaced, []string{"1 not satisfiable"}},
+		{"why", 1, 3, 3, false, "explain podgroup/gang -f -", cli.ExitNotPlaced, []string{"2 of 3 pods fit together", "With 2 pods of the group placed, the next one:", "in use: 1 by default/pod-0"}},
+		{"why not", 1, 2, 2, false, "explain podgroup/gang -f -", cli.ExitOK, []string{"one after the other they do not", "2 of 2 pods placed."}},
+		{"no such group", 1, 2, 2, false, "explain podgroup/gong -f -", cli.ExitError, []string{"does not exist", "gang"}},
+	} {
+		out, status := runStatus(gangManifest(test.gpus, test.pods, test.need, test.shared), append([]string{"dray"}, strings.Fields(test.command)...)...)
+		if status != test.status {
+			t.Errorf("%s: status %d, want %d:\n%s", test.name, status, test.status, out)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s", test.name, want, out)
+			}
+		}
+	}
+}
