@@ -74,9 +74,13 @@ func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
 	})
 }
 
-// explainGroup does the same for a group, by what was found out about one of its pods.
-func (p *Plugin) explainGroup(ctx context.Context, c *cycle, group *schedulingapi.PodGroup) {
-	p.explainTo(ctx, c, "PodGroup "+group.Namespace+"/"+group.Name, corev1.ObjectReference{
+// explainGroup does the same for a group, by what was found out about one of its pods, and how many get devices together.
+func (p *Plugin) explainGroup(ctx context.Context, c *cycle, group *schedulingapi.PodGroup, outlook string) {
+	who := "PodGroup " + group.Namespace + "/" + group.Name
+	if outlook != "" {
+		who += " (" + outlook + ")"
+	}
+	p.explainTo(ctx, c, who, corev1.ObjectReference{
 		APIVersion: schedulingapi.SchemeGroupVersion.String(), Kind: "PodGroup", Namespace: group.Namespace, Name: group.Name, UID: group.UID,
 	})
 }

@@ -123,12 +123,19 @@ func TestGroupIsNotPlannedInVain(t *testing.T) {
 	if plans := groupPlans(t) - before; plans != 1 {
 		t.Errorf("%d plans were looked for, want 1, in %d attempts", plans, r.attemptsOf("member-0"))
 	}
-	group, err := r.client.SchedulingV1beta1().PodGroups("default").Get(r.ctx, "gang", metav1.GetOptions{})
-	r.must(err)
-	const outlook = "together, 2 of 3 pods get devices and the group needs 3"
-	if said := fmt.Sprint(group.Status.Conditions); !strings.Contains(said, outlook) {
-		t.Errorf("conditions %s, want one that says %q", said, outlook)
-	}
+	eventually(t, func() error {
+		events, err := r.client.EventsV1().Events("").List(r.ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		const outlook = "PodGroup default/gang (together, 2 of 3 pods get devices and the group needs 3)"
+		for i := range events.Items {
+			if strings.Contains(events.Items[i].Note, outlook) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d Events says %q", len(events.Items), outlook)
+	})
 	for _, slice := range parts("b") {
 		r.addSlice(slice.(*resourceapi.ResourceSlice))
 	}

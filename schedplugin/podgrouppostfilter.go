@@ -41,13 +41,13 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		}
 	}
 	if cycles != nil && cycles.undecided.Load() {
-		p.explainFor(ctx, cycles, group)
+		p.explainFor(ctx, cycles, group, outlook)
 		return nil, unresolvable(logger, undecided)
 	}
 	if !givesUp {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	p.explainFor(ctx, cycles, group)
+	p.explainFor(ctx, cycles, group, outlook)
 	settled, err := p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())
 	if err != nil {
 		return nil, failed(logger, err)
@@ -67,8 +67,9 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation and deletion of ResourceClaims completed")
 }
 
-// explainFor says why the first pod of a group that does not get devices does not.
-func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo) {
+// explainFor says why the first pod of a group that does not get devices does not, and how many pods get them together. The framework
+// drops what PodGroupPostFilter says of that as soon as a later plugin knows that preemption does not help.
+func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo, outlook string) {
 	if cycles == nil || group.GetPodGroup() == nil {
 		return
 	}
@@ -80,7 +81,7 @@ func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.P
 		}
 		p.conclude(ctx, c, pod)
 		if !explained {
-			p.explainGroup(ctx, c, group.GetPodGroup())
+			p.explainGroup(ctx, c, group.GetPodGroup(), outlook)
 		}
 		explained = true
 	}
