@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/cmd/dray/internal/spelling"
 	"github.com/dray-project/dray/cmd/dray/internal/usage"
+	"github.com/dray-project/dray/cmd/dray/internal/view"
 )
 
 const devicesLong = `List pools and their devices: their state, who holds them, and what is left of
@@ -21,7 +24,7 @@ of its pool are missing or contradict each other).
 
 On a terminal, neighbouring devices that differ in nothing that is shown share a
 row. In a pipe each device has a line with all that is said of it. -o wide adds
-attributes, claims and requests.
+attributes, claims and requests. -o svg draws a map of nodes and devices.
 
 Exit status: 0 if they were listed, 2 for wrong usage or input.`
 
@@ -34,12 +37,17 @@ const devicesExample = `  # All pools
   # Devices that could be allocated now, by driver
   dray devices --free --driver gpu.example.com
 
+  # A map for a report
+  dray devices -f cluster/ -o svg > devices.svg
+
   # For a program
   dray devices -o json | jq '.pools[].devices[] | select(.heldBy == null)'`
 
 type devicesFlags struct {
 	origin *origin
 	output *output
+	// drawn is set for -o svg.
+	drawn  bool
 	watch  bool
 	node   string
 	driver string
@@ -53,7 +61,7 @@ func newDevices(o *origin) *cobra.Command {
 		Short:   "List pools and devices, who holds them, and what is left",
 		Long:    devicesLong,
 		Example: devicesExample,
-		PreRunE: func(*cobra.Command, []string) error { return flags.output.parse() },
+		PreRunE: func(*cobra.Command, []string) error { return flags.parse() },
 		RunE: func(command *cobra.Command, args []string) error {
 			return o.repeat(command.Context(), flags.watch, func(ctx context.Context) error { return flags.run(ctx, args) })
 		},
@@ -68,10 +76,42 @@ func newDevices(o *origin) *cobra.Command {
 	return command
 }
 
+// drawing is what -o says for a map of nodes and devices.
+const drawing = "svg"
+
+func (f *devicesFlags) parse() error {
+	if f.drawn = f.output.text == drawing; !f.drawn {
+		return f.output.parse()
+	}
+	if f.watch || f.node != "" || f.driver != "" || f.free {
+		return errors.New("--output svg: the drawing shows all devices: it goes without --watch, --node, --driver and --free")
+	}
+	return nil
+}
+
+// draw draws all nodes with their devices.
+func (f *devicesFlags) draw(ctx context.Context, c *cluster.Cluster) error {
+	name := "the cluster"
+	if given := f.origin.terminal(f.output).Flags; given != "" {
+		name = strings.TrimSpace(given)
+	}
+	p, err := view.NewPicture(ctx, c, view.Options{Source: name})
+	if err != nil {
+		return err
+	}
+	return view.WriteSVG(f.origin.streams.Out, p)
+}
+
 func (f *devicesFlags) run(ctx context.Context, wanted []string) error {
 	c, err := f.origin.load(ctx)
 	if err != nil {
 		return err
+	}
+	if f.drawn {
+		if len(wanted) > 0 {
+			return errors.New("--output svg: the drawing shows all pools: it has no arguments")
+		}
+		return f.draw(ctx, c)
 	}
 	var node *corev1.Node
 	if f.node != "" {

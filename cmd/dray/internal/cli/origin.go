@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
@@ -142,25 +144,30 @@ func (o *origin) live() bool { return len(o.files) == 0 && o.kustomization == ""
 
 // load reads everything and builds the cluster.
 func (o *origin) load(ctx context.Context) (*cluster.Cluster, error) {
-	switches, err := o.gates.switches()
+	options, err := o.options()
 	if err != nil {
 		return nil, err
 	}
-	cache := cel.NewCache(programs)
-	options := cluster.Options{
-		Features: switches.Features, NoTaintRules: !switches.taintRules, ExtendedResources: switches.extendedResources,
-		GroupClaims: switches.groupClaims, Programs: cache, Budget: o.budget,
-	}
-	if err := o.checkChoice(&options); err != nil {
-		return nil, err
-	}
-	objects, err := o.read(ctx, cache)
+	objects, err := o.read(ctx, options.Programs)
 	if err != nil {
 		return nil, err
 	}
 	o.describe(objects)
-	o.warnOfGroups(objects, switches)
+	o.warnOfGroups(objects, options.GroupClaims)
 	return unlessDone(ctx, func() (*cluster.Cluster, error) { return cluster.New(objects, options) })
+}
+
+// options are what flags say of a cluster.
+func (o *origin) options() (cluster.Options, error) {
+	switches, err := o.gates.switches()
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	options := cluster.Options{
+		Features: switches.Features, NoTaintRules: !switches.taintRules, ExtendedResources: switches.extendedResources,
+		GroupClaims: switches.groupClaims, Programs: cel.NewCache(programs), Budget: o.budget,
+	}
+	return options, o.checkChoice(&options)
 }
 
 // unlessDone does work that does not look at ctx, such as reading from a pipe into which nobody
@@ -185,35 +192,49 @@ func (o *origin) read(ctx context.Context, cache *cel.Cache) (*input.Objects, er
 	if !o.live() {
 		p := newProgress(o.streams.Err, "reading objects", -1)
 		defer p.done()
-		options := input.Options{
-			Namespace: o.namespace(),
-			Validate:  validation.New(validation.Programs{Cache: cache}).Object,
-			Findings:  input.Findings(o.validate),
-			Step:      p.step,
-
-			Kustomization: o.kustomization,
-			Untranslated:  o.untranslated,
-		}
+		options := o.reading(cache)
+		options.Step, options.Kustomization = p.step, o.kustomization
 		return unlessDone(ctx, func() (*input.Objects, error) { return input.Read(o.files, o.streams.In, options) })
 	}
-	config, err := o.kube.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("no -f, and no cluster: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, config, err := o.client()
 	if err != nil {
 		return nil, err
 	}
 	p := newProgress(o.streams.Err, "reading the cluster", -1)
 	defer p.done()
 	objects, err := input.Live(ctx, client, o.namespace(), func(string) { p.step() })
+	return objects, o.explainUnanswered(ctx, config, err)
+}
+
+// client talks to the cluster.
+func (o *origin) client() (*kubernetes.Clientset, *rest.Config, error) {
+	config, err := o.kube.ToRESTConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("no -f, and no cluster: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	return client, config, err
+}
+
+// explainUnanswered says more of an error of asking the cluster.
+func (o *origin) explainUnanswered(ctx context.Context, config *rest.Config, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: --request-timeout: %s have passed", err, config.Timeout)
 	}
 	if err != nil && o.noCluster() {
-		return nil, fmt.Errorf("no -f, and no cluster in a kubeconfig, so that %s was asked: %w", config.Host, err)
+		return fmt.Errorf("no -f, and no cluster in a kubeconfig, so that %s was asked: %w", config.Host, err)
 	}
-	return objects, err
+	return err
+}
+
+// reading is how manifests are read.
+func (o *origin) reading(cache *cel.Cache) input.Options {
+	return input.Options{
+		Namespace:    o.namespace(),
+		Validate:     validation.New(validation.Programs{Cache: cache}).Object,
+		Findings:     input.Findings(o.validate),
+		Untranslated: o.untranslated,
+	}
 }
 
 // noCluster reports whether neither flags nor files nor a pod's environment name a cluster.
@@ -251,9 +272,9 @@ func (o *origin) describe(objects *input.Objects) {
 }
 
 // warnOfGroups tells of claims of PodGroups that no pod shares.
-func (o *origin) warnOfGroups(objects *input.Objects, s switches) {
+func (o *origin) warnOfGroups(objects *input.Objects, groupClaims bool) {
 	for _, group := range objects.PodGroups {
-		if len(group.Spec.ResourceClaims) > 0 && !s.groupClaims {
+		if len(group.Spec.ResourceClaims) > 0 && !groupClaims {
 			o.streams.note("warning: PodGroup %s/%s: spec.resourceClaims has no effect, because the feature gate DRAWorkloadResourceClaims is off: each pod has claims of its own", group.Namespace, group.Name)
 		}
 	}
@@ -277,4 +298,24 @@ func noSuchNode(c *cluster.Cluster, name string) error {
 		names[i] = node.Name
 	}
 	return fmt.Errorf("--node %s: there is no such node%s", name, hint(name, names))
+}
+
+// output is what -o and --no-headers say.
+type output struct {
+	text      string
+	noHeaders bool
+	format    render.Format
+}
+
+func (o *output) addTo(command *cobra.Command) {
+	command.Flags().StringVarP(&o.text, "output", "o", "",
+		"wide, json, yaml, name, jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADER:PATH,..., instead of text for people")
+	command.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the headers of tables out")
+	// It fails only for flags that do not exist.
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(render.Formats(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *output) parse() (err error) {
+	o.format, err = render.ParseFormat(o.text)
+	return err
 }

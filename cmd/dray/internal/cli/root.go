@@ -49,7 +49,7 @@ func newRoot(name string, streams Streams) *cobra.Command {
 	}
 	origin := newOrigin(name, streams)
 	origin.addFlags(root.PersistentFlags())
-	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newUsage(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), newMan())
+	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newUsage(origin), newView(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), newMan())
 	origin.completeFlags(root)
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
 		origin.limitTime(command)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/pools"
@@ -339,7 +339,7 @@ func (s *simulation) taint(sim *simulate.Sim, c *change) error {
 		}
 		return nil
 	}
-	taint, err := parseTaint(c.taint)
+	taint, err := cluster.ParseTaint(c.taint)
 	if err != nil {
 		return fmt.Errorf("--taint: %w", err)
 	}
@@ -380,18 +380,4 @@ func (s *simulation) devices(c *change) ([]pools.DeviceID, error) {
 		}
 	}
 	return devices, nil
-}
-
-// parseTaint reads KEY[=VALUE]:EFFECT.
-func parseTaint(text string) (resourceapi.DeviceTaint, error) {
-	rest, effect, found := strings.Cut(text, ":")
-	key, value, _ := strings.Cut(rest, "=")
-	taint := resourceapi.DeviceTaint{Key: key, Value: value, Effect: resourceapi.DeviceTaintEffect(effect)}
-	switch {
-	case !found || key == "":
-		return taint, fmt.Errorf("%q: want KEY[=VALUE]:EFFECT", text)
-	case taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute && taint.Effect != resourceapi.DeviceTaintEffectNone:
-		return taint, fmt.Errorf("%q: unknown effect %q: want NoSchedule, NoExecute or None", text, effect)
-	}
-	return taint, nil
 }

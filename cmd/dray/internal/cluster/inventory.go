@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -52,6 +54,8 @@ type DeviceState struct {
 	Object *resourceapi.Device `json:"-"`
 	// Elsewhere is set if the pool reaches the node, but the device does not.
 	Elsewhere bool `json:"-"`
+	// Unreached is set by Inventory if none of the nodes reaches the device.
+	Unreached bool `json:"-"`
 
 	seen *cel.Device // by selectors, nil before the first one
 
@@ -165,6 +169,20 @@ func (c *Cluster) TaintRules(driver, pool, device string, taint *resourceapi.Dev
 	return names
 }
 
+// ParseTaint reads KEY[=VALUE]:EFFECT.
+func ParseTaint(text string) (resourceapi.DeviceTaint, error) {
+	rest, effect, found := strings.Cut(text, ":")
+	key, value, _ := strings.Cut(rest, "=")
+	taint := resourceapi.DeviceTaint{Key: key, Value: value, Effect: resourceapi.DeviceTaintEffect(effect)}
+	switch {
+	case !found || key == "":
+		return taint, fmt.Errorf("%q: want KEY[=VALUE]:EFFECT", text)
+	case taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute && taint.Effect != resourceapi.DeviceTaintEffectNone:
+		return taint, fmt.Errorf("%q: unknown effect %q: want NoSchedule, NoExecute or None", text, effect)
+	}
+	return taint, nil
+}
+
 // Slices are the ResourceSlices as read.
 func (c *Cluster) Slices() []*resourceapi.ResourceSlice { return c.objects.Slices }
 
@@ -231,7 +249,9 @@ func (c *Cluster) poolState(pool pools.Pool, r *reach, onlyReached bool) PoolSta
 	unusable := state.Incomplete != "" || state.Invalid != ""
 	for device := range pool.Devices() {
 		if !onlyReached || unusable || r.devices[device] {
-			state.Devices = append(state.Devices, c.deviceState(usage, device))
+			one := c.deviceState(usage, device)
+			one.Unreached = !r.devices[device]
+			state.Devices = append(state.Devices, one)
 		}
 	}
 	state.block()

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 )
@@ -26,11 +27,11 @@ func Live(ctx context.Context, client kubernetes.Interface, namespace string, st
 		if step != nil {
 			step(l.resource)
 		}
-		err := r.list(ctx, l.page)
-		if l.inNamespace != nil && apierrors.IsForbidden(err) {
-			r.warn(Origin{File: "cluster"}, fmt.Errorf("list %s: not permitted in all namespaces: those of namespace %s are looked at, and what others hold of devices is not known", l.resource, namespace))
+		err := r.list(ctx, l.all.page)
+		if l.inNamespace.page != nil && apierrors.IsForbidden(err) {
+			r.warn(Origin{File: "cluster"}, inNamespaceOnly(l.resource, namespace))
 			r.objects.Complete = false
-			err = r.list(ctx, l.inNamespace)
+			err = r.list(ctx, l.inNamespace.page)
 		}
 		if l.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) {
 			continue
@@ -42,39 +43,58 @@ func Live(ctx context.Context, client kubernetes.Interface, namespace string, st
 	return r.result()
 }
 
-// list names one kind and how a page of it is got.
+func inNamespaceOnly(resource, namespace string) error {
+	return fmt.Errorf("list %s: not permitted in all namespaces: those of namespace %s are looked at, and what others hold of devices is not known", resource, namespace)
+}
+
+// list names one kind and how its objects are got.
 type list struct {
 	resource string
-	page     pager.ListPageFunc
-	// inNamespace is the page function for who has rights in one namespace only.
-	inNamespace pager.ListPageFunc
+	all      lister
+	// inNamespace is for who has rights in one namespace only; empty for kinds without namespaces.
+	inNamespace lister
 	// optional kinds may be unknown to the cluster, or closed to the user.
 	optional bool
+}
+
+// lister lists and follows objects of a kind.
+type lister struct {
+	page  pager.ListPageFunc
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
 func lists(client kubernetes.Interface, namespace string) []list {
 	core, devices, groups := client.CoreV1(), client.ResourceV1(), client.SchedulingV1beta1()
 	return []list{
-		{resource: "nodes", page: paged(core.Nodes().List)},
-		{resource: "pods", page: paged(core.Pods(corev1.NamespaceAll).List), inNamespace: paged(core.Pods(namespace).List)},
-		{resource: "deviceclasses", page: paged(devices.DeviceClasses().List)},
-		{resource: "resourceslices", page: paged(devices.ResourceSlices().List)},
+		{resource: "nodes", all: listerOf(core.Nodes())},
+		{resource: "pods", all: listerOf(core.Pods(corev1.NamespaceAll)), inNamespace: listerOf(core.Pods(namespace))},
+		{resource: "deviceclasses", all: listerOf(devices.DeviceClasses())},
+		{resource: "resourceslices", all: listerOf(devices.ResourceSlices())},
 		{
-			resource: "resourceclaims", page: paged(devices.ResourceClaims(corev1.NamespaceAll).List),
-			inNamespace: paged(devices.ResourceClaims(namespace).List),
+			resource: "resourceclaims", all: listerOf(devices.ResourceClaims(corev1.NamespaceAll)),
+			inNamespace: listerOf(devices.ResourceClaims(namespace)),
 		},
 		{
-			resource: "resourceclaimtemplates", page: paged(devices.ResourceClaimTemplates(corev1.NamespaceAll).List),
-			inNamespace: paged(devices.ResourceClaimTemplates(namespace).List),
+			resource: "resourceclaimtemplates", all: listerOf(devices.ResourceClaimTemplates(corev1.NamespaceAll)),
+			inNamespace: listerOf(devices.ResourceClaimTemplates(namespace)),
 		},
-		{resource: "devicetaintrules", page: paged(devices.DeviceTaintRules().List), optional: true},
-		{resource: "podgroups", page: paged(groups.PodGroups(corev1.NamespaceAll).List), optional: true},
+		{resource: "devicetaintrules", all: listerOf(devices.DeviceTaintRules()), optional: true},
+		{resource: "podgroups", all: listerOf(groups.PodGroups(corev1.NamespaceAll)), optional: true},
 	}
 }
 
-func paged[L runtime.Object](get func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
-	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return get(ctx, options)
+// listed is a client of one kind.
+type listed[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+func listerOf[L runtime.Object](client listed[L]) lister {
+	return lister{
+		page: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		watch: client.Watch,
 	}
 }
 

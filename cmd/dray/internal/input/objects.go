@@ -2,6 +2,8 @@ package input
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -144,4 +146,30 @@ func shorten(text string) string {
 		return text
 	}
 	return fmt.Sprintf("%.*s… (%d bytes)", limit, text, len(text))
+}
+
+// Join adds objects that were read apart. O itself is not shared with anybody, but its lists may be: they are copied. The
+// error is about an object of a name that is known.
+func (o *Objects) Join(more *Objects) error {
+	joined := *o
+	joined.known = maps.Clone(o.known)
+	for name, one := range more.known {
+		if first, found := joined.known[name]; found {
+			return fmt.Errorf("%s: %s: another object of that name was already read from %s", one.origin, describe(name.kind, one.object), first.origin)
+		}
+		joined.known[name] = one
+	}
+	joined.Nodes = slices.Concat(o.Nodes, more.Nodes)
+	joined.Pods = slices.Concat(o.Pods, more.Pods)
+	joined.Claims = slices.Concat(o.Claims, more.Claims)
+	joined.Templates = slices.Concat(o.Templates, more.Templates)
+	joined.Classes = slices.Concat(o.Classes, more.Classes)
+	joined.Slices = slices.Concat(o.Slices, more.Slices)
+	joined.TaintRules = slices.Concat(o.TaintRules, more.TaintRules)
+	joined.Namespaces = slices.Concat(o.Namespaces, more.Namespaces)
+	joined.PodGroups = slices.Concat(o.PodGroups, more.PodGroups)
+	joined.Controllers = slices.Concat(o.Controllers, more.Controllers)
+	joined.Opaque = slices.Concat(o.Opaque, more.Opaque)
+	*o = joined
+	return nil
 }

@@ -229,7 +229,7 @@ func taints(device *cluster.DeviceState) []string {
 func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		value := attributeValue(attributes[name])
+		value := AttributeValue(attributes[name])
 		// The API allows any text, such as what tells a terminal to change colours.
 		if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			value = strconv.Quote(value)
@@ -239,7 +239,8 @@ func attributeList(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAt
 	return strings.Join(parts, ", ")
 }
 
-func attributeValue(a resourceapi.DeviceAttribute) string {
+// AttributeValue is the value of an attribute as text.
+func AttributeValue(a resourceapi.DeviceAttribute) string {
 	switch {
 	case a.IntValue != nil:
 		return strconv.FormatInt(*a.IntValue, 10)

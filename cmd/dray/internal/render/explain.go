@@ -48,6 +48,7 @@ type Answer struct {
 	Alike []string `json:"alike,omitempty"`
 
 	asked     int
+	headline  string
 	placement *cluster.Placement
 	reasons   reasons
 }
@@ -114,8 +115,18 @@ func newAnswer(c *cluster.Cluster, p *cluster.Placement, before int, groups []cl
 	}
 	a.asked = len(p.Refusals) + len(p.Fits)
 	a.placement, a.reasons = p, reasonsOf(c, p, groups)
+	if !p.Placed() {
+		a.headline = headline(c, p)
+		if len(groups) > 0 {
+			a.headline += "; " + told.line(groups[0])
+		}
+	}
 	return a
 }
+
+// Headline is one line on why the workload is not placed, with what is in the way of the nodes that come closest. It
+// is empty if it is placed.
+func (a *Answer) Headline() string { return a.headline }
 
 // AnswersDocument is answers for programs: one by itself, or a list.
 func AnswersDocument(answers []*Answer, single bool) Document {

@@ -1,0 +1,208 @@
+package input
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Follower has what dray uses of a cluster, and follows it. It is safe for concurrent use.
+type Follower struct {
+	changed   chan struct{}
+	informers []cache.SharedIndexInformer
+	running   sync.WaitGroup
+	notes     []error
+	complete  bool
+
+	lock   sync.Mutex
+	broken map[string]error // by resource
+}
+
+// ofKind are empty objects by the name of their resource.
+var ofKind = map[string]runtime.Object{
+	"nodes": &corev1.Node{}, "pods": &corev1.Pod{}, "deviceclasses": &resourceapi.DeviceClass{}, "resourceslices": &resourceapi.ResourceSlice{},
+	"resourceclaims": &resourceapi.ResourceClaim{}, "resourceclaimtemplates": &resourceapi.ResourceClaimTemplate{},
+	"devicetaintrules": &resourceapi.DeviceTaintRule{}, "podgroups": &schedulingapi.PodGroup{},
+}
+
+// Follow follows a cluster until the context is done, and returns when all has been read once. What the user may not list
+// is left out, with a note; of pods and claims, those of the one namespace are looked at if that is permitted.
+func Follow(ctx context.Context, client kubernetes.Interface, namespace string, step func()) (*Follower, error) {
+	f := &Follower{changed: make(chan struct{}, 1), broken: make(map[string]error), complete: true}
+	for _, l := range lists(client, namespace) {
+		from, err := f.permitted(ctx, l, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if from.page == nil {
+			continue
+		}
+		step()
+		if err := f.start(ctx, l.resource, from); err != nil {
+			return nil, err
+		}
+	}
+	for _, informer := range f.informers {
+		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return nil, errors.Join(context.Cause(ctx), f.Broken())
+		}
+	}
+	return f, nil
+}
+
+// permitted finds out what of a kind the user may list. The result is empty if it is nothing.
+func (f *Follower) permitted(ctx context.Context, l list, namespace string) (lister, error) {
+	one := metav1.ListOptions{Limit: 1}
+	_, err := l.all.page(ctx, one)
+	switch {
+	case err == nil:
+		return l.all, nil
+	case l.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)):
+		return lister{}, nil
+	case !apierrors.IsForbidden(err):
+		return lister{}, fmt.Errorf("list %s: %w", l.resource, err)
+	}
+	f.complete = false
+	if l.inNamespace.page != nil {
+		if _, err = l.inNamespace.page(ctx, one); err == nil {
+			f.notes = append(f.notes, inNamespaceOnly(l.resource, namespace))
+			return l.inNamespace, nil
+		}
+		if !apierrors.IsForbidden(err) {
+			return lister{}, fmt.Errorf("list %s: %w", l.resource, err)
+		}
+	}
+	f.notes = append(f.notes, fmt.Errorf("list %s: not permitted: they are left out", l.resource))
+	return lister{}, nil
+}
+
+func (f *Follower) start(ctx context.Context, resource string, from lister) error {
+	listWatch := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			objects, err := from.page(ctx, options)
+			if err != nil {
+				f.say(resource, err)
+			}
+			return objects, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := from.watch(ctx, options)
+			f.say(resource, err)
+			return events, err
+		},
+	}
+	informer := cache.NewSharedIndexInformer(listWatch, ofKind[resource], 0, cache.Indexers{})
+	err := informer.SetTransform(func(object any) (any, error) {
+		if one, isObject := object.(runtime.Object); isObject {
+			SetDefaults(one) // a server that is older than a field does not
+		}
+		if accessor, err := meta.Accessor(object); err == nil {
+			accessor.SetManagedFields(nil)
+		}
+		return object, nil
+	})
+	if err != nil {
+		return err
+	}
+	wake := func() {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { wake() }, UpdateFunc: func(any, any) { wake() }, DeleteFunc: func(any) { wake() },
+	}); err != nil {
+		return err
+	}
+	f.informers = append(f.informers, informer)
+	f.running.Go(func() { informer.RunWithContext(ctx) })
+	return nil
+}
+
+// say notes whether the cluster answers.
+func (f *Follower) say(resource string, err error) {
+	f.lock.Lock()
+	before := len(f.broken)
+	if err == nil {
+		delete(f.broken, resource)
+	} else if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !errors.Is(err, context.Canceled) {
+		f.broken[resource] = err
+	}
+	differs := before != len(f.broken)
+	f.lock.Unlock()
+	if differs {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Changed is sent to when there is something new: of the objects, or of Broken.
+func (f *Follower) Changed() <-chan struct{} { return f.changed }
+
+// Broken says what is not followed any more, and why. It is nil if the cluster answers.
+func (f *Follower) Broken() error {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	var names []string
+	for resource := range f.broken {
+		names = append(names, resource)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%s: %w", strings.Join(names, ", "), f.broken[names[0]])
+}
+
+// Wait returns when nothing is followed any more, once the context is done.
+func (f *Follower) Wait() { f.running.Wait() }
+
+// Objects are those of now, in the order of names. They are shared: nobody modifies them.
+func (f *Follower) Objects() (*Objects, error) {
+	objects := NewObjects()
+	objects.Complete = f.complete
+	for _, note := range f.notes {
+		objects.Warnings = append(objects.Warnings, fmt.Errorf("cluster: %w", note))
+	}
+	for _, informer := range f.informers {
+		all := informer.GetStore().List()
+		slices.SortFunc(all, func(a, b any) int { return compareNames(a, b) })
+		for _, one := range all {
+			object, isObject := one.(runtime.Object)
+			if !isObject {
+				continue
+			}
+			if err := objects.add(object, Origin{File: "cluster"}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return objects, nil
+}
+
+func compareNames(a, b any) int {
+	x, errX := meta.Accessor(a)
+	y, errY := meta.Accessor(b)
+	if errX != nil || errY != nil {
+		return 0
+	}
+	return cmp.Or(cmp.Compare(x.GetNamespace(), y.GetNamespace()), cmp.Compare(x.GetName(), y.GetName()))
+}

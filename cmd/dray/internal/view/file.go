@@ -1,0 +1,75 @@
+package view
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+
+	"github.com/dray-project/dray/cmd/dray/internal/render"
+)
+
+// mostExplained is how many bytes of explanations a file holds.
+const mostExplained = 32 << 20
+
+// kept is what a file has of a picture.
+type kept struct {
+	Picture *Picture          `json:"picture"`
+	Answers []json.RawMessage `json:"answers"`
+}
+
+// WriteFile writes the page as one file that needs no server.
+func WriteFile(out io.Writer, p *Picture) error {
+	data := kept{Picture: p, Answers: []json.RawMessage{}}
+	size := 0
+	for i, answer := range p.answers {
+		encoded, err := json.Marshal(answer)
+		if err != nil {
+			return fmt.Errorf("explanation of %s: %w", answer.Subject, err)
+		}
+		if size += len(encoded); size > mostExplained {
+			short := *p
+			short.Notes = append(short.Notes[:len(short.Notes):len(short.Notes)], fmt.Sprintf("The file has the first %d explanations of %s.", i, render.Count(len(p.answers), "explanation")))
+			data.Picture = &short
+			break
+		}
+		data.Answers = append(data.Answers, encoded)
+	}
+	// The encoder writes <, > and & as escape sequences: no text can end the element that it stands in.
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	page, err := web.ReadFile("web/index.html")
+	if err != nil {
+		return err
+	}
+	script, err := web.ReadFile("web/dist/app.js")
+	if err != nil {
+		return err
+	}
+	style, err := web.ReadFile("web/dist/app.css")
+	if err != nil {
+		return err
+	}
+	script, style = bytes.TrimSpace(script), bytes.TrimSpace(style)
+	head := fmt.Sprintf(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'">`,
+		digest(script), digest(style))
+	page = bytes.Replace(page, []byte(`<link rel="stylesheet" href="app.css">`), bytes.Join([][]byte{[]byte(head), []byte("<style>"), style, []byte("</style>")}, nil), 1)
+	page = bytes.Replace(page, []byte(`<script type="module" src="app.js"></script>`), bytes.Join([][]byte{
+		[]byte(`<script type="application/json" id="kept">`), encoded, []byte(`</script>`), []byte("\n<script type=\"module\">"), script, []byte("</script>"),
+	}, nil), 1)
+	page = bytes.Replace(page, []byte("<link rel=\"icon\" href=\"icon.svg\">\n"), nil, 1)
+	page = bytes.Replace(page, []byte("<title>Dray</title>"), []byte("<title>"+template.HTMLEscapeString("Dray: "+p.Source)+"</title>"), 1)
+	_, err = out.Write(page)
+	return err
+}
+
+// digest is how a policy names a script or style that stands in the page.
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,185 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/input"
+	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/internal/clustergen"
+)
+
+var features = cluster.Options{Features: allocator.AllFeatures(), ExtendedResources: true, GroupClaims: true}
+
+func build(objects *input.Objects) (*cluster.Cluster, error) { return cluster.New(objects, features) }
+
+// clusters are the examples, and generated ones.
+func clusters(t *testing.T) map[string]*input.Objects {
+	t.Helper()
+	all := make(map[string]*input.Objects)
+	folders, err := filepath.Glob("../../../../examples/*/README.md")
+	if err != nil || len(folders) < 5 {
+		t.Fatalf("%d examples, error %v", len(folders), err)
+	}
+	for _, readme := range folders {
+		folder := filepath.Dir(readme)
+		objects, err := input.Read([]string{folder}, strings.NewReader(""), input.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(folder)] = objects
+	}
+	for seed := range uint64(60) {
+		c := clustergen.Generate(seed, clustergen.Default)
+		objects := input.NewObjects()
+		objects.Nodes, objects.Slices, objects.Classes = c.Nodes, c.Slices, c.Classes
+		objects.Claims = slices.Concat(c.Allocated, c.Claims)
+		all[fmt.Sprintf("generated-%d", seed)] = objects
+	}
+	return all
+}
+
+func pictureOf(t *testing.T, objects *input.Objects) *Picture {
+	t.Helper()
+	c, err := build(objects)
+	if err != nil {
+		return nil // what cannot be used cannot be shown
+	}
+	p, err := NewPicture(t.Context(), c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A picture has the devices of dray devices, in their states, and what dray explain says of what waits.
+func TestPictureSaysTheSame(t *testing.T) {
+	shown := 0
+	for name, objects := range clusters(t) {
+		p := pictureOf(t, objects)
+		if p == nil {
+			continue
+		}
+		shown++
+		c, err := build(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states, err := c.Inventory(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(states) != len(p.Pools) || len(c.Nodes) != len(p.Nodes) {
+			t.Fatalf("%s: %d pools and %d nodes, want %d and %d", name, len(p.Pools), len(p.Nodes), len(states), len(c.Nodes))
+		}
+		for i := range states {
+			samePool(t, name, &states[i], &p.Pools[i])
+		}
+		sameAnswers(t, name, c, p)
+	}
+	if shown < 50 {
+		t.Errorf("%d clusters were shown, want 50 at least", shown)
+	}
+}
+
+func samePool(t *testing.T, name string, want *cluster.PoolState, got *Pool) {
+	t.Helper()
+	if got.Driver != want.Driver || got.Name != want.Pool || !slices.Equal(got.Nodes, want.Nodes) || len(got.Devices) != len(want.Devices) {
+		t.Fatalf("%s: pool %s/%s, want %s/%s", name, got.Driver, got.Name, want.Driver, want.Pool)
+	}
+	for i := range want.Devices {
+		state := want.State(&want.Devices[i])
+		word := got.Devices[i].State
+		if word == Tainted || word == Unreached {
+			word = Free
+		}
+		if word != state || len(got.Devices[i].Held) != len(want.Devices[i].Holders) || got.Devices[i].Name != want.Devices[i].Name {
+			t.Errorf("%s: device %s/%s/%s is %s with %d holders, want %s with %d", name, want.Driver, want.Pool, want.Devices[i].Name,
+				got.Devices[i].State, len(got.Devices[i].Held), state, len(want.Devices[i].Holders))
+		}
+	}
+}
+
+// sameAnswers asks as dray explain does, of each workload in turn.
+func sameAnswers(t *testing.T, name string, c *cluster.Cluster, p *Picture) {
+	t.Helper()
+	before := 0
+	for i, w := range c.Workloads() {
+		surveyed, err := c.Survey(t.Context(), w, c.Nodes, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := render.NewAnswer(c, surveyed, before)
+		got := p.Waiting[i]
+		if got.Name != w.Key().Name || got.Node != answer.Node {
+			t.Fatalf("%s: %s goes to %q, want %s to go to %q", name, got.Name, got.Node, w, answer.Node)
+		}
+		if surveyed.Placed() == (got.Answer >= 0) {
+			t.Errorf("%s: %s: explanation %d, placed %t", name, w, got.Answer, surveyed.Placed())
+		}
+		if got.Answer >= 0 && !got.Like {
+			if diff := cmp.Diff(asJSON(t, answer), asJSON(t, p.answers[got.Answer])); diff != "" {
+				t.Errorf("%s: %s: the explanation differs (-explain +picture):\n%s", name, w, diff)
+			}
+		}
+		if got.Answer >= 0 && (got.Reason == "" || answer.Headline() == "") {
+			t.Errorf("%s: %s has no reason", name, w)
+		}
+		if _, err := c.Take(t.Context(), w, nil); err != nil {
+			t.Fatal(err)
+		}
+		if surveyed.Placed() {
+			before++
+		}
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	encoded, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
+}
+
+// What differs between two pictures, put onto the first, is the second.
+func TestDelta(t *testing.T) {
+	objects := clusters(t)
+	before := pictureOf(t, objects["mig-partitions"])
+	changed := *objects["mig-partitions"]
+	changed.Nodes = append(slices.Clone(changed.Nodes), objects["single-gpu"].Nodes...)
+	changed.Slices = append(slices.Clone(changed.Slices), objects["single-gpu"].Slices...)
+	c, err := build(&changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := NewPicture(t.Context(), c, Options{Before: before})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Compare(before, after)
+	if d == nil || d.From != 1 || d.Revision != 2 {
+		t.Fatalf("delta %+v", d)
+	}
+	if want := len(objects["single-gpu"].Nodes); len(d.Nodes) != want {
+		t.Errorf("%d nodes differ, want %d", len(d.Nodes), want)
+	}
+	if len(d.Pools) != len(after.Pools)-len(before.Pools) || d.Notes != nil {
+		t.Errorf("%d pools differ, want %d", len(d.Pools), len(after.Pools)-len(before.Pools))
+	}
+	if back := Compare(after, before); back != nil {
+		t.Errorf("a picture without the shapes of an earlier one is compared: %+v", back)
+	}
+	if same := Compare(after, after); same == nil || !same.Empty() {
+		t.Errorf("a picture differs from itself: %+v", same)
+	}
+}

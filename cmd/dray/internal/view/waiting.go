@@ -1,0 +1,117 @@
+package view
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/render"
+)
+
+// Waiting is a pod, or a claim that no pod uses, that has no devices yet.
+type Waiting struct {
+	Kind      string `json:"kind"` // Pod or ResourceClaim
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Group is the PodGroup that it belongs to, namespace/name.
+	Group string `json:"group,omitempty"`
+	// Node is where it can go now; empty if nowhere.
+	Node string `json:"node,omitempty"`
+	// Devices are those that it would get there.
+	Devices []Taken `json:"devices,omitempty"`
+	// Reason is one line on why it waits; empty if it can be placed.
+	Reason string `json:"reason,omitempty"`
+	// Answer is the index of its explanation, -1 if it can be placed.
+	Answer int `json:"answer"`
+	// Like is set if the explanation is that of an earlier pod, which is refused for the same reasons.
+	Like bool `json:"like,omitempty"`
+	// Nearest are the nodes that come closest, a few.
+	Nearest []string `json:"nearest,omitempty"`
+}
+
+// Taken is a device by name.
+type Taken struct {
+	Driver string `json:"driver"`
+	Pool   string `json:"pool"`
+	Device string `json:"device"`
+}
+
+// mostNearest is how many nodes light up for what waits.
+const mostNearest = 50
+
+// addWaiting places what waits, one after the other, and explains what cannot be placed.
+func (p *Picture) addWaiting(ctx context.Context, c *cluster.Cluster, covers func(*cluster.Cluster, cluster.Workload) bool) error {
+	explained := make(map[*cluster.Placement]int)
+	before := 0
+	for _, w := range c.Workloads() {
+		placement, err := c.Place(ctx, w, c.Nodes)
+		if err != nil {
+			return err
+		}
+		if covers == nil || covers(c, w) {
+			p.Waiting = append(p.Waiting, p.waiting(c, w, placement, before, explained))
+		}
+		if err := c.Keep(placement); err != nil {
+			return err
+		}
+		if placement.Placed() {
+			before++
+			clear(explained) // the next one is asked when more is in use
+		}
+	}
+	return nil
+}
+
+func (p *Picture) waiting(c *cluster.Cluster, w cluster.Workload, placement *cluster.Placement, before int, explained map[*cluster.Placement]int) Waiting {
+	entry := Waiting{Kind: "ResourceClaim", Namespace: w.Key().Namespace, Name: w.Key().Name, Node: placement.Node, Answer: -1}
+	if w.Pod != nil {
+		entry.Kind, entry.Group = "Pod", groupOf(w.Pod)
+	}
+	if placement.Placed() {
+		entry.Devices = taken(placement)
+		return entry
+	}
+	asked := placement.Asked()
+	at, known := explained[asked]
+	if !known {
+		at = len(p.answers)
+		p.answers = append(p.answers, render.NewAnswer(c, placement, before))
+		explained[asked] = at
+	}
+	answer := p.answers[at]
+	entry.Answer, entry.Like, entry.Reason = at, known, answer.Headline()
+	if len(answer.Refusals) > 0 {
+		nodes := answer.Refusals[0].Nodes
+		entry.Nearest = slices.Clone(nodes[:min(mostNearest, len(nodes))])
+	}
+	return entry
+}
+
+// taken lists the devices that a placement adds to those in use.
+func taken(placement *cluster.Placement) []Taken {
+	var devices []Taken
+	for i, claim := range placement.Claims {
+		if placement.Before[i].Status.Allocation != nil {
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			devices = append(devices, takenBy(&result))
+		}
+	}
+	return devices
+}
+
+func takenBy(result *resourceapi.DeviceRequestAllocationResult) Taken {
+	return Taken{result.Driver, result.Pool, result.Device}
+}
+
+// groupOf names the PodGroup of a pod; empty if there is none.
+func groupOf(pod *corev1.Pod) string {
+	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
+		return ""
+	}
+	return pod.Namespace + "/" + *pod.Spec.SchedulingGroup.PodGroupName
+}
