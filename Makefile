@@ -42,6 +42,42 @@ demo: build ## allocate on a fleet of 200 nodes, then explain the pod that does 
 build: ## build bin/dray
 	$(GO) build -o bin/dray ./cmd/dray
 
+VIEW := cmd/dray/internal/view/web
+VIEWDIST := $(VIEW)/dist
+ESBUILD := $(GO) tool -modfile=tools/go.mod esbuild --minify --charset=utf8 --target=es2022 --log-level=warning
+
+.PHONY: view-page
+view-page: ## bundle the page of dray view, from TypeScript to what the binary has in it
+	$(ESBUILD) --bundle --format=esm $(VIEW)/src/main.ts --outfile=$(VIEWDIST)/app.js
+	$(ESBUILD) $(VIEW)/src/app.css --outfile=$(VIEWDIST)/app.css
+
+.PHONY: npm
+npm: ## install what checks the page, at the versions that its package-lock.json pins, into bin/npm
+	@command -v npm >/dev/null || { echo 'npm is missing: on Debian, apt-get install npm'; exit 1; }
+	@mkdir -p bin/npm
+	cp $(VIEW)/package.json $(VIEW)/package-lock.json $(VIEW)/.npmrc bin/npm/
+	cd bin/npm && npm ci --no-audit --no-fund --silent
+
+.PHONY: test-view
+test-view: build npm ## check the page's types and that its bundle is what the sources give, and test it in Chromium; DRAY_SCREENSHOTS=
+	@command -v chromium >/dev/null || { echo 'chromium is missing: on Debian, apt-get install chromium'; exit 1; }
+	bin/npm/node_modules/.bin/tsc -p $(VIEW)
+	@$(MAKE) view-page VIEWDIST=bin/view
+	diff -r bin/view $(VIEW)/dist || { echo 'run make view-page, and commit what it gives'; exit 1; }
+	@[[ -x bin/kube-apiserver ]] || $(MAKE) controlplane
+	cd internal/dev/view && $(GO) vet . && $(GOTEST) -count=1 -timeout 10m .
+
+.PHONY: screenshots
+screenshots: ## make the pictures of docs/pictures by the tests of the page
+	@mkdir -p bin/screenshots
+	DRAY_SCREENSHOTS=$(CURDIR)/bin/screenshots $(MAKE) test-view
+	cp bin/screenshots/waiting.png docs/pictures/view.png
+	cp bin/screenshots/whatif.png docs/pictures/whatif.png
+
+.PHONY: lint-view
+lint-view: ## the same as lint, for the module that tests the page
+	cd internal/dev/view && $(GO) mod tidy -diff && $(GO) tool -modfile=../../../tools/go.mod $(LINT)
+
 .PHONY: test
 test: ## run every test that needs no control plane
 	$(GOTEST) -timeout 30m $$($(GO) list ./... | grep -v /e2e$$)
@@ -180,7 +216,7 @@ report-scheduler: ## write the page of schedplugin/perf/results from the last be
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint race readme test-docs consumer test-release test-conformance differential test-cli test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
+	@for stage in test lint race readme test-docs consumer test-release test-conformance differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \

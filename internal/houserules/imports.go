@@ -99,6 +99,7 @@ var rooms = []room{
 	{folder: "internal/dev/conformance"},
 	{folder: "internal/dev/outdated"},
 	{folder: "internal/kubeletscript"},
+	{folder: "internal/dev/view", imports: []string{"internal/controlplane"}},
 	{folder: "internal/dev/kubelet", imports: []string{"internal/controlplane", "internal/kubeletscript"}},
 	{folder: "internal/controlplane"},
 	{folder: "internal/fakeapi"},

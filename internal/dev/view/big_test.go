@@ -1,0 +1,75 @@
+package view_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// bigCluster writes nodes with eight devices each, of which half are held.
+func bigCluster(t *testing.T, nodes int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "big.yaml")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriter(file)
+	fmt.Fprintln(w, `{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}}`)
+	for n := range nodes {
+		fmt.Fprintf(w, "---\n{apiVersion: v1, kind: Node, metadata: {name: node-%04d, labels: {kubernetes.io/hostname: node-%04d, rack: r%d}}}\n", n, n, n/40)
+		fmt.Fprintf(w, "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: s-%d}, spec: {driver: gpu.example.com, nodeName: node-%04d, pool: {name: node-%04d, generation: 1, resourceSliceCount: 1}, devices: [", n, n, n)
+		for d := range 8 {
+			fmt.Fprintf(w, "{name: gpu-%d, attributes: {model: {string: H100}, index: {int: %d}, uuid: {string: GPU-%d-%d}}, capacity: {memory: {value: 80Gi}}}, ", d, d, n, d)
+		}
+		fmt.Fprintln(w, "]}}")
+		for d := range (n*7 + n/13) % 9 {
+			fmt.Fprintf(w, "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: c-%d-%d, namespace: team-%d}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}, status: {allocation: {devices: {results: [{request: r, driver: gpu.example.com, pool: node-%04d, device: gpu-%d}]}}, reservedFor: [{resource: pods, name: p-%d-%d, uid: u-%d-%d}]}}\n", n, d, n%20, n, d, n, d, n, d)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// 5,000 nodes with 40,000 devices are there within two seconds, and move fluently.
+func TestBig(t *testing.T) {
+	address := serve(t, "-f", bigCluster(t, 5000))
+	o := open(t, address, 1280, 800)
+	o.untilText(".legend", "40,000 devices")
+	first := value[float64](o, `performance.getEntriesByType("mark").find((m) => m.name === "first-picture")?.startTime ?? 1e9`)
+	t.Logf("first picture after %.0f ms", first)
+	if first > 2000 {
+		t.Errorf("the first picture took %.0f ms, want 2000 at most", first)
+	}
+	// A frame each time that the browser asks, while the map is dragged, and then zoomed, by what a mouse sends.
+	const frames = `(async (act) => {
+		const canvas = document.querySelector("figure.main canvas"), r = canvas.getBoundingClientRect(), at = {clientX: r.x + r.width / 2, clientY: r.y + r.height / 2, bubbles: true, pointerId: 1};
+		const start = performance.now(); let n = 0;
+		for (; performance.now() - start < 1500; n++) { act(canvas, n, at); await new Promise(requestAnimationFrame); }
+		return n / (performance.now() - start) * 1000;
+	})`
+	pan := value[float64](o, frames+`((c, n, at) => { const x = at.clientX + 60 * Math.sin(n / 5);
+		c.setPointerCapture = () => {}; if (n === 0) c.dispatchEvent(new PointerEvent("pointerdown", at)); c.dispatchEvent(new PointerEvent("pointermove", {...at, clientX: x})); })`)
+	o.run(chromedp.Evaluate(`document.querySelector("figure.main canvas").dispatchEvent(new PointerEvent("pointercancel", {pointerId: 1}))`, nil))
+	zoom := value[float64](o, frames+`((c, n, at) => c.dispatchEvent(new WheelEvent("wheel", {...at, deltaY: n % 80 < 40 ? -60 : 60, cancelable: true})))`)
+	t.Logf("%.0f frames a second while it is dragged, %.0f while it is zoomed", pan, zoom)
+	if pan < 30 || zoom < 30 {
+		t.Errorf("%.0f and %.0f frames a second, want 30 at least", pan, zoom)
+	}
+	memory := value[float64](o, `performance.memory.usedJSHeapSize / (1 << 20)`)
+	t.Logf("%.0f MiB", memory)
+	if memory > 500 {
+		t.Errorf("%.0f MiB, want 500 at most", memory)
+	}
+	o.click("button", "Fit all")
+	o.screenshot("big")
+}

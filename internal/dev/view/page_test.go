@@ -1,0 +1,263 @@
+package view_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// The first screen explains itself, and has what there is by role.
+func TestFirstScreen(t *testing.T) {
+	o := open(t, serve(t, "-f", example("fleet-200")), 1280, 800)
+	for _, element := range [][2]string{
+		{"heading", "Dray"}, {"heading", "What waits"}, {"tree", "Cluster map"}, {"list", "States of devices"}, {"combobox", "Group by"}, {"searchbox", "Find"},
+		{"button", "Map"}, {"button", "What if"}, {"button", "Zoom in"}, {"button", "Zoom out"}, {"button", "Fit all"}, {"region", "What waits"},
+	} {
+		if n := len(o.byRole(element[0], element[1])); n != 1 {
+			t.Errorf("%s %q: %d of them, want 1", element[0], element[1], n)
+		}
+	}
+	o.untilText(".legend", "200 nodes")
+	for _, text := range []string{"1,640 devices", "free 764", "held 876"} {
+		o.untilText(".legend", text)
+	}
+	o.untilText(".waits", "18 pods and claims: 1 without a place, 17 can be placed")
+	o.untilText(".help", "Each box is a node, each cell a device.")
+	o.untilText(".status", "as read once")
+	o.screenshot("map")
+}
+
+// What waits has the explanation of dray explain; nodes in it lead to nodes, devices to devices; the address holds what is
+// looked at.
+func TestWalk(t *testing.T) {
+	address := serve(t, "-f", example("fleet-200"))
+	o := open(t, address, 1280, 800)
+	o.click("button", "training/pretrain-0*")
+	o.untilText(".panel", "request gpu needs 4 devices; 6 of 12 that reach the node can serve it")
+	o.untilText(".panel", "Nearest miss: 4 candidates must agree in gpu.example.com/numa, at most 3 do")
+	explained, _ := exec.Command(binary, "explain", "pretrain-0", "-n", "training", "-f", example("fleet-200"), "-o", "json").Output()
+	if !strings.Contains(string(explained), "at most 3 do") {
+		t.Errorf("dray explain says something else: %s", explained)
+	}
+	o.screenshot("waiting")
+	link := value[string](o, "location.href")
+	if strings.Contains(link, "token") || !strings.Contains(link, "select=wait") {
+		t.Errorf("the address is %s: want what is selected, and no token", link)
+	}
+	o.click("button", "h100-008")
+	o.untilText(".panel h2", "Node h100-008")
+	o.click("button", "gpu-0")
+	o.untilText(".panel h2", "Device gpu-0")
+	o.untilText(".panel", "GPU-h100-008-0")
+	o.untilText(".panel", "claim running/job-")
+
+	again := open(t, link, 1280, 800) // the cookie is there
+	again.untilText(".panel", "Nearest miss")
+	again.click("button", "Close details")
+	again.until(`document.querySelector(".panel").hidden`)
+	again.fill("Group by", "label:topology.kubernetes.io/zone")
+	again.until(`location.hash.includes("group=label")`)
+	again.fill("Find", "h100-04")
+	again.until(`location.hash.includes("find=h100-04")`)
+	again.screenshot("found")
+}
+
+// What the mouse is over is named, and a click shows it.
+func TestMouse(t *testing.T) {
+	o := open(t, serve(t, "-f", example("mig-partitions")), 1280, 800)
+	where := value[[]float64](o, `(() => { const r = document.querySelector("figure.main canvas").getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; })()`)
+	found := false
+	for y := where[1] + 60; y < where[1]+where[3] && !found; y += 20 {
+		for x := where[0] + where[2]/4; x < where[0]+where[2] && !found; x += 20 {
+			o.run(chromedp.MouseEvent("mouseMoved", x, y))
+			if strings.Contains(value[string](o, `document.querySelector(".tip").hidden ? "" : document.querySelector(".tip").innerText`), "1g-10gb") {
+				found = true
+				o.run(chromedp.MouseClickXY(x, y))
+			}
+		}
+	}
+	if !found {
+		t.Fatal("the mouse finds no partition")
+	}
+	o.untilText(".panel h2", "Device gpu-")
+	o.untilText(".panel", "slices 7 of 7 left")
+	o.screenshot("partitions")
+}
+
+// All is reached with the keyboard alone.
+func TestKeyboard(t *testing.T) {
+	o := open(t, serve(t, "-f", example("mig-partitions")), 1280, 800)
+	o.until(`document.activeElement === document.body`)
+	for range 40 {
+		o.run(chromedp.KeyEvent(kb.Tab))
+		if value[string](o, `document.activeElement.getAttribute("role") ?? ""`) == "tree" {
+			break
+		}
+	}
+	focused := `document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.innerText ?? document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.textContent`
+	step := func(key, want string) {
+		t.Helper()
+		o.run(chromedp.KeyEvent(key))
+		if text := value[string](o, focused); !strings.Contains(text, want) {
+			t.Fatalf("the focus is on %q, want %q", text, want)
+		}
+	}
+	step(kb.Home, "1 node")
+	step(kb.ArrowRight, "Node mig-1")
+	step(kb.ArrowRight, "Device gpu-0-1g-10gb-0, 1g.10gb: free")
+	step(kb.ArrowDown, "Device gpu-0-1g-10gb-1")
+	step(kb.End, "Device gpu-1")
+	step(kb.ArrowLeft, "Node mig-1")
+	o.run(chromedp.KeyEvent(kb.Enter))
+	o.untilText(".panel h2", "Node mig-1")
+}
+
+// What ifs answer before and after, with the command that does the same, and the errors of the command line.
+func TestWhatIf(t *testing.T) {
+	files := example("fleet-200")
+	o := open(t, serve(t, "-f", files), 1280, 800)
+	try := func(kind string, fields map[string]string, want ...string) {
+		t.Helper()
+		o.click("button", "What if")
+		o.fill("Change", kind)
+		for label, text := range fields {
+			o.fill(label, text)
+		}
+		o.click("button", "Try")
+		o.until(`!document.querySelector(".whatif [role=status]").innerText.includes("Trying")`)
+		for _, text := range want {
+			o.untilText(".whatif [role=status]", text)
+		}
+	}
+	try("taint", map[string]string{"Node (empty for any)": "h100-001"}, "Before and after", "tainted\t0\t", "dray simulate what-if --taint example.com/broken:NoSchedule --node h100-001 -f "+files)
+	if n := value[int](o, `document.querySelectorAll("figure canvas").length`); n != 2 {
+		t.Errorf("%d maps, want before and after", n)
+	}
+	o.screenshot("whatif")
+	try("cordon", map[string]string{"Node": "h100-001"}, "kubectl cordon h100-001")
+	try("drain", map[string]string{"Node": "h100-001"}, "dray simulate drain h100-001")
+	try("add", map[string]string{"Node that they are like": "h100-001", "How many": "2"}, "nodes\t200\t202", "waiting without a place\t1\t0", "dray simulate what-if --add h100-001=2")
+	try("remove", map[string]string{"Pod, NAMESPACE/NAME": "training/pretrain-0"}, "waiting without a place\t1\t0", "kubectl delete pod pretrain-0 -n training")
+	wrong := "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {wrong: 1}\n"
+	try("yaml", map[string]string{"Manifests (YAML)": wrong}, "That is not possible")
+	command := exec.Command(binary, "allocate", "-f", "-")
+	command.Stdin = strings.NewReader(wrong)
+	said, _ := command.CombinedOutput()
+	for line := range strings.Lines(string(said)) {
+		if text, isError := strings.CutPrefix(strings.TrimSpace(line), "error: "); isError {
+			o.untilText(".whatif [role=status]", text)
+		}
+	}
+	try("cordon", map[string]string{"Node": "no-such"}, "node no-such does not exist")
+	o.click("button", "Back to what is")
+	o.until(`document.querySelectorAll("figure canvas").length === 1`)
+}
+
+// Nothing of the cluster becomes markup, ends an element, or turns text around.
+const hostile = `apiVersion: v1
+kind: Node
+metadata: {name: "<img src=x onerror=alert(1)>", labels: {rack: "</script><script>alert(2)</script>"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: plain}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: "<b>driver</b>"
+  nodeName: "<img src=x onerror=alert(1)>"
+  pool: {name: "</script><script>alert(3)</script>", generation: 1, resourceSliceCount: 1}
+  devices:
+  - name: "\u202Egpu-evil\u202C"
+    attributes: {"x/y": {string: "<svg onload=alert(4)> \u202E \u0000"}, __proto__: {string: polluted}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: "<img src=x onerror=alert(5)>", namespace: "</title><script>alert(6)</script>"}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: "<img onerror=alert(7)>"}}]}}
+`
+
+func TestHostileNames(t *testing.T) {
+	file := manifest(t, hostile)
+	page := filepath.Join(t.TempDir(), "view.html")
+	if out, err := exec.Command(binary, "view", "--validate=ignore", "-f", file, "-o", page).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, address := range []string{serve(t, "--validate=ignore", "-f", file), "file://" + page} {
+		o := open(t, address, 1280, 800)
+		o.click("button", "<img src=x onerror=alert(5)>*")
+		o.untilText(".panel h2", "<img src=x onerror=alert(5)>")
+		o.run(chromedp.Evaluate(`location.hash = "select=" + encodeURIComponent("node/<img src=x onerror=alert(1)>")`, nil))
+		o.untilText(".panel h2", "Node <img src=x onerror=alert(1)>")
+		o.click("button", `\u202egpu-evil\u202c`)
+		o.untilText(".panel h2", `Device \u202egpu-evil\u202c`)
+		o.untilText(".panel", "__proto__")
+		if n := value[int](o, `document.querySelectorAll("#app img, #app svg, #app script, #app b").length`); n != 0 {
+			t.Errorf("%d elements were made of text", n)
+		}
+		if strings.Contains(value[string](o, `document.body.innerText`), "\u202e") {
+			t.Error("a character that turns text around is there as it is")
+		}
+	}
+}
+
+// The file works from disk, and asks for nothing.
+func TestFile(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "view.html")
+	if out, err := exec.Command(binary, "view", "-f", example("fleet-200"), "-o", page).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o := open(t, "file://"+page+"#select="+url.QueryEscape("wait/Pod/training/pretrain-0"), 1280, 800)
+	o.untilText(".panel", "at most 3 do")
+	o.untilText(".legend", "1,640 devices")
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	for _, asked := range o.asked {
+		if !strings.HasPrefix(asked, "file://"+page) && !strings.HasPrefix(asked, "data:") {
+			t.Errorf("the file asks for %s", asked)
+		}
+	}
+}
+
+// No view has violations of WCAG 2.2 AA that axe finds, nor text that does not fit, in either theme, on a desktop, on a
+// phone, and at 200 %.
+func TestAccessibility(t *testing.T) {
+	source, err := os.ReadFile("bin/npm/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("%v: run make npm", err)
+	}
+	address := serve(t, "-f", example("fleet-200"))
+	for _, theme := range []string{"light", "dark"} {
+		for _, size := range [][2]int64{{1280, 800}, {390, 844}, {640, 400}} {
+			o := open(t, address, size[0], size[1], emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
+			o.run(chromedp.Evaluate(string(source), nil))
+			for _, view := range []string{"", "select=wait%2FPod%2Ftraining%2Fpretrain-0", "select=node%2Fh100-001", "select=device%2Fgpu.example.com%2Fh100-001%2Fgpu-0", "tab=whatif"} {
+				o.run(chromedp.Evaluate(fmt.Sprintf("location.hash = %q", view), nil))
+				o.until(fmt.Sprintf(`%q.includes("select") !== document.querySelector(".panel").hidden && !document.body.innerText.includes("Asking why")`, view))
+				found := value[[]string](o, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) =>
+					r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join("; ")))`)
+				for _, violation := range found {
+					t.Errorf("%s, %d wide, %q: %s", theme, size[0], view, violation)
+				}
+				if wide := value[[]float64](o, `[document.documentElement.scrollWidth, innerWidth]`); wide[0] > wide[1] {
+					t.Errorf("%s, %q: %v pixels on a page of %v", theme, view, wide[0], wide[1])
+				}
+			}
+			if size[0] < 1000 {
+				o.run(chromedp.Evaluate(`location.hash = ""`, nil))
+			}
+			o.screenshot(fmt.Sprintf("%s-%d", theme, size[0]))
+			o.close() // a browser has six connections for a server
+		}
+	}
+}
