@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/dray-project/dray/agent/internal/fakedriver"
 	"github.com/dray-project/dray/agent/internal/shortdir"
@@ -158,7 +159,7 @@ func (m *machine) begin(changes ...func(*runner)) {
 	}
 	node, err := virtualnode.New(virtualnode.Options{
 		Client: m.client, Folder: m.folder, Node: nodeObject(m.node),
-		NewProvider: func(devices virtualnode.Devices) (virtualnode.Provider, error) {
+		NewProvider: func(devices virtualnode.Devices, _ record.EventRecorder) (virtualnode.Provider, error) {
 			m.runner.devicesOf = devices
 			return m.runner, nil
 		},

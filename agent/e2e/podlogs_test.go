@@ -3,14 +3,20 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 )
 
@@ -41,6 +47,45 @@ func (a *arena) log(ctx context.Context, pod string, options *corev1.PodLogOptio
 	return string(text), errors.Join(err, stream.Close())
 }
 
+// upgrade asks for a stream of a pod as kubectl does, through the API server, and returns what it
+// answers.
+func (a *arena) upgrade(ctx context.Context, pod, request string) (status int, answer string, err error) {
+	config := rest.CopyConfig(plane.Config())
+	config.NextProtos = []string{"http/1.1"} // which has upgrades
+	caller, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return 0, "", err
+	}
+	defer caller.CloseIdleConnections()
+	url := fmt.Sprintf("%s/api/v1/namespaces/%s/pods/%s/%s", config.Host, a.namespace, pod, request)
+	wanted, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	wanted.Header.Set("Connection", "Upgrade")
+	wanted.Header.Set("Upgrade", "SPDY/3.1")
+	wanted.Header.Set("X-Stream-Protocol-Version", "v4.channel.k8s.io")
+	response, err := caller.Do(wanted)
+	if err != nil {
+		return 0, "", err
+	}
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), errors.Join(err, response.Body.Close())
+}
+
+// events are the messages of events of a pod that have a reason.
+func (a *arena) events(ctx context.Context, pod, reason string) ([]string, error) {
+	list, err := client.CoreV1().Events(a.namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=" + reason})
+	if err != nil {
+		return nil, err
+	}
+	var messages []string
+	for _, event := range list.Items {
+		messages = append(messages, event.Message)
+	}
+	return messages, nil
+}
+
 var _ = Describe("A node that runs processes", Serial, func() {
 	It("shows the logs of its pods, which have the rights of their namespace", func(ctx SpecContext) {
 		s := newSite(ctx)
@@ -69,14 +114,14 @@ var _ = Describe("A node that runs processes", Serial, func() {
 		Expect(here.log(ctx, "talker", &corev1.PodLogOptions{Follow: true})).To(Equal("line 1\nline 2\nline 3\nline 4\n"))
 
 		By("what the node does not do")
-		here.addPod(ctx, "probed", restricted, tolerated("sleep 600"), func(pod *corev1.Pod) {
-			pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"false"}}}}
+		here.addPod(ctx, "hooked", restricted, tolerated("sleep 600"), func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"false"}}}}
 		})
-		here.expectPhase(ctx, corev1.PodFailed, "probed")
-		found, err := here.pod(ctx, "probed")
+		here.expectPhase(ctx, corev1.PodFailed, "hooked")
+		found, err := here.pod(ctx, "hooked")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(found.Status.Message).To(ContainSubstring("spec.containers[main].livenessProbe: probes are not run"))
-		Eventually(ctx, here.warnings).WithArguments("probed", "ProviderCreateFailed").Should(ContainElement(ContainSubstring("livenessProbe")))
+		Expect(found.Status.Message).To(ContainSubstring("spec.containers[main].lifecycle: hooks and stop signals are not run"))
+		Eventually(ctx, here.warnings).WithArguments("hooked", "ProviderCreateFailed").Should(ContainElement(ContainSubstring("lifecycle")))
 
 		By("the node itself")
 		node, err := client.CoreV1().Nodes().Get(ctx, s.node, metav1.GetOptions{})
@@ -94,11 +139,77 @@ var _ = Describe("A node that runs processes", Serial, func() {
 		here.expectPhase(ctx, corev1.PodRunning, "stubborn")
 		here.remove(ctx, "stubborn", 600)
 		Consistently(s.processes).ShouldNot(BeEmpty())
+
+		By("what cannot be done with a pod that runs")
+		for request, why := range map[string]string{
+			"exec?command=id&container=main&stdout=true": "commands cannot be run in it", "attach?container=main&stdout=true": "it cannot be attached to",
+			"portforward?ports=80": "no port of it is forwarded",
+		} {
+			status, answer, err := here.upgrade(ctx, "stubborn", request)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(answer).To(ContainSubstring("the pod runs as processes of dray-agent's machine: "+why), request)
+			Expect(status).To(Equal(http.StatusNotImplemented), request)
+		}
 		here.remove(ctx, "stubborn", 0)
 		Eventually(s.processes).Should(BeEmpty())
-		for _, name := range []string{"pod", "talker", "probed", "intolerant"} {
+		for _, name := range []string{"pod", "talker", "hooked", "intolerant"} {
 			here.remove(ctx, name, 0)
 		}
 		Eventually(s.files).Should(BeEmpty())
 	}, SpecTimeout(10*time.Minute))
+
+	It("runs init containers and probes, and limits what it can", func(ctx SpecContext) {
+		s := newSite(ctx)
+		exec := func(command string) *corev1.Probe {
+			return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", command}}}, PeriodSeconds: 1, FailureThreshold: 1}
+		}
+
+		By("a pod that is ready when its probe says so, and starts again when another one does")
+		here.addPod(ctx, "probed", restricted, tolerated("sleep 600"), func(pod *corev1.Pod) {
+			pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+			pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1234)}
+			mounts := []corev1.VolumeMount{{Name: "shared", MountPath: "/mnt"}}
+			pod.Spec.Volumes = []corev1.Volume{{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			pod.Spec.InitContainers = []corev1.Container{*pod.Spec.Containers[0].DeepCopy()}
+			first, main := &pod.Spec.InitContainers[0], &pod.Spec.Containers[0]
+			first.Name, first.Command, first.VolumeMounts = "first", []string{"touch", "/mnt/ready", "/mnt/alive"}, mounts
+			first.Resources = corev1.ResourceRequirements{}
+			main.ReadinessProbe, main.LivenessProbe, main.VolumeMounts = exec("test -e /mnt/ready"), exec("rm /mnt/alive 2>/dev/null || test -e /mnt/again"), mounts
+			main.Command = []string{"/bin/sh", "-c", "test -e /mnt/seen && touch /mnt/again; touch /mnt/seen; exec sleep 600"}
+		})
+		Eventually(ctx, here.pod).WithArguments("probed").Should(And(
+			HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue)))),
+			HaveField("Status.InitContainerStatuses", ConsistOf(HaveField("Ready", true))),
+			HaveField("Status.ContainerStatuses", ConsistOf(And(HaveField("RestartCount", BeEquivalentTo(1)), HaveField("State.Running", Not(BeNil())))))))
+		Eventually(ctx, here.warnings).WithArguments("probed", "Unhealthy").Should(ContainElement(HavePrefix("Liveness probe failed")))
+		Eventually(ctx, here.events).WithArguments("probed", "Killing").Should(ContainElement("Container main failed liveness probe, will be restarted"))
+
+		By("a pod whose processes are killed")
+		for _, pid := range s.processes() {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // some end with others
+		}
+		Eventually(ctx, here.pod).WithArguments("probed").Should(HaveField("Status.ContainerStatuses", ConsistOf(And(HaveField("RestartCount", BeEquivalentTo(2)), HaveField("Ready", true)))))
+
+		By("a limit of memory")
+		here.addPod(ctx, "limited", restricted, tolerated("x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done"), func(pod *corev1.Pod) {
+			if pod.Spec.Containers[0].Resources.Limits == nil {
+				pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{}
+			}
+			pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("20Mi")
+		})
+		here.expectPhase(ctx, corev1.PodFailed, "limited")
+		found, err := here.pod(ctx, "limited")
+		Expect(err).NotTo(HaveOccurred())
+		given, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
+		if err == nil && strings.Contains(string(given), "memory") && os.Geteuid() == 0 {
+			Expect(found.Status.ContainerStatuses).To(ConsistOf(HaveField("State.Terminated.Reason", "OOMKilled")))
+		} else {
+			Expect(found.Status.Message).To(ContainSubstring("spec.containers[main].resources.limits: memory: is not limited on this machine: "))
+		}
+		for _, name := range []string{"probed", "limited"} {
+			here.remove(ctx, name, 0)
+		}
+		Eventually(s.files).Should(BeEmpty())
+		Expect(s.processes()).To(BeEmpty())
+	}, SpecTimeout(5*time.Minute))
 })

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
@@ -171,7 +172,10 @@ func (m *machine) run(t *testing.T, provider *pods) {
 	provider.known = make(map[string]*corev1.Pod)
 	n, err := New(Options{
 		Client: m.client, Folder: m.folder, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}},
-		NewProvider: func(devices Devices) (Provider, error) { provider.devices = devices; return provider, nil },
+		NewProvider: func(devices Devices, _ record.EventRecorder) (Provider, error) {
+			provider.devices = devices
+			return provider, nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -39,8 +39,8 @@ type Options struct {
 	// Folder has what kubelet has in /var/lib/kubelet: the drivers' sockets in
 	// plugins_registry, and a checkpoint.
 	Folder string
-	// NewProvider makes what runs the pods.
-	NewProvider func(devices Devices) (Provider, error)
+	// NewProvider makes what runs the pods. It may record events of pods.
+	NewProvider func(devices Devices, recorder record.EventRecorder) (Provider, error)
 	// LeaseSeconds is how long the node's lease lasts; 0: node.DefaultLeaseDuration.
 	LeaseSeconds int32
 }
@@ -113,7 +113,7 @@ func (n *Node) run(parent context.Context) error {
 		return err
 	}
 	defer preparer.Stop()
-	provider, err := n.options.NewProvider(devicesOf(preparer))
+	provider, err := n.options.NewProvider(devicesOf(preparer), recorder)
 	if err != nil {
 		return fmt.Errorf("provider: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
@@ -179,13 +180,13 @@ func TestRunFails(t *testing.T) {
 			}
 		},
 		"provider: no": func(_ *testing.T, o *Options) {
-			o.NewProvider = func(Devices) (Provider, error) { return nil, errors.New("no") }
+			o.NewProvider = func(Devices, record.EventRecorder) (Provider, error) { return nil, errors.New("no") }
 		},
 		"name": func(_ *testing.T, o *Options) { o.Node.Name = "Not A Name" },
 	} {
 		m := newMachine(t)
 		o := Options{Client: m.client, Folder: m.folder, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}},
-			NewProvider: func(Devices) (Provider, error) { return &pods{}, nil }}
+			NewProvider: func(Devices, record.EventRecorder) (Provider, error) { return &pods{}, nil }}
 		c(t, &o)
 		n, err := New(o)
 		if err != nil {

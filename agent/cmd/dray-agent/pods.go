@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/dray-project/dray/agent/kubeletapi"
 	"github.com/dray-project/dray/agent/provider/process"
@@ -49,10 +50,10 @@ func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) e
 	var provider *process.Provider
 	virtual, err := virtualnode.New(virtualnode.Options{
 		Client: a.client, Node: registered, Folder: a.flags.kubeletDir,
-		NewProvider: func(devices virtualnode.Devices) (virtualnode.Provider, error) {
+		NewProvider: func(devices virtualnode.Devices, recorder record.EventRecorder) (virtualnode.Provider, error) {
 			provider, err = process.New(process.Options{
 				Folder: filepath.Join(a.flags.kubeletDir, "pods"), LogFolder: filepath.Join(a.flags.kubeletDir, "pod-logs"),
-				Devices: devices, CDIFolders: []string{a.flags.cdiDir}, AllowRoot: a.flags.podsRoot,
+				Devices: devices, CDIFolders: []string{a.flags.cdiDir}, AllowRoot: a.flags.podsRoot, Recorder: recorder,
 			})
 			return provider, err
 		},

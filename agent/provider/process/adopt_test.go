@@ -174,10 +174,11 @@ func TestReusedNumber(t *testing.T) {
 	}
 }
 
-// TestKilledSupervisor: the kernel ends what it supervised, and the pod has failed.
+// TestKilledSupervisor: the kernel ends what it supervised, and a pod whose containers run once
+// has failed.
 func TestKilledSupervisor(t *testing.T) {
 	f := newFixture(t, nil)
-	f.run(t, shell("setsid sleep 98761 & sleep 98760", corev1.RestartPolicyAlways))
+	f.run(t, shell("setsid sleep 98761 & sleep 98760", corev1.RestartPolicyNever))
 	if err := syscall.Kill(f.processes(t)[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -185,6 +186,51 @@ func TestKilledSupervisor(t *testing.T) {
 	if ended.ExitCode != 137 || ended.Signal != 9 {
 		t.Errorf("ended with %v", ended)
 	}
+	f.expectNoProcess(t)
+}
+
+// TestRestartAfterKilledSupervisor: the containers run again as far as the restart policy says
+// so, and a pod that waits for its next supervisor can be deleted.
+func TestRestartAfterKilledSupervisor(t *testing.T) {
+	f := newFixture(t, nil)
+	pod := shell("echo began; sleep 98753", corev1.RestartPolicyOnFailure)
+	pod.Spec.InitContainers = []corev1.Container{initContainer("before", "true")}
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "short", Command: []string{"true"}})
+	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	runs := func(restarts int32) func(*corev1.PodStatus) bool {
+		return func(s *corev1.PodStatus) bool {
+			main, short := s.ContainerStatuses[0], s.ContainerStatuses[1]
+			return main.State.Running != nil && main.RestartCount == restarts && short.State.Terminated != nil
+		}
+	}
+	f.await(t, "the pod that runs", runs(0))
+	if err := syscall.Kill(f.processes(t)[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	status := f.await(t, "the pod that runs again", runs(1))
+	if last := status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ExitCode != 137 || last.Signal != 9 {
+		t.Errorf("main ended with %v", last)
+	}
+	if short := status.ContainerStatuses[1]; short.RestartCount != 0 || short.State.Terminated.ExitCode != 0 {
+		t.Errorf("what had succeeded is %v", short)
+	}
+	if before := status.InitContainerStatuses[0]; before.RestartCount != 1 || before.State.Terminated == nil {
+		t.Errorf("the init container is %v", before)
+	}
+	if err := syscall.Kill(f.processes(t)[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	f.expectNoProcess(t)
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "the end", isPhase(corev1.PodFailed))
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.expectNothing(t)
 	f.expectNoProcess(t)
 }
 

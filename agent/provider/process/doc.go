@@ -25,6 +25,10 @@
 // machine's), IPC, host name and /dev/shm; a container its own process numbers. A process
 // sees the files of the machine, and reads and writes what its user may.
 //
+// Limits of CPU and memory are honoured where the machine has cgroup v2, and refused elsewhere. A
+// volume of the kind emptyDir is a folder of the pod, mounted where the machine has a folder.
+// Probes are run by the supervisor of the pod.
+//
 // Of the devices of a container, the environment variables and groups of CDI specs are applied,
 // and mounts and device nodes that have the same path in the container as outside.
 //

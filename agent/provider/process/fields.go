@@ -46,10 +46,12 @@ const (
 	forScheduler = "the scheduler reads it, not the node"
 	forImages    = "images are not run"
 	noModules    = "processes run without a security module"
-	noProbes     = "probes are not run, so nothing would act on them"
-	noVolumes    = "processes have no volumes"
+	noVolumes    = "processes have volumes of the kind emptyDir only"
+	noDevices    = "processes have no block devices of volumes"
+	policyOfPod  = "the restart policy is that of the pod"
 	noWindows    = "processes run on Linux"
 	noTerminal   = "processes have no input and no terminal"
+	onlyUse      = "only the use of CPU and memory is limited"
 	noRefs       = "processes have no ConfigMaps, Secrets and files of others"
 )
 
@@ -74,7 +76,7 @@ var fieldRules = func() map[string]rule {
 		"hostname":                      honoured,
 		"hostnameOverride":              refused("the host name of a pod is its name, or its hostname"),
 		"imagePullSecrets":              harmless(forImages),
-		"initContainers":                refused("processes have none"),
+		"initContainers":                inside,
 		"nodeName":                      harmless(forScheduler),
 		"nodeSelector":                  harmless(forScheduler),
 		"os":                            inside,
@@ -87,8 +89,8 @@ var fieldRules = func() map[string]rule {
 		"resourceClaims":                honoured,
 		"resources":                     inside,
 		"resources.claims":              refused("claims are of containers"),
-		"resources.limits":              refused("limits are of containers"),
-		"resources.requests":            harmless(forScheduler),
+		"resources.limits":              {refuses: limitsOther, why: onlyUse},
+		"resources.requests":            honoured, // a share of the CPU where there are control groups
 		"restartPolicy":                 honoured,
 		"runtimeClassName":              refused("there is no container runtime"),
 		"schedulerName":                 harmless(forScheduler),
@@ -103,7 +105,7 @@ var fieldRules = func() map[string]rule {
 		"terminationGracePeriodSeconds": honoured,
 		"tolerations":                   harmless(forScheduler),
 		"topologySpreadConstraints":     harmless(forScheduler),
-		"volumes":                       {refuses: isVolume, why: noVolumes},
+		"volumes":                       inside,
 	}
 	add(rules, "securityContext", map[string]rule{
 		"appArmorProfile":          refused(noModules),
@@ -120,9 +122,60 @@ var fieldRules = func() map[string]rule {
 		"sysctls":                  refused("no settings of the kernel are changed"),
 		"windowsOptions":           refused(noWindows),
 	})
+	add(rules, "volumes", volumeRules)
 	add(rules, "containers", containerRules)
+	add(rules, "initContainers", containerRules)
+	rules["initContainers.restartPolicy"] = refusedUnless("init containers run once, or always", corev1.ContainerRestartPolicyAlways)
+	for _, container := range []string{"containers", "initContainers"} {
+		for _, probe := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
+			add(rules, container+"."+probe, probeRules)
+		}
+	}
 	return rules
 }()
+
+// volumeRules are those below volumes.
+var volumeRules = func() map[string]rule {
+	rules := map[string]rule{
+		"name":               honoured,
+		"emptyDir":           inside,
+		"emptyDir.medium":    refusedUnless("files are on the disk or in memory", corev1.StorageMediumDefault, corev1.StorageMediumMemory),
+		"emptyDir.mode":      honoured,
+		"emptyDir.sizeLimit": {refuses: never, why: "it is refused unless the medium is Memory"},
+		"projected":          {refuses: never, why: "it is refused unless the API server added it for a token"},
+	}
+	for _, kind := range []string{
+		"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi", "downwardAPI", "ephemeral", "fc",
+		"flexVolume", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs", "hostPath", "image", "iscsi", "nfs", "persistentVolumeClaim",
+		"photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "secret", "storageos", "vsphereVolume",
+	} {
+		rules[kind] = refused(noVolumes)
+	}
+	return rules
+}()
+
+// probeRules are those below a probe.
+var probeRules = map[string]rule{
+	"exec":                          honoured,
+	"failureThreshold":              honoured,
+	"grpc":                          inside,
+	"grpc.mode":                     refusedUnless("the connection is not encrypted", corev1.GRPCProbeMode("Plaintext")),
+	"grpc.port":                     honoured,
+	"grpc.service":                  honoured,
+	"httpGet":                       inside,
+	"httpGet.host":                  honoured,
+	"httpGet.httpHeaders":           honoured,
+	"httpGet.path":                  honoured,
+	"httpGet.port":                  honoured,
+	"httpGet.protocol":              refusedUnless("requests are of HTTP/1.1, or what TLS agrees on", corev1.HTTPProtocolHTTP1),
+	"httpGet.scheme":                honoured,
+	"initialDelaySeconds":           honoured,
+	"periodSeconds":                 honoured,
+	"successThreshold":              honoured,
+	"tcpSocket":                     honoured,
+	"terminationGracePeriodSeconds": honoured,
+	"timeoutSeconds":                honoured,
+}
 
 // containerRules are those below containers.
 var containerRules = map[string]rule{
@@ -141,7 +194,7 @@ var containerRules = map[string]rule{
 	"image":                          harmless(forImages),
 	"imagePullPolicy":                harmless(forImages),
 	"lifecycle":                      refused("hooks and stop signals are not run or sent"),
-	"livenessProbe":                  refused(noProbes),
+	"livenessProbe":                  inside,
 	"name":                           honoured,
 	"ports":                          inside,
 	"ports.containerPort":            harmless("it is informational"),
@@ -149,23 +202,31 @@ var containerRules = map[string]rule{
 	"ports.hostPort":                 {refuses: never, why: "it is refused unless the pod has hostNetwork"},
 	"ports.name":                     harmless("it is informational"),
 	"ports.protocol":                 harmless("it is informational"),
-	"readinessProbe":                 refused(noProbes),
+	"readinessProbe":                 inside,
 	"resizePolicy":                   harmless("what a process may use is not changed while it runs"),
 	"resources":                      inside,
 	"resources.claims":               honoured,
-	"resources.limits":               {refuses: limitsUse, why: "the use of CPU, memory and storage by processes is not limited"},
-	"resources.requests":             harmless(forScheduler),
-	"restartPolicy":                  refused("the restart policy is that of the pod"),
-	"restartPolicyRules":             refused("the restart policy is that of the pod"),
+	"resources.limits":               {refuses: limitsOther, why: onlyUse},
+	"resources.requests":             honoured, // a share of the CPU where there are control groups
+	"restartPolicy":                  refused(policyOfPod),
+	"restartPolicyRules":             refused(policyOfPod),
 	"securityContext":                inside,
-	"startupProbe":                   refused(noProbes),
+	"startupProbe":                   inside,
 	"stdin":                          refusedUnless(noTerminal, false),
 	"stdinOnce":                      refusedUnless(noTerminal, false),
 	"terminationMessagePath":         refusedUnless("no message is read from a file", corev1.TerminationMessagePathDefault),
 	"terminationMessagePolicy":       harmless("no message is read; the log has what the process wrote"),
 	"tty":                            refusedUnless(noTerminal, false),
-	"volumeDevices":                  refused(noVolumes),
-	"volumeMounts":                   {refuses: isMount, why: noVolumes},
+	"volumeDevices":                  refused(noDevices),
+	"volumeMounts":                   inside,
+	"volumeMounts.bindMountOptions":  refused("a mount has the options of its volume"),
+	"volumeMounts.mountPath":         honoured,
+	"volumeMounts.mountPropagation":  refusedUnless("mounts are of one container", corev1.MountPropagationNone),
+	"volumeMounts.name":              honoured,
+	"volumeMounts.readOnly":          honoured,
+	"volumeMounts.recursiveReadOnly": refusedUnless("nothing is mounted below a volume", corev1.RecursiveReadOnlyDisabled),
+	"volumeMounts.subPath":           refused("the whole volume is mounted"),
+	"volumeMounts.subPathExpr":       refused("the whole volume is mounted"),
 	"workingDir":                     honoured,
 
 	"securityContext.allowPrivilegeEscalation": refusedUnless("processes get no new privileges", false),
@@ -192,32 +253,38 @@ func add(rules map[string]rule, below string, more map[string]rule) {
 
 func never(reflect.Value) bool { return false }
 
-// isVolume tells whether a pod has volumes besides the one for its token, which the API
-// server adds to each.
-func isVolume(value reflect.Value) bool {
-	return slices.ContainsFunc(value.Interface().([]corev1.Volume), func(volume corev1.Volume) bool {
-		return volume.Projected == nil || !strings.HasPrefix(volume.Name, "kube-api-access-")
-	})
+// isToken tells whether a volume is the one with a token that the API server adds by itself.
+// Processes do without.
+func isToken(volume *corev1.Volume) bool {
+	return volume.Projected != nil && strings.HasPrefix(volume.Name, "kube-api-access-")
 }
 
-// serviceAccountPath is where pods get a token that the API server adds by itself. Processes
-// do without.
+// serviceAccountPath is where pods get the token.
 const serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-func isMount(value reflect.Value) bool {
-	return slices.ContainsFunc(value.Interface().([]corev1.VolumeMount), func(mount corev1.VolumeMount) bool {
-		return mount.MountPath != serviceAccountPath
-	})
+// checkVolumes refuses volumes for which more than one field counts.
+func checkVolumes(pod *corev1.Pod) error {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if volume.Projected != nil && !isToken(volume) {
+			return errdefs.InvalidInputf("spec.volumes[%s].projected: %s", volume.Name, noVolumes)
+		}
+		if dir := volume.EmptyDir; dir != nil && dir.SizeLimit != nil && !dir.SizeLimit.IsZero() && dir.Medium != corev1.StorageMediumMemory {
+			return errdefs.InvalidInputf("spec.volumes[%s].emptyDir.sizeLimit: %s: the use of the disk is not limited; the medium Memory is", volume.Name, dir.SizeLimit)
+		}
+	}
+	return nil
 }
 
 func isOtherProfile(value reflect.Value) bool {
 	return value.Interface().(corev1.SeccompProfile).Type != corev1.SeccompProfileTypeRuntimeDefault
 }
 
-// limitsUse tells whether there are limits besides those of devices, which claims stand for.
-func limitsUse(value reflect.Value) bool {
+// limitsOther tells whether there are limits besides those of CPU, of memory, and of devices,
+// which claims stand for.
+func limitsOther(value reflect.Value) bool {
 	for name := range value.Interface().(corev1.ResourceList) {
-		if !strings.Contains(string(name), "/") || strings.HasPrefix(string(name), "kubernetes.io/") {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && (!strings.Contains(string(name), "/") || strings.HasPrefix(string(name), "kubernetes.io/")) {
 			return true
 		}
 	}
@@ -229,11 +296,23 @@ func checkFields(pod *corev1.Pod) error {
 	if err := checkValue("", "spec", reflect.ValueOf(pod.Spec)); err != nil {
 		return err
 	}
-	for _, container := range pod.Spec.Containers {
-		for _, port := range container.Ports {
-			if port.HostPort != 0 && !pod.Spec.HostNetwork {
-				return errdefs.InvalidInputf("spec.containers[%s].ports.hostPort: %d: no port of the machine leads to a pod without hostNetwork", container.Name, port.HostPort)
+	if err := checkVolumes(pod); err != nil {
+		return err
+	}
+	for field, containers := range map[string][]corev1.Container{"initContainers": pod.Spec.InitContainers, "containers": pod.Spec.Containers} {
+		for i := range containers {
+			if err := checkPorts(pod, &containers[i]); err != nil {
+				return errdefs.InvalidInputf("spec.%s[%s].%w", field, containers[i].Name, err)
 			}
+		}
+	}
+	return nil
+}
+
+func checkPorts(pod *corev1.Pod, container *corev1.Container) error {
+	for _, port := range container.Ports {
+		if port.HostPort != 0 && !pod.Spec.HostNetwork {
+			return fmt.Errorf("ports.hostPort: %d: no port of the machine leads to a pod without hostNetwork", port.HostPort)
 		}
 	}
 	return nil
@@ -246,6 +325,12 @@ func checkValue(key, path string, value reflect.Value) error {
 		name := jsonName(value.Type().Field(i))
 		field := value.Field(i)
 		if field.IsZero() {
+			continue
+		}
+		if name == "" { // its fields are those of the struct
+			if err := checkValue(key, path, field); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := checkField(strings.TrimPrefix(key+"."+name, "."), path+"."+name, reflect.Indirect(field)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/randfill"
@@ -22,8 +23,12 @@ func fieldsOf(visit func(key string, field reflect.StructField, path []int)) {
 	walk = func(t reflect.Type, key string, path []int) {
 		for i := range t.NumField() {
 			field := t.Field(i)
-			name := strings.TrimPrefix(key+"."+jsonName(field), ".")
 			here := append(slices.Clone(path), i)
+			if jsonName(field) == "" { // its fields are those of the struct
+				walk(field.Type, key, here)
+				continue
+			}
+			name := strings.TrimPrefix(key+"."+jsonName(field), ".")
 			visit(name, field, here)
 			if fieldRules[name].inside {
 				walk(elementType(field.Type), name, here)
@@ -85,11 +90,16 @@ func podWith(path []int) *corev1.Pod {
 	return pod
 }
 
+// refusedWithOthers are fields that are refused because of what others say.
+var refusedWithOthers = []string{
+	"containers.ports.hostPort", "initContainers.ports.hostPort", "volumes.emptyDir.sizeLimit", "volumes.projected",
+}
+
 // TestFieldsThatAreRefused sets each field in turn.
 func TestFieldsThatAreRefused(t *testing.T) {
 	fieldsOf(func(key string, field reflect.StructField, path []int) {
 		r := fieldRules[key]
-		if r.inside || key == "containers.ports.hostPort" {
+		if r.inside || slices.Contains(refusedWithOthers, key) {
 			return
 		}
 		pod := podWith(path)
@@ -157,4 +167,30 @@ func TestDefaultsAreAccepted(t *testing.T) {
 	if err := checkFields(pod); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestVolumes has what is refused because of what other fields of a volume say.
+func TestVolumes(t *testing.T) {
+	size := resource.MustParse("1Mi")
+	projected := &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{}}}
+	for want, volume := range map[string]corev1.Volume{
+		"":                   {Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &size}}},
+		"emptyDir.sizeLimit": {Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}},
+		"projected":          {Name: "v", VolumeSource: corev1.VolumeSource{Projected: projected}},
+		"emptyDir.medium":    {Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumHugePages}}},
+	} {
+		err := checkFields(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{volume}}})
+		if want == "" && err != nil || want != "" && (!errdefs.IsInvalidInput(err) || !strings.Contains(err.Error(), "spec.volumes[v]."+want+": ")) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+	pod := shellPod()
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/tmp"}}
+	if _, err := new(Provider).mountsOf(pod, &pod.Spec.Containers[0]); !errdefs.IsInvalidInput(err) || !strings.Contains(err.Error(), "the pod has no such volume") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func shellPod() *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
 }

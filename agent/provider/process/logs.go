@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,8 +13,7 @@ import (
 // LogFile is the path of the log of a container's latest start, or of the one before, in the
 // format of the CRI. The pod is one that GetPod returned; the error says why there is none.
 func (p *Provider) LogFile(pod *corev1.Pod, container string, previous bool) (string, error) {
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.Name != container {
 			continue
 		}

@@ -3,11 +3,13 @@ package process
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/dray-project/dray/agent/node/errdefs"
+	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
@@ -27,10 +29,31 @@ func (p *Provider) plan(ctx context.Context, pod *corev1.Pod) (*supervisor.Plan,
 	}
 	plan := &supervisor.Plan{
 		Pod: pod, Hostname: hostname(pod), HostNetwork: pod.Spec.HostNetwork,
-		LogFolder: p.logFolder(pod),
+		LogFolder: p.logFolder(pod), Limits: limitsOfPod(pod),
 	}
-	for i := range pod.Spec.Containers {
-		container := &pod.Spec.Containers[i]
+	if cgroup.Check("") == nil {
+		plan.Group = cgroup.Path(string(pod.UID))
+	}
+	if err := checkLimits(pod.Spec.Resources); err != nil {
+		return nil, errdefs.InvalidInputf("spec.%w", err)
+	}
+	plan.Volumes = volumesOf(pod)
+	var err error
+	if plan.Inits, err = p.containersOf(ctx, pod, plan, "initContainers", pod.Spec.InitContainers); err != nil {
+		return nil, err
+	}
+	plan.Containers, err = p.containersOf(ctx, pod, plan, "containers", pod.Spec.Containers)
+	return plan, err
+}
+
+// containersOf is what to run for containers of a pod, which are in a field of its spec.
+func (p *Provider) containersOf(ctx context.Context, pod *corev1.Pod, plan *supervisor.Plan, field string, containers []corev1.Container) ([]supervisor.Container, error) {
+	var out []supervisor.Container
+	for i := range containers {
+		container := &containers[i]
+		if err := checkLimits(&container.Resources); err != nil {
+			return nil, errdefs.InvalidInputf("spec.%s[%s].%w", field, container.Name, err)
+		}
 		var devices []string
 		var err error
 		if p.options.Devices != nil {
@@ -42,16 +65,23 @@ func (p *Provider) plan(ctx context.Context, pod *corev1.Pod) (*supervisor.Plan,
 		if err != nil {
 			return nil, fmt.Errorf("container %s: %w", container.Name, err)
 		}
-		plan.Containers = append(plan.Containers, *command)
+		if command.Mounts, err = p.mountsOf(pod, container); err != nil {
+			return nil, errdefs.InvalidInputf("spec.%s[%s].%w", field, container.Name, err)
+		}
+		command.Limits, command.Grouped = limitsOf(container.Resources), plan.Group != ""
+		out = append(out, *command)
 	}
-	return plan, nil
+	return out, nil
 }
 
 // checkNames refuses what cannot be part of a path. The API server lets nothing of this pass.
 func checkNames(pod *corev1.Pod) error {
 	names := []string{pod.Namespace, pod.Name, string(pod.UID)}
-	for i := range pod.Spec.Containers {
-		names = append(names, pod.Spec.Containers[i].Name)
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		names = append(names, container.Name)
+	}
+	for i := range pod.Spec.Volumes {
+		names = append(names, pod.Spec.Volumes[i].Name)
 	}
 	for _, name := range names {
 		if problems := content.IsPathSegmentName(name); len(problems) > 0 || name == "" {

@@ -27,7 +27,6 @@ const (
 // runningPod is a pod with its supervisor.
 type runningPod struct {
 	provider *Provider
-	started  *supervisor.Pod
 	pod      *corev1.Pod   // as it was created
 	changed  chan struct{} // has something when the state may be another one
 	leave    func()        // has follow return; may be called again
@@ -35,22 +34,35 @@ type runningPod struct {
 	gone     atomic.Bool // nobody asks for it when it has ended
 
 	mu       sync.Mutex
+	current  *supervisor.Pod
 	reported *corev1.Pod // with its status; what was handed out is not modified
+	event    int64       // number of the last one that was told
 	deadline time.Time   // when what still runs is killed, once it is to end
 	expired  bool        // its activeDeadlineSeconds are over
 }
 
 func newRunningPod(provider *Provider, pod *corev1.Pod, started *supervisor.Pod) *runningPod {
-	r := &runningPod{provider: provider, started: started, pod: pod, reported: pod, changed: make(chan struct{}, 1), left: make(chan struct{})}
+	r := &runningPod{provider: provider, current: started, pod: pod, reported: pod, changed: make(chan struct{}, 1), left: make(chan struct{})}
 	r.leave = sync.OnceFunc(func() { close(r.left) })
 	pending := *pod
-	var waiting []corev1.ContainerStatus
-	for i := range pod.Spec.Containers {
-		waiting = append(waiting, podstatus.Waiting(&pod.Spec.Containers[i], 0, "ContainerCreating"))
-	}
-	pending.Status = podstatus.Of(pod, metav1.Now(), nil, waiting, false, metav1.Now())
+	pending.Status = podstatus.Of(pod, metav1.Now(), waiting(pod, pod.Spec.InitContainers), waiting(pod, pod.Spec.Containers), false, metav1.Now())
 	r.reported = &pending
 	return r
+}
+
+func waiting(pod *corev1.Pod, containers []corev1.Container) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for i := range containers {
+		out = append(out, podstatus.Waiting(&containers[i], 0, podstatus.FirstReason(pod)))
+	}
+	return out
+}
+
+// supervisor is the latest one of the pod.
+func (r *runningPod) supervisor() *supervisor.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
 }
 
 // look has follow read the state.
@@ -63,21 +75,33 @@ func (r *runningPod) look() {
 
 // follow tells how the pod is, until the provider leaves it.
 func (r *runningPod) follow() {
-	done := r.started.Done()
+	done := r.supervisor().Done()
+	var again *time.Timer // when there is to be another supervisor
+	var due <-chan time.Time
 	for {
 		timer := time.NewTimer(r.untilAction())
 		select {
 		case <-r.left:
 		case <-done:
 			done = nil
-			r.finish()
-			if !r.gone.Load() {
+			if pause, may := r.mayRunAgain(); may {
+				again = time.NewTimer(pause)
+				due = again.C
 				break
 			}
-			if err := r.provider.forget(r); err != nil {
-				klog.Background().Error(err, "What is left of a pod is not removed", "pod", klog.KObj(r.pod))
+			r.ended()
+		case <-due:
+			due = nil
+			if done = r.runAgain(); done == nil {
+				r.ended()
 			}
 		case <-r.changed:
+			if due != nil && r.isEnding() {
+				again.Stop()
+				due = nil
+				r.ended()
+				break
+			}
 			r.reportChange()
 		case <-timer.C:
 			r.act()
@@ -85,15 +109,29 @@ func (r *runningPod) follow() {
 		timer.Stop()
 		select {
 		case <-r.left:
+			if due != nil {
+				again.Stop()
+			}
 			return
 		default:
 		}
 	}
 }
 
+// ended tells the end of a pod, and forgets it if nobody asks.
+func (r *runningPod) ended() {
+	r.finish()
+	if !r.gone.Load() {
+		return
+	}
+	if err := r.provider.forget(r); err != nil {
+		klog.Background().Error(err, "What is left of a pod is not removed", "pod", klog.KObj(r.pod))
+	}
+}
+
 // reportChange tells how the pod is, whether that is new or not: who is told may be.
 func (r *runningPod) reportChange() {
-	state, err := r.started.State()
+	state, err := r.supervisor().State()
 	switch {
 	case r.over():
 		r.tell(func(*corev1.Pod) {})
@@ -101,6 +139,31 @@ func (r *runningPod) reportChange() {
 		klog.Background().Error(err, "State of a pod cannot be read", "pod", klog.KObj(r.pod))
 	case len(state.Containers) > 0 && !state.Over: // else finish tells it
 		r.report(state)
+	}
+	r.record(state.Events)
+}
+
+// record tells the events that are new.
+func (r *runningPod) record(events []supervisor.Event) {
+	recorder := r.provider.options.Recorder
+	for _, event := range events {
+		r.mu.Lock()
+		told := event.Number <= r.event
+		r.event = max(r.event, event.Number)
+		r.mu.Unlock()
+		if told || recorder == nil {
+			continue
+		}
+		recorder.Event(&corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID, FieldPath: event.Field,
+		}, event.Type, event.Reason, event.Message)
+	}
+}
+
+// skipEvents leaves out what an earlier provider may have told.
+func (r *runningPod) skipEvents() {
+	if state, err := r.current.State(); err == nil && len(state.Events) > 0 {
+		r.event = state.Events[len(state.Events)-1].Number
 	}
 }
 
@@ -137,7 +200,7 @@ func (r *runningPod) act() {
 	r.expired = r.expired || !ending
 	r.mu.Unlock()
 	if ending {
-		r.started.Kill()
+		r.supervisor().Kill()
 		r.postpone()
 		return
 	}
@@ -147,7 +210,7 @@ func (r *runningPod) act() {
 	}
 	if err := r.end(time.Duration(grace) * time.Second); err != nil {
 		klog.Background().Error(err, "Pod whose time is over is killed", "pod", klog.KObj(r.pod))
-		r.started.Kill()
+		r.supervisor().Kill()
 	}
 }
 
@@ -166,9 +229,10 @@ func (r *runningPod) end(grace time.Duration) error {
 		r.deadline = deadline
 	}
 	deadline = r.deadline
+	current := r.current // after which there is no other one
 	r.mu.Unlock()
 	r.look()
-	if err := r.started.End(deadline); err != nil {
+	if err := current.End(deadline); err != nil {
 		return fmt.Errorf("pod %s: end: %w", klog.KObj(r.pod), err)
 	}
 	return nil
@@ -177,44 +241,33 @@ func (r *runningPod) end(grace time.Duration) error {
 // finish tells how the pod ended. If its supervisor was killed, nobody knows how its containers
 // did.
 func (r *runningPod) finish() {
-	state, err := r.started.State()
+	state, err := r.supervisor().State()
 	if err != nil {
 		klog.Background().Error(err, "State of a pod cannot be read", "pod", klog.KObj(r.pod))
 	}
+	r.record(state.Events)
 	if len(state.Containers) == 0 {
 		state.Began = metav1.Now()
-		for i := range r.pod.Spec.Containers {
-			state.Containers = append(state.Containers, podstatus.Waiting(&r.pod.Spec.Containers[i], 0, ""))
-		}
+		state.Inits, state.Containers = waiting(r.pod, r.pod.Spec.InitContainers), waiting(r.pod, r.pod.Spec.Containers)
 	}
-	for i := range state.Containers {
-		if state.Over || state.Containers[i].State.Terminated != nil {
-			continue
+	if !state.Over {
+		failure := r.supervisor().Failure()
+		for i := range state.Inits {
+			if state.Inits[i].State.Running != nil {
+				state.Inits[i] = podstatus.Killed(&r.pod.Spec.InitContainers[i], &state.Inits[i], metav1.Now(), failure)
+			}
 		}
-		state.Containers[i] = killed(&r.pod.Spec.Containers[i], &state.Containers[i], state.Began, r.started.Failure())
+		for i := range state.Containers {
+			state.Containers[i] = podstatus.Killed(&r.pod.Spec.Containers[i], &state.Containers[i], metav1.Now(), failure)
+		}
 	}
 	state.Over = true
 	r.report(state)
 }
 
-// exitKilled is the exit code of what SIGKILL ended.
-const exitKilled, signalKill = 137, 9
-
-func killed(container *corev1.Container, last *corev1.ContainerStatus, began metav1.Time, failure string) corev1.ContainerStatus {
-	if last.State.Running != nil {
-		began = last.State.Running.StartedAt
-	}
-	status := podstatus.Ended(container, last.RestartCount, exitKilled, signalKill, began, metav1.Now())
-	status.ContainerID = last.ContainerID
-	if failure != "" {
-		status.State.Terminated.Reason, status.State.Terminated.Message = "StartError", failure
-	}
-	return status
-}
-
 func (r *runningPod) report(state supervisor.State) {
 	r.tell(func(pod *corev1.Pod) {
-		pod.Status = podstatus.Of(r.reported, state.Began, nil, state.Containers, state.Over, metav1.Now())
+		pod.Status = podstatus.Of(r.reported, state.Began, state.Inits, state.Containers, state.Over, metav1.Now())
 		if r.expired && state.Over {
 			pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reasonDeadline, messageDeadline
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
@@ -37,6 +38,8 @@ type Options struct {
 	Devices func(ctx context.Context, pod *corev1.Pod, container string) ([]string, error)
 	// CDIFolders are where CDI specs are. Empty stands for the usual folders.
 	CDIFolders []string
+	// Recorder is told the events of pods, such as probes that fail. nil stands for nobody.
+	Recorder record.EventRecorder
 	// AllowRoot lets pods have the user 0 and the group 0: the machine's root, without
 	// capabilities. Whatever root's files allow, these pods may do.
 	AllowRoot bool
@@ -144,7 +147,7 @@ func (p *Provider) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", klog.KObj(pod), err)
 	}
-	if err := p.add(pod, started); err != nil {
+	if err := p.add(pod, started, false); err != nil {
 		started.Kill()
 		<-started.Done()
 		return errors.Join(err, started.Remove())
@@ -156,12 +159,15 @@ func (p *Provider) folderOf(pod *corev1.Pod) string {
 	return filepath.Join(p.options.Folder, string(pod.UID))
 }
 
-// add begins to follow a pod. The lock is held.
-func (p *Provider) add(pod *corev1.Pod, started *supervisor.Pod) error {
+// add begins to follow a pod, which may be one that was found. The lock is held.
+func (p *Provider) add(pod *corev1.Pod, started *supervisor.Pod, found bool) error {
 	if err := p.watcher.Add(filepath.Dir(started.StateFile())); err != nil {
 		return fmt.Errorf("pod %s: watch its state: %w", klog.KObj(pod), err)
 	}
 	r := newRunningPod(p, pod, started)
+	if found {
+		r.skipEvents()
+	}
 	p.pods[nameOf(pod)] = r
 	r.look() // its state may have changed before
 	p.group.Go(r.follow)
@@ -195,7 +201,7 @@ func (p *Provider) adopt() error {
 			}
 			continue
 		}
-		if err := p.add(found.Plan().Pod, found); err != nil {
+		if err := p.add(found.Plan().Pod, found, true); err != nil {
 			return err
 		}
 	}
@@ -223,7 +229,7 @@ func (p *Provider) watch() {
 			if !open {
 				return
 			}
-			p.lookAt(func(r *runningPod) bool { return r.started.StateFile() == event.Name })
+			p.lookAt(func(r *runningPod) bool { return r.supervisor().StateFile() == event.Name })
 		case _, open := <-p.watcher.Errors:
 			if !open {
 				return
@@ -285,8 +291,8 @@ func (p *Provider) forget(r *runningPod) error {
 		return nil
 	}
 	r.leave()
-	_ = p.watcher.Remove(filepath.Dir(r.started.StateFile())) // it goes with the folder, too
-	return r.started.Remove()
+	_ = p.watcher.Remove(filepath.Dir(r.supervisor().StateFile())) // it goes with the folder, too
+	return r.supervisor().Remove()
 }
 
 func (p *Provider) find(namespace, name string) (*runningPod, error) {
@@ -340,13 +346,19 @@ func (p *Provider) Close(grace time.Duration) {
 	for _, r := range all {
 		if err := r.end(grace); err != nil {
 			klog.Background().Error(err, "Pod is killed", "pod", klog.KObj(r.pod))
-			r.started.Kill()
+			r.supervisor().Kill()
 		}
 	}
 	for _, r := range all {
-		<-r.started.Done()
+		<-r.supervisor().Done()
 	}
 	p.leave()
+}
+
+func (p *Provider) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 // leave ends what this provider does. Processes run on.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
@@ -177,7 +178,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := f.await(t, "the wait for a restart", func(s *corev1.PodStatus) bool {
-		return s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].RestartCount == 1
+		return s.ContainerStatuses[0].State.Waiting != nil && s.ContainerStatuses[0].RestartCount == 2 // the first one is at once
 	})
 	if status.Phase != corev1.PodRunning || status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode != 3 {
 		t.Errorf("status %v", status)
@@ -257,6 +258,13 @@ func TestRefusals(t *testing.T) {
 		"spec.containers[main].env[SECRET].valueFrom.secretKeyRef": {change: main(func(c *corev1.Container) {
 			c.Env = []corev1.EnvVar{{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}}}
 		})},
+		"spec.containers[main].resources.limits": {change: main(func(c *corev1.Container) {
+			c.Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Gi")}
+		})},
+		"spec.containers[main].volumeMounts[v].mountPath: /does/not/exist": {change: func(pod *corev1.Pod) {
+			pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/does/not/exist"}}
+		}},
 		"mount of /a to /b":            {edits: &cdispec.ContainerEdits{Mounts: []*cdispec.Mount{{HostPath: "/a", ContainerPath: "/b"}}}},
 		"device node /dev/a as /dev/b": {edits: &cdispec.ContainerEdits{DeviceNodes: []*cdispec.DeviceNode{{HostPath: "/dev/a", Path: "/dev/b"}}}},
 		"hook createRuntime":           {edits: &cdispec.ContainerEdits{Hooks: []*cdispec.Hook{{HookName: "createRuntime", Path: "/bin/true"}}}},

@@ -3,6 +3,8 @@
 package podstatus
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,40 +51,131 @@ func Restarts(pod *corev1.Pod, exitCode int32) bool {
 		pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && exitCode != 0
 }
 
+// IsSidecar tells whether an init container runs beside the others until they have ended.
+func IsSidecar(container *corev1.Container) bool {
+	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// FirstReason is why no container of a pod runs at first.
+func FirstReason(pod *corev1.Pod) string {
+	if len(pod.Spec.InitContainers) > 0 {
+		return "PodInitializing"
+	}
+	return "ContainerCreating"
+}
+
+// The exit code and the number of SIGKILL.
+const exitKilled, signalKill = 137, 9
+
+// Killed is the status of a container that nobody has a status of after the last one. The
+// failure says why it did not run, if that is known.
+func Killed(container *corev1.Container, last *corev1.ContainerStatus, now metav1.Time, failure string) corev1.ContainerStatus {
+	if last.State.Terminated != nil {
+		return *last
+	}
+	began := now
+	if last.State.Running != nil {
+		began = last.State.Running.StartedAt
+	}
+	status := Ended(container, last.RestartCount, exitKilled, signalKill, began, now)
+	status.ContainerID, status.LastTerminationState = last.ContainerID, last.LastTerminationState
+	if failure != "" {
+		status.State.Terminated.Reason, status.State.Terminated.Message = "StartError", failure
+	}
+	return status
+}
+
 // Of is the status of a pod whose init containers and containers have these. The pod is
 // over when none of them will run again.
 func Of(pod *corev1.Pod, since metav1.Time, inits, containers []corev1.ContainerStatus, over bool, now metav1.Time) corev1.PodStatus {
 	status := corev1.PodStatus{
-		Phase: phase(inits, containers, over), StartTime: &since,
+		Phase: phase(pod, inits, containers, over), StartTime: &since,
 		InitContainerStatuses: slices.Clone(inits), ContainerStatuses: slices.Clone(containers),
 	}
-	ready := !over && len(containers) > 0 && !slices.ContainsFunc(containers, func(c corev1.ContainerStatus) bool { return !c.Ready })
-	initialized := !slices.ContainsFunc(inits, func(c corev1.ContainerStatus) bool {
-		return c.State.Terminated == nil || c.State.Terminated.ExitCode != 0
-	})
-	for kind, is := range map[corev1.PodConditionType]bool{
-		corev1.PodInitialized: initialized, corev1.ContainersReady: ready, corev1.PodReady: ready,
-	} {
-		status.Conditions = append(status.Conditions, condition(pod, kind, is, now))
+	kinds := []corev1.PodCondition{initialized(pod, inits, containers, status.Phase)}
+	ready := readiness(pod, inits, containers, status.Phase)
+	for _, kind := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
+		ready.Type = kind
+		kinds = append(kinds, ready)
 	}
-	slices.SortFunc(status.Conditions, func(a, b corev1.PodCondition) int {
-		if a.Type < b.Type {
-			return -1
-		}
-		return 1
-	})
+	for _, each := range kinds {
+		status.Conditions = append(status.Conditions, condition(pod, each, now))
+	}
+	slices.SortFunc(status.Conditions, func(a, b corev1.PodCondition) int { return cmp.Compare(a.Type, b.Type) })
 	return status
 }
 
-func phase(inits, containers []corev1.ContainerStatus, over bool) corev1.PodPhase {
+// initialized is the condition of the init containers, with kubelet's reason and message.
+func initialized(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, phase corev1.PodPhase) corev1.PodCondition {
+	out := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
+	if phase == corev1.PodSucceeded {
+		out.Reason = "PodCompleted"
+		return out
+	}
+	var incomplete []string
+	for i := range inits {
+		if !isComplete(pod, i, &inits[i]) {
+			incomplete = append(incomplete, inits[i].Name)
+		}
+	}
+	if len(incomplete) > 0 && !slices.ContainsFunc(containers, began) {
+		out.Status, out.Reason = corev1.ConditionFalse, "ContainersNotInitialized"
+		out.Message = fmt.Sprintf("containers with incomplete status: %s", incomplete)
+	}
+	return out
+}
+
+// isComplete tells whether the others need not wait for an init container.
+func isComplete(pod *corev1.Pod, i int, status *corev1.ContainerStatus) bool {
+	if i < len(pod.Spec.InitContainers) && IsSidecar(&pod.Spec.InitContainers[i]) {
+		return ptr.Deref(status.Started, false)
+	}
+	return status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
+}
+
+// readiness is the condition of the containers and of the pod, with kubelet's reason and message.
+func readiness(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, phase corev1.PodPhase) corev1.PodCondition {
+	out := corev1.PodCondition{Status: corev1.ConditionFalse}
+	var unready []string
+	for i := range inits {
+		if i < len(pod.Spec.InitContainers) && IsSidecar(&pod.Spec.InitContainers[i]) && !inits[i].Ready {
+			unready = append(unready, inits[i].Name)
+		}
+	}
+	for i := range containers {
+		if !containers[i].Ready {
+			unready = append(unready, containers[i].Name)
+		}
+	}
+	switch {
+	case phase == corev1.PodSucceeded:
+		out.Reason = "PodCompleted"
+	case phase == corev1.PodFailed:
+		out.Reason = "PodFailed"
+	case len(unready) > 0:
+		out.Reason, out.Message = "ContainersNotReady", fmt.Sprintf("containers with unready status: %s", unready)
+	case len(containers) > 0:
+		out.Status = corev1.ConditionTrue
+	}
+	return out
+}
+
+func began(c corev1.ContainerStatus) bool {
+	return c.State.Running != nil || c.State.Terminated != nil || c.RestartCount > 0
+}
+
+func phase(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, over bool) corev1.PodPhase {
 	failed := func(c corev1.ContainerStatus) bool {
 		return c.State.Terminated != nil && c.State.Terminated.ExitCode != 0
 	}
-	began := func(c corev1.ContainerStatus) bool {
-		return c.State.Running != nil || c.State.Terminated != nil || c.RestartCount > 0
+	neverRan := func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil }
+	initFailed := false
+	for i := range inits {
+		sidecar := i < len(pod.Spec.InitContainers) && IsSidecar(&pod.Spec.InitContainers[i])
+		initFailed = initFailed || !sidecar && failed(inits[i])
 	}
 	switch {
-	case over && (slices.ContainsFunc(inits, failed) || slices.ContainsFunc(containers, failed)):
+	case over && (initFailed || slices.ContainsFunc(containers, failed) || slices.ContainsFunc(containers, neverRan)):
 		return corev1.PodFailed
 	case over:
 		return corev1.PodSucceeded
@@ -93,15 +186,12 @@ func phase(inits, containers []corev1.ContainerStatus, over bool) corev1.PodPhas
 }
 
 // condition keeps the time of the last transition if there was none.
-func condition(pod *corev1.Pod, kind corev1.PodConditionType, is bool, now metav1.Time) corev1.PodCondition {
-	c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: now}
-	if is {
-		c.Status = corev1.ConditionTrue
-	}
+func condition(pod *corev1.Pod, now corev1.PodCondition, at metav1.Time) corev1.PodCondition {
+	now.LastTransitionTime = at
 	for _, before := range pod.Status.Conditions {
-		if before.Type == kind && before.Status == c.Status {
-			c.LastTransitionTime = before.LastTransitionTime
+		if before.Type == now.Type && before.Status == now.Status {
+			now.LastTransitionTime = before.LastTransitionTime
 		}
 	}
-	return c
+	return now
 }

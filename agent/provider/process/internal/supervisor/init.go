@@ -10,86 +10,138 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
 // The files that an init gets.
 const (
 	planDescriptor   = 3
 	reportDescriptor = 4
+	groupDescriptor  = 5 // of the command, if it has one
+	homeDescriptor   = 6 // the group of the init
 )
 
 // initialize runs the command of a container, with what it may have and no more, and returns
 // the exit code of the init. As PID 1 of the container it waits for all its processes; when it
 // ends, the kernel ends those that are left.
 func initialize() int {
-	plan, report := os.NewFile(planDescriptor, "plan"), os.NewFile(reportDescriptor, "report")
-	unix.CloseOnExec(planDescriptor)
-	unix.CloseOnExec(reportDescriptor)
-	reports := json.NewEncoder(report)
+	plan := os.NewFile(planDescriptor, "plan")
+	in := &initProcess{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*beside)}
+	for fd := planDescriptor; fd <= homeDescriptor; fd++ {
+		unix.CloseOnExec(fd)
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM)
-	var container Container
-	err := json.NewDecoder(plan).Decode(&container)
-	_ = plan.Close()
-	var first started
-	var command *exec.Cmd
-	if err == nil {
-		first.PID, command, err = start(&container)
-	}
+	// What is taken from this thread is taken from what it starts. It starts everything.
+	runtime.LockOSThread()
+	pid, err := in.begin()
 	if err != nil {
-		first.Error = err.Error()
+		_ = in.tell(report{Error: err.Error()})
+		return 1
 	}
-	if reports.Encode(first) != nil || err != nil {
+	if in.tell(report{PID: pid}) != nil {
 		return 1
 	}
 	go func() {
 		for range signals {
-			_ = unix.Kill(-command.Process.Pid, unix.SIGTERM)
+			_ = unix.Kill(-in.command, unix.SIGTERM)
 		}
 	}()
-	if err := reports.Encode(reap(command.Process.Pid)); err != nil {
-		return 1
-	}
-	return 0
+	go func() {
+		if in.tell(report{Exited: in.reap()}) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}()
+	in.obey()
+	select {} // the supervisor says no more
 }
 
-// start starts the command of a container. It also returns the number of this process for
-// the machine.
-func start(container *Container) (pid int, command *exec.Cmd, err error) {
+// initProcess is the init of a container.
+type initProcess struct {
+	container Container
+	orders    *json.Decoder
+	told      sync.Mutex
+	reports   *json.Encoder
+
+	// mu is held while a process is started, so that its end is not seen before.
+	mu      sync.Mutex
+	command int             // process
+	beside  map[int]*beside // by process
+}
+
+func (in *initProcess) tell(what report) error {
+	in.told.Lock()
+	defer in.told.Unlock()
+	return in.reports.Encode(what)
+}
+
+// begin starts the command. It returns the number of this process for the machine.
+func (in *initProcess) begin() (pid int, err error) {
+	if err := in.orders.Decode(&in.container); err != nil {
+		return 0, err
+	}
 	text, err := os.Readlink("/proc/self") // still the machine's
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	if pid, err = strconv.Atoi(text); err != nil {
-		return 0, nil, err
+		return 0, err
 	}
-	if err := mounts(container); err != nil {
-		return 0, nil, err
+	if err := mounts(&in.container); err != nil {
+		return 0, err
 	}
-	for _, variable := range container.Env {
+	for _, variable := range in.container.Env {
 		if name, value, _ := strings.Cut(variable, "="); name == "PATH" {
 			if err := os.Setenv(name, value); err != nil { // where the command is looked for
-				return 0, nil, err
+				return 0, err
 			}
 		}
 	}
-	command = exec.Command(container.Args[0], container.Args[1:]...)
-	command.Env, command.Dir = container.Env, container.Dir
+	if err := restrict(); err != nil {
+		return 0, err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.command, err = in.start(in.container.Args, os.Stdout, os.Stderr)
+	return pid, err
+}
+
+// start starts a process as the container's user, in its group.
+func (in *initProcess) start(args []string, stdout, stderr *os.File) (pid int, err error) {
+	command := exec.Command(args[0], args[1:]...)
+	command.Env, command.Dir = in.container.Env, in.container.Dir
 	if command.Dir == "" {
 		command.Dir = "/"
 	}
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: container.Identity.credential()}
-	// What is taken from this thread is taken from what it starts. It is never used for
-	// anything else.
-	runtime.LockOSThread()
-	if err := restrict(); err != nil {
-		return 0, nil, err
+	command.Stdout, command.Stderr = stdout, stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: in.container.Identity.credential()}
+	if in.container.Grouped {
+		// Whatever a process starts is in its group, so this one is there meanwhile. Its own
+		// memory stays where it was.
+		if err := join(groupDescriptor); err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, join(homeDescriptor)) }()
 	}
-	return pid, command, command.Start()
+	if err := command.Start(); err != nil {
+		return 0, err
+	}
+	pid = command.Process.Pid
+	return pid, command.Process.Release() // reap waits for it
+}
+
+// join puts this process into the group whose file of processes is open.
+func join(fd int) error {
+	if _, err := unix.Write(fd, []byte{'0'}); err != nil {
+		return fmt.Errorf("enter a control group: %w", err)
+	}
+	return nil
 }
 
 // credential is the identity for the kernel. In a user namespace, which has one user, there are
@@ -101,8 +153,12 @@ func (i Identity) credential() *syscall.Credential {
 // mounts gives the container its own /proc, and takes the right to write from all else if it
 // is to have none.
 func mounts(container *Container) error {
+	// Rights that the files of groups give to root are not for root's processes.
+	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, cgroup.Top, unix.AT_RECURSIVE, readOnly); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("make %s read-only: %w", cgroup.Top, err)
+	}
 	if container.ReadOnly {
-		readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 		if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly); err != nil {
 			return fmt.Errorf("make files read-only: %w", err)
 		}
@@ -114,7 +170,7 @@ func mounts(container *Container) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	return nil
+	return bind(container.Mounts)
 }
 
 // restrict takes from this thread what no process of a pod has: new privileges, all
@@ -148,20 +204,31 @@ func restrict() error {
 	return filterCalls()
 }
 
-// reap waits for the children of this process, and returns how one of them ended.
-func reap(pid int) exited {
+// reap waits for the children of this process, and returns how the command ended.
+func (in *initProcess) reap() *exited {
 	for {
 		var status syscall.WaitStatus
 		ended, err := syscall.Wait4(-1, &status, 0, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return &exited{Code: exitNotStarted}
+		}
+		how := exited{Code: int32(status.ExitStatus())}
+		if status.Signaled() {
+			how = exited{Code: exitSignal + int32(status.Signal()), Signal: int32(status.Signal())}
+		}
+		in.mu.Lock()
+		other := in.beside[ended]
+		delete(in.beside, ended)
+		is := ended == in.command
+		in.mu.Unlock()
 		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
-			return exited{Code: exitNotStarted}
-		case ended != pid:
-		case status.Signaled():
-			return exited{Code: exitSignal + int32(status.Signal()), Signal: int32(status.Signal())}
-		default:
-			return exited{Code: int32(status.ExitStatus())}
+		case is:
+			return &how
+		case other != nil:
+			go func() { _ = in.tell(report{Done: other.end(how)}) }()
 		}
 	}
 }

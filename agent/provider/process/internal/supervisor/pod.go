@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/dray-project/dray/agent/internal/checkpoint"
+	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
 // Pod is a pod that has a supervisor, or had one. Methods may be called concurrently.
@@ -30,16 +32,51 @@ func Create(folder string, plan *Plan) (*Pod, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
 	}
-	if err := p.start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
+	if err := p.create(); err != nil {
+		return nil, errors.Join(err, p.removeGroup(), os.RemoveAll(folder))
 	}
 	return p, nil
 }
 
-func (p *Pod) start() error {
+func (p *Pod) create() error {
 	if err := checkpoint.Write(filepath.Join(p.folder, planFile), p.plan); err != nil {
 		return err
 	}
+	if err := makeVolumes(p.folder, p.plan); err != nil {
+		return err
+	}
+	if err := makeGroups(p.plan); err != nil {
+		return err
+	}
+	return p.start()
+}
+
+// makeGroups makes the control groups of a pod and its containers.
+func makeGroups(plan *Plan) error {
+	if plan.Group == "" {
+		return nil
+	}
+	share := cgroup.Limits{CPURequest: plan.Limits.CPURequest}
+	limits := cgroup.Limits{CPU: plan.Limits.CPU, Memory: plan.Limits.Memory}
+	if err := errors.Join(cgroup.Make(plan.Group, share), cgroup.Make(cgroup.Supervisor(plan.Group), cgroup.Limits{}), cgroup.Make(cgroup.Containers(plan.Group), limits)); err != nil {
+		return err
+	}
+	for _, container := range slices.Concat(plan.Inits, plan.Containers) {
+		if err := cgroup.Make(cgroup.Container(plan.Group, container.Name), container.Limits); err != nil {
+			return fmt.Errorf("container %s: %w", container.Name, err)
+		}
+	}
+	return nil
+}
+
+// Again starts a supervisor after one that was killed, for the same plan. Its containers run
+// again as far as the pod's restart policy says so; those in State that ran are taken for killed.
+func (p *Pod) Again() (*Pod, error) {
+	again := &Pod{folder: p.folder, plan: p.plan, done: make(chan struct{})}
+	return again, again.start()
+}
+
+func (p *Pod) start() error {
 	failures, err := os.OpenFile(filepath.Join(p.folder, errorFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -52,6 +89,14 @@ func (p *Pod) start() error {
 	pidfd := -1
 	cmd.SysProcAttr = attributes(p.plan)
 	cmd.SysProcAttr.PidFD = &pidfd
+	if p.plan.Group != "" {
+		group, err := os.Open(cgroup.Supervisor(p.plan.Group))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = group.Close() }()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())
+	}
 	begin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -195,7 +240,12 @@ func (p *Pod) End(deadline time.Time) error {
 }
 
 // Kill ends all processes of the pod at once.
-func (p *Pod) Kill() { p.signal(unix.SIGKILL) }
+func (p *Pod) Kill() {
+	p.signal(unix.SIGKILL)
+	if p.plan.Group != "" {
+		_ = cgroup.Kill(p.plan.Group) // what the signal reaches anyhow
+	}
+}
 
 // signal reaches the supervisor or, if it has ended, nobody.
 func (p *Pod) signal(signal unix.Signal) {
@@ -207,10 +257,22 @@ func (p *Pod) signal(signal unix.Signal) {
 	}
 }
 
-// Remove removes the folder, and the logs with it. The pod must be done.
-func (p *Pod) Remove() error {
+// Close lets go of a supervisor that has ended. It is not needed before Remove.
+func (p *Pod) Close() {
 	if p.pidfd != nil {
 		_ = p.pidfd.Close()
 	}
-	return errors.Join(os.RemoveAll(p.plan.LogFolder), os.RemoveAll(p.folder))
+}
+
+func (p *Pod) removeGroup() error {
+	if p.plan.Group == "" {
+		return nil
+	}
+	return cgroup.Remove(p.plan.Group)
+}
+
+// Remove removes the folder, the control group, and the logs. The pod must be done.
+func (p *Pod) Remove() error {
+	p.Close()
+	return errors.Join(p.removeGroup(), os.RemoveAll(p.plan.LogFolder), os.RemoveAll(p.folder))
 }

@@ -1,0 +1,60 @@
+package process
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+)
+
+// The pauses before a pod whose supervisor was killed again gets another one are those of
+// containers.
+const (
+	firstPause = 10 * time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// mayRunAgain tells whether a pod whose supervisor has ended gets another one, and after which
+// pause. It does unless it ended by itself, is to end, says that its containers run once, or its
+// supervisor failed.
+func (r *runningPod) mayRunAgain() (pause time.Duration, may bool) {
+	current := r.supervisor()
+	state, err := current.State()
+	if err != nil || state.Over || len(state.Containers) == 0 || current.Failure() != "" {
+		return 0, false
+	}
+	if r.pod.Spec.RestartPolicy == corev1.RestartPolicyNever || r.isEnding() {
+		return 0, false
+	}
+	if state.Supervisors > 0 {
+		pause = min(firstPause<<min(state.Supervisors-1, 10), lastPause)
+	}
+	return pause, true
+}
+
+// runAgain starts another supervisor. It returns when that ends, or nil if there is none.
+func (r *runningPod) runAgain() <-chan struct{} {
+	if r.provider.isClosed() {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.deadline.IsZero() {
+		return nil
+	}
+	again, err := r.current.Again()
+	if err != nil {
+		klog.Background().Error(err, "Pod whose supervisor was killed does not run again", "pod", klog.KObj(r.pod))
+		return nil
+	}
+	klog.Background().Info("Pod whose supervisor was killed runs again", "pod", klog.KObj(r.pod))
+	r.current.Close()
+	r.current = again
+	return again.Done()
+}
+
+func (r *runningPod) isEnding() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.deadline.IsZero()
+}

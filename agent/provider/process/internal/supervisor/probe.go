@@ -1,0 +1,218 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Reasons of events, which are kubelet's.
+const (
+	reasonUnhealthy    = "Unhealthy"
+	reasonProbeWarning = "ProbeWarning"
+	reasonKilling      = "Killing"
+)
+
+// The kinds of probes, as events name them.
+const (
+	liveness  = "Liveness"
+	readiness = "Readiness"
+	startup   = "Startup"
+)
+
+// probing is the probes of one run of a container.
+type probing struct {
+	running   *running
+	member    *member
+	container *launched
+	cancel    context.CancelFunc
+	group     sync.WaitGroup
+	started   func()        // has others begin, which wait for this container
+	begun     chan struct{} // closed when the container has started
+	// failed gets how long the container may take to end, when a probe wants it to.
+	failed chan time.Duration
+}
+
+// probe begins the probes of a container that runs. The first one does not wait for its period.
+func (r *running) probe(m *member, container *launched, started func()) *probing {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &probing{
+		running: r, member: m, container: container, cancel: cancel, started: started,
+		begun: make(chan struct{}), failed: make(chan time.Duration, 1),
+	}
+	if m.spec.StartupProbe == nil {
+		started()
+		close(p.begun)
+	} else {
+		p.group.Go(func() { p.probeStartup(ctx, m.spec.StartupProbe) })
+	}
+	if m.spec.LivenessProbe != nil {
+		p.group.Go(func() { p.probeLiveness(ctx, m.spec.LivenessProbe) })
+	}
+	if m.spec.ReadinessProbe != nil {
+		p.group.Go(func() { p.probeReadiness(ctx, m.spec.ReadinessProbe) })
+	}
+	return p
+}
+
+// stop ends the probes.
+func (p *probing) stop() {
+	p.cancel()
+	p.group.Wait()
+}
+
+func (p *probing) probeStartup(ctx context.Context, probe *corev1.Probe) {
+	p.repeat(ctx, startup, probe, func(healthy bool) (done bool) {
+		if !healthy {
+			p.end(startup, probe)
+			return true
+		}
+		p.change(func(status *corev1.ContainerStatus) {
+			status.Started, status.Ready = ptr.To(true), p.member.spec.ReadinessProbe == nil
+		})
+		p.started()
+		close(p.begun)
+		return true
+	})
+}
+
+func (p *probing) probeLiveness(ctx context.Context, probe *corev1.Probe) {
+	if !p.awaitBegun(ctx) {
+		return
+	}
+	p.repeat(ctx, liveness, probe, func(healthy bool) (done bool) {
+		if !healthy {
+			p.end(liveness, probe)
+		}
+		return !healthy
+	})
+}
+
+func (p *probing) probeReadiness(ctx context.Context, probe *corev1.Probe) {
+	if !p.awaitBegun(ctx) {
+		return
+	}
+	p.repeat(ctx, readiness, probe, func(healthy bool) (done bool) {
+		p.change(func(status *corev1.ContainerStatus) { status.Ready = healthy })
+		return false
+	})
+}
+
+func (p *probing) awaitBegun(ctx context.Context) bool {
+	select {
+	case <-p.begun:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (p *probing) change(change func(*corev1.ContainerStatus)) {
+	p.running.mu.Lock()
+	same := *p.member.status
+	p.running.mu.Unlock()
+	changed := same
+	change(&changed)
+	if changed.Ready == same.Ready && *changed.Started == *same.Started {
+		return
+	}
+	p.running.complain(p.running.tell(func() { change(p.member.status) }))
+}
+
+// end has the container end, because a probe failed.
+func (p *probing) end(kind string, probe *corev1.Probe) {
+	if p.running.isEnding() {
+		return // it does already
+	}
+	message := fmt.Sprintf("Container %s failed %s probe", p.member.Name, map[string]string{liveness: "liveness", startup: "startup"}[kind])
+	if p.member.isSidecar() || p.running.plan.Pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		message += ", will be restarted"
+	}
+	p.running.event(p.member, corev1.EventTypeNormal, reasonKilling, message)
+	grace := graceOf(p.running.plan.Pod)
+	if probe.TerminationGracePeriodSeconds != nil {
+		grace = time.Duration(*probe.TerminationGracePeriodSeconds) * time.Second
+	}
+	select {
+	case p.failed <- grace:
+	default: // another probe was first
+	}
+}
+
+// repeat probes each period of the probe.
+func (p *probing) repeat(ctx context.Context, kind string, probe *corev1.Probe, tell func(healthy bool) (done bool)) {
+	p.every(ctx, kind, probe, time.Duration(max(probe.PeriodSeconds, 1))*time.Second, tell)
+}
+
+// every probes each period, and tells what as many probes in a row as the threshold agree on,
+// until done says that it is enough. Once the pod is to end, only readiness is probed.
+func (p *probing) every(ctx context.Context, kind string, probe *corev1.Probe, period time.Duration, tell func(healthy bool) (done bool)) {
+	ending := p.running.ending
+	if kind == readiness {
+		ending = nil
+	}
+	began := time.Now()
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	var last bool
+	var times int32
+	for {
+		if time.Since(began) >= time.Duration(probe.InitialDelaySeconds)*time.Second {
+			healthy, err := p.once(ctx, kind, probe)
+			if err == nil {
+				if times == 0 || healthy != last {
+					last, times = healthy, 0
+				}
+				times++
+				enough := probe.SuccessThreshold
+				if !healthy {
+					enough = probe.FailureThreshold
+				}
+				if times >= enough && tell(healthy) {
+					return
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ending:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// maxTries is how often a probe is tried that could not be made.
+const maxTries = 3
+
+// once probes, and writes down what people want to know. The error says that the probe could not
+// be made, or that nobody needs it any more.
+func (p *probing) once(ctx context.Context, kind string, probe *corev1.Probe) (healthy bool, err error) {
+	var result result
+	for range maxTries {
+		if result, err = p.check(ctx, probe); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err != nil:
+		p.running.event(p.member, corev1.EventTypeWarning, reasonUnhealthy, bounded(fmt.Sprintf("%s probe errored and resulted in unknown state: %s", kind, err)))
+	case !result.healthy:
+		p.running.event(p.member, corev1.EventTypeWarning, reasonUnhealthy, bounded(fmt.Sprintf("%s probe failed: %s", kind, result.output)))
+	case result.warning:
+		p.running.event(p.member, corev1.EventTypeWarning, reasonProbeWarning, bounded(fmt.Sprintf("%s probe warning: %s", kind, result.output)))
+	}
+	return result.healthy, err
+}
+
+// maxMessage is how long the message of an event may be, in bytes.
+const maxMessage = 1024
+
+func bounded(text string) string { return text[:min(len(text), maxMessage)] }
