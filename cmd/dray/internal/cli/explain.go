@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
 const explainLong = `Say why a pod or claim can or cannot be allocated.
@@ -28,6 +31,9 @@ together: how many fit, and what the first of the others lacks then.
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
 
+node/NAME says how many devices of the node are in use, which of the pending pods
+and claims could go there, and why the others could not.
+
 Exit status: 0 if it can be (or is) allocated, 1 if not, 2 for wrong usage or
 input.`
 
@@ -43,6 +49,9 @@ const explainExample = `  # Why is anything pending in this namespace?
   # The pods of a group, together
   dray explain podgroup/trainers -f cluster/
 
+  # Who could use this node, and why is it idle?
+  dray explain node/gpu-worker-1 -A
+
   # A claim, by itself
   dray explain claim/shared-gpus -f cluster/
 
@@ -56,13 +65,15 @@ type explainFlags struct {
 	watch     bool
 	node      string
 	alone     bool
-	progress  *progress
+	// ofNode is set if the question is about the node.
+	ofNode   bool
+	progress *progress
 }
 
 func newExplain(o *origin) *cobra.Command {
 	flags := &explainFlags{origin: o, selection: &selection{origin: o}, output: &output{}}
 	command := &cobra.Command{
-		Use:     "explain [POD|claim/NAME|podgroup/NAME|KIND/NAME]...",
+		Use:     "explain [POD|claim/NAME|podgroup/NAME|KIND/NAME]... | node/NAME",
 		Short:   "Say why pods or claims can or cannot be allocated",
 		Long:    explainLong,
 		Example: explainExample,
@@ -86,6 +97,10 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	args = qualify(c, args)
+	if args, err = f.about(args); err != nil {
+		return err
+	}
 	on, err := nodes(c, f.node)
 	if err != nil {
 		return err
@@ -95,7 +110,6 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 			return f.explainGang(ctx, c, on, name)
 		}
 	}
-	args = qualify(c, args)
 	subjects, err := f.subjects(c, args)
 	if err != nil {
 		return err
@@ -118,6 +132,22 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return f.selection.opaque(c)
+}
+
+// about takes node/NAME for all that is pending, on that node.
+func (f *explainFlags) about(args []string) ([]string, error) {
+	for _, argument := range args {
+		kind, name, _ := strings.Cut(argument, "/")
+		if name == "" || !slices.Contains([]string{"node", "nodes", "no"}, strings.ToLower(kind)) {
+			continue
+		}
+		if len(args) > 1 || f.node != "" && f.node != name {
+			return nil, fmt.Errorf("%s: want one node, and neither other subjects nor another --node", argument)
+		}
+		f.node, f.ofNode = name, true
+		return nil, nil
+	}
+	return args, nil
 }
 
 // subjects are those named, or else all pending workloads.
@@ -169,6 +199,11 @@ func (f *explainFlags) answers(ctx context.Context, c *cluster.Cluster, on []*co
 // report explains what cannot be placed as soon as that is known, and counts the rest.
 func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) error {
 	t := f.origin.terminal(f.output)
+	if f.ofNode {
+		if err := f.describeNode(c, t); err != nil {
+			return err
+		}
+	}
 	if pending := len(c.Workloads()); len(subjects) == 0 && pending > 0 {
 		t.NotSelected(pending)
 		return nil
@@ -191,6 +226,9 @@ func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*cor
 		switch {
 		case placement.Placed():
 			report.AddPlaced()
+			if f.ofNode {
+				f.progress.aside(func() { t.Line(s.workload.String() + " can be placed on it.") })
+			}
 		case placement.Err != nil:
 			worst = errReported
 		case worst == nil:
@@ -209,6 +247,17 @@ func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*cor
 	}
 	report.End()
 	return worst
+}
+
+// describeNode says what of the devices that the node reaches is in use.
+func (f *explainFlags) describeNode(c *cluster.Cluster, t *render.Terminal) error {
+	pools, err := c.Inventory(c.Node(f.node))
+	if err != nil {
+		return err
+	}
+	t.Line("Node " + f.node + " reaches " + render.UsageLine(&usage.Count(c, usage.Inspect(c, pools), usage.ByNode).Total))
+	t.Line("")
+	return nil
 }
 
 // inTurn goes through the workloads in their order, places each, and answers for a subject when its

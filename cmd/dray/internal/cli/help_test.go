@@ -187,6 +187,35 @@ func TestExplainKindAndNames(t *testing.T) {
 	}
 }
 
+// A node is asked who could use it, and why it is idle.
+func TestExplainNode(t *testing.T) {
+	pod := func(name string, gpus int) string {
+		return fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: %[1]s}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: %[2]d}}]}}}\n"+
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: %[1]s}, spec: {containers: [{name: c, image: x}], resourceClaims: [{name: g, resourceClaimName: %[1]s}]}}\n", name, gpus)
+	}
+	manifest := nodeWithGPUs + "---\n{apiVersion: v1, kind: Node, metadata: {name: b}}\n" + pod("large", 5) + pod("small", 2)
+	for _, test := range []struct {
+		arguments string
+		status    int
+		want      []string
+	}{
+		{"node/a", cli.ExitNotPlaced, []string{"Node a reaches 4 devices: 0 held, 4 free, 0 stranded.\n", "Pod default/large is not placed: it does not fit node a.", "default/small can be placed on it.\n", "1 of 2 pods and claims are placed or can be."}},
+		{"node b", cli.ExitNotPlaced, []string{"Node b reaches 0 devices: 0 held, 0 free, 0 stranded.\n", "0 of 2 pods and claims are placed or can be."}},
+		{"nodes/a -o jsonpath={.items[1].fits[0]}", cli.ExitNotPlaced, []string{"\na\n"}},
+		{"node/c", cli.ExitError, []string{"error: --node c: there is no such node"}},
+		{"node/a small", cli.ExitError, []string{"error: node/a: want one node, and neither other subjects nor another --node"}},
+		{"node/a --node b", cli.ExitError, []string{"error: node/a: want one node"}},
+		{"node/", cli.ExitError, []string{"no name"}},
+	} {
+		out, status := runStatus(manifest, append(append([]string{"dray", "explain"}, strings.Fields(test.arguments)...), "-f", "-")...)
+		for _, want := range test.want {
+			if !strings.Contains("\n"+out, want) || status != test.status {
+				t.Errorf("%s: status %d, want %d and %q in\n%s", test.arguments, status, test.status, want, out)
+			}
+		}
+	}
+}
+
 // A name without a kind is that of a pod. Where a claim has it, that is said.
 func TestExplainHintsAtClaim(t *testing.T) {
 	const manifest = "{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: shared}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: g}}]}}}\n"

@@ -72,7 +72,7 @@ func isKind(word string) bool {
 
 // knownKinds are kinds of subjects besides makers.
 var knownKinds = []string{
-	"pod", "po", "claim", "resourceclaim", "replicaset", "statefulset", "daemonset", "job", "replicationcontroller", "virtualmachineinstance", "workflow",
+	"pod", "po", "node", "no", "claim", "resourceclaim", "replicaset", "statefulset", "daemonset", "job", "replicationcontroller", "virtualmachineinstance", "workflow",
 }
 
 // findMade lists the pods that an object has made or would make. As with pods, a name that exists in one namespace

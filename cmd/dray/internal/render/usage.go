@@ -53,22 +53,33 @@ func (t *Terminal) Usage(report *usage.Report) {
 	t.Table(headers, rows)
 }
 
-func (t *Terminal) usageRow(name string, c *usage.Counts) []string {
-	row := []string{name, strconv.Itoa(c.Devices), strconv.Itoa(c.Held), strconv.Itoa(c.Free), strconv.Itoa(c.Stranded)}
-	if t.Wide {
-		row = append(row, strconv.Itoa(c.Shares))
+// UsageLine is counts in one sentence, without its subject.
+func UsageLine(c *usage.Counts) string {
+	text := fmt.Sprintf("%s: %d held, %d free, %d stranded", Count(c.Devices, "device"), c.Held, c.Free, c.Stranded)
+	if causes := causesOf(c); len(causes) > 0 {
+		text += ": " + strings.Join(causes, ", ")
 	}
+	return text + "."
+}
+
+func causesOf(c *usage.Counts) []string {
 	var causes []string
 	for _, cause := range usage.Causes() {
-		n := c.Causes[cause]
-		if t.Wide {
-			row = append(row, strconv.Itoa(n))
-		} else if n > 0 {
+		if n := c.Causes[cause]; n > 0 {
 			causes = append(causes, fmt.Sprintf("%s (%d)", cause, n))
 		}
 	}
+	return causes
+}
+
+func (t *Terminal) usageRow(name string, c *usage.Counts) []string {
+	row := []string{name, strconv.Itoa(c.Devices), strconv.Itoa(c.Held), strconv.Itoa(c.Free), strconv.Itoa(c.Stranded)}
 	if !t.Wide {
-		row = append(row, orNone(strings.Join(causes, ", ")))
+		return append(row, orNone(strings.Join(causesOf(c), ", ")))
+	}
+	row = append(row, strconv.Itoa(c.Shares))
+	for _, cause := range usage.Causes() {
+		row = append(row, strconv.Itoa(c.Causes[cause]))
 	}
 	return row
 }
