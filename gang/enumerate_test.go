@@ -399,7 +399,7 @@ func (s *small) shares() bool {
 
 // TestLikeEnumeration compares small cases with all there is, each feature alone and together. GANG_CASES says how many of each.
 func TestLikeEnumeration(t *testing.T) {
-	cases := 300
+	cases := 600
 	if text := os.Getenv("GANG_CASES"); text != "" {
 		var err error
 		if cases, err = strconv.Atoi(text); err != nil {

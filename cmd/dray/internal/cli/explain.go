@@ -178,10 +178,14 @@ func (f *explainFlags) subjects(c *cluster.Cluster, args []string) ([]*subject, 
 // answers are those about the subjects, in their order. All nodes are looked at for each.
 func (f *explainFlags) answers(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) ([]*render.Answer, error) {
 	answers := make(map[*subject]*render.Answer)
-	err := f.inTurn(ctx, c, subjects, func(s *subject, before int) (*cluster.Placement, error) {
+	err := f.inTurn(ctx, c, subjects, func(s *subject, before int, known *cluster.Placement) (*cluster.Placement, error) {
 		if s.settled != "" {
 			answers[s] = render.SettledAnswer(s.workload, s.settled, c.ClaimsOf(s.workload))
 			return nil, nil
+		}
+		if known != nil {
+			answers[s] = render.NewAnswer(c, known, before)
+			return known, nil
 		}
 		placement, err := c.Survey(ctx, s.workload, on, nil)
 		if err == nil {
@@ -214,14 +218,16 @@ func (f *explainFlags) report(ctx context.Context, c *cluster.Cluster, on []*cor
 	}
 	report := t.NewReport(c)
 	var worst error
-	err := f.inTurn(ctx, c, subjects, func(s *subject, before int) (*cluster.Placement, error) {
+	err := f.inTurn(ctx, c, subjects, func(s *subject, before int, placement *cluster.Placement) (*cluster.Placement, error) {
 		if s.settled != "" {
 			report.AddPlaced()
 			return nil, nil
 		}
-		placement, err := c.Place(ctx, s.workload, on)
-		if err != nil {
-			return nil, err
+		if placement == nil {
+			var err error
+			if placement, err = c.Place(ctx, s.workload, on); err != nil {
+				return nil, err
+			}
 		}
 		switch {
 		case placement.Placed():
@@ -263,22 +269,28 @@ func (f *explainFlags) describeNode(c *cluster.Cluster, t *render.Terminal) erro
 // inTurn goes through the workloads in their order, places each, and answers for a subject when its
 // turn has come: for a claim that pods use before the first of them. Answer gets how many workloads
 // were placed before. It may return where the workload goes if all nodes were asked, which is then not
-// found out again.
-func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects []*subject, answer func(s *subject, before int) (*cluster.Placement, error)) error {
+// found out again. Known is where a pod of a PodGroup goes with the others, who are placed together.
+func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects []*subject, answer func(s *subject, before int, known *cluster.Placement) (*cluster.Placement, error)) error {
 	open := make(map[cluster.Workload]*subject)
 	for _, s := range subjects {
 		if s.settled == "" {
 			open[s.workload] = s
-		} else if _, err := answer(s, 0); err != nil {
+		} else if _, err := answer(s, 0, nil); err != nil {
 			return err
 		}
 	}
 	workloads := c.Workloads()
 	f.progress = newProgress(f.origin.streams.Err, "asking nodes", len(workloads))
 	defer f.progress.done()
-	before := 0
+	before, groups := 0, c.GangRun()
 	for _, w := range workloads {
-		var placement *cluster.Placement
+		var placement, known *cluster.Placement
+		if !f.alone && f.node == "" { // else each pod is asked about by itself
+			var err error
+			if known, err = groups.Turn(ctx, w, c.Nodes); err != nil {
+				return err
+			}
+		}
 		for _, of := range append(c.Used(w), w) {
 			s := open[of]
 			if s == nil {
@@ -286,7 +298,13 @@ func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects 
 			}
 			delete(open, of)
 			s.settled = s.state(c) // it may be allocated by now
-			made, err := answer(s, before)
+			together := known
+			if of != w {
+				together = nil
+			} else if known != nil && known.Placed() {
+				s.settled = "gets its devices on node " + known.Node + ", together with the other pods of its PodGroup"
+			}
+			made, err := answer(s, before, together)
 			if err != nil {
 				return err
 			}
@@ -299,7 +317,9 @@ func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects 
 		}
 		if !f.alone {
 			var err error
-			if placement, err = c.Take(ctx, w, placement); err != nil {
+			if known != nil {
+				placement = known
+			} else if placement, err = c.Take(ctx, w, placement); err != nil {
 				return err
 			}
 			if placement.Placed() {

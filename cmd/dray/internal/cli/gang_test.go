@@ -63,6 +63,9 @@ func TestGangs(t *testing.T) {
 		{"one by one", 1, 2, 2, false, "simulate gang --one-by-one gang -f - -o jsonpath={.items[0]['fit','verdict']}", cli.ExitNotPlaced, []string{"1 not satisfiable"}},
 		{"why", 1, 3, 3, false, "explain podgroup/gang -f -", cli.ExitNotPlaced, []string{"2 of 3 pods fit together", "With 2 pods of the group placed, the next one:", "in use: 1 by default/pod-0"}},
 		{"why not", 1, 2, 2, false, "explain podgroup/gang -f -", cli.ExitOK, []string{"one after the", "2 of 2 pods placed."}},
+		{"a pod", 1, 2, 2, false, "explain pod-1 -f -", cli.ExitOK, []string{"together with the other pods of its PodGroup", "gpu-0-2"}},
+		{"a pod that waits", 1, 3, 3, false, "explain pod-0 -f -", cli.ExitNotPlaced, []string{"2 of 3 pods fit together"}},
+		{"all pods", 1, 2, 2, false, "explain -f -", cli.ExitOK, []string{"2"}},
 		{"no such group", 1, 2, 2, false, "explain podgroup/gong -f -", cli.ExitError, []string{"does not exist", "gang"}},
 	} {
 		out, status := runStatus(gangManifest(test.gpus, test.pods, test.need, test.shared), append([]string{"dray"}, strings.Fields(test.command)...)...)

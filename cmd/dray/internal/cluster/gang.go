@@ -122,10 +122,13 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 	q.Room = func(node int, pods []int) bool { return c.hasRoom(nodes[node], o.members, pods) }
 	if len(o.members) < g.Needs {
 		o.Verdict, o.Exact = allocator.NotSatisfiable, true
+	} else if r, err := gang.Ask(ctx, q); err == nil {
+		o.Result = r
+	} else if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
 	} else {
-		var err error
-		if o.Result, err = gang.Ask(ctx, q); err != nil {
-			return nil, err
+		for _, m := range o.members {
+			o.Placements[m.at].Err = fmt.Errorf("PodGroup %s: %w", g.Key, err)
 		}
 	}
 	for i, m := range o.members {
@@ -254,29 +257,38 @@ func (m *gangMember) accept(p *Placement, v *variant, places []gang.Place) {
 	}
 }
 
-// gangRun are the placements of groups in a run, by pod. The pods of a group are placed when the first of them has its turn.
-type gangRun map[types.NamespacedName]*Placement
+// GangRun places the groups of a run, each when the first of its pods has its turn.
+type GangRun struct {
+	cluster *Cluster
+	gangs   []Gang
+	placed  map[types.NamespacedName]*Placement // by pod
+}
 
-// turn returns the placement of a pod of a group, which is kept, and nil for other workloads.
-func (r gangRun) turn(ctx context.Context, c *Cluster, w Workload, gangs []Gang, nodes []*corev1.Node) (*Placement, error) {
+// GangRun begins one.
+func (c *Cluster) GangRun() *GangRun {
+	return &GangRun{cluster: c, gangs: c.Gangs(), placed: make(map[types.NamespacedName]*Placement)}
+}
+
+// Turn returns the placement of a pod of a group, which is kept, and nil for other workloads.
+func (r *GangRun) Turn(ctx context.Context, w Workload, nodes []*corev1.Node) (*Placement, error) {
 	if w.Pod == nil {
 		return nil, nil
 	}
-	if known := r[w.Key()]; known != nil {
+	if known := r.placed[w.Key()]; known != nil {
 		return known, nil
 	}
-	at := slices.IndexFunc(gangs, func(g Gang) bool { return slices.Contains(g.Workloads, w) })
+	at := slices.IndexFunc(r.gangs, func(g Gang) bool { return slices.Contains(g.Workloads, w) })
 	if at < 0 {
 		return nil, nil
 	}
-	o, err := c.PlaceGang(ctx, gangs[at], nodes, false)
+	o, err := r.cluster.PlaceGang(ctx, r.gangs[at], nodes, false)
 	if err != nil {
 		return nil, err
 	}
 	for i, other := range o.Gang.Workloads {
-		r[other.Key()] = o.Placements[i]
+		r.placed[other.Key()] = o.Placements[i]
 	}
-	return r[w.Key()], c.KeepGang(o)
+	return r.placed[w.Key()], r.cluster.KeepGang(o)
 }
 
 // SupposeGang keeps as many placements as were found, though they may be fewer than the group needs: what the others lack

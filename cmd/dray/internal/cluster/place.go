@@ -64,9 +64,9 @@ func (a *attempt) first(ctx context.Context, placement *Placement, nodes []*core
 // workload; it may be nil.
 func (c *Cluster) Run(ctx context.Context, workloads []Workload, nodes []*corev1.Node, step func()) ([]*Placement, error) {
 	placements := make([]*Placement, 0, len(workloads))
-	gangs, groups := c.Gangs(), make(gangRun)
+	groups := c.GangRun()
 	for _, w := range workloads {
-		placement, err := groups.turn(ctx, c, w, gangs, nodes)
+		placement, err := groups.Turn(ctx, w, nodes)
 		if err == nil && placement == nil {
 			if placement, err = c.Place(ctx, w, nodes); err == nil {
 				err = c.Keep(placement)
