@@ -168,14 +168,14 @@ var _ = Describe("A node that runs processes", Serial, func() {
 		here.addPod(ctx, "probed", restricted, tolerated("sleep 600"), func(pod *corev1.Pod) {
 			pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
 			pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: ptr.To[int64](1234)}
-			mounts := []corev1.VolumeMount{{Name: "shared", MountPath: "/mnt"}}
+			mounts := []corev1.VolumeMount{{Name: "shared", MountPath: "/srv"}}
 			pod.Spec.Volumes = []corev1.Volume{{Name: "shared", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 			pod.Spec.InitContainers = []corev1.Container{*pod.Spec.Containers[0].DeepCopy()}
 			first, main := &pod.Spec.InitContainers[0], &pod.Spec.Containers[0]
-			first.Name, first.Command, first.VolumeMounts = "first", []string{"touch", "/mnt/ready", "/mnt/alive"}, mounts
+			first.Name, first.Command, first.VolumeMounts = "first", []string{"touch", "/srv/ready", "/srv/alive"}, mounts
 			first.Resources = corev1.ResourceRequirements{}
-			main.ReadinessProbe, main.LivenessProbe, main.VolumeMounts = exec("test -e /mnt/ready"), exec("rm /mnt/alive 2>/dev/null || test -e /mnt/again"), mounts
-			main.Command = []string{"/bin/sh", "-c", "test -e /mnt/seen && touch /mnt/again; touch /mnt/seen; exec sleep 600"}
+			main.ReadinessProbe, main.LivenessProbe, main.VolumeMounts = exec("test -e /srv/ready"), exec("rm /srv/alive 2>/dev/null || test -e /srv/again"), mounts
+			main.Command = []string{"/bin/sh", "-c", "test -e /srv/seen && touch /srv/again; touch /srv/seen; exec sleep 600"}
 		})
 		Eventually(ctx, here.pod).WithArguments("probed").Should(And(
 			HaveField("Status.Conditions", ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue)))),

@@ -27,7 +27,7 @@ type beside struct {
 }
 
 // obey does what the supervisor says, until it says no more.
-func (in *initProcess) obey() {
+func (in *commandRunner) obey() {
 	for {
 		var next order
 		if err := in.orders.Decode(&next); err != nil {
@@ -43,7 +43,7 @@ func (in *initProcess) obey() {
 	}
 }
 
-func (in *initProcess) runBeside(next order) error {
+func (in *commandRunner) runBeside(next order) error {
 	output, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (b *beside) end(how exited) *done {
 }
 
 // kill ends what was started for an order.
-func (in *initProcess) kill(number int) {
+func (in *commandRunner) kill(number int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for pid, b := range in.beside {

@@ -31,7 +31,7 @@ const (
 // ends, the kernel ends those that are left.
 func initialize() int {
 	plan := os.NewFile(planDescriptor, "plan")
-	in := &initProcess{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*beside)}
+	in := &commandRunner{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*beside)}
 	for fd := planDescriptor; fd <= homeDescriptor; fd++ {
 		unix.CloseOnExec(fd)
 	}
@@ -62,8 +62,8 @@ func initialize() int {
 	select {} // the supervisor says no more
 }
 
-// initProcess is the init of a container.
-type initProcess struct {
+// commandRunner is the init of a container.
+type commandRunner struct {
 	container Container
 	orders    *json.Decoder
 	told      sync.Mutex
@@ -75,14 +75,14 @@ type initProcess struct {
 	beside  map[int]*beside // by process
 }
 
-func (in *initProcess) tell(what report) error {
+func (in *commandRunner) tell(what report) error {
 	in.told.Lock()
 	defer in.told.Unlock()
 	return in.reports.Encode(what)
 }
 
 // begin starts the command. It returns the number of this process for the machine.
-func (in *initProcess) begin() (pid int, err error) {
+func (in *commandRunner) begin() (pid int, err error) {
 	if err := in.orders.Decode(&in.container); err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func (in *initProcess) begin() (pid int, err error) {
 }
 
 // start starts a process as the container's user, in its group.
-func (in *initProcess) start(args []string, stdout, stderr *os.File) (pid int, err error) {
+func (in *commandRunner) start(args []string, stdout, stderr *os.File) (pid int, err error) {
 	command := exec.Command(args[0], args[1:]...)
 	command.Env, command.Dir = in.container.Env, in.container.Dir
 	if command.Dir == "" {
@@ -205,7 +205,7 @@ func restrict() error {
 }
 
 // reap waits for the children of this process, and returns how the command ended.
-func (in *initProcess) reap() *exited {
+func (in *commandRunner) reap() *exited {
 	for {
 		var status syscall.WaitStatus
 		ended, err := syscall.Wait4(-1, &status, 0, nil)
