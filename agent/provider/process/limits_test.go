@@ -163,12 +163,11 @@ func TestMemoryLimit(t *testing.T) {
 // it goes with the pod, also if the supervisor was killed.
 func TestGroupAfterKills(t *testing.T) {
 	for _, supervisorToo := range []bool{false, true} {
-		f := newFixture(t, nil)
 		pod := shell("setsid sleep 98755 & sleep 98754", corev1.RestartPolicyNever)
 		if hasController("cpu") {
 			pod = limited("setsid sleep 98755 & sleep 98754", corev1.RestartPolicyNever, corev1.ResourceCPU, "500m")
 		}
-		f = killed(t, pod)
+		f := killed(t, pod)
 		f.awaitBegun(t)
 		processes := f.processes(t)
 		if hasController("cpu") {

@@ -5,14 +5,13 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
-
 	// In a program of v0.31: "k8s.io/api/resource/v1alpha3" and
 	// "k8s.io/client-go/listers/resource/v1alpha3".
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	// In a program of v0.31: "k8s.io/dynamic-resource-allocation/structured".
 	structured "github.com/dray-project/dray/allocator/structured/listers"

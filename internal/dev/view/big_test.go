@@ -72,6 +72,6 @@ func TestBig(t *testing.T) {
 	if memory > 500 {
 		t.Errorf("%.0f MiB, want 500 at most", memory)
 	}
-	o.click("button", "Fit all")
+	o.click("Fit all")
 	o.screenshot("big")
 }

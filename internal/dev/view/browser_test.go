@@ -181,12 +181,12 @@ func (o *tab) byRole(role, name string) []cdp.BackendNodeID {
 	return found
 }
 
-// click clicks the only element of that role and name.
-func (o *tab) click(role, name string) {
+// click clicks the only button of that name.
+func (o *tab) click(name string) {
 	o.Helper()
-	found := o.byRole(role, name)
+	found := o.byRole("button", name)
 	if len(found) == 0 {
-		o.Fatalf("there is no %s called %q", role, name)
+		o.Fatalf("there is no button called %q", name)
 	}
 	o.run(chromedp.ActionFunc(func(ctx context.Context) error {
 		object, err := dom.ResolveNode().WithBackendNodeID(found[0]).Do(ctx)

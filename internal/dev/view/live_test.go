@@ -48,7 +48,7 @@ func TestLive(t *testing.T) {
 	o.until(`!document.querySelector(".scrub").hidden`)
 	o.run(chromedp.Evaluate(`(() => { const s = document.getElementById("scrub"); s.value = 0; s.dispatchEvent(new Event("input", {bubbles: true})); })()`, nil))
 	o.untilText(".legend", "1 node, 2 devices")
-	o.click("button", "Now")
+	o.click("Now")
 	o.untilText(".legend", "2 nodes, 4 devices")
 
 	if err := plane.KillAPIServer(); err != nil {

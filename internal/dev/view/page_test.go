@@ -40,7 +40,7 @@ func TestFirstScreen(t *testing.T) {
 func TestWalk(t *testing.T) {
 	address := serve(t, "-f", example("fleet-200"))
 	o := open(t, address, 1280, 800)
-	o.click("button", "training/pretrain-0*")
+	o.click("training/pretrain-0*")
 	o.untilText(".panel", "request gpu needs 4 devices; 6 of 12 that reach the node can serve it")
 	o.untilText(".panel", "Nearest miss: 4 candidates must agree in gpu.example.com/numa, at most 3 do")
 	explained, _ := exec.Command(binary, "explain", "pretrain-0", "-n", "training", "-f", example("fleet-200"), "-o", "json").Output()
@@ -52,16 +52,16 @@ func TestWalk(t *testing.T) {
 	if strings.Contains(link, "token") || !strings.Contains(link, "select=wait") {
 		t.Errorf("the address is %s: want what is selected, and no token", link)
 	}
-	o.click("button", "h100-008")
+	o.click("h100-008")
 	o.untilText(".panel h2", "Node h100-008")
-	o.click("button", "gpu-0")
+	o.click("gpu-0")
 	o.untilText(".panel h2", "Device gpu-0")
 	o.untilText(".panel", "GPU-h100-008-0")
 	o.untilText(".panel", "claim running/job-")
 
 	again := open(t, link, 1280, 800) // the cookie is there
 	again.untilText(".panel", "Nearest miss")
-	again.click("button", "Close details")
+	again.click("Close details")
 	again.until(`document.querySelector(".panel").hidden`)
 	again.fill("Group by", "label:topology.kubernetes.io/zone")
 	again.until(`location.hash.includes("group=label")`)
@@ -126,12 +126,12 @@ func TestWhatIf(t *testing.T) {
 	o := open(t, serve(t, "-f", files), 1280, 800)
 	try := func(kind string, fields map[string]string, want ...string) {
 		t.Helper()
-		o.click("button", "What if")
+		o.click("What if")
 		o.fill("Change", kind)
 		for label, text := range fields {
 			o.fill(label, text)
 		}
-		o.click("button", "Try")
+		o.click("Try")
 		o.until(`!document.querySelector(".whatif [role=status]").innerText.includes("Trying")`)
 		for _, text := range want {
 			o.untilText(".whatif [role=status]", text)
@@ -157,7 +157,7 @@ func TestWhatIf(t *testing.T) {
 		}
 	}
 	try("cordon", map[string]string{"Node": "no-such"}, "node no-such does not exist")
-	o.click("button", "Back to what is")
+	o.click("Back to what is")
 	o.until(`document.querySelectorAll("figure canvas").length === 1`)
 }
 
@@ -195,11 +195,11 @@ func TestHostileNames(t *testing.T) {
 	}
 	for _, address := range []string{serve(t, "--validate=ignore", "-f", file), "file://" + page} {
 		o := open(t, address, 1280, 800)
-		o.click("button", "<img src=x onerror=alert(5)>*")
+		o.click("<img src=x onerror=alert(5)>*")
 		o.untilText(".panel h2", "<img src=x onerror=alert(5)>")
 		o.run(chromedp.Evaluate(`location.hash = "select=" + encodeURIComponent("node/<img src=x onerror=alert(1)>")`, nil))
 		o.untilText(".panel h2", "Node <img src=x onerror=alert(1)>")
-		o.click("button", `\u202egpu-evil\u202c`)
+		o.click(`\u202egpu-evil\u202c`)
 		o.untilText(".panel h2", `Device \u202egpu-evil\u202c`)
 		o.untilText(".panel", "__proto__")
 		if n := value[int](o, `document.querySelectorAll("#app img, #app svg, #app script, #app b").length`); n != 0 {

@@ -26,10 +26,10 @@ const (
 	homeDescriptor   = 6 // the group of the init
 )
 
-// initialize runs the command of a container, with what it may have and no more, and returns
-// the exit code of the init. As PID 1 of the container it waits for all its processes; when it
+// initialize runs the command of a container, with what it may have and no more. It ends the process with status 0 if it
+// could tell how the command ended, and returns if it failed. As PID 1 of the container it waits for all its processes; when it
 // ends, the kernel ends those that are left.
-func initialize() int {
+func initialize() {
 	plan := os.NewFile(planDescriptor, "plan")
 	in := &commandRunner{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*beside)}
 	for fd := planDescriptor; fd <= homeDescriptor; fd++ {
@@ -42,10 +42,10 @@ func initialize() int {
 	pid, err := in.begin()
 	if err != nil {
 		_ = in.tell(report{Error: err.Error()})
-		return 1
+		return
 	}
 	if in.tell(report{PID: pid}) != nil {
-		return 1
+		return
 	}
 	go func() {
 		for range signals {

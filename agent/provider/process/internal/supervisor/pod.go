@@ -174,8 +174,8 @@ func Open(folder string) (*Pod, error) {
 	if p.pidfd, err = process.open(); err != nil {
 		return nil, err
 	}
-	if p.pidfd == nil {
-		close(p.done)
+	if p.pidfd == nil || isOver(p.pidfd) {
+		close(p.done) // here, so that whoever opens it knows
 		return p, nil
 	}
 	go func() {

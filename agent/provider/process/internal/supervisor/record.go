@@ -73,8 +73,21 @@ func awaitEnd(pidfd *os.File) {
 	if err != nil {
 		return
 	}
-	_ = conn.Read(func(fd uintptr) bool {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		return n > 0 && err == nil
-	})
+	_ = conn.Read(hasEnded)
+}
+
+// isOver reports whether a process has ended, be it that nobody has waited for it yet.
+func isOver(pidfd *os.File) bool {
+	conn, err := pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	over := false
+	err = conn.Control(func(fd uintptr) { over = hasEnded(fd) })
+	return err == nil && over
+}
+
+func hasEnded(fd uintptr) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
 }

@@ -31,7 +31,8 @@ func Main() {
 		}
 		os.Exit(0)
 	case len(os.Args) == 1 && os.Args[0] == initName:
-		os.Exit(initialize())
+		initialize()
+		os.Exit(1)
 	}
 }
 
