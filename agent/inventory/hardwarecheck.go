@@ -199,20 +199,20 @@ func (c *hardwareCheck) deviceTaint(path *field.Path, taint *resourceapi.DeviceT
 
 func (c *hardwareCheck) event(path *field.Path, event *SimulatedEvent, devices, nodes map[string]bool) {
 	actions := 0
-	for _, set := range []bool{event.Fail != nil, event.Taint != nil, event.Recover, event.Remove, event.Add, event.NotReady != nil, event.Ready} {
+	for _, set := range []bool{event.Fail != nil, event.Taint != nil, event.Recover, event.Remove, event.Add, event.NotReady != nil, event.Silent, event.Ready} {
 		if set {
 			actions++
 		}
 	}
 	switch {
 	case actions != 1:
-		c.mistake(path, "exactly one of fail, taint, recover, remove, add, notReady and ready is required")
+		c.mistake(path, "exactly one of fail, taint, recover, remove, add, notReady, silent and ready is required")
 	case event.At.Duration < 0:
 		c.mistake(path.Child("at"), "%s: must not be negative", event.At.Duration)
 	case event.Node != "" && nodes != nil && !nodes[event.Node]:
 		c.mistake(path.Child("node"), "%q: none of these nodes has this name", event.Node)
 	case event.IsOfNode() && event.Device != "":
-		c.mistake(path.Child("device"), "%q: notReady and ready are for nodes", event.Device)
+		c.mistake(path.Child("device"), "%q: notReady, silent and ready are for nodes", event.Device)
 	case !event.IsOfNode() && !devices[event.Device]:
 		c.mistake(path.Child("device"), "%q: there is no such device", event.Device)
 	}

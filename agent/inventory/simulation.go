@@ -92,7 +92,7 @@ type SimulatedEvent struct {
 	At metav1.Duration `json:"at"`
 	// Node is the name of the one node of a kind that it happens to; empty: to all.
 	Node string `json:"node,omitempty"`
-	// Device is the name of a device, with all but NotReady and Ready.
+	// Device is the name of a device, with all but NotReady, Silent and Ready.
 	Device string `json:"device,omitempty"`
 	// One of these is set.
 	Fail    *SimulatedFailure        `json:"fail,omitempty"`
@@ -100,13 +100,14 @@ type SimulatedEvent struct {
 	Recover bool                     `json:"recover,omitempty"` // from Fail and Taint
 	Remove  bool                     `json:"remove,omitempty"`
 	Add     bool                     `json:"add,omitempty"` // what was removed
-	// NotReady and Ready are for nodes that dray-agent simulates. Others take no notice of them.
+	// NotReady, Silent and Ready are for nodes that dray-agent simulates. Others take no notice of them.
 	NotReady *SimulatedNodeFailure `json:"notReady,omitempty"`
+	Silent   bool                  `json:"silent,omitempty"` // nothing is written for the node: it says neither that it lives nor what it has
 	Ready    bool                  `json:"ready,omitempty"`
 }
 
 // IsOfNode tells whether the event happens to the node itself, not to a device.
-func (e *SimulatedEvent) IsOfNode() bool { return e.NotReady != nil || e.Ready }
+func (e *SimulatedEvent) IsOfNode() bool { return e.NotReady != nil || e.Silent || e.Ready }
 
 // SimulatedFailure is how a device becomes unhealthy.
 type SimulatedFailure struct {

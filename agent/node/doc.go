@@ -19,8 +19,8 @@
 // touching what others wrote. If a ping fails, the condition Ready says why.
 //
 // A PodController brings a provider's pods in line with those that are bound to
-// its node. Its events come from an informer, or from outside: a [PodFeed] hands
-// the events of one informer to the controllers of any number of nodes.
+// its node. Its events come from an informer, or from outside through its entry points:
+// [PodController.StorePod] and those whose names end in Enqueue.
 //
 // Package nodeutil makes both of one provider, with all that they need, and package api
 // answers what the API server asks a node for.
@@ -32,5 +32,5 @@
 // nodecontroller.go, nodeoptions.go, ping.go, lease.go and nodepatch.go are the
 // NodeController; podcontroller.go with its entry points, podsync.go (Kubernetes to
 // provider), podstatus.go (provider to Kubernetes), poddelete.go and poll.go
-// are the PodController; podfeed.go feeds many.
+// are the PodController.
 package node

@@ -30,7 +30,7 @@ type PodControllerConfig struct {
 	PodLister lister.PodLister
 
 	// PodInformer is where events come from. If it is nil, PodLister is required, and
-	// events come from outside, see [PodFeed]. It must be started by the caller.
+	// events come from outside, see [PodController.StorePod]. It must be started by the caller.
 	PodInformer v1.PodInformer
 
 	// EventRecorder records what providers do with pods. It is required.

@@ -35,14 +35,15 @@ const (
 
 // kubelet finds out which devices of device plugins are in use, for all drivers.
 type kubelet struct {
-	options *Options
-	judge   podresources.Judge
-	asked   time.Time // when kubelet was asked last
-	wake    chan struct{}
+	options  *Options
+	patience time.Duration // for an answer of kubelet, and for one of the API server
+	judge    podresources.Judge
+	asked    time.Time // when kubelet was asked last
+	wake     chan struct{}
 }
 
 func newKubelet(options *Options) *kubelet {
-	return &kubelet{options: options, wake: make(chan struct{}, 1)}
+	return &kubelet{options: options, patience: kubeletInterval / 2, wake: make(chan struct{}, 1)}
 }
 
 func (o *Options) podResources() string {
@@ -105,10 +106,19 @@ func (k *kubelet) ask(ctx context.Context) *view {
 	if k.options.NoKubelet {
 		return &view{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, kubeletInterval)
-	defer cancel()
-	answer, kubeletErr := podresources.List(ctx, k.options.podResources())
-	pods, podsErr := k.options.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: k.ofNode().String()})
+	// One that hangs must not look as if the other one did.
+	within := func(ask func(context.Context)) {
+		ctx, cancel := context.WithTimeout(ctx, k.patience)
+		defer cancel()
+		ask(ctx)
+	}
+	var answer *podresources.Answer
+	var pods *corev1.PodList
+	var kubeletErr, podsErr error
+	within(func(ctx context.Context) { answer, kubeletErr = podresources.List(ctx, k.options.podResources()) })
+	within(func(ctx context.Context) {
+		pods, podsErr = k.options.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: k.ofNode().String()})
+	})
 	out := &view{answer: answer, kubeletErr: kubeletErr}
 	if kubeletErr != nil {
 		_, err := os.Stat(k.options.podResources())

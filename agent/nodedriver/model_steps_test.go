@@ -190,6 +190,33 @@ var modelSteps = []step{
 		m.lose()
 		return true
 	}},
+	// The next two are rows of other steps, which hardly ever come in this order by chance.
+	{"a device is given again before a driver takes over what it was told", 2, func(m *model) bool {
+		old := m.choosePod(func(p *modelPod) bool {
+			return p.running && p.inAPI && p.devices != nil && p.DeletionTimestamp == nil && !isStatic(p)
+		})
+		p := m.drivers[m.rand.IntN(len(m.drivers))]
+		if old == nil || p == nil || !m.up || !m.kubelet.ready || len(m.pods) > 12 {
+			return false
+		}
+		old.running = false
+		m.finish(old)
+		m.writeStatus(old)
+		m.ask(p)
+		m.list(p)
+		m.start(m.newPod("plugin"))
+		return true
+	}},
+	{"the ledger is lost while a pod runs that was deleted by force", 1, func(m *model) bool {
+		pod := m.choosePod(func(p *modelPod) bool { return p.running && p.inAPI && p.devices != nil && !isStatic(p) })
+		if pod == nil || !m.up || m.blind || !m.chance(10) {
+			return false
+		}
+		m.removeFromAPI(pod)
+		m.sync()
+		m.lose()
+		return true
+	}},
 	{"a driver looks", 20, func(m *model) bool {
 		p := m.drivers[m.rand.IntN(len(m.drivers))]
 		if p == nil {

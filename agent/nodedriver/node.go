@@ -1,6 +1,7 @@
 package nodedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,9 +109,11 @@ func (n *Node) Run(ctx context.Context) error {
 	defer n.events.stop()
 	n.running.Go(func() { n.kubelet.follow(ctx, n.all) })
 	err := n.options.Source.Run(ctx, func(in *inventory.Inventory) { n.update(ctx, cancel, in) })
-	if err != nil {
+	if ctx.Err() != nil {
+		err = nil // sources may return why ctx is done
+	} else {
 		// What was published stays, tainted, while somebody looks at the node.
-		err = fmt.Errorf("devices cannot be watched any more: %w", err)
+		err = fmt.Errorf("devices cannot be watched any more: %w", cmp.Or(err, errSourceEnded))
 		for _, d := range n.all() {
 			d.sourceLost(err)
 		}
@@ -151,6 +154,9 @@ func (n *Node) update(ctx context.Context, cancel context.CancelCauseFunc, in *i
 		d.update(in)
 	}
 }
+
+// errSourceEnded is why nothing is known of devices if the source does not say.
+var errSourceEnded = errors.New("the source ended")
 
 // all are the drivers, by name.
 func (n *Node) all() []*served {

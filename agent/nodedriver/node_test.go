@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/utils/ptr"
@@ -43,15 +47,16 @@ var oneGPU = &inventory.Inventory{Devices: []inventory.Device{{ID: gpu0, Type: "
 
 // stubSource reports one inventory, and ends with what it is sent.
 type stubSource struct {
-	in   *inventory.Inventory
-	fail chan error
+	in    *inventory.Inventory
+	fail  chan error
+	atEnd error // what it returns when ctx is done
 }
 
 func (s *stubSource) Run(ctx context.Context, report func(*inventory.Inventory)) error {
 	report(s.in)
 	select {
 	case <-ctx.Done():
-		return nil
+		return s.atEnd
 	case err := <-s.fail:
 		return err
 	}
@@ -70,7 +75,7 @@ type rig struct {
 // startRig runs a node in kubeletDir.
 func startRig(t *testing.T, kubeletDir string, change func(*rig, *Options), objects ...runtime.Object) *rig {
 	t.Helper()
-	r := &rig{t: t, client: fakecluster.NewClient(objects...), source: &stubSource{oneGPU, make(chan error)}, done: make(chan error, 1)}
+	r := &rig{t: t, client: fakecluster.NewClient(objects...), source: &stubSource{in: oneGPU, fail: make(chan error)}, done: make(chan error, 1)}
 	options := Options{NodeName: fakecluster.NodeName, Client: r.client, Source: r.source, KubeletDir: kubeletDir, CDIDir: filepath.Join(kubeletDir, "cdi")}
 	if change != nil {
 		change(r, &options)
@@ -214,6 +219,26 @@ func TestSourceLost(t *testing.T) {
 	r.publishes("gpu-0 gpu.example.com/source-lost")
 	if err := r.end(); err == nil || !strings.Contains(err.Error(), "cannot be watched any more: cable pulled") || len(fakecluster.Published(t, r.client)) != 1 {
 		t.Errorf("ended with %v, left %q", err, fakecluster.Published(t, r.client))
+	}
+}
+
+// TestSourceEnds without an error, and with the one of ctx, as sources of others may.
+func TestSourceEnds(t *testing.T) {
+	r := startRig(t, shortdir.New(t), nil)
+	r.publishes("gpu-0")
+	r.source.fail <- nil
+	r.publishes("gpu-0 gpu.example.com/source-lost")
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "cannot be watched any more: the source ended") {
+		t.Errorf("ended with %v", err)
+	}
+
+	r = startRig(t, shortdir.New(t), func(r *rig, _ *Options) { r.source.atEnd = context.Canceled })
+	r.publishes("gpu-0")
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	if got := fakecluster.Published(t, r.client); !slices.Equal(got, []string{"gpu-0"}) {
+		t.Errorf("left %q", got)
 	}
 }
 
@@ -493,5 +518,33 @@ func TestAsk(t *testing.T) {
 	got = k.ask(t.Context())
 	if got.podsErr == nil || !strings.Contains(got.whyNothingIsFree(), "pods of the node: pods are forbidden") || got.report.Free != nil || len(got.report.InUse) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestKubeletHangs: a kubelet that accepts connections and does not answer keeps nobody from asking the API server.
+func TestKubeletHangs(t *testing.T) {
+	dir := shortdir.New(t)
+	if err := os.MkdirAll(filepath.Join(dir, "pod-resources"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, "pod-resources", "kubelet.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`))
+	}))
+	defer api.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKubelet(&Options{NodeName: fakecluster.NodeName, Client: client, KubeletDir: dir})
+	k.patience = 3 * time.Second
+	got := k.ask(t.Context())
+	if got.kubeletErr == nil || got.noSocket || got.podsErr != nil || len(got.pods) != 1 {
+		t.Errorf("kubelet: %v, no socket %v, the API server: %v, %d pods", got.kubeletErr, got.noSocket, got.podsErr, len(got.pods))
 	}
 }

@@ -1,9 +1,7 @@
 package kubelet_test
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -133,61 +131,6 @@ func TestKilledAgent(t *testing.T) {
 	m.mustRefuse(rival, device, 30*time.Second)
 	m.end(pod)
 	m.mustAdmit(rival)
-}
-
-// TestRollingUpdate has a new agent take the place of an old one. Kubelet has devices of the plugin at each moment, pods are
-// admitted before, between and after, and the new agent knows what the old one gave away.
-func TestRollingUpdate(t *testing.T) {
-	m := newMachine(t)
-	if err := m.agent.Stop(); err != nil { // it has no instance
-		t.Fatal(err)
-	}
-	instance := func(n int) string { return fmt.Sprintf("--pod-uid=00000000-0000-0000-0000-00000000000%d", n) }
-	sockets := func(folder string, n int) func() bool {
-		return func() bool {
-			found, err := filepath.Glob(filepath.Join(m.dir, folder, "gpu.example.com-*.sock"))
-			return err == nil && len(found) == n
-		}
-	}
-	m.startAgent(instance(1))
-	m.awaitCapacity(4)
-	claimed, plugged1 := m.podWithClaim("claimed", m.claim("claimed", "gpu-1")), m.pod("plugged", func(pod *corev1.Pod) { withPlugin(&pod.Spec.Containers[0]) })
-	m.mustAdmit(claimed)
-	m.awaitCapacity(3)
-	device := plugged(t, m.mustAdmit(plugged1), "main")
-
-	old := m.agent
-	m.startAgent(instance(2))
-	steady := func(what string, until func() bool) {
-		t.Helper()
-		m.until(what, func() bool {
-			if have := m.tell(kubelet.Request{Operation: kubelet.Capacity}).Allocatable[resource]; have.Value() != 3 {
-				t.Fatalf("until %s: kubelet has %d %s, want 3", what, have.Value(), resource)
-			}
-			return until()
-		})
-	}
-	steady("both serve the plugin", sockets("device-plugins", 2))
-	steady("both serve claims", sockets("plugins_registry", 2))
-	free := slices.DeleteFunc([]string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, func(name string) bool { return name == "gpu-1" || name == device })[0]
-	between := m.podWithClaim("between", m.claim("between", free))
-	m.mustAdmit(between)
-	m.end(between)
-	if err := old.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	m.awaitCapacity(3) // the one between is offered again
-	steady("the old one is gone", sockets("device-plugins", 1))
-	after := time.Now()
-	steady("three seconds later", func() bool { return time.Since(after) > 3*time.Second })
-	for _, held := range []string{"gpu-1", device} {
-		m.mustRefuse(m.podWithClaim("rival-"+held, m.claim("rival-"+held, held)), held, time.Second)
-	}
-	m.end(claimed)
-	m.awaitCapacity(4)
-	if files, err := os.ReadDir(m.cdi); err != nil || slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), driver+"_") }) {
-		t.Errorf("left of claims: %v, %v", files, err)
-	}
 }
 
 // TestHealth has kubelet show in the pod's status that a device of its claim failed.

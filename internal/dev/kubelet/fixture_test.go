@@ -132,16 +132,20 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) startAgent(flags ...string) {
+func (m *machine) startAgent() {
 	m.Helper()
-	var err error
-	m.agent, err = plane.Launch("agent-"+m.node, filepath.Join(binaries, "dray-agent"), append([]string{"run",
-		"--simulate=" + filepath.Join(m.dir, "hardware.yaml"), "--node-name=" + m.node, "--kubeconfig=" + plane.Kubeconfig(),
-		"--kubelet-dir=" + m.dir, "--cdi-dir=" + m.cdi, "--listen="}, flags...)...)
+	m.launchAgent(filepath.Join(binaries, "dray-agent"), "run",
+		"--simulate="+filepath.Join(m.dir, "hardware.yaml"), "--node-name="+m.node, "--kubeconfig="+plane.Kubeconfig(),
+		"--kubelet-dir="+m.dir, "--cdi-dir="+m.cdi, "--listen=")
+}
+
+func (m *machine) launchAgent(program string, arguments ...string) {
+	m.Helper()
+	agent, err := plane.Launch("agent-"+m.node, program, arguments...)
 	if err != nil {
 		m.Fatal(err)
 	}
-	agent := m.agent
+	m.agent = agent
 	m.Cleanup(func() { _ = agent.Kill() })
 }
 

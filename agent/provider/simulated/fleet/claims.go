@@ -259,6 +259,9 @@ func (k *claimKeeper) reportOne(ctx context.Context, uid types.UID) error {
 	}
 	claim, on, used := known.claim, known.on, len(known.pods) > 0
 	k.mu.Unlock()
+	if used && on.isSilent() {
+		return nil // it is reported when the node says something again
+	}
 	in := on.inventory()
 	want := make(map[string][]resourceapi.AllocatedDeviceStatus)
 	if used {

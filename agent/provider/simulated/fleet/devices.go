@@ -31,10 +31,10 @@ func (m *member) inventory() *inventory.Inventory {
 // publish makes the ResourceSlices of a node say what it has. Only one worker does that at a time.
 func (f *Fleet) publish(ctx context.Context, m *member) (time.Duration, error) {
 	m.mu.Lock()
-	uid, fresh, ended := m.uid, !m.settled && !m.adopted, m.ended
+	uid, fresh, hushed := m.uid, !m.settled && !m.adopted, m.ended || m.silent
 	m.mu.Unlock()
-	if uid == "" || ended {
-		return 0, nil // it is published when it is registered
+	if uid == "" || hushed {
+		return 0, nil // it is published when it is registered, or says something again
 	}
 	if err := f.publishAs(ctx, m, uid, fresh); err != nil {
 		return 0, fmt.Errorf("ResourceSlices of node %s: %w", m.name, err)

@@ -43,6 +43,7 @@ type member struct {
 	// What the script did so far: the last event of each device, and why the node is not ready.
 	devices map[string]inventory.SimulatedEvent
 	failure *inventory.SimulatedNodeFailure
+	silent  bool        // nothing is written for it
 	changed metav1.Time // when the condition Ready changed
 }
 
@@ -57,9 +58,9 @@ func isFinal(err error) bool {
 // beat does what is due for a node. Only one worker does that at a time.
 func (f *Fleet) beat(ctx context.Context, m *member) (time.Duration, error) {
 	m.mu.Lock()
-	ended, registered := m.ended, m.uid != ""
+	ended, registered, silent := m.ended, m.uid != "", m.silent
 	m.mu.Unlock()
-	if ended {
+	if ended || silent {
 		return 0, nil
 	}
 	if !registered {

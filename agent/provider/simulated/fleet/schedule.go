@@ -71,12 +71,23 @@ func (f *Fleet) plan() []planned {
 func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) func() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if event.Silent {
+		m.silent = true
+		return func() {}
+	}
 	if event.IsOfNode() {
-		if (m.failure != nil) != (event.NotReady != nil) {
+		// Whoever found that the node was silent may have said so in its status.
+		wasSilent := m.silent
+		if (m.failure != nil) != (event.NotReady != nil) || wasSilent {
 			m.changed = metav1.Now()
 		}
-		m.failure, m.statusAt = event.NotReady, time.Time{}
-		return func() { f.beats.Add(m.number) }
+		m.failure, m.statusAt, m.silent = event.NotReady, time.Time{}, false
+		return func() {
+			f.beats.Add(m.number)
+			if wasSilent {
+				f.tellDevices(m)
+			}
+		}
 	}
 	if m.devices == nil {
 		m.devices = make(map[string]inventory.SimulatedEvent)
@@ -86,10 +97,19 @@ func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) func() {
 	} else {
 		m.devices[event.Device] = *event
 	}
-	return func() {
-		f.publishing.Add(m.number)
-		if f.claims != nil {
-			f.claims.changed(m)
-		}
+	return func() { f.tellDevices(m) }
+}
+
+// tellDevices has written what the node has, unless it is silent.
+func (f *Fleet) tellDevices(m *member) {
+	f.publishing.Add(m.number)
+	if f.claims != nil {
+		f.claims.changed(m)
 	}
+}
+
+func (m *member) isSilent() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.silent
 }

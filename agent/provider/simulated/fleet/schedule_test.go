@@ -112,6 +112,66 @@ func TestScript(t *testing.T) {
 	})
 }
 
+// TestSilentNode has a node say nothing for some minutes, while a device of it fails.
+func TestSilentNode(t *testing.T) {
+	at := func(minutes int) metav1.Duration {
+		return metav1.Duration{Duration: time.Duration(minutes)*time.Minute - 5*time.Second}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		options := gpuNodes(2, 1)
+		options.Kinds[0].Script = []inventory.SimulatedEvent{
+			{At: at(2), Node: "node-1", Silent: true},
+			{At: at(3), Device: "gpu-0", Fail: &inventory.SimulatedFailure{Reason: "Ecc"}},
+			{At: at(10), Node: "node-1", Ready: true},
+		}
+		run(t, client, options, func(*fleet.Fleet) { // for a minute
+			heartbeat := func(node string) (lease, status, transition time.Time) {
+				stored, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), node, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				of, err := client.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ready := of.Status.Conditions[0]
+				return stored.Spec.RenewTime.Time, ready.LastHeartbeatTime.Time, ready.LastTransitionTime.Time
+			}
+			_, _, began := heartbeat("node-1")
+			addClaim(t, client, "one", []string{"a"}, "node-1/gpu-0")
+			addPod(t, client, "a", "node-1", "one")
+			time.Sleep(8 * time.Minute)
+			synctest.Wait()
+			lease, status, _ := heartbeat("node-1")
+			if silent := min(time.Since(lease), time.Since(status)); silent < 7*time.Minute {
+				t.Errorf("the node said something %s ago", silent)
+			}
+			if lease, status, _ := heartbeat("node-0"); time.Since(lease) > time.Minute || time.Since(status) > 6*time.Minute {
+				t.Errorf("another node said something %s and %s ago", time.Since(lease), time.Since(status))
+			}
+			if got := published(t, client, "node-1"); got != "gpu-0" {
+				t.Errorf("a silent node publishes %s", got)
+			}
+			if got := devicesOf(t, client, "one"); !strings.Contains(got, "Healthy=True") {
+				t.Errorf("a silent node says of a claim: %s", got)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			lease, status, transition := heartbeat("node-1")
+			if quiet := max(time.Since(lease), time.Since(status)); quiet > 2*time.Minute || transition.Sub(began) < 9*time.Minute {
+				t.Errorf("the node is back, said something %s ago, and its condition changed %s after the beginning", quiet, transition.Sub(began))
+			}
+			if got := published(t, client, "node-1"); got != "gpu-0 gpu.example.com/unhealthy=Ecc:NoSchedule" {
+				t.Errorf("the node is back, and publishes %s", got)
+			}
+			if got := devicesOf(t, client, "one"); !strings.Contains(got, "Healthy=False(Ecc)") {
+				t.Errorf("the node is back, and says of a claim: %s", got)
+			}
+		})
+	})
+}
+
 // TestPoolsOfSeveralSlices has a pool whose slices must be of one generation.
 func TestPoolsOfSeveralSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
