@@ -189,6 +189,11 @@ STEPS ?= 1000000
 soak-ledger: ## take STEPS= random steps of kubelet, driver and API server from SEED=, with a driver that dies at any write of its ledger
 	cd agent && MODEL_STEPS=$(STEPS) MODEL_SEED=$(SEED) $(GO) test ./nodedriver -run '^TestModel$$' -count=1 -timeout 2h -v
 
+FAULTSTEPS ?= 200000
+.PHONY: faults-ledger
+faults-ledger: ## plant each known fault of the ledger, and have the model of soak-ledger find it within FAULTSTEPS= steps
+	cd agent && LEDGER_FAULTS=$(FAULTSTEPS) $(GO) test ./nodedriver -run '^TestFaults$$' -count=1 -timeout 5h -v
+
 SIZE ?= small
 ROUNDS ?= 1
 WORKLOADS ?= .
@@ -381,6 +386,17 @@ release: ## prepare the release VERSION= in bin/release: modules, archives, lice
 .PHONY: test-release
 test-release: ## build consumers of every published module from a file-system module proxy, and check the archives
 	cd tools/release && $(GO) vet . && $(GOTEST) -count=1 -timeout 30m .
+	cd tools/images && $(GO) vet ./... && $(GOTEST) -count=1 -timeout 30m ./...
+
+BUILDIMAGES = cd tools/images && $(GO) build -o ../../bin/build-images ./build && cd ../.. && bin/build-images -out '$(or $(OUT),bin/images)' -version '$(or $(VERSION),v0.0.0-dev)'
+
+.PHONY: images
+images: ## build the images of dray, dray-agent and dray-scheduler without a daemon, as OCI layouts in OUT=dir; VERSION= is their tag
+	$(BUILDIMAGES)
+
+.PHONY: image-agent
+image-agent: ## the same for dray-agent only
+	$(BUILDIMAGES) dray-agent
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME=

@@ -145,6 +145,7 @@ var rooms = []room{
 		"agent/sysfs", "agent/resourceslice", "agent/draplugin", "agent/nodedriver", "agent/kubeletapi",
 	}},
 	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"gang", "simulate", "devmgmt"})},
+	{folder: "tools"},
 	{folder: "internal/oracle", imports: developing},
 	{folder: "internal/clustergen", imports: developing},
 	{folder: "internal/differential", imports: developing},

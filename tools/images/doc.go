@@ -1,0 +1,9 @@
+// Package images makes OCI images of the repository's programs, without a daemon and without a
+// registry:
+//
+//	Program ─► go build for each platform ─► a layer, a configuration ─► index ─► OCI layout
+//
+// An image has the program and the names of two users, and nothing else. It depends on the source,
+// the version, the commit and its date, the Go toolchain and this package: who builds it again gets
+// the same digest.
+package images

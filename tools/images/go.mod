@@ -1,0 +1,15 @@
+// What builds container images without a daemon: nobody who links Dray inherits it.
+module github.com/dray-project/dray/tools/images
+
+go 1.26.8
+
+require golang.org/x/mod v0.42.0
+
+require (
+	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/google/go-containerregistry v0.22.1
+	github.com/klauspost/compress v1.19.2 // indirect
+	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/opencontainers/image-spec v1.1.1 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+)
