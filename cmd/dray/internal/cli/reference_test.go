@@ -17,7 +17,7 @@ var available = regexp.MustCompile(`(?ms)^Available Commands:\n(.*?)\n\n`)
 func TestReference(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# All commands\n\nWhat each command says with `--help`. A test writes this page (`go test ./cmd/dray/internal/cli -run TestReference -rewrite`) and fails if it is not current.\n" +
-		"[The command line](command-line.md) explains input, output and exit status.\n")
+		"[The command line](" + filepath.Base("docs/command-line.md") + ") explains input, output and exit status.\n")
 	found := describe(t, &page, "dray")
 	page.WriteString("\n## Flags of all commands\n\n```text\n" + help(t, "options") + "```\n")
 	if found < 10 {
