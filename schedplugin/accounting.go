@@ -49,6 +49,10 @@ type accounts struct {
 	status *fwk.Status
 }
 
+// notRecorded is why devices for extended resources cannot stand for resources of their node: the API server accepts only what
+// is taken by claims that the spec of the pod names.
+const notRecorded = refusal.Short + "devices for extended resources stand for CPU or other resources of their node, which cannot be recorded in the status of a pod"
+
 // account refuses a node that does not have what the pod requests together with what its devices take. Found are
 // the devices of the variant's claims.
 func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v *variant, pod *corev1.Pod, nodeInfo fwk.NodeInfo, found []resourceapi.AllocationResult) *fwk.Status {
@@ -58,11 +62,18 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 	}
 	var taken []*resourceapi.AllocationResult
 	for _, claim := range c.claims {
-		if allocation := claim.Allocated(); allocation != nil {
-			taken = append(taken, allocation)
-		} else if allocation := chosen[claim.Object.UID]; allocation != nil {
-			taken = append(taken, allocation)
+		allocation := claim.Allocated()
+		if allocation == nil {
+			allocation = chosen[claim.Object.UID]
 		}
+		if allocation == nil {
+			continue
+		}
+		if claim.Extended && nodeallocatable.SlicesOf(c.devices, []*resourceapi.AllocationResult{allocation}) != nil {
+			reason := c.refusals.For(v, notRecorded, notRecorded, c.counted(nodeInfo.Node()))
+			return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, nodeInfo.Node())
+		}
+		taken = append(taken, allocation)
 	}
 	slices := nodeallocatable.SlicesOf(c.devices, taken)
 	if slices == nil {
@@ -75,7 +86,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 	of.once.Do(func() { of.opened, of.status = p.openAccounts(ctx, c, pod) })
 	status := of.status
 	if status.IsSuccess() {
-		status = of.opened.Check(ctx, nodeInfo, chosen, slices, v.mappings)
+		status = of.opened.Check(ctx, nodeInfo, chosen, slices)
 	}
 	switch {
 	case status.Code() == fwk.Error:
@@ -93,8 +104,11 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 }
 
 func (p *Plugin) openAccounts(ctx context.Context, c *cycle, pod *corev1.Pod) (*nodeallocatable.Accounts, *fwk.Status) {
-	claims := make([]nodeallocatable.Claim, len(c.claims))
-	for i, claim := range c.claims {
+	claims := make([]nodeallocatable.Claim, 0, len(c.claims))
+	for _, claim := range c.claims {
+		if claim.Extended {
+			continue
+		}
 		object := *claim.Object
 		switch {
 		case object.Status.Allocation == nil:
@@ -103,10 +117,7 @@ func (p *Plugin) openAccounts(ctx context.Context, c *cycle, pod *corev1.Pod) (*
 		case p.source.ReservedFor(pod, claim.Object):
 			object.Status.ReservedFor = nil
 		}
-		claims[i] = nodeallocatable.Claim{Name: claim.Name, Object: &object, Allocation: claim.Allocated()}
-		if claim.Extended {
-			claims[i].Name = nodeallocatable.Extended
-		}
+		claims = append(claims, nodeallocatable.Claim{Name: claim.Name, Object: &object, Allocation: claim.Allocated()})
 	}
 	return nodeallocatable.Open(ctx, p.handle, p.features, c.devices, pod, claims)
 }

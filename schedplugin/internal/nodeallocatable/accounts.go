@@ -18,9 +18,6 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Extended is the Name of the claim for extended resources.
-const Extended = "<extended-resources>"
-
 // Claim is one of a pod.
 type Claim struct {
 	// Name is what the pod calls it.
@@ -70,16 +67,15 @@ func Open(ctx context.Context, of fwk.Handle, features feature.Features, snapsho
 		return nil, fwk.AsStatus(fmt.Errorf("accounting for node-allocatable resources: %w", err))
 	}
 	a.plugin = made.(*dynamicresources.DynamicResources)
-	if _, status := a.plugin.PreFilter(ctx, a.state, withClaims(pod, claims, nil), nil); !status.IsSuccess() {
+	if _, status := a.plugin.PreFilter(ctx, a.state, withClaims(pod, claims), nil); !status.IsSuccess() {
 		return nil, status
 	}
 	return a, nil
 }
 
 // Check says whether a node has what the pod requests, its devices included. Allocations are those of the claims that
-// have none yet, by UID, and slices those of the devices of all claims. Extended says which containers use the claim
-// for extended resources.
-func (a *Accounts) Check(ctx context.Context, nodeInfo fwk.NodeInfo, allocations map[types.UID]*resourceapi.AllocationResult, slices []*resourceapi.ResourceSlice, extended []corev1.ContainerExtendedResourceRequest) *fwk.Status {
+// have none yet, by UID, and slices those of the devices of all claims.
+func (a *Accounts) Check(ctx context.Context, nodeInfo fwk.NodeInfo, allocations map[types.UID]*resourceapi.AllocationResult, slices []*resourceapi.ResourceSlice) *fwk.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.view.slices = slices
@@ -92,7 +88,7 @@ func (a *Accounts) Check(ctx context.Context, nodeInfo fwk.NodeInfo, allocations
 			a.view.claims[claim.Object.Name].Status.Allocation.Devices = devices
 		}
 	}
-	return a.plugin.Filter(ctx, a.state, withClaims(a.pod, a.claims, extended), nodeInfo)
+	return a.plugin.Filter(ctx, a.state, withClaims(a.pod, a.claims), nodeInfo)
 }
 
 // Publish has the scheduler find the accounts in the state of a cycle.

@@ -30,12 +30,6 @@ func Record(ctx context.Context, client kubernetes.Interface, state fwk.CycleSta
 	}
 	before, after := pod.Status.DeepCopy(), pod.Status.DeepCopy()
 	before.NodeAllocatableResourceClaimStatuses = nil
-	for i := range after.NodeAllocatableResourceClaimStatuses {
-		// The API server accepts names of claims that the spec of the pod leads to, and none.
-		if status := &after.NodeAllocatableResourceClaimStatuses[i]; status.ResourceClaimName == Extended {
-			status.ResourceClaimName = ""
-		}
-	}
 	if err := schedutil.PatchPodStatus(ctx, client, pod.Name, pod.Namespace, before, after); err != nil {
 		return false, fmt.Errorf("pod %s: update nodeAllocatableResourceClaimStatuses: %w", klog.KObj(pod), err)
 	}

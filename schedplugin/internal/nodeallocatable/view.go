@@ -50,33 +50,12 @@ func (t tracker) Get(namespace, name string) (*resourceapi.ResourceClaim, error)
 
 var errUnknown = errors.New("is not one of the pod")
 
-// withClaims is the pod with a reference by name to each claim, and with the claim for extended resources in the
-// containers that use it.
-func withClaims(pod *corev1.Pod, claims []Claim, extended []corev1.ContainerExtendedResourceRequest) *corev1.Pod {
+// withClaims is the pod with a reference by name to each claim.
+func withClaims(pod *corev1.Pod, claims []Claim) *corev1.Pod {
 	as := *pod
 	as.Spec.ResourceClaims = make([]corev1.PodResourceClaim, len(claims))
 	for i, claim := range claims {
 		as.Spec.ResourceClaims[i] = corev1.PodResourceClaim{Name: claim.Name, ResourceClaimName: &claim.Object.Name}
 	}
-	if len(extended) > 0 {
-		users := make(map[string]bool)
-		for _, request := range extended {
-			users[request.ContainerName] = true
-		}
-		as.Spec.InitContainers = using(as.Spec.InitContainers, users)
-		as.Spec.Containers = using(as.Spec.Containers, users)
-	}
 	return &as
-}
-
-func using(containers []corev1.Container, users map[string]bool) []corev1.Container {
-	list := make([]corev1.Container, len(containers))
-	for i, container := range containers {
-		if users[container.Name] {
-			claims := container.Resources.Claims
-			container.Resources.Claims = append(claims[:len(claims):len(claims)], corev1.ResourceClaim{Name: Extended})
-		}
-		list[i] = container
-	}
-	return list
 }
