@@ -314,15 +314,33 @@ conformance-slices: ## run the tests of upstream's ResourceSlice controller on a
 conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kubernetes with it, on that of schedplugin
 	$(CONFORMANCE) scheduler
 
+# What takes minutes is not run with the others. The page keeps its rows.
+RECORDED := $(CONFORMANCE) -page docs/conformance.md
+
 .PHONY: conformance-drivers
 conformance-drivers: ## build and test DRA drivers of others with agent/kubeletplugin; DRIVERS= folder with their checkouts
-	$(CONFORMANCE) -programs '$(DRIVERS)' drivers
+	$(RECORDED) -programs '$(DRIVERS)' drivers
+
+.PHONY: agent-older
+agent-older: ## lay out bin/agent-1.36: agent/kubeletplugin and agent/resourceslice as a module for drivers with the libraries of Kubernetes 1.36
+	rm -rf bin/agent-1.36
+	$(CONFORMANCE) -older bin/agent-1.36
+	cd bin/agent-1.36 && $(GO) build ./...
+
+VIRTUAL_KUBELET ?=
+
+.PHONY: conformance-node
+conformance-node: controlplane ## build and test virtual-kubelet with agent/node, and run its program on an API server; VIRTUAL_KUBELET= a checkout of its main branch
+	$(RECORDED) node/virtual-kubelet
+ifneq ($(VIRTUAL_KUBELET),)
+	$(RECORDED) -programs '$(dir $(abspath $(VIRTUAL_KUBELET)))' node/main
+endif
 
 INTEL_PLUGINS ?=
 
 .PHONY: conformance-deviceplugin
 conformance-deviceplugin: ## build and test Intel's device plugins with agent/deviceplugin; INTEL_PLUGINS= their checkout
-	$(CONFORMANCE) -programs '$(dir $(abspath $(INTEL_PLUGINS)))' deviceplugin
+	$(RECORDED) -programs '$(dir $(abspath $(INTEL_PLUGINS)))' deviceplugin
 
 .PHONY: kubelet-parts
 kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37

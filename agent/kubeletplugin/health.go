@@ -1,3 +1,5 @@
+//go:build !dray_kubernetes_1_36
+
 package kubeletplugin
 
 import (
@@ -8,6 +10,45 @@ import (
 	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
 	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 )
+
+// ErrHealthNotSupported is what WatchHealthStatus returns if it reports nothing. It is
+// upstream's, for errors.Is.
+var ErrHealthNotSupported = upstream.ErrHealthNotSupported
+
+// Upstream's types of health.
+type (
+	// DeviceHealth is what is known of the health of one device.
+	DeviceHealth = upstream.DeviceHealth
+	// DeviceHealthReport is what is known of several devices. Those that it leaves out stay as
+	// they were.
+	DeviceHealthReport = upstream.DeviceHealthReport
+	// HealthStatus is the health of a device.
+	HealthStatus = upstream.HealthStatus
+)
+
+// What is known of a device's health.
+const (
+	HealthStatusUnknown   = upstream.HealthStatusUnknown
+	HealthStatusHealthy   = upstream.HealthStatusHealthy
+	HealthStatusUnhealthy = upstream.HealthStatusUnhealthy
+)
+
+// HealthWatcher is implemented by drivers that report the health of devices.
+type HealthWatcher interface {
+	// WatchHealthStatus sends a report of all devices, and then one after each change,
+	// until ctx is done. Kubelet takes a device whose report is older than its
+	// HealthCheckTimeout for unknown. It may be called again after it returned.
+	WatchHealthStatus(ctx context.Context, reports chan<- DeviceHealthReport) error
+}
+
+// HealthService tells whether health is reported: by default, if the driver can.
+func HealthService(enabled bool) Option { return forwarded(upstream.HealthService(enabled)) }
+
+// HealthV1 tells whether version v1 of the health service is served: by default.
+func HealthV1(enabled bool) Option { return forwarded(upstream.HealthV1(enabled)) }
+
+// HealthV1alpha1 tells whether version v1alpha1 of the health service is served: by default.
+func HealthV1alpha1(enabled bool) Option { return forwarded(upstream.HealthV1alpha1(enabled)) }
 
 // withHealth returns the plugin as upstream wants it, and what upstream is to be told about
 // the health service: a driver that cannot report is not announced as one that can.

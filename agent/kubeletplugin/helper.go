@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -20,9 +21,9 @@ type Helper struct {
 	options options
 	plugin  DRAPlugin
 
-	mutex   sync.Mutex
-	stopped bool
-	slices  *resourceslice.Controller // nil until something is published
+	mutex     sync.Mutex
+	stopped   bool
+	published *resourceslice.Controller // nil until something is
 }
 
 // Start serves kubelet. It publishes nothing before PublishResources. What it started runs
@@ -36,8 +37,7 @@ func Start(ctx context.Context, plugin DRAPlugin, opts ...Option) (*Helper, erro
 	}
 	served, services := withHealth(plugin)
 	// What the driver itself says of the health service comes later and counts.
-	given := append(services, h.options.kubelet...)
-	kubelet, err := upstream.Start(ctx, served, append(given, upstream.EnableDeviceMetadata(h.options.metadata, h.options.versions()))...)
+	kubelet, err := upstream.Start(ctx, served, slices.Concat(services, h.options.kubelet, h.options.metadata.option())...)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +57,11 @@ func (h *Helper) PublishResources(_ context.Context, resources resourceslice.Dri
 	if h.stopped {
 		return errors.New("publish resources: the helper was stopped")
 	}
-	if h.slices != nil {
-		h.slices.Update(&resources)
+	if h.published != nil {
+		h.published.Update(&resources)
 		return nil
 	}
-	slices, err := resourceslice.StartController(h.ctx, resourceslice.Options{
+	published, err := resourceslice.StartController(h.ctx, resourceslice.Options{
 		DriverName: h.options.driverName,
 		KubeClient: h.options.kubeClient,
 		Owner: &resourceslice.Owner{
@@ -79,7 +79,7 @@ func (h *Helper) PublishResources(_ context.Context, resources resourceslice.Dri
 	if err != nil {
 		return fmt.Errorf("publish resources: %w", err)
 	}
-	h.slices = slices
+	h.published = published
 	return nil
 }
 
@@ -93,8 +93,8 @@ func (h *Helper) Stop() {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	h.stopped = true
-	if h.slices != nil {
-		h.slices.Stop()
+	if h.published != nil {
+		h.published.Stop()
 	}
 }
 

@@ -306,7 +306,7 @@ func TestMetadata(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := o.versions(); !slices.Equal(got, test.want) {
+			if got := o.metadata.written(); !slices.Equal(got, test.want) {
 				t.Errorf("versions %v, want %v", got, test.want)
 			}
 		})

@@ -16,41 +16,20 @@ const (
 	DefaultCDIDir      = upstream.DefaultCDIDir
 )
 
-// Upstream's errors: the very same values, for errors.Is.
-var (
-	// ErrRecoverable is found in each error given to HandleError after which the driver may
-	// go on.
-	ErrRecoverable = upstream.ErrRecoverable
-	// ErrHealthNotSupported is what WatchHealthStatus returns if it reports nothing.
-	ErrHealthNotSupported = upstream.ErrHealthNotSupported
-)
+// ErrRecoverable is found in each error given to HandleError after which the driver may go on.
+// It is upstream's, for errors.Is.
+var ErrRecoverable = upstream.ErrRecoverable
 
 // Upstream's types. Values of both packages can be mixed.
 type (
 	// Device is a device of a claim that was prepared.
 	Device = upstream.Device
-	// DeviceHealth is what is known of the health of one device.
-	DeviceHealth = upstream.DeviceHealth
-	// DeviceHealthReport is what is known of several devices. Those that it leaves out stay as
-	// they were.
-	DeviceHealthReport = upstream.DeviceHealthReport
 	// DeviceMetadata is what a workload is told about a device: see EnableDeviceMetadata.
 	DeviceMetadata = upstream.DeviceMetadata
-	// HealthStatus is the health of a device.
-	HealthStatus = upstream.HealthStatus
-	// MetadataFileOperations are for MetadataFileOps. A nil field stands for the usual function.
-	MetadataFileOperations = upstream.MetadataFileOperations
 	// NamespacedObject is a claim that may be gone.
 	NamespacedObject = upstream.NamespacedObject
 	// PrepareResult is what became of preparing one claim.
 	PrepareResult = upstream.PrepareResult
-)
-
-// What is known of a device's health.
-const (
-	HealthStatusUnknown   = upstream.HealthStatusUnknown
-	HealthStatusHealthy   = upstream.HealthStatusHealthy
-	HealthStatusUnhealthy = upstream.HealthStatusUnhealthy
 )
 
 // DRAPlugin is what a driver implements. The first three methods are required. A driver that
@@ -70,18 +49,4 @@ type DRAPlugin interface {
 	// that is not ErrRecoverable. Errors of publishing always are; among them is
 	// *resourceslice.DroppedFieldsError.
 	HandleError(ctx context.Context, err error, msg string)
-}
-
-// HealthWatcher is implemented by drivers that report the health of devices.
-type HealthWatcher interface {
-	// WatchHealthStatus sends a report of all devices, and then one after each change,
-	// until ctx is done. Kubelet takes a device whose report is older than its
-	// HealthCheckTimeout for unknown. It may be called again after it returned.
-	WatchHealthStatus(ctx context.Context, reports chan<- DeviceHealthReport) error
-}
-
-// RollingUpdateRegistrarSocketFile is the name of the registration socket in registryDir of
-// the instance that runs in the pod with this UID.
-func RollingUpdateRegistrarSocketFile(registryDir, driverName string, podUID types.UID) string {
-	return upstream.RollingUpdateRegistrarSocketFile(registryDir, driverName, podUID)
 }

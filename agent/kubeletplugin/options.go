@@ -3,14 +3,10 @@ package kubeletplugin
 import (
 	"context"
 	"net"
-	"slices"
 
 	"google.golang.org/grpc"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	metadatav1alpha1 "k8s.io/dynamic-resource-allocation/api/metadata/v1alpha1"
-	metadatav1beta1 "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
 	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
 )
 
@@ -27,9 +23,7 @@ type options struct {
 	nodeUID               types.UID
 	reconcilePoolWithName string
 
-	metadata         bool
-	metadataVersions []schema.GroupVersion
-	olderMetadata    bool // enabled in the way of Kubernetes 1.36
+	metadata metadataOptions
 }
 
 func forwarded(option upstream.Option) Option {
@@ -146,55 +140,6 @@ func RegistrationService(enabled bool) Option {
 // DRAService tells whether the DRA service is served: by default.
 func DRAService(enabled bool) Option { return forwarded(upstream.DRAService(enabled)) }
 
-// HealthService tells whether health is reported: by default, if the driver can.
-func HealthService(enabled bool) Option { return forwarded(upstream.HealthService(enabled)) }
-
-// HealthV1 tells whether version v1 of the health service is served: by default.
-func HealthV1(enabled bool) Option { return forwarded(upstream.HealthV1(enabled)) }
-
-// HealthV1alpha1 tells whether version v1alpha1 of the health service is served: by default.
-func HealthV1alpha1(enabled bool) Option { return forwarded(upstream.HealthV1alpha1(enabled)) }
-
 // CDIDirectory is where CDI files for metadata of devices are written. The default is
 // DefaultCDIDir.
 func CDIDirectory(path string) Option { return forwarded(upstream.CDIDirectory(path)) }
-
-// MetadataFileOps replaces how files for metadata are written and read.
-func MetadataFileOps(ops MetadataFileOperations) Option {
-	return forwarded(upstream.MetadataFileOps(ops))
-}
-
-// EnableDeviceMetadata has files with metadata of devices mounted into containers. Versions
-// are those of the file format, at most one list, which must have the latest. Without a list
-// the versions are those of MetadataVersions, as in Kubernetes 1.36.
-func EnableDeviceMetadata(enabled bool, versions ...[]schema.GroupVersion) Option {
-	return func(o *options) error {
-		o.metadata, o.olderMetadata = enabled, len(versions) == 0
-		if !o.olderMetadata {
-			o.metadataVersions = slices.Concat(versions...)
-		}
-		return nil
-	}
-}
-
-// MetadataVersions are the versions of the format for EnableDeviceMetadata without versions.
-// The default is v1alpha1. Files have the latest version, too, before these.
-func MetadataVersions(versions ...schema.GroupVersion) Option {
-	return func(o *options) error {
-		o.metadataVersions = versions
-		return nil
-	}
-}
-
-// versions are those that upstream is told to write.
-func (o *options) versions() []schema.GroupVersion {
-	if !o.metadata || !o.olderMetadata {
-		return o.metadataVersions
-	}
-	versions := o.metadataVersions
-	if len(versions) == 0 {
-		versions = []schema.GroupVersion{metadatav1alpha1.SchemeGroupVersion}
-	}
-	latest := metadatav1beta1.SchemeGroupVersion
-	return append([]schema.GroupVersion{latest}, slices.DeleteFunc(slices.Clone(versions), func(v schema.GroupVersion) bool { return v == latest })...)
-}

@@ -10,7 +10,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	draclient "k8s.io/dynamic-resource-allocation/client"
 	"k8s.io/klog/v2"
@@ -22,7 +21,7 @@ type Controller struct {
 	options Options
 	client  *draclient.Client
 	queue   workqueue.TypedRateLimitingInterface[string] // names of pools
-	stored  cache.MutationCache                          // slices by pool, with answers to writes that the watch has not seen
+	stored  mutations                                    // slices by pool, with answers to writes that the watch has not seen
 
 	cancel     context.CancelCauseFunc
 	background sync.WaitGroup

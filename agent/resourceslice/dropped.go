@@ -2,6 +2,7 @@ package resourceslice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -42,7 +43,7 @@ func (err *DroppedFieldsError) As(target any) bool {
 // DisabledFeatures are the feature gates that explain what is missing.
 func (err *DroppedFieldsError) DisabledFeatures() []string {
 	var off []string
-	for _, feature := range fieldGates {
+	for _, feature := range slices.Concat(fieldGates, laterGates) {
 		if feature.lost(&err.DesiredSlice.Spec, &err.ActualSlice.Spec) {
 			off = append(off, feature.gate)
 		}
@@ -50,12 +51,14 @@ func (err *DroppedFieldsError) DisabledFeatures() []string {
 	return off
 }
 
-// fieldGates are the gates of Kubernetes 1.37 without which the API server drops
-// fields of ResourceSlices.
-var fieldGates = []struct {
+// fieldGate is a gate without which the API server drops fields of ResourceSlices.
+type fieldGate struct {
 	gate string
 	lost func(desired, actual *resourceapi.ResourceSliceSpec) bool
-}{
+}
+
+// fieldGates are those of fields that Kubernetes 1.36 has, too.
+var fieldGates = []fieldGate{
 	{"DRADeviceTaints", perDevice(func(d *resourceapi.Device) int { return len(d.Taints) })},
 	{"DRAPartitionableDevices", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
 		return ptr.Deref(desired.PerDeviceNodeSelection, false) && !ptr.Deref(actual.PerDeviceNodeSelection, false) ||
@@ -72,14 +75,6 @@ var fieldGates = []struct {
 		}
 		return count
 	})},
-	{"DRAPartitionableDevicesType", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
-		return desired.PartitionTypeAttribute != nil && actual.PartitionTypeAttribute == nil
-	}},
-	{"DRAOptionalNodeOperations", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
-		return len(desired.SkipNodeOperations) > len(actual.SkipNodeOperations)
-	}},
-	{"DRADeviceCompatibilityGroups", lostGroups},
-	{"DRANodeAllocatableResources", perDevice(func(d *resourceapi.Device) int { return len(d.NodeAllocatableResources) })},
 	{"DRAListTypeAttributes", perDevice(func(d *resourceapi.Device) int {
 		count := 0
 		for _, attribute := range d.Attributes {
@@ -99,20 +94,6 @@ func perDevice(count func(*resourceapi.Device) int) func(desired, actual *resour
 		}
 		return false
 	}
-}
-
-// lostGroups disregards consumptions that were dropped as a whole, which another
-// feature accounts for.
-func lostGroups(desired, actual *resourceapi.ResourceSliceSpec) bool {
-	for i := range min(len(desired.Devices), len(actual.Devices)) {
-		wanted, stored := desired.Devices[i].ConsumesCounters, actual.Devices[i].ConsumesCounters
-		for j := range min(len(wanted), len(stored)) {
-			if len(wanted[j].CompatibilityGroups) > len(stored[j].CompatibilityGroups) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func one[T any](p *T) int {

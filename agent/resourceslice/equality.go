@@ -68,8 +68,8 @@ func sameDevice(a, b *resourceapi.Device, taints func(a, b resourceapi.DeviceTai
 		slices.Equal(a.BindingConditions, b.BindingConditions) &&
 		slices.Equal(a.BindingFailureConditions, b.BindingFailureConditions) &&
 		ptr.Equal(a.AllowMultipleAllocations, b.AllowMultipleAllocations) &&
-		(len(a.NodeAllocatableResources)+len(b.NodeAllocatableResources) == 0 ||
-			apiequality.Semantic.DeepEqual(a.NodeAllocatableResources, b.NodeAllocatableResources))
+		(len(nodeAllocatable(a))+len(nodeAllocatable(b)) == 0 ||
+			apiequality.Semantic.DeepEqual(nodeAllocatable(a), nodeAllocatable(b)))
 }
 
 func sameAttribute(a, b resourceapi.DeviceAttribute) bool {
@@ -90,7 +90,7 @@ func sameCapacity(a, b resourceapi.DeviceCapacity) bool {
 func sameConsumption(a, b resourceapi.DeviceCounterConsumption) bool {
 	return a.CounterSet == b.CounterSet &&
 		maps.EqualFunc(a.Counters, b.Counters, sameCounter) &&
-		slices.Equal(a.CompatibilityGroups, b.CompatibilityGroups)
+		slices.Equal(compatibilityGroups(&a), compatibilityGroups(&b))
 }
 
 func sameCounterSet(a, b resourceapi.CounterSet) bool {
@@ -117,20 +117,19 @@ func sameStored(desired, stored *Slice) bool {
 func sameBesidesDevices(a, b *Slice) bool {
 	return slices.EqualFunc(a.SharedCounters, b.SharedCounters, sameCounterSet) &&
 		ptr.Equal(a.PerDeviceNodeSelection, b.PerDeviceNodeSelection) &&
-		ptr.Equal(a.PartitionTypeAttribute, b.PartitionTypeAttribute) &&
-		slices.Equal(a.SkipNodeOperations, b.SkipNodeOperations)
+		sameLaterFields(a, b)
 }
 
 // sliceOf is the part of a ResourceSlice that drivers decide on. It shares the
 // memory of spec.
 func sliceOf(spec *resourceapi.ResourceSliceSpec) *Slice {
-	return &Slice{
+	slice := &Slice{
 		Devices:                spec.Devices,
 		SharedCounters:         spec.SharedCounters,
 		PerDeviceNodeSelection: spec.PerDeviceNodeSelection,
-		PartitionTypeAttribute: spec.PartitionTypeAttribute,
-		SkipNodeOperations:     spec.SkipNodeOperations,
 	}
+	readLaterFields(slice, spec)
+	return slice
 }
 
 // roundTaintTimes rounds to what the API can store.

@@ -199,7 +199,7 @@ func (s *splitting) results(content Slice) []Slice {
 			out[i].Devices = append(out[i].Devices, content.Devices[device])
 		}
 		if !slices.ContainsFunc(out[i].Devices, func(d resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 }) {
-			out[i].PartitionTypeAttribute = nil
+			withoutPartitions(&out[i])
 		}
 	}
 	return out

@@ -194,9 +194,8 @@ func (w *writer) spec(i int, generation int64) resourceapi.ResourceSliceSpec {
 		Devices:                desired.Devices,
 		SharedCounters:         desired.SharedCounters,
 		PerDeviceNodeSelection: desired.PerDeviceNodeSelection,
-		PartitionTypeAttribute: desired.PartitionTypeAttribute,
-		SkipNodeOperations:     desired.SkipNodeOperations,
 	}
+	writeLaterFields(&spec, &desired.Slice)
 	if nodeName := w.nodeName(); nodeName != "" {
 		spec.NodeName = &nodeName
 	}

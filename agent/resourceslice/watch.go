@@ -18,11 +18,6 @@ import (
 // poolIndex finds slices by the name of their pool.
 const poolIndex = "pool"
 
-// maxMutations bounds how many answers to writes are kept until the watch
-// catches up. It is more than one driver's slices: if an answer to a create were
-// forgotten, the slice would be created a second time.
-const maxMutations = 1 << 20
-
 // startWatching starts the watch, and waits until it has seen what there is.
 func (c *Controller) startWatching(ctx context.Context) error {
 	c.selectByPool.Store(c.options.ReconcilePoolWithName != "")
@@ -38,12 +33,7 @@ func (c *Controller) startWatching(ctx context.Context) error {
 			return nil, nil
 		}},
 	)
-	c.stored = cache.NewIntegerResourceVersionMutationCacheWithOptions(logger, informer.GetStore(), cache.MutationCacheOptions{
-		Indexer:      informer.GetIndexer(),
-		TTL:          *c.options.MutationCacheTTL,
-		IncludeAdds:  true,
-		MaxCacheSize: maxMutations,
-	})
+	c.stored = newMutations(logger, informer.GetIndexer(), *c.options.MutationCacheTTL)
 	handler, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { c.sliceStored(object) },
 		UpdateFunc: func(old, object any) { c.requeue(old); c.sliceStored(object) },
@@ -97,7 +87,7 @@ func (c *Controller) selector(byPool bool) string {
 		resourceapi.ResourceSliceSelectorNodeName: c.nodeName(),
 	}
 	if byPool {
-		selector[resourceapi.ResourceSliceSelectorPoolName] = c.options.ReconcilePoolWithName
+		selector[selectorPoolName] = c.options.ReconcilePoolWithName
 	}
 	return selector.String()
 }

@@ -96,7 +96,7 @@ var rooms = []room{
 		"simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
 	})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
-	{folder: "internal/dev/conformance"},
+	{folder: "internal/dev/conformance", imports: []string{"internal/controlplane"}},
 	{folder: "internal/dev/outdated"},
 	{folder: "internal/kubeletscript"},
 	{folder: "internal/dev/view", imports: []string{"internal/controlplane"}},
@@ -166,7 +166,7 @@ var reservations = []reservation{
 	{path: "k8s.io/kubernetes", folders: []string{"schedplugin", "internal/dev/kubelet"}},
 	{path: "k8s.io/dynamic-resource-allocation", folders: slices.Concat([]string{"allocator/structured"}, edges, proof), tests: true},
 	// The old form of upstream's API has listers of client-go in its signatures.
-	{path: "k8s.io/client-go", folders: slices.Concat([]string{"allocator/structured/listers"}, edges), tests: true},
+	{path: "k8s.io/client-go", folders: slices.Concat([]string{"allocator/structured/listers", "internal/dev/conformance"}, edges), tests: true},
 	{path: "k8s.io/klog", folders: edges, tests: true},
 	{path: "math/rand", folders: slices.Concat(proof, edges), tests: true},
 	{path: "crypto/rand", folders: slices.Concat([]string{"tools/release"}, edges), tests: true},

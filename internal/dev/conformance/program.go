@@ -18,16 +18,25 @@ import (
 // Program is a program of others that is built and tested with its imports changed.
 //
 // It runs twice with the same libraries: as it is, and with Dray's packages. Requiring Dray
-// raises the program's Kubernetes libraries to Dray's. What fails because of that fails in the
-// first run, too, and is no difference.
+// raises the program's Kubernetes libraries to Dray's, but for older ones. What fails because of
+// that fails in the first run, too, and is no difference.
 type Program struct {
 	// Repository is where it is published, Commit what the list of known differences is about.
 	Repository, Commit string
+	// Version is set instead of Commit if the module proxy has the program: no checkout is needed.
+	Version string
 	// Packages are the patterns that are built and tested. Those that need a cluster are left
 	// out.
 	Packages []string
 	// Imports are the packages whose place Dray's take.
 	Imports map[string]string
+	// older is set if the program keeps its libraries, which are those of Kubernetes 1.36.
+	older bool
+	// Forwarded are packages of the program whose own tests run on Dray's.
+	Forwarded []forwarded
+	// onPlane runs more of the program, laid out in a folder, on a control plane of its own.
+	// Dray is the root of Dray's sources, with the programs of a control plane in bin.
+	onPlane func(ctx context.Context, dray, folder string) ([]packageEvent, error)
 }
 
 // driverImports are what a DRA driver changes.
@@ -36,14 +45,17 @@ var driverImports = map[string]string{
 	"k8s.io/dynamic-resource-allocation/resourceslice": "github.com/dray-project/dray/agent/resourceslice",
 }
 
-// programs are the parts that need a checkout: of repositories that are not Go modules of a
-// proxy. The checkout of each is a folder with the last part of the repository's name.
-var programs = []Part{
+// programs are the parts that build a program of others. Of most a checkout is needed: it is a
+// folder with the last part of the repository's name.
+var programs = append(nodes,
 	driver("kubernetes-sigs/dra-example-driver", "31914ceacda29bbc55208ef75e68c0991e1c9568", "./cmd/...", "./internal/...", "./pkg/..."),
 	driver("kubernetes-sigs/dranet", "f258477cbea0551b7ad239e3873a997a7a3d116b", "./cmd/...", "./pkg/..."),
+	olderDriver(driver("kubernetes-sigs/dra-example-driver", "31914ceacda29bbc55208ef75e68c0991e1c9568", "./cmd/...", "./internal/...", "./pkg/...")),
 	driver("intel/intel-resource-drivers-for-kubernetes", "1da939faa33a90dd641d0327cdcdcbbfaa1acdb4", "./cmd/...", "./pkg/..."),
+	olderDriver(driver("intel/intel-resource-drivers-for-kubernetes", "1da939faa33a90dd641d0327cdcdcbbfaa1acdb4", "./cmd/...", "./pkg/...")),
 	driver("kubernetes-sigs/dra-driver-nvidia-gpu", "95932046683719c43b6a0dd9613c2e5aad5d6703", "./cmd/...", "./pkg/..."),
-	{
+	olderDriver(driver("kubernetes-sigs/dra-driver-nvidia-gpu", "95932046683719c43b6a0dd9613c2e5aad5d6703", "./cmd/...", "./pkg/...")),
+	Part{
 		Name:        "deviceplugin/intel-device-plugins-for-kubernetes",
 		About:       "the plugins' own tests, with deviceplugin of the agent",
 		Counterpart: "github.com/intel/intel-device-plugins-for-kubernetes",
@@ -54,7 +66,7 @@ var programs = []Part{
 			Imports:    devicePluginImports,
 		},
 	},
-}
+)
 
 // devicePluginImports are what one of Intel's device plugins changes.
 var devicePluginImports = map[string]string{
@@ -70,6 +82,14 @@ func driver(repository, commit string, packages ...string) Part {
 	}
 }
 
+// olderDriver is a driver with its own libraries, of Kubernetes 1.36.
+func olderDriver(part Part) Part {
+	part.Name += "/1.36"
+	part.About += ", laid out for the libraries of Kubernetes 1.36, which the driver keeps"
+	part.Program.older = true
+	return part
+}
+
 // modules are Dray's, which a program may need, by their folder in the checkout.
 var modules = map[string]string{
 	"github.com/dray-project/dray":       "",
@@ -77,27 +97,20 @@ var modules = map[string]string{
 }
 
 // runProgram runs a program as it is and with Dray's packages. checkouts has a folder for
-// each program.
+// each program that the module proxy does not have.
 func runProgram(ctx context.Context, part Part, checkouts, dray, folder string) (*Result, error) {
 	if err := part.Lacks(checkouts); err != nil {
 		return nil, err
 	}
-	source := filepath.Join(checkouts, filepath.Base(part.Counterpart))
-	commit, err := command(ctx, source, "git", "rev-parse", "HEAD")
+	find := checkedOut
+	if part.Program.Version != "" {
+		find = downloaded
+	}
+	source, version, err := find(ctx, part, checkouts)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := command(ctx, source, "git", "status", "--porcelain", "--untracked-files=no", "--", "*.go", "go.mod")
-	if err != nil {
-		return nil, err
-	}
-	if changed != "" {
-		return nil, fmt.Errorf("%s has changes of its own:\n%s", source, changed)
-	}
-	result := &Result{Part: part, Version: commit[:min(12, len(commit))]}
-	if commit != part.Program.Commit {
-		result.Version += ", not the pinned " + part.Program.Commit[:12]
-	}
+	result := &Result{Part: part, Version: version}
 	asItIs, err := runCopy(ctx, part.Program, source, dray, filepath.Join(folder, "as-it-is"), false)
 	if err != nil {
 		return nil, err
@@ -112,13 +125,48 @@ func runProgram(ctx context.Context, part Part, checkouts, dray, folder string) 
 
 // Lacks says which checkout a part needs that is not in the folder of programs.
 func (p Part) Lacks(checkouts string) error {
-	if p.Program == nil {
+	if p.Program == nil || p.Program.Version != "" {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(checkouts, filepath.Base(p.Counterpart), "go.mod")); err != nil {
 		return fmt.Errorf("a checkout of %s, commit %s, is needed in the folder of programs: %w", p.Program.Repository, p.Program.Commit, err)
 	}
 	return nil
+}
+
+// downloaded returns the folder in which the go command keeps a version of a module.
+func downloaded(ctx context.Context, part Part, _ string) (source, version string, err error) {
+	// Outside of any module, so that no go.sum is asked.
+	text, err := command(ctx, os.TempDir(), "go", "mod", "download", "-json", part.Counterpart+"@"+part.Program.Version)
+	if err != nil {
+		return "", "", err
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal([]byte(text), &module); err != nil {
+		return "", "", err
+	}
+	return module.Dir, part.Program.Version, nil
+}
+
+// checkedOut returns the checkout of a program, which must have no changes.
+func checkedOut(ctx context.Context, part Part, checkouts string) (source, version string, err error) {
+	source = filepath.Join(checkouts, filepath.Base(part.Counterpart))
+	commit, err := command(ctx, source, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return "", "", err
+	}
+	changed, err := command(ctx, source, "git", "status", "--porcelain", "--untracked-files=no", "--", "*.go", "go.mod")
+	if err != nil {
+		return "", "", err
+	}
+	if changed != "" {
+		return "", "", fmt.Errorf("%s has changes of its own:\n%s", source, changed)
+	}
+	version = commit[:min(12, len(commit))]
+	if commit != part.Program.Commit {
+		version += ", not the pinned " + part.Program.Commit[:12]
+	}
+	return source, version, nil
 }
 
 // compareRuns returns the outcomes of the second run. One that is what it was in the first
@@ -153,7 +201,58 @@ func runCopy(ctx context.Context, program *Program, source, dray, folder string,
 	if err := copySources(source, folder); err != nil {
 		return nil, err
 	}
-	edits := []string{"mod", "edit"}
+	edits, err := requireDray(ctx, program, dray, folder, swap)
+	if err != nil {
+		return nil, err
+	}
+	if len(edits) > 0 {
+		if _, err := command(ctx, folder, "go", append([]string{"mod", "edit"}, edits...)...); err != nil {
+			return nil, err
+		}
+	}
+	if swap {
+		if err := changeImports(folder, program.Imports); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range program.Forwarded {
+		if err := f.layOut(folder, swap); err != nil {
+			return nil, err
+		}
+	}
+	outcomes, err := testPackages(ctx, folder, program.Packages)
+	if err != nil || program.onPlane == nil {
+		return outcomes, err
+	}
+	module, err := command(ctx, folder, "go", "list", "-mod=mod", "-m")
+	if err != nil {
+		return nil, err
+	}
+	events, err := program.onPlane(ctx, dray, folder)
+	if err != nil {
+		return nil, err
+	}
+	return append(outcomes, tested(module, events)...), nil
+}
+
+// Needs says in a few words what the program is read from.
+func (p *Program) Needs() string {
+	if p.Version != "" {
+		return p.Version + ", which the module proxy has"
+	}
+	return "a checkout of " + p.Repository + ", commit " + p.Commit[:12]
+}
+
+// requireDray returns what is changed of go.mod.
+func requireDray(ctx context.Context, program *Program, dray, folder string, swap bool) ([]string, error) {
+	if program.older {
+		if !swap {
+			return nil, nil
+		}
+		agent := folder + "-agent"
+		return []string{"-require=" + agentModule + "@v0.0.0", "-replace=" + agentModule + "=" + agent}, LayOutOlder(ctx, dray, agent)
+	}
+	var edits []string
 	for module, below := range modules {
 		required, err := requirements(ctx, filepath.Join(dray, below))
 		if err != nil {
@@ -168,15 +267,7 @@ func runCopy(ctx context.Context, program *Program, source, dray, folder string,
 			edits = append(edits, "-require="+module+"@v0.0.0", "-replace="+module+"="+filepath.Join(dray, below))
 		}
 	}
-	if _, err := command(ctx, folder, "go", edits...); err != nil {
-		return nil, err
-	}
-	if swap {
-		if err := changeImports(folder, program.Imports); err != nil {
-			return nil, err
-		}
-	}
-	return testPackages(ctx, folder, program.Packages)
+	return edits, nil
 }
 
 type requirement struct{ Path, Version string }

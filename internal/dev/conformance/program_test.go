@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -88,7 +89,7 @@ func TestChangeImports(t *testing.T) {
 
 func TestProgramWithoutCheckout(t *testing.T) {
 	parts, err := Select([]string{"drivers"})
-	if err != nil || len(parts) != 4 {
+	if err != nil || len(parts) != 7 {
 		t.Fatalf("%d parts, %v", len(parts), err)
 	}
 	_, err = Run(t.Context(), parts[0], "../../..", t.TempDir())
@@ -104,5 +105,46 @@ func TestBuildFailsTwice(t *testing.T) {
 	got := notBuilt("example.com/mini", []packageEvent{said, fail, said, fail})
 	if len(got) != 1 || got[0] != (Outcome{"build c", Failed, "no header\nno header\n"}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestLayOutOlder needs no library of Kubernetes 1.37.
+func TestLayOutOlder(t *testing.T) {
+	folder := t.TempDir()
+	if err := LayOutOlder(t.Context(), "../../..", folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(t.Context(), folder, "go", "build", "./..."); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForwarded replaces sources, and leaves tests out. Without Dray, only the tests are left out.
+func TestForwarded(t *testing.T) {
+	files := map[string]string{
+		"node/node.go":   "package node\n",
+		"node/a_test.go": "package node\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestA(*testing.T) {}\n\nfunc TestB(*testing.T) { os.Exit(1) }\n\nfunc helper() {}\n",
+		"node/b_test.go": "package node\n",
+	}
+	f := forwarded{folder: "node", adapter: "nodeutil", LeftOut: map[string]map[string]string{
+		"a_test.go": {"TestB": "why", "helper": "why"}, "b_test.go": {"": "why"},
+	}}
+	for swap, want := range map[bool][]string{true: {"a_test.go", "forward.go"}, false: {"a_test.go", "node.go"}} {
+		folder := write(t, files)
+		if err := f.layOut(folder, swap); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(filepath.Join(folder, "node"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		text, err := os.ReadFile(filepath.Join(folder, "node/a_test.go"))
+		if err != nil || !slices.Equal(names, want) || strings.Contains(string(text), "TestB") || strings.Contains(string(text), "helper") == swap {
+			t.Errorf("swap %t: %v, %v\n%s", swap, names, err, text)
+		}
 	}
 }

@@ -28,6 +28,7 @@ func run(ctx context.Context) error {
 	page := flag.String("page", "", "the file to write the page to, which keeps what it says of parts that do not run")
 	all := flag.Bool("all", false, "run the slow parts, too, and those that have a checkout")
 	programs := flag.String("programs", "", "the folder with checkouts of the programs of others, for the parts that need them")
+	older := flag.String("older", "", "the folder to lay out in what drivers import, for the libraries of Kubernetes 1.36; nothing is run")
 	check := flag.Bool("check", false, "compare the page with what the file has, and do not write it")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "Usage: %s [flags] [part ...]\n\nParts:\n", filepath.Base(os.Args[0]))
@@ -38,9 +39,9 @@ func run(ctx context.Context) error {
 			}
 			fmt.Fprintf(flag.CommandLine.Output(), "  %-21s %s%s\n", part.Name, part.About, slow)
 		}
-		fmt.Fprintln(flag.CommandLine.Output(), "\nParts that need a checkout in the folder that -programs names:")
+		fmt.Fprintln(flag.CommandLine.Output(), "\nParts that build a program of others, of which a checkout is in the folder that -programs names:")
 		for _, part := range conformance.Programs() {
-			fmt.Fprintf(flag.CommandLine.Output(), "  %-45s %s, commit %s\n", part.Name, part.Program.Repository, part.Program.Commit[:12])
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-45s %s\n", part.Name, part.Program.Needs())
 		}
 		fmt.Fprintln(flag.CommandLine.Output(), "\nFlags:")
 		flag.PrintDefaults()
@@ -56,6 +57,9 @@ func run(ctx context.Context) error {
 	root, err := filepath.Abs(*checkout)
 	if err != nil {
 		return err
+	}
+	if *older != "" {
+		return conformance.LayOutOlder(ctx, root, *older)
 	}
 	var verdicts []*conformance.Verdict
 	for _, part := range parts {

@@ -1,0 +1,70 @@
+//go:build !dray_kubernetes_1_36
+
+package kubeletplugin
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	metadatav1alpha1 "k8s.io/dynamic-resource-allocation/api/metadata/v1alpha1"
+	metadatav1beta1 "k8s.io/dynamic-resource-allocation/api/metadata/v1beta1"
+	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
+)
+
+// latestMetadata is the version that upstream wants written in any case.
+var latestMetadata = metadatav1beta1.SchemeGroupVersion
+
+// MetadataFileOperations are for MetadataFileOps. A nil field stands for the usual function.
+type MetadataFileOperations = upstream.MetadataFileOperations
+
+// MetadataFileOps replaces how files for metadata are written and read.
+func MetadataFileOps(ops MetadataFileOperations) Option {
+	return forwarded(upstream.MetadataFileOps(ops))
+}
+
+// EnableDeviceMetadata has files with metadata of devices mounted into containers. Versions
+// are those of the file format, at most one list, which must have the latest. Without a list
+// the versions are those of MetadataVersions, as in Kubernetes 1.36.
+func EnableDeviceMetadata(enabled bool, versions ...[]schema.GroupVersion) Option {
+	return func(o *options) error {
+		o.metadata.enabled, o.metadata.older = enabled, len(versions) == 0
+		if !o.metadata.older {
+			o.metadata.versions = slices.Concat(versions...)
+		}
+		return nil
+	}
+}
+
+// MetadataVersions are the versions of the format for EnableDeviceMetadata without versions.
+// The default is v1alpha1. Files have the latest version, too, before these.
+func MetadataVersions(versions ...schema.GroupVersion) Option {
+	return func(o *options) error {
+		o.metadata.versions = versions
+		return nil
+	}
+}
+
+// metadataOptions say which versions of the format are written.
+type metadataOptions struct {
+	enabled  bool
+	versions []schema.GroupVersion
+	older    bool // enabled in the way of Kubernetes 1.36
+}
+
+// written are the versions that upstream is told to write.
+func (m *metadataOptions) written() []schema.GroupVersion {
+	if !m.enabled || !m.older {
+		return m.versions
+	}
+	versions := m.versions
+	if len(versions) == 0 {
+		versions = []schema.GroupVersion{metadatav1alpha1.SchemeGroupVersion}
+	}
+	others := slices.DeleteFunc(slices.Clone(versions), func(v schema.GroupVersion) bool { return v == latestMetadata })
+	return append([]schema.GroupVersion{latestMetadata}, others...)
+}
+
+// option is what upstream is told.
+func (m *metadataOptions) option() []upstream.Option {
+	return []upstream.Option{upstream.EnableDeviceMetadata(m.enabled, m.written())}
+}

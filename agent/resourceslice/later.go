@@ -1,0 +1,82 @@
+//go:build !dray_kubernetes_1_36
+
+package resourceslice
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+)
+
+// What is in this file is in the libraries of Kubernetes 1.37 and later. The file later_1_36.go
+// has what takes its place with those of 1.36.
+
+const selectorPoolName = resourceapi.ResourceSliceSelectorPoolName
+
+// laterGates are those of fields that Kubernetes 1.36 does not have, or has under another name.
+var laterGates = []fieldGate{
+	{"DRAPartitionableDevicesType", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
+		return desired.PartitionTypeAttribute != nil && actual.PartitionTypeAttribute == nil
+	}},
+	{"DRAOptionalNodeOperations", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
+		return len(desired.SkipNodeOperations) > len(actual.SkipNodeOperations)
+	}},
+	{"DRADeviceCompatibilityGroups", lostGroups},
+	{"DRANodeAllocatableResources", perDevice(func(d *resourceapi.Device) int { return len(d.NodeAllocatableResources) })},
+}
+
+// lostGroups disregards consumptions that were dropped as a whole, which another
+// feature accounts for.
+func lostGroups(desired, actual *resourceapi.ResourceSliceSpec) bool {
+	for i := range min(len(desired.Devices), len(actual.Devices)) {
+		wanted, stored := desired.Devices[i].ConsumesCounters, actual.Devices[i].ConsumesCounters
+		for j := range min(len(wanted), len(stored)) {
+			if len(wanted[j].CompatibilityGroups) > len(stored[j].CompatibilityGroups) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func nodeAllocatable(d *resourceapi.Device) map[corev1.ResourceName]resourceapi.NodeAllocatableResource {
+	return d.NodeAllocatableResources
+}
+
+func compatibilityGroups(c *resourceapi.DeviceCounterConsumption) []string {
+	return c.CompatibilityGroups
+}
+
+func sameLaterFields(a, b *Slice) bool {
+	return ptr.Equal(a.PartitionTypeAttribute, b.PartitionTypeAttribute) && slices.Equal(a.SkipNodeOperations, b.SkipNodeOperations)
+}
+
+func readLaterFields(slice *Slice, spec *resourceapi.ResourceSliceSpec) {
+	slice.PartitionTypeAttribute, slice.SkipNodeOperations = spec.PartitionTypeAttribute, spec.SkipNodeOperations
+}
+
+func writeLaterFields(spec *resourceapi.ResourceSliceSpec, slice *Slice) {
+	spec.PartitionTypeAttribute, spec.SkipNodeOperations = slice.PartitionTypeAttribute, slice.SkipNodeOperations
+}
+
+// withoutPartitions is for a slice without devices that consume counters.
+func withoutPartitions(slice *Slice) { slice.PartitionTypeAttribute = nil }
+
+// mutations are what is stored, with answers to writes that the watch has not seen.
+type mutations = cache.MutationCache
+
+// maxMutations bounds how many answers to writes are kept until the watch
+// catches up. It is more than one driver's slices: if an answer to a create were
+// forgotten, the slice would be created a second time.
+const maxMutations = 1 << 20
+
+func newMutations(logger klog.Logger, stored cache.Indexer, ttl time.Duration) mutations {
+	return cache.NewIntegerResourceVersionMutationCacheWithOptions(logger, stored, cache.MutationCacheOptions{
+		Indexer: stored, TTL: ttl, IncludeAdds: true, MaxCacheSize: maxMutations,
+	})
+}
