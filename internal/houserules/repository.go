@@ -50,9 +50,10 @@ func Load(root string) (*Repository, error) {
 			return nil
 		}
 		content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		if err == nil && !bytes.ContainsRune(content, 0) {
-			texts[name] = string(content)
+		if bytes.ContainsRune(content, 0) {
+			content = nil // of a picture, only the name counts
 		}
+		texts[name] = string(content)
 		return err
 	})
 	if err != nil {
