@@ -5,7 +5,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -49,6 +51,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
 		"explain p -n rights", "explain -n rights", "allocate -n rights -o name", "devices -o name", "simulate fits -n rights", "simulate plan -n rights --like rights",
 		"simulate victims p -n rights", "simulate drain rights", "simulate what-if -n rights --add rights=1",
 	}
+	awaitRight(t, "reader", "nodes", "")
+	awaitRight(t, "tenant", "nodes", "")
+	awaitRight(t, "tenant", "pods", "rights")
 	for _, command := range commands {
 		if out := expect(t, command+" --as reader", cli.ExitOK); strings.Contains(out, "forbidden") || strings.Contains(out, "warning: list") {
 			t.Errorf("dray %s --as reader:\n%s", command, out)
@@ -92,11 +97,37 @@ metadata: {name: NAME}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: NAME}]
 `, "NAME", name))
+			if without == "nodes" {
+				awaitRight(t, name, "pods", "")
+			} else {
+				awaitRight(t, name, "nodes", "")
+			}
 			if optional[without] {
 				expect(t, "explain p -n rights --as "+name, cli.ExitOK)
 				continue
 			}
 			expect(t, "explain p -n rights --as "+name, cli.ExitError, fmt.Sprintf("%s is forbidden: User %q cannot list resource %q", qualified(rule, without), name, without))
+		}
+	}
+}
+
+// awaitRight returns when the API server knows that a user may list a resource: it learns of new roles and bindings a little
+// later than it stores them.
+func awaitRight(t *testing.T, user, resource, namespace string) {
+	t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: resource, Namespace: namespace},
+	}}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Status.Allowed {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("user %s may not list %s: %+v", user, resource, answer.Status)
 		}
 	}
 }
