@@ -95,6 +95,12 @@ func onControlPlane(t *testing.T, objects []*unstructured.Unstructured, associat
 		t.Fatalf("%v; run make controlplane first", err)
 	}
 	i := &installation{folder: shortdir.New(t), objects: objects}
+	t.Cleanup(func() { // if an act fails
+		if i.running != nil {
+			_ = i.running.Process.Kill()
+			_ = i.running.Wait()
+		}
+	})
 	i.plane, err = controlplane.Start(t.Context(), controlplane.Options{Binaries: programs, Scheduler: controlplane.Dray})
 	if err != nil {
 		t.Fatal(err)
@@ -267,13 +273,6 @@ func (i *installation) launch(t *testing.T, token string, arguments, environment
 		t.Fatal(err)
 	}
 	i.running = agent
-	t.Cleanup(func() { // if the test fails
-		if agent.ProcessState == nil && t.Failed() {
-			_ = agent.Process.Kill()
-			_ = agent.Wait()
-			i.running = nil
-		}
-	})
 }
 
 // stop ends the agent, and quotes its log if the test has failed.

@@ -131,6 +131,31 @@ func TestNowAndThen(t *testing.T) {
 	})
 }
 
+// TestPoolOfOthers: somebody publishes, every eight minutes, a pool that the driver does not have. That is told,
+// as if the pool was the driver's own.
+func TestPoolOfOthers(t *testing.T) {
+	s := newServer()
+	play(t, "dray", s, func(t *testing.T, c publisher, log *errorLog) {
+		c.Update(pool(devices("a")))
+		after(time.Minute)
+		for range 2 * contestedAfter {
+			theirs := s.slices(t)[0]
+			theirs.ObjectMeta = metav1.ObjectMeta{GenerateName: "theirs-"}
+			theirs.Spec.Pool.Name = "other"
+			if _, err := s.ResourceV1().ResourceSlices().Create(t.Context(), &theirs, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			after(slowestRepair * DefaultSyncDelay)
+			if got := s.published(t); len(got) != 1 {
+				t.Fatalf("published %q", got)
+			}
+		}
+		if told := log.contested(); len(told) == 0 || told[0].PoolName != "other" {
+			t.Errorf("told %v", log.all())
+		}
+	})
+}
+
 // TestCollected: that the garbage collector deletes slices of a node that comes and goes is
 // nothing that another instance does.
 func TestCollected(t *testing.T) {

@@ -138,6 +138,32 @@ func TestFailuresAreRepeatedLaterEachTime(t *testing.T) {
 	})
 }
 
+// TestLengths counts a key that waits to be handled again as one that waits, and no more as one that is handled.
+func TestLengths(t *testing.T) {
+	r := &recorder{answer: func(_ string, times int) error {
+		time.Sleep(time.Second)
+		if times == 1 {
+			return errors.New("the first time")
+		}
+		return nil
+	}}
+	minute := time.Minute
+	retry := func(context.Context, string, int, time.Time, error) (*time.Duration, error) { return &minute, nil }
+	run(t, r, nil, retry, func(ctx context.Context, q *queue.Queue) {
+		q.EnqueueAfter(ctx, "a", 0)
+		for _, want := range []struct {
+			after            time.Duration
+			waiting, handled int
+		}{{time.Second / 2, 0, 1}, {time.Second, 1, 0}, {minute, 0, 1}, {time.Second, 0, 0}} {
+			time.Sleep(want.after)
+			synctest.Wait()
+			if waiting, handled := q.UnprocessedLen(), q.ItemsBeingProcessedLen(); waiting != want.waiting || handled != want.handled || q.Len() != waiting+handled {
+				t.Errorf("%s later: %d wait, %d are handled, %d in all, want %d and %d", want.after, waiting, handled, q.Len(), want.waiting, want.handled)
+			}
+		}
+	})
+}
+
 func TestAnEventEndsTheWait(t *testing.T) {
 	r := &recorder{answer: func(_ string, times int) error {
 		if times == 1 {
