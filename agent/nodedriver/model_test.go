@@ -316,7 +316,9 @@ func (m *model) newPod(kind string) *modelPod {
 	m.names++
 	name := kind + "-" + strconv.Itoa(m.names)
 	if kind == "plugin" && m.chance(30) {
-		if old, some := pick(m, m.pods); some && !old.inAPI && !isStatic(old) {
+		old, some := pick(m, m.pods)
+		used := func(p *modelPod) bool { return p.inAPI && p.Name == old.Name }
+		if some && !isStatic(old) && !slices.ContainsFunc(m.pods, used) {
 			name = old.Name
 		}
 	}
