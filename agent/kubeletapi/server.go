@@ -103,6 +103,9 @@ func handler(pods Pods) http.Handler {
 		"/portForward/": "no port of it is forwarded",
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			// The API server closes the connection of an upgrade that was refused. A caller that kept
+			// it would send its next request there.
+			w.Header().Set("Connection", "close")
 			http.Error(w, "the pod runs as processes of dray-agent's machine: "+what, http.StatusNotImplemented)
 		})
 	}

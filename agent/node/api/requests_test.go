@@ -26,6 +26,16 @@ func ask(handler http.Handler, method, path string) (int, string) {
 	return recorder.Code, recorder.Body.String()
 }
 
+// TestRefusedUpgradeClosesItsConnection is about the API server between caller and node: it closes the
+// connection of an upgrade that was refused, and a caller that had kept it would lose its next request.
+func TestRefusedUpgradeClosesItsConnection(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	api.NotImplemented(recorder, httptest.NewRequest("POST", "/exec/ns/p/c", nil))
+	if got := recorder.Header().Get("Connection"); got != "close" {
+		t.Errorf("Connection: %q, want close", got)
+	}
+}
+
 func podNamed(name string) api.PodListerFunc {
 	return func(context.Context) ([]*corev1.Pod, error) {
 		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: name}}}, nil

@@ -123,5 +123,6 @@ func NotFound(w http.ResponseWriter, _ *http.Request) {
 
 // NotImplemented answers that the node does not do this.
 func NotImplemented(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Connection", "close") // as the API server does after an upgrade that was refused
 	http.Error(w, "501 not implemented", http.StatusNotImplemented)
 }
