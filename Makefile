@@ -90,7 +90,7 @@ test: ## run every test that needs no control plane
 
 SCHEDGO := cd schedplugin && $(GO)
 # What is linked in says nothing of what is compiled.
-LINKED := -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37'
+LINKED := -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37'
 
 .PHONY: etcd
 etcd: ## build bin/etcd

@@ -3,7 +3,7 @@ module github.com/dray-project/dray/tools/images
 
 go 1.26.8
 
-require golang.org/x/mod v0.42.0
+require golang.org/x/mod v0.43.0
 
 require (
 	github.com/google/go-cmp v0.7.0 // indirect

@@ -29,7 +29,7 @@ func (r *release) programs() []program {
 		},
 		{
 			name: "dray-scheduler", module: "schedplugin", path: "./cmd/dray-scheduler", readme: "docs/scheduler-authors.md", systems: []string{"linux"},
-			flags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
+			flags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
 		},
 		{name: "dray-agent", module: "agent", path: "./cmd/dray-agent", readme: "agent/README.md", systems: []string{"linux"}, flags: "-s -w"},
 	}

@@ -28,7 +28,7 @@ const podsGrace = 5 * time.Second
 const processesTaint = "dray.dev/processes"
 
 // kubeletVersion is that of the kubelet in whose place the agent runs pods.
-const kubeletVersion = "v1.37.1-dray"
+const kubeletVersion = "v1.37.2-dray"
 
 // maxPods is how many pods the node has room for.
 const maxPods = 110

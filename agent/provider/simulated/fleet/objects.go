@@ -16,7 +16,7 @@ import (
 )
 
 // kubeletVersion is what nodes say that they run.
-const kubeletVersion = "v1.37.1"
+const kubeletVersion = "v1.37.2"
 
 // GPUs is a kind of nodes with a number of GPUs of one driver each, for callers without a
 // description of hardware. The names of nodes are their numbers after the prefix.
