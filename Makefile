@@ -273,7 +273,7 @@ lint: ## check go.mod, vet, and run the linter that tools/go.mod pins
 
 .PHONY: house
 house: ## print the packages with their files, lines and imports of each other
-	$(GO) run ./internal/houserules/house
+	$(GO) run ./internal/dev/houserules/house
 
 .PHONY: race
 race: ## run what promises concurrency under the race detector
@@ -284,11 +284,11 @@ race: ## run what promises concurrency under the race detector
 
 .PHONY: readme
 readme: ## run the console sessions of the READMEs and compare what they print
-	$(GOTEST) -count=1 -run '^TestReadmeCommands$$' ./internal/houserules
+	$(GOTEST) -count=1 -run '^TestReadmeCommands$$' ./internal/dev/houserules
 
 .PHONY: consumer
 consumer: ## build a module that imports the library, and look at what it inherits
-	$(GOTEST) -count=1 -run '^TestConsumer$$' ./internal/houserules
+	$(GOTEST) -count=1 -run '^TestConsumer$$' ./internal/dev/houserules
 
 CONFORMANCE := PATH=$(CURDIR)/bin:$$PATH $(GO) run ./internal/dev/conformance/cmd
 
@@ -361,12 +361,12 @@ test-conformance: ## run the parts of conformance that take less than three minu
 
 .PHONY: differential
 differential: ## compare CASES= generated clusters from SEED= with upstream
-	$(GO) run ./internal/differential/cmd -cases $(CASES) -seed $(SEED)
-	$(GO) run ./internal/differential/cmd -profile hard -cases $$(($(CASES) / 5)) -seed $(SEED)
-	$(GO) run ./internal/differential/cmd -profile shares -cases $$(($(CASES) / 5)) -seed $(SEED)
-	$(GO) run ./internal/differential/cmd -profile pairs -cases $$(($(CASES) / 5)) -seed $(SEED)
-	$(GO) run ./internal/differential/cmd -profile gates -picked -cases $$(($(CASES) / 5)) -seed $(SEED)
-	$(GO) run ./internal/differential/cmd -profile pairs -sequence 12 -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/dev/differential/cmd -cases $(CASES) -seed $(SEED)
+	$(GO) run ./internal/dev/differential/cmd -profile hard -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/dev/differential/cmd -profile shares -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/dev/differential/cmd -profile pairs -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/dev/differential/cmd -profile gates -picked -cases $$(($(CASES) / 5)) -seed $(SEED)
+	$(GO) run ./internal/dev/differential/cmd -profile pairs -sequence 12 -cases $$(($(CASES) / 5)) -seed $(SEED)
 
 # A module of its own, for what it draws and renders with.
 DOCSGO := cd tools/docs && $(GO)
@@ -391,7 +391,7 @@ test-docs: ## check the links of docs, its drawings, and the programs on its pag
 	@rm -rf bin/drawings && mkdir -p bin/drawings
 	$(MAKE) drawings OUT=bin/drawings
 	@for drawing in $(DRAWINGS:.d2=.svg); do cmp $$drawing bin/drawings/$$(basename $$drawing) || { echo "$$drawing: make drawings writes it anew"; exit 1; }; done
-	$(GOTEST) -count=1 -run '^TestPrograms$$' ./internal/houserules
+	$(GOTEST) -count=1 -run '^TestPrograms$$' ./internal/dev/houserules
 
 VERSION ?=
 RELEASE := bin/release

@@ -17,8 +17,8 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/clustergen"
-	"github.com/dray-project/dray/internal/oracle"
+	"github.com/dray-project/dray/internal/dev/clustergen"
+	"github.com/dray-project/dray/internal/dev/oracle"
 	"github.com/dray-project/dray/pools"
 )
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
-	"github.com/dray-project/dray/internal/clustergen"
+	"github.com/dray-project/dray/internal/dev/clustergen"
 	"github.com/dray-project/dray/pools"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/clustergen"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/clustergen"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 // A generated case that becomes a scenario file must still ask the same question.

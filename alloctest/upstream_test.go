@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/clustergen"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/clustergen"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 // go test -rewrite -run TestUpstream puts the answers of Kubernetes' own allocator

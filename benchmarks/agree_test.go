@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/oracle"
+	"github.com/dray-project/dray/internal/dev/oracle"
 )
 
 const (

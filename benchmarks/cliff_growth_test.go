@@ -7,8 +7,8 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/oracle"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/oracle"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 const (

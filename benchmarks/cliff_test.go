@@ -11,7 +11,7 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/oracle"
+	"github.com/dray-project/dray/internal/dev/oracle"
 )
 
 // patience is how long upstream may think about a cliff.

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/allocator"
-	"github.com/dray-project/dray/internal/oracle"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/oracle"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 var families = flag.Int("families", 200, "how many inputs of each family to decide")

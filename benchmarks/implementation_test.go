@@ -12,7 +12,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 	dray "github.com/dray-project/dray/allocator/structured"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/peer"
 	"github.com/dray-project/dray/pools"
 )
 

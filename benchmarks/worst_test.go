@@ -6,8 +6,8 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/oracle"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/oracle"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 // Cases that were constructed against the search may spend the budget. What is decided is right.

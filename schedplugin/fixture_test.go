@@ -32,7 +32,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
-	"github.com/dray-project/dray/internal/fakeapi"
+	"github.com/dray-project/dray/internal/dev/fakeapi"
 	"github.com/dray-project/dray/schedplugin/config"
 )
 

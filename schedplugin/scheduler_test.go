@@ -23,7 +23,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
-	"github.com/dray-project/dray/internal/fakeapi"
+	"github.com/dray-project/dray/internal/dev/fakeapi"
 )
 
 // dray is the profile of dray-scheduler.

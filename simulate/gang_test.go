@@ -14,7 +14,7 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/peer"
 	"github.com/dray-project/dray/simulate"
 )
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/peer"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
 )

@@ -19,7 +19,7 @@ import (
 
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/nodedriver"
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/install"
 )
 
 func (i *installation) publish(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/install"
 )
 
 // find is the first group of an expression in a file.

@@ -25,8 +25,8 @@ import (
 	"github.com/dray-project/dray/agent/internal/fakekubelet"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/internal/shortdir"
-	"github.com/dray-project/dray/internal/controlplane"
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/controlplane"
+	"github.com/dray-project/dray/internal/dev/install"
 )
 
 const (

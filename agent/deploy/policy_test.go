@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/install"
 )
 
 // account is a client of an address with a token of the agent's ServiceAccount.

@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/faults"
 )
 
 // lost stands for a request that is served, and an answer that does not arrive.

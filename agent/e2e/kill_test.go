@@ -24,7 +24,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/nodedriver"
-	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/dev/controlplane"
 )
 
 const (

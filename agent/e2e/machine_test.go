@@ -22,7 +22,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/provider/simulated"
 	"github.com/dray-project/dray/agent/virtualnode"
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/faults"
 )
 
 // machine is where the arena's node is: its folder survives the node.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/node"
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/faults"
 )
 
 // pinged is a provider whose pings return what a spec says, or block.

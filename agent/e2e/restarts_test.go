@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/faults"
 )
 
 var _ = Describe("A node that is started again", func() {

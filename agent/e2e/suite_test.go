@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/dray-project/dray/internal/controlplane"
-	"github.com/dray-project/dray/internal/invariant"
+	"github.com/dray-project/dray/internal/dev/controlplane"
+	"github.com/dray-project/dray/internal/dev/invariant"
 )
 
 // binaries is where `make controlplane` puts them.

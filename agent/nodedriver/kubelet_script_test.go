@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/dray-project/dray/internal/kubeletscript"
+	"github.com/dray-project/dray/internal/dev/kubeletscript"
 )
 
 // scripted runs a script on the model of kubelet.

@@ -23,7 +23,7 @@ import (
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/internal/shortdir"
 	"github.com/dray-project/dray/agent/node/errdefs"
-	"github.com/dray-project/dray/internal/fakeapi"
+	"github.com/dray-project/dray/internal/dev/fakeapi"
 )
 
 func TestMain(m *testing.M) {

@@ -19,9 +19,9 @@ import (
 
 	"github.com/dray-project/dray/allocator/structured"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/clustergen"
-	"github.com/dray-project/dray/internal/oracle"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/clustergen"
+	"github.com/dray-project/dray/internal/dev/oracle"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 // States need not come from a scheduler: devices may be in use in several ways at once,

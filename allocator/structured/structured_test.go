@@ -10,8 +10,8 @@ import (
 
 	"github.com/dray-project/dray/allocator/structured"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/clustergen"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/clustergen"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 // The facade can stand wherever upstream's constructor does.

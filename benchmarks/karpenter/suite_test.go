@@ -12,7 +12,7 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/peer"
 	"github.com/dray-project/dray/pools"
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling/dynamicresources"

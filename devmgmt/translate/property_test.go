@@ -24,7 +24,7 @@ import (
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/devmgmt/translate"
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
-	"github.com/dray-project/dray/internal/oracle"
+	"github.com/dray-project/dray/internal/dev/oracle"
 	"github.com/dray-project/dray/pools"
 )
 

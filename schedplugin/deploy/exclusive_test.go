@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/install"
 	"github.com/dray-project/dray/schedplugin/internal/admission"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/install"
 )
 
 // find is the first group of an expression in a file.

@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/dray-project/dray/internal/controlplane"
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/controlplane"
+	"github.com/dray-project/dray/internal/dev/install"
 )
 
 // installation is a scheduler that runs as its manifests say: with the arguments of the

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dray-project/dray/internal/controlplane"
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/controlplane"
+	"github.com/dray-project/dray/internal/dev/install"
 	"github.com/dray-project/dray/schedplugin/internal/admission"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 	"github.com/dray-project/dray/schedplugin/internal/nodesim"

@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"sigs.k8s.io/yaml"
 
-	"github.com/dray-project/dray/internal/install"
+	"github.com/dray-project/dray/internal/dev/install"
 	"github.com/dray-project/dray/schedplugin/internal/shadow"
 )
 

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/faults"
-	"github.com/dray-project/dray/internal/invariant"
+	"github.com/dray-project/dray/internal/dev/faults"
+	"github.com/dray-project/dray/internal/dev/invariant"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

@@ -11,7 +11,7 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/faults"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

@@ -5,7 +5,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/faults"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

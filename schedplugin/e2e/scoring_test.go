@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

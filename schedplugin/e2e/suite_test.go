@@ -10,8 +10,8 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dray-project/dray/internal/controlplane"
-	"github.com/dray-project/dray/internal/invariant"
+	"github.com/dray-project/dray/internal/dev/controlplane"
+	"github.com/dray-project/dray/internal/dev/invariant"
 	"github.com/dray-project/dray/schedplugin/internal/nodesim"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/resourceslice"
-	"github.com/dray-project/dray/internal/controlplane"
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/controlplane"
+	"github.com/dray-project/dray/internal/dev/faults"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/resourceslice"
-	"github.com/dray-project/dray/internal/faults"
+	"github.com/dray-project/dray/internal/dev/faults"
 )
 
 // TestFaults has each kind of write fail twice in each way. Whatever it was, the pool is

@@ -21,7 +21,7 @@ import (
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
-	"github.com/dray-project/dray/internal/fakeapi"
+	"github.com/dray-project/dray/internal/dev/fakeapi"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }

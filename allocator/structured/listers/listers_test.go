@@ -21,9 +21,9 @@ import (
 	"github.com/dray-project/dray/allocator/structured"
 	"github.com/dray-project/dray/allocator/structured/listers"
 	"github.com/dray-project/dray/alloctest"
-	"github.com/dray-project/dray/internal/clustergen"
-	"github.com/dray-project/dray/internal/oracle"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/clustergen"
+	"github.com/dray-project/dray/internal/dev/oracle"
+	"github.com/dray-project/dray/internal/dev/peer"
 )
 
 // The signatures are those of k8s.io/dynamic-resource-allocation/structured v0.31.

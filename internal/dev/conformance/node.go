@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/dev/controlplane"
 )
 
 const virtualKubelet = "github.com/virtual-kubelet/virtual-kubelet"

@@ -11,7 +11,7 @@ import (
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/dray-project/dray/internal/dev/kubelet"
-	"github.com/dray-project/dray/internal/kubeletscript"
+	"github.com/dray-project/dray/internal/dev/kubeletscript"
 )
 
 // scripted runs a script on kubelet itself.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dray-project/dray/internal/controlplane"
+	"github.com/dray-project/dray/internal/dev/controlplane"
 )
 
 // settings are what the command line says.

@@ -17,7 +17,7 @@ import (
 	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/internal/fakeapi"
+	"github.com/dray-project/dray/internal/dev/fakeapi"
 	"github.com/dray-project/dray/schedplugin/internal/inventory"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/alloctest"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
-	"github.com/dray-project/dray/internal/oracle"
-	"github.com/dray-project/dray/internal/peer"
+	"github.com/dray-project/dray/internal/dev/oracle"
+	"github.com/dray-project/dray/internal/dev/peer"
 	"github.com/dray-project/dray/podclaims"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
-	"github.com/dray-project/dray/internal/clustergen"
+	"github.com/dray-project/dray/internal/dev/clustergen"
 )
 
 var features = cluster.Options{Features: allocator.AllFeatures(), ExtendedResources: true, GroupClaims: true}
