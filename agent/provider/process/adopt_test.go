@@ -150,9 +150,7 @@ func TestReusedNumber(t *testing.T) {
 	f := killed(t, shell("sleep 98763", corev1.RestartPolicyNever))
 	f.awaitBegun(t)
 	processes := f.processes(t)
-	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, processes[0])
 	f.expectNoProcess(t)
 	bystander := exec.Command("sleep", "98762")
 	if err := bystander.Start(); err != nil {
@@ -179,9 +177,7 @@ func TestReusedNumber(t *testing.T) {
 func TestKilledSupervisor(t *testing.T) {
 	f := newFixture(t, nil)
 	f.run(t, shell("setsid sleep 98761 & sleep 98760", corev1.RestartPolicyNever))
-	if err := syscall.Kill(f.processes(t)[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, f.processes(t)[0])
 	ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated
 	if ended.ExitCode != 137 || ended.Signal != 9 {
 		t.Errorf("ended with %v", ended)
@@ -206,9 +202,7 @@ func TestRestartAfterKilledSupervisor(t *testing.T) {
 		}
 	}
 	f.await(t, "the pod that runs", runs(0))
-	if err := syscall.Kill(f.processes(t)[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, f.processes(t)[0])
 	status := f.await(t, "the pod that runs again", runs(1))
 	if last := status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ExitCode != 137 || last.Signal != 9 {
 		t.Errorf("main ended with %v", last)
@@ -219,9 +213,7 @@ func TestRestartAfterKilledSupervisor(t *testing.T) {
 	if before := status.InitContainerStatuses[0]; before.RestartCount != 1 || before.State.Terminated == nil {
 		t.Errorf("the init container is %v", before)
 	}
-	if err := syscall.Kill(f.processes(t)[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, f.processes(t)[0])
 	f.expectNoProcess(t)
 	if err := f.DeletePod(t.Context(), pod); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -176,9 +175,7 @@ func TestGroupAfterKills(t *testing.T) {
 			}
 		}
 		if supervisorToo {
-			if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			kill(t, processes[0])
 			f.expectNoProcess(t)
 		}
 		f.open(t)

@@ -1,6 +1,8 @@
 package process_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,8 +53,8 @@ func awaitEvent(t *testing.T, recorder *record.FakeRecorder, want string) {
 // TestReadiness: a container is ready as its probe says, and the pod as its containers are.
 func TestReadiness(t *testing.T) {
 	f, recorder := withEvents(t)
-	pod, exec := probed(t, "until test -e $V/asked; do sleep 0.1; done; touch $V/ready; until test -e $V/seen; do sleep 0.1; done; rm $V/ready; sleep 600", corev1.RestartPolicyNever)
-	pod.Spec.Containers[0].ReadinessProbe = exec("touch $V/asked; id -u; test -e $V/ready && touch $V/seen")
+	pod, exec := probed(t, "until test -e $V/asked; do sleep 0.1; done; touch $V/ready; sleep 600", corev1.RestartPolicyNever)
+	pod.Spec.Containers[0].ReadinessProbe = exec("touch $V/asked; id -u; test -e $V/ready")
 	f.run(t, pod)
 	ready := func(is corev1.ConditionStatus) func(*corev1.PodStatus) bool {
 		return func(s *corev1.PodStatus) bool { return conditionOf(s, corev1.PodReady).Status == is }
@@ -65,6 +67,13 @@ func TestReadiness(t *testing.T) {
 	status = f.await(t, "a pod that is ready", ready(corev1.ConditionTrue))
 	if is := status.ContainerStatuses[0]; !is.Ready || is.Started == nil || !*is.Started || is.RestartCount != 0 {
 		t.Errorf("container %v", is)
+	}
+	files, err := filepath.Glob(filepath.Join(f.options.Folder, "*", "volumes", "*", "ready"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
 	}
 	f.await(t, "a pod that is not ready any more", ready(corev1.ConditionFalse))
 }

@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -49,6 +51,28 @@ func (f *fixture) processes(t *testing.T) []int {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// kill kills a process, and waits until it and all its threads have ended: the kernel forgets its
+// command line before that.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; {
+		switch n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds())); {
+		case n == 1:
+			return
+		case !errors.Is(err, unix.EINTR):
+			t.Fatalf("process %d does not end: %v", pid, err)
+		}
+	}
 }
 
 // expectNoProcess waits until none of the fixture's pods has a process.
