@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +50,14 @@ func (f *fixture) processes(t *testing.T) []int {
 			}
 		}
 	}
-	slices.Sort(found)
+	// A process comes after its parent, whose number may be the greater one.
+	depth := func(pid int) (n int) {
+		for parent := parents[pid]; slices.Contains(found, parent); parent = parents[parent] {
+			n++
+		}
+		return n
+	}
+	slices.SortFunc(found, func(a, b int) int { return cmp.Or(cmp.Compare(depth(a), depth(b)), cmp.Compare(a, b)) })
 	return found
 }
 
