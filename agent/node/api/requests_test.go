@@ -30,7 +30,7 @@ func ask(handler http.Handler, method, path string) (int, string) {
 // connection of an upgrade that was refused, and a caller that had kept it would lose its next request.
 func TestRefusedUpgradeClosesItsConnection(t *testing.T) {
 	recorder := httptest.NewRecorder()
-	api.NotImplemented(recorder, httptest.NewRequest("POST", "/exec/ns/p/c", nil))
+	api.NotImplemented(recorder, httptest.NewRequest(http.MethodPost, "/exec/ns/p/c", nil))
 	if got := recorder.Header().Get("Connection"); got != "close" {
 		t.Errorf("Connection: %q, want close", got)
 	}
