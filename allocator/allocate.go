@@ -55,7 +55,7 @@ func (f Feasibility) Stats() Stats { return f.found.stats }
 
 // Alike is that of the Unsatisfiable which Allocate would return. It is of no use for other
 // verdicts.
-func (f Feasibility) Alike() any { return f.found.answer }
+func (f Feasibility) Alike() Equivalence { return Equivalence{f.found.answer} }
 
 // InvalidPools is Unsatisfiable.InvalidPools of what Allocate would return.
 func (f Feasibility) InvalidPools() bool {

@@ -222,9 +222,12 @@ func (a *Assignment) Results() []resourceapi.AllocationResult {
 // for concurrent use.
 type Unsatisfiable struct{ question }
 
-// Alike is equal (==) for the answers of one Problem about nodes which it cannot tell apart. It can
-// be the key of a map. Explanations of such answers differ in names only.
-func (u *Unsatisfiable) Alike() any { return u.answer }
+// Equivalence stands for the nodes that a Problem cannot tell apart. It is equal (==) for two of
+// them, and can be the key of a map.
+type Equivalence struct{ answer *alike.Answer }
+
+// Alike is that of the node. Explanations of answers that have the same differ in names only.
+func (u *Unsatisfiable) Alike() Equivalence { return Equivalence{u.answer} }
 
 // InvalidPools reports whether the node has pools that cannot be used because their content is
 // invalid. Upstream turns that into an error for the node.

@@ -89,9 +89,6 @@ func (e *UnknownClassError) Error() string {
 	return fmt.Sprintf("device class %q does not exist", e.Name)
 }
 
-// FeatureOffError says that a claim has a field that needs a feature which is off.
-type FeatureOffError = claims.FeatureOffError
-
 type classMap map[string]*resourceapi.DeviceClass
 
 func (m classMap) Get(name string) (*resourceapi.DeviceClass, error) {

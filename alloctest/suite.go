@@ -64,7 +64,7 @@ type Rule struct {
 	Sentence string
 }
 
-// Rules yields the rules of rules.md in order.
+// Rules yields the rules of alloctest/rules.md in order.
 func Rules() iter.Seq[Rule] {
 	return func(yield func(Rule) bool) {
 		for line := range strings.Lines(rulesText) {

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/memo"
@@ -100,7 +101,7 @@ func (c *compiler) request(claim int, asked *resourceapi.DeviceRequest) error {
 	case len(asked.FirstAvailable) == 0:
 		return c.alternatives(&Alternative{Claim: claim, Name: asked.Name}, asked.Exactly)
 	case !c.features.PrioritizedList:
-		return &FeatureOffError{Field: "firstAvailable", Feature: "DRAPrioritizedList"}
+		return &explain.FeatureOffError{Field: "firstAvailable", Feature: "DRAPrioritizedList"}
 	}
 	for i := range asked.FirstAvailable {
 		sub := &asked.FirstAvailable[i]
@@ -187,26 +188,15 @@ func (c *compiler) offer(alt *Alternative, className string, selectors []resourc
 	return nil
 }
 
-// FeatureOffError says that a claim has a field that needs a feature which is off.
-type FeatureOffError struct {
-	// Field is the name of the field, Feature that of the feature gate.
-	Field, Feature string
-}
-
-// Error implements error.
-func (e *FeatureOffError) Error() string {
-	return fmt.Sprintf("%s needs the feature %s, which is off", e.Field, e.Feature)
-}
-
 // gates refuses what needs a feature that is off, rather than ignoring it.
 func (c *compiler) gates(asked *resourceapi.ExactDeviceRequest) error {
 	switch f := c.features; {
 	case asked.Capacity != nil && !f.ConsumableCapacity:
-		return &FeatureOffError{Field: "capacity", Feature: "DRAConsumableCapacity"}
+		return &explain.FeatureOffError{Field: "capacity", Feature: "DRAConsumableCapacity"}
 	case len(asked.DerivedAttributes) > 0 && !f.DerivedAttributes:
-		return &FeatureOffError{Field: "derivedAttributes", Feature: "DRADerivedAttributes"}
+		return &explain.FeatureOffError{Field: "derivedAttributes", Feature: "DRADerivedAttributes"}
 	case asked.AdminAccess != nil && !f.AdminAccess:
-		return &FeatureOffError{Field: "adminAccess", Feature: "DRAAdminAccess"}
+		return &explain.FeatureOffError{Field: "adminAccess", Feature: "DRAAdminAccess"}
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ var rooms = []room{
 	})},
 	{folder: "allocator/extension"},
 	{folder: "allocator/internal/claims", imports: slices.Concat(index, []string{
-		"allocator/extension", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/solver",
+		"allocator/explain", "allocator/extension", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/solver",
 		"internal/amount", "internal/quantity",
 	})},
 	{folder: "allocator/internal/model", imports: slices.Concat(index, []string{

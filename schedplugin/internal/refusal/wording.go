@@ -29,7 +29,7 @@ type Names interface {
 // reasonKey has all that a reason depends on: answers that are alike are so whatever things
 // are called.
 type reasonKey struct {
-	alike any
+	alike allocator.Equivalence
 	names string
 }
 

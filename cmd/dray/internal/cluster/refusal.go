@@ -132,7 +132,7 @@ func inOrder(refusals []Refusal, nodes []string) []string {
 // used are called by their names, so that nodes with such pools are explained each.
 func membersOf(refusals []Refusal) []*Member {
 	var members []*Member
-	known := make(map[any]*Member)
+	known := make(map[allocator.Equivalence]*Member)
 	for i := range refusals {
 		r := &refusals[i]
 		if r.unsatisfiable == nil {

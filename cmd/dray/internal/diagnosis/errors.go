@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 )
@@ -30,7 +30,7 @@ func Error(c *cluster.Cluster, p *cluster.Placement) string {
 		text = strings.ReplaceAll(text, full, "ResourceClaimTemplate "+claim.Namespace+"/"+template)
 		origin = c.TemplateOrigin(claim.Namespace, template)
 	}
-	var off *allocator.FeatureOffError
+	var off *explain.FeatureOffError
 	if errors.As(p.Err, &off) {
 		text += fmt.Sprintf(": if the cluster has switched it on, add --feature-gates=%s=true", off.Feature)
 	}

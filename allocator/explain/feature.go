@@ -1,0 +1,14 @@
+package explain
+
+import "fmt"
+
+// FeatureOffError says that a claim has a field that needs a feature which is off.
+type FeatureOffError struct {
+	// Field is the name of the field, Feature that of the feature gate.
+	Field, Feature string
+}
+
+// Error implements error.
+func (e *FeatureOffError) Error() string {
+	return fmt.Sprintf("%s needs the feature %s, which is off", e.Field, e.Feature)
+}
