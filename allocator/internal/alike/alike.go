@@ -19,8 +19,8 @@ import (
 
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/model"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // Answer is what is known of nodes that are alike. It is equal to no other one.

@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/quantity"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // Classes looks up DeviceClasses.

@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // The key of a constraint depends on each of its fields but those that other parts of the key tell, whatever it is

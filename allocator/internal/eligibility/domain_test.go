@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/slab"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/quantity"
 )
 

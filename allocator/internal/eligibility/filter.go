@@ -7,8 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/explain"
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // Terms are what a request says about single devices.

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
 
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/slab"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // Devices are the devices that a node reaches, in first-fit order, and what of them is the same

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/quantity"
 )
 

@@ -8,10 +8,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator/internal/eligibility"
-	"github.com/dray-project/dray/allocator/internal/memo"
 	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/internal/amount"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/quantity"
 )
 

@@ -3,7 +3,7 @@ package solver
 import (
 	"slices"
 
-	"github.com/dray-project/dray/allocator/internal/memo"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // nogoods are states below which the search has failed. A state is all that the requests to come depend on: which devices

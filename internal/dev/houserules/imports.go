@@ -57,22 +57,22 @@ var rooms = []room{
 	{folder: "pools", imports: slices.Concat(index, []string{"internal/index/lineage", "internal/amount", "internal/quantity"})},
 	{folder: "cel", imports: []string{"internal/amount"}},
 	{folder: "allocator/internal/slab"},
-	{folder: "allocator/internal/memo", imports: []string{"internal/amount"}},
-	{folder: "allocator/internal/solver", imports: []string{"allocator/internal/memo", "allocator/internal/slab", "internal/amount"}},
+	{folder: "internal/memo", imports: []string{"internal/amount"}},
+	{folder: "allocator/internal/solver", imports: []string{"internal/memo", "allocator/internal/slab", "internal/amount"}},
 	{folder: "allocator/internal/eligibility", imports: slices.Concat(index, []string{
-		"allocator/explain", "allocator/internal/memo", "allocator/internal/slab", "cel", "internal/amount", "internal/quantity",
+		"allocator/explain", "internal/memo", "allocator/internal/slab", "cel", "internal/amount", "internal/quantity",
 	})},
 	{folder: "allocator/extension"},
 	{folder: "allocator/internal/claims", imports: slices.Concat(index, []string{
-		"allocator/explain", "allocator/extension", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/solver",
+		"allocator/explain", "allocator/extension", "allocator/internal/eligibility", "internal/memo", "allocator/internal/solver",
 		"internal/amount", "internal/quantity",
 	})},
 	{folder: "allocator/internal/model", imports: slices.Concat(index, []string{
-		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/slab", "allocator/internal/solver",
+		"allocator/internal/claims", "allocator/internal/eligibility", "internal/memo", "allocator/internal/slab", "allocator/internal/solver",
 		"internal/amount", "internal/quantity",
 	})},
 	{folder: "allocator/internal/alike", imports: slices.Concat(index, []string{
-		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/memo", "allocator/internal/model",
+		"allocator/internal/claims", "allocator/internal/eligibility", "internal/memo", "allocator/internal/model",
 		"internal/quantity",
 	})},
 	{folder: "allocator/explain", imports: []string{"pools"}},
@@ -176,7 +176,7 @@ var reservations = []reservation{
 }
 
 // withoutKubernetes know numbers only.
-var withoutKubernetes = []string{"allocator/internal/solver", "allocator/internal/slab", "allocator/internal/memo", "internal/amount"}
+var withoutKubernetes = []string{"allocator/internal/solver", "allocator/internal/slab", "internal/memo", "internal/amount"}
 
 // edgeCalls read the clock or the environment.
 var edgeCalls = map[string][]string{
