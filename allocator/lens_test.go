@@ -113,6 +113,30 @@ func TestUnlikeLists(t *testing.T) {
 		lists("a", []int64{1, 2}, []int64{2, 3}), lists("b", []int64{1, 2}, []int64{3, 4}))
 }
 
+// Allocators of which the features differ may be asked about one state. What lists have in common counts only for the one that
+// knows lists.
+func TestListsAreOfAFeature(t *testing.T) {
+	slice := gpus("a", 2, "H100")
+	for i := range slice.Spec.Devices {
+		slice.Spec.Devices[i].Attributes["root"] = resourceapi.DeviceAttribute{IntValues: []int64{int64(i), 1}}
+	}
+	without := allocator.AllFeatures()
+	without.ListTypeAttributes = false
+	for _, first := range []bool{false, true} {
+		state := clusterOf(slice).State()
+		for _, lists := range []bool{first, !first} {
+			features, want := allocator.AllFeatures(), allocator.Satisfiable
+			if !lists {
+				features, want = without, allocator.NotSatisfiable
+			}
+			problem := compileWith(t, allocator.New(allocator.Options{Features: features}), sameRoot(claim("c", 2)))
+			if found, err := problem.Feasible(t.Context(), state, node("a")); err != nil || found.Verdict() != want {
+				t.Errorf("lists %v after %v: %s (%v)", lists, first, found.Verdict(), err)
+			}
+		}
+	}
+}
+
 // Whether a search comes to a device that is elsewhere, and on which a selector fails, depends on where the device is in the
 // pool.
 func TestErrorsElsewhereByPosition(t *testing.T) {

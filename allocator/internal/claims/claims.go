@@ -133,6 +133,17 @@ func (c Constraint) InSpec() bool {
 	return c.Claim != AcrossClaims && !c.Capacity && !c.Preferred && c.Kind != solver.AtMost
 }
 
+// Comparison is how a constraint compares the values of its attribute.
+type Comparison struct {
+	// Capacity is set for values of a capacity, Distinct if values that are not known never count, Lists if lists do.
+	Capacity, Distinct, Lists bool
+}
+
+// Comparison returns that of the constraint: what Compared depends on beside the value.
+func (c *Constraint) Comparison() Comparison {
+	return Comparison{Capacity: c.Capacity, Distinct: c.Kind == solver.Distinct, Lists: c.lists}
+}
+
 // Compared are the values that count. Of a device that has the attribute, but none of these, the type is unknown, as
 // lists are not known. What becomes of it depends on the kind. Values
 // that are not known may turn out to be equal, so that nobody can call them distinct.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/dray-project/dray/allocator/internal/claims"
@@ -37,19 +38,20 @@ func (c *Column) set(i int, compared []shape.Value) {
 	c.Values[i] = numbers
 }
 
+// columnKey is all that a column depends on beside the devices. Several allocators, of which the features differ, may ask
+// about the same ones.
+type columnKey struct {
+	claims.Comparison
+	attribute resourceapi.FullyQualifiedName
+}
+
 // maxColumns bounds the columns that are kept with devices.
 const maxColumns = 8
 
 // column looks an attribute or a capacity of all devices up.
 func (in *Instance) column(c claims.Constraint) *Column {
-	name := c.Attribute
-	switch {
-	case c.Capacity:
-		name = "capacity " + name // no attribute has a name like this
-	case c.Kind == solver.Distinct:
-		name = "distinct " + name // not all values that match are distinct
-	}
-	if known, ok := in.frame.columns.Get(name); ok {
+	key := columnKey{c.Comparison(), c.Attribute}
+	if known, ok := in.frame.columns.Get(key); ok {
 		return known
 	}
 	made := newColumn(len(in.Node.List), make(map[shape.Value]int32))
@@ -68,7 +70,7 @@ func (in *Instance) column(c claims.Constraint) *Column {
 			made.set(i, c.Compared(value))
 		}
 	}
-	in.frame.columns.Add(name, made, maxColumns)
+	in.frame.columns.Add(key, made, maxColumns)
 	return made
 }
 

@@ -24,7 +24,7 @@ type frame struct {
 	// sizes are those of devices, made for the first policy.
 	sizes func() []size
 	// columns are those of the attributes that were compared last.
-	columns memo.List[resourceapi.FullyQualifiedName, *Column]
+	columns memo.List[columnKey, *Column]
 	// groups are the counter sets with compatibility groups. Each is a relation. groupValues number the names of groups.
 	groups      []counterGroups
 	groupValues map[string]int32
