@@ -180,6 +180,10 @@ bench-nodes: agent controlplane ## measure what 1,000 virtual nodes cost, beside
 	GOBIN=$(CURDIR)/bin $(GO) install $(subst @,/cmd/kwok@,$(KWOK))
 	bin/node-scale --kwok=bin/kwok --kwok-stages=$(subst $(empty) $(empty),$(comma),$(KWOKSTAGES)) $(ARGS)
 
+.PHONY: soak-fields
+soak-fields: ## change each field of slices, nodes, classes and claims, one at a time, and compare answers with those of who was asked nothing before
+	DRAY_FIELDS=all $(GOTEST) -count=1 -timeout 2h -run '^TestEachField' -v ./allocator
+
 .PHONY: soak-agent
 soak-agent: ## publish 100,000 updates, and print what memory that takes
 	cd agent && SOAK_UPDATES=100000 $(GO) test ./resourceslice -run '^TestMemoryIsFlat$$' -count=1 -timeout 1h -v
@@ -233,7 +237,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-agent 'soak-ledger STEPS=1500000' \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-fields soak-agent 'soak-ledger STEPS=1500000' \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200'
 
 .PHONY: nightly

@@ -10,6 +10,7 @@ import (
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/quantity"
 )
@@ -59,7 +60,7 @@ func (l *lens) look(ctx context.Context, view *pool.View) class {
 	}
 	var k poolKey
 	k.Number(len(view.Here))
-	k.counters(view.Pool)
+	keys.Pool.Append(&k.Key, view.Pool)
 	var elsewhere []uint32
 	for i, onNode := range view.All() {
 		d := &view.Pool.Devices[i]
@@ -72,77 +73,27 @@ func (l *lens) look(ctx context.Context, view *pool.View) class {
 			continue
 		}
 		k.Number(int(number))
-		k.device(d)
+		keys.Device.Append(&k.Key, d)
 		if l.reads != nil {
 			k.read(d, l.reads)
 		}
 		for _, name := range l.attributes {
-			k.attribute(d.Shape.Attribute(name))
+			value, found := d.Shape.Attribute(name)
+			keys.Attribute.Append(&k.Key, keys.Compared{Values: &k.values, Attribute: value, Found: found})
 		}
 	}
 	slices.Sort(elsewhere)
 	for _, number := range slices.Compact(elsewhere) {
 		k.Number(int(number))
 	}
-	return class{l.classes.Of(k.Bytes, maxClasses), k.values}
+	return class{l.classes.Of(k.Bytes, maxClasses), k.values.List}
 }
 
 // poolKey spells out a pool. Values that constraints compare are spelled by their position in
 // values: only which are equal matters.
 type poolKey struct {
 	memo.Key
-	values []shape.Value
-}
-
-func (k *poolKey) value(v shape.Value) {
-	n := slices.Index(k.values, v)
-	if n < 0 {
-		n = len(k.values)
-		k.values = append(k.values, v)
-	}
-	k.Number(n)
-}
-
-func (k *poolKey) attribute(a shape.Attribute, found bool) {
-	k.Flags(found, a.HasScalar, a.Unknown)
-	k.value(a.Scalar)
-	k.Number(len(a.Set))
-	for _, v := range a.Set {
-		k.value(v)
-	}
-}
-
-func (k *poolKey) counters(p *pool.Pool) {
-	k.Number(len(p.Counters))
-	for _, c := range p.Counters {
-		k.Amount(c.Total)
-	}
-}
-
-// device spells out what is the same for all problems.
-func (k *poolKey) device(d *pool.Device) {
-	local, selector := model.Reach(d)
-	k.Flags(d.Multiple, d.ConsumesCounters, len(d.Object.BindingConditions) > 0,
-		len(d.Slice.Object.Spec.SkipNodeOperations) > 0, local, selector != nil && len(selector.NodeSelectorTerms) > 1)
-	k.Number(len(d.Uses))
-	for _, use := range d.Uses {
-		k.Number(int(use.Counter))
-		k.Amount(use.Amount)
-	}
-	k.Number(len(d.Groups))
-	for _, use := range d.Groups {
-		k.Number(int(use.Set))
-		k.Number(len(use.Groups))
-		for _, group := range use.Groups {
-			k.Text(group)
-		}
-	}
-	k.Number(len(d.Object.Taints))
-	for _, taint := range d.Object.Taints {
-		k.Text(taint.Key)
-		k.Text(taint.Value)
-		k.Text(string(taint.Effect))
-	}
+	values keys.Values
 }
 
 // read spells out what a policy reads.
@@ -174,7 +125,9 @@ const (
 
 // nodeKey is bytes that are equal for nodes that are alike.
 type nodeKey struct {
-	poolKey
+	memo.Key
+	// values are those of the pools that have a class, as they come.
+	values []shape.Value
 	// classed counts the pools with a class that have values.
 	classed int
 	// same is set if it is about one pool and no other, odd if that is because it has no class.
@@ -185,8 +138,8 @@ type nodeKey struct {
 // on the node. Nodes in the same state have equal answers, by position. Odd is set if a pool of the node is only
 // like itself.
 func (l *lens) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
-	k := nodeKey{poolKey: poolKey{Key: memo.NewKey()}}
-	k.Flags(eligibility.OperatesOptionally(view.Node))
+	k := nodeKey{Key: memo.NewKey()}
+	keys.Node.Append(&k.Key, view.Node)
 	for _, pv := range view.Pools {
 		switch {
 		case !pv.Usable():

@@ -14,7 +14,9 @@ import (
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/reads"
 )
 
 // Classes looks up DeviceClasses.
@@ -274,39 +276,52 @@ func Named(names []string, request, alternative string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name == request || name == alternative })
 }
 
-// AppendKey appends what is asked for. The problem must not be Particular. Topology follows from that. Names of claims and
+// Asked is what is asked for. The problem must not be Particular. Topology follows from that. Names of claims and
 // requests, and configurations, make no difference to which devices are chosen.
-func (p *Problem) AppendKey(k *memo.Key) {
-	k.Number(len(p.Filters))
-	for _, f := range p.Filters {
-		f.AppendKey(k)
-	}
-	k.Number(len(p.Constraints))
-	for i := range p.Constraints {
-		p.Constraints[i].appendKey(k)
-	}
-	k.Number(len(p.Domains))
-	for _, alt := range p.Domains {
-		k.Bytes = append(k.Bytes, alt.sees...)
-	}
-	for r := range p.Requests {
-		k.Number(p.Requests[r].Claim)
-		k.Number(len(p.Requests[r].Alternatives))
-		for _, alt := range p.Requests[r].Alternatives {
-			k.Number(alt.Domain)
+var Asked = keys.Writer[*Problem]{
+	{Covers: nil, Write: func(k *memo.Key, p *Problem) {
+		k.Number(len(p.Filters))
+		for _, f := range p.Filters {
+			f.AppendKey(k)
+		}
+		k.Number(len(p.Constraints))
+		for i := range p.Constraints {
+			Constrained.Append(k, &p.Constraints[i])
+		}
+		k.Number(len(p.Domains))
+		for _, alt := range p.Domains {
+			k.Bytes = append(k.Bytes, alt.sees...)
+		}
+		for r := range p.Requests {
+			k.Number(p.Requests[r].Claim)
+			k.Number(len(p.Requests[r].Alternatives))
+			for _, alt := range p.Requests[r].Alternatives {
+				k.Number(alt.Domain)
+			}
+		}
+	}},
+	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly.Count", "Spec.Devices.Requests[].FirstAvailable[].Count"), Write: func(k *memo.Key, p *Problem) {
+		for _, alt := range p.Alternatives {
 			k.Number(alt.Count)
 		}
-	}
+	}},
 }
 
-// appendKey appends what is compared and how. Which requests it covers is part of what these see in devices. Lists
+// Constrained is what is compared and how. Which requests it covers is part of what these see in devices. Lists
 // depend on a feature.
-func (c *Constraint) appendKey(k *memo.Key) {
-	k.Number(int(c.Kind))
-	k.Number(c.Most)
-	k.Text(string(c.Attribute))
-	k.Flags(c.Capacity, c.Preferred, c.lists)
+var Constrained = keys.Writer[*Constraint]{
+	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Constraints[].MatchAttribute", "Spec.Devices.Constraints[].DistinctAttribute"), Write: func(k *memo.Key, c *Constraint) {
+		k.Number(int(c.Kind))
+		k.Text(string(c.Attribute))
+	}},
+	{Covers: nil, Write: func(k *memo.Key, c *Constraint) {
+		k.Number(c.Most)
+		k.Flags(c.Capacity, c.Preferred, c.lists)
+	}},
 }
+
+// AppendKey appends what is asked for.
+func (p *Problem) AppendKey(k *memo.Key) { Asked.Append(k, p) }
 
 // addDomains numbers what the alternatives see in devices.
 func (c *compiler) addDomains() {
@@ -314,7 +329,7 @@ func (c *compiler) addDomains() {
 	c.key.Bytes = c.key.Bytes[:0]
 	for _, alt := range p.Alternatives {
 		first := len(c.key.Bytes)
-		alt.appendSight(&c.key)
+		Seen.Append(&c.key, alt)
 		alt.sees = c.key.Bytes[first:]
 		alt.Domain = slices.IndexFunc(p.Domains, func(other *Alternative) bool { return bytes.Equal(alt.sees, other.sees) })
 		if alt.Domain < 0 {
@@ -324,23 +339,37 @@ func (c *compiler) addDomains() {
 	}
 }
 
-// appendSight appends what an alternative sees in devices. Admin access is of one claim.
-func (alt *Alternative) appendSight(k *memo.Key) {
-	k.Number(alt.Filter)
-	k.Number(len(alt.Totals))
-	for _, total := range alt.Totals {
-		k.Text(string(total.Name))
-	}
-	if k.Flags(alt.Admin); alt.Admin {
-		k.Number(alt.Claim)
-	}
-	k.Number(len(alt.Constraints))
-	for _, position := range alt.Constraints {
-		k.Number(position)
-	}
-	k.Number(len(alt.Derived))
-	for i := range alt.Derived {
-		k.Text(string(alt.Derived[i].Name))
-		k.Text(alt.Derived[i].Expression)
-	}
+// Seen is what an alternative sees in devices. Admin access is of one claim.
+var Seen = keys.Writer[*Alternative]{
+	{Covers: nil, Write: func(k *memo.Key, alt *Alternative) {
+		k.Number(alt.Filter)
+		k.Number(len(alt.Totals))
+		for _, total := range alt.Totals {
+			k.Text(string(total.Name))
+		}
+		if k.Flags(alt.Admin); alt.Admin {
+			k.Number(alt.Claim)
+		}
+	}},
+	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Constraints[].Requests[]"), Write: func(k *memo.Key, alt *Alternative) {
+		k.Number(len(alt.Constraints))
+		for _, position := range alt.Constraints {
+			k.Number(position)
+		}
+	}},
+	{Covers: derived("Name"), Write: func(k *memo.Key, alt *Alternative) {
+		k.Number(len(alt.Derived))
+		for i := range alt.Derived {
+			k.Text(string(alt.Derived[i].Name))
+		}
+	}},
+	{Covers: derived("Expression"), Write: func(k *memo.Key, alt *Alternative) {
+		for i := range alt.Derived {
+			k.Text(alt.Derived[i].Expression)
+		}
+	}},
+}
+
+func derived(field string) []keys.Row {
+	return keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly.DerivedAttributes[]."+field, "Spec.Devices.Requests[].FirstAvailable[].DerivedAttributes[]."+field)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/keys"
 )
 
 // check is one rule about single devices.
@@ -144,7 +145,7 @@ func (j *judge) operations(d *Device, _ int32) (string, bool, error) {
 	case !j.filter.features.OptionalNodeOperations:
 		return "the feature DRAOptionalNodeOperations is off", true, nil
 	}
-	return "the node does not declare the feature DRAOptionalNodeOperations", !OperatesOptionally(j.node.Object), nil
+	return "the node does not declare the feature DRAOptionalNodeOperations", !keys.OperatesOptionally(j.node.Object), nil
 }
 
 func (j *judge) partitions(d *Device, _ int32) (string, bool, error) {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/reads"
 )
 
 // Terms are what a request says about single devices.
@@ -29,37 +31,70 @@ type Offer struct {
 	Selectors []resourceapi.DeviceSelector
 }
 
+// ofRequests are the rows that requests and subrequests have with the same name.
+func ofRequests(paths ...string) (rows []keys.Row) {
+	for _, path := range paths {
+		rows = append(rows, keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly."+path, "Spec.Devices.Requests[].FirstAvailable[]."+path)...)
+	}
+	return rows
+}
+
+// Selected is what a Selection depends on.
+var Selected = keys.Writer[*Terms]{
+	{Covers: ofRequests("DeviceClassName"), Write: func(k *memo.Key, t *Terms) {
+		k.Number(len(t.Offers))
+		for _, offer := range t.Offers {
+			k.Text(offer.Class.Name)
+		}
+	}},
+	{Covers: keys.Rows(reads.Class, "Spec.Selectors[].CEL.Expression"), Write: func(k *memo.Key, t *Terms) {
+		for _, offer := range t.Offers {
+			appendSelectors(k, offer.Class.Spec.Selectors)
+		}
+	}},
+	{Covers: ofRequests("Selectors[].CEL.Expression"), Write: func(k *memo.Key, t *Terms) {
+		for _, offer := range t.Offers {
+			appendSelectors(k, offer.Selectors)
+		}
+	}},
+	{Covers: ofRequests("Capacity.Requests[]"), Write: func(k *memo.Key, t *Terms) {
+		if k.Flags(t.Capacity != nil); t.Capacity != nil {
+			k.Number(len(t.Capacity.Requests))
+			for name, value := range sorted(t.Capacity.Requests) {
+				k.Text(string(name))
+				keys.AppendQuantity(k, &value)
+			}
+		}
+	}},
+}
+
+// Filtered is what a Filter depends on beside its selection.
+var Filtered = keys.Writer[*Terms]{
+	{Covers: ofRequests("AllocationMode"), Write: func(k *memo.Key, t *Terms) { k.Flags(t.All) }},
+	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly.AdminAccess"), Write: func(k *memo.Key, t *Terms) { k.Flags(t.Admin) }},
+	{Covers: nil, Write: func(k *memo.Key, t *Terms) {
+		k.Number(len(t.Tolerations))
+		for i := range t.Tolerations {
+			Tolerated.Append(k, &t.Tolerations[i])
+		}
+	}},
+}
+
+// Tolerated is what is seen of a toleration.
+var Tolerated = keys.Writer[*resourceapi.DeviceToleration]{
+	{Covers: keys.Rows(reads.Toleration, "Key"), Write: func(k *memo.Key, t *resourceapi.DeviceToleration) { k.Text(t.Key) }},
+	{Covers: keys.Rows(reads.Toleration, "Operator"), Write: func(k *memo.Key, t *resourceapi.DeviceToleration) { k.Text(string(t.Operator)) }},
+	{Covers: keys.Rows(reads.Toleration, "Value"), Write: func(k *memo.Key, t *resourceapi.DeviceToleration) { k.Text(t.Value) }},
+	{Covers: keys.Rows(reads.Toleration, "Effect"), Write: func(k *memo.Key, t *resourceapi.DeviceToleration) { k.Text(string(t.Effect)) }},
+}
+
 // AppendKey appends all that terms say about devices. What is there up to the length that it returns makes
 // a selection.
 func (t *Terms) AppendKey(k *memo.Key) (selection int) {
-	k.Number(len(t.Offers))
-	for _, offer := range t.Offers {
-		k.Text(offer.Class.Name)
-		appendSelectors(k, offer.Class.Spec.Selectors)
-		appendSelectors(k, offer.Selectors)
-	}
-	if k.Flags(t.Capacity != nil); t.Capacity != nil {
-		k.Number(len(t.Capacity.Requests))
-		for name, value := range sorted(t.Capacity.Requests) {
-			k.Text(string(name))
-			appendQuantity(k, &value)
-		}
-	}
+	Selected.Append(k, t)
 	selection = len(k.Bytes)
-	t.appendRest(k)
+	Filtered.Append(k, t)
 	return selection
-}
-
-// appendRest appends what a filter is beside a selection.
-func (t *Terms) appendRest(k *memo.Key) {
-	k.Flags(t.All, t.Admin)
-	k.Number(len(t.Tolerations))
-	for i := range t.Tolerations {
-		k.Text(t.Tolerations[i].Key)
-		k.Text(string(t.Tolerations[i].Operator))
-		k.Text(t.Tolerations[i].Value)
-		k.Text(string(t.Tolerations[i].Effect))
-	}
 }
 
 func appendSelectors(k *memo.Key, all []resourceapi.DeviceSelector) {
@@ -81,7 +116,7 @@ type Filter struct {
 // AppendKey appends what the filter says of devices. Equal keys are of the same Evaluator.
 func (f *Filter) AppendKey(k *memo.Key) {
 	k.Number(int(f.id))
-	f.appendRest(k)
+	Filtered.Append(k, f.Terms)
 }
 
 // Selection is what filters say of shapes, and so of all devices of a shape: the selectors of each class,

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bits-and-blooms/bitset"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
 
 	"github.com/dray-project/dray/allocator/internal/slab"
 	"github.com/dray-project/dray/internal/index/cluster"
@@ -178,9 +177,4 @@ func (n *Node) isShared(i int32) bool { return n.Shared != nil && n.Shared.Test(
 func (n *Node) ID(i int32) pool.DeviceID {
 	d := &n.List[i]
 	return n.Pools[d.Pool].DeviceID(d.Index)
-}
-
-// OperatesOptionally reports whether a node declares that it can skip node operations.
-func OperatesOptionally(node *corev1.Node) bool {
-	return slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
 }

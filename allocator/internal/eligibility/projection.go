@@ -9,13 +9,12 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
-	"github.com/dray-project/dray/internal/quantity"
 )
 
 // Projection is what some selections can tell about devices: the parts that their selectors read, and
@@ -153,34 +152,9 @@ func (p *Projection) look(ctx context.Context, of *notes, capacities map[resourc
 	if !p.capacity && of.plain {
 		return p.numbers.Of(append(text, 0), maxNumbers)
 	}
-	return p.numbers.Of(append(append(text, 1), keyOf(capacities)...), maxNumbers)
-}
-
-// keyOf spells all that decides what an allocation takes.
-func keyOf(all map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) []byte {
-	var k memo.Key
-	for name, c := range sorted(all) {
-		k.Text(string(name))
-		appendQuantity(&k, &c.Value)
-		if k.Flags(c.RequestPolicy != nil); c.RequestPolicy == nil {
-			continue
-		}
-		k.Flags(c.RequestPolicy.ValidRange != nil)
-		bounds := boundsOf(c.RequestPolicy)
-		k.Number(len(bounds))
-		for _, q := range bounds {
-			appendQuantity(&k, q)
-		}
-	}
-	return k.Bytes
-}
-
-// appendQuantity appends a number and how it is written. Nil is told apart.
-func appendQuantity(k *memo.Key, q *resource.Quantity) {
-	if k.Flags(q != nil); q != nil {
-		k.Amount(quantity.Amount(*q))
-		k.Text(string(q.Format))
-	}
+	k := memo.Key{Bytes: append(text, 1)}
+	keys.AppendCapacities(&k, capacities)
+	return p.numbers.Of(k.Bytes, maxNumbers)
 }
 
 // notes are kept with a shape for as long as it lives.

@@ -6,31 +6,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/keys"
 )
-
-// Reach is where a device can be used: on one node, on nodes that a selector matches, or, with
-// neither, everywhere.
-func Reach(d *pool.Device) (local bool, selector *corev1.NodeSelector) {
-	if d.Plain {
-		return true, nil
-	}
-	spec := &d.Slice.Object.Spec
-	name, selector := spec.NodeName, spec.NodeSelector
-	if ptr.Deref(spec.PerDeviceNodeSelection, false) {
-		name, selector = d.Object.NodeName, d.Object.NodeSelector
-	}
-	return name != nil || ptr.Deref(d.Object.BindsToNode, false), selector
-}
 
 // CheckSelectors refuses selectors that cannot be merged. The API does not allow them.
 func (s *Solution) CheckSelectors() error {
 	settled := -1 // the claim that is local to the node, whatever comes after
 	var buffer [pickBuffer]pick
 	for _, p := range s.picks(buffer[:0]) {
-		local, selector := Reach(p.device)
+		local, selector := keys.Reach(p.device)
 		if local || p.Claim == settled {
 			settled = p.Claim
 			continue
@@ -48,7 +34,7 @@ func (s *Solution) CheckSelectors() error {
 func (s *Solution) nodeSelector(picks []pick, made *nodeNamed) *corev1.NodeSelector {
 	var term corev1.NodeSelectorTerm
 	for i := range picks {
-		local, selector := Reach(picks[i].device)
+		local, selector := keys.Reach(picks[i].device)
 		if local {
 			if made == nil {
 				made = new(nodeNamed)
