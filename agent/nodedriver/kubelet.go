@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ const (
 	kubeletInterval = 10 * time.Second
 	// longestLook is the time between two questions after which nothing is known of the time between.
 	longestLook = 3 * kubeletInterval
+	// podsInterval is how often the API server is asked for the pods of a node on which nothing changes
+	// and plugin devices are in use.
+	podsInterval = 5 * time.Minute
 	// assumedInterval is how often the API server is asked for claims that may be prepared.
 	assumedInterval = time.Minute
 )
@@ -40,6 +44,10 @@ type kubelet struct {
 	judge    podresources.Judge
 	asked    time.Time // when kubelet was asked last
 	wake     chan struct{}
+	// compared are the holds of device plugins that there were when kubelet and the API server were compared
+	// last, at that time; nil if nothing is known since.
+	compared   []inventory.Hold
+	comparedAt time.Time
 }
 
 func newKubelet(options *Options) *kubelet {
@@ -56,7 +64,9 @@ type view struct {
 	kubeletErr  error                // why
 	noSocket    bool                 // kubelet's socket is not there
 	silent      bool                 // kubelet did not answer all the time since it was asked before
-	pods        []corev1.Pod         // from after answer
+	holds       []inventory.Hold     // of device plugins, from after answer
+	unasked     bool                 // the API server was not asked: nothing can become free
+	pods        []corev1.Pod         // from after holds
 	podsErr     error
 	unexplained podresources.Unexplained
 	report      devicetree.Report
@@ -86,7 +96,7 @@ func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
 		case <-ticker.C:
 		}
 		all := drivers()
-		seen := k.ask(ctx)
+		seen := k.ask(ctx, all)
 		if ctx.Err() != nil {
 			return
 		}
@@ -101,8 +111,9 @@ func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
 	}
 }
 
-// ask asks kubelet and then the API server: a pod that came in between is among the pods.
-func (k *kubelet) ask(ctx context.Context) *view {
+// ask asks kubelet and then the API server: a pod that came in between is among the pods. The API
+// server is asked only if drivers can do something with its answer.
+func (k *kubelet) ask(ctx context.Context, drivers []*served) *view {
 	if k.options.NoKubelet {
 		return &view{}
 	}
@@ -112,25 +123,67 @@ func (k *kubelet) ask(ctx context.Context) *view {
 		defer cancel()
 		ask(ctx)
 	}
-	var answer *podresources.Answer
-	var pods *corev1.PodList
-	var kubeletErr, podsErr error
-	within(func(ctx context.Context) { answer, kubeletErr = podresources.List(ctx, k.options.podResources()) })
+	out := &view{}
 	within(func(ctx context.Context) {
-		pods, podsErr = k.options.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: k.ofNode().String()})
+		out.answer, out.kubeletErr = podresources.List(ctx, k.options.podResources())
 	})
-	out := &view{answer: answer, kubeletErr: kubeletErr}
-	if kubeletErr != nil {
+	if out.kubeletErr != nil {
 		_, err := os.Stat(k.options.podResources())
 		out.noSocket = errors.Is(err, fs.ErrNotExist)
 	}
-	if podsErr != nil {
-		out.podsErr = fmt.Errorf("pods of the node: %w", podsErr)
-	} else {
-		out.pods = pods.Items
+	if k.needsPods(out, drivers) {
+		within(func(ctx context.Context) {
+			// Not from the API server's memory of an earlier moment: the pods must be newer than kubelet's answer.
+			pods, err := k.options.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: k.ofNode().String()})
+			if err != nil {
+				out.podsErr = fmt.Errorf("pods of the node: %w", err)
+				return
+			}
+			out.pods = pods.Items
+		})
 	}
 	k.compare(out)
 	return out
+}
+
+// needsPods tells whether the pods of the node are needed beside kubelet's answer, to which it adds the
+// holds. They are not if no device of a plugin is in use, or if kubelet reports each device that is, to
+// the same users as when both were compared last. A pod that comes is given its devices by
+// this process or another one with the same ledger, which changes a hold.
+func (k *kubelet) needsPods(v *view, drivers []*served) bool {
+	known := true
+	for _, d := range drivers {
+		ledger := d.ledger.Load()
+		if ledger == nil {
+			continue // its turn is later
+		}
+		known = known && len(ledger.Unknown()) == 0
+		for _, hold := range ledger.Holds() {
+			if hold.Front == inventory.FrontDevicePlugin {
+				v.holds = append(v.holds, hold)
+			}
+		}
+	}
+	switch {
+	case !known:
+		return true
+	case len(v.holds) == 0:
+		v.unasked = true
+	case v.answer != nil && !k.judge.Waits() && time.Since(k.comparedAt) < podsInterval:
+		v.unasked = slices.Equal(v.holds, k.compared) && !slices.ContainsFunc(v.holds, func(hold inventory.Hold) bool { return !reports(v.answer, hold) })
+	}
+	return !v.unasked
+}
+
+// reports tells whether kubelet says that a container has the device of a hold.
+func reports(answer *podresources.Answer, hold inventory.Hold) bool {
+	for resource, ids := range answer.InUse {
+		driver, _, _ := strings.Cut(resource, "/")
+		if id, ours := strings.CutPrefix(hold.User, driver+"/"); ours && slices.Contains(ids, id) {
+			return true
+		}
+	}
+	return false
 }
 
 // compare makes the report of what both said.
@@ -140,6 +193,7 @@ func (k *kubelet) compare(v *view) {
 	k.asked = now
 	if v.silent {
 		k.judge.Silent()
+		k.compared = nil
 	}
 	if v.answer == nil {
 		for i := range v.pods { // one of them may be deleted before kubelet answers
@@ -148,9 +202,10 @@ func (k *kubelet) compare(v *view) {
 		return
 	}
 	v.report = devicetree.Report{Asked: v.answer.Asked, InUse: v.answer.InUse}
-	if v.podsErr == nil {
+	if v.podsErr == nil && !v.unasked {
 		v.unexplained = k.judge.Unexplained(v.answer, v.pods)
 		v.report.Free = v.unexplained.Free
+		k.compared, k.comparedAt = v.holds, now
 	}
 }
 
@@ -169,8 +224,8 @@ func (v *view) whyNothingIsFree() string {
 	return ""
 }
 
-// watchPods has the judge see the last state of pods that are deleted. It is only a help, so that
-// nothing is waited for that is over.
+// watchPods has the judge see pods between two answers of the API server, and the last state of those
+// that are deleted. It is only a help, so that nothing is waited for that is over.
 func (k *kubelet) watchPods(ctx context.Context) (stop func()) {
 	observe := func(object any) {
 		if pod, known := object.(*corev1.Pod); known {
@@ -191,6 +246,7 @@ func (k *kubelet) watchPods(ctx context.Context) (stop func()) {
 		},
 		ObjectType: &corev1.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    observe,
 			UpdateFunc: func(_, now any) { observe(now) },
 			DeleteFunc: observe,
 		},

@@ -345,6 +345,11 @@ func (m *model) ask(p *instance) {
 
 func (m *model) list(p *instance) {
 	p.listed = true
+	if p.look.holds, p.look.unasked = nil, false; !p.kubelet.needsPods(p.look, []*served{p.served}) {
+		m.did["pods are not asked for"]++
+		return
+	}
+	m.did["pods are asked for"]++
 	if m.chance(5) {
 		p.look.podsErr = errors.New("the API server does not answer")
 		return

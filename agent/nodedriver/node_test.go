@@ -5,26 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/utils/ptr"
@@ -142,43 +136,6 @@ func open(t *testing.T, kubeletDir string) *inventory.Ledger {
 		}
 	}
 	return ledger
-}
-
-// stubKubelet answers over the pod-resources socket.
-type stubKubelet struct {
-	podresourcesapi.UnimplementedPodResourcesListerServer
-	mutex sync.Mutex
-	pods  []*podresourcesapi.PodResources
-}
-
-func startKubelet(t *testing.T, kubeletDir string, pods ...*podresourcesapi.PodResources) *stubKubelet {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Join(kubeletDir, "pod-resources"), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("unix", filepath.Join(kubeletDir, "pod-resources", "kubelet.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &stubKubelet{pods: pods}
-	server := grpc.NewServer()
-	podresourcesapi.RegisterPodResourcesListerServer(server, k)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(listener)
-	}()
-	t.Cleanup(func() {
-		server.Stop()
-		<-ended
-	})
-	return k
-}
-
-func (k *stubKubelet) List(context.Context, *podresourcesapi.ListPodResourcesRequest) (*podresourcesapi.ListPodResourcesResponse, error) {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	return &podresourcesapi.ListPodResourcesResponse{PodResources: k.pods}, nil
 }
 
 // pluggedPod is a pod with a device of the device plugin, and what kubelet says of it.
@@ -495,56 +452,5 @@ func TestContestedPoolIsTold(t *testing.T) {
 	}
 	if err := r.end(); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestAsk asks the API server for the pods of this node only. If it does not answer, nothing is free.
-func TestAsk(t *testing.T) {
-	pod, told := pluggedPod("a")
-	dir := shortdir.New(t)
-	startKubelet(t, dir, told)
-	client := fake.NewClientset(pod)
-	k := newKubelet(&Options{NodeName: fakecluster.NodeName, Client: client, KubeletDir: dir})
-	got := k.ask(t.Context())
-	if got.answer == nil || len(got.report.InUse["gpu.example.com/gpu"]) != 1 || !got.report.Free("gpu.example.com/gpu") || got.report.Asked.IsZero() {
-		t.Errorf("%+v", got)
-	}
-	if selector := client.Actions()[0].(clienttesting.ListAction).GetListRestrictions().Fields.String(); selector != "spec.nodeName="+fakecluster.NodeName {
-		t.Errorf("field selector %q", selector)
-	}
-	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("pods are forbidden")
-	})
-	got = k.ask(t.Context())
-	if got.podsErr == nil || !strings.Contains(got.whyNothingIsFree(), "pods of the node: pods are forbidden") || got.report.Free != nil || len(got.report.InUse) != 1 {
-		t.Errorf("%+v", got)
-	}
-}
-
-// TestKubeletHangs: a kubelet that accepts connections and does not answer keeps nobody from asking the API server.
-func TestKubeletHangs(t *testing.T) {
-	dir := shortdir.New(t)
-	if err := os.MkdirAll(filepath.Join(dir, "pod-resources"), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("unix", filepath.Join(dir, "pod-resources", "kubelet.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`))
-	}))
-	defer api.Close()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := newKubelet(&Options{NodeName: fakecluster.NodeName, Client: client, KubeletDir: dir})
-	k.patience = 3 * time.Second
-	got := k.ask(t.Context())
-	if got.kubeletErr == nil || got.noSocket || got.podsErr != nil || len(got.pods) != 1 {
-		t.Errorf("kubelet: %v, no socket %v, the API server: %v, %d pods", got.kubeletErr, got.noSocket, got.podsErr, len(got.pods))
 	}
 }

@@ -170,6 +170,22 @@ func (j *Judge) Silent() {
 	}
 }
 
+// Waits tells whether time must pass before it is known what pods have: one was deleted and may run,
+// or kubelet and the API server do not agree.
+func (j *Judge) Waits() bool {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if j.unsure || len(j.doubts) > 0 {
+		return true
+	}
+	for _, pod := range j.pods {
+		if !pod.gone.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
 // Observe tells of a state of a pod, which may be the last one before it was deleted. A pod that is
 // seen to have ended is not waited for. Without Observe, all works, but waits longer.
 func (j *Judge) Observe(pod *corev1.Pod) {
