@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -45,6 +44,7 @@ type installation struct {
 	client   kubernetes.Interface // the administrator's
 	objects  []*unstructured.Unstructured
 	recorder *install.Recorder
+	daemons  types.UID   // of the DaemonSet
 	pod      *corev1.Pod // of the agent
 
 	folder  string // kubelet's
@@ -72,6 +72,8 @@ func TestInstallation(t *testing.T) {
 		{"exactly these permissions", i.comparePermissions},
 		{"slices of other nodes", i.writeSlices},
 		{"status of devices needs its permission", i.withholdDriver},
+		{"each node has an agent, whatever its taints", i.spread},
+		{"an update replaces agents that have a successor", i.replace},
 	} {
 		if !t.Run(act.name, act.play) {
 			return
@@ -183,21 +185,8 @@ func (i *installation) apply(t *testing.T) {
 
 func (i *installation) install(t *testing.T) {
 	i.apply(t)
-	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("10")}
-	_, err := i.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
-		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// What the DaemonSet's controller and the scheduler would do.
-	template := as[appsv1.DaemonSet](t, i.objects, "DaemonSet").Spec.Template
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "dray-agent-1", Namespace: "kube-system", Labels: template.Labels}, Spec: template.Spec}
-	pod.Spec.NodeName = nodeName
-	i.pod = eventually(t, "the agent's pod", func(ctx context.Context) (*corev1.Pod, error) {
-		return i.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	})
+	i.addNode(t, nodeName, corev1.Linux)
+	i.pod = eventually(t, "the agent's pod", func(ctx context.Context) (*corev1.Pod, error) { return i.agentOn(ctx, nodeName) })
 	// The pod that kubelet reports. The agent believes that devices are free once it knows all pods of kubelet.
 	reported := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: metav1.NamespaceDefault},

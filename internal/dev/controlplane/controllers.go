@@ -10,6 +10,7 @@ import (
 // Those that watch over nodes are left out: nobody would send heartbeats.
 var neededControllers = []string{
 	"cronjob-controller",
+	"daemonset-controller",
 	"deployment-controller",
 	"device-taint-eviction-controller",
 	"garbage-collector-controller",
