@@ -90,8 +90,7 @@ func profileIs(name string) string {
 	return fmt.Sprintf(`device.attributes["mig.example.com"].profile == %q`, name)
 }
 
-// partitionLists is a node with eight idle GPUs, and a claim for each request. K = 15 and 16 take 15,000 steps; from K = 17 on, it can
-// be undecided.
+// partitionLists is a node with eight idle GPUs, which have partitions for 28 requests, and a claim for each request.
 func partitionLists(k int) *alloctest.Case {
 	c := newCluster("eight partitionable GPUs")
 	c.class("mig", `device.driver == "mig.example.com"`)

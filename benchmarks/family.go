@@ -24,6 +24,7 @@ func Families() []Family {
 	return []Family{
 		{"fill-partitions", fillPartitions},
 		{"fill-shares", fillShares},
+		{"fill-shares-unevenly", fillSharesUnevenly},
 		{"fill-roots", fillRoots},
 		{"clique-trays", cliqueTrays},
 	}
@@ -79,13 +80,21 @@ func fillPartitions(seed uint64) *alloctest.Case {
 	return c.Case
 }
 
-// fillShares is eight GPUs of 80Gi that are shared, and 32 shares that take nearly all of them.
+// fillShares is eight GPUs of 80Gi that are shared, and 32 shares of 5 or 10Gi each, or a multiple, that take nearly all of
+// them.
 func fillShares(seed uint64) *alloctest.Case {
-	r, c := randomOf(seed), newCluster(fmt.Sprintf("32 shares of eight GPUs, seed %d", seed))
+	r := randomOf(seed)
+	return sharesOf(r, seed, []int{5, 10}[r.IntN(2)])
+}
+
+// fillSharesUnevenly is the same with shares of any number of Gi.
+func fillSharesUnevenly(seed uint64) *alloctest.Case { return sharesOf(randomOf(seed), seed, 1) }
+
+func sharesOf(r *rand.Rand, seed uint64, step int) *alloctest.Case {
+	c := newCluster(fmt.Sprintf("32 shares of eight GPUs in steps of %dGi, seed %d", step, seed))
 	c.node("node")
 	c.class("gpu", `device.driver == "gpu.example.com"`)
 	c.pool(gpuDriver, "node", devices(8, numbered, func(int) deviceOption { return shared }, func(int) deviceOption { return capacity("memory", "80Gi") })...)
-	step := []int{5, 10}[r.IntN(2)]
 	var amounts []int
 	for range 8 {
 		left := 80
@@ -170,10 +179,11 @@ func cliqueTrays(seed uint64) *alloctest.Case {
 		bus := attribute(pcieRoot, fmt.Sprintf("pci%04d:%02x", tray, i%perTray/perRoot))
 		gpus = append(gpus, newDevice(fmt.Sprintf("gpu-%d", i), bus, attribute("tray", fmt.Sprint(tray)), attribute("clique", fmt.Sprint(tray/trays))))
 		nics = append(nics, newDevice(fmt.Sprintf("nic-%d", i), bus))
-		for driver, name := range map[string]string{gpuDriver: "gpu", nicDriver: "nic"} {
-			if r.IntN(10) < 4 {
-				c.running(driver, "node", fmt.Sprintf("%s-%d", name, i))
-			}
+		if r.IntN(10) < 4 {
+			c.running(gpuDriver, "node", fmt.Sprintf("gpu-%d", i))
+		}
+		if r.IntN(10) < 4 {
+			c.running(nicDriver, "node", fmt.Sprintf("nic-%d", i))
 		}
 	}
 	c.pool(gpuDriver, "node", gpus...)

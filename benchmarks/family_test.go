@@ -13,7 +13,10 @@ import (
 	"github.com/dray-project/dray/internal/dev/peer"
 )
 
-var families = flag.Int("families", 200, "how many inputs of each family to decide")
+var (
+	families      = flag.Int("families", 200, "how many inputs of each family to decide")
+	firstOfFamily = flag.Uint64("first-of-family", 0, "the seed of the first of them")
+)
 
 // Each input of a family that people write is decided.
 func TestFamiliesAreDecided(t *testing.T) {
@@ -21,7 +24,7 @@ func TestFamiliesAreDecided(t *testing.T) {
 		t.Run(family.Name, func(t *testing.T) {
 			var meter peer.Meter
 			fits, undecided, steps, most := 0, 0, int64(0), int64(0)
-			for seed := range uint64(*families) {
+			for seed := *firstOfFamily; seed < *firstOfFamily+uint64(*families); seed++ {
 				c := family.Build(seed)
 				m, err := meter.Measure(t.Context(), c)
 				if err != nil || m.Err != nil {
@@ -48,6 +51,25 @@ func TestFamiliesAreDecided(t *testing.T) {
 				t.Errorf("%d of %d fit: the family is too easy", fits, *families)
 			}
 		})
+	}
+}
+
+// Equal claims with lists are decided, however many there are: eight GPUs have partitions for 28 of them.
+func TestEqualListsAreDecided(t *testing.T) {
+	var meter peer.Meter
+	for k := 9; k <= 48; k++ {
+		c := partitionLists(k)
+		m, err := meter.Measure(t.Context(), c)
+		if err != nil || m.Err != nil {
+			t.Fatalf("%d claims: %v", k, errors.Join(err, m.Err))
+		}
+		assignment, fits := m.Outcome.(*allocator.Assignment)
+		if _, refused := m.Outcome.(*allocator.Unsatisfiable); fits != (k <= 28) || refused == fits || m.Outcome.Stats().Steps > 10_000 {
+			t.Errorf("%d claims: %T after %d steps", k, m.Outcome, m.Outcome.Stats().Steps)
+		}
+		if fits {
+			verifyCliff(t, c, assignment)
+		}
 	}
 }
 

@@ -17,6 +17,13 @@ type completion struct {
 	weights []float64
 	// cheapest lists the options of each request, that which takes least first.
 	cheapest [][]int32
+	// particular are the domains of which a request wants several devices, certain ones, or totals: another request cannot have
+	// each of them in exchange for its own. Passed is room.
+	particular, passed []bool
+	// plain is set if requests want nothing but a part of a device, whichever.
+	plain bool
+	// without are devices that were ruled out for requests.
+	without []without
 	// found are the choices of the last completion, by request.
 	found []Choice
 	// failed are states below which there is none.
@@ -31,7 +38,7 @@ const (
 	// patience is how many steps a search takes before it looks for completions. Most take less.
 	patience = 2_000
 	// longestCompletion is how many steps one may take.
-	longestCompletion = 20_000
+	longestCompletion = 100_000
 )
 
 // incomplete reports whether it can be excluded that the choices made so far, with all devices of request p, can be
@@ -52,6 +59,7 @@ func (s *search) incomplete(p int32) bool {
 	c.busy, s.budget = false, budget
 	s.takeBack(mark, choices)
 	clear(c.done)
+	c.without = c.without[:0]
 	if end != Found && end != None {
 		c.wasted += s.stats.Steps - before
 	}
@@ -68,7 +76,10 @@ func (s *search) newCompletion() *completion {
 	if s.orderMatters() {
 		return nil
 	}
-	c := &completion{done: s.memory.flags.Take(len(s.p.Requests)), failed: s.newNogoods()}
+	c := &completion{
+		done: s.memory.flags.Take(len(s.p.Requests)), failed: s.newNogoods(),
+		particular: s.memory.flags.Take(len(s.p.Domains)), passed: s.memory.flags.Take(len(s.p.Domains)),
+	}
 	totals := make([]float64, len(s.ahead.kinds))
 	for k, kind := range s.ahead.kinds {
 		for r, of := range s.p.KindOf {
@@ -83,10 +94,14 @@ func (s *search) newCompletion() *completion {
 		for o := range options {
 			order[o] = int32(o)
 			weights[o] = s.weigh(&options[o], totals)
+			if options[o].Count != 1 || options[o].All || len(options[o].Totals) > 0 {
+				c.particular[options[o].Domain] = true
+			}
 		}
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(weights[a], weights[b]) })
 		c.cheapest, c.weights = append(c.cheapest, order), append(c.weights, slices.Min(weights))
 	}
+	c.plain = s.plain()
 	return c
 }
 
@@ -115,6 +130,24 @@ func (s *search) complete(p int32) Verdict {
 	if _, failed := c.failed.failed[state]; failed {
 		return None
 	}
+	end := None
+	if r, device := s.fullest(p, q); r >= 0 {
+		end = s.completeWith(p, r, device)
+	} else {
+		end = s.completeRequest(p, q)
+	}
+	if end != None {
+		return end
+	}
+	if c.failed.fail(state); c.failed.full() {
+		c.failed = s.newNogoods()
+	}
+	return None
+}
+
+// completeRequest serves a request out of order, and the others after it.
+func (s *search) completeRequest(p, q int32) Verdict {
+	c := s.ahead.completion
 	c.done[q] = true
 	defer func() { c.done[q] = false }()
 	for _, o := range c.cheapest[q] {
@@ -122,10 +155,15 @@ func (s *search) complete(p int32) Verdict {
 			return end
 		}
 	}
-	if c.failed.fail(state); c.failed.full() {
-		c.failed = s.newNogoods()
-	}
 	return None
+}
+
+// completeRest serves the open requests unless it shows that they cannot be.
+func (s *search) completeRest(p int32) Verdict {
+	if s.starved(p, 0, math.MaxInt, 0) {
+		return None
+	}
+	return s.complete(p)
 }
 
 func (s *search) completeOption(p, q, o int32) Verdict {
@@ -143,10 +181,10 @@ func (s *search) completeOption(p, q, o int32) Verdict {
 func (s *search) completeSlot(p, q, o int32, n int, start uint) Verdict {
 	option := &s.p.Requests[q].Options[o]
 	if n == option.Count {
-		if !s.provides(q, o) || s.starved(p, 0, math.MaxInt, 0) {
+		if !s.provides(q, o) {
 			return None
 		}
-		return s.complete(p)
+		return s.completeRest(p)
 	}
 	d := &s.p.Domains[option.Domain]
 	var before []int32

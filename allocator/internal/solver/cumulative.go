@@ -207,11 +207,20 @@ type packing struct {
 	of cumulative
 	// unit is what all amounts are multiples of.
 	unit float64
+	// takes is what a choice takes, by domain and device, draws what a device takes that is not shared.
+	takes [][][]taking
+	draws [][]taking
 	// sums are those of what openings take of a resource, one bit for each number of units. It is room.
 	sums []uint64
-	// items lists what openings take of each resource. It is room.
+	// items lists what openings take of each resource, itemOf the position of each number of units in it, from 1. They are room.
 	items  [][]item
-	kindOf []int32
+	itemOf [][]int32
+}
+
+// taking is so many units of a resource.
+type taking struct {
+	resource int32
+	units    int
 }
 
 // item is so many units of a resource that some slots of openings may take, the last of which are those of one opening.
@@ -221,9 +230,13 @@ type item struct {
 	shared                         bool
 }
 
-// mostUnits bounds the sums that are told apart. Where more units are left of a resource, nothing is said of its kind, so that
-// all numbers are exact.
-const mostUnits = 4096
+const (
+	// mostUnits bounds the sums that are told apart. Where more units are left of a resource, nothing is said of its kind, so
+	// that all numbers are exact.
+	mostUnits = 4096
+	// takingsPerLook is how many takings are counted for the price of a look at a device.
+	takingsPerLook = 4
+)
 
 // newPackings returns one for each kind of which amounts have a common unit that is not too small.
 func (s *search) newPackings() (list []*packing) {
@@ -239,10 +252,40 @@ func (s *search) newPackings() (list []*packing) {
 			}
 		}
 		if unit.Sign() > 0 {
-			list = append(list, &packing{of: kind, unit: amount.OfBig(unit).Float(), items: make([][]item, len(s.p.KindOf)), kindOf: s.p.KindOf})
+			list = append(list, s.newPacking(kind, amount.OfBig(unit).Float()))
 		}
 	}
 	return list
+}
+
+func (s *search) newPacking(kind cumulative, unit float64) *packing {
+	p := &packing{of: kind, unit: unit, items: make([][]item, len(s.p.KindOf)), itemOf: make([][]int32, len(s.p.KindOf))}
+	takings := func(draws []Draw) (list []taking) {
+		for _, draw := range draws {
+			// More than can be left is never part of a sum.
+			units := math.Round(draw.Amount.Float() / unit)
+			if s.p.KindOf[draw.Resource] == kind.kind && units > 0 && units <= mostUnits {
+				list = append(list, taking{draw.Resource, int(units)})
+				if of := &p.itemOf[draw.Resource]; len(*of) <= int(units) {
+					*of = append(*of, make([]int32, int(units)+1-len(*of))...)
+				}
+			}
+		}
+		return list
+	}
+	p.takes, p.draws = make([][][]taking, len(s.p.Domains)), make([][]taking, len(s.p.Devices))
+	for d := range s.p.Domains {
+		p.takes[d] = make([][]taking, len(s.p.Devices))
+		for i, ok := s.p.Domains[d].Allowed.NextSet(0); ok; i, ok = s.p.Domains[d].Allowed.NextSet(i + 1) {
+			p.takes[d][i] = takings(s.takenBy(int32(d), int32(i)))
+		}
+	}
+	for i := range s.p.Devices {
+		if !s.p.Devices[i].Shareable {
+			p.draws[i] = takings(s.p.Devices[i].Draws)
+		}
+	}
+	return p
 }
 
 // takenBy are the draws that count for each choice of a device.
@@ -259,6 +302,9 @@ func (s *search) takenBy(domain, device int32) []Draw {
 func (p *packing) fails(s *search, open []opening) bool {
 	needed := 0.0
 	for r := range p.items {
+		for k := range p.items[r] {
+			p.itemOf[r][p.items[r][k].units] = 0
+		}
 		p.items[r] = p.items[r][:0]
 	}
 	some := s.union() // devices that count
@@ -273,7 +319,7 @@ func (p *packing) fails(s *search, open []opening) bool {
 	if needed == 0 {
 		return false
 	}
-	p.count(s, some)
+	p.count(some)
 	for r, items := range p.items {
 		if len(items) == 0 {
 			continue
@@ -292,25 +338,22 @@ func (p *packing) fails(s *search, open []opening) bool {
 
 // offer adds the slots of an opening to all items that they may be.
 func (p *packing) offer(s *search, k int, o *opening) {
-	looked := 0
+	counted := 0
 	for _, option := range o.options {
-		d, viable := &s.p.Domains[option.Domain], s.ahead.viable[option.Domain]
+		d, viable, takes := &s.p.Domains[option.Domain], s.ahead.viable[option.Domain], p.takes[option.Domain]
 		for i, ok := viable.NextSet(o.from); ok; i, ok = viable.NextSet(i + 1) {
-			looked++
-			for _, draw := range s.takenBy(option.Domain, int32(i)) {
-				it := p.item(draw)
-				if it == nil {
-					continue
-				}
+			for _, t := range takes[i] {
+				it := p.item(t)
 				it.shared = it.shared || d.Admin || len(d.share(int32(i))) > 0
 				if it.opening != k {
 					it.opening = k
 					it.slots += p.slots(o)
 				}
 			}
+			counted += max(1, len(takes[i]))
 		}
 	}
-	s.look(looked)
+	s.look(counted / takingsPerLook)
 }
 
 // slots is how many devices an opening has at most.
@@ -323,32 +366,21 @@ func (p *packing) slots(o *opening) int {
 }
 
 // count counts devices that are not shared as items, of which each can be one only.
-func (p *packing) count(s *search, devices *bitset.BitSet) {
+func (p *packing) count(devices *bitset.BitSet) {
 	for i, ok := devices.NextSet(0); ok; i, ok = devices.NextSet(i + 1) {
-		if s.p.Devices[i].Shareable {
-			continue
-		}
-		for _, draw := range s.p.Devices[i].Draws {
-			if it := p.item(draw); it != nil {
-				it.devices++
-			}
+		for _, t := range p.draws[i] {
+			p.item(t).devices++
 		}
 	}
 }
 
-// item is that for a draw, nil if it is of another kind.
-func (p *packing) item(draw Draw) *item {
-	if p.kindOf[draw.Resource] != p.of.kind || draw.Amount.Sign() <= 0 {
-		return nil
+func (p *packing) item(t taking) *item {
+	at := &p.itemOf[t.resource][t.units]
+	if *at == 0 {
+		p.items[t.resource] = append(p.items[t.resource], item{units: t.units, opening: -1})
+		*at = int32(len(p.items[t.resource]))
 	}
-	items, units := &p.items[draw.Resource], int(math.Round(draw.Amount.Float()/p.unit))
-	for k := range *items {
-		if (*items)[k].units == units {
-			return &(*items)[k]
-		}
-	}
-	*items = append(*items, item{units: units, opening: -1})
-	return &(*items)[len(*items)-1]
+	return &p.items[t.resource][*at-1]
 }
 
 // largest is the largest sum of items that is no more than what is left.

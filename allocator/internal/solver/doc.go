@@ -49,5 +49,6 @@
 //	totals                totals that devices give together, shares that fill them
 //	symmetry, nogoods     devices, and states, that need not be tried again
 //	equals                choices that a later equal request or claim need not try
-//	completion            long searches: devices for all that is open, in another order
+//	serving               long searches: what devices of the same resources can serve together
+//	completion, fullest   long searches: devices for all that is open, in another order; one device filled after the other
 package solver

@@ -70,7 +70,7 @@ func (s *search) newNogoods() *nogoods {
 	devices, most := len(s.p.Devices), len(s.p.Left)+len(s.p.Devices)
 	n := &nogoods{
 		devices: make([][]int32, most), resources: make([][]int32, most), names: make([][]int32, len(s.p.Relations)),
-		of: s.memory.counts.Take(devices), fixed: s.memory.counts.Take(devices), last: s.memory.counts.Take(len(s.p.Domains)),
+		fixed: s.memory.counts.Take(devices), last: s.memory.counts.Take(len(s.p.Domains)),
 		known: make(map[string]int32), failed: make(map[string]struct{}),
 	}
 	for p, r := range s.p.Requests {
@@ -92,27 +92,8 @@ func (s *search) newNogoods() *nogoods {
 
 // connect finds the components. Each is called by one of its resources, or by its only device.
 func (n *nogoods) connect(s *search) {
-	of := s.memory.counts.Take(len(s.p.Left)) // by resource
-	for r := range of {
-		of[r] = int32(r)
-	}
-	for i := range n.of {
-		taken := s.takes(int32(i))
-		for _, draw := range taken {
-			from, to := of[draw.Resource], of[taken[0].Resource]
-			for r := 0; from != to && r < len(of); r++ {
-				if of[r] == from {
-					of[r] = to
-				}
-			}
-		}
-	}
-	for i := range n.of {
-		n.of[i] = int32(len(of) + i)
-		if taken := s.takes(int32(i)); len(taken) > 0 {
-			n.of[i] = of[taken[0].Resource]
-		}
-	}
+	var of []int32 // by resource
+	of, n.of = s.components()
 	if s.ahead.long {
 		n.joinValues(s, of)
 	}
@@ -122,6 +103,32 @@ func (n *nogoods) connect(s *search) {
 	for i := range n.of {
 		n.devices[n.of[i]] = append(n.devices[n.of[i]], int32(i))
 	}
+}
+
+// components are those that resources and devices are part of.
+func (s *search) components() (ofResource, ofDevice []int32) {
+	ofResource, ofDevice = s.memory.counts.Take(len(s.p.Left)), s.memory.counts.Take(len(s.p.Devices))
+	for r := range ofResource {
+		ofResource[r] = int32(r)
+	}
+	for i := range ofDevice {
+		taken := s.takes(int32(i))
+		for _, draw := range taken {
+			from, to := ofResource[draw.Resource], ofResource[taken[0].Resource]
+			for r := 0; from != to && r < len(ofResource); r++ {
+				if ofResource[r] == from {
+					ofResource[r] = to
+				}
+			}
+		}
+	}
+	for i := range ofDevice {
+		ofDevice[i] = int32(len(ofResource) + i)
+		if taken := s.takes(int32(i)); len(taken) > 0 {
+			ofDevice[i] = ofResource[taken[0].Resource]
+		}
+	}
+	return ofResource, ofDevice
 }
 
 // mostJoined is how many components are joined by a value that they have in common. The devices of one that has many are

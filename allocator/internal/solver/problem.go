@@ -214,7 +214,7 @@ func (s *Stats) Add(other Stats) {
 }
 
 // Rules are what may be left out of the search without changing its result.
-type Rules uint16
+type Rules uint32
 
 const (
 	// RuleAhead looks ahead at all, after the first dead end.
@@ -245,6 +245,8 @@ const (
 	RuleEqual
 	// RulePacking sums up what requests can take of each resource of a kind by itself.
 	RulePacking
+	// RuleServing sums up what devices of the same resources can serve together.
+	RuleServing
 	// RuleCompletion looks for what completes the choices made so far in another order.
 	RuleCompletion
 

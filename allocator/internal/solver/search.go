@@ -99,6 +99,9 @@ func (s *search) persist() Verdict {
 	for _, p := range s.newPackings() {
 		s.add(RulePacking, p.fails)
 	}
+	if v := s.newServing(); v != nil {
+		s.add(RuleServing, v.fails)
+	}
 	if s.rules&RuleCompletion != 0 {
 		s.ahead.completion = s.newCompletion()
 	}

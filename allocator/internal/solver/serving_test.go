@@ -1,6 +1,7 @@
 package solver_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/bits-and-blooms/bitset"
@@ -64,4 +65,90 @@ func TestValuesThatServeTooFewClaims(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With any selection of rules, requests for some of the partitions of devices get the first ones that there are.
+func TestPartitionsOfDevices(t *testing.T) {
+	var solve solver.Solver
+	found, fewer := 0, 0
+	for seed := *first; seed < *first+uint64(*cases); seed++ {
+		p := partitions(rand.New(rand.NewPCG(seed, 28)))
+		end, naively := solveNaively(p)
+		if end == naiveSpent {
+			continue
+		}
+		if end == naiveFound {
+			found++
+		}
+		solve.Patience = 1
+		var steps []int64
+		for _, rules := range append(selections(seed), solver.RuleAhead, solver.RuleAhead|solver.RuleServing) {
+			got := solve.Solve(t.Context(), p, 1<<40, rules)
+			if diff := differs(end, naively, got); diff != "" {
+				t.Fatalf("seed %d, rules %b: %s", seed, rules, diff)
+			}
+			steps = append(steps, got.Stats.Decisions)
+		}
+		if steps[len(steps)-1] < steps[len(steps)-2] {
+			fewer++
+		}
+	}
+	if found < *cases/4 || found > *cases*3/4 || fewer < *cases/10 {
+		t.Errorf("%d of %d have a solution, %d take fewer decisions", found, *cases, fewer)
+	}
+}
+
+// partitions is devices of each of which parts can be had, and claims that want one of some kinds of parts, or several.
+func partitions(r *rand.Rand) *solver.Problem {
+	p := &solver.Problem{Claims: 1, MostOfClaim: 32 - 29*r.IntN(8)/7}
+	sizes := []int{1, 2, 3}
+	kinds := make([]*bitset.BitSet, len(sizes)+1) // by size, and all
+	for k := range kinds {
+		kinds[k] = new(bitset.BitSet)
+	}
+	add := func(k int, d solver.Device) {
+		kinds[k].Set(uint(len(p.Devices)))
+		kinds[len(sizes)].Set(uint(len(p.Devices)))
+		p.Devices = append(p.Devices, d)
+	}
+	for range 1 + r.IntN(2) {
+		first := int32(len(p.Left)) // three slices, and what there is of them together
+		for range 3 {
+			p.Left, p.PoolOf, p.KindOf = append(p.Left, units(1)), append(p.PoolOf, 0), append(p.KindOf, int32(len(p.Left)))
+		}
+		p.Left, p.PoolOf, p.KindOf = append(p.Left, units(2+r.IntN(2))), append(p.PoolOf, 0), append(p.KindOf, int32(len(p.Left)))
+		for k, size := range sizes {
+			for at := 0; at+size <= 3; at++ {
+				d := drawing(draw(first+3, min(size, 2)))
+				for s := range size {
+					d.Draws = append(d.Draws, draw(first+int32(at+s), 1))
+				}
+				d.Shareable = r.IntN(30) == 0
+				if r.IntN(8) > 0 {
+					add(k, d)
+				}
+			}
+		}
+	}
+	for k, kind := range kinds {
+		kinds[k] = bitset.New(uint(len(p.Devices))).Union(kind)
+		p.Domains = append(p.Domains, solver.Domain{Allowed: kinds[k]})
+	}
+	admin := r.IntN(6) == 0
+	var list []solver.Option
+	for n := range 2 + r.IntN(3) {
+		if n == 0 || r.IntN(3) == 0 {
+			list = nil
+			for range 1 + r.IntN(2) {
+				list = append(list, solver.Option{Domain: int32(r.IntN(len(kinds))), Count: 1 + r.IntN(2)})
+			}
+		}
+		request := solver.Request{Claim: int32(n), Options: list}
+		if admin && n > 0 && r.IntN(3) == 0 {
+			request.Options = []solver.Option{one(int32(len(p.Domains)))}
+			p.Domains = append(p.Domains, solver.Domain{Claim: int32(n), Admin: true, Allowed: kinds[r.IntN(len(kinds))]})
+		}
+		p.Requests, p.Claims = append(p.Requests, request), n+1
+	}
+	return p
 }
