@@ -33,6 +33,28 @@ func draw(resource int32, n int) solver.Draw {
 	return solver.Draw{Resource: resource, Amount: units(n)}
 }
 
+// sharing is wanting of devices that are shared, of each of which so much is left.
+func sharing(left []int, domains []solver.Domain, requests ...[]solver.Option) *solver.Problem {
+	devices := make([]solver.Device, len(left))
+	for i := range devices {
+		devices[i] = solver.Device{Pool: -1, Shareable: true}
+	}
+	p := wanting(left, devices, domains, requests...)
+	for r := range p.PoolOf {
+		p.PoolOf[r] = -1
+	}
+	return p
+}
+
+// part is a domain of shares of so much of some devices.
+func part(n int, devices ...uint) solver.Domain {
+	d := among(devices...)
+	for _, i := range devices {
+		d.Shares = append(d.Shares, []solver.Draw{draw(int32(i), n)})
+	}
+	return d
+}
+
 // What is wanted is found where a long search could rule it out for a wrong reason. The first device of the first request is a
 // dead end.
 func TestLongSearchesRuleNothingOut(t *testing.T) {
@@ -55,6 +77,9 @@ func TestLongSearchesRuleNothingOut(t *testing.T) {
 			[]solver.Domain{among(0, 1), among(2)}, []solver.Option{one(0)}, []solver.Option{one(1)}),
 		"another device takes of one of two resources": wanting([]int{1, 1},
 			[]solver.Device{drawing(draw(0, 1)), drawing(draw(1, 1)), drawing(draw(0, 1))},
+			[]solver.Domain{among(0, 1), among(2)}, []solver.Option{one(0)}, []solver.Option{one(1)}),
+		"another device takes less": wanting([]int{2, 2},
+			[]solver.Device{drawing(draw(0, 2)), drawing(draw(1, 1)), drawing(draw(0, 1), draw(1, 1))},
 			[]solver.Domain{among(0, 1), among(2)}, []solver.Option{one(0)}, []solver.Option{one(1)}),
 		// All devices must have room for a share of the second request.
 		"a request wants all devices": func() *solver.Problem {
@@ -80,6 +105,25 @@ func TestLongSearchesRuleNothingOut(t *testing.T) {
 			p.PoolOf = []int32{-1, -1}
 			return p
 		}(),
+		// With two devices for the first request, the claim has no room for two more.
+		"an option takes what the claim has room for": func() *solver.Problem {
+			p := wanting(nil, []solver.Device{{Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}, {Pool: -1}},
+				[]solver.Domain{among(0, 1), among(2), among(3, 4, 5)},
+				[]solver.Option{{Domain: 0, Count: 2}, one(1)}, []solver.Option{{Domain: 2, Count: 2}})
+			p.MostOfClaim = 3
+			return p
+		}(),
+		// Only the first request can have the last device, and the others cannot have it in exchange.
+		"a request has another option": wanting([]int{1, 1}, []solver.Device{drawing(draw(0, 1)), drawing(draw(1, 1)), drawing()},
+			[]solver.Domain{among(0, 1), among(2)}, []solver.Option{one(0), one(1)}, []solver.Option{one(0)}, []solver.Option{one(0)}),
+		// What the second request has of the first device fills it, and the first request, which wants two devices, needs it.
+		"a part fills a device that another request needs": sharing([]int{4, 6, 3},
+			[]solver.Domain{part(2, 0, 1, 2), part(4, 0, 1, 2), part(3, 0, 1, 2)},
+			[]solver.Option{{Domain: 0, Count: 2}}, []solver.Option{one(1)}, []solver.Option{one(0)}, []solver.Option{one(2)}),
+		// The same, and those that need it cannot have the last device.
+		"a part fills a device that others cannot exchange": sharing([]int{4, 4, 11},
+			[]solver.Domain{part(4, 0, 1, 2), part(2, 0, 1)},
+			[]solver.Option{one(0)}, []solver.Option{one(0)}, []solver.Option{one(1)}, []solver.Option{one(1)}, []solver.Option{one(1)}, []solver.Option{one(1)}),
 	} {
 		t.Run(name, func(t *testing.T) { compareFound(t, p) })
 	}

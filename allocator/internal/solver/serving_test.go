@@ -67,6 +67,22 @@ func TestValuesThatServeTooFewClaims(t *testing.T) {
 	}
 }
 
+// Of twelve units, twelve devices can be had that take one each. They come after so many that take three that not all choices
+// are tried.
+func TestManyPartitionsOfDevice(t *testing.T) {
+	p := wanting([]int{12}, nil, []solver.Domain{{Allowed: bitset.New(32).Complement()}})
+	for i := range 32 {
+		p.Devices = append(p.Devices, drawing(draw(0, 3-i/20*2)))
+	}
+	for range 12 {
+		p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{one(0)}})
+	}
+	solve := solver.Solver{Patience: 1}
+	if got := solve.Solve(t.Context(), p, 1<<20, solver.AllRules); got.Verdict != solver.Found {
+		t.Errorf("the verdict is %d after %d steps", got.Verdict, got.Stats.Steps)
+	}
+}
+
 // With any selection of rules, requests for some of the partitions of devices get the first ones that there are.
 func TestPartitionsOfDevices(t *testing.T) {
 	var solve solver.Solver

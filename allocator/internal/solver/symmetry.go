@@ -39,7 +39,9 @@ func (s *search) alike(i, j int32) bool {
 
 // exchanges reports whether two devices take the same but of resources that can be exchanged with them: as much is left of
 // each, and every other device takes as much of one as of the other. Such are the first slices of a GPU's memory, where
-// partitions take one of them, or all.
+// partitions take one of them, or all. A device has one draw for each resource, so that as many of both are left to compare. Proof:
+// a solution with one of the two has what the other takes in its place, as all others take as much of each resource; one with both stays
+// the same when they change places.
 func (s *search) exchanges(i, j int32) bool {
 	a, b := &s.p.Devices[i], &s.p.Devices[j]
 	if len(a.Draws) != len(b.Draws) || a.Shareable {
@@ -55,20 +57,13 @@ func (s *search) exchanges(i, j int32) bool {
 		if slices.Contains(b.Draws, draw) {
 			continue
 		}
-		if len(of) == 0 { // the second takes the same of a resource twice
-			return false
-		}
 		other := of[0]
 		of = of[1:]
-		if draw.Amount != other.Amount || takesOf(b, draw.Resource) || takesOf(a, other.Resource) || !s.sameResource(draw.Resource, other.Resource, i, j) {
+		if draw.Amount != other.Amount || !s.sameResource(draw.Resource, other.Resource, i, j) {
 			return false
 		}
 	}
 	return true
-}
-
-func takesOf(d *Device, resource int32) bool {
-	return slices.ContainsFunc(d.Draws, func(draw Draw) bool { return draw.Resource == resource })
 }
 
 // sameResource reports whether as much is left of two resources, and all devices but two take as much of them.
