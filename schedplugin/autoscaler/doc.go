@@ -28,6 +28,8 @@
 //	changes.go    which claims changed, for the plugin Dray
 //	allocated.go  what all claims hold, for the in-tree plugin
 //	journal.go    a map with forks
+//	profile.go    the plugin Dray in profiles that are made in Go
+//	clone.go      what cluster-autoscaler's tests need
 //
 // Fork, Commit and Revert cost what changed since the Fork. A Snapshot may be read by several
 // goroutines, as the framework does while it filters nodes, and changed by one that is alone.

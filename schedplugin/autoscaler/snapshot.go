@@ -68,8 +68,9 @@ func NewSnapshot(claims map[ResourceClaimId]*resourceapi.ResourceClaim, nodeLoca
 		claims:   newJournal(claims),
 		slices:   newJournal[string, published](nil),
 		extended: newJournal[types.UID, ResourceClaimId](nil),
-		classes:  maps.Clone(deviceClasses),
+		classes:  make(map[string]*resourceapi.DeviceClass, len(deviceClasses)),
 	}
+	maps.Copy(s.classes, deviceClasses)
 	s.allocated.shareable = enabled(features.DRAConsumableCapacity)
 	for id, claim := range claims {
 		if owner := extendedFor(claim); owner != "" {
@@ -104,11 +105,7 @@ func (s *Snapshot) SetDeviceTaintRules(rules []*resourceapi.DeviceTaintRule) err
 		return nil
 	}
 	s.rules = slices.Clone(rules)
-	byNode := make(map[string][]*resourceapi.ResourceSlice, len(s.slices.now))
-	for node, of := range s.slices.now {
-		byNode[node] = of.given
-	}
-	s.publishAll(byNode)
+	s.publishAll(s.givenSlices())
 	return nil
 }
 
