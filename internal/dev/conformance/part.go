@@ -98,10 +98,12 @@ var Parts = []Part{
 			tested:   []string{"./dra/..."},
 			imports:  map[string]string{"test/integration/util": "util"},
 			LeftOut: map[string]string{
+				"test/integration/dra/main_test.go":                      "for the tests of the next file only",
 				"test/integration/dra/resourcepoolstatusrequest_test.go": "of a controller",
 			},
 			edits: integrationEdits,
-			flags: []string{"-args", "-v=0"}, // with the default, each writes 100 MB
+			// They mostly wait. With the default of logging, each writes 100 MB.
+			flags: []string{"-test.parallel=4", "-v=0"},
 		},
 	},
 	{
@@ -116,6 +118,29 @@ var Parts = []Part{
 			packages: []string{"test/integration/scheduler_perf"},
 			tested:   []string{"./scheduler_perf/dra/..."},
 			imports:  map[string]string{"test/integration/util": "util"},
+			flags:    []string{"-test.run=TestSchedulerPerf", "-test.short", "-v=0"},
+		},
+	},
+	{
+		Name:        "scheduler/queueing",
+		About:       "the cases of test/integration/scheduler/queueing that name the plugin, with the in-tree plugin and with that of schedplugin",
+		Counterpart: "k8s.io/kubernetes",
+		below:       "dray",
+		adapter:     "scheduler",
+		module:      "schedplugin",
+		Slow:        true,
+		twice: &twice{
+			packages: []string{"test/integration/scheduler/queueing"},
+			tested:   []string{"./queueing"},
+			imports:  map[string]string{"test/integration/util": "util"},
+			edits: map[string][]edit{"test/integration/scheduler/queueing/queue.go": {
+				{"configv1.Plugin{Name: pluginName}", "configv1.Plugin{Name: testutils.UnderTest(pluginName)}"},
+			}},
+			// The names of cases begin with those of the plugins that they run with.
+			flags: []string{
+				"-test.run=TestCoreResourceEnqueue/NodeResourcesFit/DynamicResources|TestCoreResourceEnqueue/NodeResourcesFit/NodeAffinity/DynamicResources",
+				"-v=0",
+			},
 		},
 	},
 	{

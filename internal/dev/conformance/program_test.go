@@ -92,7 +92,7 @@ func TestProgramWithoutCheckout(t *testing.T) {
 	if err != nil || len(parts) != 7 {
 		t.Fatalf("%d parts, %v", len(parts), err)
 	}
-	_, err = Run(t.Context(), parts[0], "../../..", t.TempDir())
+	_, err = Run(t.Context(), parts[0], Options{Checkout: "../../..", Programs: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), parts[0].Program.Repository) {
 		t.Errorf("error: %v", err)
 	}

@@ -44,28 +44,42 @@ const inOtherWords = "CONFORMANCE in other words:"
 
 // Result is a run of a part.
 type Result struct {
-	Part     Part
-	Version  string
-	Outcomes []Outcome // by name
+	Part    Part
+	Version string
+	// Configuration is what was run of the part, empty for all of it.
+	Configuration string
+	Outcomes      []Outcome // by name
 }
 
-// Run lays a part out in a temporary folder and runs it there. checkout is the root of
-// Dray's sources, programs the folder with the checkouts of programs. What does not compile,
-// or ends without a result of each test, is an error; of a program it is an outcome.
-func Run(ctx context.Context, part Part, checkout, programs string) (*Result, error) {
+// Options say where things are, and what of a part is run.
+type Options struct {
+	// Checkout is the root of Dray's sources.
+	Checkout string
+	// Programs is the folder with the checkouts of programs.
+	Programs string
+	// Configuration chooses one package of the parts that run packages twice, by the last element
+	// of its path. Empty for all of them.
+	Configuration string
+	// Progress gets a line for each test that ended, of the parts that run packages twice.
+	Progress io.Writer
+}
+
+// Run lays a part out in a temporary folder and runs it there. What does not compile, or ends
+// without a result of each test, is an error; of a program it is an outcome.
+func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 	folder, err := os.MkdirTemp("", "dray-conformance-"+path.Base(part.Name)+"-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	if part.Program != nil {
-		result, err := runProgram(ctx, part, programs, checkout, folder)
+		result, err := runProgram(ctx, part, options.Programs, options.Checkout, folder)
 		if err != nil {
 			return nil, fmt.Errorf("part %s: %w", part.Name, err)
 		}
 		return result, nil
 	}
-	if err := layOut(ctx, part, checkout, folder); err != nil {
+	if err := layOut(ctx, part, options.Checkout, folder); err != nil {
 		return nil, fmt.Errorf("part %s: %w", part.Name, err)
 	}
 	version, err := version(ctx, part, folder)
@@ -75,14 +89,14 @@ func Run(ctx context.Context, part Part, checkout, programs string) (*Result, er
 	run := test
 	if part.twice != nil {
 		run = func(ctx context.Context, folder string) ([]Outcome, error) {
-			return runTwice(ctx, part, folder)
+			return runTwice(ctx, part, folder, options)
 		}
 	}
 	outcomes, err := run(ctx, folder)
 	if err != nil {
 		return nil, fmt.Errorf("part %s: %w", part.Name, err)
 	}
-	return &Result{Part: part, Version: version, Outcomes: outcomes}, nil
+	return &Result{Part: part, Version: version, Configuration: options.Configuration, Outcomes: outcomes}, nil
 }
 
 func test(ctx context.Context, folder string) ([]Outcome, error) {
@@ -112,9 +126,10 @@ func test(ctx context.Context, folder string) ([]Outcome, error) {
 
 // event is a line of go test -json.
 type event struct {
-	Action string
-	Test   string
-	Output string
+	Action  string
+	Test    string
+	Output  string
+	Elapsed float64 // seconds
 }
 
 // readOutcomes reads what go test -json prints. A test that began and did not end is an

@@ -3,8 +3,10 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -31,7 +34,7 @@ type twice struct {
 	LeftOut map[string]string
 	// edits are made in files that are tests of what is not exported.
 	edits map[string][]edit
-	// flags are those of the test binaries.
+	// flags are those of the test binaries, by which they also choose tests.
 	flags []string
 }
 
@@ -41,8 +44,9 @@ type edit struct{ from, to string }
 // withDray is what the environment has in the run with Dray.
 const withDray = "CONFORMANCE_WITH_DRAY=1"
 
-// runTwice copies the packages to a folder that has the adapter, and runs them.
-func runTwice(ctx context.Context, part Part, folder string) ([]Outcome, error) {
+// runTwice copies the packages to a folder that has the adapter, and runs them, one after the
+// other: their tests mostly wait, but each has an API server.
+func runTwice(ctx context.Context, part Part, folder string, options Options) ([]Outcome, error) {
 	if err := part.twice.layOut(ctx, part, folder); err != nil {
 		return nil, err
 	}
@@ -57,21 +61,57 @@ func runTwice(ctx context.Context, part Part, folder string) ([]Outcome, error) 
 		// So Kubernetes finds the files of its test API server if paths are trimmed.
 		"TEST_SRCDIR=" + filepath.Dir(modules), "TEST_WORKSPACE=" + filepath.Base(modules),
 	}
-	// At the same time, so that what else the machine does slows both.
-	var asItIs, swapped []Outcome
+	packages, err := part.twice.testedPackages(ctx, folder, options.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	var outcomes []Outcome
+	for _, tested := range packages {
+		both, err := part.twice.runPackage(ctx, tested, folder, environment, options.Progress)
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, both...)
+	}
+	if len(outcomes) == 0 {
+		return nil, fmt.Errorf("no test ran in %s", folder)
+	}
+	slices.SortFunc(outcomes, func(a, b Outcome) int { return strings.Compare(a.Test, b.Test) })
+	return outcomes, nil
+}
+
+// runPackage builds the tests of a package and runs them as they are and with Dray, at the same
+// time, so that what else the machine does slows both.
+func (t *twice) runPackage(ctx context.Context, tested testedPackage, folder string, environment []string, progress io.Writer) ([]Outcome, error) {
+	fmt.Fprintf(progress, "%s: building\n", tested.Name)
+	binary := filepath.Join(folder, "conformance.test")
+	arguments := []string{"test", "-mod=mod", "-trimpath", "-vet=off", "-c", "-o", binary, tested.ImportPath}
+	if _, err := command(ctx, folder, "go", arguments...); err != nil {
+		return nil, fmt.Errorf("%s: %w", tested.Name, err)
+	}
+	run := func(what string, environment []string) func() ([]packageEvent, error) {
+		return func() ([]packageEvent, error) {
+			return runBinary(ctx, tested, binary, t.flags, environment, &reporter{to: progress, what: tested.Name + ", " + what})
+		}
+	}
+	var asItIs, swapped []packageEvent
 	var both errgroup.Group
 	both.Go(func() (err error) {
-		asItIs, err = part.twice.test(ctx, folder, environment)
+		asItIs, err = run("as it is", environment)()
 		return err
 	})
 	both.Go(func() (err error) {
-		swapped, err = part.twice.test(ctx, folder, slices.Concat(environment, []string{withDray}))
+		swapped, err = run("with Dray", slices.Concat(environment, []string{withDray}))()
 		return err
 	})
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
-	return compareRuns(asItIs, swapped), nil
+	return compareRuns(t.outcomes(tested, asItIs), t.outcomes(tested, swapped)), nil
+}
+
+func (t *twice) outcomes(of testedPackage, events []packageEvent) []Outcome {
+	return withoutGroups(tested(of.module, events))
 }
 
 func (t *twice) layOut(ctx context.Context, part Part, folder string) error {
@@ -151,29 +191,79 @@ func (t *twice) change(file string, content []byte, missing map[string]string) (
 	return content, err
 }
 
-func (t *twice) test(ctx context.Context, folder string, environment []string) ([]Outcome, error) {
+// testedPackage is a package with tests.
+type testedPackage struct {
+	Name       string // below the module
+	ImportPath string
+	Dir        string
+	module     string
+}
+
+// testedPackages lists the packages with tests, or of these the one with the name of a
+// configuration.
+func (t *twice) testedPackages(ctx context.Context, folder, configuration string) ([]testedPackage, error) {
 	module, err := command(ctx, folder, "go", "list", "-mod=mod", "-m")
 	if err != nil {
 		return nil, err
 	}
-	// The tests mostly wait, so that four packages run at a time.
-	arguments := []string{"test", "-mod=mod", "-trimpath", "-vet=off", "-count=1", "-p=4", "-timeout=1h", "-json"}
-	arguments = append(append(arguments, t.tested...), t.flags...)
-	events, err := goJSON(ctx, folder, arguments, environment)
+	const format = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}"
+	listed, err := command(ctx, folder, "go", append([]string{"list", "-mod=mod", "-f", format}, t.tested...)...)
 	if err != nil {
 		return nil, err
 	}
-	if failed := notBuilt(module, events); len(failed) > 0 {
-		return nil, fmt.Errorf("%s: %w: %s", failed[0].Test, errNotCompiled, failed[0].Output)
+	var packages []testedPackage
+	for line := range strings.Lines(listed) {
+		importPath, dir, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok && (configuration == "" || path.Base(importPath) == configuration) {
+			packages = append(packages, testedPackage{Name: below(module, importPath), ImportPath: importPath, Dir: dir, module: module})
+		}
 	}
-	outcomes := withoutGroups(tested(module, events))
-	if len(outcomes) == 0 {
-		return nil, fmt.Errorf("no test ran in %s", folder)
+	if len(packages) == 0 {
+		return nil, fmt.Errorf("there is no configuration %q of %s", configuration, strings.Join(t.tested, " "))
 	}
-	return outcomes, nil
+	return packages, nil
 }
 
-var errNotCompiled = errors.New("does not compile")
+// runBinary runs a test binary in the folder of its package. Failed tests are no error.
+func runBinary(ctx context.Context, tested testedPackage, binary string, flags, environment []string, progress *reporter) ([]packageEvent, error) {
+	arguments := []string{"tool", "test2json", "-t", "-p", tested.ImportPath, binary, "-test.v=test2json", "-test.timeout=1h"}
+	run := exec.CommandContext(ctx, "go", append(arguments, flags...)...)
+	run.Dir = tested.Dir
+	run.Env = append(run.Environ(), environment...)
+	// The binary is a child of the child, and starts an etcd: they end together.
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) }
+	stdout, err := run.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var stderr bytes.Buffer
+	run.Stderr = &stderr
+	if err := run.Start(); err != nil {
+		return nil, err
+	}
+	var events []packageEvent
+	lines := json.NewDecoder(stdout)
+	var readErr error
+	for {
+		var e packageEvent
+		if readErr = lines.Decode(&e); readErr != nil {
+			break
+		}
+		progress.report(e)
+		events = append(events, e)
+	}
+	runErr := run.Wait()
+	switch {
+	case ctx.Err() != nil: // what was printed until then says nothing
+		return nil, ctx.Err()
+	case !errors.Is(readErr, io.EOF):
+		return nil, fmt.Errorf("%s: %w: %s", tested.Name, readErr, stderr.String())
+	case runErr != nil && len(events) == 0:
+		return nil, fmt.Errorf("%s: %w: %s", tested.Name, runErr, stderr.String())
+	}
+	return events, nil
+}
 
 // withoutGroups leaves out those that failed since a test below them did.
 func withoutGroups(outcomes []Outcome) []Outcome {
@@ -191,45 +281,4 @@ func withoutGroups(outcomes []Outcome) []Outcome {
 		}
 	}
 	return leaves
-}
-
-// integrationEdits have the integration tests expect what Dray says where they compare texts.
-var integrationEdits = map[string][]edit{
-	"test/integration/dra/compatibility_groups.go": {
-		{
-			`expectPodUnschedulable(tCtx, createdPod, "cannot allocate all claims")`,
-			`expectPodUnschedulable(tCtx, createdPod, words(tCtx, "cannot allocate all claims", "not that many can be had together"))`,
-		},
-		{
-			`expectPodUnschedulable(tCtx, createdPod2, "cannot allocate all claims")`,
-			`expectPodUnschedulable(tCtx, createdPod2, words(tCtx, "cannot allocate all claims", "not that many can be had together"))`,
-		},
-	},
-	"test/integration/dra/core.go": {
-		{
-			`gomega.Equal("0/8 nodes are available: 1 invalid resource pools were encountered, 7 cannot allocate all claims. preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.")`,
-			`message("0/8 nodes are available: 1 invalid resource pools were encountered, 7 cannot allocate all claims. preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.", "it has invalid pools")`,
-		},
-		{
-			`gomega.Equal("0/8 nodes are available: 8 invalid resource pools were encountered. preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.")`,
-			`message("0/8 nodes are available: 8 invalid resource pools were encountered. preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.", "it has invalid pools")`,
-		},
-		{
-			`for _, slice := range tc.slices {`,
-			`if !tc.expectPodToSchedule {
-				words(tCtx, "invalid resource pools were encountered", "it has invalid pools")
-			}
-			for _, slice := range tc.slices {`,
-		},
-	},
-	"test/integration/dra/device_taints.go": {
-		{`"cannot allocate all claims"`, `words(tCtx, "cannot allocate all claims", "tainted")`},
-	},
-	"test/integration/dra/prioritizedlist.go": {
-		{
-			`gomega.Equal("0/8 nodes are available: 8 cannot allocate all claims. preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.")`,
-			`message("0/8 nodes are available: 8 cannot allocate all claims. preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.",
-				words(tCtx, "cannot allocate all claims", "request req-1/subreq-1 wants 1 device: "))`,
-		},
-	},
 }

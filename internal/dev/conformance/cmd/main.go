@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -29,6 +30,7 @@ func run(ctx context.Context) error {
 	all := flag.Bool("all", false, "run the slow parts, too, and those that have a checkout")
 	programs := flag.String("programs", "", "the folder with checkouts of the programs of others, for the parts that need them")
 	older := flag.String("older", "", "the folder to lay out in what drivers import, for the libraries of Kubernetes 1.36; nothing is run")
+	configuration := flag.String("config", "", "run one package only of the scheduler's parts, such as api, default, ga or all of scheduler/integration; no page is written")
 	check := flag.Bool("check", false, "compare the page with what the file has, and do not write it")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "Usage: %s [flags] [part ...]\n\nParts:\n", filepath.Base(os.Args[0]))
@@ -54,6 +56,9 @@ func run(ctx context.Context) error {
 	if *all {
 		parts = available(*programs)
 	}
+	if *configuration != "" && *page != "" {
+		return errors.New("a page says what a whole part gives: -config and -page do not go together")
+	}
 	root, err := filepath.Abs(*checkout)
 	if err != nil {
 		return err
@@ -64,7 +69,7 @@ func run(ctx context.Context) error {
 	var verdicts []*conformance.Verdict
 	for _, part := range parts {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", part.Name, part.About)
-		result, err := conformance.Run(ctx, part, root, *programs)
+		result, err := conformance.Run(ctx, part, conformance.Options{Checkout: root, Programs: *programs, Configuration: *configuration, Progress: os.Stderr})
 		if err != nil {
 			return err
 		}
