@@ -130,7 +130,7 @@ func (s *search) complete(p int32) Verdict {
 	if _, failed := c.failed.failed[state]; failed {
 		return None
 	}
-	end := None
+	var end Verdict
 	if r, device := s.fullest(p, q); r >= 0 {
 		end = s.completeWith(p, r, device)
 	} else {
