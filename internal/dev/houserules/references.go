@@ -8,7 +8,11 @@ import (
 )
 
 var (
-	decision = regexp.MustCompile(`(?i)\bdecisions?[/ ]([0-9]{4})\b`)
+	// decisions are numbers in prose, in scenario files, in lists of known differences, and in constants.
+	decisions = regexp.MustCompile(`(?i)(?:\bdecisions?[/ ]|\bdecision: "|\bdecision\w+ = "|\bdiffers=)([0-9]{4}(?:,? (?:and )?[0-9]{4})*)\b`)
+	number    = regexp.MustCompile(`[0-9]{4}`)
+	// decided is the heading of a section about a decision, or about several.
+	decided = regexp.MustCompile(`(?m)^#{1,3} ([0-9]{4}(?:, [0-9]{4})*): `)
 	// document leaves out what belongs to a web address or a longer path.
 	document   = regexp.MustCompile(`(?:^|[^\w./:<>{}*-])((?:\.{0,2}/)*[\w-][\w./-]*\.md)\b`)
 	link       = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)
@@ -17,12 +21,16 @@ var (
 
 // checkReferences follows what is written about the repository's own files.
 func checkReferences(r *Repository) []Offence {
-	var offences []Offence
+	sections, offences := decisionSections(r)
 	for _, file := range r.Files {
 		if within(file.Path, "internal/dev/houserules") && file.IsTest() || within(file.Path, "tools/docs/site") {
 			continue // samples refer to what is not there, and a site has paths of its own
 		}
-		offences = append(offences, dangling(r, file, decision, "decision %s does not exist", hasDecision)...)
+		for _, at := range numbers(file, decisions) {
+			if name := file.Text[at : at+4]; !sections[name] {
+				offences = append(offences, Offence{file.Path, file.lineAt(at), "decision " + name + " does not exist"})
+			}
+		}
 		offences = append(offences, dangling(r, file, document, "%s does not exist", hasDocument)...)
 		if strings.HasSuffix(file.Path, ".md") {
 			offences = append(offences, dangling(r, file, link, "%s does not exist", hasDocument)...)
@@ -43,13 +51,33 @@ func dangling(r *Repository, file *File, pattern *regexp.Regexp, text string, ex
 	return offences
 }
 
-func hasDecision(r *Repository, _ *File, number string) bool {
+// decisionSections are the numbers that have a section in docs/decisions. One with two sections is an offence.
+func decisionSections(r *Repository) (map[string]bool, []Offence) {
+	sections, offences := make(map[string]bool), []Offence(nil)
 	for _, file := range r.Files {
-		if strings.HasPrefix(file.Path, "docs/decisions/"+number+"-") {
-			return true
+		if !within(file.Path, "docs/decisions") || !strings.HasSuffix(file.Path, ".md") {
+			continue
+		}
+		for _, at := range numbers(file, decided) {
+			name := file.Text[at : at+4]
+			if sections[name] {
+				offences = append(offences, Offence{file.Path, file.lineAt(at), "decision " + name + " has two sections"})
+			}
+			sections[name] = true
 		}
 	}
-	return false
+	return sections, offences
+}
+
+// numbers are where the pattern's first groups have numbers of decisions.
+func numbers(file *File, pattern *regexp.Regexp) []int {
+	var found []int
+	for _, match := range pattern.FindAllStringSubmatchIndex(file.Text, -1) {
+		for _, at := range number.FindAllStringIndex(file.Text[match[2]:match[3]], -1) {
+			found = append(found, match[2]+at[0])
+		}
+	}
+	return found
 }
 
 // hasDocument accepts paths from the root and from where they are mentioned.

@@ -95,15 +95,29 @@ var patternSamples = []sample{
 var referenceSamples = []sample{
 	{"references", "a decision", one("a.go", "package a\n// See docs/decisions/0404."), "a.go:2: decision 0404"},
 	{"references", "a decision in prose", one("a.txt", "recorded as decision 0405"), "decision 0405"},
+	{"references", "the last of several decisions", map[string]string{
+		"docs/decisions/pools.md": "# Pools\n\n## 0001, 0002: one\n", "a.go": "package a\n// See docs/decisions/0001, 0002 and 0404.",
+	}, "a.go:2: decision 0404"},
+	{"references", "a decision that a scenario names", one("a.txt", "allocate x rule=y differs=0404\n"), "a.txt:1: decision 0404"},
+	{"references", "a decision in a list of known differences", one("known.yaml", "- test: a\n  decision: \"0404\"\n"), "known.yaml:2: decision 0404"},
+	{"references", "a decision in a constant", one("a.go", "package a\nconst DecisionPools = \"0404\""), "a.go:2: decision 0404"},
+	{"references", "a decision that is mentioned but has no section", map[string]string{
+		"docs/decisions/pools.md": "# Pools\n\nSee 0404: one\n\n#### 0404: two\n", "a.txt": "decision 0404",
+	}, "a.txt:1: decision 0404 does not exist"},
+	{"references", "a section that is not among the decisions", map[string]string{"docs/pools.md": "## 0404: one\n", "a.txt": "decision 0404"}, "decision 0404 does not exist"},
+	{"references", "a decision with two sections", map[string]string{
+		"docs/decisions/a.md": "## 0001: one\n", "docs/decisions/b.md": "## 0002: two\n\n## 0003, 0001: three\n",
+	}, "docs/decisions/b.md:3: decision 0001 has two sections"},
 	{"references", "a document", one("a.go", "package a\n// See ABSENT.md."), "ABSENT.md does not exist"},
 	{"references", "a link", one("README.md", "[there](docs/there)"), "docs/there does not exist"},
 	{"references", "a make target", map[string]string{"Makefile": "test:\n", "README.md": "```sh\nmake tests\n```\n"}, "README.md:2: the Makefile has no target tests"},
 	{"references", "what exists", map[string]string{
-		"Makefile":                    "demo: build\n",
-		"docs/decisions/0001-one.md":  "[all](README.md) and [the web](https://example.com/other.md)",
-		"docs/decisions/README.md":    "`make demo`, and people make things",
-		"README.md":                   "[docs](docs/decisions) [one](docs/decisions/0001-one.md#why), decision 0001",
-		"docs/decisions/0002-two.txt": "docs/decisions/0001-one.md, ./0001-one.md",
+		"Makefile":                 "demo: build\n",
+		"docs/decisions/pools.md":  "# Pools\n\n## 0001: one\n[all](README.md) and [the web](https://example.com/other.md)\n\n## 0002, 0004: two\n",
+		"docs/decisions/0003-x.md": "# 0003: three\n",
+		"docs/decisions/README.md": "`make demo`, and people make things",
+		"README.md":                "[docs](docs/decisions) [one](docs/decisions/pools.md#0001-one), decision 0001, decisions 0002, 0003, and 0004",
+		"docs/decisions/two.txt":   "docs/decisions/pools.md, ./pools.md",
 	}, ""},
 }
 
