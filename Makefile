@@ -382,7 +382,7 @@ docs-tools:
 
 .PHONY: docs
 docs: docs-tools ## render docs as a site, into bin/docs
-	cd tools/docs/site && ../../../bin/hugo --destination ../../../bin/docs --cleanDestinationDir --quiet --noBuildLock
+	cd tools/docs/site && ../../../bin/hugo --destination ../../../bin/docs --cleanDestinationDir --noBuildLock
 	@echo "bin/docs/index.html"
 
 .PHONY: drawings

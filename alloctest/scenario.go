@@ -22,7 +22,7 @@ type Scenario struct {
 	Then, DryRun bool
 	// Rules are the ids of the rules that the scenario proves, see Rules.
 	Rules []string
-	// Differs names the decision record that says why Kubernetes' own allocator
+	// Differs is the number of the decision that says why Kubernetes' own allocator
 	// has another outcome here. Empty if it agrees.
 	Differs string
 	// Mentions lists words that the text of an error, or an explanation, must have.

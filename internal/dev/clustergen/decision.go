@@ -10,21 +10,21 @@ import (
 	"github.com/dray-project/dray/alloctest"
 )
 
-// DecisionWholePool is the number of the decision record on pool generations and
+// DecisionWholePool is the number of the decision on pool generations and
 // completeness: Dray counts them over the whole pool, upstream only over the slices
 // that reach the node when those look complete by themselves.
 const DecisionWholePool = "0002"
 
-// DecisionMixedGroups is the number of the decision record on devices in use that draw
+// DecisionMixedGroups is the number of the decision on devices in use that draw
 // from one counter set, some with and some without compatibility groups. What goes
 // with them depends on their order; upstream's order depends on that of its input.
 const DecisionMixedGroups = "0006"
 
-// DecisionDefaults is the number of the decision record on defaults that the rest of their policy does
+// DecisionDefaults is the number of the decision on defaults that the rest of their policy does
 // not allow: upstream tells apart how they are written.
 const DecisionDefaults = "0062"
 
-// Decision returns the number of the record in docs/decisions that makes Dray answer
+// Decision returns the number of the section in docs/decisions that makes Dray answer
 // a case differently than upstream may do, or "" if none applies. That one applies
 // does not mean that the answers differ.
 func Decision(c *alloctest.Case) string {

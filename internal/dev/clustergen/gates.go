@@ -42,7 +42,7 @@ func gatesOf(f *allocator.Features) []*bool {
 	}
 }
 
-// DecisionWidest is the number of the decision record on features that are off: Dray does
+// DecisionWidest is the number of the decision on features that are off: Dray does
 // what upstream's widest implementation does then, while kube-scheduler picks an older one
 // which differs in more than those features.
 const DecisionWidest = "0014"

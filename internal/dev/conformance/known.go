@@ -14,7 +14,7 @@ import (
 // Known says why a test of a counterpart may differ.
 type Known struct {
 	Test string `json:"test"`
-	// Decision is the number of a record in docs/decisions.
+	// Decision is the number of a section in docs/decisions.
 	Decision string `json:"decision"`
 	Why      string `json:"why"`
 }

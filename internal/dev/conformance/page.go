@@ -24,8 +24,8 @@ func row(v *Verdict) string {
 		v.Passed, len(v.Skipped), len(v.Wording), len(v.Without), len(v.Known), len(v.New)+len(v.Stale))
 }
 
-// wording is the record of differences in words, seen from the page.
-const wording = "decisions/" + "0067-errors-are-in-our-words" + ".md"
+// wording is the decision about differences in words, seen from the page.
+const wording = "decisions/" + "upstream" + ".md#0067-errors-are-in-our-words"
 
 const introduction = `# Conformance
 

@@ -26,7 +26,7 @@ type Comparer struct {
 	// PeerSteps is how many steps the peer may take, which unlike time does not depend on
 	// what else the machine does; a step is a look at its context. Zero is no limit.
 	PeerSteps int64
-	// Decision returns the decision record that excuses differences on a case. The default
+	// Decision returns the number of the decision that excuses differences on a case. The default
 	// is clustergen.Decision.
 	Decision func(*alloctest.Case) string
 	// PeerTries is how often the peer is asked as long as its answer differs: its answers
@@ -40,7 +40,7 @@ type Comparer struct {
 type Verdict struct {
 	// Disagreement says what is wrong with our answer; empty if nothing is.
 	Disagreement string
-	// Decision is the number of the decision record that excuses a difference to the
+	// Decision is the number of the decision that excuses a difference to the
 	// peer's answer; empty if there is no difference or no excuse.
 	Decision    string
 	PeerTimeout bool
