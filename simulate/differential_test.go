@@ -62,7 +62,7 @@ func allSeen(t *testing.T, seen map[string]int, kinds ...string) {
 func TestLikeStepByStep(t *testing.T) {
 	seen := playAll(t, allocator.Options{}, peer.Dray(), false)
 	allSeen(t, seen, "placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles",
-		"updated", "ended", "class changed", "expected", "arrived", "still expected")
+		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "not put")
 }
 
 // The same holds with other devices, for as long as the allocator has the same policy.
@@ -217,7 +217,7 @@ func play(t *testing.T, seed uint64, options allocator.Options, allocate allocte
 	if !g.begin(allocate) {
 		return
 	}
-	for range 10 + g.rand.IntN(8) {
+	for range 14 + g.rand.IntN(10) {
 		g.step()
 	}
 	for range g.forks {

@@ -5,8 +5,8 @@
 //	Cluster ─Open─► State ──► FitsMany, Drainable, Victims        read only, any number of goroutines
 //	                 │  ▲
 //	             Sim ▼  │ State
-//	                Sim ──► Place, PlaceMany, Gang, Drain, Add,   one goroutine each
-//	                        Expect, Remove, Taint, Fork, Commit, Revert
+//	                Sim ──► Place, PlaceMany, Put, Evict, Gang,   one goroutine each
+//	                        Drain, Add, Expect, Remove, Taint, Fork, Commit, Revert
 //
 // A [State] is immutable. A [Sim] is a State that changes; making one, taking its State, Fork, Commit
 // and Revert cost as much as copying a small struct, whatever the size of the cluster.
@@ -38,6 +38,8 @@
 //	template          nodes that do not exist, values of theirs that are not known, and sets of nodes
 //	shape, key, claim what pods ask for, what tells kinds of them apart, and the claims that they share
 //	place, policy     placing pods, choosing nodes
+//	entry             the list of the pods of a node
+//	put               single pods that leave a node, or come to one that was chosen elsewhere
 //	evict             pods that leave a node: Drain, Drainable, Victims
 //	internal/subsets  sets by what they cost, for Victims
 //	merge             what two Sims did, put together

@@ -12,7 +12,6 @@ import (
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/dray-project/dray/nodefit"
-	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/subsets"
 )
@@ -315,7 +314,7 @@ const maxVictimSets = 4096
 // Victims lists the cheapest sets of pods that have to go for a pod of a shape to fit, up to n sets on
 // different real nodes, cheapest first, then in the order of the nodes. A pod of which the cost is
 // infinite, negative or not a number stays. Devices of a claim that other pods use as well are not
-// freed. The number of sets that are tried is bounded for each node. The error is the context's.
+// freed. The number of sets that are tried is bounded for each node. Sim.Evict applies a set. The error is the context's.
 func (s *State) Victims(ctx context.Context, shape *Shape, on Nodes, cost func(*corev1.Pod) float64, n int) ([]VictimSet, error) {
 	s = s.seen()
 	c, err := s.world.NewCall(ctx)
@@ -428,7 +427,7 @@ func (v *victims) set(members []int, least bool) *VictimSet {
 func (v *victims) suffices(members []int) (bool, error) {
 	m := v.state.Sim()
 	for _, i := range members {
-		m.evict(v.node, v.pods[i].podEntry)
+		m.free(v.node, v.pods[i].podEntry)
 	}
 	a := m.data.asked(m.world, v.shape.kind)
 	if a.refused != nil {
@@ -441,14 +440,4 @@ func (v *victims) suffices(members []int) (bool, error) {
 	}
 	v.doubts = v.doubts || answer.Verdict == onenode.Undecided || answer.Verdict == onenode.Failed
 	return answer.Verdict == onenode.Fits, nil
-}
-
-// evict takes a pod from a node that stays.
-func (m *Sim) evict(n Node, entry *podEntry) {
-	rec := m.edit(n)
-	rec.state = rec.state.Change(entry.taken.Own, false)
-	fromDevices, _ := m.world.fromDevices(podclaims.ExtendedResources(entry.pod), rec.facts.Node)
-	rec.used = addAmounts(rec.used, m.world.needs(entry.pod, fromDevices), -1)
-	m.release(entry)
-	m.freed()
 }

@@ -20,7 +20,7 @@ func (c *ConflictError) Error() string { return c.Object + " was changed by both
 // Merge does what another Sim of the same State did: goroutines can each simulate with a Sim of their
 // own, and one of them puts together what they found out. The results of both stay right. It is a
 // *ConflictError error if both changed what is in use of a pool, or its taints, or a claim, or put
-// pods on nodes of one template; if one removed a node, or expects devices of it, that the other
+// pods on nodes of one template; if both evicted the same pod; if one removed a node, or expects devices of it, that the other
 // changed; or if the pods of both on a node are too much for its other resources. Then nothing
 // changed. Any other error says that the Sims do not come from the same State.
 //
@@ -123,16 +123,27 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 		}
 		both.used = addAmounts(both.used, demand, 1)
 	}
-	var more []*podEntry
-	for entry := other.pods; entry != from.pods; entry = entry.before {
-		more = append(more, entry)
-	}
-	for _, entry := range slices.Backward(more) {
-		again := *entry
-		again.before = both.pods
-		both.pods = &again
+	if err := both.mergePods(from, mine, other); err != nil {
+		return nil, err
 	}
 	return &both, nil
+}
+
+// mergePods does to the pods of a node what the other did. It is a conflict if both took the same pod away.
+func (r *nodeRecord) mergePods(from, mine, other *nodeRecord) error {
+	before, left, kept := from.pods.identities(), mine.pods.identities(), other.pods.identities()
+	for _, entry := range from.pods.list() {
+		if id := entry.identity(); !left[id] && !kept[id] {
+			return &ConflictError{"pod " + entry.pod.Namespace + "/" + entry.pod.Name}
+		}
+	}
+	r.pods = mine.pods.without(func(id *podEntry) bool { return before[id] && !kept[id] })
+	for _, entry := range other.pods.list() {
+		if !before[entry.identity()] {
+			r.pods = entry.ahead(r.pods)
+		}
+	}
+	return nil
 }
 
 func amountAt(list []int64, i int) int64 {

@@ -13,7 +13,7 @@ import (
 
 // step makes one of the moves.
 func (g *game) step() {
-	switch n := g.rand.IntN(23); {
+	switch n := g.rand.IntN(31); {
 	case n < 8:
 		g.place(1)
 	case n < 11:
@@ -29,8 +29,12 @@ func (g *game) step() {
 		g.taint()
 	case n < 20:
 		g.drain()
-	case n < 22:
+	case n < 23:
 		g.expect()
+	case n < 26:
+		g.evict()
+	case n < 29:
+		g.put()
 	default:
 		g.update()
 	}

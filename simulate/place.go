@@ -90,6 +90,9 @@ type segment struct {
 	around *onenode.Surroundings
 	asked  *asked
 	shape  *Shape
+	// given are allocations that were decided elsewhere, number is the variant of them.
+	given  []resourceapi.AllocationResult
+	number int16
 }
 
 func (b *batch) run() error {
@@ -219,6 +222,7 @@ func (s *Shape) pod(n int) *corev1.Pod { return s.Pods[min(n, len(s.Pods)-1)] }
 
 // take puts a pod on a node.
 func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *nodeRecord {
+	m.placed(pod, n)
 	entry := &podEntry{pod: pod, kind: cmp.Or(a.kind.whole, a.kind), joins: a.kind.shares}
 	if a.kind.shares {
 		m.allocate(a, n, ans.Answer, entry)

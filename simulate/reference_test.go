@@ -259,6 +259,16 @@ func (r *reference) release(name string, pod *corev1.Pod) {
 	r.claims[name] = claim
 }
 
+// evict takes a pod from its node. Claims that were made for it are gone.
+func (r *reference) evict(placed *placedPod) {
+	r.pods = slices.DeleteFunc(slices.Clone(r.pods), func(p *placedPod) bool { return p == placed })
+	for _, name := range placed.claims {
+		if r.release(name, placed.pod); name != "shared" {
+			delete(r.claims, name)
+		}
+	}
+}
+
 // taint puts a taint on a device.
 func (r *reference) taint(taint resourceapi.DeviceTaint, slice, device int) {
 	patched := r.slices[slice].DeepCopy()

@@ -115,6 +115,9 @@ func (r *Result) Placements() iter.Seq[Placement] {
 // node before the call placed pods on it, and As does not say which is meant; else it is the context's.
 func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, error) {
 	s := &p.segment
+	if s.given != nil {
+		return p.given(), nil
+	}
 	before, err := p.decided()
 	if err != nil {
 		return nil, err
@@ -140,13 +143,27 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	if !ok {
 		panic("node " + p.Node.Name() + " had room for the pod, and now it has not") // allocation repeats exactly
 	}
-	// Claims are as they are without what a gang adds to them.
-	kind := cmp.Or(s.asked.kind.whole, s.asked.kind)
-	claims := p.world.objects(p.Pod, s.asked.open, append(specsOf(s.asked.open), kind.variantAt(number).specs()...))
+	claims := p.objects(number)
 	for i, result := range assignment.Results() {
 		claims[i].Status.Allocation = result.DeepCopy()
 	}
 	return claims, nil
+}
+
+// given are the claims with the allocations that Put was given.
+func (p *Placement) given() []*resourceapi.ResourceClaim {
+	claims := p.objects(p.segment.number)
+	for i, result := range p.segment.given {
+		claims[i].Status.Allocation = result.DeepCopy()
+	}
+	return claims
+}
+
+// objects are the claims that were allocated for the pod, without what a gang adds to them, by variant.
+func (p *Placement) objects(number int16) []*resourceapi.ResourceClaim {
+	a := p.segment.asked
+	kind := cmp.Or(a.kind.whole, a.kind)
+	return p.world.objects(p.Pod, a.open, append(specsOf(a.open), kind.variantAt(number).specs()...))
 }
 
 // named returns a node under the names that it has or would have.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/onenode"
@@ -28,6 +29,8 @@ type Sim struct {
 	// firsts has, for pods that were placed, the first real node that may still take one. It holds
 	// for as long as base would.
 	firsts map[*podKind]int
+	// nodeOf is where pods are, if anybody asked. It may be out of date.
+	nodeOf map[types.NamespacedName]Node
 }
 
 // fork is what Revert returns to.

@@ -55,31 +55,6 @@ type nodeDevices struct {
 	options *options
 }
 
-// podEntry is a pod on a node. The entries of a node are a list, newest first.
-type podEntry struct {
-	before *podEntry
-	pod    *corev1.Pod
-	kind   *podKind // nil for pods that ran when the cluster was read, until somebody asks
-	// taken is what claims of the pod alone hold, claims are the others.
-	taken  *onenode.Taken
-	claims []int32
-	// joins is set if the pod shares a claim, or its claims may hold devices of other nodes.
-	joins bool
-}
-
-// nothing is what pods have taken that have no claims of their own, or ran when the cluster was read.
-var nothing = new(onenode.Taken)
-
-// list returns the pods of a node in the order in which they came.
-func (e *podEntry) list() []*podEntry {
-	var list []*podEntry
-	for ; e != nil; e = e.before {
-		list = append(list, e)
-	}
-	slices.Reverse(list)
-	return list
-}
-
 // Node is a handle: a real node, or the n-th of a template. Names of the latter are made when asked
 // for. Handles from one State, and from Sims of it, are equal (==) if they are the same node. To any other State
 // the handle of a real node means the node of that name there, if there is one, and that of a template a node

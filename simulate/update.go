@@ -241,10 +241,9 @@ func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
 	}
 	rec.pods = nil
 	for _, entry := range slices.Backward(entries) {
-		moved := *entry
-		moved.before = rec.pods
+		moved := entry.ahead(rec.pods)
 		moved.taken = &onenode.Taken{Own: onenode.MovedHoldings(entry.taken.Own, before.Inventory, after.Inventory), Shared: entry.taken.Shared}
-		rec.pods = &moved
+		rec.pods = moved
 	}
 	for id := range m.data.claims.Len() {
 		for i, held := range m.data.claims.At(id).held {

@@ -104,6 +104,11 @@ func Nothing(s *State) *Answer {
 	return (&Answer{Verdict: Fits, Taken: new(Taken)}).about(s)
 }
 
+// Decided is the answer of somebody else.
+func Decided(s *State, taken *Taken, bound []BoundTo) *Answer {
+	return (&Answer{Verdict: Fits, Taken: taken, Bound: bound}).about(s)
+}
+
 // BoundTo says where an allocated claim can be used.
 type BoundTo struct {
 	Node     bool

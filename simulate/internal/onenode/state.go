@@ -182,6 +182,12 @@ type Holding struct {
 	Claim int32
 }
 
+// Allows reports whether a device, or a share of it, can be held besides what is in use.
+func (u Uses) Allows(h *Holding) bool {
+	at, found := u.find(h.Device)
+	return !found || u[at].Wholes == 0 && (h.Share || u[at].shares == 0)
+}
+
 // Change returns the uses with holdings added, or with the same holdings taken away.
 func (u Uses) Change(holdings []Holding, add bool) Uses {
 	if len(holdings) == 0 {

@@ -1,0 +1,281 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/onenode"
+)
+
+// Evict takes pods from their nodes, which stay. What claims of the pods hold is free again, unless others use the
+// claim, too; so are CPU and other resources of the nodes. A pod is known by namespace and name, and by its UID if
+// both have one. A pod that was placed several times leaves one of its nodes. The order of the pods makes no
+// difference. It takes time in proportion to the pods, and now and then to all pods if some of them are not where
+// their spec.nodeName says.
+//
+// The error names a pod that is on no node, or on one that is undecided; then nothing changed. Pods on nodes of a
+// template are not told apart, and so cannot be evicted, unless they share claims.
+func (m *Sim) Evict(pods ...*corev1.Pod) error {
+	m.Fork()
+	for _, pod := range pods {
+		if err := m.evict(pod); err != nil {
+			m.Revert()
+			return err
+		}
+	}
+	m.Commit()
+	return nil
+}
+
+func (m *Sim) evict(pod *corev1.Pod) error {
+	if pod == nil {
+		return errors.New("a pod is nil")
+	}
+	n, entry := m.find(pod)
+	if entry == nil {
+		return fmt.Errorf("pod %s/%s is on no node", pod.Namespace, pod.Name)
+	}
+	if rec, _ := m.data.record(n); rec.options != nil {
+		return fmt.Errorf("pod %s/%s is on node %s: %w", pod.Namespace, pod.Name, n.Name(), ErrUndecidedNode)
+	}
+	m.free(n, entry)
+	id := entry.identity()
+	rec := m.edit(n)
+	rec.pods = rec.pods.without(func(other *podEntry) bool { return other == id })
+	return nil
+}
+
+// free gives back what a pod holds. It stays in the list of the pods of its node.
+func (m *Sim) free(n Node, entry *podEntry) {
+	rec := m.edit(n)
+	rec.state = rec.state.Change(entry.taken.Own, false)
+	if rec.facts.allocatable != nil {
+		fromDevices, _ := m.world.fromDevices(podclaims.ExtendedResources(entry.pod), rec.facts.Node)
+		rec.used = withoutZeros(addAmounts(rec.used, m.world.needs(entry.pod, fromDevices), -1))
+	}
+	m.release(entry)
+	m.freed()
+}
+
+// withoutZeros is a list of amounts as it was before the last ones were added.
+func withoutZeros(list []int64) []int64 {
+	for len(list) > 0 && list[len(list)-1] == 0 {
+		list = list[:len(list)-1]
+	}
+	return list
+}
+
+// find returns the node on which a pod is, and its entry there, nil if it is on none.
+func (m *Sim) find(pod *corev1.Pod) (Node, *podEntry) {
+	if index, known := m.world.byName[pod.Spec.NodeName]; known {
+		n := Node{index: index, name: pod.Spec.NodeName}
+		if entry := m.entryOn(n, pod); entry != nil {
+			return n, entry
+		}
+	}
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if n, known := m.nodeOf[key]; known {
+		if entry := m.entryOn(n, pod); entry != nil {
+			return n, entry
+		}
+	}
+	m.locatePods()
+	n, known := m.nodeOf[key]
+	if !known {
+		return Node{}, nil
+	}
+	return n, m.entryOn(n, pod)
+}
+
+// entryOn is the entry of a pod on a node, nil if it is not there.
+func (m *Sim) entryOn(n Node, pod *corev1.Pod) *podEntry {
+	rec, found := m.data.record(n)
+	if !found {
+		return nil
+	}
+	for entry := rec.pods; entry != nil; entry = entry.before {
+		if samePod(entry.pod, pod) {
+			return entry
+		}
+	}
+	return nil
+}
+
+func samePod(a, b *corev1.Pod) bool {
+	return a == b || a.Name == b.Name && a.Namespace == b.Namespace && (a.UID == b.UID || a.UID == "" || b.UID == "")
+}
+
+// placed notes where a pod is, if anybody asked where pods are.
+func (m *Sim) placed(pod *corev1.Pod, n Node) {
+	if m.nodeOf != nil {
+		m.nodeOf[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = n
+	}
+}
+
+// locatePods notes where all pods are.
+func (m *Sim) locatePods() {
+	m.nodeOf = make(map[types.NamespacedName]Node)
+	note := func(n Node, rec *nodeRecord) {
+		for entry := rec.pods; entry != nil; entry = entry.before {
+			m.placed(entry.pod, n)
+		}
+	}
+	for i := range m.data.real.Len() {
+		if rec := m.data.real.At(i); !rec.gone {
+			note(Node{index: i, name: rec.facts.Node.Name}, rec)
+		}
+	}
+	for i := range m.data.groups {
+		g, first := &m.data.groups[i], 0
+		for j := range g.runs {
+			note(Node{template: g.template, index: first}, &g.runs[j].nodeRecord)
+			first += g.runs[j].count
+		}
+	}
+}
+
+// Put puts a pod on a node that was chosen elsewhere. With allocations, the devices were chosen elsewhere, too: they
+// are one for each claim of the pod that is not allocated yet, in the order of the pod's spec, the one for extended
+// resources last, as Placement.Claims lists them. Then it is not looked at whether the pod may run there, whether
+// there is enough of CPU, counters and capacity, or whether the devices are what the claims ask for: the pod has them.
+// Without allocations, it is Place with that node alone, and the result says whether the pod was placed.
+//
+// The error names the node that does not exist or is undecided, the pod that cannot be understood, or the allocation
+// with a device that does not exist on the node or is in use; or it is the context's. Then nothing changed.
+func (m *Sim) Put(ctx context.Context, pod *corev1.Pod, on Node, allocations ...resourceapi.AllocationResult) (Result, error) {
+	c, err := m.world.NewCall(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	kind, err := m.world.kindOf(pod)
+	if err != nil {
+		return Result{}, err
+	}
+	m.look()
+	if on.template != nil {
+		if err := m.data.accepts(m.world, on.template); err != nil {
+			return Result{}, err
+		}
+	}
+	on = m.world.here(on)
+	rec, found := m.data.record(on)
+	switch {
+	case !found:
+		return Result{}, fmt.Errorf("node %s does not exist", on.Name())
+	case rec.options != nil:
+		return Result{}, fmt.Errorf("node %s: %w", on.Name(), ErrUndecidedNode)
+	}
+	b := &batch{sim: m, call: c, shape: &Shape{Pods: []*corev1.Pod{pod}, kind: kind}, on: only(on), left: 1}
+	b.asked = m.data.asked(m.world, kind)
+	if len(allocations) > 0 {
+		if err := b.putGiven(on, &rec, allocations); err != nil {
+			return Result{}, fmt.Errorf("pod %s/%s on node %s: %w", pod.Namespace, pod.Name, on.Name(), err)
+		}
+		return b.result(1), nil
+	}
+	if b.asked.refused == nil {
+		if _, err := b.fillNode(on, &rec); err != nil {
+			return Result{}, err
+		}
+		b.doubtful = b.call.Doubts
+	}
+	return b.result(1), nil
+}
+
+// only is the set of one node that exists; all added ones of its template if there is one.
+func only(n Node) Nodes {
+	if n.template != nil {
+		return Added(n.template)
+	}
+	return Nodes{&nodeSet{parts: []nodesPart{{list: []int{n.index}}}}}
+}
+
+// putGiven puts the pod of the batch on a node with devices that were chosen elsewhere.
+func (b *batch) putGiven(n Node, rec *nodeRecord, allocations []resourceapi.AllocationResult) error {
+	m, a := b.sim, b.asked
+	if a.refused != nil {
+		return a.refused
+	}
+	for i := range a.used {
+		if !a.used[i].admits(n, rec.facts.Node) {
+			return errors.New("a claim of the pod is allocated, and cannot be used there")
+		}
+	}
+	number := m.world.variantAnyway(a.kind, rec.facts)
+	if claims := len(a.open) + len(a.kind.variantAt(number).specs()); len(allocations) != claims {
+		return fmt.Errorf("there are %d allocations for %d claims that are not allocated", len(allocations), claims)
+	}
+	g := given{at: m.world.named(n, rec.facts), around: m.data.around, own: rec.state.Uses, taken: new(onenode.Taken)}
+	for i := range allocations {
+		if err := g.add(int32(i), &allocations[i], m.world.gates.ConsumableCapacity); err != nil {
+			return fmt.Errorf("allocation %d: %w", i, err)
+		}
+	}
+	s := b.segment(n, rec)
+	s.each, s.given, s.number = 1, allocations, number
+	m.take(a, n, reply{Answer: onenode.Decided(rec.state, g.taken, g.bound)}, number, b.shape.pod(0))
+	b.placed, b.left = append(b.placed, s), 0
+	return nil
+}
+
+// variantAnyway is the variant of a kind on a node, whether or not its pods may run there.
+func (w *world) variantAnyway(k *podKind, facts *nodeFacts) int16 {
+	if number := w.on(k, facts); number >= 0 || len(k.asks) == 0 {
+		return max(0, number)
+	}
+	names, _ := w.fromDevices(k.asks, facts.Node)
+	return w.variant(k, names)
+}
+
+// given collects what allocations hold on a node.
+type given struct {
+	at     *nodeFacts // by the names of the node
+	around *onenode.Surroundings
+	own    onenode.Uses // with what was collected
+	taken  *onenode.Taken
+	bound  []onenode.BoundTo
+}
+
+// add adds the allocation of a claim. The error names a device.
+func (g *given) add(claim int32, allocation *resourceapi.AllocationResult, capacities bool) error {
+	bound := onenode.BoundTo{Selector: allocation}
+	for i := range allocation.Devices.Results {
+		result := &allocation.Devices.Results[i]
+		id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+		h := onenode.Holding{Request: result.Request, Claim: claim}
+		if result.ShareID != nil && capacities {
+			h.Share, h.Consumed = true, result.ConsumedCapacity
+		}
+		position, own := g.at.Position(id)
+		held, shared := g.around.Shared.Holding(id, h)
+		if own || held.Binds {
+			bound = onenode.BoundTo{Node: true}
+		}
+		free := true
+		switch {
+		case !own && !shared:
+			return fmt.Errorf("result %d: the node has no device %s", i, id)
+		case ptr.Deref(result.AdminAccess, false):
+		case own:
+			h.Device = position
+			free, g.own = g.own.Allows(&h), g.own.Change([]onenode.Holding{h}, true)
+			g.taken.Own = append(g.taken.Own, h)
+		default:
+			free, g.around = g.around.Uses[held.Pool].Allows(&held.Holding), g.around.Change([]onenode.SharedHolding{held}, true)
+			g.taken.Shared = append(g.taken.Shared, held)
+		}
+		if !free {
+			return fmt.Errorf("result %d: device %s is in use", i, id)
+		}
+	}
+	g.bound = append(g.bound, bound)
+	return nil
+}

@@ -1,0 +1,303 @@
+package simulate_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/simulate"
+)
+
+// evict takes a pod from its node, if it is told apart there.
+func (g *game) evict() {
+	if len(g.ref.pods) == 0 {
+		return
+	}
+	isNew := func(p *placedPod) bool {
+		return slices.ContainsFunc(g.ref.added, func(n *corev1.Node) bool { return n.Name == p.node })
+	}
+	placed := g.ref.pods[g.rand.IntN(len(g.ref.pods))]
+	for _, p := range g.ref.pods {
+		if isNew(p) && slices.Contains(p.claims, "shared") {
+			placed = p
+		}
+	}
+	onNew := isNew(placed)
+	err := g.sim.Evict(placed.pod)
+	switch shares := slices.Contains(placed.claims, "shared"); {
+	case onNew && !shares:
+		if err == nil {
+			g.Fatalf("seed %d: %s is evicted from %s, of a template", g.seed, placed.pod.Name, placed.node)
+		}
+		return
+	case err != nil:
+		g.Fatalf("seed %d: %s on %s: %v", g.seed, placed.pod.Name, placed.node, err)
+	}
+	g.ref.evict(placed)
+	g.seen["evicted"]++
+	if err := g.sim.Evict(placed.pod); err == nil || !strings.Contains(err.Error(), "is on no node") {
+		g.Fatalf("seed %d: %s is evicted twice: %v", g.seed, placed.pod.Name, err)
+	}
+}
+
+// put puts a pod on a node, at times with devices that it would not get by itself.
+func (g *game) put() {
+	pod, node := g.newPods(1)[0], g.ref.nodes[g.rand.IntN(len(g.ref.nodes))]
+	if g.ref.only != nil && !g.ref.only(node) {
+		return
+	}
+	handle, err := g.sim.State().Node(node.Name)
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	claims := g.ref.claimsOf(pod, g.templates)
+	ref := g.ref
+	decided := g.rand.IntN(3) > 0
+	if decided {
+		ref = g.ref.clone()
+		ref.only = func(n *corev1.Node) bool { return n == node }
+		ref.added = nil
+		for range g.rand.IntN(3) {
+			other := g.newPods(1)[0]
+			if _, _, _, err := ref.place(g.Context(), other, ref.claimsOf(other, g.templates), nil); err != nil {
+				g.Fatalf("seed %d: %v", g.seed, err)
+			}
+		}
+		ref.added = g.ref.added
+	}
+	want, err := ref.on(g.Context(), node, nil, pod, claims)
+	doubt := errors.Is(err, errDoubt)
+	if err != nil && !doubt {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	if decided && len(want) == 0 {
+		return
+	}
+	var given []resourceapi.AllocationResult
+	if decided {
+		given = want
+		g.seen["put with devices"]++
+	}
+	got, err := g.sim.Put(g.Context(), pod, handle, given...)
+	if err != nil {
+		g.Fatalf("seed %d: %s on %s: %v", g.seed, pod.Name, node.Name, err)
+	}
+	if want == nil {
+		g.seen["not put"]++
+		if got.Placed != 0 || doubt != (got.Undecided > 0) || got.Unfit+got.Undecided != 1 {
+			g.Fatalf("seed %d: %s on %s: simulated, %d are placed, %d undecided; step by step none is, doubt %t", g.seed, pod.Name, node.Name, got.Placed, got.Undecided, doubt)
+		}
+		return
+	}
+	g.seen["put"]++
+	placements := slices.Collect(got.Placements())
+	if !got.All() || len(placements) != 1 || placements[0].Node != handle || placements[0].Pod != pod {
+		g.Fatalf("seed %d: %s on %s: simulated, it is on %v (%v)", g.seed, pod.Name, node.Name, nodesOf(placements), got.Err)
+	}
+	g.ref.keep(pod, node, claims, want)
+	if len(want) == 0 {
+		return
+	}
+	objects, err := placements[0].Claims(g.Context())
+	if err != nil {
+		g.Fatalf("seed %d: %v", g.seed, err)
+	}
+	allocated := make([]resourceapi.AllocationResult, len(objects))
+	for k, claim := range objects {
+		allocated[k] = *claim.Status.Allocation
+	}
+	sameResults(g.T, fmt.Sprintf("seed %d: %s put on %s", g.seed, pod.Name, node.Name), allocated, want)
+}
+
+// gpuResults is an allocation of GPUs of the pool of a node.
+func gpuResults(node string, devices ...string) resourceapi.AllocationResult {
+	var r resourceapi.AllocationResult
+	for _, device := range devices {
+		r.Devices.Results = append(r.Devices.Results, resourceapi.DeviceRequestAllocationResult{Request: "gpus", Driver: "gpu.example.com", Pool: node, Device: device})
+	}
+	return r
+}
+
+// A pod on a node of a template is told apart if it shares a claim.
+func TestEvictFromNodeOfTemplate(t *testing.T) {
+	c := gpuCluster("a")
+	shared := &resourceapi.ResourceClaim{Spec: c.Templates[0].Spec.Spec}
+	shared.Namespace, shared.Name = "default", "shared"
+	c.Claims = append(c.Claims, shared)
+	state := open(t, c, simulate.Options{})
+	template, err := state.TemplateOf("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	pods := gpuPods("three", 2)
+	for _, pod := range pods {
+		pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpus", ResourceClaimName: &shared.Name}
+		if r, err := sim.Place(t.Context(), pod, simulate.New(template, 1), simulate.FirstFit); err != nil || !r.All() {
+			t.Fatal(r, err)
+		}
+	}
+	one := shapeOf(t, state, gpuPods("one", 1))
+	for i, want := range []int{3, 4} {
+		if err := sim.Evict(pods[i]); err != nil {
+			t.Fatal(err)
+		}
+		if n := fit(t, sim.State(), one, simulate.Added(template)).Pods; n != want {
+			t.Errorf("after %d evictions %d fit, want %d", i+1, n, want)
+		}
+	}
+}
+
+// What Evict and Put are given wrong is an error that names it, and nothing changed.
+func TestEvictAndPutWrongInput(t *testing.T) {
+	state := open(t, gpuCluster("a", "b"), simulate.Options{})
+	sim := state.Sim()
+	a, err := state.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := gpuPods("one", 4)
+	if _, err := sim.Put(t.Context(), pods[0], a, gpuResults("a", "gpu-2")); err != nil {
+		t.Fatal(err)
+	}
+	template, err := state.TemplateOf("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := sim.Place(t.Context(), pods[3], simulate.New(template, 1), simulate.FirstFit); err != nil || !r.All() {
+		t.Fatal(r, err)
+	}
+	waits := pods[1].Namespace + "/" + pods[1].Name
+	stranger := pods[0].DeepCopy()
+	stranger.UID = "another"
+	named := pods[0].DeepCopy()
+	named.UID = "one"
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{sim.Evict(nil), "a pod is nil"},
+		{sim.Evict(pods[0], pods[1]), "pod " + waits + " is on no node"},
+		{sim.Evict(pods[0], pods[0]), "pod " + pods[0].Namespace + "/" + pods[0].Name + " is on no node"},
+		{sim.Evict(pods[3]), "pod " + pods[3].Namespace + "/" + pods[3].Name + " is on no node"},
+		{second(sim.Put(t.Context(), nil, a)), "a pod is nil"},
+		{second(sim.Put(t.Context(), pods[1], simulate.Node{})), "node  does not exist"},
+		{second(sim.Put(t.Context(), pods[1], a, gpuResults("a", "gpu-2"))), "pod " + waits + " on node a: allocation 0: result 0: device gpu.example.com/a/gpu-2 is in use"},
+		{second(sim.Put(t.Context(), pods[1], a, gpuResults("a", "gpu-1", "gpu-1"))), "pod " + waits + " on node a: allocation 0: result 1: device gpu.example.com/a/gpu-1 is in use"},
+		{second(sim.Put(t.Context(), pods[1], a, gpuResults("b", "gpu-1"))), "pod " + waits + " on node a: allocation 0: result 0: the node has no device gpu.example.com/b/gpu-1"},
+		{second(sim.Put(t.Context(), pods[1], a, gpuResults("a", "gpu-1"), gpuResults("a", "gpu-0"))), "pod " + waits + " on node a: there are 2 allocations for 1 claims that are not allocated"},
+	} {
+		if test.err == nil || test.err.Error() != test.want {
+			t.Errorf("got %v, want %s", test.err, test.want)
+		}
+	}
+	one := shapeOf(t, state, gpuPods("one", 1))
+	if n := fit(t, sim.State(), one, simulate.Real(nil)).Pods; n != 7 {
+		t.Errorf("%d more fit, want 7 as before the errors", n)
+	}
+	if err := sim.Remove("b"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := state.Node("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sim.Put(t.Context(), pods[1], b); err == nil || err.Error() != "node b does not exist" {
+		t.Errorf("a node that is gone: %v", err)
+	}
+}
+
+// A running pod with an extended resource gives devices and CPU back, a pod that is put counts as one that was placed.
+func TestEvictExtendedResources(t *testing.T) {
+	c := gpuCluster("a")
+	c.Classes[0].Spec.ExtendedResourceName = ptr.To(gpuResource)
+	c.Nodes[0].Status.Allocatable = cpus("2")
+	running := resourcePod("runs", "3")
+	running.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = cpus("2")[corev1.ResourceCPU]
+	sim := open(t, c, simulate.Options{}).Sim()
+	result, err := sim.Place(t.Context(), running, simulate.Real(nil), simulate.FirstFit)
+	if err != nil || !result.All() {
+		t.Fatalf("placed: %t, %v", result.All(), err)
+	}
+	placement := slices.Collect(result.Placements())[0]
+	claims, err := placement.Claims(t.Context())
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("claims: %d, %v", len(claims), err)
+	}
+	claim := claims[0]
+	claim.Name = "runs-extended-resources"
+	claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(running, corev1.SchemeGroupVersion.WithKind("Pod"))}
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: running.Name}}
+	c.Pods, c.Claims = []*corev1.Pod{running.DeepCopy()}, []*resourceapi.ResourceClaim{claim}
+	c.Pods[0].Spec.NodeName = "a"
+	c.Pods[0].Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: claim.Name}
+
+	state := open(t, c, simulate.Options{})
+	sim = state.Sim()
+	waits := shapeOf(t, state, []*corev1.Pod{resourcePod("waits", "2")})
+	check := func(when string, want int) {
+		t.Helper()
+		if n := fit(t, sim.State(), waits, simulate.Real(nil)).Pods; n != want {
+			t.Errorf("%s %d fit, want %d", when, n, want)
+		}
+	}
+	check("at first", 0)
+	if err := sim.Evict(running); err != nil { // another object of the same name
+		t.Fatal(err)
+	}
+	check("without the pod", 2)
+	node, err := state.Node("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim.Fork()
+	// CPU is the decision of others.
+	for _, allocation := range []resourceapi.AllocationResult{gpuResults("a", "gpu-3"), gpuResults("a", "gpu-1")} {
+		pod := resourcePod("put", "1")
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = cpus("2")[corev1.ResourceCPU]
+		if r, err := sim.Put(t.Context(), pod, node, allocation); err != nil || !r.All() {
+			t.Fatal(r, err)
+		}
+	}
+	check("with two others", 1)
+	if r, err := sim.Put(t.Context(), running, node); err != nil || r.Unfit != 1 {
+		t.Errorf("without room, %d are unfit (%v)", r.Unfit, err)
+	}
+	sim.Revert()
+	if r, err := sim.Put(t.Context(), running, node); err != nil || !r.All() {
+		t.Errorf("%d are unfit (%v)", r.Unfit, err)
+	}
+	check("with the pod again", 0)
+}
+
+// Once the pods of a set that Victims found are evicted, the pod fits on the node.
+func TestEvictVictims(t *testing.T) {
+	state := open(t, gpuCluster("a", "b"), simulate.Options{})
+	sim := state.Sim()
+	if r, err := sim.PlaceMany(t.Context(), shapeOf(t, state, gpuPods("one", 8)), 8, simulate.Real(nil), simulate.FirstFit); err != nil || !r.All() {
+		t.Fatal(r, err)
+	}
+	three := shapeOf(t, state, gpuPods("three", 1))
+	sets, err := sim.State().Victims(t.Context(), three, simulate.Real(nil), func(*corev1.Pod) float64 { return 1 }, 2)
+	if err != nil || len(sets) != 2 {
+		t.Fatal(sets, err)
+	}
+	for _, set := range sets {
+		if err := sim.Evict(set.Pods...); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := sim.Put(t.Context(), three.Pods[0], set.Node); err != nil || !r.All() {
+			t.Errorf("after %d pods left node %s: %d are unfit, %v", len(set.Pods), set.Node.Name(), r.Unfit, err)
+		}
+	}
+	if n := fit(t, sim.State(), shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil)).Pods; n != 0 {
+		t.Errorf("%d more fit, want none", n)
+	}
+}
