@@ -72,7 +72,7 @@ func Check(controller string) error {
 		return fmt.Errorf("%s is not cgroup v2", Top)
 	}
 	if err := fs2.CreateCgroupPath(filepath.Join(ours, "check"), &cgroups.Cgroup{}); err != nil {
-		return fmt.Errorf("no group can be made at the top of cgroup v2: %w", err)
+		return fmt.Errorf("no group can be made in %s, where dray-agent is to be root and to see the groups of the whole machine: %w", Top, err)
 	}
 	if controller == "" {
 		return nil
