@@ -193,7 +193,7 @@ STEPS ?= 1000000
 soak-ledger: ## take STEPS= random steps of kubelet, driver and API server from SEED=, with a driver that dies at any write of its ledger
 	cd agent && MODEL_STEPS=$(STEPS) MODEL_SEED=$(SEED) $(GO) test ./nodedriver -run '^TestModel$$' -count=1 -timeout 2h -v
 
-FAULTSTEPS ?= 200000
+FAULTSTEPS ?= 400000
 .PHONY: faults-ledger
 faults-ledger: ## plant each known fault of the ledger, and have the model of soak-ledger find it within FAULTSTEPS= steps
 	cd agent && LEDGER_FAULTS=$(FAULTSTEPS) $(GO) test ./nodedriver -run '^TestFaults$$' -count=1 -timeout 5h -v
