@@ -28,6 +28,18 @@ func TestTimeLimit(t *testing.T) {
 		if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after the limit: %v", err)
 		}
+		patient := newCycle()
+		patient.patience = 2
+		ctx = p.limit(parent, patient)
+		_, _ = ctx.Err(), ctx.Err()
+		time.Sleep(3 * time.Millisecond)
+		if err := ctx.Err(); err != nil {
+			t.Errorf("a repeated attempt has no more time: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after the limit of a repeated attempt: %v", err)
+		}
 		cancel(cause)
 		if err := ctx.Err(); !errors.Is(err, context.Canceled) || !errors.Is(context.Cause(ctx), cause) {
 			t.Errorf("after the parent was cancelled: %v because of %v", err, context.Cause(ctx))
@@ -38,11 +50,13 @@ func TestTimeLimit(t *testing.T) {
 	})
 }
 
-// A node for which the time does not suffice is refused for that reason.
+// A node for which the time does not suffice is refused for that reason, and nothing is preempted.
 func TestFilterTakesTooLong(t *testing.T) {
 	w := newWorld(t, setting{objects: []runtime.Object{node("a"), gpuClass(), gpus("a", 4), gpuClaim("wanted", 1)}})
 	w.plugin.settings.FilterTimeout = time.Nanosecond
 	a := w.attempt(podWith("pod", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
 	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, "the search for devices took too long")
+	_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
+	expect(t, status, fwk.UnschedulableAndUnresolvable, undecided)
 }

@@ -155,6 +155,18 @@ func TestPostFilterEndsPreemption(t *testing.T) {
 	}
 }
 
+// A node on which a search was given up is not one for preemption, also if it would be decided without a pod.
+func TestUndecidedNodeIsNoPlaceToEvict(t *testing.T) {
+	first, last := withPriority(podWith("first", "of-first"), 1), withPriority(podWith("last", "of-last"), 100)
+	w := impatientWorld(t, nil, inGroups(gpus("a", 29), 4, 3, 3, 3, 3, 3, 3, 3, 4),
+		reservedBy(held(gpuClaim("of-first", 1), "a", "gpu-0"), first),
+		reservedBy(held(gpuClaim("of-last", 1), "a", "gpu-28"), last))
+	running(w, "a", first, last)
+	a := w.attempt(withPriority(podWith("p", "wanted"), 10))
+	expect(t, a.preFilter(), fwk.Success, "")
+	expect(t, a.filter(0), fwk.UnschedulableAndUnresolvable, refusal.Undecided)
+}
+
 // A pod that preempted others does not preempt more, either, because it is not known whether it has to wait only.
 func TestPreemptorDoesNotKnowWhetherItWaits(t *testing.T) {
 	w := impatientWorld(t, nil, node("hard"), hard(), reservedBy(held(gpuClaim("of-gone", 1), "hard", "gpu-27"), podWith("gone")))

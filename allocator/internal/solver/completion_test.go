@@ -116,14 +116,14 @@ func TestLongSearchesRuleNothingOut(t *testing.T) {
 		// Only the first request can have the last device, and the others cannot have it in exchange.
 		"a request has another option": wanting([]int{1, 1}, []solver.Device{drawing(draw(0, 1)), drawing(draw(1, 1)), drawing()},
 			[]solver.Domain{among(0, 1), among(2)}, []solver.Option{one(0), one(1)}, []solver.Option{one(0)}, []solver.Option{one(0)}),
-		// What the second request has of the first device fills it, and the first request, which wants two devices, needs it.
-		"a part fills a device that another request needs": sharing([]int{4, 6, 3},
-			[]solver.Domain{part(2, 0, 1, 2), part(4, 0, 1, 2), part(3, 0, 1, 2)},
-			[]solver.Option{{Domain: 0, Count: 2}}, []solver.Option{one(1)}, []solver.Option{one(0)}, []solver.Option{one(2)}),
+		// What the first request has of the first device fills it, and the second one, which wants two devices, needs it.
+		"a part fills a device that another request needs": sharing([]int{4, 6, 5},
+			[]solver.Domain{part(2, 0, 1, 2), part(4, 0, 1, 2), part(5, 0, 1, 2)},
+			[]solver.Option{one(1)}, []solver.Option{{Domain: 0, Count: 2}}, []solver.Option{one(0)}, []solver.Option{one(2)}),
 		// The same, and those that need it cannot have the last device.
 		"a part fills a device that others cannot exchange": sharing([]int{4, 4, 11},
 			[]solver.Domain{part(4, 0, 1, 2), part(2, 0, 1)},
-			[]solver.Option{one(0)}, []solver.Option{one(0)}, []solver.Option{one(1)}, []solver.Option{one(1)}, []solver.Option{one(1)}, []solver.Option{one(1)}),
+			[]solver.Option{one(1)}, []solver.Option{one(0)}, []solver.Option{one(0)}, []solver.Option{one(1)}, []solver.Option{one(1)}, []solver.Option{one(1)}),
 	} {
 		t.Run(name, func(t *testing.T) { compareFound(t, p) })
 	}

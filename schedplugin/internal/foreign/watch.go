@@ -82,6 +82,9 @@ func (w *Watch) updated(before, after any) {
 	if !ok || !also {
 		return
 	}
+	if old.UID != claim.UID {
+		w.Recalls(old.UID) // it was deleted, and made anew
+	}
 	if claim.Status.Allocation == nil {
 		if old.Status.Allocation != nil {
 			w.Recalls(claim.UID)
@@ -99,6 +102,9 @@ func (w *Watch) updated(before, after any) {
 }
 
 func (w *Watch) deleted(object any) {
+	if unseen, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unseen.Obj
+	}
 	if claim, ok := object.(*resourceapi.ResourceClaim); ok {
 		w.Recalls(claim.UID)
 	}

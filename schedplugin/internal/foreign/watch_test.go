@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 )
 
@@ -65,7 +66,13 @@ func TestForeignAllocations(t *testing.T) {
 		allocate("given up", "gpu")
 		expect("we gave it up", "given up gpu false")
 		w.Allocates("gone", claim("gone", "gpu").Status.Allocation)
-		if w.deleted(claim("gone", "gpu")); len(w.ours) > 0 {
+		w.deleted(claim("gone", "gpu"))
+		w.Allocates("gone unseen", claim("gone unseen", "gpu").Status.Allocation)
+		w.deleted(cache.DeletedFinalStateUnknown{Obj: claim("gone unseen", "gpu")})
+		w.Allocates("old", claim("old", "gpu").Status.Allocation)
+		w.updated(claim("old", "gpu"), claim("new", "gpu"))
+		expect("another claim of the name is theirs", "new gpu false")
+		if len(w.ours) > 0 {
 			t.Errorf("claims that are gone are remembered: %v", w.ours)
 		}
 	})

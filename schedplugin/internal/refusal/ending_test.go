@@ -45,3 +45,16 @@ func TestUnjudged(t *testing.T) {
 		})
 	}
 }
+
+// However a search was given up, the Event says that it is not decided.
+func TestSummaryOfWhatIsNotDecided(t *testing.T) {
+	for reason, want := range map[string]string{
+		Undecided:   "It is not decided whether the pod gets its devices. The search is repeated with larger limits.\n1 node (a): " + Undecided,
+		Timeout:     "It is not decided whether the pod gets its devices. The search is repeated with larger limits.\n1 node (a): " + Timeout,
+		Unexplained: "the pod does not get its devices.\n1 node (a): " + Unexplained,
+	} {
+		if got := summarize("the pod", []*Refusal{{Reason: reason, Nodes: []string{"a"}}}); got != want {
+			t.Errorf("%s: %s", reason, got)
+		}
+	}
+}

@@ -445,3 +445,40 @@ func TestWrongObjects(t *testing.T) {
 		t.Errorf("slice: hint %v, error %v", said, err)
 	}
 }
+
+// What an attempt ended with says which events may cure it, of those that cure no other pod.
+func TestEventsThatCureSomeEndings(t *testing.T) {
+	other := claimOf("other")
+	reserved := allocated(other)
+	reserved.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{UID: "somebody"}}
+	plain := on(podWith("plain"), "n")
+	plain.Status.Phase = corev1.PodRunning
+	small := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	big := small.DeepCopy()
+	big.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	const failed, short, lacks = "no such key", refusal.Short + "Insufficient cpu", refusal.Unexplained
+	q := newQueue(t)
+	for name, test := range map[string]struct {
+		hint          fwk.QueueingHintFn
+		before, after any
+		ended         string
+		want          bool
+	}{
+		"a device that failed is taken":                {q.afterClaimEvent, other, allocated(other), failed, true},
+		"a device that did not fail is taken":          {q.afterClaimEvent, other, allocated(other), lacks, false},
+		"a device that failed stays taken":             {q.afterClaimEvent, allocated(other), reserved, failed, false},
+		"a pod leaves a node that is short":            {q.afterPodEvent, plain, nil, short, true},
+		"a pod leaves a node that is not short":        {q.afterPodEvent, plain, nil, lacks, false},
+		"a node that is short gets more":               {q.afterNodeEvent, small, big, short, true},
+		"a node that is not short gets more":           {q.afterNodeEvent, small, big, lacks, false},
+		"a pod arrives, and a node is short":           {q.afterPodEvent, nil, plain, short, false},
+		"a device is taken, and a node is short of it": {q.afterClaimEvent, other, allocated(other), short, false},
+	} {
+		pod := podWith("p", "mine")
+		q.claims["default/mine"], q.claims["default/other"] = claimOf("mine"), other
+		q.Endings.End(pod, refusal.Attempt{Refusals: []*refusal.Refusal{{Reason: test.ended, Nodes: []string{"n"}}}})
+		if got := hintOf(t, test.hint, pod, test.before, test.after); got != test.want {
+			t.Errorf("%s: queued %v, want %v", name, got, test.want)
+		}
+	}
+}

@@ -91,3 +91,37 @@ func TestLike(t *testing.T) {
 		}
 	}
 }
+
+// A pod that is placed changes what is left, so that the next one is not refused like one before it.
+func TestLikeUntilOneIsPlaced(t *testing.T) {
+	const (
+		slice = "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: s}, spec: {driver: d, nodeName: n2, pool: {name: p, generation: 1, resourceSliceCount: 1}, devices: [{name: g0}, {name: g1}]}}\n"
+		two   = "resourceClaimTemplateName: two"
+		three = "resourceClaimTemplateName: three"
+	)
+	objects, err := input.Read([]string{input.Stdin}, strings.NewReader(manyNodes+slice+
+		threeOf+asking("p", "", "", "cpu: 1", three)+asking("q", "", "", "cpu: 1", two)+asking("r", "", "", "cpu: 1", three)), input.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t, objects)
+	placements, err := c.Run(context.Background(), c.Workloads()[:3], c.Nodes, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !placements[1].Placed() {
+		t.Fatalf("the pod for two is not placed: %v", placements[1].Refusals)
+	}
+	last := placements[2]
+	if last.Placed() || last.Like != nil {
+		t.Errorf("the last pod is placed: %v, refused like %v", last.Placed(), last.Like)
+	}
+	for _, refusal := range last.Refusals {
+		if text := GroupRefusals([]Refusal{refusal})[0].Summary; refusal.Node == "n2" && !strings.Contains(text, "in use") {
+			t.Errorf("n2: %s: want that devices are in use", text)
+		}
+	}
+}
+
+// threeOf is a template of a claim for three devices.
+const threeOf = "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: three, namespace: a}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, count: 3}}]}}}}\n"
