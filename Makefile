@@ -229,7 +229,7 @@ report-scheduler: ## write the page of schedplugin/perf/results from the last be
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint race readme test-docs consumer test-release test-conformance differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
+	@for stage in test lint race readme test-docs consumer test-release test-conformance test-karpenter differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -314,12 +314,18 @@ conformance-cel: ## run the tests of upstream's expressions on cel
 conformance-slices: ## run the tests of upstream's ResourceSlice controller on agent/resourceslice
 	$(CONFORMANCE) slices
 
-.PHONY: conformance-scheduler
-conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kubernetes with it, on that of schedplugin
-	$(CONFORMANCE) scheduler
-
 # What takes minutes is not run with the others. The page keeps its rows.
 RECORDED := $(CONFORMANCE) -page docs/conformance.md
+
+CONFIG ?=
+
+.PHONY: conformance-scheduler
+conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kubernetes with it, on that of schedplugin, about half an hour; CONFIG=api, default, ga or all runs one configuration
+ifeq ($(CONFIG),)
+	$(RECORDED) scheduler
+else
+	$(CONFORMANCE) -config '$(CONFIG)' scheduler/integration
+endif
 
 .PHONY: conformance-drivers
 conformance-drivers: ## build and test DRA drivers of others with agent/kubeletplugin; DRIVERS= folder with their checkouts
@@ -362,6 +368,10 @@ lint-kubelet: ## the same as lint, for the module of kubelet-parts
 .PHONY: test-conformance
 test-conformance: ## run the parts of conformance that take less than three minutes, and compare with docs/conformance.md
 	$(CONFORMANCE) -page docs/conformance.md -check
+
+.PHONY: test-karpenter
+test-karpenter: ## compare Karpenter's answers with Dray's, and with the table of benchmarks/karpenter/README.md
+	cd benchmarks/karpenter && $(GOTEST) -count=1 .
 
 .PHONY: differential
 differential: ## compare CASES= generated clusters from SEED= with upstream
