@@ -32,6 +32,12 @@ var integrationEdits = map[string][]edit{
 	"test/integration/dra/device_taints.go": {
 		{`"cannot allocate all claims"`, `words(tCtx, "cannot allocate all claims", "tainted")`},
 	},
+	"test/integration/dra/pod_group.go": {
+		{
+			`"1 resourceclaim not available on the node"`,
+			`words(tCtx, "1 resourceclaim not available on the node", "is allocated on other nodes")`,
+		},
+	},
 	"test/integration/dra/prioritizedlist.go": {
 		{
 			`gomega.Equal("0/8 nodes are available: 8 cannot allocate all claims. preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling.")`,

@@ -454,8 +454,9 @@ func tested(module string, events []packageEvent) []Outcome {
 	groups := make(map[key]bool)
 	failed := make(map[string]bool) // packages with a failed test
 	for k := range printed {
-		if at := strings.LastIndex(k.test, "/"); at >= 0 {
-			groups[key{k.pkg, k.test[:at]}] = true
+		for test := k.test; strings.Contains(test, "/"); { // a name may have some of its own
+			test = test[:strings.LastIndex(test, "/")]
+			groups[key{k.pkg, test}] = true
 		}
 		if k.test != "" && ended[k] != Passed && ended[k] != Skipped {
 			failed[k.pkg] = true

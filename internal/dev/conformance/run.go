@@ -60,13 +60,17 @@ type Options struct {
 	// Configuration chooses one package of the parts that run packages twice, by the last element
 	// of its path. Empty for all of them.
 	Configuration string
-	// Progress gets a line for each test that ended, of the parts that run packages twice.
+	// Progress gets a line for each test that ended, of the parts that run packages twice. Nil for
+	// none. Two goroutines write.
 	Progress io.Writer
 }
 
 // Run lays a part out in a temporary folder and runs it there. What does not compile, or ends
 // without a result of each test, is an error; of a program it is an outcome.
 func Run(ctx context.Context, part Part, options Options) (*Result, error) {
+	if options.Progress == nil {
+		options.Progress = io.Discard
+	}
 	folder, err := os.MkdirTemp("", "dray-conformance-"+path.Base(part.Name)+"-")
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -63,4 +64,91 @@ func TestWithoutGroups(t *testing.T) {
 	if want := []string{"p.TestA/b/c", "p.TestA/d", "p.TestB", "p.TestB/c"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
+}
+
+// TestRunPackage: a test binary runs in the folder of its package, each test that ends is reported, and a
+// name with slashes is no group.
+func TestRunPackage(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":          "module example.com/two\n",
+		"one/one.go":      "package one\n",
+		"two/two_test.go": twoTests,
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part := &twice{tested: []string{"./..."}}
+	for configuration, want := range map[string]int{"": 1, "two": 1, "one": 0, "three": 0} {
+		packages, err := part.testedPackages(t.Context(), folder, configuration)
+		if len(packages) != want || (err == nil) != (want > 0) {
+			t.Errorf("configuration %q: %v, %v", configuration, packages, err)
+		}
+	}
+	packages, err := part.testedPackages(t.Context(), folder, "two")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var progress lockedBuffer
+	outcomes, err := part.runPackage(t.Context(), packages[0], folder, nil, &progress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, outcome := range outcomes {
+		got = append(got, outcome.Test+" "+string(outcome.Status))
+	}
+	if want := []string{"two.TestHere/a/b/c pass", "two.TestSwapped fail"}; !slices.Equal(got, want) {
+		t.Errorf("outcomes %q, want %q", got, want)
+	}
+	for _, line := range []string{"two: building\n", "two, as it is: pass TestSwapped (", "two, with Dray: fail TestSwapped (", "two, with Dray: fail after "} {
+		if strings.Count(progress.String(), line) != 1 {
+			t.Errorf("%q is not there once:\n%s", line, progress.String())
+		}
+	}
+}
+
+// twoTests fail as the run with Dray does that differs.
+const twoTests = `package two
+
+import (
+	"os"
+	"testing"
+)
+
+func TestHere(t *testing.T) {
+	t.Run("a/b/c", func(t *testing.T) {
+		if _, err := os.Stat("two_test.go"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestSwapped(t *testing.T) {
+	if os.Getenv("CONFORMANCE_WITH_DRAY") != "" {
+		t.Error("another answer")
+	}
+}
+`
+
+// lockedBuffer is written by two runs at the same time.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
