@@ -69,30 +69,6 @@ func TestEveryGateIsProvedOff(t *testing.T) {
 	}
 }
 
-func TestMarksNameDecisions(t *testing.T) {
-	pages, err := filepath.Glob("../docs/decisions/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	for _, page := range pages {
-		content, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text.Write(content)
-	}
-	for s := range Scenarios() {
-		if s.Differs == "" {
-			continue
-		}
-		heading := regexp.MustCompile(`(?m)^#+ ([0-9]{4}, )*` + s.Differs + `(, [0-9]{4})*: `)
-		if sections := heading.FindAllString(text.String(), -1); len(sections) != 1 {
-			t.Errorf("%s/%s: differs=%s names %d sections of docs/decisions", s.File, s.Name, s.Differs, len(sections))
-		}
-	}
-}
-
 func scenarioFiles(t *testing.T) []string {
 	files, err := filepath.Glob("scenarios/*.txt")
 	if err != nil || len(files) == 0 {
