@@ -17,8 +17,8 @@ type completion struct {
 	weights []float64
 	// cheapest lists the options of each request, that which takes least first.
 	cheapest [][]int32
-	// particular are the domains of which a request wants several devices, or certain ones: another request cannot have each of
-	// them in exchange for its own. Passed is room.
+	// particular are the domains of which a request wants several devices, certain ones, or totals, which devices fill by what
+	// they have: another request cannot have each of them in exchange for its own. Passed is room.
 	particular, passed []bool
 	// plain is set if requests want nothing but a part of a device, whichever.
 	plain bool
@@ -94,7 +94,7 @@ func (s *search) newCompletion() *completion {
 		for o := range options {
 			order[o] = int32(o)
 			weights[o] = s.weigh(&options[o], totals)
-			if options[o].Count != 1 || options[o].All {
+			if options[o].Count != 1 || options[o].All || len(options[o].Totals) > 0 {
 				c.particular[options[o].Domain] = true
 			}
 		}
