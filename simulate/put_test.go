@@ -10,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -175,10 +177,12 @@ func TestEvictAndPutWrongInput(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	waits := pods[1].Namespace + "/" + pods[1].Name
-	stranger := pods[0].DeepCopy()
+	pods[2].UID = "two"
+	if _, err := sim.Put(t.Context(), pods[2], a); err != nil {
+		t.Fatal(err)
+	}
+	stranger := pods[2].DeepCopy()
 	stranger.UID = "another"
-	named := pods[0].DeepCopy()
-	named.UID = "one"
 	for _, test := range []struct {
 		err  error
 		want string
@@ -186,6 +190,7 @@ func TestEvictAndPutWrongInput(t *testing.T) {
 		{sim.Evict(nil), "a pod is nil"},
 		{sim.Evict(pods[0], pods[1]), "pod " + waits + " is on no node"},
 		{sim.Evict(pods[0], pods[0]), "pod " + pods[0].Namespace + "/" + pods[0].Name + " is on no node"},
+		{sim.Evict(stranger), "pod " + stranger.Namespace + "/" + stranger.Name + " is on no node"},
 		{sim.Evict(pods[3]), "pod " + pods[3].Namespace + "/" + pods[3].Name + " is on no node"},
 		{second(sim.Put(t.Context(), nil, a)), "a pod is nil"},
 		{second(sim.Put(t.Context(), pods[1], simulate.Node{})), "node  does not exist"},
@@ -199,8 +204,8 @@ func TestEvictAndPutWrongInput(t *testing.T) {
 		}
 	}
 	one := shapeOf(t, state, gpuPods("one", 1))
-	if n := fit(t, sim.State(), one, simulate.Real(nil)).Pods; n != 7 {
-		t.Errorf("%d more fit, want 7 as before the errors", n)
+	if n := fit(t, sim.State(), one, simulate.Real(nil)).Pods; n != 6 {
+		t.Errorf("%d more fit, want 6 as before the errors", n)
 	}
 	if err := sim.Remove("b"); err != nil {
 		t.Fatal(err)
@@ -299,5 +304,108 @@ func TestEvictVictims(t *testing.T) {
 	}
 	if n := fit(t, sim.State(), shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil)).Pods; n != 0 {
 		t.Errorf("%d more fit, want none", n)
+	}
+}
+
+// A claim that was put with devices of a node can be used there alone, whatever its allocation says.
+func TestPutBindsSharedClaim(t *testing.T) {
+	for _, admin := range []bool{false, true} {
+		c := gpuCluster("a", "b")
+		shared := &resourceapi.ResourceClaim{Spec: c.Templates[0].Spec.Spec}
+		shared.Namespace, shared.Name = "default", "shared"
+		if admin {
+			shared.Spec.Devices.Requests[0].Exactly.AdminAccess = ptr.To(true)
+		}
+		c.Claims = append(c.Claims, shared)
+		state := open(t, c, simulate.Options{})
+		sim, pods := state.Sim(), gpuPods("one", 2)
+		for _, pod := range pods {
+			pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpus", ResourceClaimName: &shared.Name}
+		}
+		result := gpuResults("a", "gpu-0")
+		result.Devices.Results[0].AdminAccess = shared.Spec.Devices.Requests[0].Exactly.AdminAccess
+		if _, err := sim.Put(t.Context(), pods[0], nodeOf(t, state, "a"), result); err != nil {
+			t.Fatal(err)
+		}
+		for node, want := range map[string]bool{"a": true, "b": false} {
+			sim.Fork()
+			if r, err := sim.Put(t.Context(), pods[1], nodeOf(t, state, node)); err != nil || r.All() != want {
+				t.Errorf("admin access %v: the second pod on %s: %v (%v), want %v", admin, node, r.All(), err, want)
+			}
+			sim.Revert()
+		}
+	}
+}
+
+// With access for administration nothing is in use. Shares leave room for shares, and no more than whole devices do without
+// the feature.
+func TestPutShares(t *testing.T) {
+	const admin, share = "admin", "share"
+	for _, test := range []struct {
+		first, second string
+		without       bool // the feature
+		want          bool
+	}{
+		{"", "", false, false}, {admin, "", false, true}, {"", admin, false, true}, {share, share, false, true}, {share, "", false, false}, {"", share, false, false},
+		{share, share, true, false}, {admin, share, true, true},
+	} {
+		c := gpuCluster("a")
+		for i := range c.Slices[0].Spec.Devices {
+			c.Slices[0].Spec.Devices[i].AllowMultipleAllocations = ptr.To(true)
+		}
+		features := allocator.AllFeatures()
+		features.ConsumableCapacity = !test.without
+		state, err := simulate.Open(c, simulate.Options{Features: features})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sim, pods := state.Sim(), gpuPods("one", 2)
+		for i, kind := range []string{test.first, test.second} {
+			result := gpuResults("a", "gpu-0")
+			switch held := &result.Devices.Results[0]; kind {
+			case admin:
+				held.AdminAccess = ptr.To(true)
+			case share:
+				held.ShareID = ptr.To(types.UID(fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i)))
+			}
+			_, err = sim.Put(t.Context(), pods[i], nodeOf(t, state, "a"), result)
+			if i == 0 && err != nil {
+				t.Fatal(err)
+			}
+		}
+		if (err == nil) != test.want {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// After a merge a pod that the other Sim evicted is on no node. It is a conflict if both did.
+func TestMergeEvictions(t *testing.T) {
+	state := open(t, gpuCluster("a"), simulate.Options{})
+	sim, pods := state.Sim(), gpuPods("one", 2)
+	for _, pod := range pods {
+		pod.Spec.ResourceClaims = nil // Sims that change one pool do not merge
+		if _, err := sim.Put(t.Context(), pod, nodeOf(t, state, "a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state = sim.State()
+	mine, other, third := state.Sim(), state.Sim(), state.Sim()
+	for sim, pod := range map[*simulate.Sim]*corev1.Pod{mine: pods[0], other: pods[1], third: pods[0]} {
+		if err := sim.Evict(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var conflict *simulate.ConflictError
+	if err := mine.Merge(third); !errors.As(err, &conflict) {
+		t.Errorf("both evicted the same pod: %v", err)
+	}
+	if err := mine.Merge(other); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods {
+		if err := mine.Evict(pod); err == nil {
+			t.Errorf("pod %s is still there after the merge", pod.Name)
+		}
 	}
 }

@@ -132,6 +132,9 @@ func serve(t *testing.T) func(method, token, path string) (int, string) {
 			t.Fatal(err)
 		}
 		defer func() { _ = answer.Body.Close() }()
+		if refused := answer.StatusCode == http.StatusNotImplemented; answer.ProtoMajor == 1 && answer.Close != refused {
+			t.Errorf("%s %s: the connection is closed: %v, want %v", method, path, answer.Close, refused)
+		}
 		body, err := io.ReadAll(answer.Body)
 		if err != nil {
 			t.Fatal(err)

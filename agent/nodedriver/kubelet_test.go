@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -157,6 +158,12 @@ func TestPodsAreAskedForWhenNeeded(t *testing.T) {
 	asks("kubelet had a pod that the API server does not have", true, busy)
 	k.judge = podresources.Judge{}
 	asks("nothing is waited for", false, busy)
+	k.judge.Unexplained(podresources.AnswerOf(time.Now(), &podresourcesapi.ListPodResourcesResponse{PodResources: []*podresourcesapi.PodResources{told}}), []corev1.Pod{*pod})
+	k.judge.Unexplained(podresources.AnswerOf(time.Now(), &podresourcesapi.ListPodResourcesResponse{}), nil)
+	if !k.judge.Waits() {
+		t.Error("nothing waits for a pod that was deleted and may still run")
+	}
+	k.judge = podresources.Judge{}
 	kubelet.set()
 	asks("kubelet leaves a device out", true, busy)
 	asks("it still does", true, busy)

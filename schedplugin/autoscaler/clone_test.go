@@ -45,6 +45,19 @@ func TestCloneTestSnapshot(t *testing.T) {
 	if !cmp.Equal(NewEmptySnapshot(), NewSnapshot(nil, nil, nil, map[string]*resourceapi.DeviceClass{}), SnapshotFlattenedComparer()) {
 		t.Error("no map of classes is not equal to an empty one")
 	}
+	tainting := NewSnapshot(nil, map[string][]*resourceapi.ResourceSlice{node: {{
+		Spec: resourceapi.ResourceSliceSpec{NodeName: &node, Driver: "d", Pool: resourceapi.ResourcePool{Name: node}, Devices: []resourceapi.Device{{Name: "x"}}},
+	}}}, nil, nil)
+	taint := resourceapi.DeviceTaint{Key: "k", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	if err := tainting.SetDeviceTaintRules([]*resourceapi.DeviceTaintRule{{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: &resourceapi.DeviceTaintSelector{Pool: &node}, Taint: taint}}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range []*Snapshot{tainting, CloneTestSnapshot(tainting)} {
+		listed, err := s.ResourceSlices().ListWithDeviceTaintRules()
+		if err != nil || len(listed) != 1 || len(listed[0].Spec.Devices[0].Taints) != 1 {
+			t.Errorf("snapshot %d: the rule of a taint does not hold: %v (%v)", i, listed, err)
+		}
+	}
 	if CloneTestSnapshot(nil) != nil || !cmp.Equal((*Snapshot)(nil), (*Snapshot)(nil), SnapshotFlattenedComparer()) || cmp.Equal(s, nil, SnapshotFlattenedComparer()) {
 		t.Error("nil is a snapshot")
 	}

@@ -41,6 +41,28 @@ func TestUseDray(t *testing.T) {
 	}
 }
 
+// TestUseDrayAtEachPoint: a list of one extension point that names the in-tree plugin, as to order it, names Dray.
+func TestUseDrayAtEachPoint(t *testing.T) {
+	inTree := func() config.PluginSet {
+		return config.PluginSet{Enabled: []config.Plugin{{Name: "NodeName"}, {Name: names.DynamicResources, Weight: 3}}}
+	}
+	profile := config.KubeSchedulerProfile{Plugins: &config.Plugins{
+		MultiPoint: inTree(), PreEnqueue: inTree(), PreFilter: inTree(), Filter: inTree(), PostFilter: inTree(), Score: inTree(), Reserve: inTree(), PreBind: inTree(),
+	}}
+	if err := UseDray(&profile); err != nil {
+		t.Fatal(err)
+	}
+	want := config.PluginSet{Enabled: []config.Plugin{{Name: "NodeName"}, {Name: schedplugin.Name, Weight: 3}}}
+	p := profile.Plugins
+	for point, set := range map[string]config.PluginSet{
+		"multiPoint": p.MultiPoint, "preEnqueue": p.PreEnqueue, "preFilter": p.PreFilter, "filter": p.Filter, "postFilter": p.PostFilter, "score": p.Score, "reserve": p.Reserve, "preBind": p.PreBind,
+	} {
+		if !cmp.Equal(set, want) {
+			t.Errorf("%s: %v", point, set)
+		}
+	}
+}
+
 func namesOf(configs []config.PluginConfig) map[string]int {
 	names := make(map[string]int)
 	for _, c := range configs {
@@ -52,10 +74,11 @@ func namesOf(configs []config.PluginConfig) map[string]int {
 // TestUseDrayKeepsTimeouts: what the arguments of the in-tree plugin say holds for Dray.
 func TestUseDrayKeepsTimeouts(t *testing.T) {
 	enabled := &config.Plugins{MultiPoint: config.PluginSet{Enabled: []config.Plugin{{Name: names.DynamicResources}}}}
-	profile := config.KubeSchedulerProfile{Plugins: enabled, PluginConfig: []config.PluginConfig{{
+	given := []config.PluginConfig{{
 		Name: names.DynamicResources,
 		Args: &config.DynamicResourcesArgs{FilterTimeout: &metav1.Duration{Duration: 3e9}, BindingTimeout: &metav1.Duration{Duration: 7e9}},
-	}}}
+	}}
+	profile := config.KubeSchedulerProfile{Plugins: enabled, PluginConfig: given}
 	if err := UseDray(&profile); err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +86,8 @@ func TestUseDrayKeepsTimeouts(t *testing.T) {
 	if raw := string(profile.PluginConfig[0].Args.(*runtime.Unknown).Raw); raw != want {
 		t.Errorf("%s, want %s", raw, want)
 	}
-	if enabled.MultiPoint.Enabled[0].Name != names.DynamicResources {
-		t.Error("the caller's list of plugins was changed")
+	if enabled.MultiPoint.Enabled[0].Name != names.DynamicResources || given[0].Name != names.DynamicResources {
+		t.Error("the caller's plugins or arguments were changed")
 	}
 	profile = config.KubeSchedulerProfile{Plugins: enabled, PluginConfig: []config.PluginConfig{{Name: names.DynamicResources, Args: &runtime.Unknown{}}}}
 	if err := UseDray(&profile); err == nil {
