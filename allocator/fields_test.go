@@ -276,7 +276,7 @@ type fieldAnswer struct{ devices, results string }
 var programs = cel.NewCache(4096)
 
 func newForFields(w *fieldWorld) *allocator.Allocator {
-	return allocator.New(allocator.Options{Features: w.features, Programs: programs})
+	return allocator.New(allocator.Options{Features: w.features, Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: programs})})
 }
 
 // classesOf are the class of a world, one more with the same selectors, and two that have no devices.

@@ -10,7 +10,6 @@ import (
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/model"
-	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -18,9 +17,6 @@ import (
 // answer is Undecided. It takes well under a second to spend, and is fifty times what the
 // hardest cliff of benchmarks takes (see docs/decisions/0012).
 const DefaultBudget = 200_000
-
-// defaultPrograms is how many compiled CEL expressions an Allocator keeps.
-const defaultPrograms = 1024
 
 // Options configures an Allocator. The zero value allocates first fit with all
 // features off.
@@ -46,19 +42,19 @@ type Options struct {
 	// Undecided. Searches for preferences may take as many again: what they do not find
 	// then is missed. Zero or less is DefaultBudget.
 	Budget int64
-	// Programs holds compiled CEL expressions and may be shared between
-	// allocators. Nil makes an own cache.
-	Programs *cel.Cache
+	// Memory is what the allocator remembers, and may share with others. Nil makes an own one.
+	Memory *Memory
 }
 
-// Allocator compiles claims into problems. It holds what problems share: compiled
-// CEL programs, the results of evaluating them, and answers about nodes. It is safe for
-// concurrent use.
+// Allocator compiles claims into problems, and answers them with what its Memory has. It is safe
+// for concurrent use.
 type Allocator struct {
 	shareID   func() types.UID
 	budget    int64
 	evaluator *eligibility.Evaluator
 	memory    *alike.Memory
+	// line tells the allocators of one Memory apart.
+	line uint32
 	// before is the order of the policy, nil for first fit. Forgetful is set if it is not Remembered.
 	before    func(a, b *model.Candidate) bool
 	forgetful bool
@@ -72,14 +68,15 @@ func New(o Options) *Allocator {
 	if o.Budget <= 0 {
 		o.Budget = DefaultBudget
 	}
-	if o.Programs == nil {
-		o.Programs = cel.NewCache(defaultPrograms)
+	if o.Memory == nil {
+		o.Memory = NewMemory(MemoryOptions{})
 	}
-	evaluator := eligibility.NewEvaluator(eligibility.Features(o.Features), o.Programs)
-	a := &Allocator{shareID: o.ShareID, budget: o.Budget, evaluator: evaluator, topology: o.Topology}
+	key := partKey{features: o.Features}
+	a := &Allocator{shareID: o.ShareID, budget: o.Budget, topology: o.Topology, line: o.Memory.lines.Add(1)}
 	a.instances.New = func() any { return new(model.Instance) }
 	var reads *alike.Reads
 	if _, first := o.Policy.(FirstFit); o.Policy != nil && !first {
+		key.policy = o.Policy
 		a.before = func(x, y *model.Candidate) bool { return o.Policy.Before(candidate(x), candidate(y)) }
 		reads = new(alike.Reads)
 		policy, remembered := o.Policy.(Remembered)
@@ -87,7 +84,8 @@ func New(o Options) *Allocator {
 			reads.Attributes = policy.Reads()
 		}
 	}
-	a.memory = alike.NewMemory(evaluator, reads)
+	known := o.Memory.part(key, reads)
+	a.evaluator, a.memory = known.evaluator, known.answers
 	return a
 }
 

@@ -60,7 +60,7 @@ func (a *Allocator) compile(objects []*resourceapi.ResourceClaim, extended *clai
 	if err != nil {
 		return nil, err
 	}
-	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, !a.forgetful)}, nil
+	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, a.line, !a.forgetful)}, nil
 }
 
 // Classes looks up DeviceClasses. Upstream's DeviceClassLister and client-go's

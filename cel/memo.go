@@ -32,11 +32,13 @@ type answer struct {
 }
 
 // NewMemo returns a memo for about so many results. Those not asked for lately are
-// forgotten first.
+// forgotten first. One of size zero remembers nothing.
 func NewMemo(size int) *Memo {
 	m := &Memo{seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].half = max(size/memoShards/2, 1)
+		if size > 0 {
+			m.shards[i].half = max(size/memoShards/2, 1)
+		}
 	}
 	return m
 }
@@ -106,6 +108,9 @@ func (s *shard) get(key []byte) (answer, bool) {
 }
 
 func (s *shard) put(key string, a answer) {
+	if s.half == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.young) >= s.half {

@@ -166,7 +166,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	return p, nil
 }
 
-// makeAllocators makes the allocators, which share compiled expressions.
+// makeAllocators makes the allocators, which share what they remember.
 func (p *Plugin) makeAllocators() {
 	options := allocator.Options{
 		Features: coreFeatures(p.features),
@@ -174,7 +174,7 @@ func (p *Plugin) makeAllocators() {
 		Policy:   p.settings.Policy,
 		Topology: p.settings.Topology,
 		Budget:   p.settings.FilterBudget,
-		Programs: cel.NewCache(programs),
+		Memory:   allocator.NewMemory(allocator.MemoryOptions{Programs: cel.NewCache(programs)}),
 	}
 	p.core, p.supposing = allocator.New(options), allocator.New(options)
 	for i := range p.patient {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/dray-project/dray/allocator"
-	draycel "github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -109,10 +108,10 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 }
 
 // shared is what the allocators of all pods with the same features have in common:
-// compiled expressions, remembered results, and the index of the slices.
+// what is remembered, and the index of the slices.
 type shared struct {
 	features allocator.Features
-	programs *draycel.Cache
+	memory   *allocator.Memory
 	// cores are allocators by budget.
 	cores    *xsync.Map[int64, *allocator.Allocator]
 	attempts *attempts
@@ -123,14 +122,11 @@ type shared struct {
 
 var byFeatures = xsync.NewMap[allocator.Features, *shared]()
 
-// programs is how many compiled expressions are kept for all allocators with the same features.
-const programs = 1024
-
 func sharedFor(features allocator.Features) *shared {
 	known, _ := byFeatures.LoadOrCompute(features, func() (made *shared, cancel bool) {
 		return &shared{
 			features: features,
-			programs: draycel.NewCache(programs),
+			memory:   allocator.NewMemory(allocator.MemoryOptions{}),
 			cores:    xsync.NewMap[int64, *allocator.Allocator](),
 			attempts: newAttempts(),
 			index:    pools.NewIndex(features.PoolGates()),
@@ -149,11 +145,11 @@ func (s *shared) core(budget int64) *allocator.Allocator {
 			Features: s.features,
 			ShareID:  func() types.UID { return uuid.NewUUID() },
 			Budget:   budget,
-			Programs: s.programs,
+			Memory:   s.memory,
 		}), false
 	})
 	return known
 }
 
-// maxCores is how many budgets are remembered with their answers.
+// maxCores is how many allocators are kept.
 const maxCores = 16

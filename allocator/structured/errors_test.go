@@ -83,13 +83,18 @@ func TestAttemptsThatFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := scenarios[0].Case
-	undecided := func(o Options, uid types.UID) bool {
+	// What other claims came to is remembered for those that ask for the same, so each asks in its own way.
+	undecided := func(o Options, uid types.UID, asks string) bool {
 		a, err := NewAllocatorWith(t.Context(), o, Features(c.Features), AllocatedState{}, classList(c.Classes), c.Slices, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		claim := c.Claims[0].DeepCopy()
 		claim.UID = uid
+		exactly := claim.Spec.Devices.Requests[0].Exactly
+		exactly.Selectors = append(exactly.Selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{
+			Expression: fmt.Sprintf("device.driver != %q", asks),
+		}})
 		var last error
 		for range 2 { // as for two nodes of one attempt
 			_, last = a.Allocate(t.Context(), c.Nodes[0], []*resourceapi.ResourceClaim{claim})
@@ -99,7 +104,7 @@ func TestAttemptsThatFollow(t *testing.T) {
 		}
 		return last != nil
 	}
-	if !undecided(Options{Budget: 1}, "a") || undecided(Options{Budget: 16}, "b") {
+	if !undecided(Options{Budget: 1}, "a", "a") || undecided(Options{Budget: 16}, "b", "b") {
 		t.Fatal("one step is too many, or 16 are too few")
 	}
 	for name, tc := range map[string]struct {
@@ -112,15 +117,15 @@ func TestAttemptsThatFollow(t *testing.T) {
 		"a limit that is less": {Options{Budget: 2, MaxBudget: 1}, false},
 	} {
 		uid := types.UID(name)
-		first := undecided(tc.o, uid)
-		second := undecided(tc.o, uid)
-		second = undecided(tc.o, uid) && second
-		if !first || second == tc.decided || !undecided(tc.o, uid+"another") {
+		first := undecided(tc.o, uid, name)
+		second := undecided(tc.o, uid, name)
+		second = undecided(tc.o, uid, name) && second
+		if !first || second == tc.decided || !undecided(tc.o, uid+"another", name+" another") {
 			t.Errorf("%s: undecided is %v at first, and %v later", name, first, second)
 		}
 	}
 	// A caller with a smaller limit is not given more than that.
-	if !undecided(Options{Budget: 1, MaxBudget: 1}, "grows") {
+	if !undecided(Options{Budget: 1, MaxBudget: 1}, "grows", "what nobody asked") {
 		t.Error("the limit of another caller counts")
 	}
 	if o := (Options{Budget: math.MaxInt64 - 1}).withDefaults(); o.MaxBudget != math.MaxInt64 {

@@ -30,22 +30,30 @@ type Answer struct {
 	core  atomic.Pointer[[]claims.Part] // nil if nobody asked
 }
 
-// Core finds out once for all nodes and problems that share the answer which parts are in conflict.
+// Core finds out once for all nodes and problems that share the answer which parts are in conflict. An allocator with
+// fewer steps than that may take finds out for itself.
 func (a *Answer) Core(ctx context.Context, in *model.Instance) []claims.Part {
 	if known := a.core.Load(); known != nil {
 		return *known
 	}
 	found := in.Core(ctx)
-	a.core.Store(&found)
+	if in.Budget >= model.CoreBudget {
+		a.core.Store(&found)
+	}
 	return found
 }
 
-// Memory is what an Allocator remembers of nodes. It is safe for concurrent use.
+// Memory is what allocators remember of nodes. It is safe for concurrent use.
 type Memory struct {
 	evaluator     *eligibility.Evaluator
 	reads         *Reads
+	bounds        memo.Bounds
+	counters      *Counters
 	kinds, lenses *lru.Cache
 }
+
+// Counters are those of a Memory, or of several.
+type Counters struct{ Searches, Remembered atomic.Int64 }
 
 // Reads is what a policy reads of devices beside what is in use of them: their capacities and
 // some attributes.
@@ -53,33 +61,33 @@ type Reads struct {
 	Attributes []resourceapi.FullyQualifiedName
 }
 
-const (
-	// maxKinds is how many kinds of problems a Memory remembers answers for, maxLenses how many
-	// lenses it keeps.
-	maxKinds  = 64
-	maxLenses = 64
-	// maxAnswers bounds what a kind remembers before it starts anew.
-	maxAnswers = 1 << 15
-)
-
 // NewMemory returns a Memory for problems that are compiled with an Evaluator. Reads are those of the
 // policy, nil for first fit.
-func NewMemory(e *eligibility.Evaluator, reads *Reads) *Memory {
-	return &Memory{evaluator: e, reads: reads, kinds: lru.New(maxKinds), lenses: lru.New(maxLenses)}
+func NewMemory(e *eligibility.Evaluator, reads *Reads, b memo.Bounds, c *Counters) *Memory {
+	return &Memory{evaluator: e, reads: reads, bounds: b, counters: c, kinds: lru.New(b.Problems), lenses: lru.New(b.Problems)}
 }
 
 // Problem is a problem with what is remembered of nodes for problems that ask for the same.
 type Problem struct {
 	*claims.Problem
-	evaluator *eligibility.Evaluator
-	*kind     // nil if equal nodes may have different answers
+	memory *Memory
+	*kind  // nil if equal nodes may have different answers
+	owner  *owner
 }
 
-// Problem joins a compiled problem with the memory. Deterministic says that devices are chosen by
-// what the problem sees of them, what the policy reads, and their order alone.
-func (m *Memory) Problem(p *claims.Problem, deterministic bool) *Problem {
-	joined := &Problem{Problem: p, evaluator: m.evaluator}
-	if !deterministic || p.Particular() {
+// Problem joins a compiled problem with the memory, for an allocator with that line. Deterministic says that
+// devices are chosen by what the problem sees of them, what the policy reads, and their order alone.
+func (m *Memory) Problem(p *claims.Problem, line uint32, deterministic bool) *Problem {
+	joined := m.join(p, deterministic)
+	if joined.kind != nil {
+		joined.owner = &joined.lens.owners[line%lines]
+	}
+	return joined
+}
+
+func (m *Memory) join(p *claims.Problem, deterministic bool) *Problem {
+	joined := &Problem{Problem: p, memory: m}
+	if m.bounds.Off || !deterministic || p.Particular() {
 		return joined
 	}
 	key := memo.NewKey()
@@ -108,12 +116,17 @@ func (k *kind) known(state uint32) *Answer {
 	return answer
 }
 
-func (k *kind) remember(state uint32, a *Answer) {
-	if k.answers.Size() >= maxAnswers {
+func (k *kind) remember(state uint32, a *Answer, most int) {
+	if k.answers.Size() >= most {
 		k.answers.Clear()
 	}
 	a.State = state
 	k.answers.Store(state, a)
+}
+
+func (p *Problem) remember(state uint32, a *Answer) {
+	p.memory.counters.Remembered.Add(1)
+	p.kind.remember(state, a, p.memory.bounds.Answers)
 }
 
 // lens is what some kinds of problems can tell about devices: the parts that their expressions read, and
@@ -125,7 +138,16 @@ type lens struct {
 	reads      *Reads
 	// classes numbers what pools look like, states what nodes with their use do.
 	classes, states memo.Numbers
+	// owners are those of the notes that places keep of the last state in which they were seen. Who asks
+	// about what is in use and who asks about what might be do not overwrite each other's.
+	owners [lines]owner
 }
+
+// owner is told apart by its address.
+type owner struct{ _ byte }
+
+// lines is for how many allocators with one memory places keep notes apart.
+const lines = 8
 
 // lensKey is what makes a lens.
 type lensKey struct {

@@ -9,14 +9,14 @@ import (
 
 // Goroutines that add at the same time do not make more be remembered than there may be.
 func TestAnswersAreBounded(t *testing.T) {
-	const workers = 4
+	const workers, maxAnswers = 4, 1 << 10
 	answers := &kind{answers: xsync.NewMap[uint32, *Answer]()}
 	var group sync.WaitGroup
 	for w := range workers {
 		group.Go(func() {
 			for i := range maxAnswers {
 				state := uint32(w*maxAnswers + i + 1)
-				answers.remember(state, new(Answer))
+				answers.remember(state, new(Answer), maxAnswers)
 				answers.known(state)
 			}
 		})

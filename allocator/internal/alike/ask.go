@@ -25,6 +25,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 			return nil, err
 		}
 		if p.kind == nil {
+			p.memory.counters.Searches.Add(1)
 			return search(view, u, false)
 		}
 		state, _ := p.lens.state(ctx, &view, u)
@@ -41,11 +42,11 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 		}
 		unusedFits = known
 	}
-	state, numbered := place.Number(p.lens, u)
+	state, numbered := place.Number(p.owner, u)
 	if !numbered {
 		state, _ = p.lens.state(ctx, &view, u)
 		if ctx.Err() == nil {
-			place.SetNumber(p.lens, u, state)
+			place.SetNumber(p.owner, u, state)
 		}
 	}
 	if unusedFits != nil && unusedFits.Satisfiable && state != 0 && p.known(state) == nil && place.Separate && stays(unusedFits, &view, u) {
@@ -107,6 +108,7 @@ func (p *Problem) answerIn(ctx context.Context, state uint32, view cluster.NodeV
 	if known := p.known(state); known != nil {
 		return known, nil
 	}
+	p.memory.counters.Searches.Add(1)
 	found, err := search(view, u, supposed)
 	if found != nil && state != 0 && p.sound(ctx, &view) {
 		p.remember(state, found)
@@ -132,7 +134,7 @@ func (p *Problem) sound(ctx context.Context, view *cluster.NodeView) bool {
 
 func (p *Problem) evaluates(ctx context.Context, of *shape.Shape) bool {
 	for _, f := range p.Filters {
-		if _, err := p.evaluator.Judge(ctx, f, of); err != nil {
+		if _, err := p.memory.evaluator.Judge(ctx, f, of); err != nil {
 			return false
 		}
 	}
@@ -145,7 +147,7 @@ func (p *Problem) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally
 	if p.kind == nil {
 		return nil
 	}
-	return places.Tally(p.lens, u)
+	return places.Tally(p.owner, u)
 }
 
 // Known is the answer for the i-th place of a tally, nil if it is not known.

@@ -276,7 +276,7 @@ func Named(names []string, request, alternative string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name == request || name == alternative })
 }
 
-// Asked is what is asked for. The problem must not be Particular. Topology follows from that. Names of claims and
+// Asked is what is asked for. The problem must not be Particular. Names of claims and
 // requests, and configurations, make no difference to which devices are chosen.
 var Asked = keys.Writer[*Problem]{
 	{Covers: nil, Write: func(k *memo.Key, p *Problem) {
@@ -316,7 +316,7 @@ var Constrained = keys.Writer[*Constraint]{
 	}},
 	{Covers: nil, Write: func(k *memo.Key, c *Constraint) {
 		k.Number(c.Most)
-		k.Flags(c.Capacity, c.Preferred, c.lists)
+		k.Flags(c.Capacity, c.Preferred, c.Topology, c.lists)
 	}},
 }
 

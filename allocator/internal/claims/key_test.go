@@ -15,7 +15,6 @@ func TestKeyOfConstraints(t *testing.T) {
 		"Claim":    "which requests it covers is part of what alternatives see",
 		"Position": "errors only name it",
 		"Requests": "which requests it covers is part of what alternatives see",
-		"Topology": "follows from what is preferred, and from what alternatives see",
 		"Held":     "such problems are particular",
 	}
 	keyOf := func(c Constraint) string {

@@ -80,7 +80,7 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 	all := Features{ConsumableCapacity: true, DeviceTaints: true, DeviceBindingAndStatus: true}
 	for features, name := range map[Features]string{all: "all", {}: "none", {DeviceTaints: true}: "taints", {ConsumableCapacity: true}: "capacity"} {
 		features.PartitionableDevices = true // devices choose nodes by themselves
-		e := NewEvaluator(features, cel.NewCache(8))
+		e := NewEvaluator(features, cel.NewCache(8), memo.Bounds{Results: 64, Selections: 8, Problems: 8})
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
 		snapshot := cluster.Build(pool.Gates{PartitionableDevices: true, ConsumableCapacity: features.ConsumableCapacity}, []*resourceapi.ResourceSlice{variedSlice(node.Name)})
 		view, err := snapshot.GatherPools(node)
@@ -158,4 +158,24 @@ func filterOf(e *Evaluator, terms Terms) (*Filter, error) {
 	var key memo.Key
 	selection := terms.AppendKey(&key)
 	return e.Filter(&terms, key.Bytes[:selection])
+}
+
+// What is known of the devices of a node is kept with them, unless nothing is to be.
+func TestDevicesAreKept(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}
+	snapshot := cluster.Build(pool.Gates{PartitionableDevices: true}, []*resourceapi.ResourceSlice{variedSlice(node.Name)})
+	view, err := snapshot.GatherPools(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []bool{false, true} {
+		e := NewEvaluator(Features{PartitionableDevices: true}, cel.NewCache(8), memo.Bounds{Off: off, Results: 64, Selections: 8, Problems: 8})
+		var first, second Node
+		state := cluster.NewState(snapshot)
+		first.Begin(e, view, state, new(slab.Sets))
+		second.Begin(e, view, state, new(slab.Sets))
+		if kept := first.Devices == second.Devices; kept == off {
+			t.Errorf("off %v: kept %v", off, kept)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // Features are those of package allocator, which has the documentation. The two types convert
@@ -38,27 +39,23 @@ type Evaluator struct {
 	memo        *cel.Memo
 	selections  *lru.Cache
 	projections *lru.Cache
+	off         bool // nothing is remembered
 	// ids counts the selections ever made.
 	ids atomic.Int64
 }
 
-const (
-	// maxResults is how many CEL results an Evaluator remembers.
-	maxResults = 1 << 16
-	// maxSelections is how many selections it keeps for problems to come.
-	maxSelections = 1024
-	// maxProjections is how many projections it keeps.
-	maxProjections = 64
-)
-
 // NewEvaluator returns an Evaluator that compiles with the given cache.
-func NewEvaluator(f Features, programs *cel.Cache) *Evaluator {
+func NewEvaluator(f Features, programs *cel.Cache, b memo.Bounds) *Evaluator {
+	if b.Off {
+		b.Results = 0
+	}
 	return &Evaluator{
 		features:    f,
 		programs:    programs,
-		memo:        cel.NewMemo(maxResults),
-		selections:  lru.New(maxSelections),
-		projections: lru.New(maxProjections),
+		memo:        cel.NewMemo(b.Results),
+		selections:  lru.New(b.Selections),
+		projections: lru.New(b.Problems),
+		off:         b.Off,
 	}
 }
 

@@ -157,7 +157,7 @@ func (e *Evaluator) Filter(t *Terms, selection []byte) (*Filter, error) {
 		}
 		s.offers = append(s.offers, selectors)
 	}
-	if s.reads = readsOf(s.offers); s.reads != nil {
+	if s.reads = readsOf(s.offers); s.reads != nil && !e.off {
 		s.projection = e.projection(s.reads, nil, t.Capacity != nil, "")
 	}
 	e.selections.Add(key, s)

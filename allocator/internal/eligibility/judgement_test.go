@@ -10,6 +10,7 @@ import (
 
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/memo"
 )
 
 // unlikeShapes differ from each other in what decides an allocation: a selector's attribute, what there
@@ -67,7 +68,7 @@ func TestJudgementsAreRemembered(t *testing.T) {
 	programs := cel.NewCache(8)
 	class := &resourceapi.DeviceClass{}
 	selectors := []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].model == "a"`}}}
-	shared := NewEvaluator(features, programs)
+	shared := NewEvaluator(features, programs, memo.Bounds{Results: 64, Selections: 8, Problems: 8})
 	for _, asked := range []string{"", "1Gi", "7Gi", "7516192768", "30Gi"} {
 		terms := Terms{Offers: []Offer{{Class: class, Selectors: selectors}}}
 		if asked != "" {
@@ -88,7 +89,7 @@ func TestJudgementsAreRemembered(t *testing.T) {
 			return spelled(j)
 		}
 		for i, of := range unlikeShapes() {
-			if got, want := judge(shared, of), judge(NewEvaluator(features, programs), of); got != want {
+			if got, want := judge(shared, of), judge(NewEvaluator(features, programs, memo.Bounds{Results: 64, Selections: 8, Problems: 8}), of); got != want {
 				t.Errorf("asked %q, shape %d: remembered %s, want %s", asked, i, got, want)
 			}
 		}
@@ -98,7 +99,7 @@ func TestJudgementsAreRemembered(t *testing.T) {
 // A projection tells so many shapes apart. Others are judged, but not remembered, and the next problem
 // tells shapes apart by what its selectors say of them.
 func TestProjectionsWearOut(t *testing.T) {
-	e := NewEvaluator(Features{ConsumableCapacity: true}, cel.NewCache(8))
+	e := NewEvaluator(Features{ConsumableCapacity: true}, cel.NewCache(8), memo.Bounds{Results: 64, Selections: 8, Problems: 8})
 	terms := Terms{Offers: []Offer{{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{
 		{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["driver"].serial >= 0`}},
 	}}}}
@@ -143,7 +144,7 @@ func TestProjectionsWearOut(t *testing.T) {
 
 // Problems with the same filters share a projection, whatever the order of their requests.
 func TestProjectionsOfTheSameFilters(t *testing.T) {
-	e := NewEvaluator(Features{}, cel.NewCache(8))
+	e := NewEvaluator(Features{}, cel.NewCache(8), memo.Bounds{Results: 64, Selections: 8, Problems: 8})
 	var filters []*Filter
 	for _, least := range []int{1, 2} {
 		f, err := filterOf(e, Terms{Offers: []Offer{{Class: &resourceapi.DeviceClass{}, Selectors: []resourceapi.DeviceSelector{

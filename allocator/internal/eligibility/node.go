@@ -129,7 +129,11 @@ type Node struct {
 func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Sets) {
 	n.evaluator, n.sets = e, sets
 	n.Object, n.View = view.Node, view
-	n.Devices = n.View.Attach(func() any { return newDevices(view.Pools, e.features) }).(*Devices)
+	if e.off {
+		n.Devices = newDevices(view.Pools, e.features)
+	} else {
+		n.Devices = n.View.Attach(func() any { return newDevices(view.Pools, e.features) }).(*Devices)
+	}
 	n.Used = n.Used[:0]
 	for _, pool := range n.Pools {
 		n.Used = append(n.Used, u.Pool(pool))

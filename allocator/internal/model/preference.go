@@ -147,9 +147,9 @@ func (in *Instance) offered(constraint int, found solver.Result) (offered [][]in
 	return offered
 }
 
-// coreBudget limits each of the searches that find a conflict core. A part whose search runs out of
+// CoreBudget limits each of the searches that find a conflict core. A part whose search runs out of
 // it stays in the core.
-const coreBudget = 20_000
+const CoreBudget = 20_000
 
 // Core finds requests and constraints that cannot hold together, in a Problem that has no solution,
 // by leaving out, one after the other from the end, what is not needed for the conflict: of two
@@ -165,7 +165,7 @@ func (in *Instance) Core(ctx context.Context) (core []claims.Part) {
 			off = &in.problem.Relations[len(in.frame.groups)+k-requests].Off
 		}
 		*off = true
-		if in.solver.Solve(ctx, &in.problem, min(in.Budget, coreBudget), solver.AllRules).Verdict != solver.None {
+		if in.solver.Solve(ctx, &in.problem, min(in.Budget, CoreBudget), solver.AllRules).Verdict != solver.None {
 			*off = false
 			core = append(core, claims.Part(k))
 		}

@@ -83,7 +83,7 @@ var rooms = []room{
 	}},
 	{folder: "allocator", imports: slices.Concat(library, index, []string{
 		"allocator/internal/alike", "allocator/internal/claims", "allocator/internal/diagnose", "allocator/internal/eligibility",
-		"allocator/internal/model", "allocator/internal/solver",
+		"allocator/internal/model", "allocator/internal/solver", "internal/memo",
 	})},
 	{folder: "allocator/structured", imports: slices.Concat(library, index)},
 	{folder: "allocator/structured/listers", imports: slices.Concat(library, []string{"allocator/structured"})},

@@ -22,7 +22,9 @@ func Dray() alloctest.Allocator { return DrayWith(allocator.Options{}) }
 // DrayWith is Dray with options. The features are those of the case.
 func DrayWith(options allocator.Options) alloctest.Allocator {
 	var allocators sync.Map // allocator.Features → *allocator.Allocator
-	options.Programs = cel.NewCache(2000)
+	if options.Memory == nil {
+		options.Memory = allocator.NewMemory(allocator.MemoryOptions{Programs: cel.NewCache(2000)})
+	}
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		a, ok := allocators.Load(c.Features)
 		if !ok {

@@ -15,6 +15,13 @@ func TestDray(t *testing.T) {
 	alloctest.Run(t, peer.Dray(), alloctest.Folder("../../../alloctest/scenarios"))
 }
 
+// So it does if it remembers nothing.
+func TestDrayWithoutMemory(t *testing.T) {
+	without := allocator.Options{Memory: allocator.NewMemory(allocator.MemoryOptions{Off: true})}
+	alloctest.Run(t, peer.DrayWith(without), alloctest.Folder("../../../alloctest/scenarios"))
+	alloctest.Run(t, peer.DrayWith(without), alloctest.Folder(extensions))
+}
+
 // So it does behind upstream's API.
 func TestDrayStructured(t *testing.T) { alloctest.Run(t, peer.DrayStructured()) }
 

@@ -50,7 +50,7 @@ type kept struct {
 
 func (k *kept) start(features allocator.Features) {
 	k.features = features
-	k.allocator = allocator.New(allocator.Options{Features: features, Programs: k.programs})
+	k.allocator = allocator.New(allocator.Options{Features: features, Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: k.programs})})
 	k.builder = pools.NewBuilder(features.PoolGates())
 	k.ledger = pools.NewLedger(k.builder.Snapshot())
 	k.slices = make(map[string]*resourceapi.ResourceSlice)

@@ -48,7 +48,10 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 		return nil, err
 	}
 	k := &Asker{gates: o.Features.PoolGates(), taints: o.Features.DeviceTaints, budget: o.Budget, programs: cel.NewCache(manyPrograms), interned: newInterned(), usages: lru.New(manyUsages)}
-	k.allocator = allocator.New(allocator.Options{Features: o.Features, Programs: k.programs, Policy: o.DevicePolicy, Topology: o.Topology})
+	k.allocator = allocator.New(allocator.Options{
+		Features: o.Features, Policy: o.DevicePolicy, Topology: o.Topology,
+		Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: k.programs}),
+	})
 	var r reads
 	r.addPolicy(o.DevicePolicy, o.Topology)
 	k.lens.Store(blank(k.gates).with(&r))

@@ -101,8 +101,9 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 		claims:     podclaims.NewResolver(madeUpUID),
 		classes:    allocator.ClassMap(objects.Classes...),
 		allocator: allocator.New(allocator.Options{
-			Features: options.Features, ShareID: numberedUIDs(), Programs: options.Programs, Budget: options.Budget,
+			Features: options.Features, ShareID: numberedUIDs(), Budget: options.Budget,
 			Policy: options.Policy, Topology: options.Topology,
+			Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: options.Programs}),
 		}),
 	}
 	c.podByKey = make(map[types.NamespacedName]*corev1.Pod, len(c.pods))
