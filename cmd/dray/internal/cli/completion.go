@@ -12,6 +12,7 @@ import (
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
+	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
 // completer is the prefix of the name under which kubectl runs a plugin to complete
@@ -54,12 +55,12 @@ func (o *origin) makersOf(c *cluster.Cluster) []cobra.Completion {
 		if !o.covers(key) || !cluster.UsesDevices(pod) {
 			continue
 		}
-		kinds := makers
+		kinds := workload.Makers()
 		if owner := metav1.GetControllerOf(pod); owner != nil {
-			kinds = append([]string{owner.Kind}, makers...)
+			kinds = append([]string{owner.Kind}, workload.Makers()...)
 		}
 		for _, kind := range kinds {
-			if name := madeBy(pod, strings.ToLower(kind)); name != "" {
+			if name := workload.MadeBy(pod, strings.ToLower(kind)); name != "" {
 				names = append(names, cobra.CompletionWithDesc(strings.ToLower(kind)+"/"+name, kind+" in "+key.Namespace))
 			}
 		}

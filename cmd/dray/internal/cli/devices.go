@@ -197,8 +197,9 @@ draws on are exhausted, or all claims and templates that would take it want seve
 devices of one kind, such as of one PCIe root, and there are not so many free ones.
 
 --by says what devices are counted by. By class, a device counts for each class whose
-selectors it matches, by namespace for each one whose claims share it. What belongs
-nowhere is in the row "-". The last row, TOTAL, has each device once.
+selectors it matches, by namespace for each one whose claims share it, and by workload
+for each Deployment, Job, ... whose pods do. What belongs nowhere is in the row "-".
+The last row, TOTAL, has each device once.
 
 Exit status: 0 if they were counted, 2 for wrong usage or input.`
 
@@ -207,6 +208,9 @@ const usageExample = `  # How much of each node's devices is in use?
 
   # Who has how many?
   dray usage --by namespace
+
+  # Which workloads have how many?
+  dray usage --by workload
 
   # How many of each model are left?
   dray usage --by attribute=model
@@ -245,7 +249,7 @@ func newUsage(o *origin) *cobra.Command {
 			return o.repeat(command.Context(), flags.watch, func(ctx context.Context) error { return flags.run(ctx, by) })
 		},
 	}
-	command.Flags().StringVar(&flags.by, "by", string(usage.ByNode), "namespace, node, class, driver or attribute=NAME")
+	command.Flags().StringVar(&flags.by, "by", string(usage.ByNode), "namespace, workload, node, class, driver or attribute=NAME")
 	var values []cobra.Completion
 	for _, each := range usage.Bys() {
 		if each == usage.ByAttribute {

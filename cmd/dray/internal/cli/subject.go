@@ -3,15 +3,14 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
 // subject is what dray explain is asked about.
@@ -67,7 +66,7 @@ func isKind(word string) bool {
 	if full, isShort := shortKinds[word]; isShort {
 		word = full
 	}
-	return slices.Contains(knownKinds, word) || slices.ContainsFunc(makers, func(kind string) bool { return strings.ToLower(kind) == word })
+	return slices.Contains(knownKinds, word) || slices.ContainsFunc(workload.Makers(), func(kind string) bool { return strings.ToLower(kind) == word })
 }
 
 // knownKinds are kinds of subjects besides makers.
@@ -86,7 +85,7 @@ func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, err
 	var objects []types.NamespacedName
 	for _, key := range c.PodKeys() {
 		pod := c.Pod(key)
-		maker := types.NamespacedName{Namespace: key.Namespace, Name: madeBy(pod, kind)}
+		maker := types.NamespacedName{Namespace: key.Namespace, Name: workload.MadeBy(pod, kind)}
 		if maker.Name == "" {
 			continue
 		}
@@ -101,47 +100,6 @@ func findMade(c *cluster.Cluster, kind, name string, o *origin) ([]*subject, err
 	}
 	return made[object], err
 }
-
-// madeBy names the object of a kind, in lower case, that has made a pod, maybe by way of another object. It is empty
-// if there is none. What is between them is not read: a ReplicaSet is called after its Deployment and the hash of
-// its pods, a Job after its CronJob and the minute, an instance of a virtual machine like the machine, and pods of some
-// kinds have a label.
-func madeBy(pod *corev1.Pod, kind string) string {
-	owner := metav1.GetControllerOf(pod)
-	switch {
-	case owner == nil:
-		return ""
-	case strings.ToLower(owner.Kind) == kind:
-		return owner.Name
-	case kind == "deployment" && owner.Kind == "ReplicaSet" && pod.Labels["pod-template-hash"] != "":
-		name, isMade := strings.CutSuffix(owner.Name, "-"+pod.Labels["pod-template-hash"])
-		if !isMade {
-			return ""
-		}
-		return name
-	case kind == "cronjob" && owner.Kind == "Job":
-		if parts := jobOfCronJob.FindStringSubmatch(owner.Name); parts != nil {
-			return parts[1]
-		}
-		return ""
-	case kind == "virtualmachine" && owner.Kind == "VirtualMachineInstance":
-		return owner.Name
-	}
-	return pod.Labels[makerLabels[kind]]
-}
-
-// makerLabels name the object that a pod is made for.
-var makerLabels = map[string]string{
-	"jobset":           "jobset.sigs.k8s.io/jobset-name",
-	"leaderworkerset":  "leaderworkerset.sigs.k8s.io/name",
-	"inferenceservice": "serving.kserve.io/inferenceservice",
-}
-
-// makers are the kinds of objects that are known by their pods but do not own them.
-var makers = []string{"Deployment", "CronJob", "VirtualMachine", "JobSet", "LeaderWorkerSet", "InferenceService"}
-
-// jobOfCronJob ends with minutes since 1970, which have eight digits from 1989 on.
-var jobOfCronJob = regexp.MustCompile(`^(.+)-\d{8,}$`)
 
 // shortKinds are those of kubectl, without the plural.
 var shortKinds = map[string]string{

@@ -101,6 +101,57 @@ spec: {devices: {requests: [{name: r, exactly: {deviceClassName: any}}]}}
 status: {allocation: {devices: {results: [{request: r, driver: part.example.com, pool: b, device: shared, shareID: 7e3c1a2b-0000-4000-8000-000000000002, consumedCapacity: {memory: 4}}]}}}
 `
 
+// forWorkloads has a device that two pods of a JobSet and one of a Deployment share, one of a pod that is not read, and one of no pod.
+const forWorkloads = `
+{apiVersion: v1, kind: Node, metadata: {name: a}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, generation: 1, resourceSliceCount: 1}
+  devices: [{name: d0}, {name: d1}, {name: d2}, {name: d3}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: train-0, namespace: ml, uid: p0, labels: {jobset.sigs.k8s.io/jobset-name: train}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train-w-0, uid: j, controller: true}]}
+spec: {nodeName: a, containers: [{name: c, image: x}], resourceClaims: [{name: c, resourceClaimName: c0}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: train-1, namespace: ml, uid: p1, labels: {jobset.sigs.k8s.io/jobset-name: train}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train-w-0, uid: j, controller: true}]}
+spec: {nodeName: a, containers: [{name: c, image: x}], resourceClaims: [{name: c, resourceClaimName: c0}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-6f-x, namespace: ml, uid: p2, labels: {pod-template-hash: 6f}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-6f, uid: r, controller: true}]}
+spec: {nodeName: a, containers: [{name: c, image: x}], resourceClaims: [{name: c, resourceClaimName: c0}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c0, namespace: ml, uid: u0}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+status:
+  allocation: {devices: {results: [{request: r, driver: gpu.example.com, pool: a, device: d0}]}}
+  reservedFor: [{resource: pods, name: train-0, uid: p0}, {resource: pods, name: train-1, uid: p1}, {resource: pods, name: web-6f-x, uid: p2}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c1, namespace: ml, uid: u1}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+status:
+  allocation: {devices: {results: [{request: r, driver: gpu.example.com, pool: a, device: d1}]}}
+  reservedFor: [{resource: pods, name: not-read, uid: p3}, {apiGroup: scheduling.k8s.io, resource: podgroups, name: not-a-pod, uid: g}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c2, namespace: ops, uid: u2}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}
+status: {allocation: {devices: {results: [{request: r, driver: gpu.example.com, pool: a, device: d2}]}}}
+`
+
 // onlyPairs has nothing but pairs of one root ask for GPUs.
 var onlyPairs = strings.NewReplacer("deviceClassName: gpu}}]}}", "deviceClassName: gpu, count: 2}}], constraints: [{matchAttribute: gpu.example.com/root}]}}",
 	"deviceClassName: any}", "deviceClassName: nothing}").Replace(forUsage)
@@ -127,6 +178,15 @@ ops        1        1     0     0         -
 TOTAL      13       3     5     5         unusable pool (1), no node (1),
                                           cordoned (1), taints (1), counters (1)
 `},
+		{"usage --by workload -o custom-columns=W:.name,H:.held,F:.free", forWorkloads, `
+W                                         H  F
+ml/deployment/web                         1  0
+ml/jobset/train                           1  0
+ml/pod/not-read                           1  0
+ml/podgroups.scheduling.k8s.io/not-a-pod  1  0
+ops/resourceclaim/c2                      1  0
+<none>                                    0  1
+`},
 		{"usage --by class --no-headers", forUsage, `
 any    13  3  5  5  unusable pool (1), no node (1), cordoned
                     (1), taints (1), counters (1)
@@ -145,6 +205,10 @@ part.example.com    1
 `},
 		{"usage --by attribute=model -o name", forUsage, "\nA100\n-\n"},
 		{"usage --by attribute=gpu.example.com/root -o jsonpath={range.items[*]}{.name}:{.free},{end}", forUsage, "\nr0:1,r1:3,:1,\n"},
+		// A name may have the domain of the driver in the manifest, in the question, in both, or in none.
+		{"usage --by attribute=model -o name", strings.Replace(forUsage, "model:", "gpu.example.com/model:", 2), "\nA100\n-\n"},
+		{"usage --by attribute=gpu.example.com/model -o name", strings.Replace(forUsage, "model:", "gpu.example.com/model:", 2), "\nA100\n-\n"},
+		{"usage --by attribute=other.example.com/model -o name", forUsage, "\n-\n"},
 		// What only pairs could use is of no use alone; one is held beside it.
 		{"usage --by attribute=root -o custom-columns=R:.name,F:.free,A:.causes.alignment --no-headers", onlyPairs, "\nr0      0  1\nr1      3  <none>\n<none>  1  <none>\n"},
 		{"usage -o go-template={{.total.shares}}", forUsage, "\n1\n"},
@@ -154,8 +218,12 @@ part.example.com    1
 			t.Errorf("%s: status %d, got\n%s\nwant\n%s", test.command, status, out, want)
 		}
 	}
+}
+
+// What devices cannot be counted by is refused, and nothing to count is said.
+func TestUsageWithoutAnswer(t *testing.T) {
 	for by, want := range map[string]string{
-		"pool": `error: --by "pool": want namespace, node, class, driver or attribute=NAME`, "attribute": "want attribute=NAME", "attribute=": "want attribute=NAME", "node=a": "want attribute=NAME",
+		"pool": `error: --by "pool": want namespace, workload, node, class, driver or attribute=NAME`, "attribute": "want attribute=NAME", "attribute=": "want attribute=NAME", "node=a": "want attribute=NAME",
 	} {
 		if out, status := runStatus(forUsage, "dray", "usage", "--by", by, "-f", "-"); status != cli.ExitError || !strings.Contains(out, want) {
 			t.Errorf("--by %s: status %d, want %q in\n%s", by, status, want, out)
@@ -175,7 +243,7 @@ func TestUsageAddsUp(t *testing.T) {
 	}
 	for _, example := range []string{"fleet-200", "mig-partitions", "shared-nic-bandwidth", "gpu-nic-pcie"} {
 		totals := make(map[int]bool)
-		for _, by := range []string{"namespace", "node", "class", "driver", "attribute=model"} {
+		for _, by := range []string{"namespace", "workload", "node", "class", "driver", "attribute=model"} {
 			out, status := standardOutput("dray", "usage", "--by", by, "-o", "json", "-f", "examples/"+example)
 			var report struct {
 				Items []counts

@@ -97,13 +97,15 @@ func isList(d *Device, name resourceapi.FullyQualifiedName) bool {
 	return len(value.IntValues)+len(value.BoolValues)+len(value.StringValues)+len(value.VersionValues) > 0
 }
 
+// attribute finds an attribute by its name. Without a domain, it is that of the driver, as it is in a device.
 func attribute(d *Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
-	if value, found := d.State.Attributes[resourceapi.QualifiedName(name)]; found {
-		return value, true
+	domain := d.Pool.Driver + "/"
+	for _, text := range []string{string(name), strings.TrimPrefix(string(name), domain), domain + string(name)} {
+		if value, found := d.State.Attributes[resourceapi.QualifiedName(text)]; found {
+			return value, true
+		}
 	}
-	own, isOwn := strings.CutPrefix(string(name), d.Pool.Driver+"/")
-	value, found := d.State.Attributes[resourceapi.QualifiedName(own)]
-	return value, isOwn && found
+	return resourceapi.DeviceAttribute{}, false
 }
 
 func attributeText(value resourceapi.DeviceAttribute) string {

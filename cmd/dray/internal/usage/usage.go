@@ -7,7 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/workload"
 )
 
 // By says what devices are counted by. An attribute is "attribute=NAME".
@@ -16,15 +21,17 @@ type By string
 // What devices can be counted by.
 const (
 	ByNamespace By = "namespace"
-	ByNode      By = "node"
-	ByClass     By = "class"
-	ByDriver    By = "driver"
+	// ByWorkload is by what pods are made for, NAMESPACE/KIND/NAME. A pod that nothing has made, and a claim without pods, stand for themselves.
+	ByWorkload By = "workload"
+	ByNode     By = "node"
+	ByClass    By = "class"
+	ByDriver   By = "driver"
 	// ByAttribute is followed by = and the name of an attribute. Without a domain, it is that of each driver.
 	ByAttribute By = "attribute"
 )
 
 // Bys lists what devices can be counted by.
-func Bys() []By { return []By{ByNamespace, ByNode, ByClass, ByDriver, ByAttribute} }
+func Bys() []By { return []By{ByNamespace, ByWorkload, ByNode, ByClass, ByDriver, ByAttribute} }
 
 // ParseBy checks what devices are to be counted by.
 func ParseBy(text string) (By, error) {
@@ -32,7 +39,7 @@ func ParseBy(text string) (By, error) {
 	by := By(name)
 	switch {
 	case !slices.Contains(Bys(), by):
-		return "", fmt.Errorf("%q: want namespace, node, class, driver or attribute=NAME", text)
+		return "", fmt.Errorf("%q: want namespace, workload, node, class, driver or attribute=NAME", text)
 	case found != (by == ByAttribute) || found && attribute == "":
 		return "", fmt.Errorf("%q: want attribute=NAME, and a name for nothing else", text)
 	}
@@ -80,7 +87,7 @@ type Row struct {
 }
 
 // Report is how many devices there are. By class and by namespace a device may count in several rows: of each class whose
-// selectors it matches, and of each namespace whose claims share it. Total has each once.
+// selectors it matches, and of each namespace whose claims share it, as by workload. Total has each once.
 type Report struct {
 	By    By     `json:"by"`
 	Rows  []Row  `json:"items"`
@@ -105,7 +112,7 @@ func Count(c *cluster.Cluster, devices []Device, by By) *Report {
 	for i := range devices {
 		d := &devices[i]
 		report.Total.add(d)
-		for _, name := range namesOf(d, by, classes) {
+		for _, name := range namesOf(c, d, by, classes) {
 			if rows[name] == nil {
 				rows[name] = &Counts{}
 			}
@@ -126,11 +133,12 @@ func Count(c *cluster.Cluster, devices []Device, by By) *Report {
 }
 
 // namesOf are the rows in which a device counts.
-func namesOf(d *Device, by By, classes *classes) []string {
+func namesOf(c *cluster.Cluster, d *Device, by By, classes *classes) []string {
 	var names []string
-	switch attribute, isAttribute := by.attribute(); {
+	switch name, isAttribute := by.attribute(); {
 	case isAttribute:
-		names = append(names, attributeOf(d, attribute))
+		value, _ := valueOf(d, resourceapi.FullyQualifiedName(name))
+		names = append(names, value)
 	case by == ByNamespace:
 		for _, holder := range d.State.Holders {
 			namespace, _, _ := strings.Cut(holder.Claim, "/")
@@ -138,6 +146,12 @@ func namesOf(d *Device, by By, classes *classes) []string {
 				names = append(names, namespace)
 			}
 		}
+	case by == ByWorkload:
+		for _, holder := range d.State.Holders {
+			names = append(names, workloadsOf(c, &holder)...)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
 	case by == ByNode && len(d.Pool.Nodes) == 1:
 		names = d.Pool.Nodes
 	case by == ByNode && len(d.Pool.Nodes) > 1:
@@ -153,18 +167,35 @@ func namesOf(d *Device, by By, classes *classes) []string {
 	return names
 }
 
-// SeveralNodes is the row of devices that several nodes reach.
-const SeveralNodes = "(several nodes)"
-
-// attributeOf is the value of an attribute. A name without a domain is that of the device's driver.
-func attributeOf(d *Device, name string) string {
-	for own, value := range d.State.Attributes {
-		if string(own) == name || d.Pool.Driver+"/"+string(own) == name {
-			return attributeText(value)
+// workloadsOf names what the pods of a claim are made for.
+func workloadsOf(c *cluster.Cluster, holder *cluster.HolderState) []string {
+	namespace, name, _ := strings.Cut(holder.Claim, "/")
+	var names []string
+	if claim := c.Claim(types.NamespacedName{Namespace: namespace, Name: name}); claim != nil {
+		for _, consumer := range claim.Status.ReservedFor {
+			names = append(names, namespace+"/"+workloadOf(c, namespace, consumer))
 		}
 	}
-	return ""
+	if len(names) == 0 {
+		return []string{namespace + "/resourceclaim/" + name}
+	}
+	return names
 }
+
+func workloadOf(c *cluster.Cluster, namespace string, consumer resourceapi.ResourceClaimConsumerReference) string {
+	if consumer.APIGroup != "" || consumer.Resource != "pods" {
+		return schema.GroupResource{Group: consumer.APIGroup, Resource: consumer.Resource}.String() + "/" + consumer.Name
+	}
+	if pod := c.Pod(types.NamespacedName{Namespace: namespace, Name: consumer.Name}); pod != nil {
+		if maker := workload.MakerOf(pod); maker != "" {
+			return maker
+		}
+	}
+	return "pod/" + consumer.Name
+}
+
+// SeveralNodes is the row of devices that several nodes reach.
+const SeveralNodes = "(several nodes)"
 
 // classes remembers which devices are of which class.
 type classes struct {

@@ -11,4 +11,5 @@
 //	read.go        an object's templates, by the table
 //	expand.go      templates to pods, less those that exist already
 //	daemonset.go   the nodes of a DaemonSet
+//	maker.go       the object that a pod is made for
 package workload
