@@ -48,7 +48,7 @@ ESBUILD := $(GO) tool -modfile=tools/go.mod esbuild --minify --charset=utf8 --ta
 
 .PHONY: view-page
 view-page: ## bundle the page of dray view, from TypeScript to what the binary has in it
-	$(ESBUILD) --bundle --format=esm $(VIEW)/src/main.ts --outfile=$(VIEWDIST)/app.js
+	$(ESBUILD) --bundle --format=esm --loader:.yaml=text $(VIEW)/src/main.ts --outfile=$(VIEWDIST)/app.js
 	$(ESBUILD) $(VIEW)/src/app.css --outfile=$(VIEWDIST)/app.css
 
 .PHONY: npm
@@ -73,6 +73,7 @@ screenshots: ## make the pictures of docs/pictures by the tests of the page
 	DRAY_SCREENSHOTS=$(CURDIR)/bin/screenshots $(MAKE) test-view
 	cp bin/screenshots/waiting.png docs/pictures/view.png
 	cp bin/screenshots/whatif.png docs/pictures/whatif.png
+	cp bin/screenshots/usage.png docs/pictures/usage.png
 
 .PHONY: measure-view
 measure-view: build ## judge how fast the page of 5,000 nodes is there and moves: two seconds, 30 frames a second
@@ -285,6 +286,7 @@ race: ## run what promises concurrency under the race detector
 	CGO_ENABLED=1 $(GOTEST) -race -run 'AtOnce|Goroutines|Forks' ./simulate
 	@# Comparing thousands of expressions with upstream is slow enough without.
 	CGO_ENABLED=1 $(GOTEST) -race -run Concurrent ./cel
+	CGO_ENABLED=1 $(GOTEST) -race -short ./cmd/dray/internal/view
 
 .PHONY: readme
 readme: ## run the console sessions of the READMEs and compare what they print

@@ -1,9 +1,11 @@
 package view_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -37,13 +39,17 @@ func TestLive(t *testing.T) {
 	})
 	client := kubernetes.NewForConfigOrDie(plane.Config())
 	addNode(t, client, "n1")
-	o := open(t, serve(t, "--kubeconfig", plane.Kubeconfig(), "-A"), 1280, 800)
+	o := open(t, serve(t, "--kubeconfig", plane.Kubeconfig(), "-A"), 1280, 800, chromedp.ActionFunc(impatient))
 	o.untilText(".legend", "1 node, 2 devices")
 	o.untilText(".status", "live")
 
 	addNode(t, client, "n2")
 	o.untilText(".legend", "2 nodes, 4 devices")
+	o.click("Usage")
+	o.sameTable([][]string{{"All", "4", "0", "4", "0"}, {"nobody", "4", "0", "4", "0"}})
 	hold(t, client, "n2", "gpu-1")
+	o.sameTable([][]string{{"All", "4", "1", "3", "0"}, {"default", "1", "1", "0", "0"}, {"nobody", "3", "0", "3", "0"}})
+	o.click("Map")
 	o.untilText(".legend", "held 1")
 	o.until(`!document.querySelector(".scrub").hidden`)
 	o.run(chromedp.Evaluate(`(() => { const s = document.getElementById("scrub"); s.value = 0; s.dispatchEvent(new Event("input", {bubbles: true})); })()`, nil))
@@ -62,12 +68,40 @@ func TestLive(t *testing.T) {
 	o.untilText(".legend", "3 nodes, 6 devices")
 	o.untilText(".status", "live")
 
+	o.turnAway()
+	addNode(t, client, "n4")
+	o.comeBack()
+	o.untilText(".legend", "4 nodes, 8 devices")
+
 	restricted := asUser(t, client, plane)
 	o = open(t, serve(t, "--kubeconfig", restricted, "-n", "default"), 1280, 800)
 	o.untilText(".notes", "notes")
 	o.until(`document.querySelector(".notes").textContent.includes("list nodes: not permitted: they are left out")`)
 	o.until(`document.querySelector(".notes").textContent.includes("list resourceclaims: not permitted in all namespaces: those of namespace default are looked at")`)
-	o.untilText(".legend", "0 nodes, 6 devices")
+	o.untilText(".legend", "0 nodes, 8 devices")
+}
+
+// impatient makes a minute pass in a moment for a page, and keeps its streams of events.
+func impatient(ctx context.Context) error {
+	_, err := page.AddScriptToEvaluateOnNewDocument(`
+		const wait = setTimeout; window.setTimeout = (act, time) => wait(act, time === 60000 ? 10 : time);
+		window.streams = []; window.EventSource = class extends EventSource { constructor(...where) { super(...where); streams.push(this); } };`).Do(ctx)
+	return err
+}
+
+// turnAway hides a page for longer than it follows: it leaves its connection to others.
+func (o *tab) turnAway() {
+	o.Helper()
+	o.until(`streams.at(-1).readyState === EventSource.OPEN`)
+	o.run(chromedp.Evaluate(`Object.defineProperty(document, "hidden", {value: true, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`, nil))
+	o.until(`streams.every((s) => s.readyState === EventSource.CLOSED)`)
+}
+
+// comeBack looks at a page again, which goes on with one stream.
+func (o *tab) comeBack() {
+	o.Helper()
+	o.run(chromedp.Evaluate(`delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`, nil))
+	o.until(`streams.filter((s) => s.readyState === EventSource.OPEN).length === 1`)
 }
 
 func addNode(t *testing.T, client kubernetes.Interface, name string) {

@@ -1,11 +1,13 @@
 package view_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +21,7 @@ func TestFirstScreen(t *testing.T) {
 	o := open(t, serve(t, "-f", example("fleet-200")), 1280, 800)
 	for _, element := range [][2]string{
 		{"heading", "Dray"}, {"heading", "What waits"}, {"tree", "Cluster map"}, {"list", "States of devices"}, {"combobox", "Group by"}, {"searchbox", "Find"},
-		{"button", "Map"}, {"button", "What if"}, {"button", "Zoom in"}, {"button", "Zoom out"}, {"button", "Fit all"}, {"region", "What waits"},
+		{"button", "Map"}, {"button", "Usage"}, {"button", "What if"}, {"button", "Zoom in"}, {"button", "Zoom out"}, {"button", "Fit all"}, {"region", "What waits"},
 	} {
 		if n := len(o.byRole(element[0], element[1])); n != 1 {
 			t.Errorf("%s %q: %d of them, want 1", element[0], element[1], n)
@@ -68,6 +70,88 @@ func TestWalk(t *testing.T) {
 	again.fill("Find", "h100-04")
 	again.until(`location.hash.includes("find=h100-04")`)
 	again.screenshot("found")
+}
+
+// Usage has the figures of dray usage, as a table, served and in a file; the address holds by what is counted; nodes lead to the map.
+func TestUsage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "view.html")
+	if out, err := exec.Command(binary, "view", "-f", example("fleet-200"), "-o", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	served := serve(t, "-f", example("fleet-200"))
+	var o *tab
+	for _, address := range []string{"file://" + file, served} {
+		o = open(t, address, 1280, 800)
+		o.click("Usage")
+		for by, label := range map[string]string{"workload": "workload", "class": "device class", "driver": "driver", "attribute=model": "attribute model", "namespace": "namespace"} {
+			o.fill("Count by", by)
+			if got := value[string](o, `document.getElementById("by").selectedOptions[0]?.innerText ?? ""`); got != label {
+				t.Errorf("by %s is called %q, want %q", by, got, label)
+			}
+			o.sameTable(usageOf(t, by))
+		}
+		if address != served {
+			o.run(chromedp.Evaluate(`location.hash = "tab=usage&by=attribute%3Dno-such"`, nil))
+			o.untilText(".usage", "The file does not have this: dray usage --by attribute=no-such")
+		}
+	}
+	if n := len(o.byRole("region", "Usage")); n != 1 {
+		t.Errorf("%d regions Usage, want 1", n)
+	}
+	o.fill("Count by", "class")
+	o.until(`document.querySelector(".usage th").innerText === "device class" && document.querySelectorAll(".usage .bar .stranded").length > 0`)
+	o.screenshot("usage")
+	again := open(t, value[string](o, "location.href"), 1280, 800) // the cookie is there
+	again.sameTable(usageOf(t, "class"))
+	again.fill("Count by", "node")
+	again.sameTable(usageOf(t, "node"))
+	again.click("h100-008")
+	again.untilText(".panel h2", "Node h100-008")
+	again.until(`document.querySelector(".usage").hidden && !document.querySelector(".maps").hidden`)
+}
+
+// usageOf is what dray usage says, with the row of all first: names, and four figures each.
+func usageOf(t *testing.T, by string) [][]string {
+	t.Helper()
+	out, err := exec.Command(binary, "usage", "-f", example("fleet-200"), "--by", by, "-o", "json").Output()
+	if err != nil {
+		t.Fatalf("dray usage --by %s: %v", by, err)
+	}
+	type counts struct {
+		Name                          string
+		Devices, Held, Free, Stranded int
+	}
+	var report struct {
+		Items []counts
+		Total counts
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatal(err)
+	}
+	report.Total.Name = "All"
+	var rows [][]string
+	for _, c := range append([]counts{report.Total}, report.Items...) {
+		if c.Name == "" {
+			c.Name = map[bool]string{true: "nobody", false: "none"}[by == "namespace" || by == "workload"]
+		}
+		rows = append(rows, []string{c.Name, strconv.Itoa(c.Devices), strconv.Itoa(c.Held), strconv.Itoa(c.Free), strconv.Itoa(c.Stranded)})
+	}
+	return rows
+}
+
+// sameTable waits until usage shows these rows, those of so many as it shows.
+func (o *tab) sameTable(want [][]string) {
+	o.Helper()
+	const most = 501
+	encoded, err := json.Marshal(want[:min(most, len(want))])
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.until(fmt.Sprintf(`JSON.stringify([...document.querySelectorAll(".usage tbody tr")].map((r) =>
+		[r.cells[0].innerText.split("\n")[0].trim(), ...[...r.cells].slice(1).map((c) => c.innerText.replaceAll(",", ""))])) === %q`, encoded))
+	if more := len(want) - most; more > 0 {
+		o.untilText(".usage", fmt.Sprintf("and %d more", more))
+	}
 }
 
 // What the mouse is over is named, and a click shows it.
@@ -161,6 +245,36 @@ func TestWhatIf(t *testing.T) {
 	o.until(`document.querySelectorAll("figure canvas").length === 1`)
 }
 
+// Templates are the files of the examples, and are answered as those are.
+func TestTemplates(t *testing.T) {
+	o := open(t, serve(t, "-f", example("single-gpu/cluster.yaml")), 1280, 800)
+	o.click("What if")
+	o.fill("Change", "yaml")
+	for title, file := range map[string]string{
+		"a GPU, any or a large one": "single-gpu/workload.yaml", "a GPU and a NIC of one PCIe root": "gpu-nic-pcie/workload.yaml", "partitions of a GPU": "mig-partitions/claims.yaml",
+		"a share of a NIC's bandwidth": "shared-nic-bandwidth/workload.yaml", "the best GPU, or a second or third choice": "prioritized-fallback/workload.yaml",
+		"a claim that several pods share": "network-attached-zones/workload.yaml", "pods that start together": "gang-halves/pods.yaml",
+	} {
+		o.fill("Begin with", title)
+		want, err := os.ReadFile(example(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := value[string](o, `document.getElementById("ask-yaml").value`); got != string(want) {
+			t.Errorf("%s is\n%s\nwant examples/%s", title, got, file)
+		}
+	}
+	if n := value[int](o, `document.getElementById("ask-template").options.length`); n != 8 {
+		t.Errorf("%d templates and none, want 8", n)
+	}
+	o.fill("Begin with", "a GPU, any or a large one")
+	o.click("Try")
+	o.untilText(".whatif [role=status]", "waiting that can be placed\t0\t2")
+	o.fill("Begin with", "partitions of a GPU")
+	o.click("Try")
+	o.untilText(".whatif [role=status]", "waiting without a place\t0\t4")
+}
+
 // Nothing of the cluster becomes markup, ends an element, or turns text around.
 const hostile = `apiVersion: v1
 kind: Node
@@ -241,7 +355,7 @@ func TestAccessibility(t *testing.T) {
 		for _, size := range [][2]int64{{1280, 800}, {390, 844}, {640, 400}} {
 			o := open(t, address, size[0], size[1], emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
 			o.run(chromedp.Evaluate(string(source), nil))
-			for _, view := range []string{"", "select=wait%2FPod%2Ftraining%2Fpretrain-0", "select=node%2Fh100-001", "select=device%2Fgpu.example.com%2Fh100-001%2Fgpu-0", "tab=whatif"} {
+			for _, view := range []string{"", "select=wait%2FPod%2Ftraining%2Fpretrain-0", "select=node%2Fh100-001", "select=device%2Fgpu.example.com%2Fh100-001%2Fgpu-0", "tab=usage", "tab=whatif"} {
 				o.run(chromedp.Evaluate(fmt.Sprintf("location.hash = %q", view), nil))
 				o.until(fmt.Sprintf(`%q.includes("select") !== document.querySelector(".panel").hidden && !document.body.innerText.includes("Asking why")`, view))
 				found := value[[]string](o, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) =>

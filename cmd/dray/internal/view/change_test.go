@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dray-project/dray/cmd/dray/internal/input"
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
 func sourceOf(t *testing.T, files ...string) *Source {
@@ -27,6 +30,46 @@ func sourceOf(t *testing.T, files ...string) *Source {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Pictures are made, looked at, counted and changed at once by many.
+func TestSourceAtOnce(t *testing.T) {
+	s := sourceOf(t, "mig-partitions")
+	objects := s.objects
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			events, _, _, end := s.follow()
+			defer end()
+			for range 5 {
+				if err := s.Update(t.Context(), objects); err != nil {
+					t.Error(err)
+				}
+				p := s.Picture()
+				want := 0
+				for i := range p.Pools {
+					want += len(p.Pools[i].Devices)
+				}
+				if got := p.Usage(usage.ByClass).Total.Devices; got != want || want == 0 {
+					t.Errorf("%d devices are counted, want %d", got, want)
+				}
+				outcome, err := s.WhatIf(t.Context(), &Change{Cordon: []string{"mig-1"}})
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				if after := s.after(strconv.Itoa(outcome.Number)); after != nil && after.Usage(usage.ByDriver).Total.Free != 0 {
+					t.Error("devices of a node that is cordoned are free")
+				}
+				s.SetLost("gone")
+				s.SetLost("")
+			}
+			for len(events) > 0 {
+				<-events
+			}
+		})
+	}
+	all.Wait()
 }
 
 // running is a pod with a claim that it alone uses, on a node of its own.

@@ -10,6 +10,7 @@
 //	devices.go   pools and devices of it
 //	nodes.go     nodes, and kinds of nodes
 //	waiting.go   what waits, and why
+//	usage.go     how many devices are held, free or stranded
 //	delta.go     what differs between two pictures
 //	change.go    a what-if on a copy of the objects
 //	source.go    where pictures come from: read once, or followed

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
 // mostExplained is how many bytes of explanations a file holds.
@@ -19,11 +20,13 @@ const mostExplained = 32 << 20
 type kept struct {
 	Picture *Picture          `json:"picture"`
 	Answers []json.RawMessage `json:"answers"`
+	// Usage is by what dray usage --by has.
+	Usage map[usage.By]*usage.Report `json:"usage"`
 }
 
 // WriteFile writes the page as one file that needs no server.
 func WriteFile(out io.Writer, p *Picture) error {
-	data := kept{Picture: p, Answers: []json.RawMessage{}}
+	data := kept{Picture: p, Answers: []json.RawMessage{}, Usage: p.usages()}
 	size := 0
 	for i, answer := range p.answers {
 		encoded, err := json.Marshal(answer)

@@ -30,6 +30,7 @@ type Picture struct {
 
 	answers []*render.Answer
 	shapes  *shapes
+	counted *counted
 }
 
 // Answers are the explanations that Waiting refers to.
@@ -49,7 +50,7 @@ type Options struct {
 }
 
 // NewPicture looks at a cluster, and places what waits as dray explain does. The cluster is used up: what
-// could be placed has its devices afterwards. The error is the context's, or about a node selector of a slice.
+// could be placed has its devices afterwards, and the picture keeps it. The error is the context's, or about a node selector of a slice.
 func NewPicture(ctx context.Context, c *cluster.Cluster, options Options) (*Picture, error) {
 	states, err := c.Inventory(nil)
 	if err != nil {
@@ -60,6 +61,7 @@ func NewPicture(ctx context.Context, c *cluster.Cluster, options Options) (*Pict
 		Claims: make(map[string]Claim), Notes: slices.Clone(options.Notes),
 		Nodes: make([]Node, 0, len(c.Nodes)), Waiting: []Waiting{}, Pools: make([]Pool, 0, len(states)),
 	}
+	p.counted = &counted{cluster: c, states: states}
 	if options.Before != nil {
 		p.Revision, p.shapes = options.Before.Revision+1, options.Before.shapes.more()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
 	"github.com/dray-project/dray/internal/dev/clustergen"
 )
 
@@ -21,7 +22,7 @@ var features = cluster.Options{Features: allocator.AllFeatures(), ExtendedResour
 
 func build(objects *input.Objects) (*cluster.Cluster, error) { return cluster.New(objects, features) }
 
-// clusters are the examples, and generated ones.
+// clusters are the examples, and generated ones. With -short there are fewer and none is large: the race detector takes its time.
 func clusters(t *testing.T) map[string]*input.Objects {
 	t.Helper()
 	all := make(map[string]*input.Objects)
@@ -31,13 +32,20 @@ func clusters(t *testing.T) map[string]*input.Objects {
 	}
 	for _, readme := range folders {
 		folder := filepath.Dir(readme)
+		if testing.Short() && filepath.Base(folder) == "fleet-200" {
+			continue
+		}
 		objects, err := input.Read([]string{folder}, strings.NewReader(""), input.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		all[filepath.Base(folder)] = objects
 	}
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
 		c := clustergen.Generate(seed, clustergen.Default)
 		objects := input.NewObjects()
 		objects.Nodes, objects.Slices, objects.Classes = c.Nodes, c.Slices, c.Classes
@@ -62,8 +70,8 @@ func pictureOf(t *testing.T, objects *input.Objects) *Picture {
 
 // A picture has the devices of dray devices, in their states, and what dray explain says of what waits.
 func TestPictureSaysTheSame(t *testing.T) {
-	shown := 0
-	for name, objects := range clusters(t) {
+	shown, all := 0, clusters(t)
+	for name, objects := range all {
 		p := pictureOf(t, objects)
 		if p == nil {
 			continue
@@ -84,9 +92,10 @@ func TestPictureSaysTheSame(t *testing.T) {
 			samePool(t, name, &states[i], &p.Pools[i])
 		}
 		sameAnswers(t, name, c, p)
+		sameUsage(t, name, objects, p)
 	}
-	if shown < 50 {
-		t.Errorf("%d clusters were shown, want 50 at least", shown)
+	if shown*4 < len(all)*3 {
+		t.Errorf("%d of %d clusters were shown, want three quarters", shown, len(all))
 	}
 }
 
@@ -138,6 +147,28 @@ func sameAnswers(t *testing.T, name string, c *cluster.Cluster, p *Picture) {
 		}
 		if surveyed.Placed() {
 			before++
+		}
+	}
+}
+
+// sameUsage counts as dray usage does.
+func sameUsage(t *testing.T, name string, objects *input.Objects, p *Picture) {
+	t.Helper()
+	reports := p.usages()
+	if len(reports) < 4 {
+		t.Errorf("%s: %d reports, want 4 at least", name, len(reports))
+	}
+	c, err := build(objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for by, got := range reports {
+		want, err := usage.Of(c, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s by %s: (-dray usage +picture):\n%s", name, by, diff)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
 
 // web holds the page; see the sources beside it.
@@ -119,6 +121,7 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.HandleFunc("GET /api/picture", s.picture)
 	mux.HandleFunc("GET /api/explanation", s.explanation)
+	mux.HandleFunc("GET /api/usage", s.usage)
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("POST /api/whatif", s.whatIf)
 	return mux
@@ -128,10 +131,9 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, r, s.source.Picture())
 }
 
-// explanation is that of what waits by a number of Waiting.Answer in the picture of a revision.
-func (s *Server) explanation(w http.ResponseWriter, r *http.Request) {
+// asked is the picture of a revision or of a what-if that a request names, nil if it is not kept any more: that is answered.
+func (s *Server) asked(w http.ResponseWriter, r *http.Request) *Picture {
 	p := s.source.Picture()
-	number, err := strconv.Atoi(r.URL.Query().Get("answer"))
 	if of := r.URL.Query().Get("whatif"); of != "" {
 		p = s.source.after(of)
 	} else if r.URL.Query().Get("revision") != strconv.FormatInt(p.Revision, 10) {
@@ -139,13 +141,34 @@ func (s *Server) explanation(w http.ResponseWriter, r *http.Request) {
 	}
 	if p == nil {
 		http.Error(w, "the picture has changed", http.StatusConflict)
+	}
+	return p
+}
+
+// explanation is that of what waits by a number of Waiting.Answer.
+func (s *Server) explanation(w http.ResponseWriter, r *http.Request) {
+	p := s.asked(w, r)
+	if p == nil {
 		return
 	}
+	number, err := strconv.Atoi(r.URL.Query().Get("answer"))
 	if err != nil || number < 0 || number >= len(p.answers) {
 		http.Error(w, "there is no such explanation", http.StatusNotFound)
 		return
 	}
 	s.writeJSON(w, r, p.answers[number])
+}
+
+// usage counts devices by what dray usage --by has.
+func (s *Server) usage(w http.ResponseWriter, r *http.Request) {
+	by, err := usage.ParseBy(r.URL.Query().Get("by"))
+	if err != nil {
+		http.Error(w, "by "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if p := s.asked(w, r); p != nil {
+		s.writeJSON(w, r, p.Usage(by))
+	}
 }
 
 // heartbeat is how often a quiet connection says that it is there.

@@ -3,18 +3,70 @@ package view
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// A page that has gone is told nothing any more.
+func TestEventsEnd(t *testing.T) {
+	source := sourceOf(t, "single-gpu")
+	address, token := servingOf(t, source, Listen{Address: "127.0.0.1:0"})
+	_, port, _ := strings.Cut(strings.TrimPrefix(address, "http://"), ":")
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/api/events?revision=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.AddCookie(&http.Cookie{Name: "dray-view-" + port, Value: token})
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readers := func() int {
+		source.lock.Lock()
+		defer source.lock.Unlock()
+		return len(source.readers)
+	}
+	if n := readers(); n != 1 {
+		t.Errorf("%d readers, want 1", n)
+	}
+	leave()
+	if err := answer.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(time.Minute); readers() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("who has gone is still told what changes")
+		}
+	}
+}
 
 // serving starts a server and returns its address without the token, and the token.
 func serving(t *testing.T) (address, token string) {
 	t.Helper()
+	return servingOf(t, sourceOf(t, "single-gpu"), Listen{Address: "127.0.0.1:0"})
+}
+
+func servingOf(t *testing.T, source *Source, where Listen) (address, token string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	server, err := NewServer(ctx, sourceOf(t, "single-gpu"), Listen{Address: "127.0.0.1:0"})
+	server, err := NewServer(ctx, source, where)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +82,7 @@ func serving(t *testing.T) (address, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "http://" + printed.Host, printed.Query().Get("token")
+	return printed.Scheme + "://" + printed.Host, printed.Query().Get("token")
 }
 
 // request is one to the server, and the status that it gets.
@@ -70,6 +122,10 @@ func requests(token, address, port string) map[string]request {
 		"file of the server":     {path: "/web/src/main.ts", cookie: token, want: 404},
 		"no such explanation":    {path: "/api/explanation?revision=1&answer=-1", cookie: token, want: 404},
 		"explanation of before":  {path: "/api/explanation?revision=0&answer=0", cookie: token, want: 409},
+		"usage":                  {path: "/api/usage?revision=1&by=class", cookie: token, want: 200},
+		"usage without":          {path: "/api/usage?revision=1&by=class", want: 401},
+		"usage of before":        {path: "/api/usage?revision=0&by=class", cookie: token, want: 409},
+		"usage by nothing":       {path: "/api/usage?revision=1&by=color", cookie: token, want: 400},
 		"no such what-if":        {path: "/api/explanation?whatif=9&answer=0", cookie: token, want: 409},
 	}
 }
@@ -144,6 +200,102 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("%.40s: status %d, want %d", body, answer.StatusCode, want)
 		}
 	}
+}
+
+// Others than this machine get the page by TLS, under the names of the certificate, with the token of the file.
+func TestAddress(t *testing.T) {
+	folder, pool := t.TempDir(), x509.NewCertPool()
+	certificate, key := filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	pool.AppendCertsFromPEM(writeCertificate(t, certificate, key, "dray.example.com"))
+	const token = "a-token-of-more-than-16"
+	address, printed := servingOf(t, sourceOf(t, "single-gpu"), Listen{Address: "0.0.0.0:0", Certificate: certificate, Key: key, Token: token})
+	_, port, _ := strings.Cut(strings.TrimPrefix(address, "https://"), ":")
+	if printed != token || address != "https://dray.example.com:"+port {
+		t.Errorf("address %s, token %s", address, printed)
+	}
+	trusting := clientOf(t, port, &tls.Config{RootCAs: pool})
+	for name, test := range map[string]struct {
+		path, host, cookie string
+		want               int
+	}{
+		"token": {"/?token=" + token, "", "", 200}, "no token": {"/", "", "", 401}, "wrong token": {"/?token=" + token + "x", "", "", 401},
+		"cookie": {"/api/picture", "", token, 200}, "no cookie": {"/api/picture", "", "", 401}, "wrong cookie": {"/api/picture", "", "x", 401},
+		"without a port": {"/?token=" + token, "dray.example.com", "", 200}, "other name": {"/?token=" + token, "evil.example.com:" + port, "", 421},
+		"address": {"/?token=" + token, "127.0.0.1:" + port, "", 421}, "localhost": {"/?token=" + token, "localhost:" + port, "", 421},
+	} {
+		status, header, err := get(t, trusting, address+test.path, test.host, &http.Cookie{Name: "dray-view-" + port, Value: test.cookie})
+		if err != nil || status != test.want {
+			t.Errorf("%s: status %d, error %v, want %d", name, status, err, test.want)
+		}
+		if cookie := header.Get("Set-Cookie"); test.cookie == "" && test.want == 200 && !strings.Contains(cookie, "; Secure") {
+			t.Errorf("%s: cookie %q goes over connections without TLS", name, cookie)
+		}
+	}
+	if _, _, err := get(t, clientOf(t, port, &tls.Config{}), address+"/?token="+token, "", nil); err == nil {
+		t.Error("a client that does not know the issuer gets the page")
+	}
+	if _, _, err := get(t, clientOf(t, port, &tls.Config{RootCAs: pool, MaxVersion: tls.VersionTLS12}), address+"/?token="+token, "", nil); err == nil {
+		t.Error("a client of TLS 1.2 gets the page")
+	}
+	if status, _, _ := get(t, http.DefaultClient, "http://127.0.0.1:"+port+"/?token="+token, "", nil); status == http.StatusOK {
+		t.Error("the page is there without TLS")
+	}
+}
+
+// clientOf dials this machine, whatever the name.
+func clientOf(t *testing.T, port string, config *tls.Config) *http.Client {
+	t.Helper()
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+	}
+	transport := &http.Transport{DialContext: dial, TLSClientConfig: config}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// get asks for an address, under another host name if it is given, with a cookie that has a value.
+func get(t *testing.T, client *http.Client, address, host string, cookie *http.Cookie) (status int, header http.Header, err error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = host
+	if cookie != nil && cookie.Value != "" {
+		request.AddCookie(cookie)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode, answer.Header, errors.Join(err, answer.Body.Close())
+}
+
+// writeCertificate writes a certificate that is its own issuer, and its key. It returns the certificate.
+func writeCertificate(t *testing.T, certificate, key, name string) []byte {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})
+	if err := errors.Join(os.WriteFile(certificate, public, 0o600), os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return public
 }
 
 // Without a certificate nobody else can reach the page.

@@ -4,15 +4,16 @@ import { deviceDetails, findDevice, nodeDetails, poolDetails, waitingDetails } f
 import { apply, follow, History } from "./live";
 import type { Viewport } from "./map";
 import { drawState, MapView, readColours } from "./map";
-import type { Answer, Outcome, Picture, Waiting, World } from "./model";
+import type { Answer, Outcome, Picture, Report, Waiting, World } from "./model";
 import { applied, changedDevices, counts, deviceKey, poolKey, states, stateText, worldOf } from "./model";
 import { read, write } from "./state";
 import { Tree } from "./tree";
+import { Usage } from "./usage";
 import { showWaits, waitKey } from "./waits";
 import type { Change } from "./whatif";
 import { WhatIf } from "./whatif";
 
-interface Kept { picture: Picture; answers: Answer[] }
+interface Kept { picture: Picture; answers: Answer[]; usage: Record<string, Report> }
 
 class Page {
   private state = read();
@@ -36,10 +37,12 @@ class Page {
   private scrub = el("div", { class: "scrub", hidden: true });
   private group = el("select", { id: "group", change: () => this.set({ group: this.group.value }) });
   private find = el("input", { id: "find", type: "search", placeholder: "node, device, pod, claim", input: () => this.set({ find: this.find.value }) });
+  private usage: Usage;
   private whatIf: WhatIf | undefined;
   private tabs: HTMLButtonElement[] = [];
 
   constructor(private world: World, private kept: Kept | undefined) {
+    this.usage = new Usage((by) => this.set({ by }), (by) => this.count(by), (key) => { this.state.tab = "map"; this.select(key); }, kept && Object.keys(kept.usage));
     this.build();
     this.map = new MapView(this.canvas, world, this.state.group);
     this.map.viewport = this.viewport;
@@ -47,15 +50,23 @@ class Page {
     this.maps.firstElementChild!.append(this.tree.root);
     this.pointer(this.map, this.canvas);
     this.map.fit();
-    new ResizeObserver(() => { this.map.resized(); this.beforeMap?.show(this.beforeMap.world, this.state.group, this.map.layout); }).observe(this.canvas);
+    let size = this.size();
+    new ResizeObserver(() => { // the map is hidden beside figures, and is then as it was
+      if (!this.canvas.clientWidth || this.size() === size) return;
+      size = this.size();
+      this.map.resized();
+      this.beforeMap?.show(this.beforeMap.world, this.state.group, this.map.layout);
+    }).observe(this.canvas);
     addEventListener("hashchange", () => { this.state = read(); this.update(); });
     this.update();
     if (!kept) this.follow();
   }
 
+  private size(): string { return `${this.canvas.clientWidth} ${this.canvas.clientHeight}`; }
+
   private build(): void {
     const tab = (key: string, text: string): HTMLButtonElement => button(text, () => this.set({ tab: key }), { "data-tab": key });
-    this.tabs = [tab("map", "Map"), ...(this.kept ? [] : [tab("whatif", "What if")])];
+    this.tabs = [tab("map", "Map"), tab("usage", "Usage"), ...(this.kept ? [] : [tab("whatif", "What if")])];
     if (!this.kept) this.whatIf = new WhatIf((c) => this.post(c), () => this.world, (o) => this.tried(o));
     const slider = el("input", { type: "range", id: "scrub", min: 0, max: 0, value: 0, input: () => this.scrubTo(Number(slider.value)) });
     fill(this.scrub, el("label", { for: "scrub" }, "Last 15 minutes"), slider, el("output", { id: "scrub-time" }, "now"), button("Now", () => this.scrubTo(this.history.length)));
@@ -68,8 +79,8 @@ class Page {
       el("main", {},
         el("div", { class: "left" }, this.waits, this.whatIf?.root),
         el("div", { class: "centre" },
-          el("p", { class: "help" }, "Each box is a node, each cell a device. Scroll to zoom, drag to move, click for details; with the keyboard, focus the map and use the arrow keys."),
-          this.legend, this.notes, this.maps, this.scrub),
+          el("p", { class: "help for-map" }, "Each box is a node, each cell a device. Scroll to zoom, drag to move, click for details; with the keyboard, focus the map and use the arrow keys."),
+          this.legend, this.notes, this.maps, this.usage.root, this.scrub),
         this.panel));
   }
 
@@ -88,6 +99,7 @@ class Page {
     this.tabs.forEach((t) => t.setAttribute("aria-current", t.dataset.tab === state.tab ? "page" : "false"));
     this.waits.hidden = state.tab === "whatif";
     if (this.whatIf) this.whatIf.root.hidden = state.tab !== "whatif";
+    this.showUsage(world);
     this.options(world);
     if (this.find.value !== state.find) this.find.value = state.find;
     this.map.show(world, state.group);
@@ -99,6 +111,30 @@ class Page {
     this.showDetails(world);
     this.mark(world);
     this.tree.update();
+  }
+
+  /** showUsage shows figures in the place of the map. They are not kept of the past. */
+  private showUsage(world: World): void {
+    const isUsage = this.state.tab === "usage";
+    this.usage.root.hidden = !isUsage;
+    for (const element of [this.maps, this.legend, document.querySelector<HTMLElement>(".for-map")!]) element.hidden = isUsage;
+    this.scrub.hidden = isUsage || this.history.length === 0;
+    if (!isUsage) return;
+    if (this.past !== undefined) { this.scrubTo(this.history.length); return; }
+    this.usage.show(world, this.state.by, this.version(world));
+  }
+
+  /** version names what is shown to the server. */
+  private version(world: World): string { return this.outcome && world === this.outcome.after ? `whatif=${this.outcome.number}` : `revision=${world.revision}`; }
+
+  private async count(by: string): Promise<Report> {
+    if (this.kept) {
+      if (!Object.hasOwn(this.kept.usage, by)) throw new Error("The file does not have this: dray usage --by " + by);
+      return this.kept.usage[by];
+    }
+    const response = await fetch(`api/usage?${this.version(this.shown)}&by=${encodeURIComponent(by)}`);
+    if (!response.ok) throw new Error((await response.text()).trim());
+    return (await response.json()) as Report;
   }
 
   private options(world: World): void {
@@ -152,8 +188,7 @@ class Page {
       if (!answer) throw new Error("The file does not have this explanation. " + (w.reason ?? ""));
       return answer;
     }
-    const of = this.outcome && world === this.outcome.after ? `whatif=${this.outcome.number}` : `revision=${world.revision}`;
-    const response = await fetch(`api/explanation?${of}&answer=${w.answer}`);
+    const response = await fetch(`api/explanation?${this.version(world)}&answer=${w.answer}`);
     if (!response.ok) throw new Error(`${w.reason ?? ""} (${(await response.text()).trim()}: the whole explanation is that of now)`);
     return (await response.json()) as Answer;
   }
@@ -277,7 +312,7 @@ class Page {
   }
 
   private showScrub(): void {
-    this.scrub.hidden = this.history.length === 0;
+    this.scrub.hidden = this.state.tab === "usage" || this.history.length === 0;
     const slider = this.scrub.querySelector("input")!, n = this.past ?? this.history.length, at = this.history.at(n);
     slider.max = String(this.history.length);
     slider.value = String(n);

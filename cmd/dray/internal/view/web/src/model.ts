@@ -37,6 +37,9 @@ export interface Delta {
   from: number; revision: number; time: string; nodes?: Record<string, Node | null>; pools?: Record<string, Pool | null>;
   claims?: Record<string, Claim | null>; shapes?: Shape[]; waiting?: Waiting[]; notes?: string[];
 }
+export interface Counts { devices: number; held: number; shares?: number; free: number; stranded: number; causes?: Record<string, number> }
+/** Report is that of dray usage. A row without a name has what belongs nowhere. */
+export interface Report { by: string; items: (Counts & { name: string })[]; total: Counts }
 export interface Outcome { number: number; delta?: Delta; picture?: Picture; commands: string[]; manifests?: string }
 export interface Cause { text: string; rejections?: { text: string; details?: string[] }[]; hints?: string[]; alternatives?: Cause[] }
 export interface Refusal {

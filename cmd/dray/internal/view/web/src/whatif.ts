@@ -1,3 +1,10 @@
+import fallback from "../../../../../../examples/prioritized-fallback/workload.yaml";
+import gang from "../../../../../../examples/gang-halves/pods.yaml";
+import gpuNIC from "../../../../../../examples/gpu-nic-pcie/workload.yaml";
+import partitions from "../../../../../../examples/mig-partitions/claims.yaml";
+import bandwidth from "../../../../../../examples/shared-nic-bandwidth/workload.yaml";
+import singleGPU from "../../../../../../examples/single-gpu/workload.yaml";
+import zones from "../../../../../../examples/network-attached-zones/workload.yaml";
 import { button, el, fill, name } from "./dom";
 import type { Outcome, World } from "./model";
 import { counts, states, stateText } from "./model";
@@ -13,48 +20,10 @@ const kinds: Record<string, string> = {
   taint: "Taint devices", cordon: "Cordon a node", drain: "Drain a node", add: "Add nodes like one", remove: "Remove a pod", yaml: "Add pods or claims",
 };
 
+// Templates are files of the examples, each with what it asks for.
 const templates: Record<string, string> = {
-  "a claim": `apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: what-if, namespace: default}
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly: {deviceClassName: CLASS, count: 1}
-`,
-  "a pod with a claim": `apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: what-if, namespace: default}
-spec:
-  spec:
-    devices:
-      requests:
-      - name: gpu
-        exactly: {deviceClassName: CLASS, count: 1}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: what-if, namespace: default}
-spec:
-  containers:
-  - name: main
-    image: registry.example.com/main:1
-    resources: {claims: [{name: gpu}]}
-  resourceClaims:
-  - {name: gpu, resourceClaimTemplateName: what-if}
-`,
-  "two devices of one PCIe root": `apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: what-if, namespace: default}
-spec:
-  devices:
-    requests:
-    - name: gpu
-      exactly: {deviceClassName: CLASS, count: 2}
-    constraints:
-    - {requests: [gpu], matchAttribute: resource.kubernetes.io/pcieRoot}
-`,
+  "a GPU, any or a large one": singleGPU, "a GPU and a NIC of one PCIe root": gpuNIC, "partitions of a GPU": partitions, "a share of a NIC's bandwidth": bandwidth,
+  "the best GPU, or a second or third choice": fallback, "a claim that several pods share": zones, "pods that start together": gang,
 };
 
 export class WhatIf {
