@@ -413,12 +413,12 @@ VERSION ?=
 RELEASE := bin/release
 
 .PHONY: release
-release: ## prepare the release VERSION= in bin/release: modules, archives, licenses, SBOMs, krew manifest, checksums, provenance; KEY= signs
+release: ## prepare the release VERSION= in bin/release: modules, archives, images, charts, licenses, SBOMs, krew manifest, checksums, provenance; KEY= signs
 	cd tools/release && $(GO) build -o ../../bin/prepare-release .
 	bin/prepare-release -version '$(VERSION)' -out $(RELEASE) $(if $(KEY),-key $(KEY))
 
 .PHONY: test-release
-test-release: ## build consumers of every published module from a file-system module proxy, and check the archives
+test-release: ## build consumers of every published module from a file-system module proxy, and check archives, images and charts
 	cd tools/release && $(GO) vet . && $(GOTEST) -count=1 -timeout 30m .
 	cd tools/images && $(GO) vet ./... && $(GOTEST) -count=1 -timeout 30m ./...
 

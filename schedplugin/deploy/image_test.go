@@ -24,7 +24,7 @@ func find(t *testing.T, path, expression string) string {
 func TestVersion(t *testing.T) {
 	want := find(t, "../go.mod", `^\s+k8s\.io/kubernetes (v\S+)$`)
 	for path, expression := range map[string]string{
-		"Dockerfile":                 `gitVersion=(\S+)`,
+		"Dockerfile":                 `gitVersion=([v\d.]+)\+dray`,
 		"chart/Chart.yaml":           `^appVersion: (\S+)$`,
 		"chart/base/deployment.yaml": `image: dray-scheduler:(\S+)$`,
 		"../../Makefile":             `gitVersion=(\S+)`,

@@ -160,7 +160,7 @@ func TestErrors(t *testing.T) {
 
 // TestDockerfiles compares what images are made of with the Dockerfiles, for who builds with these.
 func TestDockerfiles(t *testing.T) {
-	programs, err := Programs(root, "v9", "abc")
+	programs, err := Programs(root, "${VERSION}", "${COMMIT}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestDockerfiles(t *testing.T) {
 		dockerfiles++
 		for _, line := range []string{
 			"USER " + p.User, "EXPOSE " + p.Port, fmt.Sprintf("ENTRYPOINT [%q]", p.path()), p.Package,
-			"-ldflags '" + strings.TrimSpace("-s -w "+p.Link) + "'", "GO=golang:" + goVersion(t),
+			"-ldflags \"" + strings.TrimSpace("-s -w "+p.Link) + "\"", "ARG VERSION=v0.0.0-dev", "GO=golang:" + goVersion(t),
 		} {
 			if !strings.Contains(string(text), line) {
 				t.Errorf("the Dockerfile of %s has no %q", p.Name, line)

@@ -29,18 +29,21 @@ func Programs(root, version, commit string) ([]Program, error) {
 	if len(parts) != 3 {
 		return nil, fmt.Errorf("version %q of Kubernetes: want three numbers", kubernetes)
 	}
-	const dray, kube = "github.com/dray-project/dray/cmd/dray/internal/cli.", "k8s.io/component-base/version."
+	released := func(pkg string) string {
+		return fmt.Sprintf("-X %[1]s.releaseVersion=%[2]s -X %[1]s.releaseCommit=%[3]s", pkg, version, commit)
+	}
+	const kube = "k8s.io/component-base/version."
 	return []Program{
 		{
 			Name: "dray", Folder: ".", Package: "./cmd/dray", User: nobody,
-			Link: fmt.Sprintf("-X %[1]sreleaseVersion=%[2]s -X %[1]sreleaseCommit=%[3]s", dray, version, commit),
+			Link: released("github.com/dray-project/dray/cmd/dray/internal/cli"),
 		},
 		// Kubelet's folders, sockets and CDI files belong to root.
-		{Name: "dray-agent", Folder: "agent", Package: "./cmd/dray-agent", User: "0:0", Port: "9464"},
+		{Name: "dray-agent", Folder: "agent", Package: "./cmd/dray-agent", User: "0:0", Port: "9464", Link: released("main")},
 		{
 			Name: "dray-scheduler", Folder: "schedplugin", Package: "./cmd/dray-scheduler", User: nobody, Port: "10259",
-			// Feature gates depend on the version of the Kubernetes inside.
-			Link: fmt.Sprintf("-X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", kube, kubernetes, parts[0], parts[1]),
+			// Feature gates depend on the version of the Kubernetes inside. That of Dray is build metadata.
+			Link: fmt.Sprintf("-X %[1]sgitVersion=%[2]s+dray.%[5]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", kube, kubernetes, parts[0], parts[1], version),
 		},
 	}, nil
 }

@@ -24,14 +24,10 @@ type entry struct {
 	link    string
 }
 
-// writeArchives builds each program for its platforms and packs it with licenses and README, and the
-// command line also with manual pages and completions.
+// writeArchives builds each program for its platforms and packs it with licenses, README, manual pages and
+// completions.
 func (r *release) writeArchives() error {
-	date, err := r.git("show", "-s", "--format=%cI", "HEAD")
-	if err != nil {
-		return err
-	}
-	modified, err := time.Parse(time.RFC3339, date)
+	modified, err := r.date()
 	if err != nil {
 		return err
 	}
@@ -63,14 +59,14 @@ func (r *release) writeArchive(p program, platform string, common []entry, modif
 		return err
 	}
 	entries := append([]entry{{name: filepath.Base(binary), content: content, mode: 0o755}, {name: "LICENSES.txt", content: licenses, mode: 0o644}}, common...)
-	pack := tarball
+	packAs := tarball
 	if strings.HasPrefix(platform, "windows/") {
-		pack = zipball
-	} else if p.complete {
+		packAs = zipball
+	} else if p.plugin {
 		// By this name kubectl finds what completes a plugin.
 		entries = append(entries, entry{name: "kubectl_complete-" + p.name, link: p.name})
 	}
-	packed, err := pack(entries, modified)
+	packed, err := packAs(entries, modified)
 	if err != nil {
 		return err
 	}
@@ -97,14 +93,11 @@ func (r *release) commonFiles(p program) ([]entry, error) {
 		files = append(files, entry{name: name, content: content, mode: 0o644})
 	}
 	slices.SortFunc(files, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	if !p.complete {
-		return files, nil
-	}
 	native, err := r.build(p, runtime.GOOS+"/"+runtime.GOARCH)
 	if err != nil {
 		return nil, err
 	}
-	manual := filepath.Join(r.Out, "build", "man")
+	manual := filepath.Join(r.Out, "build", "man", p.name)
 	if err := os.MkdirAll(manual, 0o755); err != nil {
 		return nil, err
 	}
@@ -123,7 +116,7 @@ func (r *release) commonFiles(p program) ([]entry, error) {
 		}
 		files = append(files, entry{name: "man/" + filepath.Base(page), content: content, mode: 0o644})
 	}
-	for _, shell := range []struct{ name, file string }{{"bash", "dray.bash"}, {"fish", "dray.fish"}, {"powershell", "dray.ps1"}, {"zsh", "_dray"}} {
+	for _, shell := range []struct{ name, file string }{{"bash", p.name + ".bash"}, {"fish", p.name + ".fish"}, {"powershell", p.name + ".ps1"}, {"zsh", "_" + p.name}} {
 		script, err := r.command(native, nil, "completion", shell.name)
 		if err != nil {
 			return nil, err
@@ -134,9 +127,20 @@ func (r *release) commonFiles(p program) ([]entry, error) {
 }
 
 func tarball(entries []entry, modified time.Time) ([]byte, error) {
+	plain, err := pack(entries, modified)
+	if err != nil {
+		return nil, err
+	}
 	var packed bytes.Buffer
 	compressed := gzip.NewWriter(&packed)
-	archive := tar.NewWriter(compressed)
+	_, err = compressed.Write(plain)
+	err = errors.Join(err, compressed.Close())
+	return packed.Bytes(), err
+}
+
+func pack(entries []entry, modified time.Time) ([]byte, error) {
+	var packed bytes.Buffer
+	archive := tar.NewWriter(&packed)
 	for _, e := range entries {
 		header := &tar.Header{Name: e.name, Size: int64(len(e.content)), Mode: int64(e.mode), ModTime: modified, Format: tar.FormatPAX}
 		if e.link != "" {
@@ -149,7 +153,7 @@ func tarball(entries []entry, modified time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err := errors.Join(archive.Close(), compressed.Close())
+	err := archive.Close()
 	return packed.Bytes(), err
 }
 

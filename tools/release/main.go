@@ -2,8 +2,10 @@
 // programs. It changes nothing but its output folder:
 //
 //	proxy/          the modules as a file-system module proxy, with matching requirements
-//	dist/           archives of the programs with licenses of all that is linked in, SBOMs,
-//	                krew manifest, changelog, checksums, provenance, and with -key signatures
+//	oci/            container images and Helm charts, each as an OCI layout
+//	dist/           archives of the programs with licenses of all that is linked in, the layouts
+//	                of oci as archives, packages of the charts, SBOMs, krew manifest, changelog,
+//	                checksums, provenance, and with -key signatures
 //	tag.sh          what puts the commit and the tags of the release into the repository
 //
 // Published are the root module and those nested in it which users import; the others are
@@ -62,12 +64,22 @@ func (r *release) run() error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{r.writeProxy, r.writeTags, r.writeArchives, r.writeSBOMs, r.writeKrew, r.writeChangelog, r.writeChecksums, r.writeProvenance, r.writeSignatures} {
+	for _, step := range []func() error{r.writeProxy, r.writeTags, r.writeDist} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	fmt.Printf("%s is prepared in %s: read it, then run %s\n", r.Version, r.Out, filepath.Join(r.Out, "tag.sh"))
+	return nil
+}
+
+// writeDist writes what is downloaded.
+func (r *release) writeDist() error {
+	for _, step := range []func() error{r.writeArchives, r.writeImages, r.writeSBOMs, r.writeKrew, r.writeChangelog, r.writeChecksums, r.writeProvenance, r.writeSignatures} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -15,23 +15,26 @@ type program struct {
 	readme string // that goes with it
 	// systems are those that it runs on.
 	systems []string
-	// complete is set if it has manual pages and completions, and can be a plugin of kubectl.
-	complete bool
-	flags    string // for the linker
+	plugin  bool   // of kubectl
+	flags   string // for the linker
 }
 
 func (r *release) programs() []program {
-	const variables = "github.com/dray-project/dray/cmd/dray/internal/cli."
+	released := func(pkg string) string {
+		return fmt.Sprintf("-s -w -X %[1]s.releaseVersion=%[2]s -X %[1]s.releaseCommit=%[3]s", pkg, r.Version, r.commit)
+	}
 	return []program{
 		{
-			name: "dray", module: ".", path: "./cmd/dray", readme: "README.md", systems: []string{"linux", "darwin", "windows"}, complete: true,
-			flags: fmt.Sprintf("-s -w -X %[1]sreleaseVersion=%[2]s -X %[1]sreleaseCommit=%[3]s", variables, r.Version, r.commit),
+			name: "dray", module: ".", path: "./cmd/dray", readme: "README.md", systems: []string{"linux", "darwin", "windows"}, plugin: true,
+			flags: released("github.com/dray-project/dray/cmd/dray/internal/cli"),
 		},
 		{
 			name: "dray-scheduler", module: "schedplugin", path: "./cmd/dray-scheduler", readme: "docs/scheduler-authors.md", systems: []string{"linux"},
-			flags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
+			// Feature gates depend on the version of the Kubernetes inside. That of Dray is build metadata.
+			flags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2+dray." + r.Version +
+				" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
 		},
-		{name: "dray-agent", module: "agent", path: "./cmd/dray-agent", readme: "agent/README.md", systems: []string{"linux"}, flags: "-s -w"},
+		{name: "dray-agent", module: "agent", path: "./cmd/dray-agent", readme: "agent/README.md", systems: []string{"linux"}, flags: released("main")},
 	}
 }
 

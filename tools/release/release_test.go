@@ -149,22 +149,30 @@ func goIn(t *testing.T, r *release, folder string, arguments ...string) string {
 	return string(output)
 }
 
-// Archives have programs that know their version, and all other files agree about them.
-func TestArchives(t *testing.T) {
+func TestRelease(t *testing.T) {
 	r := prepared(t)
 	r.Key = newKey(t)
-	write(t, r)
-	platform := r.Platforms[0]
-	read := func(name string) []byte {
-		content, err := os.ReadFile(filepath.Join(r.dist(), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return content
+	if err := r.writeDist(); err != nil {
+		t.Fatal(err)
 	}
+	compareArchives(t, r)
+	compareImages(t, r)
+	compareAgain(t, r)
+	verify(t, r)
+	install(t, r)
+}
+
+// compareArchives wants programs that know their version, and all other files to agree about them.
+func compareArchives(t *testing.T, r *release) {
+	t.Helper()
+	platform := r.Platforms[0]
+	read := func(name string) []byte { return readDist(t, r, name) }
 	for _, p := range r.programs() {
 		files := unpack(t, read(r.archive(p, platform)))
-		for _, name := range []string{p.name, "LICENSE", "README.md", "LICENSES.txt"} {
+		for _, name := range []string{
+			p.name, "LICENSE", "README.md", "LICENSES.txt", "man/" + p.name + ".1",
+			"completions/" + p.name + ".bash", "completions/" + p.name + ".ps1", "completions/_" + p.name, "completions/" + p.name + ".fish",
+		} {
 			if len(files[name]) == 0 {
 				t.Errorf("the archive of %s has no %s", p.name, name)
 			}
@@ -182,10 +190,8 @@ func TestArchives(t *testing.T) {
 	}
 	dray := r.programs()[0]
 	files := unpack(t, read(r.archive(dray, platform)))
-	for _, name := range []string{"man/dray-explain.1", "completions/dray.bash", "completions/dray.ps1", "completions/_dray", "completions/dray.fish"} {
-		if len(files[name]) == 0 {
-			t.Errorf("the archive of dray has no %s", name)
-		}
+	if !strings.Contains(string(files["man/dray-explain.1"]), ".SH EXAMPLE") {
+		t.Error("the archive of dray has no manual page of explain with examples")
 	}
 	if string(files["kubectl_complete-dray"]) != "link to dray" {
 		t.Error("kubectl does not find what completes the plugin")
@@ -204,32 +210,110 @@ func TestArchives(t *testing.T) {
 	if !strings.HasPrefix(string(read("CHANGELOG.md")), "# Dray "+r.Version+"\n\n") {
 		t.Errorf("the changelog begins otherwise:\n%.200s", read("CHANGELOG.md"))
 	}
-	verify(t, r)
-	install(t, r)
 }
 
-// write makes all of dist.
-func write(t *testing.T, r *release) {
+// compareImages wants images whose programs know their version, and charts.
+func compareImages(t *testing.T, r *release) {
 	t.Helper()
-	for _, step := range []func() error{r.writeArchives, r.writeSBOMs, r.writeKrew, r.writeChangelog, r.writeChecksums, r.writeProvenance, r.writeSignatures} {
-		if err := step(); err != nil {
+	for name, want := range map[string][]string{
+		"dray":           {"version", "dray " + r.Version + ", commit " + r.commit},
+		"dray-agent":     {"--version", "dray-agent " + r.Version + ", commit " + r.commit},
+		"dray-scheduler": {"--version", "Kubernetes v1.37.2+dray." + r.Version},
+	} {
+		files := unpackTar(t, readDist(t, r, name+"_"+r.Version+"_image.oci.tar"))
+		index := manifest(t, files, top(t, files, r.Version))
+		if len(index.Manifests) != 1 || index.Manifests[0].Platform.OS+"/"+index.Manifests[0].Platform.Architecture != r.Platforms[0] {
+			t.Fatalf("%s: images for %+v, want %v", name, index.Manifests, r.Platforms)
+		}
+		image := manifest(t, files, index.Manifests[0].Digest)
+		program := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(program, unpack(t, blob(t, files, image.Layers[0].Digest))["usr/local/bin/"+name], 0o700); err != nil {
 			t.Fatal(err)
+		}
+		if output := run(t, ".", program, want[0]); !strings.HasPrefix(output, want[1]) {
+			t.Errorf("%s in its image says %q, want %q", name, output, want[1])
+		}
+	}
+	version := strings.TrimPrefix(r.Version, "v")
+	for _, name := range []string{"dray-agent", "dray-scheduler"} {
+		files := unpackTar(t, readDist(t, r, name+"_"+r.Version+"_chart.oci.tar"))
+		chart := manifest(t, files, top(t, files, version))
+		packed := readDist(t, r, name+"-"+version+".tgz")
+		if len(chart.Layers) != 1 || !bytes.Equal(blob(t, files, chart.Layers[0].Digest), packed) {
+			t.Errorf("the artifact of chart %s does not have its package", name)
+		}
+		if text := string(unpack(t, packed)[name+"/Chart.yaml"]); !strings.Contains(text, "\nversion: "+version+"\n") {
+			t.Errorf("Chart.yaml of %s is\n%s", name, text)
 		}
 	}
 }
 
-// Whoever makes a release again gets the same files.
-func TestReproducible(t *testing.T) {
-	first, second := prepared(t), prepared(t)
-	second.Platforms = first.Platforms
-	write(t, first)
-	write(t, second)
+// ociManifest is what an index or a manifest has of others.
+type ociManifest struct {
+	Manifests []ociDescriptor
+	Layers    []ociDescriptor
+}
+
+type ociDescriptor struct {
+	Digest      string
+	Annotations map[string]string
+	Platform    struct{ OS, Architecture string }
+}
+
+// top is the digest of what a layout has by a tag.
+func top(t *testing.T, files map[string][]byte, tag string) string {
+	t.Helper()
+	var index ociManifest
+	if err := json.Unmarshal(files["index.json"], &index); err != nil {
+		t.Fatal(err)
+	}
+	if len(index.Manifests) != 1 || index.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != tag || len(files["oci-layout"]) == 0 {
+		t.Fatalf("the layout has %+v, want one with the tag %s", index.Manifests, tag)
+	}
+	return index.Manifests[0].Digest
+}
+
+func manifest(t *testing.T, files map[string][]byte, digest string) ociManifest {
+	t.Helper()
+	var m ociManifest
+	if err := json.Unmarshal(blob(t, files, digest), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// blob is content of a layout. Its digest is right.
+func blob(t *testing.T, files map[string][]byte, digest string) []byte {
+	t.Helper()
+	content, found := files["blobs/"+strings.Replace(digest, ":", "/", 1)]
+	if sum := sha256.Sum256(content); !found || "sha256:"+hex.EncodeToString(sum[:]) != digest {
+		t.Fatalf("%s: it is there: %v; its content has another digest", digest, found)
+	}
+	return content
+}
+
+func readDist(t *testing.T, r *release, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(r.dist(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// compareAgain makes the release again, and wants the same files.
+func compareAgain(t *testing.T, first *release) {
+	t.Helper()
+	second := prepared(t)
+	if err := second.writeDist(); err != nil {
+		t.Fatal(err)
+	}
 	names, err := first.artifacts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) < 6 {
-		t.Fatalf("only %q", names)
+	if len(names) != 3+2*2+3+3+2 { // archives, charts, images, SBOMs; krew manifest and changelog
+		t.Fatalf("the release has %q", names)
 	}
 	for _, name := range append(names, checksumsFile, provenanceFile) {
 		a, errA := os.ReadFile(filepath.Join(first.dist(), name))
@@ -265,13 +349,7 @@ func verify(t *testing.T, r *release) {
 		}
 		return exec.Command("openssl", "dgst", "-sha256", "-verify", public, "-signature", signature, text).Run()
 	}
-	read := func(name string) []byte {
-		content, err := os.ReadFile(filepath.Join(r.dist(), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return content
-	}
+	read := func(name string) []byte { return readDist(t, r, name) }
 	checksums := read(checksumsFile)
 	if err := check(read(checksumsFile+".sig"), checksums); err != nil {
 		t.Errorf("the checksums: %v", err)
@@ -359,8 +437,17 @@ func unpack(t *testing.T, archive []byte) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	content, err := io.ReadAll(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unpackTar(t, content)
+}
+
+func unpackTar(t *testing.T, archive []byte) map[string][]byte {
+	t.Helper()
 	files := make(map[string][]byte)
-	for reader := tar.NewReader(plain); ; {
+	for reader := tar.NewReader(bytes.NewReader(archive)); ; {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
 			return files

@@ -16,6 +16,7 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/provider/process"
 	"github.com/dray-project/dray/agent/sysfs"
+	"github.com/dray-project/dray/internal/manual"
 )
 
 func main() {
@@ -25,12 +26,14 @@ func main() {
 
 func newCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "dray-agent",
-		Short: "Find the devices of a node, publish them, and serve them to kubelet",
-		Args:  cobra.NoArgs,
-		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
+		Use:     "dray-agent",
+		Short:   "Find the devices of a node, publish them, and serve them to kubelet",
+		Version: version(),
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newRunCommand(), newScanCommand(), newSimulateCommand())
+	command.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	command.AddCommand(newRunCommand(), newScanCommand(), newSimulateCommand(), manual.NewCommand())
 	return command
 }
 

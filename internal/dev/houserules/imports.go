@@ -44,6 +44,7 @@ var developing = slices.Concat(proof, library, []string{"allocator/structured", 
 // that a new folder has to find its place here first.
 var rooms = []room{
 	{folder: "internal/amount"},
+	{folder: "internal/manual"},
 	{folder: "internal/quantity", imports: []string{"internal/amount"}},
 	{folder: "internal/dev/houserules"},
 	{folder: "internal/index/given"},
@@ -109,7 +110,7 @@ var rooms = []room{
 	{folder: "internal/dev/faults"},
 	{folder: "internal/dev/install", imports: []string{"internal/dev/controlplane"}},
 	{folder: "internal/dev/invariant"},
-	{folder: "schedplugin", imports: slices.Concat(library, workloads, arena, []string{"gang", "simulate"})},
+	{folder: "schedplugin", imports: slices.Concat(library, workloads, arena, []string{"gang", "simulate", "internal/manual"})},
 	{folder: "agent/cdi"},
 	{folder: "agent/internal/checkpoint"},
 	{folder: "agent/internal/fakecluster"},
@@ -145,9 +146,9 @@ var rooms = []room{
 	{folder: "agent/cmd/node-scale", imports: []string{"agent/internal/demo", "internal/dev/controlplane"}},
 	{folder: "agent/cmd", imports: []string{
 		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/provider/simulated/fleet", "agent/virtualnode", "agent/inventory",
-		"agent/sysfs", "agent/resourceslice", "agent/draplugin", "agent/nodedriver", "agent/kubeletapi",
+		"agent/sysfs", "agent/resourceslice", "agent/draplugin", "agent/nodedriver", "agent/kubeletapi", "internal/manual",
 	}},
-	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"gang", "simulate", "devmgmt"})},
+	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"gang", "simulate", "devmgmt", "internal/manual"})},
 	{folder: "tools"},
 	{folder: "internal/dev/oracle", imports: developing},
 	{folder: "internal/dev/clustergen", imports: developing},

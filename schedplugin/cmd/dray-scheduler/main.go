@@ -12,11 +12,13 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the metric kubernetes_build_info
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"github.com/dray-project/dray/internal/manual"
 	"github.com/dray-project/dray/schedplugin/internal/shadow"
 )
 
 func main() {
 	command := app.NewSchedulerCommand(plugins...)
-	command.AddCommand(shadow.Command())
+	command.Use = "dray-scheduler"
+	command.AddCommand(shadow.Command(), manual.NewCommand())
 	os.Exit(cli.Run(command))
 }

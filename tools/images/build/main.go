@@ -1,4 +1,5 @@
-// Command build writes images of the repository's programs, each as an OCI layout:
+// Command build writes images of the repository's programs, each as an OCI layout, and with -charts its
+// Helm charts, each as a package and as an OCI layout:
 //
 //	build -out bin/images dray-agent
 //
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,22 +25,23 @@ import (
 
 func main() {
 	b := &images.Builder{}
-	var platforms, out string
+	var platforms, out, charts string
 	flag.StringVar(&b.Root, "root", ".", "folder of the repository")
 	flag.StringVar(&out, "out", "bin/images", "folder to write, with a folder for each image, which must not exist")
+	flag.StringVar(&charts, "charts", "", "folder to write Helm charts to, with a package and a folder for each, which must not exist")
 	flag.StringVar(&b.Work, "work", "bin/images-build", "folder for executables")
 	flag.StringVar(&b.Version, "version", "v0.0.0-dev", "version, which is the tag")
 	flag.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "platforms to build for")
 	flag.Parse()
 	b.Platforms = strings.Split(platforms, ",")
-	if err := run(b, out, flag.Args()); err != nil {
+	if err := run(b, out, charts, flag.Args()); err != nil {
 		fmt.Fprintf(os.Stderr, "error: %s\n", err)
 		os.Exit(1)
 	}
 }
 
-// run builds the images with these names, or all.
-func run(b *images.Builder, out string, names []string) error {
+// run builds the images with these names, or all, and the charts if there is a folder for them.
+func run(b *images.Builder, out, charts string, names []string) error {
 	if err := commit(b); err != nil {
 		return err
 	}
@@ -61,6 +64,17 @@ func run(b *images.Builder, out string, names []string) error {
 			return err
 		}
 		fmt.Printf("%s:%s %s %s\n", p.Name, b.Version, digest, dir)
+	}
+	if charts == "" {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(images.Charts)) {
+		dir := filepath.Join(charts, name)
+		digest, err := b.WriteChart(name, charts, dir)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("chart %s %s %s\n", name, digest, dir)
 	}
 	return nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
+
+	"github.com/dray-project/dray/internal/manual"
 )
 
 const rootLong = `dray allocates devices to ResourceClaims (Dynamic Resource Allocation,
@@ -49,7 +49,7 @@ func newRoot(name string, streams Streams) *cobra.Command {
 	}
 	origin := newOrigin(name, streams)
 	origin.addFlags(root.PersistentFlags())
-	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newUsage(origin), newView(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), newMan())
+	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newUsage(origin), newView(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), manual.NewCommand())
 	origin.completeFlags(root)
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
 		origin.limitTime(command)
@@ -88,20 +88,6 @@ Exit status: 0, or 2 for wrong usage.`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(command.OutOrStdout(), "These flags can be used with every command of %s:\n\n%s", name, command.InheritedFlags().FlagUsages())
 			return err
-		},
-	}
-}
-
-// newMan writes manual pages, for packages.
-func newMan() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man FOLDER",
-		Short:  "Write manual pages into a folder",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			epoch := time.Unix(0, 0).UTC() // the same pages whenever they are written
-			return doc.GenManTree(command.Root(), &doc.GenManHeader{Title: "DRAY", Section: "1", Source: "Dray", Date: &epoch}, args[0])
 		},
 	}
 }

@@ -1,0 +1,30 @@
+// Package manual has the hidden command by which each program writes its manual pages.
+package manual
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+// NewCommand returns a command "man FOLDER", which writes a page for the root of its tree and for each
+// command below it. The pages depend on the commands only.
+func NewCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "man FOLDER",
+		Short:  "Write manual pages into a folder",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			root, epoch := command.Root(), time.Unix(0, 0).UTC()
+			header := &doc.GenManHeader{Title: strings.ToUpper(root.Name()), Section: "1", Source: "Dray", Date: &epoch}
+			if err := doc.GenManTree(root, header, args[0]); err != nil {
+				return fmt.Errorf("manual pages: %w", err)
+			}
+			return nil
+		},
+	}
+}
