@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/gang"
 	"github.com/dray-project/dray/pools"
 )
@@ -22,6 +23,7 @@ import (
 type device struct {
 	pool, model, root int
 	draws             int64
+	rail              int // below zero for none
 }
 
 // alternative is a number of devices of a model.
@@ -45,10 +47,20 @@ type small struct {
 	room     []int   // CPU of nodes
 	away     [][]int // nodes on which a kind cannot run
 	least    int
+	across   across
+	allowed  []int // rails of the devices that across covers, nil for all
+}
+
+// across is that devices of all pods are of so many rails at most.
+type across struct {
+	most      int // 0 for no constraint
+	match     bool
+	preferred bool
+	requests  []string
 }
 
 // features of a small case.
-type features struct{ counters, lists, matches, shared, network, cpu, kinds, least, away bool }
+type features struct{ counters, lists, matches, shared, network, cpu, kinds, least, away, across bool }
 
 func drawSmall(r *rand.Rand, f features) *small {
 	s := &small{nodes: 1 + r.IntN(3)}
@@ -60,7 +72,7 @@ func drawSmall(r *rand.Rand, f features) *small {
 		}
 		if f.counters && r.IntN(3) > 0 { // a device that can be had whole or in halves
 			s.counters[n] = 2
-			s.devices = append(s.devices, device{n, 0, 0, 2}, device{n, 1, 0, 1}, device{n, 1, 1, 1})
+			s.devices = append(s.devices, device{n, 0, 0, 2, 0}, device{n, 1, 0, 1, 0}, device{n, 1, 1, 1, 0})
 			continue
 		}
 		for range r.IntN(5) {
@@ -116,7 +128,45 @@ func drawSmall(r *rand.Rand, f features) *small {
 	if s.least = pods; f.least {
 		s.least = 1 + r.IntN(pods)
 	}
+	if f.across {
+		s.drawAcross(r)
+	}
 	return s
+}
+
+func (s *small) drawAcross(r *rand.Rand) {
+	for i := range s.devices {
+		if s.devices[i].rail = r.IntN(3); r.IntN(10) == 0 {
+			s.devices[i].rail = -1
+		}
+	}
+	s.across.most = 1 + r.IntN(5)/4
+	s.across.match = s.across.most == 1 && r.IntN(3) > 0
+	s.across.preferred = s.across.match && r.IntN(4) == 0
+	s.across.requests = [][]string{nil, nil, {"r0"}, {"r1"}, {"r0/s0"}, {"r0/s1", "r1"}}[r.IntN(6)]
+}
+
+// covers reports whether an alternative of a request has to be of a rail.
+func (s *small) covers(c, request, alternative int) bool {
+	names := s.across.requests
+	name := fmt.Sprint("r", request)
+	return s.across.most > 0 && (len(names) == 0 || slices.Contains(names, name) ||
+		len(s.claims[c].requests[request]) > 1 && slices.Contains(names, fmt.Sprint(name, "/s", alternative)))
+}
+
+// group is what is asked of all pods.
+func (s *small) group() extension.Group {
+	const rail = "gpu.example.com/rail"
+	match := []extension.GroupMatch{{MatchAttribute: rail, Requests: s.across.requests}}
+	switch {
+	case s.across.most == 0:
+		return extension.Group{}
+	case s.across.preferred:
+		return extension.Group{Preferred: match}
+	case s.across.match:
+		return extension.Group{Constraints: match}
+	}
+	return extension.Group{MaxDistinct: []extension.DistinctLimit{{Attribute: rail, Most: int64(s.across.most), Requests: s.across.requests}}}
 }
 
 func drawClaim(r *rand.Rand, f features, models int) claim {
@@ -162,6 +212,9 @@ func (s *small) state() *pools.State {
 			made := resourceapi.Device{Name: fmt.Sprint("device-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 				"model": {IntValue: ptr.To(int64(d.model))}, "root": {IntValue: ptr.To(int64(d.root))},
 			}}
+			if d.rail >= 0 {
+				made.Attributes["rail"] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(d.rail))}
+			}
 			if d.draws > 0 {
 				made.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "set", Counters: map[string]resourceapi.Counter{"units": {Value: *resource.NewQuantity(d.draws, resource.DecimalSI)}}}}
 			}
@@ -201,6 +254,29 @@ func (c claim) object(name string) *resourceapi.ResourceClaim {
 	return made
 }
 
+// limit has devices be of the rails that are allowed.
+func (s *small) limit(c int, claim *resourceapi.ResourceClaim) {
+	if s.allowed == nil {
+		return
+	}
+	rails := make([]string, len(s.allowed))
+	for i, rail := range s.allowed {
+		rails[i] = fmt.Sprint(rail)
+	}
+	selector := resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: `"rail" in device.attributes["gpu.example.com"] && device.attributes["gpu.example.com"].rail in [` + strings.Join(rails, ", ") + "]"}}
+	for i := range claim.Spec.Devices.Requests {
+		r := &claim.Spec.Devices.Requests[i]
+		if r.Exactly != nil && s.covers(c, i, 0) {
+			r.Exactly.Selectors = append(r.Exactly.Selectors, selector)
+		}
+		for j := range r.FirstAvailable {
+			if s.covers(c, i, j) {
+				r.FirstAvailable[j].Selectors = append(r.FirstAvailable[j].Selectors, selector)
+			}
+		}
+	}
+}
+
 func gpuClass() *resourceapi.DeviceClass {
 	class := &resourceapi.DeviceClass{}
 	class.Name = "gpu"
@@ -215,7 +291,7 @@ func (s *small) question() gang.Question {
 		Compile: func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
 			return core.Compile(claims, classes)
 		},
-		State: s.state(), Min: s.least,
+		State: s.state(), Min: s.least, Group: s.group(),
 		Room: func(node int, pods []int) bool { return s.hasRoom(node, pods) },
 	}
 	for n := range s.nodes {
@@ -227,6 +303,7 @@ func (s *small) question() gang.Question {
 	objects := make([]*resourceapi.ResourceClaim, len(s.claims))
 	for i, c := range s.claims {
 		objects[i] = c.object(fmt.Sprint("claim-", i))
+		s.limit(i, objects[i])
 	}
 	for i, own := range s.pods {
 		var claims []*resourceapi.ResourceClaim
@@ -256,7 +333,7 @@ func (s *small) hasRoom(node int, pods []int) bool {
 // String shows a case that failed.
 func (s *small) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d nodes, room %v, counters %v, away %v, at least %d\n", s.nodes, s.room, s.counters, s.away, s.least)
+	fmt.Fprintf(&text, "%d nodes, room %v, counters %v, away %v, at least %d, across %+v\n", s.nodes, s.room, s.counters, s.away, s.least, s.across)
 	for i, d := range s.devices {
 		fmt.Fprintf(&text, "device %d: %+v\n", i, d)
 	}

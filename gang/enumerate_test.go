@@ -93,6 +93,9 @@ func (s *small) claimsOn(u *use, node int, claims []int, chosen map[int][]int, t
 		for i := from; i < len(s.devices); i++ {
 			d := s.devices[i]
 			here := d.pool == node || d.pool == s.nodes
+			if s.allowed != nil && s.covers(c, r, a) && !slices.Contains(s.allowed, d.rail) {
+				continue
+			}
 			if !here || u.taken[i] || d.model != s.claims[c].requests[r][a].model || d.draws > u.left[d.pool] || s.claims[c].matched && root >= 0 && root != d.root {
 				continue
 			}
@@ -114,14 +117,16 @@ func (s *small) claimsOn(u *use, node int, claims []int, chosen map[int][]int, t
 	return request(-1, 0, 0, 0, -1, reach)
 }
 
-// most is how many pods fit together.
+// most is how many pods fit together, in the domain in which most of them do.
 func (s *small) most() int {
-	for n := len(s.pods); n > 0; n-- {
-		if s.some(nil, 0, n) {
-			return n
-		}
+	if s.across.most == 0 || s.across.preferred {
+		return s.mostIn(nil)
 	}
-	return 0
+	most := 0
+	for _, rails := range s.domains() {
+		most = max(most, s.mostIn(rails))
+	}
+	return most
 }
 
 func (s *small) some(chosen []int, from, n int) bool {
@@ -205,7 +210,7 @@ func (s *small) decidedIn(r *gang.Result) map[int]decided {
 
 // verify says what is wrong with places, as far as devices and room are concerned.
 func (s *small) verify(r *gang.Result) error {
-	u := s.nothing()
+	u, rails := s.nothing(), make(map[int]bool)
 	for pod, place := range r.Places {
 		if place.Node < 0 {
 			continue
@@ -236,6 +241,9 @@ func (s *small) verify(r *gang.Result) error {
 					u.where[c] = place.Node
 				}
 				u.taken[i], roots[d.root] = true, true
+				if request, alternative := requestOf(result.Request); s.covers(c, request, alternative) {
+					rails[d.rail] = true
+				}
 				counts[result.Request]++
 				request, alternative, _ := strings.Cut(result.Request, "/")
 				n, _ := strconv.Atoi(request[1:])
@@ -254,12 +262,25 @@ func (s *small) verify(r *gang.Result) error {
 			}
 		}
 	}
+	if s.across.most > 0 && (!s.across.preferred || len(r.Domain) > 0) && (len(rails) > s.across.most || rails[-1]) {
+		return fmt.Errorf("devices are of rails %v", rails)
+	}
 	for n, pods := range u.on {
 		if !s.hasRoom(n, pods) {
 			return fmt.Errorf("node %d has no room for pods %v", n, pods)
 		}
 	}
 	return nil
+}
+
+// requestOf reads the name of a request.
+func requestOf(name string) (request, alternative int) {
+	parent, sub, listed := strings.Cut(name, "/")
+	request, _ = strconv.Atoi(parent[1:])
+	if listed {
+		alternative, _ = strconv.Atoi(sub[1:])
+	}
+	return request, alternative
 }
 
 // tally counts what cases came to.
@@ -296,6 +317,7 @@ func (s *small) check(t *testing.T, count *tally) {
 		t.Fatalf("%d pods fit, found %d\n%s", most, placed, s)
 	}
 	count.fit++
+	s.checkDomain(t, r, most)
 	if r.Verdict != allocator.Satisfiable {
 		count.missed++
 		return
@@ -307,6 +329,7 @@ func (s *small) check(t *testing.T, count *tally) {
 		}
 		q.Together = true
 		r = ask(t, q)
+		s.checkDomain(t, r, most)
 		if err := s.verify(r); err != nil {
 			t.Fatalf("together: %v\n%s", err, s)
 		}
@@ -327,7 +350,7 @@ func (s *small) check(t *testing.T, count *tally) {
 // oneByOne is what a scheduler gives to one pod after the other.
 func (s *small) oneByOne(t *testing.T) string {
 	t.Helper()
-	q := s.question()
+	q := s.question() // with the domain as selectors
 	places := make([]gang.Place, len(q.Pods))
 	on, made := make([][]int, len(q.Nodes)), make(map[string]*resourceapi.ResourceClaim)
 	for pod := range q.Pods {
@@ -420,7 +443,11 @@ func TestLikeEnumeration(t *testing.T) {
 		{"fewer than all", features{least: true, lists: true, counters: true}},
 		{"nodes that do not suit", features{away: true, lists: true, counters: true}},
 		{"nodes of their own", features{counters: true, lists: true, matches: true, shared: true, cpu: true, kinds: true, least: true, away: true}},
-		{"all", features{true, true, true, true, true, true, true, true, true}},
+		{"constraint across pods", features{across: true}},
+		{"constraint across pods, lists", features{across: true, lists: true, counters: true}},
+		{"all on nodes of their own", features{counters: true, lists: true, matches: true, shared: true, cpu: true, kinds: true, least: true, away: true, across: true}},
+		{"all but a constraint across pods", features{true, true, true, true, true, true, true, true, true, false}},
+		{"all", features{true, true, true, true, true, true, true, true, true, true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var count tally

@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -43,6 +44,11 @@ type Question struct {
 	// is concerned. A pod may stand there several times, for others of its kind. Fewer pods need no more room.
 	// Nil is room for all.
 	Room func(node int, pods []int) bool
+	// Group is what the devices of all pods have in common: values are looked for in the order of the nodes on which there are devices with
+	// them, and the first one is taken with which all pods have a place, or else that with which most of them have one.
+	Group extension.Group
+	// Held are allocated claims of pods of the group that have a place: the devices of the others have values in common with theirs.
+	Held []*resourceapi.ResourceClaim
 	// Budget is in steps. Zero or less is DefaultBudget.
 	Budget int64
 	// OneByOne has the answer be that of one pod after the other, whether they all get a place or not.
@@ -72,6 +78,9 @@ type Result struct {
 	OneByOne bool
 	// Places are by pod: all that is needed, or as many as were found if the verdict is another one.
 	Places []Place
+	// Domain are the values that the devices have in common, by constraint: those of Constraints, of MaxDistinct, and of the
+	// preferences that are kept. Without enough places it is that of the most places that were found.
+	Domain []Domain
 	// Steps is what was spent of the budget.
 	Steps int64
 	// Err is the first error about a node. Nodes with an error take no pods.
@@ -106,6 +115,14 @@ func Ask(ctx context.Context, q Question) (*Result, error) {
 			return nil, fmt.Errorf("pod %d has no list of claims", i)
 		}
 	}
+	if !q.Group.IsZero() {
+		return askAcross(ctx, q)
+	}
+	return ask(ctx, q)
+}
+
+// ask answers a question without constraints across pods.
+func ask(ctx context.Context, q Question) (*Result, error) {
 	a := &asker{Question: q, context: ctx, problems: make(map[string]*allocator.Problem)}
 	a.group()
 	if !q.Together {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Annotation of a ResourceClaim, or of the metadata in a ResourceClaimTemplate, holds a Claim as JSON.
+// Annotation of a ResourceClaim, or of the metadata in a ResourceClaimTemplate, holds a Claim as JSON, that of a PodGroup a Group.
 const Annotation = "dray-project.github.io/extension"
 
 // ClassesAnnotation of an allocated ResourceClaim with a request that several classes may serve is a list of

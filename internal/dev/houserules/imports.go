@@ -91,7 +91,7 @@ var rooms = []room{
 	{folder: "alloctest", imports: []string{"allocator", "allocator/explain", "allocator/extension"}},
 	{folder: "podclaims"},
 	{folder: "nodefit"},
-	{folder: "gang", imports: []string{"allocator", "pools"}},
+	{folder: "gang", imports: []string{"allocator", "allocator/extension", "pools"}},
 	{folder: "simulate/internal/subsets"},
 	{folder: "simulate/internal/table"},
 	{folder: "simulate/internal/onenode", imports: slices.Concat(library, index)},

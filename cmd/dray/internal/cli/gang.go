@@ -28,6 +28,8 @@ type gangAnswer struct {
 	Exact   bool   `json:"exact,omitempty"`
 	// OneByOne says that the pods get their places one after the other, too.
 	OneByOne bool `json:"oneByOne"`
+	// Domain are the values that the devices of all pods have in common, if the group asks for that.
+	Domain []string `json:"domain,omitempty"`
 }
 
 func newSimulateGang(o *origin) *cobra.Command {
@@ -38,7 +40,9 @@ func newSimulateGang(o *origin) *cobra.Command {
 		Long: `Tell whether the pods of a PodGroup that wait fit together: as many as the group
 needs (minCount), each group by itself, as if nothing else were placed. Pods are
 placed one after the other first. If that fails, they are looked at together: an
-earlier pod keeps its preferred alternative wherever the others still fit.
+earlier pod keeps its preferred alternative wherever the others still fit. What
+the devices of all pods are to have in common is read from the annotation
+dray-project.github.io/extension of the PodGroup.
 
 VERDICT is "satisfiable", "not satisfiable" or "not decided"; EXACT says whether a
 "not satisfiable" is a proof.
@@ -78,6 +82,9 @@ input.`,
 			answer := gangAnswer{
 				PodGroup: g.Key.String(), Pending: len(g.Workloads), Needs: g.Needs, Fit: found.Placed(), Verdict: found.Verdict.String(),
 				Exact: found.Exact, OneByOne: found.OneByOne && found.Verdict == allocator.Satisfiable,
+			}
+			for _, domain := range found.Domain {
+				answer.Domain = append(answer.Domain, domain.String())
 			}
 			if found.Verdict != allocator.Satisfiable {
 				outcome = errNotPlaced

@@ -79,3 +79,38 @@ func TestGangs(t *testing.T) {
 		}
 	}
 }
+
+// What the devices of the pods of a group are to have in common is read from the PodGroup, and counts what pods of the group have.
+func TestGangsWithConstraint(t *testing.T) {
+	slice := func(node string, rails ...int) string {
+		text := fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: %s}, status: {allocatable: {pods: 1}}}\n---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: %s}\nspec:\n  driver: gpu.example.com\n  nodeName: %s\n  pool: {name: %s, generation: 1, resourceSliceCount: 1}\n  devices:\n", node, node, node, node)
+		for i, rail := range rails {
+			text += fmt.Sprintf("  - {name: gpu-%d, attributes: {rail: {int: %d}}}\n", i, rail)
+		}
+		return text
+	}
+	pod := func(name, more string) string {
+		return fmt.Sprintf("---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: %s}\nspec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}\n", name) + more +
+			fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  schedulingGroup: {podGroupName: gang}\n  resourceClaims: [{name: gpu, resourceClaimName: %s}]\n  containers: [{name: main, image: x}]\n", name, name)
+	}
+	cluster := "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}}\n" + slice("a", 0, 1) + slice("b", 1) + slice("c", 2, 0)
+	runs := "status: {allocation: {devices: {results: [{request: gpu, driver: gpu.example.com, pool: c, device: gpu-1}]}}, reservedFor: [{resource: pods, name: pod-2, uid: pod-2}]}\n"
+	for _, test := range []struct {
+		name, group, pods, command string
+		status                     int
+		want                       string
+	}{
+		{"match", `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`, pod("pod-0", "") + pod("pod-1", ""), "explain podgroup/gang", cli.ExitOK, "2 of 2 pods fit together with devices of gpu.example.com/rail = 0"},
+		{"three of one rail", `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`, pod("pod-0", "") + pod("pod-1", "") + pod("pod-2", ""), "simulate gang -o jsonpath={.items[0]['fit','verdict','exact']}", cli.ExitNotPlaced, "2 not satisfiable true"},
+		{"two rails", `{"maxDistinct": [{"attribute": "gpu.example.com/rail", "most": 2}]}`, pod("pod-0", "") + pod("pod-1", "") + pod("pod-2", ""), "simulate gang -o jsonpath={.items[0].domain}", cli.ExitOK, `["gpu.example.com/rail = 0 or 1"]`},
+		{"one that runs", `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`, pod("pod-1", "") + strings.Replace(pod("pod-2", runs), "metadata: {name: pod-2}\nspec:\n  scheduling", "metadata: {name: pod-2, uid: pod-2}\nspec:\n  nodeName: c\n  scheduling", 1), "explain podgroup/gang", cli.ExitOK, "1 of 1 pods fit together with devices of gpu.example.com/rail = 0"},
+		{"wrong", `{"constraints": [{"matchAttribute": "rail"}]}`, pod("pod-0", ""), "allocate", cli.ExitError, `annotation dray-project.github.io/extension: constraints[0].matchAttribute: "rail": want domain/name`},
+		{"no such request", `{"constraints": [{"matchAttribute": "a/b", "requests": ["nic"]}]}`, pod("pod-0", ""), "allocate", cli.ExitError, `constraints[0].requests[0]: no pod of the group has a request "nic"`},
+	} {
+		group := fmt.Sprintf("---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: gang, annotations: {dray-project.github.io/extension: '%s'}}\nspec: {schedulingPolicy: {gang: {minCount: %d}}}\n", test.group, strings.Count(test.pods, "kind: Pod"))
+		out, status := runStatus(cluster+group+test.pods, append([]string{"dray"}, strings.Fields(test.command+" -f -")...)...)
+		if unfolded := strings.Join(strings.Fields(out), " "); status != test.status || !strings.Contains(unfolded, test.want) {
+			t.Errorf("%s: status %d, no %q in\n%s", test.name, status, test.want, out)
+		}
+	}
+}

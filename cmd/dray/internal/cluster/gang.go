@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -24,6 +25,8 @@ type Gang struct {
 	Workloads []Workload
 	// Needs is how many of them need a place for the group to start, at least one.
 	Needs int
+
+	object *schedulingapi.PodGroup
 }
 
 // GangOutcome is the answer for a group.
@@ -39,7 +42,7 @@ type GangOutcome struct {
 // String says how many pods fit together, in one sentence.
 func (o *GangOutcome) String() string {
 	fit := o.Placed()
-	text := fmt.Sprintf("PodGroup %s: %d of %d pods fit together, and it needs %d", o.Gang.Key, fit, len(o.Gang.Workloads), o.Gang.Needs)
+	text := fmt.Sprintf("PodGroup %s: %d of %d pods fit together%s, and it needs %d", o.Gang.Key, fit, len(o.Gang.Workloads), o.in(), o.Gang.Needs)
 	switch {
 	case o.Verdict == allocator.NotDecided:
 		return text + "; not decided: more may fit, raise --budget to search on"
@@ -51,6 +54,18 @@ func (o *GangOutcome) String() string {
 		return text + "; one after the other they do not"
 	}
 	return text
+}
+
+// in names the values that the devices of the pods have in common.
+func (o *GangOutcome) in() string {
+	if len(o.Domain) == 0 {
+		return ""
+	}
+	names := make([]string, len(o.Domain))
+	for i, domain := range o.Domain {
+		names[i] = domain.String()
+	}
+	return " with devices of " + strings.Join(names, " and ")
 }
 
 // groupOf is the PodGroup of a workload that starts only if enough of its pods have a place, nil if there is none.
@@ -77,7 +92,7 @@ func (c *Cluster) Gangs() []Gang {
 		at := slices.IndexFunc(list, func(g Gang) bool { return g.Key == keyOf(group) })
 		if at < 0 {
 			at = len(list)
-			list = append(list, Gang{Key: keyOf(group), Needs: int(group.Spec.SchedulingPolicy.Gang.MinCount)})
+			list = append(list, Gang{Key: keyOf(group), Needs: int(group.Spec.SchedulingPolicy.Gang.MinCount), object: group})
 			list[at].Needs -= c.started(group)
 		}
 		list[at].Workloads = append(list[at].Workloads, w)
@@ -120,6 +135,11 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 		q.Pods, o.members = append(q.Pods, pod), append(o.members, m)
 	}
 	q.Room = func(node int, pods []int) bool { return c.hasRoom(nodes[node], o.members, pods) }
+	var err error
+	if q.Group, q.Held, err = c.common(g, o.Placements); err != nil {
+		o.refuse(err)
+		return o, nil
+	}
 	if len(o.members) < g.Needs {
 		o.Verdict, o.Exact = allocator.NotSatisfiable, true
 	} else if r, err := gang.Ask(ctx, q); err == nil {
@@ -127,9 +147,7 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 	} else if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	} else {
-		for _, m := range o.members {
-			o.Placements[m.at].Err = fmt.Errorf("PodGroup %s: %w", g.Key, err)
-		}
+		o.refuse(err)
 	}
 	for i, m := range o.members {
 		if p := o.Placements[m.at]; o.Verdict == allocator.Satisfiable && o.Places[i].Node >= 0 {
@@ -139,6 +157,41 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 		}
 	}
 	return o, nil
+}
+
+// refuse has all pods that are asked about fail with an error.
+func (o *GangOutcome) refuse(err error) {
+	for _, m := range o.members {
+		o.Placements[m.at].Err = fmt.Errorf("PodGroup %s: %w", o.Gang.Key, err)
+	}
+}
+
+// common reads what the devices of all pods of a group have in common, and lists the claims of its pods that are allocated already.
+func (c *Cluster) common(g Gang, waiting []*Placement) (group extension.Group, held []*resourceapi.ResourceClaim, err error) {
+	if group, err = extension.GroupOf(g.object.Annotations); err != nil || group.IsZero() {
+		return group, nil, err
+	}
+	var all []*resourceapi.ResourceClaim
+	for _, placement := range waiting {
+		all = append(all, placement.Before...)
+	}
+	for _, pod := range c.pods {
+		w := Workload{Pod: pod}
+		if c.groupOf(w) != g.object || !nodefit.Occupies(pod) {
+			continue
+		}
+		claims, err := c.claimsOf(w)
+		if err != nil {
+			return group, nil, err
+		}
+		all = append(all, claims...)
+	}
+	for _, claim := range all {
+		if claim.Status.Allocation != nil {
+			held = append(held, claim)
+		}
+	}
+	return group, held, group.Check(all)
 }
 
 // gangMember is a pod of a group that is asked about.

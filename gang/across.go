@@ -1,0 +1,222 @@
+package gang
+
+import (
+	"context"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+)
+
+// across is a question with constraints across its pods. It is asked for each combination of the values that their devices may
+// have, with requests that are limited to these.
+type across struct {
+	Question
+	context context.Context
+	// nodes are their positions by name.
+	nodes map[string]int
+	known map[resourceapi.FullyQualifiedName][]*value
+	// sole is set if no device can serve two pods, but for those that allow several allocations.
+	sole  bool
+	spent int64
+}
+
+// trialCost is in steps what it costs to compile the claims for another domain.
+const trialCost = 200
+
+// trial are the best places for some constraints.
+type trial struct {
+	*Result
+	undecided bool
+}
+
+func askAcross(ctx context.Context, q Question) (*Result, error) {
+	a := &across{Question: q, context: ctx, nodes: make(map[string]int), known: make(map[resourceapi.FullyQualifiedName][]*value), sole: sole(q.Pods)}
+	for n, node := range q.Nodes {
+		a.nodes[node.Name] = n
+	}
+	constraints, preferred := commonOf(q.Group)
+	best, err := a.bestFor(constraints)
+	if err != nil {
+		return nil, err
+	}
+	for _, preference := range preferred {
+		if best.Verdict != allocator.Satisfiable {
+			break
+		}
+		longer := append(slices.Clip(constraints), preference)
+		found, err := a.bestFor(longer)
+		if err != nil {
+			return nil, err
+		}
+		if found.Verdict == allocator.Satisfiable && found.Placed() >= best.Placed() {
+			best, constraints = found, longer
+		}
+	}
+	best.Steps = a.spent
+	return best, nil
+}
+
+func commonOf(g extension.Group) (required, preferred []*common) {
+	for _, c := range g.Constraints {
+		required = append(required, &common{attribute: c.MatchAttribute, requests: c.Requests})
+	}
+	for _, c := range g.MaxDistinct {
+		required = append(required, &common{attribute: c.Attribute, requests: c.Requests, most: int(c.Most)})
+	}
+	for _, c := range g.Preferred {
+		preferred = append(preferred, &common{attribute: c.MatchAttribute, requests: c.Requests})
+	}
+	return required, preferred
+}
+
+// bestFor looks for the first domain in which all pods have a place, or else for that in which most of them have one.
+func (a *across) bestFor(constraints []*common) (*Result, error) {
+	places := make([]Place, len(a.Pods))
+	for i := range places {
+		places[i].Node = -1
+	}
+	t := &trial{Result: &Result{Verdict: allocator.NotSatisfiable, Exact: true, Places: places}}
+	if _, err := a.from(t, constraints, nil, nil); err != nil {
+		return nil, err
+	}
+	if t.Verdict != allocator.Satisfiable && (t.undecided || a.spent > a.Budget) {
+		t.Verdict = allocator.NotDecided
+	}
+	t.Exact = t.Exact && t.Verdict == allocator.NotSatisfiable
+	return t.Result, nil
+}
+
+// from chooses domains for the constraints after those for which they are chosen, and limits nodes to those that have
+// devices of them; nil is all nodes. It returns false once no other choice is needed, or can be afforded.
+func (a *across) from(t *trial, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
+	if len(chosen) == len(constraints) {
+		return a.ask(t, constraints, chosen, on)
+	}
+	c, more := constraints[len(chosen)], true
+	bound := !slices.ContainsFunc(a.Pods, func(pod Pod) bool { return !c.binds(&pod) })
+	var err error
+	a.domains(c, bound, func(values []*value) bool {
+		if a.spent++; a.spent > a.Budget {
+			more = false
+			return false
+		}
+		left := on
+		if bound && t.Domain != nil && a.most(values) <= t.Placed() {
+			return true // no more pods have a place in this domain
+		}
+		if bound {
+			left = a.with(on, values)
+		}
+		more, err = a.from(t, constraints, append(slices.Clip(chosen), values), left)
+		return more && err == nil
+	})
+	return more, err
+}
+
+// sole reports whether pods share no claims, and none has admin access.
+func sole(pods []Pod) bool {
+	of := make(map[claimKey]int)
+	for i := range pods {
+		for _, claims := range pods[i].Variants {
+			for _, claim := range claims {
+				if pod, known := of[keyOf(claim)]; known && pod != i {
+					return false
+				}
+				of[keyOf(claim)] = i
+				for _, r := range claim.Spec.Devices.Requests {
+					if r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// most is how many pods have a device of a domain at most.
+func (a *across) most(values []*value) int {
+	if !a.sole {
+		return len(a.Pods)
+	}
+	total := 0
+	for _, v := range values {
+		total += v.devices
+	}
+	return min(total, len(a.Pods))
+}
+
+// with are the nodes that have devices with one of some values.
+func (a *across) with(on []bool, values []*value) []bool {
+	if slices.ContainsFunc(values, func(v *value) bool { return v.everywhere }) {
+		return on
+	}
+	left := make([]bool, len(a.Nodes))
+	for _, v := range values {
+		for _, n := range v.nodes {
+			left[n] = on == nil || on[n]
+		}
+	}
+	return left
+}
+
+// ask asks about chosen domains, and keeps the answer if it is better. Half of what is left may be spent on it.
+func (a *across) ask(t *trial, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
+	q, at := a.Question, []int(nil)
+	q.Group, q.Budget = extension.Group{}, max(1, (a.Budget-a.spent)/2)
+	q.Nodes = nil
+	for n, node := range a.Nodes {
+		if on == nil || on[n] {
+			q.Nodes, at = append(q.Nodes, node), append(at, n)
+		}
+	}
+	if len(at) == 0 {
+		return true, nil
+	}
+	q.Pods = slices.Clone(q.Pods)
+	for i := range q.Pods {
+		if of := q.Pods[i].Variant; of != nil {
+			q.Pods[i].Variant = func(node int) int { return of(at[node]) }
+		}
+	}
+	if room := a.Room; room != nil {
+		q.Room = func(node int, pods []int) bool { return room(at[node], pods) }
+	}
+	domain := make([]Domain, len(chosen))
+	for i, values := range chosen {
+		domain[i].Attribute = constraints[i].attribute
+		for _, v := range values {
+			domain[i].Values = append(domain[i].Values, v.literal)
+		}
+	}
+	q.Compile = func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+		for i, c := range constraints {
+			var err error
+			if claims, err = c.narrow(claims, domain[i].Values); err != nil {
+				return nil, err
+			}
+		}
+		return a.Compile(claims)
+	}
+	r, err := ask(a.context, q)
+	if err != nil {
+		return false, err
+	}
+	a.spent += trialCost + r.Steps
+	for i := range r.Places {
+		if r.Places[i].Node >= 0 {
+			r.Places[i].Node = at[r.Places[i].Node]
+		}
+	}
+	t.undecided = t.undecided || r.Verdict == allocator.NotDecided
+	exact := t.Exact && (r.Verdict == allocator.Satisfiable || r.Exact)
+	if t.Domain == nil || r.Placed() > t.Placed() {
+		r.Domain = domain
+		t.Result = r
+	}
+	t.Exact = exact
+	return t.Verdict != allocator.Satisfiable || r.Placed() < len(a.Pods), nil
+}

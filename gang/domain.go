@@ -1,0 +1,262 @@
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/pools"
+)
+
+// common is a constraint across the pods of a question.
+type common struct {
+	attribute resourceapi.FullyQualifiedName
+	requests  []string
+	// most is how many values there may be, 0 for a match: one that all devices have, alone or in a list.
+	most int
+}
+
+// Domain are the values of an attribute to which the devices of a group are limited.
+type Domain struct {
+	Attribute resourceapi.FullyQualifiedName
+	// Values are CEL literals. Devices of a match have one of them, alone or in a list, those of a limit to n values have
+	// no others.
+	Values []string
+}
+
+// String is the attribute with its values.
+func (d Domain) String() string {
+	return string(d.Attribute) + " = " + strings.Join(d.Values, " or ")
+}
+
+// value is one that devices have of an attribute, and where they are.
+type value struct {
+	literal    string
+	everywhere bool
+	nodes      []int
+	// devices is how many pods can have one of those that are not in use.
+	devices int
+}
+
+// values lists the values of an attribute in the order of nodes, then of devices. Devices that several nodes may reach come first.
+func (a *across) values(attribute resourceapi.FullyQualifiedName) []*value {
+	if known, done := a.known[attribute]; done {
+		return known
+	}
+	var list []*value
+	of := make(map[string]*value)
+	for pool := range a.State.Snapshot().Pools() {
+		usage := a.State.Pool(pool)
+		for device := range pool.Devices() {
+			node, local := -1, false
+			if name := device.Slice().Spec.NodeName; name != nil {
+				if node, local = a.nodes[*name]; !local {
+					continue
+				}
+			}
+			free := 0
+			if ptr.Deref(device.Object().AllowMultipleAllocations, false) {
+				free = len(a.Pods)
+			} else if usage.Obtainable(device) {
+				free = 1
+			}
+			for _, literal := range literals(pool.ID().Driver, device.Object(), attribute) {
+				v := of[literal]
+				if v == nil {
+					v = &value{literal: literal}
+					of[literal], list = v, append(list, v)
+				}
+				v.devices += free
+				if v.everywhere = v.everywhere || !local; local && !slices.Contains(v.nodes[max(0, len(v.nodes)-1):], node) {
+					v.nodes = append(v.nodes, node)
+				}
+			}
+		}
+	}
+	first := func(v *value) int {
+		if v.everywhere {
+			return -1
+		}
+		return slices.Min(v.nodes)
+	}
+	slices.SortStableFunc(list, func(x, y *value) int { return cmp.Compare(first(x), first(y)) })
+	a.known[attribute] = list
+	return list
+}
+
+// held lists the values that devices in use have by which the pods of the question are bound, a list for each device.
+func (a *across) held(c *common) [][]string {
+	var list [][]string
+	for _, claim := range a.Held {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			if !extension.Covers(c.requests, result.Request) {
+				continue
+			}
+			pool, found := a.State.Snapshot().Pool(pools.PoolID{Driver: result.Driver, Name: result.Pool})
+			if !found {
+				continue // the device has gone, and with it what it was
+			}
+			for device := range pool.Lookup(result.Device) {
+				list = append(list, literals(result.Driver, device.Object(), c.attribute))
+				break
+			}
+		}
+	}
+	return list
+}
+
+// domains calls a function with each set of values that the devices may have, until it returns false. The set is empty if there is
+// no other one and pods can do without such devices.
+func (a *across) domains(c *common, bound bool, do func([]*value) bool) {
+	some := false
+	a.sets(c, func(values []*value) bool {
+		some = true
+		return do(values)
+	})
+	if !some && !bound {
+		do(nil)
+	}
+}
+
+func (a *across) sets(c *common, yield func([]*value) bool) {
+	values, held := a.values(c.attribute), a.held(c)
+	if c.most == 0 {
+		for _, v := range values {
+			if !slices.ContainsFunc(held, func(of []string) bool { return !slices.Contains(of, v.literal) }) && !yield([]*value{v}) {
+				return
+			}
+		}
+		return
+	}
+	has := slices.Concat(held...)
+	if slices.ContainsFunc(held, func(of []string) bool { return len(of) == 0 }) {
+		return // a device has no value
+	}
+	var chosen, free []*value
+	for _, v := range values {
+		if slices.Contains(has, v.literal) {
+			chosen = append(chosen, v)
+		} else {
+			free = append(free, v)
+		}
+	}
+	if len(chosen) > c.most || len(values) == 0 {
+		return
+	}
+	combine(chosen, free, min(c.most-len(chosen), len(free)), yield)
+}
+
+// combine calls a function with what is chosen and each combination of n others.
+func combine(chosen, others []*value, n int, yield func([]*value) bool) bool {
+	if n == 0 {
+		return yield(slices.Clone(chosen))
+	}
+	for i := 0; i+n <= len(others); i++ {
+		if !combine(append(slices.Clip(chosen), others[i]), others[i+1:], n-1, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// literals are the values that a device has of an attribute, in CEL.
+func literals(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []string {
+	a, found := d.Attributes[resourceapi.QualifiedName(name)]
+	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == driver {
+		a, found = d.Attributes[resourceapi.QualifiedName(id)]
+	}
+	if !found {
+		return nil
+	}
+	version := func(text string) string { return "semver(" + strconv.QuoteToASCII(text) + ")" }
+	var list []string
+	list = appendLiterals(list, a.StringValue, a.StringValues, strconv.QuoteToASCII)
+	list = appendLiterals(list, a.IntValue, a.IntValues, func(n int64) string { return strconv.FormatInt(n, 10) })
+	list = appendLiterals(list, a.BoolValue, a.BoolValues, strconv.FormatBool)
+	return appendLiterals(list, a.VersionValue, a.VersionValues, version)
+}
+
+func appendLiterals[T any](to []string, one *T, several []T, literal func(T) string) []string {
+	if one != nil {
+		to = append(to, literal(*one))
+	}
+	for _, value := range several {
+		to = append(to, literal(value))
+	}
+	return to
+}
+
+// selector holds for devices of a domain, and fails for none.
+func (c *common) selector(values []string) resourceapi.DeviceSelector {
+	if len(values) == 0 {
+		return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: "false"}}
+	}
+	domain, id, _ := strings.Cut(string(c.attribute), "/")
+	attributes := "device.attributes[" + strconv.QuoteToASCII(domain) + "]"
+	id = strconv.QuoteToASCII(id)
+	has, attribute := id+" in "+attributes, attributes+"["+id+"]"
+	test := attribute + ".includes(" + values[0] + ")"
+	if c.most > 0 {
+		test = fmt.Sprintf("(type(%s) == list ? %s : [%s]).all(v, v in [%s])", attribute, attribute, attribute, strings.Join(values, ", "))
+	}
+	return resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: has + " && " + test}}
+}
+
+// narrow limits the requests of claims to a domain. Claims that it does not concern are the same.
+func (c *common) narrow(claims []*resourceapi.ResourceClaim, values []string) ([]*resourceapi.ResourceClaim, error) {
+	selector := c.selector(values)
+	narrowed := make([]*resourceapi.ResourceClaim, len(claims))
+	for i, claim := range claims {
+		claim = claim.DeepCopy()
+		more, err := extension.Of(claim)
+		if err != nil {
+			return nil, fmt.Errorf("claim %s: %w", keyOf(claim), err)
+		}
+		for name, request := range more.Requests {
+			if !extension.Covers(c.requests, name) {
+				continue
+			}
+			for j := range request.Classes {
+				request.Classes[j].Selectors = append(request.Classes[j].Selectors, selector)
+			}
+		}
+		if err := more.Annotate(claim); err != nil {
+			return nil, fmt.Errorf("claim %s: %w", keyOf(claim), err)
+		}
+		for j := range claim.Spec.Devices.Requests {
+			r := &claim.Spec.Devices.Requests[j]
+			if r.Exactly != nil && extension.Covers(c.requests, r.Name) {
+				r.Exactly.Selectors = append(r.Exactly.Selectors, selector)
+			}
+			for k := range r.FirstAvailable {
+				if sub := &r.FirstAvailable[k]; extension.Covers(c.requests, r.Name+"/"+sub.Name) {
+					sub.Selectors = append(sub.Selectors, selector)
+				}
+			}
+		}
+		narrowed[i] = claim
+	}
+	return narrowed, nil
+}
+
+// binds reports whether a pod gets a device of the domain wherever it goes.
+func (c *common) binds(pod *Pod) bool {
+	return !slices.ContainsFunc(pod.Variants, func(claims []*resourceapi.ResourceClaim) bool {
+		return !slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
+			return slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
+				return extension.Covers(c.requests, r.Name) || len(r.FirstAvailable) > 0 && !slices.ContainsFunc(r.FirstAvailable, func(s resourceapi.DeviceSubRequest) bool {
+					return !extension.Covers(c.requests, r.Name+"/"+s.Name)
+				})
+			})
+		})
+	})
+}
