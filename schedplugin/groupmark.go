@@ -3,6 +3,7 @@ package schedplugin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -40,14 +42,14 @@ type groupMark struct {
 	order map[types.NamespacedName]int
 	// limits are how many of the pods nodes take, by what other plugins said.
 	limits map[string]int
-	// none is the state in which there was no plan, 0 if there is one, or it was not asked.
-	none uint64
+	// none are the states in which there was no plan, with the nodes of a placement.
+	none map[uint64]bool
 	// outlook is what was said then.
 	outlook string
 	// forced has a plan imposed though the pods would get devices one by one: other plugins were against that.
 	forced bool
 	// last is the attempt that planned last.
-	last *groupCycle
+	last *groupAttempt
 }
 
 // of returns the mark of a group, nil if there is none.
@@ -62,17 +64,22 @@ func (g *groupMarks) of(name types.NamespacedName) *groupMark {
 
 // make marks a group, and forgets what other plugins said.
 func (g *groupMarks) make(group fwk.PodGroupInfo) *groupMark {
-	name := types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}
-	mark := g.of(name)
-	if uid := group.GetPodGroup().UID; mark == nil || mark.uid != uid {
-		mark = &groupMark{name: name, uid: uid}
-		g.mu.Lock()
-		g.known.Add(name, mark)
-		g.mu.Unlock()
-	}
+	mark := g.ensure(types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}, group.GetPodGroup().UID)
 	mark.order, mark.limits = make(map[types.NamespacedName]int), make(map[string]int)
 	for i, pod := range group.GetUnscheduledPods() {
 		mark.order[nameOf(pod)] = i
+	}
+	return mark
+}
+
+// ensure returns the mark of a group, a new one if it has none.
+func (g *groupMarks) ensure(name types.NamespacedName, uid types.UID) *groupMark {
+	mark := g.of(name)
+	if mark == nil || mark.uid != uid {
+		mark = &groupMark{name: name, uid: uid, order: make(map[types.NamespacedName]int), limits: make(map[string]int)}
+		g.mu.Lock()
+		g.known.Add(name, mark)
+		g.mu.Unlock()
 	}
 	return mark
 }
@@ -84,6 +91,20 @@ func (g *groupMarks) forget(pod *corev1.Pod) {
 		defer g.mu.Unlock()
 		g.known.Remove(name)
 	}
+}
+
+// manyStates is how many states are remembered in which there was no plan.
+const manyStates = 256
+
+// noPlan notes that there was no plan in a state. Zero is a state that is not known.
+func (m *groupMark) noPlan(state uint64) {
+	if state == 0 {
+		return
+	}
+	if m.none == nil || len(m.none) >= manyStates {
+		m.none = make(map[uint64]bool)
+	}
+	m.none[state] = true
 }
 
 // compare puts pods in the order of the last attempt, new ones last.
@@ -102,25 +123,25 @@ func (m *groupMark) compare(a, b *corev1.Pod) int {
 // known.
 func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, string) {
 	object, pods := group.GetPodGroup(), group.GetUnscheduledPods()
-	if cycles == nil || cycles.first == nil || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
+	if cycles == nil || cycles.attempt == nil || cycles.attempt.first == nil || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
 		return nil, ""
 	}
-	logger := klog.FromContext(ctx)
-	if cycles.mark == nil { // the pods were tried one by one
-		cycles.mark = p.plans.make(group)
-		cycles.plan = p.plan(ctx, cycles.anew(), cycles.first.view.State)
-	} else if cycles.plan != nil && !cycles.learn(logger) {
-		stale := len(cycles.mark.limits) > 0 // what was learned earlier may not hold any more
+	logger, a := klog.FromContext(ctx), cycles.attempt
+	if a.mark == nil { // the pods were tried one by one
+		a.mark = p.plans.make(group)
+		a.plan = p.plan(ctx, newGroupCycle(), a.anew(), a.first.view.State)
+	} else if a.plan != nil && !a.learn(logger) {
+		stale := len(a.mark.limits) > 0 // what was learned earlier may not hold any more
 		if p.plans.make(group); stale {
-			cycles.mark.none = 0
-			cycles.plan = p.plan(ctx, cycles.anew(), cycles.first.view.State)
+			clear(a.mark.none)
+			a.plan = p.plan(ctx, newGroupCycle(), a.anew(), a.first.view.State)
 		}
 	}
-	mark := cycles.mark
+	mark := a.mark
 	mark.forced = false
-	if cycles.plan == nil || cycles.plan.Verdict != allocator.Satisfiable {
-		if settled := p.settled(cycles.first); settled != nil {
-			if later := p.plan(ctx, cycles.anew(), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
+	if a.plan == nil || a.plan.Verdict != allocator.Satisfiable {
+		if settled := p.settled(a.first); settled != nil {
+			if later := p.plan(ctx, newGroupCycle(), a.anew(), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
 				return nominate(pods, later.nodes(pods)), waitsForVictims
 			}
 		}
@@ -130,7 +151,7 @@ func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodG
 		mark.forced = true
 		_, status := schedule(ctx)
 		tried := mark.last
-		if tried == nil || tried == cycles || tried.plan == nil {
+		if tried == nil || tried == a || tried.plan == nil {
 			break
 		}
 		if status.IsSuccess() {
@@ -148,10 +169,8 @@ func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodG
 const waitsForVictims = "waiting for the devices of pods that were preempted"
 
 // anew is the attempt before any pod was tried.
-func (g *groupCycle) anew() *groupCycle {
-	again := newGroupCycle()
-	again.first, again.mark = g.first, g.mark
-	return again
+func (g *groupAttempt) anew() *groupAttempt {
+	return &groupAttempt{first: g.first, mark: g.mark, common: g.common, held: g.held}
 }
 
 // nodes are the nodes of pods, empty for those that have none.
@@ -166,7 +185,7 @@ func (g *groupPlan) nodes(pods []*corev1.Pod) []string {
 }
 
 // learn finds the first node that took fewer pods than planned because another plugin refused one, and notes how many it took.
-func (g *groupCycle) learn(logger klog.Logger) bool {
+func (g *groupAttempt) learn(logger klog.Logger) bool {
 	if g.plan == nil {
 		return false
 	}
@@ -190,8 +209,8 @@ func (g *groupCycle) learn(logger klog.Logger) bool {
 	return false
 }
 
-// stateKeyOf is equal for cycles that see the same devices in use and the same room on nodes. It is 0 for a what-if.
-func (p *Plugin) stateKeyOf(c *cycle) uint64 {
+// stateKeyOf is equal for cycles that see the same devices in use and the same room on the same nodes. It is 0 for a what-if.
+func (p *Plugin) stateKeyOf(c *cycle, common extension.Group) uint64 {
 	claims, err := p.dra.ResourceClaims().List()
 	if c.removed != nil || err != nil {
 		return 0
@@ -204,6 +223,9 @@ func (p *Plugin) stateKeyOf(c *cycle) uint64 {
 			_, _ = h.Write([]byte{0})
 		}
 		sum += h.Sum64() // in any order
+	}
+	if !common.IsZero() {
+		add("common", fmt.Sprintf("%+v", common))
 	}
 	for _, claim := range claims {
 		switch {

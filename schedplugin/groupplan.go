@@ -47,8 +47,8 @@ type podPlan struct {
 }
 
 // imposed reports whether pods have to take the places of a plan.
-func (g *groupCycle) imposed() bool {
-	return g.plan != nil && g.plan.Verdict == allocator.Satisfiable && (!g.plan.OneByOne || g.mark.forced)
+func (g *groupAttempt) imposed() bool {
+	return g.plan != nil && g.plan.Verdict == allocator.Satisfiable && (!g.plan.OneByOne || g.mark.forced || !g.common.IsZero())
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {
@@ -64,47 +64,54 @@ func groupName(pod *corev1.Pod) (types.NamespacedName, bool) {
 }
 
 // planned looks for a plan at the first pod of an attempt that needs devices, if the group did not get them before. It says why a pod
-// has to wait for which there is no place in the plan.
-func (p *Plugin) planned(ctx context.Context, c *cycle, pod *corev1.Pod) string {
-	group := c.group
-	if group == nil || c.view == nil {
-		return ""
+// has to wait for which there is no place in the plan, and whether that is for good.
+func (p *Plugin) planned(ctx context.Context, c *cycle, pod *corev1.Pod) (string, fwk.Code) {
+	a := c.attempt
+	if a == nil || c.view == nil {
+		return "", fwk.Success
 	}
-	if group.first == nil {
-		group.first = c
+	if a.first == nil {
+		a.first = c
 		if name, grouped := groupName(pod); grouped {
-			if group.mark = p.plans.of(name); group.mark != nil {
-				group.mark.last = group
-				group.plan = p.plan(ctx, group, c.view.State)
+			a.mark = p.plans.of(name)
+			p.readCommon(ctx, c.group, name)
+			if a.mark != nil && a.wrong == "" {
+				a.mark.last = a
+				a.plan = p.plan(ctx, c.group, a, c.view.State)
 			}
 		}
 	}
-	if !group.imposed() {
-		return ""
+	switch {
+	case a.wrong != "":
+		return a.wrong, fwk.UnschedulableAndUnresolvable
+	case !a.imposed() && !a.common.IsZero():
+		return nothingInCommon, fwk.Unschedulable
+	case !a.imposed():
+		return "", fwk.Success
 	}
-	if c.planned = group.plan.pods[nameOf(pod)]; c.planned == nil {
-		return "the other pods of the group get devices together only if this one waits"
+	if c.planned = a.plan.pods[nameOf(pod)]; c.planned == nil {
+		return "the other pods of the group get devices together only if this one waits", fwk.UnschedulableAndUnresolvable
 	}
-	return ""
+	return "", fwk.Success
 }
 
 // plan asks for places for all pods of a group that wait, in a state: that of the first pod, or one that will be. It returns nil if the group
 // cannot be planned, or nothing changed since there was no plan.
-func (p *Plugin) plan(ctx context.Context, group *groupCycle, state *pools.State) *groupPlan {
+func (p *Plugin) plan(ctx context.Context, group *groupCycle, a *groupAttempt, state *pools.State) *groupPlan {
 	logger := klog.FromContext(ctx)
-	c, mark, name := group.first, group.mark, group.mark.name
+	c, mark, name := a.first, a.mark, a.mark.name
 	key := uint64(0)
 	if state == c.view.State {
-		key = p.stateKeyOf(c)
+		key = p.stateKeyOf(c, a.common)
 	}
-	if key != 0 && key == mark.none {
+	if mark.none[key] {
 		return nil
 	}
 	object, err := p.handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
 	if err != nil || object.Spec.SchedulingPolicy.Gang == nil {
 		return nil
 	}
-	members, idle := p.members(logger, group, name)
+	members, idle := p.members(logger, group, a, name)
 	if len(members) == 0 {
 		return nil
 	}
@@ -114,7 +121,7 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, state *pools.State
 	if q.Min > len(members) {
 		return nil
 	}
-	q.Together = mark.forced
+	q.Together, q.Group, q.Held = mark.forced, a.common, a.held
 	r, err := gang.Ask(ctx, q)
 	if err != nil {
 		logger.V(3).Info("The group cannot be planned", "podGroup", klog.KRef(name.Namespace, name.Name), "err", err)
@@ -136,7 +143,7 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, state *pools.State
 	case allocator.NotDecided:
 		c.giveUpSearch()
 	case allocator.NotSatisfiable:
-		mark.none = key
+		mark.noPlan(key)
 	}
 	return plan
 }
@@ -158,14 +165,14 @@ type memberKind struct {
 }
 
 // members lists the pods of a group that need devices, in order, and counts those that run, or need none.
-func (p *Plugin) members(logger klog.Logger, group *groupCycle, name types.NamespacedName) (members []*groupMember, others int) {
+func (p *Plugin) members(logger klog.Logger, group *groupCycle, a *groupAttempt, name types.NamespacedName) (members []*groupMember, others int) {
 	live, err := p.handle.PodGroupManager().PodGroupStates().Get(name.Namespace, name.Name)
 	if err != nil {
 		return nil, 0
 	}
 	others = live.ScheduledPodsCount()
 	for _, pod := range live.UnscheduledPods() {
-		if tried := group.of(pod); tried != nil && tried != group.first {
+		if tried := a.pods[nameOf(pod)]; tried != nil && tried != a.first {
 			if tried.placed != "" {
 				others++
 			}
@@ -186,7 +193,7 @@ func (p *Plugin) members(logger klog.Logger, group *groupCycle, name types.Names
 		}
 		members = append(members, &groupMember{pod: pod, c: c})
 	}
-	slices.SortFunc(members, func(a, b *groupMember) int { return group.mark.compare(a.pod, b.pod) })
+	slices.SortFunc(members, func(x, y *groupMember) int { return a.mark.compare(x.pod, y.pod) })
 	return members, others
 }
 
@@ -352,6 +359,8 @@ func free(nodeInfo fwk.NodeInfo, name corev1.ResourceName) int64 {
 // suitsPlan says why a pod of a planned group does not go to a node, nothing if it does.
 func (p *Plugin) suitsPlan(c *cycle, node *corev1.Node) string {
 	switch {
+	case c.planned == nil && c.attempt != nil && !c.attempt.common.IsZero():
+		return nothingInCommon
 	case c.planned == nil:
 		return ""
 	case c.planned.node != node.Name:
@@ -443,7 +452,7 @@ func (l *podPlan) results(v *variant) ([]resourceapi.AllocationResult, bool) {
 
 // outlook says how many pods of a group get devices together.
 func (g *groupPlan) outlook(group *schedulingapi.PodGroup, waiting int) string {
-	text := fmt.Sprintf("together, %d of %d pods get devices and the group needs %d", g.Placed(), waiting, group.Spec.SchedulingPolicy.Gang.MinCount)
+	text := fmt.Sprintf("together, %d of %d pods get devices%s and the group needs %d", g.Placed(), waiting, inDomain(g.Domain), group.Spec.SchedulingPolicy.Gang.MinCount)
 	switch {
 	case g.Verdict == allocator.NotDecided:
 		return text + ": more may fit, the search was given up"

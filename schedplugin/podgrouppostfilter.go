@@ -25,6 +25,10 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	if err != nil {
 		return nil, failed(logger, err)
 	}
+	if cycles != nil && cycles.wrong != nil {
+		p.tellWrong(ctx, cycles.wrong)
+		return nil, unresolvable(logger, cycles.wrong.why)
+	}
 	givesUp := p.canGiveUpFor(group)
 	if givesUp {
 		if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {

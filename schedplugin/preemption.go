@@ -35,7 +35,7 @@ func (p *Plugin) add(ctx context.Context, c *cycle, added *corev1.Pod, nodeInfo 
 	if c.whatIf.Gone(added.UID) {
 		return c.whatIf.Restore(added, p.source.Of(added))
 	}
-	if !p.switches.SetAside() || c.planned != nil && c.group.plan.pods[nameOf(added)] != nil {
+	if !p.switches.SetAside() || c.planned != nil && c.attempt.plan.pods[nameOf(added)] != nil {
 		return nil // a plan is for all of them
 	}
 	return p.setAside(ctx, c, added, nodeInfo)

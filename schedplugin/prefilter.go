@@ -44,8 +44,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if status := p.prepare(logger, c); status != nil {
 		return nil, status
 	}
-	if reason := p.planned(ctx, c, pod); reason != "" {
-		return nil, unresolvable(logger, reason)
+	if reason, code := p.planned(ctx, c, pod); reason != "" {
+		return nil, rejected(logger, code, reason)
 	}
 	if c.planned != nil {
 		return &fwk.PreFilterResult{NodeNames: sets.New(c.planned.node)}, nil

@@ -7,6 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/internal/wake"
 )
 
 // PreEnqueue keeps a pod from being scheduled while a claim of it is missing, being deleted,
@@ -29,7 +31,11 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	if p.rival.present() { // now all profiles have been made
 		return nil, errRival
 	}
-	return p.hints.Events(), nil
+	events := p.hints.Events()
+	if p.features.EnableGenericWorkload {
+		events = append(events, wake.GroupEvent())
+	}
+	return events, nil
 }
 
 // signedClaim is what of a claim decides on which nodes a pod can run.

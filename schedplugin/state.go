@@ -46,7 +46,8 @@ type findings struct {
 	// plain is what has to be allocated where it does not depend on the node.
 	plain *variant
 	// group is what the pods of a group share. Nil if the pod is scheduled by itself.
-	group *groupCycle
+	group   *groupCycle
+	attempt *groupAttempt
 	// undecided is set once a search was given up, with the cluster as it is. A group has one for all
 	// its pods.
 	undecided *atomic.Bool
