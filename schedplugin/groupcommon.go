@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/gang"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
@@ -18,8 +19,22 @@ import (
 // A group of which the devices have something in common is planned in its first attempt, and gets nothing without a plan: one pod
 // after the other would have devices of any value.
 
-// nothingInCommon is said of the pods of such a group.
-const nothingInCommon = "the pods of the group get no devices that have in common what the group asks for"
+// What is said of the pods of such a group that has no plan.
+const (
+	nothingInCommon = "the pods of the group get no devices that have in common what the group asks for"
+	maybeInCommon   = "not decided: the pods of the group may get devices that have in common what the group asks for, the search was given up"
+)
+
+// withoutCommon says why pods of a group get no devices although their own claims may fit, nothing if they may have them.
+func (a *groupAttempt) withoutCommon() string {
+	switch {
+	case a.common.IsZero():
+		return ""
+	case a.plan != nil && a.plan.Verdict == allocator.NotDecided:
+		return maybeInCommon
+	}
+	return nothingInCommon
+}
 
 // errNoGang is why constraints across pods cannot be met.
 const errNoGang = "annotation " + extension.Annotation + ": the PodGroup has no gang policy, so its pods are not placed together"

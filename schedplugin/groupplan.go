@@ -84,10 +84,8 @@ func (p *Plugin) planned(ctx context.Context, c *cycle, pod *corev1.Pod) (string
 	switch {
 	case a.wrong != "":
 		return a.wrong, fwk.UnschedulableAndUnresolvable
-	case !a.imposed() && !a.common.IsZero():
-		return nothingInCommon, fwk.Unschedulable
 	case !a.imposed():
-		return "", fwk.Success
+		return a.withoutCommon(), fwk.Unschedulable
 	}
 	if c.planned = a.plan.pods[nameOf(pod)]; c.planned == nil {
 		return "the other pods of the group get devices together only if this one waits", fwk.UnschedulableAndUnresolvable
@@ -359,8 +357,8 @@ func free(nodeInfo fwk.NodeInfo, name corev1.ResourceName) int64 {
 // suitsPlan says why a pod of a planned group does not go to a node, nothing if it does.
 func (p *Plugin) suitsPlan(c *cycle, node *corev1.Node) string {
 	switch {
-	case c.planned == nil && c.attempt != nil && !c.attempt.common.IsZero():
-		return nothingInCommon
+	case c.planned == nil && c.attempt != nil:
+		return c.attempt.withoutCommon()
 	case c.planned == nil:
 		return ""
 	case c.planned.node != node.Name:
