@@ -230,7 +230,7 @@ report-scheduler: ## write the page of schedplugin/perf/results from the last be
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint race readme test-docs consumer test-release test-conformance test-karpenter differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
+	@for stage in test lint lint-prose race readme test-docs consumer test-release test-conformance test-karpenter differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -275,6 +275,14 @@ vuln: ## look for known vulnerabilities in what each module calls; GOVULNDB= a c
 lint: ## check go.mod, vet, and run the linter that tools/go.mod pins
 	$(GO) mod tidy -diff
 	$(GO) tool -modfile=tools/go.mod $(LINT)
+
+# The linter's parsers of source code, which is not what it reads here, are in C.
+.PHONY: lint-prose
+lint-prose: ## check the prose of README, docs and the help of commands: length of sentences, words, spelling
+	cd tools/prose && CGO_ENABLED=1 $(GO) build -o ../../bin/vale github.com/vale-cli/vale/v3/cmd/vale
+	bin/vale --config tools/prose/vale.ini --output line $$(git ls-files '*.md' | grep -v -e /testdata/)
+	@# What help says before usage and flags.
+	awk -f tools/prose/help.awk docs/commands.md | bin/vale --config tools/prose/vale.ini --output line --ext .md
 
 .PHONY: house
 house: ## print the packages with their files, lines and imports of each other

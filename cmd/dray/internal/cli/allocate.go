@@ -11,27 +11,28 @@ import (
 )
 
 const allocateLong = `Place the pending pods that use ResourceClaims or extended resources, and allocate
-the claims that no pending pod uses, one after the other; print node and devices of
+the claims that no pending pod uses, one after the other. Print node and devices of
 each. Deployments, Jobs and other objects that make pods stand for their pods.
 
-Pods come in the order of the scheduling queue: priority, then creation time,
-else as read. Claims without a pod follow. Each goes to the first node, in the
-order read, on which all its claims can be allocated together, with the preferred
-matches that are asked for (or to one that misses least of them), and which its
-node selector, node affinity, tolerations and already allocated claims permit, and
-which has the CPU, memory and other resources. What one takes is in use for the
-next. Pod affinity, topology spread constraints, host ports and volumes are not
-looked at: a pod that has any of them is named. Pods that use neither claims nor
-extended resources are passed over.
+Pods come in the order of the scheduling queue: priority, then creation time, else
+as read. Claims without a pod follow. Each goes to the first node, in the order
+read, on which all its claims can be allocated together. Nodes on which all
+preferred matches can be had come first, then those that miss least of them. Node
+selector, node affinity, tolerations and claims that are allocated already must
+permit the node, and it must have the CPU, memory and other resources. What one
+takes is in use for the next. Pod affinity, topology spread constraints, host ports
+and volumes are not looked at: a pod that has any of them is named. Pods that use
+neither claims nor extended resources are passed over.
 
-The pods of a PodGroup have their turn together, when its first pod has: as many of
+The pods of a PodGroup have their turn together, when its first pod has. As many of
 them as it needs (minCount) are placed, or none. If they do not fit one after the
 other, they are looked at together, as by "dray simulate gang".
 
-With -o json or yaml, the claims are printed as a v1 List, the way the API server
-would hold them after scheduling: with status.allocation and status.reservedFor.
-Claims that could not be allocated are part of it, without an allocation. Names,
-UIDs and share IDs that a cluster would draw at random depend on the input only.
+With -o json or -o yaml, the claims are printed as a v1 List, the way the API server
+would hold them after scheduling. They have status.allocation and
+status.reservedFor. Claims that could not be allocated are part of it, without an
+allocation. Names, UIDs and share IDs that a cluster would draw at random depend on
+the input only.
 
 -n, -l and --field-selector choose what is printed, and what decides the exit
 status. Everything else takes devices all the same.

@@ -18,9 +18,10 @@ import (
 )
 
 const devicesLong = `List pools and their devices: their state, who holds them, and what is left of
-counters and capacity. A device is free, used, shared (more shares may be had),
-blocked (free, but the counters that it draws on are exhausted) or unusable (slices
-of its pool are missing or contradict each other).
+counters and capacity. A device is free, used, shared, blocked or unusable. Of a
+shared one, more shares may be had. A blocked one is free, but the counters that it
+draws on are exhausted. Of an unusable one, slices of its pool are missing or
+contradict each other.
 
 On a terminal, neighbouring devices that differ in nothing that is shown share a
 row. In a pipe each device has a line with all that is said of it. -o wide adds
@@ -191,10 +192,10 @@ func hint(given string, names []string) string {
 }
 
 const usageLong = `Count devices: how many there are, are held, are free, and are stranded. A stranded
-device is held by nobody, and no claim could have it now: its pool cannot be used,
-no node reaches it or all that do are cordoned, it is tainted, the counters that it
-draws on are exhausted, or all claims and templates that would take it want several
-devices of one kind, such as of one PCIe root, and there are not so many free ones.
+device is held by nobody, and no claim could have it now. Its pool cannot be used,
+or no node reaches it, or all that do are cordoned. Or it is tainted, or the
+counters that it draws on are exhausted. Or all claims and templates that would take
+it want several devices of one kind, such as of one PCIe root, and fewer are free.
 
 --by says what devices are counted by. By class, a device counts for each class whose
 selectors it matches, by namespace for each one whose claims share it, and by workload

@@ -16,23 +16,23 @@ import (
 
 const explainLong = `Say why a pod or claim can or cannot be allocated.
 
-For each kind of refusal, beginning with what comes closest: how many nodes
-refuse, which requests and constraints cannot hold together, how many devices each
-request reaches and what rejects the others, and what would have to change least.
-If the pod or claim can be allocated: on which nodes, and with which devices on
-the first.
+Refusals are grouped by kind, beginning with what comes closest. Each group says how
+many nodes refuse, and which requests and constraints cannot hold together. It says
+how many devices each request reaches, what rejects the others, and what would have
+to change least. If the pod or claim can be allocated: on which nodes, and with
+which devices on the first.
 
-Without arguments, all pending pods and claims are looked at, and those which
-cannot be placed are explained, as soon as that is known; pods that are refused
-for the same reasons, once. KIND/NAME, such as deployment/trainer, stands for the
-pods that the object makes. podgroup/NAME is about the pods of a PodGroup
-together: how many fit, and what the first of the others lacks then.
+Without arguments, all pending pods and claims are looked at. Those which cannot be
+placed are explained as soon as that is known. Pods that are refused for the same
+reasons are explained once. KIND/NAME, such as deployment/trainer, stands for the
+pods that the object makes. podgroup/NAME is about the pods of a PodGroup together:
+how many fit, and what the first of the others lacks then.
 
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
 
-node/NAME says how many devices of the node are in use, which of the pending pods
-and claims could go there, and why the others could not.
+node/NAME says how many devices of the node are in use, and which pending pods and
+claims could go there. It also says why the others could not.
 
 Exit status: 0 if it can be (or is) allocated, 1 if not, 2 for wrong usage or
 input.`

@@ -37,11 +37,11 @@ func newSimulateGang(o *origin) *cobra.Command {
 	command := simulateCommand(&cobra.Command{
 		Use:   "gang [PODGROUP]...",
 		Short: "Tell whether the pods of a group fit together, each group by itself",
-		Long: `Tell whether the pods of a PodGroup that wait fit together: as many as the group
-needs (minCount), each group by itself, as if nothing else were placed. Pods are
-placed one after the other first. If that fails, they are looked at together: an
-earlier pod keeps its preferred alternative wherever the others still fit. What
-the devices of all pods are to have in common is read from the annotation
+		Long: `Tell whether the pods of a PodGroup that wait fit together, as many as the group
+needs (minCount). Each group is looked at by itself, as if nothing else were placed.
+Pods are placed one after the other first. If that fails, they are looked at
+together: an earlier pod keeps its preferred alternative wherever the others still
+fit. What the devices of all pods are to have in common is read from the annotation
 dray-project.github.io/extension of the PodGroup.
 
 VERDICT is "satisfiable", "not satisfiable" or "not decided"; EXACT says whether a

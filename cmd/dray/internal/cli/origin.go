@@ -66,7 +66,7 @@ func (o *origin) addFlags(flags *pflag.FlagSet) {
 	o.kube.AddFlags(flags)
 	o.gates.addTo(flags)
 	flags.StringVar(&o.validate, "validate", string(input.FindingsFail),
-		"what becomes of objects that an API server would refuse: strict (an error), warn (left out) or ignore (used as far as possible)")
+		"how to treat objects that an API server would refuse: strict (an error), warn (left out) or ignore (used as far as possible)")
 	flags.Int64Var(&o.budget, "budget", 0,
 		fmt.Sprintf("search steps per node after which the answer is undecided; 0 is the default, %d", allocator.DefaultBudget))
 	flags.StringVar(&o.policy, "device-policy", "FirstFit",

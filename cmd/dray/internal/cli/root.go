@@ -11,9 +11,8 @@ import (
 )
 
 const rootLong = `dray allocates devices to ResourceClaims (Dynamic Resource Allocation,
-resource.k8s.io) the way kube-scheduler does, without touching the cluster: it
-shows what would be allocated where, why something cannot be, and what devices
-there are.
+resource.k8s.io) the way kube-scheduler does, without touching the cluster. It shows
+what would be allocated where, why something cannot be, and what devices there are.
 
 Pools, classes and claims of the prototype API devmgmtproto.k8s.io/v1alpha1 are
 read, too: they count as what they mean in resource.k8s.io/v1 (see convert).
@@ -21,11 +20,11 @@ read, too: they count as what they mean in resource.k8s.io/v1 (see convert).
 Objects are read from files, folders and standard input (-f), kustomizations (-k),
 or else from the cluster of your kubeconfig. Nothing is ever written to the cluster.
 
-Installed as kubectl-dray it is a plugin of kubectl; a link to it by the name of
+Installed as kubectl-dray it is a plugin of kubectl. A link to it by the name of
 kubectl_complete-dray completes pods, claims, pools and nodes for "kubectl dray".
 
-Exit status: 0 if all that was asked about is placed, or can be, 1 if not, 2 for
-wrong usage or input, or if there is no answer, 130 if interrupted.`
+Exit status: 0 if all that was asked about is placed, or can be. 1 if not. 2 for
+wrong usage or input, or if there is no answer. 130 if interrupted.`
 
 const rootExample = `  # Where do the pending pods of these manifests go, and with which devices?
   dray allocate -f cluster/

@@ -15,12 +15,13 @@ import (
 	"github.com/dray-project/dray/simulate"
 )
 
-const simulateLong = `Ask what would be if: how many more pods fit, which kind of node is missing, whether
-a node can go, who is in the way. Nothing is changed. Pods are placed one after the other on the first
-node that takes them, as by dray allocate.
+const simulateLong = `Ask what would be if the cluster were another one. How many more pods fit, which
+kind of node is missing, can a node go, who is in the way? Nothing is changed. Pods
+are placed one after the other on the first node that takes them, as by dray
+allocate.
 
-Exit status: 0 if the answer is yes or a number, 1 if it is no, 2 for wrong usage or
-input; each question says more.`
+Exit status: 0 if the answer is yes or a number. 1 if it is no. 2 for wrong usage or
+input. Each question says more.`
 
 const simulateExample = `  # How many more pods like the pending ones fit?
   dray simulate fits -f cluster/

@@ -39,7 +39,7 @@ func newSimulateVictims(o *origin) *cobra.Command {
 		Long: `Tell which pods would have to go for a pod to fit, node by node.
 
 Only pods of lower priority than the pod's go, unless --any-priority is given, and
-as few as possible: one pod of a higher priority counts more than all pods of lower
+as few as possible. One pod of a higher priority counts more than all pods of lower
 ones. Pods of DaemonSets and mirror pods stay. What comes before the pod in the
 order of "dray allocate" is placed first and stays, unless --alone is given. This is
 not what kube-scheduler's preemption would do in every case: it also looks at
