@@ -160,6 +160,10 @@ test-agent: build agent controlplane install-manifests ## test drivers and virtu
 	cd agent && $(GOTEST) -timeout 30m ./...
 	cd agent && CGO_ENABLED=1 SOAK_UPDATES=200 $(GOTEST) -race -timeout 30m $$($(GO) list ./... | grep -vE '$(ONPLANE)')
 
+.PHONY: kills-agent
+kills-agent: agent controlplane ## kill dray-agent KILLS= times under a Job whose pods have a device each, and look for what is left
+	cd agent && ROUNDS=$(KILLS) $(GO) test ./e2e -count=1 -timeout 2h -v -ginkgo.v -ginkgo.no-color -ginkgo.fail-on-empty -ginkgo.focus 'A Job of pods'
+
 .PHONY: lint-agent
 lint-agent: ## the same as lint, for the driver side's module
 	$(AGENTGO) mod tidy -diff

@@ -39,10 +39,10 @@ const (
 	crowdPatience = 5 * time.Minute
 )
 
-// hardware is what dray-agent simulates.
+// hardware is what dray-agent simulates. SITE tells the processes of one site from others.
 const hardware = `
 groups:
-- {driver: %s, name: gpu, count: %d, env: ["DEVICE={device}"]}
+- {driver: %s, name: gpu, count: %d, env: ["DEVICE={device}", "SITE=%s"]}
 `
 
 // site is a node on which dray-agent publishes devices, prepares claims and runs pods as
@@ -58,7 +58,7 @@ func newSite(ctx context.Context) *site {
 	here = newArena(ctx)
 	folder := shortdir.New(GinkgoTB())
 	s := &site{arena: here, folder: folder}
-	Expect(os.WriteFile(s.path("hardware.yaml"), fmt.Appendf(nil, hardware, s.driver, killDevices), 0o600)).To(Succeed())
+	Expect(os.WriteFile(s.path("hardware.yaml"), fmt.Appendf(nil, hardware, s.driver, killDevices, folder), 0o600)).To(Succeed())
 	s.start()
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(s.agent.Stop()).To(Succeed())
@@ -193,17 +193,18 @@ func (s *site) left() ([]string, error) {
 	return left, errors.Join(err, more, others)
 }
 
-// processes are those of pods that have not ended: supervisors have the node's folder among
-// their arguments, and no process of a pod outlives its supervisor.
+// processes are those of pods: supervisors have the node's folder among their arguments, and what
+// they started with a device has it in its environment.
 func (s *site) processes() []int {
 	GinkgoHelper()
-	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	all, err := filepath.Glob("/proc/[0-9]*")
 	Expect(err).NotTo(HaveOccurred())
 	var found []int
 	for _, path := range all {
-		arguments, err := os.ReadFile(path)
-		if err == nil && strings.HasPrefix(string(arguments), "dray-pod\x00"+s.folder) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		arguments, _ := os.ReadFile(filepath.Join(path, "cmdline")) // it may have ended
+		environment, _ := os.ReadFile(filepath.Join(path, "environ"))
+		if strings.HasPrefix(string(arguments), "dray-pod\x00"+s.folder) || strings.Contains(string(environment), "SITE="+s.folder+"\x00") {
+			pid, err := strconv.Atoi(filepath.Base(path))
 			Expect(err).NotTo(HaveOccurred())
 			found = append(found, pid)
 		}
