@@ -92,6 +92,18 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestDefaults: what opens the machine to others, or gives pods more rights, has to be asked for.
+func TestDefaults(t *testing.T) {
+	flags := newRunCommand().Flags()
+	for name, want := range map[string]string{
+		"listen": "127.0.0.1:9464", "run-pods": "false", "pods-may-be-root": "false", "taint-node": "true", "client-ca-file": "",
+	} {
+		if flag := flags.Lookup(name); flag == nil || flag.DefValue != want {
+			t.Errorf("--%s: %v, want the default %q", name, flag, want)
+		}
+	}
+}
+
 // rig is a running agent.
 type rig struct {
 	client *fake.Clientset
