@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/checkpoint"
@@ -191,7 +192,7 @@ func TestRestartAfterKilledSupervisor(t *testing.T) {
 	f := newFixture(t, nil)
 	pod := shell("echo began; sleep 98753", corev1.RestartPolicyOnFailure)
 	pod.Spec.InitContainers = []corev1.Container{initContainer("before", "true")}
-	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "short", Command: []string{"true"}})
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "short", Command: []string{"echo", "once"}})
 	if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +211,9 @@ func TestRestartAfterKilledSupervisor(t *testing.T) {
 	if short := status.ContainerStatuses[1]; short.RestartCount != 0 || short.State.Terminated.ExitCode != 0 {
 		t.Errorf("what had succeeded is %v", short)
 	}
+	if text, err := os.ReadFile(filepath.Join(f.logs, "ns_a_uid", "short", "0.log")); err != nil || strings.Count(string(text), "once") != 1 {
+		t.Errorf("what had succeeded says %q, %v", text, err)
+	}
 	if before := status.InitContainerStatuses[0]; before.RestartCount != 1 || before.State.Terminated == nil {
 		t.Errorf("the init container is %v", before)
 	}
@@ -226,15 +230,82 @@ func TestRestartAfterKilledSupervisor(t *testing.T) {
 	f.expectNoProcess(t)
 }
 
+// TestDamagedState: a pod of which nobody knows any more how it ended is lost, and may be created again.
+func TestDamagedState(t *testing.T) {
+	f := killed(t, shell("sleep 98752", corev1.RestartPolicyNever))
+	f.awaitBegun(t)
+	kill(t, f.processes(t)[0])
+	f.expectNoProcess(t)
+	if err := os.WriteFile(filepath.Join(f.options.Folder, "uid", "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.open(t)
+	t.Cleanup(func() { f.Close(0) })
+	if _, err := f.GetPod(t.Context(), "ns", "a"); !errdefs.IsNotFound(err) {
+		t.Errorf("a pod whose state is damaged: %v", err)
+	}
+	f.expectNothing(t)
+}
+
+// TestEventsAreToldOnce: those that an earlier provider may have told are not told again.
+func TestEventsAreToldOnce(t *testing.T) {
+	pod := shell("sleep 98751", corev1.RestartPolicyNever)
+	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/false"}}},
+		PeriodSeconds: 3600, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 1,
+	}
+	f := killed(t, pod)
+	f.awaitState(t, "Readiness probe failed")
+	recorder := record.NewFakeRecorder(1000)
+	f.options.Recorder = recorder
+	f.open(t)
+	t.Cleanup(func() { f.Close(0) })
+	f.await(t, "the pod that was found", isPhase(corev1.PodRunning))
+	pod.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	if err := f.DeletePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "the end", isPhase(corev1.PodFailed))
+	select {
+	case event := <-recorder.Events:
+		t.Errorf("told again: %s", event)
+	default:
+	}
+}
+
+// TestDeletedAtOnce: a pod that is deleted before its supervisor hears of anything ends like any other.
+func TestDeletedAtOnce(t *testing.T) {
+	for range 5 {
+		f := newFixture(t, nil)
+		pod := sleeping()
+		pod.DeletionGracePeriodSeconds = ptr.To[int64](3600)
+		if err := f.CreatePod(t.Context(), pod.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.DeletePod(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		f.await(t, "the end", isPhase(corev1.PodFailed))
+		f.expectNoProcess(t)
+	}
+}
+
 // awaitBegun waits until the supervisor of the pod a has written that its container runs.
 func (f *fixture) awaitBegun(t *testing.T) {
 	t.Helper()
+	f.awaitState(t, `"running":{`)
+}
+
+// awaitState waits until the state that the supervisor of the pod a writes has a text.
+func (f *fixture) awaitState(t *testing.T, want string) {
+	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if text, err := os.ReadFile(filepath.Join(f.options.Folder, "uid", "state.json")); err == nil && bytes.Contains(text, []byte(`"running":{`)) {
+		text, err := os.ReadFile(filepath.Join(f.options.Folder, "uid", "state.json"))
+		if err == nil && bytes.Contains(text, []byte(want)) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the supervisor does not begin")
+			t.Fatalf("the supervisor does not write %s: %s, %v", want, text, err)
 		}
 	}
 }
@@ -243,12 +314,12 @@ func (f *fixture) awaitBegun(t *testing.T) {
 func (f *fixture) forge(t *testing.T, from, to int) {
 	t.Helper()
 	path := filepath.Join(f.options.Folder, "uid", "supervisor.json")
-	record, err := checkpoint.Read[map[string]any](path)
-	if err != nil || record["pid"] != float64(from) {
-		t.Fatalf("record %v, %v; want process %d", record, err, from)
+	is, err := checkpoint.Read[map[string]any](path)
+	if err != nil || is["pid"] != float64(from) {
+		t.Fatalf("record %v, %v; want process %d", is, err, from)
 	}
-	record["pid"] = to
-	if err := checkpoint.Write(path, record); err != nil {
+	is["pid"] = to
+	if err := checkpoint.Write(path, is); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -289,6 +360,7 @@ func TestShorterGrace(t *testing.T) {
 	for _, graces := range [][]int64{{3600, 1}, {1, 3600}} {
 		f := newFixture(t, nil)
 		pod := shell(`trap 'echo told' TERM; echo began; while :; do sleep 0.1; done`, corev1.RestartPolicyNever)
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](7200)
 		f.run(t, pod)
 		f.awaitLog(t, "began")
 		for i, grace := range graces {
@@ -310,9 +382,16 @@ func TestShorterGrace(t *testing.T) {
 // TestActiveDeadline: a pod has so long, counted from its start.
 func TestActiveDeadline(t *testing.T) {
 	f := newFixture(t, nil)
-	pod := shell("sleep 98759", corev1.RestartPolicyAlways)
+	pod := shell("trap '' TERM; echo began; while :; do sleep 0.1; done", corev1.RestartPolicyAlways)
 	pod.Spec.ActiveDeadlineSeconds, pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600), ptr.To[int64](1)
 	f.run(t, pod)
+	f.awaitLog(t, "began")
+	f.NotifyPods(t.Context(), func(pod *corev1.Pod) {
+		if left := f.processes(t); pod.Status.Phase == corev1.PodFailed && len(left) > 0 {
+			t.Errorf("failed, and the processes %v run", left)
+		}
+		f.reports <- pod
+	})
 	pod.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) // it may be shortened
 	if err := f.UpdatePod(t.Context(), pod.DeepCopy()); err != nil {
 		t.Fatal(err)

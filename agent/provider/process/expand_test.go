@@ -1,6 +1,9 @@
 package process
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -26,5 +29,38 @@ func TestCommandIsExpanded(t *testing.T) {
 	}
 	if want := []string{"FIRST=1", "SECOND=1+$(LATER)", "LATER=2", "POD=$(FIRST)"}; !slices.Equal(got.Env[len(standard("")):], want) {
 		t.Errorf("environment %q, want %q", got.Env, want)
+	}
+}
+
+// TestDeviceHasWhatAllOfItsSpecHave: a process gets the edits of its device and those of the whole spec, also if
+// the spec was written after the provider began.
+func TestDeviceHasWhatAllOfItsSpecHave(t *testing.T) {
+	folder := t.TempDir()
+	p, err := New(Options{Folder: t.TempDir(), LogFolder: t.TempDir(), CDIFolders: []string{folder}, Devices: func(context.Context, *corev1.Pod, string) ([]string, error) {
+		return []string{"example.com/gpu=one"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(0)
+	spec := `{"cdiVersion": "0.7.0", "kind": "example.com/gpu", "containerEdits": {"env": ["ALL=1"], "additionalGids": [5]},
+		"devices": [{"name": "one", "containerEdits": {"env": ["ONE=2"]}}, {"name": "two", "containerEdits": {"env": ["TWO=3"]}}]}`
+	if err := os.WriteFile(filepath.Join(folder, "gpu.json"), []byte(spec), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Command: []string{"true"}}}}}
+	plan, err := p.plan(t.Context(), pod)
+	if os.Geteuid() != 0 {
+		if err == nil {
+			t.Error("a group is given by who is not root")
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := plan.Containers[0]
+	if environment := got.Env[len(standard("")):]; !slices.Equal(environment, []string{"ALL=1", "ONE=2"}) || !slices.Equal(got.Identity.Groups, []uint32{5}) {
+		t.Errorf("environment %q, groups %v", environment, got.Identity.Groups)
 	}
 }

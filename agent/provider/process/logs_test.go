@@ -44,3 +44,13 @@ func TestLogFile(t *testing.T) {
 		t.Error("a container without a status has a log")
 	}
 }
+
+// TestLastLine is in the log also if the process did not end it.
+func TestLastLine(t *testing.T) {
+	f := newFixture(t, nil)
+	if err := f.CreatePod(t.Context(), shell("printf 'no end'", corev1.RestartPolicyNever)); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "success", isPhase(corev1.PodSucceeded))
+	f.awaitLog(t, "stdout F no end\n")
+}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -38,13 +39,13 @@ func withEvents(t *testing.T) (*fixture, *record.FakeRecorder) {
 
 func awaitEvent(t *testing.T, recorder *record.FakeRecorder, want string) {
 	t.Helper()
-	for {
+	for deadline := time.After(patience); ; {
 		select {
 		case got := <-recorder.Events:
 			if strings.HasPrefix(got, want) {
 				return
 			}
-		case <-t.Context().Done():
+		case <-deadline:
 			t.Fatalf("no event %q", want)
 		}
 	}

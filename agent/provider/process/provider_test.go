@@ -170,6 +170,27 @@ func TestACommandThatDoesNotExist(t *testing.T) {
 	}
 }
 
+// TestPathOfThePod is where its commands are looked for.
+func TestPathOfThePod(t *testing.T) {
+	folder := publicFolder(t)
+	if err := os.WriteFile(filepath.Join(folder, "tool"), []byte("#!/bin/sh\nexit 6\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(folder, "tool"), 0o755); err != nil { //nolint:gosec // pods are nobody
+		t.Fatal(err)
+	}
+	f := newFixture(t, nil)
+	pod := shell("", corev1.RestartPolicyNever)
+	pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args = []string{"tool"}, nil
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PATH", Value: folder + ":/bin"}}
+	if err := f.CreatePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if ended := f.await(t, "the end", isPhase(corev1.PodFailed)).ContainerStatuses[0].State.Terminated; ended.ExitCode != 6 {
+		t.Errorf("ended with %v", ended)
+	}
+}
+
 // TestRestart deletes the pod while it waits for its next start.
 func TestRestart(t *testing.T) {
 	f := newFixture(t, nil)
@@ -268,6 +289,10 @@ func TestRefusals(t *testing.T) {
 		"mount of /a to /b":            {edits: &cdispec.ContainerEdits{Mounts: []*cdispec.Mount{{HostPath: "/a", ContainerPath: "/b"}}}},
 		"device node /dev/a as /dev/b": {edits: &cdispec.ContainerEdits{DeviceNodes: []*cdispec.DeviceNode{{HostPath: "/dev/a", Path: "/dev/b"}}}},
 		"hook createRuntime":           {edits: &cdispec.ContainerEdits{Hooks: []*cdispec.Hook{{HookName: "createRuntime", Path: "/bin/true"}}}},
+		"network device eth1":          {edits: &cdispec.ContainerEdits{NetDevices: []*cdispec.LinuxNetDevice{{HostInterfaceName: "eth1", Name: "eth0"}}}},
+		"cache allocation":             {edits: &cdispec.ContainerEdits{IntelRdt: &cdispec.IntelRdt{ClosID: "c"}}},
+		`"../b": is not a name`:        {change: func(pod *corev1.Pod) { pod.Name = "../b" }},
+		`"": is not a name`:            {change: func(pod *corev1.Pod) { pod.UID = "" }},
 	} {
 		f := newFixture(t, c.edits)
 		pod := shell("true", corev1.RestartPolicyNever)

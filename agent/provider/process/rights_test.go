@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	cdispec "tags.cncf.io/container-device-interface/specs-go"
@@ -53,6 +56,11 @@ func TestRights(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", "admin.kubeconfig")
 	t.Setenv("SECRET_TOKEN", "of the agent")
+	left, err := unix.Open("/dev/null", unix.O_RDONLY, 0) // such as by whoever started the agent
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(left) }()
 	f := newFixture(t, &cdispec.ContainerEdits{Env: []string{"GPU=gpu-0"}, AdditionalGIDs: []uint32{44}})
 	pod := sleeping()
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{
@@ -92,6 +100,89 @@ func TestRights(t *testing.T) {
 	for _, kind := range []string{"pid", "net", "ipc", "uts", "mnt"} {
 		if own(t, pid, kind) == own(t, os.Getpid(), kind) {
 			t.Errorf("the process shares the %s namespace of the agent", kind)
+		}
+	}
+	if files := filesOf(t, pid); !slices.Equal(files, []string{"0", "1", "2"}) {
+		t.Errorf("the process has the files %v open", files)
+	}
+	session, err := unix.Getsid(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range f.processes(t) {
+		if of, err := unix.Getsid(pid); err != nil || of == session {
+			t.Errorf("process %d is in the session %d of the agent: %v", pid, of, err)
+		}
+	}
+}
+
+// filesOf are the numbers of the files that a process has open.
+func filesOf(t *testing.T, pid int) []string {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, entry := range entries {
+		out = append(out, entry.Name())
+	}
+	return out
+}
+
+// TestInheritableCapabilities of an agent are not those of its pods.
+func TestInheritableCapabilities(t *testing.T) {
+	if !isRoot(t) {
+		return
+	}
+	f := newFixture(t, nil)
+	// This thread starts the pod, and ends with the goroutine.
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var sets [2]unix.CapUserData
+		err := unix.Capget(&header, &sets[0])
+		if err == nil {
+			sets[0].Inheritable = 1 << unix.CAP_NET_RAW
+			err = unix.Capset(&header, &sets[0])
+		}
+		if err == nil {
+			err = f.CreatePod(t.Context(), sleeping())
+		}
+		started <- err
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	running := f.await(t, "the pod that runs", func(s *corev1.PodStatus) bool { return s.ContainerStatuses[0].State.Running != nil })
+	if got := statusOf(t, f.processes(t)[0])["CapInh"]; got == none {
+		t.Error("the supervisor inherits nothing that could be taken")
+	}
+	if got := statusOf(t, commandOf(t, running))["CapInh"]; got != none {
+		t.Errorf("the process has the inheritable capabilities %s", got)
+	}
+}
+
+// TestUsers: the container's user and group count before the pod's, and what is no number of a user
+// is refused.
+func TestUsers(t *testing.T) {
+	if !isRoot(t) {
+		return
+	}
+	f := newFixture(t, nil)
+	pod := sleeping()
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](7), RunAsGroup: ptr.To[int64](8), RunAsNonRoot: ptr.To(false)}
+	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: ptr.To[int64](9), RunAsGroup: ptr.To[int64](10)}
+	if status := statusOf(t, commandOf(t, f.run(t, pod))); status["Uid"] != "9 9 9 9" || status["Gid"] != "10 10 10 10" {
+		t.Errorf("user %s, group %s", status["Uid"], status["Gid"])
+	}
+	for _, user := range []int64{-1, 1 << 31, 1 << 32} {
+		pod := shell("true", corev1.RestartPolicyNever)
+		pod.Name, pod.UID = "b", "uid-b"
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &user}
+		if err := f.CreatePod(t.Context(), pod); !errdefs.IsInvalidInput(err) || !strings.Contains(err.Error(), "is not the number of a user") {
+			t.Errorf("user %d: got %v", user, err)
 		}
 	}
 }

@@ -169,3 +169,55 @@ func TestThresholds(t *testing.T) {
 		t.Errorf("told %v, want %s", told, want)
 	}
 }
+
+// countUntil has a container probed each millisecond, whose probe succeeds, until enough are told, or it is not probed any more.
+func (p *probing) countUntil(t *testing.T, kind string, probe *corev1.Probe, enough int) (told int) {
+	t.Helper()
+	p.every(t.Context(), kind, probe, time.Millisecond, func(bool) bool {
+		told++
+		return told == enough
+	})
+	return told
+}
+
+// TestInitialDelay: nothing is probed before it is over.
+func TestInitialDelay(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	p := &probing{running: &running{ending: make(chan struct{})}, member: &member{Container: &Container{Name: "main"}, spec: &corev1.Container{Name: "main"}}}
+	probe := &corev1.Probe{
+		ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt(portOfServer(t, server.URL))}},
+		InitialDelaySeconds: 1, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 1,
+	}
+	began := time.Now()
+	if told := p.countUntil(t, liveness, probe, 1); told != 1 || time.Since(began) < time.Second {
+		t.Errorf("%d probes in %v", told, time.Since(began))
+	}
+}
+
+// TestProbesOfAPodThatEnds: readiness goes on, and no other probe says that a container is to end.
+func TestProbesOfAPodThatEnds(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	ending := make(chan struct{})
+	close(ending)
+	p := &probing{
+		running: &running{folder: t.TempDir(), ending: ending, plan: &Plan{Pod: &corev1.Pod{}}}, failed: make(chan time.Duration, 1),
+		member: &member{Container: &Container{Name: "main"}, spec: &corev1.Container{Name: "main"}},
+	}
+	probe := &corev1.Probe{
+		ProbeHandler:   corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt(portOfServer(t, server.URL))}},
+		TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 1,
+	}
+	if told := p.countUntil(t, readiness, probe, 20); told != 20 {
+		t.Errorf("readiness was told %d times", told)
+	}
+	// Of what may happen at the same time, one is taken at random.
+	if told := p.countUntil(t, liveness, probe, 100); told == 100 {
+		t.Error("liveness is probed while the pod ends")
+	}
+	p.end(liveness, probe)
+	if len(p.failed) > 0 || len(p.running.state.Events) > 0 {
+		t.Errorf("the container was told to end, and events are %v", p.running.state.Events)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,9 +33,6 @@ const (
 func initialize() {
 	plan := os.NewFile(planDescriptor, "plan")
 	in := &commandRunner{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*beside)}
-	for fd := planDescriptor; fd <= homeDescriptor; fd++ {
-		unix.CloseOnExec(fd)
-	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM)
 	// What is taken from this thread is taken from what it starts. It starts everything.
@@ -75,6 +73,15 @@ type commandRunner struct {
 	beside  map[int]*beside // by process
 }
 
+// keepFiles has no process that this one starts get its files, but for those that it is given. Whoever started
+// the agent may have left some open.
+func keepFiles() error {
+	if err := unix.CloseRange(planDescriptor, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("files of the init: %w", err)
+	}
+	return nil
+}
+
 func (in *commandRunner) tell(what report) error {
 	in.told.Lock()
 	defer in.told.Unlock()
@@ -83,7 +90,7 @@ func (in *commandRunner) tell(what report) error {
 
 // begin starts the command. It returns the number of this process for the machine.
 func (in *commandRunner) begin() (pid int, err error) {
-	if err := in.orders.Decode(&in.container); err != nil {
+	if err := errors.Join(keepFiles(), in.orders.Decode(&in.container)); err != nil {
 		return 0, err
 	}
 	text, err := os.Readlink("/proc/self") // still the machine's
