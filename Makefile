@@ -328,6 +328,10 @@ conformance-cel: ## run the tests of upstream's expressions on cel
 conformance-slices: ## run the tests of upstream's ResourceSlice controller on agent/resourceslice
 	$(CONFORMANCE) slices
 
+.PHONY: conformance-names
+conformance-names: ## compare the names that packages of drivers, nodes and allocators export, with their types, for programs that change an import
+	$(CONFORMANCE) names
+
 # What takes minutes is not run with the others. The page keeps its rows.
 RECORDED := $(CONFORMANCE) -page docs/conformance.md
 
@@ -335,11 +339,7 @@ CONFIG ?=
 
 .PHONY: conformance-scheduler
 conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kubernetes with it, on that of schedplugin, about half an hour; CONFIG=api, default, ga or all runs one configuration
-ifeq ($(CONFIG),)
-	$(RECORDED) scheduler
-else
-	$(CONFORMANCE) -config '$(CONFIG)' scheduler/integration
-endif
+	$(RECORDED) scheduler$(if $(CONFIG),/integration/$(CONFIG))
 
 .PHONY: conformance-drivers
 conformance-drivers: ## build and test DRA drivers of others with agent/kubeletplugin; DRIVERS= folder with their checkouts

@@ -52,9 +52,9 @@ type PodControllerConfig struct {
 	// When keys of the three queues are handled: pods that changed in Kubernetes, pods whose
 	// time to end is over, and pods whose status the provider changed. nil stands for a
 	// pause of 5 ms that doubles with each failure, up to 1000 s.
-	SyncPodsFromKubernetesRateLimiter    workqueue.RateLimiter
-	DeletePodsFromKubernetesRateLimiter  workqueue.RateLimiter
-	SyncPodStatusFromProviderRateLimiter workqueue.RateLimiter
+	SyncPodsFromKubernetesRateLimiter    workqueue.TypedRateLimiter[any]
+	DeletePodsFromKubernetesRateLimiter  workqueue.TypedRateLimiter[any]
+	SyncPodStatusFromProviderRateLimiter workqueue.TypedRateLimiter[any]
 
 	// What happens after a failure. nil stands for another attempt, each time.
 	SyncPodsFromKubernetesShouldRetryFunc    queue.ShouldRetryFunc

@@ -15,8 +15,11 @@ type ShouldRetryFunc = queue.ShouldRetryFunc
 var MaxRetries = 20
 
 // DefaultRetryFunc gives up after MaxRetries, and leaves the time between attempts to the queue's rate
-// limiter. It is virtual-kubelet's default. A PodController without a function of its own does not give up.
-func DefaultRetryFunc(_ context.Context, key string, timesTried int, _ time.Time, err error) (*time.Duration, error) {
+// limiter. It is virtual-kubelet's default, and a variable as there. Nothing here reads it: a PodController
+// without a function of its own does not give up.
+var DefaultRetryFunc = giveUpAfterMaxRetries
+
+func giveUpAfterMaxRetries(_ context.Context, key string, timesTried int, _ time.Time, err error) (*time.Duration, error) {
 	if timesTried < MaxRetries {
 		return nil, nil
 	}

@@ -75,16 +75,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestStaleOfOneConfiguration: what is known of packages that were not run is not stale.
-func TestStaleOfOneConfiguration(t *testing.T) {
-	listed := []Known{{Test: "dra/all.TestDRA/all/X"}, {Test: "dra/ga.TestDRA/GA/X.y"}}
-	for configuration, want := range map[string]int{"": 2, "ga": 1, "api": 0} {
-		if verdict := judge(&Result{Configuration: configuration}, listed); len(verdict.Stale) != want {
-			t.Errorf("%q: stale: %v", configuration, verdict.Stale)
-		}
-	}
-}
-
 // TestKnown reads the list as it is committed: each entry names a part that exists. House rules look for its decision.
 func TestKnown(t *testing.T) {
 	byPart, err := known(knownText)

@@ -11,6 +11,9 @@
 // that only the text of an error differs. Everything else is new, and a new difference fails.
 // So does an entry of known.yaml that no longer differs, or that no test has.
 //
+// Of packages that Dray has under another path, the exported names are compared as well, by their
+// types: a program that changes an import compiles only if each of them is there.
+//
 // Programs of others and the scheduler run twice, as they are and with Dray. What fails in
 // both runs is counted apart, and is no difference.
 //

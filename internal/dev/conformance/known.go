@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -87,15 +86,9 @@ func judge(result *Result, listed []Known) *Verdict {
 		}
 	}
 	for _, k := range listed {
-		if !seen[k.Test] && result.has(k.Test) {
+		if !seen[k.Test] {
 			verdict.Stale = append(verdict.Stale, k)
 		}
 	}
 	return verdict
-}
-
-// has reports whether a test, "below/the/module.Name/case", belongs to what was run of the part.
-func (r *Result) has(test string) bool {
-	pkg, _, _ := strings.Cut(test, ".")
-	return r.Configuration == "" || path.Base(pkg) == r.Configuration
 }

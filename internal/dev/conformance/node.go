@@ -15,7 +15,10 @@ import (
 	"github.com/dray-project/dray/internal/dev/controlplane"
 )
 
-const virtualKubelet = "github.com/virtual-kubelet/virtual-kubelet"
+const (
+	virtualKubelet        = "github.com/virtual-kubelet/virtual-kubelet"
+	virtualKubeletRelease = "v1.14.1"
+)
 
 // nodeImports are what a program of virtual nodes changes.
 var nodeImports = map[string]string{
@@ -27,7 +30,7 @@ var nodeImports = map[string]string{
 // nodes are virtual-kubelet's program: a release, which the module proxy has, and a commit of
 // its main branch.
 var nodes = []Part{
-	nodePart("node/virtual-kubelet", Program{Version: "v1.14.1"}),
+	nodePart("node/virtual-kubelet", Program{Version: virtualKubeletRelease}),
 	nodePart("node/main", Program{Commit: "7b1385bcb2c1ecffd3938f2a935470b347450a45"}),
 }
 

@@ -23,6 +23,9 @@ type Part struct {
 	// Tests of one package are compiled with Dray's sources if they use what that package does
 	// not export. Nil if the adapter has all that is run.
 	inPackage *inPackage
+	// Of packages whose names Dray has, these are compared. Nothing is run then. Nil if the part
+	// runs tests.
+	names *names
 	// Packages of the counterpart are run twice, with and without Dray. Nil if the adapter has
 	// all that is run.
 	twice *twice
@@ -86,26 +89,38 @@ var Parts = []Part{
 		otherWords: sameNumberOfErrors,
 	},
 	{
-		Name:        "scheduler/integration",
-		About:       "test/integration/dra on a real API server, with the in-tree plugin and with that of schedplugin",
-		Counterpart: "k8s.io/kubernetes",
+		Name:        "names/drivers",
+		About:       "nothing, and compares: each name, field and method that kubeletplugin and resourceslice export is in those of the agent, with the same type",
+		Counterpart: "k8s.io/dynamic-resource-allocation",
 		below:       "dray",
-		adapter:     "scheduler",
-		module:      "schedplugin",
-		Slow:        true,
-		twice: &twice{
-			packages: []string{"test/integration/dra"},
-			tested:   []string{"./dra/..."},
-			imports:  map[string]string{"test/integration/util": "util"},
-			LeftOut: map[string]string{
-				"test/integration/dra/main_test.go":                      "for the tests of the next file only",
-				"test/integration/dra/resourcepoolstatusrequest_test.go": "of a controller",
-			},
-			edits: integrationEdits,
-			// They mostly wait. With the default of logging, each writes 100 MB.
-			flags: []string{"-test.parallel=4", "-v=0"},
+		module:      "agent",
+		names:       &names{Imports: driverImports},
+	},
+	{
+		Name:        "names/allocator",
+		About:       "nothing, and compares: each name, field and method that structured exports is in allocator/structured, with the same type",
+		Counterpart: "k8s.io/dynamic-resource-allocation",
+		below:       "dray",
+		names: &names{Imports: map[string]string{
+			"k8s.io/dynamic-resource-allocation/structured": "github.com/dray-project/dray/allocator/structured",
+		}},
+	},
+	{
+		Name:        "names/node",
+		About:       "nothing, and compares: each name, field and method that node, node/api and node/nodeutil export is in those of the agent, with the same type",
+		Counterpart: virtualKubelet,
+		below:       "dray",
+		module:      "agent",
+		names: &names{
+			Version:  virtualKubeletRelease,
+			Imports:  nodeImports,
+			Internal: map[string]string{virtualKubelet + "/internal/queue": "github.com/dray-project/dray/agent/node/queue"},
 		},
 	},
+	integration("api"),
+	integration("default"),
+	integration("ga"),
+	integration("all"),
 	{
 		Name:        "scheduler/workloads",
 		About:       "the short workloads of test/integration/scheduler_perf/dra as tests, with the in-tree plugin and with that of schedplugin",
@@ -183,6 +198,31 @@ var Parts = []Part{
 			}},
 		},
 	},
+}
+
+// integration are the integration tests in one configuration of Kubernetes' features.
+func integration(configuration string) Part {
+	return Part{
+		Name:        "scheduler/integration/" + configuration,
+		About:       "test/integration/dra/" + configuration + " on a real API server, with the in-tree plugin and with that of schedplugin",
+		Counterpart: "k8s.io/kubernetes",
+		below:       "dray",
+		adapter:     "scheduler",
+		module:      "schedplugin",
+		Slow:        true,
+		twice: &twice{
+			packages: []string{"test/integration/dra"},
+			tested:   []string{"./dra/" + configuration},
+			imports:  map[string]string{"test/integration/util": "util"},
+			LeftOut: map[string]string{
+				"test/integration/dra/main_test.go":                      "for the tests of the next file only",
+				"test/integration/dra/resourcepoolstatusrequest_test.go": "of a controller",
+			},
+			edits: integrationEdits,
+			// They mostly wait. With the default of logging, each writes 100 MB.
+			flags: []string{"-test.parallel=4", "-v=0"},
+		},
+	}
 }
 
 // inTree is the folder of the in-tree plugin.

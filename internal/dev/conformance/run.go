@@ -44,11 +44,9 @@ const inOtherWords = "CONFORMANCE in other words:"
 
 // Result is a run of a part.
 type Result struct {
-	Part    Part
-	Version string
-	// Configuration is what was run of the part, empty for all of it.
-	Configuration string
-	Outcomes      []Outcome // by name
+	Part     Part
+	Version  string
+	Outcomes []Outcome // by name
 }
 
 // Options say where things are, and what of a part is run.
@@ -57,9 +55,6 @@ type Options struct {
 	Checkout string
 	// Programs is the folder with the checkouts of programs.
 	Programs string
-	// Configuration chooses one package of the parts that run packages twice, by the last element
-	// of its path. Empty for all of them.
-	Configuration string
 	// Progress gets a line for each test that ended, of the parts that run packages twice. Nil for
 	// none. Two goroutines write.
 	Progress io.Writer
@@ -91,7 +86,10 @@ func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 		return nil, fmt.Errorf("part %s: %w", part.Name, err)
 	}
 	run := test
-	if part.twice != nil {
+	switch {
+	case part.names != nil:
+		run = part.names.compare
+	case part.twice != nil:
 		run = func(ctx context.Context, folder string) ([]Outcome, error) {
 			return runTwice(ctx, part, folder, options)
 		}
@@ -100,7 +98,7 @@ func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("part %s: %w", part.Name, err)
 	}
-	return &Result{Part: part, Version: version, Configuration: options.Configuration, Outcomes: outcomes}, nil
+	return &Result{Part: part, Version: version, Outcomes: outcomes}, nil
 }
 
 func test(ctx context.Context, folder string) ([]Outcome, error) {

@@ -61,7 +61,7 @@ func runTwice(ctx context.Context, part Part, folder string, options Options) ([
 		// So Kubernetes finds the files of its test API server if paths are trimmed.
 		"TEST_SRCDIR=" + filepath.Dir(modules), "TEST_WORKSPACE=" + filepath.Base(modules),
 	}
-	packages, err := part.twice.testedPackages(ctx, folder, options.Configuration)
+	packages, err := part.twice.testedPackages(ctx, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -199,9 +199,8 @@ type testedPackage struct {
 	module     string
 }
 
-// testedPackages lists the packages with tests, or of these the one with the name of a
-// configuration.
-func (t *twice) testedPackages(ctx context.Context, folder, configuration string) ([]testedPackage, error) {
+// testedPackages lists the packages with tests.
+func (t *twice) testedPackages(ctx context.Context, folder string) ([]testedPackage, error) {
 	module, err := command(ctx, folder, "go", "list", "-mod=mod", "-m")
 	if err != nil {
 		return nil, err
@@ -214,12 +213,12 @@ func (t *twice) testedPackages(ctx context.Context, folder, configuration string
 	var packages []testedPackage
 	for line := range strings.Lines(listed) {
 		importPath, dir, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if ok && (configuration == "" || path.Base(importPath) == configuration) {
+		if ok {
 			packages = append(packages, testedPackage{Name: below(module, importPath), ImportPath: importPath, Dir: dir, module: module})
 		}
 	}
 	if len(packages) == 0 {
-		return nil, fmt.Errorf("there is no configuration %q of %s", configuration, strings.Join(t.tested, " "))
+		return nil, fmt.Errorf("no package of %s has tests", strings.Join(t.tested, " "))
 	}
 	return packages, nil
 }

@@ -36,14 +36,19 @@ func layOut(ctx context.Context, part Part, checkout, folder string) error {
 	if err := copyFile(filepath.Join(module, "go.sum"), filepath.Join(folder, "go.sum")); err != nil {
 		return err
 	}
-	files, err := fs.Sub(adapters, path.Join("testdata", part.adapter))
-	if err != nil {
-		return err
-	}
-	if err := os.CopyFS(folder, files); err != nil {
-		return err
+	if part.adapter != "" {
+		files, err := fs.Sub(adapters, path.Join("testdata", part.adapter))
+		if err != nil {
+			return err
+		}
+		if err := os.CopyFS(folder, files); err != nil {
+			return err
+		}
 	}
 	edits := []string{"mod", "edit"}
+	if part.names != nil && part.names.Version != "" {
+		edits = append(edits, "-require="+part.Counterpart+"@"+part.names.Version)
+	}
 	needed := maps.Clone(modules)
 	if part.module != "" {
 		needed["github.com/dray-project/dray/"+part.module] = part.module

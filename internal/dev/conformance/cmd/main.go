@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -30,7 +29,6 @@ func run(ctx context.Context) error {
 	all := flag.Bool("all", false, "run the slow parts, too, and those that have a checkout")
 	programs := flag.String("programs", "", "the folder with checkouts of the programs of others, for the parts that need them")
 	older := flag.String("older", "", "the folder to lay out in what drivers import, for the libraries of Kubernetes 1.36; nothing is run")
-	configuration := flag.String("config", "", "run one package only of the scheduler's parts, such as api, default, ga or all of scheduler/integration; no page is written")
 	check := flag.Bool("check", false, "compare the page with what the file has, and do not write it")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "Usage: %s [flags] [part ...]\n\nParts:\n", filepath.Base(os.Args[0]))
@@ -39,7 +37,7 @@ func run(ctx context.Context) error {
 			if part.Slow {
 				slow = " (slow: runs if it is named, or with -all)"
 			}
-			fmt.Fprintf(flag.CommandLine.Output(), "  %-21s %s%s\n", part.Name, part.About, slow)
+			fmt.Fprintf(flag.CommandLine.Output(), "  %-29s %s%s\n", part.Name, part.About, slow)
 		}
 		fmt.Fprintln(flag.CommandLine.Output(), "\nParts that build a program of others, of which a checkout is in the folder that -programs names:")
 		for _, part := range conformance.Programs() {
@@ -56,9 +54,6 @@ func run(ctx context.Context) error {
 	if *all {
 		parts = available(*programs)
 	}
-	if *configuration != "" && *page != "" {
-		return errors.New("a page says what a whole part gives: -config and -page do not go together")
-	}
 	root, err := filepath.Abs(*checkout)
 	if err != nil {
 		return err
@@ -69,7 +64,7 @@ func run(ctx context.Context) error {
 	var verdicts []*conformance.Verdict
 	for _, part := range parts {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", part.Name, part.About)
-		result, err := conformance.Run(ctx, part, conformance.Options{Checkout: root, Programs: *programs, Configuration: *configuration, Progress: os.Stderr})
+		result, err := conformance.Run(ctx, part, conformance.Options{Checkout: root, Programs: *programs, Progress: os.Stderr})
 		if err != nil {
 			return err
 		}

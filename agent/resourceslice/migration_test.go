@@ -1,57 +1,13 @@
 package resourceslice
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
-
-	resourceapi "k8s.io/api/resource/v1"
-	upstream "k8s.io/dynamic-resource-allocation/resourceslice"
 )
-
-// The functions that upstream's package has.
-var (
-	_ func(context.Context, Options) (*Controller, error) = StartController
-	_ func(a, b []resourceapi.Device) bool                = DevicesDeepEqual
-)
-
-// TestAPI: each field and each method that upstream's types export is here, with the same
-// type. Packages of the same name are written alike in the names of types.
-func TestAPI(t *testing.T) {
-	for _, pair := range []struct{ theirs, ours any }{
-		{(*upstream.Controller)(nil), (*Controller)(nil)},
-		{(*upstream.DriverResources)(nil), (*DriverResources)(nil)},
-		{(*upstream.DroppedFieldsError)(nil), (*DroppedFieldsError)(nil)},
-		{(*upstream.Options)(nil), (*Options)(nil)},
-		{(*upstream.Owner)(nil), (*Owner)(nil)},
-		{(*upstream.Pool)(nil), (*Pool)(nil)},
-		{(*upstream.Slice)(nil), (*Slice)(nil)},
-		{(*upstream.Stats)(nil), (*Stats)(nil)},
-	} {
-		theirs, ours := reflect.TypeOf(pair.theirs), reflect.TypeOf(pair.ours)
-		for method := range theirs.Methods() {
-			if got, ok := ours.MethodByName(method.Name); !ok || got.Type.String() != method.Type.String() {
-				t.Errorf("%v: method %s is %v, upstream %v", ours, method.Name, got.Type, method.Type)
-			}
-		}
-		for field := range theirs.Elem().Fields() {
-			if !field.IsExported() {
-				continue
-			}
-			if got, ok := ours.Elem().FieldByName(field.Name); !ok || got.Type.String() != field.Type.String() {
-				t.Errorf("%v: field %s is %v, upstream %v", ours, field.Name, got.Type, field.Type)
-			}
-		}
-	}
-	if DefaultMutationCacheTTL != upstream.DefaultMutationCacheTTL || DefaultSyncDelay != upstream.DefaultSyncDelay {
-		t.Error("a constant has another value than upstream's")
-	}
-}
 
 // TestMigration: a driver that was written against upstream's package does the same when
 // nothing but the import path is changed.
