@@ -460,6 +460,8 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 	@mkdir -p $(RESULTS)
 	$(BENCH) -bench '^Benchmark(Workload|Cliff|Family|Index|Fork|Floor)$$' -benchtime 20ms ./benchmarks | tee $(RESULTS)/raw.txt
 	$(BENCH) -bench '^Benchmark(Fixed|Change|Parallel)$$' -benchtime 48x ./benchmarks | tee -a $(RESULTS)/raw.txt
+	@# Steps are the same in each run.
+	$(BENCH) -count 1 -bench '^BenchmarkRule$$' ./allocator | tee -a $(RESULTS)/raw.txt
 	@# Karpenter takes long, and remembers nothing from one pod to the next.
 	cd benchmarks/karpenter && $(BENCH) -count 1 -bench '^BenchmarkWorkload$$' -benchtime 10ms . | tee -a ../results/raw.txt
 	@$(MAKE) report

@@ -143,7 +143,7 @@ func askable(ctx context.Context, node *corev1.Node) error {
 func (p *Problem) inquiry(view cluster.NodeView, inUse eligibility.Usage) model.Question {
 	a := p.allocator
 	return model.Question{
-		Problem: p.compiled.Problem, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget,
+		Problem: p.compiled.Problem, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget, Without: a.without,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/dray-project/dray/allocator/internal/claims"
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/model"
+	"github.com/dray-project/dray/allocator/internal/solver"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -51,6 +52,7 @@ type Options struct {
 type Allocator struct {
 	shareID   func() types.UID
 	budget    int64
+	without   solver.Rules // none, but where it is measured what they save
 	evaluator *eligibility.Evaluator
 	memory    *alike.Memory
 	// line tells the allocators of one Memory apart.

@@ -76,7 +76,7 @@ func TestEqualListsAreDecided(t *testing.T) {
 // benchmarkedInputs is how many inputs of each family are measured.
 const benchmarkedInputs = 4
 
-// BenchmarkFamily decides some inputs of each family, for pods that nobody asked for before. Upstream is given two seconds for
+// BenchmarkFamily decides some inputs of each family, for pods that nobody asked for before. Upstream has some patience for
 // each.
 func BenchmarkFamily(b *testing.B) {
 	for _, family := range Families() {

@@ -7,6 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	upstream "k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dray-project/dray/pools"
 )
@@ -70,36 +72,71 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkLedger takes the device of one claim and frees it again, in a cluster of which three of four devices are in use.
+// mostInUse is a ledger of a cluster of which three of four devices are in use.
+func mostInUse(b *testing.B, nodes int) *pools.Ledger {
+	b.Helper()
+	ledger := pools.NewLedger(pools.Build(pools.Gates{}, benchSlices(nodes)))
+	for n := range 6 * nodes {
+		if err := ledger.Assume(benchClaim(n, nodes)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return ledger
+}
+
+// BenchmarkLedger takes the devices of the claims of one pod and frees them again, in a cluster of which three of four devices
+// are in use.
 func BenchmarkLedger(b *testing.B) {
 	for _, nodes := range benchSizes {
-		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			ledger := pools.NewLedger(pools.Build(pools.Gates{}, benchSlices(nodes)))
-			for n := range 6 * nodes {
-				if err := ledger.Assume(benchClaim(n, nodes)); err != nil {
-					b.Fatal(err)
+		for _, claims := range []int{1, 3} {
+			b.Run(fmt.Sprintf("claims=%d/nodes=%d", claims, nodes), func(b *testing.B) {
+				ledger := mostInUse(b, nodes)
+				var pod []*resourceapi.ResourceClaim
+				for n := range claims {
+					pod = append(pod, benchClaim(7*nodes+n, nodes))
 				}
-			}
-			claim := benchClaim(7*nodes, nodes)
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := ledger.Assume(claim); err != nil {
-					b.Fatal(err)
+				b.ReportAllocs()
+				for b.Loop() {
+					for _, claim := range pod {
+						if err := ledger.Assume(claim); err != nil {
+							b.Fatal(err)
+						}
+					}
+					for _, claim := range pod {
+						if err := ledger.Forget(claim); err != nil {
+							b.Fatal(err)
+						}
+					}
 				}
-				if err := ledger.Forget(claim); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "claims/s")
-		})
+				b.ReportMetric(float64(b.N*claims)/b.Elapsed().Seconds(), "claims/s")
+			})
+		}
 	}
 }
 
-// BenchmarkFork asks what would be if one more claim had its device.
+// BenchmarkFork asks what would be if one more claim had its device, in the same cluster. Upstream has its state copied.
 func BenchmarkFork(b *testing.B) {
 	for _, nodes := range benchSizes {
-		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			ledger, claim := pools.NewLedger(pools.Build(pools.Gates{}, benchSlices(nodes))), benchClaim(0, nodes)
+		claim := benchClaim(7*nodes, nodes)
+		b.Run(fmt.Sprintf("nodes=%d/impl=upstream", nodes), func(b *testing.B) {
+			state := upstream.AllocatedState{
+				AllocatedDevices: sets.New[upstream.DeviceID](), AllocatedSharedDeviceIDs: sets.New[upstream.SharedDeviceID](),
+				AggregatedCapacity: upstream.NewConsumedCapacityCollection(),
+			}
+			for n := range 6 * nodes {
+				insert(&state, benchClaim(n, nodes))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				forked := upstream.AllocatedState{
+					AllocatedDevices: state.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs.Clone(),
+					AggregatedCapacity: state.AggregatedCapacity.Clone(),
+				}
+				insert(&forked, claim)
+			}
+		})
+		b.Run(fmt.Sprintf("nodes=%d/impl=dray", nodes), func(b *testing.B) {
+			ledger := mostInUse(b, nodes)
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := ledger.Fork().Assume(claim); err != nil {
@@ -107,5 +144,11 @@ func BenchmarkFork(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func insert(state *upstream.AllocatedState, claim *resourceapi.ResourceClaim) {
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		state.AllocatedDevices.Insert(upstream.MakeDeviceID(result.Driver, result.Pool, result.Device))
 	}
 }

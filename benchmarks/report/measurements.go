@@ -18,6 +18,7 @@ const (
 	steps      = "steps/op"
 	atLeast    = "at-least-sec/op"
 	wallPerOp  = "sec/op"
+	undecided  = "undecided/op"
 )
 
 // Names of implementations.
@@ -31,6 +32,9 @@ const (
 
 	oneWorker  = "workers=1"
 	twoWorkers = "workers=2"
+
+	withoutRule = "without="
+	withoutNone = withoutRule + "none"
 )
 
 // series is what was measured of one benchmark by one implementation. Paths of the
@@ -87,11 +91,11 @@ func read(r io.Reader) (*measurements, error) {
 
 // split divides "Workload/fleet/nodes=100/pod=new/impl=dray-2" into what was measured,
 // without the name of the Go function, and the implementation. Where goroutines are
-// compared, "workers=2" takes its place.
+// compared, "workers=2" takes its place, and where a rule is left out, "without=equal".
 func split(name string) (path, implementation string, ok bool) {
 	name = procs.ReplaceAllString(name, "")
-	if before, workers, found := strings.Cut(name, "/workers="); found {
-		name, implementation, ok = before, "workers="+workers, true
+	if at := max(strings.Index(name, "/workers="), strings.Index(name, "/"+withoutRule)); at >= 0 {
+		name, implementation, ok = name[:at], name[at+1:], true
 	} else {
 		name, implementation, ok = strings.Cut(name, "/impl=")
 	}

@@ -36,6 +36,7 @@ func page(m *measurements) string {
 	workloadTables(&b, m)
 	operationTable(&b, m)
 	cliffTable(&b, m)
+	ruleTable(&b, m)
 	parallelTable(&b, m)
 	karpenterTable(&b, m)
 	return b.String()
@@ -91,6 +92,46 @@ func cliffTable(b *strings.Builder, m *measurements) {
 			row(b, readable(cliff.Name), cliff.K, fmt.Sprint(k), c.cell(upstream), c.cell(own), c.count(own, steps), c.cell(facade),
 				wanted(demands), verdict(demands))
 		}
+	}
+}
+
+// ruleTable shows how many times the steps are without each rule of the search, if that was measured.
+func ruleTable(b *strings.Builder, m *measurements) {
+	var kinds, without []string
+	for key := range m.median {
+		switch {
+		case key.unit != steps || !strings.HasPrefix(key.implementation, withoutRule):
+		case key.implementation == withoutNone:
+			kinds = append(kinds, key.path)
+		case !slices.Contains(without, key.implementation):
+			without = append(without, key.implementation)
+		}
+	}
+	if len(kinds) == 0 {
+		return
+	}
+	slices.Sort(kinds)
+	slices.Sort(without)
+	b.WriteString("\n## What the rules of the search save\n\nSteps for some inputs of each kind, and how many times as many they are if one rule is left out. An input that is undecided then counts with its budget.\n\n")
+	names, with := []string{"left out"}, []string{"none"}
+	for _, kind := range kinds {
+		all, _ := m.get(kind, withoutNone, steps)
+		names, with = append(names, strings.TrimPrefix(readable(kind), "kind ")), append(with, amount(all)+" steps")
+	}
+	header(b, names...)
+	row(b, with...)
+	for _, rule := range without {
+		cells := []string{strings.TrimPrefix(rule, withoutRule)}
+		for _, kind := range kinds {
+			all, _ := m.get(kind, withoutNone, steps)
+			left, _ := m.get(kind, rule, steps)
+			text := fmt.Sprintf("%.2f×", left/all)
+			if n, _ := m.get(kind, rule, undecided); n > 0 {
+				text = fmt.Sprintf("> %s, %.0f undecided", text, n)
+			}
+			cells = append(cells, text)
+		}
+		row(b, cells...)
 	}
 }
 

@@ -25,6 +25,10 @@ BenchmarkCliff/cliff=one-device-too-few/K=4/impl=upstream-2 10 0 ns/op 200000000
 BenchmarkCliff/cliff=one-device-too-few/K=4/impl=dray-2 10 9 ns/op 2000000 cpu-ns/op 2000000 cpu-ns/node 9 B/op 9 allocs/op 18 steps/op
 BenchmarkParallel/unlike/nodes=1000/pod=new/workers=1-2 10 3000 ns/op
 BenchmarkParallel/unlike/nodes=1000/pod=new/workers=2-2 10 2000 ns/op
+pkg: github.com/dray-project/dray/allocator
+BenchmarkRule/kind=fill-shares/without=none-2 1000000000 4000 steps/op 0 undecided/op
+BenchmarkRule/kind=fill-shares/without=equal-2 1000000000 6000 steps/op 0 undecided/op
+BenchmarkRule/kind=fill-shares/without=ahead-2 1000000000 400000 steps/op 2 undecided/op
 pkg: github.com/dray-project/dray/benchmarks/karpenter
 BenchmarkWorkload/fleet/state=used/nodes=1000/pod=next/impl=karpenter-2 10 9 ns/op 50000 cpu-ns/node
 BenchmarkWorkload/fleet/state=used/nodes=1000/pod=next/impl=dray-2 10 9 ns/op 500 cpu-ns/node
@@ -44,6 +48,10 @@ func TestPage(t *testing.T) {
 		"| 500×, facade 100×, 0 allocations | **no**: 1 allocations |",
 		"| one device too few | requests of one device each | 4 | > 2 s | 2 ms, 9 (> 1000×) | 18 | – | 1 ms | **no**: 2 ms |",
 		"| unlike, nodes 1000, pod new | 3 µs | 2 µs | 1.5× |",
+		"| left out | fill shares |",
+		"| none | 4000 steps |",
+		"| ahead | > 100.00×, 2 undecided |",
+		"| equal | 1.50× |",
 		"| fleet, state used, nodes 1000 | next | 50 µs | 500 ns (100×) |",
 	} {
 		if !strings.Contains(text, line) {

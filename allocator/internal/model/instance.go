@@ -31,6 +31,8 @@ type Question struct {
 	Before func(a, b *Candidate) bool
 	// Budget is the number of steps after which the answer is not known.
 	Budget int64
+	// Without are rules that the search does without, which changes nothing but the steps it takes.
+	Without solver.Rules
 }
 
 // Instance is a question in the terms of the solver, in memory that is used again. The zero value is

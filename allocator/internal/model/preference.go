@@ -31,7 +31,7 @@ type Miss struct {
 // as many steps together as the first one. What is preferred for the sake of topology is about several
 // devices, and of the solutions with the alternatives and numbers that were picked before.
 func (in *Instance) Solve(ctx context.Context) Result {
-	best := in.solver.Solve(ctx, &in.problem, in.Budget, solver.AllRules)
+	best := in.solver.Solve(ctx, &in.problem, in.Budget, in.rules())
 	var missed []Miss
 	left, numbered := in.Budget, false
 	for k := in.Problem.Required(); k < len(in.Problem.Constraints) && best.Verdict == solver.Found; k++ {
@@ -54,7 +54,7 @@ func (in *Instance) Solve(ctx context.Context) Result {
 		if topology {
 			problem = in.only(func(r, o int) bool { return int32(o) == best.Options[r] })
 		}
-		next := in.solver.Solve(ctx, problem, left, solver.AllRules)
+		next := in.solver.Solve(ctx, problem, left, in.rules())
 		left = max(left-next.Stats.Steps, 0)
 		next.Stats.Add(best.Stats)
 		if next.Verdict == solver.None || next.Verdict == solver.Spent || next.Verdict == solver.Stopped && topology {
@@ -70,6 +70,9 @@ func (in *Instance) Solve(ctx context.Context) Result {
 	}
 	return Result{Result: best, Missed: missed}
 }
+
+// rules are those of each search.
+func (in *Instance) rules() solver.Rules { return solver.AllRules &^ in.Without }
 
 // kept is a result that stays good when another search takes the memory of the last one.
 func kept(found solver.Result) solver.Result {
@@ -104,7 +107,7 @@ func (in *Instance) numbered(ctx context.Context, best solver.Result, left *int6
 					return option == o
 				}
 				return same(other, option)
-			}), *left, solver.AllRules)
+			}), *left, in.rules())
 			*left = max(*left-next.Stats.Steps, 0)
 			next.Stats.Add(best.Stats)
 			if next.Verdict == solver.None {
@@ -165,7 +168,7 @@ func (in *Instance) Core(ctx context.Context) (core []claims.Part) {
 			off = &in.problem.Relations[len(in.frame.groups)+k-requests].Off
 		}
 		*off = true
-		if in.solver.Solve(ctx, &in.problem, min(in.Budget, CoreBudget), solver.AllRules).Verdict != solver.None {
+		if in.solver.Solve(ctx, &in.problem, min(in.Budget, CoreBudget), in.rules()).Verdict != solver.None {
 			*off = false
 			core = append(core, claims.Part(k))
 		}
