@@ -198,8 +198,9 @@ counters that it draws on are exhausted. Or all claims and templates that would 
 it want several devices of one kind, such as of one PCIe root, and fewer are free.
 
 --by says what devices are counted by. By class, a device counts for each class whose
-selectors it matches, by namespace for each one whose claims share it, and by workload
-for each Deployment, Job, ... whose pods do. What belongs nowhere is in the row "-".
+selectors it matches. By namespace, it counts for each one whose claims share it, and
+by workload for each Deployment, Job, ... whose pods do. What belongs nowhere is in
+the row "-".
 The last row, TOTAL, has each device once.
 
 Exit status: 0 if they were counted, 2 for wrong usage or input.`
