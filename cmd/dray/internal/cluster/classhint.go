@@ -16,11 +16,29 @@ import (
 
 // Matches reports whether a device of the pool matches a selector. One that fails matches nothing.
 func (c *Cluster) Matches(expression string, pool *PoolState, device *DeviceState) bool {
+	for i := range device.matched {
+		if device.matched[i].expression == expression {
+			return device.matched[i].matches
+		}
+	}
 	if device.seen == nil {
 		device.seen = cel.NewDevice(pool.Driver, device.Object)
 	}
-	return c.matches(expression, device.seen)
+	matches := c.matches(expression, device.seen)
+	if len(device.matched) < mostMatched {
+		device.matched = append(device.matched, matched{expression, matches})
+	}
+	return matches
 }
+
+// matched says whether a device matches an expression.
+type matched struct {
+	expression string
+	matches    bool
+}
+
+// mostMatched bounds what is remembered of a device: beside pods that ask for the same there are few expressions.
+const mostMatched = 8
 
 func (c *Cluster) matches(expression string, device *cel.Device) bool {
 	program, err := c.programs.Selector(expression)

@@ -58,6 +58,8 @@ type DeviceState struct {
 	Unreached bool `json:"-"`
 
 	seen *cel.Device // by selectors, nil before the first one
+	// matched has answers to some expressions.
+	matched []matched
 
 	Name       string                                                    `json:"name"`
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute `json:"attributes,omitempty"`

@@ -51,8 +51,8 @@ func (e *envelope) read(raw []byte) error {
 }
 
 // envelopeOf reads the envelope of valid JSON.
-func envelopeOf(raw []byte) (envelope, error) {
-	head := peek(raw)
+func (b *beginnings) envelopeOf(raw []byte) (envelope, error) {
+	head := b.peek(raw)
 	if gvk, err := head.gvk(); err == nil && isUsed(gvk.GroupKind()) {
 		return head, nil // a second apiVersion or kind below is found by the decoder of the object
 	}
@@ -61,9 +61,25 @@ func envelopeOf(raw []byte) (envelope, error) {
 	return head, err
 }
 
+// beginnings are envelopes of objects that begin in the same way, up to the second of apiVersion and kind.
+type beginnings []beginning
+
+type beginning struct {
+	text string
+	head envelope
+}
+
+// mostBeginnings bounds those that are looked for: the objects of a dump are of few kinds.
+const mostBeginnings = 16
+
 // peek reads as much of an envelope as the object begins with: most begin with apiVersion and kind. It does not look at
 // what follows.
-func peek(raw []byte) (head envelope) {
+func (b *beginnings) peek(raw []byte) (head envelope) {
+	for _, known := range *b {
+		if len(raw) >= len(known.text) && string(raw[:len(known.text)]) == known.text {
+			return known.head
+		}
+	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
 		return head
@@ -86,6 +102,9 @@ func peek(raw []byte) (head envelope) {
 			return head
 		}
 	}
+	if len(*b) < mostBeginnings {
+		*b = append(*b, beginning{string(raw[:decoder.InputOffset()]), head})
+	}
 	return head
 }
 
@@ -106,7 +125,7 @@ func (e envelope) gvk() (schema.GroupVersionKind, error) {
 // decode unfolds Lists in raw and files what they hold. Items of typed lists may
 // leave out their kind, as the API server does: then it is inherited.
 func (r *reader) decode(raw []byte, inherited schema.GroupVersionKind, origin Origin) {
-	head, err := envelopeOf(raw)
+	head, err := r.beginnings.envelopeOf(raw)
 	if err != nil {
 		r.fail(origin, err)
 		return

@@ -52,6 +52,8 @@ type reader struct {
 	documents int
 	// pods counts those that controllers stand for.
 	pods int
+
+	beginnings beginnings
 }
 
 // Read reads all documents at the paths: files, folders (recursively), or Stdin.

@@ -57,9 +57,12 @@ type said struct {
 	details bool
 }
 
-// of puts what is said of a group into words.
+// of puts what is said of a group into words: nothing if devices are not the reason.
 func (t *teller) of(group cluster.RefusalGroup) said {
 	var s said
+	if group.Explanation == nil {
+		return s
+	}
 	t.diagnosis.At(group.Closest)
 	s.causes, s.bystanders = t.causes(group.Explanation)
 	s.figures = group.Uniform

@@ -94,7 +94,8 @@ func newAnswer(c *cluster.Cluster, p *cluster.Placement, before int, groups []cl
 		a.Error = diagnosis.Error(c, p)
 	}
 	told := newTeller(c, p.Asked())
-	for _, group := range groups {
+	var first said // of the nodes that come closest
+	for i, group := range groups {
 		refusal := Refusal{
 			Count: len(group.Nodes), Nodes: group.Nodes, Summary: group.Summary,
 			Uniform: group.Uniform, Closest: group.Closest, Explanation: group.Explanation,
@@ -102,6 +103,9 @@ func newAnswer(c *cluster.Cluster, p *cluster.Placement, before int, groups []cl
 		}
 		if group.Explanation != nil {
 			said := told.of(group)
+			if i == 0 {
+				first = said
+			}
 			refusal.Causes, refusal.bystanders = said.causes, said.bystanders
 			refusal.Uniform = said.figures && said.details
 			if group.Uniform && !said.figures {
@@ -118,7 +122,7 @@ func newAnswer(c *cluster.Cluster, p *cluster.Placement, before int, groups []cl
 	if !p.Placed() {
 		a.headline = headline(c, p)
 		if len(groups) > 0 {
-			a.headline += "; " + told.line(groups[0])
+			a.headline += "; " + told.line(groups[0], first)
 		}
 	}
 	return a

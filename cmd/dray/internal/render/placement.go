@@ -239,7 +239,7 @@ func refusalLines(c *cluster.Cluster, p *cluster.Placement) []string {
 	told.diagnosis.Brief = true
 	var lines []string
 	for _, group := range groups[:min(most, len(groups))] {
-		lines = append(lines, told.line(group))
+		lines = append(lines, told.line(group, told.of(group)))
 	}
 	if len(groups) > most {
 		lines = append(lines, fmt.Sprintf("and %s for other reasons", Count(remaining(groups[most:]), "node")))
@@ -291,13 +291,12 @@ func headline(c *cluster.Cluster, p *cluster.Placement) string {
 	return fmt.Sprintf("it fits none of %d nodes", len(p.Refusals))
 }
 
-// line is one sentence on nodes that are refused alike.
-func (t *teller) line(group cluster.RefusalGroup) string {
+// line is one sentence on nodes that are refused alike, of which something was said.
+func (t *teller) line(group cluster.RefusalGroup, said said) string {
 	nodes := fmt.Sprintf("%s (%s)", Count(len(group.Nodes), "node"), firstFew(group.Nodes))
 	if group.Explanation == nil {
 		return nodes + ": " + group.Summary
 	}
-	said := t.of(group)
 	summary := t.conflict(group.Explanation, said.causes)
 	switch {
 	case said.figures:
