@@ -28,6 +28,7 @@ import (
 	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/fakecluster"
 	"github.com/dray-project/dray/agent/internal/leakcheck"
@@ -179,8 +180,45 @@ func TestPublishResources(t *testing.T) {
 	if err := helper.PublishResources(t.Context(), pool()); err == nil {
 		t.Error("a stopped helper publishes")
 	}
+	late := pool("late")
+	helper.published.Update(&late)
+	time.Sleep(300 * time.Millisecond) // in which it would be written
+	if got := fakecluster.Published(t, client); !slices.Equal(got, []string{"gpu-1"}) {
+		t.Errorf("a stopped helper published %q", got)
+	}
 	if len(plugin.errors) > 0 {
 		t.Errorf("errors: %v", plugin.errors)
+	}
+}
+
+// TestOwnerAndPool: with the UID of its node, the helper asks for no node, and with the name of its pool, it leaves
+// slices of others alone.
+func TestOwnerAndPool(t *testing.T) {
+	theirs := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: driverName, NodeName: ptr.To(fakecluster.NodeName), Pool: resourceapi.ResourcePool{Name: "theirs", ResourceSliceCount: 1},
+	}}
+	client := fakecluster.NewClient(theirs)
+	helper, _ := start(t, client, newDriver(), NodeUID("given"), ReconcilePoolWithName(fakecluster.NodeName))
+	for _, device := range []string{"gpu-0", "gpu-1"} { // the second one comes when all pools were looked at
+		if err := helper.PublishResources(t.Context(), pool(device)); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, client, device)
+	}
+	helper.Stop()
+	list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 2 {
+		t.Fatalf("%d slices, error %v", len(list.Items), err)
+	}
+	for _, slice := range list.Items {
+		if slice.Name != "theirs" && (len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].UID != "given") {
+			t.Errorf("owners %v", slice.OwnerReferences)
+		}
+	}
+	for _, action := range client.Actions() {
+		if action.Matches("get", "nodes") || action.Matches("delete", "resourceslices") {
+			t.Errorf("%s %s", action.GetVerb(), action.GetResource().Resource)
+		}
 	}
 }
 
@@ -246,6 +284,7 @@ func TestHealth(t *testing.T) {
 		"1.36":               {plugin: older{driver: newDriver()}, announced: true, healthOfIt: true},
 		"1.36, embedded":     {plugin: unimplemented{driver: newDriver()}, announced: true},
 		"none":               {plugin: newDriver()},
+		"none, switched on":  {plugin: newDriver(), more: []Option{HealthService(true)}, announced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, dir := start(t, fakecluster.NewClient(), test.plugin, test.more...)
@@ -284,6 +323,16 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestOlderStreamEnds: a driver for Kubernetes 1.36 does not wait for a kubelet that is gone.
+func TestOlderStreamEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	stream := &olderStream{ctx: ctx, reports: make(chan DeviceHealthReport)}
+	if err := stream.Send(&healthv1alpha1.NodeWatchResourcesResponse{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestMetadata: the ways in which drivers of both versions of Kubernetes enable metadata.
 func TestMetadata(t *testing.T) {
 	alpha, beta := metadatav1alpha1.SchemeGroupVersion, metadatav1beta1.SchemeGroupVersion
@@ -295,6 +344,7 @@ func TestMetadata(t *testing.T) {
 		"1.37, both":            {[]Option{EnableDeviceMetadata(true, []schema.GroupVersion{beta, alpha})}, []schema.GroupVersion{beta, alpha}},
 		"1.36":                  {[]Option{EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
 		"1.36, versions":        {[]Option{MetadataVersions(alpha), EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
+		"1.36, the latest":      {[]Option{MetadataVersions(alpha, beta), EnableDeviceMetadata(true)}, []schema.GroupVersion{beta, alpha}},
 		"1.36, versions after":  {[]Option{EnableDeviceMetadata(true), MetadataVersions(alpha)}, []schema.GroupVersion{beta, alpha}},
 		"1.37, without a value": {[]Option{EnableDeviceMetadata(true, nil)}, nil},
 		"off":                   {nil, nil},

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/internal/leakcheck"
 	"github.com/dray-project/dray/agent/node"
@@ -85,6 +86,8 @@ func TestPods(t *testing.T) {
 			want: []string{"0s Pending: ContainerCreating", "1s Running: running 0", "1m1s Succeeded: exit 0"}},
 		"script, deleted": {script: script, policy: corev1.RestartPolicyNever, delete: 30 * time.Second,
 			want: []string{"0s Pending: ContainerCreating", "1s Running: running 0", "35s Succeeded: exit 0"}},
+		"deleted after it ended": {script: script, policy: corev1.RestartPolicyNever, delete: 2 * time.Minute,
+			want: []string{"0s Pending: ContainerCreating", "1s Running: running 0", "1m1s Failed: exit 3"}},
 		"deleted before it began": {script: script, policy: corev1.RestartPolicyNever, delete: 500 * time.Millisecond,
 			want: []string{"0s Pending: ContainerCreating", "5.5s Succeeded: exit 0"}},
 	} {
@@ -115,6 +118,51 @@ func TestPods(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSameNameAgain: a pod that takes the place of another one does not have its end.
+func TestSameNameAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := simulated.New(nil)
+		defer p.Close()
+		r := &recorder{began: time.Now()}
+		p.NotifyPods(t.Context(), r.report)
+		for _, duration := range []string{"1m", "1h"} {
+			if err := p.CreatePod(t.Context(), newPod(corev1.RestartPolicyNever, map[string]string{simulated.AnnotationRunFor: duration})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if want := []string{"0s Running: running 0", "0s Running: running 0", "1h0m0s Succeeded: exit 0"}; !slices.Equal(r.reports, want) {
+			t.Errorf("reports %q, want %q", r.reports, want)
+		}
+	})
+}
+
+// TestAdopt goes on with a pod that ran before, and counts its restarts on.
+func TestAdopt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := simulated.New(nil)
+		defer p.Close()
+		r := &recorder{began: time.Now()}
+		p.NotifyPods(t.Context(), r.report)
+		pod := newPod(corev1.RestartPolicyAlways, map[string]string{simulated.AnnotationRunFor: "1m"})
+		pod.Status.StartTime = ptr.To(metav1.NewTime(time.Now().Add(-time.Hour)))
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "main", RestartCount: 7, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-20 * time.Second))}},
+		}}
+		begin, err := p.Adopt(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{"40s Running: CrashLoopBackOff", "50s Running: running 8"}; !slices.Equal(r.reports, want) {
+			t.Errorf("reports %q, want %q", r.reports, want)
+		}
+	})
 }
 
 func TestReady(t *testing.T) {

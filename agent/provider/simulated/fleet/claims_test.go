@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/inventory"
@@ -279,6 +283,83 @@ func TestPodsOfAnEarlierRun(t *testing.T) {
 			synctest.Wait()
 			if phase := phaseOf(t, client, "b"); phase != corev1.PodRunning {
 				t.Errorf("the pod that waited is %s", phase)
+			}
+		})
+	})
+}
+
+// TestAdminAccess: a claim for administration shares a device with the one that has it, and does not free it.
+func TestAdminAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		run(t, client, gpuNodes(1, 1), func(*fleet.Fleet) {
+			addClaim(t, client, "user", []string{"user"}, "node-0/gpu-0")
+			addClaim(t, client, "admin", []string{"admin"}, "node-0/gpu-0")
+			addClaim(t, client, "next", []string{"next"}, "node-0/gpu-0")
+			admin, err := client.ResourceV1().ResourceClaims("ns").Get(t.Context(), "admin", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
+			if _, err := client.ResourceV1().ResourceClaims("ns").Update(t.Context(), admin, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, pod := range []string{"user", "admin"} {
+				addPod(t, client, pod, "node-0", pod)
+				soon()
+				if phase := phaseOf(t, client, pod); phase != corev1.PodRunning {
+					t.Errorf("pod %s is %s", pod, phase)
+				}
+			}
+			if err := client.CoreV1().Pods("ns").Delete(t.Context(), "admin", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			addPod(t, client, "next", "node-0", "next")
+			soon()
+			if phase := phaseOf(t, client, "next"); phase == corev1.PodRunning {
+				t.Errorf("the device of a pod that runs is given to another one, which is %s", phase)
+			}
+		})
+	})
+}
+
+// TestAPodThatIsRefused has no device.
+func TestAPodThatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		run(t, client, gpuNodes(1, 1), func(*fleet.Fleet) {
+			addClaim(t, client, "bad", []string{"bad"}, "node-0/gpu-0")
+			addClaim(t, client, "good", []string{"good"}, "node-0/gpu-0")
+			addPodWith(t, client, "bad", "node-0", func(pod *corev1.Pod) {
+				pod.Annotations = map[string]string{simulated.AnnotationRunFor: "long"}
+			}, "bad")
+			soon()
+			addPod(t, client, "good", "node-0", "good")
+			soon()
+			if bad, good := phaseOf(t, client, "bad"), phaseOf(t, client, "good"); bad != corev1.PodFailed || good != corev1.PodRunning {
+				t.Errorf("the pod that is refused is %s, the other one is %s", bad, good)
+			}
+		})
+	})
+}
+
+// TestReportsThatFail are tried some times, and not for ever.
+func TestReportsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		client.PrependReactor("patch", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewInternalError(errors.New("always"))
+		})
+		run(t, client, gpuNodes(1, 1), func(*fleet.Fleet) {
+			addClaim(t, client, "a", []string{"a"}, "node-0/gpu-0")
+			addPod(t, client, "a", "node-0", "a")
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			tried := requests(client)["patch resourceclaims"]
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if again := requests(client)["patch resourceclaims"]; tried < 2 || again != tried {
+				t.Errorf("%d attempts, and %d ten minutes later", tried, again)
 			}
 		})
 	})

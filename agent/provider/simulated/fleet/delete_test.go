@@ -12,6 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
@@ -86,6 +89,69 @@ func TestDeleteWaits(t *testing.T) {
 		}
 		if want := (fleet.Deleted{Nodes: 1, Leases: 1, Slices: 1, Pods: 1}); deleted != want {
 			t.Errorf("deleted %+v", deleted)
+		}
+	})
+}
+
+// TestHowItIsDeleted: only what was looked at is deleted, and pods without grace: nobody would end them.
+func TestHowItIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		run(t, client, gpuNodes(1, 1), func(*fleet.Fleet) { addPod(t, client, "a", "node-0"); soon() })
+		uids := make(map[types.UID]bool)
+		client.PrependReactor("delete", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			options := action.(clienttesting.DeleteActionImpl).DeleteOptions
+			if options.Preconditions == nil || options.Preconditions.UID == nil {
+				t.Errorf("%s are deleted whatever their UID", action.GetResource().Resource)
+			} else {
+				uids[*options.Preconditions.UID] = true
+			}
+			if action.GetResource().Resource == "pods" && ptr.Deref(options.GracePeriodSeconds, -1) != 0 {
+				t.Errorf("a pod has a grace of %v", options.GracePeriodSeconds)
+			}
+			return false, nil, nil
+		})
+		if _, err := fleet.Delete(t.Context(), client, ""); err != nil || len(uids) != 4 || !uids["pod-a"] {
+			t.Errorf("deleted %v, %v", uids, err)
+		}
+	})
+}
+
+// TestDeleteOfANodeThatAnotherFleetHas leaves the node and its pods alone, also if something of the first fleet
+// has its name.
+func TestDeleteOfANodeThatAnotherFleetHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := map[string]string{fleet.LabelFleet: fleet.DefaultName}
+		client := newClient(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", Labels: map[string]string{fleet.LabelFleet: "another"}}},
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n", UID: "l", Labels: mine}},
+			&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "s", Labels: mine}, Spec: resourceapi.ResourceSliceSpec{NodeName: ptr.To("n"), Driver: driver}},
+		)
+		addPod(t, client, "a", "n")
+		deleted, err := fleet.Delete(t.Context(), client, "")
+		if want := (fleet.Deleted{Slices: 1}); err != nil || deleted != want {
+			t.Errorf("deleted %+v, %v, want %+v", deleted, err, want)
+		}
+	})
+}
+
+// TestDeleteWhileAFleetBegins: a lease that comes while Delete waits is of a fleet that runs.
+func TestDeleteWhileAFleetBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease := func(name string) *coordinationv1.Lease {
+			return &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name, UID: types.UID(name), Labels: map[string]string{fleet.LabelFleet: fleet.DefaultName}},
+				Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To[int32](40), RenewTime: ptr.To(metav1.NowMicro())},
+			}
+		}
+		client := newClient(lease("old"))
+		time.AfterFunc(5*time.Second, func() {
+			if _, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(t.Context(), lease("new"), metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := fleet.Delete(t.Context(), client, ""); !errors.Is(err, fleet.ErrRunning) || !strings.Contains(err.Error(), "node new") {
+			t.Errorf("got %v", err)
 		}
 	})
 }

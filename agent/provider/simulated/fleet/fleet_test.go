@@ -145,8 +145,10 @@ func TestOneNodeFails(t *testing.T) {
 		times int
 		left  int // slices
 	}{
-		"for ever": {apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceSlice").GroupKind(), "x", nil), 1, 2},
-		"a while":  {errors.New("no"), 5, 3},
+		"for ever":                          {apierrors.NewInvalid(resourceapi.SchemeGroupVersion.WithKind("ResourceSlice").GroupKind(), "x", nil), 1, 2},
+		"for ever, because it is forbidden": {apierrors.NewForbidden(resourceapi.Resource("resourceslices"), "x", errors.New("no")), 1, 2},
+		"for ever, because it is wrong":     {apierrors.NewBadRequest("no"), 1, 2},
+		"a while":                           {errors.New("no"), 5, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

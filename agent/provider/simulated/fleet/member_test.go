@@ -229,3 +229,61 @@ func TestLeaseDoesNotGoBack(t *testing.T) {
 		})
 	})
 }
+
+// TestNodeOfAnotherFleet is left alone.
+func TestNodeOfAnotherFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0", UID: "u", Labels: map[string]string{fleet.LabelFleet: "another"}}})
+		run(t, client, gpuNodes(2, 1), func(f *fleet.Fleet) {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), "node-0", metav1.GetOptions{})
+			if err != nil || f.Registered() != 1 || node.Labels[fleet.LabelFleet] != "another" || len(node.Status.Conditions) > 0 {
+				t.Errorf("%d registered, node %v, %v", f.Registered(), node, err)
+			}
+		})
+	})
+}
+
+// TestStatusIsOfOneNode: what is written for a node names its UID, so that another one of its name does not get it.
+func TestStatusIsOfOneNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		run(t, client, gpuNodes(1, 0), func(*fleet.Fleet) {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), "node-0", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(6 * time.Minute)
+			synctest.Wait()
+			patches := 0
+			for _, action := range client.Actions() {
+				if patch, ok := action.(clienttesting.PatchAction); ok {
+					patches++
+					if want := `"uid":"` + string(node.UID) + `"`; !strings.Contains(string(patch.GetPatch()), want) {
+						t.Errorf("the patch %s does not have %s", patch.GetPatch(), want)
+					}
+				}
+			}
+			if patches == 0 {
+				t.Error("no status was written")
+			}
+		})
+	})
+}
+
+// TestNoDryRun: where a webhook does not know dry runs, nodes are created without.
+func TestNoDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		client.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if isDryRun(action) {
+				return true, nil, apierrors.NewBadRequest("admission webhook w does not support dry run")
+			}
+			return false, nil, nil
+		})
+		run(t, client, gpuNodes(1, 1), func(f *fleet.Fleet) {
+			if f.Registered() != 1 {
+				t.Errorf("%d registered", f.Registered())
+			}
+		})
+	})
+}

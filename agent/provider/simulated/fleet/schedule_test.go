@@ -11,7 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/agent/inventory"
 	"github.com/dray-project/dray/agent/provider/simulated/fleet"
@@ -182,12 +185,13 @@ func TestPoolsOfSeveralSlices(t *testing.T) {
 		}
 		options.Kinds[0].Script = []inventory.SimulatedEvent{
 			event(10, "gpu-7", true), event(20, "gpu-128", true), event(20, "gpu-129", true), event(30, "gpu-128", false), event(30, "gpu-7", false),
+			event(40, "gpu-129", false), event(50, "gpu-7", true), event(50, "gpu-129", true), // the last two are of two slices
 		}
 		run(t, client, options, func(*fleet.Fleet) {
 			for i, want := range []struct {
 				devices, slices, writes int // writes: updates, creations and deletions
 				generation              int64
-			}{{130, 2, 0, 1}, {129, 2, 1, 1}, {127, 1, 2, 2}, {129, 2, 2, 3}} {
+			}{{130, 2, 0, 1}, {129, 2, 1, 1}, {127, 1, 2, 2}, {129, 2, 2, 3}, {130, 2, 1, 3}, {128, 2, 2, 4}} {
 				devices := strings.Count(published(t, client, "node-0"), "gpu-")
 				list, _ := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 				writes := requests(client)["update resourceslices"] + requests(client)["create resourceslices"] + requests(client)["delete resourceslices"]
@@ -200,6 +204,69 @@ func TestPoolsOfSeveralSlices(t *testing.T) {
 				client.ClearActions()
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
+			}
+		})
+	})
+}
+
+// TestTimesOfTaints: that of a taint stays while other things of the slice change.
+func TestTimesOfTaints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		stamp := func(action clienttesting.Action) (bool, runtime.Object, error) { // as the API server does
+			slice := action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+			for i := range slice.Spec.Devices {
+				for j := range slice.Spec.Devices[i].Taints {
+					if taint := &slice.Spec.Devices[i].Taints[j]; taint.TimeAdded == nil {
+						taint.TimeAdded = ptr.To(metav1.Now())
+					}
+				}
+			}
+			return false, nil, nil
+		}
+		client.PrependReactor("create", "resourceslices", stamp)
+		client.PrependReactor("update", "resourceslices", stamp)
+		options := gpuNodes(1, 2)
+		options.Kinds[0].Script = []inventory.SimulatedEvent{
+			{At: metav1.Duration{Duration: 65 * time.Second}, Device: "gpu-0", Fail: &inventory.SimulatedFailure{Reason: "Ecc"}},
+			{At: metav1.Duration{Duration: 85 * time.Second}, Device: "gpu-1", Fail: &inventory.SimulatedFailure{Reason: "Ecc"}},
+		}
+		run(t, client, options, func(*fleet.Fleet) { // for a minute
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 1 {
+				t.Fatalf("%d slices, %v", len(list.Items), err)
+			}
+			first, second := list.Items[0].Spec.Devices[0].Taints, list.Items[0].Spec.Devices[1].Taints
+			if len(first) != 1 || len(second) != 1 || second[0].TimeAdded.Sub(first[0].TimeAdded.Time) != 20*time.Second {
+				t.Errorf("taints %v and %v", first, second)
+			}
+		})
+	})
+}
+
+// TestScriptWhileAStatusIsWritten: what happens to a node meanwhile is told at once, and not minutes later.
+func TestScriptWhileAStatusIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient()
+		slow := true
+		client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if slow { // the one after five minutes
+				slow = false
+				time.Sleep(2 * time.Minute)
+			}
+			return false, nil, nil
+		})
+		options := gpuNodes(1, 0)
+		options.Kinds[0].Script = []inventory.SimulatedEvent{
+			{At: metav1.Duration{Duration: 6 * time.Minute}, NotReady: &inventory.SimulatedNodeFailure{Reason: "Unplugged", Message: "by a script"}},
+		}
+		run(t, client, options, func(*fleet.Fleet) { // for a minute
+			time.Sleep(6*time.Minute + 30*time.Second)
+			synctest.Wait()
+			if got := readyOf(t, client, "node-0"); slow || got != "False Unplugged by a script" {
+				t.Errorf("the status was written %v, and says %s", !slow, got)
 			}
 		})
 	})
