@@ -126,10 +126,8 @@ func sole(pods []Pod) bool {
 					return false
 				}
 				of[keyOf(claim)] = i
-				for _, r := range claim.Spec.Devices.Requests {
-					if r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess {
-						return false
-					}
+				if administers(claim) {
+					return false
 				}
 			}
 		}

@@ -29,10 +29,12 @@ type device struct {
 // alternative is a number of devices of a model.
 type alternative struct{ model, count int }
 
-// claim has requests, each with its alternatives in order. A matched one has devices of one root.
+// claim has requests, each with its alternatives in order. A matched one has devices of one root. One for admin access has one request
+// for one device, which others may have.
 type claim struct {
 	requests [][]alternative
 	matched  bool
+	admin    bool
 }
 
 // small is a question in numbers: what there is can be enumerated. Pool n is that of node n, the last one is for all nodes.
@@ -60,7 +62,7 @@ type across struct {
 }
 
 // features of a small case.
-type features struct{ counters, lists, matches, shared, network, cpu, kinds, least, away, across bool }
+type features struct{ counters, lists, matches, shared, network, cpu, kinds, least, away, across, admin bool }
 
 func drawSmall(r *rand.Rand, f features) *small {
 	s := &small{nodes: 1 + r.IntN(3)}
@@ -91,6 +93,10 @@ func drawSmall(r *rand.Rand, f features) *small {
 	for k := range kinds {
 		for range 1 + r.IntN(5)/4 {
 			templates[k] = append(templates[k], drawClaim(r, f, models))
+		}
+		if f.admin && r.IntN(2) == 0 {
+			watch := claim{requests: [][]alternative{{{r.IntN(models), 1}}}, admin: true}
+			templates[k] = slices.Insert(templates[k], r.IntN(1+len(templates[k])), watch)
 		}
 		s.cpu = append(s.cpu, 1+r.IntN(2))
 		var away []int
@@ -240,6 +246,9 @@ func (c claim) object(name string) *resourceapi.ResourceClaim {
 			class, selectors, count := exactly(a)
 			if len(alternatives) == 1 {
 				request.Exactly = &resourceapi.ExactDeviceRequest{DeviceClassName: class, Selectors: selectors, Count: count, AllocationMode: resourceapi.DeviceAllocationModeExactCount}
+				if c.admin {
+					request.Exactly.AdminAccess = ptr.To(true)
+				}
 				continue
 			}
 			request.FirstAvailable = append(request.FirstAvailable, resourceapi.DeviceSubRequest{

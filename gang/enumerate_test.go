@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/gang"
@@ -21,6 +22,8 @@ type use struct {
 	taken []bool  // by device
 	left  []int64 // by pool
 	on    [][]int // pods by node
+	// watched are devices that the pod which is placed has by admin access.
+	watched []int
 	// where claims were allocated: -1 not yet, else the node, or s.nodes for everywhere.
 	where []int
 }
@@ -40,6 +43,8 @@ type decided struct {
 }
 
 // possible reports whether all pods of a list have devices, those before with what was decided.
+//
+// What a pod has by admin access nobody else has, but for its other claims.
 func (s *small) possible(u *use, pods []int, before map[int]decided) bool {
 	if len(pods) == 0 {
 		return true
@@ -51,7 +56,15 @@ func (s *small) possible(u *use, pods []int, before map[int]decided) bool {
 			continue
 		}
 		u.on[n] = append(u.on[n], pod)
-		done := s.claimsOn(u, n, s.pods[pod], d.alternatives, func() bool { return s.possible(u, pods[1:], before) })
+		done := s.claimsOn(u, n, s.pods[pod], d.alternatives, func() bool {
+			watched := u.watched
+			u.watch(s, watched, -1)
+			u.watched = nil
+			done := s.possible(u, pods[1:], before)
+			u.watched = watched
+			u.watch(s, watched, 1)
+			return done
+		})
 		u.on[n] = u.on[n][:len(u.on[n])-1]
 		if done {
 			return true
@@ -96,7 +109,18 @@ func (s *small) claimsOn(u *use, node int, claims []int, chosen map[int][]int, t
 			if s.allowed != nil && s.covers(c, r, a) && !slices.Contains(s.allowed, d.rail) {
 				continue
 			}
-			if !here || u.taken[i] || d.model != s.claims[c].requests[r][a].model || d.draws > u.left[d.pool] || s.claims[c].matched && root >= 0 && root != d.root {
+			if !here || u.taken[i] && !s.claims[c].admin || u.watches(i) && !s.claims[c].admin || d.model != s.claims[c].requests[r][a].model || d.draws > u.left[d.pool] || s.claims[c].matched && root >= 0 && root != d.root {
+				continue
+			}
+			if s.claims[c].admin {
+				u.watched = append(u.watched, i)
+				u.left[d.pool] -= d.draws
+				done := request(r, a, missing-1, i+1, d.root, map[bool]int{true: node, false: reach}[d.pool == node])
+				u.watched = u.watched[:len(u.watched)-1]
+				u.left[d.pool] += d.draws
+				if done {
+					return true
+				}
 				continue
 			}
 			u.taken[i] = true
@@ -115,6 +139,21 @@ func (s *small) claimsOn(u *use, node int, claims []int, chosen map[int][]int, t
 		return false
 	}
 	return request(-1, 0, 0, 0, -1, reach)
+}
+
+// watches reports whether the pod has a device by admin access.
+func (u *use) watches(device int) bool { return slices.Contains(u.watched, device) }
+
+// watch takes what devices draw that a pod has by admin access, or gives it back.
+func (u *use) watch(s *small, devices []int, factor int64) {
+	for _, i := range devices {
+		u.left[s.devices[i].pool] -= factor * s.devices[i].draws
+	}
+}
+
+// administers reports whether a claim is for admin access.
+func (s *small) administers() bool {
+	return slices.ContainsFunc(s.claims, func(c claim) bool { return c.admin })
 }
 
 // most is how many pods fit together, in the domain in which most of them do.
@@ -228,8 +267,11 @@ func (s *small) verify(r *gang.Result) error {
 			for _, result := range made.Status.Allocation.Devices.Results {
 				i, _ := strconv.Atoi(strings.TrimPrefix(result.Device, "device-"))
 				d := s.devices[i]
-				if u.taken[i] {
+				if u.taken[i] && !s.claims[c].admin {
 					return fmt.Errorf("device %d is taken twice", i)
+				}
+				if s.claims[c].admin {
+					u.left[d.pool] += d.draws // nothing is taken
 				}
 				if u.left[d.pool] -= d.draws; d.draws > 0 && u.left[d.pool] < 0 {
 					return fmt.Errorf("pool %d is overdrawn", d.pool)
@@ -240,7 +282,7 @@ func (s *small) verify(r *gang.Result) error {
 				if d.pool != s.nodes {
 					u.where[c] = place.Node
 				}
-				u.taken[i], roots[d.root] = true, true
+				u.taken[i], roots[d.root] = u.taken[i] || !s.claims[c].admin, true
 				if request, alternative := requestOf(result.Request); s.covers(c, request, alternative) {
 					rails[d.rail] = true
 				}
@@ -295,6 +337,7 @@ func (s *small) check(t *testing.T, count *tally) {
 		t.Fatalf("%v: %v\n%s", s.decidedIn(r), err, s)
 	}
 	network := slices.ContainsFunc(s.devices, func(d device) bool { return d.pool == s.nodes })
+	network = network || s.administers()
 	most, whole := s.most(), s.least == len(s.pods) || !s.shares()
 	count.cases++
 	switch placed := r.Placed(); {
@@ -400,7 +443,10 @@ func devicesOf(r *gang.Result) string {
 	for pod, place := range r.Places {
 		fmt.Fprintf(&text, "pod %d on %d:", pod, place.Node)
 		for _, claim := range place.Claims {
-			fmt.Fprintf(&text, " %s %v", claim.Name, claim.Status.Allocation.Devices.Results)
+			text.WriteString(" " + claim.Name)
+			for _, result := range claim.Status.Allocation.Devices.Results {
+				fmt.Fprintf(&text, " %s %s/%s %v", result.Request, result.Pool, result.Device, ptr.Deref(result.AdminAccess, false))
+			}
 		}
 		text.WriteString("; ")
 	}
@@ -443,11 +489,13 @@ func TestLikeEnumeration(t *testing.T) {
 		{"fewer than all", features{least: true, lists: true, counters: true}},
 		{"nodes that do not suit", features{away: true, lists: true, counters: true}},
 		{"nodes of their own", features{counters: true, lists: true, matches: true, shared: true, cpu: true, kinds: true, least: true, away: true}},
+		{"admin access", features{admin: true, lists: true}},
+		{"admin access, counters", features{admin: true, lists: true, counters: true, kinds: true}},
 		{"constraint across pods", features{across: true}},
 		{"constraint across pods, lists", features{across: true, lists: true, counters: true}},
 		{"all on nodes of their own", features{counters: true, lists: true, matches: true, shared: true, cpu: true, kinds: true, least: true, away: true, across: true}},
-		{"all but a constraint across pods", features{true, true, true, true, true, true, true, true, true, false}},
-		{"all", features{true, true, true, true, true, true, true, true, true, true}},
+		{"all but a constraint across pods", features{true, true, true, true, true, true, true, true, true, false, true}},
+		{"all", features{true, true, true, true, true, true, true, true, true, true, true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var count tally

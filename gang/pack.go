@@ -21,12 +21,14 @@ func (p *planner) fits(l *load) (bool, error) {
 func (p *planner) ask(l *load) (allocator.Verdict, error) {
 	// Which units of a kind they are makes no difference.
 	units, pods, used := make([]int, len(l.items)), make([]int, 0, len(l.items)), make([]int, len(p.kinds))
-	for i, it := range l.items {
+	items := slices.Clone(l.items)
+	slices.SortStableFunc(items, func(x, y item) int { return p.afterOthers(x.kind, y.kind) })
+	for i, it := range items {
 		units[i] = p.kinds[it.kind].units[used[it.kind]]
 		used[it.kind]++
 		pods = append(pods, p.units[units[i]].pods...)
 	}
-	claims, key := p.claimsOn(l.node, l.items, units)
+	claims, key := p.claimsOn(l.node, items, units)
 	if claims == nil || !p.Room(l.node, pods) {
 		return allocator.NotSatisfiable, nil
 	}

@@ -72,7 +72,7 @@ type Result struct {
 	// that of the allocator for a node.
 	Verdict allocator.Verdict
 	// Exact says that a verdict of NotSatisfiable is a proof. Otherwise there may be a way that was not looked for: devices that
-	// several nodes can reach were chosen node by node, or of pods that share claims either all or none were left out.
+	// several nodes can reach were chosen node by node, the claims of one node took from each other what they have by admin access, or of pods that share claims either all or none were left out.
 	Exact bool
 	// OneByOne says that the places are those of one pod after the other.
 	OneByOne bool
@@ -160,6 +160,8 @@ type unit struct {
 // kind is what units have in common that are alike.
 type kind struct {
 	units []int
+	// admin is set if there is a request for admin access.
+	admin bool
 	// choices are the combinations of alternatives, in order of preference. There is one at least.
 	choices []choice
 }

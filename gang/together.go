@@ -51,7 +51,7 @@ func (a *asker) together() (*Result, error) {
 	for n := range p.loads {
 		p.loads[n] = &load{node: n, fits: allocator.Satisfiable}
 	}
-	tied := tied(a.State, a.Nodes)
+	tied := tied(a.State, a.Nodes) || slices.ContainsFunc(a.kinds, func(k kind) bool { return k.admin })
 	places, err := p.plan()
 	if err != nil {
 		return nil, err
@@ -345,6 +345,7 @@ func (p *planner) settle(chosen []placed) ([]Place, error) {
 		if len(units) == 0 {
 			continue
 		}
+		slices.SortStableFunc(units, func(u, v int) int { return p.afterOthers(p.units[u].kind, p.units[v].kind) })
 		items := make([]item, len(units))
 		for i, u := range units {
 			items[i] = p.item(p.units[u].kind, chosen[u].choice)

@@ -7,7 +7,7 @@ import (
 
 // turnBack places one pod after the other and turns back: to a later node and, before that, to other alternatives of the
 // pods before. It is for devices that several nodes can reach, where the pods of one node are no problem by
-// themselves. It does not turn back to other devices.
+// themselves, and for admin access, which keeps nothing from other pods. It does not turn back to other devices.
 func (a *asker) turnBack() ([]Place, error) {
 	t := &turning{asker: a, places: a.unplaced(), best: a.unplaced()}
 	for i := range a.Pods {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 )
 
 // mostChoices is how many combinations of alternatives of a unit are looked at one by one. With more of them, the
@@ -53,7 +54,7 @@ func (a *asker) group() {
 		at, known := kinds[first]
 		if !known || first == "" || len(a.units[u].pods) > 1 {
 			at = len(a.kinds)
-			a.kinds = append(a.kinds, kind{choices: a.choices(a.units[u].pods)})
+			a.kinds = append(a.kinds, kind{choices: a.choices(a.units[u].pods), admin: a.administer(a.units[u].pods)})
 			if len(a.units[u].pods) == 1 {
 				kinds[first] = at
 			}
@@ -61,6 +62,32 @@ func (a *asker) group() {
 		a.units[u].kind = at
 		a.kinds[at].units = append(a.kinds[at].units, u)
 	}
+}
+
+// administer reports whether pods ask for admin access.
+func (a *asker) administer(pods []int) bool {
+	return slices.ContainsFunc(pods, func(pod int) bool {
+		return slices.ContainsFunc(a.Pods[pod].Variants, func(claims []*resourceapi.ResourceClaim) bool { return slices.ContainsFunc(claims, administers) })
+	})
+}
+
+// administers reports whether a claim asks for admin access.
+func administers(claim *resourceapi.ResourceClaim) bool {
+	return slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
+		return r.Exactly != nil && ptr.Deref(r.Exactly.AdminAccess, false)
+	})
+}
+
+// afterOthers puts kinds that ask for admin access behind the others: in one problem, claims keep from later ones what they have by
+// that.
+func (a *asker) afterOthers(x, y int) int {
+	switch {
+	case a.kinds[x].admin == a.kinds[y].admin:
+		return 0
+	case a.kinds[x].admin:
+		return 1
+	}
+	return -1
 }
 
 // choices lists the combinations of alternatives of pods, in order: those of the first request are the most important.
