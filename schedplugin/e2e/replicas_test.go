@@ -51,6 +51,23 @@ var _ = Describe("Replicas", func() {
 		}
 	})
 
+	It("hand over between the plan for a gang and its next attempt", func(ctx SpecContext) {
+		here.addPartitionable(ctx, "a", 2)
+		here.addTemplate(ctx, "part", here.parts("whole", "half", "quarter"))
+		leader := startReplica(ctx, "replica-0", scheduler)
+		expectLeading(ctx, leader)
+		startReplica(ctx, "replica-1", scheduler)
+		here.addGroup(ctx, "gang", 4)
+		pods := here.addPods(ctx, "pod", 4, inGroup("gang"), withTemplate("part"))
+		if scheduler == controlplane.Dray {
+			here.awaitPlan(ctx, pods)
+		} else {
+			here.expectUnschedulable(ctx, pods[0])
+		}
+		kill(ctx, leader)
+		here.expectTogether(ctx, pods...)
+	})
+
 	It("with the plugin in the tree and with Dray follow each other, and keep what is allocated", func(ctx SpecContext) {
 		here.addNode(ctx, "a", inventory.GPUs(8, "a100", "80Gi")...)
 		here.addNode(ctx, "b", inventory.GPUs(8, "a100", "80Gi")...)
