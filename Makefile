@@ -63,8 +63,8 @@ test-view: build npm ## check the page's types and that its bundle is what the s
 	@command -v chromium >/dev/null || { echo 'chromium is missing: on Debian, apt-get install chromium'; exit 1; }
 	bin/npm/node_modules/.bin/tsc -p $(VIEW)
 	@$(MAKE) view-page VIEWDIST=bin/view
-	diff -r bin/view $(VIEW)/dist || { echo 'run make view-page, and commit what it gives'; exit 1; }
-	@[[ -x bin/kube-apiserver ]] || $(MAKE) controlplane
+	diff -rq bin/view $(VIEW)/dist || { echo 'run make view-page, and commit what it gives'; exit 1; }
+	@[[ -x bin/kube-apiserver && -x bin/dray-scheduler ]] || $(MAKE) controlplane
 	cd internal/dev/view && $(GO) vet . && $(GOTEST) -count=1 -timeout 10m .
 
 .PHONY: screenshots

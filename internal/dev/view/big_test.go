@@ -2,11 +2,16 @@ package view_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/systeminfo"
 	"github.com/chromedp/chromedp"
 )
 
@@ -43,8 +48,8 @@ func bigCluster(t *testing.T, nodes int) string {
 // 5,000 nodes with 40,000 devices are there, move, and take no more memory than they may. How fast they do depends on
 // what else the machine does: it is judged if DRAY_MEASURE is set (make measure-view), and else only printed.
 func TestBig(t *testing.T) {
-	address := serve(t, "-f", bigCluster(t, 5000))
-	o := open(t, address, 1280, 800)
+	dray := start(t, "-f", bigCluster(t, 5000))
+	o := open(t, dray.address, 1280, 800)
 	o.untilText(".legend", "40,000 devices")
 	first := value[float64](o, `performance.getEntriesByType("mark").find((m) => m.name === "first-picture")?.startTime ?? 1e9`)
 	t.Logf("first picture after %.0f ms", first)
@@ -67,11 +72,71 @@ func TestBig(t *testing.T) {
 	if pan <= 0 || zoom <= 0 || judged && (pan < 30 || zoom < 30) {
 		t.Errorf("%.0f and %.0f frames a second, want 30 at least", pan, zoom)
 	}
-	memory := value[float64](o, `performance.memory.usedJSHeapSize / (1 << 20)`)
-	t.Logf("%.0f MiB", memory)
-	if memory > 500 {
-		t.Errorf("%.0f MiB, want 500 at most", memory)
+	// From far away a node is one cell, nearer its devices are there.
+	o.click("Fit all")
+	where := value[[]float64](o, `(() => { const r = document.querySelector("figure.main canvas").getBoundingClientRect(); return [r.x + r.width / 2 + 3, r.y + r.height / 2 + 3]; })()`)
+	tip := func() string {
+		o.run(chromedp.MouseEvent("mouseMoved", where[0], where[1]))
+		return value[string](o, `document.querySelector(".tip").innerText`)
+	}
+	if text := tip(); !strings.HasPrefix(text, "node-") {
+		t.Errorf("from far away there is %q, want a node", text)
+	}
+	const wheel = `(x, y) => document.querySelector("figure.main canvas").dispatchEvent(new WheelEvent("wheel", {clientX: x, clientY: y, deltaY: -200, bubbles: true, cancelable: true}))`
+	nearer := 0
+	for ; nearer < 40 && !strings.HasPrefix(tip(), "gpu-"); nearer++ {
+		o.run(chromedp.Evaluate(fmt.Sprintf("(%s)(%f, %f)", wheel, where[0]+float64(nearer%5)*4, where[1]), nil))
+	}
+	if nearer == 40 {
+		t.Errorf("near by there is %q, want a device", tip())
 	}
 	o.click("Fit all")
 	o.screenshot("big")
+	o.click("Usage")
+	o.fill("Count by", "node")
+	o.untilText(".usage", "and 4500 more: dray usage --by node has them all")
+	o.click("Map")
+
+	heap := value[float64](o, `performance.memory.usedJSHeapSize / (1 << 20)`)
+	pages := o.renderers()
+	t.Logf("memory: %.0f MiB of the page's process, %.0f MiB of them objects of JavaScript; %.0f MiB of dray view, %.0f MiB at most", pages, heap, memory(t, dray.pid, "VmRSS"), memory(t, dray.pid, "VmHWM"))
+	if server := memory(t, dray.pid, "VmRSS"); heap > 500 || judged && (pages > 500 || server > 500) {
+		t.Errorf("%.0f MiB of the page, %.0f MiB of dray view: want 500 at most", pages, server)
+	}
+}
+
+// renderers is how much memory the largest process has that shows pages, in MiB.
+func (o *tab) renderers() float64 {
+	o.Helper()
+	most := 0.0
+	o.run(chromedp.ActionFunc(func(ctx context.Context) error {
+		all, err := systeminfo.GetProcessInfo().Do(cdp.WithExecutor(ctx, chromedp.FromContext(ctx).Browser))
+		for _, process := range all {
+			if process.Type == "renderer" {
+				most = max(most, memory(o.T, int(process.ID), "VmRSS"))
+			}
+		}
+		return err
+	}))
+	return most
+}
+
+// memory is a figure of a process, in MiB.
+func memory(t *testing.T, pid int, figure string) float64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, found := strings.CutPrefix(line, figure+":"); found {
+			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib / 1024
+		}
+	}
+	t.Fatalf("process %d: no %s", pid, figure)
+	return 0
 }

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -229,8 +230,22 @@ func (o *tab) screenshot(name string) {
 // serve starts dray view, and returns the address that it prints.
 func serve(t *testing.T, arguments ...string) string {
 	t.Helper()
+	return start(t, arguments...).address
+}
+
+// server is a dray view that runs.
+type server struct {
+	address string
+	pid     int
+	// end ends it before the test does.
+	end func()
+}
+
+func start(t *testing.T, arguments ...string) *server {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), binary, append([]string{"view", "--open=false"}, arguments...)...)
-	command.Stderr = os.Stderr
+	said := new(bytes.Buffer)
+	command.Stderr = said
 	out, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -239,12 +254,21 @@ func serve(t *testing.T, arguments ...string) string {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = command.Process.Signal(os.Interrupt); _ = command.Wait() })
+	end := sync.OnceFunc(func() {
+		_ = command.Process.Signal(os.Interrupt)
+		_ = command.Wait()
+		for line := range strings.Lines(said.String()) {
+			if !strings.HasPrefix(line, "warning: ") && !strings.HasPrefix(line, "ignored: ") {
+				t.Errorf("dray view %v: on standard error: %s", arguments, line)
+			}
+		}
+	})
+	t.Cleanup(end)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("dray view %v: no address: %v", arguments, err)
 	}
-	return strings.TrimSpace(line)
+	return &server{strings.TrimSpace(line), command.Process.Pid, end}
 }
 
 func example(name string) string { return filepath.Join("examples", name) }

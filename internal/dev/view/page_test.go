@@ -176,21 +176,14 @@ func TestMouse(t *testing.T) {
 	o.screenshot("partitions")
 }
 
-// All is reached with the keyboard alone.
+// The map is walked through with the keyboard alone.
 func TestKeyboard(t *testing.T) {
 	o := open(t, serve(t, "-f", example("mig-partitions")), 1280, 800)
 	o.until(`document.activeElement === document.body`)
-	for range 40 {
-		o.run(chromedp.KeyEvent(kb.Tab))
-		if value[string](o, `document.activeElement.getAttribute("role") ?? ""`) == "tree" {
-			break
-		}
-	}
-	focused := `document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.innerText ?? document.getElementById(document.activeElement.getAttribute("aria-activedescendant"))?.textContent`
+	o.tabTo("Cluster map")
 	step := func(key, want string) {
 		t.Helper()
-		o.run(chromedp.KeyEvent(key))
-		if text := value[string](o, focused); !strings.Contains(text, want) {
+		if text := o.keys(key); !strings.Contains(text, want) {
 			t.Fatalf("the focus is on %q, want %q", text, want)
 		}
 	}
@@ -202,6 +195,73 @@ func TestKeyboard(t *testing.T) {
 	step(kb.ArrowLeft, "Node mig-1")
 	o.run(chromedp.KeyEvent(kb.Enter))
 	o.untilText(".panel h2", "Node mig-1")
+	o.focusOn("Node mig-1")
+	o.run(chromedp.KeyEvent(kb.Escape))
+	o.until(`document.querySelector(".panel").hidden`)
+	o.focusOn("Cluster map")
+}
+
+// What waits, the figures and what-ifs are used with the keyboard alone; the focus goes where something opens, and back.
+func TestKeyboardElsewhere(t *testing.T) {
+	o := open(t, serve(t, "-f", example("fleet-200")), 1280, 800)
+	o.tabTo("training/pretrain-0")
+	o.run(chromedp.KeyEvent(kb.Enter))
+	o.untilText(".panel", "at most 3 do")
+	o.focusOn("Pod training/pretrain-0")
+	o.tabTo("h100-008")
+	o.run(chromedp.KeyEvent(kb.Enter))
+	o.untilText(".panel h2", "Node h100-008")
+	o.focusOn("Node h100-008")
+	o.run(chromedp.KeyEvent(kb.Escape))
+	o.until(`document.querySelector(".panel").hidden`)
+	o.focusOn("Cluster map")
+
+	o.tabTo("Usage")
+	o.run(chromedp.KeyEvent(" "))
+	o.tabTo("by")
+	o.run(chromedp.KeyEvent(kb.ArrowDown))
+	o.sameTable(usageOf(t, "workload"))
+	o.focusOn("by")
+
+	o.tabTo("What if")
+	o.run(chromedp.KeyEvent(kb.Enter))
+	o.tabTo("ask-kind")
+	o.run(chromedp.KeyEvent(kb.ArrowDown))
+	o.tabTo("ask-node")
+	o.run(chromedp.KeyEvent("h100-001"), chromedp.KeyEvent(kb.Escape)) // closes the list of names
+	o.tabTo("Try")
+	o.run(chromedp.KeyEvent(kb.Enter))
+	o.untilText(".whatif [role=status]", "kubectl cordon h100-001")
+	o.tabTo("Back to what is")
+	o.run(chromedp.KeyEvent(kb.Enter))
+	o.until(`document.querySelectorAll("figure canvas").length === 1`)
+}
+
+// focused is what has the focus: its label, text or id.
+const focused = `(document.activeElement.getAttribute("aria-label") ?? document.activeElement.querySelector("bdi")?.parentElement.innerText ?? (document.activeElement.innerText.split("\n")[0] || document.activeElement.id))`
+
+// tabTo goes to an element by the tabulator, as somebody without a mouse does.
+func (o *tab) tabTo(name string) {
+	o.Helper()
+	var seen []string
+	for range 120 {
+		o.run(chromedp.KeyEvent(kb.Tab))
+		text := value[string](o, `document.activeElement.matches("input, select, textarea") ? document.activeElement.id : `+focused)
+		if text == name {
+			if !value[bool](o, `getComputedStyle(document.activeElement).outlineStyle !== "none"`) {
+				o.Errorf("%s has the focus, and nobody sees it", name)
+			}
+			return
+		}
+		seen = append(seen, text)
+	}
+	o.Fatalf("the tabulator does not come to %q, but to %q", name, seen)
+}
+
+// focusOn waits until something has the focus.
+func (o *tab) focusOn(name string) {
+	o.Helper()
+	o.until(fmt.Sprintf(`(document.activeElement.matches("input, select, textarea") ? document.activeElement.id : %s) === %q`, focused, name))
 }
 
 // What ifs answer before and after, with the command that does the same, and the errors of the command line.
@@ -243,6 +303,19 @@ func TestWhatIf(t *testing.T) {
 	try("cordon", map[string]string{"Node": "no-such"}, "node no-such does not exist")
 	o.click("Back to what is")
 	o.until(`document.querySelectorAll("figure canvas").length === 1`)
+
+	// By click on what is meant: the form has it, and asks for nothing more.
+	for key, act := range map[string][2]string{
+		"node/h100-001":                         {"it is drained", "dray simulate drain h100-001"},
+		"device/gpu.example.com/h100-001/gpu-0": {"What if it is tainted?", "--driver gpu.example.com --pool h100-001 --device gpu-0"},
+		"wait/Pod/training/pretrain-0":          {"What if it goes?", "kubectl delete pod pretrain-0 -n training"},
+	} {
+		o.run(chromedp.Evaluate(fmt.Sprintf(`location.hash = "select=" + encodeURIComponent(%q)`, key), nil))
+		o.until(fmt.Sprintf(`[...document.querySelectorAll(".panel button")].some((b) => b.innerText === %q)`, act[0]))
+		o.click(act[0])
+		o.click("Try")
+		o.untilText(".whatif [role=status]", act[1])
+	}
 }
 
 // Templates are the files of the examples, and are answered as those are.
@@ -343,35 +416,81 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// No view has violations of WCAG 2.2 AA that axe finds, nor text that does not fit, in either theme, on a desktop, on a
-// phone, and at 200 %.
+// No view has violations of WCAG 2.2 AA that axe finds, nor text that does not fit or lies on other text, in either theme, on a
+// desktop, on a phone, and at 200 %.
 func TestAccessibility(t *testing.T) {
 	source, err := os.ReadFile("bin/npm/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		t.Fatalf("%v: run make npm", err)
 	}
-	address := serve(t, "-f", example("fleet-200"))
+	address, states := serve(t, "-f", example("fleet-200")), serve(t, "-f", manifest(t, everyState))
 	for _, theme := range []string{"light", "dark"} {
 		for _, size := range [][2]int64{{1280, 800}, {390, 844}, {640, 400}} {
-			o := open(t, address, size[0], size[1], emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
-			o.run(chromedp.Evaluate(string(source), nil))
-			for _, view := range []string{"", "select=wait%2FPod%2Ftraining%2Fpretrain-0", "select=node%2Fh100-001", "select=device%2Fgpu.example.com%2Fh100-001%2Fgpu-0", "tab=usage", "tab=whatif"} {
-				o.run(chromedp.Evaluate(fmt.Sprintf("location.hash = %q", view), nil))
-				o.until(fmt.Sprintf(`%q.includes("select") !== document.querySelector(".panel").hidden && !document.body.innerText.includes("Asking why")`, view))
-				found := value[[]string](o, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) =>
-					r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join("; ")))`)
-				for _, violation := range found {
-					t.Errorf("%s, %d wide, %q: %s", theme, size[0], view, violation)
+			for _, views := range [][]string{
+				{address, "", "select=wait%2FPod%2Ftraining%2Fpretrain-0", "select=node%2Fh100-001", "tab=usage", "tab=whatif"},
+				{states, "select=device%2Fpart.example.com%2Fb%2Fwhole", "select=device%2Fgpu.example.com%2Fa%2Ftaken", "select=pool%2Ffabric.example.com%2Ffabric", "select=no-such", "tab=usage&by=node", "tried"},
+			} {
+				o := open(t, views[0], size[0], size[1], emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
+				o.run(chromedp.Evaluate(string(source), nil))
+				for _, view := range views[1:] {
+					o.accessible(fmt.Sprintf("%s, %d wide", theme, size[0]), view)
 				}
-				if wide := value[[]float64](o, `[document.documentElement.scrollWidth, innerWidth]`); wide[0] > wide[1] {
-					t.Errorf("%s, %q: %v pixels on a page of %v", theme, view, wide[0], wide[1])
-				}
-			}
-			if size[0] < 1000 {
 				o.run(chromedp.Evaluate(`location.hash = ""`, nil))
+				o.until(`!document.querySelector(".maps").hidden`)
+				if views[0] == address {
+					o.screenshot(fmt.Sprintf("%s-%d", theme, size[0]))
+				}
+				o.close() // a browser has six connections for a server
 			}
-			o.screenshot(fmt.Sprintf("%s-%d", theme, size[0]))
-			o.close() // a browser has six connections for a server
 		}
 	}
 }
+
+// accessible goes to a view and judges it.
+func (o *tab) accessible(setup, view string) {
+	o.Helper()
+	if view == "tried" {
+		o.run(chromedp.Evaluate(`location.hash = "tab=whatif"`, nil))
+		o.fill("Change", "cordon")
+		o.fill("Node", "a")
+		o.click("Try")
+		o.untilText(".whatif [role=status]", "kubectl cordon a")
+	} else {
+		o.run(chromedp.Evaluate(fmt.Sprintf("location.hash = %q", view), nil))
+		o.until(fmt.Sprintf(`%q.includes("select") !== document.querySelector(".panel").hidden && !document.body.innerText.includes("Asking why")`, view))
+	}
+	found := value[[]string](o, `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) =>
+		r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join("; ")))`)
+	for _, violation := range append(found, value[[]string](o, overlaps)...) {
+		o.Errorf("%s, %q: %s", setup, view, violation)
+	}
+	if wide := value[[]float64](o, `[document.documentElement.scrollWidth, innerWidth]`); wide[0] > wide[1] {
+		o.Errorf("%s, %q: %v pixels on a page of %v", setup, view, wide[0], wide[1])
+	}
+}
+
+// overlaps are texts that lie on each other, as far as they can be seen.
+const overlaps = `(() => {
+	const seen = [];
+	const walker = document.createTreeWalker(document.getElementById("app"), NodeFilter.SHOW_TEXT);
+	while (walker.nextNode()) {
+		const text = walker.currentNode, parent = text.parentElement;
+		if (!text.data.trim() || parent.closest(".tree, option, [hidden]") || !parent.checkVisibility()) continue;
+		const range = document.createRange();
+		range.selectNodeContents(text);
+		for (const r of range.getClientRects()) {
+			const at = {left: r.left, right: r.right, top: r.top, bottom: r.bottom, of: text, text: text.data.slice(0, 40)};
+			for (let e = parent; e !== document.body; e = e.parentElement) {
+				if (getComputedStyle(e).overflow === "visible") continue;
+				const clip = e.getBoundingClientRect();
+				at.left = Math.max(at.left, clip.left); at.right = Math.min(at.right, clip.right);
+				at.top = Math.max(at.top, clip.top); at.bottom = Math.min(at.bottom, clip.bottom);
+			}
+			if (at.right - at.left > 2 && at.bottom - at.top > 4) seen.push(at);
+		}
+	}
+	const found = [];
+	seen.forEach((a, i) => seen.slice(i + 1).forEach((b) => {
+		if (a.of !== b.of && Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4) found.push("\"" + a.text + "\" lies on \"" + b.text + "\"");
+	}));
+	return found.slice(0, 5); })()`

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
@@ -42,8 +44,7 @@ type Streams struct {
 // kubectl_complete-dray it completes the plugin's arguments for kubectl.
 func Main(ctx context.Context, args []string, streams Streams) int {
 	// What libraries log is not for users of a command: errors are returned.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	silenceLibraries()
 	name, arguments := programName(args[0]), args[1:]
 	out := &written{out: streams.Out}
 	streams.Out = out
@@ -77,6 +78,9 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	}
 	return ExitError
 }
+
+// silenceLibraries throws their logs away. With an output of its own, klog would still write errors to standard error.
+var silenceLibraries = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
 func programName(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".exe")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -125,6 +126,7 @@ func (f *viewFlags) run(ctx context.Context) error {
 	if f.file != "" {
 		return f.write(source.Picture())
 	}
+	debug.FreeOSMemory() // what was read takes more than what is kept
 	server, err := view.NewServer(ctx, source, f.where)
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,5 +52,35 @@ func TestViewWritten(t *testing.T) {
 	}
 	if out, status := runStatus("", "dray", "devices", "-f", "examples/mig-partitions", "-o", "svg", "--free"); status != cli.ExitError || !strings.Contains(out, "it goes without") {
 		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+// Flags choose among what waits, as they do for dray explain.
+func TestViewSelection(t *testing.T) {
+	atRepository(t)
+	for flags, want := range map[string][]string{
+		"-A":                       {"notebooks", "serving", "training"},
+		"-n training":              {"training"},
+		"-n serving":               {"serving"},
+		"-n training -l no-such=1": nil,
+		"--field-selector metadata.name=pretrain-0 -A": {"training"},
+	} {
+		page, status := standardOutput(append([]string{"dray", "view", "-f", "examples/fleet-200", "-o", "-"}, strings.Fields(flags)...)...)
+		_, kept, _ := strings.Cut(page, `<script type="application/json" id="kept">`)
+		kept, _, _ = strings.Cut(kept, "</script>")
+		var content struct {
+			Picture struct{ Waiting []struct{ Namespace string } }
+		}
+		if err := json.Unmarshal([]byte(kept), &content); err != nil || status != cli.ExitOK {
+			t.Errorf("%s: status %d, %v", flags, status, err)
+		}
+		var namespaces []string
+		for _, w := range content.Picture.Waiting {
+			namespaces = append(namespaces, w.Namespace)
+		}
+		slices.Sort(namespaces)
+		if namespaces = slices.Compact(namespaces); !slices.Equal(namespaces, want) {
+			t.Errorf("%s: what waits is of %q, want %q", flags, namespaces, want)
+		}
 	}
 }

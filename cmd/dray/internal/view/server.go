@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strconv"
@@ -78,6 +79,7 @@ func NewServer(ctx context.Context, source *Source, where Listen) (*Server, erro
 	s.server = &http.Server{
 		Handler: s.access.guard(s.routes()), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    log.New(io.Discard, "", 0), // whoever can connect would write to the terminal
 	}
 	return s, nil
 }

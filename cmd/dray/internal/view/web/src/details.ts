@@ -1,4 +1,5 @@
-import { button, count, el, name } from "./dom";
+import type { Child } from "./dom";
+import { button, count, el, name, refill } from "./dom";
 import type { Amount, Answer, Cause, Device, Node, Pool, Waiting, World } from "./model";
 import { deviceKey, poolKey, stateText } from "./model";
 
@@ -9,7 +10,12 @@ export interface Actions {
   /** ask opens the what-if form for something; undefined if there is no server. */
   ask?: (kind: string, on: string) => void;
   explain(w: Waiting): Promise<Answer>;
+  /** explained is what was said last of something that waits: it stands there until there is a newer explanation. */
+  explained(w: Waiting): Answer | undefined;
 }
+
+/** title is where the focus goes when the panel opens. */
+const title = (kind: string, text: string): HTMLElement => el("h2", { tabindex: -1 }, kind, name(text));
 
 const rows = (pairs: [string, Node | Element | string | (Element | string)[] | undefined][]): HTMLElement =>
   el("dl", {}, pairs.filter(([, value]) => value !== undefined && value !== "").map(([term, value]) =>
@@ -45,7 +51,7 @@ export function deviceDetails(world: World, key: string, act: Actions): Element[
   });
   const sets = (device.sets ?? []).map((i) => pool.sets![i]);
   return [
-    el("h2", {}, "Device ", name(device.name)),
+    title("Device ", device.name),
     rows([
       ["State", `${stateText[device.state].name}: ${stateText[device.state].help}`],
       ["Product", shape.product],
@@ -63,6 +69,28 @@ export function deviceDetails(world: World, key: string, act: Actions): Element[
   ];
 }
 
+/** shortDetails are a few lines on what the mouse or the focus of the keyboard is on: a node or pool, or a device of it. */
+export function shortDetails(world: World, title: string, node: string | undefined, pool?: Pool, device?: Device): Child[] {
+  if (!pool || !device) return [name(title), node !== undefined ? el("div", {}, name(world.nodes.get(node)?.kind ?? "")) : null];
+  const shape = world.shapes[device.shape], most = 4;
+  const capacity = device.capacity?.length ? device.capacity.map((a): [string, string] => [a.name, `${a.left} of ${a.total} left`]) : sorted(shape.capacity);
+  const attributes = sorted({ ...shape.attributes, ...device.own });
+  return [
+    el("strong", {}, name(device.name)), ` ${stateText[device.state].name}`,
+    el("div", {}, name(shape.product), " on ", name(title)),
+    (device.held ?? []).slice(0, 3).map((h) => {
+      const claim = world.claims.get(h.claim);
+      return el("div", {}, "held by ", name(claim?.pods?.slice(0, 2).join(", ") || h.claim), claim?.since ? ` since ${claim.since.slice(0, 16).replace("T", " ")}` : "");
+    }),
+    device.blockedBy ? el("div", {}, name(device.blockedBy)) : null,
+    pool.problem ? el("div", {}, name(pool.problem)) : null,
+    device.taints?.length ? el("div", {}, "taint ", name(device.taints.join(", "))) : null,
+    capacity.slice(0, most).map(([key, value]) => el("div", { class: "faint" }, name(key), " ", name(value))),
+    attributes.slice(0, most).map(([key, value]) => el("div", { class: "faint" }, name(key), " = ", name(value.slice(0, 80)))),
+    attributes.length > most ? el("div", { class: "faint" }, `and ${count(attributes.length - most, "more attribute")}`) : null,
+  ];
+}
+
 const link = (text: string, key: string, act: Actions): HTMLElement => button(name(text), () => act.select(key), { class: "link" });
 
 export function nodeDetails(world: World, key: string, act: Actions): Element[] | undefined {
@@ -70,7 +98,7 @@ export function nodeDetails(world: World, key: string, act: Actions): Element[] 
   if (!node) return undefined;
   const pools = world.own.get(key) ?? [], lanes = world.lanes.filter((p) => p.nodes?.includes(key));
   return [
-    el("h2", {}, "Node ", name(node.name)),
+    title("Node ", node.name),
     rows([
       ["Kind", node.kind],
       ["Cordoned", node.cordoned ? "yes: no pod is placed on it" : undefined],
@@ -89,7 +117,7 @@ export function poolDetails(world: World, key: string, act: Actions): Element[] 
   if (!pool) return undefined;
   const nodes = pool.nodes ?? [];
   return [
-    el("h2", {}, "Pool ", name(pool.name)),
+    title("Pool ", pool.name),
     rows([["Driver", pool.driver], ["Reached by", nodes.length ? nodes.slice(0, 20).flatMap((n) => [link(n, "node/" + n, act), " "]).concat(nodes.length > 20 ? [`and ${nodes.length - 20} more`] : []) : "no node"]]),
     ...poolTable(world, pool, act),
   ];
@@ -110,13 +138,13 @@ function poolTable(world: World, pool: Pool, act: Actions): Element[] {
 }
 
 export function waitingDetails(w: Waiting, act: Actions): Element[] {
-  const head = el("h2", {}, `${w.kind} `, name(`${w.namespace}/${w.name}`));
+  const head = title(`${w.kind} `, `${w.namespace}/${w.name}`);
   if (w.node !== undefined && w.answer < 0) {
     return [head, el("p", {}, "It can be placed on ", link(w.node, "node/" + w.node, act), ", with these devices, after what comes before it:"),
       el("ul", {}, (w.devices ?? []).map((d) => el("li", {}, link(`${poolKey({ driver: d.driver, name: d.pool })}/${d.device}`, `device/${d.driver}/${d.pool}/${d.device}`, act))))];
   }
-  const body = el("div", {}, el("p", { class: "faint" }, "Asking why …"));
-  act.explain(w).then((answer) => body.replaceChildren(...explanation(answer, w, act)), (err: Error) => body.replaceChildren(el("p", { class: "bad" }, err.message)));
+  const last = act.explained(w), body = el("div", {}, last ? explanation(last, w, act) : el("p", { class: "faint" }, "Asking why …"));
+  act.explain(w).then((answer) => refill(body, explanation(answer, w, act)), (err: Error) => refill(body, el("p", { class: "bad" }, err.message)));
   return [head, w.group ? el("p", {}, "Pod group ", name(w.group)) : el("p"), body,
     act.ask && w.kind === "Pod" ? el("p", { class: "actions" }, button("What if it goes?", () => act.ask!("remove", `${w.namespace}/${w.name}`))) : el("p")];
 }

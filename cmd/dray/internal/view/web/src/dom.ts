@@ -1,6 +1,6 @@
 // Elements without markup: text is never parsed.
 
-type Child = Element | string | null | undefined | false | Child[];
+export type Child = Element | string | null | undefined | false | Child[];
 type Handler = (event: Event) => void;
 type Attributes = Record<string, string | number | boolean | Handler | undefined>;
 
@@ -28,6 +28,27 @@ function add(element: Element, children: Child[]): void {
 export function fill(element: Element, ...children: Child[]): void {
   element.replaceChildren();
   add(element, children);
+}
+
+/** refill replaces what is in an element that people may be in: the focus, open details and the scroll position stay. */
+export function refill(element: HTMLElement, ...children: Child[]): void {
+  const focus = element.contains(document.activeElement) ? placeOf(element, document.activeElement!) : undefined;
+  const opened = new Set([...element.querySelectorAll("details")].filter((d) => d.open).map(textOf));
+  const top = element.scrollTop;
+  fill(element, ...children);
+  for (const d of element.querySelectorAll("details")) d.open ||= opened.has(textOf(d));
+  element.scrollTop = top;
+  if (focus) (focusable(element).filter((e) => textOf(e) === focus.text)[focus.among] ?? focusable(element)[focus.at] ?? focusable(element).at(-1))?.focus({ preventScroll: true });
+}
+
+const focusable = (element: Element): HTMLElement[] => [...element.querySelectorAll<HTMLElement>("button, summary, select, input, textarea, [tabindex]")];
+const textOf = (element: Element): string =>
+  `${element.tagName} ${element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? (element.querySelector("summary") ?? element).textContent}`;
+
+/** placeOf says where the focus is: on which element of that text, and how many there are before it. */
+function placeOf(element: Element, focused: Element): { text: string; among: number; at: number } {
+  const all = focusable(element), text = textOf(focused);
+  return { text, among: all.filter((e) => textOf(e) === text).indexOf(focused as HTMLElement), at: all.indexOf(focused as HTMLElement) };
 }
 
 // What has no glyph, or changes the direction or order of what is around it.

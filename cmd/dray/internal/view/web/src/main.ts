@@ -1,10 +1,11 @@
-import { button, count, el, fill, name } from "./dom";
+import { button, count, el, fill, name, refill } from "./dom";
 import type { Actions } from "./details";
-import { deviceDetails, findDevice, nodeDetails, poolDetails, waitingDetails } from "./details";
+import { deviceDetails, findDevice, nodeDetails, poolDetails, shortDetails, waitingDetails } from "./details";
+import type { Box } from "./layout";
 import { apply, follow, History } from "./live";
 import type { Viewport } from "./map";
 import { drawState, MapView, readColours } from "./map";
-import type { Answer, Outcome, Picture, Report, Waiting, World } from "./model";
+import type { Answer, Device, Outcome, Picture, Pool, Report, Waiting, World } from "./model";
 import { applied, changedDevices, counts, deviceKey, poolKey, states, stateText, worldOf } from "./model";
 import { read, write } from "./state";
 import { Tree } from "./tree";
@@ -20,6 +21,7 @@ class Page {
   private history = new History();
   private past: number | undefined; // a step of the history; undefined is now
   private outcome: { number: number; before: World; after: World } | undefined;
+  private explained: { key: string; answer: Answer } | undefined;
   private viewport: Viewport = { x: 0, y: 0, scale: 1 };
 
   private canvas = el("canvas", { "aria-hidden": "true" });
@@ -31,11 +33,12 @@ class Page {
   private notes = el("details", { class: "notes", hidden: true });
   private legend = el("ul", { class: "legend", "aria-label": "States of devices" });
   private waits = el("section", { class: "waits", "aria-label": "What waits" });
-  private panel = el("section", { class: "panel", "aria-label": "Details", hidden: true });
+  private panel = el("section", { class: "panel", "aria-label": "Details", hidden: true, keydown: (e: Event) => { if ((e as KeyboardEvent).key === "Escape") this.close(); } });
   private tip = el("div", { class: "tip", hidden: true, "aria-hidden": "true" });
   private maps = el("div", { class: "maps" });
   private scrub = el("div", { class: "scrub", hidden: true });
   private group = el("select", { id: "group", change: () => this.set({ group: this.group.value }) });
+  private grouping = el("div", { class: "actions" }, el("label", { for: "group" }, "Group by"), this.group);
   private find = el("input", { id: "find", type: "search", placeholder: "node, device, pod, claim", input: () => this.set({ find: this.find.value }) });
   private usage: Usage;
   private whatIf: WhatIf | undefined;
@@ -75,7 +78,7 @@ class Page {
     fill(document.getElementById("app")!,
       el("header", {},
         el("h1", {}, "Dray"), el("p", { class: "source" }, name(this.world.source)), el("nav", { "aria-label": "Views" }, this.tabs),
-        el("div", { class: "tools" }, el("label", { for: "group" }, "Group by"), this.group, el("label", { for: "find" }, "Find"), this.find), this.status),
+        el("div", { class: "tools" }, this.grouping, el("label", { for: "find" }, "Find"), this.find), this.status),
       el("main", {},
         el("div", { class: "left" }, this.waits, this.whatIf?.root),
         el("div", { class: "centre" },
@@ -117,7 +120,7 @@ class Page {
   private showUsage(world: World): void {
     const isUsage = this.state.tab === "usage";
     this.usage.root.hidden = !isUsage;
-    for (const element of [this.maps, this.legend, document.querySelector<HTMLElement>(".for-map")!]) element.hidden = isUsage;
+    for (const element of [this.maps, this.legend, this.grouping, document.querySelector<HTMLElement>(".for-map")!]) element.hidden = isUsage;
     this.scrub.hidden = isUsage || this.history.length === 0;
     if (!isUsage) return;
     if (this.past !== undefined) { this.scrubTo(this.history.length); return; }
@@ -171,14 +174,22 @@ class Page {
     }
     if (key && !content) content = [el("h2", {}, "Not there"), el("p", {}, name(key), " is not in what is shown.")];
     this.panel.hidden = !content;
-    if (content) fill(this.panel, button("×", () => { this.set({ select: "" }); this.tree.root.focus(); }, { class: "close", "aria-label": "Close details" }), content);
+    if (!content) return;
+    const isSame = this.panel.dataset.key === key;
+    this.panel.dataset.key = key;
+    (isSame ? refill : fill)(this.panel, button("×", () => this.close(), { class: "close", "aria-label": "Close details" }), content);
   }
 
   private actions(world: World): Actions {
     return {
       select: (key) => this.select(key),
       ask: this.whatIf && ((kind, on) => { this.set({ tab: "whatif" }); this.whatIf!.start(kind, on); }),
-      explain: (w) => this.explain(world, w),
+      explain: async (w) => {
+        const answer = await this.explain(world, w);
+        this.explained = { key: waitKey(w), answer };
+        return answer;
+      },
+      explained: (w) => (this.explained?.key === waitKey(w) ? this.explained.answer : undefined),
     };
   }
 
@@ -221,19 +232,35 @@ class Page {
   }
 
   private select(key: string): void {
+    const byKeyboard = document.activeElement?.matches(":focus-visible");
     this.set({ select: key });
     const world = this.shown;
     const device = key.startsWith("device/") ? findDevice(world, key.slice(7)) : undefined;
-    const box = device ? [...this.map.layout.boxes.values()].find((b) => b.pools.includes(poolKey(device[0]))) : this.map.layout.boxes.get(key);
+    const box = device ? this.boxOf(device[0]) : this.map.layout.boxes.get(key);
     if (box) { this.map.reveal(box, device !== undefined); this.tree.go(key); }
     const w = world.waiting.find((x) => waitKey(x) === key), near = w && this.map.layout.boxes.get("node/" + (w.node && w.answer < 0 ? w.node : w.nearest?.[0] ?? ""));
     if (near) this.map.reveal(near, false);
     if (key && matchMedia("(max-width: 800px)").matches) this.panel.scrollIntoView();
+    if (key && byKeyboard) this.panel.querySelector("h2")?.focus();
+  }
+
+  private boxOf(pool: Pool): Box | undefined { return [...this.map.layout.boxes.values()].find((b) => b.pools.includes(poolKey(pool))); }
+
+  /** close closes the details. The focus goes back to what they were of. */
+  private close(): void {
+    const key = this.state.select;
+    this.set({ select: "" });
+    const of = this.waits.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`);
+    (of?.checkVisibility() ? of : this.tree.root).focus();
   }
 
   private focused(key: string): void {
     this.map.marks.focused = key;
     this.map.draw();
+    const device = key.startsWith("device/") ? findDevice(this.shown, key.slice(7)) : undefined;
+    const box = device ? this.boxOf(device[0]) : this.map.layout.boxes.get(key), at = box && this.map.corner(box, device && deviceKey(...device));
+    const shift = this.canvas.parentElement!.offsetLeft + this.canvas.offsetLeft;
+    this.showTip(this.shown, box, device?.[0], device?.[1], (at?.x ?? 0) + shift, (at?.y ?? 0) + this.canvas.offsetTop);
   }
 
   private pointer(map: MapView, canvas: HTMLCanvasElement): void {
@@ -254,6 +281,7 @@ class Page {
     });
     const up = (e: PointerEvent): void => {
       if (!down.delete(e.pointerId) || moved > 5 || e.type !== "pointerup") return;
+      this.tip.hidden = true; // the panel may move the map
       const { box, pool, device } = map.hit(e.offsetX, e.offsetY);
       this.select(pool && device ? "device/" + deviceKey(pool, device) : box?.key ?? "");
     };
@@ -264,20 +292,18 @@ class Page {
   }
 
   private hover(map: MapView, e: PointerEvent): void {
-    const { box, pool, device } = map.hit(e.offsetX, e.offsetY);
+    const { box, pool, device } = map.hit(e.offsetX, e.offsetY), at = this.maps.getBoundingClientRect();
+    this.showTip(map.world, box, pool, device, e.clientX - at.left, e.clientY - at.top);
+  }
+
+  /** showTip says in a few lines what is at a place of the maps. */
+  private showTip(world: World, box: Box | undefined, pool: Pool | undefined, device: Device | undefined, x: number, y: number): void {
     this.tip.hidden = !box;
     if (!box) return;
-    const world = map.world, text: (Element | string)[] = [name(box.title)];
-    if (pool && device) {
-      text.splice(0, 1, el("strong", {}, name(device.name)), ` ${stateText[device.state].name}`, el("div", {}, name(world.shapes[device.shape].product), " on ", name(box.title)));
-      for (const h of (device.held ?? []).slice(0, 3)) text.push(el("div", {}, "held by ", name(world.claims.get(h.claim)?.pods?.slice(0, 2).join(", ") || h.claim), world.claims.get(h.claim)?.since ? ` since ${world.claims.get(h.claim)!.since!.slice(0, 16).replace("T", " ")}` : ""));
-      if (device.blockedBy) text.push(el("div", {}, name(device.blockedBy)));
-      if (device.taints?.length) text.push(el("div", {}, "taint ", name(device.taints.join(", "))));
-    } else if (box.node !== undefined) text.push(el("div", {}, name(world.nodes.get(box.node)?.kind ?? "")));
-    fill(this.tip, text);
-    const at = this.maps.getBoundingClientRect();
-    this.tip.style.left = Math.max(0, Math.min(e.clientX - at.left + 14, at.width - this.tip.offsetWidth - 4)) + "px";
-    this.tip.style.top = Math.max(0, Math.min(e.clientY - at.top + 14, at.height - this.tip.offsetHeight - 4)) + "px";
+    fill(this.tip, shortDetails(world, box.title, box.node, pool, device));
+    const { clientWidth: w, clientHeight: h } = this.maps, { offsetWidth: width, offsetHeight: height } = this.tip;
+    this.tip.style.left = Math.max(0, x + 14 + width + 4 > w ? x - 14 - width : x + 14) + "px";
+    this.tip.style.top = Math.max(0, Math.min(y + 14, h - height - 4)) + "px";
   }
 
   // Live.

@@ -1,4 +1,4 @@
-import { clean } from "./dom";
+import { clean, count } from "./dom";
 import type { Box, Layout } from "./layout";
 import { arrange } from "./layout";
 import type { Device, Pool, State, World } from "./model";
@@ -12,7 +12,7 @@ export interface Marks {
   selected: string; focused: string; lit: Set<string>; changed: Set<string>; matches?: Set<string>;
 }
 
-export type Colours = Record<State | "text" | "faint" | "box" | "edge" | "back" | "accent" | "lit", string>;
+export type Colours = Record<State | "text" | "faint" | "box" | "edge" | "back" | "accent" | "lit" | "pale", string>;
 
 /** MapView draws a world on a canvas. */
 export class MapView {
@@ -22,6 +22,11 @@ export class MapView {
   viewport: Viewport = { x: 0, y: 0, scale: 1 };
   /** frames is how often the map was drawn. */
   frames = 0;
+  /** bright and dim are rectangles of far boxes by colour: x, y, width and height of each. */
+  private bright = new Map<string, number[]>();
+  private dim = new Map<string, number[]>();
+  private ringed: (() => void)[] = []; // rings of far boxes, which come last
+  private stocks = new WeakMap<Box, { world: World; n: number[] }>();
   private flashes = new Map<string, number>();
   private colours: Colours;
   private context: CanvasRenderingContext2D;
@@ -58,7 +63,7 @@ export class MapView {
 
   fit(): void {
     const { clientWidth: w, clientHeight: h } = this.canvas;
-    const scale = Math.min((w - 24) / this.layout.w, (h - 24) / this.layout.h, 2);
+    const scale = Math.min((w - 24) / this.layout.w, (h - 24) / this.layout.h, 3);
     Object.assign(this.viewport, { scale, x: -(w / scale - this.layout.w) / 2, y: this.layout.h * scale < h * 0.7 ? -12 / scale : -(h / scale - this.layout.h) / 2 });
     this.draw();
   }
@@ -91,6 +96,16 @@ export class MapView {
     const inside = box.x > v.x && box.y > v.y && box.x + box.w < v.x + w / v.scale && box.y + box.h < v.y + h / v.scale;
     if (!inside) Object.assign(v, { x: box.x + box.w / 2 - w / v.scale / 2, y: box.y + box.h / 2 - h / v.scale / 2 });
     this.draw();
+  }
+
+  /** corner is where a box, or a device of it, ends at the bottom right, in pixels of the canvas. */
+  corner(box: Box, device?: string): { x: number; y: number } {
+    const plan = device === undefined ? undefined : box.plan.cells.find((c) => {
+      const pool = this.world.pools.get(box.pools[c.pool]), found = pool?.devices[c.device];
+      return pool && found && deviceKey(pool, found) === device;
+    });
+    const x = plan ? box.x + plan.x + plan.w : box.x + box.w, y = plan ? box.y + plan.y + plan.h : box.y + box.h;
+    return { x: (x - this.viewport.x) * this.viewport.scale, y: (y - this.viewport.y) * this.viewport.scale };
   }
 
   /** flash lets devices glow once. */
@@ -148,6 +163,9 @@ export class MapView {
         else this.nearBox(box, near);
       }
     }
+    this.flush();
+    this.ringed.forEach((draw) => draw());
+    this.ringed.length = 0;
     this.glow();
     if (this.frames++ === 0) performance.mark("first-picture");
   }
@@ -158,7 +176,7 @@ export class MapView {
     c.font = `600 ${size}px system-ui, sans-serif`;
     c.fillStyle = this.colours.text;
     c.textBaseline = "middle";
-    c.fillText(`${clean(text).slice(0, 120)}  ·  ${n} ${lane ? "pool" : "node"}${n === 1 ? "" : "s"}`, Math.max(x, 4), y + height / 2);
+    c.fillText(`${clean(text).slice(0, 120)}  ·  ${count(n, lane ? "pool" : "node")}`, Math.max(x, 4), y + height / 2);
   }
 
   private isDim(box: Box): boolean {
@@ -167,34 +185,55 @@ export class MapView {
     return lit.size > 0 && !lit.has(box.key);
   }
 
-  /** farBox is a node as a cell: how many of its devices are in which state, from the left. */
+  /** farBox is a node as a cell: how many of its devices are in which state, from the left. It is drawn by flush. */
   private farBox(box: Box): void {
-    const { context: c, viewport: v, colours } = this;
+    const { viewport: v, colours } = this, rectangles = this.isDim(box) ? this.dim : this.bright;
     const x = (box.x - v.x) * v.scale, y = (box.y - v.y) * v.scale, w = Math.max(1.5, box.w * v.scale), h = Math.max(1.5, box.h * v.scale);
     const node = box.node !== undefined ? this.world.nodes.get(box.node) : undefined;
     if (box.node !== undefined && !node) return;
-    const n = states.map(() => 0);
-    let total = 0;
-    for (const key of box.pools) {
-      const pool = this.world.pools.get(key);
-      if (!pool) continue;
-      tally(pool).forEach((count, i) => { n[i] += count; });
-      total += pool.devices.length;
-    }
-    c.globalAlpha = this.isDim(box) ? 0.25 : 1;
-    c.fillStyle = colours.edge;
-    c.fillRect(x, y, w, h);
-    let at = x;
-    for (const [i, state] of states.entries()) {
+    const fill = (colour: string, left: number, width: number, height: number): void => {
+      const known = rectangles.get(colour);
+      if (known) known.push(left, y, width, height);
+      else rectangles.set(colour, [left, y, width, height]);
+    };
+    const n = this.stock(box);
+    let at = x, total = 0;
+    for (const count of n) total += count;
+    if (total === 0) fill(colours.edge, x, w, h);
+    for (let i = 0; i < n.length; i++) {
       if (!n[i]) continue;
       const width = (w * n[i]) / total;
-      c.fillStyle = state === "free" ? colours.box : colours[state]; // open, as near by
-      c.fillRect(at, y, width, h);
+      fill(states[i] === "free" ? colours.pale : colours[states[i]], at, width, h); // free is open near by
       at += width;
     }
-    if (node?.cordoned) { c.fillStyle = colours.text; c.fillRect(x, y, w, Math.max(1, h / 8)); }
-    c.globalAlpha = 1;
-    this.rings(box, x, y, w, h);
+    if (node?.cordoned) fill(colours.text, x, w, Math.max(1, h / 8));
+    if (this.isMarked(box)) this.ringed.push(() => this.rings(box, x, y, w, h));
+  }
+
+  /** flush draws far boxes, colour by colour: to change the colour takes longer than to fill. */
+  private flush(): void {
+    for (const [rectangles, alpha] of [[this.bright, 1], [this.dim, 0.25]] as const) {
+      this.context.globalAlpha = alpha;
+      for (const [colour, numbers] of rectangles) {
+        this.context.fillStyle = colour;
+        for (let i = 0; i < numbers.length; i += 4) this.context.fillRect(numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]);
+      }
+      rectangles.clear();
+    }
+    this.context.globalAlpha = 1;
+  }
+
+  /** stock is how many devices of a box are in which state. */
+  private stock(box: Box): number[] {
+    const known = this.stocks.get(box);
+    if (known?.world === this.world) return known.n;
+    const n = states.map(() => 0);
+    for (const key of box.pools) {
+      const pool = this.world.pools.get(key);
+      if (pool) tally(pool).forEach((count, i) => { n[i] += count; });
+    }
+    this.stocks.set(box, { world: this.world, n });
+    return n;
   }
 
   private nearBox(box: Box, near: number): void {
@@ -250,7 +289,7 @@ export class MapView {
     }
     c.fillStyle = colours.text;
     if (scale > 0.8) {
-      c.font = `${8 * scale}px system-ui, sans-serif`;
+      c.font = `${Math.min(13, 8 * scale)}px system-ui, sans-serif`;
       for (const t of box.plan.titles) {
         const set = this.world.pools.get(box.pools[t.pool])?.sets?.[t.set];
         if (set) c.fillText(clean(set.name).slice(0, 24), x + t.x * scale, y + (t.y + t.h / 2) * scale, t.w * scale);
@@ -260,14 +299,16 @@ export class MapView {
       for (const plan of box.plan.cells) {
         const device = this.world.pools.get(box.pools[plan.pool])?.devices[plan.device];
         if (!device || plan.frame) continue;
-        const size = Math.max(9, 4 * scale), cx = x + plan.x * scale, cy = y + (plan.y + plan.h) * scale;
+        const size = Math.min(13, Math.max(9, 4 * scale)), cx = x + plan.x * scale, cy = y + (plan.y + plan.h) * scale;
         c.font = `${size}px system-ui, sans-serif`;
+        const label = [device.name, this.world.shapes[device.shape].product].map((t) => clean(t).slice(0, 60)).find((t) => c.measureText(t).width <= plan.w * scale - 4);
+        if (!label) continue;
         c.fillStyle = colours.box;
         c.globalAlpha *= 0.85;
         c.fillRect(cx + 1, cy - size - 4, plan.w * scale - 2, size + 3);
         c.globalAlpha = this.isDim(box) ? 0.3 : 1;
         c.fillStyle = colours.text;
-        c.fillText(clean(device.name).slice(0, 30), cx + 2, cy - size / 2 - 2, plan.w * scale - 4);
+        c.fillText(label, cx + 2, cy - size / 2 - 2);
       }
     }
   }
@@ -289,6 +330,8 @@ export class MapView {
     this.context.lineWidth = width;
     this.context.strokeRect(x - width / 2, y - width / 2, w + width, h + width);
   }
+
+  private isMarked(box: Box): boolean { return this.marks.lit.has(box.key) || this.marks.selected === box.key || this.marks.focused === box.key; }
 
   private rings(box: Box, x: number, y: number, w: number, h: number): void {
     const { marks, colours } = this;
@@ -355,7 +398,7 @@ function sameBoxes(a: World, b: World): boolean {
 /** readColours takes those of the style sheet, for the theme that is on. */
 export function readColours(): Colours {
   const style = getComputedStyle(document.documentElement), colours = {} as Colours;
-  for (const name of [...states, "text", "faint", "box", "edge", "back", "accent", "lit"] as const) colours[name] = style.getPropertyValue("--" + name).trim();
+  for (const name of [...states, "text", "faint", "box", "edge", "back", "accent", "lit", "pale"] as const) colours[name] = style.getPropertyValue("--" + name).trim();
   return colours;
 }
 

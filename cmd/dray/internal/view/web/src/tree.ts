@@ -104,7 +104,7 @@ export class Tree {
         if (i === opened && depth === 2 && at.cell >= 0) {
           const devices = this.devices(group.boxes[at.box]);
           at.cell = Math.min(at.cell, devices.length - 1);
-          level(at.cell, devices.length, 3, (k) => this.deviceText(devices[k][1]), at.cell, false);
+          level(at.cell, devices.length, 3, (k) => this.deviceText(...devices[k]), at.cell, false);
         }
       }
     };
@@ -113,8 +113,8 @@ export class Tree {
     this.root.setAttribute("aria-activedescendant", at.cell >= 0 ? `tree-3-${at.cell}` : at.box >= 0 ? `tree-2-${at.box}` : `tree-1-${at.group}`);
     if (document.activeElement === this.root) {
       const box = group.boxes[at.box];
-      this.moved(this.focused());
       if (box) this.map.reveal(box, at.cell >= 0);
+      this.moved(this.focused());
     }
   }
 
@@ -123,11 +123,12 @@ export class Tree {
     const n = new Map<string, number>();
     for (const [, device] of this.devices(box)) n.set(stateText[device.state].name, (n.get(stateText[device.state].name) ?? 0) + 1);
     const devices = [...n].map(([state, k]) => `${k} ${state}`).join(", ") || "no devices";
-    return `${box.node !== undefined ? "Node" : "Pool"} ${box.title}${node?.cordoned ? ", cordoned" : ""}: ${devices}`;
+    return `${box.node !== undefined ? "Node" : "Pool"} ${box.title}${node?.cordoned ? ", cordoned" : ""}${this.map.marks.lit.has(box.key) ? ", lit up" : ""}: ${devices}`;
   }
 
-  private deviceText(device: Device): string {
-    return `Device ${device.name}, ${this.world.shapes[device.shape].product}: ${stateText[device.state].name}` +
+  private deviceText(pool: Pool, device: Device): string {
+    const key = "device/" + deviceKey(pool, device), { lit, changed } = this.map.marks;
+    return (changed.has(key) ? "Changed: " : "") + (lit.has(key) ? "Lit up: " : "") + `Device ${device.name}, ${this.world.shapes[device.shape].product}: ${stateText[device.state].name}` +
       (device.held?.length ? `, by ${[...new Set(device.held.map((h) => h.claim))].slice(0, 3).join(", ")}` : "") + (device.taints?.length ? `, taint ${device.taints.join(", ")}` : "");
   }
 }

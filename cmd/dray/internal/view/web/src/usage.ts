@@ -48,7 +48,7 @@ export class Usage {
     const { by, total } = report, widest = Math.max(1, ...report.items.map((r) => r.devices));
     const title = fixed[by] ?? by.replace("attribute=", ""), rows = report.items.slice(0, most);
     const row = (head: Element | string, c: Counts, of: number): Element => el("tr", {},
-      el("th", { scope: "row" }, head, bar(c, of), c.stranded ? el("div", { class: "faint" }, "stranded by ", Object.entries(c.causes ?? {}).map(([cause, n]) => `${cause} (${n.toLocaleString("en")})`).join(", ")) : null,
+      el("th", { scope: "row" }, head, bar(c, of), c.stranded ? el("div", { class: "faint" }, "stranded: ", Object.entries(c.causes ?? {}).map(([cause, n]) => `${cause} (${n.toLocaleString("en")})`).join(", ")) : null,
         c.shares ? el("div", { class: "faint" }, `${c.shares.toLocaleString("en")} of the held with shares left`) : null),
       [c.devices, c.held, c.free, c.stranded].map((n) => el("td", {}, n.toLocaleString("en"))));
     const label = (text: string): Element => {

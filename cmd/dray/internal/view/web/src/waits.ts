@@ -1,4 +1,4 @@
-import { count, el, fill, name } from "./dom";
+import { count, el, name, refill } from "./dom";
 import type { Waiting, World } from "./model";
 
 // The list of what waits. A pod group is one entry, as are pods that are refused for the same reasons.
@@ -25,10 +25,10 @@ export function showWaits(at: HTMLElement, world: World, selected: string, find:
   const shown = entries(world, find);
   const refused = world.waiting.filter((w) => w.answer >= 0).length;
   const item = (w: Waiting): HTMLElement => el("button", {
-    type: "button", class: "wait", "aria-pressed": String(waitKey(w) === selected), click: () => select(waitKey(w)),
+    type: "button", class: "wait", "data-key": waitKey(w), "aria-pressed": String(waitKey(w) === selected), click: () => select(waitKey(w)),
   }, el("strong", {}, w.kind === "Pod" ? null : "claim ", name(`${w.namespace}/${w.name}`)),
   el("span", { class: w.answer >= 0 ? "reason" : "reason good" }, w.answer >= 0 ? name(w.reason ?? "") : ["can be placed on ", name(w.node ?? "")]));
-  fill(at,
+  refill(at,
     el("h2", {}, "What waits"),
     el("p", { class: "faint" }, world.waiting.length === 0 ? "Nothing is pending that asks for devices." : `${world.waiting.length === 1 ? "1 pod or claim" : world.waiting.length + " pods and claims"}: ${refused} without a place, ${world.waiting.length - refused} can be placed`),
     el("ul", { class: "plain" }, shown.slice(0, most).map((entry) => {
@@ -36,7 +36,7 @@ export function showWaits(at: HTMLElement, world: World, selected: string, find:
       if (others.length === 0) return el("li", {}, item(first));
       const group = entry.title.startsWith("Pod group");
       return el("li", {}, group ? el("h3", {}, name(entry.title), `: ${count(entry.members.length, "pod")}`) : null, item(first),
-        el("details", { open: others.some((w) => waitKey(w) === selected) }, el("summary", {}, `${count(others.length, "more pod")}${group ? " of the group" : ", for the same reasons"}`),
+        el("details", { "data-key": entry.title, open: others.some((w) => waitKey(w) === selected) }, el("summary", {}, `${count(others.length, "more pod")}${group ? " of the group" : ", for the same reasons"}`),
           others.slice(0, most).map(item)));
     })),
     shown.length > most ? el("p", {}, `and ${shown.length - most} more`) : null);
