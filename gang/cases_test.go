@@ -67,24 +67,7 @@ type features struct{ counters, lists, matches, shared, network, cpu, kinds, lea
 func drawSmall(r *rand.Rand, f features) *small {
 	s := &small{nodes: 1 + r.IntN(3)}
 	models := 2
-	for n := range s.nodes + 1 {
-		s.counters = append(s.counters, int64(1+r.IntN(4)))
-		if n == s.nodes && !f.network {
-			continue
-		}
-		if f.counters && r.IntN(3) > 0 { // a device that can be had whole or in halves
-			s.counters[n] = 2
-			s.devices = append(s.devices, device{n, 0, 0, 2, 0}, device{n, 1, 0, 1, 0}, device{n, 1, 1, 1, 0})
-			continue
-		}
-		for range r.IntN(5) {
-			d := device{pool: n, model: r.IntN(models), root: r.IntN(2)}
-			if f.counters {
-				d.draws = int64(1 + r.IntN(2))
-			}
-			s.devices = append(s.devices, d)
-		}
-	}
+	s.drawDevices(r, f, models)
 	kinds := 1
 	if f.kinds {
 		kinds = 1 + r.IntN(3)
@@ -138,6 +121,27 @@ func drawSmall(r *rand.Rand, f features) *small {
 		s.drawAcross(r)
 	}
 	return s
+}
+
+func (s *small) drawDevices(r *rand.Rand, f features, models int) {
+	for n := range s.nodes + 1 {
+		s.counters = append(s.counters, int64(1+r.IntN(4)))
+		if n == s.nodes && !f.network {
+			continue
+		}
+		if f.counters && r.IntN(3) > 0 { // a device that can be had whole or in halves
+			s.counters[n] = 2
+			s.devices = append(s.devices, device{n, 0, 0, 2, 0}, device{n, 1, 0, 1, 0}, device{n, 1, 1, 1, 0})
+			continue
+		}
+		for range r.IntN(5) {
+			d := device{pool: n, model: r.IntN(models), root: r.IntN(2)}
+			if f.counters {
+				d.draws = int64(1 + r.IntN(2))
+			}
+			s.devices = append(s.devices, d)
+		}
+	}
 }
 
 func (s *small) drawAcross(r *rand.Rand) {
