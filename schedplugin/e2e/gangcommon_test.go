@@ -23,7 +23,7 @@ var _ = Describe("Gangs with a constraint across pods", func() {
 		here.addNode(ctx, "c", inventory.GPU("gpu-0", "a100", 0, "80Gi"), inventory.GPU("gpu-1", "h100", 0, "80Gi"))
 		here.addTemplate(ctx, "gpu", here.gpus(1))
 		here.addGroup(ctx, "gang", 2)
-		here.annotateGroup(ctx, "gang", extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("model")}}})
+		here.annotateGroup(ctx, extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("model")}}})
 		pods := here.addPods(ctx, "pod", 2, inGroup("gang"), withTemplate("gpu"), withCPUs(cpus-1))
 		here.expectRunning(ctx, pods...)
 		if scheduler != controlplane.Dray {
@@ -44,7 +44,7 @@ var _ = Describe("Gangs with a constraint across pods", func() {
 		here.addNode(ctx, "a", inventory.GPUs(2, "a100", "80Gi")...)
 		here.addTemplate(ctx, "gpu", here.gpus(1))
 		here.addGroup(ctx, "gang", 2)
-		here.annotateGroup(ctx, "gang", extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("model"), Requests: []string{"gpo"}}}})
+		here.annotateGroup(ctx, extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("model"), Requests: []string{"gpo"}}}})
 		pods := here.addPods(ctx, "pod", 2, inGroup("gang"), withTemplate("gpu"))
 		if scheduler != controlplane.Dray {
 			here.expectRunning(ctx, pods...)
@@ -72,19 +72,19 @@ var _ = Describe("Gangs with a constraint across pods", func() {
 			}
 			return notes, nil
 		}).Should(ContainElement(ContainSubstring(wrong)))
-		here.annotateGroup(ctx, "gang", extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("model"), Requests: []string{"gpu"}}}})
+		here.annotateGroup(ctx, extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("model"), Requests: []string{"gpu"}}}})
 		here.expectRunning(ctx, pods...)
 	})
 })
 
-// annotateGroup says what the devices of all pods of a group have in common.
-func (a *arena) annotateGroup(ctx context.Context, name string, common extension.Group) {
+// annotateGroup says what the devices of all pods of the group "gang" have in common.
+func (a *arena) annotateGroup(ctx context.Context, common extension.Group) {
 	GinkgoHelper()
 	text, err := json.Marshal(common)
 	Expect(err).NotTo(HaveOccurred())
 	patch, err := json.Marshal(&schedulingapi.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{extension.Annotation: string(text)}}})
 	Expect(err).NotTo(HaveOccurred())
-	_, err = client.SchedulingV1beta1().PodGroups(a.namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = client.SchedulingV1beta1().PodGroups(a.namespace).Patch(ctx, "gang", types.MergePatchType, patch, metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
 

@@ -58,7 +58,7 @@ var _ = Describe("Gangs on several nodes", func() {
 		here.expectRunning(ctx, "job-0", "job-1")
 		here.addTemplate(ctx, "node", here.gpus(4))
 		here.addGroup(ctx, "gang", nodes)
-		here.annotateGroup(ctx, "gang", extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("domain")}}})
+		here.annotateGroup(ctx, extension.Group{Constraints: []extension.GroupMatch{{MatchAttribute: here.attribute("domain")}}})
 		pods := here.addPods(ctx, "pod", nodes, inGroup("gang"), withTemplate("node"))
 		here.expectRunning(ctx, pods...)
 		if scheduler != controlplane.Dray {
