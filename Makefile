@@ -286,7 +286,7 @@ lint-prose: ## check the prose of README, docs and the help of commands: length 
 	cd tools/prose && CGO_ENABLED=1 $(GO) build -o ../../bin/vale github.com/vale-cli/vale/v3/cmd/vale
 	bin/vale --config tools/prose/vale.ini --output line $$(git ls-files '*.md' | grep -v -e /testdata/)
 	@# What help says before usage and flags.
-	awk -f tools/prose/help.awk docs/commands.md | bin/vale --config tools/prose/vale.ini --output line --ext .md
+	awk -f tools/prose/help.awk docs/commands.md docs/agent-commands.md | bin/vale --config tools/prose/vale.ini --output line --ext .md
 
 .PHONY: house
 house: ## print the packages with their files, lines and imports of each other

@@ -16,7 +16,7 @@ const (
 type DrayArgs struct {
 	metav1.TypeMeta `json:",inline"`
 	// FilterBudget is the number of search steps for a pod on one node, after which the
-	// node counts as unsuitable. Default: allocator.DefaultBudget.
+	// node counts as unsuitable. Default: 200000.
 	FilterBudget *int64 `json:"filterBudget,omitempty"`
 	// FilterTimeout is the time for a pod on one node, after which the node counts as
 	// unsuitable; zero for no limit. Default: 10s. It needs the feature

@@ -52,7 +52,17 @@ Images are not run: processes see the machine's files, as far as their user may.
 the user of their pod, or as nobody, with their own network and without capabilities; what a
 pod asks for and a process cannot have is refused. It is for demonstrations and tests.
 
-The port of --listen serves /metrics, /healthz and /readyz.`,
+The port of --listen serves /metrics, /healthz and /readyz.
+
+Exit status: 0 if it was interrupted, 1 for wrong usage or after an error.`,
+		Example: `  # What this machine has, with the node's permissions
+  dray-agent run --sysfs --driver pci.example.com --node-name node-1
+
+  # Simulated devices, which fail as the script in the file says
+  dray-agent run --simulate agent/examples/node.yaml --node-name node-1 --kubeconfig ~/.kube/config
+
+  # A node without kubelet, whose pods are processes of this machine
+  dray-agent run --simulate agent/examples/node.yaml --node-name node-2 --kubeconfig ~/.kube/config --run-pods --device-plugin=false`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(command.Context(), syscall.SIGINT, syscall.SIGTERM)

@@ -23,6 +23,9 @@ func newScanCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "scan",
 		Short: "Print the devices of the node",
+		Long: `Print the devices of the node. It needs no cluster.
+
+Exit status: 0, or 1 for wrong usage or after an error.`,
 		Example: `  # What this machine has
   dray-agent scan --sysfs --driver pci.example.com --node-name node-1
 

@@ -56,7 +56,9 @@ devices, and what happens to them. "dray-agent run --simulate" reads the same fi
 with the devices of one node is for --nodes equal nodes. Without a file, these have --gpus GPUs.
 
 Nodes, leases and ResourceSlices stay when the command ends. The next run with the same names
-and the same --fleet goes on with them; --delete deletes them.`,
+and the same --fleet goes on with them; --delete deletes them.
+
+Exit status: 0 if it was interrupted, or if all is deleted. 1 for wrong usage or after an error.`,
 		Example: `  # ten nodes with eight GPUs each
   dray-agent simulate --kubeconfig ~/.kube/config
 

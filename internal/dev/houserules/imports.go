@@ -102,6 +102,7 @@ var rooms = []room{
 	{folder: "internal/dev/conformance", imports: []string{"internal/dev/controlplane"}},
 	{folder: "internal/dev/fieldchange", imports: []string{"internal/reads"}},
 	{folder: "internal/dev/outdated"},
+	{folder: "internal/dev/reference"},
 	{folder: "internal/dev/kubeletscript"},
 	{folder: "internal/dev/view", imports: []string{"internal/dev/controlplane"}},
 	{folder: "internal/dev/kubelet", imports: []string{"internal/dev/controlplane", "internal/dev/kubeletscript"}},

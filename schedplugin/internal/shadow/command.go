@@ -40,8 +40,9 @@ func Command() *cobra.Command {
 		Short: "Compare what Dray would decide with what another scheduler does",
 		Long: `shadow follows the pods of the profiles in the configuration file, which another scheduler schedules.
 It compares the devices they get with those that Dray would take, and pods that are unschedulable with what Dray
-finds. It reads, binds nothing and writes nothing. When it is interrupted, it prints what it found, and fails if
-the two disagree about a pod.`,
+finds. It reads, binds nothing and writes nothing. When it is interrupted, it prints what it found.
+
+Exit status: 0 if it was interrupted and the two agree about all pods, else 1.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
