@@ -46,10 +46,10 @@ func newRunCommand() *cobra.Command {
 of its interfaces: Dynamic Resource Allocation, and device plugins. A device that one of
 them handed out is kept from the other.
 
-With --run-pods, there is no kubelet: the agent registers the node, has the claims of its
+With --run-pods, there is no kubelet. The agent registers the node, has the claims of its
 pods prepared, and runs the commands of their containers as processes of this machine.
 Images are not run: processes see the machine's files, as far as their user may. They run as
-the user of their pod, or as nobody, with their own network and without capabilities; what a
+the user of their pod, or as nobody, with their own network and without capabilities. What a
 pod asks for and a process cannot have is refused. It is for demonstrations and tests.
 
 The port of --listen serves /metrics, /healthz and /readyz.

@@ -46,9 +46,9 @@ func newSimulateCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "simulate",
 		Short: "Run any number of simulated nodes with devices",
-		Long: `Run simulated nodes in this process. Each has a lease, ResourceSlices with its devices, and
+		Long: `Run simulated nodes in this process. Each has a lease and ResourceSlices with its devices. It
 runs the pods that are bound to it, for as long as a script or their annotations say. Nothing
-is executed. Claims of pods are prepared as kubelet and a driver do it: a pod runs when it has
+is executed. Claims of pods are prepared as kubelet and a driver do it. A pod runs when it has
 its devices, and status.devices of its claims says how these are.
 
 --hardware describes the nodes: kinds of nodes with labels, zones, taints and capacity, their
