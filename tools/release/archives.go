@@ -93,6 +93,13 @@ func (r *release) commonFiles(p program) ([]entry, error) {
 		files = append(files, entry{name: name, content: content, mode: 0o644})
 	}
 	slices.SortFunc(files, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	if p.plugin {
+		examples, err := r.exampleFiles()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, examples...)
+	}
 	native, err := r.build(p, runtime.GOOS+"/"+runtime.GOARCH)
 	if err != nil {
 		return nil, err
@@ -122,6 +129,25 @@ func (r *release) commonFiles(p program) ([]entry, error) {
 			return nil, err
 		}
 		files = append(files, entry{name: "completions/" + shell.file, content: []byte(script + "\n"), mode: 0o644})
+	}
+	return files, nil
+}
+
+// exampleFiles are those of docs/start.md and of the README, so that there is something to ask about.
+func (r *release) exampleFiles() ([]entry, error) {
+	var files []entry
+	for _, example := range []string{"fleet-200", "gpu-nic-pcie", "single-gpu"} {
+		paths, err := filepath.Glob(filepath.Join(r.Root, "examples", example, "*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, entry{name: "examples/" + example + "/" + filepath.Base(path), content: content, mode: 0o644})
+		}
 	}
 	return files, nil
 }

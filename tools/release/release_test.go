@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 	"golang.org/x/mod/modfile"
@@ -158,6 +159,7 @@ func TestRelease(t *testing.T) {
 	compareArchives(t, r)
 	compareImages(t, r)
 	compareAgain(t, r)
+	explain(t, r)
 	verify(t, r)
 	install(t, r)
 }
@@ -209,6 +211,23 @@ func compareArchives(t *testing.T, r *release) {
 	run(t, ".", "go", "tool", "validate-krew-manifest", "-skip-install", "-manifest", filepath.Join(r.dist(), "dray.yaml"))
 	if !strings.HasPrefix(string(read("CHANGELOG.md")), "# Dray "+r.Version+"\n\n") {
 		t.Errorf("the changelog begins otherwise:\n%.200s", read("CHANGELOG.md"))
+	}
+}
+
+// explain goes from the archive to the first explanation, with no Go and with an empty home.
+func explain(t *testing.T, r *release) {
+	t.Helper()
+	start, folder := time.Now(), t.TempDir()
+	run(t, folder, "tar", "-xzf", filepath.Join(r.dist(), r.archive(r.programs()[0], r.Platforms[0])))
+	command := exec.Command("./dray", "explain", "rank-3", "-n", "train", "-f", "examples/gpu-nic-pcie")
+	command.Dir, command.Env = folder, []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
+	output, err := command.CombinedOutput()
+	var failed *exec.ExitError
+	if !errors.As(err, &failed) || failed.ExitCode() != 1 || !strings.Contains(string(output), "in use: 1 by train/rank-0") {
+		t.Errorf("error %v\n%s", err, output)
+	}
+	if took := time.Since(start); took > time.Minute {
+		t.Errorf("the first explanation took %s", took)
 	}
 }
 
