@@ -53,7 +53,7 @@ func TestSummaryOfWhatIsNotDecided(t *testing.T) {
 		Timeout:     "It is not decided whether the pod gets its devices. The search is repeated with larger limits.\n1 node (a): " + Timeout,
 		Unexplained: "the pod does not get its devices.\n1 node (a): " + Unexplained,
 	} {
-		if got := summarize("the pod", []*Refusal{{Reason: reason, Nodes: []string{"a"}}}); got != want {
+		if got := summarize("the pod", []*Refusal{{Reason: reason, Nodes: []string{"a"}}}); got != want+guide {
 			t.Errorf("%s: %s", reason, got)
 		}
 	}

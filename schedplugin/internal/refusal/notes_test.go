@@ -67,6 +67,18 @@ func TestReasonsHaveALimit(t *testing.T) {
 	}
 }
 
+// However much there is to say, the last line of an Event says where it is explained.
+func TestSummaryEndsWithGuide(t *testing.T) {
+	var refusals []*Refusal
+	for i := range 100 {
+		refusals = append(refusals, &Refusal{Reason: fmt.Sprintf("reason %d", i), Nodes: []string{fmt.Sprintf("node-%d", i)}})
+		got := summarize("the pod", refusals)
+		if len(got) > maxNote || !strings.HasSuffix(got, guide) || i > 50 && !strings.HasSuffix(got, "\n…"+guide) {
+			t.Fatalf("%d bytes for %d reasons:\n%s", len(got), i+1, got)
+		}
+	}
+}
+
 func TestNotesAreCut(t *testing.T) {
 	long := strings.Repeat("a line of the explanation…\n", 100)
 	got := Cut(long)

@@ -29,6 +29,9 @@ func kindOf(refusals []*Refusal) uint64 {
 // undecided reports whether it is not known if nodes have the devices.
 func undecided(r *Refusal) bool { return r.Reason == Undecided || r.Reason == Timeout }
 
+// guide is the last line of an Event: where each phrase is explained.
+const guide = "\nWhat this means: https://github.com/dray-project/dray/blob/main/docs/pending.md"
+
 // summarize says of which nodes each thing is true as dray explain does.
 func summarize(who string, refusals []*Refusal) string {
 	var grouping explain.Grouping
@@ -56,7 +59,7 @@ func summarize(who string, refusals []*Refusal) string {
 	for i := range groups {
 		describe(&text, &groups[i])
 	}
-	return Cut(text.String())
+	return cut(text.String(), maxNote-len(guide)) + guide
 }
 
 func describe(text *strings.Builder, g *explain.Group) {
@@ -88,13 +91,15 @@ func nodesOf(nodes []string) string {
 }
 
 // Cut shortens a note to what an Event can hold, at the end of a line if possible.
-func Cut(note string) string {
-	if len(note) <= maxNote {
+func Cut(note string) string { return cut(note, maxNote) }
+
+func cut(note string, length int) string {
+	if len(note) <= length {
 		return note
 	}
 	const more = "\n…"
-	note = note[:maxNote-len(more)]
-	if end := strings.LastIndexByte(note, '\n'); end > maxNote/2 {
+	note = note[:length-len(more)]
+	if end := strings.LastIndexByte(note, '\n'); end > length/2 {
 		note = note[:end]
 	}
 	return strings.ToValidUTF8(note, "") + more

@@ -34,6 +34,8 @@ What comes before it in the order of "dray allocate" is placed first, unless
 node/NAME says how many devices of the node are in use, and which pending pods and
 claims could go there. It also says why the others could not.
 
+https://github.com/dray-project/dray/blob/main/docs/pending.md explains each phrase.
+
 Exit status: 0 if it can be (or is) allocated, 1 if not, 2 for wrong usage or
 input.`
 
