@@ -467,7 +467,7 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 	@$(MAKE) report
 
 .PHONY: soak-gang
-soak-gang: ## compare CASES= small gangs of each of eleven kinds with an enumeration
+soak-gang: ## compare CASES= small gangs of each of 17 kinds with an enumeration, and print which share is placed
 	GANG_CASES=$(or $(CASES),10000) $(GO) test ./gang -run TestLikeEnumeration -count=1 -v -timeout 0
 
 .PHONY: soak
