@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -70,7 +71,9 @@ func (a *asker) kindOf(pod int) int {
 type walk struct {
 	*asker
 	state *pools.State
-	on    [][]int
+	// seen is a state with more in use, in which devices are looked for. Nil is the state itself.
+	seen *pools.State
+	on   [][]int
 	// reach is where claims can be used that were allocated on the way, nil for everywhere.
 	reach map[claimKey]*selector
 }
@@ -105,7 +108,7 @@ func (w *walk) placeClaims(pod, node int, key string, claims []*resourceapi.Reso
 		if err != nil {
 			return nil, false, err
 		}
-		found, fits, err := w.feasible(problem, w.state, node)
+		found, fits, err := w.feasible(problem, cmp.Or(w.seen, w.state), node)
 		if err != nil || !fits {
 			return nil, false, err
 		}
