@@ -2,14 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/cmd/dray/internal/fix"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/cmd/dray/internal/usage"
 )
@@ -31,13 +34,18 @@ how many fit, and what the first of the others lacks then.
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
 
+--patch prints a manifest instead: the claim, or its template, with a small change by which
+it can be placed. That is a class that exists, a taint tolerated, a lower count, a
+constraint less or a selector less. Each change was tried on the cluster. The spec of a
+claim cannot be changed: claims, and pods that use a template, have to be made anew.
+
 node/NAME says how many devices of the node are in use, and which pending pods and
 claims could go there. It also says why the others could not.
 
 https://github.com/dray-project/dray/blob/main/docs/pending.md explains each phrase.
 
-Exit status: 0 if it can be (or is) allocated, 1 if not, 2 for wrong usage or
-input.`
+Exit status: 0 if it can be (or is) allocated, or --patch finds a change. 1 if not. 2 for
+wrong usage or input.`
 
 const explainExample = `  # Why is anything pending in this namespace?
   dray explain
@@ -54,6 +62,9 @@ const explainExample = `  # Why is anything pending in this namespace?
   # Who could use this node, and why is it idle?
   dray explain node/gpu-worker-1 -A
 
+  # What could be asked for instead?
+  dray explain trainer-0 -n ml --patch
+
   # A claim, by itself
   dray explain claim/shared-gpus -f cluster/
 
@@ -67,6 +78,7 @@ type explainFlags struct {
 	watch     bool
 	node      string
 	alone     bool
+	patch     bool
 	// ofNode is set if the question is about the node.
 	ofNode   bool
 	progress *progress
@@ -79,7 +91,9 @@ func newExplain(o *origin) *cobra.Command {
 		Short:   "Say why pods or claims can or cannot be allocated",
 		Long:    explainLong,
 		Example: explainExample,
-		PreRunE: func(*cobra.Command, []string) error { return firstError(flags.output.parse, flags.selection.parse) },
+		PreRunE: func(*cobra.Command, []string) error {
+			return firstError(flags.output.parse, flags.selection.parse, flags.check)
+		},
 		RunE: func(command *cobra.Command, args []string) error {
 			return o.repeat(command.Context(), flags.watch, func(ctx context.Context) error { return flags.run(ctx, args) })
 		},
@@ -88,6 +102,7 @@ func newExplain(o *origin) *cobra.Command {
 	}
 	o.addNode(command, &flags.node, "look at this node only")
 	command.Flags().BoolVar(&flags.alone, "alone", false, "do not place what comes before it first")
+	command.Flags().BoolVar(&flags.patch, "patch", false, "print the claim with a change by which it can be allocated, instead of an explanation")
 	addWatch(command, &flags.watch)
 	flags.selection.addTo(command.Flags())
 	flags.output.addTo(command)
@@ -109,12 +124,18 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	}
 	if len(args) == 1 {
 		if name, isGroup := groupArgument(args[0]); isGroup {
+			if f.patch {
+				return errors.New("--patch is about pods and claims, not about a PodGroup together")
+			}
 			return f.explainGang(ctx, c, on, name)
 		}
 	}
 	subjects, err := f.subjects(c, args)
 	if err != nil {
 		return err
+	}
+	if f.patch {
+		return f.patches(ctx, c, on, subjects)
 	}
 	if f.output.format.ForPeople() && (len(args) != 1 || len(subjects) != 1) {
 		err := f.report(ctx, c, on, subjects)
@@ -134,6 +155,79 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return f.selection.opaque(c)
+}
+
+func (f *explainFlags) check() error {
+	if f.patch && f.output.text != "" {
+		return errors.New("--patch writes manifests: it goes without --output")
+	}
+	return nil
+}
+
+// patches prints a change for what cannot be placed.
+func (f *explainFlags) patches(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, subjects []*subject) error {
+	var worst error
+	printed := 0
+	err := f.inTurn(ctx, c, subjects, func(s *subject, _ int, known *cluster.Placement) (*cluster.Placement, error) {
+		if s.settled != "" {
+			return nil, nil
+		}
+		placement := known
+		if placement == nil {
+			var err error
+			if placement, err = c.Place(ctx, s.workload, on); err != nil {
+				return nil, err
+			}
+		}
+		if placement.Placed() {
+			f.progress.aside(func() {
+				f.origin.streams.note("%s can be placed as it is, on node %s", titleOf(s.workload), placement.Node)
+			})
+		} else if err := f.patchFor(ctx, c, on, placement, &printed); errors.Is(err, errNotPlaced) {
+			worst = err
+		} else if err != nil {
+			return nil, err
+		}
+		if len(on) != len(c.Nodes) {
+			return nil, nil
+		}
+		return placement, nil
+	})
+	if err != nil {
+		return err
+	}
+	return worst
+}
+
+func titleOf(w cluster.Workload) string {
+	if w.Pod != nil {
+		return "Pod " + w.Key().String()
+	}
+	return "ResourceClaim " + w.Key().String()
+}
+
+// patchFor prints the change that helps one of them.
+func (f *explainFlags) patchFor(ctx context.Context, c *cluster.Cluster, on []*corev1.Node, refused *cluster.Placement, printed *int) error {
+	found, err := fix.Find(ctx, c, refused, on)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		f.progress.aside(func() { f.origin.streams.note("%s: no small change of a claim helps", titleOf(refused.Workload)) })
+		return errNotPlaced
+	}
+	manifest, err := yaml.Marshal(found.Manifest)
+	if err != nil {
+		return err
+	}
+	comment := render.Printable(titleOf(refused.Workload) + ": " + found.String())
+	f.progress.aside(func() {
+		if *printed++; *printed > 1 {
+			fmt.Fprintln(f.origin.streams.Out, "---")
+		}
+		fmt.Fprintf(f.origin.streams.Out, "# %s\n%s", comment, manifest)
+	})
+	return nil
 }
 
 // about takes node/NAME for all that is pending, on that node.

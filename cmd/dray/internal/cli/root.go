@@ -2,11 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
 
+	"github.com/dray-project/dray/cmd/dray/internal/render"
+	"github.com/dray-project/dray/cmd/dray/internal/usage"
 	"github.com/dray-project/dray/internal/manual"
 )
 
@@ -20,13 +25,18 @@ read, too: they count as what they mean in resource.k8s.io/v1 (see convert).
 Objects are read from files, folders and standard input (-f), kustomizations (-k),
 or else from the cluster of your kubeconfig. Nothing is ever written to the cluster.
 
+Without a command it says what there is, and what can be asked about it.
+
 Installed as kubectl-dray it is a plugin of kubectl. A link to it by the name of
 kubectl_complete-dray completes pods, claims, pools and nodes for "kubectl dray".
 
 Exit status: 0 if all that was asked about is placed, or can be. 1 if not. 2 for
 wrong usage or input, or if there is no answer. 130 if interrupted.`
 
-const rootExample = `  # Where do the pending pods of these manifests go, and with which devices?
+const rootExample = `  # What can be asked about this cluster?
+  dray --context staging
+
+  # Where do the pending pods of these manifests go, and with which devices?
   dray allocate -f cluster/
 
   # Why does this pod of the live cluster not get its devices?
@@ -37,16 +47,17 @@ const rootExample = `  # Where do the pending pods of these manifests go, and wi
 
 // newRoot builds the command tree. Name is "dray" or "kubectl dray".
 func newRoot(name string, streams Streams) *cobra.Command {
+	origin := newOrigin(name, streams)
 	root := &cobra.Command{
 		Use:           "dray",
 		Short:         "Allocate devices to Kubernetes ResourceClaims, and explain why not",
 		Long:          rootLong,
 		Example:       rootExample,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		RunE:          func(command *cobra.Command, _ []string) error { return origin.overview(command) },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	origin := newOrigin(name, streams)
 	origin.addFlags(root.PersistentFlags())
 	root.AddCommand(newAllocate(origin), newExplain(origin), newDevices(origin), newUsage(origin), newView(origin), newConvert(origin), newSimulate(origin), newVersion(origin), newOptions(name), manual.NewCommand())
 	origin.completeFlags(root)
@@ -60,6 +71,88 @@ func newRoot(name string, streams Streams) *cobra.Command {
 	return root
 }
 
+// unanswered is how long a cluster may take to say its version.
+const unanswered = 5 * time.Second
+
+// overview says what there is, and what can be asked about it. Without a cluster it is the help.
+func (o *origin) overview(command *cobra.Command) error {
+	title := "These manifests have"
+	if o.live() {
+		version, err := o.serverVersion(command.Context())
+		if err != nil {
+			if err := command.Help(); err != nil {
+				return err
+			}
+			o.streams.note("\nNo cluster answers (%v): give one with --context or --kubeconfig, or manifests with -f.", err)
+			return nil
+		}
+		title = "This cluster (Kubernetes " + version + ") has"
+	}
+	c, err := o.load(command.Context())
+	if err != nil {
+		return err
+	}
+	states, err := c.Inventory(nil)
+	if err != nil {
+		return err
+	}
+	total := usage.Count(c, usage.Inspect(c, states), usage.ByDriver)
+	t, waiting := o.terminal(&output{}), len(c.Workloads())
+	waits := map[int]string{0: "nothing waits", 1: "1 pod or claim waits"}[min(waiting, 2)]
+	if waiting > 1 {
+		waits = render.Count(waiting, "pod or claim") + " wait"
+	}
+	t.Paragraph(0, 0, fmt.Sprintf("%s %s and %s of %s; %s for devices.", title, render.Count(len(c.Nodes), "node"),
+		render.Count(total.Total.Devices, "device"), render.Count(len(total.Rows), "driver"), waits))
+	t.Line("")
+	ask := func(what, question string) {
+		t.Paragraph(0, 0, what+":")
+		t.Line("  " + o.program + " " + question + t.Flags)
+	}
+	if waiting > 0 {
+		ask("Why they wait, or where they can go", "explain -A")
+		ask("What one of them could ask for instead", "explain NAME -n NAMESPACE --patch")
+	}
+	if len(c.Gangs()) > 0 {
+		ask("Which pod groups can start together", "simulate gang")
+	}
+	if total.Total.Devices == 0 {
+		t.Paragraph(0, 0, "No driver publishes devices: no ResourceSlice has any. A DRA driver has to run on the nodes.")
+	} else {
+		ask("Each device, who holds it, and what is left of it", "devices")
+		ask(strings.TrimSuffix(render.UsageLine(&total.Total), "."), "usage")
+		ask("Who could use a node, and why it is idle", "explain node/NAME -A")
+		ask("How many more fit, and what if nodes are drained or added", "simulate --help")
+	}
+	ask("All of this as a page in a browser", "view")
+	t.Line("")
+	t.Line("\"" + o.program + " --help\" lists all commands.")
+	return nil
+}
+
+// serverVersion asks the cluster for its version.
+func (o *origin) serverVersion(ctx context.Context) (string, error) {
+	if o.noCluster() {
+		return "", errors.New("there is none in a kubeconfig")
+	}
+	config, err := o.kube.ToRESTConfig()
+	if err != nil {
+		return "", err
+	}
+	if config.Timeout == 0 || config.Timeout > unanswered {
+		config.Timeout = unanswered
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	version, err := unlessDone(ctx, client.ServerVersion)
+	if err != nil {
+		return "", err
+	}
+	return version.GitVersion, nil
+}
+
 // usageTemplate does not list the flags that all commands have: there are so many of them
 // that those of the command would be lost.
 func usageTemplate(template, name string) string {
@@ -70,7 +163,11 @@ func usageTemplate(template, name string) string {
 	}
 	length := strings.Index(template[start:], "{{end}}") + len("{{end}}")
 	hint := global + "\n\nUse \"" + name + " options\" for the flags that all commands have, such as -f, -k, -n and --context.{{end}}"
-	return strings.Replace(template[:start]+hint+template[start+length:], "{{if .HasAvailableLocalFlags}}", "{{if and .HasParent .HasAvailableLocalFlags}}", 1)
+	template = template[:start] + hint + template[start+length:]
+	for _, of := range []string{"Runnable", "HasAvailableLocalFlags"} { // the program by itself is a command, too
+		template = strings.Replace(template, "{{if ."+of+"}}", "{{if and .HasParent ."+of+"}}", 1)
+	}
+	return template
 }
 
 // newOptions lists the flags that all commands have.

@@ -74,13 +74,19 @@ func (c *Cluster) compileError(err error) error {
 	return err
 }
 
-func (c *Cluster) classHint(name string) string {
-	const few = 5
+// Classes are the names of the device classes that there are, in order.
+func (c *Cluster) Classes() []string {
 	names := make([]string, len(c.objects.Classes))
 	for i, class := range c.objects.Classes {
 		names[i] = class.Name
 	}
 	slices.Sort(names)
+	return names
+}
+
+func (c *Cluster) classHint(name string) string {
+	const few = 5
+	names := c.Classes()
 	if hint := spelling.DidYouMean(name, names); hint != "" {
 		return hint
 	}

@@ -117,6 +117,9 @@ func extendedUsers(pod *corev1.Pod, claim *resourceapi.ResourceClaim) string {
 // container and that of the resource.
 const requestName = "container-%d-request-%d"
 
+// IsExtended reports whether a claim is made for the extended resources of a pod.
+func (c *Cluster) IsExtended(claim *resourceapi.ResourceClaim) bool { return isExtendedClaim(claim) }
+
 func isExtendedClaim(claim *resourceapi.ResourceClaim) bool {
 	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }

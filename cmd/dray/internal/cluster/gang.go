@@ -120,7 +120,7 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 	o := &GangOutcome{Gang: g, Result: &gang.Result{}}
 	q := gang.Question{Compile: c.compile, State: c.Ledger.State(), Nodes: nodes, Min: g.Needs, Budget: 2 * c.options.Budget, OneByOne: oneByOne}
 	for i, w := range g.Workloads {
-		placement, attempt := c.attempt(w)
+		placement, attempt := c.attempt(w, nil)
 		o.Placements = append(o.Placements, placement)
 		if attempt == nil {
 			continue

@@ -17,7 +17,7 @@ import (
 // miss least. Nothing is kept: see Keep. A pod that asks for the same as one that was refused, since when
 // nothing was kept, is refused like it. The error is the context's.
 func (c *Cluster) Place(ctx context.Context, w Workload, nodes []*corev1.Node) (*Placement, error) {
-	placement, attempt := c.attempt(w)
+	placement, attempt := c.attempt(w, nil)
 	if attempt == nil {
 		return placement, nil
 	}
@@ -34,6 +34,15 @@ func (c *Cluster) Place(ctx context.Context, w Workload, nodes []*corev1.Node) (
 		c.refused.remember(question, nodes, placement)
 	}
 	return placement, nil
+}
+
+// PlaceWith is Place with another claim in the place of that of its name. Nothing is remembered of it, and it is not to be kept.
+func (c *Cluster) PlaceWith(ctx context.Context, w Workload, nodes []*corev1.Node, claim *resourceapi.ResourceClaim) (*Placement, error) {
+	placement, attempt := c.attempt(w, claim)
+	if attempt == nil {
+		return placement, nil
+	}
+	return placement, attempt.first(ctx, placement, nodes)
 }
 
 // first looks for the first node.
@@ -97,7 +106,7 @@ func (c *Cluster) Take(ctx context.Context, w Workload, placement *Placement) (*
 // Survey is Place, but looks at all nodes: Fits and Refusals of the result cover each
 // of them. Step is called after each node; it may be nil.
 func (c *Cluster) Survey(ctx context.Context, w Workload, nodes []*corev1.Node, step func()) (*Placement, error) {
-	placement, attempt := c.attempt(w)
+	placement, attempt := c.attempt(w, nil)
 	if attempt == nil {
 		return placement, nil
 	}
@@ -136,9 +145,9 @@ type variant struct {
 	problem     *allocator.Problem
 }
 
-// attempt prepares asking about nodes. It returns nil, and a Placement that says why,
-// if the answer is the same whatever the node.
-func (c *Cluster) attempt(w Workload) (*Placement, *attempt) {
+// attempt prepares asking about nodes, with another claim in the place of that of its name if it is given. It returns nil, and a
+// Placement that says why, if the answer is the same whatever the node.
+func (c *Cluster) attempt(w Workload, instead *resourceapi.ResourceClaim) (*Placement, *attempt) {
 	placement := &Placement{Workload: w, Origin: c.origin(w)}
 	if w.Pod != nil && len(w.Pod.Spec.SchedulingGates) > 0 {
 		placement.Reason = fmt.Sprintf("scheduling gate %s holds it back", w.Pod.Spec.SchedulingGates[0].Name)
@@ -147,6 +156,11 @@ func (c *Cluster) attempt(w Workload) (*Placement, *attempt) {
 	placement.Before, placement.Err = c.claimsOf(w)
 	if placement.wrong() {
 		return placement, nil
+	}
+	for i, claim := range placement.Before {
+		if instead != nil && keyOf(claim) == keyOf(instead) {
+			placement.Before[i] = instead
+		}
 	}
 	a := &attempt{cluster: c, workload: w, claims: placement.Before, variants: make(map[string]*variant)}
 	if w.Pod != nil {

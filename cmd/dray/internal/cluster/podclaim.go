@@ -93,6 +93,15 @@ func (c *Cluster) TemplateOf(w Workload, claim *resourceapi.ResourceClaim) strin
 	return ""
 }
 
+// Template is what a claim of the workload is made from, nil for others.
+func (c *Cluster) Template(w Workload, claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaimTemplate {
+	name := c.TemplateOf(w, claim)
+	if name == "" {
+		return nil
+	}
+	return c.claims.Template(types.NamespacedName{Namespace: claim.Namespace, Name: name})
+}
+
 // elsewhere helps to find what does not exist under a name: it is in another namespace, or
 // spelt otherwise.
 func elsewhere(wanted types.NamespacedName, known []types.NamespacedName) string {
