@@ -76,7 +76,7 @@ screenshots: ## make the pictures of docs/pictures by the tests of the page
 	cp bin/screenshots/usage.png docs/pictures/usage.png
 
 .PHONY: measure-view
-measure-view: build ## judge how fast the page of 5,000 nodes is there and moves: two seconds, 30 frames a second
+measure-view: build ## judge how the page of 5,000 nodes is: there within two seconds, 30 frames a second, 500 MiB of memory at most
 	cd internal/dev/view && DRAY_MEASURE=1 $(GOTEST) -count=1 -run '^TestBig$$' -v .
 
 .PHONY: lint-view

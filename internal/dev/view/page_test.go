@@ -100,6 +100,9 @@ func TestUsage(t *testing.T) {
 	}
 	o.fill("Count by", "class")
 	o.until(`document.querySelector(".usage th").innerText === "device class" && document.querySelectorAll(".usage .bar .stranded").length > 0`)
+	if !value[bool](o, `document.querySelector(".usage").tabIndex === 0`) {
+		t.Error("the keyboard cannot scroll through the figures")
+	}
 	o.screenshot("usage")
 	again := open(t, value[string](o, "location.href"), 1280, 800) // the cookie is there
 	again.sameTable(usageOf(t, "class"))

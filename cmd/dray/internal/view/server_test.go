@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,20 @@ func TestEventsEnd(t *testing.T) {
 			t.Fatal("who has gone is still told what changes")
 		}
 	}
+}
+
+// A reader that is too slow is cut off: it asks for the whole picture when it comes back.
+func TestSlowReader(t *testing.T) {
+	s := sourceOf(t, "single-gpu")
+	events, _, _, end := s.follow()
+	for i := range backlog + 1 {
+		s.SetLost(strconv.Itoa(i))
+	}
+	if len(events) != backlog || len(s.readers) != 0 {
+		t.Errorf("%d events are kept for %d readers, want %d for none", len(events), len(s.readers), backlog)
+	}
+	end() // it may be cut off before it ends
+	s.SetLost("")
 }
 
 // serving starts a server and returns its address without the token, and the token.
