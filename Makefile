@@ -338,7 +338,7 @@ RECORDED := $(CONFORMANCE) -page docs/conformance.md
 CONFIG ?=
 
 .PHONY: conformance-scheduler
-conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kubernetes with it, on that of schedplugin, about half an hour; CONFIG=api, default, ga or all runs one configuration
+conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kubernetes with it, on that of schedplugin, about 40 minutes; CONFIG=api, default, ga or all runs one configuration
 	$(RECORDED) scheduler$(if $(CONFIG),/integration/$(CONFIG))
 
 .PHONY: conformance-drivers
