@@ -242,7 +242,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-fields soak-agent 'soak-ledger STEPS=1500000' \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak 'soak-simulate CASES=10000' soak-fields soak-agent 'soak-ledger STEPS=1500000' \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200'
 
 .PHONY: nightly
@@ -469,6 +469,15 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 .PHONY: soak-gang
 soak-gang: ## compare CASES= small gangs of each of 17 kinds with an enumeration, and print which share is placed
 	GANG_CASES=$(or $(CASES),10000) $(GO) test ./gang -run TestLikeEnumeration -count=1 -v -timeout 0
+
+# One process for a thousand sequences, so that a long run can be ended and begun again where it was.
+.PHONY: soak-simulate
+soak-simulate: ## compare CASES= sequences of what-ifs from number SEED= with upstream's allocator asked step by step
+	@first=$(or $(SEED),0); last=$$((first + $(or $(CASES),100000))); while [ $$first -lt $$last ]; do \
+		next=$$((first + 1000)); [ $$next -lt $$last ] || next=$$last; \
+		DRAY_SEQUENCES=$$first-$$next $(GO) test ./simulate -run '^TestLikeUpstream$$' -count=1 -v -timeout 0 | grep -v '^=== \|^PASS' || exit 1; \
+		first=$$next; \
+	done
 
 .PHONY: soak
 soak: ## allocate and release, and simulate, a million times while slices change, and print what memory that takes

@@ -99,7 +99,7 @@ func patient(a alloctest.Allocator) alloctest.Allocator {
 		counted := &countedContext{Context: ctx, left: patience}
 		outcome := a(counted, c)
 		if counted.left <= 0 {
-			panic(disagreement{})
+			panic(disagreement("the search of upstream's allocator takes too long"))
 		}
 		return outcome
 	}
@@ -119,8 +119,8 @@ func (c *countedContext) Err() error {
 	return c.Context.Err()
 }
 
-// disagreement is the error of a step about which the allocators disagree.
-type disagreement struct{}
+// disagreement says why a step says nothing about the simulation.
+type disagreement string
 
 // agreeing panics with a disagreement where two allocators differ in yes or no, which other tests are
 // about, or in devices where slices of a pool contradict each other: see decision 0002.
@@ -128,10 +128,10 @@ func agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		x, y := a(ctx, c), b(ctx, c)
 		if (x.Err == nil) != (y.Err == nil) || x.Err == nil && (x.Results == nil) != (y.Results == nil) {
-			panic(disagreement{})
+			panic(disagreement(fmt.Sprintf("upstream's allocator says yes: %t, Dray's: %t; errors: %v and %v", x.Results != nil, y.Results != nil, x.Err, y.Err)))
 		}
 		if x.Results != nil && contradictory(c.Slices) && !slices.EqualFunc(x.Results, y.Results, sameDevices) {
-			panic(disagreement{})
+			panic(disagreement("other devices of a pool with slices that contradict each other"))
 		}
 		return x
 	}
@@ -171,10 +171,12 @@ func playAll(t *testing.T, options allocator.Options, allocate alloctest.Allocat
 		func() {
 			defer func() {
 				if r := recover(); r != nil {
-					if _, ok := r.(disagreement); !ok || !mayDisagree {
+					why, ok := r.(disagreement)
+					if !ok || !mayDisagree {
 						panic(r)
 					}
 					disagreed++
+					t.Logf("seed %d says nothing from here on: %s", seed, why)
 				}
 			}()
 			play(t, seed, options, allocate, seen)
