@@ -409,3 +409,28 @@ func TestMergeEvictions(t *testing.T) {
 		}
 	}
 }
+
+// Where a pod is can be asked, by the same rules as who is evicted.
+func TestNodeOf(t *testing.T) {
+	sim := open(t, gpuCluster("a", "b"), simulate.Options{}).Sim()
+	pods := gpuPods("three", 3)
+	for i, pod := range pods[:2] {
+		pod.UID = "first"
+		if r, err := sim.Place(t.Context(), pod, simulate.Real(nil), simulate.FirstFit); err != nil || !r.All() {
+			t.Fatal(r, err)
+		}
+		if node, found := sim.NodeOf(pod); !found || node.Name() != []string{"a", "b"}[i] {
+			t.Errorf("pod %d is on %q (%t)", i, node.Name(), found)
+		}
+	}
+	another := pods[0].DeepCopy()
+	another.UID = "another"
+	if err := sim.Evict(pods[1]); err != nil {
+		t.Fatal(err)
+	}
+	for what, pod := range map[string]*corev1.Pod{"nil": nil, "of another UID": another, "evicted": pods[1], "never placed": pods[2]} {
+		if node, found := sim.NodeOf(pod); found {
+			t.Errorf("a pod that is %s is on %s", what, node.Name())
+		}
+	}
+}

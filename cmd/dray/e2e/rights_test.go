@@ -49,7 +49,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
 `)
 	commands := []string{
 		"explain p -n rights", "explain -n rights", "allocate -n rights -o name", "devices -o name", "simulate fits -n rights", "simulate plan -n rights --like rights",
-		"simulate victims p -n rights", "simulate drain rights", "simulate what-if -n rights --add rights=1",
+		"simulate victims p -n rights", "simulate drain rights", "simulate what-if -n rights --add rights=1", "simulate when -n rights", "simulate repack -n rights --for p",
 	}
 	awaitRight(t, "reader", "nodes", "")
 	awaitRight(t, "tenant", "nodes", "")
@@ -78,7 +78,7 @@ func everyRule(t *testing.T, content []byte) {
 			whole = role
 		}
 	}
-	optional := map[string]bool{"devicetaintrules": true, "podgroups": true}
+	optional := map[string]bool{"devicetaintrules": true, "podgroups": true, "jobs": true, "poddisruptionbudgets": true}
 	for _, rule := range whole.Rules {
 		for _, without := range rule.Resources {
 			name := "without-" + without

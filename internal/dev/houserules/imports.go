@@ -98,6 +98,8 @@ var rooms = []room{
 	{folder: "simulate", imports: slices.Concat(library, workloads, []string{
 		"simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
 	})},
+	{folder: "simulate/when", imports: []string{"simulate"}},
+	{folder: "simulate/moves", imports: []string{"simulate", "simulate/internal/subsets"}},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/dev/conformance", imports: []string{"internal/dev/controlplane"}},
 	{folder: "internal/dev/fieldchange", imports: []string{"internal/reads"}},
@@ -149,7 +151,7 @@ var rooms = []room{
 		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/provider/simulated/fleet", "agent/virtualnode", "agent/inventory",
 		"agent/sysfs", "agent/resourceslice", "agent/draplugin", "agent/nodedriver", "agent/kubeletapi", "internal/manual",
 	}},
-	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"gang", "simulate", "devmgmt", "internal/manual"})},
+	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"gang", "simulate", "simulate/when", "simulate/moves", "devmgmt", "internal/manual"})},
 	{folder: "tools"},
 	{folder: "internal/dev/oracle", imports: developing},
 	{folder: "internal/dev/clustergen", imports: developing},

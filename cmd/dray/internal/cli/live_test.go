@@ -30,6 +30,8 @@ var paths = map[string]string{
 	"ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
 	"DeviceTaintRule":       "/apis/resource.k8s.io/v1/devicetaintrules",
 	"PodGroup":              "/apis/scheduling.k8s.io/v1beta1/podgroups",
+	"Job":                   "/apis/batch/v1/jobs",
+	"PodDisruptionBudget":   "/apis/policy/v1/poddisruptionbudgets",
 }
 
 // apiServer lists objects, a few per page, and allows nothing else.
@@ -208,6 +210,8 @@ func TestRBAC(t *testing.T) {
 	atRepository(t)
 	server, kubeconfig := serve(t, "examples/single-gpu")
 	run("", "dray", "explain", "-A", "--kubeconfig", kubeconfig, "--context", "test")
+	run("", "dray", "simulate", "when", "--kubeconfig", kubeconfig, "--context", "test")
+	run("", "dray", "simulate", "repack", "--for", "finetune", "--kubeconfig", kubeconfig, "--context", "test")
 	content, err := os.ReadFile("deploy/cli-rbac.yaml")
 	if err != nil {
 		t.Fatal(err)

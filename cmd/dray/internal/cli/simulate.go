@@ -42,7 +42,13 @@ const simulateExample = `  # How many more pods like the pending ones fit?
   dray simulate victims trainer-0 -n ml -f cluster/
 
   # How many fit once the devices of a node are tainted?
-  dray simulate what-if --taint example.com/broken:NoSchedule --node gpu-1 -f cluster/`
+  dray simulate what-if --taint example.com/broken:NoSchedule --node gpu-1 -f cluster/
+
+  # Which pods have to move so that this one fits?
+  dray simulate repack --for trainer-0 -n ml -f cluster/
+
+  # At what time do the pending pods start, given when others end?
+  dray simulate when --ends ends.txt -f cluster/`
 
 func newSimulate(o *origin) *cobra.Command {
 	command := &cobra.Command{
@@ -50,7 +56,7 @@ func newSimulate(o *origin) *cobra.Command {
 		Long: simulateLong, Example: simulateExample,
 		Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newSimulateFits(o), newSimulatePlan(o), newSimulateGang(o), newSimulateDrain(o), newSimulateVictims(o), newSimulateWhatIf(o))
+	command.AddCommand(newSimulateFits(o), newSimulatePlan(o), newSimulateGang(o), newSimulateDrain(o), newSimulateVictims(o), newSimulateWhatIf(o), newSimulateWhen(o), newSimulateRepack(o))
 	return command
 }
 

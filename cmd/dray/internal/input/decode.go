@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -340,6 +341,10 @@ func (r *reader) typed(raw []byte, gvk schema.GroupVersionKind) (object runtime.
 		// Versions differ in what groups of pods mean to a scheduler, not in their claims.
 		object, err = &schedulingapi.PodGroup{}, nil
 	}
+	if gvk.Group == policyapi.GroupName {
+		// v1beta1 has the same fields.
+		object, err = &policyapi.PodDisruptionBudget{}, nil
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("apiVersion: dray does not read %s of %s: it reads %s", gvk.Kind, gvk.GroupVersion(), strings.Join(versionsOf(gvk.GroupKind()), ", "))
 	}
@@ -371,7 +376,7 @@ func toV1(object runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, e
 // setNamespace gives namespaced objects the default namespace, as kubectl does.
 func (r *reader) setNamespace(object runtime.Object) {
 	switch object := object.(type) {
-	case *corev1.Pod, *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate, *schedulingapi.PodGroup, *v1alpha1.DeviceClaim:
+	case *corev1.Pod, *resourceapi.ResourceClaim, *resourceapi.ResourceClaimTemplate, *schedulingapi.PodGroup, *policyapi.PodDisruptionBudget, *v1alpha1.DeviceClaim:
 		meta := object.(metav1.Object)
 		if meta.GetNamespace() == "" {
 			meta.SetNamespace(r.options.Namespace)

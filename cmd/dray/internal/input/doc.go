@@ -4,7 +4,7 @@
 //	path, folder, "-"  ──► document ──► item (Lists unfolded) ──► typed object, v1
 //	kubeconfig         ──► pages of API lists ────────────────► typed object, v1
 //
-// What dray uses (Node, Pod, Namespace, PodGroup and the resource.k8s.io kinds, and
+// What dray uses (Node, Pod, Namespace, PodGroup, PodDisruptionBudget and the resource.k8s.io kinds, and
 // what makes pods) is decoded strictly, converted to v1, given the defaults that the
 // API server would give it, and validated. Other kinds are counted and passed over;
 // one that is spelt almost like a kind that is used is an error.

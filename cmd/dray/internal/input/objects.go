@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -30,6 +31,8 @@ type Objects struct {
 	TaintRules []*resourceapi.DeviceTaintRule
 	Namespaces []*corev1.Namespace
 	PodGroups  []*schedulingapi.PodGroup
+	// Budgets are PodDisruptionBudgets.
+	Budgets []*policyapi.PodDisruptionBudget
 	// Controllers are objects that make pods, such as Deployments.
 	Controllers []*workload.Controller
 	// Opaque are objects of unknown kinds that use claims: which pods they make is not known.
@@ -92,6 +95,8 @@ func (o *Objects) add(object runtime.Object, origin Origin) error {
 		return fileUnder(o, &o.Namespaces, "Namespace", object, origin)
 	case *schedulingapi.PodGroup:
 		return fileUnder(o, &o.PodGroups, "PodGroup", object, origin)
+	case *policyapi.PodDisruptionBudget:
+		return fileUnder(o, &o.Budgets, "PodDisruptionBudget", object, origin)
 	case *v1alpha1.DevicePool:
 		return fileUnder(o, &o.Prototype.Pools, prototypeKind("DevicePool"), object, origin)
 	case *v1alpha1.DeviceClass:
@@ -168,6 +173,7 @@ func (o *Objects) Join(more *Objects) error {
 	joined.TaintRules = slices.Concat(o.TaintRules, more.TaintRules)
 	joined.Namespaces = slices.Concat(o.Namespaces, more.Namespaces)
 	joined.PodGroups = slices.Concat(o.PodGroups, more.PodGroups)
+	joined.Budgets = slices.Concat(o.Budgets, more.Budgets)
 	joined.Controllers = slices.Concat(o.Controllers, more.Controllers)
 	joined.Opaque = slices.Concat(o.Opaque, more.Opaque)
 	*o = joined

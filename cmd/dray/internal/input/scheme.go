@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyapi "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +24,7 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, addToScheme := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, resourceapi.AddToScheme, resourcev1beta2.AddToScheme, resourcev1beta1.AddToScheme, schedulingapi.AddToScheme,
+		policyapi.AddToScheme,
 		v1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(addToScheme(s))
@@ -36,6 +38,7 @@ var used = map[string]sets.Set[string]{
 	resourceapi.GroupName: sets.New(
 		"DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"),
 	schedulingapi.GroupName: sets.New("PodGroup"),
+	policyapi.GroupName:     sets.New("PodDisruptionBudget"),
 	v1alpha1.GroupName:      sets.New("DeviceClaim", "DeviceClass", "DevicePool"),
 }
 

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cluster"
+	"github.com/dray-project/dray/simulate"
+	"github.com/dray-project/dray/simulate/when"
+)
+
+// whenAnswer is when a pod or a group starts.
+type whenAnswer struct {
+	// Kind is Pod or PodGroup.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Pods is how many start together.
+	Pods int `json:"pods"`
+	// Starts is absent if they never do.
+	Starts *time.Time `json:"starts,omitempty"`
+	// Undecided says that they may start earlier, or at all.
+	Undecided bool       `json:"undecided,omitempty"`
+	Nodes     []string   `json:"nodes,omitempty"`
+	After     []endOfPod `json:"after,omitempty"`
+}
+
+// endOfPod is a pod that ends.
+type endOfPod struct {
+	Pod string    `json:"pod"`
+	At  time.Time `json:"at"`
+}
+
+// waiting is a pod or a group in the queue.
+type waiting struct {
+	kind string
+	key  types.NamespacedName
+	pods []*corev1.Pod
+}
+
+func newSimulateWhen(o *origin) *cobra.Command {
+	var ends, now string
+	var backfill bool
+	selected := &selection{origin: o}
+	command := simulateCommand(&cobra.Command{
+		Use:   "when [POD|podgroup/NAME]...",
+		Short: "Tell at what time the pending pods start, given when others end",
+		Long: `Tell at what time the pending pods start, given when pods that run are expected to
+end. Pods wait in the order of the scheduling queue. As many pods of a PodGroup as it
+needs start together (minCount), and its other pods are left aside. What they must have
+in common is not looked at. Those that are named wait alone, as if no others did.
+
+The file of --ends has a pod and a time on each line, as in
+"ml/train-0 2026-11-25T15:00:00Z" or "train-1 1h30m". For other pods the annotation
+` + when.EndAnnotation + ` of the pod or its Job says when it
+ends. Without it, the earlier deadline of both counts (activeDeadlineSeconds). Pods of
+which nobody says it stay. A pod that starts ends after its own deadline.
+
+Exit status: 0 if all start at some time, 1 if not, 2 for wrong usage or input.`,
+		Example: `  # When does each of the pods of the queue start?
+  dray simulate when --ends ends.txt -f cluster/
+
+  # If later ones may start before earlier ones that have to wait
+  dray simulate when --backfill -f cluster/
+
+  # After which ends does this group fit, if nothing else waits?
+  dray simulate when podgroup/trainers -o yaml`,
+		Args: cobra.ArbitraryArgs,
+	}, selected, func(ctx context.Context, names []string, f *output) error {
+		at := time.Now().Truncate(time.Second)
+		if now != "" {
+			var err error
+			if at, err = readTime(now, at); err != nil {
+				return fmt.Errorf("--now: %w", err)
+			}
+		}
+		s, err := o.simulation(ctx, selected)
+		if err != nil {
+			return err
+		}
+		queue, err := s.queue(names, o)
+		if err != nil {
+			return err
+		}
+		q := when.Queue{Now: at, Backfill: backfill, On: simulate.Real(nil)}
+		if q.Ends, err = o.ends(ctx, s.Cluster, ends, at); err != nil {
+			return err
+		}
+		if len(q.Ends) == 0 {
+			o.streams.note("of no pod that runs is it known when it ends: see --ends")
+		}
+		for _, w := range queue {
+			q.Waits = append(q.Waits, when.Wait{Pods: w.pods, Lasts: when.Lasting(w.pods)})
+		}
+		starts, err := when.Starts(ctx, s.state, q)
+		if err != nil {
+			return err
+		}
+		return s.showStarts(ctx, o, f, queue, starts)
+	})
+	command.ValidArgsFunction = o.completeSubject
+	flags := command.Flags()
+	flags.StringVar(&ends, "ends", "", "file with a pod and the time of its end on each line")
+	flags.BoolVar(&backfill, "backfill", false, "let later ones start while earlier ones wait, which may make these wait longer")
+	flags.StringVar(&now, "now", "", "the time at which pods may start first, as in a file of --ends (default now)")
+	return command
+}
+
+// queue lists what waits, in the order of the scheduling queue: those that are named, or all.
+func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
+	asked := make(map[*corev1.Pod]bool)
+	for _, shape := range s.shapes {
+		for _, pod := range shape.Pods {
+			asked[pod] = true
+		}
+	}
+	groups := make(map[*corev1.Pod]*cluster.Gang)
+	for _, g := range s.Gangs() {
+		for _, w := range g.Workloads {
+			groups[w.Pod] = &g
+		}
+	}
+	var all []waiting
+	for _, pod := range s.PendingPods() {
+		g := groups[pod]
+		switch {
+		case !asked[pod]:
+		case g == nil:
+			all = append(all, waiting{"Pod", types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, []*corev1.Pod{pod}})
+		case g.Workloads[0].Pod == pod:
+			w := waiting{kind: "PodGroup", key: g.Key}
+			for _, member := range g.Workloads[:min(g.Needs, len(g.Workloads))] {
+				w.pods = append(w.pods, member.Pod)
+			}
+			all = append(all, w)
+		}
+	}
+	if len(names) == 0 {
+		return all, nil
+	}
+	return named(all, names, o)
+}
+
+// named are those of a queue that have one of some names.
+func named(all []waiting, names []string, o *origin) ([]waiting, error) {
+	var keys [2][]types.NamespacedName // pods, groups
+	for _, w := range all {
+		if w.kind == "Pod" {
+			keys[0] = append(keys[0], w.key)
+		} else {
+			keys[1] = append(keys[1], w.key)
+		}
+	}
+	wanted := make(map[string]bool)
+	for _, name := range names {
+		kind, known := "Pod", keys[0]
+		if group, found := groupArgument(name); found {
+			name, kind, known = group, "PodGroup", keys[1]
+		}
+		key, err := resolve(kind, "does not wait for devices", name, known, o)
+		if err != nil {
+			return nil, err
+		}
+		wanted[kind+" "+key.String()] = true
+	}
+	return slices.DeleteFunc(all, func(w waiting) bool { return !wanted[w.kind+" "+w.key.String()] }), nil
+}
+
+// showStarts prints when each of the queue starts, and why the first that never does has no place.
+func (s *simulation) showStarts(ctx context.Context, o *origin, f *output, queue []waiting, starts []when.Start) error {
+	var rows [][]string
+	var items []any
+	never := -1
+	for i := range starts {
+		w, start := queue[i], &starts[i]
+		answer := whenAnswer{Kind: w.kind, Name: w.key.String(), Pods: len(w.pods), Undecided: start.Undecided}
+		at := "never"
+		switch {
+		case start.Possible:
+			starts := start.At.UTC()
+			answer.Starts, at = &starts, starts.Format(time.RFC3339)
+		case start.Undecided:
+			at = "undecided"
+		}
+		if !start.Possible && never < 0 {
+			never = i
+		}
+		for placement := range start.Result.Placements() {
+			answer.Nodes = append(answer.Nodes, placement.Node.Name())
+		}
+		for _, end := range start.After {
+			answer.After = append(answer.After, endOfPod{podName(end.Pod), end.At.UTC()})
+		}
+		name := answer.Name
+		if w.kind == "PodGroup" {
+			name = "podgroup/" + name
+		}
+		rows = append(rows, []string{name, strconv.Itoa(answer.Pods), at, afterWhich(answer.After)})
+		items = append(items, answer)
+	}
+	if err := s.show(o, f, "SimulatedStartList", []string{"NAME", "PODS", "STARTS", "AFTER THE ENDS OF"}, rows, items); err != nil || never < 0 {
+		return err
+	}
+	o.streams.note("%s has no place even after the last of the ends", rows[never][0])
+	refusals, err := starts[never].Result.Why(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range refusals {
+		o.streams.note("%s", refusals[i].String())
+	}
+	return errNotPlaced
+}
+
+// afterWhich names the last of the pods that end.
+func afterWhich(ends []endOfPod) string {
+	const few = 3
+	var names []string
+	for _, end := range slices.Backward(ends) {
+		if len(names) == few {
+			names = append(names, fmt.Sprintf("%d more", len(ends)-few))
+			break
+		}
+		names = append(names, end.Pod)
+	}
+	return orNone(strings.Join(names, ","))
+}

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	policyapi "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/dray-project/dray/simulate/moves"
+)
+
+const (
+	// MoveCostAnnotation is what moving a pod costs, a number; without it, 1.
+	MoveCostAnnotation = "dray-project.github.io/move-cost"
+	// safeToEvict is "false" for a pod that cluster-autoscaler does not evict.
+	safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+)
+
+// MoveCost is what moving a pod costs: infinitely much if it says that it must not be evicted, or if nobody would make it
+// again on another node. The error is about its annotation.
+func MoveCost(pod *corev1.Pod) (float64, error) {
+	owner := metav1.GetControllerOf(pod)
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	if mirror || owner == nil || owner.Kind == "DaemonSet" || pod.Annotations[safeToEvict] == "false" {
+		return math.Inf(1), nil
+	}
+	text, found := pod.Annotations[MoveCostAnnotation]
+	if !found {
+		return 1, nil
+	}
+	cost, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(cost >= 0) {
+		return 0, fmt.Errorf("pod %s/%s: metadata.annotations[%s]: %q: want a number that is not negative", pod.Namespace, pod.Name, MoveCostAnnotation, text)
+	}
+	return cost, nil
+}
+
+// Budgets are the PodDisruptionBudgets that were read.
+func (c *Cluster) Budgets() []*policyapi.PodDisruptionBudget { return c.objects.Budgets }
+
+// Limits are what PodDisruptionBudgets permit: what their status says, or what their spec means for the pods that run
+// if no controller has written one. The error names a budget and its field.
+func (c *Cluster) Limits(budgets []*policyapi.PodDisruptionBudget) ([]moves.Limit, error) {
+	var limits []moves.Limit
+	for _, budget := range budgets {
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("PodDisruptionBudget %s: spec.selector: %w", keyOf(budget), err)
+		}
+		limit := moves.Limit{Out: int(budget.Status.DisruptionsAllowed)}
+		for _, pod := range c.Running() {
+			if pod.Namespace == budget.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+				limit.Pods = append(limit.Pods, pod)
+			}
+		}
+		if budget.Status.ObservedGeneration == 0 {
+			if limit.Out, err = permitted(&budget.Spec, len(limit.Pods)); err != nil {
+				return nil, fmt.Errorf("PodDisruptionBudget %s: spec: %w", keyOf(budget), err)
+			}
+		}
+		limits = append(limits, limit)
+	}
+	return limits, nil
+}
+
+// permitted is how many of some pods may be gone.
+func permitted(spec *policyapi.PodDisruptionBudgetSpec, pods int) (int, error) {
+	switch {
+	case spec.MaxUnavailable != nil:
+		return intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, pods, true)
+	case spec.MinAvailable != nil:
+		least, err := intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, pods, true)
+		return max(0, pods-least), err
+	}
+	return max(0, pods-1), nil
+}

@@ -1,0 +1,15 @@
+// Package moves tells which pods to move so that others fit, where each goes, and in which order.
+//
+//	State, pods that wait ───┐
+//	what moving a pod costs ─┼─► Find ─► Plan: steps, what they cost, what they cost at least
+//	disruption budgets ──────┘
+//
+// Nothing is changed: somebody else evicts the pods, step by step. After each step every pod has a place, but for as many as
+// Plan.Room says.
+//
+// # Where things are
+//
+//	question  Question, Plan, and Find: sets of pods in the order of what they cost
+//	order     in which order, and to which nodes, the pods of a set go
+//	quick     a first plan, by the cheapest victims of each pod
+package moves

@@ -1,0 +1,170 @@
+package moves
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/simulate"
+)
+
+// order looks for an order in which the pods of a set can move.
+type order struct {
+	*finder
+	sim    *simulate.Sim
+	nodes  []simulate.Node // to which pods go, in the order in which they are tried
+	room   int
+	cost   float64
+	steps  []Step
+	places []simulate.Placement
+	// left is how often pods may still be put on a node. Doubts is set once that was too little, or an answer undecided.
+	left   int
+	doubts bool
+}
+
+// candidates puts the nodes on which no pod of the set is first: what the wanted pods need is on the others.
+func (o *order) candidates(set []movable) {
+	var last []simulate.Node
+	for _, node := range o.finder.nodes {
+		if slices.ContainsFunc(set, func(m movable) bool { return m.from == node }) {
+			last = append(last, node)
+			continue
+		}
+		o.nodes = append(o.nodes, node)
+	}
+	o.nodes = append(o.nodes, last...)
+}
+
+// from goes on from where some pods still are on their old nodes, and others have none. It reports whether that leads to
+// the end; if so, the steps and the places are those, else nothing changed.
+func (o *order) from(ctx context.Context, old, out []movable) (bool, error) {
+	if len(old)+len(out) == 0 {
+		return o.wanted(ctx, o.Wanted)
+	}
+	for i := range out {
+		if done, err := o.moves(ctx, &out[i], true, old, without(out, i)); done || err != nil {
+			return done, err
+		}
+	}
+	for i := range old {
+		if o.exceeds(&old[i], out) {
+			continue
+		}
+		o.sim.Fork()
+		if err := o.sim.Evict(old[i].Pod); err != nil {
+			return false, err
+		}
+		done, err := o.moves(ctx, &old[i], false, without(old, i), out)
+		if err == nil && !done && len(out) < o.room {
+			o.steps = append(o.steps, Step{Pod: old[i].Pod, From: old[i].from})
+			if done, err = o.from(ctx, without(old, i), append(slices.Clip(out), old[i])); !done {
+				o.steps = o.steps[:len(o.steps)-1]
+			}
+		}
+		if done || err != nil {
+			return done, err
+		}
+		o.sim.Revert()
+	}
+	return false, nil
+}
+
+// exceeds reports whether a limit keeps a pod where it is.
+func (o *order) exceeds(pod *movable, out []movable) bool {
+	for _, limit := range pod.limits {
+		count := 1
+		for i := range out {
+			if slices.Contains(out[i].limits, limit) {
+				count++
+			}
+		}
+		if count > o.Limits[limit].Out {
+			return true
+		}
+	}
+	return false
+}
+
+// moves puts a pod that has no place on one node after the other, and goes on.
+func (o *order) moves(ctx context.Context, pod *movable, returns bool, old, out []movable) (bool, error) {
+	for _, node := range o.nodes {
+		placement, err := o.put(ctx, pod.Pod, node)
+		if err != nil {
+			return false, err
+		}
+		if placement == nil {
+			continue
+		}
+		step := Step{Pod: pod.Pod, From: pod.from, To: node, placement: placement}
+		if returns {
+			step.From = simulate.Node{}
+		}
+		o.steps = append(o.steps, step)
+		if done, err := o.from(ctx, old, out); done || err != nil {
+			return done, err
+		}
+		o.steps = o.steps[:len(o.steps)-1]
+		o.sim.Revert()
+	}
+	return false, nil
+}
+
+// readClaims adds the claims of the pods to the steps.
+func (o *order) readClaims(ctx context.Context) (err error) {
+	for i := range o.steps {
+		if step := &o.steps[i]; step.placement != nil {
+			if step.Claims, err = step.placement.Claims(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put puts a pod on a node, after a Fork. It returns nil if it does not fit there; then there is no Fork.
+func (o *order) put(ctx context.Context, pod *corev1.Pod, node simulate.Node) (*simulate.Placement, error) {
+	if o.left == 0 {
+		o.doubts = true
+		return nil, nil
+	}
+	o.left--
+	o.sim.Fork()
+	result, err := o.sim.Put(ctx, pod, node)
+	if err != nil {
+		return nil, err
+	}
+	for placement := range result.Placements() {
+		return &placement, nil
+	}
+	o.doubts = o.doubts || result.Undecided > 0
+	o.sim.Revert()
+	return nil, nil
+}
+
+// wanted places the wanted pods.
+func (o *order) wanted(ctx context.Context, pods []*corev1.Pod) (bool, error) {
+	if len(pods) == 0 {
+		return true, nil
+	}
+	for _, node := range slices.Backward(o.nodes) {
+		placement, err := o.put(ctx, pods[0], node)
+		if err != nil {
+			return false, err
+		}
+		if placement == nil {
+			continue
+		}
+		o.places = append(o.places, *placement)
+		if done, err := o.wanted(ctx, pods[1:]); done || err != nil {
+			return done, err
+		}
+		o.places = o.places[:len(o.places)-1]
+		o.sim.Revert()
+	}
+	return false, nil
+}
+
+func without(list []movable, i int) []movable {
+	return slices.Concat(list[:i], list[i+1:])
+}

@@ -1,0 +1,277 @@
+package moves
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/dray-project/dray/simulate"
+	"github.com/dray-project/dray/simulate/internal/subsets"
+)
+
+// Question is which pods to move.
+type Question struct {
+	// Wanted are pods without a node. All of them are to have a place in the end.
+	Wanted []*corev1.Pod
+	// Nodes are the names of the real nodes from which and to which pods are moved, and on which the wanted ones run.
+	Nodes []string
+	// Cost is what it costs to move a pod. Pods for which it is infinite, negative or not a number stay. Nil is 1 for each.
+	Cost func(*corev1.Pod) float64
+	// Limits are on pods that have no place at the same time.
+	Limits []Limit
+	// Sets is how many sets of pods are looked at, at most; 0 is 20,000.
+	Sets int
+	// Attempts is how often a pod is put on a node to find an order for one set, at most, and for all sets together 100
+	// times as often; 0 is 20,000.
+	Attempts int
+}
+
+// defaultSets and defaultAttempts are what Question.Sets and Question.Attempts are if they are 0.
+const (
+	defaultSets     = 20_000
+	defaultAttempts = 20_000
+	// manyTimes is how many sets may need all their attempts.
+	manyTimes = 100
+)
+
+// Limit says that of some pods at most so many may have no place at the same time, as a PodDisruptionBudget does. A pod
+// has none while it moves.
+type Limit struct {
+	Pods []*corev1.Pod
+	Out  int
+}
+
+// Step is a pod that goes from one node to another. A pod may leave in one step, without To, and come back in a later
+// one, without From. Both are the same node if the pod gets other devices there.
+type Step struct {
+	Pod      *corev1.Pod
+	From, To simulate.Node
+	// Claims are those of the pod, with the devices that it gets on To.
+	Claims []*resourceapi.ResourceClaim
+
+	placement *simulate.Placement
+}
+
+// Leaves reports whether the pod has no place after the step.
+func (s *Step) Leaves() bool { return s.To == simulate.Node{} }
+
+// Returns reports whether the pod had no place before the step.
+func (s *Step) Returns() bool { return s.From == simulate.Node{} }
+
+// Plan is an answer.
+type Plan struct {
+	// Possible says that there are Steps, maybe none, after which all wanted pods fit.
+	Possible bool
+	// Steps come in an order in which each is possible. Places are those of the wanted pods, after all steps.
+	Steps  []Step
+	Places []simulate.Placement
+	// Pods are those that move, each once. Cost is what they cost together.
+	Pods []*corev1.Pod
+	Cost float64
+	// Room is how many pods have no place at the same time between two steps. It is least for a plan that costs as little
+	// as Bound.
+	Room int
+	// Bound is what each plan costs at least. It is Cost for the cheapest plan, and infinite if it is proven that there is
+	// none.
+	Bound float64
+}
+
+// Exact reports whether there is no cheaper plan for sure, or no plan.
+func (p *Plan) Exact() bool { return p.Bound >= p.Cost && (p.Possible || math.IsInf(p.Bound, 1)) }
+
+// Find finds the cheapest pods to move, and among the plans that cost the same one that needs the least room. Each step is tried
+// on a simulate.Sim: the pod gets the devices that kube-scheduler would give it on that node, then. The pods that move have their
+// places before the wanted ones come. The plan is exact if Question.Sets and Question.Attempts suffice for that, as they do for few pods and
+// nodes. Nothing changes in the State.
+//
+// The error names a node that does not exist, or a pod that cannot be understood; or it is the context's.
+func Find(ctx context.Context, state *simulate.State, q Question) (*Plan, error) {
+	if q.Sets <= 0 {
+		q.Sets = defaultSets
+	}
+	if q.Attempts <= 0 {
+		q.Attempts = defaultAttempts
+	}
+	f := &finder{Question: q, state: state}
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+	if err := f.find(ctx); err != nil {
+		return nil, err
+	}
+	return &f.best, nil
+}
+
+// finder looks for the cheapest plan.
+type finder struct {
+	Question
+	state  *simulate.State
+	on     simulate.Nodes
+	nodes  []simulate.Node
+	shapes []*simulate.Shape // of the wanted
+	pods   []movable         // the cheapest first
+	best   Plan
+	spent  int // attempts
+}
+
+// movable is a pod that may be moved.
+type movable struct {
+	*corev1.Pod
+	from   simulate.Node
+	cost   float64
+	limits []int
+}
+
+func (f *finder) read() error {
+	if slices.Contains(f.Wanted, nil) {
+		return errors.New("a wanted pod is nil")
+	}
+	names := sets.New(f.Nodes...)
+	f.on = simulate.Real(func(node *corev1.Node) bool { return names.Has(node.Name) })
+	limits := make(map[*corev1.Pod][]int)
+	for i, limit := range f.Limits {
+		for _, pod := range limit.Pods {
+			limits[pod] = append(limits[pod], i)
+		}
+	}
+	for i, name := range f.Nodes {
+		if slices.Contains(f.Nodes[:i], name) {
+			continue
+		}
+		node, err := f.state.Node(name)
+		if err != nil {
+			return err
+		}
+		f.nodes = append(f.nodes, node)
+		for pod := range f.state.Pods(node) {
+			if cost := f.cost(pod); cost >= 0 && !math.IsInf(cost, 1) {
+				f.pods = append(f.pods, movable{pod, node, cost, limits[pod]})
+			}
+		}
+	}
+	slices.SortStableFunc(f.pods, func(a, b movable) int {
+		switch {
+		case a.cost < b.cost:
+			return -1
+		case a.cost > b.cost:
+			return 1
+		}
+		return 0
+	})
+	var err error
+	if f.shapes, err = f.state.Shapes(f.Wanted); err != nil {
+		return fmt.Errorf("wanted: %w", err)
+	}
+	return nil
+}
+
+func (f *finder) cost(pod *corev1.Pod) float64 {
+	if f.Cost == nil {
+		return 1
+	}
+	return f.Cost(pod)
+}
+
+// find looks at sets of pods, the cheapest first, until one of them will do.
+func (f *finder) find(ctx context.Context) error {
+	f.best.Bound = math.Inf(1)
+	if done, err := f.attempt(ctx, nil); done || err != nil {
+		return err
+	}
+	if err := f.quick(ctx); err != nil {
+		return err
+	}
+	costs := make([]float64, len(f.pods))
+	for i := range f.pods {
+		costs[i] = f.pods[i].cost
+	}
+	tried := 0
+	for members, cost := range subsets.ByCost(costs) {
+		if f.best.Possible && (cost > f.best.Cost || cost == f.best.Cost && f.best.Room == 0) {
+			break
+		}
+		if tried++; tried > f.Sets || f.spent/manyTimes >= f.Attempts {
+			f.best.Bound = min(f.best.Bound, cost)
+			break
+		}
+		set := make([]movable, len(members))
+		for i, at := range members {
+			set[i] = f.pods[at]
+		}
+		if hopeless, err := f.hopeless(ctx, set); hopeless || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := f.attempt(ctx, set); err != nil {
+			return err
+		}
+	}
+	if f.best.Possible {
+		f.best.Bound = min(f.best.Bound, f.best.Cost)
+	}
+	return nil
+}
+
+// hopeless reports whether the wanted pods of one kind do not fit even if the pods of a set vanish.
+func (f *finder) hopeless(ctx context.Context, set []movable) (bool, error) {
+	sim := f.state.Sim()
+	for i := range set {
+		if err := sim.Evict(set[i].Pod); err != nil {
+			return false, err
+		}
+	}
+	after := sim.State()
+	for _, shape := range f.shapes {
+		fit, err := after.FitsMany(ctx, shape, f.on)
+		if err != nil {
+			return false, err
+		}
+		if fit.Pods < len(shape.Pods) && fit.Undecided == 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// attempt looks for an order for a set, with as little room as possible, and keeps the plan if it is better. Done says that there is one.
+// If it was given up, plans cost at least as much as the set, for all that is known.
+func (f *finder) attempt(ctx context.Context, set []movable) (done bool, err error) {
+	o := &order{finder: f, sim: f.state.Sim(), left: f.Attempts}
+	for i := range set {
+		o.cost += set[i].cost
+	}
+	o.candidates(set)
+	for room := 0; room <= len(set); room++ {
+		if f.best.Possible && o.cost == f.best.Cost && room >= f.best.Room {
+			break
+		}
+		o.room = room
+		if done, err = o.from(ctx, set, nil); err != nil {
+			return false, err
+		}
+		if done {
+			if err := o.readClaims(ctx); err != nil {
+				return false, err
+			}
+			bound := f.best.Bound
+			f.best = Plan{Possible: true, Steps: slices.Clone(o.steps), Places: slices.Clone(o.places), Cost: o.cost, Room: room, Bound: bound}
+			for i := range set {
+				f.best.Pods = append(f.best.Pods, set[i].Pod)
+			}
+			break
+		}
+	}
+	f.spent += f.Attempts - o.left
+	if o.doubts && !done {
+		f.best.Bound = min(f.best.Bound, o.cost)
+	}
+	return done, nil
+}

@@ -1,0 +1,260 @@
+package when
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/simulate"
+)
+
+// Wait is pods that start together: all of them, or none.
+type Wait struct {
+	// Pods are on no node, and no pod is in two Waits.
+	Pods []*corev1.Pod
+	// Topologies are what the pods must have in common.
+	Topologies []simulate.Topology
+	// Lasts is how long the pods run once they started. Zero or less is that nobody knows: they stay.
+	Lasts time.Duration
+}
+
+// Queue is pods that wait, first come first, for others to end.
+type Queue struct {
+	// Now is the first time at which pods may start. What ends by then has ended.
+	Now time.Time
+	// Ends are those of pods on nodes, in any order. Pods without an end stay.
+	Ends []End
+	// Waits come in the order of the queue.
+	Waits []Wait
+	// Backfill lets later ones start while earlier ones wait, which may make these wait longer. Without it, none
+	// starts before all earlier ones have.
+	Backfill bool
+	// On are the real nodes on which the pods may start. Policy chooses among them.
+	On     simulate.Nodes
+	Policy simulate.Policy
+}
+
+// Start is when the pods of a Wait start.
+type Start struct {
+	// Possible says that they start, at At.
+	Possible bool
+	At       time.Time
+	// After are the ends of pods of the nodes on which the pods start, and those at the time At itself, the earliest
+	// first. Ends of pods of the queue are among them.
+	After []End
+	// Undecided says that it was neither a yes nor a no once or more before At, or at any time if they do not start.
+	Undecided bool
+	// Result is that of the last attempt: it has the places of the pods, or says why they have none. It is empty if
+	// there was no attempt, as an earlier Wait never started.
+	Result simulate.Result
+}
+
+// Starts tells when each of the Waits of a queue starts: at the first time, Now or that of an end, at which Sim.Gang
+// finds places for its pods once all pods that have ended by then are evicted. Pods of a Wait with a time that it lasts
+// end, too. There is a Start for each Wait. Nothing changes in the State.
+//
+// It takes time in proportion to the ends: for each a Sim.Evict, and a Sim.Gang for each Wait that may start. Without
+// Backfill that is the first one that waits; with it, one for each that differs in what its pods ask for.
+//
+// The error names an end of which the pod is on no node or named twice, or a Wait and what is wrong with its pods
+// or topologies; or it is the context's.
+func Starts(ctx context.Context, state *simulate.State, q Queue) ([]Start, error) {
+	r := &run{Queue: q, sim: state.Sim(), starts: make([]Start, len(q.Waits)), ended: make(map[simulate.Node][]End)}
+	if err := r.readWaits(state); err != nil {
+		return nil, err
+	}
+	if err := r.readEnds(); err != nil {
+		return nil, err
+	}
+	if err := r.pass(q.Now); err != nil {
+		return nil, err
+	}
+	for {
+		waiting, err := r.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !waiting || len(r.ends) == 0 {
+			return r.starts, nil
+		}
+		if err := r.pass(r.ends[0].At); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// run is a queue as time goes by.
+type run struct {
+	Queue
+	sim     *simulate.Sim
+	now     time.Time
+	ends    []endOnNode // that are to come, the earliest first
+	ended   map[simulate.Node][]End
+	latest  []End // at the last time
+	demands [][]simulate.Demand
+	asks    []string // by Wait: equal for those that ask for the same
+	starts  []Start
+}
+
+// endOnNode is an end with the node of its pod.
+type endOnNode struct {
+	End
+	node simulate.Node
+}
+
+func keyOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
+func (r *run) readEnds() error {
+	seen := make(map[types.NamespacedName]bool)
+	for i, end := range r.Ends {
+		if end.Pod == nil {
+			return fmt.Errorf("end %d: the pod is nil", i)
+		}
+		key := keyOf(end.Pod)
+		node, found := r.sim.NodeOf(end.Pod)
+		switch {
+		case !found:
+			return fmt.Errorf("end %d: pod %s is on no node", i, key)
+		case seen[key]:
+			return fmt.Errorf("end %d: pod %s has two ends", i, key)
+		}
+		seen[key] = true
+		r.ends = append(r.ends, endOnNode{end, node})
+	}
+	slices.SortStableFunc(r.ends, func(a, b endOnNode) int { return a.At.Compare(b.At) })
+	return nil
+}
+
+func (r *run) readWaits(state *simulate.State) error {
+	seen := make(map[types.NamespacedName]bool)
+	var all []*corev1.Pod
+	for i, wait := range r.Waits {
+		for _, pod := range wait.Pods {
+			if pod == nil {
+				return fmt.Errorf("wait %d: a pod is nil", i)
+			}
+			if seen[keyOf(pod)] {
+				return fmt.Errorf("wait %d: pod %s waits twice", i, keyOf(pod))
+			}
+			seen[keyOf(pod)] = true
+			all = append(all, pod)
+		}
+		shapes, err := state.Shapes(wait.Pods)
+		if err != nil {
+			return fmt.Errorf("wait %d: %w", i, err)
+		}
+		demands := make([]simulate.Demand, len(shapes))
+		for k, shape := range shapes {
+			demands[k] = simulate.Demand{Shape: shape, Count: len(shape.Pods)}
+		}
+		r.demands = append(r.demands, demands)
+	}
+	return r.compare(state, all)
+}
+
+// compare finds out which Waits ask for the same.
+func (r *run) compare(state *simulate.State, all []*corev1.Pod) error {
+	shapes, err := state.Shapes(all)
+	if err != nil {
+		return err
+	}
+	kinds := make(map[*corev1.Pod]int)
+	for kind, shape := range shapes {
+		for _, pod := range shape.Pods {
+			kinds[pod] = kind
+		}
+	}
+	for i, demands := range r.demands {
+		ask := fmt.Appendf(nil, "%#v", r.Waits[i].Topologies)
+		for _, demand := range demands {
+			ask = fmt.Appendf(ask, " %d of %d", demand.Count, kinds[demand.Shape.Pods[0]])
+		}
+		r.asks = append(r.asks, string(ask))
+	}
+	return nil
+}
+
+// pass goes on to a time: what has ended by then leaves.
+func (r *run) pass(to time.Time) error {
+	r.now, r.latest = to, nil
+	for len(r.ends) > 0 && !r.ends[0].At.After(to) {
+		end := r.ends[0]
+		r.ends = r.ends[1:]
+		if err := r.sim.Evict(end.Pod); err != nil {
+			return err
+		}
+		r.ended[end.node] = append(r.ended[end.node], end.End)
+		r.latest = append(r.latest, end.End)
+	}
+	return nil
+}
+
+// begin lets start what fits now, and reports whether others wait.
+func (r *run) begin(ctx context.Context) (waiting bool, err error) {
+	failed := make(map[string]*simulate.Result) // since the last change
+	for i := range r.Waits {
+		start := &r.starts[i]
+		if start.Possible {
+			continue
+		}
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		result := failed[r.asks[i]]
+		if result == nil {
+			got, err := r.sim.Gang(ctx, r.demands[i], r.Waits[i].Topologies, r.On, r.Policy)
+			if err != nil {
+				return false, fmt.Errorf("wait %d: %w", i, err)
+			}
+			result = &got
+		}
+		if start.Result = *result; result.All() {
+			start.Possible, start.At = true, r.now
+			r.started(start, r.Waits[i].Lasts)
+			clear(failed)
+			continue
+		}
+		waiting, start.Undecided, failed[r.asks[i]] = true, start.Undecided || result.Undecided > 0, result
+		if !r.Backfill {
+			return true, nil
+		}
+	}
+	return waiting, nil
+}
+
+// started notes after which ends pods started, and when they end.
+func (r *run) started(start *Start, lasts time.Duration) {
+	on := make(map[simulate.Node]bool)
+	for placement := range start.Result.Placements() {
+		if !on[placement.Node] {
+			on[placement.Node] = true
+			start.After = append(start.After, r.ended[placement.Node]...)
+		}
+		if lasts > 0 {
+			r.willEnd(endOnNode{End{placement.Pod, r.now.Add(lasts)}, placement.Node})
+		}
+	}
+	for _, end := range r.latest {
+		if !slices.Contains(start.After, end) {
+			start.After = append(start.After, end)
+		}
+	}
+	slices.SortStableFunc(start.After, func(a, b End) int { return a.At.Compare(b.At) })
+}
+
+// willEnd adds an end, behind those of the same time.
+func (r *run) willEnd(end endOnNode) {
+	at, _ := slices.BinarySearchFunc(r.ends, end.At, func(e endOnNode, at time.Time) int {
+		if e.At.After(at) {
+			return 1
+		}
+		return -1
+	})
+	r.ends = slices.Insert(r.ends, at, end)
+}
