@@ -35,7 +35,7 @@ func (n *names) compare(ctx context.Context, folder string) ([]Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := comparison{counterparts: make(map[string]string), seen: make(map[string]bool)}
+	in := comparison{counterparts: make(map[string]string)}
 	for theirs, ours := range n.Imports {
 		in.counterparts[ours] = theirs
 	}
@@ -85,7 +85,6 @@ func typeChecked(ctx context.Context, folder string, packages []string) (types.I
 // comparison collects what became of each name.
 type comparison struct {
 	counterparts map[string]string // by the path of Dray's package
-	seen         map[string]bool   // names of outcomes: a method may be promoted, too
 	outcomes     []Outcome
 }
 
@@ -158,10 +157,6 @@ func (c *comparison) selected(of types.Type) map[string]string {
 }
 
 func (c *comparison) outcome(name, theirs, ours string) {
-	if c.seen[name] {
-		return
-	}
-	c.seen[name] = true
 	outcome := Outcome{Test: name, Status: Passed}
 	if theirs != ours {
 		outcome.Status, outcome.Output = Failed, fmt.Sprintf("%s is\n\t%s\nwant\n\t%s\n", name, ours, theirs)

@@ -37,7 +37,9 @@ func New(plugin Plugin, more ...Option) (*Helper, error) { return nil, nil }
 
 func Missing() {}
 
-func hidden() {}
+func Inner() inner { return inner{} }
+
+type inner struct{ Deep int }
 `
 
 // ourNames have the same under other names of parameters, an alias, and in another package;
@@ -77,6 +79,10 @@ type Watcher interface {
 }
 
 func New(plugin Plugin, more []Option) (*Helper, error) { return nil, nil }
+
+func Inner() inner { return inner{} }
+
+type inner struct{}
 `
 
 // TestNames: each exported name of theirs is an outcome, and fails if a program could not use
@@ -103,6 +109,7 @@ func TestNames(t *testing.T) {
 	want := []string{
 		"theirs.ErrGone pass",
 		"theirs.Helper pass", "theirs.Helper.Hidden fail", "theirs.Helper.Name pass", "theirs.Helper.Start pass", "theirs.Helper.Stop fail",
+		"theirs.Inner pass",
 		"theirs.Limit pass", "theirs.Missing fail", "theirs.New fail", "theirs.Option pass", "theirs.Other fail",
 		"theirs.Plugin pass", "theirs.Plugin.Prepare pass",
 		"theirs.Watcher pass", "theirs.Watcher.Unwatch fail", "theirs.Watcher.Watch pass",
