@@ -1,7 +1,7 @@
 // Package schedplugin is the kube-scheduler plugin of Dray: it takes the place of the
 // in-tree DynamicResources plugin, does what that does, and beyond it says why a pod does
-// not get its devices, frees devices by preemption, prefers nodes by what becomes of their
-// devices, and signs pods.
+// not get its devices, frees devices by preemption, scores nodes by the devices that would be
+// left there, and signs pods.
 //
 //	                 SharedDRAManager: slices, claims, classes, claims in flight
 //	                      │

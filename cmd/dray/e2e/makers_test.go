@@ -97,7 +97,7 @@ spec: {schedule: "* * * * *", jobTemplate: {spec: {template: `+job+`}}}
 	awaitPods(t, namespace, "app=db", 1)
 	awaitPods(t, namespace, "app=nightly", 1)
 
-	const placed, total = "Pod makers/", "1 of 2 pods and claims are placed or can be."
+	const placed, total = "Pod makers/", "Placed, or can be placed: 1 of 2 pods and claims."
 	expect(t, "explain deployment/web -n makers", cli.ExitNotPlaced, placed+"web-", " is not placed: it fits none of", total)
 	expect(t, "explain deployment.apps/web -n makers", cli.ExitNotPlaced, total)
 	expect(t, "explain deploy/web", cli.ExitNotPlaced, total) // there is one of that name in all namespaces

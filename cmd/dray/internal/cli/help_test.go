@@ -164,14 +164,14 @@ func TestExplainKindAndNames(t *testing.T) {
 	manifest := "{apiVersion: v1, kind: Node, metadata: {name: n1}}\n" + fmt.Sprintf(pod, "a") + fmt.Sprintf(pod, "b")
 	for arguments, want := range map[string]string{
 		"pod a":             "Pod default/a is on node n1.",
-		"pods a b":          "2 of 2 pods and claims are placed or can be.",
+		"pods a b":          "Placed, or can be placed: 2 of 2 pods and claims.",
 		"po/a":              "Pod default/a is on node n1.",
 		"claim c":           "error: ResourceClaim default/c does not exist",
 		"deploy web":        "error: deployment default/web has no pods",
 		"deployments x":     "error: deployment default/x has no pods",
 		"jobset.x-k8s.io x": "error: jobset default/x has no pods",
 		"pod":               "error: Pod default/pod does not exist",
-		"pod/a b":           "2 of 2 pods and claims are placed or can be.",
+		"pod/a b":           "Placed, or can be placed: 2 of 2 pods and claims.",
 		"pod/":              `error: "pod/": no name: want POD, claim/NAME or KIND/NAME`,
 		"deployment/":       `error: "deployment/": no name`,
 	} {
@@ -179,7 +179,7 @@ func TestExplainKindAndNames(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant %q", arguments, out, want)
 		}
 	}
-	if out := run(manifest+fmt.Sprintf(pod, "pod"), "dray", "explain", "pod", "a", "-f", "-"); !strings.HasPrefix(out, "2 of 2 pods") {
+	if out := run(manifest+fmt.Sprintf(pod, "pod"), "dray", "explain", "pod", "a", "-f", "-"); !strings.HasPrefix(out, "Placed, or can be placed: 2 of 2 pods") {
 		t.Errorf("a pod that is called pod:\n%s", out)
 	}
 	if out := run(manifest, "dray", "explain", "", "-f", "-"); !strings.HasPrefix(out, `error: "": no name`) {
@@ -199,8 +199,8 @@ func TestExplainNode(t *testing.T) {
 		status    int
 		want      []string
 	}{
-		{"node/a", cli.ExitNotPlaced, []string{"Node a reaches 4 devices: 0 held, 4 free, 0 stranded.\n", "Pod default/large is not placed: it does not fit node a.", "default/small can be placed on it.\n", "1 of 2 pods and claims are placed or can be."}},
-		{"node b", cli.ExitNotPlaced, []string{"Node b reaches 0 devices: 0 held, 0 free, 0 stranded.\n", "0 of 2 pods and claims are placed or can be."}},
+		{"node/a", cli.ExitNotPlaced, []string{"Node a reaches 4 devices: 0 held, 4 free, 0 stranded.\n", "Pod default/large is not placed: it does not fit node a.", "default/small can be placed on it.\n", "Placed, or can be placed: 1 of 2 pods and claims."}},
+		{"node b", cli.ExitNotPlaced, []string{"Node b reaches 0 devices: 0 held, 0 free, 0 stranded.\n", "Placed, or can be placed: 0 of 2 pods and claims."}},
 		{"nodes/a -o jsonpath={.items[1].fits[0]}", cli.ExitNotPlaced, []string{"\na\n"}},
 		{"node/c", cli.ExitError, []string{"error: --node c: there is no such node"}},
 		{"node/a small", cli.ExitError, []string{"error: node/a: want one node, and neither other subjects nor another --node"}},

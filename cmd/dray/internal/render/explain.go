@@ -393,7 +393,7 @@ func (r *Report) End() {
 	if alike {
 		r.terminal.Line("")
 	}
-	r.terminal.Paragraph(0, 0, fmt.Sprintf("%d of %s are placed or can be.", r.placed, Count(r.all, "pod or claim")))
+	r.terminal.Paragraph(0, 0, fmt.Sprintf("Placed, or can be placed: %d of %s.", r.placed, Count(r.all, "pod or claim")))
 }
 
 // nameAlike fills in which of several pods are refused for the same reasons.
