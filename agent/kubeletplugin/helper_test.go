@@ -222,6 +222,21 @@ func TestOwnerAndPool(t *testing.T) {
 	}
 }
 
+// TestOnlyOnePool: with ReconcilePoolWithName, resources with a pool of another name are refused, and the driver is told.
+func TestOnlyOnePool(t *testing.T) {
+	plugin := newDriver()
+	helper, _ := start(t, fakecluster.NewClient(), plugin, ReconcilePoolWithName(fakecluster.NodeName))
+	resources := pool("gpu-0")
+	resources.Pools["another"] = pool("elsewhere").Pools[fakecluster.NodeName]
+	if err := helper.PublishResources(t.Context(), resources); err != nil {
+		t.Fatal(err)
+	}
+	fakecluster.Eventually(t, "an error", func() bool { return len(plugin.told) == 1 })
+	if err := plugin.errors[0]; !strings.Contains(err.Error(), `pool "another"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestUpstreamsTypes: resources that were built with upstream's package can be published.
 func TestUpstreamsTypes(t *testing.T) {
 	client := fakecluster.NewClient()

@@ -88,7 +88,8 @@ func (p *Plan) Exact() bool { return p.Bound >= p.Cost && (p.Possible || math.Is
 // Find finds the cheapest pods to move, and among the plans that cost the same one that needs the least room. Each step is tried
 // on a simulate.Sim: the pod gets the devices that kube-scheduler would give it on that node, then. The pods that move have their
 // places before the wanted ones come. The plan is exact if Question.Sets and Question.Attempts suffice for that, as they do for few pods and
-// nodes. Nothing changes in the State.
+// nodes. It is not where several nodes reach a device, though Bound says so: sets are passed over after which the wanted
+// pods of one kind do not fit one after the other, and in another order of nodes they might. Nothing changes in the State.
 //
 // The error names a node that does not exist, or a pod that cannot be understood; or it is the context's.
 func Find(ctx context.Context, state *simulate.State, q Question) (*Plan, error) {
