@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package allocator decides which devices ResourceClaims get on a node: the pure core
 // of Dray. It performs Dynamic Resource Allocation with structured parameters
 // (KEP-4381, resource.k8s.io/v1) as Kubernetes 1.37 does, needs no cluster, and keeps

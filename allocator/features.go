@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package allocator
 
 // Features switches optional allocation behaviour on. The names follow the

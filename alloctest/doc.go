@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package alloctest is the acceptance suite of device allocation: scenario files that
 // read like documentation, and a runner that asks any allocator for their answers.
 //

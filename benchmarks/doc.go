@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package benchmarks puts Dray and its peers to the same questions: Kubernetes' own
 // allocator here, in one process, and Karpenter's in a module below.
 //

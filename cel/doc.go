@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cel compiles and evaluates the CEL expressions of Dynamic Resource Allocation:
 // selectors, which decide whether a device matches, and derived attributes, which compute a
 // value of a device.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gang answers one question about several pods: is there a node for each of them, with devices for all?
 //
 // kube-scheduler answers it one pod after the other: the first pod takes the first devices that fit, and nothing

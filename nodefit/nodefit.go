@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodefit tells whether a pod may run on a node as far as the node's taints, labels and
 // resources decide: what kube-scheduler's plugins TaintToleration, NodeUnschedulable, NodeAffinity
 // and NodeResourcesFit look at. Functions are safe for concurrent use and modify nothing.

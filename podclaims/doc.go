@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podclaims tells which ResourceClaims a pod uses: those that it names, those that are made
 // from templates for it or for its PodGroup, and the one that the scheduler makes for extended
 // resources which devices stand for (KEP-4381, KEP-5004, KEP-5194).

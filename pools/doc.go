@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pools turns ResourceSlices into an index that allocation reads,
 // and keeps what allocated claims hold.
 //

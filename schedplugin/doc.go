@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package schedplugin is the kube-scheduler plugin of Dray: it takes the place of the
 // in-tree DynamicResources plugin, does what that does, and beyond it says why a pod does
 // not get its devices, frees devices by preemption, scores nodes by the devices that would be

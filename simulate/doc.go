@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package simulate answers what-if questions about devices: which pods fit where, how many more, how
 // many nodes of a kind are missing, which nodes can go. The answers are those of kube-scheduler, for
 // clusters that do not exist.

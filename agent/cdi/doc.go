@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cdi keeps the files through which container runtimes learn what a
 // container needs to use a device: specs of the Container Device Interface.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package claims prepares ResourceClaims for the pods of one node. It does what
 // kubelet does, for programs that run pods in kubelet's place, such as virtual
 // nodes.

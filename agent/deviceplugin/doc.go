@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package deviceplugin serves devices to kubelet through the device plugin API
 // v1beta1. A driver implements Scanner; the package does the rest: sockets,
 // registration, ListAndWatch, Allocate, CDI files, and kubelets that restart.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package devicetree makes of an inventory what agent/deviceplugin serves.
 //
 //	inventory.Inventory ─► Scanner ─► DeviceTree ─► deviceplugin.Manager ─► kubelet

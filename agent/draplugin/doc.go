@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package draplugin serves the devices of an inventory through Dynamic Resource
 // Allocation: it publishes them as ResourceSlices, and prepares them for the
 // claims of pods when kubelet asks.

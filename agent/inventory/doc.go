@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package inventory holds what is known of a node's devices: one record per
 // device, from which both of kubelet's fronts are fed.
 //

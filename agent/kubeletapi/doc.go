@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kubeletapi serves the part of kubelet's HTTPS API that a node without kubelet can
 // serve: the pods of the node, and the logs of their containers.
 //

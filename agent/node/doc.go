@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package node makes a node of the Kubernetes API of anything that can run pods.
 //
 // It offers the names, signatures and meaning of virtual-kubelet's package of

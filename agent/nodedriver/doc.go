@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodedriver is all that a node with devices needs, put together: a source, an inventory,
 // one ledger for each driver, and both of kubelet's fronts.
 //

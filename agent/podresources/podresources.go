@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podresources asks kubelet which devices its containers have. The
 // device plugin API does not tell when a device becomes free; this one helps to find out.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package resourceslice publishes what a DRA driver manages as ResourceSlices.
 //
 // It offers the names, signatures and meaning of

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build !dray_kubernetes_1_36
 
 package resourceslice

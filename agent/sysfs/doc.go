@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sysfs finds devices where the Linux kernel shows them: PCI display
 // controllers, network controllers with their SR-IOV virtual functions, and
 // NVMe drives.

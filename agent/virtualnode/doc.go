@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package virtualnode runs one node whose pods have ResourceClaims, without a kubelet.
 // It puts together agent/node, which keeps the node and its pods, agent/claims, which has
 // drivers prepare claims, and a provider, which runs pods.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package explain says why claims cannot be allocated on a node: as data, as text, and summed up
 // over many nodes.
 package explain

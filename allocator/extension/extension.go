@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package extension is what claims can ask for beyond resource.k8s.io/v1.
 //
 // The types are handed to allocator.CompileExtended. Programs that read manifests find them in an

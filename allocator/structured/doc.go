@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package structured is a drop-in replacement for the package of the same name in
 // k8s.io/dynamic-resource-allocation v0.37. Its types are that package's own, so
 // changing the import path in a program is the whole migration:

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command report turns the output of Dray's benchmarks into a table, in Markdown, and
 // plots. It is a module of its own, so that nobody inherits what it draws with.
 //

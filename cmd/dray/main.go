@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command dray allocates devices to Kubernetes ResourceClaims, explains why it cannot,
 // and lists what devices there are. Installed as kubectl-dray it is a kubectl plugin.
 package main

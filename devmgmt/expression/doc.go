@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package expression checks the CEL expressions of devmgmtproto.k8s.io/v1alpha1, and rewrites
 // them to those of resource.k8s.io/v1 and back.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package translate translates devmgmtproto.k8s.io/v1alpha1 to resource.k8s.io/v1 and back.
 //
 //	DevicePools, DeviceClasses, DeviceClaims ──ToV1──► ResourceSlices, DeviceClasses, ResourceClaims

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1alpha1 is the API devmgmtproto.k8s.io/v1alpha1, an early prototype of device
 // management in Kubernetes: [DevicePool] says what devices there are, [DeviceClass] what kinds
 // of them are offered, and [DeviceClaim] what somebody asks for.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package validation checks objects of devmgmtproto.k8s.io/v1alpha1 against the rules that the
 // documentation of the types states: names are there and occur once, an attribute has one value,
 // a claim names a class or a type, and details or alternatives, and limits are not below

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command fleet-200 writes the YAML of this example: a fleet of 200 nodes of several
 // kinds, most of its GPUs in use, and pods that wait. It writes the same each time.
 package main

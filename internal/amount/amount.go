@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package amount has an exact number for quantities: counters, capacities and
 // what is left of them.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package keys writes what devices, pools, nodes and requests look like, as keys of what is remembered: equal keys
 // mean equal answers, by position.
 //

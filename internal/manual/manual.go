@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package manual has the hidden command by which each program writes its manual pages.
 package manual
 

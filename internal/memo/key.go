@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package memo has small memories that many goroutines share: bounded, and read without a lock.
 package memo
 

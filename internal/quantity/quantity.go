@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package quantity converts between quantities of the Kubernetes API and amounts.
 package quantity
 

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reads is the one table of what is read: each field of the objects of the API that Dray knows, who
 // reads it, and why nobody has to if nobody does.
 //

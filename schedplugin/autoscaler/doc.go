@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package autoscaler holds the objects of dynamic resource allocation in a simulated cluster, for
 // programs that run the scheduler framework without a scheduler. It takes the place of package
 // k8s.io/autoscaler/cluster-autoscaler/simulator/dynamicresources/snapshot: names, signatures and

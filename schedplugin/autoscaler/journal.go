@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package autoscaler
 
 // journal is a map with forks: it remembers what it had before each fork that is open.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package config is what the configuration of the plugin says.
 //
 //	scheduler configuration ── pluginConfig ──► DrayArgs ── Decode ──► Settings

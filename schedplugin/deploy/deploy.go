@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package deploy holds what it takes to run dray-scheduler in a cluster.
 //
 //	chart/base        the objects, as plain YAML: the one place where they are written down.

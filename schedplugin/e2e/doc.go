@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package e2e holds the specs of what comes out when pods with claims are scheduled on a
 // real control plane. They say nothing about how the scheduler gets there, and hold for
 // kube-scheduler's own plugin as for Dray, but for those that are for Dray alone.

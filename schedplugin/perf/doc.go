@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package perf measures how many pods with claims a kube-scheduler places per second, with
 // three plugins that allocate devices: the one in the tree, Dray, and Floor, which makes the
 // necessary writes and nothing else. It runs the benchmark scheduler_perf of Kubernetes, which

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package moves tells which pods to move so that others fit, where each goes, and in which order.
 //
 //	State, pods that wait ───┐

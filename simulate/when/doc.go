@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package when tells at what time pods that wait can start, given when pods that run are expected to end.
 //
 //	State, expected ends ─┐

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package images makes OCI images of the repository's programs and OCI artifacts of its charts, without a daemon and without a
 // registry:
 //

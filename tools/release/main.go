@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command release prepares a release of all published modules of the repository and of the
 // programs. It changes nothing but its output folder:
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command agent-demo shows the driver side on a real control plane on this machine: the
 // simulated hardware of a node is published, a pod's claim is allocated by dray-scheduler
 // and prepared through the driver's DRA socket, and a GPU fails.

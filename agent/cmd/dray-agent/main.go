@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command dray-agent finds the devices of a node, publishes them as ResourceSlices,
 // and serves them to kubelet through Dynamic Resource Allocation and the device
 // plugin interface.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command loop-demo shows the whole loop on one machine: a real control plane, a virtual
 // node whose simulated GPUs dray-agent publishes and whose pods are processes, and 50
 // simulated nodes. Deployments get devices, a GPU fails, its pod is replaced, and in the

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command node-scale measures what many virtual nodes cost: those of dray-agent simulate, and
 // beside them those of kwok, if its program is there. Each has a control plane of its own,
 // one after the other, with the same nodes, ResourceSlices and pods.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package checkpoint keeps what a process must remember in a file: replaced as a
 // whole, and with a checksum.
 package checkpoint

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package expansion replaces references to variables in texts of a container.
 package expansion
 

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fakecluster is the API server that tests of drivers need: it keeps objects in
 // memory, and says what is published.
 package fakecluster

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fakedriver is a DRA driver for tests of what calls drivers: it notes what is asked
 // of it, and does what a test says.
 package fakedriver

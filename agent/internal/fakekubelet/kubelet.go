@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fakekubelet is the part of kubelet that device plugins deal with, for
 // tests: real gRPC over real sockets, no pods.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package leakcheck fails the tests of a package that leave goroutines behind.
 package leakcheck
 

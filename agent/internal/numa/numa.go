@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package numa finds the NUMA node of a device in sysfs.
 //
 // The kernel states it in a file numa_node of a device that sits on a bus, and

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package shortdir has folders for tests that listen at unix sockets, whose paths are short:
 // those of testing.T have the name of the test.
 package shortdir

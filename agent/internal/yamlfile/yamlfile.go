@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package yamlfile reads YAML files that people write, and says of each mistake in which
 // line and which field it is:
 //

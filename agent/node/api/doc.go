@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package api serves the part of kubelet's API that the API server asks a node for: the logs
 // of containers, commands in them, their ports, and what they use.
 //

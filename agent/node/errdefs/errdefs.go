@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package errdefs classifies the errors that providers of virtual nodes return.
 //
 // Classes are interfaces. A provider may use the constructors of this package, or

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodeutil assembles a node: its controllers, their informers, and the HTTPS server
 // that the API server asks for logs and streams.
 //

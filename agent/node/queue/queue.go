@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package queue has the work queues of a virtual node's pod controller: keys that
 // are handled by a few workers, again after a while if that failed.
 //

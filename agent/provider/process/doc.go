@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package process is a provider of virtual nodes that runs the commands of containers as
 // processes of this machine. It is for demonstrations and tests, in which a pod really
 // prints the devices that it got. It needs Linux.

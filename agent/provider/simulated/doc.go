@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package simulated is a provider of virtual nodes that runs nothing: its pods say that
 // they run, for as long as an annotation or a script tells. One process can have
 // thousands of such nodes.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package e2e tests package resourceslice on a real API server, with errors that a proxy
 // makes of some requests, and with those that the API server makes by itself.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tracker shows ResourceSlices with the taints that DeviceTaintRules add
 // to their devices. It offers the names, signatures and meaning of
 // k8s.io/dynamic-resource-allocation/resourceslice/tracker v0.37.

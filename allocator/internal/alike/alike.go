@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package alike lets nodes that a problem cannot tell apart share an answer.
 //
 // A lens is what problems can tell about devices. It numbers what pools look like through it, and what

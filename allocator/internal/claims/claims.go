@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package claims joins ResourceClaims with their DeviceClasses and checks them: what is asked
 // for, without regard to nodes and devices.
 package claims

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package eligibility says which devices may serve a request by themselves, whatever else is chosen.
 //
 //	classes + request ─► Filter (a Selection, tolerations, admin access)

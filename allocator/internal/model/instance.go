@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package model is a Problem on one node in the terms of the solver, and a solution in the terms of
 // the API.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package slab hands out memory that is taken back all at once. Setting up small problems, one
 // after the other, would otherwise mostly be asking for memory. It is for one goroutine at a
 // time.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package solver chooses devices for requests: a constraint solver over small integers that knows
 // nothing of Kubernetes.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package solver
 
 // pairing is what the first attempt looks for in a device if the device before left none for the next request,

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package listers is an allocator that is made for the claims of one pod and reads classes,
 // slices and allocated claims from listers. It has the names and signatures that package
 // structured of k8s.io/dynamic-resource-allocation had up to v0.31, with the objects of

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package e2e tests the command line on a real control plane: objects that controllers make, rights that an API server
 // grants, and what a user is told.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package clustergen turns a seed into an allocation case: a small cluster, what is
 // in use there, and claims to allocate. The same seed and profile always give the
 // same case. Tests, fuzzing and benchmarks share it.

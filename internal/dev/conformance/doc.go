@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package conformance runs what others wrote on Dray: the tests of the software whose
 // place Dray takes, at a pinned version, with Dray in that place.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package conformance
 
 // integrationEdits have the integration tests expect what Dray says where they compare texts.

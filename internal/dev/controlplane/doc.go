@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package controlplane runs a real Kubernetes control plane on this machine: etcd,
 // kube-apiserver, kube-controller-manager and a scheduler, each a process of its own, on
 // loopback addresses and ports that were free. There are no kubelets: nodes are API

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package differential asks two allocators the same generated questions and compares
 // the answers. The peer is the norm; documented decisions excuse a difference, which
 // is then counted under the number of the decision.

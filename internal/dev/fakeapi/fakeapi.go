@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fakeapi helps tests that have client-go's API server in memory.
 package fakeapi
 

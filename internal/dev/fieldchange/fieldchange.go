@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fieldchange changes single fields of API objects, for tests of what answers depend on: two objects that differ in
 // nothing else are asked about one after the other.
 package fieldchange

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package houserules holds what this repository asks of itself and no compiler
 // checks: which folder may import which, how long a function may be, which
 // names say nothing, which commands in a README must work.

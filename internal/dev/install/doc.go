@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package install is for tests of what installs a program in a cluster: of its manifests on a
 // real API server, and of its permissions.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kubelet puts parts of kubelet 1.37 together that drivers speak to, so that a
 // driver can be tested with the code that it will meet on a node. It is upstream's code: the
 // device manager, the manager of DRA claims, the plugin manager and the pod-resources

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kubeletscript runs a script on a kubelet, or on a model of one, and compares what both say.
 // The script's file says what its lines mean.
 package kubeletscript

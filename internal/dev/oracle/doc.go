@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package oracle judges allocation results from first principles. It shares no code
 // with the allocator and does everything in the most direct way: every rule looks at
 // the complete list of placements and starts from the API objects again.

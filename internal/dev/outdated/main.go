@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command outdated lists what is behind the latest release: what the go.mod of each module in
 // the checkout requires directly or as a tool, and versions that the Makefile pins. It says,
 // too, which other files name the version of Kubernetes that the scheduler is built with.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reference writes docs/reference.md from the source code of the scheduler and of the node agent, which are
 // modules of their own:
 //

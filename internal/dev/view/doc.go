@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package view tests the page of dray view in a real Chromium, as people meet it: by roles and names, with the keyboard, in
 // both themes, with hostile names, on a cluster that changes, and with 5,000 nodes.
 //

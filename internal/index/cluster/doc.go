@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cluster has the pools of a cluster, what nodes reach of them, and what allocated
 // claims hold.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package given makes API objects for the tests of the index, with one word for each
 // property.
 package given

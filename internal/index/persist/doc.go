@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package persist has collections that share structure between versions: setting a
 // key returns a new version and leaves the old one as it was, at the cost of
 // copying the few nodes on the way to the key. A version is immutable, so it can be

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pool makes one Pool of the slices of a resource pool, and says what nodes reach
 // of it and what is in use of it.
 //

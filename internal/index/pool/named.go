@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package pool
 
 // NamedError is about a resource slice, pool or device. Errors of equal nodes differ in such names.

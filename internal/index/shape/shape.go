@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package shape has what selectors and constraints can see of devices, and attribute values that are compared in
 // one instruction.
 package shape

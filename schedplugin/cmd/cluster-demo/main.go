@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The command cluster-demo starts a real control plane on this machine, with dray-scheduler
 // and simulated nodes, schedules pods with claims on it, and prints what happens.
 //

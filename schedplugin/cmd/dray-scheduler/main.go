@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The command dray-scheduler is kube-scheduler with the plugin Dray, which profiles enable
 // in place of DynamicResources. It has the same flags and configuration files. Its subcommand shadow
 // compares the plugin's decisions with those of another scheduler.

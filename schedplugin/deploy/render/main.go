@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The command render prints the manifests of dray-scheduler, and which metrics the alerts and
 // the dashboard of a folder read:
 //

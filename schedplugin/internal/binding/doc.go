@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package binding writes to the API server what was decided about claims, and keeps the
 // scheduler's memory in step with it.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package claimstate knows the claims of a pod while that is being scheduled: which there are,
 // what became of them, and which pods use them.
 //

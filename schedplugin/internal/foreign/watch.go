@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package foreign notices devices that another scheduler gives away, of drivers whose devices this one gives away as
 // well. Neither sees in time what the other one does, so that a device can get into two claims.
 package foreign

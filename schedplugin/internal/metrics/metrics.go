@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package metrics has what the plugin measures, for all profiles of a scheduler, on the endpoint
 // of the scheduler. docs/operations.md says what it is good for.
 package metrics

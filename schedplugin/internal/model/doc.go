@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package model keeps, between pods, what allocation reads: the index of the devices
 // there are and the ledger of those in use.
 //

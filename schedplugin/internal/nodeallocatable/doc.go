@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodeallocatable accounts for devices that stand for CPU, memory and the like of their node
 // (feature DRANodeAllocatableResources).
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodesim plays the kubelets of nodes that exist only as API objects: it starts
 // the pods that are bound to a node, and lets go of those that are to end.
 //

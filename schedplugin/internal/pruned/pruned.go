@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build pruned
 
 // Package pruned requires what no other package imports.

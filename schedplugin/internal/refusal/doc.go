@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package refusal says why pods do not get devices: node by node in few words, to people in an
 // Event, and to the scheduler as what may cure it.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package shadow compares what Dray would decide with what another scheduler does. It binds nothing and
 // writes nothing: its client refuses all requests but reads.
 //

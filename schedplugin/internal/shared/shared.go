@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package shared has values that the profiles of a scheduler have in common, for as long as one of them runs.
 package shared
 

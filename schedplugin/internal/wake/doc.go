@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wake decides which events make a pod worth another attempt: all that may cure why it was
 // rejected, and no others. docs/operations.md has the table.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package whatif is about devices as they would be if pods came or went: what preemption asks, and
 // what pods find in use that others are nominated to.
 //

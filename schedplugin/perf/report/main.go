@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command report turns what the benchmarks of the scheduler left in a folder into a page in
 // Markdown, and the figures behind it in JSON.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package onenode asks the allocator what pods get of the devices of one node, and remembers the answers
 // for all nodes that are like it.
 //

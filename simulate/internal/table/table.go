@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package table has lists, and bags, of which versions share what is equal.
 package table
 

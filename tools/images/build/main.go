@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command build writes images of the repository's programs, each as an OCI layout, and with -charts its
 // Helm charts, each as a package and as an OCI layout:
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podstatus makes the status of a pod from the states of its containers, as
 // kubelet does.
 package podstatus

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fleet runs any number of simulated nodes in one process. Each has a lease, a status,
 // ResourceSlices with the devices of its kind, and runs the pods that are bound to it.
 //

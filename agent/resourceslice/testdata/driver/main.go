@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command driver publishes devices, and prints what the API server then has. It is written
 // against upstream's package; a test runs it with another import path, too.
 package main

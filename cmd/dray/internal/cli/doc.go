@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cli is the command line of dray: its commands, flags and exit status.
 //
 //	main.go        entry point, exit status

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cluster is the cluster that the command line reasons about: what was
 // read, an index of the devices, what is in use, and the placing of pods and claims.
 //

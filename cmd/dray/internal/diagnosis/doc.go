@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package diagnosis finds out what stands behind the figures of an allocator's explanation:
 // who holds the devices that are in use, which values devices have where a selector
 // rejects them, which DeviceTaintRule a taint is from, and which name was misspelt.

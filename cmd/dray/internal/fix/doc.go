@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fix looks for a small change of a claim with which what waits can be placed.
 //
 //	Find     tries changes one at a time, those that give up least first

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package input reads Kubernetes objects for the command line: from YAML or JSON
 // files, folders and standard input, or from a live cluster.
 //

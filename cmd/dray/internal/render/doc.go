@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package render prints what the command line found out: for people, fitted to
 // their terminal; for pipes, a line for each thing that can be understood alone; and
 // as JSON, YAML and the like for programs.

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package spelling finds the name that somebody meant who wrote another one.
 package spelling
 

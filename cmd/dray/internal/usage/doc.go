@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package usage counts devices of a cluster: which are held, which are free, and which are free but cannot be used.
 //
 //	Of       counts by namespace, workload, node, class, driver or an attribute

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package validation refuses objects that an API server would refuse and that
 // would otherwise give allocation a wrong or confusing answer.
 //

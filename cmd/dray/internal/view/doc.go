@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package view is the page of dray: who holds what, why it waits, and what if.
 //
 //	input.Objects ──► cluster.Cluster ──► Picture ──► page (web/), file, SVG

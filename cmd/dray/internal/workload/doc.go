@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package workload turns objects that make pods (Deployments, Jobs, JobSets, ...) into the
 // pods that they would make.
 //

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command cmd runs the tests of Dray's counterparts on Dray, prints a table, and fails if a
 // test differs for which there is no decision. Arguments are names of parts; without, all run.
 package main

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command differential compares Dray with the allocator of kube-scheduler on generated
 // clusters. Its last line sums up; the exit status is 1 if there is any disagreement.
 package main

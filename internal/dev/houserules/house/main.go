@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command house prints the rooms of the repository: packages with their files, lines and what they
 // import of each other, without tests.
 package main

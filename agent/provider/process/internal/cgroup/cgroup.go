@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cgroup gives pods control groups of version 2, with limits.
 //
 //	/sys/fs/cgroup/dray-pods/pod<UID>   the pod: its share of the CPU

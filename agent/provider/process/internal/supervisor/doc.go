@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package supervisor runs the containers of a pod in a process of its own, which outlives the
 // one that started it.
 //

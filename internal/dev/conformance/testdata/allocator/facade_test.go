@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package facade runs the tests of upstream's allocator on Dray's facade. It is
 // compiled below upstream's module path, which is what admits it to the table of cases.
 package facade

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cel has the names that the tests of upstream's package cel use, for the
 // expressions of Dray.
 package cel

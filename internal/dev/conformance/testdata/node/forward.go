@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package node has the names of virtual-kubelet's package, and Dray's package behind them, so
 // that virtual-kubelet's tests of the package compile.
 package node

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodeutil has those names of virtual-kubelet's package that its tests use, and Dray's
 // package behind them.
 package nodeutil

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command kubelet-parts runs the parts of kubelet that drivers speak to, as kubelet has
 // them: the device manager, the manager of DRA claims, the plugin manager that finds
 // drivers by their sockets, and the pod-resources server. There is no container runtime, and

@@ -1,3 +1,6 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package util stands in for upstream's package of this name in integration tests: the
 // schedulers that it starts have Dray's plugin instead of the in-tree one, if the environment
 // says so.
