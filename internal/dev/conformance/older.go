@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// What files begin with that are for the libraries of Kubernetes 1.36 only, or not for them.
+// The line of files that are for the libraries of Kubernetes 1.36 only, or not for them.
 const (
-	olderOnly = "//go:build dray_kubernetes_1_36\n"
-	notOlder  = "//go:build !dray_kubernetes_1_36\n"
+	olderOnly = "\n//go:build dray_kubernetes_1_36\n"
+	notOlder  = "\n//go:build !dray_kubernetes_1_36\n"
 )
 
 const agentModule = "github.com/dray-project/dray/agent"
@@ -49,10 +49,10 @@ func LayOutOlder(ctx context.Context, dray, folder string) error {
 			if err != nil {
 				return err
 			}
-			if strings.HasPrefix(string(text), notOlder) {
+			if strings.Contains(string(text), notOlder) {
 				continue
 			}
-			text = []byte(strings.TrimPrefix(string(text), olderOnly))
+			text = []byte(strings.Replace(string(text), olderOnly, "\n", 1))
 			if err := os.WriteFile(filepath.Join(folder, name, filepath.Base(source)), text, 0o644); err != nil {
 				return err
 			}
