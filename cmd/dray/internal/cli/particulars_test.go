@@ -65,6 +65,15 @@ func wanting(name, requests, more string) string {
 `, name, requests, more)
 }
 
+// manyWanting are pods that want the same.
+func manyWanting(n int) string {
+	text := ""
+	for i := range n {
+		text += wanting(fmt.Sprintf("w%d", i), twoGPUs, "")
+	}
+	return text
+}
+
 // particular is what a command is to say of a manifest beside particulars, and what not.
 type particular struct {
 	command, manifest string
@@ -87,8 +96,21 @@ var lessUsual = map[string]particular{
 	"a device has more pods than are named": {
 		"explain pod/w", wanting("w", twoGPUs, ""), cli.ExitNotPlaced, "1 in use: 1 by ml/p0 ml/p1 ml/p2 and 1 other pod", "ml/p3",
 	},
+	"what is left of a shared device": {
+		"explain pod/w --node b", wanting("w", nic, ""), cli.ExitNotPlaced, "bandwidth of n0: 4 by default, 2 of 10 is left", "",
+	},
 	"a shared device is nobody's alone": {
-		"explain pod/w --node b", wanting("w", nic, ""), cli.ExitNotPlaced, "bandwidth of n0: 4 by default, 2 of 10 is left", "1 by claim ml/shared",
+		"explain pod/w --node b", `
+---
+{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: whole}, spec: {driver: nic.example.com, nodeName: b, pool: {name: whole, generation: 1, resourceSliceCount: 1}, devices: [{name: n1, capacity: {bandwidth: {value: 10}}}]}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: whole, namespace: ml, uid: u4}
+spec: {devices: {requests: [{name: r, exactly: {deviceClassName: nic}}]}}
+status: {allocation: {devices: {results: [{request: r, driver: nic.example.com, pool: whole, device: n1}]}}}
+` + wanting("w", "{name: r, exactly: {deviceClassName: nic, count: 2, capacity: {requests: {bandwidth: 2}}}}", ""),
+		cli.ExitNotPlaced, "1 in use: 1 by claim ml/whole", "ml/shared",
 	},
 	"values beyond the first four are counted": {
 		"explain pod/w", sevenZones() + wanting("w", nic, "nodeSelector: {zone: none},"), cli.ExitNotPlaced, "something else (5)", "",
@@ -102,8 +124,8 @@ var lessUsual = map[string]particular{
 `, cli.ExitOK, "1 of 1 pod placed", "",
 	},
 	"pods with the same reasons are all named": {
-		"explain -A -o wide", wanting("w0", twoGPUs, "") + wanting("w1", twoGPUs, "") + wanting("w2", twoGPUs, "") + wanting("w3", twoGPUs, "") + wanting("w4", twoGPUs, ""),
-		cli.ExitNotPlaced, "ml/w1, ml/w2, ml/w3, ml/w4", "…",
+		"explain -A -o wide", manyWanting(9),
+		cli.ExitNotPlaced, "ml/w1, ml/w2, ml/w3, ml/w4, ml/w5, ml/w6, ml/w7, ml/w8)", "…",
 	},
 	"one of all that is pending is a list": {
 		"explain -A -o jsonpath={.kind}", wanting("w", twoGPUs, ""), cli.ExitNotPlaced, "ExplanationList", "",
@@ -140,7 +162,7 @@ var lessUsual = map[string]particular{
 		cli.ExitOK, "can be placed", "was not read",
 	},
 	"a kind that is of no use is no mistake": {
-		"explain pod/w", "---\n{apiVersion: resource.k8s.io/v1, kind: ResourcePoolStatusRequest, metadata: {name: r}}\n" + wanting("w", twoGPUs, ""), cli.ExitNotPlaced, "is not placed", "did you mean",
+		"explain pod/w", "---\n{apiVersion: resources.k8s.io/v1, kind: ResourcePoolStatusRequest, metadata: {name: r}}\n" + wanting("w", twoGPUs, ""), cli.ExitNotPlaced, "is not placed", "did you mean",
 	},
 	"taints that end pods strand devices": {
 		"usage", "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: t}, spec: {driver: gpu.example.com, nodeName: b, pool: {name: t, generation: 1, resourceSliceCount: 1}, devices: [{name: g, taints: [{key: k, effect: NoExecute}]}]}}\n",

@@ -59,9 +59,6 @@ func sameGroup(group string, gk schema.GroupKind) bool {
 // sameKind reports whether a kind that is not exactly this one is meant to be it. Few other
 // kinds are in resource.k8s.io, where any likeness counts; the core group has many.
 func sameKind(kind, given string, loosely bool) bool {
-	if unusedKinds.Has(given) {
-		return false
-	}
 	same := strings.EqualFold(kind, given) || strings.EqualFold(kind+"s", given) || strings.EqualFold(kind+"es", given)
 	return same || loosely && spelling.Close(kind, given)
 }
