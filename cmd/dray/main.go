@@ -14,7 +14,6 @@ import (
 )
 
 func main() {
-	collectLate()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	status := cli.Main(ctx, os.Args, cli.StandardStreams())
