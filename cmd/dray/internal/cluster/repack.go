@@ -71,14 +71,15 @@ func (c *Cluster) Limits(budgets []*policyapi.PodDisruptionBudget) ([]moves.Limi
 	return limits, nil
 }
 
-// permitted is how many of some pods may be gone.
+// permitted is how many of some pods may be gone. A budget that says nothing permits nothing.
 func permitted(spec *policyapi.PodDisruptionBudgetSpec, pods int) (int, error) {
 	switch {
 	case spec.MaxUnavailable != nil:
-		return intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, pods, true)
+		most, err := intstr.GetScaledValueFromIntOrPercent(spec.MaxUnavailable, pods, true)
+		return min(most, pods), err
 	case spec.MinAvailable != nil:
 		least, err := intstr.GetScaledValueFromIntOrPercent(spec.MinAvailable, pods, true)
 		return max(0, pods-least), err
 	}
-	return max(0, pods-1), nil
+	return 0, nil
 }
