@@ -133,7 +133,7 @@ func TestValuesInCommon(t *testing.T) {
 
 // Pods that are added later have values in common with those that have a place.
 func TestPodsJoinTheDomain(t *testing.T) {
-	nodes := [][]attribute{{number(1), number(1), number(2)}, {number(2), number(3)}, {number(3)}}
+	nodes := [][]attribute{{number(1), number(1), number(2)}, {number(2), number(3)}, {number(3), attribute{}}}
 	held := func(at int, device string) *resourceapi.ResourceClaim {
 		claim := withPods(gang.Question{}, 1).Pods[0].Variants[0][0]
 		claim.Name, claim.UID = "held-"+device, "held"
@@ -157,6 +157,7 @@ func TestPodsJoinTheDomain(t *testing.T) {
 		{"two values", most(2), 1, "device-1", 3, "node-0/device-0 node-0/device-1 node-2/device-0"},
 		{"preferred", extension.Group{Preferred: match.Constraints}, 1, "device-0", 1, "node-0/device-2"},
 		{"preferred, no more of it", extension.Group{Preferred: match.Constraints}, 1, "device-0", 2, "node-0/device-0 node-0/device-1"},
+		{"a device has no value", most(2), 2, "device-1", 1, ""},
 		{"the device has gone", match, 1, "device-9", 2, "node-0/device-0 node-0/device-1"},
 	} {
 		q := withPods(rails(nodes...), test.pods)
@@ -167,6 +168,29 @@ func TestPodsJoinTheDomain(t *testing.T) {
 		}
 		if r := ask(t, q); (r.Verdict == allocator.Satisfiable) != (test.want != "") || test.want != "" && devicesIn(r) != test.want {
 			t.Errorf("%s: %v, %s in %v", test.name, r.Verdict, devicesIn(r), r.Domain)
+		}
+	}
+}
+
+// Where a group may leave out some pods that share a claim, a no is no proof.
+func TestNoIsNoProof(t *testing.T) {
+	for _, test := range []struct {
+		shared, all bool
+	}{{false, false}, {false, true}, {true, false}, {true, true}} {
+		q := withPods(rails([]attribute{number(1)}), 3)
+		if q.Min = 2; test.all {
+			q.Min = 3
+		}
+		if test.shared {
+			q.Pods[1] = q.Pods[0]
+		}
+		for i := range q.Pods {
+			for _, claim := range q.Pods[i].Variants[0] {
+				claim.Spec.Devices.Requests[0].Exactly.Count = 2
+			}
+		}
+		if r := ask(t, q); r.Verdict != allocator.NotSatisfiable || r.Exact != (!test.shared || test.all) {
+			t.Errorf("%+v: %v, exact %v", test, r.Verdict, r.Exact)
 		}
 	}
 }

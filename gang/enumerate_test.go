@@ -510,6 +510,9 @@ func TestLikeEnumeration(t *testing.T) {
 			}
 			share := func(n int) float64 { return 100 * float64(n) / float64(max(1, count.fit)) }
 			t.Logf("%+v: of those that fit, %.1f %% are placed one after the other, %.1f %% by Ask", count, share(count.oneByOne), share(count.fit-count.missed))
+			if share(count.missed) > 3 {
+				t.Errorf("too many are missed: %+v", count)
+			}
 			if count.fit == 0 || count.exact == 0 || count.joint == 0 && test.counters {
 				t.Errorf("the cases are too easy: %+v", count)
 			}

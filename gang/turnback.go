@@ -12,9 +12,10 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// turnBack places one pod after the other and turns back: to a later node and, before that, to other alternatives of the
-// pods before, then to devices of the node where there was one that other nodes can reach, too. It is for devices that several nodes can reach, where the pods of one node are no problem by
-// themselves, and for admin access, which keeps nothing from other pods. It does not turn back to other devices beyond that.
+// turnBack places one pod after the other and turns back, first to other alternatives of the pods before, then to devices
+// of the node instead of those that other nodes can reach, too, then to a later node. It does not turn back to other
+// devices beyond that. It is for devices that several nodes can reach, where the pods of one node are no problem by
+// themselves, and for admin access, which keeps nothing from other pods.
 func (a *asker) turnBack() ([]Place, error) {
 	t := &turning{asker: a, places: a.unplaced(), best: a.unplaced()}
 	for i := range a.Pods {
@@ -94,8 +95,8 @@ func (t *turning) pod(i int, w *walk, placed int) (bool, error) {
 	return t.pod(i+1, w, placed)
 }
 
-// place puts a pod on a node if it fits, and then the pods after it. It returns what the pod was given. Of its own has the pod do
-// without devices that several nodes may reach.
+// place puts a pod on a node if it fits, and then the pods after it. It returns what the pod was given. With ofItsOwn, the
+// pod does without devices that several nodes may reach.
 func (t *turning) place(i, n int, w *walk, chosen choice, placed int, ofItsOwn bool) (claims []*resourceapi.ResourceClaim, done bool, err error) {
 	next := &walk{asker: t.asker, state: w.state, on: slices.Clone(w.on), reach: maps.Clone(w.reach)}
 	next.on[n] = slices.Clip(next.on[n])

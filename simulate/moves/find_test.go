@@ -319,6 +319,37 @@ func TestFindNeedsRoom(t *testing.T) {
 	}
 }
 
+// Of plans that cost the same, the one that needs the least room is taken, whichever is found first.
+func TestFindTakesTheLeastRoom(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		// The two large pods can change places, or the two small ones can go where one GPU is free.
+		l := &lab{T: t, Cluster: gpuCluster(5, 4, 3)}
+		l.place(gpuPod("four", 4), "node-0")
+		l.place(gpuPod("two", 2), "node-1")
+		l.place(gpuPod("small-0", 1), "node-2")
+		l.place(gpuPod("small-1", 1), "node-2")
+		nodes := names(&l.Cluster)
+		if reverse {
+			slices.Reverse(nodes)
+		}
+		wanted := []*corev1.Pod{gpuPod("wanted", 3)}
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: nodes})
+		if err != nil || !plan.Exact() || plan.Cost != 2 || plan.Room != 0 || !strings.HasPrefix(plan.Pods[0].Name, "small") {
+			t.Errorf("reverse %v: %+v, %v; want the small pods to move", reverse, plan, err)
+		}
+		stay := func(pod *corev1.Pod) float64 {
+			if strings.HasPrefix(pod.Name, "small") {
+				return math.Inf(1)
+			}
+			return 1
+		}
+		plan, err = moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: nodes, Cost: stay})
+		if err != nil || !plan.Exact() || plan.Cost != 2 || plan.Room != 1 {
+			t.Errorf("reverse %v: %+v, %v; want the large pods to change places", reverse, plan, err)
+		}
+	}
+}
+
 // scattered has one GPU free on each of two nodes, and two on a third one.
 func scattered(t *testing.T) *lab {
 	l := &lab{T: t, Cluster: gpuCluster(4, 4, 4)}
