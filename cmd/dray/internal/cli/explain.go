@@ -45,7 +45,7 @@ claim cannot be changed: claims, and pods that use a template, have to be made a
 node/NAME says how many devices of the node are in use, and which pending pods and
 claims could go there. It also says why the others could not.
 
-https://github.com/dray-project/dray/blob/main/docs/pending.md explains each phrase.
+` + render.Guide + ` explains each phrase.
 
 Exit status: 0 if it can be (or is) allocated, or --patch finds a change. 1 if not. 2 for
 wrong usage or input.`

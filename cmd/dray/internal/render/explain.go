@@ -186,8 +186,21 @@ func settled(w cluster.Workload, how string, claims []*resourceapi.ResourceClaim
 	return a
 }
 
-// Explain prints an answer for people.
+// Guide is the page that explains the phrases of explanations.
+const Guide = "https://github.com/dray-project/dray/blob/main/docs/pending.md"
+
+// Explain prints an answer for people, and where its phrases are explained if nodes refuse.
 func (t *Terminal) Explain(c *cluster.Cluster, a *Answer) {
+	t.answer(c, a)
+	if !a.Allocated() || len(a.Refusals) > 0 {
+		t.Line("")
+		t.guide()
+	}
+}
+
+func (t *Terminal) guide() { t.spans(0, 2, faint("What this means: "+Guide)) }
+
+func (t *Terminal) answer(c *cluster.Cluster, a *Answer) {
 	subject := a.Subject.String()
 	switch {
 	case a.Settled != "":
@@ -364,7 +377,7 @@ func (r *Report) Add(p *cluster.Placement, before int) {
 		r.explained = append(r.explained, one)
 		r.byReasons[key], r.byPlacement[p] = one, one
 	}
-	r.terminal.Explain(r.cluster, a)
+	r.terminal.answer(r.cluster, a)
 	r.terminal.Line("")
 }
 
@@ -379,7 +392,7 @@ func reasonsOf(c *cluster.Cluster, p *cluster.Placement, groups []cluster.Refusa
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// End names the pods that were refused like others, and sums up.
+// End names the pods that were refused like others, sums up, and says where phrases are explained if there was a refusal.
 func (r *Report) End() {
 	alike := false
 	for _, one := range r.explained {
@@ -397,6 +410,9 @@ func (r *Report) End() {
 		r.terminal.Line("")
 	}
 	r.terminal.Paragraph(0, 0, fmt.Sprintf("Placed, or can be placed: %d of %s.", r.placed, Count(r.all, "pod or claim")))
+	if r.placed < r.all {
+		r.terminal.guide()
+	}
 }
 
 // nameAlike fills in which of several pods are refused for the same reasons.
