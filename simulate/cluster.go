@@ -65,6 +65,8 @@ type Options struct {
 	// Extensions has claims ask for what their annotation says, too: see package extension.
 	// kube-scheduler does not know it. A faulty annotation makes pods with the claim an error.
 	Extensions bool
+	// GangsOneByOne has Gang place pods one after the other only, and no gang of which the pods fit only together.
+	GangsOneByOne bool
 }
 
 // Fault is wrong input that was left out.

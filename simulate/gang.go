@@ -42,10 +42,15 @@ type Topology struct {
 
 // Gang places all pods of the demands, or none. They are placed one after the other in the order
 // given, as by PlaceMany, in the first domain in which all get a place: domains in the order in
-// which their first node comes. Domains are told apart by the labels and devices of real nodes, and of
+// which their first node comes. If there is none, and Options.GangsOneByOne is not set, the pods are placed together in the first
+// domain in which that is possible, as package gang does it: nodes are then taken in the order given, whatever the
+// policy. That the pods do not fit together either is a proof but for Result.NoProof: devices that several nodes can
+// reach, admin access, and claims that are to match others of their pod. With more than 1,024 pods, or nodes of Any, a gang that
+// does not fit one by one is undecided, unless it is known that fewer pods do not fit. Domains are told apart by the labels and devices of real nodes, and of
 // templates that are part of the set. The result counts the pods of all demands; without a place, what
 // is undecided says that a domain may still do. It takes time in proportion to the nodes, and as
-// FitsMany for each domain. Devices are read once, and each value of an attribute makes questions of
+// FitsMany for each domain; pods that do not fit one by one take time in proportion to all devices, and up to
+// Options.Budget. Devices are read once, and each value of an attribute makes questions of
 // its own. Undecided nodes go with a topology only if it is a label which all their templates have with
 // one value, or none has. The error says what is wrong with a topology or a shape, or is the context's;
 // then nothing changed.
@@ -105,8 +110,10 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 	}
 	var closest domain
 	least := total + 1
-	for _, domain := range m.domains(t, on) {
-		domain.members = m.members(demands, t, &domain, on)
+	domains := m.domains(t, on)
+	for i := range domains {
+		domains[i].members = m.members(demands, t, &domains[i], on)
+		domain := domains[i]
 		lacking, err := m.lacking(ctx, domain.members)
 		if err != nil {
 			return Result{}, err
@@ -129,6 +136,20 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		}
 		if lacking = total - result.Placed; lacking < least {
 			closest, least, none.unplaced = domain, lacking, result.unplaced
+		}
+	}
+	if !m.world.options.GangsOneByOne {
+		q := &together{Sim: m, total: total, left: m.world.options.Budget}
+		result, fits, err := q.place(ctx, domains)
+		if err != nil || fits {
+			return result, err
+		}
+		if q.doubt {
+			none.Unfit, none.Undecided = 0, total
+		}
+		none.NoProof = q.noProof && none.Unfit > 0
+		if none.Err == nil {
+			none.Err = q.err
 		}
 	}
 	switch {

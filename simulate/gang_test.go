@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -166,13 +167,14 @@ func (w *gangWorld) valuesIn(t []simulate.Topology) [][]string {
 }
 
 // Gangs are placed where placing them pod by pod in each domain, of which other devices are taken away,
-// finds the first place. For equal pods, counting devices says whether there is a place at all.
+// finds the first place. For equal pods, counting devices says whether there is a place at all. Only where pod by pod
+// not all topologies can be kept, placing them together may change the answer.
 func TestGangByBruteForce(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 42))
 		w := newGangWorld(random, []allocator.Remembered{allocator.FirstFit{}, byAttribute(fabric)}[seed%2])
-		state := open(t, w.cluster, simulate.Options{DevicePolicy: w.policy})
+		state := open(t, w.cluster, simulate.Options{DevicePolicy: w.policy, GangsOneByOne: true})
 		var demands []simulate.Demand
 		var pods []*corev1.Pod
 		kinds := random.Perm(3)[:1+random.IntN(2)]
@@ -194,13 +196,14 @@ func TestGangByBruteForce(t *testing.T) {
 		if random.IntN(6) > 0 {
 			topologies = append(topologies, simulate.Topology{DeviceAttribute: fabric, Preferred: random.IntN(3) == 0, Requests: [][]string{nil, {"gpus"}}[random.IntN(2)]})
 		}
-		sim := state.Sim()
-		got, err := sim.Gang(t.Context(), demands, topologies, simulate.Real(nil), simulate.FirstFit)
+		got, err := state.Sim().Gang(t.Context(), demands, topologies, simulate.Real(nil), simulate.FirstFit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want, given := w.gang(t, topologies, pods)
-		placed := slices.Collect(got.Placements())
+		if w.together(t, seed, demands, topologies, &got, want != nil && given == len(topologies)) {
+			seen["together"]++
+		}
 		if got.All() != (want != nil) || got.Undecided > 0 {
 			t.Fatalf("seed %d: placed %t, pod by pod it is %v", seed, got.All(), want)
 		}
@@ -217,25 +220,81 @@ func TestGangByBruteForce(t *testing.T) {
 			}
 			continue
 		}
-		for i, p := range placed {
+		for i, p := range slices.Collect(got.Placements()) {
 			claims, err := p.Claims(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			results := []resourceapi.AllocationResult{*claims[0].Status.Allocation}
 			if p.Node.Name() != want[i].node || p.Pod != pods[i] {
 				t.Fatalf("seed %d: %s is on %s, pod by pod it is on %s", seed, p.Pod.Name, p.Node.Name(), want[i].node)
 			}
-			if sameResults(t, fmt.Sprintf("seed %d: %s", seed, p.Pod.Name), results, []resourceapi.AllocationResult{*want[i].claim.Status.Allocation}); len(claims[0].Spec.Devices.Requests[0].Exactly.Selectors) > 0 {
+			if sameResults(t, fmt.Sprintf("seed %d: %s", seed, p.Pod.Name), []resourceapi.AllocationResult{*claims[0].Status.Allocation}, []resourceapi.AllocationResult{*want[i].claim.Status.Allocation}); len(claims[0].Spec.Devices.Requests[0].Exactly.Selectors) > 0 {
 				t.Fatalf("seed %d: the claim has selectors that nobody wrote", seed)
 			}
 		}
 		seen["placed"]++
 		seen[fmt.Sprint("with ", given, " of ", len(topologies))]++
 	}
-	for _, kind := range []string{"placed", "refused", "counted", "with 0 of 1", "with 1 of 1", "with 2 of 2"} {
+	for _, kind := range []string{"placed", "refused", "counted", "with 0 of 1", "with 1 of 1", "with 2 of 2", "together"} {
 		if seen[kind] == 0 {
 			t.Errorf("no gang was %s; seen: %v", kind, seen)
+		}
+	}
+}
+
+// together places a gang, together where it has to be, and reports whether the places are others than one by one. With all topologies
+// kept, they are the same.
+func (w *gangWorld) together(t *testing.T, seed uint64, demands []simulate.Demand, topologies []simulate.Topology, oneByOne *simulate.Result, kept bool) bool {
+	t.Helper()
+	r, err := open(t, w.cluster, simulate.Options{DevicePolicy: w.policy}).Sim().Gang(t.Context(), demands, topologies, simulate.Real(nil), simulate.FirstFit)
+	if err != nil || r.Undecided > 0 || oneByOne.All() && !r.All() {
+		t.Fatalf("seed %d: together %d are undecided, and %d unfit, %v", seed, r.Undecided, r.Unfit, err)
+	}
+	diff := cmp.Diff(devicesOf(t, oneByOne), devicesOf(t, &r))
+	if kept && diff != "" {
+		t.Fatalf("seed %d: one by one is not what together makes of it (-one by one +together):\n%s", seed, diff)
+	}
+	w.check(t, seed, &r)
+	return r.All() && diff != ""
+}
+
+// devicesOf lists nodes and devices of the pods of a result.
+func devicesOf(t *testing.T, r *simulate.Result) []string {
+	t.Helper()
+	var list []string
+	for p := range r.Placements() {
+		claims, err := p.Claims(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := p.Pod.Name + " on " + p.Node.Name() + ":"
+		for _, claim := range claims {
+			for _, result := range claim.Status.Allocation.Devices.Results {
+				text += fmt.Sprint(" ", result.Request, "=", result.Pool, "/", result.Device)
+			}
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// check fails if a device is there twice, or not on the node of its pod.
+func (w *gangWorld) check(t *testing.T, seed uint64, r *simulate.Result) {
+	t.Helper()
+	taken := make(map[string]bool)
+	for p := range r.Placements() {
+		claims, err := p.Claims(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, claim := range claims {
+			for _, result := range claim.Status.Allocation.Devices.Results {
+				if id := result.Pool + "/" + result.Device; taken[id] || strings.TrimPrefix(result.Pool, "nics-") != p.Node.Name() {
+					t.Fatalf("seed %d: pod %s on %s has %s, taken before: %t", seed, p.Pod.Name, p.Node.Name(), id, taken[id])
+				} else {
+					taken[id] = true
+				}
+			}
 		}
 	}
 }

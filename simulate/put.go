@@ -164,11 +164,16 @@ func (m *Sim) locatePods() {
 // The error names the node that does not exist or is undecided, the pod that cannot be understood, or the allocation
 // with a device that does not exist on the node or is in use; or it is the context's. Then nothing changed.
 func (m *Sim) Put(ctx context.Context, pod *corev1.Pod, on Node, allocations ...resourceapi.AllocationResult) (Result, error) {
-	c, err := m.world.NewCall(ctx)
+	kind, err := m.world.kindOf(pod)
 	if err != nil {
 		return Result{}, err
 	}
-	kind, err := m.world.kindOf(pod)
+	return m.putOn(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind}, on, allocations)
+}
+
+// putOn is Put for the one pod of a shape.
+func (m *Sim) putOn(ctx context.Context, shape *Shape, on Node, allocations []resourceapi.AllocationResult) (Result, error) {
+	c, err := m.world.NewCall(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -186,11 +191,11 @@ func (m *Sim) Put(ctx context.Context, pod *corev1.Pod, on Node, allocations ...
 	case rec.options != nil:
 		return Result{}, fmt.Errorf("node %s: %w", on.Name(), ErrUndecidedNode)
 	}
-	b := &batch{sim: m, call: c, shape: &Shape{Pods: []*corev1.Pod{pod}, kind: kind}, on: only(on), left: 1}
-	b.asked = m.data.asked(m.world, kind)
+	b := &batch{sim: m, call: c, shape: shape, on: only(on), left: 1}
+	b.asked = m.data.asked(m.world, shape.kind)
 	if len(allocations) > 0 {
 		if err := b.putGiven(on, &rec, allocations); err != nil {
-			return Result{}, fmt.Errorf("pod %s/%s on node %s: %w", pod.Namespace, pod.Name, on.Name(), err)
+			return Result{}, fmt.Errorf("pod %s on node %s: %w", shape.name(), on.Name(), err)
 		}
 		return b.result(1), nil
 	}

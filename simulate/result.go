@@ -22,6 +22,8 @@ type Result struct {
 	// Placed is how many pods have a node. Undecided and Unfit are the others: Undecided if there
 	// is a node on which the search was given up or failed, so that the pods may fit.
 	Placed, Unfit, Undecided int
+	// NoProof says that the pods of a gang which are Unfit may fit in a way that was not looked for: see Sim.Gang.
+	NoProof bool
 	// Err is the first error about a node, nil if there was none. Nodes with errors take no pods.
 	Err error
 	// NotLookedAt is what kube-scheduler looks at of the pods and the simulation did not: whether they

@@ -99,7 +99,7 @@ var rooms = []room{
 	{folder: "simulate/internal/table"},
 	{folder: "simulate/internal/onenode", imports: slices.Concat(library, index)},
 	{folder: "simulate", imports: slices.Concat(library, workloads, []string{
-		"simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
+		"gang", "simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
 	})},
 	{folder: "simulate/when", imports: []string{"simulate"}},
 	{folder: "simulate/moves", imports: []string{"simulate", "simulate/internal/subsets"}},

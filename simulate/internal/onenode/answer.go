@@ -430,6 +430,29 @@ func (r *snapshot) state(u usage) *pools.State {
 	return (*pools.State)(cluster.NewUsedState(r.pools, u))
 }
 
+// NodeUse is a node with what is in use of its devices.
+type NodeUse struct {
+	Inventory *Inventory
+	Uses      Uses
+}
+
+// StateOf is what is in use of nodes and of what is around them, as one state of a cluster. It takes time in proportion to the devices.
+func (k *Asker) StateOf(nodes []NodeUse, around *Surroundings) *pools.State {
+	published := slices.Clone(around.Shared.Published)
+	for _, n := range nodes {
+		published = append(published, n.Inventory.Slices()...)
+	}
+	r := newSnapshot(k.gates, nil, published)
+	var all usage
+	for _, n := range nodes {
+		all = append(all, r.change(nil, n.Inventory.taken(n.Uses))...)
+	}
+	for position, pool := range around.Shared.Pools {
+		all = append(all, r.change(nil, pool.appendTaken(nil, around.Uses[position]))...)
+	}
+	return r.state(all)
+}
+
 // manyUsages is of how many states the usage is kept. Making it takes longer than asking a question
 // about it, and questions about one state come soon after each other.
 const manyUsages = 1024

@@ -1,0 +1,266 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/gang"
+	"github.com/dray-project/dray/simulate/internal/onenode"
+)
+
+// mostTogether is of how many pods of a gang it is asked whether they fit together.
+const mostTogether = 1024
+
+// together is a gang of which the pods did not fit one after the other in any domain, asked about as one problem in each domain.
+type together struct {
+	*Sim
+	total int
+	// left is what may be spent on the domains that were not asked.
+	left int64
+	// doubt is set if the answer was not known for a domain, noProof if a no was none.
+	doubt, noProof bool
+	err            error
+}
+
+// place places the pods of all demands in the first domain in which they fit together, and reports whether there is one.
+func (t *together) place(ctx context.Context, domains []domain) (Result, bool, error) {
+	for i := range domains {
+		q := t.question(domains[i].members)
+		if q == nil {
+			continue
+		}
+		r, err := gang.Ask(ctx, q.Question)
+		if err != nil {
+			if ctx.Err() != nil {
+				return Result{}, false, context.Cause(ctx)
+			}
+			t.note(err)
+			continue
+		}
+		if t.left = max(1, t.left-r.Steps); t.err == nil {
+			t.err = r.Err
+		}
+		switch {
+		case r.Verdict == allocator.NotSatisfiable:
+			t.noProof = t.noProof || !r.Exact
+		case r.Verdict == allocator.Satisfiable && len(q.Pods) == t.total:
+			placed, err := t.allOrNothing(func() (Result, error) { return q.put(ctx, r.Places) })
+			if err == nil || ctx.Err() != nil {
+				return placed, true, err
+			}
+			t.note(err)
+		default:
+			t.doubt = true
+		}
+	}
+	return Result{}, false, nil
+}
+
+func (t *together) note(err error) {
+	t.doubt = true
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// gangQuestion is a question about a gang, with the nodes and the members that it is about.
+type gangQuestion struct {
+	gang.Question
+	*together
+	nodes []gangNode
+	// of has the member of each pod, and which of its pods it is.
+	of []gangPod
+}
+
+type gangPod struct {
+	*gangMember
+	number int
+}
+
+// gangNode is a node as the gang finds it.
+type gangNode struct {
+	Node
+	facts *nodeFacts
+	used  []int64
+}
+
+// gangMember is a demand with what its pods ask for, node by node.
+type gangMember struct {
+	member
+	asked *asked
+	// numbers are the variants of the kind that occur, on has the position among them by node, below zero where the pods may not run.
+	numbers []int16
+	on      []int
+}
+
+// question is about the members in a domain, nil if it is one that pods are placed for one by one only: on nodes of which the template is
+// not decided, or with claims that are to match others of their pod.
+func (t *together) question(members []member) *gangQuestion {
+	q := &gangQuestion{together: t}
+	at := make(map[Node]int)
+	var devices []onenode.NodeUse
+	all := make([]gangMember, len(members))
+	for i, m := range members {
+		all[i] = gangMember{member: m, asked: t.data.asked(t.world, m.Shape.kind)}
+		if all[i].asked.refused != nil {
+			return nil // none of the pods is placed, which the result says
+		}
+		if slices.ContainsFunc(m.Shape.kind.entries, func(e claimEntry) bool { return e.spec.Across() }) {
+			t.noProof = true
+			return nil
+		}
+		decided := t.data.each(m.on, t.total, func(n Node, rec *nodeRecord) {
+			if _, known := at[n]; known {
+				return
+			}
+			at[n] = len(q.nodes)
+			facts := t.world.named(n, rec.facts)
+			q.nodes = append(q.nodes, gangNode{n, facts, rec.used})
+			q.Nodes = append(q.Nodes, facts.Node)
+			devices = append(devices, onenode.NodeUse{Inventory: facts.Inventory, Uses: rec.state.Uses})
+		})
+		if !decided {
+			t.doubt = true
+			return nil
+		}
+	}
+	q.State = t.world.StateOf(devices, t.data.around)
+	extensions := make(map[types.NamespacedName]extension.Claim)
+	for i := range all {
+		m := &all[i]
+		m.on = slices.Repeat([]int{-1}, len(q.nodes))
+		t.data.each(m.member.on, t.total, func(n Node, rec *nodeRecord) { m.set(at[n], m.asked.variant(n, rec.facts)) })
+		for number := range m.Count {
+			if len(q.Pods) == mostTogether {
+				break
+			}
+			q.add(m, number, i, extensions)
+		}
+	}
+	q.Room, q.Budget = q.room, t.left
+	q.Compile = func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+		more := make([]extension.Claim, len(claims))
+		for i, claim := range claims {
+			more[i] = extensions[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
+		}
+		return t.world.Compile(claims, more)
+	}
+	q.Together = true // one by one they do not fit
+	return q
+}
+
+// each shows the nodes of a set, of fresh ones of a template at most so many. It is false if the template of one is not decided.
+func (d *version) each(on Nodes, fresh int, visit func(Node, *nodeRecord)) bool {
+	for _, part := range on.list() {
+		if part.template == nil {
+			for i, rec := range d.realIn(part) {
+				if rec.options != nil {
+					return false
+				}
+				visit(Node{index: i, name: rec.facts.Node.Name}, rec)
+			}
+			continue
+		}
+		if part.template.choice != nil {
+			return false
+		}
+		g, index := d.group(part.template), 0
+		for i := range g.runs {
+			for range g.runs[i].count {
+				visit(Node{template: part.template, index: index}, &g.runs[i].nodeRecord)
+				index++
+			}
+		}
+		empty := d.fresh(part.template)
+		for range min(fresh, mostTogether, part.freshNodes(g)) {
+			visit(Node{template: part.template, index: index}, &empty)
+			index++
+		}
+	}
+	return true
+}
+
+// set notes which variant of the kind a node asks for.
+func (m *gangMember) set(node int, number int16) {
+	if number < 0 {
+		return
+	}
+	if m.on[node] = slices.Index(m.numbers, number); m.on[node] < 0 {
+		m.on[node] = len(m.numbers)
+		m.numbers = append(m.numbers, number)
+	}
+}
+
+// add adds a pod of a member. Claims that pods share have one name, those of one pod names of their own.
+func (q *gangQuestion) add(m *gangMember, number, position int, extensions map[types.NamespacedName]extension.Claim) {
+	pod := gang.Pod{Kind: fmt.Sprint("demand ", position), Variant: func(node int) int { return m.on[node] }}
+	for _, variant := range m.numbers {
+		specs := append(specsOf(m.asked.open), m.Shape.kind.variantAt(variant).specs()...)
+		list := make([]*resourceapi.ResourceClaim, len(specs))
+		for i, s := range specs {
+			claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}}
+			claim.Namespace, claim.Name = "pods", fmt.Sprint(len(q.Pods), "-", i)
+			if shared := m.asked.claimOf(int32(i)); shared >= 0 {
+				claim.Namespace, claim.Name = "shared", fmt.Sprint(shared)
+			}
+			claim.UID = types.UID(claim.Namespace + "/" + claim.Name)
+			extensions[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = s.More
+			list[i] = claim
+		}
+		pod.Variants = append(pod.Variants, list)
+	}
+	if len(pod.Variants) == 0 {
+		pod.Variants = [][]*resourceapi.ResourceClaim{nil}
+	}
+	q.Pods, q.of = append(q.Pods, pod), append(q.of, gangPod{m, number})
+}
+
+// room reports whether a node has what some pods need together, but for devices.
+func (q *gangQuestion) room(node int, pods []int) bool {
+	n := &q.nodes[node]
+	used := slices.Clone(n.used)
+	for _, pod := range pods {
+		m := q.of[pod].gangMember
+		demands := m.Shape.kind.variantAt(m.numbers[m.on[node]]).demands
+		if fitsResources(n.facts, used, demands, 1) == 0 {
+			return false
+		}
+		used = addInPlace(used, demands, 1)
+	}
+	return true
+}
+
+// put puts the pods where they have places, with the devices that were found.
+func (q *gangQuestion) put(ctx context.Context, places []gang.Place) (Result, error) {
+	result := Result{world: q.world}
+	for i, place := range places {
+		n, of := q.nodes[place.Node].Node, q.of[i]
+		if n.template != nil {
+			g := q.ownGroup(n.template)
+			g.total = max(g.total, n.index+1)
+		}
+		allocations := make([]resourceapi.AllocationResult, len(place.Claims))
+		for k, claim := range place.Claims {
+			allocations[k] = *claim.Status.Allocation
+		}
+		pod := of.Shape.pod(of.number)
+		placed, err := q.putOn(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: of.Shape.kind}, n, allocations)
+		if err != nil {
+			return Result{}, err
+		}
+		if result.merge(placed); !placed.All() {
+			return Result{}, fmt.Errorf("pod %s/%s has no room on node %s, where it was to go", pod.Namespace, pod.Name, n.Name())
+		}
+	}
+	return result, nil
+}
