@@ -187,7 +187,7 @@ bench-nodes: agent controlplane ## measure what 1,000 virtual nodes cost, beside
 
 .PHONY: soak-fields
 soak-fields: ## change each field of slices, nodes, classes and claims, one at a time, and compare answers with those of who was asked nothing before
-	DRAY_FIELDS=all $(GOTEST) -count=1 -timeout 2h -run '^TestEachField' -v ./allocator
+	DRAY_FIELDS=all $(GOTEST) -count=1 -timeout 2h -run '^TestEachField' -v ./allocator ./simulate ./simulate/internal/onenode
 
 .PHONY: soak-agent
 soak-agent: ## publish 100,000 updates, and print what memory that takes

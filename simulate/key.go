@@ -4,12 +4,12 @@
 package simulate
 
 import (
-	"encoding/binary"
-	"strconv"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dray-project/dray/internal/keys"
+	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/reads"
 	"github.com/dray-project/dray/nodefit"
 )
 
@@ -41,62 +41,64 @@ func (f NodeFit) complete() NodeFit {
 func wholePod(pod *corev1.Pod) string {
 	same := corev1.Pod{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
 	same.Name, same.UID, same.ResourceVersion, same.ManagedFields = "", types.UID(""), "", nil
-	text, err := same.Marshal()
-	if err != nil {
-		panic("pod " + pod.Name + " cannot be encoded: " + err.Error()) // it is plain data
+	k := memo.NewKey()
+	keys.AppendWhole(&k, &same)
+	return string(k.Bytes)
+}
+
+// podKey is what tells kinds of pods apart. Whatever else is read of podKind.example, or of a pod in its place, needs a part
+// here.
+var podKey = keys.Writer[*podKind]{
+	{Covers: keys.Rows(reads.Pod, "Spec.NodeSelector[]", "Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution", "Spec.Tolerations[]"), Write: func(k *memo.Key, p *podKind) {
+		k.Text(p.world.nodeFit.Key(p.example))
+	}},
+	{
+		Covers: append(keys.Rows(reads.Pod, "Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution",
+			"Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution", "Spec.TopologySpreadConstraints[]", "Spec.Volumes[]",
+			"Spec.SchedulingGates[]", "Spec.SchedulerName", "Spec.HostNetwork"), ofContainers("Ports[]")...),
+		Write: func(k *memo.Key, p *podKind) {
+			k.Number(len(p.notLookedAt))
+			for _, aspect := range p.notLookedAt {
+				k.Text(aspect)
+			}
+		},
+	},
+	{Covers: keys.Rows(reads.Pod, "Spec.ResourceClaims[]"), Write: func(k *memo.Key, p *podKind) {
+		k.Number(len(p.entries))
+		for _, e := range p.entries {
+			k.Number(e.spec.ID)
+			k.Number(int(e.claim) + 1)
+		}
+	}},
+	{Covers: ofContainers("Resources.Requests[]"), Write: func(k *memo.Key, p *podKind) { // the requests of devices for extended resources
+		k.Number(len(p.extended))
+		for _, e := range p.extended {
+			k.Text(string(e.name))
+			k.Number(e.spec.ID)
+		}
+	}},
+	{Covers: append(keys.Rows(reads.Pod, "Spec.Overhead[]", "Spec.Resources.Requests[]"), append(keys.Rows(reads.Pod, "Spec.InitContainers[].RestartPolicy"), ofContainers("Resources.Requests[]")...)...), Write: func(k *memo.Key, p *podKind) {
+		k.Number(len(p.demands))
+		for _, d := range p.demands {
+			k.Number(d.resource)
+			k.Number(int(d.value))
+		}
+	}},
+}
+
+// ofContainers are the rows of fields of containers.
+func ofContainers(fields ...string) (rows []keys.Row) {
+	for _, field := range fields {
+		rows = append(rows, keys.Rows(reads.Pod, "Spec.Containers[]."+field, "Spec.InitContainers[]."+field)...)
 	}
-	return string(text)
-}
-
-// keyPart writes a part of what tells kinds of pods apart. Each part says itself where it ends.
-type keyPart struct {
-	of    string
-	write func(w *world, k *podKind, key []byte) []byte
-}
-
-// keyParts are all that answers about a kind depend on. Whatever else is read of podKind.example, or of a pod in its
-// place, needs a part here.
-var keyParts = []keyPart{
-	{"node fit", func(w *world, k *podKind, key []byte) []byte {
-		return strconv.AppendQuote(key, w.nodeFit.Key(k.example))
-	}},
-	{"what is not looked at", func(_ *world, k *podKind, key []byte) []byte {
-		key = binary.AppendUvarint(key, uint64(len(k.notLookedAt)))
-		for _, aspect := range k.notLookedAt {
-			key = strconv.AppendQuote(key, aspect)
-		}
-		return key
-	}},
-	{"claims", func(_ *world, k *podKind, key []byte) []byte {
-		key = binary.AppendUvarint(key, uint64(len(k.entries)))
-		for _, e := range k.entries {
-			key = binary.AppendVarint(binary.AppendUvarint(key, uint64(e.spec.ID)), int64(e.claim))
-		}
-		return key
-	}},
-	{"extended resources", func(_ *world, k *podKind, key []byte) []byte {
-		key = binary.AppendUvarint(key, uint64(len(k.extended)))
-		for _, e := range k.extended {
-			key = binary.AppendUvarint(strconv.AppendQuote(key, string(e.name)), uint64(e.spec.ID))
-		}
-		return key
-	}},
-	{"resources", func(_ *world, k *podKind, key []byte) []byte {
-		key = binary.AppendUvarint(key, uint64(len(k.demands)))
-		for _, d := range k.demands {
-			key = binary.AppendVarint(binary.AppendUvarint(key, uint64(d.resource)), d.value)
-		}
-		return key
-	}},
+	return rows
 }
 
 // key is equal for pods that ask for the same.
-func (w *world) key(k *podKind) string {
-	var key []byte
-	for _, part := range keyParts {
-		key = part.write(w, k, key)
-	}
-	return string(key)
+func (k *podKind) key() string {
+	key := memo.NewKey()
+	podKey.Append(&key, k)
+	return string(key.Bytes)
 }
 
 // fits is the rule about a pod and a node.

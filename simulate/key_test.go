@@ -6,7 +6,7 @@ package simulate
 import (
 	"fmt"
 	"hash/fnv"
-	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,145 +15,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/dev/fieldchange"
+	"github.com/dray-project/dray/internal/keys"
+	"github.com/dray-project/dray/internal/reads"
 )
 
-// change is a field of a pod with another value.
-type change struct {
-	path  string
-	apply func(pod *corev1.Pod)
-}
-
-// changes lists each field of a pod, down to single values, with other values: texts that mean something to the
-// nodes of keyCluster among them. Lists get one element more, and elements that are there are changed.
-func changes(base *corev1.Pod) []change {
-	w := &walker{}
-	w.walk(reflect.ValueOf(base).Elem(), "pod", 0, func(pod *corev1.Pod) reflect.Value { return reflect.ValueOf(pod).Elem() })
-	return w.found
-}
-
-// reach finds the same value in another pod, and makes what leads to it.
-type reach func(pod *corev1.Pod) reflect.Value
-
-type walker struct{ found []change }
-
-// deepest is how many pointers, lists and maps lead to a value.
-const deepest = 8
-
-func (w *walker) walk(at reflect.Value, path string, depth int, reached reach) {
-	switch at.Interface().(type) {
-	case resource.Quantity:
-		for _, value := range []string{"0", "1", "2"} {
-			w.set(path, resource.MustParse(value), reached)
+// podValues are what fields of pods get: texts that mean something to the nodes of keyCluster among them.
+var podValues = fieldchange.Values{
+	Texts: func(path string) []string {
+		switch field := path[strings.LastIndex(path, ".")+1:]; {
+		case strings.HasSuffix(field, "Operator"):
+			return []string{"In", "Exists", ""}
+		case strings.HasSuffix(field, "Effect"):
+			return []string{"NoSchedule", "NoExecute", ""}
+		case strings.Contains(field, "Claim"):
+			return []string{"one", "a", ""}
+		case strings.HasSuffix(field, "RestartPolicy"):
+			return []string{"Always"}
 		}
-		return
-	case metav1.Time:
-		w.set(path, metav1.Unix(1, 0), reached)
-		return
-	}
-	switch at.Kind() {
-	case reflect.Struct:
-		for i := range at.NumField() {
-			if field := at.Type().Field(i); field.IsExported() {
-				w.walk(at.Field(i), path+"."+field.Name, depth, func(pod *corev1.Pod) reflect.Value { return reached(pod).Field(i) })
-			}
-		}
-	case reflect.Pointer, reflect.Slice, reflect.Map:
-		if depth <= deepest {
-			w.into(at, path, depth+1, reached)
-		}
-	case reflect.String:
-		for _, value := range textsFor(path) {
-			if at.String() != value {
-				w.set(path, value, reached)
-			}
-		}
-	case reflect.Bool:
-		w.set(path, !at.Bool(), reached)
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		w.set(path, at.Int()+1, reached)
-	case reflect.Uint8:
-		w.set(path, uint8(at.Uint()+1), reached)
-	}
-}
-
-func (w *walker) set(path string, value any, reached reach) {
-	w.found = append(w.found, change{fmt.Sprintf("%s=%v", path, value), func(pod *corev1.Pod) {
-		to := reached(pod)
-		to.Set(reflect.ValueOf(value).Convert(to.Type()))
-	}})
-}
-
-// into walks what a pointer, a list or a map leads to.
-func (w *walker) into(at reflect.Value, path string, depth int, reached reach) {
-	switch at.Kind() {
-	case reflect.Pointer:
-		filled := at
-		if at.IsNil() {
-			filled = reflect.New(at.Type().Elem())
-		}
-		w.walk(filled.Elem(), path, depth, func(pod *corev1.Pod) reflect.Value {
-			p := reached(pod)
-			if p.IsNil() {
-				p.Set(reflect.New(p.Type().Elem()))
-			}
-			return p.Elem()
-		})
-	case reflect.Slice:
-		for i := range at.Len() {
-			w.walk(at.Index(i), fmt.Sprint(path, "[", i, "]"), depth, func(pod *corev1.Pod) reflect.Value { return reached(pod).Index(i) })
-		}
-		w.walk(reflect.New(at.Type().Elem()).Elem(), path+"[+]", depth, func(pod *corev1.Pod) reflect.Value {
-			list := reached(pod)
-			if list.Len() == at.Len() {
-				list.Set(reflect.Append(list, reflect.New(list.Type().Elem()).Elem()))
-			}
-			return list.Index(at.Len())
-		})
-	case reflect.Map:
-		for _, key := range []string{"a", "cpu", "gpu.example.com/gpu"} {
-			w.walk(reflect.New(at.Type().Elem()).Elem(), path+"["+key+"]", depth, func(pod *corev1.Pod) reflect.Value {
-				m := reached(pod)
-				if m.IsNil() {
-					m.Set(reflect.MakeMap(m.Type()))
-				}
-				value := reflect.New(m.Type().Elem()).Elem()
-				late = append(late, func() { m.SetMapIndex(reflect.ValueOf(key).Convert(m.Type().Key()), value) })
-				return value
-			})
-		}
-	}
-}
-
-// textsFor are values that may mean something in a field.
-func textsFor(path string) []string {
-	switch field := path[strings.LastIndex(path, ".")+1:]; {
-	case strings.HasSuffix(field, "Operator"):
-		return []string{"In", "Exists", ""}
-	case strings.HasSuffix(field, "Effect"):
-		return []string{"NoSchedule", "NoExecute", ""}
-	case strings.Contains(field, "Claim"):
-		return []string{"one", "a", ""}
-	case strings.HasSuffix(field, "RestartPolicy"):
-		return []string{"Always"}
-	}
-	return []string{"a", ""}
-}
-
-// late is what is done once a change is made: a value of a map cannot be changed in place, so it is put there.
-var late []func()
-
-func (c change) of(base *corev1.Pod) *corev1.Pod {
-	pod := base.DeepCopy()
-	late = nil
-	c.apply(pod)
-	for _, do := range slices.Backward(late) {
-		do()
-	}
-	return pod
+		return []string{"a", ""}
+	},
+	Keys: []string{"a", "cpu", "gpu.example.com/gpu"}, Quantities: []string{"0", "1", "2"},
 }
 
 // keyCluster has nodes of which labels, taints, resources and devices decide.
@@ -201,7 +86,10 @@ func keyPods() map[string]*corev1.Pod {
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "In", Values: []string{"a"}}}}},
 	}}}
 	claims.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: ptr.To("one")}, {Name: "y", ResourceClaimName: ptr.To("one")}}
+	claims.Spec.InitContainers = []corev1.Container{{Name: "i", Ports: []corev1.ContainerPort{{ContainerPort: 1}}, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
 	extended.Spec.Containers[0].Resources.Requests["gpu.example.com/gpu"] = resource.MustParse("1")
+	extended.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1}}
+	extended.Spec.Tolerations = choosy.Spec.Tolerations
 	return map[string]*corev1.Pod{"plain": plain(), "choosy": choosy, "claims": claims, "extended": extended}
 }
 
@@ -235,11 +123,15 @@ func keyAnswers(t *testing.T, state *State, pod *corev1.Pod) string {
 	return string(answer)
 }
 
-// pairs are two pods that differ in a field each.
+// pair are two pods that differ in a field.
 type pair struct {
 	name        string
+	row         *reads.Row // nil if they differ in what no row of pods is about
+	more        bool       // whether they differ in more, as with an element that is added
 	base, other *corev1.Pod
 }
+
+var brackets = regexp.MustCompile(`\[[^]]*\]`)
 
 func allPairs(names ...string) []pair {
 	var pairs []pair
@@ -247,8 +139,10 @@ func allPairs(names ...string) []pair {
 		if len(names) > 0 && !slices.Contains(names, name) {
 			continue
 		}
-		for _, c := range changes(base) {
-			pairs = append(pairs, pair{name + " with " + c.path, base, c.of(base)})
+		for _, c := range fieldchange.Of(base, podValues) {
+			path, _, _ := strings.Cut(brackets.ReplaceAllString(c.Name, "[]"), "=")
+			row, _ := reads.Pod.Row(path) // none for metadata
+			pairs = append(pairs, pair{name + " with " + c.Name, row, c.Row == nil, base, c.Apply(base, (*corev1.Pod).DeepCopy)})
 		}
 	}
 	return pairs
@@ -321,18 +215,47 @@ func TestEachFieldOfAPod(t *testing.T) {
 	check("with key", NodeFit{Fits: teams, Key: func(pod *corev1.Pod) string { return pod.Labels["a"] }}, allPairs("plain"), 10)
 	all := check("without key", NodeFit{Fits: readsAll}, allPairs("plain"), 500)
 
-	saved := keyParts
-	defer func() { keyParts = saved }()
-	for i, part := range saved {
-		keyParts = slices.Delete(slices.Clone(saved), i, i+1)
-		if wrong, _ := wrongAnswers(t, NodeFit{}, decisive); len(wrong) == 0 {
-			t.Errorf("nothing is wrong without %s", part.of)
+	for _, omission := range keys.Omissions(&podKey) {
+		restore := omission.Omit()
+		wrong, _ := wrongAnswers(t, NodeFit{}, decisive)
+		if restore(); len(wrong) == 0 {
+			t.Errorf("nothing is wrong without %v", omission.Covers)
 		} else {
-			t.Logf("without %s: %d wrong", part.of, len(wrong))
+			t.Logf("without %s: %d wrong", omission.Covers[0].Path, len(wrong))
 		}
 	}
-	keyParts = saved
 	if wrong, _ := wrongAnswers(t, NodeFit{Fits: readsAll, Key: func(*corev1.Pod) string { return "" }}, all[:50]); len(wrong) == 0 {
 		t.Error("nothing is wrong if Key is the same for all pods")
+	}
+	decided := map[*reads.Row]bool{}
+	for _, p := range decisive {
+		if decided[p.row] = true; !p.more && p.row != nil && p.row.Role == reads.Ignore {
+			t.Errorf("%s decides, by the table nobody reads it", p.name)
+		}
+	}
+	for i := range reads.Pod.Rows {
+		if row := &reads.Pod.Rows[i]; row.Role.Decides() && !decided[row] {
+			t.Errorf("Pod: %s never decided an answer: the test sees too little, or nobody reads it", row.Path)
+		}
+	}
+}
+
+// The key of a kind of pods covers each row of the table that it has to, and no other.
+func TestKeyOfPodsCoversTheTable(t *testing.T) {
+	covered := map[keys.Row]bool{}
+	for _, omission := range keys.Omissions(&podKey) {
+		for _, row := range omission.Covers {
+			covered[row] = true
+		}
+	}
+	for _, row := range reads.Pod.Rows {
+		at := keys.Row{Root: reads.Pod, Path: row.Path}
+		if covered[at] != row.Role.Keyed() {
+			t.Errorf("Pod: %s (%s) is covered: %v", row.Path, row.Role, covered[at])
+		}
+		delete(covered, at)
+	}
+	for row := range covered {
+		t.Errorf("Pod: %s is covered and not in the table", row.Path)
 	}
 }

@@ -101,7 +101,7 @@ func (k *podKind) narrows(filters []filter) bool {
 
 // narrowedKind is a kind of which requests get only devices that pass filters.
 func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
-	key := w.key(k)
+	key := k.key()
 	for _, f := range filters {
 		key += fmt.Sprintf(" narrowed %q %q %q", f.attribute, f.requests, f.value)
 	}

@@ -214,7 +214,7 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		}
 	}
 	made.demands = w.needs(pod, nil)
-	key := w.key(made)
+	key := made.key()
 	if known := w.knownKind(key); known != nil {
 		return known, nil
 	}

@@ -15,7 +15,9 @@
 package keys
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/reads"
@@ -34,6 +36,25 @@ func Rows(root *reads.Root, paths ...string) []Row {
 		rows[i] = Row{root, path}
 	}
 	return rows
+}
+
+// Keyed are the rows of a root at a path and below it that keys have to tell apart.
+func Keyed(root *reads.Root, path string) (rows []Row) {
+	for i := range root.Rows {
+		if row := &root.Rows[i]; row.Role.Keyed() && strings.HasPrefix(row.Path, path) {
+			rows = append(rows, Row{root, row.Path})
+		}
+	}
+	return rows
+}
+
+// AppendWhole appends all of an object, or of a part of one. It is for what an answer repeats, so that it cannot be shared.
+func AppendWhole(k *memo.Key, object interface{ Marshal() ([]byte, error) }) {
+	text, err := object.Marshal()
+	if err != nil {
+		panic(fmt.Sprintf("a %T cannot be encoded: %v", object, err)) // it is plain data
+	}
+	k.Text(string(text))
 }
 
 // Part writes what some rows say of an object. It says itself where it ends.

@@ -56,7 +56,7 @@ var Pod = root[corev1.Pod]("Pod", typed(join([]Row{
 	{Path: "Spec.OS", Role: Ignore, Why: "for kubelet; pods select nodes by their labels"},
 	{Path: "Spec.EvictionResponders[]", Role: Ignore, Why: "for who evicts pods"},
 	{Path: "Status", Role: Position, Why: "claims and resources that a pod has already are found out before anything is asked"},
-}, container("Spec.Containers[]"), container("Spec.InitContainers[]"))))
+}, container("Spec.Containers[]", Row{Role: Ignore, Why: "for kubelet"}), container("Spec.InitContainers[]", Row{Role: Ask, By: resources + ": a sidecar's requests are added"}))))
 
 const (
 	preference  = "a preference among nodes, which is not for devices"
@@ -65,15 +65,16 @@ const (
 	notLookedAt = "nodefit.NotLookedAt"
 )
 
-// container has the rows of a container.
-func container(path string) (rows []Row) {
+// container has the rows of a container, with that of its restart policy.
+func container(path string, restarts Row) (rows []Row) {
+	restarts.Path = "RestartPolicy"
 	rows = []Row{
 		{Path: "Name", Role: Position, Why: "results for extended resources name it"},
 		{Path: "Resources.Requests[]", Role: Ask, By: resources},
 		{Path: "Resources.Limits[]", Role: Ignore, Why: defaulted},
 		{Path: "Resources.Claims[]", Role: Ignore, Why: "which containers use a claim is for kubelet"},
 		{Path: "Ports[]", Role: Ask, By: notLookedAt + ": host ports"},
-		{Path: "RestartPolicy", Role: Ask, By: resources + ": a sidecar's requests are added"},
+		restarts,
 	}
 	for _, field := range []string{
 		"Image", "Command[]", "Args[]", "WorkingDir", "EnvFrom[]", "Env[]", "ResizePolicy[]", "RestartPolicyRules[]", "VolumeMounts[]", "VolumeDevices[]",

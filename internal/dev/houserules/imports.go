@@ -25,6 +25,9 @@ var library = []string{"allocator", "allocator/explain", "allocator/extension", 
 // index is what pools shows and the allocator works on. Users do not see it.
 var index = []string{"internal/index/shape", "internal/index/pool", "internal/index/cluster"}
 
+// remembering is what keys of what is remembered are written with.
+var remembering = []string{"internal/reads", "internal/keys", "internal/memo"}
+
 // workloads is what turns pods into claims and places, for those who place pods.
 var workloads = []string{"podclaims", "nodefit"}
 
@@ -97,8 +100,8 @@ var rooms = []room{
 	{folder: "gang", imports: []string{"allocator", "allocator/extension", "pools"}},
 	{folder: "simulate/internal/subsets"},
 	{folder: "simulate/internal/table"},
-	{folder: "simulate/internal/onenode", imports: slices.Concat(library, index)},
-	{folder: "simulate", imports: slices.Concat(library, workloads, []string{
+	{folder: "simulate/internal/onenode", imports: slices.Concat(library, index, remembering)},
+	{folder: "simulate", imports: slices.Concat(library, workloads, remembering, []string{
 		"gang", "simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
 	})},
 	{folder: "simulate/when", imports: []string{"simulate"}},
@@ -106,6 +109,7 @@ var rooms = []room{
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/dev/conformance", imports: []string{"internal/dev/controlplane"}},
 	{folder: "internal/dev/fieldchange", imports: []string{"internal/reads"}},
+	{folder: "internal/dev/fieldworld", imports: []string{"internal/dev/fieldchange", "internal/keys", "internal/reads"}},
 	{folder: "internal/dev/outdated"},
 	{folder: "internal/dev/reference"},
 	{folder: "internal/dev/kubeletscript"},

@@ -64,6 +64,24 @@ type outcome struct {
 	err error
 }
 
+// unnamedError is an error of an answer that nodes share: its text has no names of slices, pools and devices, which are those
+// of one of the nodes.
+type unnamedError struct{ err error }
+
+// Error implements error.
+func (e unnamedError) Error() string { return allocator.General(e.err) }
+
+// Unwrap returns the error as it is about the node that was asked about first.
+func (e unnamedError) Unwrap() error { return e.err }
+
+// unnamed is an error without names, nil if there is none.
+func unnamed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unnamedError{err}
+}
+
 // verdict is that of an answer.
 func (o outcome) verdict() Verdict {
 	switch {
@@ -189,7 +207,7 @@ func (k *Asker) searchAhead(c *Call, s *State, q *Question, ahead int64) (*Answe
 		if c.Context.Err() != nil {
 			return nil, context.Cause(c.Context)
 		}
-		found = append(found, outcome{o, err})
+		found = append(found, outcome{o, unnamed(err)})
 		c.spend(found[len(found)-1])
 		if ahead--; ahead < 0 || c.Budget <= 0 {
 			break

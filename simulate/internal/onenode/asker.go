@@ -13,6 +13,9 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/keys"
+	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/reads"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -40,6 +43,8 @@ type Options struct {
 	Topology     []resourceapi.FullyQualifiedName
 	// Budget is how many search steps one call spends at most.
 	Budget int64
+	// Programs are compiled expressions that several askers share. Nil makes an own cache.
+	Programs *cel.Cache
 }
 
 // manyPrograms is how many compiled CEL expressions are kept.
@@ -50,12 +55,15 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 	if err := allocator.CheckTopology(o.Topology); err != nil {
 		return nil, err
 	}
-	k := &Asker{gates: o.Features.PoolGates(), taints: o.Features.DeviceTaints, budget: o.Budget, programs: cel.NewCache(manyPrograms), interned: newInterned(), usages: lru.New(manyUsages)}
+	if o.Programs == nil {
+		o.Programs = cel.NewCache(manyPrograms)
+	}
+	k := &Asker{gates: o.Features.PoolGates(), taints: o.Features.DeviceTaints, budget: o.Budget, programs: o.Programs, interned: newInterned(), usages: lru.New(manyUsages)}
 	k.allocator = allocator.New(allocator.Options{
 		Features: o.Features, Policy: o.DevicePolicy, Topology: o.Topology,
 		Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: k.programs}),
 	})
-	var r reads
+	var r questionReads
 	r.addPolicy(o.DevicePolicy, o.Topology)
 	k.lens.Store(blank(k.gates).with(&r))
 	k.setClasses(classes)
@@ -82,21 +90,25 @@ func (k *Asker) Lens() *Lens { return k.lens.Load() }
 // SameClasses reports whether another asker has equal classes.
 func (k *Asker) SameClasses(other *Asker) bool { return maps.Equal(k.classNumbers, other.classNumbers) }
 
+// Classed is what is written of a class.
+var Classed = keys.Writer[*resourceapi.DeviceClass]{
+	{Covers: keys.Keyed(reads.Class, "Spec"), Write: func(k *memo.Key, c *resourceapi.DeviceClass) { keys.AppendWhole(k, &c.Spec) }},
+}
+
 // setClasses numbers the classes, equal ones alike.
 func (k *Asker) setClasses(classes []*resourceapi.DeviceClass) {
 	k.classes, k.classNumbers = allocator.ClassMap(classes...), make(map[string]int)
 	for _, class := range classes {
-		text, err := class.Spec.Marshal()
-		if err != nil {
-			panic("class " + class.Name + " cannot be encoded: " + err.Error()) // it is plain data
-		}
-		k.classNumbers[class.Name] = k.interned.class(class.Name, text)
+		key := memo.NewKey()
+		key.Text(class.Name)
+		Classed.Append(&key, class)
+		k.classNumbers[class.Name] = k.interned.class(key.Bytes)
 	}
 }
 
 // See makes the lens cover what the specs and the classes read.
 func (k *Asker) See(specs []*Spec, classes ...*resourceapi.DeviceClass) {
-	var r reads
+	var r questionReads
 	for _, s := range specs {
 		k.addReads(&r, s)
 	}
@@ -107,7 +119,7 @@ func (k *Asker) See(specs []*Spec, classes ...*resourceapi.DeviceClass) {
 }
 
 // widen makes the lens cover what is read.
-func (k *Asker) widen(r *reads) {
+func (k *Asker) widen(r *questionReads) {
 	for {
 		before := k.lens.Load()
 		after := before.with(r)
@@ -150,14 +162,13 @@ func (i *interned) number() int {
 	return i.numbers
 }
 
-func (i *interned) class(name string, text []byte) int {
+func (i *interned) class(key []byte) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	key := string(appendText(appendText(nil, name), string(text)))
-	if i.classes[key] == 0 {
-		i.classes[key] = i.number()
+	if i.classes[string(key)] == 0 {
+		i.classes[string(key)] = i.number()
 	}
-	return i.classes[key]
+	return i.classes[string(key)]
 }
 
 // Sizes is how much is remembered.

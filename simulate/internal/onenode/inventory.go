@@ -16,7 +16,8 @@ import (
 
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
-	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/keys"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -162,16 +163,16 @@ func (inv *Inventory) seenBy(l *Lens) *seen {
 	if known := inv.seen.Load(); known != nil && known.lens == l {
 		return known
 	}
-	s := &sight{lens: l, ids: make(map[shape.Value]int)}
+	s := &sight{lens: l, key: memo.NewKey()}
 	found := &seen{lens: l, head: inv.head(), devices: make([]uint32, 0, inv.Size)}
 	for i := range inv.Pools {
-		p := &inv.Pools[i]
-		for d, device := range p.Devices {
-			found.devices = append(found.devices, s.device(p.ID.Driver, p.sliceOf[d], device))
+		devices := inv.Pools[i].pool.Devices
+		for d := range devices {
+			found.devices = append(found.devices, s.device(&devices[d]))
 		}
 	}
 	var values []byte
-	for _, v := range s.values {
+	for _, v := range s.values.List {
 		values = v.AppendKey(values)
 	}
 	found.values = l.number(l.values, values)
@@ -212,25 +213,18 @@ func (l *Lens) content(key []byte, example *Inventory) *content {
 	return c
 }
 
-// head encodes all but the devices: pools with their counters, and what the node declares.
+// head is what is seen of the node and its pools beside the devices.
 func (inv *Inventory) head() []byte {
-	key := appendText(nil, strings.Join(inv.Node.Status.DeclaredFeatures, ","))
+	k := memo.NewKey()
+	keys.Node.Append(&k, inv.Node)
 	for i := range inv.Pools {
 		p := &inv.Pools[i]
-		key = appendText(key, p.ID.Driver)
-		key = append(key, flag(p.Unusable == ""))
-		key = binary.AppendUvarint(key, uint64(len(p.Devices)))
-		for _, slice := range p.slices {
-			rest := slice.Spec
-			rest.Devices, rest.NodeName, rest.Pool = nil, nil, resourceapi.ResourcePool{}
-			text, err := rest.Marshal()
-			if err != nil {
-				panic("slice " + slice.Name + " cannot be encoded: " + err.Error()) // it is plain data
-			}
-			key = appendText(key, string(text))
-		}
+		k.Text(p.ID.Driver)
+		k.Flags(p.Unusable == "")
+		k.Number(len(p.Devices))
+		keys.Pool.Append(&k, p.pool)
 	}
-	return key
+	return k.Bytes
 }
 
 // Tainted returns the inventory with one more taint on some devices.

@@ -4,7 +4,6 @@
 package onenode
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
 	"sync"
@@ -13,7 +12,11 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/index/shape"
+	"github.com/dray-project/dray/internal/keys"
+	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/reads"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -21,7 +24,7 @@ import (
 // are nodes with such devices: a unique serial number makes no difference as long as nobody asks
 // for it. A question that reads more makes a wider lens, which tells more nodes apart.
 //
-// Capacity, taints, counters and all else but attributes are always compared as a whole.
+// Of capacities, taints, counters and all else but attributes, all is compared that package keys writes.
 type Lens struct {
 	gates pools.Gates
 	*covered
@@ -53,8 +56,8 @@ func newLens(gates pools.Gates, what *covered) *Lens {
 	return &Lens{gates: gates, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
 }
 
-// reads is what one question reads.
-type reads struct {
+// questionReads is what one question reads.
+type questionReads struct {
 	all         bool
 	expressions []cel.Name
 	domains     []string
@@ -62,7 +65,7 @@ type reads struct {
 }
 
 // addPolicy adds what the choice of devices reads, whatever is asked.
-func (r *reads) addPolicy(policy allocator.Remembered, topology []resourceapi.FullyQualifiedName) {
+func (r *questionReads) addPolicy(policy allocator.Remembered, topology []resourceapi.FullyQualifiedName) {
 	r.constraints = append(r.constraints, topology...)
 	if policy == nil {
 		return
@@ -75,7 +78,7 @@ func (r *reads) addPolicy(policy allocator.Remembered, topology []resourceapi.Fu
 
 // addSelectors adds what CEL selectors read. Those that do not compile are an error when the
 // question is compiled.
-func (r *reads) addSelectors(programs *cel.Cache, selectors []resourceapi.DeviceSelector) {
+func (r *questionReads) addSelectors(programs *cel.Cache, selectors []resourceapi.DeviceSelector) {
 	for _, s := range selectors {
 		if s.CEL == nil {
 			continue
@@ -86,7 +89,7 @@ func (r *reads) addSelectors(programs *cel.Cache, selectors []resourceapi.Device
 	}
 }
 
-func (r *reads) addDerived(programs *cel.Cache, attributes []resourceapi.DeviceDerivedAttribute) {
+func (r *questionReads) addDerived(programs *cel.Cache, attributes []resourceapi.DeviceDerivedAttribute) {
 	for _, a := range attributes {
 		if program, err := programs.Derived(a.Expression); err == nil {
 			r.add(program.Reads())
@@ -94,13 +97,13 @@ func (r *reads) addDerived(programs *cel.Cache, attributes []resourceapi.DeviceD
 	}
 }
 
-func (r *reads) add(from cel.Reads) {
+func (r *questionReads) add(from cel.Reads) {
 	r.all = r.all || !from.Exact || from.AnyAttribute
 	r.expressions = append(r.expressions, from.Attributes...)
 	r.domains = append(r.domains, from.AttributeDomains...)
 }
 
-func (r *reads) addConstraints(constraints []resourceapi.DeviceConstraint) {
+func (r *questionReads) addConstraints(constraints []resourceapi.DeviceConstraint) {
 	for _, c := range constraints {
 		for _, name := range []*resourceapi.FullyQualifiedName{c.MatchAttribute, c.DistinctAttribute} {
 			if name != nil {
@@ -111,7 +114,7 @@ func (r *reads) addConstraints(constraints []resourceapi.DeviceConstraint) {
 }
 
 // with returns the lens itself if it covers what is read, else a wider one.
-func (l *Lens) with(r *reads) *Lens {
+func (l *Lens) with(r *questionReads) *Lens {
 	next := &covered{all: l.all || r.all, expressions: maps.Clone(l.expressions), domains: maps.Clone(l.domains), constraints: maps.Clone(l.constraints)}
 	for _, name := range r.expressions {
 		next.expressions[name] = true
@@ -159,82 +162,68 @@ func (l *Lens) number(table map[string]uint32, key []byte) uint32 {
 	return n
 }
 
+// Selected is what CEL expressions see of an attribute.
+var Selected = keys.Writer[*resourceapi.DeviceAttribute]{
+	{Covers: keys.Keyed(reads.Device, "Attributes[]"), Write: func(k *memo.Key, a *resourceapi.DeviceAttribute) { keys.AppendWhole(k, a) }},
+}
+
 // sight collects what a lens sees of the devices of one node.
 type sight struct {
 	lens *Lens
-	// values are those that constraints compare, in the order in which they first come.
-	values []shape.Value
-	ids    map[shape.Value]int
+	key  memo.Key
+	// values are those that constraints compare.
+	values keys.Values
 }
 
 // device returns the number of devices that look the same.
-func (s *sight) device(driver string, slice int32, d *resourceapi.Device) uint32 {
-	rest := *d
-	rest.Name, rest.Attributes, rest.Taints = "", nil, nil
-	text, err := rest.Marshal()
-	if err != nil {
-		panic("device " + d.Name + " cannot be encoded: " + err.Error()) // it is plain data
-	}
-	key := binary.AppendUvarint(nil, uint64(slice))
-	key = appendText(key, string(text))
-	key = appendTaints(key, d.Taints)
-	key = s.appendExpressions(key, driver, d)
+func (s *sight) device(d *pool.Device) uint32 {
+	s.key.Bytes = s.key.Bytes[:0]
+	keys.Device.Append(&s.key, d)
+	keys.AppendCapacities(&s.key, d.Object.Capacity)
+	s.appendSelected(d.Slice.Object.Spec.Driver, d.Object)
 	for _, name := range s.lens.sortedConstraints {
-		key = s.appendCompared(key, driver, d, name)
+		value, found := d.Shape.Attribute(name)
+		keys.Attribute.Append(&s.key, keys.Compared{Values: &s.values, Attribute: value, Found: found})
 	}
-	return s.lens.number(s.lens.devices, key)
+	return s.lens.number(s.lens.devices, s.key.Bytes)
 }
 
 // tainted returns the number of a device with more taints.
 func (s *sight) tainted(device uint32, taints []resourceapi.DeviceTaint) uint32 {
-	key := append([]byte("taint"), 0xff)
-	key = binary.AppendUvarint(key, uint64(device))
-	return s.lens.number(s.lens.devices, appendTaints(key, taints))
+	s.key.Bytes = append(s.key.Bytes[:0], 0xff) // no device begins so
+	s.key.Number(int(device))
+	keys.AppendTaints(&s.key, taints)
+	return s.lens.number(s.lens.devices, s.key.Bytes)
 }
 
-func appendTaints(to []byte, taints []resourceapi.DeviceTaint) []byte {
-	to = binary.AppendUvarint(to, uint64(len(taints)))
-	for i := range taints {
-		// When a taint was added matters to nobody who allocates.
-		to = appendText(appendText(appendText(to, taints[i].Key), taints[i].Value), string(taints[i].Effect))
-	}
-	return to
-}
-
-// appendExpressions appends the attributes that expressions read, under both names that an
+// appendSelected appends the attributes that expressions read, under both names that an
 // attribute of the driver's domain may have.
-func (s *sight) appendExpressions(to []byte, driver string, d *resourceapi.Device) []byte {
+func (s *sight) appendSelected(driver string, d *resourceapi.Device) {
 	if s.lens.all {
+		s.key.Number(len(d.Attributes))
 		for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
-			to = appendAttribute(to, name, d)
+			s.key.Text(string(name))
+			s.appendAttribute(name, d)
 		}
-		return to
+		return
 	}
 	for _, name := range s.lens.sortedExpressions {
-		to = appendAttribute(to, resourceapi.QualifiedName(name.String()), d)
+		s.appendAttribute(resourceapi.QualifiedName(name.String()), d)
 		if name.Domain == driver {
-			to = appendAttribute(to, resourceapi.QualifiedName(name.ID), d)
+			s.appendAttribute(resourceapi.QualifiedName(name.ID), d)
 		}
 	}
 	for _, domain := range slices.Sorted(maps.Keys(s.lens.domains)) {
-		to = append(to, flag(hasDomain(driver, domain, d)))
+		s.key.Flags(hasDomain(driver, domain, d))
 	}
-	return to
 }
 
-func appendAttribute(to []byte, name resourceapi.QualifiedName, d *resourceapi.Device) []byte {
+func (s *sight) appendAttribute(name resourceapi.QualifiedName, d *resourceapi.Device) {
 	attribute, found := d.Attributes[name]
-	if !found {
-		return append(to, 0)
+	unknown := found && shape.Unknown(&attribute)
+	if s.key.Flags(found, unknown); found && !unknown { // no expression that reads an unknown value holds
+		Selected.Append(&s.key, &attribute)
 	}
-	if shape.Unknown(&attribute) {
-		return appendText(append(to, 2), string(name)) // no expression that reads it holds
-	}
-	text, err := attribute.Marshal()
-	if err != nil {
-		panic("attribute " + string(name) + " of device " + d.Name + " cannot be encoded: " + err.Error()) // it is plain data
-	}
-	return appendText(appendText(append(to, 1), string(name)), string(text))
 }
 
 func hasDomain(driver, domain string, d *resourceapi.Device) bool {
@@ -246,24 +235,6 @@ func hasDomain(driver, domain string, d *resourceapi.Device) bool {
 	return false
 }
 
-// appendCompared appends the values that a constraint compares, each as a number of the node.
-func (s *sight) appendCompared(to []byte, driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) []byte {
-	value, found := AttributeOf(driver, d, name)
-	if !found {
-		return append(to, 0)
-	}
-	attribute := shape.AttributeOf(&value)
-	to = append(to, 1, flag(attribute.HasScalar), flag(attribute.Unknown))
-	if attribute.HasScalar {
-		to = binary.AppendUvarint(to, uint64(s.id(attribute.Scalar)))
-	}
-	to = binary.AppendUvarint(to, uint64(len(attribute.Set)))
-	for _, v := range attribute.Set {
-		to = binary.AppendUvarint(to, uint64(s.id(v)))
-	}
-	return to
-}
-
 // AttributeOf is an attribute of a device, under either name that it may have.
 func AttributeOf(driver string, d *resourceapi.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
 	value, found := d.Attributes[resourceapi.QualifiedName(name)]
@@ -271,21 +242,4 @@ func AttributeOf(driver string, d *resourceapi.Device, name resourceapi.FullyQua
 		value, found = d.Attributes[resourceapi.QualifiedName(id)]
 	}
 	return value, found
-}
-
-func (s *sight) id(v shape.Value) int {
-	id, known := s.ids[v]
-	if !known {
-		id = len(s.values)
-		s.values = append(s.values, v)
-		s.ids[v] = id
-	}
-	return id
-}
-
-func flag(on bool) byte {
-	if on {
-		return 1
-	}
-	return 0
 }

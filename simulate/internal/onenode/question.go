@@ -4,7 +4,6 @@
 package onenode
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,9 @@ import (
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/internal/keys"
+	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/reads"
 )
 
 // Spec is what one claim asks for. Equal ones are one.
@@ -41,36 +43,39 @@ type Question struct {
 	crossing atomic.Pointer[crossing]
 }
 
+// Asked is what is written of what a claim asks for: all of it, as answers say which request has which device.
+var Asked = keys.Writer[*resourceapi.DeviceClaim]{
+	{Covers: slices.Concat(keys.Keyed(reads.Claim, "Spec.Devices"), keys.Keyed(reads.Toleration, "")), Write: func(k *memo.Key, c *resourceapi.DeviceClaim) { keys.AppendWhole(k, c) }},
+}
+
 // Spec returns the one for what a claim asks for, with what it asks for beyond that. Specs are equal if the
 // classes are, too.
 func (k *Asker) Spec(devices *resourceapi.DeviceClaim, more extension.Claim) *Spec {
 	made := &Spec{Devices: *devices.DeepCopy(), More: more}
-	text, err := devices.Marshal()
-	if err != nil {
-		panic("a claim cannot be encoded: " + err.Error()) // it is plain data
-	}
-	made.eachRequest(func(f requestFilter) { text = binary.AppendUvarint(text, uint64(k.classNumbers[f.class])) })
-	text = appendExtension(text, more)
+	key := memo.NewKey()
+	Asked.Append(&key, devices)
+	made.eachRequest(func(f requestFilter) { key.Number(k.classNumbers[f.class]) })
+	appendExtension(&key, more)
 	k.interned.mu.Lock()
 	defer k.interned.mu.Unlock()
-	if known := k.interned.specs[string(text)]; known != nil {
+	if known := k.interned.specs[string(key.Bytes)]; known != nil {
 		return known
 	}
 	made.ID = k.interned.number()
-	k.interned.specs[string(text)] = made
+	k.interned.specs[string(key.Bytes)] = made
 	return made
 }
 
-// appendExtension appends bytes that are equal for equal extensions and classes.
-func appendExtension(to []byte, more extension.Claim) []byte {
+// appendExtension appends what a claim asks for beyond the API.
+func appendExtension(k *memo.Key, more extension.Claim) {
 	if more.IsZero() {
-		return to
+		return
 	}
 	text, err := json.Marshal(more)
 	if err != nil {
 		panic("an extension cannot be encoded: " + err.Error()) // it is plain data
 	}
-	return appendText(append(to, 0xff), string(text))
+	k.Text(string(text))
 }
 
 // eachRequest visits what the requests say about single devices, once for each class that may serve one.
@@ -84,7 +89,7 @@ func (s *Spec) eachRequest(visit func(requestFilter)) {
 }
 
 // addReads finds out what a claim reads.
-func (k *Asker) addReads(r *reads, s *Spec) {
+func (k *Asker) addReads(r *questionReads, s *Spec) {
 	r.addConstraints(s.Devices.Constraints)
 	s.eachRequest(func(f requestFilter) {
 		if class, err := k.classes.Get(f.class); err == nil {
@@ -120,18 +125,18 @@ func (q *Question) Claims() ([]*resourceapi.ResourceClaim, []extension.Claim) {
 
 // Question returns the one with these specs.
 func (k *Asker) Question(specs []*Spec) *Question {
-	var key []byte
+	key := memo.NewKey()
 	for _, s := range specs {
-		key = binary.AppendUvarint(key, uint64(s.ID))
+		key.Number(s.ID)
 	}
 	k.interned.mu.Lock()
 	defer k.interned.mu.Unlock()
-	if known := k.interned.questions[string(key)]; known != nil {
+	if known := k.interned.questions[string(key.Bytes)]; known != nil {
 		return known
 	}
 	q := &Question{id: k.interned.number(), Specs: slices.Clone(specs)}
 	k.prepare(q)
-	k.interned.questions[string(key)] = q
+	k.interned.questions[string(key.Bytes)] = q
 	return q
 }
 

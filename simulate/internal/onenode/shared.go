@@ -5,7 +5,6 @@ package onenode
 
 import (
 	"context"
-	"encoding/binary"
 	"iter"
 	"slices"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -234,7 +234,7 @@ func isOfNode(pool *SharedPool, device int32) bool {
 type view struct {
 	// positions are the pools of the crossing that reach the node.
 	positions []int
-	key       []byte
+	key       memo.Key
 }
 
 // view returns nil if no pool of several nodes that matters reaches the node.
@@ -253,16 +253,16 @@ func (c *crossing) view(inv *Inventory, l *Lens) (*view, error) {
 			continue
 		}
 		v.positions = append(v.positions, position)
-		v.key = binary.AppendUvarint(v.key, number)
+		v.key.Number(int(number))
 		// Where the pool comes among those of the node depends on names.
 		at, _ := inv.findPool(c.shared.Pools[position].ID)
-		v.key = binary.AppendUvarint(v.key, uint64(at))
+		v.key.Number(at)
 	}
 	if len(v.positions) == 0 {
 		return nil, nil
 	}
 	// Constraints may compare values of the node with those of the pools.
-	v.key = binary.AppendUvarint(v.key, uint64(inv.seenBy(l).values))
+	v.key.Number(int(inv.seenBy(l).values))
 	return v, nil
 }
 
@@ -291,7 +291,7 @@ func (k *Asker) AppendSight(ctx context.Context, to []byte, inv *Inventory, s *S
 	if err != nil || v == nil {
 		return to, err
 	}
-	return append(append(to, 1), v.key...), nil
+	return append(append(to, 1), v.key.Bytes...), nil
 }
 
 // AskOnce is About for a problem that is not that of a question. The answer is not remembered.
@@ -343,18 +343,20 @@ func (k *Asker) Repeat(ctx context.Context, inv *Inventory, inUse Uses, around *
 
 // askAcross is ask for a node that pools of several nodes reach which may serve the question.
 func (k *Asker) askAcross(c *Call, inv *Inventory, s *State, around *Surroundings, v *view, q *Question) (*Answer, error) {
-	key := binary.AppendUvarint(slices.Clone(v.key), uint64(q.id))
-	key = binary.AppendUvarint(key, s.number)
+	key := memo.Key{Bytes: slices.Clone(v.key.Bytes)}
+	key.Number(q.id)
+	key.Number(int(s.number))
 	for _, position := range v.positions {
-		key = appendText(key, string(around.Uses[position].AppendKey(nil)))
+		key.Text(string(around.Uses[position].AppendKey(nil)))
 	}
 	shared := around.Shared
-	if known := shared.known(key); known != nil {
+	if known := shared.known(key.Bytes); known != nil {
 		return known, nil
 	}
 	a, err := k.search(c, inv, s, around, v.positions, q.Problem)
 	if err == nil && a != Spent {
-		shared.learn(key, a)
+		a.Err = unnamed(a.Err)
+		shared.learn(key.Bytes, a)
 	}
 	return a, err
 }

@@ -5,7 +5,6 @@ package onenode
 
 import (
 	"cmp"
-	"encoding/binary"
 	"maps"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/quantity"
 )
 
@@ -272,24 +272,20 @@ func (u Uses) Equal(other Uses) bool {
 
 // AppendKey appends bytes that are equal for equal uses.
 func (u Uses) AppendKey(to []byte) []byte {
+	k := memo.Key{Bytes: to}
 	for i := range u {
 		p := &u[i]
-		to = binary.AppendUvarint(to, uint64(p.Device))
-		to = binary.AppendUvarint(to, uint64(p.Wholes)<<1|uint64(flag(p.withheld)))
-		if to = binary.AppendUvarint(to, uint64(p.shares)); p.shares == 0 {
+		k.Number(int(p.Device))
+		k.Number(int(p.Wholes))
+		k.Flags(p.withheld)
+		if k.Number(int(p.shares)); p.shares == 0 {
 			continue
 		}
-		to = binary.AppendUvarint(to, uint64(len(p.consumed)))
+		k.Number(len(p.consumed))
 		for _, name := range slices.Sorted(maps.Keys(p.consumed)) {
-			to = appendText(to, string(name))
-			to = quantity.Amount(p.consumed[name]).AppendKey(to)
+			k.Text(string(name))
+			k.Amount(quantity.Amount(p.consumed[name]))
 		}
 	}
-	return to
-}
-
-// appendText appends a string in such a way that no two lists of strings are equal.
-func appendText(to []byte, text string) []byte {
-	to = binary.AppendUvarint(to, uint64(len(text)))
-	return append(to, text...)
+	return k.Bytes
 }
