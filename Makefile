@@ -282,11 +282,14 @@ lint: ## check go.mod, vet, and run the linter that tools/go.mod pins
 
 # The linter's parsers of source code, which is not what it reads here, are in C.
 .PHONY: lint-prose
-lint-prose: ## check the prose of README, docs and the help of commands: length of sentences, words, spelling
+lint-prose: ## check the prose of README, docs, the help of commands and messages: length of sentences, words, spelling
 	cd tools/prose && CGO_ENABLED=1 $(GO) build -o ../../bin/vale github.com/vale-cli/vale/v3/cmd/vale
 	bin/vale --config tools/prose/vale.ini --output line $$(git ls-files '*.md' | grep -v -e /testdata/)
 	@# What help says before usage and flags.
 	awk -f tools/prose/help.awk docs/commands.md docs/agent-commands.md | bin/vale --config tools/prose/vale.ini --output line --ext .md
+	@# What programs say to people.
+	git ls-files '*.go' | grep -v -e _test.go -e /testdata/ -e ^internal/dev/ -e ^benchmarks/ -e ^tools/ -e /perf/ -e ^examples/ -e zz_generated | \
+		$(GO) run ./internal/dev/messages tools/prose/others.txt bin/vale --config tools/prose/vale.ini
 
 .PHONY: house
 house: ## print the packages with their files, lines and imports of each other

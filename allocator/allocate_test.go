@@ -75,7 +75,7 @@ func TestBadInputNamesObjectAndField(t *testing.T) {
 		claim *resourceapi.ResourceClaim
 	}{
 		{"claim 0 is nil", nil},
-		{"claim default/bad: request r0: deviceClassName: device class \"h100\"", exactly(func(r *resourceapi.ExactDeviceRequest) { r.DeviceClassName = "h100" })},
+		{"claim default/bad: request r0: deviceClassName: DeviceClass \"h100\"", exactly(func(r *resourceapi.ExactDeviceRequest) { r.DeviceClassName = "h100" })},
 		{"claim default/bad: request r0: deviceClassName", exactly(func(r *resourceapi.ExactDeviceRequest) { r.DeviceClassName = "" })},
 		{"claim default/bad: request r0: allocationMode", exactly(func(r *resourceapi.ExactDeviceRequest) { r.AllocationMode = "Some" })},
 		{"claim default/bad: request r0: count -1", exactly(func(r *resourceapi.ExactDeviceRequest) { r.Count = -1 })},

@@ -47,7 +47,7 @@ func ExampleAllocator_Compile() {
 	c.Spec.Devices.Requests[0].Exactly.DeviceClassName = "gpus"
 	_, err := a.Compile([]*resourceapi.ResourceClaim{c}, allocator.ClassMap(gpuClass))
 	fmt.Println(err)
-	// Output: claim default/training: request r0: deviceClassName: device class "gpus" does not exist
+	// Output: claim default/training: request r0: deviceClassName: DeviceClass "gpus" does not exist
 }
 
 // What an assignment gives is taken by adding the allocated claim to the ledger.

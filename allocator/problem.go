@@ -89,7 +89,7 @@ type UnknownClassError struct{ Name string }
 
 // Error implements error.
 func (e *UnknownClassError) Error() string {
-	return fmt.Sprintf("device class %q does not exist", e.Name)
+	return fmt.Sprintf("DeviceClass %q does not exist", e.Name)
 }
 
 type classMap map[string]*resourceapi.DeviceClass

@@ -47,7 +47,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 }
 
 // undecided is what PostFilter says if it is not known whether a pod fits.
-const undecided = "not decided: nothing is preempted while it is not known of some nodes whether they have the devices, and the search is repeated with larger limits"
+const undecided = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
 
 // giveUp deallocates one claim of a pod, or deletes that for extended resources, and says
 // so. It returns "" if there is none.

@@ -21,7 +21,7 @@ import (
 )
 
 // errRival refuses what would otherwise give a device away twice.
-var errRival = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight; disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
+var errRival = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight. Disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
 
 // rivalIndex is how the index begins that the in-tree plugin adds to the informer of pods in
 // each profile, before it is used. There is no other trace of it that profiles share.

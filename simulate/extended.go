@@ -45,7 +45,7 @@ func (a *asked) linked() bool {
 }
 
 // errLinkUnknown says that it is not known which devices a claim has that others are to match.
-var errLinkUnknown = errors.New("other claims of the pod are to match one of which the devices are not known: it has admin access, or is on a node that is undecided")
+var errLinkUnknown = errors.New("other claims of the pod are to match one whose devices are not known: it has admin access, or is on an undecided node")
 
 // linkedProblem compiles what the open claims ask for, with the devices that others have as seen from a node.
 func (a *asked) linkedProblem(open []*resourceapi.ResourceClaim, extensions []extension.Claim, n Node, inv *nodeFacts) (*allocator.Problem, error) {

@@ -61,7 +61,7 @@ func usesOf(pod *v1.Pod, container *v1.Container) ([]use, error) {
 	for _, wanted := range container.Resources.Claims {
 		i := slices.IndexFunc(pod.Spec.ResourceClaims, func(reference v1.PodResourceClaim) bool { return reference.Name == wanted.Name })
 		if i < 0 {
-			return nil, fmt.Errorf("resource claim %q: not in the pod", wanted.Name)
+			return nil, fmt.Errorf("claim %q: not in the pod", wanted.Name)
 		}
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil {

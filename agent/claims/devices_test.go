@@ -42,5 +42,5 @@ func TestContainers(t *testing.T) {
 	}
 	a.Spec.Containers = []v1.Container{uses("lost", v1.ResourceClaim{Name: "unknown"})}
 	_, err = n.preparer.CDIDevices(a)
-	contains(t, err, `pod ns/a: container lost: resource claim "unknown": not in the pod`)
+	contains(t, err, `pod ns/a: container lost: claim "unknown": not in the pod`)
 }

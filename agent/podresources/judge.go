@@ -132,7 +132,7 @@ func (j *Judge) Unexplained(answer *Answer, pods []corev1.Pod) Unexplained {
 		j.unsure = false
 	}
 	if j.unsure && out[AnyResource] == "" {
-		out[AnyResource] = "kubelet had a pod a moment ago that the API server did not have, or did not know its pods: some may run that nobody reports"
+		out[AnyResource] = "kubelet did not know its pods a moment ago, or had one that the API server did not have: some may run that nobody reports"
 	}
 	return out
 }

@@ -99,7 +99,7 @@ func (t *toV1) count(a *ask, l *losses) int64 {
 	case limited && most.Cmp(least) != 0 && t.extended:
 		a.upTo = min(most.Value(), resourceapi.AllocationResultsMaxSize)
 	case limited && most.Cmp(least) != 0:
-		l.drop(a.at.Child("limits").Key(v1alpha1.ResourceCount), "v1 wants a fixed number of devices, or in the first request up to %d alternatives without amounts, shared devices and admin access: without the limit, it is %s",
+		l.drop(a.at.Child("limits").Key(v1alpha1.ResourceCount), "v1 wants a fixed number of devices, or in the first request up to %d alternatives without amounts, shared devices and admin access. Without the limit, it is %s",
 			resourceapi.FirstAvailableDeviceRequestMaxSize, least.String())
 	}
 	for _, driver := range a.drivers() {

@@ -80,7 +80,7 @@ func TestFlags(t *testing.T) {
 		"scan --simulate none --node-name n":         "--simulate: open none: no such file",
 		"scan --simulate x":                          "the name of the node is required",
 		"scan --simulate x --node-name Node_1":       `--node-name: "Node_1": a lowercase RFC 1123`,
-		"scan --simulate x --node-name n -o json":    `--output: "json": must be table or yaml`,
+		"scan --simulate x --node-name n -o json":    `--output: "json": must be "table" or "yaml"`,
 		"scan --sysfs=none --driver d --node-name n": "scan: ",
 		"simulate --qps 0":                           "--qps: 0: must be more than 0",
 		"simulate --script none":                     "--script: ",

@@ -84,7 +84,7 @@ Exit status: 0 if it was interrupted, 1 for wrong usage or after an error.`,
 	f.BoolVar(&flags.plugin, "device-plugin", true, "serve device plugins")
 	f.StringVar(&flags.podUID, "pod-uid", os.Getenv("POD_UID"), "`UID` of the agent's pod: agents with different ones may run at the same time, as in a rolling update (default $POD_UID)")
 	f.BoolVar(&flags.pods, "run-pods", false, "run the node's pods as processes, in kubelet's place; needs --device-plugin=false")
-	f.BoolVar(&flags.podsRoot, "pods-may-be-root", false, "let pods run as this machine's root, if they ask for the user or the group 0: such a pod reads and changes all files that belong to root, as this agent's credentials; without, these pods are refused")
+	f.BoolVar(&flags.podsRoot, "pods-may-be-root", false, "let pods run as this machine's root, if they ask for the user or the group 0; without, these pods are refused. Such a pod reads and changes all files that belong to root, as this agent's credentials")
 	f.BoolVar(&flags.taint, "taint-node", true, "register the node with the taint "+processesTaint+":NoSchedule, so that only pods run here that tolerate it")
 	f.StringVar(&flags.podsListen, "pods-listen", ":10250", "`address` of kubelet's HTTPS API, which kubectl logs needs; empty for none")
 	f.StringVar(&flags.clientCA, "client-ca-file", "", "`file` of the authorities whose client certificates kubelet's API accepts, the API server's among them; without, it accepts only tokens")

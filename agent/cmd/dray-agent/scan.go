@@ -37,7 +37,7 @@ Exit status: 0, or 1 for wrong usage or after an error.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if output != "table" && output != "yaml" {
-				return fmt.Errorf("--output: %q: must be table or yaml", output)
+				return fmt.Errorf("--output: %q: must be \"table\" or \"yaml\"", output)
 			}
 			source, err := flags.source()
 			if err != nil {
@@ -60,7 +60,7 @@ Exit status: 0, or 1 for wrong usage or after an error.`,
 		},
 	}
 	flags.add(command)
-	command.Flags().StringVarP(&output, "output", "o", "table", "`format`: table, or yaml for ResourceSlices")
+	command.Flags().StringVarP(&output, "output", "o", "table", "`format`: \"table\", or \"yaml\" for ResourceSlices")
 	return command
 }
 

@@ -90,7 +90,7 @@ func (s *settings) run(ctx context.Context, out, progress io.Writer) error {
 	klog.LogToStderr(false)
 	binaries, err := controlplane.BinariesIn(s.binaries)
 	if err != nil {
-		return fmt.Errorf("%w\nmake agent controlplane builds them; --binaries says where they are", err)
+		return fmt.Errorf("%w\n\"make agent controlplane\" builds them; --binaries says where they are", err)
 	}
 	subjects := []subject{&dray{program: filepath.Join(s.binaries, "dray-agent")}}
 	if s.kwok != "" {

@@ -87,7 +87,7 @@ func TestFlags(t *testing.T) {
 		"--nodes=2 --gpus=2 --claim-pods=5": "--claim-pods: 5: there are 4 GPUs",
 		"--idle=0s":                         "--idle: 0s: must be more than 0",
 		"--kwok=x":                          "--kwok needs --kwok-stages",
-		"--binaries=none":                   "make agent controlplane builds them",
+		"--binaries=none":                   `"make agent controlplane" builds them`,
 	} {
 		command := newCommand()
 		command.SetArgs(strings.Fields(arguments))

@@ -53,7 +53,7 @@ func (s Settings) Show(ctx context.Context, out io.Writer, acts func(*Stage) []A
 		err = errors.Join(err, missing)
 	}
 	if err != nil {
-		return fmt.Errorf("%w\nmake build agent controlplane builds them; --binaries says where they are", err)
+		return fmt.Errorf("%w\n\"make build agent controlplane\" builds them; --binaries says where they are", err)
 	}
 	stage := &Stage{settings: s, out: out, began: time.Now()}
 	options := controlplane.Options{Binaries: binaries, Scheduler: controlplane.Dray, SchedulerVerbosity: 2}

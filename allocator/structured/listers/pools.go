@@ -60,7 +60,7 @@ func GatherPools(_ context.Context, sliceLister resourcelisters.ResourceSliceLis
 		for slice := range seen.Pool().Slices() {
 			reaches, err := reaches(slice, node)
 			if err != nil {
-				return nil, fmt.Errorf("resource slice %s: %w", slice.Name, err)
+				return nil, fmt.Errorf("ResourceSlice %s: %w", slice.Name, err)
 			}
 			if reaches {
 				pool.Slices = append(pool.Slices, slice)

@@ -145,7 +145,7 @@ func (o *tab) keepsPlace(client kubernetes.Interface) {
 	o.untilText(".waits", "default/more")
 	o.until(atEntry)
 	o.run(chromedp.KeyEvent(kb.Enter))
-	o.untilText(".panel", "device class \"gpu\" does not exist")
+	o.untilText(".panel", "DeviceClass \"gpu\" does not exist")
 	o.until(`document.activeElement.innerText === "ResourceClaim default/waits"`)
 	o.run(chromedp.Evaluate(`window.asking = 0; new MutationObserver(() => { if (document.querySelector(".panel").innerText.includes("Asking why")) asking++; })
 		.observe(document.querySelector(".panel"), {childList: true, subtree: true})`, nil))

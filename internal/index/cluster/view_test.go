@@ -313,20 +313,20 @@ func TestSelectorErrors(t *testing.T) {
 	runViews(t, []viewTest{{
 		name:   "slice",
 		slices: objects{given.Slice("s", "p", given.Selecting(given.Unparsable()))},
-		err:    "resource slice s: nodeSelector: ",
+		err:    "ResourceSlice s: nodeSelector: ",
 	}, {
 		name: "outdated slice",
 		slices: objects{
 			given.Slice("s", "p", given.Selecting(given.Unparsable())),
 			given.Slice("t", "p", given.Generation(2, 1), given.OnNode("other")),
 		},
-		err: "resource slice s: nodeSelector: ",
+		err: "ResourceSlice s: nodeSelector: ",
 	}, {
 		name: "device before any that is on the node",
 		slices: objects{
 			given.Slice("s", "p", given.PerDevice, given.Device("a", given.DeviceOnNode("other")), given.Device("b", bad), given.Device("c", given.DeviceOnNode("worker"))),
 		},
-		err: "resource slice s: device b: nodeSelector: ",
+		err: "ResourceSlice s: device b: nodeSelector: ",
 	}, {
 		name: "device after one that is on the node",
 		slices: objects{

@@ -3,7 +3,7 @@
 
 package pool
 
-// NamedError is about a resource slice, pool or device. Errors of equal nodes differ in such names.
+// NamedError is about a ResourceSlice, pool or device. Errors of equal nodes differ in such names.
 type NamedError struct {
 	// Text is the error in full, General the same without the name.
 	Text, General string

@@ -75,7 +75,7 @@ func (r *reach) reaches(node *corev1.Node) (bool, error) {
 	if own := &r.selections[0]; own.isSet() {
 		match, err := own.matches(node)
 		if err != nil {
-			return false, &NamedError{Text: fmt.Sprintf("resource slice %s: %v", r.slice.Name, err), General: fmt.Sprintf("a resource slice: %v", err), Err: err}
+			return false, &NamedError{Text: fmt.Sprintf("ResourceSlice %s: %v", r.slice.Name, err), General: fmt.Sprintf("a ResourceSlice: %v", err), Err: err}
 		}
 		return match, nil
 	}
@@ -95,8 +95,8 @@ func (r *reach) device(i int, node *corev1.Node) (bool, error) {
 	match, err := r.selections[1+i].matches(node)
 	if err != nil {
 		return false, &NamedError{
-			Text:    fmt.Sprintf("resource slice %s: device %s: %v", r.slice.Name, r.slice.Spec.Devices[i].Name, err),
-			General: fmt.Sprintf("a resource slice: a device: %v", err), Err: err,
+			Text:    fmt.Sprintf("ResourceSlice %s: device %s: %v", r.slice.Name, r.slice.Spec.Devices[i].Name, err),
+			General: fmt.Sprintf("a ResourceSlice: a device: %v", err), Err: err,
 		}
 	}
 	return match, nil

@@ -20,7 +20,7 @@ import (
 func (s settings) run(ctx context.Context, out io.Writer) error {
 	programs, err := controlplane.BinariesIn(s.binaries)
 	if err != nil {
-		return fmt.Errorf("%w\nmake controlplane builds them; --binaries says where they are", err)
+		return fmt.Errorf("%w\n\"make controlplane\" builds them; --binaries says where they are", err)
 	}
 	begin := time.Now()
 	options := controlplane.Options{Binaries: programs, Scheduler: s.scheduler, SchedulerVerbosity: 2}

@@ -32,7 +32,7 @@ func (h *Hints) afterClaimEvent(logger klog.Logger, pod *corev1.Pod, oldObject, 
 	}
 	hint, why := h.judgeClaimEvent(pod, before, after)
 	if logger := logger.V(5); logger.Enabled() {
-		logger.Info("Resource claim changed", "pod", klog.KObj(pod), "hint", hint, "reason", why)
+		logger.Info("ResourceClaim changed", "pod", klog.KObj(pod), "hint", hint, "reason", why)
 	}
 	return hint, nil
 }

@@ -139,7 +139,7 @@ func TestSimulateSaysOnceWhatIsNotLookedAt(t *testing.T) {
 	third := strings.Replace(strings.Replace(pod, "name: p,", "name: p3,", 1), "image: x}", "image: x, resources: {requests: {cpu: 1}}}", 1)
 	out := run(strings.ReplaceAll(withVolume, "NODE", "node-1")+"---\n"+other+"---\n"+third, "dray", "simulate", "fits", "-o", "name", "-f", "-")
 	want := "Not looked at of pods like default/p: volumes.\n" +
-		"Not looked at of pods like default/p3: volumes, cpu, memory and other resources (nodes without status.allocatable).\n" +
+		"Not looked at of pods like default/p3: volumes, CPU, memory and other resources (nodes without status.allocatable).\n" +
 		"default/p\ndefault/p2\ndefault/p3\n"
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)

@@ -265,11 +265,11 @@ func (o *origin) budgets(ctx context.Context, c *cluster.Cluster) ([]*policyapi.
 	}
 	all, err := client.PolicyV1().PodDisruptionBudgets(corev1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
-		o.streams.note("warning: list poddisruptionbudgets: not permitted in all namespaces: those of others than %s are not known", o.namespace())
+		o.streams.note("warning: list PodDisruptionBudgets: not permitted in all namespaces: those of others than %s are not known", o.namespace())
 		all, err = client.PolicyV1().PodDisruptionBudgets(o.namespace()).List(ctx, metav1.ListOptions{})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list poddisruptionbudgets: %w", err)
+		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	budgets := make([]*policyapi.PodDisruptionBudget, len(all.Items))
 	for i := range all.Items {

@@ -30,7 +30,7 @@ func (c *Cluster) ResourcesUnknown(pod *corev1.Pod) []string {
 	if !c.resourcesUnknown(pod) {
 		return nil
 	}
-	return []string{"cpu, memory and other resources (nodes without status.allocatable)"}
+	return []string{"CPU, memory and other resources (nodes without status.allocatable)"}
 }
 
 // resourcesUnknown reports whether the pod asks for resources of which some node does not
