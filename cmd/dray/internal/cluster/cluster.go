@@ -125,8 +125,7 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 	}
 	for _, pod := range objects.Pods {
 		if node := c.Node(pod.Spec.NodeName); node != nil && nodefit.Occupies(pod) {
-			fromDevices, _ := c.fromDevices(podclaims.ExtendedResources(pod), node)
-			c.addPod(pod, node, fromDevices)
+			c.addPod(pod, node)
 		}
 	}
 	for _, claim := range objects.Claims {

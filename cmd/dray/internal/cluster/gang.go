@@ -290,7 +290,7 @@ func (c *Cluster) KeepGang(o *GangOutcome) error {
 
 // accept enters what was found for a member. Claims that it shares may have been kept for another one.
 func (m *gangMember) accept(p *Placement, v *variant, places []gang.Place) {
-	p.Before, p.fromDevices, p.Fits = slices.Clone(v.claims), v.fromDevices, []string{p.Node}
+	p.Before, p.Fits = slices.Clone(v.claims), []string{p.Node}
 	p.Claims = make([]*resourceapi.ResourceClaim, len(p.Before))
 	for i, claim := range p.Before {
 		if kept := m.cluster.Claim(keyOf(claim)); kept != nil {

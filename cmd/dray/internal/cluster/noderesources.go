@@ -44,17 +44,14 @@ func (c *Cluster) roomOf(node *corev1.Node) room {
 	return r
 }
 
-// addPod charges the requests of a pod to its node. Extended resources for which devices
-// stand are not charged.
-func (c *Cluster) addPod(pod *corev1.Pod, node *corev1.Node, fromDevices []corev1.ResourceName) {
+// addPod charges the requests of a pod to its node. Nobody asks what is left of extended resources for which devices
+// stand there.
+func (c *Cluster) addPod(pod *corev1.Pod, node *corev1.Node) {
 	r := c.roomOf(node)
 	if len(r) == 0 {
 		return
 	}
 	for name, quantity := range nodefit.Needs(pod) {
-		if slices.Contains(fromDevices, name) {
-			continue
-		}
 		if of := r.of(name); of != nil {
 			of.left.Sub(quantity)
 		}

@@ -143,9 +143,8 @@ type attempt struct {
 // variant is what has to be allocated on nodes where devices provide the same extended
 // resources.
 type variant struct {
-	fromDevices []corev1.ResourceName
-	claims      []*resourceapi.ResourceClaim
-	problem     *allocator.Problem
+	claims  []*resourceapi.ResourceClaim
+	problem *allocator.Problem
 }
 
 // attempt prepares asking about nodes, with another claim in the place of that of its name if it is given. It returns nil, and a
@@ -190,7 +189,7 @@ func (a *attempt) variant(fromDevices []corev1.ResourceName) (*variant, error) {
 	if known := a.variants[key]; known != nil {
 		return known, nil
 	}
-	v := &variant{fromDevices: fromDevices, claims: slices.Clone(a.claims)}
+	v := &variant{claims: slices.Clone(a.claims)}
 	if len(fromDevices) > 0 {
 		if claim := a.cluster.extendedClaim(a.workload.Pod, fromDevices); claim != nil {
 			v.claims = append(v.claims, claim)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
@@ -44,9 +43,6 @@ type Placement struct {
 
 	// Missed are the preferred matches that the devices do not have, the most important first.
 	Missed []Missed
-
-	// fromDevices are the extended resources that devices provide on the node.
-	fromDevices []corev1.ResourceName
 }
 
 // Placed reports whether the workload has a node.
@@ -79,7 +75,7 @@ func (p *Placement) merge(probe *Placement) {
 	p.Fits = append(p.Fits, probe.Fits...)
 	p.Err = probe.Err
 	if probe.Node != "" && (p.Node == "" || misses(probe.Missed, p.Missed) < 0) {
-		p.Node, p.Before, p.Claims, p.Missed, p.fromDevices = probe.Node, probe.Before, probe.Claims, probe.Missed, probe.fromDevices
+		p.Node, p.Before, p.Claims, p.Missed = probe.Node, probe.Before, probe.Claims, probe.Missed
 	}
 }
 
@@ -87,7 +83,7 @@ func (p *Placement) accept(a *attempt, v *variant, node string, assignment *allo
 	p.Node = node
 	p.Fits = append(p.Fits, node)
 	results := assignment.Results()
-	p.Before, p.fromDevices = v.claims, v.fromDevices
+	p.Before = v.claims
 	p.Missed = missedBy(assignment, v.claims)
 	p.Claims = slices.Clone(v.claims)
 	choices := assignment.Choices()
@@ -171,7 +167,7 @@ func (c *Cluster) Keep(p *Placement) error {
 		}
 	}
 	if p.Placed() && p.Workload.Pod != nil {
-		c.addPod(p.Workload.Pod, c.Node(p.Node), p.fromDevices)
+		c.addPod(p.Workload.Pod, c.Node(p.Node))
 	}
 	return nil
 }

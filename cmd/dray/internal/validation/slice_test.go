@@ -30,6 +30,12 @@ func TestSlices(t *testing.T) {
 			"spec.devices: Too many: 65: must have at most 64 items"},
 		{"too many devices, with lists", sliceOf("nodeName: n, devices: [{name: e, attributes: {a: {ints: [1]}}}, " + listOf(64, "{name: d%d}") + "]"),
 			"spec.devices: Too many: 65: must have at most 64 items"},
+		{"too many devices, with lists of booleans", sliceOf("nodeName: n, devices: [{name: e, attributes: {a: {bools: [true]}}}, " + listOf(64, "{name: d%d}") + "]"),
+			"spec.devices: Too many: 65: must have at most 64 items"},
+		{"too many devices, with lists of texts", sliceOf("nodeName: n, devices: [{name: e, attributes: {a: {strings: [x]}}}, " + listOf(64, "{name: d%d}") + "]"),
+			"spec.devices: Too many: 65: must have at most 64 items"},
+		{"too many devices, with lists of versions", sliceOf("nodeName: n, devices: [{name: e, attributes: {a: {versions: [1.0.0]}}}, " + listOf(64, "{name: d%d}") + "]"),
+			"spec.devices: Too many: 65: must have at most 64 items"},
 		{"counter sets", sliceOf("nodeName: n, sharedCounters: [{name: a, counters: {c: {value: 1}}}, {name: a, counters: {C: {value: 1}}}, {name: b}]"),
 			`spec.sharedCounters[1].name: Duplicate value: "a"
 spec.sharedCounters[1].counters: Invalid value: "C": ` + labelRule + `
