@@ -54,6 +54,15 @@ func (l *Ledger) Assume(claim *resourceapi.ResourceClaim) error {
 	return l.change(func(now *State) (*State, error) { return now.Assume(claim) })
 }
 
+// AssumeAll adds what the claims hold, as Assume of one after the other does. For many it takes less time, above all
+// where nothing is held yet. On error none of them is added.
+func (l *Ledger) AssumeAll(claims []*resourceapi.ResourceClaim) error {
+	return l.change(func(now *State) (*State, error) {
+		next, err := now.index().AssumeAll(claims)
+		return (*State)(next), err
+	})
+}
+
 // Forget removes what Assume added for the claim, as State.Forget does.
 func (l *Ledger) Forget(claim *resourceapi.ResourceClaim) error {
 	return l.change(func(now *State) (*State, error) { return now.Forget(claim) })

@@ -167,3 +167,57 @@ func (m *ledgerModel) applyClaim(t *rapid.T, operation string, versions *int) {
 		m.changed(versions)
 	}
 }
+
+// Assuming several claims at once is assuming one after the other, whatever is held already. If one of them
+// is an error, it is the same error, and none of them is held.
+func TestAssumeAllIsAssumeOfEach(t *testing.T) {
+	history := ledgerSnapshots()
+	rapid.Check(t, func(t *rapid.T) {
+		before := NewLedger(rapid.SampledFrom(history).Draw(t, "snapshot"))
+		for range rapid.IntRange(0, 2).Draw(t, "held") {
+			_ = before.Assume(drawClaim(t)) // unless it is held already
+		}
+		var claims []*resourceapi.ResourceClaim
+		for range rapid.IntRange(0, 4).Draw(t, "claims") {
+			claim := drawClaim(t)
+			switch rapid.IntRange(0, 20).Draw(t, "fault") {
+			case 0:
+				claim = nil
+			case 1:
+				claim.Status.Allocation = nil
+			}
+			claims = append(claims, claim)
+		}
+		one, all := before.Fork(), before.Fork()
+		var want error
+		for _, claim := range claims {
+			if want = one.Assume(claim); want != nil {
+				one.Revert()
+				break
+			}
+		}
+		if got := all.AssumeAll(claims); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("error %v, want %v", got, want)
+		}
+		next := rapid.SampledFrom(history).Draw(t, "next snapshot")
+		for _, change := range []func(*Ledger){
+			func(*Ledger) {},
+			func(l *Ledger) { l.Rebase(next) },
+			func(l *Ledger) { forgetAll(t, l, claims, want == nil) },
+		} {
+			change(one)
+			change(all)
+			if diff := cmp.Diff(describe(one), describe(all)); diff != "" {
+				t.Fatalf("one after the other (-), at once (+):\n%s", diff)
+			}
+		}
+	})
+}
+
+func forgetAll(t *rapid.T, l *Ledger, claims []*resourceapi.ResourceClaim, held bool) {
+	for _, claim := range claims {
+		if err := l.Forget(claim); held && err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -92,25 +92,35 @@ func (u *State) use(id pool.DeviceID) pool.Use {
 // Assume returns the state in which the claim holds what its status.allocation says. The error names
 // the claim; it is nil, not allocated, or held already.
 func (u *State) Assume(claim *resourceapi.ResourceClaim) (*State, error) {
-	ref, err := claimRef(claim)
-	if err != nil {
-		return nil, err
-	}
-	taken, err := holdings(u.snapshot.gates, ref, claim)
-	if err != nil {
-		return nil, err
-	}
-	if _, found := u.claims.Get(ref); found {
-		return nil, fmt.Errorf("claim %s (UID %q): already in the ledger", ref, ref.UID)
+	return u.AssumeAll([]*resourceapi.ResourceClaim{claim})
+}
+
+// AssumeAll returns the state that Assume of one claim after the other leads to. Each pool is changed once.
+func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
+	claims, held, pools := u.claims.Edit(), u.held.Edit(), u.edit()
+	for _, claim := range all {
+		ref, err := claimRef(claim)
+		if err != nil {
+			return nil, err
+		}
+		taken, err := holdings(u.snapshot.gates, ref, claim)
+		if err != nil {
+			return nil, err
+		}
+		known := claims.At(ref)
+		if *known != nil {
+			return nil, fmt.Errorf("claim %s (UID %q): already in the ledger", ref, ref.UID)
+		}
+		*known = taken
+		for i := range taken {
+			holders := held.At(taken[i].device)
+			// Clipped, so that appending does not write to what others see.
+			*holders = append(slices.Clip(*holders), &taken[i])
+			pools.set(taken[i].device, useOf(*holders))
+		}
 	}
 	next := *u
-	next.claims = u.claims.With(ref, taken)
-	for i := range taken {
-		held, _ := next.held.Get(taken[i].device)
-		// Clipped, so that appending does not write to what others see.
-		next.held = next.held.With(taken[i].device, append(slices.Clip(held), &taken[i]))
-	}
-	next.update(taken)
+	next.claims, next.held, next.pools = claims.Done(), held.Done(), pools.done()
 	return &next, nil
 }
 
@@ -127,15 +137,18 @@ func (u *State) Forget(claim *resourceapi.ResourceClaim) (*State, error) {
 	}
 	next := *u
 	next.claims = u.claims.Without(ref)
+	pools := u.edit()
 	for _, h := range taken {
 		held, _ := next.held.Get(h.device)
-		if left := slices.DeleteFunc(slices.Clone(held), func(h *holding) bool { return h.of(ref) }); len(left) > 0 {
+		left := slices.DeleteFunc(slices.Clone(held), func(h *holding) bool { return h.of(ref) })
+		if len(left) > 0 {
 			next.held = next.held.With(h.device, left)
 		} else {
 			next.held = next.held.Without(h.device)
 		}
+		pools.set(h.device, useOf(left))
 	}
-	next.update(taken)
+	next.pools = pools.done()
 	return &next, nil
 }
 
@@ -151,23 +164,67 @@ func (u *State) Holders(id pool.DeviceID) []ClaimRef {
 	return refs
 }
 
-// update brings the pools up to date of which devices came or went.
-func (u *State) update(changed []holding) {
-	var edits []pool.Edit // one for each pool, of which a claim has few
-	for _, h := range changed {
-		at := slices.IndexFunc(edits, func(e pool.Edit) bool { return e.Pool().ID == h.device.PoolID() })
-		if at < 0 {
-			known := u.snapshot.Pool(h.device.PoolID())
-			if known == nil {
-				continue
-			}
-			at, edits = len(edits), append(edits, u.Pool(known).Edit())
+// edits are changes of the usages of pools.
+type edits struct {
+	of    *State
+	pools []pool.Edit
+	// at finds them, where they are not a few.
+	at map[pool.ID]int
+}
+
+// fewPools are faster found in a list than in a map.
+const fewPools = 8
+
+func (u *State) edit() edits { return edits{of: u} }
+
+// set records the use of a device. Those that the snapshot does not know are passed over.
+func (e *edits) set(id pool.DeviceID, use pool.Use) {
+	at := e.find(id.PoolID())
+	if at < 0 {
+		known := e.of.snapshot.Pool(id.PoolID())
+		if known == nil {
+			return
 		}
-		edits[at].Set(edits[at].Pool().Lookup(h.device.Device), u.use(h.device))
+		at = e.add(e.of.Pool(known).Edit())
 	}
-	for _, edit := range edits {
-		u.pools = u.pools.With(edit.Pool().Slot, edit.Done())
+	e.pools[at].Set(e.pools[at].Pool().Lookup(id.Device), use)
+}
+
+func (e *edits) find(id pool.ID) int {
+	if e.at == nil {
+		return slices.IndexFunc(e.pools, func(edit pool.Edit) bool { return edit.Pool().ID == id })
 	}
+	if at, found := e.at[id]; found {
+		return at
+	}
+	return -1
+}
+
+func (e *edits) add(edit pool.Edit) int {
+	at := len(e.pools)
+	e.pools = append(e.pools, edit)
+	switch {
+	case e.at != nil:
+		e.at[edit.Pool().ID] = at
+	case at == fewPools:
+		e.at = make(map[pool.ID]int)
+		for i := range e.pools {
+			e.at[e.pools[i].Pool().ID] = i
+		}
+	}
+	return at
+}
+
+// done returns the usages of all pools.
+func (e *edits) done() persist.Array[*pool.Usage] {
+	if len(e.pools) == 0 {
+		return e.of.pools
+	}
+	edit := e.of.pools.Edit()
+	for _, changed := range e.pools {
+		edit.Set(changed.Pool().Slot, changed.Done())
+	}
+	return edit.Done()
 }
 
 // Rebase returns what is in use over another snapshot. Pools that both have keep theirs, and

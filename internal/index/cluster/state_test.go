@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -38,6 +39,45 @@ func TestRebaseComputesAhead(t *testing.T) {
 	b.Delete("s2")
 	if u = u.Rebase(b.Snapshot()); u.pools.Get(slot) != nil {
 		t.Error("the usage of a pool that is gone is kept")
+	}
+}
+
+// Claims of many pools, which come in any order, are assumed at once as one after the other, on a state that has some already.
+func TestAssumeAllOfManyPools(t *testing.T) {
+	const count = 3 * fewPools
+	var list []*resourceapi.ResourceSlice
+	for n := range count {
+		list = append(list, given.Slice(fmt.Sprint("s", n), fmt.Sprint("p", n), given.Everywhere, given.Devices("a", "b", "c")))
+	}
+	var claims []*resourceapi.ResourceClaim
+	for i, device := range []string{"a", "b"} {
+		for n := range count + 1 { // the last pool is not there
+			claims = append(claims, given.Claim(fmt.Sprint(i, "-", n), []string{device}, given.InPool(fmt.Sprint("p", n))))
+		}
+	}
+	one := NewState(Build(everything, list))
+	assumeAll := func(u *State, claims []*resourceapi.ResourceClaim) *State {
+		u, err := u.AssumeAll(claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	all := assumeAll(one, claims[:3])
+	all = assumeAll(all, claims[3:])
+	for _, claim := range claims {
+		one = assumeAll(one, []*resourceapi.ResourceClaim{claim})
+	}
+	for _, p := range one.Snapshot().Pools() {
+		for i, device := range p.Devices {
+			id := p.DeviceID(pool.DeviceIndex(i))
+			if used := device.Object.Name != "c"; one.Pool(p).InUse(pool.DeviceIndex(i)) != used || all.Pool(p).InUse(pool.DeviceIndex(i)) != used {
+				t.Errorf("%s is to be in use: %t", id, used)
+			}
+			if !slices.Equal(one.Holders(id), all.Holders(id)) {
+				t.Errorf("%s is held by %v, one after the other by %v", id, all.Holders(id), one.Holders(id))
+			}
+		}
 	}
 }
 

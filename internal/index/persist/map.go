@@ -60,6 +60,39 @@ func (m Map[K, V]) with(hash uint64, key K, value V) Map[K, V] {
 	return Map[K, V]{m.root.with(hash, &node[K, V]{hash: hash, entry: &entry[K, V]{key, value}})}
 }
 
+// MapEdit collects changes of a map, which stays as it was. If the map is empty, no change copies anything.
+type MapEdit[K comparable, V any] struct {
+	of    Map[K, V]
+	first bool // the map was empty, so that all nodes are of this edit
+}
+
+// Edit starts with the keys of the map.
+func (m Map[K, V]) Edit() MapEdit[K, V] { return MapEdit[K, V]{m, m.IsEmpty()} }
+
+// At returns the value of a key, to be read and written until the next call. It is the zero value of V if there is none.
+func (e *MapEdit[K, V]) At(key K) *V { return e.at(maphash.Comparable(seed, key), key) }
+
+func (e *MapEdit[K, V]) at(hash uint64, key K) *V {
+	if !e.first {
+		value, _ := e.of.get(hash, key)
+		copied := &entry[K, V]{key, value}
+		e.of.root = e.of.root.with(hash, &node[K, V]{hash: hash, entry: copied})
+		return &copied.value
+	}
+	n := &e.of.root
+	for rest := hash; *n != nil; rest >>= levelBits {
+		if (*n).is(hash, key) {
+			return &(*n).value
+		}
+		n = &(*n).children[rest%fanOut]
+	}
+	*n = &node[K, V]{hash: hash, entry: &entry[K, V]{key: key}}
+	return &(*n).value
+}
+
+// Done returns the changed map. Nothing may be changed after that.
+func (e *MapEdit[K, V]) Done() Map[K, V] { return e.of }
+
 // Without returns a map that lacks the key.
 func (m Map[K, V]) Without(key K) Map[K, V] {
 	return m.without(maphash.Comparable(seed, key), key)

@@ -24,12 +24,24 @@ func TestMapBehavesLikeMap(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			versions = append(versions, version{m, maps.Clone(model)})
 			key := rapid.IntRange(0, 20).Draw(t, "key")
-			if rapid.Bool().Draw(t, "set") {
+			switch rapid.SampledFrom([]string{"set", "set", "unset", "edit"}).Draw(t, "change") {
+			case "set":
 				value := rapid.Int().Draw(t, "value")
 				m, model[key] = m.with(hash(key), key, value), value
-			} else {
+			case "unset":
 				m = m.without(hash(key), key)
 				delete(model, key)
+			case "edit":
+				edit := m.Edit()
+				for _, key := range rapid.SliceOf(rapid.IntRange(0, 20)).Draw(t, "keys") {
+					at := edit.at(hash(key), key)
+					if *at != model[key] {
+						t.Fatalf("key %d: %d in an edit, want %d", key, *at, model[key])
+					}
+					*at++
+					model[key]++
+				}
+				m = edit.Done()
 			}
 		}
 		for _, v := range append(versions, version{m, model}) {

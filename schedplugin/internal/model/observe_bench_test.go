@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/pools"
 )
@@ -37,6 +38,48 @@ func BenchmarkObserve(b *testing.B) {
 					b.StartTimer()
 				}
 				if _, err := m.Observe(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkObserveFirst is the first look at a manager, whose claims have devices of few pools or of many.
+func BenchmarkObserveFirst(b *testing.B) {
+	for _, test := range []struct{ pools, devices, claims, results int }{
+		{100, 256, 6000, 4}, // few pools of many devices
+		{3000, 8, 20_000, 1},
+	} {
+		b.Run(fmt.Sprintf("pools=%d/devices=%d/claims=%d/results=%d", test.pools, test.devices, test.claims, test.results), func(b *testing.B) {
+			c := newCluster()
+			c.slices = nil
+			for p := range test.pools {
+				slice := newCluster().slices[0]
+				slice.Name = fmt.Sprint("s", p)
+				slice.Spec.Pool.Name = fmt.Sprint("p", p)
+				slice.Spec.NodeName = ptr.To(fmt.Sprint("n", p))
+				slice.Spec.Devices = make([]resourceapi.Device, test.devices)
+				for i := range slice.Spec.Devices {
+					slice.Spec.Devices[i].Name = strconv.Itoa(i)
+				}
+				c.slices = append(c.slices, slice)
+			}
+			var list []*resourceapi.ResourceClaim
+			for i := range test.claims {
+				claim := c.put(fmt.Sprint("claim-", i), types.UID(strconv.Itoa(i)), "0")
+				claim.Status.Allocation.Devices.Results = make([]resourceapi.DeviceRequestAllocationResult, test.results)
+				for r := range test.results {
+					at := i*test.results + r
+					claim.Status.Allocation.Devices.Results[r] = resourceapi.DeviceRequestAllocationResult{
+						Request: "r", Driver: "d", Pool: fmt.Sprint("p", at/test.devices), Device: strconv.Itoa(at % test.devices),
+					}
+				}
+				list = append(list, claim)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := New(inOrder{c, &list}, pools.Gates{}).Observe(); err != nil {
 					b.Fatal(err)
 				}
 			}

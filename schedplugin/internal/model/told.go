@@ -106,6 +106,11 @@ func (m *Model) observeAll() error {
 	if len(m.seen) > 2*len(list)+minSeen {
 		clear(m.seen) // most are of claims that are gone
 	}
+	if len(m.claims) == 0 {
+		if err := m.recordFirst(list); err != nil {
+			return err
+		}
+	}
 	for _, claim := range list {
 		if known, seen := m.seen[claim]; seen && m.unchanged(claim, known) {
 			m.mark(known)
@@ -125,6 +130,39 @@ func (m *Model) observeAll() error {
 	defer m.changes.mu.Unlock()
 	if m.changes.listed = m.changes.told; m.changes.listed {
 		clear(m.seen) // this was the only list
+	}
+	return nil
+}
+
+// recordFirst puts all allocated claims into the ledger at once, which holds none. If a claim is listed twice, it does
+// nothing: what counts is found by looking at one after the other.
+func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) error {
+	var first []*resourceapi.ResourceClaim
+	for _, claim := range list {
+		allocation, flying := claim.Status.Allocation, false
+		if allocation == nil {
+			allocation, flying = m.dra.ResourceClaims().GetPendingAllocation(claim.UID), true
+		}
+		if allocation == nil {
+			continue
+		}
+		known := &entry{source: claim, ledgered: m.allocated(claim, allocation), inFlight: flying}
+		first = append(first, known.ledgered)
+		m.claims[keyOf(claim)] = known
+	}
+	if len(first) != len(m.claims) {
+		clear(m.claims)
+		return nil
+	}
+	if err := m.ledger.AssumeAll(first); err != nil {
+		clear(m.claims)
+		return err
+	}
+	for _, known := range m.claims {
+		m.enlist(known)
+		if err := m.include(known); err != nil {
+			return err
+		}
 	}
 	return nil
 }

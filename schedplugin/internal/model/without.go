@@ -104,18 +104,23 @@ func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
 		}
 	}
 	few := 2*len(p.absent) <= len(m.claims)
-	change := p.ledger.Forget
 	if !few {
 		p.ledger = pools.NewLedger(m.ledger.State().Snapshot())
-		change = p.ledger.Assume
 	}
+	var present []*resourceapi.ResourceClaim
 	for _, known := range m.claims {
-		if p.lacks(known) != few {
-			continue
+		switch {
+		case p.lacks(known) != few:
+		case !few:
+			present = append(present, known.ledgered)
+		default:
+			if err := p.ledger.Forget(known.ledgered); err != nil {
+				return nil, err
+			}
 		}
-		if err := change(known.ledgered); err != nil {
-			return nil, err
-		}
+	}
+	if err := p.ledger.AssumeAll(present); err != nil {
+		return nil, err
 	}
 	m.without = slices.Insert(m.without, 0, p)
 	m.without = slices.Delete(m.without, min(len(m.without), maxPartials), len(m.without))
