@@ -66,7 +66,7 @@ func (h *holding) of(claim ClaimRef) bool {
 	return h.ref == claim
 }
 
-// holdings returns what a claim's allocation takes. Admin access takes nothing.
+// holdings returns what a claim's allocation takes. Admin access takes nothing. The list is never nil, by which a claim is known.
 func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim) ([]holding, error) {
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s: status.allocation is not set", ref)
