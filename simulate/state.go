@@ -398,6 +398,17 @@ func (s *State) Node(name string) (Node, error) {
 	return Node{index: index, name: name}, nil
 }
 
+// Object is a real node as the Cluster has it, which must not be modified. It is nil for any other, and for one that is gone.
+func (s *State) Object(n Node) *corev1.Node {
+	if n = s.world.here(n); n.template != nil {
+		return nil
+	}
+	if rec, found := s.data.record(n); found {
+		return rec.facts.Node
+	}
+	return nil
+}
+
 // Pods lists the pods on a real node, those that were placed last first.
 func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
@@ -420,6 +431,33 @@ func (s *State) InUse(n Node) float64 {
 		return 0
 	}
 	return rec.inUse()
+}
+
+// Devices lists the devices of a node that no other node reaches, with what becomes of them while others are in use. There are
+// none of a node that is gone, or undecided.
+func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
+	return func(yield func(pools.DeviceID, DeviceUse) bool) {
+		n = s.world.here(n)
+		rec, found := s.data.record(n)
+		if !found || rec.options != nil {
+			return
+		}
+		facts := s.world.named(n, rec.facts)
+		for position, use := range facts.DeviceUses(rec.state.Uses) {
+			if !yield(facts.DeviceID(position), DeviceUse(use)) {
+				return
+			}
+		}
+	}
+}
+
+// DeviceUse is what becomes of a device while others are in use.
+type DeviceUse struct {
+	// Whole is set if the device is no part of another one (KEP-4815): none of its pool takes as much of all counters as
+	// the device does, and more of some.
+	Whole bool
+	// Free is set if nothing that is in use keeps the device from being allocated as a whole. Taints do not count.
+	Free bool
 }
 
 // Utilization is which part of each pool of a node is in use, for decisions such as those of

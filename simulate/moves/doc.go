@@ -1,11 +1,12 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package moves tells which pods to move so that others fit, where each goes, and in which order.
+// Package moves tells which pods to move so that others fit or nodes are empty, where each goes, and in which order.
 //
 //	State, pods that wait ───┐
 //	what moving a pod costs ─┼─► Find ─► Plan: steps, what they cost, what they cost at least
-//	disruption budgets ──────┘
+//	disruption budgets ──────┤
+//	                         └─► Free ─► Freeing: a Plan after which more nodes are empty, or more whole devices free
 //
 // Nothing is changed: somebody else evicts the pods, step by step. After each step every pod has a place, but for as many as
 // Plan.Room says.
@@ -15,4 +16,9 @@
 //	question  Question, Plan, and Find: sets of pods in the order of what they cost
 //	order     in which order, and to which nodes, the pods of a set go
 //	quick     a first plan, by the cheapest victims of each pod
+//	goal      Goal, Freeing, and Free
+//	target    nodes and devices that can be free, and which pods keep them in use
+//	greedy    a first plan: one target after the other
+//	sets      sets of pods in the order of what they cost
+//	bound     how many can be free at most
 package moves

@@ -53,3 +53,36 @@ func ExampleFind() {
 	// then wanted fits on node-1
 	// moves: 2 at least: 2 pods without a place meanwhile: 0
 }
+
+// Three nodes have two pods each. How many nodes can be empty, and which pods move for that?
+func ExampleFree() {
+	ctx := context.Background()
+	cluster := gpuCluster(4, 4, 4)
+	opened, err := simulate.Open(cluster, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		panic(err)
+	}
+	sim := opened.Sim()
+	for i, gpus := range []int{1, 1, 2, 1, 1, 1} {
+		node, err := opened.Node(fmt.Sprintf("node-%d", i/2))
+		if err != nil {
+			panic(err)
+		}
+		if _, err := sim.Put(ctx, gpuPod(fmt.Sprintf("runs-%d", i), gpus), node); err != nil {
+			panic(err)
+		}
+	}
+	plan, err := moves.Free(ctx, sim.State(), moves.Nodes, moves.Question{Nodes: names(&cluster)})
+	if err != nil {
+		panic(err)
+	}
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		fmt.Println(step.Pod.Name, "from", step.From.Name(), "to", step.To.Name())
+	}
+	fmt.Println(plan.After, "node is empty then, never more than", plan.Most, "are:", plan.Freed)
+	// Output:
+	// runs-1 from node-0 to node-2
+	// runs-0 from node-0 to node-2
+	// 1 node is empty then, never more than 1 are: [node-0]
+}

@@ -21,7 +21,7 @@ import (
 	"github.com/dray-project/dray/simulate/moves"
 )
 
-// gpuCluster has nodes with some GPUs each, and templates "1" to "4" for as many of them.
+// gpuCluster has nodes with some GPUs each, and templates "1" to "4", and "8", for as many of them.
 func gpuCluster(gpus ...int) simulate.Cluster {
 	class := &resourceapi.DeviceClass{}
 	class.Name = "gpu"
@@ -39,11 +39,11 @@ func gpuCluster(gpus ...int) simulate.Cluster {
 		}
 		c.Nodes, c.Slices = append(c.Nodes, node), append(c.Slices, slice)
 	}
-	for count := range int64(4) {
+	for _, count := range []int64{1, 2, 3, 4, 8} {
 		template := &resourceapi.ResourceClaimTemplate{}
-		template.Namespace, template.Name = "default", fmt.Sprint(count+1)
+		template.Namespace, template.Name = "default", fmt.Sprint(count)
 		template.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", Exactly: &resourceapi.ExactDeviceRequest{
-			DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count + 1,
+			DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
 		}}}
 		c.Templates = append(c.Templates, template)
 	}
@@ -71,6 +71,8 @@ type lab struct {
 	simulate.Cluster
 	// fails are positions from which it is known that there is no way.
 	fails map[string]bool
+	// end is what has to hold once all pods have moved, if it is not nil.
+	end func(*lab) bool
 }
 
 func (l *lab) clone() *lab {
@@ -150,7 +152,7 @@ func (l *lab) reaches(old, out, wanted []*corev1.Pod, room, allowed int) bool {
 func (l *lab) reachesAnew(old, out, wanted []*corev1.Pod, room, allowed int) bool {
 	if len(old)+len(out) == 0 {
 		if len(wanted) == 0 {
-			return true
+			return l.end == nil || l.end(l)
 		}
 		for _, node := range names(&l.Cluster) {
 			if next := l.clone(); next.place(wanted[0], node) && next.reaches(nil, nil, wanted[1:], room, allowed) {

@@ -24,6 +24,18 @@ type order struct {
 	// left is how often pods may still be put on a node. Doubts is set once that was too little, or an answer undecided.
 	left   int
 	doubts bool
+	// end reports whether all is as it should be once the pods of the set have moved. If not, it changes nothing.
+	end func(context.Context) (bool, error)
+}
+
+// order starts to look for an order for a set.
+func (f *finder) order(set []movable) *order {
+	o := &order{finder: f, sim: f.state.Sim(), left: f.Attempts}
+	for i := range set {
+		o.cost += set[i].cost
+	}
+	o.candidates(set)
+	return o
 }
 
 // candidates puts the nodes on which no pod of the set is first: what the wanted pods need is on the others.
@@ -43,7 +55,7 @@ func (o *order) candidates(set []movable) {
 // the end; if so, the steps and the places are those, else nothing changed.
 func (o *order) from(ctx context.Context, old, out []movable) (bool, error) {
 	if len(old)+len(out) == 0 {
-		return o.wanted(ctx, o.Wanted)
+		return o.end(ctx)
 	}
 	for i := range out {
 		if done, err := o.moves(ctx, &out[i], true, old, without(out, i)); done || err != nil {

@@ -4,6 +4,7 @@
 package moves
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,9 @@ type Question struct {
 	Cost func(*corev1.Pod) float64
 	// Limits are on pods that have no place at the same time.
 	Limits []Limit
+	// GoesWithNode is true for pods that do not keep a node in use, such as those of a DaemonSet. Only Free asks it; nil is
+	// true for none.
+	GoesWithNode func(*corev1.Pod) bool
 	// Sets is how many sets of pods are looked at, at most; 0 is 20,000.
 	Sets int
 	// Attempts is how often a pod is put on a node to find an order for one set, at most, and for all sets together 100
@@ -96,14 +100,8 @@ func (p *Plan) Exact() bool { return p.Bound >= p.Cost && (p.Possible || math.Is
 //
 // The error names a node that does not exist, or a pod that cannot be understood; or it is the context's.
 func Find(ctx context.Context, state *simulate.State, q Question) (*Plan, error) {
-	if q.Sets <= 0 {
-		q.Sets = defaultSets
-	}
-	if q.Attempts <= 0 {
-		q.Attempts = defaultAttempts
-	}
-	f := &finder{Question: q, state: state}
-	if err := f.read(); err != nil {
+	f, err := newFinder(state, q)
+	if err != nil {
 		return nil, err
 	}
 	if err := f.find(ctx); err != nil {
@@ -112,16 +110,30 @@ func Find(ctx context.Context, state *simulate.State, q Question) (*Plan, error)
 	return &f.best, nil
 }
 
+func newFinder(state *simulate.State, q Question) (*finder, error) {
+	if q.Sets <= 0 {
+		q.Sets = defaultSets
+	}
+	if q.Attempts <= 0 {
+		q.Attempts = defaultAttempts
+	}
+	f := &finder{Question: q, state: state, scratch: state.Sim()}
+	return f, f.read()
+}
+
 // finder looks for the cheapest plan.
 type finder struct {
 	Question
-	state  *simulate.State
-	on     simulate.Nodes
-	nodes  []simulate.Node
-	shapes []*simulate.Shape // of the wanted
-	pods   []movable         // the cheapest first
-	best   Plan
-	spent  int // attempts
+	state *simulate.State
+	// scratch is as the State between two uses.
+	scratch *simulate.Sim
+	names   sets.Set[string] // of the nodes
+	on      simulate.Nodes
+	nodes   []simulate.Node
+	shapes  []*simulate.Shape // of the wanted; of Free, of those that move
+	pods    []movable         // the cheapest first
+	best    Plan
+	spent   int // attempts
 }
 
 // movable is a pod that may be moved.
@@ -130,24 +142,27 @@ type movable struct {
 	from   simulate.Node
 	cost   float64
 	limits []int
+	kind   int // position in finder.shapes, for Free
 }
 
 func (f *finder) read() error {
 	if slices.Contains(f.Wanted, nil) {
 		return errors.New("a wanted pod is nil")
 	}
-	names := sets.New(f.Nodes...)
-	f.on = simulate.Real(func(node *corev1.Node) bool { return names.Has(node.Name) })
+	f.names = sets.New(f.Nodes...)
+	f.on = simulate.Real(func(node *corev1.Node) bool { return f.names.Has(node.Name) })
 	limits := make(map[*corev1.Pod][]int)
 	for i, limit := range f.Limits {
 		for _, pod := range limit.Pods {
 			limits[pod] = append(limits[pod], i)
 		}
 	}
-	for i, name := range f.Nodes {
-		if slices.Contains(f.Nodes[:i], name) {
+	seen := make(map[string]bool)
+	for _, name := range f.Nodes {
+		if seen[name] {
 			continue
 		}
+		seen[name] = true
 		node, err := f.state.Node(name)
 		if err != nil {
 			return err
@@ -155,19 +170,11 @@ func (f *finder) read() error {
 		f.nodes = append(f.nodes, node)
 		for pod := range f.state.Pods(node) {
 			if cost := f.cost(pod); cost >= 0 && !math.IsInf(cost, 1) {
-				f.pods = append(f.pods, movable{pod, node, cost, limits[pod]})
+				f.pods = append(f.pods, movable{Pod: pod, from: node, cost: cost, limits: limits[pod]})
 			}
 		}
 	}
-	slices.SortStableFunc(f.pods, func(a, b movable) int {
-		switch {
-		case a.cost < b.cost:
-			return -1
-		case a.cost > b.cost:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(f.pods, func(a, b movable) int { return cmp.Compare(a.cost, b.cost) })
 	var err error
 	if f.shapes, err = f.state.Shapes(f.Wanted); err != nil {
 		return fmt.Errorf("wanted: %w", err)
@@ -226,13 +233,14 @@ func (f *finder) find(ctx context.Context) error {
 
 // hopeless reports whether the wanted pods of one kind do not fit even if the pods of a set vanish.
 func (f *finder) hopeless(ctx context.Context, set []movable) (bool, error) {
-	sim := f.state.Sim()
+	f.scratch.Fork()
+	defer f.scratch.Revert()
 	for i := range set {
-		if err := sim.Evict(set[i].Pod); err != nil {
+		if err := f.scratch.Evict(set[i].Pod); err != nil {
 			return false, err
 		}
 	}
-	after := sim.State()
+	after := f.scratch.State()
 	for _, shape := range f.shapes {
 		fit, err := after.FitsMany(ctx, shape, f.on)
 		if err != nil {
@@ -248,11 +256,8 @@ func (f *finder) hopeless(ctx context.Context, set []movable) (bool, error) {
 // attempt looks for an order for a set, with as little room as possible, and keeps the plan if it is better. Done says that there is one.
 // If it was given up, plans cost at least as much as the set, for all that is known.
 func (f *finder) attempt(ctx context.Context, set []movable) (done bool, err error) {
-	o := &order{finder: f, sim: f.state.Sim(), left: f.Attempts}
-	for i := range set {
-		o.cost += set[i].cost
-	}
-	o.candidates(set)
+	o := f.order(set)
+	o.end = func(ctx context.Context) (bool, error) { return o.wanted(ctx, o.Wanted) }
 	for room := 0; room <= len(set); room++ {
 		if f.best.Possible && o.cost == f.best.Cost && room >= f.best.Room {
 			break

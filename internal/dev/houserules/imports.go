@@ -105,7 +105,7 @@ var rooms = []room{
 		"gang", "simulate/internal/onenode", "simulate/internal/subsets", "simulate/internal/table", "internal/index/shape",
 	})},
 	{folder: "simulate/when", imports: []string{"simulate"}},
-	{folder: "simulate/moves", imports: []string{"simulate", "simulate/internal/subsets"}},
+	{folder: "simulate/moves", imports: slices.Concat(library, workloads, []string{"simulate", "simulate/internal/subsets"})},
 	{folder: "devmgmt", imports: []string{"cel", "allocator/extension"}},
 	{folder: "internal/dev/conformance", imports: []string{"internal/dev/controlplane"}},
 	{folder: "internal/dev/fieldchange", imports: []string{"internal/reads"}},

@@ -304,6 +304,8 @@ type PoolFacts struct {
 	// Unusable says why nothing may be allocated from the pool. Empty if something may.
 	Unusable string
 	pool     *pool.Pool
+	// parts says of each device whether it is a part of another one. It is nil until somebody asks.
+	parts atomic.Pointer[[]bool]
 }
 
 // lookup finds the position of a device.

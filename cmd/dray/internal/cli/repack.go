@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"strconv"
@@ -36,21 +37,37 @@ type stepAnswer struct {
 	Devices []string `json:"devices,omitempty"`
 }
 
+// freeAnswer is how many nodes or devices are free.
+type freeAnswer struct {
+	Before int `json:"before"`
+	After  int `json:"after"`
+	// Most is how many can be free at most, for all that is known.
+	Most int `json:"most"`
+	// Freed are those that are free after the steps, and were not before: nodes, or devices as driver/pool/device.
+	Freed []string `json:"freed,omitempty"`
+}
+
 func newSimulateRepack(o *origin) *cobra.Command {
-	var wanted, script string
-	var anyPriority bool
+	r := &repack{origin: o}
 	command := simulateCommand(&cobra.Command{
-		Use:   "repack --for POD|podgroup/NAME",
-		Short: "Tell which pods to move so that a pod or group fits, and in which order",
+		Use:   "repack --for POD|podgroup/NAME | --goal nodes|devices",
+		Short: "Tell which pods to move so that others fit or nodes are empty, and in which order",
 		Long: `Tell which pods to move so that a pod fits, or as many pods of a PodGroup as it needs.
 They are those that cost least, in an order in which every step is possible. Others that
 wait are left aside, and so is what the pods of a group must have in common. Nothing is
 moved: --script writes the evictions into a file for you to run.
 
+With --goal nodes, as many nodes as possible have no pods in the end, but those of
+DaemonSets and mirror pods. With --goal devices, as many whole devices as possible are
+not in use in the end. A device is whole if it is no part of another one. The answer says
+how many there can be at most. That is proven for few pods and nodes; for others it is a
+bound, and there may be a better way.
+
 Moving a pod costs 1, or what its annotation ` + cluster.MoveCostAnnotation + `
 says. Pods of a higher priority than those that are to fit stay, unless --any-priority
-is given. Pods of DaemonSets, mirror pods and pods without a controller stay, too, and so
-do those with the annotation cluster-autoscaler.kubernetes.io/safe-to-evict "false".
+is given. With --goal, that is a priority above 0. Pods of DaemonSets, mirror pods and
+pods without a controller stay, too, and so do those with the annotation
+cluster-autoscaler.kubernetes.io/safe-to-evict "false".
 
 At no time are more pods without a place than their PodDisruptionBudgets allow.
 
@@ -59,62 +76,156 @@ Exit status: 0 if there is a way, 1 if none was found, 2 for wrong usage or inpu
   dray simulate repack --for trainer-0 -n ml
 
   # For a group, with a script that evicts them
-  dray simulate repack --for podgroup/trainers --script evict.sh -f cluster/`,
+  dray simulate repack --for podgroup/trainers --script evict.sh -f cluster/
+
+  # How many nodes can be empty, and which pods move for that?
+  dray simulate repack --goal nodes -f cluster/
+
+  # How many whole devices, where pods have parts of them?
+  dray simulate repack --goal devices -f cluster/`,
 		Args: noArguments,
-	}, nil, func(ctx context.Context, _ []string, f *output) error {
-		if wanted == "" {
-			return errors.New("--for is missing: name a pod or podgroup/NAME")
-		}
-		s, err := o.simulation(ctx, nil)
-		if err != nil {
-			return err
-		}
-		queue, err := s.queue([]string{wanted}, o)
-		if err != nil {
-			return fmt.Errorf("--for: %w", err)
-		}
-		q, err := s.repacking(ctx, o, queue[0].pods, anyPriority)
-		if err != nil {
-			return err
-		}
-		plan, err := moves.Find(ctx, s.state, *q)
-		if err != nil {
-			return err
-		}
-		if script != "" && plan.Possible {
-			if err := writeScript(script, wanted, plan); err != nil {
-				return fmt.Errorf("--script: %w", err)
-			}
-		}
-		return s.showPlan(o, f, wanted, plan)
-	})
+	}, nil, r.run)
 	flags := command.Flags()
-	flags.StringVar(&wanted, "for", "", "the pod, or podgroup/NAME, that is to fit")
-	flags.StringVar(&script, "script", "", "write the evictions into this file, a shell script")
-	flags.BoolVar(&anyPriority, "any-priority", false, "move pods of higher priority, too")
-	// It fails only for flags that do not exist.
+	flags.StringVar(&r.wanted, "for", "", "the pod, or podgroup/NAME, that is to fit")
+	flags.StringVar(&r.goal, "goal", "", "what is to be free: nodes or devices")
+	flags.StringVar(&r.script, "script", "", "write the evictions into this file, a shell script")
+	flags.BoolVar(&r.anyPriority, "any-priority", false, "move pods of higher priority, too")
+	// Both fail only for flags that do not exist.
 	_ = command.RegisterFlagCompletionFunc("for", o.completeSubject)
+	_ = command.RegisterFlagCompletionFunc("goal", cobra.FixedCompletions([]string{"nodes", "devices"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
-// repacking is the question for some pods.
-func (s *simulation) repacking(ctx context.Context, o *origin, wanted []*corev1.Pod, anyPriority bool) (*moves.Question, error) {
-	q := &moves.Question{Wanted: wanted}
+// repack is what the flags say.
+type repack struct {
+	origin       *origin
+	wanted, goal string
+	script       string
+	anyPriority  bool
+}
+
+// goals are the values of --goal.
+var goals = map[string]moves.Goal{"nodes": moves.Nodes, "devices": moves.WholeDevices}
+
+func (r *repack) run(ctx context.Context, _ []string, f *output) error {
+	goal, known := goals[r.goal]
+	switch {
+	case (r.wanted == "") == (r.goal == ""):
+		return errors.New("want either --for, with a pod or podgroup/NAME, or --goal")
+	case r.goal != "" && !known:
+		return fmt.Errorf("--goal %q: want nodes or devices", r.goal)
+	}
+	s, err := r.origin.simulation(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if r.goal != "" {
+		return r.free(ctx, s, f, goal)
+	}
+	queue, err := s.queue([]string{r.wanted}, r.origin)
+	if err != nil {
+		return fmt.Errorf("--for: %w", err)
+	}
+	least := int32(math.MaxInt32)
+	for _, pod := range queue[0].pods {
+		s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
+		least = min(least, priorityOf(pod))
+	}
+	q, err := r.question(ctx, s, least)
+	if err != nil {
+		return err
+	}
+	q.Wanted = queue[0].pods
+	plan, err := moves.Find(ctx, s.state, *q)
+	if err != nil {
+		return err
+	}
+	if err := r.writeScript(fmt.Sprintf("%q fits", r.wanted), plan); err != nil {
+		return err
+	}
+	places := make([]drainAnswer, len(plan.Places))
+	for i, place := range plan.Places {
+		places[i] = drainAnswer{podName(place.Pod), place.Node.Name()}
+	}
+	if err := s.showPlan(r.origin, f, plan, plan.Exact(), map[string]any{"places": places}); err != nil {
+		return err
+	}
+	r.origin.streams.note("%s", summary(r.wanted, plan))
+	if !plan.Possible {
+		return errNotPlaced
+	}
+	return nil
+}
+
+// free answers --goal.
+func (r *repack) free(ctx context.Context, s *simulation, f *output, goal moves.Goal) error {
+	q, err := r.question(ctx, s, 0)
+	if err != nil {
+		return err
+	}
+	for _, pod := range s.Running() {
+		if cost := q.Cost(pod); !math.IsInf(cost, 1) {
+			s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
+		}
+	}
+	plan, err := moves.Free(ctx, s.state, goal, *q)
+	if err != nil {
+		return err
+	}
+	if err := r.writeScript("more "+r.goal+" are free", &plan.Plan); err != nil {
+		return err
+	}
+	answer := freeAnswer{Before: plan.Before, After: plan.After, Most: plan.Most}
+	for _, target := range plan.Freed {
+		answer.Freed = append(answer.Freed, target.String())
+	}
+	if err := s.showPlan(r.origin, f, &plan.Plan, plan.Exact(), map[string]any{"goal": r.goal, "free": answer}); err != nil {
+		return err
+	}
+	r.origin.streams.note("%s", freeSummary(r.goal, &answer, plan))
+	if plan.After == plan.Before {
+		return errNotPlaced
+	}
+	return nil
+}
+
+// freeSummary says in one line how good a plan is.
+func freeSummary(goal string, answer *freeAnswer, plan *moves.Freeing) string {
+	what := strings.TrimSuffix(goal, "s")
+	if goal == "devices" {
+		what = "whole device"
+	}
+	text := fmt.Sprintf("%s free before, %d after %s, which costs %s", render.Count(answer.Before, what), answer.After, render.Count(len(plan.Pods), "move"), number(plan.Cost))
+	if len(plan.Pods) == 0 {
+		text = fmt.Sprintf("%s free, and no moves were found that leave more", render.Count(answer.Before, what))
+	}
+	switch {
+	case answer.After < answer.Most:
+		text += fmt.Sprintf("; there are never more than %d", answer.Most)
+	case plan.Exact():
+		text += "; no moves leave more free, or as many for less"
+	default:
+		text += "; no moves leave more free, or as many for less than " + number(plan.Bound)
+	}
+	if len(answer.Freed) > 0 {
+		text += ". Freed: " + strings.Join(answer.Freed, ", ")
+	}
+	return text + roomNote(&plan.Plan)
+}
+
+// question is about all nodes. Pods of a priority above the one that is given stay, unless --any-priority is.
+func (r *repack) question(ctx context.Context, s *simulation, priority int32) (*moves.Question, error) {
+	q := &moves.Question{GoesWithNode: cluster.GoesWithNode}
 	for _, node := range s.Nodes {
 		q.Nodes = append(q.Nodes, node.Name)
-	}
-	priority := int32(math.MaxInt32)
-	for _, pod := range wanted {
-		s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
-		priority = min(priority, priorityOf(pod))
 	}
 	costs := make(map[*corev1.Pod]float64)
 	for _, pod := range s.Running() {
 		cost, err := cluster.MoveCost(pod)
 		if err != nil {
-			o.streams.note("warning: it stays: %v", err)
+			r.origin.streams.note("warning: it stays: %v", err)
 		}
-		if err == nil && (anyPriority || priorityOf(pod) <= priority) {
+		if err == nil && (r.anyPriority || priorityOf(pod) <= priority) {
 			costs[pod] = cost
 		}
 	}
@@ -124,7 +235,7 @@ func (s *simulation) repacking(ctx context.Context, o *origin, wanted []*corev1.
 		}
 		return math.Inf(1)
 	}
-	budgets, err := o.budgets(ctx, s.Cluster)
+	budgets, err := r.origin.budgets(ctx, s.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +243,8 @@ func (s *simulation) repacking(ctx context.Context, o *origin, wanted []*corev1.
 	return q, err
 }
 
-// showPlan prints the steps, what they cost, and whether there is a cheaper way.
-func (s *simulation) showPlan(o *origin, f *output, wanted string, plan *moves.Plan) error {
+// showPlan prints the steps, and with more fields of a document what they cost.
+func (s *simulation) showPlan(o *origin, f *output, plan *moves.Plan, exact bool, more map[string]any) error {
 	var rows [][]string
 	var items []any
 	for i := range plan.Steps {
@@ -149,22 +260,11 @@ func (s *simulation) showPlan(o *origin, f *output, wanted string, plan *moves.P
 		rows = append(rows, []string{answer.Pod, from, to, orNone(strings.Join(answer.Devices, ","))})
 		items = append(items, answer)
 	}
-	places := make([]drainAnswer, len(plan.Places))
-	for i, place := range plan.Places {
-		places[i] = drainAnswer{podName(place.Pod), place.Node.Name()}
-	}
-	more := map[string]any{"possible": plan.Possible, "exact": plan.Exact(), "cost": plan.Cost, "room": plan.Room, "places": places}
+	maps.Copy(more, map[string]any{"possible": plan.Possible, "exact": exact, "cost": plan.Cost, "room": plan.Room})
 	if !math.IsInf(plan.Bound, 1) {
 		more["bound"] = plan.Bound
 	}
-	if err := s.showWith(o, f, "SimulatedRepack", []string{"POD", "FROM", "TO", "DEVICES"}, rows, items, more); err != nil {
-		return err
-	}
-	o.streams.note("%s", summary(wanted, plan))
-	if !plan.Possible {
-		return errNotPlaced
-	}
-	return nil
+	return s.showWith(o, f, "SimulatedRepack", []string{"POD", "FROM", "TO", "DEVICES"}, rows, items, more)
 }
 
 // summary says in one line how good a plan is.
@@ -183,10 +283,15 @@ func summary(wanted string, plan *moves.Plan) string {
 	} else {
 		text += "; no way costs less than " + number(plan.Bound)
 	}
-	if plan.Room > 0 {
-		text += fmt.Sprintf("; between steps, %s without a place", render.Count(plan.Room, "pod"))
+	return text + roomNote(plan)
+}
+
+// roomNote says how many pods have no place between steps, if any.
+func roomNote(plan *moves.Plan) string {
+	if plan.Room == 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf("; between steps, %s without a place", render.Count(plan.Room, "pod"))
 }
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
@@ -205,19 +310,25 @@ func devicesOf(claims []*resourceapi.ResourceClaim) []string {
 	return names
 }
 
-// writeScript writes the evictions of a plan.
-func writeScript(path, wanted string, plan *moves.Plan) error {
-	text, err := evictions(wanted, plan)
-	if err != nil {
-		return err
+// writeScript writes the evictions of a plan, if there are any and --script is given.
+func (r *repack) writeScript(purpose string, plan *moves.Plan) error {
+	if r.script == "" || !plan.Possible {
+		return nil
 	}
-	return os.WriteFile(path, []byte(text), 0o700)
+	text, err := evictions(purpose, plan)
+	if err == nil {
+		err = os.WriteFile(r.script, []byte(text), 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("--script: %w", err)
+	}
+	return nil
 }
 
 // scriptHead defines what the lines of a script use. The API server refuses an eviction for which a PodDisruptionBudget leaves
 // no room; then the script ends.
 const scriptHead = `#!/bin/sh
-# Evicts pods one after the other so that %s fits. After each, see that the pod that takes its place
+# Evicts pods one after the other so that %s. After each, see that the pod that takes its place
 # runs where this says, then go on with Enter. kube-scheduler decides where it goes: cordon the other nodes if it
 # would choose another one.
 set -eu
@@ -230,9 +341,9 @@ evict() {
 `
 
 // evictions is a shell script that evicts the pods of a plan. The error names a pod of which the name is none.
-func evictions(wanted string, plan *moves.Plan) (string, error) {
+func evictions(purpose string, plan *moves.Plan) (string, error) {
 	var script strings.Builder
-	fmt.Fprintf(&script, scriptHead, fmt.Sprintf("%q", wanted))
+	fmt.Fprintf(&script, scriptHead, purpose)
 	for i := range plan.Steps {
 		step := &plan.Steps[i]
 		pod := step.Pod

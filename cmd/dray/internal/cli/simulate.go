@@ -50,6 +50,9 @@ const simulateExample = `  # How many more pods like the pending ones fit?
   # Which pods have to move so that this one fits?
   dray simulate repack --for trainer-0 -n ml -f cluster/
 
+  # Which pods move so that as many nodes as possible are empty?
+  dray simulate repack --goal nodes -f cluster/
+
   # At what time do the pending pods start, given when others end?
   dray simulate when --ends ends.txt -f cluster/`
 

@@ -27,9 +27,7 @@ const (
 // MoveCost is what moving a pod costs: infinitely much if it says that it must not be evicted, or if nobody would make it
 // again on another node. The error is about its annotation.
 func MoveCost(pod *corev1.Pod) (float64, error) {
-	owner := metav1.GetControllerOf(pod)
-	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	if mirror || owner == nil || owner.Kind == "DaemonSet" || pod.Annotations[safeToEvict] == "false" {
+	if GoesWithNode(pod) || metav1.GetControllerOf(pod) == nil || pod.Annotations[safeToEvict] == "false" {
 		return math.Inf(1), nil
 	}
 	text, found := pod.Annotations[MoveCostAnnotation]
@@ -41,6 +39,13 @@ func MoveCost(pod *corev1.Pod) (float64, error) {
 		return 0, fmt.Errorf("pod %s/%s: metadata.annotations[%s]: %q: want a number that is not negative", pod.Namespace, pod.Name, MoveCostAnnotation, text)
 	}
 	return cost, nil
+}
+
+// GoesWithNode reports whether a pod is there because the node is: a mirror pod, or one of a DaemonSet.
+func GoesWithNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror || owner != nil && owner.Kind == "DaemonSet"
 }
 
 // Budgets are the PodDisruptionBudgets that were read.

@@ -1,0 +1,97 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package onenode
+
+import (
+	"iter"
+
+	"github.com/dray-project/dray/internal/index/pool"
+)
+
+// DeviceUse is what becomes of a device while others are in use.
+type DeviceUse struct {
+	// Whole is set if the device is no part of another one: none of its pool takes as much of all counters as the
+	// device does, and more of some.
+	Whole bool
+	// Free is set if nothing that is in use keeps the device from being allocated as a whole.
+	Free bool
+}
+
+// DeviceUses lists the devices by position.
+func (inv *Inventory) DeviceUses(u Uses) iter.Seq2[int32, DeviceUse] {
+	return func(yield func(int32, DeviceUse) bool) {
+		for i := range inv.Pools {
+			p := &inv.Pools[i]
+			usage, parts := p.usage(u), p.whichAreParts()
+			for at := range p.pool.Devices {
+				use := DeviceUse{Whole: !parts[at], Free: usage.Obtainable(pool.DeviceIndex(at))}
+				if !yield(p.First+int32(at), use) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// usage is what is in use of a pool.
+func (p *OwnPool) usage(u Uses) *pool.Usage {
+	usage := p.pool.Idle()
+	first, last := u.Of(p)
+	if first == last {
+		return usage
+	}
+	edit := usage.Edit()
+	for i := range u[first:last] {
+		one := &u[first+i]
+		edit.Set([]pool.DeviceIndex{pool.DeviceIndex(one.Device - p.First)}, one.ofPool())
+	}
+	return edit.Done()
+}
+
+// whichAreParts says of each device of a pool whether it is a part of another one.
+func (f *PoolFacts) whichAreParts() []bool {
+	if known := f.parts.Load(); known != nil {
+		return *known
+	}
+	found := partsOf(f.pool)
+	f.parts.Store(&found)
+	return found
+}
+
+func partsOf(p *pool.Pool) []bool {
+	list := make([]bool, len(p.Devices))
+	takers := make([][]int, len(p.Counters)) // by counter: devices
+	for i := range p.Devices {
+		for _, use := range p.Devices[i].Uses {
+			takers[use.Counter] = append(takers[use.Counter], i)
+		}
+	}
+	for i := range p.Devices {
+		if uses := p.Devices[i].Uses; len(uses) > 0 {
+			for _, other := range takers[uses[0].Counter] {
+				list[i] = list[i] || includes(p.Devices[other].Uses, uses)
+			}
+		}
+	}
+	return list
+}
+
+// includes reports whether one device takes at least as much of each counter as another, and more of some.
+func includes(larger, smaller []pool.CounterUse) bool {
+	more := len(larger) > len(smaller)
+	for _, use := range smaller {
+		for len(larger) > 0 && larger[0].Counter < use.Counter {
+			larger = larger[1:]
+		}
+		if len(larger) == 0 || larger[0].Counter != use.Counter {
+			return false
+		}
+		compared := larger[0].Amount.Cmp(use.Amount)
+		if compared < 0 {
+			return false
+		}
+		more = more || compared > 0
+	}
+	return more
+}
