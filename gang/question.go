@@ -104,15 +104,7 @@ func (r *Result) Placed() int {
 // Ask answers a question. The error is the context's, or says that claims cannot be allocated on any node; then there
 // is no result.
 func Ask(ctx context.Context, q Question) (*Result, error) {
-	if q.Min <= 0 || q.Min > len(q.Pods) {
-		q.Min = len(q.Pods)
-	}
-	if q.Budget <= 0 {
-		q.Budget = DefaultBudget
-	}
-	if q.Room == nil {
-		q.Room = func(int, []int) bool { return true }
-	}
+	q.normalise()
 	for i := range q.Pods {
 		if len(q.Pods[i].Variants) == 0 {
 			return nil, fmt.Errorf("pod %d has no list of claims", i)
@@ -122,6 +114,19 @@ func Ask(ctx context.Context, q Question) (*Result, error) {
 		return askAcross(ctx, q)
 	}
 	return ask(ctx, q)
+}
+
+// normalise fills in what is left out.
+func (q *Question) normalise() {
+	if q.Min <= 0 || q.Min > len(q.Pods) {
+		q.Min = len(q.Pods)
+	}
+	if q.Budget <= 0 {
+		q.Budget = DefaultBudget
+	}
+	if q.Room == nil {
+		q.Room = func(int, []int) bool { return true }
+	}
 }
 
 // ask answers a question without constraints across pods.

@@ -138,7 +138,7 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, a *groupAttempt, s
 	}
 	metrics.Planned(answerOf(ctx, r.Verdict, nil))
 	if key != 0 && r.Verdict != allocator.Satisfiable {
-		mark.outlook = plan.outlook(object, len(members))
+		mark.outlook = plan.outlook(object, len(members)) + p.shortfall(ctx, q, r, members)
 	}
 	switch r.Verdict {
 	case allocator.NotDecided:
@@ -147,6 +147,16 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, a *groupAttempt, s
 		mark.noPlan(key)
 	}
 	return plan
+}
+
+// shortfall says what the pods of a group without a plan compete for, and what would have to change.
+func (p *Plugin) shortfall(ctx context.Context, q gang.Question, r *gang.Result, members []*groupMember) string {
+	found, err := gang.Explain(ctx, q, r, false)
+	if err != nil || found == nil {
+		return ""
+	}
+	sentences := found.Sentences(func(pod int) string { return members[pod].pod.Name }, func(node int) string { return q.Nodes[node].Name })
+	return strings.Join(append([]string{""}, sentences...), "; ")
 }
 
 // groupMember is a pod of a group that waits for devices.

@@ -53,6 +53,12 @@ func partClaim(name string, profiles ...string) *resourceapi.ResourceClaim {
 // gangRig is a scheduler with a group of pods that each want a whole GPU or else a half.
 func gangRig(t *testing.T, pods int, objects ...runtime.Object) (*rig, []*corev1.Pod) {
 	t.Helper()
+	return gangRigWith(t, dray, pods, objects...)
+}
+
+// gangRigWith is gangRig with a plugin.
+func gangRigWith(t *testing.T, profiles string, pods int, objects ...runtime.Object) (*rig, []*corev1.Pod) {
+	t.Helper()
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, map[featuregate.Feature]bool{
 		kubefeatures.GenericWorkload: true, kubefeatures.DRAPartitionableDevices: true, kubefeatures.DRAPrioritizedList: true,
 	})
@@ -70,7 +76,7 @@ func gangRig(t *testing.T, pods int, objects ...runtime.Object) (*rig, []*corev1
 		members = append(members, pod)
 		objects = append(objects, partClaim("of-"+name, "whole", "half"))
 	}
-	r, err := newScheduler(t, dray, objects...)
+	r, err := newScheduler(t, profiles, objects...)
 	r.must(err)
 	return r, members
 }
@@ -91,6 +97,31 @@ func groupPlans(t *testing.T) int {
 		}
 	}
 	return int(total)
+}
+
+// saidOfGroup waits until an Event and the condition of the group say something.
+func (r *rig) saidOfGroup(want string) {
+	r.t.Helper()
+	eventually(r.t, func() error {
+		events, err := r.client.EventsV1().Events("").List(r.ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		group, err := r.client.SchedulingV1beta1().PodGroups("default").Get(r.ctx, "gang", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		said := slices.ContainsFunc(group.Status.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, want) })
+		var notes []string
+		for i := range events.Items {
+			if e := &events.Items[i]; e.Regarding.Kind == "PodGroup" && strings.Contains(e.Note, want) && said {
+				return nil
+			} else if e.Regarding.Kind == "PodGroup" {
+				notes = append(notes, e.Note)
+			}
+		}
+		return fmt.Errorf("no Event and condition say %q: %q, %+v", want, notes, group.Status.Conditions)
+	})
 }
 
 // Two pods get a half each, where the first by itself would take the whole.
@@ -126,21 +157,19 @@ func TestGroupIsNotPlannedInVain(t *testing.T) {
 	if plans := groupPlans(t) - before; plans != 1 {
 		t.Errorf("%d plans were looked for, want 1, in %d attempts", plans, r.attemptsOf("member-0"))
 	}
-	eventually(t, func() error {
-		events, err := r.client.EventsV1().Events("").List(r.ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		const outlook = "PodGroup default/gang (together, 2 of 3 pods get devices and the group needs 3)"
-		for i := range events.Items {
-			if strings.Contains(events.Items[i].Note, outlook) {
-				return nil
-			}
-		}
-		return fmt.Errorf("none of %d Events says %q", len(events.Items), outlook)
-	})
+	r.saidOfGroup("together, 2 of 3 pods get devices and the group needs 3; member-2 competes with member-0 for device gpu.example.com/a/gpu-0-half-0 on node a, " +
+		"with member-1 for device gpu.example.com/a/gpu-0-half-1 on node a; the group starts with a minCount lower by 1")
 	for _, slice := range parts("b") {
 		r.addSlice(slice.(*resourceapi.ResourceSlice))
 	}
 	r.waitFor(time.Minute, "member-0", "member-1", "member-2")
+}
+
+// A search for devices for all pods that was given up is said to be undecided.
+func TestGroupIsUndecided(t *testing.T) {
+	r, pods := gangRigWith(t, withBudget(1), 2, append(parts("a"), roomy("a"))...)
+	r.run()
+	r.create(pods...)
+	r.waitForRejection("member-0")
+	r.saidOfGroup("more may fit, the search was given up")
 }

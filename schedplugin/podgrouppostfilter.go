@@ -11,6 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
@@ -49,7 +50,7 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	}
 	if cycles != nil && cycles.undecided.Load() {
 		p.explainFor(ctx, cycles, group, outlook)
-		return nil, unresolvable(logger, undecided)
+		return nil, unresolvable(logger, withOutlook(undecided, outlook))
 	}
 	if !givesUp {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -68,10 +69,49 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 			return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
 		}
 	}
+	if outlook != "" && !settled && !p.mayPreempt(cycles, group) {
+		return nil, unresolvable(logger, outlook) // a later plugin would have the last word
+	}
 	if outlook != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, outlook)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation and deletion of ResourceClaims completed")
+}
+
+// withOutlook adds how many pods get devices together, if that is known.
+func withOutlook(reason, outlook string) string {
+	if outlook == "" {
+		return reason
+	}
+	return reason + "; " + outlook
+}
+
+// mayPreempt reports whether there is a pod of lower priority than the group or one of its pods. If not, preemption finds no victims.
+func (p *Plugin) mayPreempt(cycles *groupCycle, group fwk.PodGroupInfo) bool {
+	if cycles == nil || cycles.attempt == nil || cycles.attempt.first == nil {
+		return true
+	}
+	highest := ptr.Deref(group.GetPodGroup().Spec.Priority, 0)
+	for _, pod := range group.GetUnscheduledPods() {
+		highest = max(highest, ptr.Deref(pod.Spec.Priority, 0))
+	}
+	for _, nodeInfo := range cycles.attempt.first.nodes {
+		for _, other := range nodeInfo.GetPods() {
+			pod := other.GetPod()
+			priority := ptr.Deref(pod.Spec.Priority, 0)
+			if name, grouped := groupName(pod); grouped { // the group is preempted as a whole
+				object, err := p.handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
+				if err != nil {
+					return true
+				}
+				priority = min(priority, ptr.Deref(object.Spec.Priority, 0))
+			}
+			if priority < highest {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // explainFor says why the first pod of a group that does not get devices does not, and how many pods get them together. The framework

@@ -31,8 +31,9 @@ which devices on the first.
 Without arguments, all pending pods and claims are looked at. Those which cannot be
 placed are explained as soon as that is known. Pods that are refused for the same
 reasons are explained once. KIND/NAME, such as deployment/trainer, stands for the
-pods that the object makes. podgroup/NAME is about the pods of a PodGroup together:
-how many fit, and what the first of the others lacks then.
+pods that the object makes. podgroup/NAME is about the pods of a PodGroup together: how many fit, and which of
+them compete for which devices or counters. It says what would have to change for the
+group to start, and what the first of the others lacks.
 
 What comes before it in the order of "dray allocate" is placed first, unless
 --alone is given. A claim is looked at by itself, without the pods that use it.
@@ -82,8 +83,9 @@ type explainFlags struct {
 	node      string
 	alone     bool
 	patch     bool
-	// ofNode is set if the question is about the node.
+	// ofNode is set if the question is about the node, named if subjects are named.
 	ofNode   bool
+	named    bool
 	progress *progress
 }
 
@@ -121,6 +123,7 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if args, err = f.about(args); err != nil {
 		return err
 	}
+	f.named = len(args) > 0
 	on, err := nodes(c, f.node)
 	if err != nil {
 		return err
@@ -381,7 +384,7 @@ func (f *explainFlags) inTurn(ctx context.Context, c *cluster.Cluster, subjects 
 	workloads := c.Workloads()
 	f.progress = newProgress(f.origin.streams.Err, "asking nodes", len(workloads))
 	defer f.progress.done()
-	before, groups := 0, c.GangRun()
+	before, groups := 0, c.GangRun(f.named)
 	for _, w := range workloads {
 		var placement, known *cluster.Placement
 		if !f.alone && f.node == "" { // else each pod is asked about by itself

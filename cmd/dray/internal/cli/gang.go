@@ -33,6 +33,8 @@ type gangAnswer struct {
 	OneByOne bool `json:"oneByOne"`
 	// Domain are the values that the devices of all pods have in common, if the group asks for that.
 	Domain []string `json:"domain,omitempty"`
+	// Why are sentences about what pods compete for, and what would have to change, for a group that does not start.
+	Why []string `json:"why,omitempty"`
 }
 
 func newSimulateGang(o *origin) *cobra.Command {
@@ -82,13 +84,10 @@ input.`,
 			if err != nil {
 				return err
 			}
-			answer := gangAnswer{
-				PodGroup: g.Key.String(), Pending: len(g.Workloads), Needs: g.Needs, Fit: found.Placed(), Verdict: found.Verdict.String(),
-				Exact: found.Exact, OneByOne: found.OneByOne && found.Verdict == allocator.Satisfiable,
+			if err := c.WhyNot(ctx, found); err != nil {
+				return err
 			}
-			for _, domain := range found.Domain {
-				answer.Domain = append(answer.Domain, domain.String())
-			}
+			answer := newGangAnswer(found)
 			if found.Verdict != allocator.Satisfiable {
 				outcome = errNotPlaced
 			}
@@ -104,6 +103,17 @@ input.`,
 	})
 	command.Flags().BoolVar(&oneByOne, "one-by-one", false, "place the pods one after the other only, as kube-scheduler does")
 	return command
+}
+
+func newGangAnswer(found *cluster.GangOutcome) gangAnswer {
+	answer := gangAnswer{
+		PodGroup: found.Gang.Key.String(), Pending: len(found.Gang.Workloads), Needs: found.Gang.Needs, Fit: found.Placed(), Verdict: found.Verdict.String(),
+		Exact: found.Exact, OneByOne: found.OneByOne && found.Verdict == allocator.Satisfiable, Why: found.Why,
+	}
+	for _, domain := range found.Domain {
+		answer.Domain = append(answer.Domain, domain.String())
+	}
+	return answer
 }
 
 func orNo(yes bool) string {
@@ -157,12 +167,16 @@ func (f *explainFlags) explainGang(ctx context.Context, c *cluster.Cluster, on [
 	if err != nil {
 		return err
 	}
+	if err := c.WhyNot(ctx, found); err != nil {
+		return err
+	}
+	why := found.String()
 	if err := c.SupposeGang(found, on); err != nil {
 		return err
 	}
 	t := f.origin.terminal(f.output)
 	if f.output.format.ForPeople() {
-		t.Paragraph(0, 0, found.String()+".")
+		t.Paragraph(0, 0, why+".")
 	}
 	for i, w := range found.Gang.Workloads {
 		if found.Placements[i].Placed() {
@@ -179,7 +193,11 @@ func (f *explainFlags) explainGang(ctx context.Context, c *cluster.Cluster, on [
 			t.Line("")
 			t.Paragraph(0, 0, fmt.Sprintf("With %s of the group placed, the next one:", render.Count(found.Placed(), "pod")))
 		}
-		if err := f.print(c, []*render.Answer{render.NewAnswer(c, placement, found.Placed())}, []string{name}); err != nil {
+		answer := render.NewAnswer(c, placement, found.Placed())
+		if !f.output.format.ForPeople() {
+			answer.Reason = why
+		}
+		if err := f.print(c, []*render.Answer{answer}, []string{name}); err != nil {
 			return err
 		}
 		return errNotPlaced

@@ -38,12 +38,20 @@ type GangOutcome struct {
 	Gang Gang
 	// Placements are by workload. They have no claims before KeepGang.
 	Placements []*Placement
+	// Why are sentences about what pods compete for, and what would have to change, if WhyNot was asked.
+	Why []string
 
-	members []*gangMember // by pod of the Result
+	members  []*gangMember // by pod of the Result
+	question gang.Question
 }
 
-// String says how many pods fit together, in one sentence.
+// String says how many pods fit together, and why not more if that is known, in one sentence.
 func (o *GangOutcome) String() string {
+	return strings.Join(append([]string{o.counted()}, o.Why...), "; ")
+}
+
+// counted says how many pods fit together.
+func (o *GangOutcome) counted() string {
 	fit := o.Placed()
 	text := fmt.Sprintf("PodGroup %s: %d of %d pods fit together%s, and it needs %d", o.Gang.Key, fit, len(o.Gang.Workloads), o.in(), o.Gang.Needs)
 	switch {
@@ -152,6 +160,7 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 	} else {
 		o.refuse(err)
 	}
+	o.question = q
 	for i, m := range o.members {
 		if p := o.Placements[m.at]; o.Verdict == allocator.Satisfiable && o.Places[i].Node >= 0 {
 			p.Node = nodes[o.Places[i].Node].Name
@@ -160,6 +169,25 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 		}
 	}
 	return o, nil
+}
+
+// WhyNot finds out what the pods of a group that does not start compete for, and what would have to change. Nothing may be kept
+// in between. The error is the context's.
+func (c *Cluster) WhyNot(ctx context.Context, o *GangOutcome) error {
+	found, err := gang.Explain(ctx, o.question, o.Result, true)
+	if err != nil || found == nil {
+		return err
+	}
+	o.Why = found.Sentences(
+		func(pod int) string { return o.Gang.Workloads[o.members[pod].at].Key().String() },
+		func(node int) string { return o.question.Nodes[node].Name },
+	)
+	for _, m := range o.members {
+		if p := o.Placements[m.at]; !p.Placed() && p.Err == nil {
+			p.Reason = o.String()
+		}
+	}
+	return nil
 }
 
 // refuse has all pods that are asked about fail with an error.
@@ -318,11 +346,12 @@ type GangRun struct {
 	cluster *Cluster
 	gangs   []Gang
 	placed  map[types.NamespacedName]*Placement // by pod
+	explain bool
 }
 
-// GangRun begins one.
-func (c *Cluster) GangRun() *GangRun {
-	return &GangRun{cluster: c, gangs: c.Gangs(), placed: make(map[types.NamespacedName]*Placement)}
+// GangRun begins one. With explain, it finds out why groups do not start.
+func (c *Cluster) GangRun(explain bool) *GangRun {
+	return &GangRun{cluster: c, gangs: c.Gangs(), explain: explain, placed: make(map[types.NamespacedName]*Placement)}
 }
 
 // Turn returns the placement of a pod of a group, which is kept, and nil for other workloads.
@@ -340,6 +369,11 @@ func (r *GangRun) Turn(ctx context.Context, w Workload, nodes []*corev1.Node) (*
 	o, err := r.cluster.PlaceGang(ctx, r.gangs[at], nodes, false)
 	if err != nil {
 		return nil, err
+	}
+	if r.explain {
+		if err := r.cluster.WhyNot(ctx, o); err != nil {
+			return nil, err
+		}
 	}
 	for i, other := range o.Gang.Workloads {
 		r.placed[other.Key()] = o.Placements[i]

@@ -76,7 +76,7 @@ func (a *attempt) first(ctx context.Context, placement *Placement, nodes []*core
 // workload; it may be nil.
 func (c *Cluster) Run(ctx context.Context, workloads []Workload, nodes []*corev1.Node, step func()) ([]*Placement, error) {
 	placements := make([]*Placement, 0, len(workloads))
-	groups := c.GangRun()
+	groups := c.GangRun(false)
 	for _, w := range workloads {
 		placement, err := groups.Turn(ctx, w, nodes)
 		if err == nil && placement == nil {
