@@ -189,6 +189,11 @@ bench-nodes: agent controlplane ## measure what 1,000 virtual nodes cost, beside
 soak-fields: ## change each field of slices, nodes, classes and claims, one at a time, and compare answers with those of who was asked nothing before
 	DRAY_FIELDS=all $(GOTEST) -count=1 -timeout 2h -run '^TestEachField' -v ./allocator ./simulate ./simulate/internal/onenode
 
+.PHONY: soak-memory
+soak-memory: ## the tests of simulate where nothing is remembered, and where all is forgotten at once
+	DRAY_MEMORY=off $(GOTEST) -count=1 -timeout 1h ./simulate
+	DRAY_MEMORY=small $(GOTEST) -count=1 -timeout 1h ./simulate
+
 .PHONY: soak-agent
 soak-agent: ## publish 100,000 updates, and print what memory that takes
 	cd agent && SOAK_UPDATES=100000 $(GO) test ./resourceslice -run '^TestMemoryIsFlat$$' -count=1 -timeout 1h -v
@@ -242,7 +247,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak 'soak-simulate CASES=10000' soak-fields soak-agent 'soak-ledger STEPS=1500000' \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak 'soak-simulate CASES=10000' soak-fields soak-memory soak-agent 'soak-ledger STEPS=1500000' \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200'
 
 .PHONY: nightly

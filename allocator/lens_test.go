@@ -188,7 +188,7 @@ func TestKindsAreKept(t *testing.T) {
 }
 
 // A claim for another model does not look at each node again, in whatever order it lists its constraints.
-func TestLensesAreKept(t *testing.T) {
+func TestReadSetsAreKept(t *testing.T) {
 	const count = 500
 	var slices []*resourceapi.ResourceSlice
 	var nodes []*corev1.Node

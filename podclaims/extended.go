@@ -12,7 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podresources "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 )
 
 // IsExtended reports whether a resource of a container is one that a device plugin or devices
@@ -81,6 +83,51 @@ func ClassesByResource(classes []*resourceapi.DeviceClass) map[corev1.ResourceNa
 func preferred(class, other *resourceapi.DeviceClass) bool {
 	newer := class.CreationTimestamp.Compare(other.CreationTimestamp.Time)
 	return cmp.Or(-newer, strings.Compare(class.Name, other.Name)) < 0
+}
+
+// ClassOf returns the class behind an extended resource, nil if there is none.
+type ClassOf func(name corev1.ResourceName) *resourceapi.DeviceClass
+
+// FromDevices lists those of the extended resources that a pod asks for which devices have to provide on a node, in the order
+// given: a class stands for them, and no device plugin of the node does. Missing is the first one that neither provides, empty
+// if there is none.
+func FromDevices(asked []corev1.ResourceName, node *corev1.Node, classOf ClassOf) (names []corev1.ResourceName, missing corev1.ResourceName) {
+	for _, name := range asked {
+		plugged, listed := node.Status.Allocatable[name]
+		switch {
+		case plugged.IsZero() && classOf(name) != nil:
+			names = append(names, name)
+		case !listed && missing == "":
+			missing = name
+		}
+	}
+	return names, missing
+}
+
+// ExtendedClaim is the claim that kube-scheduler makes for the extended resources of a pod, without a name and without
+// requests.
+func ExtendedClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace:       pod.Namespace,
+		GenerateName:    pod.Name + "-extended-resources-",
+		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}},
+	}}
+}
+
+// AllExtendedRequests turns several extended resources of a pod into the requests of one claim, sorted by name, and says which
+// container uses which: see ExtendedRequests. Resources without a class are left out.
+func AllExtendedRequests(pod *corev1.Pod, names []corev1.ResourceName, classOf ClassOf) (requests []resourceapi.DeviceRequest, mappings []corev1.ContainerExtendedResourceRequest) {
+	for _, name := range names {
+		class := classOf(name)
+		if class == nil {
+			continue
+		}
+		r, m := ExtendedRequests(pod, name, class.Name)
+		requests, mappings = append(requests, r...), append(mappings, m...)
+	}
+	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
+	return requests, mappings
 }
 
 // ExtendedRequests turns one extended resource of a pod into requests for devices of a class, and

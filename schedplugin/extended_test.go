@@ -159,7 +159,7 @@ func TestDeviceRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := podAsking("p", test.main...)
 			pod.Spec.InitContainers = test.init
-			requests, mappings := w.plugin.source.DeviceRequests(pod, []string{gpuResource})
+			requests, mappings := w.plugin.source.DeviceRequests(pod, []corev1.ResourceName{gpuResource})
 			var got []string
 			for _, r := range requests {
 				got = append(got, fmt.Sprintf("%s:%d", r.Name, r.Exactly.Count))

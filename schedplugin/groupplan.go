@@ -170,8 +170,8 @@ type groupMember struct {
 
 // memberKind is what equal pods have in common.
 type memberKind struct {
-	on    []int      // variant by node, -1 where the pods cannot run
-	names [][]string // extended resources, by variant
+	on    []int                   // variant by node, -1 where the pods cannot run
+	names [][]corev1.ResourceName // extended resources, by variant
 	needs map[corev1.ResourceName]int64
 }
 
@@ -263,7 +263,7 @@ func (m *groupMember) key() string {
 func (p *Plugin) memberKind(m *groupMember, nodes []fwk.NodeInfo) *memberKind {
 	k := &memberKind{on: make([]int, len(nodes)), needs: make(map[corev1.ResourceName]int64)}
 	for name, quantity := range nodefit.Needs(m.pod) {
-		if _, devices := m.c.extended[name]; devices {
+		if slices.Contains(m.c.extended, name) {
 			continue // Filter of another plugin counts what a device plugin provides
 		}
 		if k.needs[name] = quantity.Value(); name == corev1.ResourceCPU {
@@ -284,15 +284,15 @@ func (k *memberKind) variantOn(p *Plugin, m *groupMember, nodeInfo fwk.NodeInfo)
 	if unusable, _ := p.unusable(m.c, node); len(unusable) > 0 {
 		return -1
 	}
-	var names []string
+	var names []corev1.ResourceName
 	if m.c.extended != nil {
-		var missing string
-		names, missing = p.source.FromDevices(m.c.extended, nodeInfo)
+		var missing corev1.ResourceName
+		names, missing = p.source.FromDevices(m.c.extended, node)
 		if missing != "" || !m.c.claims[len(m.c.claims)-1].Unmade() {
 			return -1
 		}
 	}
-	at := slices.IndexFunc(k.names, func(known []string) bool { return slices.Equal(known, names) })
+	at := slices.IndexFunc(k.names, func(known []corev1.ResourceName) bool { return slices.Equal(known, names) })
 	if at < 0 {
 		at = len(k.names)
 		k.names = append(k.names, names)

@@ -74,12 +74,12 @@ func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, c *cycle, group *g
 	if err != nil {
 		return nil, unresolvable(logger, err.Error())
 	}
-	special, amounts, err := p.source.ExtendedClaim(pod)
+	special, names, err := p.source.ExtendedClaim(pod)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
 	if special != nil {
-		claims, c.extended = append(claims, special), amounts
+		claims, c.extended = append(claims, special), names
 	}
 	for _, claim := range claims {
 		if reason, err := p.assess(pod, claim, group); err != nil {

@@ -42,8 +42,8 @@ type findings struct {
 	// claims are those of the pod in the order of its spec. The one for extended resources,
 	// if there is one, comes last. Empty if the plugin has nothing to do for the pod.
 	claims []*claimstate.Claim
-	// extended is what the pod asks of extended resources. Nil: none that devices can serve.
-	extended claimstate.Amounts
+	// extended are the extended resources that the pod asks for. Nil: none that devices can serve.
+	extended []corev1.ResourceName
 	// view is what PreFilter saw. Nil if nothing has to be allocated.
 	view *model.View
 	// plain is what has to be allocated where it does not depend on the node.

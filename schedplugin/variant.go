@@ -143,7 +143,7 @@ func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*
 		// PostFilter deletes it. Whether it could be used is more than Filter can tell.
 		return nil, "the claim for extended resources of an earlier attempt has to be deleted first"
 	}
-	names, missing := p.source.FromDevices(c.extended, nodeInfo)
+	names, missing := p.source.FromDevices(c.extended, nodeInfo.Node())
 	if missing != "" {
 		return nil, fmt.Sprintf("the node does not have %s", missing)
 	}
@@ -158,10 +158,10 @@ func (p *Plugin) variantFor(c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (*
 }
 
 // variantOf returns the variant for nodes on which devices provide these resources.
-func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim, names []string) *variant {
+func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim, names []corev1.ResourceName) *variant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := strings.Join(names, " ")
+	key := fmt.Sprint(names)
 	if known := c.variants[key]; known != nil {
 		return known
 	}

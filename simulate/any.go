@@ -56,7 +56,7 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 	}
 	c := &choice{members: slices.Clone(templates)}
 	slices.SortStableFunc(c.members, func(a, b *Template) int { return cmp.Compare(a.spec.Price, b.spec.Price) })
-	c.start(s.world.Lens())
+	c.start(s.world.ReadSet())
 	node := &corev1.Node{}
 	node.Name, node.Labels = name, commonLabels(c.members)
 	t := &Template{of: s.world.resources, spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
@@ -176,15 +176,15 @@ func (c *choice) lacks(label string) bool {
 	})
 }
 
-// choice is what the nodes of an undecided template can be. It is immutable but for what lenses see.
+// choice is what the nodes of an undecided template can be. It is immutable but for what read sets see.
 type choice struct {
 	members []*Template // cheapest first
 	started atomic.Pointer[started]
 }
 
-// started is a node without pods, as a lens sees it.
+// started is a node without pods, as a read set sees it.
 type started struct {
-	lens    *onenode.Lens
+	readSet *onenode.ReadSet
 	options *options
 }
 
@@ -212,8 +212,8 @@ type optionGroup struct {
 }
 
 // start returns the options of a node without pods.
-func (c *choice) start(l *onenode.Lens) *options {
-	if known := c.started.Load(); known != nil && known.lens == l {
+func (c *choice) start(l *onenode.ReadSet) *options {
+	if known := c.started.Load(); known != nil && known.readSet == l {
 		return known.options
 	}
 	o := &options{choice: c}
@@ -270,9 +270,9 @@ func appendAmounts(to []byte, list []int64) []byte {
 	return to
 }
 
-// look returns the options as a lens sees them: it may tell templates apart that were in the same
+// look returns the options as a read set sees them: it may tell templates apart that were in the same
 // state.
-func (o *options) look(l *onenode.Lens) *options {
+func (o *options) look(l *onenode.ReadSet) *options {
 	next := &options{choice: o.choice, doubt: o.doubt}
 	sort := newSorter(next)
 	for _, b := range o.branches {

@@ -151,8 +151,8 @@ func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 			d.around.Uses[h.Pool] = d.around.Uses[h.Pool].Change([]onenode.Holding{h.Holding}, true)
 		}
 	}
-	l := w.Lens()
-	d.lens = l
+	l := w.ReadSet()
+	d.readSet = l
 	for i, inv := range w.nodes {
 		d.real.Edit(i, by).state = inv.State(l, onenode.Uses(nil).Change(held[i], true))
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
@@ -59,6 +60,8 @@ type Options struct {
 	// Strict makes the first fault of the input an error of Open. Otherwise what is faulty is left
 	// out, and listed by State.Faults.
 	Strict bool
+	// Memory bounds what is remembered between calls.
+	Memory MemoryOptions
 	// RefuseNotLookedAt makes pods an error that ask for something which kube-scheduler looks at and a simulation does
 	// not, see nodefit.NotLookedAt. Otherwise Result.NotLookedAt tells it.
 	RefuseNotLookedAt bool
@@ -120,9 +123,9 @@ type world struct {
 	leaving atomic.Pointer[[]*leaving]
 	// running are the kinds of pods that ran when the cluster was read, by pod, once they are asked for.
 	running sync.Map
+	kinds   memo.Map[string, *podKind]
 
 	mu       sync.Mutex
-	kinds    map[string]*podKind
 	claims   []*sharedClaim
 	claimIDs map[types.NamespacedName]int32
 }
@@ -136,7 +139,8 @@ func Open(c Cluster, o Options) (*State, error) {
 	if o.Budget <= 0 {
 		o.Budget = DefaultBudget
 	}
-	asks, err := onenode.New(onenode.Options{Features: o.Features, DevicePolicy: o.DevicePolicy, Topology: o.Topology, Budget: o.Budget}, c.Classes)
+	o.Memory = o.Memory.withDefaults()
+	asks, err := onenode.New(onenode.Options{Features: o.Features, DevicePolicy: o.DevicePolicy, Topology: o.Topology, Budget: o.Budget, Bounds: o.Memory.bounds()}, c.Classes)
 	if err != nil {
 		return nil, fmt.Errorf("options: %w", err)
 	}
@@ -172,7 +176,7 @@ func newWorld(o Options, asks *onenode.Asker) *world {
 	return &world{
 		Asker: asks, options: o, gates: o.Features.PoolGates(), anyNode: &corev1.Node{}, resolver: podclaims.NewResolver(nil),
 		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*onenode.Spec),
-		kinds: make(map[string]*podKind), claimIDs: make(map[types.NamespacedName]int32), steps: lru.New(manySteps),
+		claimIDs: make(map[types.NamespacedName]int32), steps: lru.New(manySteps),
 	}
 }
 
@@ -327,7 +331,7 @@ func checkSelectors(slice *resourceapi.ResourceSlice) error {
 	return nil
 }
 
-// addObjects makes claims and templates known, and the lens as wide as they need it.
+// addObjects makes claims and templates known, and the read set as wide as they need it.
 func (w *world) addObjects(c *Cluster, before *world) {
 	var specs []*onenode.Spec
 	seen := make(map[*onenode.Spec]bool)

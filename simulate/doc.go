@@ -49,6 +49,7 @@
 //	any, undecided    nodes of which the template is not decided
 //	extended          claims that are to match others, beyond resource.k8s.io/v1
 //	gang, narrow      several pods, all or none, in one domain of nodes or devices
+//	memory            how much is remembered
 //	result            what was placed, with claims as the API server would hold them
 //	why               why not more
 package simulate

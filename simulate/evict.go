@@ -73,7 +73,7 @@ func (w *world) evicted(entries []*podEntry) ([]*Shape, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pod on a node to be drained: %w", err)
 		}
-		if last := len(shapes) - 1; last >= 0 && shapes[last].kind == kind {
+		if last := len(shapes) - 1; last >= 0 && shapes[last].kind.key == kind.key {
 			shapes[last].Pods = append(shapes[last].Pods, entry.pod)
 			continue
 		}
@@ -91,7 +91,7 @@ func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {
 		return known.(*podKind), nil
 	}
 	kind, err := w.kindOf(entry.pod)
-	if err == nil {
+	if err == nil && !w.options.Memory.Off {
 		w.running.Store(entry.pod, kind)
 	}
 	return kind, err
@@ -181,7 +181,7 @@ func (s *State) leaving(nodes Nodes) []*leaving {
 			list = append(list, next[i])
 		}
 	}
-	if next != nil {
+	if next != nil && !w.options.Memory.Off {
 		w.leaving.Store(&next)
 	}
 	return list

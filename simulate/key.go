@@ -66,7 +66,7 @@ var podKey = keys.Writer[*podKind]{
 	{Covers: keys.Rows(reads.Pod, "Spec.ResourceClaims[]"), Write: func(k *memo.Key, p *podKind) {
 		k.Number(len(p.entries))
 		for _, e := range p.entries {
-			k.Number(e.spec.ID)
+			k.Text(e.spec.Key)
 			k.Number(int(e.claim) + 1)
 		}
 	}},
@@ -74,7 +74,7 @@ var podKey = keys.Writer[*podKind]{
 		k.Number(len(p.extended))
 		for _, e := range p.extended {
 			k.Text(string(e.name))
-			k.Number(e.spec.ID)
+			k.Text(e.spec.Key)
 		}
 	}},
 	{Covers: append(keys.Rows(reads.Pod, "Spec.Overhead[]", "Spec.Resources.Requests[]"), append(keys.Rows(reads.Pod, "Spec.InitContainers[].RestartPolicy"), ofContainers("Resources.Requests[]")...)...), Write: func(k *memo.Key, p *podKind) {
@@ -94,8 +94,8 @@ func ofContainers(fields ...string) (rows []keys.Row) {
 	return rows
 }
 
-// key is equal for pods that ask for the same.
-func (k *podKind) key() string {
+// ownKey is equal for pods that ask for the same.
+func (k *podKind) ownKey() string {
 	key := memo.NewKey()
 	podKey.Append(&key, k)
 	return string(key.Bytes)

@@ -198,6 +198,7 @@ func readsAll(pod *corev1.Pod, node *corev1.Node) (bool, error) {
 // two apart, and whatever the rule about nodes reads. The test sees each part of the key that is left out, and a
 // rule that does not say what it reads.
 func TestEachFieldOfAPod(t *testing.T) {
+	RunUsual(t)
 	check := func(name string, fit NodeFit, pairs []pair, least int) []pair {
 		wrong, decisive := wrongAnswers(t, fit, pairs)
 		if len(wrong) > 0 {

@@ -35,7 +35,7 @@ func (m *Sim) Merge(other *Sim) error {
 		return errors.New("the Sims do not come from the same State")
 	}
 	from := m.from.seen()
-	for m.data.lens != from.data.lens || other.data.lens != from.data.lens {
+	for m.data.readSet != from.data.readSet || other.data.readSet != from.data.readSet {
 		m.look()
 		other.look()
 		from = m.from.seen()
@@ -117,7 +117,7 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	for _, added := range other.facts.Added[len(from.facts.Added):] {
 		both.facts = both.facts.with(both.facts.Tainted([]int32{added.Device}, added.Taint))
 	}
-	both.state = both.facts.State(g.data.lens, u)
+	both.state = both.facts.State(g.data.readSet, u)
 	for i := range max(len(mine.used), len(other.used)) {
 		change := amountAt(other.used, i) - amountAt(from.used, i)
 		demand := []amount{{resource: i, value: change}}

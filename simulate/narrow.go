@@ -101,14 +101,14 @@ func (k *podKind) narrows(filters []filter) bool {
 
 // narrowedKind is a kind of which requests get only devices that pass filters.
 func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
-	key := k.key()
+	key := k.key
 	for _, f := range filters {
 		key += fmt.Sprintf(" narrowed %q %q %q", f.attribute, f.requests, f.value)
 	}
-	if known := w.knownKind(key); known != nil {
+	if known, found := w.kinds.Get(key); found {
 		return known
 	}
-	n := &podKind{world: w, example: k.example, notLookedAt: k.notLookedAt, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
+	n := &podKind{key: key, world: w, example: k.example, notLookedAt: k.notLookedAt, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
 	var extended []*onenode.Spec
 	for _, e := range k.entries {
 		e.spec = w.narrowedSpec(e.spec, filters)
@@ -117,7 +117,7 @@ func (w *world) narrowedKind(k *podKind, filters []filter) *podKind {
 	for _, e := range k.extended {
 		extended = append(extended, w.narrowedSpec(e.spec, filters))
 	}
-	return w.intern(key, n, extended)
+	return w.intern(n, extended)
 }
 
 // narrowedSpec adds filters to requests, as selectors.

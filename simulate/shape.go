@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/simulate/internal/onenode"
@@ -35,8 +36,9 @@ type Shape struct {
 	elsewhere atomic.Pointer[Shape]
 }
 
-// podKind is what equal pods have in common. There is one for all of them.
+// podKind is what equal pods have in common. There is one for all of them, as long as it is remembered.
 type podKind struct {
+	key     string // equal for all pods of the kind in one world
 	example *corev1.Pod
 	entries []claimEntry
 	// shares is set if an entry is a claim that other pods may use, too.
@@ -52,7 +54,8 @@ type podKind struct {
 	world *world
 	// onReal has the variant by real node, -1 where the pods may not run, onNew by template.
 	onReal atomic.Pointer[[]int16]
-	onNew  sync.Map // *Template → int16
+	onNew  memo.Map[*Template, int16]
+	onEach memo.Map[*choice, *memberVariants]
 	// before is the kind in the world before, until onReal is known.
 	before atomic.Pointer[kindBefore]
 
@@ -112,17 +115,17 @@ type amount struct {
 // and devices, then in the order given. It takes time in proportion to the pods, and compiles once
 // per shape. The error names a pod and what is wrong with it or with what it refers to.
 func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
-	byKind := make(map[*podKind]*Shape)
+	byKind := make(map[string]*Shape)
 	var shapes []*Shape
 	for _, pod := range pods {
 		kind, err := s.world.kindOf(pod)
 		if err != nil {
 			return nil, err
 		}
-		shape := byKind[kind]
+		shape := byKind[kind.key]
 		if shape == nil {
 			shape = &Shape{kind: kind}
-			byKind[kind] = shape
+			byKind[kind.key] = shape
 			shapes = append(shapes, shape)
 		}
 		shape.Pods = append(shape.Pods, pod)
@@ -156,7 +159,7 @@ func (s *Shape) in(w *world) (*Shape, error) {
 		if err != nil {
 			return nil, err
 		}
-		if same != nil && kind != same {
+		if same != nil && kind.key != same.key {
 			return nil, fmt.Errorf("pods %s and %s/%s of a shape no longer ask for the same", s.name(), pod.Namespace, pod.Name)
 		}
 		same = kind
@@ -202,7 +205,7 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: spec.resourceClaims %s: %w", name, podClaim.Name, err)
 		}
-		if found && (entry.claim < 0 || !slices.Contains(made.entries, entry)) {
+		if found && (entry.claim < 0 || !slices.ContainsFunc(made.entries, func(e claimEntry) bool { return e.claim == entry.claim })) {
 			made.entries = append(made.entries, entry)
 			made.shares = made.shares || entry.claim >= 0
 		}
@@ -214,8 +217,8 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		}
 	}
 	made.demands = w.needs(pod, nil)
-	key := made.key()
-	if known := w.knownKind(key); known != nil {
+	made.key = made.ownKey()
+	if known, found := w.kinds.Get(made.key); found {
 		return known, nil
 	}
 	if _, err := w.fits(pod, w.anyNode); err != nil {
@@ -226,12 +229,12 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 		extended = append(extended, e.spec)
 	}
 	made.variants = []*variant{{demands: made.demands}}
-	if old := w.kindsBefore[key]; old != nil {
+	if old := w.kindsBefore[made.key]; old != nil {
 		made.variants = old.variants
 		made.before.Store(old)
 	}
 	made.base = made.variants[0]
-	if made = w.intern(key, made, extended); made.plain.Err != nil {
+	if made = w.intern(made, extended); made.plain.Err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, made.plain.Err)
 	}
 	return made, nil
@@ -257,16 +260,9 @@ func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim)
 	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
 
-// knownKind is the kind with a key, nil if there is none yet.
-func (w *world) knownKind(key string) *podKind {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.kinds[key]
-}
-
 // intern makes a kind ready for use and known, unless its claims cannot be compiled. If another goroutine came
 // first, it is the other's. Extended are the specs for extended resources.
-func (w *world) intern(key string, made *podKind, extended []*onenode.Spec) *podKind {
+func (w *world) intern(made *podKind, extended []*onenode.Spec) *podKind {
 	specs := specsOf(made.entries)
 	if made.plain = w.Question(specs); made.plain.Err != nil {
 		return made
@@ -274,10 +270,10 @@ func (w *world) intern(key string, made *podKind, extended []*onenode.Spec) *pod
 	w.See(slices.Concat(specs, extended))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if known := w.kinds[key]; known != nil {
+	if known, found := w.kinds.Get(made.key); found {
 		return known
 	}
-	w.kinds[key] = made
+	w.kinds.Add(made.key, made, w.options.Memory.Kinds)
 	return made
 }
 
@@ -370,25 +366,22 @@ func addInPlace(used []int64, demands []amount, factor int64) []int64 {
 	return used
 }
 
-// fromDevices lists those of a pod's extended resources that devices have to provide on the node: a
-// class stands for them and no device plugin of the node does. Missing is set if neither does.
-func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing bool) {
-	for _, name := range asked {
-		plugged, listed := node.Status.Allocatable[name]
-		switch {
-		case plugged.IsZero() && w.extended[name] != nil:
-			names = append(names, name)
-		case !listed:
-			missing = true
-		}
-	}
-	return names, missing
+// classOf returns the class behind an extended resource, nil if there is none.
+func (w *world) classOf(name corev1.ResourceName) *resourceapi.DeviceClass { return w.extended[name] }
+
+// fromDevices lists those of a pod's extended resources that devices have to provide on the node. Missing is one that nobody
+// provides.
+func (w *world) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing corev1.ResourceName) {
+	return podclaims.FromDevices(asked, node, w.classOf)
 }
 
 // on returns the variant for a node, -1 if the pods may not run there.
 func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 	if k.whole != nil {
 		return w.on(k.whole, inv)
+	}
+	if w.options.Memory.Off {
+		return w.variantOn(k, inv.Node)
 	}
 	if inv.template == nil {
 		if known := k.onReal.Load(); known != nil {
@@ -407,11 +400,11 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 		k.before.Store(nil)
 		return list[inv.index]
 	}
-	if known, ok := k.onNew.Load(inv.template); ok {
-		return known.(int16)
+	if known, ok := k.onNew.Get(inv.template); ok {
+		return known
 	}
 	found := w.variantOn(k, inv.Node)
-	k.onNew.Store(inv.template, found)
+	k.onNew.Add(inv.template, found, w.options.Memory.Kinds)
 	return found
 }
 
@@ -423,7 +416,7 @@ func (w *world) variantOn(k *podKind, node *corev1.Node) int16 {
 		return 0
 	}
 	names, missing := w.fromDevices(k.asks, node)
-	if missing {
+	if missing != "" {
 		return -1
 	}
 	return w.variant(k, names)
@@ -439,13 +432,7 @@ func (w *world) variant(k *podKind, names []corev1.ResourceName) int16 {
 		}
 	}
 	made := &variant{fromDevices: names, demands: w.needs(k.example, names)}
-	var requests []resourceapi.DeviceRequest
-	for _, e := range k.extended {
-		if slices.Contains(names, e.name) {
-			requests = append(requests, e.requests...)
-		}
-	}
-	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return strings.Compare(a.Name, b.Name) })
+	requests, _ := podclaims.AllExtendedRequests(k.example, names, w.classOf)
 	made.spec = w.Spec(&resourceapi.DeviceClaim{Requests: requests}, extension.Claim{})
 	k.variants = append(slices.Clip(k.variants), made)
 	return int16(len(k.variants) - 1)

@@ -84,13 +84,13 @@ func (m *Sim) start(c *onenode.Call, k *podKind) (int, error) {
 	return m.base.firstWithRoom(c, k)
 }
 
-// look makes the lens of the Sim that of today.
+// look makes the read set of the Sim that of today.
 func (m *Sim) look() {
-	l := m.world.Lens()
-	if m.data.lens == l {
+	l := m.world.ReadSet()
+	if m.data.readSet == l {
 		return
 	}
-	m.data.lens = l
+	m.data.readSet = l
 	see := func(rec *nodeRecord) {
 		if rec.options != nil {
 			rec.options = rec.options.look(l)
@@ -266,7 +266,7 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 		slices.Sort(positions)
 		rec := m.data.real.Edit(node, m.by)
 		rec.facts = rec.facts.with(rec.facts.Tainted(positions, taint))
-		rec.state = rec.facts.State(m.data.lens, rec.state.Uses)
+		rec.state = rec.facts.State(m.data.readSet, rec.state.Uses)
 	}
 	if len(shared) > 0 {
 		tainted := onenode.NewSharedPools(m.world.gates, onenode.WithTaints(m.data.around.Shared.Published, shared))

@@ -135,6 +135,7 @@ func TestStateStays(t *testing.T) {
 
 // What the budget does not suffice for is undecided, not a no, in each of the calls.
 func TestUndecidedIsNotNo(t *testing.T) {
+	simulate.RunUsual(t)
 	c := gpuCluster("a", "b")
 	c.Slices[1].Spec.Devices = c.Slices[1].Spec.Devices[:3] // another content
 	state := open(t, c, simulate.Options{Budget: 1})

@@ -9,11 +9,11 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
@@ -23,18 +23,18 @@ import (
 type State struct {
 	world *world
 	data  version
-	// current is the State as a wider lens sees it.
+	// current is the State as a wider read set sees it.
 	current atomic.Pointer[State]
-	// firsts has the first real node with room by kind of pods: *podKind → int.
-	firsts sync.Map
+	// firsts has the first real node with room by kind of pods.
+	firsts memo.Map[*podKind, int]
 }
 
 // version is what differs between States. Copying it makes a version of it, see table.Table.
 type version struct {
-	lens   *onenode.Lens
-	real   table.Table[nodeRecord]
-	claims table.Table[claimRecord]
-	groups []group
+	readSet *onenode.ReadSet
+	real    table.Table[nodeRecord]
+	claims  table.Table[claimRecord]
+	groups  []group
 	// groupsOf owns groups, and may write to it.
 	groupsOf *table.Edition
 	around   *onenode.Surroundings
@@ -87,13 +87,13 @@ func (s *State) Sim() *Sim {
 	return &Sim{world: s.world, by: new(table.Edition), data: s.data, base: s, from: s}
 }
 
-// seen returns the State as the lens of today sees it.
+// seen returns the State as the read set of today sees it.
 func (s *State) seen() *State {
-	l := s.world.Lens()
-	if s.data.lens == l {
+	l := s.world.ReadSet()
+	if s.data.readSet == l {
 		return s
 	}
-	if known := s.current.Load(); known != nil && known.data.lens == l {
+	if known := s.current.Load(); known != nil && known.data.readSet == l {
 		return known
 	}
 	m := s.Sim()
@@ -106,8 +106,8 @@ func (s *State) seen() *State {
 // firstWithRoom is the first real node that may take a pod which shares no claims. It is found out
 // once.
 func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
-	if known, ok := s.firsts.Load(k); ok {
-		return known.(int), nil
+	if known, ok := s.firsts.Get(k); ok {
+		return known, nil
 	}
 	seen := s.seen()
 	d := &seen.data
@@ -126,7 +126,7 @@ func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
 			break
 		}
 	}
-	s.firsts.Store(k, first)
+	s.firsts.Add(k, first, s.world.options.Memory.Kinds)
 	return first, nil
 }
 
@@ -184,15 +184,16 @@ func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 &&
 
 // counts are the last counts of real nodes that are exact, one for each kind of pods.
 type counts struct {
-	lens   *onenode.Lens
-	byKind sync.Map // *podKind → *tally
+	readSet *onenode.ReadSet
+	byKind  memo.Map[*podKind, *tally]
+	most    int
 }
 
-// counted returns what was counted with a lens. Counts of a lens before are forgotten.
-func (w *world) counted(l *onenode.Lens) *counts {
+// counted returns what was counted with a read set. Counts of a read set before are forgotten.
+func (w *world) counted(l *onenode.ReadSet) *counts {
 	known := w.counts.Load()
-	if known == nil || known.lens != l {
-		known = &counts{lens: l}
+	if known == nil || known.readSet != l {
+		known = &counts{readSet: l, most: w.options.Memory.Kinds}
 		w.counts.Store(known)
 	}
 	return known
@@ -201,10 +202,10 @@ func (w *world) counted(l *onenode.Lens) *counts {
 // tally counts how many pods fit on nodes of a State. Of a set that was counted before, it counts
 // again what changed.
 func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
-	counts := a.world.counted(d.lens)
-	if known, _ := counts.byKind.Load(a.kind); known != nil && known.(*tally).on == on.nodeSet {
+	counts := a.world.counted(d.readSet)
+	if known, _ := counts.byKind.Get(a.kind); known != nil && known.on == on.nodeSet {
 		attempt := *c
-		t, changed, err := d.recount(&attempt, a, known.(*tally))
+		t, changed, err := d.recount(&attempt, a, known)
 		if err != nil {
 			return tally{}, err
 		}
@@ -223,7 +224,7 @@ func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 	return t, err
 }
 
-func (c *counts) keep(k *podKind, t tally) { c.byKind.Store(k, &t) }
+func (c *counts) keep(k *podKind, t tally) { c.byKind.Add(k, &t, c.most) }
 
 // manyChanged is the part of the nodes, as a divisor, that has to change for a count to take the place
 // of the one that is remembered.
@@ -357,9 +358,9 @@ func (d *version) group(t *Template) *group {
 // fresh is a node of a template without pods.
 func (d *version) fresh(t *Template) nodeRecord {
 	if t.choice != nil {
-		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.lens)}}
+		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.readSet)}}
 	}
-	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: t.facts.State(d.lens, nil)}, used: t.used}
+	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: t.facts.State(d.readSet, nil)}, used: t.used}
 }
 
 // record returns a node as it is. It is false if the node is gone, or was not added.

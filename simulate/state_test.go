@@ -241,6 +241,7 @@ func (c *crowd) shape(state *State, pod *corev1.Pod) *Shape {
 
 // A count of before with what changed since is what counting all nodes gives.
 func TestCountsAreThoseOfAllNodes(t *testing.T) {
+	RunUsual(t)
 	seen := make(map[string]int)
 	for seed := range uint64(60) {
 		c := newCrowd(t, seed)
@@ -266,8 +267,8 @@ func TestCountsAreThoseOfAllNodes(t *testing.T) {
 				seen["undecided"]++
 			}
 			d := &now.seen().data
-			if known, ok := now.world.counted(d.lens).byKind.Load(shape.kind); ok && want.Pods > 0 {
-				for range d.real.Changes(&known.(*tally).real) {
+			if known, ok := now.world.counted(d.readSet).byKind.Get(shape.kind); ok && want.Pods > 0 {
+				for range d.real.Changes(&known.real) {
 					seen["changed"]++
 				}
 			}
@@ -280,6 +281,7 @@ func TestCountsAreThoseOfAllNodes(t *testing.T) {
 
 // Nodes that did not change since they were counted are not looked at.
 func TestCountLooksAtWhatChanged(t *testing.T) {
+	RunUsual(t)
 	const nodes = 400
 	cluster, pods := large(nodes, 1)
 	state, err := Open(cluster, Options{Features: allocator.AllFeatures()})

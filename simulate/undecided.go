@@ -43,7 +43,7 @@ func (a *asked) onOptions(c *onenode.Call, d *version, n Node, rec *nodeRecord) 
 	}
 	*c = s.call
 	found := s.reply()
-	if separate && !s.spent {
+	if separate && !s.spent && !a.world.options.Memory.Off {
 		a.world.steps.Add(key, found)
 	}
 	return found, nil
@@ -302,14 +302,14 @@ type memberVariants struct {
 // onMembers returns the variants on the templates of a choice.
 func (w *world) onMembers(k *podKind, c *choice) *memberVariants {
 	k = cmp.Or(k.whole, k)
-	if known, ok := k.onNew.Load(c); ok {
-		return known.(*memberVariants)
+	if known, ok := k.onEach.Get(c); ok {
+		return known
 	}
 	found := &memberVariants{list: make([]int16, len(c.members)), one: true}
 	for i, t := range c.members {
 		found.list[i] = w.variantOn(k, t.facts.Node)
 		found.one = found.one && found.list[i] == found.list[0]
 	}
-	k.onNew.Store(c, found)
+	k.onEach.Add(c, found, w.options.Memory.Kinds)
 	return found
 }

@@ -163,7 +163,7 @@ func TestAnyMany(t *testing.T) {
 }
 
 // A question that reads more of devices than those before may tell templates apart that were one class.
-func TestAnyWiderLens(t *testing.T) {
+func TestAnyWiderReadSet(t *testing.T) {
 	c := gpuCluster("real")
 	c.Slices[0].Spec.Devices[0].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"fabric": {StringValue: ptr.To("x")}}
 	state := open(t, c, simulate.Options{})
@@ -263,6 +263,7 @@ func TestAnyWhy(t *testing.T) {
 
 // Where the budget ends, nothing becomes a no: neither at once, nor for pods that come later.
 func TestAnyUndecided(t *testing.T) {
+	simulate.RunUsual(t)
 	c := gpuCluster()
 	state := open(t, c, simulate.Options{Budget: 1})
 	undecided := anyOf(t, state, gpuTemplates(t, state, 2, 4)...)
@@ -290,6 +291,7 @@ func TestAnyUndecided(t *testing.T) {
 
 // What was not found out because the budget was spent is found out by the next call.
 func TestAnyBudgetIsPerCall(t *testing.T) {
+	simulate.RunUsual(t)
 	state := open(t, gpuCluster(), simulate.Options{Budget: 1})
 	undecided := anyOf(t, state, gpuTemplates(t, state, 2, 4)...)
 	sim := state.Sim()

@@ -38,10 +38,8 @@ func (s *State) Update(c Cluster) (*State, error) {
 func (w *world) next(classes []*resourceapi.DeviceClass) *world {
 	next := newWorld(w.options, w.Asker.Next(classes, len(w.nodes), w.devices))
 	next.nodeFit, next.resources = w.nodeFit, w.resources
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	next.kindsBefore = make(map[string]*kindBefore, len(w.kinds))
-	for key, kind := range w.kinds {
+	next.kindsBefore = make(map[string]*kindBefore)
+	for key, kind := range w.kinds.All {
 		next.kindsBefore[key] = kind.known()
 	}
 	return next
@@ -155,7 +153,7 @@ func (m *Sim) Expect(node string, t *Template) error {
 	m.move(rec, before, after)
 	rec.facts = after
 	held := m.heldOn(rec, Node{index: index, name: node})
-	rec.state = after.State(m.data.lens, rec.state.Uses.Moved(before.Inventory, after.Inventory).Change(held, true))
+	rec.state = after.State(m.data.readSet, rec.state.Uses.Moved(before.Inventory, after.Inventory).Change(held, true))
 	m.freed()
 	return nil
 }

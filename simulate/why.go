@@ -5,7 +5,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/explain"
+	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/simulate/internal/onenode"
@@ -91,7 +91,7 @@ func (r *Result) Why(ctx context.Context) ([]Refusal, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := &explainer{unplaced: f, state: f.state.seen(), call: &c, problems: make(map[int16]*allocator.Problem), known: make(map[string]*explain.Explanation)}
+		e := &explainer{unplaced: f, state: f.state.seen(), call: &c, problems: make(map[int16]*allocator.Problem), known: make(map[explained]*explain.Explanation)}
 		e.found = Refusal{Shape: f.shape, Pods: f.pods}
 		if err := e.run(); err != nil {
 			return nil, err
@@ -108,9 +108,17 @@ type explainer struct {
 	call     *onenode.Call
 	asked    *asked
 	problems map[int16]*allocator.Problem // by variant, with the names of the pod's claims
-	known    map[string]*explain.Explanation
+	known    map[explained]*explain.Explanation
 	devices  explain.Grouping
 	found    Refusal
+}
+
+// explained are nodes of which the explanations differ in names only. It has the answer, not a number of it: no other answer
+// gets its place in memory meanwhile.
+type explained struct {
+	answer *onenode.Answer
+	// around is which pools of several nodes reach them, and which of their own cannot be used.
+	around string
 }
 
 func (e *explainer) run() error {
@@ -220,7 +228,7 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 		return "the labels of the node do not match the pod's node selector or affinity"
 	}
 	for _, name := range podclaims.ExtendedResources(pod) {
-		if _, missing := w.fromDevices([]corev1.ResourceName{name}, node); missing {
+		if _, missing := w.fromDevices([]corev1.ResourceName{name}, node); missing != "" {
 			return "the node does not have " + string(name)
 		}
 	}
@@ -232,15 +240,16 @@ func (w *world) keptAway(pod *corev1.Pod, node *corev1.Node) string {
 // used for the same reasons, have the same explanation.
 func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, number int16) (*explain.Explanation, error) {
 	d := &e.state.data
-	key := fmt.Appendf(nil, "%p", a)
+	var around memo.Key
 	for position, reached := range d.around.Shared.Reaching(rec.facts.Inventory) {
-		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(position)), reached)
+		around.Number(position)
+		around.Number(int(reached))
 	}
 	for i := range rec.facts.Pools {
-		why := rec.facts.Pools[i].Unusable
-		key = append(binary.AppendUvarint(key, uint64(len(why))), why...)
+		around.Text(rec.facts.Pools[i].Unusable)
 	}
-	if known, found := e.known[string(key)]; found {
+	key := explained{a, string(around.Bytes)}
+	if known, found := e.known[key]; found {
 		return known, nil
 	}
 	inv := e.state.world.named(n, rec.facts)
@@ -256,7 +265,7 @@ func (e *explainer) explanation(n Node, rec *nodeRecord, a *onenode.Answer, numb
 	if none, ok := outcome.(*allocator.Unsatisfiable); ok && err == nil {
 		found = none.Explain()
 	}
-	e.known[string(key)] = found
+	e.known[key] = found
 	return found, nil
 }
 

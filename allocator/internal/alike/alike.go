@@ -3,7 +3,7 @@
 
 // Package alike lets nodes that a problem cannot tell apart share an answer.
 //
-// A lens is what problems can tell about devices. It numbers what pools look like through it, and what
+// A read set is what problems can tell about devices. It numbers what pools look like through it, and what
 // nodes look like with what is in use of their pools: the states. There is one more memory, of the
 // answers of problems that ask for the same, by state. The number of a pool is kept with the pool, and
 // that of a state with the node until something changes there, so that most nodes of a fleet cost one
@@ -48,11 +48,11 @@ func (a *Answer) Core(ctx context.Context, in *model.Instance) []claims.Part {
 
 // Memory is what allocators remember of nodes. It is safe for concurrent use.
 type Memory struct {
-	evaluator     *eligibility.Evaluator
-	reads         *Reads
-	bounds        memo.Bounds
-	counters      *Counters
-	kinds, lenses *lru.Cache
+	evaluator       *eligibility.Evaluator
+	reads           *Reads
+	bounds          memo.Bounds
+	counters        *Counters
+	kinds, readSets *lru.Cache
 }
 
 // Counters are those of a Memory, or of several.
@@ -67,7 +67,7 @@ type Reads struct {
 // NewMemory returns a Memory for problems that are compiled with an Evaluator. Reads are those of the
 // policy, nil for first fit.
 func NewMemory(e *eligibility.Evaluator, reads *Reads, b memo.Bounds, c *Counters) *Memory {
-	return &Memory{evaluator: e, reads: reads, bounds: b, counters: c, kinds: lru.New(b.Problems), lenses: lru.New(b.Problems)}
+	return &Memory{evaluator: e, reads: reads, bounds: b, counters: c, kinds: lru.New(b.Problems), readSets: lru.New(b.Problems)}
 }
 
 // Problem is a problem with what is remembered of nodes for problems that ask for the same.
@@ -83,7 +83,7 @@ type Problem struct {
 func (m *Memory) Problem(p *claims.Problem, line uint32, deterministic bool) *Problem {
 	joined := m.join(p, deterministic)
 	if joined.kind != nil {
-		joined.owner = &joined.lens.owners[line%lines]
+		joined.owner = &joined.readSet.owners[line%lines]
 	}
 	return joined
 }
@@ -95,19 +95,19 @@ func (m *Memory) join(p *claims.Problem, deterministic bool) *Problem {
 	}
 	key := memo.NewKey()
 	p.AppendKey(&key)
-	if known, ok := m.kinds.Get(string(key.Bytes)); ok && !known.(*kind).lens.worn() {
+	if known, ok := m.kinds.Get(string(key.Bytes)); ok && !known.(*kind).readSet.worn() {
 		joined.kind = known.(*kind)
 		return joined
 	}
-	joined.kind = &kind{m.lensOf(p), xsync.NewMap[uint32, *Answer]()}
+	joined.kind = &kind{m.readSetOf(p), xsync.NewMap[uint32, *Answer]()}
 	m.kinds.Add(string(key.Bytes), joined.kind)
 	return joined
 }
 
 // kind is what problems have in common that ask for the same.
 type kind struct {
-	lens    *lens
-	answers *xsync.Map[uint32, *Answer] // by state of the lens
+	readSet *readSet
+	answers *xsync.Map[uint32, *Answer] // by state of the read set
 }
 
 // known is the answer for a state, nil if there is none. No state is 0.
@@ -132,11 +132,11 @@ func (p *Problem) remember(state uint32, a *Answer) {
 	p.kind.remember(state, a, p.memory.bounds.Answers)
 }
 
-// lens is what some kinds of problems can tell about devices: the parts that their expressions read, and
+// readSet is what some kinds of problems can tell about devices: the parts that their expressions read, and
 // the attributes that their constraints compare. So a claim for another model costs one look at each
 // state that nodes are in, not at each node. It is safe for concurrent use.
-type lens struct {
-	lensKey
+type readSet struct {
+	readSetKey
 	attributes []resourceapi.FullyQualifiedName
 	reads      *Reads
 	// classes numbers what pools look like, states what nodes with their use do.
@@ -152,8 +152,8 @@ type owner struct{ _ byte }
 // lines is for how many allocators with one memory places keep notes apart.
 const lines = 8
 
-// lensKey is what makes a lens.
-type lensKey struct {
+// readSetKey is what makes a read set.
+type readSetKey struct {
 	// projection is nil if derived attributes may read anything.
 	projection *eligibility.Projection
 	// compared are the attributes.
@@ -163,12 +163,12 @@ type lensKey struct {
 	derived bool
 }
 
-// worn reports whether problems of the lens get another one by now.
-func (l *lens) worn() bool { return l.projection != nil && l.projection.Worn() }
+// worn reports whether problems of the read set get another one by now.
+func (l *readSet) worn() bool { return l.projection != nil && l.projection.Worn() }
 
-// lensOf returns the lens of a problem.
-func (m *Memory) lensOf(p *claims.Problem) *lens {
-	var key lensKey
+// readSetOf returns the read set of a problem.
+func (m *Memory) readSetOf(p *claims.Problem) *readSet {
+	var key readSetKey
 	derived := make(eligibility.Reads)
 	var attributes []resourceapi.FullyQualifiedName
 	for _, alt := range p.Alternatives {
@@ -184,10 +184,10 @@ func (m *Memory) lensOf(p *claims.Problem) *lens {
 	attributes = slices.Compact(attributes)
 	key.compared = fmt.Sprintf("%q", attributes)
 	key.projection = m.evaluator.Projection(p.Filters, derived)
-	if known, ok := m.lenses.Get(key); ok {
-		return known.(*lens)
+	if known, ok := m.readSets.Get(key); ok {
+		return known.(*readSet)
 	}
-	made := &lens{lensKey: key, attributes: attributes, reads: m.reads}
-	m.lenses.Add(key, made)
+	made := &readSet{readSetKey: key, attributes: attributes, reads: m.reads}
+	m.readSets.Add(key, made)
 	return made
 }

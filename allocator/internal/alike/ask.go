@@ -31,7 +31,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 			p.memory.counters.Searches.Add(1)
 			return search(view, u, false)
 		}
-		state, _ := p.lens.state(ctx, &view, u)
+		state, _ := p.readSet.state(ctx, &view, u)
 		return p.answerIn(ctx, state, view, u, search, false)
 	}
 	view := cluster.NodeView{Node: node, Place: place}
@@ -47,7 +47,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 	}
 	state, numbered := place.Number(p.owner, u)
 	if !numbered {
-		state, _ = p.lens.state(ctx, &view, u)
+		state, _ = p.readSet.state(ctx, &view, u)
 		if ctx.Err() == nil {
 			place.SetNumber(p.owner, u, state)
 		}
@@ -81,19 +81,19 @@ func stays(a *Answer, view *cluster.NodeView, u *cluster.State) bool {
 var unused *cluster.State
 
 // idle is on whose behalf a place has the number of the state in which nothing is in use.
-type idle struct{ *lens }
+type idle struct{ *readSet }
 
 // idleAnswer is the answer for a node of which nothing is in use, nil if there is no definite one or it is that of
 // no other node.
 func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *cluster.Place, search Search) (*Answer, error) {
-	state, numbered := place.Number(idle{p.lens}, nil)
+	state, numbered := place.Number(idle{p.readSet}, nil)
 	if !numbered {
 		var odd bool
-		if state, odd = p.lens.state(ctx, &view, unused); odd {
+		if state, odd = p.readSet.state(ctx, &view, unused); odd {
 			state = 0
 		}
 		if ctx.Err() == nil {
-			place.SetNumber(idle{p.lens}, nil, state)
+			place.SetNumber(idle{p.readSet}, nil, state)
 		}
 	}
 	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {

@@ -21,11 +21,11 @@ import (
 const (
 	// maxDevices is how many devices of a pool are spelled out at most.
 	maxDevices = 512
-	// maxClasses is how many looks of pools a lens tells apart. Others have none.
+	// maxClasses is how many looks of pools a read set tells apart. Others have none.
 	maxClasses = 1 << 14
-	// maxStates is how many states of nodes a lens tells apart before it starts anew.
+	// maxStates is how many states of nodes a read set tells apart before it starts anew.
 	maxStates = 1 << 15
-	// maxLooks is for how many lenses a pool on a node keeps its class.
+	// maxLooks is for how many read sets a pool on a node keeps its class.
 	maxLooks = 64
 )
 
@@ -38,8 +38,8 @@ type class struct {
 }
 
 // class returns that of a pool on a node. It is kept with it.
-func (l *lens) class(ctx context.Context, view *pool.View) class {
-	kept := view.Attach(func() any { return new(memo.List[*lens, class]) }).(*memo.List[*lens, class])
+func (l *readSet) class(ctx context.Context, view *pool.View) class {
+	kept := view.Attach(func() any { return new(memo.List[*readSet, class]) }).(*memo.List[*readSet, class])
 	known, ok := kept.Get(l)
 	if !ok {
 		known = l.look(ctx, view)
@@ -57,7 +57,7 @@ func isOne(view *pool.View) bool { return view.Common() || len(view.Here) > maxD
 
 // look works the class out. Of devices that are elsewhere, only which ones there are that selectors tell
 // apart matters: evaluating them may fail.
-func (l *lens) look(ctx context.Context, view *pool.View) class {
+func (l *readSet) look(ctx context.Context, view *pool.View) class {
 	if l.projection == nil || isOne(view) || !view.Whole() && len(view.Pool.Counters) > 0 {
 		return class{}
 	}
@@ -137,10 +137,10 @@ type nodeKey struct {
 	same, odd bool
 }
 
-// state returns the number of what the lens sees of a node, 0 if that cannot be said: devices may or may not be
+// state returns the number of what the read set sees of a node, 0 if that cannot be said: devices may or may not be
 // on the node. Nodes in the same state have equal answers, by position. Odd is set if a pool of the node is only
 // like itself.
-func (l *lens) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
+func (l *readSet) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
 	k := nodeKey{Key: memo.NewKey()}
 	keys.Node.Append(&k.Key, view.Node)
 	for _, pv := range view.Pools {

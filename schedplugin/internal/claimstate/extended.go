@@ -4,7 +4,6 @@
 package claimstate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,11 +11,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/component-helpers/resource"
-	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
-	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
-	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/podclaims"
 )
@@ -25,14 +19,11 @@ import (
 // No claim in the API server can have it.
 const unmadeClaimName = "<extended-resources>"
 
-// Amounts are what a pod asks of extended resources, by name. All are above zero.
-type Amounts map[corev1.ResourceName]int64
-
 // ExtendedClaim returns the claim that stands for the extended resources of a pod which
-// devices can serve, and what the pod asks of all extended resources. The claim is the one that
+// devices can serve, and all extended resources that the pod asks for. The claim is the one that
 // an earlier attempt left behind, or else one that does not exist yet. It is nil if there is
 // nothing that devices can serve.
-func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, Amounts, error) {
+func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, []corev1.ResourceName, error) {
 	asked := s.fromDevices(pod)
 	if asked == nil {
 		return nil, nil, nil
@@ -50,55 +41,21 @@ func (s Source) ExtendedClaim(pod *corev1.Pod) (*Claim, Amounts, error) {
 // AsksForExtended reports whether the pod asks for extended resources that devices can serve.
 func (s Source) AsksForExtended(pod *corev1.Pod) bool { return s.fromDevices(pod) != nil }
 
-// fromDevices returns what the pod asks of all extended resources, nil if devices can serve none of them.
-func (s Source) fromDevices(pod *corev1.Pod) Amounts {
-	if !s.Extended || !listsExtended(pod) {
+// fromDevices lists all extended resources that the pod asks for, none if devices can serve none of them.
+func (s Source) fromDevices(pod *corev1.Pod) []corev1.ResourceName {
+	if !s.Extended {
 		return nil
 	}
-	amounts := amountsOf(pod)
-	for name := range amounts {
-		if s.servedByDevices(name) {
-			return amounts
-		}
+	names := podclaims.ExtendedResources(pod)
+	if !slices.ContainsFunc(names, func(name corev1.ResourceName) bool { return s.classOf(name) != nil }) {
+		return nil
 	}
-	return nil
+	return names
 }
 
-// listsExtended reports whether adding up what a pod asks for can come to an extended resource. For most pods it
-// cannot, and adding up costs more.
-func listsExtended(pod *corev1.Pod) bool {
-	lists := func(requests corev1.ResourceList) bool {
-		for name := range requests {
-			if schedutil.IsDRAExtendedResourceName(name) {
-				return true
-			}
-		}
-		return false
-	}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			if lists(containers[i].Resources.Requests) {
-				return true
-			}
-		}
-	}
-	return lists(pod.Spec.Overhead)
-}
-
-func amountsOf(pod *corev1.Pod) Amounts {
-	amounts := make(Amounts)
-	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	for name, amount := range framework.NewResource(requests).ScalarResources {
-		if amount != 0 && schedutil.IsDRAExtendedResourceName(name) {
-			amounts[name] = amount
-		}
-	}
-	return amounts
-}
-
-// servedByDevices reports whether a class offers devices under the name of the resource.
-func (s Source) servedByDevices(name corev1.ResourceName) bool {
-	return s.DRA.DeviceClassResolver().GetDeviceClass(name) != nil
+// classOf returns the class that offers devices under the name of a resource, nil if there is none.
+func (s Source) classOf(name corev1.ResourceName) *resourceapi.DeviceClass {
+	return s.DRA.DeviceClassResolver().GetDeviceClass(name)
 }
 
 // ExtendedClaims is a ResourceClaimTracker that finds claims for extended resources. With another one,
@@ -127,52 +84,20 @@ func (s Source) leftBehind(pod *corev1.Pod) (*resourceapi.ResourceClaim, error) 
 }
 
 func unmadeClaim(pod *corev1.Pod) *resourceapi.ResourceClaim {
-	return &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace,
-			Name:      unmadeClaimName,
-			// Identifies it while it is in flight. The API server will choose another one.
-			UID:          uuid.NewUUID(),
-			GenerateName: pod.Name + "-extended-resources-",
-			Annotations:  map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true),
-			}},
-		},
-	}
+	claim := podclaims.ExtendedClaim(pod)
+	claim.Name = unmadeClaimName
+	claim.UID = uuid.NewUUID() // identifies it while it is in flight; the API server will choose another one
+	return claim
 }
 
-// FromDevices returns the resources that devices have to provide on a node, sorted, and one
-// that neither devices nor a device plugin provide.
-func (s Source) FromDevices(asked Amounts, nodeInfo fwk.NodeInfo) (names []string, missing string) {
-	plugged := nodeInfo.GetAllocatable().GetScalarResources()
-	for name := range asked {
-		amount, listed := plugged[name]
-		switch {
-		case amount == 0 && s.servedByDevices(name):
-			names = append(names, string(name))
-		case !listed && (missing == "" || string(name) < missing):
-			missing = string(name)
-		}
-	}
-	slices.Sort(names)
-	return names, missing
+// FromDevices returns the resources that devices have to provide on a node, and one that neither devices nor a device plugin
+// provide.
+func (s Source) FromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing corev1.ResourceName) {
+	return podclaims.FromDevices(asked, node, s.classOf)
 }
 
-// DeviceRequests turns the extended resources of a pod into requests for devices, sorted by name,
-// and says which container uses which.
-func (s Source) DeviceRequests(pod *corev1.Pod, names []string) ([]resourceapi.DeviceRequest, []corev1.ContainerExtendedResourceRequest) {
-	var requests []resourceapi.DeviceRequest
-	var mappings []corev1.ContainerExtendedResourceRequest
-	for _, name := range names {
-		class := s.DRA.DeviceClassResolver().GetDeviceClass(corev1.ResourceName(name))
-		if class == nil {
-			continue // gone since the node was looked at
-		}
-		r, m := podclaims.ExtendedRequests(pod, corev1.ResourceName(name), class.Name)
-		requests = append(requests, r...)
-		mappings = append(mappings, m...)
-	}
-	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
-	return requests, mappings
+// DeviceRequests turns the extended resources of a pod into requests for devices, sorted by name, and says which container uses
+// which. A class may be gone since the node was looked at.
+func (s Source) DeviceRequests(pod *corev1.Pod, names []corev1.ResourceName) ([]resourceapi.DeviceRequest, []corev1.ContainerExtendedResourceRequest) {
+	return podclaims.AllExtendedRequests(pod, names, s.classOf)
 }

@@ -99,7 +99,7 @@ func (a *Answer) Next() *State {
 	next := a.from.Change(a.Own, true)
 	if len(a.ahead) > 0 {
 		c := next.content
-		following := newAnswer(c.lens.gates, a.ahead[0], c.example, nil)
+		following := newAnswer(c.readSet.gates, a.ahead[0], c.example, nil)
 		following.question, following.ahead = a.question, a.ahead[1:]
 		if room := a.room.Load(); room > 0 {
 			following.room.Store(room - 1)
@@ -187,6 +187,9 @@ func (k *Asker) ask(c *Call, s *State, q *Question, ahead int64) (*Answer, error
 	case c.Budget <= 0:
 		return Spent, nil
 	default:
+		if k.bounds.Answers == 0 {
+			ahead = 0 // they would be forgotten
+		}
 		if a, err = k.searchAhead(c, s, q, ahead); err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ package onenode
 
 import (
 	"maps"
-	"sync"
 	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -23,6 +22,7 @@ import (
 // concurrent use.
 type Asker struct {
 	gates  pools.Gates
+	bounds Bounds
 	taints bool  // whether taints count
 	budget int64 // of one call
 	// allocator, programs and interned are the same after an update of the cluster.
@@ -32,7 +32,7 @@ type Asker struct {
 	classes   allocator.Classes
 	// classNumbers are those of classes by name. Equal classes have one number.
 	classNumbers map[string]int
-	lens         atomic.Pointer[Lens]
+	readSet      atomic.Pointer[ReadSet]
 	usages       *lru.Cache // usage, by *nodeState
 }
 
@@ -43,8 +43,22 @@ type Options struct {
 	Topology     []resourceapi.FullyQualifiedName
 	// Budget is how many search steps one call spends at most.
 	Budget int64
+	// Bounds limit what is remembered. The zero value remembers nothing.
+	Bounds Bounds
 	// Programs are compiled expressions that several askers share. Nil makes an own cache.
 	Programs *cel.Cache
+}
+
+// Bounds limit what is remembered from one call to the next. Of each, zero is none.
+type Bounds struct {
+	// Questions is how many different claims there are, questions of several claims, and classes.
+	Questions int
+	// Nodes is how many different nodes a read set tells apart, by their devices, and a quarter of how many different devices.
+	Nodes int
+	// States is how many states of equal nodes are found again, and how many answers that depend on pools of several nodes.
+	States int
+	// Answers is how many answers are kept about one state.
+	Answers int
 }
 
 // manyPrograms is how many compiled CEL expressions are kept.
@@ -58,14 +72,17 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 	if o.Programs == nil {
 		o.Programs = cel.NewCache(manyPrograms)
 	}
-	k := &Asker{gates: o.Features.PoolGates(), taints: o.Features.DeviceTaints, budget: o.Budget, programs: o.Programs, interned: newInterned(), usages: lru.New(manyUsages)}
+	k := &Asker{
+		gates: o.Features.PoolGates(), bounds: o.Bounds, taints: o.Features.DeviceTaints, budget: o.Budget,
+		programs: o.Programs, interned: &interned{most: o.Bounds.Questions}, usages: lru.New(manyUsages),
+	}
 	k.allocator = allocator.New(allocator.Options{
 		Features: o.Features, Policy: o.DevicePolicy, Topology: o.Topology,
-		Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: k.programs}),
+		Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: k.programs, Off: o.Bounds == Bounds{}}),
 	})
 	var r questionReads
 	r.addPolicy(o.DevicePolicy, o.Topology)
-	k.lens.Store(blank(k.gates).with(&r))
+	k.readSet.Store(blank(k.gates, &k.bounds).with(&r))
 	k.setClasses(classes)
 	return k, nil
 }
@@ -73,19 +90,21 @@ func New(o Options, classes []*resourceapi.DeviceClass) (*Asker, error) {
 // Next returns one with other classes that knows what this one knows, but for what is much more than a
 // cluster of that many nodes and devices needs.
 func (k *Asker) Next(classes []*resourceapi.DeviceClass, nodes, devices int) *Asker {
-	next := &Asker{gates: k.gates, taints: k.taints, budget: k.budget, allocator: k.allocator, programs: k.programs, interned: k.interned, usages: lru.New(manyUsages)}
-	next.interned.prune()
-	l := k.lens.Load()
-	if l.outgrown(nodes, devices) {
-		l = newLens(l.gates, l.covered)
+	next := &Asker{
+		gates: k.gates, bounds: k.bounds, taints: k.taints, budget: k.budget,
+		allocator: k.allocator, programs: k.programs, interned: k.interned, usages: lru.New(manyUsages),
 	}
-	next.lens.Store(l)
+	l := k.readSet.Load()
+	if l.outgrown(nodes, devices) {
+		l = newReadSet(l.gates, l.bounds, l.covered)
+	}
+	next.readSet.Store(l)
 	next.setClasses(classes)
 	return next
 }
 
-// Lens is what all questions so far read of devices.
-func (k *Asker) Lens() *Lens { return k.lens.Load() }
+// ReadSet is what all questions so far read of devices.
+func (k *Asker) ReadSet() *ReadSet { return k.readSet.Load() }
 
 // SameClasses reports whether another asker has equal classes.
 func (k *Asker) SameClasses(other *Asker) bool { return maps.Equal(k.classNumbers, other.classNumbers) }
@@ -102,11 +121,11 @@ func (k *Asker) setClasses(classes []*resourceapi.DeviceClass) {
 		key := memo.NewKey()
 		key.Text(class.Name)
 		Classed.Append(&key, class)
-		k.classNumbers[class.Name] = k.interned.class(key.Bytes)
+		k.classNumbers[class.Name] = k.interned.class(string(key.Bytes))
 	}
 }
 
-// See makes the lens cover what the specs and the classes read.
+// See makes the read set cover what the specs and the classes read.
 func (k *Asker) See(specs []*Spec, classes ...*resourceapi.DeviceClass) {
 	var r questionReads
 	for _, s := range specs {
@@ -118,76 +137,68 @@ func (k *Asker) See(specs []*Spec, classes ...*resourceapi.DeviceClass) {
 	k.widen(&r)
 }
 
-// widen makes the lens cover what is read.
+// widen makes the read set cover what is read.
 func (k *Asker) widen(r *questionReads) {
 	for {
-		before := k.lens.Load()
+		before := k.readSet.Load()
 		after := before.with(r)
-		if after == before || k.lens.CompareAndSwap(before, after) {
+		if after == before || k.readSet.CompareAndSwap(before, after) {
 			return
 		}
 	}
 }
 
-// interned are the numbers that all askers of one Open give to equal things.
+// interned are the equal things that all askers of one Open share. Once there are as many as most of a sort, those are
+// forgotten; no number is given twice.
 type interned struct {
-	mu        sync.Mutex
-	specs     map[string]*Spec
-	questions map[string]*Question
-	classes   map[string]int
-	numbers   int // given to specs, questions and classes so far
-}
-
-// maxInterned is how many specs, questions and classes are known before all are forgotten.
-const maxInterned = 1 << 15
-
-func newInterned() *interned {
-	return &interned{specs: make(map[string]*Spec), questions: make(map[string]*Question), classes: make(map[string]int)}
-}
-
-// prune forgets if there is too much. Numbers are not given again.
-func (i *interned) prune() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(i.specs)+len(i.questions)+len(i.classes) > maxInterned {
-		clear(i.specs)
-		clear(i.questions)
-		clear(i.classes)
-	}
+	most      int
+	specs     memo.Map[string, *Spec]
+	questions memo.Map[string, *Question]
+	classes   memo.Map[string, int]
+	numbers   atomic.Int64 // given to questions and classes so far
 }
 
 // number is the next that nobody has.
-func (i *interned) number() int {
-	i.numbers++
-	return i.numbers
+func (i *interned) number() int { return int(i.numbers.Add(1)) }
+
+// spec returns the one with a key.
+func (i *interned) spec(key string, made *Spec) *Spec {
+	if known, found := i.specs.Get(key); found {
+		return known
+	}
+	i.specs.Add(key, made, i.most)
+	return made
 }
 
-func (i *interned) class(key []byte) int {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.classes[string(key)] == 0 {
-		i.classes[string(key)] = i.number()
+// class returns the number of a class with a key.
+func (i *interned) class(key string) int {
+	if known, found := i.classes.Get(key); found {
+		return known
 	}
-	return i.classes[string(key)]
+	made := i.number()
+	i.classes.Add(key, made, i.most)
+	return made
 }
 
 // Sizes is how much is remembered.
 type Sizes struct {
 	Specs, Questions int
-	// Contents and Devices are those that the lens tells apart, Answers those about nodes on which nothing is in use.
+	// Contents and Devices are those that the read set tells apart, Answers those about nodes on which nothing is in use.
 	Contents, Devices, Answers int
 }
 
 // Sizes counts what is remembered.
 func (k *Asker) Sizes() Sizes {
-	k.interned.mu.Lock()
-	defer k.interned.mu.Unlock()
-	l := k.lens.Load()
+	l := k.readSet.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := Sizes{Specs: len(k.interned.specs), Questions: len(k.interned.questions), Contents: len(l.contents), Devices: len(l.devices)}
-	for _, c := range l.contents {
-		for _, q := range k.interned.questions {
+	n := Sizes{Contents: len(l.contents), Devices: len(l.devices)}
+	for range k.interned.specs.All {
+		n.Specs++
+	}
+	for _, q := range k.interned.questions.All {
+		n.Questions++
+		for _, c := range l.contents {
 			if c.fresh.known(q.id) != nil {
 				n.Answers++
 			}

@@ -4,11 +4,11 @@
 // Package onenode asks the allocator what pods get of the devices of one node, and remembers the answers
 // for all nodes that are like it.
 //
-//	slices of a node ──Lens──► content     equal for nodes that no question tells apart
-//	content + Uses ──────────► State       one for all nodes that are in it
-//	State × Question ────────► Answer      with the next State; remembered
+//	slices of a node ──ReadSet──► content  equal for nodes that no question tells apart
+//	content + Uses ─────────────► State    one for all nodes that are in it
+//	State × Question ───────────► Answer   with the next State; remembered
 //
-// A [Question] is what the claims of a pod ask for. The [Lens] is what all questions so far read of
+// A [Question] is what the claims of a pod ask for. The [ReadSet] is what all questions so far read of
 // devices. Two nodes whose devices differ in nothing else have the same content, so each step is
 // searched once, by the allocator on one node with nothing around it, and looked up from then on. Pools
 // that several nodes reach are [Surroundings]: a question for which no device of such a pool can serve
@@ -20,11 +20,12 @@
 //
 // # Where things are
 //
-//	asker        what is known of a cluster: classes, numbers, the lens
+//	asker        what is known of a cluster: classes, numbers, the read set
 //	question     what claims ask for, and what that reads
-//	answer       asking about a state; a snapshot of one node
+//	answer       asking about a state
+//	snapshot     one node as the allocator sees it
 //	state        what is in use, and the answers that are remembered with it
-//	lens         what tells devices apart
+//	readset      what tells devices apart
 //	inventory    a node with the devices that it alone has
 //	utilization  which part of its pools is in use
 //	shared       pools of several nodes

@@ -57,7 +57,7 @@ func openForFields(t *testing.T, sides ...*fieldworld.Side) fieldworld.Ask {
 	t.Helper()
 	features := allocator.AllFeatures()
 	features.DeviceBindingAndStatus = !sides[0].InUse
-	asker, err := New(Options{Features: features, Budget: allocator.DefaultBudget, Programs: fieldPrograms}, sides[0].Classes())
+	asker, err := New(Options{Features: features, Budget: allocator.DefaultBudget, Bounds: usualBounds, Programs: fieldPrograms}, sides[0].Classes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func (c *fieldCluster) ask(t *testing.T, side *fieldworld.Side, claim *resourcea
 		t.Fatal(err)
 	}
 	inv := c.nodes[side.Node.Name]
-	a, err := c.asker.About(&call, inv, inv.State(c.asker.Lens(), c.uses[side.Node.Name]), c.around, question)
+	a, err := c.asker.About(&call, inv, inv.State(c.asker.ReadSet(), c.uses[side.Node.Name]), c.around, question)
 	if err != nil {
 		t.Fatal(err)
 	}

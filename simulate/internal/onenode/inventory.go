@@ -22,7 +22,7 @@ import (
 )
 
 // Inventory is a node with the devices that no other node reaches. It is immutable but for what
-// lenses see of it.
+// read sets see of it.
 type Inventory struct {
 	Node *corev1.Node
 	// Published are the slices of the node, of all generations.
@@ -49,9 +49,9 @@ type AddedTaint struct {
 	Taint  resourceapi.DeviceTaint
 }
 
-// seen is what a lens sees of an inventory.
+// seen is what a read set sees of an inventory.
 type seen struct {
-	lens    *Lens
+	readSet *ReadSet
 	content *content
 	// head is what the content has besides devices, devices are their numbers.
 	head    []byte
@@ -155,16 +155,16 @@ func WithTaints(published []*resourceapi.ResourceSlice, taints map[pools.DeviceI
 	return patched
 }
 
-// State returns the state of the devices with these in use, as a lens sees it.
-func (inv *Inventory) State(l *Lens, u Uses) *State { return inv.seenBy(l).content.state(u) }
+// State returns the state of the devices with these in use, as a read set sees it.
+func (inv *Inventory) State(l *ReadSet, u Uses) *State { return inv.seenBy(l).content.state(u) }
 
-// seenBy is what the lens sees, in particular.
-func (inv *Inventory) seenBy(l *Lens) *seen {
-	if known := inv.seen.Load(); known != nil && known.lens == l {
+// seenBy is what the read set sees, in particular.
+func (inv *Inventory) seenBy(l *ReadSet) *seen {
+	if known := inv.seen.Load(); known != nil && known.readSet == l {
 		return known
 	}
-	s := &sight{lens: l, key: memo.NewKey()}
-	found := &seen{lens: l, head: inv.head(), devices: make([]uint32, 0, inv.Size)}
+	s := &sight{readSet: l, key: memo.NewKey()}
+	found := &seen{readSet: l, head: inv.head(), devices: make([]uint32, 0, inv.Size)}
 	for i := range inv.Pools {
 		devices := inv.Pools[i].pool.Devices
 		for d := range devices {
@@ -188,7 +188,7 @@ func (inv *Inventory) settle(found *seen) {
 	devices := found.devices
 	if len(inv.Added) > 0 {
 		devices = append(buffer[:0], devices...)
-		s := &sight{lens: found.lens}
+		s := &sight{readSet: found.readSet}
 		for _, added := range inv.Added {
 			devices[added.Device] = s.tainted(devices[added.Device], []resourceapi.DeviceTaint{added.Taint})
 		}
@@ -197,19 +197,24 @@ func (inv *Inventory) settle(found *seen) {
 	for _, d := range devices {
 		key = binary.AppendUvarint(key, uint64(d))
 	}
-	found.content = found.lens.content(key, inv)
+	found.content = found.readSet.content(key, inv)
 }
 
-func (l *Lens) content(key []byte, example *Inventory) *content {
+func (l *ReadSet) content(key []byte, example *Inventory) *content {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.contents[string(key)]; known != nil {
 		return known
 	}
-	c := &content{lens: l, example: example, states: make(map[string]*State)}
+	c := &content{readSet: l, example: example, states: make(map[string]*State)}
 	c.snapshot = sync.OnceValue(func() *snapshot { return example.snapshot(l.gates) })
 	c.fresh = newState(c, nil)
-	l.contents[string(key)] = c
+	if len(l.contents) >= l.bounds.Nodes {
+		clear(l.contents)
+	}
+	if l.bounds.Nodes > 0 {
+		l.contents[string(key)] = c
+	}
 	return c
 }
 
@@ -236,7 +241,7 @@ func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *I
 	plain := cmp.Or(inv.plain, inv)
 	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: plain}
 	if known := plain.seen.Load(); known != nil {
-		again := &seen{lens: known.lens, head: known.head, devices: known.devices, values: known.values}
+		again := &seen{readSet: known.readSet, head: known.head, devices: known.devices, values: known.values}
 		next.settle(again)
 		next.seen.Store(again)
 	}

@@ -20,22 +20,24 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Lens is what all questions so far read of devices. Devices that agree in it are equal, and so
+// ReadSet is what all questions so far read of devices. Devices that agree in it are equal, and so
 // are nodes with such devices: a unique serial number makes no difference as long as nobody asks
-// for it. A question that reads more makes a wider lens, which tells more nodes apart.
+// for it. A question that reads more makes a wider read set, which tells more nodes apart.
 //
 // Of capacities, taints, counters and all else but attributes, all is compared that package keys writes.
-type Lens struct {
-	gates pools.Gates
+type ReadSet struct {
+	gates  pools.Gates
+	bounds *Bounds
 	*covered
 
 	mu       sync.Mutex
+	last     uint32            // number given
 	devices  map[string]uint32 // numbers of equal devices
 	values   map[string]uint32 // numbers of equal lists of values
 	contents map[string]*content
 }
 
-// covered is what a lens sees. It is immutable.
+// covered is what a read set sees. It is immutable.
 type covered struct {
 	// all is set if some expression may depend on any attribute.
 	all bool
@@ -51,9 +53,9 @@ type covered struct {
 	sortedConstraints []resourceapi.FullyQualifiedName
 }
 
-// newLens is a lens that knows nothing.
-func newLens(gates pools.Gates, what *covered) *Lens {
-	return &Lens{gates: gates, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
+// newReadSet is a read set that knows nothing.
+func newReadSet(gates pools.Gates, bounds *Bounds, what *covered) *ReadSet {
+	return &ReadSet{gates: gates, bounds: bounds, covered: what, devices: make(map[string]uint32), values: make(map[string]uint32), contents: make(map[string]*content)}
 }
 
 // questionReads is what one question reads.
@@ -113,8 +115,8 @@ func (r *questionReads) addConstraints(constraints []resourceapi.DeviceConstrain
 	}
 }
 
-// with returns the lens itself if it covers what is read, else a wider one.
-func (l *Lens) with(r *questionReads) *Lens {
+// with returns the read set itself if it covers what is read, else a wider one.
+func (l *ReadSet) with(r *questionReads) *ReadSet {
 	next := &covered{all: l.all || r.all, expressions: maps.Clone(l.expressions), domains: maps.Clone(l.domains), constraints: maps.Clone(l.constraints)}
 	for _, name := range r.expressions {
 		next.expressions[name] = true
@@ -132,34 +134,40 @@ func (l *Lens) with(r *questionReads) *Lens {
 		return slices.Compare([]string{a.Domain, a.ID}, []string{b.Domain, b.ID})
 	})
 	next.sortedConstraints = slices.Sorted(maps.Keys(next.constraints))
-	return newLens(l.gates, next)
+	return newReadSet(l.gates, l.bounds, next)
 }
 
-// blank is the lens that sees no attributes.
-func blank(gates pools.Gates) *Lens {
-	return newLens(gates, &covered{expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool)})
+// blank is the read set that sees no attributes.
+func blank(gates pools.Gates, bounds *Bounds) *ReadSet {
+	return newReadSet(gates, bounds, &covered{expressions: make(map[cel.Name]bool), domains: make(map[string]bool), constraints: make(map[resourceapi.FullyQualifiedName]bool)})
 }
 
-// spare is how much more than what its cluster needs a lens may know.
+// spare is how much more than what its cluster needs a read set may know.
 const spare = 256
 
-// outgrown reports whether a lens knows much more than what a cluster of that size needs.
-func (l *Lens) outgrown(nodes, devices int) bool {
+// outgrown reports whether a read set knows much more than what a cluster of that size needs.
+func (l *ReadSet) outgrown(nodes, devices int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.contents) > 2*nodes+spare || len(l.devices)+len(l.values) > 4*devices+spare
 }
 
-// number returns the number of a key in a table of the lens.
-func (l *Lens) number(table map[string]uint32, key []byte) uint32 {
+// number returns the number of a key in a table of the read set. None is given twice.
+func (l *ReadSet) number(table map[string]uint32, key []byte) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n, known := table[string(key)]; known {
 		return n
 	}
-	n := uint32(len(table) + 1)
-	table[string(key)] = n
-	return n
+	l.last++
+	if most := 4 * l.bounds.Nodes; len(table) >= most {
+		clear(table)
+		if most == 0 {
+			return l.last
+		}
+	}
+	table[string(key)] = l.last
+	return l.last
 }
 
 // Selected is what CEL expressions see of an attribute.
@@ -167,10 +175,10 @@ var Selected = keys.Writer[*resourceapi.DeviceAttribute]{
 	{Covers: keys.Keyed(reads.Device, "Attributes[]"), Write: func(k *memo.Key, a *resourceapi.DeviceAttribute) { keys.AppendWhole(k, a) }},
 }
 
-// sight collects what a lens sees of the devices of one node.
+// sight collects what a read set sees of the devices of one node.
 type sight struct {
-	lens *Lens
-	key  memo.Key
+	readSet *ReadSet
+	key     memo.Key
 	// values are those that constraints compare.
 	values keys.Values
 }
@@ -181,11 +189,11 @@ func (s *sight) device(d *pool.Device) uint32 {
 	keys.Device.Append(&s.key, d)
 	keys.AppendCapacities(&s.key, d.Object.Capacity)
 	s.appendSelected(d.Slice.Object.Spec.Driver, d.Object)
-	for _, name := range s.lens.sortedConstraints {
+	for _, name := range s.readSet.sortedConstraints {
 		value, found := d.Shape.Attribute(name)
 		keys.Attribute.Append(&s.key, keys.Compared{Values: &s.values, Attribute: value, Found: found})
 	}
-	return s.lens.number(s.lens.devices, s.key.Bytes)
+	return s.readSet.number(s.readSet.devices, s.key.Bytes)
 }
 
 // tainted returns the number of a device with more taints.
@@ -193,13 +201,13 @@ func (s *sight) tainted(device uint32, taints []resourceapi.DeviceTaint) uint32 
 	s.key.Bytes = append(s.key.Bytes[:0], 0xff) // no device begins so
 	s.key.Number(int(device))
 	keys.AppendTaints(&s.key, taints)
-	return s.lens.number(s.lens.devices, s.key.Bytes)
+	return s.readSet.number(s.readSet.devices, s.key.Bytes)
 }
 
 // appendSelected appends the attributes that expressions read, under both names that an
 // attribute of the driver's domain may have.
 func (s *sight) appendSelected(driver string, d *resourceapi.Device) {
-	if s.lens.all {
+	if s.readSet.all {
 		s.key.Number(len(d.Attributes))
 		for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
 			s.key.Text(string(name))
@@ -207,13 +215,13 @@ func (s *sight) appendSelected(driver string, d *resourceapi.Device) {
 		}
 		return
 	}
-	for _, name := range s.lens.sortedExpressions {
+	for _, name := range s.readSet.sortedExpressions {
 		s.appendAttribute(resourceapi.QualifiedName(name.String()), d)
 		if name.Domain == driver {
 			s.appendAttribute(resourceapi.QualifiedName(name.ID), d)
 		}
 	}
-	for _, domain := range slices.Sorted(maps.Keys(s.lens.domains)) {
+	for _, domain := range slices.Sorted(maps.Keys(s.readSet.domains)) {
 		s.key.Flags(hasDomain(driver, domain, d))
 	}
 }

@@ -21,9 +21,10 @@ import (
 	"github.com/dray-project/dray/internal/reads"
 )
 
-// Spec is what one claim asks for. Equal ones are one.
+// Spec is what one claim asks for. Equal ones are one, as long as they are remembered.
 type Spec struct {
-	ID      int // no two are equal
+	// Key is equal for specs that are, if the classes of both have the same numbers.
+	Key     string
 	Devices resourceapi.DeviceClaim
 	More    extension.Claim // what is asked for beyond that
 }
@@ -56,14 +57,8 @@ func (k *Asker) Spec(devices *resourceapi.DeviceClaim, more extension.Claim) *Sp
 	Asked.Append(&key, devices)
 	made.eachRequest(func(f requestFilter) { key.Number(k.classNumbers[f.class]) })
 	appendExtension(&key, more)
-	k.interned.mu.Lock()
-	defer k.interned.mu.Unlock()
-	if known := k.interned.specs[string(key.Bytes)]; known != nil {
-		return known
-	}
-	made.ID = k.interned.number()
-	k.interned.specs[string(key.Bytes)] = made
-	return made
+	made.Key = string(key.Bytes)
+	return k.interned.spec(made.Key, made)
 }
 
 // appendExtension appends what a claim asks for beyond the API.
@@ -127,16 +122,14 @@ func (q *Question) Claims() ([]*resourceapi.ResourceClaim, []extension.Claim) {
 func (k *Asker) Question(specs []*Spec) *Question {
 	key := memo.NewKey()
 	for _, s := range specs {
-		key.Number(s.ID)
+		key.Text(s.Key)
 	}
-	k.interned.mu.Lock()
-	defer k.interned.mu.Unlock()
-	if known := k.interned.questions[string(key.Bytes)]; known != nil {
+	if known, found := k.interned.questions.Get(string(key.Bytes)); found {
 		return known
 	}
 	q := &Question{id: k.interned.number(), Specs: slices.Clone(specs)}
 	k.prepare(q)
-	k.interned.questions[string(key.Bytes)] = q
+	k.interned.questions.Add(string(key.Bytes), q, k.interned.most)
 	return q
 }
 

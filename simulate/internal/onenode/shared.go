@@ -238,7 +238,7 @@ type view struct {
 }
 
 // view returns nil if no pool of several nodes that matters reaches the node.
-func (c *crossing) view(inv *Inventory, l *Lens) (*view, error) {
+func (c *crossing) view(inv *Inventory, l *ReadSet) (*view, error) {
 	if len(c.positions) == 0 {
 		return nil, nil
 	}
@@ -266,10 +266,10 @@ func (c *crossing) view(inv *Inventory, l *Lens) (*view, error) {
 	return v, nil
 }
 
-// About returns the answer for a node that is in a state, with what there is around it. The lens of the
+// About returns the answer for a node that is in a state, with what there is around it. The read set of the
 // state must cover what the question reads. The error is the context's.
 func (k *Asker) About(c *Call, inv *Inventory, s *State, around *Surroundings, q *Question) (*Answer, error) {
-	v, err := k.crossing(c.Context, around.Shared, q).view(inv, s.content.lens)
+	v, err := k.crossing(c.Context, around.Shared, q).view(inv, s.content.readSet)
 	if err != nil {
 		return &Answer{Verdict: Failed, Err: err}, nil //nolint:nilerr // it is in the answer
 	}
@@ -287,7 +287,7 @@ func (k *Asker) Crosses(ctx context.Context, shared *SharedPools, q *Question) b
 // AppendSight appends bytes that are equal for nodes on which a question sees the same besides the devices of
 // the node.
 func (k *Asker) AppendSight(ctx context.Context, to []byte, inv *Inventory, s *State, shared *SharedPools, q *Question) ([]byte, error) {
-	v, err := k.crossing(ctx, shared, q).view(inv, s.content.lens)
+	v, err := k.crossing(ctx, shared, q).view(inv, s.content.readSet)
 	if err != nil || v == nil {
 		return to, err
 	}
@@ -356,13 +356,10 @@ func (k *Asker) askAcross(c *Call, inv *Inventory, s *State, around *Surrounding
 	a, err := k.search(c, inv, s, around, v.positions, q.Problem)
 	if err == nil && a != Spent {
 		a.Err = unnamed(a.Err)
-		shared.learn(key.Bytes, a)
+		shared.learn(key.Bytes, a, k.bounds.States)
 	}
 	return a, err
 }
-
-// maxCrossAnswers is how many answers are remembered before the memory starts anew.
-const maxCrossAnswers = 1 << 16
 
 func (s *SharedPools) known(key []byte) *Answer {
 	s.mu.Lock()
@@ -370,10 +367,14 @@ func (s *SharedPools) known(key []byte) *Answer {
 	return s.answers[string(key)]
 }
 
-func (s *SharedPools) learn(key []byte, a *Answer) {
+// learn remembers an answer. With as many as most before it, these are forgotten.
+func (s *SharedPools) learn(key []byte, a *Answer, most int) {
+	if most == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.answers == nil || len(s.answers) >= maxCrossAnswers {
+	if s.answers == nil || len(s.answers) >= most {
 		s.answers = make(map[string]*Answer)
 	}
 	s.answers[string(key)] = a

@@ -17,10 +17,10 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// content is what the questions of a lens can tell of the devices of a node. Nodes with equal
+// content is what the questions of a read set can tell of the devices of a node. Nodes with equal
 // devices share one.
 type content struct {
-	lens    *Lens
+	readSet *ReadSet
 	example *Inventory
 
 	snapshot func() *snapshot // of the example
@@ -29,10 +29,6 @@ type content struct {
 	states map[string]*State
 	fresh  *State
 }
-
-// maxStates is how many states of one content are found again. Beyond that the memory starts
-// anew; states that nodes are in live on.
-const maxStates = 1 << 16
 
 // State is a content with what is in use of it: everything that decides which devices a
 // pod gets on a node. Two nodes in the same state have equal answers by position. There is one
@@ -64,11 +60,14 @@ func (c *content) state(u Uses) *State {
 	if known := c.states[string(key)]; known != nil {
 		return known
 	}
-	if len(c.states) >= maxStates {
-		clear(c.states)
+	most := c.readSet.bounds.States
+	if len(c.states) >= most {
+		clear(c.states) // states that nodes are in live on
 	}
 	made := newState(c, u)
-	c.states[string(key)] = made
+	if most > 0 {
+		c.states[string(key)] = made
+	}
 	return made
 }
 
@@ -88,7 +87,7 @@ func (s *State) fewerTaints() *fewerTaints {
 	if known := s.without.Load(); known != nil {
 		return known
 	}
-	l := s.content.lens
+	l := s.content.readSet
 	found := &fewerTaints{all: inv.plain.State(l, s.Uses), withheld: inv.plain.State(l, inv.withheld(s.Uses))}
 	s.without.Store(found)
 	return found
@@ -117,31 +116,43 @@ func (s *State) Change(holdings []Holding, add bool) *State {
 	return s.content.state(s.Uses.Change(holdings, add))
 }
 
-// known returns the answer to a question, nil if it was not asked.
+// place is where the answer to a question is. Questions with one place take it from each other.
+func (s *State) place(question int) (page, at int) {
+	pages := max(1, s.content.readSet.bounds.Answers/answerPageSize)
+	return question / answerPageSize % pages, question % answerPageSize
+}
+
+// known returns the answer to a question, nil if it was not asked, or was forgotten.
 func (s *State) known(question int) *Answer {
 	pages := s.answers.Load()
-	if pages == nil || question/answerPageSize >= len(*pages) {
+	if pages == nil {
 		return nil
 	}
-	if page := (*pages)[question/answerPageSize]; page != nil {
-		return page[question%answerPageSize].Load()
+	n, at := s.place(question)
+	if n >= len(*pages) || (*pages)[n] == nil {
+		return nil
+	}
+	if a := (*pages)[n][at].Load(); a != nil && a.question.id == question {
+		return a
 	}
 	return nil
 }
 
 // learn remembers an answer. If another goroutine came first, its answer stays.
 func (s *State) learn(a *Answer) *Answer {
-	question := a.question.id
+	if s.content.readSet.bounds.Answers == 0 {
+		return a
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before := s.known(question); before != nil {
+	if before := s.known(a.question.id); before != nil {
 		return before
 	}
 	var pages []*answerPage
 	if p := s.answers.Load(); p != nil {
 		pages = *p
 	}
-	n := question / answerPageSize
+	n, at := s.place(a.question.id)
 	if n >= len(pages) || pages[n] == nil {
 		grown := make([]*answerPage, max(len(pages), n+1))
 		copy(grown, pages)
@@ -149,7 +160,7 @@ func (s *State) learn(a *Answer) *Answer {
 		pages = grown
 		s.answers.Store(&grown)
 	}
-	pages[n][question%answerPageSize].Store(a)
+	pages[n][at].Store(a)
 	return a
 }
 

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/cel"
@@ -30,13 +29,14 @@ type Cluster struct {
 	Nodes  []*corev1.Node // in the order read
 	Ledger *pools.Ledger
 
-	objects   *input.Objects
-	options   Options
-	byName    []*corev1.Node // nodes sorted by name
-	pods      []*corev1.Pod
-	podByKey  map[types.NamespacedName]*corev1.Pod
-	rooms     map[string]room // by node
-	resolver  *extendedresourcecache.ExtendedResourceCache
+	objects  *input.Objects
+	options  Options
+	byName   []*corev1.Node // nodes sorted by name
+	pods     []*corev1.Pod
+	podByKey map[types.NamespacedName]*corev1.Pod
+	rooms    map[string]room // by node
+	// extended are the classes behind extended resources; none if the feature is off.
+	extended  map[corev1.ResourceName]*resourceapi.DeviceClass
 	claims    *podclaims.Resolver
 	order     []types.NamespacedName // of claims, as read
 	templates []types.NamespacedName
@@ -100,7 +100,6 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 		ofClass:  make(map[string]bool),
 
 		wholePools: make(map[pools.PoolID]wholePool),
-		resolver:   newResolver(objects.Classes, options.ExtendedResources),
 		claims:     podclaims.NewResolver(madeUpUID),
 		classes:    allocator.ClassMap(objects.Classes...),
 		allocator: allocator.New(allocator.Options{
@@ -108,6 +107,9 @@ func New(objects *input.Objects, options Options) (*Cluster, error) {
 			Policy: options.Policy, Topology: options.Topology,
 			Memory: allocator.NewMemory(allocator.MemoryOptions{Programs: options.Programs}),
 		}),
+	}
+	if options.ExtendedResources {
+		c.extended = podclaims.ClassesByResource(objects.Classes)
 	}
 	c.podByKey = make(map[types.NamespacedName]*corev1.Pod, len(c.pods))
 	for _, pod := range c.pods {

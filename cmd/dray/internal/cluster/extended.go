@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,27 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
-	"k8s.io/klog/v2"
 
 	"github.com/dray-project/dray/podclaims"
 )
-
-// newResolver finds the class behind the name of an extended resource: its
-// spec.extendedResourceName, or deviceclass.resource.kubernetes.io/NAME. Nil, which finds
-// none, if the feature is off.
-func newResolver(classes []*resourceapi.DeviceClass, enabled bool) *extendedresourcecache.ExtendedResourceCache {
-	if !enabled {
-		return nil
-	}
-	resolver := extendedresourcecache.NewExtendedResourceCache(klog.Background())
-	for _, class := range classes {
-		resolver.OnAdd(class, true)
-	}
-	return resolver
-}
 
 // usesDevices reports whether a pod has claims, or extended resources that devices may
 // stand for.
@@ -40,20 +22,12 @@ func usesDevices(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || len(podclaims.ExtendedResources(pod)) > 0
 }
 
-// fromDevices lists those of a pod's extended resources that devices have to provide on
-// the node: a class stands for them, and no device plugin of the node does. Missing is one
-// that neither provides.
+// classOf returns the class behind an extended resource, nil if there is none or the feature is off.
+func (c *Cluster) classOf(name corev1.ResourceName) *resourceapi.DeviceClass { return c.extended[name] }
+
+// fromDevices lists those of a pod's extended resources that devices have to provide on the node, and one that nobody provides.
 func (c *Cluster) fromDevices(asked []corev1.ResourceName, node *corev1.Node) (names []corev1.ResourceName, missing corev1.ResourceName) {
-	for _, name := range asked {
-		plugged, listed := node.Status.Allocatable[name]
-		switch {
-		case plugged.IsZero() && c.resolver.GetDeviceClass(name) != nil:
-			names = append(names, name)
-		case !listed && missing == "":
-			missing = name
-		}
-	}
-	return names, missing
+	return podclaims.FromDevices(asked, node, c.classOf)
 }
 
 // noProvider says that a node does not have an extended resource.
@@ -74,29 +48,15 @@ func (c *Cluster) noProvider(name corev1.ResourceName, node *corev1.Node) string
 // extendedClaim is the claim that the scheduler makes for extended resources of a pod. It
 // is nil if there are none.
 func (c *Cluster) extendedClaim(pod *corev1.Pod, names []corev1.ResourceName) *resourceapi.ResourceClaim {
-	var requests []resourceapi.DeviceRequest
-	for _, name := range names {
-		if class := c.resolver.GetDeviceClass(name); class != nil {
-			more, _ := podclaims.ExtendedRequests(pod, name, class.Name)
-			requests = append(requests, more...)
-		}
-	}
+	requests, _ := podclaims.AllExtendedRequests(pod, names, c.classOf)
 	if len(requests) == 0 {
 		return nil
 	}
-	slices.SortFunc(requests, func(a, b resourceapi.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
-	base := pod.Name + "-extended-resources-"
-	key := types.NamespacedName{Namespace: pod.Namespace, Name: podclaims.WithSuffix(pod.Namespace, base)}
-	owner := metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
-	owner.UID = c.claims.PodUID(pod)
-	return &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: base, Name: key.Name, Namespace: key.Namespace, UID: madeUpUID("ResourceClaim", key),
-			Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
-			OwnerReferences: []metav1.OwnerReference{*owner},
-		},
-		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: requests}},
-	}
+	claim := podclaims.ExtendedClaim(pod)
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: podclaims.WithSuffix(pod.Namespace, claim.GenerateName)}
+	claim.Name, claim.UID, claim.OwnerReferences[0].UID = key.Name, madeUpUID("ResourceClaim", key), c.claims.PodUID(pod)
+	claim.Spec.Devices.Requests = requests
+	return claim
 }
 
 // extendedUsers says which request is for which container.
