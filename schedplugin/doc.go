@@ -60,6 +60,7 @@
 //	accounting               devices that stand for CPU and the like of their node
 //	explain                  reasons, Events, and what follows from how an attempt ended
 //	status                   what is logged and bounded
+//	upstream                 what leans on details of kube-scheduler that no interface promises
 //
 // What does not need the plugin is in packages of its own, which know nothing of each other but for
 // what the arrows say:

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/pools"
@@ -44,22 +43,6 @@ func (p *Plugin) suppose(c *cycle, view *model.View) (*model.View, error) {
 	}
 	c.removed, c.doubt = supposed, new(atomic.Bool)
 	return view.As(supposed.Ledger()), nil
-}
-
-// tentative reports whether the scheduler's snapshot is being modified for a what-if. There is
-// no other way to ask than trying to begin one, which it does not allow twice.
-func (p *Plugin) tentative() bool {
-	lister := p.handle.MutableSnapshotSharedLister()
-	if lister == nil {
-		return false
-	}
-	if err := lister.StartMutations(); err != nil {
-		return true
-	}
-	if err := lister.EndMutations(); err != nil {
-		klog.ErrorS(err, "The snapshot of the scheduler could not be restored")
-	}
-	return false
 }
 
 // newWhatIf begins a what-if, without the pods that are removed already.

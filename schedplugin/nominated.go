@@ -5,7 +5,6 @@ package schedplugin
 
 import (
 	"context"
-	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -182,21 +181,6 @@ func (p *Plugin) nominatedTo(node string) []fwk.PodInfo {
 		return nil
 	}
 	return p.handle.NominatedPodsForNode(node)
-}
-
-// hasQueue finds out whether there is a scheduling queue. A simulator has none: its handle calls a method of nil, as
-// there is no way to ask whether it has one. Any other panic is not for here.
-func (p *Plugin) hasQueue() (has bool) {
-	defer func() {
-		if err := recover(); err != nil {
-			if _, ofNil := err.(runtime.Error); !ofNil {
-				panic(err)
-			}
-			has = false
-		}
-	}()
-	p.handle.NominatedPodsForNode("")
-	return true
 }
 
 // residentsOf returns the pods on the nodes of a cycle.

@@ -13,7 +13,6 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -199,7 +198,7 @@ type ExtendedClaims = claimstate.ExtendedClaims
 func observing(ctx context.Context, handle fwk.Handle, gates pools.Gates) (*model.Model, error) {
 	dra := handle.SharedDRAManager()
 	state := model.Shared(ctx, dra, gates)
-	if _, own := dra.(*dynamicresources.DefaultDRAManager); !own {
+	if !hasInformers(dra) {
 		return state, nil
 	}
 	return state, state.FollowEvents(handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer())

@@ -6,7 +6,6 @@ package schedplugin
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,10 +22,6 @@ import (
 // errRival refuses what would otherwise give a device away twice.
 var errRival = errors.New("plugin " + dynamicresources.Name + " is enabled, too: neither plugin sees which devices the other one has in flight. Disable it in all profiles, under multiPoint and at each single extension point, or use it in all profiles")
 
-// rivalIndex is how the index begins that the in-tree plugin adds to the informer of pods in
-// each profile, before it is used. There is no other trace of it that profiles share.
-const rivalIndex = "schedulerPodResourceClaim-"
-
 // rival finds out whether the in-tree plugin is in use in any profile of the scheduler.
 type rival struct {
 	pods cache.SharedIndexInformer
@@ -38,16 +33,6 @@ func newRival(handle fwk.Handle) *rival {
 	return &rival{pods: handle.SharedInformerFactory().Core().V1().Pods().Informer()}
 }
 
-// present looks for it. It must not be called while pods are being scheduled.
-func (r *rival) present() bool {
-	for name := range r.pods.GetIndexer().GetIndexers() {
-		if strings.HasPrefix(name, rivalIndex) {
-			return true
-		}
-	}
-	return false
-}
-
 // presentLate looks for it once more before the first pod: whoever makes frameworks one by
 // one may not ask for events.
 func (r *rival) presentLate() bool {
@@ -57,7 +42,7 @@ func (r *rival) presentLate() bool {
 
 // watchForeign returns what notices allocations of another scheduler, nil where claims have no informer.
 func (p *Plugin) watchForeign(ctx context.Context) (*foreign.Watch, error) {
-	if _, own := p.dra.(*dynamicresources.DefaultDRAManager); !own {
+	if !hasInformers(p.dra) {
 		return nil, nil
 	}
 	return foreign.Of(ctx, p.dra, p.handle.SharedInformerFactory().Resource().V1().ResourceClaims().Informer(), p.tellForeign)

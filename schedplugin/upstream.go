@@ -1,0 +1,77 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package schedplugin
+
+import (
+	"runtime"
+	"strings"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+)
+
+// Here is what leans on details of kube-scheduler that its interfaces do not promise, with the reason. Look through it when
+// kube-scheduler is updated. In packages of their own are:
+//
+//	internal/nodeallocatable  runs an in-tree plugin, and writes cycle state under its name: NodeResourcesFit takes what
+//	                          devices need of a node from there, and has no other source
+//	internal/wake             the type of the manager, as hasInformers
+//	internal/binding          assumecache.ErrNotFound: a claim that was created may not be in the cache yet, and the
+//	                          manager returns the error of its cache
+//	internal/model, refusal   one manager stands for all profiles of a scheduler: it is the only object that they share
+//	internal/shadow           the type of the snapshot: what another scheduler decides is put into it, which no interface
+//	                          allows outside of a cycle
+
+// rivalIndex is how the index begins that the in-tree plugin adds to the informer of pods in
+// each profile, before it is used. There is no other trace of it that profiles share.
+const rivalIndex = "schedulerPodResourceClaim-"
+
+// present looks for it. It must not be called while pods are being scheduled.
+func (r *rival) present() bool {
+	for name := range r.pods.GetIndexer().GetIndexers() {
+		if strings.HasPrefix(name, rivalIndex) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasInformers reports whether what a manager has of claims and slices is what the informers of the handle have. The manager of
+// a simulator has its own, beside the same informers, and there is no way to ask for that.
+func hasInformers(dra fwk.SharedDRAManager) bool {
+	_, own := dra.(*dynamicresources.DefaultDRAManager)
+	return own
+}
+
+// hasQueue finds out whether there is a scheduling queue. A simulator has none: its handle calls a method of nil, as
+// there is no way to ask whether it has one. Any other panic is not for here.
+func (p *Plugin) hasQueue() (has bool) {
+	defer func() {
+		if err := recover(); err != nil {
+			if _, ofNil := err.(runtime.Error); !ofNil {
+				panic(err)
+			}
+			has = false
+		}
+	}()
+	p.handle.NominatedPodsForNode("")
+	return true
+}
+
+// tentative reports whether the scheduler's snapshot is being modified for a what-if. There is
+// no other way to ask than trying to begin one, which it does not allow twice.
+func (p *Plugin) tentative() bool {
+	lister := p.handle.MutableSnapshotSharedLister()
+	if lister == nil {
+		return false
+	}
+	if err := lister.StartMutations(); err != nil {
+		return true
+	}
+	if err := lister.EndMutations(); err != nil {
+		klog.ErrorS(err, "The snapshot of the scheduler could not be restored")
+	}
+	return false
+}
