@@ -61,7 +61,8 @@ type Stats struct {
 	Steps int64
 	// Decisions is the number of devices chosen, including those given up again.
 	Decisions int64
-	// Checks is the number of looks at candidates, in their turn or ahead.
+	// Checks counts how often it was checked whether a device can serve a request: when it is to be chosen, and
+	// while looking ahead.
 	Checks int64
 	// Backtracks is the number of decisions given up.
 	Backtracks int64

@@ -48,7 +48,7 @@ func (v *Values) find(value shape.Value) (int, bool) {
 	return n, known
 }
 
-// Compared is an attribute that a constraint compares, among those of other devices.
+// Compared is an attribute of a device that a constraint compares with those of other devices.
 type Compared struct {
 	Values *Values
 	shape.Attribute

@@ -31,7 +31,7 @@ const (
 	Select Role = 1 << iota
 	// Compare is for what constraints compare: only which values are equal counts.
 	Compare
-	// Amount is for what is counted.
+	// Amount is for amounts: capacities, counters, and what is taken of them.
 	Amount
 	// Gate is for what admits or refuses a device by itself, whatever is in use.
 	Gate

@@ -177,7 +177,7 @@ func (c *compiler) limit(claim, i int, asked extension.DistinctLimit) error {
 	if asked.Most < 1 {
 		return fmt.Errorf("most: %d is not above zero", asked.Most)
 	}
-	// No claim has more values than what its devices have together, which is less than this.
+	// A claim has far fewer devices, and so fewer values, than 2³¹: a larger limit limits nothing.
 	most := int(min(asked.Most, math.MaxInt32))
 	return c.match(Constraint{Kind: solver.AtMost, Most: most, Attribute: asked.Attribute, Claim: claim, Position: i, Requests: asked.Requests})
 }

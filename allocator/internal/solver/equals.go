@@ -133,8 +133,9 @@ func (m *exchange) sameDomain(x, y int32) bool {
 		})
 }
 
-// sameRelation reports whether a relation of one claim alone is what another is of another claim. To a relation of both,
-// exchanging devices makes no difference.
+// sameRelation reports whether two relations are equal but for their claims: each covers devices of one claim only, and they
+// agree in kind and limit. A relation that covers devices of both claims needs no partner: exchanging the devices of the
+// claims leaves it as it is.
 func (m *exchange) sameRelation(r, t int32) bool {
 	if r == t {
 		return true

@@ -17,11 +17,12 @@ type nogoods struct {
 	// devices and resources are lists by component, of is the component of a device.
 	devices, resources [][]int32
 	of                 []int32
-	// fixed is a number by device for what does not change of it.
+	// fixed has a number by device. Devices with the same one take the same of the resources of their components, give the
+	// same to totals, and are in the same groups, none of which the search changes.
 	fixed []int32
 	// names are those of values that no other component has, by relation and value. They count from 1 in each.
 	names [][]int32
-	// last is the last request that wants devices of a domain.
+	// last has, by domain, the last request that takes devices of it.
 	last []int32
 	// known are the numbers of descriptions, failed the states. Their keys have so many bytes.
 	known  map[string]int32

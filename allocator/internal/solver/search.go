@@ -23,16 +23,16 @@ type search struct {
 	// lastStop is the position after the last such request.
 	mayStop  []bool
 	lastStop int32
-	// begins is how many choices there were before each request was decided.
+	// begins has, by request, how many devices were chosen when the search came to it.
 	begins []int32
 	// first is set during the first attempt, which takes the first device that comes along.
 	first bool
 	// empty is the request that failed last, if no device could be chosen for it, else -1.
 	empty int32
 	ahead *ahead // nil until the search looks ahead
-	// patience is how many steps are taken before the search looks for completions.
+	// patience is how many steps are taken before the search tries to complete a solution without going back.
 	patience int64
-	// rechecks counts looks at devices ahead that are not yet paid for.
+	// rechecks counts the devices that were checked while looking ahead, and are not in the steps yet.
 	rechecks int64
 	stop     Stop
 }

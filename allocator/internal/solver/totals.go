@@ -37,8 +37,8 @@ func (p *Problem) fills() bool {
 	return slices.ContainsFunc(p.Domains, func(d Domain) bool { return d.Fills != nil })
 }
 
-// give has a device that was chosen give to the totals of its option. It returns what it takes for
-// that.
+// give adds what a chosen device contributes to the totals of its option. Of a device that is shared, it returns how much
+// of which resource the share takes for that.
 func (s *store) give(p, o, device int32) (filled []Draw) {
 	option := &s.p.Requests[p].Options[o]
 	d := &s.p.Domains[option.Domain]

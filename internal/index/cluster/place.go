@@ -190,7 +190,7 @@ func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 
 // common is the part of a Snapshot that concerns nodes whatever their names are.
 type common struct {
-	// pools are those that Roam, sorted.
+	// pools are those that may reach nodes which their slices do not name (see pool.Pool.Roams), sorted.
 	pools []*pool.Pool
 	// choosy is set if more than the names of nodes decides what they reach.
 	choosy bool

@@ -77,7 +77,8 @@ func CompareViews(a, b *View) int {
 	return a.Pool.ID.Compare(b.Pool.ID)
 }
 
-// Roams reports whether the pool concerns nodes that it does not name. A nil pool does not.
+// Roams reports whether nodes that the slices do not name have to be asked about: a selector may match them, or fail on
+// them. A nil pool has no such nodes.
 func (p *Pool) Roams() bool {
 	return p != nil && (p.Elsewhere != nil || p.Choosy || p.CanFail())
 }

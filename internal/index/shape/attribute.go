@@ -94,7 +94,8 @@ func values[T any](list []T, value func(T) Value) []Value {
 // The zero Value is no value.
 type Value struct{ handle unique.Handle[any] }
 
-// version is a string that is another value than that string.
+// version is the value of a version attribute. It is a type of its own, so that the version "1.0.0" and the string "1.0.0" are
+// different values.
 type version string
 
 func valueOf[T any](v T) Value { return Value{handle: unique.Make[any](v)} }
