@@ -105,7 +105,9 @@ func Page(module string, packages []Package, users Users, reasons Reasons) (page
 	out.WriteString("# What the library exports\n\n" +
 		"Each name that a program may import from `" + module + "`, with what it is for and who uses it here. " +
 		"A test writes this page (`go test ./internal/dev/publicapi -rewrite`) and fails if it is not current: so each change of the API is seen in review. " +
-		"It fails, too, for a name that nobody uses and that has no reason, and for one that shows a type which importers cannot name.\n")
+		"It fails, too, for a name that nobody uses and that has no reason, and for one that shows a type which importers cannot name.\n\n" +
+		"The modules `agent` and `schedplugin` are not on it. Of `agent`, `make conformance-names` compares the packages that take the place of others. " +
+		"Of `schedplugin`, a scheduler registers the plugin. The other packages there are parts of their programs, and may change before v1 without a word here.\n")
 	unused := maps.Clone(reasons)
 	slices.SortFunc(packages, func(a, b Package) int { return strings.Compare(a.Path, b.Path) })
 	for _, p := range packages {
