@@ -42,6 +42,7 @@
 //	shape, key, claim what pods ask for, what tells kinds of them apart, and the claims that they share
 //	place, policy     placing pods, choosing nodes
 //	entry             the list of the pods of a node
+//	room              what one node has left, for searches over what fits on it
 //	put               single pods that leave a node, or come to one that was chosen elsewhere
 //	evict             pods that leave a node: Drain, Drainable, Victims
 //	internal/subsets  sets by what they cost, for Victims

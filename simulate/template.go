@@ -60,6 +60,10 @@ func (t *Template) Node() *corev1.Node { return t.spec.Node }
 // Price is that of the TemplateSpec. That of Any is the lowest of its templates.
 func (t *Template) Price() float64 { return t.spec.Price }
 
+// Spec is what State.Template was given, to make another one of it. Its objects must not be modified. That of Any has a name and
+// a price only.
+func (t *Template) Spec() TemplateSpec { return t.spec }
+
 // Template reads a template. It takes time in proportion to its devices. The error says what is
 // wrong with it.
 func (s *State) Template(spec TemplateSpec) (*Template, error) {

@@ -9,9 +9,43 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dray-project/dray/cmd/dray/internal/input"
+	"github.com/dray-project/dray/cmd/dray/internal/prices"
 	"github.com/dray-project/dray/cmd/dray/internal/render"
 	"github.com/dray-project/dray/simulate"
+	"github.com/dray-project/dray/simulate/mix"
 )
+
+const planLong = `Count how many nodes like an existing one the pending pods need. -n, -A, -l and
+--field-selector choose pending pods. The others are left aside.
+
+--prices chooses among kinds of nodes such that the new ones cost least together. Room
+on the nodes there are is free of charge. What the pods of a group must have in common
+is then not looked at. FILE says what nodes cost and how many may be added:
+
+  types:
+  - {name: small, like: gpu-1, price: 10}   # like a node of the cluster
+  - {name: large-a, like: hgx, price: 60, most: 4, labels: {zone: a}}
+  - {name: large-b, like: hgx, price: 55, labels: {zone: b}}
+  nodes: [hgx.yaml]                         # Nodes with ResourceSlices that do not exist yet
+  limits:
+  - {labels: {zone: b}, most: 2}            # of all types with these labels
+  - {types: [small, large-a], most: 10}
+
+Exit status: 0 if all pods have a place with some kind of node, or with the nodes that
+cost least. 1 if not, 2 for wrong usage or input.`
+
+const planExample = `  # How many nodes like gpu-1, or how many like gpu-2?
+  dray simulate plan --like gpu-1,gpu-2 -f cluster/
+
+  # If each new node can be like either, and there are five at most
+  dray simulate plan --like gpu-1,gpu-2 --any --most 5 -f cluster/
+
+  # Which new nodes at least cost?
+  dray simulate plan --prices prices.yaml -f cluster/`
 
 // anyAnswer are new nodes that can be like the same ones.
 type anyAnswer struct {
@@ -92,4 +126,174 @@ func (s *simulation) showAny(o *origin, f *output, answers []*anyAnswer) error {
 		items = append(items, a)
 	}
 	return s.show(o, f, "SimulatedAnyPlanList", []string{"LIKE ANY OF", "NODES", "PODS"}, rows, items)
+}
+
+// mixAnswer are the new nodes of one type.
+type mixAnswer struct {
+	Type string `json:"type"`
+	// Price is what one node costs, Cost what all of them do.
+	Price float64   `json:"price"`
+	Cost  float64   `json:"cost"`
+	Nodes []mixNode `json:"nodes"`
+}
+
+// mixNode is a new node with its pods, in the order in which they come.
+type mixNode struct {
+	Name string   `json:"name"`
+	Pods []string `json:"pods"`
+}
+
+// mixLeft are pods without a place that ask for the same.
+type mixLeft struct {
+	Pods []string `json:"pods"`
+	// Reason is FitsNowhere, Limited, Undecided or DependsOnOthers.
+	Reason string `json:"reason"`
+	// Why is one sentence. It is absent for DependsOnOthers.
+	Why string `json:"why,omitempty"`
+}
+
+// mixPlan is what a plan says besides its nodes.
+type mixPlan struct {
+	// Cost is what all new nodes cost, Bound what every plan costs at least that leaves out as many pods.
+	Cost  float64 `json:"cost"`
+	Bound float64 `json:"bound"`
+	// Exact says that it is proven that nothing cheaper will do.
+	Exact bool `json:"exact"`
+	// Existing are the pods that have a place on the nodes there are.
+	Existing []drainAnswer `json:"existing"`
+	Left     []mixLeft     `json:"left"`
+}
+
+// mixDocument is what simulate plan --prices prints.
+type mixDocument struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []mixAnswer `json:"items"`
+	mixPlan         `json:",inline"`
+	// NotLookedAt names pods and what of them was not looked at.
+	NotLookedAt []notLookedAt `json:"notLookedAt,omitempty"`
+}
+
+// planMix chooses new nodes at least cost.
+func (s *simulation) planMix(ctx context.Context, o *origin, f *output, path string, most int) error {
+	list, err := prices.Read(path)
+	if err != nil {
+		return fmt.Errorf("--prices: %w", err)
+	}
+	further := &input.Objects{}
+	if len(list.Nodes) > 0 {
+		if further, err = input.Read(list.Nodes, nil, o.reading(s.Programs())); err != nil {
+			return fmt.Errorf("--prices: nodes: %w", err)
+		}
+	}
+	q := mix.Question{}
+	if q.Types, q.Limits, err = list.Offers(s.state, further, ofDaemonSet); err != nil {
+		return fmt.Errorf("--prices: %s: %w", path, err)
+	}
+	if most > 0 {
+		q.Limits = append(q.Limits, mix.Limit{Types: q.Types, Nodes: most})
+	}
+	for _, shape := range s.shapes {
+		q.Pods = append(q.Pods, shape.Pods...)
+	}
+	for _, node := range s.Nodes {
+		q.Nodes = append(q.Nodes, node.Name)
+	}
+	plan, err := mix.Find(ctx, s.state, q)
+	if err != nil {
+		return err
+	}
+	if err := s.showMix(o, f, plan); err != nil {
+		return err
+	}
+	if !plan.All() {
+		return errNotPlaced
+	}
+	return nil
+}
+
+func (s *simulation) showMix(o *origin, f *output, plan *mix.Plan) error {
+	var answers []*mixAnswer
+	byType := make(map[*simulate.Template]*mixAnswer)
+	for i := range plan.Nodes {
+		node := &plan.Nodes[i]
+		t := node.Template()
+		if byType[t] == nil {
+			byType[t] = &mixAnswer{Type: t.Node().Name, Price: t.Price()}
+			answers = append(answers, byType[t])
+		}
+		made := mixNode{Name: node.Name()}
+		for k := range node.Pods {
+			made.Pods = append(made.Pods, podName(node.Pods[k].Pod))
+		}
+		byType[t].Nodes, byType[t].Cost = append(byType[t].Nodes, made), byType[t].Cost+t.Price()
+	}
+	var rows [][]string
+	items := []any{}
+	for _, a := range answers {
+		pods := 0
+		for i := range a.Nodes {
+			pods += len(a.Nodes[i].Pods)
+		}
+		rows = append(rows, []string{a.Type, number(a.Price), fmt.Sprint(len(a.Nodes)), fmt.Sprint(pods), number(a.Cost)})
+		items = append(items, *a)
+	}
+	said := mixPlan{Cost: plan.Cost, Bound: plan.Bound, Exact: plan.Exact(), Existing: []drainAnswer{}, Left: []mixLeft{}}
+	for i := range plan.Existing {
+		said.Existing = append(said.Existing, drainAnswer{podName(plan.Existing[i].Pod), plan.Existing[i].Node.Name()})
+	}
+	for i := range plan.Left {
+		left := mixLeft{Pods: podNames(plan.Left[i].Pods), Reason: string(plan.Left[i].Reason)}
+		if plan.Left[i].Why != nil {
+			left.Why = plan.Left[i].Why.String()
+		}
+		said.Left = append(said.Left, left)
+	}
+	more := map[string]any{"cost": said.Cost, "bound": said.Bound, "exact": said.Exact, "existing": said.Existing, "left": said.Left}
+	if err := s.showWith(o, f, "SimulatedMix", []string{"TYPE", "PRICE", "NODES", "PODS", "COST"}, rows, items, more); err != nil {
+		return err
+	}
+	o.streams.note("%s", mixSummary(plan))
+	for i := range plan.Left {
+		o.streams.note("%s", leftSummary(&plan.Left[i]))
+	}
+	return nil
+}
+
+func podNames(pods []*corev1.Pod) []string {
+	names := make([]string, len(pods))
+	for i, pod := range pods {
+		names[i] = podName(pod)
+	}
+	return names
+}
+
+// mixSummary says in one line what a plan costs, and how good it is.
+func mixSummary(plan *mix.Plan) string {
+	text := fmt.Sprintf("%s cost %s", render.Count(len(plan.Nodes), "new node"), number(plan.Cost))
+	if len(plan.Nodes) == 1 {
+		text = "1 new node costs " + number(plan.Cost)
+	}
+	switch {
+	case plan.Exact():
+		text += ", and nothing less will do"
+	case plan.Cost > plan.Bound:
+		text += fmt.Sprintf("; no plan for as many pods costs less than %s", number(plan.Bound))
+	default:
+		text += "; it is not proven that no plan is better"
+	}
+	if n := len(plan.Existing); n > 0 {
+		text += fmt.Sprintf("; %s on the nodes there are", render.Count(n, "pod"))
+	}
+	return text
+}
+
+// leftSummary says in one line why pods have no place.
+func leftSummary(left *mix.Left) string {
+	switch left.Reason {
+	case mix.DependsOnOthers:
+		return fmt.Sprintf("left aside, as they share claims or several nodes reach their devices: %s", strings.Join(podNames(left.Pods), ", "))
+	case mix.Limited:
+		return "no more nodes are permitted: " + left.Why.String()
+	}
+	return left.Why.String()
 }

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +35,9 @@ const simulateExample = `  # How many more pods like the pending ones fit?
 
   # If each new node can be like either: how many, and which could each of them be?
   dray simulate plan --like gpu-1,gpu-2 --any -f cluster/
+
+  # Which new nodes take them at least cost?
+  dray simulate plan --prices prices.yaml -f cluster/
 
   # Which PodGroups could start, with devices for all their pods?
   dray simulate gang -f cluster/
@@ -251,28 +255,27 @@ func newSimulatePlan(o *origin) *cobra.Command {
 	var like []string
 	var most int
 	var undecided bool
+	var file string
 	selected := &selection{origin: o}
 	command := simulateCommand(&cobra.Command{
-		Use:   "plan --like NODE,...",
-		Short: "Count how many nodes like an existing one the pending pods need",
-		Long: `Count how many nodes like an existing one the pending pods need. -n, -A, -l and
---field-selector choose pending pods. The others are left aside.
-
-Exit status: 0 if all pods have a place with some kind of node, 1 if not, 2 for
-wrong usage or input.`,
-		Example: `  # How many nodes like gpu-1, or how many like gpu-2?
-  dray simulate plan --like gpu-1,gpu-2 -f cluster/
-
-  # If each new node can be like either, and there are five at most
-  dray simulate plan --like gpu-1,gpu-2 --any --most 5 -f cluster/`,
-		Args: noArguments,
+		Use:     "plan --like NODE,... | --prices FILE",
+		Short:   "Count how many nodes like an existing one the pending pods need, or at least cost",
+		Long:    planLong,
+		Example: planExample,
+		Args:    noArguments,
 	}, selected, func(ctx context.Context, _ []string, f *output) error {
 		if most < 0 {
 			return fmt.Errorf("--most %d: want 0 or more", most)
 		}
+		if file != "" && (undecided || len(like) > 0) {
+			return errors.New("--prices says which nodes new ones would be like: leave out --like and --any")
+		}
 		s, err := o.simulation(ctx, selected)
 		if err != nil {
 			return err
+		}
+		if file != "" {
+			return s.planMix(ctx, o, f, file, most)
 		}
 		if len(like) == 0 {
 			for _, node := range s.Nodes {
@@ -304,6 +307,7 @@ wrong usage or input.`,
 	command.Flags().StringSliceVar(&like, "like", nil, "nodes that new ones would be like, each tried by itself (default all)")
 	command.Flags().IntVar(&most, "most", 0, "add at most so many nodes (default no limit)")
 	command.Flags().BoolVar(&undecided, "any", false, "each new node can be like any of --like: tell what is left of that once the pods are there")
+	command.Flags().StringVar(&file, "prices", "", "a file that says what nodes cost: choose those that cost least together")
 	// It fails only for flags that do not exist.
 	_ = command.RegisterFlagCompletionFunc("like", o.completeNode)
 	return command

@@ -1,0 +1,75 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dray-project/dray/cmd/dray/internal/cli"
+)
+
+// eight is node b, which has eight GPUs and is no part of the cluster.
+var eight = strings.NewReplacer("{name: a}", "{name: b}", "{name: a-gpus}", "{name: b-gpus}", "nodeName: a", "nodeName: b", "{name: a, gen", "{name: b, gen",
+	"{name: gpu-3}", "{name: gpu-3}, {name: gpu-4}, {name: gpu-5}, {name: gpu-6}, {name: gpu-7}").Replace(nodeWithGPUs[strings.Index(nodeWithGPUs, "apiVersion: v1\nkind: Node"):])
+
+// Nodes are bought at least cost, as a file says what they cost. Five pods want two GPUs each, and node a has four.
+func TestSimulatePlanPrices(t *testing.T) {
+	for _, test := range []struct {
+		name, prices, flags string
+		status              int
+		want                string
+	}{
+		{"small", "types: [{name: small, like: a, price: 10}, {name: large, like: b, price: 25}]\nnodes: [b.yaml]", "", cli.ExitOK,
+			"small 10 2 3 20 2 new nodes cost 20, and nothing less will do; 2 pods on the nodes there are"},
+		{"large", "types: [{name: small, like: a, price: 10}, {name: large, like: b, price: 15}]\nnodes: [b.yaml]", "", cli.ExitOK,
+			"large 15 1 3 15 1 new node costs 15, and nothing less will do"},
+		{"free", "types: [{like: a, price: 0}]", "", cli.ExitOK, "a 0 2 3 0 2 new nodes cost 0"},
+		{"limited by type", "types: [{name: small, like: a, price: 10, most: 1}, {name: large, like: b, price: 25}]\nnodes: [b.yaml]", "", cli.ExitOK, "large 25 1 3 25"},
+		{"limited by label", "types: [{name: small, like: a, price: 10, labels: {zone: x}}, {name: large, like: b, price: 25}]\nnodes: [b.yaml]\nlimits: [{labels: {zone: x}, most: 0}]", "", cli.ExitOK, "large 25 1 3 25"},
+		{"limited by name", "types: [{name: small, like: a, price: 10}, {name: large, like: b, price: 25}]\nnodes: [b.yaml]\nlimits: [{types: [small], most: 0}]", "", cli.ExitOK, "large 25 1 3 25"},
+		{"limited by a flag", "types: [{like: a, price: 10}]", "--most 1", cli.ExitNotPlaced, "a 10 1 2 10 1 new node costs 10, and nothing less will do; 2 pods on the nodes there are no more nodes are permitted: 1 pod like"},
+		{"document", "types: [{like: a, price: 10, most: 1}]", "-o jsonpath={.kind},{.cost},{.bound},{.exact},{.items[0].nodes[0].name},{.left[0].reason},{.existing[0].node}", cli.ExitNotPlaced,
+			"SimulatedMix,10,10,true,a-new-0,Limited,a"},
+		{"names", "types: [{like: a, price: 10}]", "-o name", cli.ExitOK, "a"},
+		{"nothing fits", "types: [{name: large, like: b, price: 10}]\nnodes: [b.yaml]", "--selector app=large", cli.ExitOK, "0 new nodes cost 0, and nothing less will do"},
+		{"no types", "types: []", "", cli.ExitError, "--prices: DIR/prices.yaml: there are no types"},
+		{"unknown field", "types: [{like: a, price: 10, cost: 5}]", "", cli.ExitError, `unknown field "cost"`},
+		{"field twice", "types: [{like: a, price: 10, price: 5}]", "", cli.ExitError, `"price" already set`},
+		{"no price", "types: [{like: a}]", "", cli.ExitError, "types[0]: price is missing"},
+		{"price is text", "types: [{like: a, price: high}]", "", cli.ExitError, "DIR/prices.yaml: error unmarshaling JSON"},
+		{"negative price", "types: [{like: a, price: -1}]", "", cli.ExitError, "type a: price -1: want 0 to 1e+09"},
+		{"no node", "types: [{price: 1}]", "", cli.ExitError, "types[0]: like is missing"},
+		{"another node", "types: [{like: x, price: 1}]", "", cli.ExitError, "type x: node x does not exist"},
+		{"no name", "types: [{name: A B, like: a, price: 1}]", "", cli.ExitError, `types[0]: name "A B": a lowercase RFC 1123 subdomain`},
+		{"name twice", "types: [{like: a, price: 1}, {like: a, price: 2}]", "", cli.ExitError, "types[1]: there is another type of the name a"},
+		{"label", "types: [{like: a, price: 1, labels: {'a b': c}}]", "", cli.ExitError, "types[0]: labels: Invalid value"},
+		{"negative most", "types: [{like: a, price: 1, most: -1}]", "", cli.ExitError, "types[0]: most: -1: want 0 or more"},
+		{"limit on nothing", "types: [{like: a, price: 1}]\nlimits: [{most: 1}]", "", cli.ExitError, "limits[0]: want either types or labels"},
+		{"limit on another", "types: [{like: a, price: 1}]\nlimits: [{types: [b], most: 1}]", "", cli.ExitError, "limits[0]: there is no type of the name b"},
+		{"limit of nothing", "types: [{like: a, price: 1}]\nlimits: [{types: [a]}]", "", cli.ExitError, "limits[0]: most is missing"},
+		{"negative limit", "types: [{like: a, price: 1}]\nlimits: [{types: [a], most: -2}]", "", cli.ExitError, "limits[0]: most: -2: want 0 or more"},
+		{"further nodes", "types: [{like: a, price: 1}]\nnodes: [c.yaml]", "", cli.ExitError, "--prices: nodes: "},
+		{"like", "types: [{like: a, price: 1}]", "--like a", cli.ExitError, "leave out --like and --any"},
+		{"any", "types: [{like: a, price: 1}]", "--any", cli.ExitError, "leave out --like and --any"},
+	} {
+		folder := t.TempDir()
+		for name, text := range map[string]string{"prices.yaml": test.prices, "b.yaml": eight} {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		arguments := append([]string{"dray", "simulate", "plan", "--prices", filepath.Join(folder, "prices.yaml"), "-f", "-"}, strings.Fields(test.flags)...)
+		out, status := runStatus(simulated, arguments...)
+		flat := strings.ReplaceAll(strings.Join(strings.Fields(out), " "), folder, "DIR")
+		if status != test.status || !strings.Contains(flat, test.want) {
+			t.Errorf("%s: status %d, want %d and %q in\n%s", test.name, status, test.status, test.want, flat)
+		}
+	}
+	if out, status := runStatus(simulated, "dray", "simulate", "plan", "--prices", "missing.yaml", "-f", "-"); status != cli.ExitError || !strings.Contains(out, "missing.yaml") {
+		t.Errorf("no file: status %d\n%s", status, out)
+	}
+}
