@@ -25,6 +25,7 @@ var tolerated = []corev1.Toleration{
 // tolerations permit, and binds it to that node as the DaemonSet controller does.
 func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*corev1.Pod {
 	var pods []*corev1.Pod
+	drawn := 0
 	for _, node := range nodes {
 		pod := c.pod(part, "")
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, tolerated...)
@@ -36,7 +37,7 @@ func (c *Controller) perNode(part *Part, nodes []*corev1.Node, taken names) []*c
 		if !eligible(pod, node) {
 			continue
 		}
-		pod.Name = c.drawnName(part, false, taken)
+		pod.Name = c.drawnName(part, false, taken, &drawn)
 		bindTo(pod, node.Name)
 		pods = append(pods, pod)
 	}

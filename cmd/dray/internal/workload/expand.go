@@ -73,6 +73,7 @@ func (c *Controller) pods(have int, nodes []*corev1.Node, taken names) []*corev1
 			}
 			continue
 		}
+		drawn := 0
 		for i := min(have, part.Count); i < part.Count; i++ {
 			name := ""
 			if known.names != nil {
@@ -80,7 +81,7 @@ func (c *Controller) pods(have int, nodes []*corev1.Node, taken names) []*corev1
 			}
 			switch {
 			case name == "":
-				pods = append(pods, c.pod(part, c.drawnName(part, known.revision, taken)))
+				pods = append(pods, c.pod(part, c.drawnName(part, known.revision, taken, &drawn)))
 			case taken.take(c.Object.GetNamespace(), name):
 				// Else a pod of that name keeps the controller from making it.
 				pods = append(pods, c.pod(part, name))
@@ -101,15 +102,15 @@ func (c *Controller) pod(part *Part, name string) *corev1.Pod {
 }
 
 // drawnName has a suffix as an API server would draw it, but the same each time. Like a
-// controller, it draws again if the name is taken.
-func (c *Controller) drawnName(part *Part, revision bool, taken names) string {
+// controller, it draws again if the name is taken. Drawn is how often it did.
+func (c *Controller) drawnName(part *Part, revision bool, taken names, drawn *int) string {
 	base := join(c.Object.GetName(), strings.ToLower(part.Name))
 	if revision {
 		// The hash of the template in the name of the ReplicaSet.
 		base += "-" + suffix(c.String()+part.Path, 2*suffixLength)
 	}
-	for ; ; part.drawn++ {
-		name := base + "-" + suffix(c.String()+part.Path+strconv.Itoa(part.drawn), suffixLength)
+	for ; ; *drawn++ {
+		name := base + "-" + suffix(c.String()+part.Path+strconv.Itoa(*drawn), suffixLength)
 		if taken.take(c.Object.GetNamespace(), name) {
 			return name
 		}

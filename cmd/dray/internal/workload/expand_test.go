@@ -5,6 +5,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,22 @@ func TestEachPodHasAName(t *testing.T) {
 	}
 	if len(seen) != 2*count {
 		t.Errorf("%d pods are made, want %d", len(seen), 2*count)
+	}
+}
+
+// The pods have the same names each time, so that what is made of the same objects twice can be compared.
+func TestNamesStay(t *testing.T) {
+	deployment := read(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: ns}, spec: {replicas: 3, template: {spec: {containers: []}}}}")
+	daemons := read(t, "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: s, namespace: ns}, spec: {template: {spec: {containers: []}}}}")
+	nodes := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}
+	names := func() (list []string) {
+		for _, pod := range Expand([]*Controller{deployment, daemons}, nil, nodes) {
+			list = append(list, pod.Name)
+		}
+		return list
+	}
+	if first, again := names(), names(); len(first) != 5 || !slices.Equal(first, again) {
+		t.Errorf("%q, then %q", first, again)
 	}
 }
 

@@ -44,8 +44,6 @@ type Part struct {
 	// Path is where the template stands in the object, such as "spec.template".
 	Path     string
 	Template *corev1.PodTemplateSpec
-
-	drawn int // suffixes tried for names
 }
 
 // String is "Deployment ml/trainer".
