@@ -159,7 +159,7 @@ func TestListFails(t *testing.T) {
 // A first list is recorded at once, but for one that has a claim twice: there the last one counts, as in later lists.
 func TestFirstListHasClaimTwice(t *testing.T) {
 	c := newCluster()
-	list := []*resourceapi.ResourceClaim{c.put("a", "a", "0"), c.put("b", "b", "1"), c.put("a", "a2", "2")}
+	list := []*resourceapi.ResourceClaim{c.put("a", "a", "0"), c.put("b", "b", "1"), c.put("c", "c", ""), c.put("a", "a2", "2")}
 	m := New(inOrder{c, &list}, pools.Gates{})
 	for range 2 {
 		if got, want := inUse(t, m), []string{"1", "2"}; !slices.Equal(got, want) {

@@ -106,20 +106,8 @@ func (m *Model) observeAll() error {
 	if len(m.seen) > 2*len(list)+minSeen {
 		clear(m.seen) // most are of claims that are gone
 	}
-	if len(m.claims) == 0 {
-		if err := m.recordFirst(list); err != nil {
-			return err
-		}
-	}
-	for _, claim := range list {
-		if known, seen := m.seen[claim]; seen && m.unchanged(claim, known) {
-			m.mark(known)
-			continue
-		}
-		if err := m.observe(claim); err != nil {
-			return err
-		}
-		m.seen[claim] = m.claims[keyOf(claim)]
+	if err := m.observeList(list); err != nil {
+		return err
 	}
 	if m.marked+len(m.unlisted) != len(m.claims) {
 		if err := m.forgetUnlisted(); err != nil {
@@ -134,9 +122,30 @@ func (m *Model) observeAll() error {
 	return nil
 }
 
+// observeList looks at the claims of a list.
+func (m *Model) observeList(list []*resourceapi.ResourceClaim) error {
+	if len(m.claims) == 0 && len(m.seen) == 0 {
+		if done, err := m.recordFirst(list); done || err != nil {
+			return err
+		}
+	}
+	for _, claim := range list {
+		if known, seen := m.seen[claim]; seen && m.unchanged(claim, known) {
+			m.mark(known)
+			continue
+		}
+		if err := m.observe(claim); err != nil {
+			return err
+		}
+		m.seen[claim] = m.claims[keyOf(claim)]
+	}
+	return nil
+}
+
 // recordFirst puts all allocated claims into the ledger at once, which holds none. If a claim is listed twice, it does
 // nothing: what counts is found by looking at one after the other.
-func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) error {
+func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err error) {
+	var entries []*entry
 	var first []*resourceapi.ResourceClaim
 	for _, claim := range list {
 		allocation, flying := claim.Status.Allocation, false
@@ -144,27 +153,32 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) error {
 			allocation, flying = m.dra.ResourceClaims().GetPendingAllocation(claim.UID), true
 		}
 		if allocation == nil {
+			m.seen[claim] = nil
 			continue
 		}
 		known := &entry{source: claim, ledgered: m.allocated(claim, allocation), inFlight: flying}
-		first = append(first, known.ledgered)
-		m.claims[keyOf(claim)] = known
+		entries, first = append(entries, known), append(first, known.ledgered)
 	}
-	if len(first) != len(m.claims) {
-		clear(m.claims)
-		return nil
+	claims := make(map[key]*entry, len(entries))
+	for _, known := range entries {
+		claims[keyOf(known.source)] = known
+	}
+	if len(claims) != len(entries) {
+		return false, nil
 	}
 	if err := m.ledger.AssumeAll(first); err != nil {
-		clear(m.claims)
-		return err
+		return false, err
 	}
-	for _, known := range m.claims {
+	m.claims = claims
+	for _, known := range entries {
+		m.seen[known.source] = known
+		m.mark(known)
 		m.enlist(known)
 		if err := m.include(known); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // minSeen is how many objects are remembered in any case.
