@@ -260,6 +260,64 @@ func TestFindLikeEnumeration(t *testing.T) {
 	}
 }
 
+// zoned puts the nodes of a cluster into two zones, and says whether the wanted pods are in one.
+func (l *lab) zoned() func(*lab) bool {
+	zone := make(map[string]string)
+	for i, node := range l.Nodes {
+		zone[node.Name] = fmt.Sprint(i % 2)
+		node.Labels = map[string]string{"zone": zone[node.Name]}
+	}
+	return func(at *lab) bool {
+		seen := make(map[string]bool)
+		for _, pod := range at.Pods {
+			if strings.HasPrefix(pod.Name, "wanted") {
+				seen[zone[pod.Spec.NodeName]] = true
+			}
+		}
+		return len(seen) == 1
+	}
+}
+
+// Pods that must have the label of their nodes in common have it after the cheapest moves, as by enumeration.
+func TestFindWithTopologies(t *testing.T) {
+	seen := make(map[string]int)
+	for seed := range uint64(25) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		l := &lab{T: t, Cluster: gpuCluster(1+random.IntN(3), 1+random.IntN(3), 1+random.IntN(3))}
+		l.end = l.zoned()
+		for i := range 3 {
+			l.place(gpuPod(fmt.Sprintf("runs-%d", i), 1+random.IntN(2)), fmt.Sprintf("node-%d", random.IntN(3)))
+		}
+		wanted := []*corev1.Pod{gpuPod("wanted-0", 1), gpuPod("wanted-1", 1+random.IntN(2))}
+		cost := func(*corev1.Pod) float64 { return 1 }
+		q := moves.Question{Wanted: wanted, Nodes: names(&l.Cluster), Topologies: []simulate.Topology{{NodeLabel: "zone"}}}
+		plan, err := moves.Find(t.Context(), l.open(), q)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		least, room := l.cheapest(wanted, cost, len(l.Pods))
+		if !plan.Exact() || plan.Possible != !math.IsInf(least, 1) || plan.Possible && (plan.Cost != least || plan.Room != room) {
+			t.Fatalf("seed %d: possible %t, costs %v, at least %v, room for %d; by enumeration it costs %v with room for %d", seed, plan.Possible, plan.Cost, plan.Bound, plan.Room, least, room)
+		}
+		if !plan.Possible {
+			seen["impossible"]++
+			continue
+		}
+		var order []*corev1.Pod
+		for _, place := range plan.Places {
+			order = append(order, place.Pod)
+		}
+		if l.replay(seed, plan, order, seen); !l.end(l) {
+			t.Fatalf("seed %d: the wanted pods are in several zones", seed)
+		}
+	}
+	for _, kind := range []string{"impossible", "nothing to do", "one move"} {
+		if seen[kind] == 0 {
+			t.Errorf("no question had: %s; seen: %v", kind, seen)
+		}
+	}
+}
+
 // replay does what a plan says, step by step, and expects the devices of each pod.
 func (l *lab) replay(seed uint64, plan *moves.Plan, wanted []*corev1.Pod, seen map[string]int) {
 	if !plan.Possible {

@@ -54,7 +54,7 @@ type Freeing struct {
 func (f *Freeing) Exact() bool { return f.After == f.Most && f.Plan.Exact() }
 
 // Free finds which pods to move so that as many nodes or devices as possible are free. Of such plans it takes one that costs least, and
-// of these one that needs the least room. Question.Wanted has no meaning. Each pod moves once at most, and each step is possible, as with Find.
+// of these one that needs the least room. Question.Wanted and Question.Topologies have no meaning. Each pod moves once at most, and each step is possible, as with Find.
 //
 // A first plan frees one target after the other, those that cost least first. Then sets of pods are looked at in the order of what they
 // cost, as far as Question.Sets and Question.Attempts suffice. Freeing.Most is how many could be free if they were looked at no

@@ -180,6 +180,26 @@ func (o *order) wanted(ctx context.Context, pods []*corev1.Pod) (bool, error) {
 	return false, nil
 }
 
+// together places the wanted pods where they have in common what they must.
+func (o *order) together(ctx context.Context) (bool, error) {
+	if o.left == 0 {
+		o.doubts = true
+		return false, nil
+	}
+	o.left--
+	demands := make([]simulate.Demand, len(o.shapes))
+	for i, shape := range o.shapes {
+		demands[i] = simulate.Demand{Shape: shape, Count: len(shape.Pods)}
+	}
+	result, err := o.sim.Gang(ctx, demands, o.Topologies, o.on, simulate.FirstFit)
+	if err != nil || !result.All() {
+		o.doubts = o.doubts || result.Undecided > 0 || result.NoProof
+		return false, err
+	}
+	o.places = slices.Collect(result.Placements())
+	return true, nil
+}
+
 func without(list []movable, i int) []movable {
 	return slices.Concat(list[:i], list[i+1:])
 }

@@ -23,6 +23,8 @@ import (
 type Question struct {
 	// Wanted are pods without a node. All of them are to have a place in the end.
 	Wanted []*corev1.Pod
+	// Topologies are what the wanted pods must have in common, as those of a gang: see simulate.Sim.Gang.
+	Topologies []simulate.Topology
 	// Nodes are the names of the real nodes from which and to which pods are moved, and on which the wanted ones run.
 	Nodes []string
 	// Cost is what it costs to move a pod. Pods for which it is infinite, negative or not a number stay. Nil is 1 for each.
@@ -257,7 +259,12 @@ func (f *finder) hopeless(ctx context.Context, set []movable) (bool, error) {
 // If it was given up, plans cost at least as much as the set, for all that is known.
 func (f *finder) attempt(ctx context.Context, set []movable) (done bool, err error) {
 	o := f.order(set)
-	o.end = func(ctx context.Context) (bool, error) { return o.wanted(ctx, o.Wanted) }
+	o.end = func(ctx context.Context) (bool, error) {
+		if len(f.Topologies) > 0 {
+			return o.together(ctx)
+		}
+		return o.wanted(ctx, o.Wanted)
+	}
 	for room := 0; room <= len(set); room++ {
 		if f.best.Possible && o.cost == f.best.Cost && room >= f.best.Room {
 			break

@@ -53,9 +53,10 @@ func newSimulateRepack(o *origin) *cobra.Command {
 		Use:   "repack --for POD|podgroup/NAME | --goal nodes|devices",
 		Short: "Tell which pods to move so that others fit or nodes are empty, and in which order",
 		Long: `Tell which pods to move so that a pod fits, or as many pods of a PodGroup as it needs.
-They are those that cost least, in an order in which every step is possible. Others that
-wait are left aside, and so is what the pods of a group must have in common. Nothing is
-moved: --script writes the evictions into a file for you to run.
+They are those that cost least, in an order in which every step is possible. The pods of
+a group get what they must have in common: a label of their nodes and attributes of
+their devices. Others that wait are left aside. Nothing is moved: --script writes the
+evictions into a file for you to run.
 
 With --goal nodes, as many nodes as possible have no pods in the end, but those of
 DaemonSets and mirror pods. With --goal devices, as many whole devices as possible are
@@ -126,6 +127,7 @@ func (r *repack) run(ctx context.Context, _ []string, f *output) error {
 	if err != nil {
 		return fmt.Errorf("--for: %w", err)
 	}
+	s.addNotLookedAt(queue[0].pods[0], queue[0].notLookedAt)
 	least := int32(math.MaxInt32)
 	for _, pod := range queue[0].pods {
 		s.addNotLookedAt(pod, nodefit.NotLookedAt(pod))
@@ -135,7 +137,7 @@ func (r *repack) run(ctx context.Context, _ []string, f *output) error {
 	if err != nil {
 		return err
 	}
-	q.Wanted = queue[0].pods
+	q.Wanted, q.Topologies = queue[0].pods, queue[0].topologies
 	plan, err := moves.Find(ctx, s.state, *q)
 	if err != nil {
 		return err

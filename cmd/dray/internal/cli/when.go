@@ -46,6 +46,9 @@ type waiting struct {
 	kind string
 	key  types.NamespacedName
 	pods []*corev1.Pod
+	// topologies are what the pods of a group must have in common, notLookedAt is what is left aside of that.
+	topologies  []simulate.Topology
+	notLookedAt []string
 }
 
 func newSimulateWhen(o *origin) *cobra.Command {
@@ -57,8 +60,10 @@ func newSimulateWhen(o *origin) *cobra.Command {
 		Short: "Tell at what time the pending pods start, given when others end",
 		Long: `Tell at what time the pending pods start, given when pods that run are expected to
 end. Pods wait in the order of the scheduling queue. As many pods of a PodGroup as it
-needs start together (minCount), and its other pods are left aside. What they must have
-in common is not looked at. Those that are named wait alone, as if no others did.
+needs start together (minCount), with what they must have in common: a label of their
+nodes (schedulingConstraints) and attributes of their devices (the annotation
+dray-project.github.io/extension). The other pods of a group are left aside. Those that
+are named wait alone, as if no others did.
 
 The file of --ends has a pod and a time on each line, as in
 "ml/train-0 2026-11-25T15:00:00Z" or "train-1 1h30m". For other pods the annotation
@@ -100,7 +105,8 @@ Exit status: 0 if all start at some time, 1 if not, 2 for wrong usage or input.`
 			o.streams.note("of no pod that runs is it known when it ends: see --ends")
 		}
 		for _, w := range queue {
-			q.Waits = append(q.Waits, when.Wait{Pods: w.pods, Lasts: when.Lasting(w.pods)})
+			s.addNotLookedAt(w.pods[0], w.notLookedAt)
+			q.Waits = append(q.Waits, when.Wait{Pods: w.pods, Topologies: w.topologies, Lasts: when.Lasting(w.pods)})
 		}
 		starts, err := when.Starts(ctx, s.state, q)
 		if err != nil {
@@ -136,9 +142,15 @@ func (s *simulation) queue(names []string, o *origin) ([]waiting, error) {
 		switch {
 		case !asked[pod]:
 		case g == nil:
-			all = append(all, waiting{"Pod", types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, []*corev1.Pod{pod}})
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+			all = append(all, waiting{kind: "Pod", key: key, pods: []*corev1.Pod{pod}})
 		case g.Workloads[0].Pod == pod:
 			w := waiting{kind: "PodGroup", key: g.Key}
+			var err error
+			if w.topologies, w.notLookedAt, err = s.Topologies(*g); err != nil {
+				o.streams.note("warning: left out: %v", err)
+				continue
+			}
 			for _, member := range g.Workloads[:min(g.Needs, len(g.Workloads))] {
 				w.pods = append(w.pods, member.Pod)
 			}

@@ -167,3 +167,55 @@ func TestSimulateWhenLive(t *testing.T) {
 		t.Errorf("status %d, want %q in\n%s", status, want, out)
 	}
 }
+
+// Pods of a group start, and others move for them, where they have in common what the group asks for.
+func TestSimulateGroupsWithConstraints(t *testing.T) {
+	const group = `---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: gang, namespace: default%s}
+spec: {schedulingPolicy: {gang: {minCount: 2}}%s}
+`
+	const member = "  schedulingGroup: {podGroupName: gang}\n"
+	// Node a has a pod with two of four GPUs, node b two GPUs that are free. The attribute tells the racks of GPUs apart.
+	rack := func(manifest string) string {
+		manifest = strings.NewReplacer("{name: a}\n", "{name: a, labels: {rack: r1}}\n", "{name: b}\n", "{name: b, labels: {rack: r2}}\n").Replace(manifest)
+		a, b, _ := strings.Cut(manifest, "  nodeName: b")
+		for i := range 4 {
+			device := fmt.Sprintf("{name: gpu-%d}", i)
+			with := func(rack string) string {
+				return fmt.Sprintf(`{name: gpu-%d, attributes: {rack: {string: %q}}}`, i, rack)
+			}
+			a, b = strings.Replace(a, device, with("r1"), 1), strings.Replace(b, device, with("r2"), 1)
+		}
+		return a + "  nodeName: b" + b
+	}
+	cluster := rack(strings.NewReplacer(holding("right", 2, owned, "  priority: 5\n"), "", waitsFor("wants", 2, "  priority: 5\n"), "", waitsFor("large", 4, "  priority: 5\n"), "", "  priority: 5\n", "").Replace(twoNodes))
+	cluster += waitsFor("first", 2, member) + waitsFor("second", 2, member)
+	annotation := func(text string) string { return ", annotations: {dray-project.github.io/extension: '" + text + "'}" }
+	for _, test := range []struct {
+		name, annotation, spec string
+		when, repack           string
+	}{
+		{"none", "", "", "podgroup/default/gang 2 2026-11-25T12:00:00Z none", "podgroup/gang fits as it is"},
+		{"label", "", ", schedulingConstraints: {topology: [{key: rack}]}", "podgroup/default/gang 2 2026-11-25T13:00:00Z default/left", "podgroup/gang fits after 1 move, which costs 1, and nothing less will do"},
+		{"attribute", annotation(`{"constraints": [{"matchAttribute": "gpu.example.com/rack"}]}`), "", "podgroup/default/gang 2 2026-11-25T13:00:00Z default/left", "podgroup/gang fits after 1 move"},
+		{"preferred", annotation(`{"preferred": [{"matchAttribute": "gpu.example.com/rack"}]}`), "", "podgroup/default/gang 2 2026-11-25T12:00:00Z none", "podgroup/gang fits as it is"},
+		{"most", annotation(`{"maxDistinct": [{"attribute": "gpu.example.com/rack", "most": 1}]}`), "", "Not looked at of pods like default/first: maxDistinct of the PodGroup", "Not looked at of pods like default/first: maxDistinct of the PodGroup"},
+		{"wrong", annotation(`{"constraint": []}`), "", "warning: left out: PodGroup default/gang: annotation dray-project.github.io/extension: ", "--for: PodGroup default/gang does not wait for devices"},
+	} {
+		input := cluster + fmt.Sprintf(group, test.annotation, test.spec)
+		for command, want := range map[string]string{
+			"when podgroup/gang --now 2026-11-25T12:00:00Z --ends ENDS": test.when, "repack --for podgroup/gang": test.repack,
+		} {
+			path := filepath.Join(t.TempDir(), "ends")
+			if err := os.WriteFile(path, []byte("left 1h\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := runStatus(input, strings.Fields("dray simulate -f - "+strings.Replace(command, "ENDS", path, 1))...)
+			if flat := strings.Join(strings.Fields(out), " "); !strings.Contains(flat, want) {
+				t.Errorf("%s: %s: want %q in\n%s", test.name, command, want, out)
+			}
+		}
+	}
+}
