@@ -205,6 +205,11 @@ func (s *small) pool(p int) string { return fmt.Sprint("pool-", p) }
 
 // state is what there is.
 func (s *small) state() *pools.State {
+	return pools.NewState(pools.Build(allocator.AllFeatures().PoolGates(), s.slices()))
+}
+
+// slices are those of all pools.
+func (s *small) slices() []*resourceapi.ResourceSlice {
 	var slices []*resourceapi.ResourceSlice
 	for p := range s.nodes + 1 {
 		slice := &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
@@ -235,7 +240,7 @@ func (s *small) state() *pools.State {
 		}
 		slices = append(slices, slice, counters)
 	}
-	return pools.NewState(pools.Build(allocator.AllFeatures().PoolGates(), slices))
+	return slices
 }
 
 func exactly(a alternative) (string, []resourceapi.DeviceSelector, int64) {

@@ -54,13 +54,13 @@ func (a *asker) together() (*Result, error) {
 	for n := range p.loads {
 		p.loads[n] = &load{node: n, fits: allocator.Satisfiable}
 	}
-	tied := tied(a.State, a.Nodes) || slices.ContainsFunc(a.kinds, func(k kind) bool { return k.admin })
+	inexact := tied(a.State, a.Nodes) || slices.ContainsFunc(a.kinds, func(k kind) bool { return k.admin }) || a.Min < len(a.Pods) && len(a.units) < len(a.Pods)
 	places, err := p.plan()
 	if err != nil {
 		return nil, err
 	}
 	r := a.result(allocator.Satisfiable, places)
-	if r.Placed() < a.Min && tied {
+	if r.Placed() < a.Min && inexact {
 		if places, err = a.turnBack(); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (a *asker) together() (*Result, error) {
 	if before := a.result(0, a.most); before.Placed() > r.Placed() {
 		r.Places = a.most
 	}
-	r.Verdict, r.Exact = allocator.NotSatisfiable, !tied && (a.Min == len(a.Pods) || len(a.units) == len(a.Pods))
+	r.Verdict, r.Exact = allocator.NotSatisfiable, !inexact
 	if a.doubt || a.exhausted() {
 		r.Verdict, r.Exact = allocator.NotDecided, false
 	}

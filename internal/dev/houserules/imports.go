@@ -97,7 +97,7 @@ var rooms = []room{
 	{folder: "alloctest", imports: []string{"allocator", "allocator/explain", "allocator/extension"}},
 	{folder: "podclaims"},
 	{folder: "nodefit"},
-	{folder: "gang", imports: []string{"allocator", "allocator/extension", "pools"}},
+	{folder: "gang", imports: []string{"allocator", "allocator/extension", "pools", "internal/index/pool", "internal/index/cluster"}},
 	{folder: "simulate/internal/subsets"},
 	{folder: "simulate/internal/table"},
 	{folder: "simulate/internal/onenode", imports: slices.Concat(library, index, remembering)},
