@@ -58,6 +58,22 @@ func TestEventsAreLimited(t *testing.T) {
 	}
 }
 
+// What an Event says is of the same kind in whatever order nodes were asked, and however many groups of nodes have a reason.
+func TestKindOfRefusals(t *testing.T) {
+	a, alsoA, b := &Refusal{Reason: "a", Nodes: []string{"n1"}}, &Refusal{Reason: "a", Nodes: []string{"n2"}}, &Refusal{Reason: "b", Nodes: []string{"n3"}}
+	want := kindOf([]*Refusal{a, b})
+	for name, refusals := range map[string][]*Refusal{"another order": {b, a}, "two groups with one reason": {a, b, alsoA}} {
+		if kindOf(refusals) != want {
+			t.Errorf("%s: another kind", name)
+		}
+	}
+	for name, refusals := range map[string][]*Refusal{"a reason less": {a}, "the other reason": {b}, "none": nil} {
+		if kindOf(refusals) == want {
+			t.Errorf("%s: the same kind", name)
+		}
+	}
+}
+
 // Of reasons that differ from node to node all the same, some are given, and one for the rest.
 func TestReasonsHaveALimit(t *testing.T) {
 	book := NewBook()
