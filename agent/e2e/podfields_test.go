@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 )
@@ -105,6 +107,9 @@ var _ = Describe("A pod as processes", Serial, func() {
 			pod, err := here.pod(ctx, name)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(pod.Status.Message).To(ContainSubstring(want))
+			_, err = here.log(ctx, name, &corev1.PodLogOptions{Container: "main"})
+			Expect(apierrors.IsBadRequest(err)).To(BeTrue(), "%v", err)
+			Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("container %q in pod %q is not available", "main", name))))
 			Expect(pod.Status.ContainerStatuses).NotTo(ContainElement(HaveField("State.Running", Not(BeNil()))), want)
 			here.remove(ctx, name, 0)
 		}

@@ -39,7 +39,7 @@ func (s *server) serveLogs(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
-	case !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container }):
+	case !slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool { return c.Name == container }):
 		http.Error(w, fmt.Sprintf("container %q not found in pod %q", container, name), http.StatusNotFound)
 		return
 	}
@@ -95,9 +95,9 @@ func (s *states) ContainerStatus(ctx context.Context, container string, _ bool) 
 }
 
 func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
-	for i := range pod.Status.ContainerStatuses {
-		if pod.Status.ContainerStatuses[i].Name == container {
-			return &pod.Status.ContainerStatuses[i]
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == container {
+			return &status
 		}
 	}
 	return nil

@@ -22,7 +22,8 @@ import (
 
 // Pods are those of a node.
 type Pods interface {
-	// GetPod returns a pod with its status, or nil or an error of the class NotFound.
+	// GetPod returns a pod with its status, or nil or an error of the class NotFound. Pods that
+	// were refused are among those of the node.
 	GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// GetPods returns all pods with their statuses.
 	GetPods(ctx context.Context) ([]*corev1.Pod, error)

@@ -35,7 +35,9 @@ type pods struct{ log string }
 
 func (*pods) pod() *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
+	pod.Spec.InitContainers = []corev1.Container{{Name: "first"}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main"}}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "first"}}
 	return pod
 }
 
@@ -185,6 +187,7 @@ func TestRequests(t *testing.T) {
 		"GET reader " + logs + "?limitBytes=0":         {422, "limitBytes"},
 		"GET reader " + logs + "?sinceSeconds=0":       {422, "sinceSeconds"},
 		"GET reader " + logs + "?stream=Other":         {422, "stream"},
+		"GET reader /containerLogs/ns/a/first":         {200, "one\ntwo\nthree\n"},
 		"GET reader /containerLogs/ns/b/main":          {404, `pod "b" does not exist`},
 		"GET reader /containerLogs/ns/a/other":         {404, `container "other" not found`},
 		"GET reader /containerLogs/ns/a/..%2Fother":    {404, "not found"},

@@ -149,6 +149,7 @@ type machine struct {
 	folder string
 	client *fake.Clientset
 	driver *fakedriver.Driver
+	node   *Node // the latest one that runs
 	stop   func()
 }
 
@@ -190,7 +191,7 @@ func (m *machine) run(t *testing.T, provider *pods) {
 			t.Error(err)
 		}
 	})
-	m.stop = func() { cancel(); running.Wait() }
+	m.node, m.stop = n, func() { cancel(); running.Wait() }
 	t.Cleanup(m.stop)
 	<-n.Ready()
 	fakeapi.AwaitWatches(t, m.client)

@@ -11,8 +11,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -22,6 +26,7 @@ import (
 
 	"github.com/dray-project/dray/agent/claims"
 	"github.com/dray-project/dray/agent/node"
+	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
 // Provider runs pods, and tells when their status changes.
@@ -77,6 +82,7 @@ const (
 type Node struct {
 	options Options
 	ready   chan struct{}
+	claimed *claimed // once it is ready
 }
 
 // New returns a node that does nothing before Run.
@@ -89,6 +95,43 @@ func New(options Options) (*Node, error) {
 
 // Ready is closed when the node is registered and runs pods.
 func (n *Node) Ready() <-chan struct{} { return n.ready }
+
+// GetPod returns a pod of the node as its provider has it. One that the provider does not have, such as one
+// that it refused, is as Kubernetes has it. The error is of the class NotFound if there is none. It must not be
+// called before the node is ready.
+func (n *Node) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod, err := n.claimed.GetPod(ctx, namespace, name)
+	if err != nil && !errdefs.IsNotFound(err) || pod != nil {
+		return pod, err
+	}
+	pod, err = n.claimed.pods.Pods(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, errdefs.AsNotFound(err)
+	}
+	return pod, err
+}
+
+// GetPods returns all pods of the node as GetPod does.
+func (n *Node) GetPods(ctx context.Context) ([]*corev1.Pod, error) {
+	list, err := n.claimed.pods.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	pods, err := n.claimed.GetPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	have := sets.New[types.UID]()
+	for _, pod := range pods {
+		have.Insert(pod.UID)
+	}
+	for _, pod := range list {
+		if !have.Has(pod.UID) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
 
 // Run runs the node until ctx ends, which is no error. The node, its pods in Kubernetes and
 // their claims stay as they are then, and are found by the next Run with the same folder.
@@ -126,6 +169,7 @@ func (n *Node) run(parent context.Context) error {
 	defer factory.Shutdown()
 	claimed := newClaimed(provider, preparer, factory.Core().V1().Pods().Lister())
 	defer claimed.background.Wait()
+	n.claimed = claimed
 	nodes, pods, err := n.controllers(factory, claimed, recorder)
 	if err != nil {
 		return err

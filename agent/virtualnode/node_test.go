@@ -98,11 +98,52 @@ func TestAPodThatCannotRun(t *testing.T) {
 	if slices.Contains(m.driver.Holds(), "one") {
 		t.Error("the pod is Failed, and its claim is prepared")
 	}
+	// The provider does not have it. The node does, as kubelet has pods that it refused.
+	fakecluster.Eventually(t, "the node knows that the pod is Failed", func() bool {
+		known, err := m.node.GetPod(t.Context(), "ns", "a")
+		return err == nil && known.Status.Phase == corev1.PodFailed
+	})
+	all, err := m.node.GetPods(t.Context())
+	if names := namesOf(all); err != nil || !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("the node knows pods %q (error %v), want a and b", names, err)
+	}
+	if known, err := m.node.GetPod(t.Context(), "ns", "c"); !errdefs.IsNotFound(err) {
+		t.Errorf("a pod that does not exist is %v (error %v)", known, err)
+	}
 	m.awaitPrepared(t, "two")
 	if err := m.client.CoreV1().Pods("ns").Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m.awaitPrepared(t)
+}
+
+func namesOf(pods []*corev1.Pod) []string {
+	var names []string
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestPodsAsTheirProviderHasThem: the provider knows more than Kubernetes of a pod that it runs.
+func TestPodsAsTheirProviderHasThem(t *testing.T) {
+	m := newMachine(t, pod("a"))
+	p := &pods{}
+	m.run(t, p)
+	m.awaitPhase(t, "a", corev1.PodRunning)
+	p.mu.Lock()
+	p.known["a"] = p.known["a"].DeepCopy()
+	p.known["a"].Status.Message = "only the provider says so"
+	p.mu.Unlock()
+	one, err := m.node.GetPod(t.Context(), "ns", "a")
+	if err != nil || one.Status.Message == "" {
+		t.Errorf("the pod is %v (error %v)", one, err)
+	}
+	all, err := m.node.GetPods(t.Context())
+	if err != nil || len(all) != 1 || all[0].Status.Message == "" {
+		t.Errorf("the pods are %v (error %v)", all, err)
+	}
 }
 
 // TestRestart: the claims of pods that went, or that the new provider does not run again, are

@@ -74,7 +74,7 @@ func (a *agent) startNode(ctx context.Context, cancel context.CancelCauseFunc) e
 	})
 	select {
 	case <-virtual.Ready():
-		a.servePods(ctx, cancel, listener, provider)
+		a.servePods(ctx, cancel, listener, nodePods{virtual, provider})
 		return nil
 	case <-ctx.Done():
 		return errors.Join(ended(ctx), closeIf(listener))
@@ -113,8 +113,19 @@ func closeIf(listener net.Listener) error {
 	return listener.Close()
 }
 
+// nodePods are all pods of the node, with the logs of those that run.
+type nodePods struct {
+	*virtualnode.Node
+	provider *process.Provider
+}
+
+// LogFile implements kubeletapi.Pods.
+func (p nodePods) LogFile(pod *corev1.Pod, container string, previous bool) (string, error) {
+	return p.provider.LogFile(pod, container, previous)
+}
+
 // servePods serves kubelet's API until ctx is done.
-func (a *agent) servePods(ctx context.Context, cancel context.CancelCauseFunc, listener net.Listener, pods *process.Provider) {
+func (a *agent) servePods(ctx context.Context, cancel context.CancelCauseFunc, listener net.Listener, pods kubeletapi.Pods) {
 	if listener == nil {
 		return
 	}
