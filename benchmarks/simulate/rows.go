@@ -123,7 +123,7 @@ func (b *bench) scaleUp() {
 }
 
 func (b *bench) rows() []row {
-	return slices.Concat(b.growing(), b.placing(), b.counting())
+	return slices.Concat(b.growing(), b.placing(), b.buying(), b.counting())
 }
 
 func (b *bench) growing() []row {

@@ -432,19 +432,60 @@ func TestFindIsNearTheBound(t *testing.T) {
 // A search that is given up has a bound that holds, and a plan.
 func TestFindGivesUp(t *testing.T) {
 	l, pods := fleet(t, 10, 20, 60, 3)
+	for i := range 6 {
+		l.addNode(fmt.Sprint("node-", i), 2+i/2, 1, 8*(1+i%2), nil)
+	}
 	state, types := l.open()
-	q := mix.Question{Pods: pods, Types: types}
+	q := mix.Question{Pods: pods, Types: types, Nodes: l.names()}
 	best, err := mix.Find(t.Context(), state, q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for steps := int64(1); steps < 3_000_000; steps *= 5 {
+	for steps := int64(1); steps < 3_000_000; steps *= 3 {
 		q.Steps = steps
 		plan, err := mix.Find(t.Context(), state, q)
 		if err != nil || plan.Bound > best.Cost || plan.Cost < best.Bound || plan.Exact() && plan.Cost != best.Cost {
 			t.Errorf("%d steps: cost %v, bound %v, exact %t, %v; best cost %v, bound %v", steps, plan.Cost, plan.Bound, plan.Exact(), err, best.Cost, best.Bound)
 		}
 		replay(t, state, &q, plan)
+	}
+}
+
+// The room on real nodes is used first, even if new nodes cost nothing. Nodes that admit other pods are not alike.
+func TestFindUsesRealNodesFirst(t *testing.T) {
+	l := newLab(t)
+	l.addType("free", 0, 4, 0, 0, nil)
+	l.addNode("a", 1, 0, 0, map[string]string{"zone": "a"})
+	l.addNode("b", 1, 0, 0, map[string]string{"zone": "b"})
+	pods := []*corev1.Pod{l.pod("pod-0", 1, 0, 0, false), l.pod("pod-1", 1, 0, 0, false)}
+	for i, zone := range []string{"a", "b"} {
+		pods[i].Spec.NodeSelector = map[string]string{"zone": zone}
+	}
+	pods = append(pods, l.pod("pod-2", 1, 0, 0, false))
+	state, types := l.open()
+	plan, err := mix.Find(t.Context(), state, mix.Question{Pods: pods, Types: types, Nodes: l.names()})
+	if err != nil || !plan.All() || len(plan.Existing) != 2 || len(plan.Nodes) != 1 || !plan.Exact() {
+		t.Fatalf("%d pods on real nodes, %d new nodes, %d kinds left, %v", len(plan.Existing), len(plan.Nodes), len(plan.Left), err)
+	}
+	plan, err = mix.Find(t.Context(), state, mix.Question{Pods: pods[2:], Types: types, Nodes: l.names()})
+	if err != nil || len(plan.Existing) != 1 || len(plan.Nodes) != 0 {
+		t.Errorf("%d pods on real nodes, %d new nodes, %v", len(plan.Existing), len(plan.Nodes), err)
+	}
+}
+
+// Where a second pod is undecided, it gets a node of its own, and the bound does not rely on that.
+func TestFindDoubtsABound(t *testing.T) {
+	l := newLab(t)
+	l.addType("type", 1, 2, 0, 0, nil)
+	delete(l.specs[0].Slices[0].Spec.Devices[1].Attributes, "example.com/root")
+	pods := []*corev1.Pod{l.pod("pod-0", 1, 0, 0, false), l.pod("pod-1", 1, 0, 0, false)}
+	l.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+		Expression: `device.attributes["example.com"].root == 0`,
+	}}}
+	state, types := l.open()
+	plan, err := mix.Find(t.Context(), state, mix.Question{Pods: pods, Types: types})
+	if err != nil || !plan.All() || plan.Cost != 2 || plan.Bound > 1 || plan.Exact() {
+		t.Errorf("cost %v, bound %v, exact %t, %d kinds left, %v", plan.Cost, plan.Bound, plan.Exact(), len(plan.Left), err)
 	}
 }
 

@@ -165,7 +165,7 @@ var rooms = []room{
 	{folder: "internal/dev/clustergen", imports: developing},
 	{folder: "internal/dev/differential", imports: developing},
 	{folder: "internal/dev/peer", imports: developing},
-	{folder: "benchmarks", imports: slices.Concat(developing, workloads, []string{"simulate"})},
+	{folder: "benchmarks", imports: slices.Concat(developing, workloads, []string{"simulate", "simulate/mix"})},
 }
 
 // reservation keeps a foreign package to some folders.
