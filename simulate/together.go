@@ -6,11 +6,13 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
@@ -134,17 +136,24 @@ func (t *together) question(members []member) *gangQuestion {
 			return nil
 		}
 	}
-	q.State = t.world.StateOf(devices, t.data.around)
-	extensions := make(map[types.NamespacedName]extension.Claim)
+	least := int64(0)
 	for i := range all {
 		m := &all[i]
 		m.on = slices.Repeat([]int{-1}, len(q.nodes))
 		t.data.each(m.member.on, t.total, func(n Node, rec *nodeRecord) { m.set(at[n], m.asked.variant(n, rec.facts)) })
-		for number := range m.Count {
+		least += m.leastDevices()
+	}
+	if least > int64(onenode.MostDevices(devices, t.data.around)) {
+		return nil // they do not fit
+	}
+	q.State = t.world.StateOf(devices, t.data.around)
+	extensions := make(map[types.NamespacedName]extension.Claim)
+	for i := range all {
+		for number := range all[i].Count {
 			if len(q.Pods) == mostTogether {
 				break
 			}
-			q.add(m, number, i, extensions)
+			q.add(&all[i], number, i, extensions)
 		}
 	}
 	q.Room, q.Budget = q.room, t.left
@@ -199,6 +208,53 @@ func (m *gangMember) set(node int, number int16) {
 		m.on[node] = len(m.numbers)
 		m.numbers = append(m.numbers, number)
 	}
+}
+
+// leastDevices is how many devices the pods take at least that nobody else has. Claims that pods share are left out.
+func (m *gangMember) leastDevices() int64 {
+	least := int64(math.MaxInt64)
+	for _, variant := range m.numbers {
+		devices := int64(0)
+		for i, s := range append(specsOf(m.asked.open), m.Shape.kind.variantAt(variant).specs()...) {
+			if m.asked.claimOf(int32(i)) >= 0 {
+				continue
+			}
+			for k := range s.Devices.Requests {
+				devices += leastOf(&s.Devices.Requests[k])
+			}
+		}
+		least = min(least, devices)
+	}
+	if len(m.numbers) == 0 {
+		return 0
+	}
+	return int64(m.Count) * least
+}
+
+// leastOf is how many devices a request takes at least.
+func leastOf(r *resourceapi.DeviceRequest) int64 {
+	if e := r.Exactly; e != nil {
+		if ptr.Deref(e.AdminAccess, false) {
+			return 0
+		}
+		return leastCount(e.AllocationMode, e.Count)
+	}
+	least := int64(math.MaxInt64)
+	for i := range r.FirstAvailable {
+		least = min(least, leastCount(r.FirstAvailable[i].AllocationMode, r.FirstAvailable[i].Count))
+	}
+	if len(r.FirstAvailable) == 0 {
+		return 0
+	}
+	return least
+}
+
+// leastCount is a count, of which 0 stands for 1. All devices are one at least.
+func leastCount(mode resourceapi.DeviceAllocationMode, count int64) int64 {
+	if mode == resourceapi.DeviceAllocationModeAll {
+		return 1
+	}
+	return max(1, min(count, resourceapi.AllocationResultsMaxSize))
 }
 
 // add adds a pod of a member. Claims that pods share have one name, those of one pod names of their own.

@@ -261,6 +261,27 @@ func partGang(t *testing.T, c simulate.Cluster, o simulate.Options, on func(*sim
 	return r, sim
 }
 
+// sharedPart is a node with one GPU that pods share, and claims for all of it or else a half.
+func sharedPart() simulate.Cluster {
+	c := twoParts().cluster()
+	amount := func(n int64) map[resourceapi.QualifiedName]resource.Quantity {
+		return map[resourceapi.QualifiedName]resource.Quantity{"memory": *resource.NewQuantity(n, resource.DecimalSI)}
+	}
+	for _, slice := range c.Slices {
+		for i := range slice.Spec.Devices[:min(1, len(slice.Spec.Devices))] {
+			slice.Spec.Devices = []resourceapi.Device{{
+				Name: slice.Spec.Devices[i].Name, AllowMultipleAllocations: ptr.To(true),
+				Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: amount(2)["memory"]}},
+			}}
+		}
+	}
+	for i := range c.Templates[0].Spec.Spec.Devices.Requests[0].FirstAvailable {
+		r := &c.Templates[0].Spec.Spec.Devices.Requests[0].FirstAvailable[i]
+		r.Selectors, r.Capacity = nil, &resourceapi.CapacityRequirements{Requests: amount(int64(2 - i))}
+	}
+	return c
+}
+
 func realNodes(*simulate.State) simulate.Nodes { return simulate.Real(nil) }
 
 func asItIs(*corev1.Pod) {}
@@ -283,6 +304,7 @@ func TestGangTogetherVerdicts(t *testing.T) {
 	matched.Templates[0].Spec.Annotations = map[string]string{"dray-project.github.io/extension": `{"matchAcross": ["gpu.example.com/parts"]}`}
 	nothing.Nodes[0].Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1050")
 	nothing.Templates[0].Spec.Spec.Devices.Requests = nil
+	shares := sharedPart()
 	for _, test := range []struct {
 		name                     string
 		cluster                  simulate.Cluster
@@ -303,6 +325,7 @@ func TestGangTogetherVerdicts(t *testing.T) {
 		{"claims that match others of the pod", matched, simulate.Options{Extensions: true}, realNodes, 2, 0, 2, 0, true},
 		{"one node reaches the devices for all", forAll, simulate.Options{}, realNodes, 2, 2, 0, 0, false},
 		{"two nodes reach the devices for all", ofTwo, simulate.Options{}, realNodes, 2, 2, 0, 0, false},
+		{"shares of one device", shares, simulate.Options{}, realNodes, 2, 2, 0, 0, false},
 		{"three of two nodes", ofTwo, simulate.Options{}, realNodes, 3, 0, 3, 0, true},
 	} {
 		r, sim := partGang(t, test.cluster, test.options, test.on, test.count, asItIs)

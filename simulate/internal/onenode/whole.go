@@ -5,6 +5,8 @@ package onenode
 
 import (
 	"iter"
+	"math"
+	"slices"
 
 	"github.com/dray-project/dray/internal/index/pool"
 )
@@ -33,6 +35,35 @@ func (inv *Inventory) DeviceUses(u Uses) iter.Seq2[int32, DeviceUse] {
 		}
 	}
 }
+
+// MostDevices is how many devices of a node or of pools of several nodes requests may get at most, each for itself. It is
+// math.MaxInt if there are devices that requests share.
+func MostDevices(nodes []NodeUse, around *Surroundings) int {
+	most := 0
+	for _, n := range nodes {
+		for i := range n.Inventory.Pools {
+			p := &n.Inventory.Pools[i]
+			if slices.ContainsFunc(p.pool.Devices, isShared) {
+				return math.MaxInt
+			}
+			usage := p.usage(n.Uses)
+			for at := range p.pool.Devices {
+				if usage.Obtainable(pool.DeviceIndex(at)) {
+					most++
+				}
+			}
+		}
+	}
+	for _, p := range around.Shared.Pools {
+		if slices.ContainsFunc(p.pool.Devices, isShared) {
+			return math.MaxInt
+		}
+		most += len(p.pool.Devices)
+	}
+	return most
+}
+
+func isShared(d pool.Device) bool { return d.Multiple }
 
 // usage is what is in use of a pool.
 func (p *OwnPool) usage(u Uses) *pool.Usage {
