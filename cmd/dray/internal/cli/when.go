@@ -60,8 +60,8 @@ func newSimulateWhen(o *origin) *cobra.Command {
 		Short: "Tell at what time the pending pods start, given when others end",
 		Long: `Tell at what time the pending pods start, given when pods that run are expected to
 end. Pods wait in the order of the scheduling queue. As many pods of a PodGroup as it
-needs start together (minCount), with what they must have in common: a label of their
-nodes (schedulingConstraints) and attributes of their devices (the annotation
+needs start together (minCount). They get what they must have in common: a label of
+their nodes (schedulingConstraints) and attributes of their devices (the annotation
 dray-project.github.io/extension). The other pods of a group are left aside. Those that
 are named wait alone, as if no others did.
 
