@@ -332,7 +332,7 @@ func requestOf(name string) (request, alternative int) {
 }
 
 // tally counts what cases came to.
-type tally struct{ cases, fit, inTree, oneByOne, joint, exact, missed int }
+type tally struct{ cases, fit, inTree, oneByOne, joint, exact, missed, undecided int }
 
 // check compares an answer with an enumeration.
 func (s *small) check(t *testing.T, count *tally) {
@@ -351,7 +351,11 @@ func (s *small) check(t *testing.T, count *tally) {
 	count.cases++
 	switch placed := r.Placed(); {
 	case r.Verdict == allocator.NotDecided:
-		t.Fatalf("not decided after %d steps\n%s", r.Steps, s)
+		if count.undecided++; most >= s.least {
+			count.fit++
+			count.missed++
+		}
+		return
 	case placed > most:
 		t.Fatalf("%d pods are placed, and %d fit\n%s", placed, most, s)
 	case (r.Verdict == allocator.Satisfiable) != (placed >= s.least):
@@ -394,8 +398,8 @@ func (s *small) check(t *testing.T, count *tally) {
 	} else {
 		count.joint++
 	}
-	if network || s.shares() || most < len(s.pods) {
-		return
+	if network || s.shares() || s.mostIn(s.allowed) < len(s.pods) {
+		return // a domain need not be one in which more pods fit than are needed
 	}
 	got, want := s.decidedIn(r), s.preferred()
 	for pod := range s.pods {
@@ -571,6 +575,9 @@ func TestLikeEnumeration(t *testing.T) {
 			}
 			if share(count.missed) > 1 {
 				t.Errorf("too many are missed: %+v", count)
+			}
+			if 500*count.undecided > max(500, count.cases) {
+				t.Errorf("too many are not decided: %+v", count)
 			}
 			if count.fit == 0 || count.exact == 0 || count.joint == 0 && test.counters {
 				t.Errorf("the cases are too easy: %+v", count)
