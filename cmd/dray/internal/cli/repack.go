@@ -199,11 +199,15 @@ func freeSummary(goal string, answer *freeAnswer, plan *moves.Freeing) string {
 	}
 	text := fmt.Sprintf("%s free before, %d after %s, which costs %s", render.Count(answer.Before, what), answer.After, render.Count(len(plan.Pods), "move"), number(plan.Cost))
 	if len(plan.Pods) == 0 {
-		text = fmt.Sprintf("%s free, and no moves were found that leave more", render.Count(answer.Before, what))
+		text = fmt.Sprintf("%s free", render.Count(answer.Before, what))
 	}
 	switch {
+	case answer.After < answer.Most && len(plan.Pods) == 0:
+		text += fmt.Sprintf(", and no moves were found that leave more; there are never more than %d", answer.Most)
 	case answer.After < answer.Most:
 		text += fmt.Sprintf("; there are never more than %d", answer.Most)
+	case len(plan.Pods) == 0:
+		text += "; no moves leave more free"
 	case plan.Exact():
 		text += "; no moves leave more free, or as many for less"
 	default:

@@ -100,12 +100,12 @@ func TestSimulateRepackGoal(t *testing.T) {
 		{"a node", "", "", "--goal nodes", cli.ExitOK, "default/right b a gpu.example.com/a/gpu-2,gpu.example.com/a/gpu-3"},
 		{"how many", "", "", "--goal nodes", cli.ExitOK, "0 nodes free before, 1 after 1 move, which costs 1; no moves leave more free, or as many for less. Freed: b"},
 		{"a document", "", "", "--goal nodes -o jsonpath={.kind},{.goal},{.free.before},{.free.after},{.free.most},{.free.freed[0]},{.exact},{.bound},{.items[0].to}", cli.ExitOK, "SimulatedRepack,nodes,0,1,1,b,true,1,a"},
-		{"whole devices that are held anyway", "", "", "--goal devices", cli.ExitNotPlaced, "2 whole devices free, and no moves were found that leave more; no moves leave more free, or as many for less"},
-		{"priority", "resourceClaimName: right-gpus}]\n", "resourceClaimName: right-gpus}]\n  priority: 1\n", "--goal nodes", cli.ExitNotPlaced, "0 nodes free, and no moves were found"},
+		{"whole devices that are held anyway", "", "", "--goal devices", cli.ExitNotPlaced, "2 whole devices free; no moves leave more free"},
+		{"priority", "resourceClaimName: right-gpus}]\n", "resourceClaimName: right-gpus}]\n  priority: 1\n", "--goal nodes", cli.ExitNotPlaced, "0 nodes free; no moves leave more free"},
 		{"any priority", "resourceClaimName: right-gpus}]\n", "resourceClaimName: right-gpus}]\n  priority: 1\n", "--goal nodes --any-priority", cli.ExitOK, "Freed: b"},
-		{"a budget", "---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n", budget + "---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n", "--goal nodes", cli.ExitNotPlaced, "0 nodes free, and no moves were found"},
+		{"a budget", "---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n", budget + "---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n", "--goal nodes", cli.ExitNotPlaced, "0 nodes free; no moves leave more free"},
 		{"a pod that stays", "{name: right, namespace: default, uid: u", `{name: right, namespace: default, uid: u, annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}`, "--goal nodes", cli.ExitNotPlaced, "0 nodes free"},
-		{"a pod of a DaemonSet", "{name: right, namespace: default, uid: u" + owned, "{name: right, namespace: default, uid: u" + daemon, "--goal nodes", cli.ExitNotPlaced, "1 node free, and no moves were found"},
+		{"a pod of a DaemonSet", "{name: right, namespace: default, uid: u" + owned, "{name: right, namespace: default, uid: u" + daemon, "--goal nodes", cli.ExitNotPlaced, "1 node free; no moves leave more free"},
 	} {
 		input := both
 		if test.old != "" {
