@@ -37,6 +37,8 @@ func TestSimulatePlanPrices(t *testing.T) {
 		{"names", "types: [{like: a, price: 10}]", "-o name", cli.ExitOK, "a"},
 		{"nothing fits", "types: [{name: large, like: b, price: 10}]\nnodes: [b.yaml]", "--selector app=large", cli.ExitOK, "0 new nodes cost 0, and nothing less will do"},
 		{"no types", "types: []", "", cli.ExitError, "--prices: DIR/prices.yaml: there are no types"},
+		{"two documents", "types: [{like: a, price: 1}]\n---\ntypes: [{like: a, price: 2}]", "", cli.ExitError, "DIR/prices.yaml: there is more than one document"},
+		{"a comment as a document", "# prices\n---\ntypes: [{like: a, price: 0}]\n---\n", "", cli.ExitOK, "2 new nodes cost 0"},
 		{"unknown field", "types: [{like: a, price: 10, cost: 5}]", "", cli.ExitError, `unknown field "cost"`},
 		{"field twice", "types: [{like: a, price: 10, price: 5}]", "", cli.ExitError, `"price" already set`},
 		{"no price", "types: [{like: a}]", "", cli.ExitError, "types[0]: price is missing"},

@@ -5,8 +5,11 @@
 package prices
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/cmd/dray/internal/input"
@@ -59,7 +63,7 @@ func Read(path string) (*List, error) {
 		return nil, err
 	}
 	list := &List{}
-	if err := yaml.UnmarshalStrict(content, list); err != nil {
+	if err := decode(content, list); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(list.Types) == 0 {
@@ -82,6 +86,29 @@ func Read(path string) (*List, error) {
 		}
 	}
 	return list, nil
+}
+
+// decode reads the one document of a file. Empty ones are passed over.
+func decode(content []byte, list *List) error {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for read := false; ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if text, err := yaml.YAMLToJSONStrict(document); err == nil && string(text) == "null" {
+			continue
+		}
+		if read {
+			return errors.New("there is more than one document")
+		}
+		if read, err = true, yaml.UnmarshalStrict(document, list); err != nil {
+			return err
+		}
+	}
 }
 
 // check sets the name, and adds it to those of other types.
