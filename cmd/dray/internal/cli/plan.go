@@ -228,7 +228,7 @@ func (s *simulation) showMix(o *origin, f *output, plan *mix.Plan) error {
 		byType[t].Nodes, byType[t].Cost = append(byType[t].Nodes, made), byType[t].Cost+t.Price()
 	}
 	var rows [][]string
-	items := []any{}
+	var items []any
 	for _, a := range answers {
 		pods := 0
 		for i := range a.Nodes {

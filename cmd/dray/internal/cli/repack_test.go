@@ -32,6 +32,7 @@ func TestSimulateRepack(t *testing.T) {
 		want     string
 	}{
 		{"as it is", "", "", "", "--for wants", cli.ExitOK, "wants fits as it is"},
+		{"no items", "", "", "", "--for wants -o jsonpath={.items}", cli.ExitOK, "[]"},
 		{"too large", "", "", "", "--for large", cli.ExitNotPlaced, "large does not fit, whichever pods move"},
 		{"one move", "default/wants", "", waitsFor("three", 3, "  priority: 5\n"), "--for three", cli.ExitNotPlaced, "three does not fit, whichever pods move"},
 		{"cheaper", "{name: right, namespace: default, uid: u", `{name: right, namespace: default, uid: u, annotations: {dray-project.github.io/move-cost: "0.5"}`, waitsFor("pair", 2, "  priority: 5\n  nodeSelector: {only: a}\n"), "--for pair", cli.ExitOK, "default/right a b gpu.example.com/b/gpu-0,gpu.example.com/b/gpu-1"},

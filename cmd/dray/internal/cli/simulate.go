@@ -150,6 +150,9 @@ func (s *simulation) showWith(o *origin, f *output, kind string, headers []strin
 	for i, row := range rows {
 		names[i] = row[0]
 	}
+	if items == nil {
+		items = []any{} // an empty list, not null
+	}
 	value := map[string]any{"apiVersion": render.APIVersion, "kind": kind, "items": items}
 	if len(s.unseen) > 0 {
 		value["notLookedAt"] = s.unseen
