@@ -69,7 +69,7 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 			return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
 		}
 	}
-	if outlook != "" && !settled && !p.mayPreempt(cycles, group) {
+	if outlook != "" && !settled && !p.mayPreempt(group) {
 		return nil, unresolvable(logger, outlook) // a later plugin would have the last word
 	}
 	if outlook != "" {
@@ -86,16 +86,18 @@ func withOutlook(reason, outlook string) string {
 	return reason + "; " + outlook
 }
 
-// mayPreempt reports whether there is a pod of lower priority than the group or one of its pods. If not, preemption finds no victims.
-func (p *Plugin) mayPreempt(cycles *groupCycle, group fwk.PodGroupInfo) bool {
-	if cycles == nil || cycles.attempt == nil || cycles.attempt.first == nil {
+// mayPreempt reports whether there is a pod of lower priority than the group or one of its pods, on whichever node: the last attempt may
+// have been about some of the nodes only. If there is none, preemption finds no victims.
+func (p *Plugin) mayPreempt(group fwk.PodGroupInfo) bool {
+	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
 		return true
 	}
 	highest := ptr.Deref(group.GetPodGroup().Spec.Priority, 0)
 	for _, pod := range group.GetUnscheduledPods() {
 		highest = max(highest, ptr.Deref(pod.Spec.Priority, 0))
 	}
-	for _, nodeInfo := range cycles.attempt.first.nodes {
+	for _, nodeInfo := range nodes {
 		for _, other := range nodeInfo.GetPods() {
 			pod := other.GetPod()
 			priority := ptr.Deref(pod.Spec.Priority, 0)
