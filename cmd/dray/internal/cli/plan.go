@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 	"github.com/dray-project/dray/cmd/dray/internal/prices"
@@ -162,15 +161,6 @@ type mixPlan struct {
 	// Existing are the pods that have a place on the nodes there are.
 	Existing []drainAnswer `json:"existing"`
 	Left     []mixLeft     `json:"left"`
-}
-
-// mixDocument is what simulate plan --prices prints.
-type mixDocument struct {
-	metav1.TypeMeta `json:",inline"`
-	Items           []mixAnswer `json:"items"`
-	mixPlan         `json:",inline"`
-	// NotLookedAt names pods and what of them was not looked at.
-	NotLookedAt []notLookedAt `json:"notLookedAt,omitempty"`
 }
 
 // planMix chooses new nodes at least cost.

@@ -47,28 +47,6 @@ type freeAnswer struct {
 	Freed []string `json:"freed,omitempty"`
 }
 
-// repackDocument is what simulate repack prints.
-type repackDocument struct {
-	metav1.TypeMeta `json:",inline"`
-	// Items are the steps, in order.
-	Items []stepAnswer `json:"items"`
-	// Possible says that there is a way. Exact says that it is proven that none is better, or that there is none.
-	Possible bool `json:"possible"`
-	Exact    bool `json:"exact"`
-	// Cost is what the moves cost. Bound is what every way costs at least; it is absent if there is none.
-	Cost  float64  `json:"cost"`
-	Bound *float64 `json:"bound,omitempty"`
-	// Room is how many pods have no place between steps, at most.
-	Room int `json:"room"`
-	// Places are those of the pods that are to fit, with --for.
-	Places []drainAnswer `json:"places,omitempty"`
-	// Goal and Free are there with --goal.
-	Goal string      `json:"goal,omitempty"`
-	Free *freeAnswer `json:"free,omitempty"`
-	// NotLookedAt names pods and what of them was not looked at.
-	NotLookedAt []notLookedAt `json:"notLookedAt,omitempty"`
-}
-
 func newSimulateRepack(o *origin) *cobra.Command {
 	r := &repack{origin: o}
 	command := simulateCommand(&cobra.Command{
