@@ -6,7 +6,9 @@ package simulate_test
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -143,5 +145,50 @@ func TestRoomRefuses(t *testing.T) {
 	}
 	if _, _, err := room.Take(t.Context(), nil); err == nil {
 		t.Error("no shape is no error")
+	}
+}
+
+// A Room answers goroutines at once as it answers one.
+func TestRoomAtOnce(t *testing.T) {
+	state, _ := roomy(t)
+	node, err := state.Node("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	room, err := state.Room(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shapes []*simulate.Shape
+	for _, kind := range []string{"one", "two", "three"} {
+		shapes = append(shapes, shapeOf(t, state, gpuPods(kind, 1)))
+	}
+	found := make([][]int, 8)
+	var all sync.WaitGroup
+	for i := range found {
+		all.Go(func() {
+			for _, first := range shapes {
+				next, fit, err := room.Take(t.Context(), first)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				found[i] = append(found[i], fit.Pods)
+				for _, then := range shapes {
+					_, fit, err := next.Take(t.Context(), then)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					found[i] = append(found[i], fit.Pods)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, one := range found {
+		if len(one) != 12 || !slices.Equal(one, found[0]) || !slices.Contains(one, 0) || !slices.Contains(one, 1) {
+			t.Errorf("%v, another goroutine has %v", one, found[0])
+		}
 	}
 }

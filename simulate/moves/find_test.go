@@ -4,6 +4,8 @@
 package moves_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -456,6 +458,23 @@ func TestFindRefuses(t *testing.T) {
 	} {
 		if _, err := moves.Find(t.Context(), l.open(), q); err == nil || !strings.HasPrefix(err.Error(), text) {
 			t.Errorf("got %v, want %s", err, text)
+		}
+	}
+}
+
+// Both questions end with the context, and say why.
+func TestCancelled(t *testing.T) {
+	l := scattered(t)
+	why := errors.New("no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	q := moves.Question{Wanted: []*corev1.Pod{gpuPod("wanted", 4)}, Nodes: names(&l.Cluster)}
+	if _, err := moves.Find(ctx, l.open(), q); !errors.Is(err, why) {
+		t.Errorf("Find: %v", err)
+	}
+	for _, goal := range []moves.Goal{moves.Nodes, moves.WholeDevices} {
+		if _, err := moves.Free(ctx, l.open(), goal, moves.Question{Nodes: q.Nodes}); !errors.Is(err, why) {
+			t.Errorf("Free %v: %v", goal, err)
 		}
 	}
 }

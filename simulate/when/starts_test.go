@@ -4,6 +4,8 @@
 package when_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -303,5 +305,16 @@ func TestStartsRefuses(t *testing.T) {
 		if _, err := when.Starts(t.Context(), state, q); err == nil || !strings.HasPrefix(err.Error(), text) {
 			t.Errorf("got %v, want %s", err, text)
 		}
+	}
+}
+
+// The question ends with the context, and says why.
+func TestCancelled(t *testing.T) {
+	why := errors.New("no longer wanted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	q := when.Queue{Now: noon, On: simulate.Real(nil), Waits: []when.Wait{{Pods: []*corev1.Pod{gpuPod("waits", 1)}}}}
+	if _, err := when.Starts(ctx, open(t, gpuCluster(2, 4)), q); !errors.Is(err, why) {
+		t.Errorf("%v", err)
 	}
 }
