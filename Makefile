@@ -99,7 +99,7 @@ etcd: ## build bin/etcd
 
 .PHONY: controlplane
 controlplane: etcd ## build bin/dray-scheduler, and etcd, kube-apiserver and kube-controller-manager
-	$(SCHEDGO) build $(LINKED) -o ../bin/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager ./cmd/...
+	$(SCHEDGO) build $(LINKED) -o ../bin/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager ./cmd/dray-scheduler ./internal/dev/cluster-demo
 	cp schedplugin/deploy/chart/base/scheduler-config.yaml bin/
 
 .PHONY: test-cli
@@ -211,7 +211,7 @@ faults-ledger: ## plant each known fault of the ledger, and have the model of so
 SIZE ?= small
 ROUNDS ?= 1
 WORKLOADS ?= .
-SCHEDRESULTS := schedplugin/perf/results$(if $(filter full,$(SIZE)),/full)
+SCHEDRESULTS := schedplugin/internal/dev/perf/results$(if $(filter full,$(SIZE)),/full)
 # What a disk takes to keep etcd's data is not what is measured.
 SCHEDTMP := $(firstword $(wildcard /dev/shm) /tmp)
 MEASURED := $(CURDIR)/bin/bench-scheduler
@@ -220,12 +220,12 @@ MEASURED := $(CURDIR)/bin/bench-scheduler
 bench-scheduler: ## measure the scheduler with three plugins; SIZE=small or full, ROUNDS=, WORKLOADS=regexp
 	@rm -rf $(MEASURED) && mkdir -p $(MEASURED)
 	$(SCHEDGO) build $(LINKED) -o ../bin/etcd go.etcd.io/etcd/server/v3
-	$(SCHEDGO) test -c -o ../bin/scheduler-perf.test ./perf
+	$(SCHEDGO) test -c -o ../bin/scheduler-perf.test ./internal/dev/perf
 	@# The log has all that four components say. It is of interest if something fails.
-	cd schedplugin/perf && TMPDIR=$(SCHEDTMP) PATH=$(CURDIR)/bin:$$PATH ../../bin/scheduler-perf.test -test.run '^$$' \
+	cd schedplugin/internal/dev/perf && TMPDIR=$(SCHEDTMP) PATH=$(CURDIR)/bin:$$PATH ../../../../bin/scheduler-perf.test -test.run '^$$' \
 		-test.bench '^BenchmarkPerfScheduling$$' -test.benchtime 1x -test.timeout 6h -size $(SIZE) -rounds $(ROUNDS) -workloads '$(WORKLOADS)' \
 		-data-items-dir $(MEASURED) -with-data-items-unique-id=false -perf-cpuprofile >$(MEASURED)/log 2>&1 || { tail -50 $(MEASURED)/log; exit 1; }
-	cd schedplugin/perf && ../../bin/scheduler-perf.test -test.run '^$$' -test.bench '^BenchmarkFilterPhase$$' -test.benchtime 20x \
+	cd schedplugin/internal/dev/perf && ../../../../bin/scheduler-perf.test -test.run '^$$' -test.bench '^BenchmarkFilterPhase$$' -test.benchtime 20x \
 		-test.count $(ROUNDS) >$(MEASURED)/filter.txt 2>$(MEASURED)/filter.log
 	@$(MAKE) report-scheduler
 
@@ -234,8 +234,8 @@ bench-autoscaler: ## run what cluster-autoscaler asks of the scheduler framework
 	$(SCHEDGO) test ./autoscaler -run '^$$' -bench . -benchtime 50x
 
 .PHONY: report-scheduler
-report-scheduler: ## write the page of schedplugin/perf/results from the last bench-scheduler
-	$(SCHEDGO) run ./perf/report $(MEASURED) ../$(SCHEDRESULTS)
+report-scheduler: ## write the page of schedplugin/internal/dev/perf/results from the last bench-scheduler
+	$(SCHEDGO) run ./internal/dev/perf/report $(MEASURED) ../$(SCHEDRESULTS)
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage

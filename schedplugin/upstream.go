@@ -21,7 +21,7 @@ import (
 //	internal/binding          assumecache.ErrNotFound: a claim that was created may not be in the cache yet, and the
 //	                          manager returns the error of its cache
 //	internal/model, refusal   one manager stands for all profiles of a scheduler: it is the only object that they share
-//	internal/shadow           the type of the snapshot: what another scheduler decides is put into it, which no interface
+//	cmd/dray-scheduler/shadow  the type of the snapshot: what another scheduler decides is put into it, which no interface
 //	                          allows outside of a cycle
 
 // rivalIndex is how the index begins that the in-tree plugin adds to the informer of pods in

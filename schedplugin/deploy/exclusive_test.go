@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/dev/install"
-	"github.com/dray-project/dray/schedplugin/internal/admission"
+	"github.com/dray-project/dray/schedplugin/internal/dev/admission"
 )
 
 // Who allocates devices in TestExclusiveDevices.

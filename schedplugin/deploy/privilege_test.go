@@ -21,9 +21,9 @@ import (
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/internal/dev/install"
-	"github.com/dray-project/dray/schedplugin/internal/admission"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
-	"github.com/dray-project/dray/schedplugin/internal/nodesim"
+	"github.com/dray-project/dray/schedplugin/internal/dev/admission"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/nodesim"
 )
 
 const patience = 3 * time.Minute

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dray-project/dray/internal/dev/install"
-	"github.com/dray-project/dray/schedplugin/internal/shadow"
+	"github.com/dray-project/dray/schedplugin/cmd/dray-scheduler/shadow"
 )
 
 // TestShadowPermissions compares the role that docs/operations.md has for a shadow with what a shadow asks of the API

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/dray-project/dray/schedplugin/internal/admission"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/admission"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // cpus is how many a node has.

@@ -25,7 +25,7 @@ import (
 
 	"github.com/dray-project/dray/internal/dev/faults"
 	"github.com/dray-project/dray/internal/dev/invariant"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // number is the value of an environment variable, or another one if it is not set.

@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 var _ = Describe("Claims", func() {

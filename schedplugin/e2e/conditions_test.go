@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 var _ = Describe("Devices with binding conditions", func() {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/internal/dev/faults"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // proxy is between the scheduler and the API server.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/internal/dev/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // Groups whose devices have something in common, by an annotation of the PodGroup. kube-scheduler's own plugin does not read it.

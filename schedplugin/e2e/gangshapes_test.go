@@ -15,7 +15,7 @@ import (
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/internal/dev/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // Groups as they are met with in practice, on several nodes.

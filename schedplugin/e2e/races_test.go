@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 
 	"github.com/dray-project/dray/internal/dev/faults"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // longestLife is the time that a scheduler has at most between its start and its death.

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // lease is the one that kube-scheduler and dray-scheduler compete for.

@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 var _ = Describe("Of nodes that have the devices", func() {

@@ -26,7 +26,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/inventory"
+	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
 )
 
 // shadowUser may read everything, and do nothing else.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
 	"github.com/dray-project/dray/internal/dev/invariant"
-	"github.com/dray-project/dray/schedplugin/internal/nodesim"
+	"github.com/dray-project/dray/schedplugin/internal/dev/nodesim"
 )
 
 // binaries is where `make controlplane` puts them.

@@ -39,6 +39,13 @@ var arena = []string{
 	"internal/dev/controlplane", "internal/dev/fakeapi", "internal/dev/faults", "internal/dev/install", "internal/dev/invariant", "internal/dev/kubeletscript", "internal/dev/kubelet",
 }
 
+// plugin is what the scheduler's plugin is put together from.
+var plugin = []string{
+	"schedplugin/config", "schedplugin/internal/shared", "schedplugin/internal/metrics", "schedplugin/internal/claimstate", "schedplugin/internal/model",
+	"schedplugin/internal/foreign", "schedplugin/internal/nodeallocatable", "schedplugin/internal/refusal", "schedplugin/internal/scoring",
+	"schedplugin/internal/binding", "schedplugin/internal/wake", "schedplugin/internal/whatif",
+}
+
 // edges are where Dray meets the world: a cluster, a clock, chance, an
 // environment, a log. Everything further in gets these handed in.
 var edges = slices.Concat([]string{"cmd", "schedplugin", "agent"}, arena)
@@ -121,7 +128,28 @@ var rooms = []room{
 	{folder: "internal/dev/faults"},
 	{folder: "internal/dev/install", imports: []string{"internal/dev/controlplane"}},
 	{folder: "internal/dev/invariant"},
-	{folder: "schedplugin", imports: slices.Concat(library, workloads, arena, []string{"gang", "simulate", "internal/manual"})},
+	{folder: "schedplugin/config", imports: library},
+	{folder: "schedplugin/internal/shared"},
+	{folder: "schedplugin/internal/metrics", imports: library},
+	{folder: "schedplugin/internal/claimstate", imports: workloads},
+	{folder: "schedplugin/internal/model", imports: []string{"pools", "schedplugin/internal/shared"}},
+	{folder: "schedplugin/internal/foreign", imports: []string{"schedplugin/internal/shared"}},
+	{folder: "schedplugin/internal/nodeallocatable", imports: []string{"pools"}},
+	{folder: "schedplugin/internal/refusal", imports: slices.Concat(library, []string{
+		"schedplugin/config", "schedplugin/internal/metrics", "schedplugin/internal/shared",
+	})},
+	{folder: "schedplugin/internal/scoring", imports: slices.Concat(library, []string{"schedplugin/internal/claimstate", "schedplugin/internal/model"})},
+	{folder: "schedplugin/internal/binding", imports: []string{
+		"schedplugin/internal/claimstate", "schedplugin/internal/foreign", "schedplugin/internal/metrics", "schedplugin/internal/model",
+	}},
+	{folder: "schedplugin/internal/wake", imports: []string{"allocator/extension", "schedplugin/internal/claimstate", "schedplugin/internal/refusal"}},
+	{folder: "schedplugin/internal/whatif", imports: []string{"pools", "schedplugin/internal/claimstate", "schedplugin/internal/model"}},
+	{folder: "schedplugin", imports: slices.Concat(library, workloads, plugin, []string{"gang"})},
+	{folder: "schedplugin/autoscaler", imports: slices.Concat(workloads, []string{"schedplugin", "schedplugin/config"})},
+	{folder: "schedplugin/cmd", imports: []string{"schedplugin", "schedplugin/internal/claimstate", "internal/manual"}},
+	{folder: "schedplugin/deploy"},
+	{folder: "schedplugin/e2e"},
+	{folder: "schedplugin/internal/dev", imports: slices.Concat(arena, []string{"schedplugin"})},
 	{folder: "agent/cdi"},
 	{folder: "agent/internal/checkpoint"},
 	{folder: "agent/internal/fakecluster"},

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"github.com/dray-project/dray/internal/manual"
-	"github.com/dray-project/dray/schedplugin/internal/shadow"
+	"github.com/dray-project/dray/schedplugin/cmd/dray-scheduler/shadow"
 )
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
-	"github.com/dray-project/dray/schedplugin/internal/nodesim"
+	"github.com/dray-project/dray/schedplugin/internal/dev/nodesim"
 )
 
 // run brings a control plane up, shows what there is to show, and takes it down again.

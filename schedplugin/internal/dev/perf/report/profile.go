@@ -28,7 +28,7 @@ var (
 	pluginCode    = map[string][]string{
 		"in-tree": {"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources.(*DynamicResources)"},
 		"dray":    {"github.com/dray-project/dray/"},
-		"floor":   {"github.com/dray-project/dray/schedplugin/perf."},
+		"floor":   {"github.com/dray-project/dray/schedplugin/internal/dev/perf."},
 	}
 )
 

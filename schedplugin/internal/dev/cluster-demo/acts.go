@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/dray-project/dray/schedplugin/internal/admission"
+	"github.com/dray-project/dray/schedplugin/internal/dev/admission"
 )
 
 // act is a step of the demo: objects that are created together, and what is expected.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/dray-project/dray/schedplugin/internal/nodesim"
+	"github.com/dray-project/dray/schedplugin/internal/dev/nodesim"
 )
 
 // stage is where acts are performed: a namespace whose pods are watched.

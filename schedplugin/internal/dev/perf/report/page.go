@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dray-project/dray/schedplugin/perf"
+	"github.com/dray-project/dray/schedplugin/internal/dev/perf"
 )
 
 // Contestants, as results name them.

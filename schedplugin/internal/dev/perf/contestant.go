@@ -27,6 +27,6 @@ const (
 
 var contestants = []contestant{
 	{name: nameInTree},
-	{name: nameDray, config: "../deploy/chart/base/scheduler-config.yaml", registry: frameworkruntime.Registry{schedplugin.Name: schedplugin.New}},
+	{name: nameDray, config: "../../../deploy/chart/base/scheduler-config.yaml", registry: frameworkruntime.Registry{schedplugin.Name: schedplugin.New}},
 	{name: nameFloor, config: "config/floor.yaml", registry: frameworkruntime.Registry{FloorName: NewFloor}},
 }
