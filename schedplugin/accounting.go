@@ -83,7 +83,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 		return nil
 	}
 	of := &c.accounts
-	if c.whatIf != nil {
+	if c.preemption.Supposes() {
 		of = &accounts{} // what is found out is not for the scheduler
 	}
 	of.once.Do(func() { of.opened, of.status = p.openAccounts(ctx, c, pod) })
@@ -97,7 +97,7 @@ func (p *Plugin) account(ctx context.Context, state fwk.CycleState, c *cycle, v 
 	case !status.IsSuccess():
 		reason := c.refusals.For(v, refusal.Short+status.Message(), refusal.Short+"for one of many reasons", c.counted(nodeInfo.Node()))
 		return refused(ctx, status.Code(), reason, pod, nodeInfo.Node())
-	case c.whatIf != nil:
+	case c.preemption.Supposes():
 		return nil
 	}
 	if err := of.opened.Publish(state); err != nil {

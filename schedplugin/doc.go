@@ -48,29 +48,32 @@
 //
 // # Where things are
 //
-//	plugin, rival            New, Registry, and who else must not be there
-//	state, variant, group    what is kept for a pod in a cycle, and for the pods of a group
-//	queue                    what the scheduling queue asks: PreEnqueue, EventsToRegister, SignPod
-//	prefilter, filter,       the extension points, in the order of a cycle
-//	score, postfilter,
-//	podgrouppostfilter,
-//	reserve, prebind
-//	preemption, nominated,   devices as if pods came or went
-//	grouppreemption
-//	accounting               devices that stand for CPU and the like of their node
-//	explain                  reasons, Events, and what follows from how an attempt ended
-//	status                   what is logged and bounded
-//	upstream                 what leans on details of kube-scheduler that no interface promises
+// The extension points are in the order of a cycle. Beside each is what to read it against in the in-tree plugin.
+//
+//	plugin, rival           New, Registry, and who else must not be there         New
+//	queue                   PreEnqueue, EventsToRegister, SignPod                 the same; hints are in internal/wake
+//	prefilter               PreFilter, AddPod, RemovePod                          PreFilter; does not preempt for devices
+//	filter, explain         Filter, and why nodes are refused                     Filter
+//	postfilter              PostFilter                                            PostFilter
+//	podgrouppostfilter      PodGroupPostFilter                                    PodGroupPostFilter
+//	score                   Score, NormalizeScore                                 Score
+//	reserve                 Reserve, Unreserve                                    Reserve, Unreserve
+//	prebind                 PreBind, PreBindPreFlight                             PreBind; bindClaim is in internal/binding
+//	state, variant          what is kept for a pod in a cycle                     stateData, extendedResourceData
+//	accounting              devices that stand for CPU and the like of their node nodeallocatabledynamicresources.go
+//	group…                  pods of a group: what they share, their plan, preemption  podGroupStateData
+//	status                  what is logged, told and bounded                      statusUnschedulable, statusError
+//	upstream                what leans on details of kube-scheduler that no interface promises
 //
 // What does not need the plugin is in packages of its own, which know nothing of each other but for
-// what the arrows say:
+// what the arrows say. A test of the repository enforces them:
 //
 //	config                   arguments and switches
 //	internal/model           what there is of devices, and what is in use ──► shared
 //	internal/claimstate      the claims of a pod
-//	internal/whatif          the same with pods removed or added     ──► model, claimstate
-//	internal/binding         writing claims                          ──► model, claimstate
-//	internal/refusal         reasons and Events                      ──► config
+//	internal/preempt         the same as if pods came or went        ──► model, claimstate, config
+//	internal/binding         writing claims                          ──► model, claimstate, foreign, metrics
+//	internal/refusal         reasons and Events                      ──► config, metrics, shared
 //	internal/wake            which events wake a pod                 ──► claimstate, refusal
 //	internal/scoring         what speaks for a node                  ──► model, claimstate
 //	internal/nodeallocatable what devices take of their node, by the in-tree plugin
@@ -78,5 +81,6 @@
 //	internal/shared          what the profiles of a scheduler share
 //	internal/metrics         what is measured
 //
-// internal/shadow is on the other side: it uses the plugin to compare decisions with those of another scheduler.
+// Outside of the plugin are autoscaler, which has it run in a simulation, and cmd/dray-scheduler with its shadow, which compares its
+// decisions with those of another scheduler. internal/dev does not ship: the performance runner, the demonstration, and what plays nodes for both.
 package schedplugin

@@ -40,7 +40,7 @@ func (p *Plugin) reasonOf(ctx context.Context, c *cycle, v *variant, node *corev
 func (p *Plugin) reasonAgainst(ctx context.Context, c *cycle, v *variant, node *corev1.Node, found allocator.Feasibility) string {
 	name := c.counted(node)
 	problem, usage, alike := v.asked(c), c.usage(), found.Alike()
-	if len(c.whatIf.Aside()) > 0 && !c.whatIf.Removed() {
+	if c.preemption.Aside() && !c.preemption.Removed() {
 		plain, err := v.problem.Feasible(p.limit(ctx, c), c.view.State, node)
 		switch {
 		case err != nil:
@@ -64,7 +64,7 @@ func (p *Plugin) reasonAgainst(ctx context.Context, c *cycle, v *variant, node *
 // counted is the name under which a node is counted among those that are refused: none if the
 // question is what would be without pods.
 func (c *cycle) counted(node *corev1.Node) string {
-	if c.whatIf.Removed() {
+	if c.preemption.Removed() {
 		return ""
 	}
 	return node.Name

@@ -118,7 +118,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if v.problem == nil {
 		return allocator.Feasibility{}, nil
 	}
-	if c.planned != nil && (c.whatIf == nil || !c.planned.shares()) {
+	if c.planned != nil && (!c.preemption.Supposes() || !c.planned.shares()) {
 		if _, all := c.planned.results(v); all {
 			return allocator.Feasibility{}, nil // they are set aside for the group as a whole
 		}
@@ -134,10 +134,23 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 		c.giveUpSearch()
 	}
 	code := fwk.UnschedulableAndUnresolvable
-	if answer == metrics.Unsatisfiable && p.evictionHelps(ctx, c, v, pod, nodeInfo) {
+	if answer == metrics.Unsatisfiable && p.evictionHelps(ctx, c, v, nodeInfo) {
 		code = fwk.Unschedulable
 	}
 	return found, refused(ctx, code, p.reasonOf(ctx, c, v, node, found, answer, err), pod, node)
+}
+
+// evictionHelps reports whether there would be devices on the node if all pods of lower priority were gone.
+func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeInfo fwk.NodeInfo) bool {
+	without := c.preemption.Evicted(nodeInfo)
+	if without == nil {
+		return false
+	}
+	found, err := v.supposed().Feasible(p.limit(ctx, c), without, nodeInfo.Node())
+	if gaveUp(answerOf(ctx, found.Verdict(), err)) {
+		c.undecidedWithout.Store(true)
+	}
+	return err == nil && found.Verdict() == allocator.Satisfiable
 }
 
 // gaveUp reports whether an answer says that it is not known whether there are devices.

@@ -143,7 +143,7 @@ func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodG
 	mark := a.mark
 	mark.forced = false
 	if a.plan == nil || a.plan.Verdict != allocator.Satisfiable {
-		if settled := p.settled(a.first); settled != nil {
+		if settled := a.first.preemption.Settled(); settled != nil {
 			if later := p.plan(ctx, newGroupCycle(), a.anew(), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
 				return nominate(pods, later.nodes(pods)), waitsForVictims
 			}
@@ -215,7 +215,7 @@ func (g *groupAttempt) learn(logger klog.Logger) bool {
 // stateKeyOf is equal for cycles that see the same devices in use and the same room on the same nodes. It is 0 for a what-if.
 func (p *Plugin) stateKeyOf(c *cycle, common extension.Group) uint64 {
 	claims, err := p.dra.ResourceClaims().List()
-	if c.removed != nil || err != nil {
+	if c.preemption.Absent() || err != nil {
 		return 0
 	}
 	var sum uint64

@@ -6,7 +6,6 @@ package schedplugin
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,44 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/pools"
-	"github.com/dray-project/dray/schedplugin/internal/model"
-	"github.com/dray-project/dray/schedplugin/internal/whatif"
 )
-
-// Preemption for a group asks what would be without other pods in its own way: it takes all
-// pods of lower priority off their nodes, schedules the group anew from PreFilter on, and then
-// puts one pod after the other back, through AddPod. What these pods hold has to be free in
-// such a cycle, and only there.
-
-// suppose has the cycle of a group see the devices free of pods which preemption took off
-// their nodes for the time being.
-func (p *Plugin) suppose(c *cycle, view *model.View) (*model.View, error) {
-	if !c.grouped() || !p.switches.Preemption() {
-		return view, nil
-	}
-	p.residentsOf(c)
-	absent := p.residents.Absent()
-	if len(absent) == 0 || !p.tentative() {
-		return view, nil
-	}
-	supposed := &whatif.Case{}
-	if err := supposed.Begin(view); err != nil {
-		return nil, err
-	}
-	for _, pod := range absent {
-		supposed.Remove(pod, p.source.Of(pod), c.own())
-	}
-	c.removed, c.doubt = supposed, new(atomic.Bool)
-	return view.As(supposed.Ledger()), nil
-}
-
-// newWhatIf begins a what-if, without the pods that are removed already.
-func (c *cycle) newWhatIf() *whatif.Case {
-	if c.removed == nil {
-		return &whatif.Case{}
-	}
-	return c.removed.Clone()
-}
 
 // awaited returns for each pod of a group the name of the node to nominate it to, if those pods
 // that lack devices only have to wait for those of pods which were preempted for the group. They may get
@@ -68,11 +30,11 @@ func (p *Plugin) awaited(ctx context.Context, cycles *groupCycle, pods []*corev1
 		if c == nil || c.placed != "" || len(c.refusals.List()) == 0 {
 			continue
 		}
-		if c.view == nil || p.settled(c) == nil {
+		if c.view == nil || c.preemption.Settled() == nil {
 			return nil
 		}
 		// This state has the devices in use of the pods before it for which there was a node.
-		lacking, free.state = append(lacking, i), p.settled(c).State()
+		lacking, free.state = append(lacking, i), c.preemption.Settled().State()
 	}
 	if len(lacking) == 0 {
 		return nil
@@ -112,7 +74,7 @@ type comingFree struct {
 
 // takes reports whether a pod of a group gets devices on a node, and charges them.
 func (p *Plugin) takes(ctx context.Context, free *comingFree, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
-	own := c.own()
+	own := c.preemption.Own()
 	if free.charged.HasAny(own.UnsortedList()...) {
 		return true
 	}
@@ -135,10 +97,10 @@ func (p *Plugin) takes(ctx context.Context, free *comingFree, c *cycle, pod *cor
 func (p *Plugin) nominations(cycles *groupCycle, pods []*corev1.Pod) []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, len(pods))
 	for i, pod := range pods {
-		if c := cycles.of(pod); c != nil {
-			nodes[i] = p.nominated(c, pod)
-		} else { // it was not tried
-			nodes[i] = p.nomination(pod)
+		if c := cycles.of(pod); c != nil && c.preemption != nil {
+			nodes[i] = c.preemption.Nominated()
+		} else { // it was not tried, or has devices
+			nodes[i] = p.preemption.Nomination(pod)
 		}
 	}
 	return nodes

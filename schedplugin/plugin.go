@@ -9,10 +9,12 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -24,9 +26,9 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/model"
+	"github.com/dray-project/dray/schedplugin/internal/preempt"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 	"github.com/dray-project/dray/schedplugin/internal/wake"
-	"github.com/dray-project/dray/schedplugin/internal/whatif"
 )
 
 // Name is the name of the plugin in scheduler configurations.
@@ -56,15 +58,11 @@ type Plugin struct {
 	rival  *rival
 	hints  *wake.Hints
 	notes  *refusal.Notes
-	// problems are those of nominated pods.
-	problems problems
-	asides   whatif.Asides
 	// accounting is of devices that stand for resources of nodes.
 	accounting accounting
-	// residents are the pods on nodes that hold claims.
-	residents whatif.Residents
-	endings   *refusal.Endings
-	switches  *config.SwitchFile
+	// preemption knows devices as they would be if pods came or went.
+	preemption *preempt.Preemption
+	endings    *refusal.Endings
 	// stopped is an error once the scheduler ends.
 	stopped func() error
 	// queued reports whether there is a scheduling queue.
@@ -116,7 +114,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	if err != nil {
 		return nil, err
 	}
-	slices, err := wake.NewSlices(handle)
+	slices, err := wake.NewSlices(handle, hasInformers(handle.SharedDRAManager()))
 	if err != nil {
 		return nil, err
 	}
@@ -135,16 +133,14 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 			Workloads: features.EnableDRAWorkloadResourceClaims,
 			Extended:  features.EnableDRAExtendedResource,
 		},
-		model:    state,
-		pods:     pods,
-		rival:    rival,
-		endings:  refusal.NewEndings(),
-		switches: switches,
-		stopped:  ctx.Err,
-		notes:    refusal.NewNotes(ctx, handle.SharedDRAManager(), settings.Limits),
-		problems: newProblems(),
-		reasons:  refusal.NewReasons(),
-		plans:    newGroupMarks(),
+		model:   state,
+		pods:    pods,
+		rival:   rival,
+		endings: refusal.NewEndings(),
+		stopped: ctx.Err,
+		notes:   refusal.NewNotes(ctx, handle.SharedDRAManager(), settings.Limits),
+		reasons: refusal.NewReasons(),
+		plans:   newGroupMarks(),
 	}
 	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Slices: slices, Changed: state.Changed}
 	watch, err := p.watchForeign(ctx)
@@ -164,6 +160,17 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	}
 	p.queued = sync.OnceValue(p.hasQueue)
 	p.makeAllocators()
+	p.preemption = &preempt.Preemption{
+		Snapshot:    handle.SnapshotSharedLister,
+		Source:      p.source,
+		Pods:        pods,
+		Model:       state,
+		Switches:    switches,
+		Allocator:   p.supposing,
+		NominatedTo: p.nominatedTo,
+		Modified:    p.tentative,
+		Tried:       func(pod types.UID) bool { _, tried := p.endings.Of(pod); return tried },
+	}
 	go switches.Follow(ctx)
 	return p, nil
 }
@@ -216,19 +223,7 @@ func (p *Plugin) bindingConditions() bool {
 
 // coreFeatures says which of the scheduler's features concern the core.
 func coreFeatures(f feature.Features) allocator.Features {
-	return allocator.Features{
-		AdminAccess:             f.EnableDRAAdminAccess,
-		CompatibilityGroups:     f.EnableDRADeviceCompatibilityGroups,
-		ConsumableCapacity:      f.EnableDRAConsumableCapacity,
-		DerivedAttributes:       f.EnableDRADerivedAttributes,
-		DeviceBindingAndStatus:  f.EnableDRADeviceBindingConditions && f.EnableDRAResourceClaimDeviceStatus,
-		DeviceTaints:            f.EnableDRADeviceTaints,
-		FractionalCapacityRange: f.EnableDRAFractionalCapacityRange,
-		ListTypeAttributes:      f.EnableDRAListTypeAttributes,
-		OptionalNodeOperations:  f.EnableDRAOptionalNodeOperations,
-		PartitionableDevices:    f.EnableDRAPartitionableDevices,
-		PrioritizedList:         f.EnableDRAPrioritizedList,
-	}
+	return allocator.Features(dynamicresources.AllocatorFeatures(f))
 }
 
 // Registry returns the plugins in the tree and this one, for programs that make a scheduler

@@ -7,11 +7,14 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
 // PostFilter gives up one claim that nobody else uses, and that is allocated where the pod
@@ -48,6 +51,34 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 
 // undecided is what PostFilter says if it is not known whether a pod fits.
 const undecided = "not decided: nothing is preempted while it is not known whether some nodes have the devices. The search is repeated with larger limits"
+
+// awaits reports whether a pod that preempted others only has to wait: the node it is
+// nominated to will have its devices as soon as those of pods that left come free. Until
+// then nothing on the node shows that they will, as soon as the last of these pods is gone.
+func (p *Plugin) awaits(ctx context.Context, c *cycle, pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
+	if statuses == nil || c.preemption == nil {
+		return false
+	}
+	nodeInfo := c.preemption.Nominated()
+	if nodeInfo == nil || statuses.Get(nodeInfo.Node().Name).Plugin() != Name || c.preemption.Settled() == nil {
+		return false
+	}
+	return p.supposeOn(ctx, c.preemption.Settled().State(), c, pod, nodeInfo) != nil
+}
+
+// supposeOn returns the claims of a pod with the devices that they would get on a node, nil if
+// there are none for them, or none have to be allocated.
+func (p *Plugin) supposeOn(ctx context.Context, usage *pools.State, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
+	v, reason := p.variantFor(c, pod, nodeInfo)
+	if reason != "" || v.problem == nil {
+		return nil
+	}
+	found, err := v.supposed().Feasible(p.limit(ctx, c), usage, nodeInfo.Node())
+	if gaveUp(answerOf(ctx, found.Verdict(), err)) {
+		c.giveUpSearch()
+	}
+	return preempt.WithDevices(v.objects(v.claims), found)
+}
 
 // giveUp deallocates one claim of a pod, or deletes that for extended resources, and says
 // so. It returns "" if there is none.

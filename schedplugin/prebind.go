@@ -82,15 +82,12 @@ func (p *Plugin) awaitDevices(ctx context.Context, c *cycle, pod *corev1.Pod, no
 	if !p.writer.AwaitsDevices(c.claims) {
 		return nil
 	}
-	p.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
-		"waiting for binding conditions for device on node %s", nodeName)
+	p.event(ctx, pod, corev1.EventTypeNormal, "BindingConditionsPending", "waiting for binding conditions for device on node %s", nodeName)
 	return p.writer.AwaitDevices(ctx, c.claims)
 }
 
 // tellDoubt records an Event about a pod that is not bound, as writing a claim fails for the time being.
 func (p *Plugin) tellDoubt(ctx context.Context, pod *corev1.Pod, err error) {
-	if recorder := p.handle.EventRecorder(); recorder != nil {
-		recorder.WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, corev1.EventTypeWarning, "ClaimNotWritten", "Scheduling",
-			"%s", refusal.Cut("it is not known whether a claim was written, which is tried again: "+err.Error()))
-	}
+	p.event(ctx, pod, corev1.EventTypeWarning, "ClaimNotWritten", "%s",
+		refusal.Cut("it is not known whether a claim was written, which is tried again: "+err.Error()))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
+	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
 // PreFilter collects the claims of a pod and what is known of devices at this moment. It
@@ -44,7 +45,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if c.idle() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if status := p.prepare(logger, c); status != nil {
+	if status := p.prepare(logger, c, pod); status != nil {
 		return nil, status
 	}
 	if reason, code := p.planned(ctx, c, pod); reason != "" {
@@ -58,6 +59,43 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 
 // PreFilterExtensions implements PreFilterPlugin.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// AddPod implements PreFilterExtensions: it takes back that a pod was removed, or sets the
+// devices aside that a pod will need which is nominated to the node.
+func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, added fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
+	if !p.enabled() {
+		return nil
+	}
+	c, err := cycleOf(state)
+	if err != nil {
+		return failed(klog.FromContext(ctx), err)
+	}
+	planned := c.planned != nil && c.attempt.plan.pods[nameOf(added.GetPod())] != nil // a plan is for all of them
+	if err := c.preemption.Add(p.limit(ctx, c), added.GetPod(), nodeInfo, planned); err != nil {
+		return failed(klog.FromContext(ctx), err)
+	}
+	return nil
+}
+
+// RemovePod implements PreFilterExtensions: the devices come free that the pod alone uses. It fails, which ends preemption,
+// where the pod must not be taken off its node: the one that is being scheduled may fit without.
+func (p *Plugin) RemovePod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
+	if !p.enabled() {
+		return nil
+	}
+	c, err := cycleOf(state)
+	switch {
+	case err != nil:
+	case c.undecided.Load():
+		err = preempt.ErrUndecided
+	default:
+		err = c.preemption.Remove(removed.GetPod(), nodeInfo)
+	}
+	if err != nil {
+		return failed(klog.FromContext(ctx), err)
+	}
+	return nil
+}
 
 // resizing reports whether the pod runs already and only waits for more of what its node
 // has, which devices are no part of.
@@ -116,7 +154,7 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *groupCy
 
 // prepare looks at the cluster, if there is anything to allocate or to account for, and compiles what is the
 // same for all nodes.
-func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
+func (p *Plugin) prepare(logger klog.Logger, c *cycle, pod *corev1.Pod) *fwk.Status {
 	if c.plain = (&variant{}); len(c.unallocated()) == 0 && !p.features.EnableDRANodeAllocatableResources {
 		return nil
 	}
@@ -132,9 +170,11 @@ func (p *Plugin) prepare(logger klog.Logger, c *cycle) *fwk.Status {
 	if len(c.unallocated()) == 0 {
 		return nil
 	}
-	if c.view, err = p.suppose(c, view); err != nil {
+	c.preemption, err = p.preemption.Begin(preempt.Preemptor{Pod: pod, Claims: c.claims, Nodes: c.nodes, Grouped: c.grouped()}, view)
+	if err != nil {
 		return failed(logger, err)
 	}
+	c.view = c.preemption.View()
 	c.plain = p.compile(c, nil, nil)
 	if c.plain.err != nil {
 		// No node can help, only another claim or class: events which this plugin is

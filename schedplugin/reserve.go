@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/nodeallocatable"
@@ -78,10 +79,12 @@ func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
 	if c.planned != nil && c.planned.takePlanned(missing, suited.variant) {
 		return nil
 	}
-	if !slices.Equal(missing, suited.variant.claims) {
-		return p.chooseAnew(ctx, c, suited, missing)
+	var assignment *allocator.Assignment
+	if slices.Equal(missing, suited.variant.claims) {
+		assignment, err = p.assign(ctx, c, suited)
+	} else {
+		assignment, err = p.assignAnew(ctx, c, suited, missing)
 	}
-	assignment, err := p.assign(ctx, c, suited)
 	if err != nil || assignment == nil {
 		return err
 	}
@@ -136,48 +139,44 @@ func (p *Plugin) adopt(c *cycle, suited *suitable) ([]*claimstate.Claim, error) 
 	return missing, nil
 }
 
-// chooseAnew allocates other claims than those that Filter looked at, in the present state:
-// pods of the group took over some, or gave some back.
-func (p *Plugin) chooseAnew(ctx context.Context, c *cycle, suited *suitable, claims []*claimstate.Claim) error {
-	if len(claims) == 0 {
-		return nil
-	}
-	problem, err := p.core.Compile(suited.variant.objects(claims), p.dra.DeviceClasses())
-	if err != nil {
-		return err
-	}
-	view, err := p.model.Observe()
-	if err != nil {
-		return err
-	}
-	if view, err = p.suppose(c, view); err != nil {
-		return err
-	}
-	outcome, err := problem.Allocate(ctx, view.State, suited.node)
-	if err != nil {
-		return err
-	}
-	assignment, ok := outcome.(*allocator.Assignment)
-	if !ok {
-		return fmt.Errorf("node %s was suitable before, and now: %v", suited.node.Name, outcome)
-	}
-	settle(claims, assignment, suited.variant)
-	return nil
-}
-
 // assign returns the devices on a node that passed Filter, nil if none have to be allocated.
 func (p *Plugin) assign(ctx context.Context, c *cycle, suited *suitable) (*allocator.Assignment, error) {
 	if suited.variant.problem == nil {
 		return nil, nil
 	}
-	outcome, err := suited.variant.problem.Allocate(ctx, c.usage(), suited.node)
+	return allocate(ctx, suited.variant.problem, c.usage(), suited.node)
+}
+
+// assignAnew does so for other claims than those that Filter looked at, in the present state:
+// pods of the group took over some, or gave some back.
+func (p *Plugin) assignAnew(ctx context.Context, c *cycle, suited *suitable, claims []*claimstate.Claim) (*allocator.Assignment, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	problem, err := p.core.Compile(suited.variant.objects(claims), p.dra.DeviceClasses())
+	if err != nil {
+		return nil, err
+	}
+	view, err := p.model.Observe()
+	if err != nil {
+		return nil, err
+	}
+	now, err := c.preemption.Again(view)
+	if err != nil {
+		return nil, err
+	}
+	return allocate(ctx, problem, now.Usage(), suited.node)
+}
+
+func allocate(ctx context.Context, problem *allocator.Problem, usage *pools.State, node *corev1.Node) (*allocator.Assignment, error) {
+	outcome, err := problem.Allocate(ctx, usage, node)
 	if err != nil {
 		return nil, err
 	}
 	metrics.Searched(outcome.Stats(), nil)
 	assignment, ok := outcome.(*allocator.Assignment)
 	if !ok {
-		return nil, fmt.Errorf("node %s was suitable before, and now: %v", suited.node.Name, outcome)
+		return nil, fmt.Errorf("node %s was suitable before, and now: %v", node.Name, outcome)
 	}
 	return assignment, nil
 }

@@ -55,8 +55,6 @@ func (p *Plugin) tellForeign(claim *resourceapi.ResourceClaim, driver string, te
 		return
 	}
 	klog.InfoS("Another scheduler allocates devices of a driver whose devices this one allocates", "resourceclaim", klog.KObj(claim), "driver", driver)
-	if recorder := p.handle.EventRecorder(); recorder != nil {
-		recorder.Eventf(claim, nil, corev1.EventTypeWarning, "AllocatedByAnotherScheduler", "Scheduling",
-			"somebody else allocated devices of driver %s, which %s allocates, too: a device can get into two claims", driver, p.handle.ProfileName())
-	}
+	p.event(context.Background(), claim, corev1.EventTypeWarning, "AllocatedByAnotherScheduler",
+		"somebody else allocated devices of driver %s, which %s allocates, too: a device can get into two claims", driver, p.handle.ProfileName())
 }

@@ -11,15 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/model"
+	"github.com/dray-project/dray/schedplugin/internal/preempt"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
-	"github.com/dray-project/dray/schedplugin/internal/whatif"
 )
 
 const stateKey fwk.StateKey = Name
@@ -28,11 +27,8 @@ const stateKey fwk.StateKey = Name
 // and used until the pod is bound or given up. It is small, as the framework clones it for
 // each node to which pods are nominated.
 type cycle struct {
-	// whatIf is set in clones once pods were added or removed. Nil: everything as it is.
-	whatIf *whatif.Case
-	// doubt is set while preemption takes pods off nodes, and true if the last search was given up.
-	// Clones of clones share it.
-	doubt *atomic.Bool
+	// preemption knows what would be if pods came or went. Nil if nothing has to be allocated.
+	preemption *preempt.Cycle
 	// findings are shared with clones.
 	*findings
 }
@@ -64,9 +60,6 @@ type findings struct {
 	nodes []fwk.NodeInfo
 	// planned is the place that the pod has to take for its group to get devices. Nil is any.
 	planned *podPlan
-	// removed is set if preemption for the group took pods off their nodes. The view is
-	// without what they hold.
-	removed *whatif.Case
 
 	// devices are set if some of them stand for resources of their node, and have to be accounted for.
 	devices  *pools.Snapshot
@@ -85,18 +78,6 @@ type findings struct {
 	suited map[string]*suitable
 	// variants are by the names of the extended resources that devices have to serve.
 	variants map[string]*variant
-
-	// What follows is found out when it is asked for, once per cycle.
-	ownOnce        sync.Once
-	ownClaims      sets.Set[types.UID]
-	residentsOnce  sync.Once
-	residents      *whatif.Roll
-	settledOnce    sync.Once
-	settled        *pools.Ledger
-	evictedOnce    sync.Once
-	evicted        *pools.Ledger
-	nominationOnce sync.Once
-	nomination     fwk.NodeInfo
 }
 
 // suitable is a node that passed Filter.
@@ -118,7 +99,7 @@ func newCycle() *cycle {
 // Clone implements StateData. A clone is for asking what would be if pods came or went.
 func (c *cycle) Clone() fwk.StateData {
 	clone := *c
-	clone.whatIf = c.whatIf.Clone()
+	clone.preemption = c.preemption.Clone()
 	return &clone
 }
 
@@ -127,25 +108,12 @@ func (c *cycle) grouped() bool { return c.group != nil }
 
 // giveUpSearch records that it is not known whether there are devices.
 func (c *cycle) giveUpSearch() {
-	if c.doubt != nil {
-		c.doubt.Store(true)
-		return
+	if !c.preemption.GiveUp() {
+		c.undecided.Store(true)
 	}
-	c.undecided.Store(true)
 }
 
 func (c *cycle) idle() bool { return len(c.claims) == 0 }
-
-// own are the claims of the pod. They never come free for it.
-func (c *cycle) own() sets.Set[types.UID] {
-	c.ownOnce.Do(func() {
-		c.ownClaims = sets.New[types.UID]()
-		for _, claim := range c.claims {
-			c.ownClaims.Insert(claim.Object.UID)
-		}
-	})
-	return c.ownClaims
-}
 
 // unallocated are the claims that have no allocation in the API server.
 func (c *cycle) unallocated() []*claimstate.Claim {
@@ -159,18 +127,11 @@ func (c *cycle) unallocated() []*claimstate.Claim {
 }
 
 // usage is what is in use as far as the pod is concerned.
-func (c *cycle) usage() *pools.State {
-	if c.whatIf != nil {
-		if supposed := c.whatIf.Usage(); supposed != nil {
-			return supposed
-		}
-	}
-	return c.view.State
-}
+func (c *cycle) usage() *pools.State { return c.preemption.Usage() }
 
 // pass records a node that suits the pod, as it is.
 func (c *cycle) pass(node *corev1.Node, v *variant, found []resourceapi.AllocationResult) {
-	if c.whatIf != nil {
+	if c.preemption.Supposes() {
 		return
 	}
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -43,6 +44,13 @@ func failed(logger klog.Logger, err error, keysAndValues ...any) *fwk.Status {
 		logger.Error(err, "Scheduling failed", keysAndValues...) //nolint:logcheck // the keys are constants of the callers
 	}
 	return fwk.AsStatus(err)
+}
+
+// event records an Event, where there is a recorder.
+func (p *Plugin) event(ctx context.Context, about runtime.Object, kind, reason, format string, args ...any) {
+	if recorder := p.handle.EventRecorder(); recorder != nil {
+		recorder.WithLogger(klog.FromContext(ctx)).Eventf(about, nil, kind, reason, "Scheduling", format, args...)
+	}
 }
 
 // limit bounds the time for one node.

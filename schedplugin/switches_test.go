@@ -41,7 +41,7 @@ func TestSwitches(t *testing.T) {
 		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.plugin.switches.Reread(klog.Background())
+		w.plugin.preemption.Switches.Reread(klog.Background())
 		a := w.attempt(withPriority(podWith("p", "wanted"), 5))
 		expect(t, a.preFilter(), fwk.Success, "")
 		state := a.state.Clone()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/schedplugin/config"
+	"github.com/dray-project/dray/schedplugin/internal/preempt"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
@@ -242,7 +243,7 @@ func TestUndecidedBesideAPod(t *testing.T) {
 	}{
 		{"it is in the way", "many", first, fwk.UnschedulableAndUnresolvable, nil},
 		{"it is not", "wanted", last, fwk.Success, nil},
-		{"not decided", "wanted", first, fwk.UnschedulableAndUnresolvable, errUndecided},
+		{"not decided", "wanted", first, fwk.UnschedulableAndUnresolvable, preempt.ErrUndecided},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := w.attempt(withPriority(podWith("p", test.claim), 10))

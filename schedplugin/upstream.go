@@ -17,11 +17,14 @@ import (
 //
 //	internal/nodeallocatable  runs an in-tree plugin, and writes cycle state under its name: NodeResourcesFit takes what
 //	                          devices need of a node from there, and has no other source
-//	internal/wake             the type of the manager, as hasInformers
 //	internal/binding          assumecache.ErrNotFound: a claim that was created may not be in the cache yet, and the
 //	                          manager returns the error of its cache
+//	internal/preempt          which pods preemption for a group took off their nodes: those that are missing from a snapshot that
+//	                          is being modified (tentative, below), and nobody says for what it is modified
+//	internal/wake             of a pod that preempts others, the queue lets the event pass that a pod left its node, and no
+//	                          other one, until DefaultPreemption has evicted them
 //	internal/model, refusal   one manager stands for all profiles of a scheduler: it is the only object that they share
-//	cmd/dray-scheduler/shadow  the type of the snapshot: what another scheduler decides is put into it, which no interface
+//	cmd/dray-scheduler/shadow the type of the snapshot: what another scheduler decides is put into it, which no interface
 //	                          allows outside of a cycle
 
 // rivalIndex is how the index begins that the in-tree plugin adds to the informer of pods in
@@ -58,6 +61,14 @@ func (p *Plugin) hasQueue() (has bool) {
 	}()
 	p.handle.NominatedPodsForNode("")
 	return true
+}
+
+// nominatedTo asks the scheduling queue which pods are nominated to a node.
+func (p *Plugin) nominatedTo(node string) []fwk.PodInfo {
+	if !p.queued() {
+		return nil
+	}
+	return p.handle.NominatedPodsForNode(node)
 }
 
 // tentative reports whether the scheduler's snapshot is being modified for a what-if. There is

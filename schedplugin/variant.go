@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
@@ -51,7 +50,7 @@ func (v *variant) objects(claims []*claimstate.Claim) []*resourceapi.ResourceCla
 
 // asked is the problem to ask about the state of a cycle.
 func (v *variant) asked(c *cycle) *allocator.Problem {
-	if c.whatIf != nil {
+	if c.preemption.Supposes() {
 		return v.supposed()
 	}
 	return v.problem
@@ -174,57 +173,4 @@ func (p *Plugin) variantOf(c *cycle, pod *corev1.Pod, special *claimstate.Claim,
 	}
 	c.variants[key] = v
 	return v
-}
-
-// problems remembers what the claims of nominated pods compile to, which count in the cycles
-// of all other pods. A claim's spec does not change.
-type problems struct{ known *lru.Cache }
-
-// compiled is a problem, with the classes that it was made from.
-type compiled struct {
-	problem *allocator.Problem
-	classes map[string]*resourceapi.DeviceClass
-}
-
-func newProblems() problems { return problems{known: lru.New(10_000)} }
-
-func (k problems) of(p *Plugin, claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
-	key := string(claims[0].UID)
-	for _, claim := range claims[1:] {
-		key += " " + string(claim.UID)
-	}
-	if found, ok := k.known.Get(key); ok && found.(*compiled).current(p.dra.DeviceClasses()) {
-		return found.(*compiled).problem, nil
-	}
-	classes := &recordingClasses{DeviceClassLister: p.dra.DeviceClasses(), asked: make(map[string]*resourceapi.DeviceClass)}
-	problem, err := p.supposing.Compile(claims, classes)
-	if err != nil {
-		return nil, err
-	}
-	k.known.Add(key, &compiled{problem: problem, classes: classes.asked})
-	return problem, nil
-}
-
-// current reports whether the classes are still the same.
-func (k *compiled) current(classes fwk.DeviceClassLister) bool {
-	for name, known := range k.classes {
-		if class, err := classes.Get(name); err != nil || class != known {
-			return false
-		}
-	}
-	return true
-}
-
-// recordingClasses remembers which classes were asked for.
-type recordingClasses struct {
-	fwk.DeviceClassLister
-	asked map[string]*resourceapi.DeviceClass
-}
-
-func (r *recordingClasses) Get(name string) (*resourceapi.DeviceClass, error) {
-	class, err := r.DeviceClassLister.Get(name)
-	if err == nil {
-		r.asked[name] = class
-	}
-	return class, err
 }

@@ -43,7 +43,7 @@ var arena = []string{
 var plugin = []string{
 	"schedplugin/config", "schedplugin/internal/shared", "schedplugin/internal/metrics", "schedplugin/internal/claimstate", "schedplugin/internal/model",
 	"schedplugin/internal/foreign", "schedplugin/internal/nodeallocatable", "schedplugin/internal/refusal", "schedplugin/internal/scoring",
-	"schedplugin/internal/binding", "schedplugin/internal/wake", "schedplugin/internal/whatif",
+	"schedplugin/internal/binding", "schedplugin/internal/wake", "schedplugin/internal/preempt",
 }
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
@@ -143,7 +143,9 @@ var rooms = []room{
 		"schedplugin/internal/claimstate", "schedplugin/internal/foreign", "schedplugin/internal/metrics", "schedplugin/internal/model",
 	}},
 	{folder: "schedplugin/internal/wake", imports: []string{"allocator/extension", "schedplugin/internal/claimstate", "schedplugin/internal/refusal"}},
-	{folder: "schedplugin/internal/whatif", imports: []string{"pools", "schedplugin/internal/claimstate", "schedplugin/internal/model"}},
+	{folder: "schedplugin/internal/preempt", imports: slices.Concat(library, []string{
+		"schedplugin/config", "schedplugin/internal/claimstate", "schedplugin/internal/model",
+	})},
 	{folder: "schedplugin", imports: slices.Concat(library, workloads, plugin, []string{"gang"})},
 	{folder: "schedplugin/autoscaler", imports: slices.Concat(workloads, []string{"schedplugin", "schedplugin/config"})},
 	{folder: "schedplugin/cmd", imports: []string{"schedplugin", "schedplugin/internal/claimstate", "internal/manual"}},

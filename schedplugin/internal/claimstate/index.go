@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -40,12 +39,10 @@ func claimKeys(object any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
+	// A claim without a name, or with an invalid reference, has no events.
 	keys := sets.New[string]()
-	for i := range pod.Spec.ResourceClaims {
-		// A claim without a name, or with an invalid reference, has no events.
-		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
-			keys.Insert(pod.Namespace + "/" + *name)
-		}
+	for name := range Names(pod) {
+		keys.Insert(pod.Namespace + "/" + name)
 	}
 	return keys.UnsortedList(), nil
 }

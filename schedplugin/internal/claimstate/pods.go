@@ -32,18 +32,13 @@ func Names(pod *corev1.Pod) iter.Seq[string] {
 	}
 }
 
-// RefersTo reports whether a pod has a claim of that name.
+// RefersTo reports whether a claim is one of Names.
 func RefersTo(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if pod.Namespace != claim.Namespace {
 		return false
 	}
-	for i := range pod.Spec.ResourceClaims {
-		if name := pod.Spec.ResourceClaims[i].ResourceClaimName; name != nil && *name == claim.Name {
-			return true
-		}
-	}
-	for i := range pod.Status.ResourceClaimStatuses {
-		if name := pod.Status.ResourceClaimStatuses[i].ResourceClaimName; name != nil && *name == claim.Name {
+	for name := range Names(pod) {
+		if name == claim.Name {
 			return true
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/utils/ptr"
 )
 
@@ -29,10 +28,10 @@ type Slices struct {
 	synced func() bool
 }
 
-// NewSlices looks into the scheduler's store of slices. A simulator's are listed each time.
-func NewSlices(handle fwk.Handle) (*Slices, error) {
+// NewSlices looks into the scheduler's store of slices, if there is one. A simulator's are listed each time.
+func NewSlices(handle fwk.Handle, stored bool) (*Slices, error) {
 	l := &Slices{Lister: handle.SharedDRAManager().ResourceSlices()}
-	if _, own := handle.SharedDRAManager().(*dynamicresources.DefaultDRAManager); !own {
+	if !stored {
 		return l, nil
 	}
 	informer := handle.SharedInformerFactory().Resource().V1().ResourceSlices().Informer()

@@ -131,7 +131,7 @@ func TestSlicesOfStore(t *testing.T) {
 	}
 	older, newer := slice(1), slice(2)
 	for range 2 {
-		l, err := NewSlices(scheduler{handle{factory: factory}})
+		l, err := NewSlices(scheduler{handle{factory: factory}}, true)
 		must(t, err)
 		if l.Synced() || !l.Outdates(newer) {
 			t.Fatal("the store is believed before it has all slices")

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	"slices"
@@ -78,7 +78,7 @@ func (w *world) same(a, b *pools.State) bool {
 
 // supposed is a case, and what happened to it.
 type supposed struct {
-	*Case
+	*whatIf
 	gone  sets.Set[types.UID]
 	waits bool
 }
@@ -126,19 +126,19 @@ func TestCase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := &Case{}
+		first := &whatIf{}
 		if node := w.nodes[0]; w.rand.IntN(2) == 0 {
 			open := &resourceapi.ResourceClaim{}
 			open.Name, open.UID = "open", "open"
-			place := &Place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
-			if err := new(Asides).SetAside(first, place, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
+			place := &place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
+			if err := new(asides).SetAside(first, place, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := first.Begin(view); err != nil {
 			t.Fatal(err)
 		}
-		copies := []*supposed{{Case: first, gone: sets.New[types.UID]()}}
+		copies := []*supposed{{whatIf: first, gone: sets.New[types.UID]()}}
 		for range 12 {
 			if len(w.pods) == 0 {
 				break

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	"slices"
@@ -30,7 +30,7 @@ type scene struct {
 	own bool
 }
 
-func sceneOf(at *Place) *scene {
+func sceneOf(at *place) *scene {
 	view, settled, nodeInfo := at.View, at.settled(), at.Node
 	s := &scene{node: nodeInfo.Node()}
 	for reached := range view.PoolsOf(s.node) {
@@ -51,7 +51,7 @@ func endsWithClaims(pod *corev1.Pod) bool {
 }
 
 // same reports whether the node is as it was, but for the pools that reach it.
-func (s *scene) same(at *Place) bool {
+func (s *scene) same(at *place) bool {
 	view, settled, nodeInfo := at.View, at.settled(), at.Node
 	if s.own || s.node != nodeInfo.Node() {
 		return false

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	"maps"
@@ -15,12 +15,12 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// Residents follow which pods on nodes hold claims, from cycle to cycle: only nodes that
+// residents follow which pods on nodes hold claims, from cycle to cycle: only nodes that
 // changed are looked at. They are safe for concurrent use.
-type Residents struct {
+type residents struct {
 	mu    sync.Mutex
 	nodes map[string]*household
-	roll  *Roll
+	roll  *roll
 	round uint64
 	// changed are the pods that came, went or changed since the last cycle.
 	changed []types.UID
@@ -35,14 +35,14 @@ type household struct {
 	round      uint64
 }
 
-// Roll has pods by UID. It is what one cycle sees, which lasts until the next one begins.
-type Roll struct {
+// roll has pods by UID. It is what one cycle sees, which lasts until the next one begins.
+type roll struct {
 	mu   sync.RWMutex
 	pods map[types.UID]*corev1.Pod
 }
 
 // Pod returns nil if it is on no node, or holds no claims.
-func (r *Roll) Pod(uid types.UID) *corev1.Pod {
+func (r *roll) Pod(uid types.UID) *corev1.Pod {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.pods[uid]
@@ -50,12 +50,12 @@ func (r *Roll) Pod(uid types.UID) *corev1.Pod {
 
 // Follow returns the pods on nodes, and which of them are others than the last time. Running
 // reports whether a pod that is not on its node still runs there.
-func (r *Residents) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (*Roll, []types.UID) {
+func (r *residents) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (*roll, []types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = nil
 	if r.roll == nil {
-		r.nodes, r.roll = make(map[string]*household), &Roll{pods: make(map[types.UID]*corev1.Pod)}
+		r.nodes, r.roll = make(map[string]*household), &roll{pods: make(map[types.UID]*corev1.Pod)}
 		r.missing = make(map[types.UID]*corev1.Pod)
 	}
 	r.roll.mu.Lock()
@@ -89,13 +89,13 @@ func (r *Residents) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool)
 }
 
 // Absent returns the pods that are missing, in no order.
-func (r *Residents) Absent() []*corev1.Pod {
+func (r *residents) Absent() []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.missing))
 }
 
-func (r *Residents) replace(name string, known *household, nodeInfo fwk.NodeInfo) *household {
+func (r *residents) replace(name string, known *household, nodeInfo fwk.NodeInfo) *household {
 	r.remove(known)
 	known = &household{generation: nodeInfo.GetGeneration()}
 	for _, info := range nodeInfo.GetPods() {
@@ -112,7 +112,7 @@ func (r *Residents) replace(name string, known *household, nodeInfo fwk.NodeInfo
 	return known
 }
 
-func (r *Residents) remove(known *household) {
+func (r *residents) remove(known *household) {
 	if known == nil {
 		return
 	}

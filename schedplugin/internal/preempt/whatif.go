@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	"maps"
@@ -16,9 +16,9 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// Case is the state of devices as it would be if pods came or went. It belongs to one
+// whatIf is the state of devices as it would be if pods came or went. It belongs to one
 // goroutine. The zero value supposes nothing.
-type Case struct {
+type whatIf struct {
 	// remembered is the state of an earlier what-if which only differed on other nodes.
 	// Then there is no other state, until it is needed.
 	remembered *pools.State
@@ -68,7 +68,7 @@ func (s *supposition) restore(claim *resourceapi.ResourceClaim) error {
 
 // Begin makes the state that was remembered so far, or starts with the one that the pod is
 // scheduled with. It comes before Remove, Restore and Settle.
-func (w *Case) Begin(view *model.View) error {
+func (w *whatIf) Begin(view *model.View) error {
 	if w.now != nil {
 		return nil
 	}
@@ -82,11 +82,11 @@ func (w *Case) Begin(view *model.View) error {
 }
 
 // Clone is a case of its own. That of nil is nil.
-func (w *Case) Clone() *Case {
+func (w *whatIf) Clone() *whatIf {
 	if w == nil {
 		return nil
 	}
-	clone := &Case{remembered: w.remembered, waited: w.waited, aside: w.aside[:len(w.aside):len(w.aside)], steps: w.steps[:len(w.steps):len(w.steps)]}
+	clone := &whatIf{remembered: w.remembered, waited: w.waited, aside: w.aside[:len(w.aside):len(w.aside)], steps: w.steps[:len(w.steps):len(w.steps)]}
 	if w.now == nil {
 		return clone
 	}
@@ -103,7 +103,7 @@ func (w *Case) Clone() *Case {
 
 // Usage is what is in use as far as the pod is concerned. Nil if nothing is supposed: the pods
 // that were added need no other devices than they have.
-func (w *Case) Usage() *pools.State {
+func (w *whatIf) Usage() *pools.State {
 	switch {
 	case w.remembered != nil:
 		return w.remembered
@@ -117,7 +117,7 @@ func (w *Case) Usage() *pools.State {
 
 // Settle makes sure that there is a settled state, the same as now but for claims that
 // nobody needs any more. Without is the ledger that lacks them, nil if there are none.
-func (w *Case) Settle(without *pools.Ledger) error {
+func (w *whatIf) Settle(without *pools.Ledger) error {
 	switch {
 	case w.settled != nil:
 		return nil
@@ -139,19 +139,19 @@ func (w *Case) Settle(without *pools.Ledger) error {
 
 // Wait has the pod get the devices of claims that nobody needs any more, with the ledger that
 // lacks them.
-func (w *Case) Wait(without *pools.Ledger) error {
+func (w *whatIf) Wait(without *pools.Ledger) error {
 	w.waited = true
 	return w.Settle(without)
 }
 
 // Removed reports whether pods were removed.
-func (w *Case) Removed() bool { return w != nil && w.gone.Len() > 0 }
+func (w *whatIf) Removed() bool { return w != nil && w.gone.Len() > 0 }
 
 // Gone reports whether a pod was removed.
-func (w *Case) Gone(pod types.UID) bool { return w.gone.Has(pod) }
+func (w *whatIf) Gone(pod types.UID) bool { return w.gone.Has(pod) }
 
 // Aside returns the claims of nominated pods, with the devices that were set aside for them.
-func (w *Case) Aside() []*resourceapi.ResourceClaim {
+func (w *whatIf) Aside() []*resourceapi.ResourceClaim {
 	if w == nil {
 		return nil
 	}
@@ -159,11 +159,11 @@ func (w *Case) Aside() []*resourceapi.ResourceClaim {
 }
 
 // Ledger is what is in use, once the case has begun.
-func (w *Case) Ledger() *pools.Ledger { return w.now.ledger }
+func (w *whatIf) Ledger() *pools.Ledger { return w.now.ledger }
 
 // Remove frees the claims that nobody uses any more once the pod is gone, but for those of
 // the pod that is being scheduled: the resource claim controller deletes or deallocates them.
-func (w *Case) Remove(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, own sets.Set[types.UID]) {
+func (w *whatIf) Remove(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, own sets.Set[types.UID]) {
 	if w.gone == nil {
 		w.gone = sets.New[types.UID]()
 	}
@@ -181,7 +181,7 @@ func (w *Case) Remove(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, own 
 
 // unused reports whether all consumers of a claim are gone. One that is being allocated has
 // none recorded: then only its owner, if it has one, can be its consumer.
-func (w *Case) unused(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+func (w *whatIf) unused(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	if len(claim.Status.ReservedFor) == 0 {
 		return metav1.IsControlledBy(claim, pod)
 	}
@@ -194,7 +194,7 @@ func (w *Case) unused(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 }
 
 // Restore takes back that a pod was removed.
-func (w *Case) Restore(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) error {
+func (w *whatIf) Restore(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) error {
 	w.gone.Delete(pod.UID)
 	for _, claim := range claims {
 		if err := w.now.restore(claim); err != nil {
@@ -211,7 +211,7 @@ func (w *Case) Restore(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) err
 }
 
 // reserve charges a claim of another pod.
-func (w *Case) reserve(claim *resourceapi.ResourceClaim) error {
+func (w *whatIf) reserve(claim *resourceapi.ResourceClaim) error {
 	if err := w.now.ledger.Assume(claim); err != nil {
 		return err
 	}

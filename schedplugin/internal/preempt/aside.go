@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	"slices"
@@ -18,8 +18,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// Place is where and when devices are set aside.
-type Place struct {
+// place is where and when devices are set aside.
+type place struct {
 	// View is what the pod is scheduled with. Settled is the same without the claims that nobody
 	// needs any more, nil if there are none.
 	View    *model.View
@@ -33,7 +33,7 @@ type Place struct {
 	Allocate func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim
 }
 
-func (p *Place) settled() *pools.State {
+func (p *place) settled() *pools.State {
 	if p.Settled != nil {
 		return p.Settled.State()
 	}
@@ -41,7 +41,7 @@ func (p *Place) settled() *pools.State {
 }
 
 // owns reports whether one of the claims is that of the pod that is being scheduled.
-func (p *Place) owns(claims []*resourceapi.ResourceClaim) bool {
+func (p *place) owns(claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return p.Own.Has(claim.UID) })
 }
 
@@ -49,7 +49,7 @@ func (p *Place) owns(claims []*resourceapi.ResourceClaim) bool {
 // are being evicted for it are gone. If there are none for it on the node, it does not stand in
 // the way. What was set aside before is remembered for as long as nothing changes on the node.
 // The list of claims is copied.
-func (a *Asides) SetAside(w *Case, at *Place, pod types.UID, open []*resourceapi.ResourceClaim) error {
+func (a *asides) SetAside(w *whatIf, at *place, pod types.UID, open []*resourceapi.ResourceClaim) error {
 	if w.now == nil {
 		if known := a.find(at, w.steps, pod, open); known != nil {
 			w.take(known)
@@ -70,7 +70,7 @@ func (a *Asides) SetAside(w *Case, at *Place, pod types.UID, open []*resourceapi
 }
 
 // charge finds devices for the claims of a step, and adds them to the state.
-func (w *Case) charge(at *Place, on *scene, next *step) error {
+func (w *whatIf) charge(at *place, on *scene, next *step) error {
 	if err := w.Begin(at.View); err != nil {
 		return err
 	}
@@ -110,13 +110,13 @@ func (s *step) same(pod types.UID, claims []*resourceapi.ResourceClaim) bool {
 }
 
 // take makes the last of the steps that were remembered.
-func (w *Case) take(steps []step) {
+func (w *whatIf) take(steps []step) {
 	last := &steps[len(steps)-1]
 	w.steps, w.aside, w.remembered = steps, last.aside, last.usage
 }
 
-// Asides remember what was set aside on which node. They are safe for concurrent use.
-type Asides struct {
+// asides remember what was set aside on which node. They are safe for concurrent use.
+type asides struct {
 	mu sync.RWMutex
 	// snapshot is the last one, round counts them.
 	snapshot *pools.Snapshot
@@ -137,7 +137,7 @@ const maxAsides = 10_000
 
 // find returns the steps that were made before, with the one to make next. It returns nil if
 // that is not known.
-func (a *Asides) find(at *Place, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
+func (a *asides) find(at *place, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
 	known, round := a.of(at.View.State.Snapshot(), at.Node.Node().Name)
 	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims) || !known.same(at) {
 		return nil
@@ -157,7 +157,7 @@ func (a *Asides) find(at *Place, steps []step, pod types.UID, claims []*resource
 }
 
 // of returns what is remembered of a node, nil if nothing is, and the round of the snapshot.
-func (a *Asides) of(snapshot *pools.Snapshot, node string) (*play, uint64) {
+func (a *asides) of(snapshot *pools.Snapshot, node string) (*play, uint64) {
 	a.mu.RLock()
 	known, round, same := a.nodes[node], a.round, a.snapshot == snapshot
 	a.mu.RUnlock()
@@ -171,14 +171,14 @@ func (a *Asides) of(snapshot *pools.Snapshot, node string) (*play, uint64) {
 }
 
 // turn begins a round if the snapshot is another one.
-func (a *Asides) turn(snapshot *pools.Snapshot) {
+func (a *asides) turn(snapshot *pools.Snapshot) {
 	if a.snapshot != snapshot {
 		a.snapshot = snapshot
 		a.round++
 	}
 }
 
-func (a *Asides) remember(view *model.View, on *scene, steps []step) {
+func (a *asides) remember(view *model.View, on *scene, steps []step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.turn(view.State.Snapshot())

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	"fmt"
@@ -214,14 +214,14 @@ type nominee struct {
 }
 
 // aside sets devices aside for pods one after the other, and says what that comes to.
-func (w *world) aside(memory *Asides, view *model.View, node *corev1.Node, own sets.Set[types.UID], nominated []nominee) string {
+func (w *world) aside(memory *asides, view *model.View, node *corev1.Node, own sets.Set[types.UID], nominated []nominee) string {
 	w.t.Helper()
-	supposed := &Case{}
+	supposed := &whatIf{}
 	settled, err := view.Without("settled", w.abandoned, w.own(own))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	place := &Place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
+	place := &place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
 	for _, n := range nominated {
 		if err := memory.SetAside(supposed, place, n.pod, n.claims); err != nil {
 			w.t.Fatal(err)
@@ -248,7 +248,7 @@ func TestAsidesRemember(t *testing.T) {
 	for seed := range uint64(150) {
 		w := newWorld(t, seed)
 		follows := model.New(w, pools.Gates{})
-		var memory Asides
+		var memory asides
 		waiting := make([]nominee, 3)
 		for i := range waiting {
 			name := fmt.Sprint("waiting-", i)
@@ -273,7 +273,7 @@ func TestAsidesRemember(t *testing.T) {
 			for _, node := range w.nodes {
 				before := memory.nodes[node.Name]
 				got := w.aside(&memory, view, node, own, nominated)
-				if want := w.aside(&Asides{}, view, node, own, nominated); got != want {
+				if want := w.aside(&asides{}, view, node, own, nominated); got != want {
 					t.Fatalf("seed %d, node %s: remembered %q, anew %q", seed, node.Name, got, want)
 				}
 				if before != nil && memory.nodes[node.Name] == before {

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ import (
 func TestResidentsFollow(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 5))
-		var residents Residents
+		var residents residents
 		infos := make(map[string]*framework.NodeInfo)
 		before := make(map[types.UID]*corev1.Pod)
 		missing := make(map[types.UID]*corev1.Pod)
@@ -120,7 +120,7 @@ func TestNodesThatAreGone(t *testing.T) {
 	known := framework.NewNodeInfo(pod)
 	known.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	running := func(*corev1.Pod) bool { return true }
-	var residents Residents
+	var residents residents
 	residents.Follow([]fwk.NodeInfo{known, framework.NewNodeInfo()}, running)
 	if roll, _ := residents.Follow([]fwk.NodeInfo{framework.NewNodeInfo(pod)}, running); roll.Pod("p") != nil {
 		t.Error("the pod is on its node, which is gone")

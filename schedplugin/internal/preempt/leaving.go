@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package whatif
+package preempt
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
@@ -12,10 +12,10 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// Abandoned reports whether nobody needs an allocation any more, and whether that stays so as
+// abandoned reports whether nobody needs an allocation any more, and whether that stays so as
 // long as neither the claim nor the pods on nodes change. An idle claim that is not being
 // deleted keeps its devices for whoever comes next.
-func Abandoned(pods *Roll, known claimstate.Index, claim *resourceapi.ResourceClaim) (abandoned, lasting bool) {
+func abandoned(pods *roll, known claimstate.Index, claim *resourceapi.ResourceClaim) (abandoned, lasting bool) {
 	if len(claim.Status.ReservedFor) == 0 {
 		return claim.DeletionTimestamp != nil, true
 	}
@@ -37,9 +37,9 @@ func Abandoned(pods *Roll, known claimstate.Index, claim *resourceapi.ResourceCl
 	return true, lasting
 }
 
-// EvictsAll reports whether all consumers of a claim are pods of lower priority. One that is
+// evictsAll reports whether all consumers of a claim are pods of lower priority. One that is
 // being allocated has none recorded: then only its owner, if it has one, can be its consumer.
-func EvictsAll(pods *Roll, claim *resourceapi.ResourceClaim, least int32) bool {
+func evictsAll(pods *roll, claim *resourceapi.ResourceClaim, least int32) bool {
 	evicts := func(uid types.UID) bool {
 		pod := pods.Pod(uid)
 		return pod != nil && priority.PodPriority(pod) < least

@@ -1,0 +1,341 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preempt
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	priority "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/config"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/model"
+)
+
+// Preemption knows what is the same for all pods of a profile. It is safe for concurrent use.
+type Preemption struct {
+	Snapshot func() fwk.SharedLister
+	Source   claimstate.Source
+	Pods     claimstate.Index
+	Model    *model.Model
+	Switches *config.SwitchFile
+	// Allocator is asked what would be.
+	Allocator *allocator.Allocator
+	// NominatedTo asks the scheduling queue which pods are nominated to a node.
+	NominatedTo func(node string) []fwk.PodInfo
+	// Modified reports whether the snapshot of the scheduler is modified for a what-if.
+	Modified func() bool
+	// Tried reports whether a pod was scheduled before, and found no node.
+	Tried func(types.UID) bool
+
+	asides    asides
+	residents residents
+	problems  problems
+}
+
+// Preemptor is a pod that is being scheduled.
+type Preemptor struct {
+	Pod    *corev1.Pod
+	Claims []*claimstate.Claim
+	// Nodes are those of the cluster, with their pods.
+	Nodes []fwk.NodeInfo
+	// Grouped is set if the pod is scheduled as part of a group.
+	Grouped bool
+}
+
+// Cycle is what preemption asks for one pod that is being scheduled. A nil Cycle supposes nothing. Clones are for asking what
+// would be if pods came or went. They share what does not depend on that, and may be used by one goroutine each.
+type Cycle struct {
+	// whatIf is set in clones once pods were added or removed. Nil: everything as it is.
+	whatIf *whatIf
+	// doubt is set while preemption takes pods off nodes, and true if the last search was given up.
+	// Clones of clones share it.
+	doubt *atomic.Bool
+	*facts
+}
+
+// facts are found out when they are asked for, once per cycle.
+type facts struct {
+	Preemptor
+	of *Preemption
+	// view is what the pod finds.
+	view *model.View
+	// absent is set if preemption for the group took pods off their nodes. The view is without what they hold.
+	absent *whatIf
+
+	ownOnce        sync.Once
+	own            sets.Set[types.UID]
+	residentsOnce  sync.Once
+	residents      *roll
+	settledOnce    sync.Once
+	settled        *pools.Ledger
+	evictedOnce    sync.Once
+	evicted        *pools.Ledger
+	nominationOnce sync.Once
+	nomination     fwk.NodeInfo
+}
+
+// Begin begins the cycle of a pod with what is in use. Preemption for a group asks what would be without other pods in its own
+// way: it takes all pods of lower priority off their nodes, schedules the group anew from PreFilter on, and then puts one pod
+// after the other back, through AddPod. What these pods hold is free in such a cycle, and only there.
+func (p *Preemption) Begin(pod Preemptor, view *model.View) (*Cycle, error) {
+	c := &Cycle{facts: &facts{Preemptor: pod, of: p, view: view}}
+	if !pod.Grouped || !p.Switches.Preemption() {
+		return c, nil
+	}
+	c.roll()
+	absent := p.residents.Absent()
+	if len(absent) == 0 || !p.Modified() {
+		return c, nil
+	}
+	supposed := &whatIf{}
+	if err := supposed.Begin(view); err != nil {
+		return nil, err
+	}
+	for _, pod := range absent {
+		supposed.Remove(pod, p.Source.Of(pod), c.Own())
+	}
+	c.absent, c.doubt, c.view = supposed, new(atomic.Bool), view.As(supposed.Ledger())
+	return c, nil
+}
+
+// Again begins the cycle once more, with what is in use now.
+func (c *Cycle) Again(view *model.View) (*Cycle, error) { return c.of.Begin(c.Preemptor, view) }
+
+// Clone is a cycle of its own.
+func (c *Cycle) Clone() *Cycle {
+	if c == nil {
+		return nil
+	}
+	clone := *c
+	clone.whatIf = c.whatIf.Clone()
+	return &clone
+}
+
+// View is what the pod finds, if nothing else is supposed.
+func (c *Cycle) View() *model.View { return c.view }
+
+// Usage is what is in use as far as the pod is concerned.
+func (c *Cycle) Usage() *pools.State {
+	if c.whatIf != nil {
+		if supposed := c.whatIf.Usage(); supposed != nil {
+			return supposed
+		}
+	}
+	return c.view.State
+}
+
+// Supposes reports whether pods were added or removed.
+func (c *Cycle) Supposes() bool { return c != nil && c.whatIf != nil }
+
+// Removed reports whether pods were removed.
+func (c *Cycle) Removed() bool { return c != nil && c.whatIf.Removed() }
+
+// Absent reports whether preemption for the group took pods off their nodes before the cycle began.
+func (c *Cycle) Absent() bool { return c != nil && c.absent != nil }
+
+// Aside reports whether devices were set aside for nominated pods.
+func (c *Cycle) Aside() bool { return c != nil && len(c.whatIf.Aside()) > 0 }
+
+// GiveUp records that a search was given up. It is false if that is not about evicting pods.
+func (c *Cycle) GiveUp() bool {
+	if c == nil || c.doubt == nil {
+		return false
+	}
+	c.doubt.Store(true)
+	return true
+}
+
+// Own are the claims of the pod. They never come free for it.
+func (c *Cycle) Own() sets.Set[types.UID] {
+	c.ownOnce.Do(func() {
+		c.own = sets.New[types.UID]()
+		for _, claim := range c.Claims {
+			c.own.Insert(claim.Object.UID)
+		}
+	})
+	return c.own
+}
+
+// imagine begins a what-if. It is false if another pod makes no difference.
+func (c *Cycle) imagine(other *corev1.Pod) bool {
+	if c.doubt != nil {
+		c.doubt.Store(false)
+	}
+	if !claimstate.HoldsClaims(other) {
+		return false
+	}
+	switch {
+	case c.whatIf != nil:
+	case c.absent != nil: // without the pods that are removed already
+		c.whatIf = c.absent.Clone()
+	default:
+		c.whatIf = &whatIf{}
+	}
+	return true
+}
+
+// Add takes back that a pod was removed, or sets the devices aside that a pod will need which is nominated to the node, unless
+// it is spared.
+func (c *Cycle) Add(ctx context.Context, added *corev1.Pod, nodeInfo fwk.NodeInfo, spared bool) error {
+	switch {
+	case c == nil || !c.imagine(added):
+		return nil
+	case c.whatIf.Gone(added.UID):
+		return c.whatIf.Restore(added, c.of.Source.Of(added))
+	case spared || !c.of.Switches.SetAside():
+		return nil
+	}
+	return c.setAside(ctx, added, nodeInfo)
+}
+
+// ErrUndecided ends preemption on a node, or for a group.
+var ErrUndecided = errors.New("a search for devices was given up: no pod is evicted while it is not known whether that is needed")
+
+// Remove has the devices come free that a pod alone uses. On the node for which others were preempted before, theirs do, too:
+// more pods go only if that is not enough. It is an error if the last search was given up: the pod may fit without. A pod
+// that was put back is taken off again if Filter fails then, for whatever reason.
+func (c *Cycle) Remove(removed *corev1.Pod, nodeInfo fwk.NodeInfo) error {
+	switch {
+	case c == nil:
+		return nil
+	case c.doubt == nil:
+		c.doubt = new(atomic.Bool)
+	case c.doubt.Load():
+		return ErrUndecided
+	}
+	if !c.imagine(removed) || !c.of.Switches.Preemption() {
+		return nil
+	}
+	if err := c.whatIf.Begin(c.view); err != nil {
+		return err
+	}
+	c.whatIf.Remove(removed, c.of.Source.Of(removed), c.Own())
+	if !c.comesFree(nodeInfo) {
+		return nil
+	}
+	return c.whatIf.Wait(c.Settled())
+}
+
+// Evicted returns what would be in use if all pods of lower priority were gone, nil if that is of no use on a node. They are
+// gone from all nodes at once, lest the state has to be made for each node: where devices are those of several nodes, that may
+// promise too much.
+func (c *Cycle) Evicted(nodeInfo fwk.NodeInfo) *pools.State {
+	if !c.of.Switches.Preemption() || c.Removed() {
+		return nil // switched off, or they are gone already
+	}
+	if c.Pod.Spec.PreemptionPolicy != nil && *c.Pod.Spec.PreemptionPolicy == corev1.PreemptNever || !evictable(c.Pod, nodeInfo) {
+		return nil
+	}
+	ledger := c.withoutLower(c.comesFree(nodeInfo))
+	if ledger == nil {
+		return nil
+	}
+	if aside := c.whatIf.Aside(); len(aside) > 0 {
+		ledger = ledger.Fork()
+		for _, claim := range aside {
+			if ledger.Assume(claim) != nil {
+				return nil
+			}
+		}
+	}
+	return ledger.State()
+}
+
+// evictable reports whether a pod of lower priority on the node holds claims.
+func evictable(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
+	for _, other := range nodeInfo.GetPods() {
+		if claimstate.HoldsClaims(other.GetPod()) && priority.PodPriority(other.GetPod()) < priority.PodPriority(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutLower returns the state without all pods of lower priority, and, if the pod waits for
+// them, without the claims that nobody needs any more. It is nil if that is not known.
+func (c *Cycle) withoutLower(waits bool) *pools.Ledger {
+	least, pods := priority.PodPriority(c.Pod), c.roll()
+	if waits { // on one node
+		return c.without(lower{least, true}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
+			if evictsAll(pods, claim, least) {
+				return true, true
+			}
+			return abandoned(pods, c.of.Pods, claim)
+		})
+	}
+	c.evictedOnce.Do(func() {
+		c.evicted = c.without(lower{least, false}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
+			return evictsAll(pods, claim, least), true
+		})
+	})
+	return c.evicted
+}
+
+// lower identifies a state without pods below a priority.
+type lower struct {
+	priority int32
+	settled  bool
+}
+
+// Settled returns the state without the claims that hold devices for nobody any more, nil if
+// there are none: all their consumers are gone, or going because they were preempted. The
+// resource claim controller frees them.
+func (c *Cycle) Settled() *pools.Ledger {
+	c.settledOnce.Do(func() {
+		if !c.of.Pods.Synced() {
+			return // nothing is known to come free
+		}
+		pods := c.roll()
+		c.settled = c.without(settled{}, func(claim *resourceapi.ResourceClaim) (bool, bool) { return abandoned(pods, c.of.Pods, claim) })
+	})
+	return c.settled
+}
+
+// settled identifies the state without claims that nobody needs any more.
+type settled struct{}
+
+// without returns the state without claims, nil if there are none of them. Those of the pod
+// stay: they never come free for it.
+func (c *Cycle) without(id any, gone model.Gone) *pools.Ledger {
+	var own []*resourceapi.ResourceClaim
+	for _, claim := range c.Claims {
+		own = append(own, claim.Object)
+	}
+	ledger, err := c.view.Without(id, gone, own)
+	if err != nil {
+		return nil
+	}
+	return ledger
+}
+
+// comesFree reports whether devices come free on the node because the pod preempted others
+// there, whether or not it preempts more.
+func (c *Cycle) comesFree(nodeInfo fwk.NodeInfo) bool {
+	if c.Settled() == nil {
+		return false
+	}
+	nominated := c.Nominated()
+	return nominated != nil && nominated.Node().Name == nodeInfo.Node().Name
+}
+
+// roll returns the pods on the nodes of the cycle.
+func (c *Cycle) roll() *roll {
+	c.residentsOnce.Do(func() {
+		var changed []types.UID
+		c.residents, changed = c.of.residents.Follow(c.Nodes, c.of.Pods.Running)
+		c.of.Model.PodsChanged(changed)
+	})
+	return c.residents
+}
