@@ -160,19 +160,24 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	}
 	p.queued = sync.OnceValue(p.hasQueue)
 	p.makeAllocators()
-	p.preemption = &preempt.Preemption{
-		Snapshot:    handle.SnapshotSharedLister,
+	p.preemption = p.newPreemption(switches)
+	go switches.Follow(ctx)
+	return p, nil
+}
+
+// newPreemption makes what supposes that pods come or go.
+func (p *Plugin) newPreemption(switches *config.SwitchFile) *preempt.Preemption {
+	return &preempt.Preemption{
+		Snapshot:    p.handle.SnapshotSharedLister,
 		Source:      p.source,
-		Pods:        pods,
-		Model:       state,
+		Pods:        p.pods,
+		Model:       p.model,
 		Switches:    switches,
 		Allocator:   p.supposing,
 		NominatedTo: p.nominatedTo,
 		Modified:    p.tentative,
 		Tried:       func(pod types.UID) bool { _, tried := p.endings.Of(pod); return tried },
 	}
-	go switches.Follow(ctx)
-	return p, nil
 }
 
 // makeAllocators makes the allocators, which share what they remember.
