@@ -395,6 +395,13 @@ test-conformance: ## run the parts of conformance that take less than three minu
 test-karpenter: ## compare Karpenter's answers with Dray's, and with the table of benchmarks/karpenter/README.md
 	cd benchmarks/karpenter && $(GOTEST) -count=1 .
 
+MUTANTS ?= ./simulate
+MUTATED ?= .
+
+.PHONY: mutants
+mutants: ## change packages MUTANTS= of the module in folder MUTATED= in COUNT= random small ways from SEED=, and list what their tests do not see; ARGS="-tests ./..."
+	$(GO) run ./internal/dev/mutate -C $(MUTATED) -n $(or $(COUNT),50) -seed $(SEED) $(ARGS) $(MUTANTS)
+
 .PHONY: differential
 differential: ## compare CASES= generated clusters from SEED= with upstream
 	$(GO) run ./internal/dev/differential/cmd -cases $(CASES) -seed $(SEED)

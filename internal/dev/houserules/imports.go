@@ -32,7 +32,7 @@ var remembering = []string{"internal/reads", "internal/keys", "internal/memo"}
 var workloads = []string{"podclaims", "nodefit"}
 
 // proof is what only tests, measurements and development run.
-var proof = []string{"internal/dev/oracle", "internal/dev/clustergen", "internal/dev/differential", "internal/dev/peer", "benchmarks"}
+var proof = []string{"internal/dev/oracle", "internal/dev/clustergen", "internal/dev/differential", "internal/dev/peer", "internal/dev/mutate", "benchmarks"}
 
 // arena is where tests and demonstrations of the nested modules get a real cluster from.
 var arena = []string{

@@ -1,0 +1,179 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// program has what each rule changes. Its tests see some of that.
+const program = `package program
+
+import "errors"
+
+var errNegative = errors.New("negative")
+
+// Sum adds what is above from, and says whether there was any.
+func Sum(numbers []int, from int) (sum int, any bool, err error) {
+	for _, n := range numbers {
+		if n < 0 {
+			return 0, false, errNegative
+		}
+		if n <= from && n != 7 {
+			continue
+		}
+		sum += n * 1
+		any = true
+	}
+	return sum, any, nil
+}
+
+func Largest(a, b int64) int64 { return max(a, b) + 1 }
+
+func Forgotten(count *int, on bool) {
+	if !on {
+		*count++
+	}
+}
+
+const Fixed = 3
+
+func Named(n int) string {
+	switch n {
+	case 1:
+		return "one"
+	case Fixed:
+		return "three"
+	}
+	return ""
+}
+`
+
+const programTest = `package program
+
+import "testing"
+
+func TestSum(t *testing.T) {
+	if sum, some, err := Sum([]int{1, 2, 3}, 1); sum != 5 || !some || err != nil {
+		t.Fatal(sum, some, err)
+	}
+}
+
+func TestNegative(t *testing.T) {
+	if _, _, err := Sum([]int{-1}, 0); err == nil {
+		t.Fatal("no error")
+	}
+}
+
+func TestNamed(t *testing.T) {
+	if Named(1) != "one" || Named(3) != "three" || Named(2) != "" {
+		t.Fatal("misnamed")
+	}
+}
+
+func TestLargest(t *testing.T) {
+	Largest(1, 2)
+}
+`
+
+func module(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files["go.mod"] = "module program\n\ngo 1.26\n"
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func mutate(t *testing.T, args ...string) (out string) {
+	t.Helper()
+	var b, log strings.Builder
+	if err := run(t.Context(), args, &b, &log); err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	return b.String()
+}
+
+// What is not caught is named, with what the tests would have to see, and what no test comes by.
+func TestSurvivors(t *testing.T) {
+	dir := module(t, map[string]string{"program.go": program, "program_test.go": programTest})
+	out := mutate(t, "-C", dir, "-n", "1000", ".")
+	var got []string
+	for line := range strings.Lines(out) {
+		if where, what, found := strings.Cut(strings.TrimSpace(line), ": mutant "); found {
+			_, what, _ = strings.Cut(what, ", ")
+			got = append(got, where+": "+what)
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"program.go:10: change number: not caught", // No number is 0.
+		"program.go:10: move bound: not caught",
+		"program.go:11: change number: not caught", // The error is looked at, and not the sum.
+		"program.go:11: change result: not caught",
+		"program.go:11: change truth: not caught",
+		"program.go:13: change number: not caught", // No number is 7.
+		"program.go:13: drop condition: not caught",
+		"program.go:16: swap * and /: not caught",
+		"program.go:22: change number: not caught", // Nobody looks at the largest.
+		"program.go:22: change result: not caught",
+		"program.go:22: swap + and -: not caught",
+		"program.go:22: swap min and max: not caught",
+		"program.go:25: negate: no test comes by",
+		"program.go:25: return early: no test comes by",
+		"program.go:26: remove statement: no test comes by",
+		"program.go:26: swap ++ and --: no test comes by",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("survivors:\n%s\nwant:\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), out)
+	}
+	if before, err := os.ReadFile(filepath.Join(dir, "program.go")); err != nil || string(before) != program {
+		t.Errorf("the program was changed: %v", err)
+	}
+}
+
+// The same seed draws the same mutants, another one others, and -only keeps the numbers.
+func TestSample(t *testing.T) {
+	dir := module(t, map[string]string{"program.go": program})
+	first := mutate(t, "-C", dir, "-n", "8", "-list", ".")
+	if again := mutate(t, "-C", dir, "-n", "8", "-list", "."); again != first {
+		t.Errorf("one seed draws\n%s\nand\n%s", first, again)
+	}
+	if other := mutate(t, "-C", dir, "-n", "8", "-seed", "2", "-list", "."); other == first {
+		t.Error("another seed draws the same")
+	}
+	if fifth := mutate(t, "-C", dir, "-n", "8", "-only", "5", "-list", "."); !strings.Contains(fifth, ": mutant 5, ") || !strings.Contains(first, fifth) {
+		t.Errorf("-only 5 of\n%s\nis\n%s", first, fifth)
+	}
+	if err := run(t.Context(), []string{"-C", dir, "-n", "8", "-only", "9", "-list", "."}, io.Discard, io.Discard); err == nil {
+		t.Error("there is a ninth of eight mutants")
+	}
+}
+
+// A mutant that does not end, or that no memory is enough for, is caught.
+func TestEndless(t *testing.T) {
+	dir := module(t, map[string]string{
+		"program.go":      "package program\n\nfunc Count(n int) (all []int) {\n\tfor n > 0 {\n\t\tall = append(all, n)\n\t\tn--\n\t}\n\treturn all\n}\n",
+		"program_test.go": "package program\n\nimport \"testing\"\n\nfunc TestCount(t *testing.T) {\n\tif len(Count(3)) != 3 {\n\t\tt.Fatal()\n\t}\n}\n",
+	})
+	listed := mutate(t, "-C", dir, "-n", "1000", "-list", ".")
+	var only []string
+	for line := range strings.Lines(listed) {
+		if _, what, found := strings.Cut(line, ": mutant "); found && strings.Contains(what, "swap ++ and --") {
+			only = append(only, strings.SplitN(what, ",", 2)[0])
+		}
+	}
+	out := mutate(t, "-C", dir, "-n", "1000", "-only", strings.Join(only, ","), ".")
+	if !strings.Contains(out, "1 of 1 mutants caught") {
+		t.Error(out)
+	}
+}

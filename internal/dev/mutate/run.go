@@ -1,0 +1,212 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// test is a test of a program, or all of its tests if they are quick.
+type test struct {
+	binary, dir string
+	names       []string
+	took        time.Duration
+	reaches     map[int]bool
+}
+
+// quick is how long all tests of a package may take to be run as one.
+const quick = 2 * time.Second
+
+// build makes the test programs of packages with all mutants in them.
+func (r *runner) build(ctx context.Context, overlay string) error {
+	packages, err := list(ctx, r.dir, false, r.tests...)
+	if err != nil {
+		return err
+	}
+	for i, p := range packages {
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
+			continue
+		}
+		binary := filepath.Join(r.scratch, fmt.Sprintf("%d_%s.test", i, p.Name))
+		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-overlay", overlay, "-c", "-o", binary, p.ImportPath)
+		cmd.Dir = r.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build tests of %s: %w: %s", p.ImportPath, err, out)
+		}
+		if err := r.reach(ctx, binary, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var testName = regexp.MustCompile(`^(Test|Example|Fuzz)`)
+
+// reach runs the tests of a package where no mutant lives, and notes which mutants each comes by.
+func (r *runner) reach(ctx context.Context, binary string, p listed) error {
+	cmd := exec.CommandContext(ctx, binary, "-test.list", ".")
+	cmd.Dir = p.Dir
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("list tests of %s: %w", p.ImportPath, err)
+	}
+	names := slices.DeleteFunc(strings.Fields(string(out)), func(s string) bool { return !testName.MatchString(s) })
+	if len(names) == 0 {
+		return nil
+	}
+	if all, err := r.first(ctx, test{binary: binary, dir: p.Dir, names: names}, quick); err == nil {
+		r.found = append(r.found, all)
+		return nil
+	}
+	for _, name := range names {
+		one, err := r.first(ctx, test{binary: binary, dir: p.Dir, names: []string{name}}, r.slow)
+		if err != nil {
+			fmt.Fprintf(r.log, "%s: %s is not used: %v\n", p.ImportPath, name, err)
+			continue
+		}
+		r.found = append(r.found, one)
+	}
+	return ctx.Err()
+}
+
+func (r *runner) first(ctx context.Context, t test, limit time.Duration) (test, error) {
+	reached := filepath.Join(r.scratch, "reached")
+	if err := os.RemoveAll(reached); err != nil {
+		return t, err
+	}
+	start := time.Now()
+	if out, err := r.run(ctx, []test{t}, limit, "DRAY_MUTANTS_REACHED="+reached); err != nil {
+		return t, fmt.Errorf("%w: %s", err, last(out, 300))
+	}
+	t.took = time.Since(start)
+	t.reaches = make(map[int]bool)
+	text, err := os.ReadFile(reached)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return t, err
+	}
+	for _, id := range strings.Fields(string(text)) {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			return t, err
+		}
+		t.reaches[n] = true
+	}
+	return t, nil
+}
+
+// run runs tests of one program. What mutants start and what they take of memory is bounded.
+func (r *runner) run(ctx context.Context, tests []test, limit time.Duration, env string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var names []string
+	for _, t := range tests {
+		names = append(names, t.names...)
+	}
+	args := []string{"-c", `ulimit -v 12000000; exec "$@"`, "sh", tests[0].binary, "-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}
+	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd.Dir = tests[0].dir
+	cmd.Env = append(os.Environ(), env)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	clean := failFiles(cmd.Dir)
+	err := cmd.Run()
+	clean()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("not done in %s", limit.Round(time.Second))
+	}
+	return out.String(), err
+}
+
+// failFiles notes which folder of failed cases a package has. What it returns removes one that has come since: rapid
+// writes there what a mutant fails on.
+func failFiles(dir string) (clean func()) {
+	path := filepath.Join(dir, "testdata", "rapid")
+	if _, err := os.Stat(path); err == nil {
+		return func() {}
+	}
+	return func() {
+		_ = os.RemoveAll(path)
+		_ = os.Remove(filepath.Dir(path)) // if nothing else is there
+	}
+}
+
+// verdict is what became of a mutant.
+type verdict struct {
+	id      int
+	caught  bool
+	reached bool
+	by      string
+	// left is how long the tests take that were not run, as the budget was spent.
+	left time.Duration
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// judge runs the tests that come by a mutant, the quick ones first.
+func (r *runner) judge(ctx context.Context, id int) (verdict, error) {
+	v := verdict{id: id}
+	var tests []test
+	for _, t := range r.found {
+		if t.reaches[id] {
+			tests = append(tests, t)
+		}
+	}
+	v.reached = len(tests) > 0
+	slices.SortStableFunc(tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	var spent time.Duration
+	for len(tests) > 0 {
+		batch, rest, took := split(tests, max(quick/2, spent))
+		if spent += took; spent > r.budget && spent > took {
+			for _, t := range tests {
+				v.left += t.took
+			}
+			return v, nil
+		}
+		out, err := r.run(ctx, batch, 5*took+10*time.Second, "DRAY_MUTANT="+strconv.Itoa(id))
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		if err != nil {
+			v.caught, v.by = true, err.Error()
+			if names := failed.FindAllStringSubmatch(out, -1); names != nil {
+				v.by = names[len(names)-1][1]
+			}
+			return v, nil
+		}
+		tests = rest
+	}
+	return v, nil
+}
+
+// split takes tests of the first one's program, as long as they take no longer than limit together.
+func split(tests []test, limit time.Duration) (batch, rest []test, took time.Duration) {
+	for i, t := range tests {
+		if i > 0 && (t.binary != tests[0].binary || took+t.took > limit) {
+			rest = append(rest, t)
+			continue
+		}
+		batch, took = append(batch, t), took+t.took
+	}
+	return batch, rest, took
+}
+
+func last(s string, n int) string {
+	return s[max(0, len(s)-n):]
+}
