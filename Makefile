@@ -189,6 +189,11 @@ bench-nodes: agent controlplane ## measure what 1,000 virtual nodes cost, beside
 soak-fields: ## change each field of slices, nodes, classes and claims, one at a time, and compare answers with those of who was asked nothing before
 	DRAY_FIELDS=all $(GOTEST) -count=1 -timeout 2h -run '^TestEachField' -v ./allocator ./simulate ./simulate/internal/onenode
 
+.PHONY: soak-cases
+soak-cases: ## the random cases of the allocator, all of them, and CASES= of each kind from SEED= for its solver
+	DRAY_CASES=all $(GOTEST) -count=1 -timeout 2h ./allocator
+	$(GOTEST) -count=1 -timeout 5h ./allocator/internal/solver -cases $(CASES) -seed $(SEED)
+
 .PHONY: soak-memory
 soak-memory: ## the tests of simulate where nothing is remembered, and where all is forgotten at once
 	DRAY_MEMORY=off $(GOTEST) -count=1 -timeout 1h ./simulate
@@ -247,7 +252,7 @@ ci: ## what a change must pass, stage by stage
 	done
 
 # Each with a seed that is the same every night, and printed.
-NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak 'soak-simulate CASES=10000' soak-fields soak-memory soak-agent 'soak-ledger STEPS=1500000' \
+NIGHTLY := conformance 'differential CASES=200000' 'fuzz FUZZTIME=5m' soak soak-cases 'soak-simulate CASES=10000' soak-fields soak-memory soak-agent 'soak-ledger STEPS=1500000' \
 	'test-agent ROUNDS=200' 'test-schedplugin KILLS=200'
 
 .PHONY: nightly

@@ -5,6 +5,7 @@ package allocator_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -154,13 +155,17 @@ func sharing(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	return c
 }
 
-// fewer is how many of n cases there is time for. The race detector, under which tests run
-// with -short, is about concurrency, not about cases.
+// fewer is how many of n cases there is time for: all in make soak-cases, which says so by its
+// environment, and half of them else. The race detector, under which tests run with -short, is
+// about concurrency, not about cases.
 func fewer(n int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return n / 10
+	case os.Getenv("DRAY_CASES") == "all":
+		return n
 	}
-	return n
+	return n / 2
 }
 
 // holder is a claim that has a device.

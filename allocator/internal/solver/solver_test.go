@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	cases = flag.Int("cases", 5000, "how many random problems of each kind to solve")
+	cases = flag.Int("cases", 2000, "how many random problems of each kind to solve")
 	first = flag.Uint64("seed", 1, "seed of the first one")
 )
 
