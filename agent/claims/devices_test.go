@@ -44,3 +44,12 @@ func TestContainers(t *testing.T) {
 	_, err = n.preparer.CDIDevices(a)
 	contains(t, err, `pod ns/a: container lost: claim "unknown": not in the pod`)
 }
+
+// TestResourceName: in the status of a container, devices are named by the claim, and by the request if the container asks for one.
+func TestResourceName(t *testing.T) {
+	for _, test := range []struct{ claim, request, want string }{{"one", "", "claim:one"}, {"one", "a", "claim:one/a"}} {
+		if got := resourceName(test.claim, test.request); string(got) != test.want {
+			t.Errorf("%s, %s: %s, want %s", test.claim, test.request, got, test.want)
+		}
+	}
+}

@@ -242,6 +242,23 @@ func TestRestart(t *testing.T) {
 }
 
 // TestHandedOutByDevicePlugin: the device is tainted, and not prepared.
+// TestDeviceOfSeveralRequests has a claim that got one device for two requests, as it may with admin access: runtimes refuse
+// a CDI file that has one device twice.
+func TestDeviceOfSeveralRequests(t *testing.T) {
+	twice := claim("one", "gpu-0", "gpu-0")
+	for i := range twice.Status.Allocation.Devices.Results {
+		twice.Status.Allocation.Devices.Results[i].AdminAccess = ptr.To(true)
+	}
+	n := newNode(t, twice)
+	n.driver.Update(devices("gpu-0"))
+	if got := n.prepare(t, "one"); got.Error != "" || len(got.Devices) != 2 {
+		t.Fatalf("prepared %v", got)
+	}
+	if got := n.cdiDevices(t); len(got) != 1 || !strings.HasSuffix(got[0], ": GPU=gpu-0") {
+		t.Errorf("the runtime finds %v", got)
+	}
+}
+
 func TestHandedOutByDevicePlugin(t *testing.T) {
 	admin := claim("admin", "gpu-0")
 	admin.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)

@@ -43,8 +43,9 @@ func TestStatusFromProvider(t *testing.T) {
 func TestPodStatusLeavesOthersAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		pod := newPod("a")
+		pod.Generation = 7
 		pod.Status = corev1.PodStatus{
-			Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, NominatedNodeName: "other", StartTime: ptr.To(metav1.Now()),
+			ObservedGeneration: 5, Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, NominatedNodeName: "other", StartTime: ptr.To(metav1.Now()),
 			Conditions: []corev1.PodCondition{
 				{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 				{Type: "gate.example.com", Status: corev1.ConditionTrue},
@@ -60,7 +61,7 @@ func TestPodStatusLeavesOthersAlone(t *testing.T) {
 		c.settle()
 		status := c.pod(t, "a").Status
 		if status.Phase != corev1.PodRunning || status.QOSClass != corev1.PodQOSBurstable || status.NominatedNodeName != "other" || status.StartTime == nil ||
-			len(status.ResourceClaimStatuses) != 1 || status.ExtendedResourceClaimStatus == nil {
+			len(status.ResourceClaimStatuses) != 1 || status.ExtendedResourceClaimStatus == nil || status.ObservedGeneration != 7 {
 			t.Errorf("status %v", status)
 		}
 		var kinds []string
