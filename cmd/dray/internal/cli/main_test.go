@@ -101,6 +101,21 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
+// Without the status of devices no driver can say that one is ready: who has to wait for that gets none.
+func TestNoConditionsWithoutStatus(t *testing.T) {
+	input := strings.Replace(nodeWithGPUs, "[{name: gpu-0}, {name: gpu-1}, {name: gpu-2}, {name: gpu-3}]",
+		"[{name: gpu-0, bindingConditions: [gpu.example.com/Ready], bindingFailureConditions: [gpu.example.com/Failed]}]", 1) + waitsFor("one", 1, "")
+	for gates, want := range map[string]string{
+		"DRADeviceBindingConditions=true":                                    "1 of 1 pod placed",
+		"DRADeviceBindingConditions=false":                                   "0 of 1 pod placed",
+		"DRADeviceBindingConditions=true,DRAResourceClaimDeviceStatus=false": "0 of 1 pod placed",
+	} {
+		if output := run(input, "dray", "allocate", "-f", "-", "--feature-gates="+gates); !strings.Contains(output, want) {
+			t.Errorf("%s: want %q in:\n%s", gates, want, output)
+		}
+	}
+}
+
 // Gates have the names and defaults of kube-scheduler 1.37.
 func TestFeatureGates(t *testing.T) {
 	atRepository(t)

@@ -89,6 +89,7 @@ func TestSimulateWhen(t *testing.T) {
 		{"-o jsonpath=" + starts, "", cli.ExitOK, "default/all=2026-11-25T15:00:00Z,default/early default/late;default/one=2026-11-25T16:00:00Z,default/early default/late default/all;"},
 		{"--backfill -o jsonpath=" + starts, "", cli.ExitNotPlaced, "default/all=,;default/one=2026-11-25T13:00:00Z,default/early;"},
 		{"--backfill", "", cli.ExitNotPlaced, "default/all 1 never none"},
+		{"--backfill", "", cli.ExitNotPlaced, "default/all has no place even after the last of the ends"},
 		{"one -o jsonpath=" + starts, "", cli.ExitOK, "default/one=2026-11-25T13:00:00Z,default/early;"},
 		{"-o name", "", cli.ExitOK, "default/all\ndefault/one"},
 		{"-o yaml", "", cli.ExitOK, "kind: SimulatedStartList"},

@@ -5,7 +5,12 @@ package cluster
 
 import (
 	"context"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/cmd/dray/internal/input"
 )
@@ -36,6 +41,26 @@ func TestOrderOfGroups(t *testing.T) {
 	})
 	if several == 0 {
 		t.Error("no workload has several groups of refusals")
+	}
+}
+
+// Objects that no API server has checked are said to be wrong, and do not fit.
+func TestWrongObjectsAreReasons(t *testing.T) {
+	claim := &resourceapi.ResourceClaim{}
+	claim.Name = "wrong"
+	claim.Status.Allocation = &resourceapi.AllocationResult{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "not a label!", Operator: corev1.NodeSelectorOpExists}},
+	}}}}
+	if why := unfitClaims([]*resourceapi.ResourceClaim{claim}, &corev1.Node{}); !strings.HasPrefix(why, "claim wrong: status.allocation.nodeSelector: ") {
+		t.Errorf("the reason is %q", why)
+	}
+	none := &Cluster{objects: &input.Objects{}}
+	if hint := none.classHint("gpu"); hint != "there is no DeviceClass at all" {
+		t.Errorf("the hint is %q", hint)
+	}
+	one := &Cluster{objects: &input.Objects{Classes: []*resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "network-card"}}}}}
+	if hint := one.classHint("gpu"); hint != "there is network-card" {
+		t.Errorf("the hint is %q", hint)
 	}
 }
 

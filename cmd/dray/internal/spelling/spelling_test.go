@@ -15,7 +15,7 @@ func TestDistance(t *testing.T) {
 		want int
 	}{
 		{"", "", 0}, {"", "abc", 3}, {"gpu", "GPU", 0}, {"devcie", "device", 1}, {"numa", "nmua", 1},
-		{"memory", "memry", 1}, {"kitten", "sitting", 3}, {"größe", "grösse", 2},
+		{"memory", "memry", 1}, {"kitten", "sitting", 3}, {"größe", "grösse", 2}, {"ca", "ab", 2}, {"ac", "ba", 2},
 	} {
 		if got := Distance(test.a, test.b); got != test.want {
 			t.Errorf("from %q to %q: got %d, want %d", test.a, test.b, got, test.want)

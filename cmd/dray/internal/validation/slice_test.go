@@ -65,6 +65,8 @@ func TestDevices(t *testing.T) {
 			"spec.devices[0]: Too many: 33: must have at most 32 items"},
 		{"too many values", deviceOf("attributes: {a: {ints: [" + listOf(24, "%d") + "]}, b: {ints: [" + listOf(24, "%d") + "]}, c: {int: 1}}"),
 			"spec.devices[0].attributes: Too many: 49: must have at most 48 items"},
+		{"too many values of several types", deviceOf("attributes: {a: {ints: [" + listOf(12, "%d") + "]}, b: {strings: [" + listOf(12, "s%d") + "]}, c: {bools: [" + listOf(12, "true") + "]}, d: {versions: [" + listOf(13, "1.0.%d") + "]}}"),
+			"spec.devices[0].attributes: Too many: 49: must have at most 48 items"},
 		{"too long values", deviceOf("attributes: {a: {string: " + strings.Repeat("x", 65) + "}, b: {strings: [x, " + strings.Repeat("x", 65) + "]}}"),
 			`spec.devices[0].attributes[a].string: Too long: may not be more than 64 bytes
 spec.devices[0].attributes[b].strings[1]: Too long: may not be more than 64 bytes`},

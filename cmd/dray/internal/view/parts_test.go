@@ -117,6 +117,32 @@ func (s *Source) stateIn(t *testing.T, change Change, pool, device string) (stat
 	return "", nil
 }
 
+// A drawing says who holds a device, once, and what else is the matter with it.
+func TestTip(t *testing.T) {
+	device := &Device{Name: "gpu-0", State: "in use", Held: []Held{{Claim: "ml/a"}, {Claim: "ml/a"}, {Claim: "ml/b"}}, Taints: []string{"x:NoSchedule", "y:None"}}
+	if got, want := tip(&Pool{Problem: "the pool is incomplete"}, device), "gpu-0: in use, held by ml/a, ml/b; the pool is incomplete; x:NoSchedule, y:None"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A group of its own kind is none that a picture has, and nothing panics.
+func TestGroupOfPod(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.Namespace = "ml"
+	if got := groupOf(pod); got != "" {
+		t.Errorf("without a group: %q", got)
+	}
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
+	if got := groupOf(pod); got != "" {
+		t.Errorf("with a group without a name: %q", got)
+	}
+	name := "gang"
+	pod.Spec.SchedulingGroup.PodGroupName = &name
+	if got := groupOf(pod); got != "ml/gang" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A claim is held until its last pod goes; pods of a DaemonSet stay on a node that is drained, others wait.
 func TestPodsThatGo(t *testing.T) {
 	s := severalSource(t)

@@ -4,6 +4,7 @@
 package view
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -13,6 +14,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -57,6 +59,43 @@ func TestEventsEnd(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); readers() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("who has gone is still told what changes")
+		}
+	}
+}
+
+// Who has the picture as it is is not told to read it again. Who has another one is.
+func TestWholePicture(t *testing.T) {
+	source := sourceOf(t, "single-gpu")
+	address, token := servingOf(t, source, Listen{Address: "127.0.0.1:0"})
+	_, port, _ := strings.Cut(strings.TrimPrefix(address, "http://"), ":")
+	_, _, revision, end := source.follow()
+	end()
+	for given, whole := range map[int64]bool{revision: false, revision + 1: true} {
+		ctx, leave := context.WithCancel(t.Context())
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprint(address, "/api/events?revision=", given), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.AddCookie(&http.Cookie{Name: "dray-view-" + port, Value: token})
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		marker := fmt.Sprint("lost for ", given)
+		source.SetLost(marker)
+		told := ""
+		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+			told += lines.Text() + "\n"
+			if strings.Contains(lines.Text(), marker) {
+				break
+			}
+		}
+		if strings.Contains(told, "event: whole\n") != whole || !strings.Contains(told, marker) {
+			t.Errorf("with revision %d of %d it is told:\n%s", given, revision, told)
+		}
+		leave()
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
