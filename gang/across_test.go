@@ -256,3 +256,64 @@ func TestManyDomains(t *testing.T) {
 		t.Error("32 values of 64 characters are too many")
 	}
 }
+
+// One value is enough for the pods that a group needs, and another one for all of its pods: that is looked for.
+func TestDomainOfMostPods(t *testing.T) {
+	q := withPods(rails([]attribute{number(1), number(2)}, []attribute{number(2)}), 2)
+	q.Group, q.Min = match, 1
+	if r := ask(t, q); r.Placed() != 2 || devicesIn(r) != "node-0/device-1 node-1/device-0" {
+		t.Errorf("%d pods are placed: %s in %v", r.Placed(), devicesIn(r), r.Domain)
+	}
+}
+
+// Who wants to know what comes of one pod after the other is not told what comes of them together.
+func TestOneByOneIsNotTogether(t *testing.T) {
+	q := withPods(rails([]attribute{number(1), number(2)}), 2)
+	q.Pods[1].Kind = "choosing"
+	q.Pods[1].Variants[0][0].Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{
+		{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].rail == 1`}},
+	}
+	if r := ask(t, q); r.Placed() != 2 {
+		t.Fatalf("%d pods are placed together", r.Placed())
+	}
+	q.OneByOne = true
+	if r := ask(t, q); r.Verdict != allocator.NotSatisfiable || r.Placed() != 1 {
+		t.Errorf("one by one: %v, %d pods are placed", r.Verdict, r.Placed())
+	}
+}
+
+// What the allocator did not decide on a node is no no.
+func TestUndecidedNode(t *testing.T) {
+	for _, oneByOne := range []bool{false, true} {
+		q := withPods(rails([]attribute{number(1), number(2), number(3)}), 1)
+		q.OneByOne = oneByOne
+		claim := q.Pods[0].Variants[0][0]
+		claim.Spec.Devices.Requests[0].Exactly.Count = 2
+		matched := resourceapi.FullyQualifiedName(rail)
+		claim.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &matched}}
+		if r := ask(t, q); r.Verdict != allocator.NotSatisfiable {
+			t.Fatalf("with all steps it needs: %v", r.Verdict)
+		}
+		core := allocator.New(allocator.Options{Features: allocator.AllFeatures(), Budget: 1})
+		q.Compile = func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+			return core.Compile(claims, allocator.ClassMap(gpuClass()))
+		}
+		if r := ask(t, q); r.Verdict != allocator.NotDecided {
+			t.Errorf("one by one: %t: %v", oneByOne, r.Verdict)
+		}
+	}
+}
+
+// An error on the only node that could do is kept, and is no no.
+func TestErrorOnANode(t *testing.T) {
+	for _, oneByOne := range []bool{false, true} {
+		q := withPods(rails([]attribute{number(1)}), 1)
+		q.OneByOne = oneByOne
+		q.Pods[0].Variants[0][0].Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{
+			{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].missing == 1`}},
+		}
+		if r := ask(t, q); r.Verdict != allocator.NotDecided || r.Err == nil || !strings.Contains(r.Err.Error(), "missing") {
+			t.Errorf("one by one: %t: %v, %v", oneByOne, r.Verdict, r.Err)
+		}
+	}
+}

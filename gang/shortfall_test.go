@@ -184,6 +184,10 @@ func TestShortfallSentences(t *testing.T) {
 	if got := strings.Join(many, "; "); got != "pod-9 competes with pod-0, pod-1, pod-2 and 2 more for room on node node-0; the group starts with 3 more nodes like node-0" {
 		t.Error(got)
 	}
+	three := (&gang.Shortfall{Pod: 9, Rivals: []gang.Rival{{Pods: []int{0, 1, 2}}}}).Sentences(name("pod"), name("node"))
+	if got := strings.Join(three, "; "); got != "pod-9 competes with pod-0, pod-1, pod-2 for room on node node-0" {
+		t.Error(got)
+	}
 }
 
 // A yes needs no reason, and who no longer wants to know is not told.
