@@ -62,3 +62,34 @@ func TestTopologyThatIsWrong(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
+
+// Nodes that differ only in whether their devices have attributes of a domain do not share answers to who asks for that.
+func TestDomainsAreSeen(t *testing.T) {
+	c := gpuCluster("of another", "of the driver", "without")
+	for n, name := range []resourceapi.QualifiedName{"links.example.com/speed", "speed"} {
+		for i := range c.Slices[n].Spec.Devices {
+			c.Slices[n].Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{name: {IntValue: ptr.To[int64](1)}}
+		}
+	}
+	domains := []string{"links.example.com", "gpu.example.com"}
+	for _, domain := range domains {
+		template := gpuTemplate(domain, 1)
+		template.Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{
+			{CEL: &resourceapi.CELDeviceSelector{Expression: `"` + domain + `" in device.attributes`}},
+		}
+		c.Templates = append(c.Templates, template)
+	}
+	state := open(t, c, simulate.Options{Strict: true})
+	for n, domain := range domains {
+		shape := shapeOf(t, state, gpuPods(domain, 1))
+		for i, node := range c.Nodes {
+			want := 0
+			if i == n {
+				want = 4
+			}
+			if found := fit(t, state, shape, simulate.Real(func(o *corev1.Node) bool { return o == node })); found.Pods != want || found.Undecided != 0 {
+				t.Errorf("%d pods that want attributes of %s fit on the node %s, %d undecided, %v; want %d", found.Pods, domain, node.Name, found.Undecided, found.Err, want)
+			}
+		}
+	}
+}

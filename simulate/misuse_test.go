@@ -6,6 +6,7 @@ package simulate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -193,6 +194,81 @@ func TestCopiesUseClaims(t *testing.T) {
 	place(t, sim, shapeOf(t, fresh, []*corev1.Pod{full}), limit, simulate.Real(func(n *corev1.Node) bool { return n.Name == "b" }))
 	if r, err := sim.Drain(t.Context(), all, simulate.FirstFit, "b"); err != nil || r.Placed != limit {
 		t.Errorf("%d of %d placed elsewhere, %v", r.Placed, limit, err)
+	}
+}
+
+// A pod that names one claim twice has its devices once.
+func TestPodThatNamesAClaimTwice(t *testing.T) {
+	c := gpuCluster("a")
+	claim := &resourceapi.ResourceClaim{Spec: c.Templates[0].Spec.Spec}
+	claim.Namespace, claim.Name = "default", "shared"
+	c.Claims = append(c.Claims, claim)
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.UID = "default", "twice", "twice"
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "first", ResourceClaimName: &claim.Name}, {Name: "second", ResourceClaimName: &claim.Name}}
+	state := open(t, c, simulate.Options{})
+	sim := state.Sim()
+	r, err := sim.Place(t.Context(), pod, simulate.Real(nil), simulate.FirstFit)
+	if err != nil || r.Placed != 1 {
+		t.Fatalf("%d placed, %v", r.Placed, err)
+	}
+	for placement := range r.Placements() {
+		if claims, err := placement.Claims(t.Context()); err != nil || len(claims) != 1 {
+			t.Errorf("%d claims are allocated, %v", len(claims), err)
+		}
+	}
+	one := shapeOf(t, state, gpuPods("one", 1))
+	before, after := fit(t, state, one, simulate.Real(nil)), fit(t, sim.State(), one, simulate.Real(nil))
+	if after.Pods != before.Pods-1 {
+		t.Errorf("%d pods fit, before %d", after.Pods, before.Pods)
+	}
+}
+
+// With whatever it is doing, a call ends with its context: with its error, or with all of the answer.
+func TestCallsEndWithTheirContext(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *simulate.State) (string, error){
+		"place where least is left": func(ctx context.Context, state *simulate.State) (string, error) {
+			r, err := state.Sim().Place(ctx, gpuPods("two", 1)[0], simulate.Real(nil), simulate.Pack)
+			return fmt.Sprint(r.Placed, r.Undecided, r.Err), err
+		},
+		"why not": func(ctx context.Context, state *simulate.State) (string, error) {
+			r, err := state.Sim().Place(t.Context(), gpuPods("three", 1)[0], simulate.Real(func(n *corev1.Node) bool { return n.Name != "b" }), simulate.FirstFit)
+			if err != nil || r.Placed > 0 {
+				t.Fatalf("%d placed, %v", r.Placed, err)
+			}
+			refusals, err := r.Why(ctx)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(len(refusals), refusals[0].String()), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := func(ctx context.Context) (string, error) {
+				c := gpuCluster("a", "b", "c")
+				for _, i := range []int{0, 2} {
+					c.Slices[i].Spec.Devices = c.Slices[i].Spec.Devices[:2]
+				}
+				return ask(ctx, open(t, c, simulate.Options{})) // which remembers nothing yet
+			}
+			want, err := answer(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := 0
+			for left := 1; ; left++ {
+				got, err := answer(&countedContext{Context: t.Context(), left: left})
+				if err == nil && got == want {
+					break
+				}
+				if ended++; !errors.Is(err, context.Canceled) {
+					t.Fatalf("after %d looks: %s, %v", left, got, err)
+				}
+			}
+			if ended < 2 {
+				t.Errorf("it looked at the context %d times", ended)
+			}
+		})
 	}
 }
 

@@ -198,6 +198,9 @@ func TestFaultySlice(t *testing.T) {
 	if _, err := simulate.Open(c, simulate.Options{Strict: true}); !errors.As(err, &fault) {
 		t.Errorf("strict: %v", err)
 	}
+	if _, err := simulate.Open(gpuCluster("a"), simulate.Options{Strict: true}); err != nil {
+		t.Errorf("strict, without a fault: %v", err)
+	}
 }
 
 // A gang is in one domain, or nowhere, and a preferred topology gives way.

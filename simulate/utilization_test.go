@@ -77,6 +77,8 @@ func TestUtilization(t *testing.T) {
 		"all of a counter":          {[]*resourceapi.ResourceClaim{gpu("whole")}, 1, 0},
 		"more of a counter than is": {[]*resourceapi.ResourceClaim{gpu("whole"), gpu("half-0")}, 1.5, 0},
 		"a capacity":                {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "1")}, 0, 0.1},
+		"one capacity of two": {[]*resourceapi.ResourceClaim{holding("x", "nic.example.com", "a-nic", "nic-0", "00000000-0000-4000-8000-000000000000",
+			map[resourceapi.QualifiedName]resource.Quantity{"bandwidth": resource.MustParse("20G")})}, 0, 0.1},
 		"another capacity, two":     {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "4"), nic("y", "nic-0", "10G", "2")}, 0, 0.375},
 		"shares without capacities": {[]*resourceapi.ResourceClaim{holding("x", "nic.example.com", "a-nic", "nic-1", "00000000-0000-4000-8000-000000000000", nil)}, 0, 0.5},
 	} {

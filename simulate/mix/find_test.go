@@ -489,6 +489,25 @@ func TestFindDoubtsABound(t *testing.T) {
 	}
 }
 
+// A pod that may fit on a cheaper node of which that is undecided gets another one, and the bound does not rely on that.
+func TestFindDoubtsATypeOfNodes(t *testing.T) {
+	l := newLab(t)
+	l.addType("doubtful", 1, 2, 0, 0, nil)
+	l.addType("sure", 5, 2, 0, 0, nil)
+	for i := range l.specs[0].Slices[0].Spec.Devices {
+		delete(l.specs[0].Slices[0].Spec.Devices[i].Attributes, "example.com/root")
+	}
+	pod := l.pod("pod", 1, 0, 0, false)
+	l.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+		Expression: `device.attributes["example.com"].root == 0`,
+	}}}
+	state, types := l.open()
+	plan, err := mix.Find(t.Context(), state, mix.Question{Pods: []*corev1.Pod{pod}, Types: types})
+	if err != nil || !plan.All() || plan.Cost != 5 || plan.Bound > 1 || plan.Exact() {
+		t.Errorf("cost %v, bound %v, exact %t, %d kinds left, %v", plan.Cost, plan.Bound, plan.Exact(), len(plan.Left), err)
+	}
+}
+
 // Pods without a place are named with the reason.
 func TestFindSaysWhatIsLeft(t *testing.T) {
 	l := newLab(t)

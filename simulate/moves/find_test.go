@@ -447,6 +447,33 @@ func TestFindWithinBounds(t *testing.T) {
 	}
 }
 
+// Pods with a prioritized list of requests move, and have room made for them, like others.
+func TestFindWithPrioritizedLists(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(4, 4)}
+	list := l.Templates[0].DeepCopy()
+	list.Name = "list"
+	list.Spec.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpus", FirstAvailable: []resourceapi.DeviceSubRequest{
+		{Name: "two", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 2},
+		{Name: "one", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+	}}}
+	l.Templates = append(l.Templates, list)
+	pod := func(name string) *corev1.Pod {
+		pod := gpuPod(name, 1)
+		pod.Spec.ResourceClaims[0].ResourceClaimTemplateName = &list.Name
+		return pod
+	}
+	l.place(pod("runs-0"), "node-0")
+	l.place(pod("runs-1"), "node-1")
+	plan, err := moves.Find(t.Context(), l.open(), moves.Question{Nodes: names(&l.Cluster), Wanted: []*corev1.Pod{gpuPod("four", 4)}})
+	if err != nil || !plan.Possible || plan.Cost != 1 {
+		t.Errorf("room for four GPUs: %t, for %v, %v; want it after one move", plan.Possible, plan.Cost, err)
+	}
+	plan, err = moves.Find(t.Context(), l.open(), moves.Question{Nodes: names(&l.Cluster), Wanted: []*corev1.Pod{gpuPod("three", 3), pod("wanted")}})
+	if err != nil || !plan.Possible || plan.Cost != 1 {
+		t.Errorf("room for three GPUs and one or two: %t, for %v, %v; want it after one move", plan.Possible, plan.Cost, err)
+	}
+}
+
 // What cannot be asked is an error.
 func TestFindRefuses(t *testing.T) {
 	l := scattered(t)
