@@ -152,7 +152,7 @@ func (p *Problem) inquiry(view cluster.NodeView, inUse eligibility.Usage) model.
 
 // conclude says what a result means. Evaluated is how many expressions had been evaluated before it was asked for.
 func (p *Problem) conclude(ctx context.Context, in *model.Instance, result model.Result, u *cluster.State, evaluated int64) (question, error) {
-	switch result.Verdict {
+	switch result.End {
 	case solver.Cancelled:
 		return question{}, fmt.Errorf("allocation on node %s was cancelled: %w", in.View.Node.Name, context.Cause(ctx))
 	case solver.Stopped:
@@ -164,7 +164,7 @@ func (p *Problem) conclude(ctx context.Context, in *model.Instance, result model
 		Steps: result.Stats.Steps, Decisions: result.Stats.Decisions, Checks: result.Stats.Checks, Backtracks: result.Stats.Backtracks,
 		CELEvaluations: p.allocator.evaluator.Evaluations() - evaluated,
 	}}
-	if result.Verdict == solver.Found {
+	if result.End == solver.Found {
 		solution := found.solution()
 		if err := solution.CheckSelectors(); err != nil {
 			return question{}, err

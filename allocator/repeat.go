@@ -60,7 +60,7 @@ func (p *Problem) search(ctx context.Context, view cluster.NodeView, u *cluster.
 	err := in.Begin(ctx, p.inquiry(view, inUse))
 	for again := false; err == nil; again = true {
 		result := in.Solve(ctx)
-		if again && result.Verdict != solver.Found {
+		if again && result.End != solver.Found {
 			u = u.With(in.Used()) // which an explanation asks for
 		}
 		found, failed := p.conclude(ctx, in, result, u, evaluated)

@@ -51,8 +51,8 @@ type Filled struct {
 
 // Answer translates a result that is found, none or spent.
 func (in *Instance) Answer(result Result) Answer {
-	if result.Verdict != solver.Found {
-		return Answer{Literal: in.Literal, Undecided: result.Verdict == solver.Spent}
+	if result.End != solver.Found {
+		return Answer{Literal: in.Literal, Undecided: result.End == solver.Spent}
 	}
 	a := Answer{
 		Satisfiable: true, Literal: in.Literal, Choices: make([]Choice, len(result.Choices)), Picked: slices.Clone(result.Options), Missed: result.Missed,

@@ -37,10 +37,10 @@ func (in *Instance) Solve(ctx context.Context) Result {
 	best := in.solver.Solve(ctx, &in.problem, in.Budget, in.rules())
 	var missed []Miss
 	left, numbered := in.Budget, false
-	for k := in.Problem.Required(); k < len(in.Problem.Constraints) && best.Verdict == solver.Found; k++ {
+	for k := in.Problem.Required(); k < len(in.Problem.Constraints) && best.End == solver.Found; k++ {
 		topology := in.Problem.Constraints[k].Topology
 		if topology && !numbered {
-			if best, numbered = in.numbered(ctx, best, &left), true; best.Verdict != solver.Found {
+			if best, numbered = in.numbered(ctx, best, &left), true; best.End != solver.Found {
 				break
 			}
 		}
@@ -60,15 +60,15 @@ func (in *Instance) Solve(ctx context.Context) Result {
 		next := in.solver.Solve(ctx, problem, left, in.rules())
 		left = max(left-next.Stats.Steps, 0)
 		next.Stats.Add(best.Stats)
-		if next.Verdict == solver.None || next.Verdict == solver.Spent || next.Verdict == solver.Stopped && topology {
+		if next.End == solver.None || next.End == solver.Spent || next.End == solver.Stopped && topology {
 			relation.Off = true
-			missed = append(missed, Miss{Constraint: k, Undecided: next.Verdict == solver.Spent})
+			missed = append(missed, Miss{Constraint: k, Undecided: next.End == solver.Spent})
 			best.Stats = next.Stats
 			continue
 		}
 		best = next
 	}
-	if !numbered && best.Verdict == solver.Found {
+	if !numbered && best.End == solver.Found {
 		best = in.numbered(ctx, best, &left)
 	}
 	return Result{Result: best, Missed: missed}
@@ -113,11 +113,11 @@ func (in *Instance) numbered(ctx context.Context, best solver.Result, left *int6
 			}), *left, in.rules())
 			*left = max(*left-next.Stats.Steps, 0)
 			next.Stats.Add(best.Stats)
-			if next.Verdict == solver.None {
+			if next.End == solver.None {
 				best.Stats = next.Stats
 				continue
 			}
-			if best = next; best.Verdict != solver.Found {
+			if best = next; best.End != solver.Found {
 				return best
 			}
 			break
@@ -171,7 +171,7 @@ func (in *Instance) Core(ctx context.Context) (core []claims.Part) {
 			off = &in.problem.Relations[len(in.frame.groups)+k-requests].Off
 		}
 		*off = true
-		if in.solver.Solve(ctx, &in.problem, min(in.Budget, CoreBudget), in.rules()).Verdict != solver.None {
+		if in.solver.Solve(ctx, &in.problem, min(in.Budget, CoreBudget), in.rules()).End != solver.None {
 			*off = false
 			core = append(core, claims.Part(k))
 		}

@@ -120,7 +120,7 @@ func (s *search) weigh(o *Option, totals []float64) (most float64) {
 }
 
 // complete serves the open requests after p.
-func (s *search) complete(p int32) Verdict {
+func (s *search) complete(p int32) End {
 	c := s.ahead.completion
 	q := s.hardest(p)
 	if q < 0 {
@@ -133,7 +133,7 @@ func (s *search) complete(p int32) Verdict {
 	if _, failed := c.failed.failed[state]; failed {
 		return None
 	}
-	var end Verdict
+	var end End
 	if r, device := s.fullest(p, q); r >= 0 {
 		end = s.completeWith(p, r, device)
 	} else {
@@ -149,7 +149,7 @@ func (s *search) complete(p int32) Verdict {
 }
 
 // completeRequest serves a request out of order, and the others after it.
-func (s *search) completeRequest(p, q int32) Verdict {
+func (s *search) completeRequest(p, q int32) End {
 	c := s.ahead.completion
 	c.done[q] = true
 	defer func() { c.done[q] = false }()
@@ -162,14 +162,14 @@ func (s *search) completeRequest(p, q int32) Verdict {
 }
 
 // completeRest serves the open requests unless it shows that they cannot be.
-func (s *search) completeRest(p int32) Verdict {
+func (s *search) completeRest(p int32) End {
 	if s.starved(p, 0, math.MaxInt, 0) {
 		return None
 	}
 	return s.complete(p)
 }
 
-func (s *search) completeOption(p, q, o int32) Verdict {
+func (s *search) completeOption(p, q, o int32) End {
 	option := &s.p.Requests[q].Options[o]
 	switch {
 	case option.All && option.Count == 0 || int(s.claimed[s.p.Requests[q].Claim])+option.Count > s.p.MostOfClaim:
@@ -181,7 +181,7 @@ func (s *search) completeOption(p, q, o int32) Verdict {
 }
 
 // completeSlot is slot for a request out of order.
-func (s *search) completeSlot(p, q, o int32, n int, start uint) Verdict {
+func (s *search) completeSlot(p, q, o int32, n int, start uint) End {
 	option := &s.p.Requests[q].Options[o]
 	if n == option.Count {
 		if !s.provides(q, o) {

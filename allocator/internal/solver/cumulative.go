@@ -210,7 +210,8 @@ type packing struct {
 	of cumulative
 	// unit is what all amounts are multiples of.
 	unit float64
-	// takes is what a choice takes, by domain and device, draws what a device takes that is not shared.
+	// takes has what a choice of a device takes of resources, by domain and device. draws has what a device that is
+	// not shared takes, by device.
 	takes [][][]taking
 	draws [][]taking
 	// sums are those of what openings take of a resource, one bit for each number of units. It is room.

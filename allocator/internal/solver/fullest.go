@@ -44,7 +44,7 @@ func (s *search) fullest(p, hardest int32) (q, device int32) {
 
 // completeWith serves an open request for one device with that device, or else no request of its domain with it. Proof: a
 // request of its domain that has the device could exchange it for what this one has.
-func (s *search) completeWith(p, q, device int32) Verdict {
+func (s *search) completeWith(p, q, device int32) End {
 	c, option := s.ahead.completion, &s.p.Requests[q].Options[0]
 	mark, choices := s.mark(), len(s.chosen)
 	if end, ends := s.step(); ends {

@@ -38,7 +38,7 @@ const maxNogoods = 4 << 20
 
 // unlessFailed decides a request and everything after it, unless the search has failed in such a state. Where the search
 // can end, the names of devices matter.
-func (s *search) unlessFailed(p int32) Verdict {
+func (s *search) unlessFailed(p int32) End {
 	a := s.ahead
 	if a == nil || s.rules&RuleNogoods == 0 || p < s.lastStop {
 		return s.anyOf(p)

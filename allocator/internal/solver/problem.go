@@ -173,12 +173,12 @@ type Choice struct {
 	Request, Option, Device int32
 }
 
-// Verdict is how solving ended.
-type Verdict uint8
+// End is how solving ended.
+type End uint8
 
 const (
 	// None says that there is no solution.
-	None Verdict = iota
+	None End = iota
 	// Found says that Choices are the first solution in the order of requests, options and devices.
 	Found
 	// Stopped says that a device at which looking ends the search comes before the first solution.

@@ -37,18 +37,18 @@ type search struct {
 	stop     Stop
 }
 
-// How a part of the search ends, besides with a Verdict, which is None if there is no solution
+// How a part of the search ends, besides with an End, which is None if there is no solution
 // below.
 const (
 	// oversized: the claim would have too many devices, whichever they are. Only another
 	// option of the same claim can help.
-	oversized Verdict = iota + Cancelled + 1
+	oversized End = iota + Cancelled + 1
 	// deadEnd ends the first attempt.
 	deadEnd
 )
 
 // failed reports whether a part of the search ended without a solution, so that another may be tried.
-func failed(end Verdict) bool { return end == None || end == oversized }
+func failed(end End) bool { return end == None || end == oversized }
 
 // forget forgets the last Problem and keeps memory, before its parts are taken back.
 func (s *search) forget() {
@@ -64,7 +64,7 @@ func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64,
 	s.findStops()
 }
 
-func (s *search) solve() Verdict {
+func (s *search) solve() End {
 	if s.rules&RuleRoot != 0 && s.lastStop == 0 && s.hopeless() {
 		return None
 	}
@@ -78,7 +78,7 @@ func (s *search) solve() Verdict {
 }
 
 // restart takes everything back and begins again, looking ahead.
-func (s *search) restart() Verdict {
+func (s *search) restart() End {
 	s.takeBack(mark{}, 0)
 	s.first = false
 	s.lookAhead()
@@ -97,7 +97,7 @@ func (s *search) restart() Verdict {
 }
 
 // persist begins once more, with rules that are worth their price in long searches only.
-func (s *search) persist() Verdict {
+func (s *search) persist() End {
 	s.ahead.long, s.ahead.nogoods = true, nil
 	for _, p := range s.newPackings() {
 		s.add(RulePacking, p.fails)
@@ -154,7 +154,7 @@ func (s *search) anyShareable(devices *bitset.BitSet) bool {
 const checkEvery = 256
 
 // step pays for one unit of work. It ends the search if it may take no more.
-func (s *search) step() (end Verdict, ends bool) {
+func (s *search) step() (end End, ends bool) {
 	s.stats.Steps++
 	switch {
 	case s.stats.Steps > s.budget:
@@ -166,7 +166,7 @@ func (s *search) step() (end Verdict, ends bool) {
 }
 
 // request decides a request and everything after it.
-func (s *search) request(p int32) Verdict {
+func (s *search) request(p int32) End {
 	if int(p) == len(s.p.Requests) {
 		return Found
 	}
@@ -182,7 +182,7 @@ func (s *search) request(p int32) Verdict {
 }
 
 // anyOf tries the options of a request by preference.
-func (s *search) anyOf(p int32) Verdict {
+func (s *search) anyOf(p int32) End {
 	s.begins[p] = int32(len(s.chosen))
 	if s.p.Requests[p].Off {
 		return s.request(p + 1)
@@ -205,7 +205,7 @@ func (s *search) anyOf(p int32) Verdict {
 	return result
 }
 
-func (s *search) option(p, o int32) Verdict {
+func (s *search) option(p, o int32) End {
 	option := &s.p.Requests[p].Options[o]
 	switch {
 	case option.All && option.Count == 0:
@@ -220,7 +220,7 @@ func (s *search) option(p, o int32) Verdict {
 
 // slot chooses the device for slot n of an option, from a position in the order of its domain on: the
 // order of devices within a request does not matter, so it ascends.
-func (s *search) slot(p, o int32, n int, start uint) Verdict {
+func (s *search) slot(p, o int32, n int, start uint) End {
 	option := &s.p.Requests[p].Options[o]
 	if n == option.Count {
 		if !s.provides(p, o) {

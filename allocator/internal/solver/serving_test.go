@@ -63,8 +63,8 @@ func TestValuesThatServeTooFewClaims(t *testing.T) {
 			}
 			var solve solver.Solver
 			got := solve.Solve(t.Context(), p, 1<<20, solver.AllRules)
-			if got.Verdict != solver.None || got.Stats.Steps > 200 {
-				t.Errorf("the verdict is %d after %d steps", got.Verdict, got.Stats.Steps)
+			if got.End != solver.None || got.Stats.Steps > 200 {
+				t.Errorf("the end is %d after %d steps", got.End, got.Stats.Steps)
 			}
 		})
 	}
@@ -81,8 +81,8 @@ func TestManyPartitionsOfDevice(t *testing.T) {
 		p.Requests = append(p.Requests, solver.Request{Options: []solver.Option{one(0)}})
 	}
 	solve := solver.Solver{Patience: 1}
-	if got := solve.Solve(t.Context(), p, 1<<20, solver.AllRules); got.Verdict != solver.Found {
-		t.Errorf("the verdict is %d after %d steps", got.Verdict, got.Stats.Steps)
+	if got := solve.Solve(t.Context(), p, 1<<20, solver.AllRules); got.End != solver.Found {
+		t.Errorf("the end is %d after %d steps", got.End, got.Stats.Steps)
 	}
 }
 

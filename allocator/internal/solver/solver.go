@@ -16,7 +16,7 @@ import (
 
 // Result is the answer to a Problem.
 type Result struct {
-	Verdict Verdict
+	End End
 	// Choices are the devices of the first solution, by request, in ascending order in each;
 	// Options are the options chosen, by request. They are good until the Solver is used again.
 	Choices []Choice
@@ -46,9 +46,9 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 	s.Release()
 	s.search.begin(ctx, p, &s.memory, budget, rules)
 	s.search.patience = cmp.Or(s.Patience, patience)
-	verdict := s.search.solve()
-	result := Result{Verdict: verdict, Stop: s.search.stop, Stats: s.search.stats}
-	if verdict == Found {
+	end := s.search.solve()
+	result := Result{End: end, Stop: s.search.stop, Stats: s.search.stats}
+	if end == Found {
 		result.Choices, result.Options = s.search.chosen, s.search.picked
 		if p.fills() {
 			result.Filled = slices.Clone(s.search.filled)

@@ -49,7 +49,7 @@ func TestRulesChangeNothing(t *testing.T) {
 
 func compareRules(t *testing.T, has traits) {
 	cases := *cases
-	counts := make(map[solver.Verdict]int)
+	counts := make(map[solver.End]int)
 	backtracked := 0
 	var solve solver.Solver
 	for seed := *first; seed < *first+uint64(cases); seed++ {
@@ -65,7 +65,7 @@ func compareRules(t *testing.T, has traits) {
 				t.Fatalf("seed %d, rules %b: %s", seed, rules, diff)
 			}
 			if rules == solver.AllRules {
-				counts[got.Verdict]++
+				counts[got.End]++
 				if got.Stats.Backtracks > 0 {
 					backtracked++
 				}
@@ -73,9 +73,9 @@ func compareRules(t *testing.T, has traits) {
 		}
 	}
 	t.Logf("none %d, found %d, stopped %d; %d went back", counts[solver.None], counts[solver.Found], counts[solver.Stopped], backtracked)
-	for _, verdict := range []solver.Verdict{solver.None, solver.Found, solver.Stopped} {
-		if counts[verdict] < cases/20 && (verdict != solver.Stopped || has.stops) {
-			t.Errorf("only %d of %d problems end with verdict %d", counts[verdict], cases, verdict)
+	for _, end := range []solver.End{solver.None, solver.Found, solver.Stopped} {
+		if counts[end] < cases/20 && (end != solver.Stopped || has.stops) {
+			t.Errorf("only %d of %d problems end with end %d", counts[end], cases, end)
 		}
 	}
 	if backtracked < cases/15 {
@@ -215,13 +215,13 @@ func selections(seed uint64) []solver.Rules {
 }
 
 func differs(end naiveEnd, naively *naive, got solver.Result) string {
-	want := map[naiveEnd]solver.Verdict{
+	want := map[naiveEnd]solver.End{
 		naiveNone: solver.None, naiveOversized: solver.None, naiveFound: solver.Found, naiveStopped: solver.Stopped,
 	}[end]
 	taken, _ := naively.filled()
 	switch {
-	case got.Verdict != want:
-		return fmt.Sprintf("verdict %d, want %d (%v, stop %+v)", got.Verdict, want, naively.choices, naively.stop)
+	case got.End != want:
+		return fmt.Sprintf("end %d, want %d (%v, stop %+v)", got.End, want, naively.choices, naively.stop)
 	case want == solver.Found && !slices.Equal(got.Choices, naively.choices):
 		return fmt.Sprintf("choices %v, want %v", got.Choices, naively.choices)
 	case want == solver.Found && !slices.Equal(sumsOf(got.Filled), sumsOf(taken)):
