@@ -100,7 +100,7 @@ func (p *Problem) fits(u *cluster.State) error {
 	if u.Snapshot() == nil {
 		return errors.New("state is the zero value: want one of pools.NewState")
 	}
-	if built, wanted := u.Snapshot().Gates(), pool.Gates(Features(p.allocator.evaluator.Features()).PoolGates()); built != wanted {
+	if built, wanted := u.Snapshot().Gates(), p.allocator.gates; built != wanted {
 		return fmt.Errorf("the snapshot was built with %+v, the allocator's features need %+v", built, wanted)
 	}
 	return nil

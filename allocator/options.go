@@ -14,6 +14,7 @@ import (
 	"github.com/dray-project/dray/allocator/internal/eligibility"
 	"github.com/dray-project/dray/allocator/internal/model"
 	"github.com/dray-project/dray/allocator/internal/solver"
+	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -58,6 +59,8 @@ type Allocator struct {
 	without   solver.Rules // none, but where it is measured what they save
 	evaluator *eligibility.Evaluator
 	memory    *alike.Memory
+	// gates are those with which snapshots have to be built.
+	gates pool.Gates
 	// line tells the allocators of one Memory apart.
 	line uint32
 	// before is the order of the policy, nil for first fit. Forgetful is set if it is not Remembered.
@@ -77,7 +80,7 @@ func New(o Options) *Allocator {
 		o.Memory = NewMemory(MemoryOptions{})
 	}
 	key := partKey{features: o.Features}
-	a := &Allocator{shareID: o.ShareID, budget: o.Budget, topology: o.Topology, line: o.Memory.lines.Add(1)}
+	a := &Allocator{gates: pool.Gates(o.Features.PoolGates()), shareID: o.ShareID, budget: o.Budget, topology: o.Topology, line: o.Memory.lines.Add(1)}
 	a.instances.New = func() any { return new(model.Instance) }
 	var reads *alike.Reads
 	if _, first := o.Policy.(FirstFit); o.Policy != nil && !first {
