@@ -67,7 +67,7 @@ func (a *attempts) budget(claims []*resourceapi.ResourceClaim, o Options) int64 
 	return min(max(grown, o.Budget), o.MaxBudget)
 }
 
-// undecided notes that claims were undecided with a budget.
+// undecided notes that the budget was too small to decide about the claims: the next attempt has a larger one.
 func (a *attempts) undecided(claims []*resourceapi.ResourceClaim, budget int64, o Options) {
 	if a.budgets.Size() >= maxAttempts {
 		a.budgets.Clear()

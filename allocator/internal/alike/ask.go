@@ -36,7 +36,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 	}
 	view := cluster.NodeView{Node: node, Place: place}
 	var unusedFits *Answer
-	if source := u.Source(); source != nil && !place.Helpful {
+	if source := u.Source(); source != nil && !place.UseEnables {
 		// Finding out what is in use costs something. It can wait: what nothing in use does not
 		// allow nothing does.
 		known, err := p.idleAnswer(ctx, view, place, search)

@@ -72,7 +72,8 @@ func (in *Instance) Domain(alt *claims.Alternative) *eligibility.Domain {
 	return &in.filtered[alt.Filter]
 }
 
-// Values are those of each device that a constraint compares, by its position in Alternative.Constraints.
+// Values returns, for each device, the values that a constraint compares. Covered is the position of the constraint
+// in Alternative.Constraints.
 func (in *Instance) Values(alt *claims.Alternative, covered int) [][]int32 {
 	return in.problem.Domains[alt.Domain].Covers[covered].Values
 }

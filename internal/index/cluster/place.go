@@ -35,7 +35,7 @@ func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 		if err := p.CheckSelectors(node); err != nil {
 			return NodeView{node, &Place{}}, err
 		}
-		if !p.Choosy {
+		if !p.SelectsNodes {
 			continue
 		}
 		if view := p.Chosen(node); view != nil {
@@ -67,8 +67,8 @@ type Place struct {
 	// Pools are in first-fit order, see pool.CompareViews. The list and the views are shared and must not be
 	// modified.
 	Pools []*pool.View
-	// Helpful is set if what is in use may make something obtainable that is not if nothing is in use.
-	Helpful bool
+	// UseEnables is set if what is in use may make something obtainable that is not if nothing is in use.
+	UseEnables bool
 	// Separate is set if no pool is one of all nodes and no device consumes counters: what is in use of a
 	// device says nothing about others.
 	Separate bool
@@ -86,7 +86,7 @@ type Place struct {
 
 // Place returns what the node reaches, nil if more than its name decides that.
 func (s *Snapshot) Place(node *corev1.Node) *Place {
-	if node == nil || s.common.choosy {
+	if node == nil || s.common.selectsNodes {
 		return nil
 	}
 	if place := s.place(node.Name); !place.optional {
@@ -168,7 +168,7 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	slices.SortFunc(made.Pools, pool.CompareViews)
 	for _, v := range made.Pools {
 		made.Separate = made.Separate && !v.Common() && !v.Pool.Consuming
-		made.Helpful = made.Helpful || v.Pool.Helpful
+		made.UseEnables = made.UseEnables || v.Pool.UseEnables
 		made.optional = made.optional || v.Pool.Optional
 	}
 	named.place.Store(made)
@@ -190,10 +190,10 @@ func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 
 // common is the part of a Snapshot that concerns nodes whatever their names are.
 type common struct {
-	// pools are those that may reach nodes which their slices do not name (see pool.Pool.Roams), sorted.
+	// pools are those that may reach nodes which their slices do not name (see pool.Pool.MayReachOthers), sorted.
 	pools []*pool.Pool
-	// choosy is set if more than the names of nodes decides what they reach.
-	choosy bool
+	// selectsNodes is set if more than the names of nodes decides what they reach.
+	selectsNodes bool
 	// nowhere is the route of nodes which no slice names.
 	nowhere route
 }
@@ -202,12 +202,12 @@ type common struct {
 func (c *common) next(s *Snapshot, changes []change) *common {
 	next := &common{pools: slices.DeleteFunc(slices.Clone(c.pools), func(p *pool.Pool) bool { return s.Pool(p.ID) != p })}
 	for _, c := range changes {
-		if c.pool.Roams() {
+		if c.pool.MayReachOthers() {
 			next.pools = append(next.pools, c.pool)
 		}
 	}
 	slices.SortFunc(next.pools, comparePools)
-	next.choosy = slices.ContainsFunc(next.pools, func(p *pool.Pool) bool { return p.Choosy || p.CanFail() })
+	next.selectsNodes = slices.ContainsFunc(next.pools, func(p *pool.Pool) bool { return p.SelectsNodes || p.CanFail() })
 	return next
 }
 

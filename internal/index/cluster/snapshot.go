@@ -99,11 +99,11 @@ type change struct {
 // depends on the changes.
 func (s *Snapshot) next(changes []change) *Snapshot {
 	next := &Snapshot{gates: s.gates, keeps: s.keeps, byID: s.byID, count: s.count, byNode: s.byNode, names: s.names, common: s.common}
-	roams := false
+	mayReachOthers := false
 	slots := s.bySlot.Edit()
 	for _, c := range changes {
 		old := s.Pool(c.id)
-		roams = roams || old.Roams() || c.pool.Roams()
+		mayReachOthers = mayReachOthers || old.MayReachOthers() || c.pool.MayReachOthers()
 		if old != nil {
 			next.reroute(old, func(list []*pool.Pool) []*pool.Pool {
 				return slices.DeleteFunc(slices.Clone(list), func(p *pool.Pool) bool { return p == old })
@@ -123,7 +123,7 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 	}
 	next.bySlot = slots.Done()
 	next.shortcuts = newShortcuts(next.names)
-	if roams {
+	if mayReachOthers {
 		next.common = s.common.next(next, changes)
 	}
 	return next

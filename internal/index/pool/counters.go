@@ -99,7 +99,7 @@ func (p *Pool) resolve(i DeviceIndex, consumed *resourceapi.DeviceCounterConsump
 			return
 		}
 		takes := quantity.Amount(consumed.Counters[name].Value)
-		p.Helpful = p.Helpful || device.Multiple || takes.Sign() < 0
+		p.UseEnables = p.UseEnables || device.Multiple || takes.Sign() < 0
 		at, several := slices.BinarySearchFunc(device.Uses, counter, func(u CounterUse, c CounterIndex) int { return cmp.Compare(u.Counter, c) })
 		if several { // the API has one entry per counter set
 			takes = takes.Add(device.Uses[at].Amount)

@@ -76,12 +76,12 @@ type Pool struct {
 	Measured, Consuming bool
 	// Optional is set if a slice with devices depends on which features nodes declare.
 	Optional bool
-	// Helpful is set if what is in use of a device may make something obtainable: further shares of it do not
+	// UseEnables is set if what is in use of a device may make something obtainable: further shares of it do not
 	// pay what it draws on counters, or it gives back more than it takes.
-	Helpful bool
-	// Choosy is set if more than the name of a node decides whether it reaches the pool, and what of it.
-	Choosy bool
-	// Elsewhere is the view of the nodes which the pool does not name, if it reaches them and is not Choosy.
+	UseEnables bool
+	// SelectsNodes is set if more than the name of a node decides whether it reaches the pool, and what of it.
+	SelectsNodes bool
+	// Elsewhere is the view of the nodes which the pool does not name, if it reaches them and SelectsNodes is not set.
 	Elsewhere *View
 	// CounterSets are sorted by name. Empty if the pool is incomplete or invalid
 	// or partitionable devices are gated off.

@@ -23,7 +23,7 @@ type routes struct {
 	// selections are the different ones that slices and devices have.
 	selections []route
 
-	// views are those of a Choosy pool, by which selections match. They are nil for nodes that the pool does
+	// views are those of a pool with SelectsNodes, by which selections match. They are nil for nodes that the pool does
 	// not reach. There are as many views as ways for nodes to be chosen, which mostly is few.
 	mu    sync.RWMutex
 	views map[string]*View
@@ -60,10 +60,10 @@ func (p *Pool) setRoutes() {
 	for position, slice := range p.Slices {
 		own := &slice.reach.selections[0]
 		// Both is against the rules of the API. Then the nodes that a slice names do not tell which views there are.
-		p.Choosy = p.Choosy || own.isSet() && len(slice.reach.selections) > 1
+		p.SelectsNodes = p.SelectsNodes || own.isSet() && len(slice.reach.selections) > 1
 		for i := range slice.reach.selections {
 			s := &slice.reach.selections[i]
-			p.Choosy = p.Choosy || s.source != nil
+			p.SelectsNodes = p.SelectsNodes || s.source != nil
 			key := s.key()
 			number, known := numbers[key]
 			if !known {
@@ -87,7 +87,7 @@ func (p *Pool) setRoutes() {
 			r.keys = append(r.keys, t.key)
 		}
 	}
-	if !p.Choosy {
+	if !p.SelectsNodes {
 		p.Elsewhere = p.Named("")
 	}
 }
@@ -184,13 +184,13 @@ func (p *Pool) look(node *corev1.Node, matching []int32) *View {
 }
 
 // Named is the view of a node of that name, of which nothing else matters: the pool must
-// not be Choosy.
+// not have SelectsNodes set.
 func (p *Pool) Named(node string) *View {
 	named := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	return p.look(named, p.routes.match(named, nil))
 }
 
-// Chosen returns the view of a node, nil if the pool does not reach it. The pool must be Choosy, and
+// Chosen returns the view of a node, nil if the pool does not reach it. SelectsNodes must be set, and
 // CheckSelectors have returned no error for the node.
 func (p *Pool) Chosen(node *corev1.Node) *View {
 	r := &p.routes
@@ -216,13 +216,13 @@ func (p *Pool) Chosen(node *corev1.Node) *View {
 	return view
 }
 
-// Nodes lists the names of the nodes that are reached by name, once each. There are none if the
-// pool is Choosy.
+// Nodes lists the names of the nodes that are reached by name, once each. There are none if
+// SelectsNodes is set.
 func (p *Pool) Nodes() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, t := range p.routes.traits {
 			repeated := i > 0 && p.routes.traits[i-1].trait == t.trait
-			if !p.Choosy && t.key == nodeName && !repeated && !yield(t.value) {
+			if !p.SelectsNodes && t.key == nodeName && !repeated && !yield(t.value) {
 				return
 			}
 		}

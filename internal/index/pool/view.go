@@ -77,10 +77,10 @@ func CompareViews(a, b *View) int {
 	return a.Pool.ID.Compare(b.Pool.ID)
 }
 
-// Roams reports whether nodes that the slices do not name have to be asked about: a selector may match them, or fail on
+// MayReachOthers reports whether nodes that the slices do not name have to be asked about: a selector may match them, or fail on
 // them. A nil pool has no such nodes.
-func (p *Pool) Roams() bool {
-	return p != nil && (p.Elsewhere != nil || p.Choosy || p.CanFail())
+func (p *Pool) MayReachOthers() bool {
+	return p != nil && (p.Elsewhere != nil || p.SelectsNodes || p.CanFail())
 }
 
 // CanFail reports whether CheckSelectors returns an error for some node.
