@@ -158,7 +158,7 @@ func (a *asker) unitOn(u, node int, chosen choice) (claims []*resourceapi.Resour
 	return chosen.pin(a.claimsOf(pods, variants)), text.String(), true
 }
 
-// pin leaves each request with several alternatives the one that was chosen.
+// pin returns the claims in which each request with several alternatives has only the one that was chosen.
 func (c choice) pin(claims []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
 	if c == nil {
 		return claims

@@ -251,7 +251,8 @@ func isTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Wants names a pod that did not end and is to have devices of one of these resources, or is empty.
+// Wants returns the namespace and name of the first pod that has not ended and requests a resource for
+// which the function is true. It is empty if there is none.
 func Wants(pods []corev1.Pod, resource func(string) bool) string {
 	for i := range pods {
 		if ended(&pods[i]) {

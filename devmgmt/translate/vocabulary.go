@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/devmgmt/v1alpha1"
 )
 
-// uses is what the devices of a driver use a name for.
+// uses says what a name stands for among the devices of a driver: an attribute, an amount, a resource, or several of these.
 type uses struct{ plain, amount, resource bool }
 
 // vocabulary is what the devices of one driver have, by the names of the prototype.

@@ -119,8 +119,8 @@ func plainAsk(pod *corev1.Pod, claims []*resourceapi.ResourceClaim) (ask string,
 // demand is kinds of pods that ask for the same, but for the number of devices. The first asks for least.
 type demand []kind
 
-// demands puts kinds together. A pod of more devices has to need as much more of all resources, so that a node that takes it takes as
-// many pods of the first kind as that makes.
+// demands groups kinds that differ in the number of devices only. A kind joins a group if, for each device, it needs at least as much
+// of all other resources as the first kind of the group. So a node with room for a pod of 4 devices has room for 4 pods of one device.
 func demands(kinds []kind) []demand {
 	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(a.units, b.units) })
 	var list []demand

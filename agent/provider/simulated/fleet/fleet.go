@@ -99,7 +99,8 @@ func (o *Options) complete() error {
 		kind := &o.Kinds[i]
 		in := kind.Inventory(0, nil)
 		for _, driver := range kind.Drivers() {
-			// A driver publishes the rest. Whoever describes hardware wants to know.
+			// A driver would leave out what cannot be published and publish the rest. Here it is an error,
+			// so that whoever describes the hardware finds the mistake.
 			if problems := in.Unpublished(driver); len(problems) > 0 {
 				return fmt.Errorf("nodes %s: driver %s: cannot be published: %w", kind.Name, driver, errors.Join(problems...))
 			}
