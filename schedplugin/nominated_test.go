@@ -4,9 +4,12 @@
 package schedplugin
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -55,4 +58,46 @@ func TestNodesWithoutObject(t *testing.T) {
 	w.nodes = append(w.nodes, framework.NewNodeInfo())
 	a, _ := together(w, framework.NewCycleState(), podWith("p", "wanted"))
 	expect(t, a.preFilter(), fwk.Success, "")
+}
+
+// class is what the scheduler knows of a class.
+func (w *world) class(name string) *resourceapi.DeviceClass {
+	w.t.Helper()
+	class, err := w.dra.DeviceClasses().Get(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return class
+}
+
+// Devices are set aside for what a nominated pod asks for by the present form of its class.
+func TestNominatedPodsAskByThePresentClass(t *testing.T) {
+	class := gpuClass()
+	class.Name, class.Spec.ExtendedResourceName = "changing", nil
+	nominated := gpuClaim("nominated", 1)
+	nominated.Spec.Devices.Requests[0].Exactly.DeviceClassName = class.Name
+	w := newWorld(t, setting{objects: []runtime.Object{gpuClass(), class, gpus("a", 1), gpuClaim("wanted", 1), nominated}})
+	info := running(w, "a")
+	beside := func() *fwk.Status {
+		a := w.attempt(podWith("p", "wanted"))
+		expect(t, a.preFilter(), fwk.Success, "")
+		expect(t, w.plugin.AddPod(w.ctx, a.state, a.pod, a.wrap(podWith("n", "nominated")), info), fwk.Success, "")
+		return a.filter(0)
+	}
+	if status := beside(); status.IsSuccess() {
+		t.Error("the device of a nominated pod was given away")
+	}
+	class = class.DeepCopy()
+	class.ResourceVersion = w.class(class.Name).ResourceVersion
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: "false"}}}
+	if _, err := w.client.ResourceV1().DeviceClasses().Update(w.ctx, class, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if len(w.class(class.Name).Spec.Selectors) == 0 {
+			return errors.New("the class is not known as it is")
+		}
+		return nil
+	})
+	expect(t, beside(), fwk.Success, "")
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
@@ -29,6 +30,8 @@ type place struct {
 	Own sets.Set[types.UID]
 	// ClaimsOf returns the claims that a pod holds.
 	ClaimsOf func(*corev1.Pod) []*resourceapi.ResourceClaim
+	// Problem is what the claims of the nominated pod ask for, with the classes as they are. Nil: they get no devices.
+	Problem *allocator.Problem
 	// Allocate returns claims with devices on the node, nil if there are none for them.
 	Allocate func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim
 }
@@ -47,7 +50,7 @@ func (p *place) owns(claims []*resourceapi.ResourceClaim) bool {
 
 // SetAside charges the devices which the open claims of a nominated pod will get, once those that
 // are being evicted for it are gone. If there are none for it on the node, it does not stand in
-// the way. What was set aside before is remembered for as long as nothing changes on the node.
+// the way. What was set aside before is remembered for as long as nothing changes on the node, nor a class.
 // The list of claims is copied.
 func (a *asides) SetAside(w *whatIf, at *place, pod types.UID, open []*resourceapi.ResourceClaim) error {
 	if w.now == nil {
@@ -56,7 +59,7 @@ func (a *asides) SetAside(w *whatIf, at *place, pod types.UID, open []*resourcea
 			return nil
 		}
 	}
-	scene, next := sceneOf(at), step{pod: pod, claims: slices.Clone(open)}
+	scene, next := sceneOf(at), step{pod: pod, claims: slices.Clone(open), problem: at.Problem}
 	if err := w.charge(at, scene, &next); err != nil {
 		return err
 	}
@@ -97,16 +100,17 @@ func (w *whatIf) charge(at *place, on *scene, next *step) error {
 // immutable.
 type step struct {
 	pod types.UID
-	// claims are those of the pod that were open, as they were.
-	claims []*resourceapi.ResourceClaim
+	// claims are those of the pod that were open, as they were, and problem what they asked for.
+	claims  []*resourceapi.ResourceClaim
+	problem *allocator.Problem
 	// aside are the claims of all these pods with devices, as far as there are any for them.
 	aside []*resourceapi.ResourceClaim
 	// usage is the state afterwards. It is right as far as the node is concerned.
 	usage *pools.State
 }
 
-func (s *step) same(pod types.UID, claims []*resourceapi.ResourceClaim) bool {
-	return s.pod == pod && slices.Equal(s.claims, claims)
+func (s *step) same(pod types.UID, claims []*resourceapi.ResourceClaim, problem *allocator.Problem) bool {
+	return s.pod == pod && s.problem == problem && slices.Equal(s.claims, claims)
 }
 
 // take makes the last of the steps that were remembered.
@@ -139,7 +143,7 @@ const maxAsides = 10_000
 // that is not known.
 func (a *asides) find(at *place, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
 	known, round := a.of(at.View.State.Snapshot(), at.Node.Node().Name)
-	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims) || !known.same(at) {
+	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims, at.Problem) || !known.same(at) {
 		return nil
 	}
 	if known.round.Load() != round {
@@ -149,7 +153,7 @@ func (a *asides) find(at *place, steps []step, pod types.UID, claims []*resource
 		known.round.Store(round)
 	}
 	for i := range steps {
-		if !known.steps[i].same(steps[i].pod, steps[i].claims) {
+		if !known.steps[i].same(steps[i].pod, steps[i].claims, steps[i].problem) {
 			return nil
 		}
 	}

@@ -62,10 +62,21 @@ func (c *Cycle) setAside(ctx context.Context, pod *corev1.Pod, nodeInfo fwk.Node
 	if len(open) == 0 {
 		return nil
 	}
+	problem, err := c.of.problems.of(c.of.Allocator, open, c.of.Source.DRA.DeviceClasses())
+	if err != nil {
+		problem = nil // it does not get devices on any node, and does not stand in the way
+	}
 	return c.of.asides.SetAside(c.whatIf, &place{
-		View: c.view, Settled: c.Settled(), Node: nodeInfo, Own: c.Own(), ClaimsOf: c.of.Source.Of,
+		View: c.view, Settled: c.Settled(), Node: nodeInfo, Own: c.Own(), ClaimsOf: c.of.Source.Of, Problem: problem,
 		Allocate: func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim {
-			return c.of.allocateFor(ctx, claims, usage, nodeInfo.Node())
+			if problem == nil {
+				return nil
+			}
+			found, err := problem.Feasible(ctx, usage, nodeInfo.Node())
+			if err != nil {
+				return nil
+			}
+			return WithDevices(claims, found)
 		},
 	}, pod.UID, open)
 }
@@ -81,20 +92,6 @@ func (c *Cycle) appendOpenClaims(list []*resourceapi.ResourceClaim, pod *corev1.
 		}
 	}
 	return list
-}
-
-// allocateFor returns claims of a nominated pod with devices. It returns none if there are none:
-// then the pod does not stand in the way.
-func (p *Preemption) allocateFor(ctx context.Context, claims []*resourceapi.ResourceClaim, usage *pools.State, node *corev1.Node) []*resourceapi.ResourceClaim {
-	problem, err := p.problems.of(p.Allocator, claims, p.Source.DRA.DeviceClasses())
-	if err != nil {
-		return nil // it does not get devices on any node
-	}
-	found, err := problem.Feasible(ctx, usage, node)
-	if err != nil {
-		return nil
-	}
-	return WithDevices(claims, found)
 }
 
 // WithDevices returns claims with the devices that were found for them, nil if there are none.
