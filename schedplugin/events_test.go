@@ -4,6 +4,7 @@
 package schedplugin
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,17 @@ func object(claim *resourceapi.ResourceClaim) any {
 		return nil
 	}
 	return claim
+}
+
+// What a PodGroup asks of the devices of its pods may change, which is of interest where there are groups.
+func TestGroupEvents(t *testing.T) {
+	if got := registered(t, gangWorld(t), fwk.PodGroup).Event.ActionType; got != fwk.Update {
+		t.Errorf("registered for %v of groups", got)
+	}
+	events, err := newWorld(t, setting{}).plugin.EventsToRegister(t.Context())
+	if err != nil || slices.ContainsFunc(events, func(event fwk.ClusterEventWithHint) bool { return event.Event.Resource == fwk.PodGroup }) {
+		t.Errorf("without the feature: %v, error %v", events, err)
+	}
 }
 
 func TestPodEvents(t *testing.T) {
