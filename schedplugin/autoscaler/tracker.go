@@ -73,7 +73,7 @@ type claimTracker struct{ *Snapshot }
 
 // List implements ResourceClaimTracker.
 func (t claimTracker) List() ([]*resourceapi.ResourceClaim, error) {
-	return slices.Collect(maps.Values(t.claims.now)), nil
+	return slices.AppendSeq(make([]*resourceapi.ResourceClaim, 0, len(t.claims.now)), maps.Values(t.claims.now)), nil
 }
 
 // Get implements ResourceClaimTracker.

@@ -66,13 +66,19 @@ func (h *holding) of(claim ClaimRef) bool {
 	return h.ref == claim
 }
 
-// holdings returns what a claim's allocation takes. Admin access takes nothing. The list is never nil, by which a claim is known.
-func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim) ([]holding, error) {
+// matters reports whether the use of a device is another one with this holding than with those before.
+func (h *holding) matters(before []*holding) bool {
+	return h.share || !slices.ContainsFunc(before, func(other *holding) bool { return !other.share })
+}
+
+// holdings returns what a claim's allocation takes, in a list that is made by next. Admin access takes nothing. The list is
+// never nil, by which a claim is known.
+func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim, next func(size int) []holding) ([]holding, error) {
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s: status.allocation is not set", ref)
 	}
 	results := claim.Status.Allocation.Devices.Results
-	list := make([]holding, 0, len(results))
+	list := next(len(results))
 	for i := range results {
 		result := &results[i]
 		if ptr.Deref(result.AdminAccess, false) {

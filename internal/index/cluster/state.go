@@ -98,12 +98,13 @@ func (u *State) Assume(claim *resourceapi.ResourceClaim) (*State, error) {
 // AssumeAll returns the state that Assume of one claim after the other leads to. Each pool is changed once.
 func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
 	claims, held, pools := u.claims.Edit(), u.held.Edit(), u.edit()
+	takes, holds := newLists[holding](len(all)), newLists[*holding](len(all))
 	for _, claim := range all {
 		ref, err := claimRef(claim)
 		if err != nil {
 			return nil, err
 		}
-		taken, err := holdings(u.snapshot.gates, ref, claim)
+		taken, err := holdings(u.snapshot.gates, ref, claim, takes.next)
 		if err != nil {
 			return nil, err
 		}
@@ -114,14 +115,40 @@ func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
 		*known = taken
 		for i := range taken {
 			holders := held.At(taken[i].device)
-			// Clipped, so that appending does not write to what others see.
-			*holders = append(slices.Clip(*holders), &taken[i])
-			pools.set(taken[i].device, useOf(*holders))
+			before := slices.Clip(*holders) // so that appending does not write to what others see
+			if before == nil {
+				before = holds.next(1)
+			}
+			*holders = append(before, &taken[i])
+			if taken[i].matters(before) {
+				pools.set(taken[i].device, useOf(*holders))
+			}
 		}
 	}
 	next := *u
 	next.claims, next.held, next.pools = claims.Done(), held.Done(), pools.done()
 	return &next, nil
+}
+
+// lists makes lists that are short, several in one piece of memory.
+type lists[T any] struct {
+	room   []T
+	pieces int
+}
+
+// maxPieces bounds what memory one list keeps that outlives its neighbours.
+const maxPieces = 32
+
+func newLists[T any](count int) lists[T] { return lists[T]{pieces: min(count, maxPieces)} }
+
+// next returns an empty list with room for so many, which is not nil.
+func (l *lists[T]) next(size int) []T {
+	if l.room == nil || len(l.room) < size {
+		l.room = make([]T, max(size, l.pieces))
+	}
+	list := l.room[:0:size]
+	l.room = l.room[size:]
+	return list
 }
 
 // Forget returns the state without what Assume added for the claim. The error names the claim; it is
@@ -168,6 +195,8 @@ func (u *State) Holders(id pool.DeviceID) []ClaimRef {
 type edits struct {
 	of    *State
 	pools []pool.Edit
+	// last is the one that was found last: claims of one node often come together.
+	last int
 	// at finds them, where they are not a few.
 	at map[pool.ID]int
 }
@@ -187,10 +216,14 @@ func (e *edits) set(id pool.DeviceID, use pool.Use) {
 		}
 		at = e.add(e.of.Pool(known).Edit())
 	}
+	e.last = at
 	e.pools[at].Set(e.pools[at].Pool().Lookup(id.Device), use)
 }
 
 func (e *edits) find(id pool.ID) int {
+	if e.last < len(e.pools) && e.pools[e.last].Pool().ID == id {
+		return e.last
+	}
 	if e.at == nil {
 		return slices.IndexFunc(e.pools, func(edit pool.Edit) bool { return edit.Pool().ID == id })
 	}

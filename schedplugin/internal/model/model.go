@@ -35,7 +35,7 @@ type Model struct {
 	seen map[*resourceapi.ResourceClaim]*entry
 	// unlisted are claims in flight that the manager does not list.
 	unlisted map[types.UID]*resourceapi.ResourceClaim
-	// consumers finds entries by the pods that use them.
+	// consumers finds entries by the pods that use them. It is made with the first of without, and nil before.
 	consumers map[types.UID]map[*entry]struct{}
 	// without are the ledgers of Without, the last asked for first.
 	without []*partial
@@ -95,12 +95,11 @@ func (v *View) As(ledger *pools.Ledger) *View {
 // New returns a Model of what the manager knows.
 func New(dra fwk.SharedDRAManager, gates pools.Gates) *Model {
 	return &Model{
-		dra:       dra,
-		index:     pools.NewIndex(gates),
-		claims:    make(map[key]*entry),
-		seen:      make(map[*resourceapi.ResourceClaim]*entry),
-		consumers: make(map[types.UID]map[*entry]struct{}),
-		unlisted:  make(map[types.UID]*resourceapi.ResourceClaim),
+		dra:      dra,
+		index:    pools.NewIndex(gates),
+		claims:   make(map[key]*entry),
+		seen:     make(map[*resourceapi.ResourceClaim]*entry),
+		unlisted: make(map[types.UID]*resourceapi.ResourceClaim),
 	}
 }
 

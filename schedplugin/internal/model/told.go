@@ -4,10 +4,13 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"unsafe"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -147,7 +150,7 @@ func (m *Model) observeList(list []*resourceapi.ResourceClaim) error {
 func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err error) {
 	var entries []*entry
 	var first []*resourceapi.ResourceClaim
-	for _, claim := range list {
+	for _, claim := range inMemoryOrder(list) {
 		allocation, flying := claim.Status.Allocation, false
 		if allocation == nil {
 			allocation, flying = m.dra.ResourceClaims().GetPendingAllocation(claim.UID), true
@@ -179,6 +182,15 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err e
 		}
 	}
 	return true, nil
+}
+
+// inMemoryOrder returns the claims in the order of their addresses. Managers list them in that of a map. Those that were read from
+// the API server together are mostly neighbours, so that memory is read in one go, and those of one node come together.
+func inMemoryOrder(list []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
+	address := func(claim *resourceapi.ResourceClaim) uintptr { return uintptr(unsafe.Pointer(claim)) }
+	ordered := slices.Clone(list)
+	slices.SortFunc(ordered, func(a, b *resourceapi.ResourceClaim) int { return cmp.Compare(address(a), address(b)) })
+	return ordered
 }
 
 // minSeen is how many objects are remembered in any case.

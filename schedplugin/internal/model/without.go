@@ -122,6 +122,12 @@ func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
 	if err := p.ledger.AssumeAll(present); err != nil {
 		return nil, err
 	}
+	if m.consumers == nil {
+		m.consumers = make(map[types.UID]map[*entry]struct{})
+		for _, known := range m.claims {
+			m.enlist(known)
+		}
+	}
 	m.without = slices.Insert(m.without, 0, p)
 	m.without = slices.Delete(m.without, min(len(m.without), maxPartials), len(m.without))
 	return p, nil
@@ -196,6 +202,9 @@ func (m *Model) exclude(known *entry) error {
 
 // enlist notes who uses a claim, as its source says, and has it asked about.
 func (m *Model) enlist(known *entry) {
+	if m.consumers == nil {
+		return // nobody asks yet
+	}
 	known.consumers = consumersOf(known.source)
 	for _, pod := range known.consumers {
 		if m.consumers[pod] == nil {
