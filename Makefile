@@ -326,7 +326,7 @@ CONFORMANCE := PATH=$(CURDIR)/bin:$$PATH $(GO) run ./internal/dev/conformance/cm
 DRIVERS ?=
 
 .PHONY: conformance
-conformance: etcd ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS= folder with checkouts
+conformance: agent controlplane kubelet-parts ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS= folder with checkouts
 	$(CONFORMANCE) -all -programs '$(DRIVERS)' -page docs/conformance.md
 
 .PHONY: conformance-allocator
@@ -385,8 +385,7 @@ kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37
 
 .PHONY: conformance-kubelet
 conformance-kubelet: agent controlplane kubelet-parts ## run dray-agent with kubelet's own device manager, DRA manager, plugin manager and pod-resources server
-	@# The tests mostly wait for what kubelet does every minute.
-	cd internal/dev/kubelet && $(GOTEST) -count=1 -parallel 8 -timeout 30m .
+	$(RECORDED) kubelet
 
 .PHONY: lint-kubelet
 lint-kubelet: ## the same as lint, for the module of kubelet-parts
@@ -398,7 +397,12 @@ test-conformance: ## run the parts of conformance that take less than three minu
 
 .PHONY: test-karpenter
 test-karpenter: ## compare Karpenter's answers with Dray's, and with the table of benchmarks/karpenter/README.md
-	cd benchmarks/karpenter && $(GOTEST) -count=1 .
+	$(CONFORMANCE) -page docs/conformance.md -check karpenter
+
+.PHONY: conformance-karpenter
+conformance-karpenter: ## compare Karpenter's answers with Dray's, and record them
+	cd benchmarks/karpenter && $(GOTEST) -count=1 -run '^TestSuite$$' . -rewrite
+	$(RECORDED) karpenter
 
 MUTANTS ?= ./simulate
 MUTATED ?= .

@@ -8,6 +8,7 @@ require (
 	k8s.io/apimachinery v0.37.2
 	// Karpenter v1.14.1 was written for v0.23, which does not build with Kubernetes 1.37.
 	sigs.k8s.io/controller-runtime v0.25.2
+	// v1.15.0 requires Go 1.26.9.
 	sigs.k8s.io/karpenter v1.14.1
 )
 

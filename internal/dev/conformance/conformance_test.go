@@ -48,6 +48,7 @@ func TestJudge(t *testing.T) {
 		{Test: "T/known", Decision: "0002", Why: "so"},
 		{Test: "T/mended", Decision: "0002", Why: "so"},
 		{Test: "T/gone", Decision: "0002", Why: "so"},
+		{Test: "T/asked/", Decision: "0002", Why: "so"},
 	}
 	verdict := judge(&Result{Outcomes: []Outcome{
 		{"T/known", Failed, ""},
@@ -58,6 +59,9 @@ func TestJudge(t *testing.T) {
 		{"T/wording", Failed, "x\n" + refusedByBoth + " a, b\n"},
 		{"T/words", Passed, "x\n" + inOtherWords + " a, b\n"},
 		{"T/worse", Failed, "x\n" + inOtherWords + " a, b\n"},
+		{"T/asked/1", Passed, "x\n" + answersDiffer + " a, b\n"},
+		{"T/asked/2", Passed, "x\n" + answersDiffer + " a, b\n"},
+		{"T/asking", Passed, "x\n" + answersDiffer + " a, b\n"},
 	}}, listed)
 	var got []string
 	for _, o := range verdict.New {
@@ -72,7 +76,7 @@ func TestJudge(t *testing.T) {
 	for _, k := range verdict.Stale {
 		got = append(got, "stale "+k.Test)
 	}
-	const want = "new T/new, new T/worse, wording T/wording, wording T/words, known T/known, stale T/mended, stale T/gone"
+	const want = "new T/new, new T/worse, new T/asking, wording T/wording, wording T/words, known T/known, known T/asked/1, known T/asked/2, stale T/mended, stale T/gone"
 	if s := strings.Join(got, ", "); s != want || verdict.Passed != 2 || len(verdict.Skipped) != 1 || verdict.OK() {
 		t.Errorf("got %s, %d passed, %d skipped, OK %v", s, verdict.Passed, len(verdict.Skipped), verdict.OK())
 	}
@@ -132,7 +136,7 @@ func TestCancelled(t *testing.T) {
 	defer cancel()
 	ended := make(chan error)
 	go func() {
-		_, err := test(ctx, folder)
+		_, err := testAll(ctx, folder)
 		ended <- err
 	}()
 	for {

@@ -17,6 +17,8 @@
 // Of packages that Dray has under another path, the exported names are compared as well, by their
 // types: a program that changes an import compiles only if each of them is there.
 //
+// Where nothing of the counterpart's tests can be asked of Dray, tests of this repository ask both.
+//
 // Programs of others and the scheduler run twice, as they are and with Dray. What fails in
 // both runs is counted apart, and is no difference.
 //

@@ -15,6 +15,7 @@ import (
 
 // Known says why a test of a counterpart may differ.
 type Known struct {
+	// Test is the name of one, or begins those of several and ends in a slash.
 	Test string `json:"test"`
 	// Decision is the number of a section in docs/decisions.
 	Decision string `json:"decision"`
@@ -38,6 +39,10 @@ func known(text []byte) (map[string][]Known, error) {
 		}
 	}
 	return byPart, nil
+}
+
+func (k Known) covers(test string) bool {
+	return k.Test == test || strings.HasSuffix(k.Test, "/") && strings.HasPrefix(test, k.Test)
 }
 
 // Verdict sorts the outcomes of a run.
@@ -68,7 +73,10 @@ func judge(result *Result, listed []Known) *Verdict {
 	verdict := &Verdict{Result: result}
 	seen := make(map[string]bool)
 	for _, outcome := range result.Outcomes {
-		i := slices.IndexFunc(listed, func(k Known) bool { return k.Test == outcome.Test })
+		if outcome.Status == Passed && strings.Contains(outcome.Output, answersDiffer) {
+			outcome.Status = Failed
+		}
+		i := slices.IndexFunc(listed, func(k Known) bool { return k.covers(outcome.Test) })
 		switch {
 		case outcome.Status == Passed && strings.Contains(outcome.Output, inOtherWords):
 			verdict.Wording = append(verdict.Wording, outcome)
@@ -79,8 +87,8 @@ func judge(result *Result, listed []Known) *Verdict {
 		case outcome.Status == FailedWithout:
 			verdict.Without = append(verdict.Without, outcome)
 		case i >= 0:
-			seen[outcome.Test] = true
-			verdict.Known = append(verdict.Known, listed[i])
+			seen[listed[i].Test] = true
+			verdict.Known = append(verdict.Known, Known{Test: outcome.Test, Decision: listed[i].Decision, Why: listed[i].Why})
 		case strings.Contains(outcome.Output, refusedByBoth),
 			result.Part.otherWords != nil && result.Part.otherWords(outcome.Output):
 			verdict.Wording = append(verdict.Wording, outcome)

@@ -30,11 +30,22 @@ func row(v *Verdict) string {
 // wording is the decision about differences in words, seen from the page.
 const wording = "decisions/" + "upstream" + ".md#0067-errors-are-in-our-words"
 
+// karpentersOwn is the decision about what Karpenter answers.
+const karpentersOwn = "decisions/" + "simulation" + ".md#0093-karpenters-answers-are-counted-and-not-followed"
+
+// Pages about counterparts that have no part.
+const (
+	aboutAutoscaler = "cluster-autoscaler" + ".md#its-own-tests"
+	aboutKoupleless = "agent" + ".md#virtual-nodes"
+)
+
 const introduction = `# Conformance
 
 What others wrote, run on Dray: the tests of the software whose place Dray takes, at the version that Dray is built with.
 ` + "`make conformance`" + ` runs them and writes this page. Nothing of the counterparts is part of this repository.
 Parts without a row have not run here: some need a checkout. CONTRIBUTING.md says which targets run them.
+Two counterparts have no part, as the module proxy does not have them: [cluster-autoscaler](` + aboutAutoscaler + `), and
+[koupleless/virtual-kubelet](` + aboutKoupleless + `), whose packages are changed copies. Their pages say what their tests gave.
 
 - **Skipped by the counterpart**: its test says that it does not apply.
 - **Other words**: all that the test compares is equal, but for the text of an error
@@ -42,7 +53,8 @@ Parts without a row have not run here: some need a checkout. CONTRIBUTING.md say
   those of slices by what else they compare; those of scheduler expect our text instead.
 - **Fails without Dray**: it was tested twice, as it is and with Dray in its place, and the test failed both times. Programs and
   the scheduler are.
-- **Known differences** have a decision each.
+- **Known differences** have a decision each. Karpenter's are its own, beside Kubernetes:
+  [decision 0093](` + karpentersOwn + `).
 - **New**: the target fails.
 
 `

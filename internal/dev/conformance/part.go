@@ -32,7 +32,9 @@ type Part struct {
 	// Packages of the counterpart are run twice, with and without Dray. Nil if the adapter has
 	// all that is run.
 	twice *twice
-	// Slow is set if it takes over three minutes.
+	// Tests of this repository ask the counterpart and Dray. Nil if its own tests are run.
+	own *own
+	// Slow is set if it takes over three minutes, or if CI runs it as a stage by itself.
 	Slow bool
 	// otherWords tells from what a failed test printed that nothing but words differ. Nil if the
 	// adapter prints refusedByBoth.
@@ -119,6 +121,21 @@ var Parts = []Part{
 			Imports:  nodeImports,
 			Internal: map[string]string{virtualKubelet + "/internal/queue": "github.com/dray-project/dray/agent/node/queue"},
 		},
+	},
+	{
+		Name:        "kubelet",
+		About:       "dray-agent on a control plane, with kubelet's own device manager, DRA manager, plugin manager and pod-resources server: Dray's tests of claims, plugins, health, updates, and of either side killed",
+		Counterpart: "k8s.io/kubernetes",
+		Slow:        true,
+		// The tests mostly wait for what kubelet does every minute.
+		own: &own{folder: "internal/dev/kubelet", flags: []string{"-parallel=8", "-timeout=30m", "."}},
+	},
+	{
+		Name:        "karpenter",
+		About:       "the scenarios of alloctest, and the workloads and questions of benchmarks, on Karpenter's allocator: it passes if its answer is Dray's",
+		Counterpart: "sigs.k8s.io/karpenter",
+		Slow:        true,
+		own:         &own{folder: "benchmarks/karpenter", flags: []string{"."}},
 	},
 	integration("api"),
 	integration("default"),

@@ -69,6 +69,13 @@ func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 	if options.Progress == nil {
 		options.Progress = io.Discard
 	}
+	if part.own != nil {
+		result, err := part.own.run(ctx, part, options.Checkout)
+		if err != nil {
+			return nil, fmt.Errorf("part %s: %w", part.Name, err)
+		}
+		return result, nil
+	}
 	folder, err := os.MkdirTemp("", "dray-conformance-"+path.Base(part.Name)+"-")
 	if err != nil {
 		return nil, err
@@ -88,7 +95,7 @@ func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("part %s: %w", part.Name, err)
 	}
-	run := test
+	run := testAll
 	switch {
 	case part.names != nil:
 		run = part.names.compare
@@ -104,9 +111,14 @@ func Run(ctx context.Context, part Part, options Options) (*Result, error) {
 	return &Result{Part: part, Version: version, Outcomes: outcomes}, nil
 }
 
-func test(ctx context.Context, folder string) ([]Outcome, error) {
+// testAll runs the tests of a part that was laid out.
+func testAll(ctx context.Context, folder string) ([]Outcome, error) {
+	return test(ctx, folder, "-mod=mod", "-vet=off", "-count=1", "-json", "./...")
+}
+
+func test(ctx context.Context, folder string, arguments ...string) ([]Outcome, error) {
 	var stdout, stderr bytes.Buffer
-	run := exec.CommandContext(ctx, "go", "test", "-mod=mod", "-vet=off", "-count=1", "-json", "./...")
+	run := exec.CommandContext(ctx, "go", append([]string{"test"}, arguments...)...)
 	run.Dir, run.Stdout, run.Stderr = folder, &stdout, &stderr
 	err := run.Run()
 	var exit *exec.ExitError
