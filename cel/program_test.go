@@ -139,6 +139,17 @@ func TestQualifiedNameHasPrecedence(t *testing.T) {
 	}
 }
 
+// Kubernetes 1.37 reads times that later versions of cel-go refuse: decision 0092.
+func TestTimesAsKubernetesReadsThem(t *testing.T) {
+	device := NewDevice("d", &resourceapi.Device{Name: "a"})
+	for _, text := range []string{"2026-11-26T00:00:00,5Z", "2026-11-26T7:00:00Z"} {
+		p := selector(t, fmt.Sprintf(`timestamp(%q) < timestamp("2027-01-01T00:00:00Z")`, text))
+		if match, err := p.Matches(t.Context(), device); err != nil || !match {
+			t.Errorf("%s: %t, %v", text, match, err)
+		}
+	}
+}
+
 func TestIterationIsOrdered(t *testing.T) {
 	p, err := NewCache(1).Derived(`device.attributes["gpu.example.com"].map(k, k)`)
 	if err != nil {
