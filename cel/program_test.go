@@ -139,7 +139,7 @@ func TestQualifiedNameHasPrecedence(t *testing.T) {
 	}
 }
 
-// Kubernetes 1.37 reads times that later versions of cel-go refuse: decision 0092.
+// Kubernetes 1.37 reads times that later versions of cel-go refuse: decision 0094.
 func TestTimesAsKubernetesReadsThem(t *testing.T) {
 	device := NewDevice("d", &resourceapi.Device{Name: "a"})
 	for _, text := range []string{"2026-11-26T00:00:00,5Z", "2026-11-26T7:00:00Z"} {
