@@ -25,7 +25,7 @@ func (p *ControlPlane) StartAPIServer(ctx context.Context) error {
 		return errors.New("start the API server: it is running")
 	}
 	var err error
-	p.apiServer, err = launch(p.folder, "kube-apiserver", p.options.Binaries.APIServer, append(p.secureServing(p.ports.apiServer),
+	p.apiServer, err = launch(p.folder, "kube-apiserver", p.options.Binaries.APIServer, append(p.secureServing(p.ports.apiServer, nil),
 		"--etcd-servers="+address(p.ports.etcd),
 		"--etcd-cafile="+p.path(trustedCertificate),
 		"--etcd-certfile="+p.path(servingCertificate),
@@ -63,14 +63,14 @@ func (p *ControlPlane) KillAPIServer() error { return p.apiServer.kill() }
 // Address is the URL of the API server.
 func (p *ControlPlane) Address() string { return address(p.ports.apiServer) }
 
-// secureServing is how kube components are told where to listen, and what they share.
-func (p *ControlPlane) secureServing(port int) []string {
+// secureServing is how kube components are told where to listen, and what they share but for some feature gates.
+func (p *ControlPlane) secureServing(port int, features map[string]bool) []string {
 	return []string{
 		"--bind-address=" + loopback,
 		portArgument(port),
 		"--tls-cert-file=" + p.path(servingCertificate),
 		"--tls-private-key-file=" + p.path(servingKey),
 		"--profiling=false",
-		p.options.featureGates(),
+		p.options.featureGates(features),
 	}
 }

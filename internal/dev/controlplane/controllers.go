@@ -32,7 +32,7 @@ func (p *ControlPlane) launchControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.controllers, err = launch(p.folder, "kube-controller-manager", p.options.Binaries.ControllerManager, append(p.secureServing(p.ports.controllers),
+	p.controllers, err = launch(p.folder, "kube-controller-manager", p.options.Binaries.ControllerManager, append(p.secureServing(p.ports.controllers, nil),
 		"--kubeconfig="+kubeconfig,
 		"--authentication-kubeconfig="+kubeconfig,
 		"--authorization-kubeconfig="+kubeconfig,

@@ -44,6 +44,8 @@ type ControlPlane struct {
 	admin      *rest.Config
 	// pluginArguments are for the plugin Dray, as JSON. Empty: the defaults.
 	pluginArguments string
+	// schedulerFeatures are what schedulers have besides the options'.
+	schedulerFeatures map[string]bool
 
 	// nil until launched
 	etcd, apiServer, controllers, scheduler *component
@@ -82,7 +84,7 @@ func prepare(options Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &ControlPlane{options: options}
+	p := &ControlPlane{options: options, schedulerFeatures: options.SchedulerFeatures}
 	found, err := freePorts(5)
 	if err != nil {
 		return nil, err

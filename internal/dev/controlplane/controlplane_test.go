@@ -156,8 +156,8 @@ func TestSchedulerConfigurationInTree(t *testing.T) {
 
 func TestFeatureGates(t *testing.T) {
 	options := Options{Features: map[string]bool{"GenericWorkload": false, "ZZZ": true}}
-	gates := options.featureGates()
-	if !strings.HasPrefix(gates, "--feature-gates=DRADerivedAttributes=true,") || !strings.Contains(gates, ",GenericWorkload=false,") || !strings.HasSuffix(gates, ",ZZZ=true") {
+	gates := options.featureGates(map[string]bool{"AAA": true})
+	if !strings.HasPrefix(gates, "--feature-gates=AAA=true,DRADerivedAttributes=true,") || !strings.Contains(gates, ",GenericWorkload=false,") || !strings.HasSuffix(gates, ",ZZZ=true") {
 		t.Error(gates)
 	}
 }

@@ -52,6 +52,8 @@ type Options struct {
 	APIServerOnly bool
 	// Features overrides DeviceFeatures, for all components alike.
 	Features map[string]bool
+	// SchedulerFeatures overrides them for schedulers, until SetSchedulerFeatures does.
+	SchedulerFeatures map[string]bool
 	// SchedulerVerbosity is the scheduler's log level.
 	SchedulerVerbosity int
 	// SchedulerServer returns the URL by which the scheduler reaches the API server, for a
@@ -74,10 +76,11 @@ func DeviceFeatures() map[string]bool {
 	}
 }
 
-// featureGates is the argument that all components share.
-func (o Options) featureGates() string {
+// featureGates is the argument that all components share, but for some gates.
+func (o Options) featureGates(own map[string]bool) string {
 	gates := DeviceFeatures()
 	maps.Copy(gates, o.Features)
+	maps.Copy(gates, own)
 	var settings []string
 	for _, gate := range slices.Sorted(maps.Keys(gates)) {
 		settings = append(settings, fmt.Sprintf("%s=%t", gate, gates[gate]))

@@ -36,6 +36,9 @@ func (p *ControlPlane) StartScheduler(ctx context.Context) error {
 // DrayArgs as JSON. None stand for the defaults.
 func (p *ControlPlane) SetPluginArguments(arguments string) { p.pluginArguments = arguments }
 
+// SetSchedulerFeatures overrides feature gates for schedulers from their next start on.
+func (p *ControlPlane) SetSchedulerFeatures(features map[string]bool) { p.schedulerFeatures = features }
+
 // SchedulerMetrics are what the scheduler serves on /metrics.
 func (p *ControlPlane) SchedulerMetrics(ctx context.Context) (string, error) {
 	return p.get(ctx, p.ports.scheduler, "/metrics")
@@ -74,7 +77,7 @@ func (p *ControlPlane) configureScheduler(client *rest.Config) ([]string, error)
 
 // schedulerFlags are the arguments of a scheduler, given the paths of its files.
 func (p *ControlPlane) schedulerFlags(port int, config, kubeconfig string) []string {
-	return append(p.secureServing(port),
+	return append(p.secureServing(port, p.schedulerFeatures),
 		"--config="+config,
 		"--authentication-kubeconfig="+kubeconfig,
 		"--authorization-kubeconfig="+kubeconfig,
