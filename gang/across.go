@@ -168,24 +168,15 @@ func (a *across) with(on []bool, values []*value) []bool {
 func (a *across) ask(t *trial, constraints []*common, chosen [][]*value, on []bool) (bool, error) {
 	q, at := a.Question, []int(nil)
 	q.Group, q.Budget = extension.Group{}, max(1, (a.Budget-a.spent)/2)
-	q.Nodes = nil
-	for n, node := range a.Nodes {
+	for n := range a.Nodes {
 		if on == nil || on[n] {
-			q.Nodes, at = append(q.Nodes, node), append(at, n)
+			at = append(at, n)
 		}
 	}
 	if len(at) == 0 {
 		return true, nil
 	}
-	q.Pods = slices.Clone(q.Pods)
-	for i := range q.Pods {
-		if of := q.Pods[i].Variant; of != nil {
-			q.Pods[i].Variant = func(node int) int { return of(at[node]) }
-		}
-	}
-	if room := a.Room; room != nil {
-		q.Room = func(node int, pods []int) bool { return room(at[node], pods) }
-	}
+	q = q.Within(at)
 	domain := make([]Domain, len(chosen))
 	for i, values := range chosen {
 		domain[i].Attribute = constraints[i].attribute

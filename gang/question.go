@@ -6,6 +6,7 @@ package gang
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -127,6 +128,25 @@ func (q *Question) normalise() {
 	if q.Room == nil {
 		q.Room = func(int, []int) bool { return true }
 	}
+}
+
+// Within is the question about some of its nodes only, by position, in that order.
+func (q Question) Within(nodes []int) Question {
+	all, of := q.Nodes, q.Room
+	q.Nodes = make([]*corev1.Node, len(nodes))
+	for i, n := range nodes {
+		q.Nodes[i] = all[n]
+	}
+	q.Pods = slices.Clone(q.Pods)
+	for i := range q.Pods {
+		if variant := q.Pods[i].Variant; variant != nil {
+			q.Pods[i].Variant = func(node int) int { return variant(nodes[node]) }
+		}
+	}
+	if of != nil {
+		q.Room = func(node int, pods []int) bool { return of(nodes[node], pods) }
+	}
+	return q
 }
 
 // ask answers a question without constraints across pods.

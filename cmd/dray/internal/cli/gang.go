@@ -33,6 +33,8 @@ type gangAnswer struct {
 	OneByOne bool `json:"oneByOne"`
 	// Domain are the values that the devices of all pods have in common, if the group asks for that.
 	Domain []string `json:"domain,omitempty"`
+	// Topology is the label and value of the nodes on which all pods go, or come closest to it, if the group asks for that.
+	Topology string `json:"topology,omitempty"`
 	// Why are sentences about what pods compete for, and what would have to change, for a group that does not start.
 	Why []string `json:"why,omitempty"`
 }
@@ -47,7 +49,8 @@ needs (minCount). Each group is looked at by itself, as if nothing else were pla
 Pods are placed one after the other first. If that fails, they are looked at
 together: an earlier pod keeps its preferred alternative wherever the others still
 fit. What the devices of all pods are to have in common is read from the annotation
-dray-project.github.io/extension of the PodGroup.
+dray-project.github.io/extension of the PodGroup. With a topology constraint
+(spec.schedulingConstraints), all pods go to nodes with one value of its label.
 
 VERDICT is "satisfiable", "not satisfiable" or "not decided"; EXACT says whether a
 "not satisfiable" is a proof.
@@ -109,6 +112,7 @@ func newGangAnswer(found *cluster.GangOutcome) gangAnswer {
 	answer := gangAnswer{
 		PodGroup: found.Gang.Key.String(), Pending: len(found.Gang.Workloads), Needs: found.Gang.Needs, Fit: found.Placed(), Verdict: found.Verdict.String(),
 		Exact: found.Exact, OneByOne: found.OneByOne && found.Verdict == allocator.Satisfiable, Why: found.Why,
+		Topology: found.Topology,
 	}
 	for _, domain := range found.Domain {
 		answer.Domain = append(answer.Domain, domain.String())
@@ -171,7 +175,7 @@ func (f *explainFlags) explainGang(ctx context.Context, c *cluster.Cluster, on [
 		return err
 	}
 	why := found.String()
-	if err := c.SupposeGang(found, on); err != nil {
+	if err := c.SupposeGang(found); err != nil {
 		return err
 	}
 	t := f.origin.terminal(f.output)

@@ -124,3 +124,71 @@ func TestGangsWithConstraint(t *testing.T) {
 		}
 	}
 }
+
+// With a topology constraint, all pods of a group go to nodes with one value of the label: where they fit one after the other, or else together,
+// or else to the domain that comes closest.
+func TestGangsInADomain(t *testing.T) {
+	node := func(name, rack string, gpus int) string {
+		text := fmt.Sprintf("---\n{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s}}, status: {allocatable: {pods: 9}}}\n", name, rack)
+		text += fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s-counters}, spec: {driver: gpu.example.com, nodeName: %s, pool: {name: %s, generation: 1, resourceSliceCount: 2}, sharedCounters: [", name, name, name)
+		for g := range gpus {
+			text += fmt.Sprintf("{name: gpu-%d, counters: {halves: {value: \"2\"}}}, ", g)
+		}
+		text += fmt.Sprintf("]}}\n---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: %s}, spec: {driver: gpu.example.com, nodeName: %s, pool: {name: %s, generation: 1, resourceSliceCount: 2}, devices: [", name, name, name)
+		for g := range gpus {
+			for i, draws := range []int{2, 1, 1} {
+				text += fmt.Sprintf("{name: gpu-%d-%d, attributes: {halves: {int: %d}}, consumesCounters: [{counterSet: gpu-%d, counters: {halves: {value: \"%d\"}}}]}, ", g, i, draws, g, draws)
+			}
+		}
+		return text + "]}}\n"
+	}
+	pod := func(name string) string {
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, uid: %s}, spec: {schedulingGroup: {podGroupName: gang}, resourceClaims: [{name: part, resourceClaimTemplateName: part}], containers: [{name: main, image: x}]}}\n", name, name)
+	}
+	of := func(halves int) string {
+		return fmt.Sprintf("deviceClassName: gpu, selectors: [{cel: {expression: 'device.attributes[\"gpu.example.com\"].halves == %d'}}]", halves)
+	}
+	objects := "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu}}\n" +
+		fmt.Sprintf("---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: part}, spec: {spec: {devices: {requests: [{name: part, firstAvailable: [{name: whole, %s}, {name: half, %s}]}]}}}}\n", of(2), of(1))
+	runs := func(node string) string {
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: runs-on-%s}, spec: {nodeName: %s, schedulingGroup: {podGroupName: gang}, containers: [{name: main, image: x}]}, status: {phase: Running}}\n", node, node)
+	}
+	const one, two, none = "rack: one", "rack: two", "other: x"
+	racks := node("a", one, 1) + node("x", none, 8) + node("b", two, 1) + node("c", two, 1)
+	const gangOf, basic = "gang: {minCount: %d}", "basic: {}"
+	for _, test := range []struct {
+		name, nodes, policy string
+		pods                int
+		more, command       string
+		status              int
+		want                []string
+	}{
+		{"planned in rack two", racks, gangOf, 3, "", "allocate", cli.ExitOK, []string{"default/pod-0 b part/whole b/gpu-0-0", "default/pod-1 c part/half c/gpu-0-1", "default/pod-2 c part/half c/gpu-0-2"}},
+		{"one by one before planned", racks, gangOf, 2, "", "simulate gang -o jsonpath={.items[0]['topology','oneByOne']}", cli.ExitOK, []string{"rack=two true"}},
+		{"one by one does not do", racks, gangOf, 3, "", "simulate gang --one-by-one -o jsonpath={.items[0]['topology','fit','verdict']}", cli.ExitNotPlaced, []string{"rack=two 2 not satisfiable"}},
+		{"in no rack", racks, gangOf, 5, "", "explain podgroup/gang", cli.ExitNotPlaced, []string{"4 of 5 pods fit together on nodes with rack=two, and it needs 5; default/pod-4 competes with default/pod-0", "on node b", "with one more node like b"}},
+		{"the proof is for all racks", racks, gangOf, 5, "", "simulate gang -o jsonpath={.items[0]['exact','verdict']}", cli.ExitNotPlaced, []string{"true not satisfiable"}},
+		{"undecided in one", racks, gangOf, 3, "", "simulate gang --budget 1 -o jsonpath={.items[0].verdict}", cli.ExitNotPlaced, []string{"not decided"}},
+		{"no rack", node("x", none, 8), gangOf, 2, "", "allocate", cli.ExitNotPlaced, []string{"0 of 2 pods fit together, and it needs 2; no node has the label rack"}},
+		{"where one runs", racks, gangOf, 3, runs("a"), "simulate gang -o jsonpath={.items[0]['topology','needs','fit','verdict']}", cli.ExitOK, []string{"rack=one 2 2 satisfiable"}},
+		{"where two run", racks, gangOf, 3, runs("a") + runs("b"), "allocate", cli.ExitError, []string{"pods of the group run on nodes with rack=one and rack=two"}},
+		{"outside", racks, gangOf, 3, runs("x"), "allocate", cli.ExitError, []string{"pod runs-on-x of the group runs on node x, which lacks the label rack"}},
+		{"no gang", racks, basic, 3, "", "allocate", cli.ExitNotPlaced, []string{"default/pod-0 b part/whole", "default/pod-1 c part/whole", "2 of 3 pods placed."}},
+	} {
+		policy := test.policy
+		if policy == gangOf {
+			policy = fmt.Sprintf(policy, test.pods)
+		}
+		group := fmt.Sprintf("---\n{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: gang}, spec: {schedulingPolicy: {%s}, schedulingConstraints: {topology: [{key: rack}]}}}\n", policy)
+		text := objects + test.nodes + group + test.more
+		for i := range test.pods {
+			text += pod(fmt.Sprint("pod-", i))
+		}
+		out, status := runStatus(text, append([]string{"dray"}, strings.Fields(test.command+" -f -")...)...)
+		for _, want := range test.want {
+			if unfolded := strings.Join(strings.Fields(out), " "); status != test.status || !strings.Contains(unfolded, want) {
+				t.Errorf("%s: status %d, no %q in\n%s", test.name, status, want, out)
+			}
+		}
+	}
+}

@@ -40,9 +40,13 @@ type GangOutcome struct {
 	Placements []*Placement
 	// Why are sentences about what pods compete for, and what would have to change, if WhyNot was asked.
 	Why []string
+	// Topology is the label and value of the nodes on which the pods have to be, or come closest to having places; empty for any nodes.
+	Topology string
 
 	members  []*gangMember // by pod of the Result
 	question gang.Question
+	// domain are the positions of the nodes of the question among all.
+	domain []int
 }
 
 // String says how many pods fit together, and why not more if that is known, in one sentence.
@@ -53,7 +57,7 @@ func (o *GangOutcome) String() string {
 // counted says how many pods fit together.
 func (o *GangOutcome) counted() string {
 	fit := o.Placed()
-	text := fmt.Sprintf("PodGroup %s: %d of %d pods fit together%s, and it needs %d", o.Gang.Key, fit, len(o.Gang.Workloads), o.in(), o.Gang.Needs)
+	text := fmt.Sprintf("PodGroup %s: %d of %d pods fit together%s, and it needs %d", o.Gang.Key, fit, len(o.Gang.Workloads), o.on()+o.in(), o.Gang.Needs)
 	switch {
 	case o.Verdict == allocator.NotDecided:
 		return text + "; not decided: more may fit, raise --budget to search on"
@@ -79,13 +83,22 @@ func (o *GangOutcome) in() string {
 	return " with devices of " + strings.Join(names, " and ")
 }
 
-// groupOf is the PodGroup of a workload that starts only if enough of its pods have a place, nil if there is none.
+// on names the label of the nodes.
+func (o *GangOutcome) on() string {
+	if o.Topology == "" {
+		return ""
+	}
+	return " on nodes with " + o.Topology
+}
+
+// groupOf is the PodGroup of a workload that starts only if enough of its pods have a place, or whose pods go to one domain, nil if there is
+// none.
 func (c *Cluster) groupOf(w Workload) *schedulingapi.PodGroup {
 	if w.Pod == nil || w.Pod.Spec.SchedulingGroup == nil || w.Pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil
 	}
 	for _, group := range c.objects.PodGroups {
-		if group.Namespace == w.Pod.Namespace && group.Name == *w.Pod.Spec.SchedulingGroup.PodGroupName && group.Spec.SchedulingPolicy.Gang != nil {
+		if group.Namespace == w.Pod.Namespace && group.Name == *w.Pod.Spec.SchedulingGroup.PodGroupName && (group.Spec.SchedulingPolicy.Gang != nil || topologyKey(group) != "") {
 			return group
 		}
 	}
@@ -103,8 +116,10 @@ func (c *Cluster) Gangs() []Gang {
 		at := slices.IndexFunc(list, func(g Gang) bool { return g.Key == keyOf(group) })
 		if at < 0 {
 			at = len(list)
-			list = append(list, Gang{Key: keyOf(group), Needs: int(group.Spec.SchedulingPolicy.Gang.MinCount), object: group})
-			list[at].Needs -= c.started(group)
+			list = append(list, Gang{Key: keyOf(group), object: group})
+			if policy := group.Spec.SchedulingPolicy.Gang; policy != nil {
+				list[at].Needs = int(policy.MinCount) - c.started(group)
+			}
 		}
 		list[at].Workloads = append(list[at].Workloads, w)
 	}
@@ -126,10 +141,12 @@ func (c *Cluster) started(group *schedulingapi.PodGroup) int {
 }
 
 // PlaceGang looks for places for the pods of a group: for all, or as many as there are, if that is as many as it needs. Nothing is
-// kept: see Keep. OneByOne has the pods placed one after the other, as kube-scheduler does. The error is the context's.
+// kept: see Keep. OneByOne has the pods placed one after the other, as kube-scheduler does. With a topology constraint, all of them go to nodes
+// with one value of its label. The error is the context's.
 func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, oneByOne bool) (*GangOutcome, error) {
 	o := &GangOutcome{Gang: g, Result: &gang.Result{}}
-	q := gang.Question{Compile: c.compile, State: c.Ledger.State(), Nodes: nodes, Min: g.Needs, Budget: 2 * c.options.Budget, OneByOne: oneByOne}
+	q := gang.Question{Compile: c.compile, State: c.Ledger.State(), Nodes: nodes, Min: g.Needs, Budget: 2 * c.options.Budget}
+	q.OneByOne = oneByOne || g.object.Spec.SchedulingPolicy.Gang == nil
 	for i, w := range g.Workloads {
 		placement, attempt := c.attempt(w, nil)
 		o.Placements = append(o.Placements, placement)
@@ -151,19 +168,29 @@ func (c *Cluster) PlaceGang(ctx context.Context, g Gang, nodes []*corev1.Node, o
 		o.refuse(err)
 		return o, nil
 	}
-	if len(o.members) < g.Needs {
-		o.Verdict, o.Exact = allocator.NotSatisfiable, true
-	} else if r, err := gang.Ask(ctx, q); err == nil {
-		o.Result = r
-	} else if cause := context.Cause(ctx); cause != nil {
-		return nil, cause
-	} else {
+	domains, err := c.gangDomains(g, nodes)
+	if err != nil {
 		o.refuse(err)
+		return o, nil
 	}
 	o.question = q
+	switch {
+	case len(domains) == 0:
+		o.Why = []string{"no node has the label " + topologyKey(g.object)}
+		fallthrough
+	case len(o.members) < g.Needs:
+		o.Verdict, o.Exact = allocator.NotSatisfiable, true
+	default:
+		if err := o.ask(ctx, q, domains); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return nil, cause
+			}
+			o.refuse(err)
+		}
+	}
 	for i, m := range o.members {
 		if p := o.Placements[m.at]; o.Verdict == allocator.Satisfiable && o.Places[i].Node >= 0 {
-			p.Node = nodes[o.Places[i].Node].Name
+			p.Node = o.question.Nodes[o.Places[i].Node].Name
 		} else {
 			p.Reason = o.String()
 		}
@@ -308,7 +335,7 @@ func (c *Cluster) KeepGang(o *GangOutcome) error {
 		if !p.Placed() {
 			continue
 		}
-		m.accept(p, m.on[o.Places[i].Node], o.Places)
+		m.accept(p, m.on[o.domain[o.Places[i].Node]], o.Places)
 		if err := c.Keep(p); err != nil {
 			return err
 		}
@@ -383,10 +410,10 @@ func (r *GangRun) Turn(ctx context.Context, w Workload, nodes []*corev1.Node) (*
 
 // SupposeGang keeps as many placements as were found, though they may be fewer than the group needs: what the others lack
 // then is what stands in the way.
-func (c *Cluster) SupposeGang(o *GangOutcome, nodes []*corev1.Node) error {
+func (c *Cluster) SupposeGang(o *GangOutcome) error {
 	for i, m := range o.members {
 		if p := o.Placements[m.at]; i < len(o.Places) && o.Places[i].Node >= 0 {
-			p.Node, p.Reason = nodes[o.Places[i].Node].Name, ""
+			p.Node, p.Reason = o.question.Nodes[o.Places[i].Node].Name, ""
 		}
 	}
 	return c.KeepGang(o)
