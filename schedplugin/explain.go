@@ -72,25 +72,24 @@ func (c *cycle) counted(node *corev1.Node) string {
 
 // explain records an Event that sums up why no node has the devices which a pod needs.
 func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
-	p.explainTo(ctx, c, "Pod "+pod.Namespace+"/"+pod.Name, corev1.ObjectReference{
+	p.explainTo(ctx, c.refusals.List(), "Pod "+pod.Namespace+"/"+pod.Name, corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 	})
 }
 
 // explainGroup does the same for a group, by what was found out about one of its pods, and how many get devices together.
-func (p *Plugin) explainGroup(ctx context.Context, c *cycle, group *schedulingapi.PodGroup, outlook string) {
+func (p *Plugin) explainGroup(ctx context.Context, refusals []*refusal.Refusal, group *schedulingapi.PodGroup, outlook string) {
 	who := "PodGroup " + group.Namespace + "/" + group.Name
 	if outlook != "" {
 		who += " (" + outlook + ")"
 	}
-	p.explainTo(ctx, c, who, corev1.ObjectReference{
+	p.explainTo(ctx, refusals, who, corev1.ObjectReference{
 		APIVersion: schedulingapi.SchemeGroupVersion.String(), Kind: "PodGroup", Namespace: group.Namespace, Name: group.Name, UID: group.UID,
 	})
 }
 
-func (p *Plugin) explainTo(ctx context.Context, c *cycle, who string, about corev1.ObjectReference) {
+func (p *Plugin) explainTo(ctx context.Context, refusals []*refusal.Refusal, who string, about corev1.ObjectReference) {
 	recorder := p.handle.EventRecorder()
-	refusals := c.refusals.List()
 	if recorder == nil || !p.settings.Events || len(refusals) == 0 {
 		return
 	}
@@ -124,11 +123,11 @@ func (p *Plugin) retry(ctx context.Context, pod *corev1.Pod, undecided int) {
 }
 
 // conclude records how an attempt ended that found no node.
-func (p *Plugin) conclude(ctx context.Context, c *cycle, pod *corev1.Pod) {
+func (p *Plugin) conclude(ctx context.Context, c *cycle, pod *corev1.Pod, refusals []*refusal.Refusal) {
 	if c.undecided.Load() {
 		metrics.LeftUndecided()
 	}
-	last := p.endings.End(pod, refusal.Attempt{Refusals: c.refusals.List(), GaveUp: c.undecided.Load() || c.undecidedWithout.Load()})
+	last := p.endings.End(pod, refusal.Attempt{Refusals: refusals, GaveUp: c.undecided.Load() || c.undecidedWithout.Load()})
 	if last.Undecided > 0 {
 		p.retry(ctx, pod, last.Undecided)
 	}

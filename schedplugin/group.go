@@ -28,8 +28,9 @@ type groupCycle struct {
 	pods     map[types.NamespacedName]*cycle
 	// undecided is set once a search for one of the pods was given up.
 	undecided atomic.Bool
-	// attempt is the last one, or the one that goes on.
-	attempt *groupAttempt
+	// attempt is the last one, or the one that goes on, and the last of attempts.
+	attempt  *groupAttempt
+	attempts []*groupAttempt
 	// wrong is set if what the devices of all pods are to have in common cannot be understood.
 	wrong *wrongGroup
 }
@@ -39,10 +40,14 @@ type groupCycle struct {
 type groupAttempt struct {
 	placement fwk.PlacementCycleState
 	pods      map[types.NamespacedName]*cycle
+	// nodes are those of the placement, once first is set.
+	nodes []fwk.NodeInfo
 	// first is the first of the pods that needs devices. Mark is set if the group is to be planned, and plan if it was.
 	first *cycle
 	mark  *groupMark
 	plan  *groupPlan
+	// outlook is what is said of the placement if there is no plan.
+	outlook outlook
 	// common is what the devices of all pods have in common, held the allocated claims of those that have a place. Wrong says
 	// what cannot be understood of that.
 	common extension.Group
@@ -101,6 +106,7 @@ func joinGroup(state fwk.CycleState, pod *corev1.Pod, c *cycle) (*groupCycle, er
 	}
 	if placement := state.GetPlacementCycleState(); group.attempt == nil || group.attempt.placement != placement {
 		group.attempt = &groupAttempt{placement: placement, pods: make(map[types.NamespacedName]*cycle)}
+		group.attempts = append(group.attempts, group.attempt)
 	}
 	group.pods[nameOf(pod)], group.attempt.pods[nameOf(pod)] = c, c
 	c.group, c.attempt, c.undecided = group, group.attempt, &group.undecided

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"math"
 	"sync"
 
@@ -19,7 +20,6 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/dray-project/dray/allocator"
-	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
 )
 
@@ -45,14 +45,12 @@ type groupMark struct {
 	order map[types.NamespacedName]int
 	// limits are how many of the pods nodes take, by what other plugins said.
 	limits map[string]int
-	// none are the states in which there was no plan, with the nodes of a placement.
-	none map[uint64]bool
-	// outlook is what was said then.
-	outlook string
+	// none are the states in which there was no plan, with the nodes of a placement, and what was said then.
+	none map[uint64]outlook
 	// forced has a plan imposed though the pods would get devices one by one: other plugins were against that.
 	forced bool
-	// last is the attempt that planned last.
-	last *groupAttempt
+	// last is the cycle that planned last, but for what-ifs.
+	last *groupCycle
 }
 
 // of returns the mark of a group, nil if there is none.
@@ -100,14 +98,14 @@ func (g *groupMarks) forget(pod *corev1.Pod) {
 const manyStates = 256
 
 // noPlan notes that there was no plan in a state. Zero is a state that is not known.
-func (m *groupMark) noPlan(state uint64) {
+func (m *groupMark) noPlan(state uint64, said outlook) {
 	if state == 0 {
 		return
 	}
 	if m.none == nil || len(m.none) >= manyStates {
-		m.none = make(map[uint64]bool)
+		m.none = make(map[uint64]outlook)
 	}
-	m.none[state] = true
+	m.none[state] = said
 }
 
 // compare puts pods in the order of the last attempt, new ones last.
@@ -126,41 +124,25 @@ func (m *groupMark) compare(a, b *corev1.Pod) int {
 // known.
 func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, string) {
 	object, pods := group.GetPodGroup(), group.GetUnscheduledPods()
-	if cycles == nil || cycles.attempt == nil || cycles.attempt.first == nil || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
+	if !cycles.needDevices() || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
 		return nil, ""
 	}
-	logger, a := klog.FromContext(ctx), cycles.attempt
-	if a.mark == nil { // the pods were tried one by one
-		a.mark = p.plans.make(group)
-		a.plan = p.plan(ctx, newGroupCycle(), a.anew(), a.first.view.State)
-	} else if a.plan != nil && !a.learn(logger) {
-		stale := len(a.mark.limits) > 0 // what was learned earlier may not hold any more
-		if p.plans.make(group); stale {
-			clear(a.mark.none)
-			a.plan = p.plan(ctx, newGroupCycle(), a.anew(), a.first.view.State)
-		}
-	}
-	mark := a.mark
+	mark := p.planAfterFailure(ctx, cycles, group)
 	mark.forced = false
-	if a.plan == nil || a.plan.Verdict != allocator.Satisfiable {
-		if settled := a.first.preemption.Settled(); settled != nil {
-			if later := p.plan(ctx, newGroupCycle(), a.anew(), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
-				return nominate(pods, later.nodes(pods)), waitsForVictims
-			}
+	if !cycles.planned() {
+		if nodes := p.plannedLater(ctx, cycles, pods); nodes != nil {
+			return nominate(pods, nodes), waitsForVictims
 		}
-		return nil, mark.outlook
+		return nil, cycles.outlook()
 	}
 	for range manyTrials {
-		mark.forced = true
-		_, status := schedule(ctx)
+		mark.forced, mark.last = true, nil
+		assigned, status := schedule(ctx)
 		tried := mark.last
-		if tried == nil || tried == a || tried.plan == nil {
-			break
+		if status.IsSuccess() && tried.planned() {
+			return nominate(pods, assignedTo(assigned, pods)), planned
 		}
-		if status.IsSuccess() {
-			return nominate(pods, tried.plan.nodes(pods)), "planned: the pods of the group get devices together, and are scheduled that way next"
-		}
-		if !tried.imposed() || !tried.learn(logger) {
+		if !tried.imposed() || !tried.learn(klog.FromContext(ctx)) {
 			break
 		}
 	}
@@ -168,12 +150,50 @@ func (p *Plugin) planFor(ctx context.Context, cycles *groupCycle, group fwk.PodG
 	return nil, ""
 }
 
+// planAfterFailure plans in each placement of a cycle in which the group failed, and returns its mark. What other plugins said of
+// plans that were tried is learned, or forgotten if nothing new is learned.
+func (p *Plugin) planAfterFailure(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo) *groupMark {
+	mark := cycles.mark()
+	switch {
+	case mark == nil: // the pods were tried one by one
+		mark = p.plans.make(group)
+	case !cycles.hasPlan() || cycles.learn(klog.FromContext(ctx)):
+		return mark
+	default:
+		stale := len(mark.limits) > 0 // what was learned earlier may not hold any more
+		if p.plans.make(group); !stale {
+			return mark
+		}
+		clear(mark.none)
+	}
+	for a := range cycles.withDevices() {
+		fresh := a.anew(mark)
+		a.mark, a.plan = mark, p.plan(ctx, newGroupCycle(), fresh, a.first.view.State)
+		a.outlook = fresh.outlook
+	}
+	return mark
+}
+
+// plannedLater returns the nodes of a plan for the time when devices are free of pods that were preempted, nil if there is none.
+func (p *Plugin) plannedLater(ctx context.Context, cycles *groupCycle, pods []*corev1.Pod) []string {
+	for a := range cycles.withDevices() {
+		settled := a.first.preemption.Settled()
+		if settled == nil {
+			continue
+		}
+		if later := p.plan(ctx, newGroupCycle(), a.anew(a.mark), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
+			return later.nodes(pods)
+		}
+	}
+	return nil
+}
+
 // waitsForVictims is said of pods and groups that preempted others.
 const waitsForVictims = "waiting for the devices of pods that were preempted"
 
-// anew is the attempt before any pod was tried.
-func (g *groupAttempt) anew() *groupAttempt {
-	return &groupAttempt{first: g.first, mark: g.mark, common: g.common, held: g.held}
+// anew is the attempt before any pod was tried, for a group with a mark.
+func (g *groupAttempt) anew(mark *groupMark) *groupAttempt {
+	return &groupAttempt{first: g.first, nodes: g.nodes, mark: mark, common: g.common, held: g.held}
 }
 
 // nodes are the nodes of pods, empty for those that have none.
@@ -212,8 +232,9 @@ func (g *groupAttempt) learn(logger klog.Logger) bool {
 	return false
 }
 
-// stateKeyOf is equal for cycles that see the same devices in use and the same room on the same nodes. It is 0 for a what-if.
-func (p *Plugin) stateKeyOf(c *cycle, common extension.Group) uint64 {
+// stateKeyOf is equal for attempts that see the same devices in use and the same room on the same nodes. It is 0 for a what-if.
+func (p *Plugin) stateKeyOf(a *groupAttempt) uint64 {
+	c, common := a.first, a.common
 	claims, err := p.dra.ResourceClaims().List()
 	if c.preemption.Absent() || err != nil {
 		return 0
@@ -234,11 +255,17 @@ func (p *Plugin) stateKeyOf(c *cycle, common extension.Group) uint64 {
 		switch {
 		case claim.Status.Allocation != nil:
 			add("allocated", string(claim.UID), claim.ResourceVersion)
-		case p.dra.ResourceClaims().GetPendingAllocation(claim.UID) != nil:
-			add("pending", string(claim.UID))
+		default:
+			if pending := p.dra.ResourceClaims().GetPendingAllocation(claim.UID); pending != nil {
+				texts := []string{"pending", string(claim.UID)}
+				for i := range pending.Devices.Results {
+					texts = append(texts, pending.Devices.Results[i].Driver, pending.Devices.Results[i].Pool, pending.Devices.Results[i].Device)
+				}
+				add(texts...)
+			}
 		}
 	}
-	for _, nodeInfo := range c.nodes {
+	for _, nodeInfo := range a.nodes {
 		used := nodeInfo.GetRequested()
 		sum += uint64(used.GetMilliCPU())*3 + uint64(used.GetMemory())*5 + uint64(len(nodeInfo.GetPods()))*7
 		add(nodeInfo.Node().Name, nodeInfo.Node().ResourceVersion)
@@ -264,4 +291,108 @@ func obtainable(state *pools.State, result *resourceapi.DeviceRequestAllocationR
 		}
 	}
 	return false
+}
+
+// A group with a topology constraint is tried in several placements one after the other: sets of nodes that have one value of a
+// label. Each is an attempt, and is planned by itself. The framework chooses among those in which the group fits.
+
+// outlook is how many pods of a group get devices together in a placement, for a group without a plan.
+type outlook struct {
+	text   string
+	placed int
+}
+
+// withDevices are the attempts in which a pod needed devices.
+func (g *groupCycle) withDevices() iter.Seq[*groupAttempt] {
+	return func(yield func(*groupAttempt) bool) {
+		if g == nil {
+			return
+		}
+		for _, a := range g.attempts {
+			if a.first != nil && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// needDevices reports whether a pod needed devices.
+func (g *groupCycle) needDevices() bool {
+	for range g.withDevices() {
+		return true
+	}
+	return false
+}
+
+// mark is that of the group, nil if it was not to be planned.
+func (g *groupCycle) mark() *groupMark {
+	for a := range g.withDevices() {
+		if a.mark != nil {
+			return a.mark
+		}
+	}
+	return nil
+}
+
+// hasPlan reports whether a plan was looked for in a placement.
+func (g *groupCycle) hasPlan() bool {
+	for a := range g.withDevices() {
+		if a.plan != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// planned reports whether there is a plan for a placement.
+func (g *groupCycle) planned() bool {
+	for a := range g.withDevices() {
+		if a.plan != nil && a.plan.Verdict == allocator.Satisfiable {
+			return true
+		}
+	}
+	return false
+}
+
+// imposed reports whether pods had to take the places of a plan.
+func (g *groupCycle) imposed() bool {
+	for a := range g.withDevices() {
+		if a.imposed() {
+			return true
+		}
+	}
+	return false
+}
+
+// learn has each attempt learn how many pods nodes take.
+func (g *groupCycle) learn(logger klog.Logger) bool {
+	learned := false
+	for a := range g.withDevices() {
+		learned = a.learn(logger) || learned
+	}
+	return learned
+}
+
+// outlook is that of the placement in which most pods get devices together: the first one of them by what is said.
+func (g *groupCycle) outlook() string {
+	var best outlook
+	for a := range g.withDevices() {
+		if o := a.outlook; best.text == "" || o.text != "" && (o.placed > best.placed || o.placed == best.placed && o.text < best.text) {
+			best = o
+		}
+	}
+	return best.text
+}
+
+// assignedTo are the nodes that pods were assigned to, empty for those that were not.
+func assignedTo(assigned *fwk.PodGroupAssignments, pods []*corev1.Pod) []string {
+	to := make(map[types.NamespacedName]string)
+	for _, one := range assigned.ProposedAssignments {
+		to[nameOf(one.GetPod())] = one.GetNodeName()
+	}
+	nodes := make([]string, len(pods))
+	for i, pod := range pods {
+		nodes[i] = to[nameOf(pod)]
+	}
+	return nodes
 }

@@ -74,12 +74,14 @@ func (p *Plugin) planned(ctx context.Context, c *cycle, pod *corev1.Pod) (string
 		return "", fwk.Success
 	}
 	if a.first == nil {
-		a.first = c
+		a.first, a.nodes = c, p.nodesInPlacement(c.nodes)
 		if name, grouped := groupName(pod); grouped {
 			a.mark = p.plans.of(name)
 			p.readCommon(ctx, c.group, name)
 			if a.mark != nil && a.wrong == "" {
-				a.mark.last = a
+				if !c.preemption.Absent() {
+					a.mark.last = c.group
+				}
 				a.plan = p.plan(ctx, c.group, a, c.view.State)
 			}
 		}
@@ -103,9 +105,10 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, a *groupAttempt, s
 	c, mark, name := a.first, a.mark, a.mark.name
 	key := uint64(0)
 	if state == c.view.State {
-		key = p.stateKeyOf(c, a.common)
+		key = p.stateKeyOf(a)
 	}
-	if mark.none[key] {
+	if said, known := mark.none[key]; known {
+		a.outlook = said
 		return nil
 	}
 	object, err := p.handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
@@ -116,7 +119,7 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, a *groupAttempt, s
 	if len(members) == 0 {
 		return nil
 	}
-	q := p.groupQuestion(c, mark, members)
+	q := p.groupQuestion(a, members)
 	q.State = state
 	q.Min = max(1, int(object.Spec.SchedulingPolicy.Gang.MinCount)-idle)
 	if q.Min > len(members) {
@@ -133,18 +136,18 @@ func (p *Plugin) plan(ctx context.Context, group *groupCycle, a *groupAttempt, s
 	for i, m := range members {
 		if r.Places[i].Node >= 0 {
 			plan.order = append(plan.order, nameOf(m.pod))
-			plan.pods[nameOf(m.pod)] = m.place(&r.Places[i], c.nodes)
+			plan.pods[nameOf(m.pod)] = m.place(&r.Places[i], a.nodes)
 		}
 	}
 	metrics.Planned(answerOf(ctx, r.Verdict, nil))
 	if key != 0 && r.Verdict != allocator.Satisfiable {
-		mark.outlook = plan.outlook(object, len(members)) + p.shortfall(ctx, q, r, members)
+		a.outlook = outlook{plan.outlook(object, len(members)) + p.shortfall(ctx, q, r, members), r.Placed()}
 	}
 	switch r.Verdict {
 	case allocator.NotDecided:
 		c.giveUpSearch()
 	case allocator.NotSatisfiable:
-		mark.noPlan(key)
+		mark.noPlan(key, a.outlook)
 	}
 	return plan
 }
@@ -208,32 +211,40 @@ func (p *Plugin) members(logger klog.Logger, group *groupCycle, a *groupAttempt,
 	return members, others
 }
 
-// groupQuestion asks for places for members in the state of a cycle.
-func (p *Plugin) groupQuestion(c *cycle, mark *groupMark, members []*groupMember) gang.Question {
+// groupQuestion asks for places for members on the nodes of an attempt.
+func (p *Plugin) groupQuestion(a *groupAttempt, members []*groupMember) gang.Question {
+	patience := 0
+	for _, m := range members {
+		patience = max(patience, p.patience(m.pod.UID))
+	}
+	supposing := p.supposing
+	if patience > 0 {
+		supposing = p.patient[patience-1]
+	}
 	q := gang.Question{
 		Compile: func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
-			return p.supposing.Compile(claims, p.dra.DeviceClasses())
+			return supposing.Compile(claims, p.dra.DeviceClasses())
 		},
-		Budget: 2 * p.settings.FilterBudget,
+		Budget: 2 * p.settings.FilterBudget << (2 * patience), // as that of the allocator
 	}
-	for _, nodeInfo := range c.nodes {
+	for _, nodeInfo := range a.nodes {
 		q.Nodes = append(q.Nodes, nodeInfo.Node())
 	}
 	kinds := make(map[string]*memberKind)
 	for _, m := range members {
 		key := m.key()
 		if m.kind = kinds[key]; m.kind == nil {
-			m.kind = p.memberKind(m, c.nodes)
+			m.kind = p.memberKind(m, a.nodes)
 			kinds[key] = m.kind
 		}
 		p.setVariants(m)
 		q.Pods = append(q.Pods, gang.Pod{Kind: key, Variants: m.variants, Variant: func(node int) int { return m.kind.on[node] }})
 	}
 	q.Room = func(node int, pods []int) bool {
-		if limit, known := mark.limits[q.Nodes[node].Name]; known && len(pods) > limit {
+		if limit, known := a.mark.limits[q.Nodes[node].Name]; known && len(pods) > limit {
 			return false
 		}
-		return hasRoom(c.nodes[node], members, pods)
+		return hasRoom(a.nodes[node], members, pods)
 	}
 	return q
 }

@@ -4,6 +4,8 @@
 package schedplugin
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/component-base/metrics/legacyregistry"
+	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 
@@ -165,11 +168,69 @@ func TestGroupIsNotPlannedInVain(t *testing.T) {
 	r.waitFor(time.Minute, "member-0", "member-1", "member-2")
 }
 
-// A search for devices for all pods that was given up is said to be undecided.
+// A search for devices for all pods that was given up is said to be undecided, and repeated with more steps until it is decided.
 func TestGroupIsUndecided(t *testing.T) {
-	r, pods := gangRigWith(t, withBudget(1), 2, append(parts("a"), roomy("a"))...)
+	r, pods := gangRigWith(t, withBudget(1), 4, append(append(parts("a"), parts("b")...), roomy("a"), roomy("b"))...)
 	r.run()
 	r.create(pods...)
 	r.waitForRejection("member-0")
 	r.saidOfGroup("more may fit, the search was given up")
+	r.waitFor(time.Minute, "member-0", "member-1", "member-2", "member-3")
+}
+
+// The plugins after this one are asked about a group without a plan, and its condition says what all of them say, though the last one says
+// that nothing helps.
+func TestOthersAreAskedAboutAGroup(t *testing.T) {
+	profile := strings.NewReplacer("{name: Dray, weight: 2}", "{name: Dray, weight: 2}, {name: Counter}", "podGroupPostFilter: {enabled: [{name: Dray}", "podGroupPostFilter: {enabled: [{name: Dray}, {name: Counter}").Replace(dray)
+	r, pods := gangRigWith(t, profile, 3, append(parts("a"), roomy("a"))...)
+	r.run()
+	r.create(pods...)
+	for _, said := range []string{"together, 2 of 3 pods get devices", "counted", "No preemption victims found"} {
+		r.conditionSays(said)
+	}
+	if asked := r.attemptsOf("group gang"); asked == 0 || asked > r.attemptsOf("member-0") {
+		t.Errorf("the other plugin was asked %d times in %d attempts", asked, r.attemptsOf("member-0"))
+	}
+}
+
+// A plugin after this one that finds a way has the last word, and one that fails fails the group.
+func TestOthersHaveTheLastWord(t *testing.T) {
+	for name, test := range map[string]struct {
+		others []*fwk.Status
+		code   fwk.Code
+		says   string
+	}{
+		"nobody":        {nil, fwk.Unschedulable, "ours"},
+		"nothing helps": {[]*fwk.Status{fwk.NewStatus(fwk.Unschedulable, "first"), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "second"), fwk.NewStatus(fwk.Success)}, fwk.UnschedulableAndUnresolvable, "ours, first, second"},
+		"nobody knows":  {[]*fwk.Status{fwk.NewStatus(fwk.Unschedulable, "first")}, fwk.UnschedulableAndUnresolvable, "ours, first"},
+		"a way":         {[]*fwk.Status{fwk.NewStatus(fwk.Unschedulable, "first"), fwk.NewStatus(fwk.Success, "way")}, fwk.Success, "way"},
+		"an error":      {[]*fwk.Status{fwk.AsStatus(errors.New("broken"))}, fwk.Error, "plugin other: broken"},
+	} {
+		plugins := []fwk.PodGroupPostFilterPlugin{&Plugin{}}
+		for _, status := range test.others {
+			plugins = append(plugins, answering{status})
+		}
+		p := &Plugin{handle: withPostFilters{plugins: plugins}}
+		_, status := p.withOthers(t.Context(), nil, nil, nil, "ours")
+		if status.Code() != test.code || status.Message() != test.says {
+			t.Errorf("%s: %v, want %v: %s", name, status, test.code, test.says)
+		}
+	}
+}
+
+// withPostFilters is a handle with plugins.
+type withPostFilters struct {
+	fwk.Handle
+	plugins []fwk.PodGroupPostFilterPlugin
+}
+
+func (w withPostFilters) PodGroupPostFilterPlugins() []fwk.PodGroupPostFilterPlugin { return w.plugins }
+
+// answering is a plugin with an answer.
+type answering struct{ status *fwk.Status }
+
+func (a answering) Name() string { return "other" }
+
+func (a answering) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, fwk.PodGroupInfo, fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	return nil, a.status
 }

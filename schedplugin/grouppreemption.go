@@ -18,15 +18,24 @@ import (
 // awaited returns for each pod of a group the name of the node to nominate it to, if those pods
 // that lack devices only have to wait for those of pods which were preempted for the group. They may get
 // them on any node to which a pod of the group is nominated: which of the nodes comes free first
-// is not known. It returns nil if waiting does not help.
+// is not known. It returns nil if waiting does not help. With topology constraints, that is in one of the placements.
 func (p *Plugin) awaited(ctx context.Context, cycles *groupCycle, pods []*corev1.Pod) []string {
 	if cycles == nil {
 		return nil
 	}
+	for _, a := range cycles.attempts {
+		if nodes := p.awaitedIn(ctx, a, pods); nodes != nil {
+			return nodes
+		}
+	}
+	return nil
+}
+
+func (p *Plugin) awaitedIn(ctx context.Context, a *groupAttempt, pods []*corev1.Pod) []string {
 	free := &comingFree{charged: sets.New[types.UID]()}
 	var lacking []int
 	for i, pod := range pods {
-		c := cycles.of(pod)
+		c := a.pods[nameOf(pod)]
 		if c == nil || c.placed != "" || len(c.refusals.List()) == 0 {
 			continue
 		}
@@ -39,10 +48,10 @@ func (p *Plugin) awaited(ctx context.Context, cycles *groupCycle, pods []*corev1
 	if len(lacking) == 0 {
 		return nil
 	}
-	nominated := p.nominations(cycles, pods)
+	nominated := p.nominations(a, pods)
 	nodes := make([]string, len(pods))
 	for i, pod := range pods {
-		if c := cycles.of(pod); c != nil && c.placed != "" {
+		if c := a.pods[nameOf(pod)]; c != nil && c.placed != "" {
 			nodes[i] = c.placed
 		} else if nominated[i] != nil {
 			nodes[i] = nominated[i].Node().Name
@@ -50,7 +59,7 @@ func (p *Plugin) awaited(ctx context.Context, cycles *groupCycle, pods []*corev1
 	}
 	for _, i := range lacking {
 		takes := func(nodeInfo fwk.NodeInfo) bool {
-			return nodeInfo != nil && p.takes(ctx, free, cycles.of(pods[i]), pods[i], nodeInfo)
+			return nodeInfo != nil && p.takes(ctx, free, a.pods[nameOf(pods[i])], pods[i], nodeInfo)
 		}
 		if takes(nominated[i]) {
 			continue
@@ -93,14 +102,22 @@ func (p *Plugin) takes(ctx context.Context, free *comingFree, c *cycle, pod *cor
 	return true
 }
 
-// nominations are the nodes to which the pods of a group are nominated, nil where there is none.
-func (p *Plugin) nominations(cycles *groupCycle, pods []*corev1.Pod) []fwk.NodeInfo {
+// nominations are the nodes of an attempt to which the pods of a group are nominated, nil where there is none.
+func (p *Plugin) nominations(a *groupAttempt, pods []*corev1.Pod) []fwk.NodeInfo {
+	within := sets.New[string]()
+	for _, nodeInfo := range a.nodes {
+		within.Insert(nodeInfo.Node().Name)
+	}
 	nodes := make([]fwk.NodeInfo, len(pods))
 	for i, pod := range pods {
-		if c := cycles.of(pod); c != nil && c.preemption != nil {
-			nodes[i] = c.preemption.Nominated()
+		var nodeInfo fwk.NodeInfo
+		if c := a.pods[nameOf(pod)]; c != nil && c.preemption != nil {
+			nodeInfo = c.preemption.Nominated()
 		} else { // it was not tried, or has devices
-			nodes[i] = p.preemption.Nomination(pod)
+			nodeInfo = p.preemption.Nomination(pod)
+		}
+		if nodeInfo != nil && within.Has(nodeInfo.Node().Name) {
+			nodes[i] = nodeInfo
 		}
 	}
 	return nodes

@@ -5,15 +5,18 @@ package schedplugin
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
 // PodGroupPostFilter gives up claims for a group that could not be placed: for each of its
@@ -33,49 +36,51 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 		p.tellWrong(ctx, cycles.wrong)
 		return nil, unresolvable(logger, cycles.wrong.why)
 	}
-	givesUp := p.canGiveUpFor(group)
-	if givesUp {
-		if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {
-			logger.V(5).Info("The group waits for the devices of pods that were preempted")
-			// This ends PostFilter, so that nobody else is preempted.
-			return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, waitsForVictims)
-		}
+	if group.GetType() == fwk.CompositePodGroupKeyType {
+		return p.postFilterComposite(ctx, state, group, schedule)
 	}
-	outlook := ""
-	if givesUp {
-		var nominated *fwk.PodGroupPostFilterResult
-		if nominated, outlook = p.planFor(ctx, cycles, group, schedule); nominated != nil {
-			return nominated, fwk.NewStatus(fwk.Success, outlook)
-		}
+	if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {
+		logger.V(5).Info("The group waits for the devices of pods that were preempted")
+		// This ends PostFilter, so that nobody else is preempted.
+		return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, waitsForVictims)
 	}
-	if cycles != nil && cycles.undecided.Load() {
-		p.explainFor(ctx, cycles, group, outlook)
-		return nil, unresolvable(logger, withOutlook(undecided, outlook))
-	}
-	if !givesUp {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
+	nominated, outlook := p.planFor(ctx, cycles, group, schedule)
+	if nominated != nil {
+		return nominated, fwk.NewStatus(fwk.Success, outlook)
 	}
 	p.explainFor(ctx, cycles, group, outlook)
-	settled, err := p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())
-	if err != nil {
+	if cycles != nil && cycles.undecided.Load() {
+		return nil, unresolvable(logger, withOutlook(undecided, outlook))
+	}
+	gaveUp, settled, err := p.giveUpFor(ctx, cycles, group)
+	switch {
+	case err != nil:
 		return nil, failed(logger, err)
+	case settled:
+		return nil, fwk.NewStatus(fwk.Unschedulable, withOutlook(gaveUp, outlook))
+	case outlook != "":
+		return p.withOthers(ctx, state, group, schedule, outlook)
+	case gaveUp != "":
+		return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
 	}
-	if !settled && p.features.EnableDRAWorkloadResourceClaims {
-		gaveUp, err := p.giveUpForGroup(ctx, cycles, group.GetUnscheduledPods()[0])
-		if err != nil {
-			return nil, failed(logger, err)
-		}
-		if gaveUp != "" {
-			return nil, fwk.NewStatus(fwk.Unschedulable, gaveUp)
-		}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// giveUpFor gives up claims for a group, and says so. Settled is set if there was something to give up for each of its pods, or for
+// the group. For a group of several placements it does nothing, as the in-tree plugin: what one pod found out in one of them does not hold for all.
+func (p *Plugin) giveUpFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo) (said string, settled bool, err error) {
+	if p.features.EnableTopologyAwareWorkloadScheduling && group.GetPodGroup() != nil && group.GetPodGroup().Spec.SchedulingConstraints != nil {
+		return "", false, nil
 	}
-	if outlook != "" && !settled && !p.mayPreempt(group) {
-		return nil, unresolvable(logger, outlook) // a later plugin would have the last word
+	const completed = "deallocation and deletion of ResourceClaims completed"
+	settled, err = p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())
+	if err != nil || settled || !p.features.EnableDRAWorkloadResourceClaims {
+		return completed, settled, err
 	}
-	if outlook != "" {
-		return nil, fwk.NewStatus(fwk.Unschedulable, outlook)
+	if said, err = p.giveUpForGroup(ctx, cycles, group.GetUnscheduledPods()[0]); said == "" {
+		return completed, false, err
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, "deallocation and deletion of ResourceClaims completed")
+	return said, true, err
 }
 
 // withOutlook adds how many pods get devices together, if that is known.
@@ -86,64 +91,54 @@ func withOutlook(reason, outlook string) string {
 	return reason + "; " + outlook
 }
 
-// mayPreempt reports whether there is a pod of lower priority than the group or one of its pods, on whichever node: the last attempt may
-// have been about some of the nodes only. If there is none, preemption finds no victims.
-func (p *Plugin) mayPreempt(group fwk.PodGroupInfo) bool {
-	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		return true
+// withOthers asks the plugins after this one, as the framework would, and says why the group does not get devices besides what they say.
+// The framework itself drops the reasons of all plugins before one that says that nothing helps, as DefaultPreemption does without victims.
+func (p *Plugin) withOthers(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc, reason string) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	others := p.podGroupPostFiltersAfter()
+	if len(others) == 0 {
+		return nil, fwk.NewStatus(fwk.Unschedulable, reason)
 	}
-	highest := ptr.Deref(group.GetPodGroup().Spec.Priority, 0)
-	for _, pod := range group.GetUnscheduledPods() {
-		highest = max(highest, ptr.Deref(pod.Spec.Priority, 0))
-	}
-	for _, nodeInfo := range nodes {
-		for _, other := range nodeInfo.GetPods() {
-			pod := other.GetPod()
-			priority := ptr.Deref(pod.Spec.Priority, 0)
-			if name, grouped := groupName(pod); grouped { // the group is preempted as a whole
-				object, err := p.handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
-				if err != nil {
-					return true
-				}
-				priority = min(priority, ptr.Deref(object.Spec.Priority, 0))
-			}
-			if priority < highest {
-				return true
-			}
+	reasons := []string{reason}
+	for _, other := range others {
+		result, status := other.PodGroupPostFilter(ctx, state, group, schedule)
+		switch status.Code() {
+		case fwk.Success:
+			return result, status
+		case fwk.Unschedulable:
+			reasons = append(reasons, status.Reasons()...)
+		case fwk.UnschedulableAndUnresolvable:
+			return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, append(reasons, status.Reasons()...)...)
+		default:
+			return nil, fwk.AsStatus(fmt.Errorf("plugin %s: %w", other.Name(), status.AsError()))
 		}
 	}
-	return false
+	return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasons...) // or else the framework asks them again
 }
 
-// explainFor says why the first pod of a group that does not get devices does not, and how many pods get them together. The framework
-// drops what PodGroupPostFilter says of that as soon as a later plugin knows that preemption does not help.
+// explainFor says why the first pod of a group that does not get devices does not, and how many pods get them together. What pods found out
+// in several placements counts together.
 func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo, outlook string) {
 	if cycles == nil || group.GetPodGroup() == nil {
 		return
 	}
 	explained := false
 	for _, pod := range group.GetUnscheduledPods() {
+		var refusals []*refusal.Refusal
+		for _, a := range cycles.attempts {
+			if c := a.pods[nameOf(pod)]; c != nil {
+				refusals = append(refusals, c.refusals.List()...)
+			}
+		}
 		c := cycles.of(pod)
-		if c == nil || len(c.refusals.List()) == 0 {
+		if c == nil || len(refusals) == 0 && !c.undecided.Load() {
 			continue
 		}
-		p.conclude(ctx, c, pod)
-		if !explained {
-			p.explainGroup(ctx, c, group.GetPodGroup(), outlook)
+		p.conclude(ctx, c, pod, refusals)
+		if !explained && len(refusals) > 0 {
+			p.explainGroup(ctx, refusals, group.GetPodGroup(), outlook)
+			explained = true
 		}
-		explained = true
 	}
-}
-
-// canGiveUpFor is false where several placements were tried for the group: what one pod
-// found out then does not hold for all of them.
-func (p *Plugin) canGiveUpFor(group fwk.PodGroupInfo) bool {
-	if group.GetType() == fwk.CompositePodGroupKeyType {
-		return false
-	}
-	return !p.features.EnableTopologyAwareWorkloadScheduling ||
-		group.GetPodGroup() == nil || group.GetPodGroup().Spec.SchedulingConstraints == nil
 }
 
 // giveUpForPods reports whether there was something to give up for each pod.
@@ -212,4 +207,64 @@ func (p *Plugin) unreserveGroup(ctx context.Context, group *schedulingapi.PodGro
 		}
 	}
 	return "", nil
+}
+
+// notJointly is what is said of a composite group besides how many pods of its groups get devices.
+const notJointly = "the groups of a CompositePodGroup are planned one after the other, not together"
+
+// planned is what is said of a group that has a plan.
+const planned = "planned: the pods of the group get devices together, and are scheduled that way next"
+
+// gangsOf lists the groups in a composite one of which enough pods start together, or none.
+func gangsOf(group fwk.PodGroupInfo) []fwk.PodGroupInfo {
+	if object := group.GetPodGroup(); object != nil {
+		if object.Spec.SchedulingPolicy.Gang == nil || len(group.GetUnscheduledPods()) == 0 {
+			return nil
+		}
+		return []fwk.PodGroupInfo{group}
+	}
+	var list []fwk.PodGroupInfo
+	for _, child := range group.GetChildren() {
+		list = append(list, gangsOf(child)...)
+	}
+	return list
+}
+
+// postFilterComposite has the groups of a composite one planned from now on, and tries that. The framework places them one after the
+// other, and so each is planned in what those before it have left: nothing reconsiders their devices. It gives up no claims, as the in-tree plugin.
+func (p *Plugin) postFilterComposite(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	gangs, pods := gangsOf(group), group.GetUnscheduledPods()
+	marks, unplanned := make([]*groupMark, len(gangs)), false
+	for i, g := range gangs {
+		name := types.NamespacedName{Namespace: g.GetNamespace(), Name: g.GetName()}
+		if marks[i] = p.plans.of(name); marks[i] == nil || marks[i].uid != g.GetPodGroup().UID {
+			marks[i], unplanned = p.plans.make(g), true
+		}
+	}
+	if unplanned && schedule != nil {
+		if assigned, status := schedule(ctx); status.IsSuccess() {
+			return nominate(pods, assignedTo(assigned, pods)), fwk.NewStatus(fwk.Success, planned)
+		}
+	}
+	var said []string
+	open := false
+	for i, mark := range marks {
+		if mark.last == nil {
+			continue // none of its pods was tried
+		}
+		outlook := mark.last.outlook()
+		p.explainFor(ctx, mark.last, gangs[i], outlook)
+		open = open || mark.last.undecided.Load()
+		if outlook != "" {
+			said = append(said, "PodGroup "+gangs[i].GetName()+": "+outlook)
+		}
+	}
+	reason := strings.Join(append(said, notJointly), "; ")
+	switch {
+	case open:
+		return nil, unresolvable(klog.FromContext(ctx), withOutlook(undecided, reason))
+	case len(said) == 0:
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	return p.withOthers(ctx, state, group, schedule, reason)
 }

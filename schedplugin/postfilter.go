@@ -34,7 +34,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if p.awaits(ctx, c, pod, statuses) {
 		return nil, unresolvable(logger, waitsForVictims)
 	}
-	p.conclude(ctx, c, pod)
+	p.conclude(ctx, c, pod, c.refusals.List())
 	p.explain(ctx, c, pod)
 	if c.undecided.Load() {
 		return nil, unresolvable(logger, undecided)

@@ -89,6 +89,12 @@ func newScheduler(t testing.TB, profiles string, objects ...runtime.Object) (*ri
 
 func newSchedulerOf(t testing.TB, profiles string, client *fake.Clientset) (*rig, error) {
 	t.Helper()
+	return newSchedulerWith(t, profiles, client, New)
+}
+
+// newSchedulerWith has the plugin made by somebody else.
+func newSchedulerWith(t testing.TB, profiles string, client *fake.Clientset, plugin frameworkruntime.PluginFactory) (*rig, error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{t: t, ctx: ctx, client: client, attempts: make(map[string]int), written: make(map[string]int), held: make(chan struct{})}
 	r.client.PrependReactor("*", "*", new(apiServer).react(r.client.Tracker()))
@@ -104,7 +110,7 @@ func newSchedulerOf(t testing.TB, profiles string, client *fake.Clientset) (*rig
 	sched, err := scheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
 		scheduler.WithProfiles(profilesOf(t, profiles)...),
 		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			Name: New,
+			Name: plugin,
 			"Counter": func(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 				r.handle = handle
 				return counter{r}, nil
@@ -199,6 +205,14 @@ func (c counter) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	}
 	c.once.Do(func() { close(c.held) })
 	return fwk.NewStatus(fwk.Wait), time.Minute
+}
+
+// PodGroupPostFilter counts groups that failed.
+func (c counter) PodGroupPostFilter(_ context.Context, _ fwk.PodGroupCycleState, group fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempts["group "+group.GetName()]++
+	return nil, fwk.NewStatus(fwk.Unschedulable, "counted")
 }
 
 func (r *rig) attemptsOf(pod string) int {

@@ -5,6 +5,7 @@ package schedplugin
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 
 	"k8s.io/klog/v2"
@@ -85,4 +86,34 @@ func (p *Plugin) tentative() bool {
 		klog.ErrorS(err, "The snapshot of the scheduler could not be restored")
 	}
 	return false
+}
+
+// nodesInPlacement are the nodes on which the pods of a group are being tried: PreFilter is called with all nodes, whatever the
+// placement. Only the scheduler's own snapshot tells. Others have no placements.
+func (p *Plugin) nodesInPlacement(all []fwk.NodeInfo) []fwk.NodeInfo {
+	snapshot, limited := p.handle.SnapshotSharedLister().(interface {
+		ListNodesInPlacement() ([]fwk.NodeInfo, error)
+	})
+	if !limited || !p.features.EnableTopologyAwareWorkloadScheduling {
+		return all
+	}
+	nodes, err := snapshot.ListNodesInPlacement()
+	if err != nil {
+		return all
+	}
+	return nodes
+}
+
+// podGroupPostFiltersAfter are the plugins that the framework asks after this one when a group failed. No interface of plugins has them; without
+// them, there are none.
+func (p *Plugin) podGroupPostFiltersAfter() []fwk.PodGroupPostFilterPlugin {
+	framework, known := p.handle.(interface {
+		PodGroupPostFilterPlugins() []fwk.PodGroupPostFilterPlugin
+	})
+	if !known {
+		return nil
+	}
+	plugins := framework.PodGroupPostFilterPlugins()
+	at := slices.IndexFunc(plugins, func(plugin fwk.PodGroupPostFilterPlugin) bool { return plugin.Name() == Name })
+	return plugins[at+1:]
 }

@@ -6,12 +6,14 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2" //nolint:revive // how specs are written
 	. "github.com/onsi/gomega"    //nolint:revive // how specs are written
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/dev/controlplane"
@@ -61,9 +63,13 @@ var _ = Describe("Gangs", func() {
 		here.addTemplate(ctx, "part", here.parts("whole", "half"))
 		here.addGroup(ctx, "gang", 2)
 		pods := here.addPods(ctx, "pod", 3, inGroup("gang"), withTemplate("part"))
-		if scheduler == controlplane.Dray {
-			Eventually(ctx, here.runningOf).WithArguments(pods).Should(HaveLen(2))
+		if scheduler != controlplane.Dray {
+			here.expectUnschedulable(ctx, pods[0])
+			Consistently(ctx, here.runningOf).WithArguments(pods).Should(BeEmpty())
+			return
 		}
+		Eventually(ctx, here.runningOf).WithArguments(pods).Should(HaveLen(2))
+		Consistently(ctx, here.runningOf).WithArguments(pods).Should(HaveLen(2))
 	})
 
 	It("share a claim and have one of their own", func(ctx SpecContext) {
@@ -89,6 +95,58 @@ var _ = Describe("Gangs", func() {
 			here.deletePod(ctx, pod)
 		}
 		here.expectRunning(ctx, second...)
+	})
+
+	It("that come at the same time get their devices one group after the other", func(ctx SpecContext) {
+		here.addPartitionable(ctx, "a", 1)
+		here.addTemplate(ctx, "part", here.parts("whole", "half"))
+		groups := make(map[string][]string)
+		for _, name := range []string{"one", "two"} {
+			here.addGroup(ctx, name, 2)
+		}
+		for i := range 2 { // the pods of both groups arrive in turn
+			for _, name := range []string{"one", "two"} {
+				here.addPod(ctx, nth(name, i), inGroup(name), withTemplate("part"))
+				groups[name] = append(groups[name], nth(name, i))
+			}
+		}
+		all := slices.Concat(groups["one"], groups["two"])
+		if scheduler != controlplane.Dray {
+			here.expectUnschedulable(ctx, all...)
+			Consistently(ctx, here.runningOf).WithArguments(all).Should(BeEmpty())
+			return
+		}
+		Eventually(ctx, here.runningOf).WithArguments(all).Should(HaveLen(2))
+		winner, loser := "one", "two"
+		if len(here.runningOf(ctx, groups["one"])) == 0 {
+			winner, loser = loser, winner
+		}
+		here.expectRunning(ctx, groups[winner]...)
+		here.expectUnschedulable(ctx, groups[loser]...)
+		for _, pod := range groups[winner] {
+			here.deletePod(ctx, pod)
+		}
+		here.expectRunning(ctx, groups[loser]...)
+	})
+
+	It("wait if affinity refuses the plan, and go on when there is another way", func(ctx SpecContext) {
+		here.addPartitionable(ctx, "a", 1)
+		here.addTemplate(ctx, "part", here.parts("whole", "half"))
+		here.addGroup(ctx, "gang", 2)
+		apart := func(pod *corev1.Pod) {
+			pod.Labels = map[string]string{"job": "gang"}
+			pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}, TopologyKey: corev1.LabelHostname,
+				}},
+			}}
+		}
+		pods := here.addPods(ctx, "pod", 2, inGroup("gang"), withTemplate("part"), apart)
+		here.expectUnschedulable(ctx, pods...)
+		Consistently(ctx, here.runningOf).WithArguments(pods).Should(BeEmpty())
+		here.addPartitionable(ctx, "b", 1)
+		here.expectRunning(ctx, pods...)
+		Expect(here.nodeOf(ctx, pods[0])).NotTo(Equal(here.nodeOf(ctx, pods[1])))
 	})
 
 	It("preempt for devices that are enough only together", func(ctx SpecContext) {

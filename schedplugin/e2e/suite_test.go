@@ -58,6 +58,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred(), "run make controlplane first")
 	plane, err = controlplane.Start(ctx, controlplane.Options{
 		Binaries: programs, Scheduler: scheduler, SchedulerVerbosity: 2, SchedulerServer: throughProxy,
+		// The API server keeps topology constraints and composite groups. Schedulers heed them in the specs about them.
+		Features: placements(true), SchedulerFeatures: placements(false),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() {
@@ -75,6 +77,11 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Expect(nodesim.Run(running, client)).To(Succeed())
 	}()
 })
+
+// placements are the feature gates of topology constraints and of composite groups.
+func placements(on bool) map[string]bool {
+	return map[string]bool{"TopologyAwareWorkloadScheduling": on, "CompositePodGroup": on}
+}
 
 // Logs stay when something went wrong.
 var _ = ReportAfterSuite("logs of the control plane", func(report Report) {
