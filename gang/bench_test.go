@@ -93,7 +93,9 @@ func userTime(b *testing.B) time.Duration {
 
 // BenchmarkAsk shows what a gang costs, one pod after the other and together, and how that grows.
 func BenchmarkAsk(b *testing.B) {
-	for _, size := range []struct{ pods, nodes, kinds int }{{16, 250, 1}, {64, 1000, 1}, {256, 2000, 1}, {512, 5000, 1}, {64, 1000, 3}, {512, 5000, 3}} {
+	for _, size := range []struct{ pods, nodes, kinds int }{
+		{64, 1000, 1}, {256, 2000, 1}, {512, 5000, 1}, {1024, 4000, 1}, {4096, 8000, 1}, {64, 1000, 3}, {256, 2000, 3}, {512, 5000, 3}, {1024, 4000, 3}, {4096, 8000, 3},
+	} {
 		for _, choice := range []bool{false, true} {
 			name := map[bool]string{false: "OneByOne", true: "Together"}[choice]
 			b.Run(fmt.Sprintf("%s/%d pods of %d kinds on %d nodes", name, size.pods, size.kinds, size.nodes), func(b *testing.B) {

@@ -12,9 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/gang"
+	"github.com/dray-project/dray/pools"
 )
 
 // withMore is the case with more nodes like one.
@@ -134,6 +138,21 @@ func TestShortfallLikeEnumeration(t *testing.T) {
 	}
 }
 
+// named names pods or nodes by their position.
+func named(kind string) func(int) string {
+	return func(n int) string { return fmt.Sprint(kind, "-", n) }
+}
+
+// sentencesAbout is what is said of a question that has a no for an answer.
+func sentencesAbout(t *testing.T, q gang.Question) string {
+	t.Helper()
+	found, err := gang.Explain(t.Context(), q, ask(t, q), true)
+	if err != nil || found == nil {
+		t.Fatal(found, err)
+	}
+	return strings.Join(found.Sentences(named("pod"), named("node")), "; ")
+}
+
 // Three pods that each want a whole GPU or a half, and one GPU.
 func TestShortfallSentences(t *testing.T) {
 	list := []claim{{requests: [][]alternative{{{0, 1}, {1, 1}}}}, {requests: [][]alternative{{{0, 1}, {1, 1}}}}, {requests: [][]alternative{{{0, 1}, {1, 1}}}}}
@@ -141,15 +160,9 @@ func TestShortfallSentences(t *testing.T) {
 		nodes: 1, counters: []int64{2, 1}, devices: []device{{0, 0, 0, 2, 0}, {0, 1, 0, 1, 0}, {0, 1, 1, 1, 1}},
 		claims: list, pods: [][]int{{0}, {1}, {2}}, kinds: []int{0, 0, 0}, cpu: []int{1}, room: []int{3}, away: [][]int{nil}, least: 3,
 	}
-	name := func(kind string) func(int) string { return func(n int) string { return fmt.Sprint(kind, "-", n) } }
 	sentences := func(s *small) string {
 		t.Helper()
-		q := s.question()
-		found, err := gang.Explain(t.Context(), q, ask(t, q), true)
-		if err != nil || found == nil {
-			t.Fatal(found, err)
-		}
-		return strings.Join(found.Sentences(name("pod"), name("node")), "; ")
+		return sentencesAbout(t, s.question())
 	}
 	const want = "pod-2 competes with pod-0 for device gpu.example.com/pool-0/device-1 on node node-0, with pod-1 for device gpu.example.com/pool-0/device-2 on node node-0; " +
 		"the group starts with a minCount lower by 1, or with one more node like node-0"
@@ -180,12 +193,16 @@ func TestShortfallSentences(t *testing.T) {
 	if got := sentences(s); got != "" {
 		t.Error(got)
 	}
-	many := (&gang.Shortfall{Pod: 9, Rivals: []gang.Rival{{Pods: []int{0, 1, 2, 3, 4}}}, Changes: []gang.Change{{Nodes: 3}}}).Sentences(name("pod"), name("node"))
+	many := (&gang.Shortfall{Pod: 9, Rivals: []gang.Rival{{Pods: []int{0, 1, 2, 3, 4}}}, Changes: []gang.Change{{Nodes: 3}}}).Sentences(named("pod"), named("node"))
 	if got := strings.Join(many, "; "); got != "pod-9 competes with pod-0, pod-1, pod-2 and 2 more for room on node node-0; the group starts with 3 more nodes like node-0" {
 		t.Error(got)
 	}
-	three := (&gang.Shortfall{Pod: 9, Rivals: []gang.Rival{{Pods: []int{0, 1, 2}}}}).Sentences(name("pod"), name("node"))
+	three := (&gang.Shortfall{Pod: 9, Rivals: []gang.Rival{{Pods: []int{0, 1, 2}}}}).Sentences(named("pod"), named("node"))
 	if got := strings.Join(three, "; "); got != "pod-9 competes with pod-0, pod-1, pod-2 for room on node node-0" {
+		t.Error(got)
+	}
+	many = (&gang.Shortfall{Pod: 9, Rivals: []gang.Rival{{Pods: []int{0, 1, 2, 3}}}}).Sentences(named("pod"), named("node"))
+	if got := strings.Join(many, "; "); got != "pod-9 competes with pod-0, pod-1, pod-2 and 1 more for room on node node-0" {
 		t.Error(got)
 	}
 }
@@ -203,5 +220,131 @@ func TestShortfallEnds(t *testing.T) {
 	q.Group = extension.Group{}
 	if found, err := gang.Explain(t.Context(), q, ask(t, q), true); found != nil || err != nil {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// A yes needs no reason though some pods beyond those that are needed have no place.
+func TestShortfallOfPodsBeyondTheLeast(t *testing.T) {
+	q := withPods(rails([]attribute{text("x"), text("y")}), 3)
+	q.Min = 2
+	r := ask(t, q)
+	if found, err := gang.Explain(t.Context(), q, r, true); r.Verdict != allocator.Satisfiable || r.Placed() != 2 || found != nil || err != nil {
+		t.Errorf("%v with %d pods: %+v, %v", r.Verdict, r.Placed(), found, err)
+	}
+}
+
+// What a pod shares with pods that keep their places it has already: three pods with a device in common and one of their own each, and three
+// devices.
+func TestShortfallOfSharedClaims(t *testing.T) {
+	one := claim{requests: [][]alternative{{{0, 1}}}}
+	s := &small{
+		nodes: 1, counters: []int64{3, 1}, devices: []device{{0, 0, 0, 1, 0}, {0, 0, 1, 1, 0}, {0, 0, 2, 1, 0}},
+		claims: []claim{one, one, one, one}, pods: [][]int{{0, 1}, {0, 2}, {0, 3}}, kinds: []int{0, 0, 0}, cpu: []int{1}, room: []int{3}, away: [][]int{nil}, least: 3,
+	}
+	const want = "pod-2 competes with pod-0 for device gpu.example.com/pool-0/device-0 on node node-0, with pod-1 for device gpu.example.com/pool-0/device-2 on node node-0"
+	if got := sentencesAbout(t, s.question()); !strings.HasPrefix(got, want) {
+		t.Error(got)
+	}
+}
+
+// What a sentence says of rivals and changes in cases that enumeration does not tell apart.
+func TestShortfallNames(t *testing.T) {
+	whole, part, double := claim{requests: [][]alternative{{{0, 1}}}}, claim{requests: [][]alternative{{{1, 1}}}}, claim{requests: [][]alternative{{{0, 2}}}}
+	admin := claim{requests: [][]alternative{{{0, 1}}}, admin: true}
+	alone := func(n int) (pods [][]int) {
+		for i := range n {
+			pods = append(pods, []int{i})
+		}
+		return pods
+	}
+	for name, test := range map[string]struct {
+		small
+		want string
+	}{
+		"devices of the domain": {small{ // a device that is free is of another one
+			nodes: 1, counters: []int64{3, 1}, devices: []device{{0, 0, 0, 1, 1}, {0, 0, 1, 1, 0}, {0, 0, 2, 1, 0}},
+			claims: []claim{whole, whole, whole}, pods: alone(3), kinds: []int{0, 0, 0}, cpu: []int{1}, room: []int{3}, across: across{most: 1, match: true},
+		}, "pod-2 competes with pod-0 for device gpu.example.com/pool-0/device-1 on node node-0, with pod-1 for device gpu.example.com/pool-0/device-2 on node node-0; "},
+		"room of several nodes": {small{
+			nodes: 2, counters: []int64{1, 1, 1}, pods: [][]int{nil, nil, nil}, kinds: []int{0, 0, 0}, cpu: []int{1}, room: []int{1, 1},
+		}, "pod-2 competes with pod-0 for room on node node-0, with pod-1 for room on node node-1; "},
+		"several sets of counters": {small{
+			nodes: 1, counters: []int64{2, 2}, devices: []device{{0, 0, 0, 2, 0}, {0, 1, 0, 1, 0}, {1, 0, 1, 2, 0}, {1, 1, 1, 1, 0}},
+			claims: []claim{part, part, whole}, pods: alone(3), kinds: []int{0, 0, 1}, cpu: []int{1, 1}, room: []int{3},
+		}, "pod-2 competes with pod-0 for counter set gpu.example.com/pool-0/set on node node-0, with pod-1 for counter set gpu.example.com/pool-1/set on node node-0; "},
+		"room, with other counters": {small{
+			nodes: 1, counters: []int64{2, 2}, devices: []device{{0, 1, 0, 1, 0}, {1, 0, 0, 1, 0}},
+			claims: []claim{whole, part}, pods: alone(2), kinds: []int{0, 1}, cpu: []int{1, 1}, room: []int{1},
+		}, "pod-1 competes with pod-0 for room on node node-0; "},
+		"admin access": {small{ // keeps no device from others
+			nodes: 1, counters: []int64{2, 1}, devices: []device{{0, 0, 0, 1, 0}, {0, 1, 0, 1, 0}},
+			claims: []claim{part, admin, part, admin}, pods: [][]int{{0, 1}, {2, 3}}, kinds: []int{0, 0}, cpu: []int{1}, room: []int{2},
+		}, "pod-1 competes with pod-0 for device gpu.example.com/pool-0/device-1 on node node-0; "},
+		"a node with several pods": {small{ // none of them alone stands in the way, and four nodes before it are of no use
+			nodes: 5, counters: []int64{1, 1, 1, 1, 2, 1}, devices: []device{{4, 0, 0, 1, 0}, {4, 0, 0, 1, 0}},
+			claims: []claim{whole, whole, double}, pods: alone(3), kinds: []int{0, 0, 1}, cpu: []int{1, 1}, room: []int{3, 3, 3, 3, 3},
+		}, "the group starts with a minCount lower by 1, or with one more node like node-4"},
+		"a node with rivals": {small{ // before one with as much, on which two pods would have to make room
+			nodes: 2, counters: []int64{2, 2, 1}, devices: []device{{0, 0, 0, 1, 0}, {0, 0, 0, 1, 0}, {1, 0, 0, 1, 0}, {1, 0, 0, 1, 0}},
+			claims: []claim{whole, whole, double, double}, pods: alone(4), kinds: []int{0, 0, 1, 1}, cpu: []int{1, 1}, room: []int{4, 4},
+		}, "pod-3 competes with pod-2 for devices gpu.example.com/pool-1/device-2 and 1 more on node node-1; the group starts with a minCount lower by 1, or with one more node like node-1"},
+		"no node of use": {small{
+			nodes: 2, counters: []int64{1, 1, 1}, devices: []device{{1, 0, 0, 1, 0}}, claims: []claim{double}, pods: alone(1), kinds: []int{0}, cpu: []int{1}, room: []int{1, 1},
+		}, ""},
+	} {
+		s := test.small
+		if s.least = len(s.pods); s.away == nil {
+			s.away = make([][]int, len(s.cpu))
+		}
+		if got := sentencesAbout(t, s.question()); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// Of several constraints, that one is named without which the group starts.
+func TestShortfallNamesTheConstraint(t *testing.T) {
+	q := withPods(rails([]attribute{text("x")}, []attribute{text("y")}), 2)
+	q.Group.Constraints = []extension.GroupMatch{{MatchAttribute: rail, Requests: []string{"other"}}, {MatchAttribute: rail}}
+	if got := sentencesAbout(t, q); !strings.Contains(got, "without constraints[1]") || strings.Contains(got, "constraints[0]") {
+		t.Error(got)
+	}
+}
+
+// Another node like one has a host name of its own: it does not reach devices for that host.
+func TestShortfallOfDevicesForAHost(t *testing.T) {
+	q := withPods(rails([]attribute{text("x"), text("y")}), 2)
+	q.Nodes[0].Labels = map[string]string{corev1.LabelHostname: "node-0"}
+	var published []*resourceapi.ResourceSlice
+	for pool := range q.State.Snapshot().Pools() {
+		for slice := range pool.Slices() {
+			slice = slice.DeepCopy()
+			slice.Spec.NodeName, slice.Spec.NodeSelector = nil, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-0"}}},
+			}}}
+			published = append(published, slice)
+		}
+	}
+	q.State = pools.NewState(pools.Build(allocator.AllFeatures().PoolGates(), published))
+	q.Room = func(_ int, pods []int) bool { return len(pods) < 2 }
+	if got := sentencesAbout(t, q); !strings.HasSuffix(got, "the group starts with a minCount lower by 1") {
+		t.Error(got)
+	}
+}
+
+// Another node has its devices free, though those of the node that it is like are in use.
+func TestShortfallOfDevicesInUse(t *testing.T) {
+	q := withPods(rails([]attribute{text("x")}), 1)
+	other := q.Pods[0].Variants[0][0].DeepCopy()
+	other.Name, other.UID = "other", "other"
+	other.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "gpu", Driver: "gpu.example.com", Pool: "node-0", Device: "device-0"},
+	}}}
+	var err error
+	if q.State, err = q.State.Assume(other); err != nil {
+		t.Fatal(err)
+	}
+	if got := sentencesAbout(t, q); got != "the group starts with one more node like node-0" {
+		t.Error(got)
 	}
 }

@@ -148,7 +148,6 @@ func (t *turning) place(try turn, w *walk, withheld []resourceapi.DeviceRequestA
 	if err != nil || !fits {
 		return nil, false, err
 	}
-	next.seen = nil
 	t.places[try.pod] = Place{Node: try.node, Claims: claims}
 	done, err = t.pod(try.pod+1, next, try.placed+1)
 	return claims, done, err
