@@ -194,6 +194,56 @@ func TestFreeLikeEnumeration(t *testing.T) {
 	}
 }
 
+// A pod leaves its node by one of two ways of the same cost. On one of them two pods have to change places.
+func TestFreeTakesTheLeastRoom(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		l := &lab{T: t, Cluster: gpuCluster(1, 3, 2, 2, 2, 2)}
+		label := func(name string, nodes ...int) func(*corev1.Pod) {
+			for _, n := range nodes {
+				if l.Nodes[n].Labels == nil {
+					l.Nodes[n].Labels = make(map[string]string)
+				}
+				l.Nodes[n].Labels[name] = "yes"
+			}
+			return func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{name: "yes"} }
+		}
+		run := func(name string, gpus, node int, may func(*corev1.Pod)) {
+			pod := gpuPod(name, gpus)
+			if may(pod); !l.place(pod, l.Nodes[node].Name) {
+				t.Fatalf("pod %s has no place", name)
+			}
+		}
+		anywhere := func(*corev1.Pod) {}
+		run("last", 1, 0, label("last", 0, 1, 3))
+		run("large", 2, 1, label("swap", 1, 2))
+		run("stay-1", 1, 1, anywhere)
+		run("small", 1, 2, label("swap", 1, 2))
+		run("first", 1, 3, label("first", 3, 4))
+		run("stay-3", 1, 3, anywhere)
+		run("second", 1, 4, label("second", 4, 5))
+		run("stay-4", 1, 4, anywhere)
+		run("stay-5", 1, 5, anywhere)
+		nodes := names(&l.Cluster)
+		if reverse {
+			slices.Reverse(nodes)
+		}
+		cost := func(stays ...string) func(*corev1.Pod) float64 {
+			return func(pod *corev1.Pod) float64 {
+				if slices.Contains(append(stays, "stay"), strings.Split(pod.Name, "-")[0]) {
+					return math.Inf(1)
+				}
+				return 1
+			}
+		}
+		for room, q := range []moves.Question{{Nodes: nodes, Cost: cost()}, {Nodes: nodes, Cost: cost("first")}} {
+			freeing, err := moves.Free(t.Context(), l.open(), moves.Nodes, q)
+			if err != nil || len(freeing.Freed) != 1 || freeing.Cost != 3 || freeing.Room != room || !freeing.Exact() {
+				t.Errorf("reverse %v: %v for %v, with room for %d, %v; want a node for 3, with room for %d", reverse, freeing.Freed, freeing.Cost, freeing.Room, err, room)
+			}
+		}
+	}
+}
+
 // A bound on how many nodes can be empty counts the room on nodes that keep pods anyway.
 func TestFreeMovesToNodesThatStay(t *testing.T) {
 	l := &lab{T: t, Cluster: gpuCluster(4, 4, 4)}
