@@ -35,3 +35,29 @@ func TestFindBoundHolds(t *testing.T) {
 		t.Error("no search that was given up had a bound")
 	}
 }
+
+// What is free on real nodes costs nothing: a bound that forgets what they can take is above the best plan.
+func TestFindBoundWithRealNodes(t *testing.T) {
+	free := 0
+	for seed := uint64(1200); seed < 1600; seed++ {
+		l := newLab(t)
+		state, q := l.generate(rand.New(rand.NewPCG(seed, 77)), features{existing: true, nics: seed%2 == 0, cpu: seed%3 == 0})
+		best, err := mix.Find(t.Context(), state, q)
+		if err != nil || !best.Exact() {
+			t.Fatalf("seed %d: exact %t, %v", seed, best.Exact(), err)
+		}
+		if best.Cost == 0 && len(best.Existing) > 0 {
+			free++
+		}
+		for _, steps := range []int64{20, 100, 400, 2000} {
+			q.Steps = steps
+			plan, err := mix.Find(t.Context(), state, q)
+			if err != nil || len(plan.Left) == len(best.Left) && plan.Bound > best.Cost+1e-9 {
+				t.Errorf("seed %d, %d steps: cost %v, bound %v, %v; the best costs %v", seed, steps, plan.Cost, plan.Bound, err, best.Cost)
+			}
+		}
+	}
+	if free < 20 {
+		t.Errorf("only %d questions need no new node", free)
+	}
+}
