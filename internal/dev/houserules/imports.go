@@ -99,6 +99,9 @@ var rooms = []room{
 		"allocator/internal/alike", "allocator/internal/claims", "allocator/internal/diagnose", "allocator/internal/eligibility",
 		"allocator/internal/model", "allocator/internal/solver", "internal/memo",
 	})},
+	{folder: "allocator/charge", imports: slices.Concat(library, index, []string{
+		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/slab", "internal/memo",
+	})},
 	{folder: "allocator/structured", imports: slices.Concat(library, index)},
 	{folder: "allocator/structured/listers", imports: slices.Concat(library, []string{"allocator/structured"})},
 	{folder: "alloctest", imports: []string{"allocator", "allocator/explain", "allocator/extension"}},

@@ -1,0 +1,255 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/cel"
+	"github.com/dray-project/dray/pools"
+)
+
+// Kueue is what kueue 0.20 counts for a claim that is made from a template, with mappings as its configuration has them
+// (deviceClassMappings): devices by count, or for each source the count times the largest amount that a device of the cluster has which matches
+// the request, whatever node it is on. Devices of pools that are incomplete are left out. Devices in use, or with a taint, are not.
+//
+// It differs from what is taken (see Cluster.Of) in these ways. Devices that are smaller than the largest that matches count as the
+// largest. Of a device that is not shared, a capacity that is asked for counts as much as is asked for, though all of the device is taken. Of a device
+// that draws on several counter sets, only the largest amount counts.
+//
+// The error says what kueue says no to: firstAvailable and allocationMode All, a class without a mapping, and less devices that
+// match than there have to be. Requests with admin access count nothing. Of several mappings of a class the first gives the name, and all
+// give sources. It is not looked at whether devices match requests of a class without sources.
+func (c *Cluster) Kueue(ctx context.Context, spec *resourceapi.ResourceClaimSpec, mappings []Mapping) (corev1.ResourceList, error) {
+	counted, err := c.compile(mappings)
+	if err != nil {
+		return nil, err
+	}
+	if spec == nil {
+		return nil, errors.New("there is no spec of a claim")
+	}
+	list := corev1.ResourceList{}
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if err := c.kueueRequest(ctx, r, counted, list); err != nil {
+			return nil, fmt.Errorf("request %s: %w", r.Name, err)
+		}
+	}
+	return list, nil
+}
+
+// kueueRequest adds what a request counts.
+func (c *Cluster) kueueRequest(ctx context.Context, r *resourceapi.DeviceRequest, mappings []mapping, list corev1.ResourceList) error {
+	e := r.Exactly
+	switch {
+	case len(r.FirstAvailable) > 0:
+		return errors.New("firstAvailable is not supported")
+	case e == nil:
+		return errors.New("exactly is not set")
+	case ptr.Deref(e.AdminAccess, false):
+		return nil
+	case e.AllocationMode != resourceapi.DeviceAllocationModeExactCount:
+		return fmt.Errorf("allocationMode %q is not supported", e.AllocationMode)
+	}
+	var name corev1.ResourceName
+	sources := false
+	for k := range mappings {
+		if !slices.Contains(mappings[k].Classes, e.DeviceClassName) {
+			continue
+		}
+		if name == "" {
+			name = mappings[k].Resource
+		}
+		for j := range mappings[k].Sources {
+			sources = true
+			most, err := c.largest(ctx, e, &mappings[k], j)
+			if err != nil {
+				return fmt.Errorf("mapping %s: source %d: %w", mappings[k].Resource, j, err)
+			}
+			to := mappings[k].Resource
+			if mappings[k].Sources[j].Capacity != "" {
+				to = name // as kueue has it
+			}
+			addTo(list, to, times(most, max(1, e.Count)))
+		}
+	}
+	switch {
+	case name == "":
+		return fmt.Errorf("class %q has no mapping", e.DeviceClassName)
+	case !sources:
+		addTo(list, name, e.Count)
+	}
+	return nil
+}
+
+// largest is the largest amount of a source that a device has which matches a request.
+func (c *Cluster) largest(ctx context.Context, e *resourceapi.ExactDeviceRequest, m *mapping, source int) (int64, error) {
+	class, err := c.classes.Get(e.DeviceClassName)
+	if err != nil {
+		return 0, err
+	}
+	selectors, err := c.selectorsOf(class.Spec.Selectors, e.Selectors)
+	if err != nil {
+		return 0, err
+	}
+	if program := m.selectors[source]; program != nil {
+		selectors = append([]*cel.Program{program}, selectors...)
+	}
+	s := &m.Sources[source]
+	most, matching, having, valid := int64(0), int64(0), false, false
+	for pool := range c.snapshot.Pools() {
+		if pool.ID().Driver != s.Driver || pool.Incomplete() != "" {
+			continue
+		}
+		for device := range pool.Devices() {
+			matches, err := matchAll(ctx, selectors, pool, device)
+			if err != nil {
+				return 0, err
+			}
+			if !matches {
+				continue
+			}
+			matching++
+			for amount, ok := range s.amounts(e, device.Object()) {
+				having = true
+				if ok {
+					most, valid = max(most, amount), true
+				}
+			}
+		}
+	}
+	switch {
+	case matching < e.Count:
+		return 0, fmt.Errorf("%d devices match, %d are asked for", matching, e.Count)
+	case !having:
+		return 0, errors.New("no device that matches has it")
+	case !valid:
+		return 0, errors.New("no device that matches has a request policy by which it can give as much")
+	}
+	return most, nil
+}
+
+func (c *Cluster) selectorsOf(lists ...[]resourceapi.DeviceSelector) ([]*cel.Program, error) {
+	var programs []*cel.Program
+	for _, selector := range slices.Concat(lists...) {
+		if selector.CEL == nil {
+			continue
+		}
+		program, err := c.programs.Selector(selector.CEL.Expression)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
+	}
+	return programs, nil
+}
+
+// matchAll reports whether all selectors hold for a device.
+func matchAll(ctx context.Context, selectors []*cel.Program, pool pools.Pool, device pools.Device) (bool, error) {
+	of := cel.NewDevice(pool.ID().Driver, device.Object())
+	for _, program := range selectors {
+		if matches, err := program.Matches(ctx, of); err != nil || !matches {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// amounts are what a device has of a source, in whole units, and whether the device can give so much by its request policy.
+func (s *Source) amounts(e *resourceapi.ExactDeviceRequest, device *resourceapi.Device) iter.Seq2[int64, bool] {
+	return func(yield func(int64, bool) bool) {
+		for _, consumption := range device.ConsumesCounters {
+			if c, found := consumption.Counters[s.Counter]; found && !yield(wholeUnits(c.Value), true) {
+				return
+			}
+		}
+		capacity, found := device.Capacity[s.Capacity]
+		if !found {
+			return
+		}
+		policy := capacity.RequestPolicy
+		base := capacity.Value
+		if policy != nil && policy.Default != nil {
+			base = *policy.Default
+		}
+		if e.Capacity != nil {
+			if asked, found := e.Capacity.Requests[s.Capacity]; found {
+				base = asked
+			}
+		}
+		yield(rounded(base, policy))
+	}
+}
+
+// rounded is an amount that a device gives at least, in whole units as kueue rounds, and whether its policy permits it.
+func rounded(base resource.Quantity, policy *resourceapi.CapacityRequestPolicy) (int64, bool) {
+	value := wholeUnits(base)
+	switch {
+	case policy == nil:
+		return value, true
+	case len(policy.ValidValues) > 0:
+		i := slices.IndexFunc(policy.ValidValues, func(valid resource.Quantity) bool { return valid.Cmp(base) >= 0 })
+		if i < 0 {
+			return 0, false
+		}
+		return wholeUnits(policy.ValidValues[i]), true
+	case policy.ValidRange == nil:
+		return value, true
+	}
+	r := policy.ValidRange
+	if r.Min != nil {
+		low := wholeUnits(*r.Min)
+		value = max(value, low)
+		if r.Step != nil && wholeUnits(*r.Step) > 0 {
+			step := wholeUnits(*r.Step)
+			if over := uint64(value) - uint64(low); over%uint64(step) != 0 { // above zero, and no more than all numbers
+				value = plus(low, times(int64(min(over/uint64(step), math.MaxInt64-1))+1, step))
+			}
+		}
+	}
+	return value, r.Max == nil || value <= wholeUnits(*r.Max)
+}
+
+// wholeUnits rounds up to whole units, and to what an int64 holds.
+func wholeUnits(q resource.Quantity) int64 {
+	switch {
+	case q.CmpInt64(math.MaxInt64) > 0:
+		return math.MaxInt64
+	case q.CmpInt64(math.MinInt64) < 0:
+		return math.MinInt64
+	}
+	return q.Value()
+}
+
+// times multiplies numbers that are not below zero, up to the largest one.
+func times(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// addTo adds to a resource of a list, up to the largest number.
+func addTo(list corev1.ResourceList, name corev1.ResourceName, n int64) {
+	before := list[name]
+	list[name] = *resource.NewQuantity(plus(wholeUnits(before), n), resource.DecimalSI)
+}
+
+// plus adds, up to the largest number.
+func plus(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
