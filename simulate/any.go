@@ -81,7 +81,7 @@ func commonLabels(templates []*Template) map[string]string {
 // Options lists the templates that a node can be of, the cheapest first, then in the order in which
 // Any was given them. A node of any other template has that one, a real node none.
 func (m *Sim) Options(n Node) []*Template {
-	rec, found := m.data.record(m.world.here(n))
+	rec, found := m.data.record(m.data.here(m.world, n))
 	switch {
 	case !found || n.template == nil:
 		return nil
@@ -100,7 +100,7 @@ func (m *Sim) Options(n Node) []*Template {
 // one of the nodes of Any's template. Placement.As gives the claims of pods that were placed before.
 // The error is that there is no such node, or that it cannot be of the template; then nothing changed.
 func (m *Sim) Decide(n Node, t *Template) error {
-	n = m.world.here(n)
+	n = m.data.here(m.world, n)
 	rec, found := m.data.record(n)
 	switch {
 	case !found:

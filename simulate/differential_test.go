@@ -65,7 +65,7 @@ func allSeen(t *testing.T, seen map[string]int, kinds ...string) {
 func TestLikeStepByStep(t *testing.T) {
 	seen := playAll(t, allocator.Options{}, peer.Dray(), false)
 	allSeen(t, seen, "placed", "unfit", "doubt", "fits", "drained", "kept", "tainted", "reverted", "shared", "crossing", "new node", "explained", "obstacles",
-		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "not put")
+		"updated", "ended", "class changed", "expected", "arrived", "still expected", "evicted", "put", "put with devices", "not put", "node added", "node added again", "node there already")
 }
 
 // The same holds with other devices, for as long as the allocator has the same policy.
@@ -213,7 +213,10 @@ type game struct {
 	// before is the State before the last update, of which Shapes can still be used.
 	before *simulate.State
 
-	pods, taints, classes, templateNumber int
+	// left are nodes that were removed, with their slices.
+	left []leftNode
+
+	pods, taints, classes, templateNumber, nodesAdded int
 	// extended has claims ask for more than resource.k8s.io/v1 knows.
 	extended bool
 }

@@ -9,7 +9,7 @@
 //	                 │  ▲
 //	             Sim ▼  │ State
 //	                Sim ──► Place, PlaceMany, Put, Evict, Gang,   one goroutine each
-//	                        Drain, Add, Expect, Remove, Taint, Fork, Commit, Revert
+//	                        Drain, Add, AddNode, Expect, Remove, Taint, Fork, Commit, Revert
 //
 // A [State] is immutable. A [Sim] is a State that changes; making one, taking its State, Fork, Commit
 // and Revert cost as much as copying a small struct, whatever the size of the cluster.
@@ -34,7 +34,7 @@
 //
 // # Where things are
 //
-//	cluster, update   input, Open, Update and Expect
+//	cluster, update   input, Open, Update, Expect and AddNode
 //	state, sim        State and Sim; FitsMany: all nodes, or what changed since they were counted
 //	internal/table    lists and bags of which versions share what is equal
 //	internal/onenode  what pods get of the devices of one node

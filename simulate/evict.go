@@ -138,7 +138,7 @@ func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Dep
 	e.countable = e.on.disjoint()
 	departures := make([]Departure, len(leaving))
 	for i, l := range leaving {
-		departures[i] = Departure{Node: Node{index: l.node, name: s.world.nodes[l.node].Node.Name}, Err: l.err}
+		departures[i] = Departure{Node: Node{index: l.node, name: s.data.real.At(l.node).facts.Node.Name}, Err: l.err}
 		if l.err == nil {
 			if err := e.find(ctx, l, &departures[i]); err != nil {
 				return nil, err
@@ -169,12 +169,12 @@ func (s *State) leaving(nodes Nodes) []*leaving {
 	var list []*leaving
 	for _, part := range nodes.list() {
 		for i, rec := range s.data.realIn(part) {
-			if known != nil && known[i] != nil && known[i].head == rec.pods {
+			if i < len(known) && known[i] != nil && known[i].head == rec.pods {
 				list = append(list, known[i])
 				continue
 			}
 			if next == nil {
-				next = make([]*leaving, s.data.real.Len())
+				next = make([]*leaving, max(s.data.real.Len(), len(known)))
 				copy(next, known)
 			}
 			next[i] = w.leavingFrom(i, rec.pods)

@@ -23,7 +23,7 @@ func (c *ConflictError) Error() string { return c.Object + " was changed by both
 // Merge does what another Sim of the same State did: goroutines can each simulate with a Sim of their
 // own, and one of them puts together what they found out. The results of both stay right. It is a
 // *ConflictError error if both changed what is in use of a pool, or its taints, or a claim, or put
-// pods on nodes of one template; if both evicted the same pod; if one removed a node, or expects devices of it, that the other
+// pods on nodes of one template; if both added real nodes, whichever they are; if both evicted the same pod; if one removed a node, or expects devices of it, that the other
 // changed; or if the pods of both on a node are too much for its other resources. Then nothing
 // changed. Any other error says that the Sims do not come from the same State.
 //
@@ -72,6 +72,13 @@ func (d *version) claimRecord(id int) *claimRecord {
 
 func (g *merger) nodes() error {
 	for i := range g.other.real.Changes(&g.from.real) {
+		if i >= g.from.real.Len() { // it was added
+			if added := g.other.real.At(i); i < g.data.real.Len() {
+				return &ConflictError{"node " + added.facts.Node.Name}
+			}
+			*g.data.real.Edit(i, g.by) = *g.other.real.At(i)
+			continue
+		}
 		from, other := g.from.real.At(i), g.other.real.At(i)
 		if other.same(from) {
 			continue

@@ -16,7 +16,7 @@ import (
 
 // step makes one of the moves.
 func (g *game) step() {
-	switch n := g.rand.IntN(31); {
+	switch n := g.rand.IntN(34); {
 	case n < 8:
 		g.place(1)
 	case n < 11:
@@ -38,6 +38,8 @@ func (g *game) step() {
 		g.evict()
 	case n < 29:
 		g.put()
+	case n < 32:
+		g.addNode()
 	default:
 		g.update()
 	}
@@ -171,8 +173,10 @@ func (g *game) drain() {
 		g.Fatalf("seed %d: %v", g.seed, err)
 	}
 	before := g.ref.clone()
+	object, own := g.ref.nodes[slices.IndexFunc(g.ref.nodes, func(n *corev1.Node) bool { return n.Name == node })], g.ref.own(node)
 	pods := g.ref.remove(node)
 	if got.All() {
+		g.left = append(g.left, leftNode{object, own})
 		g.seen["drained"] += len(pods)
 		g.compareDrained(got, pods)
 		return

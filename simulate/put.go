@@ -88,7 +88,7 @@ func (m *Sim) NodeOf(pod *corev1.Pod) (Node, bool) {
 
 // find returns the node on which a pod is, and its entry there, nil if it is on none.
 func (m *Sim) find(pod *corev1.Pod) (Node, *podEntry) {
-	if index, known := m.world.byName[pod.Spec.NodeName]; known {
+	if index, known := m.data.named(m.world, pod.Spec.NodeName); known {
 		n := Node{index: index, name: pod.Spec.NodeName}
 		if entry := m.entryOn(n, pod); entry != nil {
 			return n, entry
@@ -183,7 +183,7 @@ func (m *Sim) putOn(ctx context.Context, shape *Shape, on Node, allocations []re
 			return Result{}, err
 		}
 	}
-	on = m.world.here(on)
+	on = m.data.here(m.world, on)
 	rec, found := m.data.record(on)
 	switch {
 	case !found:

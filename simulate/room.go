@@ -32,7 +32,7 @@ var ErrNotAlone = errors.New("what the pods get depends on other nodes: they sha
 // Room returns what a node has left. The error is that the node does not exist or is undecided.
 func (s *State) Room(n Node) (Room, error) {
 	s = s.seen()
-	n = s.world.here(n)
+	n = s.data.here(s.world, n)
 	rec, found := s.data.record(n)
 	switch {
 	case !found:

@@ -383,6 +383,9 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 	if w.options.Memory.Off {
 		return w.variantOn(k, inv.Node)
 	}
+	if inv.template == nil && inv.index >= len(w.nodes) { // added to some version
+		return w.variantOn(k, inv.Node)
+	}
 	if inv.template == nil {
 		if known := k.onReal.Load(); known != nil {
 			return (*known)[inv.index]

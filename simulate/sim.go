@@ -190,7 +190,7 @@ func (m *Sim) Remove(nodes ...string) error {
 func (m *Sim) remove(names []string) ([]*podEntry, error) {
 	indices := make([]int, len(names))
 	for i, name := range names {
-		index, found := m.world.byName[name]
+		index, found := m.data.named(m.world, name)
 		if !found || m.data.real.At(index).gone {
 			return nil, fmt.Errorf("node %s does not exist", name)
 		}

@@ -203,7 +203,7 @@ func (w *world) counted(l *onenode.ReadSet) *counts {
 // again what changed.
 func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
 	counts := a.world.counted(d.readSet)
-	if known, _ := counts.byKind.Get(a.kind); known != nil && known.on == on.nodeSet {
+	if known, _ := counts.byKind.Get(a.kind); known != nil && known.on == on.nodeSet && known.real.Len() == d.real.Len() {
 		attempt := *c
 		t, changed, err := d.recount(&attempt, a, known)
 		if err != nil {
@@ -379,20 +379,20 @@ func (d *version) record(n Node) (nodeRecord, bool) {
 	return d.fresh(n.template), n.index < g.total
 }
 
-// here is a handle as this world has it: a real node may be at another position than in the world that it is from.
-func (w *world) here(n Node) Node {
-	if n.template != nil || n.index < len(w.nodes) && w.nodes[n.index].Node.Name == n.name {
+// here is a handle as this version has it: a real node may be at another position than in the one that it is from.
+func (d *version) here(w *world, n Node) Node {
+	if n.template != nil || n.index < d.real.Len() && d.real.At(n.index).facts.Node.Name == n.name && !d.real.At(n.index).gone {
 		return n
 	}
-	if index, found := w.byName[n.name]; found {
+	if index, found := d.named(w, n.name); found {
 		return Node{index: index, name: n.name}
 	}
-	return Node{index: len(w.nodes), name: n.name}
+	return Node{index: d.real.Len(), name: n.name}
 }
 
 // Node returns the handle of a real node. The error is that there is none of that name.
 func (s *State) Node(name string) (Node, error) {
-	index, found := s.world.byName[name]
+	index, found := s.data.named(s.world, name)
 	if !found {
 		return Node{}, fmt.Errorf("node %s does not exist", name)
 	}
@@ -401,7 +401,7 @@ func (s *State) Node(name string) (Node, error) {
 
 // Object is a real node as the Cluster has it, which must not be modified. It is nil for any other, and for one that is gone.
 func (s *State) Object(n Node) *corev1.Node {
-	if n = s.world.here(n); n.template != nil {
+	if n = s.data.here(s.world, n); n.template != nil {
 		return nil
 	}
 	if rec, found := s.data.record(n); found {
@@ -413,7 +413,7 @@ func (s *State) Object(n Node) *corev1.Node {
 // Pods lists the pods on a real node, those that were placed last first.
 func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 	return func(yield func(*corev1.Pod) bool) {
-		rec, _ := s.data.record(s.world.here(n))
+		rec, _ := s.data.record(s.data.here(s.world, n))
 		for entry := rec.pods; entry != nil; entry = entry.before {
 			if !yield(entry.pod) {
 				return
@@ -427,7 +427,7 @@ func (s *State) Pods(n Node) iter.Seq[*corev1.Pod] {
 // devices, and for one that is gone. An undecided node counts as the cheapest template that it can
 // be of.
 func (s *State) InUse(n Node) float64 {
-	rec, found := s.data.record(s.world.here(n))
+	rec, found := s.data.record(s.data.here(s.world, n))
 	if !found {
 		return 0
 	}
@@ -438,7 +438,7 @@ func (s *State) InUse(n Node) float64 {
 // none of a node that is gone, or undecided.
 func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
 	return func(yield func(pools.DeviceID, DeviceUse) bool) {
-		n = s.world.here(n)
+		n = s.data.here(s.world, n)
 		rec, found := s.data.record(n)
 		if !found || rec.options != nil {
 			return
@@ -468,7 +468,7 @@ type DeviceUse struct {
 // listed; neither is anything of a node that is gone. An undecided node counts as the cheapest template
 // that it can be of.
 func (s *State) Utilization(n Node) iter.Seq2[pools.PoolID, float64] {
-	rec, found := s.data.record(s.world.here(n))
+	rec, found := s.data.record(s.data.here(s.world, n))
 	if !found {
 		return func(func(pools.PoolID, float64) bool) {}
 	}

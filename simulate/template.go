@@ -170,7 +170,7 @@ func (s *TemplateSpec) forget(patched []*resourceapi.ResourceSlice, id pools.Dev
 // TemplateOf is a template of a real node: its devices and labels, without its pods but for those
 // that daemon reports true for. The error is that there is no such node.
 func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
-	index, found := s.world.byName[node]
+	index, found := s.data.named(s.world, node)
 	if !found {
 		return nil, fmt.Errorf("node %s does not exist", node)
 	}

@@ -4,6 +4,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,7 +130,7 @@ type expectation struct {
 // error is that there is no such node, or that the template is undecided; then nothing changed. It takes time in proportion to the
 // devices of the node and the template.
 func (m *Sim) Expect(node string, t *Template) error {
-	index, found := m.world.byName[node]
+	index, found := m.data.named(m.world, node)
 	if !found || m.data.real.At(index).gone {
 		return fmt.Errorf("node %s does not exist", node)
 	}
@@ -156,6 +157,85 @@ func (m *Sim) Expect(node string, t *Template) error {
 	rec.state = after.State(m.data.readSet, rec.state.Uses.Moved(before.Inventory, after.Inventory).Change(held, true))
 	m.freed()
 	return nil
+}
+
+// AddNode adds a real node, behind the others, with slices that its drivers have published. It is as any other real node
+// from then on, but is not part of an Update. Allocated claims that have devices of it already take them.
+//
+// The error names a node that exists, a slice that is not of this node alone, or a pool that another node has; then nothing changed. It takes time
+// in proportion to the devices of the node, and the nodes that were added.
+func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice) error {
+	if node == nil {
+		return errors.New("the node is nil")
+	}
+	w := m.world
+	if index, found := m.data.named(w, node.Name); found && !m.data.real.At(index).gone {
+		return fmt.Errorf("node %s exists", node.Name)
+	}
+	for i, slice := range published {
+		if slice == nil {
+			return fmt.Errorf("node %s: slice %d is nil", node.Name, i)
+		}
+		if ptr.Deref(slice.Spec.NodeName, "") != node.Name {
+			return fmt.Errorf("node %s: slice %s: spec.nodeName is %q", node.Name, slice.Name, ptr.Deref(slice.Spec.NodeName, ""))
+		}
+		if other, found := m.data.hasPool(w, onenode.PoolOf(slice)); found {
+			return fmt.Errorf("node %s: slice %s: pool %s is one of %s", node.Name, slice.Name, onenode.PoolOf(slice), other)
+		}
+	}
+	m.look()
+	if w.options.Features.DeviceTaints {
+		published = podclaims.ApplyTaintRules(published, w.rules)
+	}
+	facts := &nodeFacts{
+		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), index: m.data.real.Len(), allocatable: w.amounts(node.Status.Allocatable),
+	}
+	rec := m.data.real.Edit(facts.index, m.by)
+	rec.facts = facts
+	held := m.heldOn(rec, Node{index: facts.index, name: node.Name})
+	rec.state = facts.State(m.data.readSet, onenode.Uses(nil).Change(held, true))
+	m.freed()
+	return nil
+}
+
+// named is the position of the real node of a name, one that was removed only if there is no other.
+func (d *version) named(w *world, name string) (index int, found bool) {
+	for i := d.real.Len() - 1; i >= len(w.nodes); i-- { // those that were added
+		if d.real.At(i).facts.Node.Name == name && !d.real.At(i).gone {
+			return i, true
+		}
+	}
+	index, found = w.byName[name]
+	return index, found
+}
+
+// hasPool finds out whose pool one is that is there.
+func (d *version) hasPool(w *world, id pools.PoolID) (of string, found bool) {
+	for i := range d.around.Shared.Pools {
+		if d.around.Shared.Pools[i].ID == id {
+			return "several nodes", true
+		}
+	}
+	has := func(node int) bool {
+		rec := d.real.At(node)
+		return !rec.gone && slices.ContainsFunc(rec.facts.Pools, func(p onenode.OwnPool) bool { return p.ID == id })
+	}
+	nodes := []int{}
+	if node, known := w.poolNodes[id]; known {
+		nodes = append(nodes, node)
+	}
+	for _, e := range d.expected {
+		if node, known := d.named(w, e.node); known {
+			nodes = append(nodes, node)
+		}
+	}
+	for node := len(w.nodes); node < d.real.Len(); node++ {
+		nodes = append(nodes, node)
+	}
+	if i := slices.IndexFunc(nodes, has); i >= 0 {
+		return "node " + d.real.At(nodes[i]).facts.Node.Name, true
+	}
+	return "", false
 }
 
 // heldOn finds what claims hold of devices of a node that were not listed before.
@@ -259,12 +339,20 @@ func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
 
 // deviceOfNode finds a device that one real node has, or is expected to have.
 func (d *version) deviceOfNode(w *world, id pools.DeviceID) (node int, position int32, found bool) {
-	if node, found = w.poolNodes[id.PoolID()]; found {
+	if node, found = w.poolNodes[id.PoolID()]; found && !d.real.At(node).gone {
 		position, found = d.real.At(node).facts.Position(id)
 		return node, position, found
 	}
 	for _, e := range d.expected {
-		node = w.byName[e.node]
+		node, _ = d.named(w, e.node)
+		if position, found = d.real.At(node).facts.Position(id); found {
+			return node, position, true
+		}
+	}
+	for node = len(w.nodes); node < d.real.Len(); node++ {
+		if d.real.At(node).gone {
+			continue
+		}
 		if position, found = d.real.At(node).facts.Position(id); found {
 			return node, position, true
 		}

@@ -1,0 +1,223 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/simulate"
+)
+
+// leftNode is a node that was removed.
+type leftNode struct {
+	node   *corev1.Node
+	slices []*resourceapi.ResourceSlice
+}
+
+// addNode adds a real node: one like the template, or one that was removed as it was.
+func (g *game) addNode() {
+	node, published := g.template.Nodes(0)
+	again := len(g.left) > 0 && g.rand.IntN(2) == 0
+	if again {
+		left := g.left[g.rand.IntN(len(g.left))]
+		node, published = left.node, left.slices
+	} else {
+		g.nodesAdded++
+		node.Name = fmt.Sprintf("added-%d", g.nodesAdded)
+		for _, slice := range published {
+			slice.Name, slice.Spec.Pool.Name, slice.Spec.NodeName = node.Name+slice.Name, node.Name+slice.Spec.Pool.Name, &node.Name
+		}
+	}
+	exists := slices.ContainsFunc(g.ref.nodes, func(n *corev1.Node) bool { return n.Name == node.Name })
+	err := g.sim.AddNode(node, published...)
+	switch {
+	case exists != (err != nil):
+		g.Fatalf("seed %d: node %s is there: %t, and adding it: %v", g.seed, node.Name, exists, err)
+	case exists:
+		g.seen["node there already"]++
+		return
+	case again:
+		g.seen["node added again"]++
+	default:
+		g.seen["node added"]++
+	}
+	g.ref.nodes = append(slices.Clip(g.ref.nodes), node)
+	g.ref.slices = append(slices.Clip(g.ref.slices), published...)
+}
+
+func TestAddNodeErrors(t *testing.T) {
+	cluster := gpuCluster("a", "b")
+	everywhere := gpuSlice("x", 1)
+	everywhere.Spec.NodeName, everywhere.Spec.AllNodes, everywhere.Spec.Pool.Name = nil, ptr.To(true), "everywhere"
+	cluster.Slices = append(cluster.Slices, everywhere)
+	state, err := simulate.Open(cluster, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	if err := sim.AddNode(nodeNamed("first"), gpuSlice("first", 1)); err != nil {
+		t.Fatal(err)
+	}
+	in := func(pool string) *resourceapi.ResourceSlice {
+		slice := gpuSlice("new", 1)
+		slice.Spec.Pool.Name = pool
+		return slice
+	}
+	for text, try := range map[string]func() error{
+		"the node is nil":         func() error { return sim.AddNode(nil) },
+		"node a exists":           func() error { return sim.AddNode(nodeNamed("a")) },
+		"node first exists":       func() error { return sim.AddNode(nodeNamed("first")) },
+		"slice 1 is nil":          func() error { return sim.AddNode(nodeNamed("new"), gpuSlice("new", 1), nil) },
+		`spec.nodeName is "a"`:    func() error { return sim.AddNode(nodeNamed("new"), gpuSlice("a", 1)) },
+		`spec.nodeName is ""`:     func() error { return sim.AddNode(nodeNamed("new"), everywhere) },
+		"is one of several nodes": func() error { return sim.AddNode(nodeNamed("new"), in("everywhere")) },
+		"is one of node first":    func() error { return sim.AddNode(nodeNamed("new"), in("first")) },
+		"is one of node a":        func() error { return sim.AddNode(nodeNamed("new"), in(cluster.Slices[0].Spec.Pool.Name)) },
+		"node new does not exist": func() error { return sim.Remove("new") }, // nothing changed
+		"node second does not exist": func() error {
+			sim.Fork()
+			err := sim.AddNode(nodeNamed("second"))
+			sim.Revert()
+			return errors.Join(err, sim.Remove("second"))
+		},
+		"node first does not exist again": func() error {
+			sim.Fork()
+			err := errors.Join(sim.Remove("first"), sim.Remove("first"))
+			sim.Revert()
+			return fmt.Errorf("%w again", err)
+		},
+	} {
+		if err := try(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q", err, text)
+		}
+	}
+	if cluster.Slices[0].Spec.NodeName == nil || *cluster.Slices[0].Spec.NodeName != "a" {
+		t.Fatal("the first slice is not that of node a")
+	}
+}
+
+// What was added is part of all questions about real nodes, in the State, too. It is gone with a Revert.
+func TestAddedNodes(t *testing.T) {
+	state, err := simulate.Open(gpuCluster("a"), simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes, err := state.Shapes(gpuPods("one", 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := func(s *simulate.State, want int) {
+		t.Helper()
+		fit, err := s.FitsMany(t.Context(), shapes[0], simulate.Real(nil))
+		if err != nil || fit.Pods != want {
+			t.Errorf("%d pods fit, want %d, error %v", fit.Pods, want, err)
+		}
+	}
+	fits(state, 4)
+	sim := state.Sim()
+	sim.Fork()
+	if err := sim.AddNode(nodeNamed("b"), gpuSlice("b", 8)); err != nil {
+		t.Fatal(err)
+	}
+	with := sim.State()
+	fits(with, 12)
+	fits(state, 4)
+	result, err := sim.PlaceMany(t.Context(), shapes[0], 6, simulate.Real(nil), simulate.FirstFit)
+	if err != nil || result.Placed != 6 {
+		t.Fatal(result.Placed, err)
+	}
+	fits(sim.State(), 6)
+	node, err := sim.State().Node("b")
+	if err != nil || sim.State().InUse(node) != 0.25 {
+		t.Errorf("node b: %v, %v of it is in use", err, sim.State().InUse(node))
+	}
+	if err := sim.Evict(slices.Collect(sim.State().Pods(node))...); err != nil {
+		t.Error(err)
+	}
+	fits(sim.State(), 8)
+	departures, err := sim.State().Drainable(t.Context(), simulate.Real(nil), simulate.Real(nil), simulate.FirstFit)
+	if err != nil || len(departures) != 2 || departures[1].Node.Name() != "b" || !departures[0].Possible {
+		t.Errorf("the nodes that can go are %v, error %v", departures, err)
+	}
+	if err := sim.Remove("b"); err != nil {
+		t.Error(err)
+	}
+	fits(sim.State(), 0)
+	if err := sim.AddNode(nodeNamed("b"), gpuSlice("b", 2)); err != nil {
+		t.Error(err)
+	}
+	fits(sim.State(), 2)
+	sim.Revert()
+	fits(sim.State(), 4)
+	fits(with, 12)
+}
+
+// Sims merge if one of them added nodes, and not if both did.
+func TestMergeAddedNodes(t *testing.T) {
+	state, err := simulate.Open(gpuCluster("a"), simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes, err := state.Shapes(gpuPods("one", 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, other, third := state.Sim(), state.Sim(), state.Sim()
+	for sim, name := range map[*simulate.Sim]string{other: "b", third: "c"} {
+		if err := sim.AddNode(nodeNamed(name), gpuSlice(name, 8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := func(sim *simulate.Sim, n int, on simulate.Nodes) {
+		t.Helper()
+		if result, err := sim.PlaceMany(t.Context(), shapes[0], n, on, simulate.FirstFit); err != nil || result.Placed != n {
+			t.Fatal(result.Placed, err)
+		}
+	}
+	place(other, 3, simulate.Real(func(node *corev1.Node) bool { return node.Name == "b" }))
+	place(mine, 4, simulate.Real(nil))
+	if err := mine.Merge(other); err != nil {
+		t.Fatal(err)
+	}
+	fit, err := mine.State().FitsMany(t.Context(), shapes[0], simulate.Real(nil))
+	if err != nil || fit.Pods != 5 {
+		t.Errorf("%d pods fit, want 5, error %v", fit.Pods, err)
+	}
+	var conflict *simulate.ConflictError
+	if err := mine.Merge(third); !errors.As(err, &conflict) || conflict.Object != "node c" {
+		t.Errorf("error %v, want a conflict about node c", err)
+	}
+}
+
+// A claim may be allocated to a device of a node that is not there yet.
+func TestAddedNodeHasItsClaims(t *testing.T) {
+	cluster := gpuCluster("a")
+	claim := &resourceapi.ResourceClaim{}
+	claim.Namespace, claim.Name = "default", "early"
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "r", Driver: "gpu.example.com", Pool: "b", Device: "gpu-1"},
+	}}}
+	cluster.Claims = append(cluster.Claims, claim)
+	state, err := simulate.Open(cluster, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	if err := sim.AddNode(nodeNamed("b"), gpuSlice("b", 4)); err != nil {
+		t.Fatal(err)
+	}
+	node, err := sim.State().Node("b")
+	if err != nil || sim.State().InUse(node) != 0.25 {
+		t.Errorf("error %v, %v of the node is in use, want a quarter", err, sim.State().InUse(node))
+	}
+}
