@@ -493,8 +493,9 @@ bench: ## run Dray and its peers on the same clusters, and write benchmarks/resu
 	@$(MAKE) report
 
 .PHONY: soak-gang
-soak-gang: ## compare CASES= small gangs of each of 17 kinds with an enumeration, and print which share is placed
+soak-gang: ## compare CASES= small gangs of each of 20 kinds with an enumeration, and print which share is placed
 	GANG_CASES=$(or $(CASES),10000) $(GO) test ./gang -run TestLikeEnumeration -count=1 -v -timeout 0
+	GANG_CASES=$(or $(CASES),10000) $(GO) test ./simulate -run TestGangLevelsByEnumeration -count=1 -v -timeout 0
 
 # One process for a thousand sequences, so that a long run can be ended and begun again where it was.
 .PHONY: soak-simulate

@@ -4,6 +4,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,6 +14,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/internal/index/shape"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
@@ -21,6 +23,9 @@ import (
 type Demand struct {
 	Shape *Shape
 	Count int
+	// PerNode is how many of them may be on one node. Zero or less is no limit. Other pods do not count, though they may be of
+	// the same shape.
+	PerNode int
 }
 
 // Topology is what a gang must have in common: the value of a label of all its nodes, or of an
@@ -36,8 +41,44 @@ type Topology struct {
 	// Requests are the names of the requests that DeviceAttribute is about, as in a
 	// DeviceConstraint: "request" or "request/subrequest". Empty are all.
 	Requests []string
-	// Preferred topologies are given up, the last one first, if there is no place otherwise.
+	// Preferred topologies are given up, the last one first, if there is no place otherwise. So with the levels of a hierarchy
+	// in order, such as zone and rack, all preferred, a gang is placed in the innermost that has room.
 	Preferred bool
+}
+
+// InCommon is what the nodes or devices of a domain have in common: the value of a label, or that of an attribute as a CEL literal.
+type InCommon struct {
+	Topology Topology
+	Value    string
+}
+
+// String is name and value.
+func (c InCommon) String() string { return c.Topology.name() + "=" + c.Value }
+
+func (t *Topology) name() string {
+	return cmp.Or(t.NodeLabel, string(t.DeviceAttribute))
+}
+
+// Closest is the domain that comes closest to having room for a gang.
+type Closest struct {
+	// Domain has a value for each topology that is required.
+	Domain []InCommon
+	// Placed is for how many of the Pods a place was found there: one after the other until one has none, or more of them
+	// together.
+	Placed, Pods int
+}
+
+// String is one sentence, without a full stop.
+func (c *Closest) String() string {
+	count := fmt.Sprintf("%d of %s", c.Placed, explain.Count(c.Pods, "pod"))
+	if len(c.Domain) == 0 {
+		return count + " have a place"
+	}
+	names := make([]string, len(c.Domain))
+	for i := range c.Domain {
+		names[i] = c.Domain[i].String()
+	}
+	return strings.Join(names, ", ") + " comes closest: " + count
 }
 
 // Gang places all pods of the demands, or none. They are placed one after the other in the order
@@ -48,7 +89,8 @@ type Topology struct {
 // reach, admin access, and claims that are to match others of their pod. With more than 1,024 pods, or nodes of Any, a gang that
 // does not fit one by one is undecided, unless it is known that fewer pods do not fit. Domains are told apart by the labels and devices of real nodes, and of
 // templates that are part of the set. The result counts the pods of all demands; without a place, what
-// is undecided says that a domain may still do. It takes time in proportion to the nodes, and as
+// is undecided says that a domain may still do. Result.Domain is where the gang is, Result.Closest which domain lacks least
+// if it has no place. It takes time in proportion to the nodes, and as
 // FitsMany for each domain; pods that do not fit one by one take time in proportion to all devices, and up to
 // Options.Budget. Devices are read once, and each value of an attribute makes questions of
 // its own. Undecided nodes go with a topology only if it is a label which all their templates have with
@@ -74,8 +116,9 @@ func (m *Sim) Gang(ctx context.Context, demands []Demand, t []Topology, on Nodes
 		return Result{}, err
 	}
 	for required := len(t); ; required-- {
-		result, err := m.gangWithin(ctx, demands, t[:required], on, p)
-		if err != nil || result.All() || required == 0 || !t[required-1].Preferred {
+		last := required == 0 || !t[required-1].Preferred
+		result, err := m.gangWithin(ctx, demands, t[:required], on, p, last)
+		if err != nil || result.All() || last {
 			return result, err
 		}
 	}
@@ -98,8 +141,8 @@ func checkUndecided(t []Topology, on Nodes) error {
 	return nil
 }
 
-// gangWithin tries the domains of all the topologies.
-func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy) (Result, error) {
+// gangWithin tries the domains of all the topologies. Only the last time it matters why there is no place.
+func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on Nodes, p Policy, last bool) (Result, error) {
 	total := 0
 	for _, d := range demands {
 		total += min(max(0, d.Count), math.MaxInt-total)
@@ -108,24 +151,20 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 	for _, d := range demands {
 		none.NotLookedAt = notLookedAt(none.NotLookedAt, d.Shape)
 	}
-	var closest domain
-	least := total + 1
 	domains := m.domains(t, on)
 	for i := range domains {
-		domains[i].members = m.members(demands, t, &domains[i], on)
-		domain := domains[i]
-		lacking, err := m.lacking(ctx, domain.members)
+		d := &domains[i]
+		d.members = m.members(demands, t, d, on)
+		lacking, err := m.lacking(ctx, d.members)
 		if err != nil {
 			return Result{}, err
 		}
-		if lacking > 0 {
-			if lacking < least {
-				closest, least, none.unplaced = domain, lacking, nil
-			}
+		if d.most = total - lacking; lacking > 0 {
 			continue
 		}
-		result, err := m.gangOn(ctx, domain.members, p)
+		result, err := m.gangOn(ctx, d.members, p)
 		if err != nil || result.All() {
+			result.Domain = d.inCommon(t)
 			return result, err
 		}
 		if result.Undecided > 0 {
@@ -134,15 +173,17 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		if none.Err == nil {
 			none.Err = result.Err
 		}
-		if lacking = total - result.Placed; lacking < least {
-			closest, least, none.unplaced = domain, lacking, result.unplaced
-		}
+		d.note(&result)
 	}
 	if !m.world.options.GangsOneByOne {
 		q := &together{Sim: m, total: total, left: m.world.options.Budget}
-		result, fits, err := q.place(ctx, domains)
-		if err != nil || fits {
-			return result, err
+		result, at, err := q.place(ctx, domains)
+		if err != nil {
+			return Result{}, err
+		}
+		if at != nil {
+			result.Domain = at.inCommon(t)
+			return result, nil
 		}
 		if q.doubt {
 			none.Unfit, none.Undecided = 0, total
@@ -152,19 +193,54 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 			none.Err = q.err
 		}
 	}
-	switch {
-	case least > total: // there is no domain
+	if !last {
+		return none, nil
+	}
+	closest, err := m.closest(ctx, domains, p)
+	if err != nil {
+		return Result{}, err
+	}
+	if closest == nil { // there is no domain
 		for _, d := range demands {
 			none.unplaced = append(none.unplaced, unplaced{state: m.State(), shape: d.Shape, on: on, pods: d.Count, because: withoutDomain(t)})
 		}
-	case none.unplaced == nil:
-		tried, err := m.gangOn(ctx, closest.members, p)
-		if err != nil {
-			return Result{}, err
-		}
-		none.unplaced = tried.unplaced
+		return none, nil
 	}
+	none.unplaced = closest.unplaced
+	none.Closest = &Closest{Domain: closest.inCommon(t), Placed: closest.placed, Pods: total}
 	return none, nil
+}
+
+// closest is the domain in which most pods have a place, the first of several. Domains in which there is none for more than in
+// another one are not tried.
+func (m *Sim) closest(ctx context.Context, domains []domain, p Policy) (*domain, error) {
+	order := make([]*domain, len(domains))
+	for i := range domains {
+		order[i] = &domains[i]
+	}
+	slices.SortStableFunc(order, func(a, b *domain) int { return cmp.Compare(b.most, a.most) })
+	var best *domain
+	for _, d := range order {
+		if !d.tried && best != nil && max(d.most, d.placed) < best.placed {
+			continue
+		}
+		if !d.tried {
+			result, err := m.gangOn(ctx, d.members, p)
+			if err != nil {
+				return nil, err
+			}
+			d.note(&result)
+		}
+		if best == nil || d.placed > best.placed {
+			best = d
+		}
+	}
+	for i := range domains { // in order
+		if d := &domains[i]; d.tried && d.placed == best.placed {
+			return d, nil
+		}
+	}
+	return best, nil
 }
 
 // withoutDomain says what nodes lack that are in no domain.
@@ -203,7 +279,7 @@ func (m *Sim) gangOn(ctx context.Context, members []member, p Policy) (Result, e
 	return m.allOrNothing(func() (Result, error) {
 		result := Result{world: m.world}
 		for _, d := range members {
-			placed, err := m.place(ctx, d.Shape, d.Count, d.on, p)
+			placed, err := m.placeSome(ctx, d.Shape, d.Count, d.PerNode, d.on, p)
 			if err != nil {
 				return Result{}, err
 			}
@@ -232,6 +308,24 @@ type domain struct {
 	on      Nodes
 	values  []string // by topology
 	members []member
+	// most is how many pods fit at most one after the other, placed how many were found to fit.
+	most, placed int
+	// tried is set once the pods were placed one after the other, unplaced are those then.
+	tried    bool
+	unplaced []unplaced
+}
+
+// note keeps what came of placing the pods one after the other.
+func (d *domain) note(r *Result) {
+	d.tried, d.placed, d.unplaced = true, max(d.placed, r.Placed), r.unplaced
+}
+
+func (d *domain) inCommon(t []Topology) []InCommon {
+	var list []InCommon
+	for i, value := range d.values {
+		list = append(list, InCommon{Topology: t[i], Value: value})
+	}
+	return list
 }
 
 // member is a demand in a domain: its pods see devices with the values of the domain only, and run on a set of nodes.

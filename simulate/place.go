@@ -48,6 +48,11 @@ func (m *Sim) PlaceMany(ctx context.Context, shape *Shape, n int, on Nodes, p Po
 
 // place is PlaceMany, but with an error, some of the pods may be placed.
 func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy) (Result, error) {
+	return m.placeSome(ctx, shape, n, 0, on, p)
+}
+
+// placeSome is place with at most so many of the pods on a node, zero or less for any number.
+func (m *Sim) placeSome(ctx context.Context, shape *Shape, n, perNode int, on Nodes, p Policy) (Result, error) {
 	c, err := m.world.NewCall(ctx)
 	if err != nil {
 		return Result{}, err
@@ -60,6 +65,9 @@ func (m *Sim) place(ctx context.Context, shape *Shape, n int, on Nodes, p Policy
 		return Result{}, err
 	}
 	b := &batch{sim: m, call: c, shape: shape, on: on, left: n, policy: p}
+	if perNode > 0 {
+		b.perNode, b.counts = perNode, make(map[Node]int)
+	}
 	if err := b.run(); err != nil {
 		return Result{}, err
 	}
@@ -76,6 +84,9 @@ type batch struct {
 	asked  *asked
 	left   int
 	placed []segment
+	// perNode is how many of the pods may be on a node, 0 for any number. Counts has how many are, where nodes are chosen one by one.
+	perNode int
+	counts  map[Node]int
 	// doubtful is set if the last pod that was not placed may fit.
 	doubtful bool
 	// counting ends the batch with endless set once a pod changes nothing.
@@ -179,7 +190,7 @@ func (m *Sim) first(k *podKind, node int) {
 // fillNode places on one node as long as there is room. Full is set if there is none for sure.
 func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 	var s segment
-	for b.left > 0 {
+	for b.left > 0 && (b.perNode == 0 || s.each < b.perNode) {
 		if err := b.interrupted(b.left); err != nil {
 			return false, err
 		}
@@ -318,7 +329,7 @@ func (b *batch) fillNew(part nodesPart) error {
 		if n == 0 {
 			break
 		}
-		nodes := min(most, (b.left-1)/int(n)+1)
+		nodes := min(most, (b.left-1)/b.limited(n)+1)
 		if err := b.fillRun(&next, fresh, nodes); err != nil {
 			return err
 		}
@@ -331,6 +342,14 @@ func (b *batch) fillNew(part nodesPart) error {
 	return nil
 }
 
+// limited is how many of the pods are placed on a node that has room for so many.
+func (b *batch) limited(n int64) int {
+	if b.perNode > 0 {
+		return min(int(n), b.perNode)
+	}
+	return int(n)
+}
+
 // fillRun places on nodes that are equal, as long as there is room, and adds them to the group.
 func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 	if b.left == 0 {
@@ -341,7 +360,7 @@ func (b *batch) fillRun(to *group, rec nodeRecord, nodes int) error {
 	if err != nil {
 		return err
 	}
-	each := int(n)
+	each := b.limited(n)
 	if each == 0 {
 		to.add(run{count: nodes, nodeRecord: rec})
 		return nil
@@ -424,6 +443,9 @@ func (b *batch) oneByOne() error {
 		after := b.sim.take(b.asked, found.node, found.answer, found.number, b.shape.pod(b.count()))
 		b.placed = append(b.placed, s)
 		b.left--
+		if b.perNode > 0 {
+			b.counts[found.node]++
+		}
 		if b.counting && b.nothingChanged(&s, after) {
 			b.endless = true
 			return nil

@@ -63,6 +63,9 @@ func (b *batch) choose() (*candidate, error) {
 	var highest float64
 	scores := make(map[reply]float64)
 	visit := func(n Node, rec *nodeRecord) (more bool, err error) {
+		if b.perNode > 0 && b.counts[n] >= b.perNode {
+			return true, nil // it is by itself: no node like it stands for it
+		}
 		a, number, err := b.asked.on(&b.call, &b.sim.data, n, rec)
 		if err != nil {
 			return false, err

@@ -24,6 +24,10 @@ type Result struct {
 	Placed, Unfit, Undecided int
 	// NoProof says that the pods of a gang which are Unfit may fit in a way that was not looked for: see Sim.Gang.
 	NoProof bool
+	// Domain is where Sim.Gang placed the gang: a value for each topology that was kept. It is nil without topologies.
+	Domain []InCommon
+	// Closest is the domain that lacks least for a gang which was not placed. It is nil if there is no domain.
+	Closest *Closest
 	// Err is the first error about a node, nil if there was none. Nodes with errors take no pods.
 	Err error
 	// NotLookedAt is what kube-scheduler looks at of the pods and the simulation did not: whether they
@@ -66,7 +70,7 @@ func (b *batch) result(n int) Result {
 		r.Unfit = rest
 	}
 	if rest := r.Unfit + r.Undecided; rest > 0 {
-		r.unplaced = []unplaced{{state: b.sim.State(), shape: b.shape, on: b.on, pods: rest}}
+		r.unplaced = []unplaced{{state: b.sim.State(), shape: b.shape, on: b.on, pods: rest, perNode: b.perNode}}
 	}
 	return r
 }

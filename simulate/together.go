@@ -34,8 +34,8 @@ type together struct {
 	err            error
 }
 
-// place places the pods of all demands in the first domain in which they fit together, and reports whether there is one.
-func (t *together) place(ctx context.Context, domains []domain) (Result, bool, error) {
+// place places the pods of all demands in the first domain in which they fit together, which it returns. It is nil if there is none.
+func (t *together) place(ctx context.Context, domains []domain) (Result, *domain, error) {
 	for i := range domains {
 		q := t.question(domains[i].members)
 		if q == nil {
@@ -44,7 +44,7 @@ func (t *together) place(ctx context.Context, domains []domain) (Result, bool, e
 		r, err := gang.Ask(ctx, q.Question)
 		if err != nil {
 			if ctx.Err() != nil {
-				return Result{}, false, context.Cause(ctx)
+				return Result{}, nil, context.Cause(ctx)
 			}
 			t.note(err)
 			continue
@@ -55,17 +55,20 @@ func (t *together) place(ctx context.Context, domains []domain) (Result, bool, e
 		switch {
 		case r.Verdict == allocator.NotSatisfiable:
 			t.noProof = t.noProof || !r.Exact
+			if len(q.Pods) == t.total {
+				domains[i].placed = max(domains[i].placed, r.Placed())
+			}
 		case r.Verdict == allocator.Satisfiable && len(q.Pods) == t.total:
 			placed, err := t.allOrNothing(func() (Result, error) { return q.put(ctx, r.Places) })
 			if err == nil || ctx.Err() != nil {
-				return placed, true, err
+				return placed, &domains[i], err
 			}
 			t.note(err)
 		default:
 			t.doubt = true
 		}
 	}
-	return Result{}, false, nil
+	return Result{}, nil, nil
 }
 
 func (t *together) note(err error) {
@@ -285,8 +288,12 @@ func (q *gangQuestion) add(m *gangMember, number, position int, extensions map[t
 func (q *gangQuestion) room(node int, pods []int) bool {
 	n := &q.nodes[node]
 	used := slices.Clone(n.used)
+	on := make(map[*gangMember]int)
 	for _, pod := range pods {
 		m := q.of[pod].gangMember
+		if on[m]++; m.PerNode > 0 && on[m] > m.PerNode {
+			return false
+		}
 		demands := m.Shape.kind.variantAt(m.numbers[m.on[node]]).demands
 		if fitsResources(n.facts, used, demands, 1) == 0 {
 			return false

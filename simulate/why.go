@@ -75,6 +75,8 @@ type unplaced struct {
 	shape *Shape
 	on    Nodes
 	pods  int
+	// perNode is how many pods a node may have, if it has room for more; 0 for any number.
+	perNode int
 	// because is what keeps pods away from all nodes of the set; empty if the nodes have to be asked.
 	because string
 }
@@ -179,6 +181,10 @@ func (e *explainer) decided(n Node, rec *nodeRecord, name string) error {
 			e.devices.Add(found, name)
 			return nil
 		}
+	}
+	if a.Verdict == onenode.Fits && e.perNode > 0 {
+		e.obstruct(explain.Count(e.perNode, "pod")+" of the gang already, and no more may be there", name)
+		return nil
 	}
 	e.found.Undecided = append(e.found.Undecided, name)
 	return nil
