@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
 )
 
@@ -196,6 +197,58 @@ func TestMergeAddedNodes(t *testing.T) {
 	var conflict *simulate.ConflictError
 	if err := mine.Merge(third); !errors.As(err, &conflict) || conflict.Object != "node c" {
 		t.Errorf("error %v, want a conflict about node c", err)
+	}
+}
+
+// The taints of rules are on the devices of nodes that are added, too.
+func TestAddedNodeHasTaintsOfRules(t *testing.T) {
+	cluster := gpuCluster("a")
+	rule := &resourceapi.DeviceTaintRule{}
+	rule.Name = "broken"
+	rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Pool: ptr.To("b")}
+	rule.Spec.Taint = resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	cluster.TaintRules = []*resourceapi.DeviceTaintRule{rule}
+	state, err := simulate.Open(cluster, simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes, err := state.Shapes(gpuPods("one", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	for _, name := range []string{"b", "c"} {
+		if err := sim.AddNode(nodeNamed(name), gpuSlice(name, 8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fit, err := sim.State().FitsMany(t.Context(), shapes[0], simulate.Real(nil)); err != nil || fit.Pods != 12 {
+		t.Errorf("%d pods fit, want 12, error %v", fit.Pods, err)
+	}
+}
+
+// Devices of nodes that are added can get taints, also if a node of that name was there before.
+func TestTaintOnAddedNodes(t *testing.T) {
+	state, err := simulate.Open(gpuCluster("a"), simulate.Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes, err := state.Shapes(gpuPods("one", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := state.Sim()
+	if err := errors.Join(sim.Remove("a"), sim.AddNode(nodeNamed("a"), gpuSlice("a", 4)), sim.AddNode(nodeNamed("b"), gpuSlice("b", 4))); err != nil {
+		t.Fatal(err)
+	}
+	for _, pool := range []string{"a", "b"} {
+		taint := resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+		if err := sim.Taint(taint, slices.Values([]pools.DeviceID{{Driver: "gpu.example.com", Pool: pool, Device: "gpu-1"}})); err != nil {
+			t.Errorf("pool %s: %v", pool, err)
+		}
+	}
+	if fit, err := sim.State().FitsMany(t.Context(), shapes[0], simulate.Real(nil)); err != nil || fit.Pods != 6 {
+		t.Errorf("%d pods fit, want 6, error %v", fit.Pods, err)
 	}
 }
 

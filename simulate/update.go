@@ -194,8 +194,7 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 	rec.facts = facts
 	held := m.heldOn(rec, Node{index: facts.index, name: node.Name})
 	rec.state = facts.State(m.data.readSet, onenode.Uses(nil).Change(held, true))
-	m.freed()
-	return nil
+	return nil // there is no more room on the nodes before it
 }
 
 // named is the position of the real node of a name, one that was removed only if there is no other.
