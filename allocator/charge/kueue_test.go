@@ -213,3 +213,51 @@ func TestGone(t *testing.T) {
 		t.Errorf("counts %s and %s devices, %d are gone, want 7Gi, 2 and 2", memory.Most.String(), devices.Least.String(), len(charge.Gone))
 	}
 }
+
+// Shares of one device draw on its counters once, and consume each their own. So do those that are not allocated yet, at least.
+func TestSharesOfOneDevice(t *testing.T) {
+	shared := gpu("a", "80Gi", "60Gi", validValues("10Gi"))
+	claim := asking(1, "")
+	again := claim.Spec.Devices.Requests[0]
+	again.Name = "again"
+	claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, again)
+	capacity := capacities
+	capacity.Resource = "gpu-capacity"
+	cluster := clusterOf(shared)
+	compare := func(when string) {
+		t.Helper()
+		charge, err := cluster.Of(t.Context(), claim, []Mapping{counters, capacity})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn, consumed := charge.Of["gpu-memory"], charge.Of["gpu-capacity"]
+		if drawn.Least.Cmp(resource.MustParse("60Gi")) != 0 || consumed.Least.Cmp(resource.MustParse("20Gi")) != 0 || consumed.Most.Cmp(resource.MustParse("20Gi")) != 0 {
+			t.Errorf("%s: %s drawn, %s to %s consumed, want 60Gi and 20Gi", when, drawn.Least.String(), consumed.Least.String(), consumed.Most.String())
+		}
+	}
+	compare("before")
+	problem, err := cluster.allocator.Compile([]*resourceapi.ResourceClaim{claim}, cluster.classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := problem.Feasible(t.Context(), pools.NewState(cluster.snapshot), cluster.nodes[0])
+	if err != nil || len(found.Results()) != 1 {
+		t.Fatal(err, found.Verdict())
+	}
+	claim.Status.Allocation = &found.Results()[0]
+	compare("after")
+}
+
+// A pool of which slices are missing counts nothing.
+func TestKueueIncompletePool(t *testing.T) {
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.example.com", NodeName: ptr.To("n"), Pool: resourceapi.ResourcePool{Name: "p", ResourceSliceCount: 2},
+		Devices: []resourceapi.Device{gpu("a", "80Gi", "", nil)},
+	}}
+	features := allocator.AllFeatures()
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	cluster := NewCluster(features, pools.Build(features.PoolGates(), []*resourceapi.ResourceSlice{slice}), nil, allocator.ClassMap(class))
+	if list, err := cluster.Kueue(t.Context(), &asking(1, "").Spec, []Mapping{capacities}); err == nil || !strings.Contains(err.Error(), "0 devices match") {
+		t.Errorf("counts %v, error %v, want no device that matches", list, err)
+	}
+}
