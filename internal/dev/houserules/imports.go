@@ -100,7 +100,7 @@ var rooms = []room{
 		"allocator/internal/model", "allocator/internal/solver", "internal/memo",
 	})},
 	{folder: "allocator/charge", imports: slices.Concat(library, index, []string{
-		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/slab", "internal/memo",
+		"allocator/internal/claims", "allocator/internal/eligibility", "allocator/internal/slab", "internal/memo", "podclaims",
 	})},
 	{folder: "allocator/structured", imports: slices.Concat(library, index)},
 	{folder: "allocator/structured/listers", imports: slices.Concat(library, []string{"allocator/structured"})},

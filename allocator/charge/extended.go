@@ -1,0 +1,104 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package charge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dray-project/dray/podclaims"
+)
+
+// KueueExtended is what kueue 0.20 counts for the extended resources of a pod of which DeviceClasses say that devices stand for them
+// (spec.extendedResourceName), before there is a claim: under the name of the mapping of the class, or else under their own. Containers count
+// together, init containers the largest of them, and of both the larger. What the claim takes that kube-scheduler makes for them is
+// Cluster.Of of podclaims.ExtendedClaim with the requests of podclaims.AllExtendedRequests.
+//
+// The error names a resource whose class has a mapping with sources, which kueue says no to, or of which a container asks for a part, or
+// all ask for more than an int64 holds.
+func KueueExtended(spec *corev1.PodSpec, classes []*resourceapi.DeviceClass, mappings []Mapping) (corev1.ResourceList, error) {
+	list := corev1.ResourceList{}
+	if spec == nil {
+		return list, nil
+	}
+	classOf := podclaims.ClassesByResource(classes)
+	together, largest := corev1.ResourceList{}, corev1.ResourceList{}
+	for i := range spec.Containers {
+		for name, quantity := range asked(&spec.Containers[i]) {
+			sum := together[name].DeepCopy()
+			sum.Add(quantity)
+			together[name] = sum
+		}
+	}
+	for _, all := range []corev1.ResourceList{together, largestAsked(spec.InitContainers)} {
+		for name, quantity := range all {
+			if quantity.Cmp(largest[name]) > 0 {
+				largest[name] = quantity
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(largest)) {
+		class, quantity := classOf[name], largest[name]
+		if class == nil || strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
+			continue
+		}
+		to := name
+		for _, m := range mappings {
+			if !slices.Contains(m.Classes, class.Name) {
+				continue
+			}
+			if len(m.Sources) > 0 {
+				return nil, fmt.Errorf("resource %s: class %s has a mapping with sources: %s", name, class.Name, m.Resource)
+			}
+			if to == name {
+				to = m.Resource
+			}
+		}
+		for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
+			if part := container.Resources.Requests[name]; !isWhole(part) {
+				return nil, fmt.Errorf("container %s: resource %s: %s is no whole number", container.Name, name, part.String())
+			}
+		}
+		if !isWhole(quantity) {
+			return nil, fmt.Errorf("resource %s: %s is too much", name, quantity.String())
+		}
+		addTo(list, to, quantity.Value())
+	}
+	return list, nil
+}
+
+// asked are the extended resources of a container, without those of which it asks for nothing.
+func asked(container *corev1.Container) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for name, quantity := range container.Resources.Requests {
+		if quantity.Sign() > 0 && podclaims.IsExtended(name) {
+			list[name] = quantity
+		}
+	}
+	return list
+}
+
+// largestAsked are the largest amounts that one of some containers asks for.
+func largestAsked(containers []corev1.Container) corev1.ResourceList {
+	largest := corev1.ResourceList{}
+	for i := range containers {
+		for name, quantity := range asked(&containers[i]) {
+			if quantity.Cmp(largest[name]) > 0 {
+				largest[name] = quantity
+			}
+		}
+	}
+	return largest
+}
+
+func isWhole(q resource.Quantity) bool {
+	_, whole := q.AsInt64()
+	return whole
+}
