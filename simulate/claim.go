@@ -63,7 +63,12 @@ type unlistedHolding struct {
 // only reports whether a claim holds devices of one real node at most, and of no pool that may come to be
 // listed on another.
 func (r *claimRecord) only(node int) bool {
-	return len(r.unlisted) == 0 && !slices.ContainsFunc(r.held, func(h heldOn) bool { return h.node.index != node })
+	return len(r.unlisted) == 0 && !slices.ContainsFunc(r.held, func(h heldOn) bool { return h.node.template != nil || h.node.index != node })
+}
+
+// usedBy reports whether somebody is the only one who uses a claim, once, and it is open again without.
+func (r *claimRecord) usedBy(consumer resourceapi.ResourceClaimConsumerReference) bool {
+	return r.unusable == nil && r.consumers.Len() == 1 && r.consumers.Times(consumer) == 1
 }
 
 // full reports whether as many use the claim as may. A PodGroup counts once.

@@ -31,7 +31,7 @@ func (m *Sim) Drain(ctx context.Context, on Nodes, p Policy, nodes ...string) (R
 		if err != nil {
 			return Result{}, err
 		}
-		shapes, err := m.world.evicted(entries)
+		shapes, err := m.world.evicted(entries, m.world.kindOfEntry)
 		if err != nil {
 			return Result{}, err
 		}
@@ -55,9 +55,9 @@ func (m *Sim) placeEach(ctx context.Context, shapes []*Shape, on Nodes, p Policy
 	return result, nil
 }
 
-// evicted lists the pods that have to be placed elsewhere, those one after the other that are equal
+// evicted lists the pods that have to be placed elsewhere, those one after the other that are of one kind
 // together.
-func (w *world) evicted(entries []*podEntry) ([]*Shape, error) {
+func (w *world) evicted(entries []*podEntry, kindOf func(*podEntry) (*podKind, error)) ([]*Shape, error) {
 	leaving := make([]*podEntry, 0, len(entries))
 	for _, entry := range entries {
 		if moves(entry.pod) {
@@ -69,7 +69,7 @@ func (w *world) evicted(entries []*podEntry) ([]*Shape, error) {
 	})
 	var shapes []*Shape
 	for _, entry := range leaving {
-		kind, err := w.kindOfEntry(entry)
+		kind, err := kindOf(entry)
 		if err != nil {
 			return nil, fmt.Errorf("pod on a node to be drained: %w", err)
 		}
@@ -122,8 +122,8 @@ type Departure struct {
 //
 // It takes time in proportion to the nodes and to their kinds of pods where there is much room, or where
 // nodes have the same pods; other nodes are drained on a copy, and so are those with pods that share
-// claims or get devices of pools of several nodes. Options.Budget is for each node and kind. The error
-// is the context's.
+// claims with others or get devices of pools of several nodes. Options.Budget is for each node and kind. The
+// error is the context's.
 func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Departure, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -150,12 +150,13 @@ func (s *State) Drainable(ctx context.Context, nodes, on Nodes, p Policy) ([]Dep
 
 // leaving are the pods that leave a node when it is drained.
 type leaving struct {
-	node   int
-	head   *podEntry // the list of pods of which this was found out
-	shapes []*Shape  // as they are placed elsewhere
+	node int
+	head *podEntry // the list of pods of which this was found out
+	// shapes are the pods as they are placed elsewhere if each has its claims for itself.
+	shapes []*Shape
 	pods   int
-	// joins is set if a pod of the node shares a claim, or frees devices of other nodes.
-	joins bool
+	// joins are those that may share a claim, or free devices of other nodes.
+	joins []*podEntry
 	err   error
 }
 
@@ -190,12 +191,26 @@ func (s *State) leaving(nodes Nodes) []*leaving {
 func (w *world) leavingFrom(node int, pods *podEntry) *leaving {
 	l := &leaving{node: node, head: pods}
 	entries := pods.list()
-	l.joins = slices.ContainsFunc(entries, func(e *podEntry) bool { return e.joins })
-	l.shapes, l.err = w.evicted(entries)
+	l.joins = slices.DeleteFunc(slices.Clone(entries), func(e *podEntry) bool { return !e.joins })
+	l.shapes, l.err = w.evicted(entries, func(e *podEntry) (*podKind, error) {
+		if e.joins {
+			return w.kindWith(e.pod, true)
+		}
+		return w.kindOfEntry(e)
+	})
 	for _, shape := range l.shapes {
 		l.pods += len(shape.Pods)
 	}
 	return l
+}
+
+// alone reports whether nobody else uses the claims of a pod on a real node, and they hold devices of that node only.
+// Once the pod has left, they are open, as those are that are made for a pod.
+func (s *State) alone(entry *podEntry, node int) bool {
+	return !slices.ContainsFunc(entry.claims, func(id int32) bool {
+		rec := s.data.claimRecord(int(id))
+		return !rec.only(node) || len(rec.shared) > 0 || !rec.usedBy(s.world.consumer(id, entry.pod))
+	})
 }
 
 // exits finds out which nodes can go.
@@ -242,7 +257,10 @@ func (e *exits) find(ctx context.Context, l *leaving, to *Departure) error {
 // one node, so when the last one comes, a node with room for it is as it was before. Separate is set if
 // what the pods get on a node depends on that node alone.
 func (e *exits) roomy(ctx context.Context, l *leaving) (roomy, separate bool, err error) {
-	roomy, separate = e.countable, !l.joins
+	if slices.ContainsFunc(l.joins, func(entry *podEntry) bool { return !e.state.alone(entry, l.node) }) {
+		return l.pods == 0, false, nil
+	}
+	roomy, separate = e.countable, true
 	for _, shape := range l.shapes {
 		nodes, known := e.rooms[shape.kind]
 		if !known {

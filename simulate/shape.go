@@ -191,7 +191,10 @@ func (k *podKind) size() int64 {
 }
 
 // kindOf returns the kind of a pod.
-func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
+func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) { return w.kindWith(pod, false) }
+
+// kindWith is the kind of a pod. If it is alone, all its claims are its own, and open.
+func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 	if pod == nil {
 		return nil, errors.New("a pod is nil")
 	}
@@ -209,6 +212,12 @@ func (w *world) kindOf(pod *corev1.Pod) (*podKind, error) {
 			made.entries = append(made.entries, entry)
 			made.shares = made.shares || entry.claim >= 0
 		}
+	}
+	if alone {
+		for i := range made.entries {
+			made.entries[i].claim = -1
+		}
+		made.shares = false
 	}
 	for _, resourceName := range made.asks {
 		if class := w.extended[resourceName]; class != nil {

@@ -31,7 +31,10 @@ type crowd struct {
 
 // crowdKinds are the kinds of pods of a crowd: the name of their claim template, or of a claim. The first
 // five stand for themselves.
-var crowdKinds = []string{"one", "two", "large", "broken", "cpu", "none", "network", "shared"}
+var crowdKinds = []string{"one", "two", "large", "broken", "cpu", "none", "network", "shared", "named", "named"}
+
+// crowdClaims is how many claims there are that pods name. Most are used by one pod, some by two.
+const crowdClaims = 16
 
 func newCrowd(t *testing.T, seed uint64) *crowd {
 	c := &crowd{T: t, rand: rand.New(rand.NewPCG(seed, 47))}
@@ -79,6 +82,11 @@ func newCrowd(t *testing.T, seed uint64) *crowd {
 	shared := &resourceapi.ResourceClaim{Spec: c.cluster.Templates[0].Spec.Spec}
 	shared.Namespace, shared.Name = "default", "shared"
 	c.cluster.Claims = append(c.cluster.Claims, shared)
+	for i := range crowdClaims {
+		named := &resourceapi.ResourceClaim{Spec: c.cluster.Templates[[]int{0, 1, 2, 4}[i%4]].Spec.Spec}
+		named.Namespace, named.Name = "default", fmt.Sprint("named-", i)
+		c.cluster.Claims = append(c.cluster.Claims, named)
+	}
 	c.fill()
 	return c
 }
@@ -150,6 +158,9 @@ func (c *crowd) pod(kind string) *corev1.Pod {
 	case "none", "cpu":
 	case "shared":
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &kind}}
+	case "named":
+		name := fmt.Sprint("named-", c.rand.IntN(crowdClaims))
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &name}, {Name: "again", ResourceClaimName: &name}}
 	default:
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c", ResourceClaimTemplateName: &kind}}
 	}
@@ -178,8 +189,8 @@ func (c *crowd) fill() {
 				c.Fatal(err)
 			}
 			for _, claim := range claims {
-				if claim.Name == "shared" {
-					c.cluster.Claims[0] = claim
+				if at := slices.IndexFunc(c.cluster.Claims, func(known *resourceapi.ResourceClaim) bool { return known.Name == claim.Name }); at >= 0 {
+					c.cluster.Claims[at] = claim
 					continue
 				}
 				claim.Name, claim.UID = pod.Name+"-c", types.UID(pod.Name+"-c")
