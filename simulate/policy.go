@@ -3,13 +3,23 @@
 
 package simulate
 
-import "github.com/dray-project/dray/simulate/internal/onenode"
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+
+	"github.com/dray-project/dray/simulate/internal/onenode"
+	"github.com/dray-project/dray/simulate/internal/table"
+)
 
 // Policy chooses among the nodes that fit. Which devices of a node a pod gets is up to
 // Options.DevicePolicy. A policy is immutable.
 type Policy struct {
 	// score is nil for first fit.
 	score func(NodeClass) float64
+	// lasting is a number of a policy of which scores depend on the node alone, and so are remembered; 0 of any other.
+	lasting int
 }
 
 // FirstFit takes nodes in the order in which they are given.
@@ -17,8 +27,8 @@ var FirstFit = Policy{}
 
 // Pack prefers the node of which most devices are in use, Spread the one of which least are.
 var (
-	Pack   = Score(func(c NodeClass) float64 { return c.InUse })
-	Spread = Score(func(c NodeClass) float64 { return -c.InUse })
+	Pack   = Policy{score: func(c NodeClass) float64 { return c.InUse }, lasting: 1}
+	Spread = Policy{score: func(c NodeClass) float64 { return -c.InUse }, lasting: 2}
 )
 
 // LeastWaste prefers the node that loses least room for pods of the given shapes: each pod of a
@@ -59,6 +69,9 @@ type candidate struct {
 
 // choose returns the node that the policy prefers, nil if the pod fits on none.
 func (b *batch) choose() (*candidate, error) {
+	if found, err := b.chooseRanked(); found != nil || err != nil {
+		return found, err
+	}
 	var best *candidate
 	var highest float64
 	scores := make(map[reply]float64)
@@ -95,6 +108,142 @@ func (b *batch) choose() (*candidate, error) {
 		}
 	}
 	return best, nil
+}
+
+// ranking has the real nodes on which pods of a kind fit in the order in which a policy prefers them.
+type ranking struct {
+	real table.Table[nodeRecord] // the nodes as they were
+	// scores are those of the nodes, NaN where no pod fits. Order is a heap with each of them, and with others that were before.
+	scores []float64
+	order  nodeHeap
+	// doubtful is set for good once a node is neither a yes nor a no.
+	doubtful bool
+}
+
+// rankingKey is of what there is a ranking.
+type rankingKey struct {
+	kind    *podKind
+	on      *nodeSet
+	lasting int
+}
+
+// manyRankings is how many a Sim has at most. With more, all are forgotten.
+const manyRankings = 16
+
+// chooseRanked is choose for pods that stand for themselves, on real nodes, by a policy with scores that last. It looks at nodes
+// that changed since it was asked before, and again at the one that it chooses. Without an answer it is nil.
+func (b *batch) chooseRanked() (*candidate, error) {
+	m := b.sim
+	parts := b.on.list()
+	if b.policy.lasting == 0 || m.world.options.Memory.Off || len(parts) != 1 || parts[0].template != nil || parts[0].list != nil || !b.asked.separate(b.call.Context) {
+		return nil, nil //nolint:nilnil // the caller looks at all nodes
+	}
+	key := rankingKey{b.shape.kind, b.on.nodeSet, b.policy.lasting}
+	r := m.rankings[key]
+	if r == nil {
+		if r = new(ranking); m.rankings == nil || len(m.rankings) >= manyRankings {
+			m.rankings = make(map[rankingKey]*ranking)
+		}
+		m.rankings[key] = r
+	}
+	if err := r.follow(b, parts[0]); err != nil {
+		delete(m.rankings, key)
+		return nil, err
+	}
+	i, found := r.first()
+	if !found || r.doubtful {
+		return nil, nil //nolint:nilnil // the caller finds out why
+	}
+	rec := m.data.real.At(i)
+	n := Node{index: i, name: rec.facts.Node.Name}
+	a, number, err := b.asked.on(&b.call, &m.data, n, rec)
+	if err != nil || a.Verdict != onenode.Fits {
+		return nil, err
+	}
+	return &candidate{n, a, number}, nil
+}
+
+// follow scores the nodes that changed.
+func (r *ranking) follow(b *batch, part nodesPart) error {
+	d := &b.sim.data
+	for len(r.scores) < d.real.Len() {
+		r.scores = append(r.scores, math.NaN())
+	}
+	for i := range d.real.Changes(&r.real) {
+		rec := d.real.At(i)
+		r.scores[i] = math.NaN()
+		if rec.gone || !part.keeps(rec) {
+			continue
+		}
+		n := Node{index: i, name: rec.facts.Node.Name}
+		a, _, err := b.asked.on(&b.call, d, n, rec)
+		if err != nil {
+			return err
+		}
+		switch a.Verdict {
+		case onenode.Fits:
+			r.scores[i] = b.score(n, rec, a)
+			heap.Push(&r.order, ranked{i, r.scores[i]})
+		case onenode.Unfit:
+		default:
+			r.doubtful = true
+		}
+	}
+	if len(r.order) > 2*len(r.scores)+pageOfRanking {
+		r.order = slices.DeleteFunc(r.order, func(n ranked) bool { return r.scores[n.node] != n.score })
+		slices.SortFunc(r.order, func(a, b ranked) int { return a.compare(b) })
+		r.order = slices.Compact(r.order)
+	}
+	r.real = d.real
+	b.sim.by = new(table.Edition) // what is written from now on does not change the nodes as they were
+	return nil
+}
+
+// pageOfRanking is how much there may be in a heap that is out of date, beside twice the nodes.
+const pageOfRanking = 64
+
+// first is the node with the highest score, the first of several.
+func (r *ranking) first() (node int, found bool) {
+	for len(r.order) > 0 {
+		if top := r.order[0]; r.scores[top.node] == top.score {
+			return top.node, true
+		}
+		heap.Pop(&r.order)
+	}
+	return 0, false
+}
+
+// ranked is a node with a score.
+type ranked struct {
+	node  int
+	score float64
+}
+
+// compare has the highest score first, then the order of the nodes.
+func (n ranked) compare(other ranked) int {
+	return cmp.Or(cmp.Compare(other.score, n.score), cmp.Compare(n.node, other.node))
+}
+
+// nodeHeap implements heap.Interface, the most preferred first.
+type nodeHeap []ranked
+
+// Len implements sort.Interface.
+func (h nodeHeap) Len() int { return len(h) }
+
+// Less implements sort.Interface.
+func (h nodeHeap) Less(i, j int) bool { return h[i].compare(h[j]) < 0 }
+
+// Swap implements sort.Interface.
+func (h nodeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *nodeHeap) Push(n any) { *h = append(*h, n.(ranked)) }
+
+// Pop implements heap.Interface.
+func (h *nodeHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }
 
 // score is what the policy says of a node.

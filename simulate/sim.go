@@ -32,6 +32,8 @@ type Sim struct {
 	// firsts has, for pods that were placed, the first real node that may still take one. It holds
 	// for as long as base would.
 	firsts map[*podKind]int
+	// rankings are of pods that were placed by a policy.
+	rankings map[rankingKey]*ranking
 	// nodeOf is where pods are, if anybody asked. It may be out of date.
 	nodeOf map[types.NamespacedName]Node
 }
