@@ -135,7 +135,7 @@ const manyRankings = 16
 func (b *batch) chooseRanked() (*candidate, error) {
 	m := b.sim
 	parts := b.on.list()
-	if b.policy.lasting == 0 || m.world.options.Memory.Off || len(parts) != 1 || parts[0].template != nil || parts[0].list != nil || !b.asked.separate(b.call.Context) {
+	if b.policy.lasting == 0 || b.perNode > 0 || m.world.options.Memory.Off || len(parts) != 1 || parts[0].template != nil || parts[0].list != nil || !b.asked.separate(b.call.Context) {
 		return nil, nil //nolint:nilnil // the caller looks at all nodes
 	}
 	key := rankingKey{b.shape.kind, b.on.nodeSet, b.policy.lasting}
