@@ -284,10 +284,11 @@ func (g *given) add(claim int32, allocation *resourceapi.AllocationResult, capac
 		case ptr.Deref(result.AdminAccess, false):
 		case own:
 			h.Device = position
-			free, g.own = g.own.Allows(&h), g.own.Change([]onenode.Holding{h}, true)
+			free, g.own = g.own.Allows(&h, g.at.Device(position)), g.own.Change([]onenode.Holding{h}, true)
 			g.taken.Own = append(g.taken.Own, h)
 		default:
-			free, g.around = g.around.Uses[held.Pool].Allows(&held.Holding), g.around.Change([]onenode.SharedHolding{held}, true)
+			device := g.around.Shared.Pools[held.Pool].Devices[held.Device]
+			free, g.around = g.around.Uses[held.Pool].Allows(&held.Holding, device), g.around.Change([]onenode.SharedHolding{held}, true)
 			g.taken.Shared = append(g.taken.Shared, held)
 		}
 		if !free {

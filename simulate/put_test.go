@@ -341,43 +341,52 @@ func TestPutBindsSharedClaim(t *testing.T) {
 }
 
 // With access for administration nothing is in use. Shares leave room for shares, and no more than whole devices do without
-// the feature.
+// the feature. What cannot be shared any more is had as a whole besides shares, as allocations have it.
 func TestPutShares(t *testing.T) {
 	const admin, share = "admin", "share"
 	for _, test := range []struct {
 		first, second string
 		without       bool // the feature
+		anyMore       bool // the devices cannot be shared any more
 		want          bool
 	}{
-		{"", "", false, false}, {admin, "", false, true}, {"", admin, false, true}, {share, share, false, true}, {share, "", false, false}, {"", share, false, false},
-		{share, share, true, false}, {admin, share, true, true},
+		{first: "", second: ""}, {first: admin, second: "", want: true}, {first: "", second: admin, want: true},
+		{first: share, second: share, want: true}, {first: share, second: ""}, {first: "", second: share},
+		{first: share, second: share, without: true}, {first: admin, second: share, without: true, want: true},
+		{first: share, second: "", anyMore: true, want: true}, {first: "", second: share, anyMore: true}, {first: "", second: "", anyMore: true},
+		{first: share, second: "", anyMore: true, without: true},
 	} {
-		c := gpuCluster("a")
-		for i := range c.Slices[0].Spec.Devices {
-			c.Slices[0].Spec.Devices[i].AllowMultipleAllocations = ptr.To(true)
-		}
-		features := allocator.AllFeatures()
-		features.ConsumableCapacity = !test.without
-		state, err := simulate.Open(c, simulate.Options{Features: features})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sim, pods := state.Sim(), gpuPods("one", 2)
-		for i, kind := range []string{test.first, test.second} {
-			result := gpuResults("a", "gpu-0")
-			switch held := &result.Devices.Results[0]; kind {
-			case admin:
-				held.AdminAccess = ptr.To(true)
-			case share:
-				held.ShareID = ptr.To(types.UID(fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i)))
+		for _, several := range []bool{false, true} { // nodes have the pool
+			c := gpuCluster("a")
+			for i := range c.Slices[0].Spec.Devices {
+				c.Slices[0].Spec.Devices[i].AllowMultipleAllocations = ptr.To(!test.anyMore)
 			}
-			_, err = sim.Put(t.Context(), pods[i], nodeOf(t, state, "a"), result)
-			if i == 0 && err != nil {
+			if several {
+				c.Slices[0].Spec.NodeName, c.Slices[0].Spec.AllNodes = nil, ptr.To(true)
+			}
+			features := allocator.AllFeatures()
+			features.ConsumableCapacity = !test.without
+			state, err := simulate.Open(c, simulate.Options{Features: features})
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		if (err == nil) != test.want {
-			t.Errorf("%+v: %v", test, err)
+			sim, pods := state.Sim(), gpuPods("one", 2)
+			for i, kind := range []string{test.first, test.second} {
+				result := gpuResults("a", "gpu-0")
+				switch held := &result.Devices.Results[0]; kind {
+				case admin:
+					held.AdminAccess = ptr.To(true)
+				case share:
+					held.ShareID = ptr.To(types.UID(fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i)))
+				}
+				_, err = sim.Put(t.Context(), pods[i], nodeOf(t, state, "a"), result)
+				if i == 0 && err != nil {
+					t.Fatal(err)
+				}
+			}
+			if (err == nil) != test.want {
+				t.Errorf("%+v, pool of several nodes: %t: %v", test, several, err)
+			}
 		}
 	}
 }

@@ -101,8 +101,8 @@ func (p *OwnPool) Has(device int32) bool {
 	return device >= p.First && device < p.First+int32(len(p.Devices))
 }
 
-// device is the device at a position.
-func (inv *Inventory) device(position int32) *resourceapi.Device {
+// Device is the device at a position.
+func (inv *Inventory) Device(position int32) *resourceapi.Device {
 	p := inv.Pool(position)
 	return p.Devices[position-p.First]
 }
@@ -263,7 +263,7 @@ func (inv *Inventory) withheld(u Uses) Uses {
 		case !found:
 			next = slices.Insert(next, at, PlacedUse{Device: t.Device})
 		}
-		if len(inv.device(t.Device).ConsumesCounters) == 0 {
+		if len(inv.Device(t.Device).ConsumesCounters) == 0 {
 			next[at].Wholes++
 		} else {
 			next[at].withheld = true

@@ -12,6 +12,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/internal/quantity"
@@ -196,10 +197,14 @@ type Holding struct {
 	Claim int32
 }
 
-// Allows reports whether a device, or a share of it, can be held besides what is in use.
-func (u Uses) Allows(h *Holding) bool {
+// Allows reports whether a device, or a share of it, can be held besides what is in use. As in an allocation, shares keep
+// the whole of a device from being held only if the device can be shared: it may have been so when they were allocated.
+func (u Uses) Allows(h *Holding, device *resourceapi.Device) bool {
 	at, found := u.find(h.Device)
-	return !found || u[at].Wholes == 0 && (h.Share || u[at].shares == 0)
+	if !found {
+		return true
+	}
+	return u[at].Wholes == 0 && (h.Share || u[at].shares == 0 || !ptr.Deref(device.AllowMultipleAllocations, false))
 }
 
 // Change returns the uses with holdings added, or with the same holdings taken away.
