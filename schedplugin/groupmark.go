@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"iter"
 	"math"
+	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -251,18 +252,11 @@ func (p *Plugin) stateKeyOf(a *groupAttempt) uint64 {
 	if !common.IsZero() {
 		add("common", fmt.Sprintf("%+v", common))
 	}
+	// What is in use is that of the view: the manager may know more by now. Of claims, it also matters which pods share them.
+	add("held", strconv.FormatUint(c.view.Held, 16))
 	for _, claim := range claims {
-		switch {
-		case claim.Status.Allocation != nil:
+		if claim.Status.Allocation != nil {
 			add("allocated", string(claim.UID), claim.ResourceVersion)
-		default:
-			if pending := p.dra.ResourceClaims().GetPendingAllocation(claim.UID); pending != nil {
-				texts := []string{"pending", string(claim.UID)}
-				for i := range pending.Devices.Results {
-					texts = append(texts, pending.Devices.Results[i].Driver, pending.Devices.Results[i].Pool, pending.Devices.Results[i].Device)
-				}
-				add(texts...)
-			}
 		}
 	}
 	for _, nodeInfo := range a.nodes {

@@ -18,6 +18,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 )
@@ -163,4 +164,44 @@ func (r *rig) conditionSays(want string) {
 		}
 		return nil
 	})
+}
+
+// That there is no plan is remembered with the devices that the attempt saw in use: those of claims in flight, too, since the same claim may
+// get others in the next attempt, and not those that came free since.
+func TestStateOfDevicesInUse(t *testing.T) {
+	w := newWorld(t, setting{features: everything, objects: []runtime.Object{gpuClass(), node("a"), gpus("a", 2), gpuClaim("mine", 1), gpuClaim("other", 1)}})
+	other, claims := w.claim("other"), w.plugin.dra.ResourceClaims()
+	begin := func() *groupAttempt {
+		a := w.attempt(podWith("p", "mine"))
+		expect(t, a.preFilter(), fwk.Success, "")
+		c, err := cycleOf(a.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &groupAttempt{first: c, nodes: c.nodes}
+	}
+	free := w.plugin.stateKeyOf(begin())
+	inFlight := func(device string) (during, after uint64) {
+		if err := claims.SignalClaimPendingAllocation(other.UID, held(other.DeepCopy(), "a", device)); err != nil {
+			t.Fatal(err)
+		}
+		w.plugin.model.Changed(other, false)
+		attempt := begin()
+		during = w.plugin.stateKeyOf(attempt)
+		claims.MaybeRemoveClaimPendingAllocation(other.UID, true)
+		w.plugin.model.Changed(other, false)
+		return during, w.plugin.stateKeyOf(attempt)
+	}
+	one, late := inFlight("gpu-0")
+	again, _ := inFlight("gpu-0")
+	two, _ := inFlight("gpu-1")
+	if one != again || one == two || one == free {
+		t.Errorf("keys %d, %d, %d and %d: want the first two equal, and no others", one, again, two, free)
+	}
+	if late != one {
+		t.Errorf("key %d after the device came free, which the attempt saw in use: want %d still", late, one)
+	}
+	if again := w.plugin.stateKeyOf(begin()); again != free {
+		t.Errorf("key %d, want %d as before", again, free)
+	}
 }

@@ -119,8 +119,9 @@ func (m *Model) record(at key, source, allocated *resourceapi.ResourceClaim, fly
 	if err := m.ledger.Assume(allocated); err != nil {
 		return err
 	}
-	known := &entry{source: source, ledgered: allocated, inFlight: flying}
+	known := &entry{source: source, ledgered: allocated, inFlight: flying, held: heldBy(allocated)}
 	m.claims[at] = known
+	m.held += known.held
 	m.mark(known)
 	m.enlist(known)
 	return m.include(known)
@@ -133,6 +134,7 @@ func (m *Model) forget(at key) error {
 		return nil
 	}
 	delete(m.claims, at)
+	m.held -= known.held
 	m.delist(known)
 	known.source = nil
 	return errors.Join(m.exclude(known), m.ledger.Forget(known.ledgered))

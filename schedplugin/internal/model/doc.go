@@ -27,6 +27,7 @@
 //	model.go    Model, View, Observe
 //	claims.go   from a claim to the ledger
 //	told.go     which claims to look at: all, or those that changed
+//	held.go     a number for what is in use
 //	without.go  the same as if some claims held nothing
 //	shared.go   one Model for all profiles of a scheduler
 package model

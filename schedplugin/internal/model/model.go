@@ -26,6 +26,8 @@ type Model struct {
 	list   []*resourceapi.ResourceSlice
 	ledger *pools.Ledger // nil before the first observation
 	claims map[key]*entry
+	// held is the sum of what the entries hold.
+	held uint64
 	// round counts lists of all claims. An entry of an earlier round is of a claim that is
 	// gone.
 	round uint64
@@ -60,6 +62,8 @@ type entry struct {
 	ledgered *resourceapi.ResourceClaim
 	inFlight bool
 	round    uint64
+	// held is a hash of what ledgered holds.
+	held uint64
 	// consumers are those by which the entry is found in Model.consumers.
 	consumers []types.UID
 }
@@ -69,6 +73,9 @@ type View struct {
 	State *pools.State
 	// Claims is how many claims hold devices.
 	Claims int
+	// Held is equal for observations in which the same claims hold the same devices, and almost certainly no others. It is a
+	// hash for use in this process.
+	Held   uint64
 	ledger *pools.Ledger
 	model  *Model
 }
@@ -124,7 +131,7 @@ func (m *Model) Observe() (*View, error) {
 	if err := m.observeClaims(); err != nil {
 		return nil, err
 	}
-	return &View{State: m.ledger.State(), Claims: len(m.claims), ledger: m.ledger.Fork(), model: m}, nil
+	return &View{State: m.ledger.State(), Claims: len(m.claims), Held: m.held, ledger: m.ledger.Fork(), model: m}, nil
 }
 
 // observeSlices looks at the list of slices. A list that stays as it is need not be read again.

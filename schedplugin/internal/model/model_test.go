@@ -40,6 +40,9 @@ func TestFollowsClaims(t *testing.T) {
 			if got := inUse(t, told); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: told: %v in use, want %v", seed, got, want)
 			}
+			if a, b := heldIn(t, lists), heldIn(t, told); a != b || (a == 0) != (len(want) == 0) {
+				t.Fatalf("seed %d: %x held by what is listed, %x by what is told, with %v in use", seed, a, b, want)
+			}
 		}
 	}
 }

@@ -160,6 +160,7 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err e
 			continue
 		}
 		known := &entry{source: claim, ledgered: m.allocated(claim, allocation), inFlight: flying}
+		known.held = heldBy(known.ledgered)
 		entries, first = append(entries, known), append(first, known.ledgered)
 	}
 	claims := make(map[key]*entry, len(entries))
@@ -175,6 +176,7 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err e
 	m.claims = claims
 	for _, known := range entries {
 		m.seen[known.source] = known
+		m.held += known.held
 		m.mark(known)
 		m.enlist(known)
 		if err := m.include(known); err != nil {
