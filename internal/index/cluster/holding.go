@@ -66,11 +66,6 @@ func (h *holding) of(claim ClaimRef) bool {
 	return h.ref == claim
 }
 
-// matters reports whether the use of a device is another one with this holding than with those before.
-func (h *holding) matters(before []*holding) bool {
-	return h.share || !slices.ContainsFunc(before, func(other *holding) bool { return !other.share })
-}
-
 // holdings returns what a claim's allocation takes, in a list that is made by next. Admin access takes nothing. The list is
 // never nil, by which a claim is known.
 func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim, next func(size int) []holding) ([]holding, error) {

@@ -95,7 +95,8 @@ func (u *State) Assume(claim *resourceapi.ResourceClaim) (*State, error) {
 	return u.AssumeAll([]*resourceapi.ResourceClaim{claim})
 }
 
-// AssumeAll returns the state that Assume of one claim after the other leads to. Each pool is changed once.
+// AssumeAll returns the state that Assume of one claim after the other leads to. Each pool is changed once. Its usage is another one even
+// if the same devices are in use: who holds them is not the same.
 func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
 	claims, held, pools := u.claims.Edit(), u.held.Edit(), u.edit()
 	takes, holds := newLists[holding](len(all)), newLists[*holding](len(all))
@@ -120,9 +121,7 @@ func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
 				before = holds.next(1)
 			}
 			*holders = append(before, &taken[i])
-			if taken[i].matters(before) {
-				pools.set(taken[i].device, useOf(*holders))
-			}
+			pools.set(taken[i].device, useOf(*holders))
 		}
 	}
 	next := *u
