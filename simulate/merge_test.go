@@ -257,6 +257,11 @@ func (r *reference) tooMuch() string {
 	return ""
 }
 
+// onAdded reports whether pods came to nodes of the template, or left them.
+func onAdded(touched map[string]bool, r *reference) bool {
+	return slices.ContainsFunc(r.added, func(n *corev1.Node) bool { return touched["on "+n.Name] })
+}
+
 func (g *game) merge(other *game, from *reference) {
 	a, b := g.ref.touched(from), other.ref.touched(from)
 	u := g.ref.union(other.ref, from)
@@ -279,6 +284,9 @@ func (g *game) merge(other *game, from *reference) {
 			key += " " + g.template.Node().Name
 		}
 		want[key] = true
+	}
+	if onAdded(a, g.ref) && onAdded(b, other.ref) {
+		possible["template "+g.template.Node().Name] = true // whatever the pods take: here only what takes something counts
 	}
 	for _, side := range [][2]map[string]bool{{a, b}, {b, a}} {
 		for key := range side[0] {

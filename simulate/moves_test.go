@@ -16,7 +16,7 @@ import (
 
 // step makes one of the moves.
 func (g *game) step() {
-	switch n := g.rand.IntN(34); {
+	switch n := g.rand.IntN(36); {
 	case n < 8:
 		g.place(1)
 	case n < 11:
@@ -40,8 +40,10 @@ func (g *game) step() {
 		g.put()
 	case n < 32:
 		g.addNode()
-	default:
+	case n < 34:
 		g.update()
+	default:
+		g.split()
 	}
 }
 
@@ -51,6 +53,7 @@ func (g *game) back() {
 		return
 	}
 	if g.rand.IntN(2) == 0 {
+		g.seen["committed"]++
 		g.sim.Commit()
 	} else {
 		g.seen["reverted"]++
@@ -58,6 +61,19 @@ func (g *game) back() {
 		g.ref = g.forks[last]
 	}
 	g.forks = g.forks[:last]
+}
+
+// split goes on with two Sims at a time, and then with one that has what both did. If they do not merge, it goes on with
+// the first.
+func (g *game) split() {
+	g.state, g.forks = g.sim.State(), nil
+	a, b := g.fork(0), g.fork(1)
+	for range 1 + g.rand.IntN(3) {
+		a.move()
+		b.move()
+	}
+	a.merge(b, g.ref)
+	g.sim, g.ref, g.pods, g.taints = a.sim, a.ref, max(a.pods, b.pods), max(a.taints, b.taints)
 }
 
 // set is real nodes, then nodes of the template, at times new ones, too.

@@ -54,6 +54,9 @@ func (g *game) evict() {
 
 // put puts a pod on a node, at times with devices that it would not get by itself.
 func (g *game) put() {
+	if len(g.ref.nodes) == 0 {
+		return
+	}
 	pod, node := g.newPods(1)[0], g.ref.nodes[g.rand.IntN(len(g.ref.nodes))]
 	if g.ref.only != nil && !g.ref.only(node) {
 		return

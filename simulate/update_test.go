@@ -126,6 +126,9 @@ func (g *game) anotherTemplate() {
 
 // expect says of a node that it will have the devices of the template.
 func (g *game) expect() {
+	if len(g.ref.nodes) == 0 {
+		return // two Sims drained one each
+	}
 	node := g.ref.nodes[g.rand.IntN(len(g.ref.nodes))].Name
 	if err := g.sim.Expect(node, g.template); err != nil {
 		g.Fatalf("seed %d: %v", g.seed, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/explain"
+	"github.com/dray-project/dray/cel"
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
@@ -93,6 +94,9 @@ func listedNodes(r *simulate.Refusal) map[string]string {
 	return listed
 }
 
+// programs are compiled expressions of all sequences.
+var programs = cel.NewCache(2000)
+
 // refused asks about one node. Without an explanation, the obstacle is something else than devices.
 func (g *game) refused(node *corev1.Node, extra []*resourceapi.ResourceSlice, pod *corev1.Pod) (*explain.Explanation, string) {
 	var open []*resourceapi.ResourceClaim
@@ -110,7 +114,8 @@ func (g *game) refused(node *corev1.Node, extra []*resourceapi.ResourceSlice, po
 	if !g.ref.hasCPU(node, pod) {
 		return nil, "too little cpu"
 	}
-	problem, err := allocator.New(allocator.Options{Features: g.ref.base.Features, Policy: g.options.DevicePolicy, Topology: g.options.Topology}).Compile(open, allocator.ClassMap(g.ref.base.Classes...))
+	memory := allocator.NewMemory(allocator.MemoryOptions{Off: true, Programs: programs})
+	problem, err := allocator.New(allocator.Options{Features: g.ref.base.Features, Policy: g.options.DevicePolicy, Topology: g.options.Topology, Memory: memory}).Compile(open, allocator.ClassMap(g.ref.base.Classes...))
 	if err != nil {
 		g.Fatal(err)
 	}
