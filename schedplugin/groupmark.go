@@ -259,6 +259,7 @@ func (p *Plugin) stateKeyOf(a *groupAttempt) uint64 {
 			add("allocated", string(claim.UID), claim.ResourceVersion)
 		}
 	}
+	p.addAsked(a, add)
 	for _, nodeInfo := range a.nodes {
 		used := nodeInfo.GetRequested()
 		sum += uint64(used.GetMilliCPU())*3 + uint64(used.GetMemory())*5 + uint64(len(nodeInfo.GetPods()))*7
@@ -270,6 +271,28 @@ func (p *Plugin) stateKeyOf(a *groupAttempt) uint64 {
 		}
 	}
 	return max(1, sum)
+}
+
+// addAsked adds what the pods of a group ask for: which pods there are, how many have to start, and what the classes are. The spec of a
+// claim does not change.
+func (p *Plugin) addAsked(a *groupAttempt, add func(texts ...string)) {
+	if classes, err := p.dra.DeviceClasses().List(); err == nil {
+		for _, class := range classes {
+			add("class", string(class.UID), class.ResourceVersion)
+		}
+	}
+	if a.mark == nil {
+		return
+	}
+	if object, err := p.handle.SnapshotSharedLister().PodGroups().Get(a.mark.name.Namespace, a.mark.name.Name); err == nil && object.Spec.SchedulingPolicy.Gang != nil {
+		add("minCount", strconv.Itoa(int(object.Spec.SchedulingPolicy.Gang.MinCount)))
+	}
+	if live, err := p.handle.PodGroupManager().PodGroupStates().Get(a.mark.name.Namespace, a.mark.name.Name); err == nil {
+		add("scheduled", strconv.Itoa(live.ScheduledPodsCount()))
+		for _, pod := range live.UnscheduledPods() {
+			add("pod", string(pod.UID), strconv.Itoa(len(pod.Spec.SchedulingGates)), strconv.FormatBool(pod.DeletionTimestamp != nil))
+		}
+	}
 }
 
 // obtainable reports whether a device is there and nobody has it.

@@ -205,3 +205,68 @@ func TestStateOfDevicesInUse(t *testing.T) {
 		t.Errorf("key %d, want %d as before", again, free)
 	}
 }
+
+// A group that has no plan is planned again when it asks for something else, though the same devices are in use.
+func TestGroupAsksForSomethingElse(t *testing.T) {
+	whole := gpuClass()
+	whole.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["gpu.example.com"].profile == "whole"`}}}
+	for _, test := range []struct {
+		name    string
+		waiting int
+		change  func(r *rig, pods []*corev1.Pod)
+	}{
+		{"another pod", 1, func(r *rig, pods []*corev1.Pod) { r.create(pods[1]) }},
+		{"fewer pods", 2, func(r *rig, _ []*corev1.Pod) {
+			group, err := r.client.SchedulingV1beta1().PodGroups("default").Get(r.ctx, "gang", metav1.GetOptions{})
+			r.must(err)
+			group = group.DeepCopy()
+			group.Spec.SchedulingPolicy.Gang.MinCount = 2
+			_, err = r.client.SchedulingV1beta1().PodGroups("default").Update(r.ctx, group, metav1.UpdateOptions{})
+			r.must(err)
+		}},
+		{"another class", 2, func(r *rig, _ []*corev1.Pod) {
+			class, err := r.client.ResourceV1().DeviceClasses().Get(r.ctx, "gpu", metav1.GetOptions{})
+			r.must(err)
+			class = class.DeepCopy()
+			class.Spec.Selectors = nil
+			_, err = r.client.ResourceV1().DeviceClasses().Update(r.ctx, class, metav1.UpdateOptions{})
+			r.must(err)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			objects := append([]runtime.Object{roomy("a")}, parts("a")...)
+			r, pods := gangRig(t, 2, objects...)
+			first := pods
+			switch test.name {
+			case "another pod":
+				large := podWith("large", "of-large")
+				large.Spec.SchedulingGroup = pods[0].Spec.SchedulingGroup
+				r.addClaim(partClaim("of-large", "whole"))
+				first = []*corev1.Pod{large, pods[0]}
+			case "fewer pods":
+				group, err := r.client.SchedulingV1beta1().PodGroups("default").Get(r.ctx, "gang", metav1.GetOptions{})
+				r.must(err)
+				group = group.DeepCopy()
+				group.Spec.SchedulingPolicy.Gang.MinCount = 3
+				_, err = r.client.SchedulingV1beta1().PodGroups("default").Update(r.ctx, group, metav1.UpdateOptions{})
+				r.must(err)
+				third := podWith("member-2", "of-member-2")
+				third.Spec.SchedulingGroup = pods[0].Spec.SchedulingGroup
+				r.addClaim(partClaim("of-member-2", "whole"))
+				first = []*corev1.Pod{third, pods[0], pods[1]}
+			default:
+				class, err := r.client.ResourceV1().DeviceClasses().Get(r.ctx, "gpu", metav1.GetOptions{})
+				r.must(err)
+				class = class.DeepCopy()
+				class.Spec.Selectors = whole.Spec.Selectors
+				_, err = r.client.ResourceV1().DeviceClasses().Update(r.ctx, class, metav1.UpdateOptions{})
+				r.must(err)
+			}
+			r.run()
+			r.create(first...)
+			r.saidOfGroup("pods get devices and the group needs")
+			test.change(r, pods)
+			r.waitFor(20*time.Second, "member-0", "member-1")
+		})
+	}
+}
