@@ -155,13 +155,6 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 	for i := range domains {
 		d := &domains[i]
 		d.members = m.members(demands, t, d, on)
-		lacking, err := m.lacking(ctx, d.members)
-		if err != nil {
-			return Result{}, err
-		}
-		if d.most = total - lacking; lacking > 0 {
-			continue
-		}
 		result, err := m.gangOn(ctx, d.members, p)
 		if err != nil || result.All() {
 			result.Domain = d.inCommon(t)
@@ -196,51 +189,27 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 	if !last {
 		return none, nil
 	}
-	closest, err := m.closest(ctx, domains, p)
-	if err != nil {
-		return Result{}, err
-	}
-	if closest == nil { // there is no domain
+	nearest := closest(domains)
+	if nearest == nil { // there is no domain
 		for _, d := range demands {
 			none.unplaced = append(none.unplaced, unplaced{state: m.State(), shape: d.Shape, on: on, pods: d.Count, because: withoutDomain(t)})
 		}
 		return none, nil
 	}
-	none.unplaced = closest.unplaced
-	none.Closest = &Closest{Domain: closest.inCommon(t), Placed: closest.placed, Pods: total}
+	none.unplaced = nearest.unplaced
+	none.Closest = &Closest{Domain: nearest.inCommon(t), Placed: nearest.placed, Pods: total}
 	return none, nil
 }
 
-// closest is the domain in which most pods have a place, the first of several. Domains in which there is none for more than in
-// another one are not tried.
-func (m *Sim) closest(ctx context.Context, domains []domain, p Policy) (*domain, error) {
-	order := make([]*domain, len(domains))
-	for i := range domains {
-		order[i] = &domains[i]
-	}
-	slices.SortStableFunc(order, func(a, b *domain) int { return cmp.Compare(b.most, a.most) })
+// closest is the domain in which most pods have a place one after the other, the first of several; nil without domains.
+func closest(domains []domain) *domain {
 	var best *domain
-	for _, d := range order {
-		if !d.tried && best != nil && max(d.most, d.placed) < best.placed {
-			continue
-		}
-		if !d.tried {
-			result, err := m.gangOn(ctx, d.members, p)
-			if err != nil {
-				return nil, err
-			}
-			d.note(&result)
-		}
-		if best == nil || d.placed > best.placed {
+	for i := range domains {
+		if d := &domains[i]; best == nil || d.placed > best.placed {
 			best = d
 		}
 	}
-	for i := range domains { // in order
-		if d := &domains[i]; d.tried && d.placed == best.placed {
-			return d, nil
-		}
-	}
-	return best, nil
+	return best
 }
 
 // withoutDomain says what nodes lack that are in no domain.
@@ -252,26 +221,6 @@ func withoutDomain(t []Topology) string {
 		}
 	}
 	return "the node does not have " + strings.Join(phrases, ", or not ")
-}
-
-// lacking is for how many pods of a demand by itself there is no room in a domain, for the first
-// demand for which there is too little. It is zero if there may be room for all.
-func (m *Sim) lacking(ctx context.Context, members []member) (int, error) {
-	for _, d := range members {
-		a := m.data.asked(m.world, d.Shape.kind)
-		if !a.separate(ctx) {
-			continue
-		}
-		c, err := m.world.NewCall(ctx)
-		if err != nil {
-			return 0, err
-		}
-		fit, err := m.data.count(&c, a, d.on)
-		if err != nil || fit.Pods < d.Count && fit.Undecided == 0 {
-			return d.Count - fit.Pods, err
-		}
-	}
-	return 0, nil
 }
 
 // gangOn places the pods of all members, or none.
@@ -308,16 +257,14 @@ type domain struct {
 	on      Nodes
 	values  []string // by topology
 	members []member
-	// most is how many pods fit at most one after the other, placed how many were found to fit.
-	most, placed int
-	// tried is set once the pods were placed one after the other, unplaced are those then.
-	tried    bool
+	// placed is how many pods had a place one after the other, unplaced are the others.
+	placed   int
 	unplaced []unplaced
 }
 
 // note keeps what came of placing the pods one after the other.
 func (d *domain) note(r *Result) {
-	d.tried, d.placed, d.unplaced = true, max(d.placed, r.Placed), r.unplaced
+	d.placed, d.unplaced = r.Placed, r.unplaced
 }
 
 func (d *domain) inCommon(t []Topology) []InCommon {

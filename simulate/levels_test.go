@@ -190,6 +190,25 @@ func levelCases(t *testing.T) int {
 	return n
 }
 
+// Pods of a demand may have room for more of them once others have taken devices: then they take parts where they would have taken
+// wholes. So that there is too little room for a demand alone says nothing of the gang.
+func TestGangIsNotJudgedByADemandAlone(t *testing.T) {
+	l := &levels{parts: &parts{gpus: [][]int{{4}, {4, 4}, {4, 2}}, cpu: []int{5, 4, 1}, zone: []int{0, 1, 1}}, rack: make([]string, 3), perNode: make([]int, 5)}
+	l.pods, l.demand = []partPod{{wants: []int{1}, cpu: 1, zone: -1}}, []int{0, 1, 1, 1, 1}
+	for range 4 {
+		l.pods = append(l.pods, partPod{wants: []int{4, 1}, cpu: 2, zone: -1})
+	}
+	for _, oneByOne := range []bool{true, false} {
+		state, demands := l.open(t, simulate.Options{GangsOneByOne: oneByOne})
+		r, err := state.Sim().Gang(t.Context(), demands, nil, simulate.Real(nil), simulate.FirstFit)
+		must(t, err)
+		seen := make(map[string]int)
+		if l.compareInTurn(t, fmt.Sprint("one by one ", oneByOne), &r, seen); seen["in turn"] != 1 {
+			t.Errorf("one by one %t: it is not placed in turn: %v", oneByOne, seen)
+		}
+	}
+}
+
 // A gang is placed in the first domain of the innermost level in which there is a way, with its limits. Without a way anywhere, the
 // domain that is named has a place for as many pods as is said, and none has for more.
 func TestGangLevelsByEnumeration(t *testing.T) {
