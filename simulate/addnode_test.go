@@ -274,3 +274,27 @@ func TestAddedNodeHasItsClaims(t *testing.T) {
 		t.Errorf("error %v, %v of the node is in use, want a quarter", err, sim.State().InUse(node))
 	}
 }
+
+// A node that was added, and preferred, is gone with a Revert.
+func TestRankedNodesAreGoneWithRevert(t *testing.T) {
+	state := open(t, gpuCluster("a", "b"), simulate.Options{})
+	sim, pods := state.Sim(), gpuPods("one", 5)
+	for i, want := range []string{"a", "b", "new", "a", "other"} {
+		switch i {
+		case 2:
+			sim.Fork()
+			must(t, sim.AddNode(nodeNamed("new"), gpuSlice("new", 4)))
+		case 3:
+			sim.Revert()
+		case 4:
+			must(t, sim.AddNode(nodeNamed("other"), gpuSlice("other", 4)))
+		}
+		r, err := sim.Place(t.Context(), pods[i], simulate.Real(nil), simulate.Spread)
+		must(t, err)
+		for placement := range r.Placements() {
+			if got := placement.Node.Name(); got != want {
+				t.Errorf("pod %d is on %s, want %s", i, got, want)
+			}
+		}
+	}
+}

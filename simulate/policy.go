@@ -166,6 +166,7 @@ func (b *batch) chooseRanked() (*candidate, error) {
 // follow scores the nodes that changed.
 func (r *ranking) follow(b *batch, part nodesPart) error {
 	d := &b.sim.data
+	r.scores = r.scores[:min(len(r.scores), d.real.Len())] // nodes that were added may be gone with a Revert
 	for len(r.scores) < d.real.Len() {
 		r.scores = append(r.scores, math.NaN())
 	}
@@ -190,7 +191,7 @@ func (r *ranking) follow(b *batch, part nodesPart) error {
 		}
 	}
 	if len(r.order) > 2*len(r.scores)+pageOfRanking {
-		r.order = slices.DeleteFunc(r.order, func(n ranked) bool { return r.scores[n.node] != n.score })
+		r.order = slices.DeleteFunc(r.order, func(n ranked) bool { return !r.current(n) })
 		slices.SortFunc(r.order, func(a, b ranked) int { return a.compare(b) })
 		r.order = slices.Compact(r.order)
 	}
@@ -205,12 +206,17 @@ const pageOfRanking = 64
 // first is the node with the highest score, the first of several.
 func (r *ranking) first() (node int, found bool) {
 	for len(r.order) > 0 {
-		if top := r.order[0]; r.scores[top.node] == top.score {
+		if top := r.order[0]; r.current(top) {
 			return top.node, true
 		}
 		heap.Pop(&r.order)
 	}
 	return 0, false
+}
+
+// current reports whether the node is there, and has the score still.
+func (r *ranking) current(n ranked) bool {
+	return n.node < len(r.scores) && r.scores[n.node] == n.score
 }
 
 // ranked is a node with a score.
