@@ -34,23 +34,41 @@
 //
 // # Where things are
 //
-//	cluster, update   input, Open, Update, Expect and AddNode
-//	state, sim        State and Sim; FitsMany: all nodes, or what changed since they were counted
-//	internal/table    lists and bags of which versions share what is equal
-//	internal/onenode  what pods get of the devices of one node
-//	template          nodes that do not exist, values of theirs that are not known, and sets of nodes
-//	shape, key, claim what pods ask for, what tells kinds of them apart, and the claims that they share
-//	place, policy     placing pods, choosing nodes
-//	entry             the list of the pods of a node
-//	room              what one node has left, for searches over what fits on it
-//	put               single pods that leave a node, or come to one that was chosen elsewhere
-//	evict             pods that leave a node: Drain, Drainable, Victims
-//	internal/subsets  sets by what they cost, for Victims
-//	merge             what two Sims did, put together
-//	any, undecided    nodes of which the template is not decided
-//	extended          claims that are to match others, beyond resource.k8s.io/v1
-//	gang, narrow      several pods, all or none, in one domain of nodes or devices
-//	memory            how much is remembered
-//	result            what was placed, with claims as the API server would hold them
-//	why               why not more
+// Files use those above them in this list. A test counts the exceptions.
+//
+// What there is:
+//
+//	cluster            input and options
+//	world              a version of a cluster: nodes, the pods on them, and all that is remembered
+//	claim              claims that several pods use, or that exist already
+//	any                nodes of which the template is not decided
+//	template           nodes that do not exist, values of theirs that are not known, and sets of nodes
+//	kind               what pods ask for, and what tells kinds of them apart
+//
+// What pods of a kind get:
+//
+//	asked              the question of a kind as claims are now, with claims that are to match others, beyond resource.k8s.io/v1
+//	answer             the answer of a node, decided or not
+//
+// Clusters, what-if included:
+//
+//	state, sim         State and Sim
+//	expect             devices of real nodes that are not published yet, and real nodes that come
+//	read               Open and Update
+//
+// Questions:
+//
+//	result             what was placed, with claims as the API server would hold them
+//	policy, place      choosing nodes, placing pods
+//	fit                how many fit; what one node has left, for searches over what fits on it
+//	put                single pods that leave a node, or come to one that was chosen elsewhere
+//	evict              pods that leave a node: Drain, Drainable, Victims
+//	merge              what two Sims did, put together
+//	domain             nodes and devices that have a value in common
+//	together, gang     several pods, all or none
+//	why                why not more
+//
+// Below are packages that know nothing of a cluster: internal/table has lists and bags of which versions share what is equal,
+// internal/amounts CPU and the like, internal/narrow requests with one more condition, internal/ranking numbers in the order of scores,
+// internal/subsets sets in the order of cost, internal/onenode what pods get of the devices of one node.
 package simulate

@@ -82,21 +82,6 @@ func (w *world) evicted(entries []*podEntry, kindOf func(*podEntry) (*podKind, e
 	return shapes, nil
 }
 
-// kindOfEntry is the kind of a pod on a node.
-func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {
-	if entry.kind != nil {
-		return entry.kind, nil
-	}
-	if known, found := w.running.Load(entry.pod); found {
-		return known.(*podKind), nil
-	}
-	kind, err := w.kindOf(entry.pod)
-	if err == nil && !w.options.Memory.Off {
-		w.running.Store(entry.pod, kind)
-	}
-	return kind, err
-}
-
 // moves reports whether a pod is placed elsewhere when its node goes.
 func moves(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -60,14 +61,6 @@ func (m *Sim) Merge(other *Sim) error {
 type merger struct {
 	*Sim
 	from, other *version
-}
-
-// claimRecord is the record of a claim, an empty one if nothing is known of the claim.
-func (d *version) claimRecord(id int) *claimRecord {
-	if id < d.claims.Len() {
-		return d.claims.At(id)
-	}
-	return &claimRecord{}
 }
 
 func (g *merger) nodes() error {
@@ -127,11 +120,11 @@ func (g *merger) node(from, mine, other *nodeRecord) (*nodeRecord, error) {
 	both.state = both.facts.State(g.data.readSet, u)
 	for i := range max(len(mine.used), len(other.used)) {
 		change := amountAt(other.used, i) - amountAt(from.used, i)
-		demand := []amount{{resource: i, value: change}}
-		if change > 0 && fitsResources(mine.facts, mine.used, demand, 1) == 0 {
+		demand := []amounts.Demand{{Resource: i, Value: change}}
+		if change > 0 && amounts.Room(mine.facts.allocatable, mine.used, demand, 1) == 0 {
 			return nil, &ConflictError{"node " + name}
 		}
-		both.used = addAmounts(both.used, demand, 1)
+		both.used = amounts.Add(both.used, demand, 1)
 	}
 	if err := both.mergePods(from, mine, other); err != nil {
 		return nil, err
@@ -230,8 +223,6 @@ func (r *claimRecord) same(other *claimRecord) bool {
 	return r.allocated == other.allocated && r.consumers.Equal(&other.consumers) && r.selector == other.selector && r.tied == other.tied &&
 		sameList(r.held, other.held) && sameList(r.shared, other.shared) && len(r.unlisted) == len(other.unlisted)
 }
-
-func sameList[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 func (g *merger) templates() error {
 	for i := range g.other.groups {

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -74,41 +75,6 @@ func (m *Sim) placeSome(ctx context.Context, shape *Shape, n, perNode int, on No
 	return b.result(n), nil
 }
 
-// batch is a call that places pods of one shape.
-type batch struct {
-	sim    *Sim
-	call   onenode.Call
-	shape  *Shape
-	on     Nodes
-	policy Policy
-	asked  *asked
-	left   int
-	placed []segment
-	// perNode is how many of the pods may be on a node, 0 for any number. Counts has how many are, where nodes are chosen one by one.
-	perNode int
-	counts  map[Node]int
-	// doubtful is set if the last pod that was not placed may fit.
-	doubtful bool
-	// counting ends the batch with endless set once a pod changes nothing.
-	counting, endless bool
-}
-
-// segment are pods that were placed on equal nodes, one node after the other.
-type segment struct {
-	node  Node // the first
-	nodes int
-	each  int // pods per node
-	first int // number of the first pod
-	// before are the devices of the node before the first pod, around what was around it.
-	before nodeDevices
-	around *onenode.Surroundings
-	asked  *asked
-	shape  *Shape
-	// given are allocations that were decided elsewhere, number is the variant of them.
-	given  []resourceapi.AllocationResult
-	number int16
-}
-
 func (b *batch) run() error {
 	d := &b.sim.data
 	b.asked = d.asked(b.sim.world, b.shape.kind)
@@ -134,15 +100,6 @@ func (b *batch) run() error {
 		}
 	}
 	b.doubtful = b.call.Doubts
-	return nil
-}
-
-// interrupted looks at the context now and then: placing what was asked before does not.
-func (b *batch) interrupted(pod int) error {
-	const often = 1024
-	if pod%often == 0 && b.call.Context.Err() != nil {
-		return context.Cause(b.call.Context)
-	}
 	return nil
 }
 
@@ -216,24 +173,6 @@ func (b *batch) fillNode(n Node, rec *nodeRecord) (full bool, err error) {
 	return full, nil
 }
 
-// segment starts one on a node.
-func (b *batch) segment(n Node, rec *nodeRecord) segment {
-	return segment{node: n, nodes: 1, first: b.count(), before: rec.nodeDevices, around: b.sim.data.around, asked: b.asked, shape: b.shape}
-}
-
-// count is how many pods were placed.
-func (b *batch) count() int {
-	n := 0
-	if last := len(b.placed) - 1; last >= 0 {
-		n = b.placed[last].first + b.placed[last].nodes*b.placed[last].each
-	}
-	return n
-}
-
-// pod is the n-th pod of the shape, the last one beyond them. A pod of the same kind would not do: it may
-// have another priority or owner, which decides what becomes of the pod when its node goes.
-func (s *Shape) pod(n int) *corev1.Pod { return s.Pods[min(n, len(s.Pods)-1)] }
-
 // take puts a pod on a node.
 func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *nodeRecord {
 	m.placed(pod, n)
@@ -247,7 +186,7 @@ func (m *Sim) take(a *asked, n Node, ans reply, number int16, pod *corev1.Pod) *
 	rec := m.edit(n)
 	rec.state, rec.options = ans.Next(), ans.options
 	if rec.facts.allocatable != nil {
-		rec.used = addAmounts(rec.used, a.kind.variantAt(number).demands, 1)
+		rec.used = amounts.Add(rec.used, a.kind.variantAt(number).demands, 1)
 	}
 	if n.template == nil || a.kind.shares {
 		entry.before = rec.pods
@@ -302,11 +241,6 @@ func selectorOf(result *resourceapi.AllocationResult) *nodeaffinity.NodeSelector
 		panic("an allocation has a node selector that does not parse: " + err.Error()) // selectors of slices were checked
 	}
 	return selector
-}
-
-// consumer is who a claim is reserved for when the pod uses it.
-func (w *world) consumer(id int32, pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
-	return w.resolver.Consumer(w.claimNumbered(id).object, pod)
 }
 
 // fillNew places on nodes of a template, equal ones at once.
@@ -403,7 +337,7 @@ func (b *batch) fillEach(to *group, rec nodeRecord, nodes, each int) error {
 			return nil
 		}
 		if rec.state, rec.options = a.Next(), a.options; rec.facts.allocatable != nil {
-			rec.used = addInPlace(rec.used, b.asked.kind.variantAt(number).demands, 1)
+			rec.used = amounts.AddInPlace(rec.used, b.asked.kind.variantAt(number).demands, 1)
 		}
 		if a.Next() == s.before.state && a.options == s.before.options && rec.facts.allocatable == nil {
 			break // nothing changes, however many there are
@@ -454,19 +388,30 @@ func (b *batch) oneByOne() error {
 	return nil
 }
 
-// nothingChanged reports whether there is as much room as before the last pod, as far as devices and
-// resources are concerned. A pod that shares claims may have changed these: the next one tells.
-func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
-	for _, e := range b.asked.open {
-		if e.claim >= 0 {
-			return false
-		}
+// allOrNothing undoes what a call does that does not place all its pods.
+func (m *Sim) allOrNothing(place func() (Result, error)) (Result, error) {
+	m.Fork()
+	result, err := place()
+	if err != nil || !result.All() {
+		m.Revert()
+		return result, err
 	}
-	if b.asked.kind.shares && len(b.asked.used) > 0 {
-		return false // the number of those who use a claim is limited
+	m.Commit()
+	return result, nil
+}
+
+func (b *batch) result(n int) Result {
+	r := Result{Placed: b.count(), Err: b.call.Err, NotLookedAt: notLookedAt(nil, b.shape), segments: b.placed, world: b.sim.world}
+	switch rest := max(0, n) - r.Placed; {
+	case b.asked != nil && b.asked.refused != nil && rest > 0:
+		r.Unfit, r.Err = rest, b.asked.refused
+	case b.doubtful:
+		r.Undecided = rest
+	default:
+		r.Unfit = rest
 	}
-	if after.facts.allocatable != nil || after.options != s.before.options || after.state != nil && !after.state.Uses.Same(s.before.state.Uses) {
-		return false
+	if rest := r.Unfit + r.Undecided; rest > 0 {
+		r.unplaced = []unplaced{{state: b.sim.State(), shape: b.shape, on: b.on, pods: rest, perNode: b.perNode}}
 	}
-	return slices.EqualFunc(s.around.Uses, b.sim.data.around.Uses, onenode.Uses.Same)
+	return r
 }

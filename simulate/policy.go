@@ -4,12 +4,12 @@
 package simulate
 
 import (
-	"cmp"
-	"container/heap"
+	"context"
 	"math"
 	"slices"
 
 	"github.com/dray-project/dray/simulate/internal/onenode"
+	"github.com/dray-project/dray/simulate/internal/ranking"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
@@ -24,24 +24,6 @@ type Policy struct {
 
 // FirstFit takes nodes in the order in which they are given.
 var FirstFit = Policy{}
-
-// Pack prefers the node of which most devices are in use, Spread the one of which least are.
-var (
-	Pack   = Policy{score: func(c NodeClass) float64 { return c.InUse }, lasting: 1}
-	Spread = Policy{score: func(c NodeClass) float64 { return -c.InUse }, lasting: 2}
-)
-
-// LeastWaste prefers the node that loses least room for pods of the given shapes: each pod of a
-// shape that does not fit any more counts as one.
-func LeastWaste(shapes ...*Shape) Policy {
-	return Score(func(c NodeClass) float64 {
-		lost := 0.0
-		for _, shape := range shapes {
-			lost += float64(c.Room(shape) - c.RoomAfter(shape))
-		}
-		return -lost
-	})
-}
 
 // Score is a policy of one's own: the node with the highest score wins, the first of several. It is
 // asked once per call for nodes that are in the same state.
@@ -60,11 +42,88 @@ type NodeClass struct {
 	Room, RoomAfter func(*Shape) int
 }
 
+// batch is a call that places pods of one shape.
+type batch struct {
+	sim    *Sim
+	call   onenode.Call
+	shape  *Shape
+	on     Nodes
+	policy Policy
+	asked  *asked
+	left   int
+	placed []segment
+	// perNode is how many of the pods may be on a node, 0 for any number. Counts has how many are, where nodes are chosen one by one.
+	perNode int
+	counts  map[Node]int
+	// doubtful is set if the last pod that was not placed may fit.
+	doubtful bool
+	// counting ends the batch with endless set once a pod changes nothing.
+	counting, endless bool
+}
+
+// count is how many pods were placed.
+func (b *batch) count() int {
+	n := 0
+	if last := len(b.placed) - 1; last >= 0 {
+		n = b.placed[last].first + b.placed[last].nodes*b.placed[last].each
+	}
+	return n
+}
+
+// segment starts one on a node.
+func (b *batch) segment(n Node, rec *nodeRecord) segment {
+	return segment{node: n, nodes: 1, first: b.count(), before: rec.nodeDevices, around: b.sim.data.around, asked: b.asked, shape: b.shape}
+}
+
+// interrupted looks at the context now and then: placing what was asked before does not.
+func (b *batch) interrupted(pod int) error {
+	const often = 1024
+	if pod%often == 0 && b.call.Context.Err() != nil {
+		return context.Cause(b.call.Context)
+	}
+	return nil
+}
+
+// nothingChanged reports whether there is as much room as before the last pod, as far as devices and
+// resources are concerned. A pod that shares claims may have changed these: the next one tells.
+func (b *batch) nothingChanged(s *segment, after *nodeRecord) bool {
+	for _, e := range b.asked.open {
+		if e.claim >= 0 {
+			return false
+		}
+	}
+	if b.asked.kind.shares && len(b.asked.used) > 0 {
+		return false // the number of those who use a claim is limited
+	}
+	if after.facts.allocatable != nil || after.options != s.before.options || after.state != nil && !after.state.Uses.Same(s.before.state.Uses) {
+		return false
+	}
+	return slices.EqualFunc(s.around.Uses, b.sim.data.around.Uses, onenode.Uses.Same)
+}
+
 // candidate is a node on which a pod fits.
 type candidate struct {
 	node   Node
 	answer reply
 	number int16
+}
+
+// Pack prefers the node of which most devices are in use, Spread the one of which least are.
+var (
+	Pack   = Policy{score: func(c NodeClass) float64 { return c.InUse }, lasting: 1}
+	Spread = Policy{score: func(c NodeClass) float64 { return -c.InUse }, lasting: 2}
+)
+
+// LeastWaste prefers the node that loses least room for pods of the given shapes: each pod of a
+// shape that does not fit any more counts as one.
+func LeastWaste(shapes ...*Shape) Policy {
+	return Score(func(c NodeClass) float64 {
+		lost := 0.0
+		for _, shape := range shapes {
+			lost += float64(c.Room(shape) - c.RoomAfter(shape))
+		}
+		return -lost
+	})
 }
 
 // choose returns the node that the policy prefers, nil if the pod fits on none.
@@ -110,25 +169,23 @@ func (b *batch) choose() (*candidate, error) {
 	return best, nil
 }
 
-// ranking has the real nodes on which pods of a kind fit in the order in which a policy prefers them.
-type ranking struct {
-	real table.Table[nodeRecord] // the nodes as they were
-	// scores are those of the nodes, NaN where no pod fits. Order is a heap with each of them, and with others that were before.
-	scores []float64
-	order  nodeHeap
+// ranked has the real nodes on which pods of a kind fit in the order in which a policy prefers them.
+type ranked struct {
+	real  table.Table[nodeRecord] // the nodes as they were
+	order ranking.Order           // of their positions
 	// doubtful is set for good once a node is neither a yes nor a no.
 	doubtful bool
 }
 
-// rankingKey is of what there is a ranking.
-type rankingKey struct {
+// rankedKey tells of which pods, on which nodes, and by which policy.
+type rankedKey struct {
 	kind    *podKind
 	on      *nodeSet
 	lasting int
 }
 
-// manyRankings is how many a Sim has at most. With more, all are forgotten.
-const manyRankings = 16
+// manyRanked is how many a Sim has at most. With more, all are forgotten.
+const manyRanked = 16
 
 // chooseRanked is choose for pods that stand for themselves, on real nodes, by a policy with scores that last. It looks at nodes
 // that changed since it was asked before, and again at the one that it chooses. Without an answer it is nil.
@@ -138,19 +195,19 @@ func (b *batch) chooseRanked() (*candidate, error) {
 	if b.policy.lasting == 0 || b.perNode > 0 || m.world.options.Memory.Off || len(parts) != 1 || parts[0].template != nil || parts[0].list != nil || !b.asked.separate(b.call.Context) {
 		return nil, nil //nolint:nilnil // the caller looks at all nodes
 	}
-	key := rankingKey{b.shape.kind, b.on.nodeSet, b.policy.lasting}
-	r := m.rankings[key]
+	key := rankedKey{b.shape.kind, b.on.nodeSet, b.policy.lasting}
+	r := m.ranked[key]
 	if r == nil {
-		if r = new(ranking); m.rankings == nil || len(m.rankings) >= manyRankings {
-			m.rankings = make(map[rankingKey]*ranking)
+		if r = new(ranked); m.ranked == nil || len(m.ranked) >= manyRanked {
+			m.ranked = make(map[rankedKey]*ranked)
 		}
-		m.rankings[key] = r
+		m.ranked[key] = r
 	}
 	if err := r.follow(b, parts[0]); err != nil {
-		delete(m.rankings, key)
+		delete(m.ranked, key)
 		return nil, err
 	}
-	i, found := r.first()
+	i, found := r.order.First()
 	if !found || r.doubtful {
 		return nil, nil //nolint:nilnil // the caller finds out why
 	}
@@ -164,15 +221,12 @@ func (b *batch) chooseRanked() (*candidate, error) {
 }
 
 // follow scores the nodes that changed.
-func (r *ranking) follow(b *batch, part nodesPart) error {
+func (r *ranked) follow(b *batch, part nodesPart) error {
 	d := &b.sim.data
-	r.scores = r.scores[:min(len(r.scores), d.real.Len())] // nodes that were added may be gone with a Revert
-	for len(r.scores) < d.real.Len() {
-		r.scores = append(r.scores, math.NaN())
-	}
+	r.order.Resize(d.real.Len()) // nodes that were added may be gone with a Revert
 	for i := range d.real.Changes(&r.real) {
 		rec := d.real.At(i)
-		r.scores[i] = math.NaN()
+		r.order.Set(i, math.NaN())
 		if rec.gone || !part.keeps(rec) {
 			continue
 		}
@@ -183,73 +237,15 @@ func (r *ranking) follow(b *batch, part nodesPart) error {
 		}
 		switch a.Verdict {
 		case onenode.Fits:
-			r.scores[i] = b.score(n, rec, a)
-			heap.Push(&r.order, ranked{i, r.scores[i]})
+			r.order.Set(i, b.score(n, rec, a))
 		case onenode.Unfit:
 		default:
 			r.doubtful = true
 		}
 	}
-	if len(r.order) > 2*len(r.scores)+pageOfRanking {
-		r.order = slices.DeleteFunc(r.order, func(n ranked) bool { return !r.current(n) })
-		slices.SortFunc(r.order, func(a, b ranked) int { return a.compare(b) })
-		r.order = slices.Compact(r.order)
-	}
 	r.real = d.real
 	b.sim.by = new(table.Edition) // what is written from now on does not change the nodes as they were
 	return nil
-}
-
-// pageOfRanking is how much there may be in a heap that is out of date, beside twice the nodes.
-const pageOfRanking = 64
-
-// first is the node with the highest score, the first of several.
-func (r *ranking) first() (node int, found bool) {
-	for len(r.order) > 0 {
-		if top := r.order[0]; r.current(top) {
-			return top.node, true
-		}
-		heap.Pop(&r.order)
-	}
-	return 0, false
-}
-
-// current reports whether the node is there, and has the score still.
-func (r *ranking) current(n ranked) bool {
-	return n.node < len(r.scores) && r.scores[n.node] == n.score
-}
-
-// ranked is a node with a score.
-type ranked struct {
-	node  int
-	score float64
-}
-
-// compare has the highest score first, then the order of the nodes.
-func (n ranked) compare(other ranked) int {
-	return cmp.Or(cmp.Compare(other.score, n.score), cmp.Compare(n.node, other.node))
-}
-
-// nodeHeap implements heap.Interface, the most preferred first.
-type nodeHeap []ranked
-
-// Len implements sort.Interface.
-func (h nodeHeap) Len() int { return len(h) }
-
-// Less implements sort.Interface.
-func (h nodeHeap) Less(i, j int) bool { return h[i].compare(h[j]) < 0 }
-
-// Swap implements sort.Interface.
-func (h nodeHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *nodeHeap) Push(n any) { *h = append(*h, n.(ranked)) }
-
-// Pop implements heap.Interface.
-func (h *nodeHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
 }
 
 // score is what the policy says of a node.

@@ -10,11 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -62,7 +62,7 @@ func (m *Sim) free(n Node, entry *podEntry) {
 	rec.state = rec.state.Change(entry.taken.Own, false)
 	if rec.facts.allocatable != nil {
 		fromDevices, _ := m.world.fromDevices(podclaims.ExtendedResources(entry.pod), rec.facts.Node)
-		rec.used = withoutZeros(addAmounts(rec.used, m.world.needs(entry.pod, fromDevices), -1))
+		rec.used = withoutZeros(amounts.Add(rec.used, m.world.resources.Needs(entry.pod, fromDevices), -1))
 	}
 	m.release(entry)
 	m.freed()
@@ -74,85 +74,6 @@ func withoutZeros(list []int64) []int64 {
 		list = list[:len(list)-1]
 	}
 	return list
-}
-
-// NodeOf returns the node on which a pod is, and false if it is on none. It knows pods as Evict does, and takes the same
-// time.
-func (m *Sim) NodeOf(pod *corev1.Pod) (Node, bool) {
-	if pod == nil {
-		return Node{}, false
-	}
-	n, entry := m.find(pod)
-	return n, entry != nil
-}
-
-// find returns the node on which a pod is, and its entry there, nil if it is on none.
-func (m *Sim) find(pod *corev1.Pod) (Node, *podEntry) {
-	if index, known := m.data.named(m.world, pod.Spec.NodeName); known {
-		n := Node{index: index, name: pod.Spec.NodeName}
-		if entry := m.entryOn(n, pod); entry != nil {
-			return n, entry
-		}
-	}
-	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	if n, known := m.nodeOf[key]; known {
-		if entry := m.entryOn(n, pod); entry != nil {
-			return n, entry
-		}
-	}
-	m.locatePods()
-	n, known := m.nodeOf[key]
-	if !known {
-		return Node{}, nil
-	}
-	return n, m.entryOn(n, pod)
-}
-
-// entryOn is the entry of a pod on a node, nil if it is not there.
-func (m *Sim) entryOn(n Node, pod *corev1.Pod) *podEntry {
-	rec, found := m.data.record(n)
-	if !found {
-		return nil
-	}
-	for entry := rec.pods; entry != nil; entry = entry.before {
-		if samePod(entry.pod, pod) {
-			return entry
-		}
-	}
-	return nil
-}
-
-func samePod(a, b *corev1.Pod) bool {
-	return a == b || a.Name == b.Name && a.Namespace == b.Namespace && (a.UID == b.UID || a.UID == "" || b.UID == "")
-}
-
-// placed notes where a pod is, if anybody asked where pods are.
-func (m *Sim) placed(pod *corev1.Pod, n Node) {
-	if m.nodeOf != nil {
-		m.nodeOf[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = n
-	}
-}
-
-// locatePods notes where all pods are.
-func (m *Sim) locatePods() {
-	m.nodeOf = make(map[types.NamespacedName]Node)
-	note := func(n Node, rec *nodeRecord) {
-		for entry := rec.pods; entry != nil; entry = entry.before {
-			m.placed(entry.pod, n)
-		}
-	}
-	for i := range m.data.real.Len() {
-		if rec := m.data.real.At(i); !rec.gone {
-			note(Node{index: i, name: rec.facts.Node.Name}, rec)
-		}
-	}
-	for i := range m.data.groups {
-		g, first := &m.data.groups[i], 0
-		for j := range g.runs {
-			note(Node{template: g.template, index: first}, &g.runs[j].nodeRecord)
-			first += g.runs[j].count
-		}
-	}
 }
 
 // Put puts a pod on a node that was chosen elsewhere. With allocations, the devices were chosen elsewhere, too: they

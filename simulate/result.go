@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/explain"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -39,6 +41,24 @@ type Result struct {
 	world    *world
 }
 
+// All reports whether every pod is placed.
+func (r *Result) All() bool { return r.Unfit+r.Undecided == 0 }
+
+// merge adds another result.
+func (r *Result) merge(other Result) {
+	r.Placed, r.Unfit, r.Undecided = r.Placed+other.Placed, r.Unfit+other.Unfit, r.Undecided+other.Undecided
+	if r.Err == nil {
+		r.Err = other.Err
+	}
+	for _, n := range other.NotLookedAt {
+		if !slices.ContainsFunc(r.NotLookedAt, func(known NotLookedAt) bool { return slices.Equal(known.Aspects, n.Aspects) }) {
+			r.NotLookedAt = append(slices.Clip(r.NotLookedAt), n)
+		}
+	}
+	r.segments, r.world = append(r.segments, other.segments...), other.world
+	r.unplaced = append(r.unplaced, other.unplaced...)
+}
+
 // NotLookedAt is what a simulation does not look at of some pods.
 type NotLookedAt struct {
 	// Pod is one of those that have it.
@@ -56,38 +76,85 @@ func notLookedAt(list []NotLookedAt, shape *Shape) []NotLookedAt {
 	return append(slices.Clip(list), NotLookedAt{Pod: shape.pod(0), Aspects: aspects})
 }
 
-// All reports whether every pod is placed.
-func (r *Result) All() bool { return r.Unfit+r.Undecided == 0 }
-
-func (b *batch) result(n int) Result {
-	r := Result{Placed: b.count(), Err: b.call.Err, NotLookedAt: notLookedAt(nil, b.shape), segments: b.placed, world: b.sim.world}
-	switch rest := max(0, n) - r.Placed; {
-	case b.asked != nil && b.asked.refused != nil && rest > 0:
-		r.Unfit, r.Err = rest, b.asked.refused
-	case b.doubtful:
-		r.Undecided = rest
-	default:
-		r.Unfit = rest
-	}
-	if rest := r.Unfit + r.Undecided; rest > 0 {
-		r.unplaced = []unplaced{{state: b.sim.State(), shape: b.shape, on: b.on, pods: rest, perNode: b.perNode}}
-	}
-	return r
+// InCommon is what the nodes or devices of a domain have in common: the value of a label, or that of an attribute as a CEL literal.
+type InCommon struct {
+	Topology Topology
+	Value    string
 }
 
-// merge adds another result.
-func (r *Result) merge(other Result) {
-	r.Placed, r.Unfit, r.Undecided = r.Placed+other.Placed, r.Unfit+other.Unfit, r.Undecided+other.Undecided
-	if r.Err == nil {
-		r.Err = other.Err
+// String is name and value.
+func (c InCommon) String() string { return c.Topology.name() + "=" + c.Value }
+
+// Topology is what a gang must have in common: the value of a label of all its nodes, or of an
+// attribute of all its devices. One of the two is set. Nodes without the label, and devices without
+// the attribute, have no value and are of no use.
+type Topology struct {
+	NodeLabel string
+	// DeviceAttribute is compared as by matchAttribute, but over all pods: requests get devices with
+	// one value, or with a list that has it. A request for all devices gets all with the value. The
+	// order is that of nodes, then of devices. Versions that differ in build metadata only are equal.
+	// Pods without such a request need no node of the domain, but for its labels.
+	DeviceAttribute resourceapi.FullyQualifiedName
+	// Requests are the names of the requests that DeviceAttribute is about, as in a
+	// DeviceConstraint: "request" or "request/subrequest". Empty are all.
+	Requests []string
+	// Preferred topologies are given up, the last one first, if there is no place otherwise. So with the levels of a hierarchy
+	// in order, such as zone and rack, all preferred, a gang is placed in the innermost that has room.
+	Preferred bool
+}
+
+func (t *Topology) name() string {
+	return cmp.Or(t.NodeLabel, string(t.DeviceAttribute))
+}
+
+// Closest is the domain that comes closest to having room for a gang.
+type Closest struct {
+	// Domain has a value for each topology that is required.
+	Domain []InCommon
+	// Placed is for how many of the Pods a place was found there: one after the other until one has none, or more of them
+	// together.
+	Placed, Pods int
+}
+
+// String is one sentence, without a full stop.
+func (c *Closest) String() string {
+	count := fmt.Sprintf("%d of %s", c.Placed, explain.Count(c.Pods, "pod"))
+	if len(c.Domain) == 0 {
+		return count + " have a place"
 	}
-	for _, n := range other.NotLookedAt {
-		if !slices.ContainsFunc(r.NotLookedAt, func(known NotLookedAt) bool { return slices.Equal(known.Aspects, n.Aspects) }) {
-			r.NotLookedAt = append(slices.Clip(r.NotLookedAt), n)
-		}
+	names := make([]string, len(c.Domain))
+	for i := range c.Domain {
+		names[i] = c.Domain[i].String()
 	}
-	r.segments, r.world = append(r.segments, other.segments...), other.world
-	r.unplaced = append(r.unplaced, other.unplaced...)
+	return strings.Join(names, ", ") + " comes closest: " + count
+}
+
+// unplaced is what a Refusal is made of when somebody asks.
+type unplaced struct {
+	state *State
+	shape *Shape
+	on    Nodes
+	pods  int
+	// perNode is how many pods a node may have, if it has room for more; 0 for any number.
+	perNode int
+	// because is what keeps pods away from all nodes of the set; empty if the nodes have to be asked.
+	because string
+}
+
+// segment are pods that were placed on equal nodes, one node after the other.
+type segment struct {
+	node  Node // the first
+	nodes int
+	each  int // pods per node
+	first int // number of the first pod
+	// before are the devices of the node before the first pod, around what was around it.
+	before nodeDevices
+	around *onenode.Surroundings
+	asked  *asked
+	shape  *Shape
+	// given are allocations that were decided elsewhere, number is the variant of them.
+	given  []resourceapi.AllocationResult
+	number int16
 }
 
 // Placement is a pod on a node.
@@ -159,6 +226,35 @@ func (p *Placement) Claims(ctx context.Context) ([]*resourceapi.ResourceClaim, e
 	return claims, nil
 }
 
+// As is the placement once its undecided node is of a template. Claims has an error if that was not
+// among the options of the node.
+func (p *Placement) As(t *Template) Placement {
+	decided := *p
+	decided.as = t
+	return decided
+}
+
+// decided are the devices of the node of a placement before the pods of its segment.
+func (p *Placement) decided() (nodeDevices, error) {
+	before := p.segment.before
+	o := before.options
+	if o == nil {
+		return before, nil
+	}
+	t := p.as
+	if t == nil && len(o.members()) > 1 {
+		return nodeDevices{}, fmt.Errorf("node %s: %w", p.Node.Name(), ErrUndecidedNode)
+	}
+	if t == nil {
+		t = o.cheapest()
+	}
+	one, found := (&nodeRecord{nodeDevices: before}).as(t)
+	if !found {
+		return nodeDevices{}, fmt.Errorf("node %s cannot be of the template %s", p.Node.Name(), t.name())
+	}
+	return one.nodeDevices, nil
+}
+
 // given are the claims with the allocations that Put was given.
 func (p *Placement) given() []*resourceapi.ResourceClaim {
 	claims := p.objects(p.segment.number)
@@ -173,18 +269,6 @@ func (p *Placement) objects(number int16) []*resourceapi.ResourceClaim {
 	a := p.segment.asked
 	kind := cmp.Or(a.kind.whole, a.kind)
 	return p.world.objects(p.Pod, a.open, append(specsOf(a.open), kind.variantAt(number).specs()...))
-}
-
-// named returns a node under the names that it has or would have.
-func (w *world) named(n Node, inv *nodeFacts) *nodeFacts {
-	if n.template != nil {
-		node, published := inv.template.object(n.index), inv.template.slices(inv.template.published, n.index)
-		if inv.template != n.template { // the node was undecided
-			rename(node, published, n)
-		}
-		inv = inv.with(onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)))
-	}
-	return inv
 }
 
 // objects are the claims of a pod that are to be allocated: those that exist as they are, those that are made for

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,8 +33,8 @@ type Sim struct {
 	// firsts has, for pods that were placed, the first real node that may still take one. It holds
 	// for as long as base would.
 	firsts map[*podKind]int
-	// rankings are of pods that were placed by a policy.
-	rankings map[rankingKey]*ranking
+	// ranked has nodes in order for pods that were placed by a policy.
+	ranked map[rankedKey]*ranked
 	// nodeOf is where pods are, if anybody asked. It may be out of date.
 	nodeOf map[types.NamespacedName]Node
 }
@@ -42,6 +43,54 @@ type Sim struct {
 type fork struct {
 	data version
 	base *State
+}
+
+// Sim starts a what-if. It costs as much as copying a small struct.
+func (s *State) Sim() *Sim {
+	return &Sim{world: s.world, by: new(table.Edition), data: s.data, base: s, from: s}
+}
+
+// seen returns the State as the read set of today sees it.
+func (s *State) seen() *State {
+	l := s.world.ReadSet()
+	if s.data.readSet == l {
+		return s
+	}
+	if known := s.current.Load(); known != nil && known.data.readSet == l {
+		return known
+	}
+	m := s.Sim()
+	m.look()
+	next := m.State()
+	s.current.Store(next)
+	return next
+}
+
+// firstWithRoom is the first real node that may take a pod which shares no claims. It is found out
+// once.
+func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
+	if known, ok := s.firsts.Get(k); ok {
+		return known, nil
+	}
+	seen := s.seen()
+	d := &seen.data
+	a := d.asked(s.world, k)
+	first := 0
+	for ; first < d.real.Len(); first++ {
+		rec := d.real.At(first)
+		if rec.gone {
+			continue
+		}
+		answer, _, err := a.on(c, d, Node{index: first, name: rec.facts.Node.Name}, rec)
+		if err != nil {
+			return 0, err
+		}
+		if answer.Verdict != onenode.Unfit {
+			break
+		}
+	}
+	s.firsts.Add(k, first, s.world.options.Memory.Kinds)
+	return first, nil
 }
 
 // State is what the Sim is now. It costs as much as copying a small struct.
@@ -276,4 +325,123 @@ func (m *Sim) Taint(taint resourceapi.DeviceTaint, devices iter.Seq[pools.Device
 	}
 	m.freed()
 	return nil
+}
+
+// Options lists the templates that a node can be of, the cheapest first, then in the order in which
+// Any was given them. A node of any other template has that one, a real node none.
+func (m *Sim) Options(n Node) []*Template {
+	rec, found := m.data.record(m.data.here(m.world, n))
+	switch {
+	case !found || n.template == nil:
+		return nil
+	case rec.options == nil:
+		return []*Template{n.template}
+	}
+	o := rec.options
+	var list []*Template
+	for _, member := range o.members() {
+		list = append(list, o.choice.members[member])
+	}
+	return list
+}
+
+// Decide says which of its options a node is. The node keeps its handle, name and pods, and is still
+// one of the nodes of Any's template. Placement.As gives the claims of pods that were placed before.
+// The error is that there is no such node, or that it cannot be of the template; then nothing changed.
+func (m *Sim) Decide(n Node, t *Template) error {
+	n = m.data.here(m.world, n)
+	rec, found := m.data.record(n)
+	switch {
+	case !found:
+		return fmt.Errorf("node %s does not exist", n.Name())
+	case rec.options == nil && t != nil && t == n.template:
+		return nil
+	case rec.options == nil:
+		return fmt.Errorf("node %s is not undecided", n.Name())
+	}
+	only := rec.options.only(t)
+	if only == nil {
+		return fmt.Errorf("node %s cannot be of the template %s", n.Name(), t.name())
+	}
+	m.edit(n).options = only
+	return nil
+}
+
+// NodeOf returns the node on which a pod is, and false if it is on none. It knows pods as Evict does, and takes the same
+// time.
+func (m *Sim) NodeOf(pod *corev1.Pod) (Node, bool) {
+	if pod == nil {
+		return Node{}, false
+	}
+	n, entry := m.find(pod)
+	return n, entry != nil
+}
+
+// find returns the node on which a pod is, and its entry there, nil if it is on none.
+func (m *Sim) find(pod *corev1.Pod) (Node, *podEntry) {
+	if index, known := m.data.named(m.world, pod.Spec.NodeName); known {
+		n := Node{index: index, name: pod.Spec.NodeName}
+		if entry := m.entryOn(n, pod); entry != nil {
+			return n, entry
+		}
+	}
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if n, known := m.nodeOf[key]; known {
+		if entry := m.entryOn(n, pod); entry != nil {
+			return n, entry
+		}
+	}
+	m.locatePods()
+	n, known := m.nodeOf[key]
+	if !known {
+		return Node{}, nil
+	}
+	return n, m.entryOn(n, pod)
+}
+
+// entryOn is the entry of a pod on a node, nil if it is not there.
+func (m *Sim) entryOn(n Node, pod *corev1.Pod) *podEntry {
+	rec, found := m.data.record(n)
+	if !found {
+		return nil
+	}
+	for entry := rec.pods; entry != nil; entry = entry.before {
+		if samePod(entry.pod, pod) {
+			return entry
+		}
+	}
+	return nil
+}
+
+func samePod(a, b *corev1.Pod) bool {
+	return a == b || a.Name == b.Name && a.Namespace == b.Namespace && (a.UID == b.UID || a.UID == "" || b.UID == "")
+}
+
+// placed notes where a pod is, if anybody asked where pods are.
+func (m *Sim) placed(pod *corev1.Pod, n Node) {
+	if m.nodeOf != nil {
+		m.nodeOf[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = n
+	}
+}
+
+// locatePods notes where all pods are.
+func (m *Sim) locatePods() {
+	m.nodeOf = make(map[types.NamespacedName]Node)
+	note := func(n Node, rec *nodeRecord) {
+		for entry := rec.pods; entry != nil; entry = entry.before {
+			m.placed(entry.pod, n)
+		}
+	}
+	for i := range m.data.real.Len() {
+		if rec := m.data.real.At(i); !rec.gone {
+			note(Node{index: i, name: rec.facts.Node.Name}, rec)
+		}
+	}
+	for i := range m.data.groups {
+		g, first := &m.data.groups[i], 0
+		for j := range g.runs {
+			note(Node{template: g.template, index: first}, &g.runs[j].nodeRecord)
+			first += g.runs[j].count
+		}
+	}
 }

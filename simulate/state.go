@@ -4,7 +4,7 @@
 package simulate
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -14,9 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
-	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // State is a cluster, what-if included. It is immutable and safe for concurrent use.
@@ -29,365 +30,136 @@ type State struct {
 	firsts memo.Map[*podKind, int]
 }
 
-// version is what differs between States. Copying it makes a version of it, see table.Table.
-type version struct {
-	readSet *onenode.ReadSet
-	real    table.Table[nodeRecord]
-	claims  table.Table[claimRecord]
-	groups  []group
-	// groupsOf owns groups, and may write to it.
-	groupsOf *table.Edition
-	around   *onenode.Surroundings
-	// expected are devices of real nodes that are not published yet. It is replaced when it changes.
-	expected []expectation
-}
-
-// nodeRecord is a node as it is in a State. It is a value; what it points to is immutable.
-type nodeRecord struct {
-	nodeDevices
-	used []int64 // of resources, by number
-	pods *podEntry
-	gone bool
-}
-
-// nodeDevices are the devices of a node as they are in a State.
-type nodeDevices struct {
-	facts *nodeFacts
-	// state is nil for an undecided node. That one has options instead.
-	state   *onenode.State
-	options *options
-}
-
-// Node is a handle: a real node, or the n-th of a template. Names of the latter are made when asked
-// for. Handles from one State, and from Sims of it, are equal (==) if they are the same node. To any other State
-// the handle of a real node means the node of that name there, if there is one, and that of a template a node
-// which was not added. The zero value is no node.
-type Node struct {
-	template *Template
-	index    int
-	name     string // of a real node
-}
-
-// Name is the name of the node.
-func (n Node) Name() string {
-	if n.template != nil {
-		return n.template.nodeName(n.index)
-	}
-	return n.name
-}
-
-// Template is that of a node which does not exist, nil for a real one.
-func (n Node) Template() *Template { return n.template }
-
 // Faults lists what of the input was left out, with the reason.
 func (s *State) Faults() []Fault { return s.world.faults }
 
-// Sim starts a what-if. It costs as much as copying a small struct.
-func (s *State) Sim() *Sim {
-	return &Sim{world: s.world, by: new(table.Edition), data: s.data, base: s, from: s}
-}
-
-// seen returns the State as the read set of today sees it.
-func (s *State) seen() *State {
-	l := s.world.ReadSet()
-	if s.data.readSet == l {
-		return s
-	}
-	if known := s.current.Load(); known != nil && known.data.readSet == l {
-		return known
-	}
-	m := s.Sim()
-	m.look()
-	next := m.State()
-	s.current.Store(next)
-	return next
-}
-
-// firstWithRoom is the first real node that may take a pod which shares no claims. It is found out
-// once.
-func (s *State) firstWithRoom(c *onenode.Call, k *podKind) (int, error) {
-	if known, ok := s.firsts.Get(k); ok {
-		return known, nil
-	}
-	seen := s.seen()
-	d := &seen.data
-	a := d.asked(s.world, k)
-	first := 0
-	for ; first < d.real.Len(); first++ {
-		rec := d.real.At(first)
-		if rec.gone {
-			continue
-		}
-		answer, _, err := a.on(c, d, Node{index: first, name: rec.facts.Node.Name}, rec)
+// Shapes groups pods by what they ask for: the largest demand first, which is the number of claims
+// and devices, then in the order given. It takes time in proportion to the pods, and compiles once
+// per shape. The error names a pod and what is wrong with it or with what it refers to.
+func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
+	byKind := make(map[string]*Shape)
+	var shapes []*Shape
+	for _, pod := range pods {
+		kind, err := s.world.kindOf(pod)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		if answer.Verdict != onenode.Unfit {
-			break
+		shape := byKind[kind.key]
+		if shape == nil {
+			shape = &Shape{kind: kind}
+			byKind[kind.key] = shape
+			shapes = append(shapes, shape)
 		}
+		shape.Pods = append(shape.Pods, pod)
 	}
-	s.firsts.Add(k, first, s.world.options.Memory.Kinds)
-	return first, nil
+	slices.SortStableFunc(shapes, func(a, b *Shape) int { return cmp.Compare(b.kind.size(), a.kind.size()) })
+	return shapes, nil
 }
 
-// Fit is how many pods fit.
-type Fit struct {
-	// Pods is how many fit for sure. It is Unlimited if there is no limit.
-	Pods int
-	// Undecided is how many nodes there are on which more may fit: the budget ended the search
-	// there, there was an error, or a thousand fit on it already. Pods that share claims or
-	// pools of several nodes are counted to a thousand on all nodes together.
-	Undecided int
-	// Err is the first error about a node, nil if there was none.
-	Err error
-}
-
-// Unlimited is the number of pods for which there is always another place.
-const Unlimited = math.MaxInt
-
-// FitsMany is how many pods of a shape fit, one after the other, without placing them. It takes time
-// in proportion to the nodes, with one look-up for each; nodes in the same state are searched once.
-// Of a set made by Real that was counted before, nodes that did not change since are not looked at.
-// Pods that share claims are placed one by one on a copy. The error is the context's.
-func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
-	s = s.seen()
-	c, err := s.world.NewCall(ctx)
-	if err != nil {
-		return Fit{}, err
+// Template reads a template. It takes time in proportion to its devices. The error says what is
+// wrong with it.
+func (s *State) Template(spec TemplateSpec) (*Template, error) {
+	w := s.world
+	if spec.Node == nil {
+		return nil, fmt.Errorf("the template has no node")
 	}
-	if shape, err = shape.in(s.world); err != nil {
-		return Fit{}, err
+	if slices.Contains(spec.Slices, nil) || slices.Contains(spec.Daemon, nil) {
+		return nil, fmt.Errorf("template %s: a slice or a pod is nil", spec.Node.Name)
 	}
-	if on, err = on.fixed(s.world, &s.data); err != nil {
-		return Fit{}, err
-	}
-	a := s.data.asked(s.world, shape.kind)
-	if !a.separate(c.Context) {
-		return s.fitsOneByOne(c, shape, on)
-	}
-	t, err := s.data.tally(&c, a, on)
-	return t.Fit, err
-}
-
-// tally is a count of the separate pods that fit on a set of nodes.
-type tally struct {
-	Fit
-	// nodes is on how many nodes one fits for sure.
-	nodes int
-	// on is the set, real are the nodes as they were.
-	on   *nodeSet
-	real table.Table[nodeRecord]
-}
-
-// exact reports whether the difference that a node makes can be told.
-func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 && t.Err == nil }
-
-// counts are the last counts of real nodes that are exact, one for each kind of pods.
-type counts struct {
-	readSet *onenode.ReadSet
-	byKind  memo.Map[*podKind, *tally]
-	most    int
-}
-
-// counted returns what was counted with a read set. Counts of a read set before are forgotten.
-func (w *world) counted(l *onenode.ReadSet) *counts {
-	known := w.counts.Load()
-	if known == nil || known.readSet != l {
-		known = &counts{readSet: l, most: w.options.Memory.Kinds}
-		w.counts.Store(known)
-	}
-	return known
-}
-
-// tally counts how many pods fit on nodes of a State. Of a set that was counted before, it counts
-// again what changed.
-func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
-	counts := a.world.counted(d.readSet)
-	if known, _ := counts.byKind.Get(a.kind); known != nil && known.on == on.nodeSet && known.real.Len() == d.real.Len() {
-		attempt := *c
-		t, changed, err := d.recount(&attempt, a, known)
-		if err != nil {
-			return tally{}, err
-		}
-		if t.exact() {
-			if changed > d.real.Len()/manyChanged {
-				counts.keep(a.kind, t)
-			}
-			return t, nil
-		}
-		c.Budget = attempt.Budget
-	}
-	t, err := d.count(c, a, on)
-	if parts := on.list(); err == nil && len(parts) == 1 && parts[0].template == nil && parts[0].list == nil && t.exact() {
-		counts.keep(a.kind, t)
-	}
-	return t, err
-}
-
-func (c *counts) keep(k *podKind, t tally) { c.byKind.Add(k, &t, c.most) }
-
-// manyChanged is the part of the nodes, as a divisor, that has to change for a count to take the place
-// of the one that is remembered.
-const manyChanged = 32
-
-// recount is a count of before with what changed since. If it is not exact, it says nothing.
-func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, changed int, err error) {
-	t = tally{Fit: before.Fit, nodes: before.nodes, on: before.on, real: d.real}
-	part := t.on.parts[0]
-	for i := range d.real.Changes(&before.real) {
-		old, now := before.real.At(i), d.real.At(i)
-		if old.facts == now.facts && old.state == now.state && old.options == now.options && old.gone == now.gone && slices.Equal(old.used, now.used) {
-			continue
-		}
-		changed++
-		alike, err := a.alike(c, old, now)
-		if err != nil {
-			return tally{}, 0, err
-		}
-		if alike {
-			continue
-		}
-		var less, more tally
-		if err := less.countReal(c, a, part, old); err != nil {
-			return tally{}, 0, err
-		}
-		if err := more.countReal(c, a, part, now); err != nil {
-			return tally{}, 0, err
-		}
-		if !less.exact() || !more.exact() {
-			t.Undecided = 1
-			break
-		}
-		t.Pods, t.nodes = t.Pods+more.Pods-less.Pods, t.nodes+more.nodes-less.nodes
-	}
-	return t, changed, nil
-}
-
-// count counts how many pods fit, node by node.
-func (d *version) count(c *onenode.Call, a *asked, on Nodes) (tally, error) {
-	t := tally{on: on.nodeSet, real: d.real}
-	for _, part := range on.list() {
-		if err := t.countPart(c, a, d, part); err != nil {
-			return tally{}, err
+	for _, slice := range spec.Slices {
+		if slice.Spec.NodeName == nil {
+			return nil, fmt.Errorf("template %s: slice %s has no spec.nodeName: only devices of the node belong to a template", spec.Node.Name, slice.Name)
 		}
 	}
-	t.Err = c.Err
+	if math.IsNaN(spec.Price) {
+		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
+	}
+	spec.Slices = slices.Clone(spec.Slices)
+	t := &Template{spec: spec, of: w.resources}
+	var err error
+	if t.published, err = spec.withUnknown(); err != nil {
+		return nil, fmt.Errorf("template %s: %w", spec.Node.Name, err)
+	}
+	node, published := t.object(0), t.slices(t.published, 0)
+	t.facts = &nodeFacts{
+		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), template: t, index: -1, allocatable: w.resources.Of(spec.Node.Status.Allocatable),
+	}
+	for _, pod := range spec.Daemon {
+		t.used = amounts.Add(t.used, w.resources.Needs(pod, nil), 1)
+	}
 	return t, nil
 }
 
-// countPart adds the nodes of one part of a set, equal ones together.
-func (t *tally) countPart(c *onenode.Call, a *asked, d *version, part nodesPart) error {
-	if part.template == nil {
-		for i := range d.realOf(part, 0) {
-			if err := t.countReal(c, a, part, d.real.At(i)); err != nil {
-				return err
-			}
-		}
-		return nil
+// TemplateOf is a template of a real node: its devices and labels, without its pods but for those
+// that daemon reports true for. The error is that there is no such node.
+func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
+	index, found := s.data.named(s.world, node)
+	if !found {
+		return nil, fmt.Errorf("node %s does not exist", node)
 	}
-	g := d.group(part.template)
-	for i := range g.runs {
-		if err := t.add(c, a, &g.runs[i].nodeRecord, g.runs[i].count); err != nil {
-			return err
+	rec := s.data.real.At(index)
+	spec := TemplateSpec{Node: rec.facts.Node, Slices: rec.facts.Slices()}
+	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
+		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
+			spec.Daemon = append(spec.Daemon, entry.pod)
 		}
 	}
-	if n := part.freshNodes(g); n > 0 {
-		fresh := d.fresh(part.template)
-		return t.add(c, a, &fresh, n)
-	}
-	return nil
+	return s.Template(spec)
 }
 
-// countReal adds a real node, if it is there and of the part.
-func (t *tally) countReal(c *onenode.Call, a *asked, part nodesPart, rec *nodeRecord) error {
-	if rec.gone || !part.keeps(rec) {
-		return nil
+// Any returns a template of nodes that can be of any of the given templates: which type of node, in
+// which zone, is not decided yet. A pod has a place on such a node if there is a template on which it
+// has one together with all pods that were placed on the node before; the templates on which it has
+// none are left out from then on. What remains is what is left of trying each template by itself.
+// Sim.Options lists it, and Sim.Decide takes one.
+//
+// A template for which the search was given up, or failed, is left out, too: pods that have no place
+// later are then undecided. So are pods for which the templates would take different devices of pools
+// of several nodes.
+//
+// The result is used as any template, but by Expect. The name stands in place of that of the node of
+// a TemplateSpec. It takes time in proportion to the devices of the templates; placing a pod takes
+// time in proportion to the classes of templates that nothing so far tells apart, the first time, and
+// is a look-up from then on. The error says that there is no template, or which one is there twice or
+// comes from Any itself.
+func (s *State) Any(name string, templates ...*Template) (*Template, error) {
+	if len(templates) == 0 {
+		return nil, fmt.Errorf("any %s: there is no template", name)
 	}
-	return t.add(c, a, rec, 1)
-}
-
-// add adds equal nodes.
-func (t *tally) add(c *onenode.Call, a *asked, rec *nodeRecord, nodes int) error {
-	n, doubt, err := a.room(c, rec, onenode.Unlimited)
-	if doubt {
-		t.Undecided += min(nodes, math.MaxInt32)
-	}
-	if n > 0 {
-		t.nodes += min(nodes, math.MaxInt32)
-	}
-	if t.Pods = product(n, nodes, t.Pods); n == onenode.Unlimited && nodes > 0 {
-		t.Pods = Unlimited
-	}
-	return err
-}
-
-// product adds n·nodes to a total, without overflow.
-func product(n int64, nodes, total int) int {
-	if n > 0 && nodes > 0 && (total == Unlimited || nodes > (Unlimited-total)/int(n)) {
-		return Unlimited
-	}
-	return total + int(n)*nodes
-}
-
-// fitsOneByOne counts by placing.
-func (s *State) fitsOneByOne(c onenode.Call, shape *Shape, on Nodes) (Fit, error) {
-	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on, left: onenode.MaxOneByOne, counting: true}
-	if err := b.run(); err != nil {
-		return Fit{}, err
-	}
-	fit := Fit{Pods: b.count(), Err: b.call.Err}
-	if b.endless {
-		fit.Pods = Unlimited
-	}
-	if b.doubtful || b.left == 0 {
-		fit.Undecided = 1
-	}
-	return fit, nil
-}
-
-// group returns the nodes of a template, none if there are none yet.
-func (d *version) group(t *Template) *group {
-	for i := range d.groups {
-		if d.groups[i].template == t {
-			return &d.groups[i]
+	for i, t := range templates {
+		switch {
+		case t == nil:
+			return nil, fmt.Errorf("any %s: template %d is nil", name, i)
+		case t.of != s.world.resources:
+			return nil, fmt.Errorf("any %s: %w", name, t.strange())
+		case t.choice != nil:
+			return nil, fmt.Errorf("any %s: template %s is undecided itself", name, t.spec.Node.Name)
+		case slices.Contains(templates[:i], t):
+			return nil, fmt.Errorf("any %s: template %s is there twice", name, t.spec.Node.Name)
 		}
 	}
-	return &group{template: t}
+	c := &choice{members: slices.Clone(templates)}
+	slices.SortStableFunc(c.members, func(a, b *Template) int { return cmp.Compare(a.spec.Price, b.spec.Price) })
+	c.start(s.world.ReadSet())
+	node := &corev1.Node{}
+	node.Name, node.Labels = name, commonLabels(c.members)
+	t := &Template{of: s.world.resources, spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
+	t.facts = &nodeFacts{Inventory: onenode.NewInventory(node, nil, nil), template: t, index: -1}
+	return t, nil
 }
 
-// fresh is a node of a template without pods.
-func (d *version) fresh(t *Template) nodeRecord {
-	if t.choice != nil {
-		return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, options: t.choice.start(d.readSet)}}
-	}
-	return nodeRecord{nodeDevices: nodeDevices{facts: t.facts, state: t.facts.State(d.readSet, nil)}, used: t.used}
-}
-
-// record returns a node as it is. It is false if the node is gone, or was not added.
-func (d *version) record(n Node) (nodeRecord, bool) {
-	if n.template == nil {
-		if n.index >= d.real.Len() {
-			return nodeRecord{}, false
+// commonLabels are those that the nodes of all templates have.
+func commonLabels(templates []*Template) map[string]string {
+	common := make(map[string]string)
+	for label, value := range templates[0].spec.Node.Labels {
+		if !slices.ContainsFunc(templates, func(t *Template) bool {
+			other, found := t.spec.Node.Labels[label]
+			return !found || other != value
+		}) {
+			common[label] = value
 		}
-		rec := *d.real.At(n.index)
-		return rec, !rec.gone
 	}
-	g := d.group(n.template)
-	if position, found := g.locate(n.index); found {
-		return g.runs[position].nodeRecord, true
-	}
-	return d.fresh(n.template), n.index < g.total
-}
-
-// here is a handle as this version has it: a real node may be at another position than in the one that it is from.
-func (d *version) here(w *world, n Node) Node {
-	if n.template != nil || n.index < d.real.Len() && d.real.At(n.index).facts.Node.Name == n.name && !d.real.At(n.index).gone {
-		return n
-	}
-	if index, found := d.named(w, n.name); found {
-		return Node{index: index, name: n.name}
-	}
-	return Node{index: d.real.Len(), name: n.name}
+	return common
 }
 
 // Node returns the handle of a real node. The error is that there is none of that name.
@@ -434,6 +206,15 @@ func (s *State) InUse(n Node) float64 {
 	return rec.inUse()
 }
 
+// DeviceUse is what becomes of a device while others are in use.
+type DeviceUse struct {
+	// Whole is set if the device is no part of another one (KEP-4815): none of its pool takes as much of all counters as
+	// the device does, and more of some.
+	Whole bool
+	// Free is set if nothing that is in use keeps the device from being allocated as a whole. Taints do not count.
+	Free bool
+}
+
 // Devices lists the devices of a node that no other node reaches, with what becomes of them while others are in use. There are
 // none of a node that is gone, or undecided.
 func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
@@ -452,15 +233,6 @@ func (s *State) Devices(n Node) iter.Seq2[pools.DeviceID, DeviceUse] {
 	}
 }
 
-// DeviceUse is what becomes of a device while others are in use.
-type DeviceUse struct {
-	// Whole is set if the device is no part of another one (KEP-4815): none of its pool takes as much of all counters as
-	// the device does, and more of some.
-	Whole bool
-	// Free is set if nothing that is in use keeps the device from being allocated as a whole. Taints do not count.
-	Free bool
-}
-
 // Utilization is which part of each pool of a node is in use, for decisions such as those of
 // cluster-autoscaler's scale-down: of its devices, or of the counter that most is consumed of (KEP-4815),
 // whichever is more. A device of which shares are in use (KEP-5075) counts by the capacity that most is
@@ -476,15 +248,4 @@ func (s *State) Utilization(n Node) iter.Seq2[pools.PoolID, float64] {
 		rec, _ = rec.as(o.cheapest())
 	}
 	return rec.facts.Utilization(rec.state.Uses)
-}
-
-func (r *nodeRecord) inUse() float64 {
-	if o := r.options; o != nil {
-		one, _ := r.as(o.cheapest())
-		return one.inUse()
-	}
-	if r.facts.Size == 0 {
-		return 0
-	}
-	return float64(len(r.state.Uses)) / float64(r.facts.Size)
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/internal/index/shape"
-	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
@@ -39,11 +39,23 @@ type TemplateSpec struct {
 	Price float64
 }
 
+// Equal are devices of a template that will agree in an attribute of which the value is not known before
+// the node exists, such as the number of a PCIe root. A matchAttribute holds for devices of one Equal. It
+// does not hold for devices of two, nor together with a device that is in none: their values may differ.
+// Nothing else that needs the value holds: no distinctAttribute, as values may turn out to be equal, no
+// selector that reads the attribute, and no DeviceAttribute of a Topology. Result.Why says "unknown"
+// where a selector is in the way.
+type Equal struct {
+	Attribute resourceapi.FullyQualifiedName
+	// Devices are by driver, and by pool as in the Slices of the TemplateSpec.
+	Devices []pools.DeviceID
+}
+
 // Template is a TemplateSpec, read once for all States of one Open and its Updates. It is immutable.
 type Template struct {
 	spec TemplateSpec
 	// of are the resource numbers of the Open that it belongs to.
-	of *resourceNumbers
+	of *amounts.Resources
 	// published are the slices of the spec, with stand-ins for values that are not known.
 	published []*resourceapi.ResourceSlice
 	// facts are those of its first node, which stands for all.
@@ -64,50 +76,21 @@ func (t *Template) Price() float64 { return t.spec.Price }
 // a price only.
 func (t *Template) Spec() TemplateSpec { return t.spec }
 
-// Template reads a template. It takes time in proportion to its devices. The error says what is
-// wrong with it.
-func (s *State) Template(spec TemplateSpec) (*Template, error) {
-	w := s.world
-	if spec.Node == nil {
-		return nil, fmt.Errorf("the template has no node")
+func (t *Template) name() string {
+	if t == nil {
+		return "nil"
 	}
-	if slices.Contains(spec.Slices, nil) || slices.Contains(spec.Daemon, nil) {
-		return nil, fmt.Errorf("template %s: a slice or a pod is nil", spec.Node.Name)
-	}
-	for _, slice := range spec.Slices {
-		if slice.Spec.NodeName == nil {
-			return nil, fmt.Errorf("template %s: slice %s has no spec.nodeName: only devices of the node belong to a template", spec.Node.Name, slice.Name)
-		}
-	}
-	if math.IsNaN(spec.Price) {
-		return nil, fmt.Errorf("template %s: the price is not a number", spec.Node.Name)
-	}
-	spec.Slices = slices.Clone(spec.Slices)
-	t := &Template{spec: spec, of: w.resources}
-	var err error
-	if t.published, err = spec.withUnknown(); err != nil {
-		return nil, fmt.Errorf("template %s: %w", spec.Node.Name, err)
-	}
-	node, published := t.object(0), t.slices(t.published, 0)
-	t.facts = &nodeFacts{
-		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), template: t, index: -1, allocatable: w.amounts(spec.Node.Status.Allocatable),
-	}
-	for _, pod := range spec.Daemon {
-		t.used = addAmounts(t.used, w.needs(pod, nil), 1)
-	}
-	return t, nil
+	return t.spec.Node.Name
 }
 
-// Equal are devices of a template that will agree in an attribute of which the value is not known before
-// the node exists, such as the number of a PCIe root. A matchAttribute holds for devices of one Equal. It
-// does not hold for devices of two, nor together with a device that is in none: their values may differ.
-// Nothing else that needs the value holds: no distinctAttribute, as values may turn out to be equal, no
-// selector that reads the attribute, and no DeviceAttribute of a Topology. Result.Why says "unknown"
-// where a selector is in the way.
-type Equal struct {
-	Attribute resourceapi.FullyQualifiedName
-	// Devices are by driver, and by pool as in the Slices of the TemplateSpec.
-	Devices []pools.DeviceID
+// strange is that a template is one of another Open.
+func (t *Template) strange() error {
+	return fmt.Errorf("template %s is one of another Open", t.name())
+}
+
+// namesake is that nodes of two templates would have the same names.
+func (t *Template) namesake() error {
+	return fmt.Errorf("template %s: there are nodes of another template of that name", t.name())
 }
 
 // withUnknown returns the slices of a template with stand-ins for values that are not known. Slices
@@ -167,23 +150,6 @@ func (s *TemplateSpec) forget(patched []*resourceapi.ResourceSlice, id pools.Dev
 	return nil
 }
 
-// TemplateOf is a template of a real node: its devices and labels, without its pods but for those
-// that daemon reports true for. The error is that there is no such node.
-func (s *State) TemplateOf(node string, daemon func(*corev1.Pod) bool) (*Template, error) {
-	index, found := s.data.named(s.world, node)
-	if !found {
-		return nil, fmt.Errorf("node %s does not exist", node)
-	}
-	rec := s.data.real.At(index)
-	spec := TemplateSpec{Node: rec.facts.Node, Slices: rec.facts.Slices()}
-	for entry := rec.pods; entry != nil && daemon != nil; entry = entry.before {
-		if entry.pod != nil && nodefit.Occupies(entry.pod) && daemon(entry.pod) {
-			spec.Daemon = append(spec.Daemon, entry.pod)
-		}
-	}
-	return s.Template(spec)
-}
-
 // nodeName is the name of the n-th node of a template.
 func (t *Template) nodeName(n int) string { return numbered(t.spec.Node.Name, n) }
 
@@ -217,6 +183,32 @@ func (t *Template) Nodes(n int) (*corev1.Node, []*resourceapi.ResourceSlice) {
 		all[i] = all[i].DeepCopy()
 	}
 	return t.object(n), all
+}
+
+// named returns a node under the names that it has or would have.
+func (w *world) named(n Node, inv *nodeFacts) *nodeFacts {
+	if n.template != nil {
+		node, published := inv.template.object(n.index), inv.template.slices(inv.template.published, n.index)
+		if inv.template != n.template { // the node was undecided
+			rename(node, published, n)
+		}
+		inv = inv.with(onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)))
+	}
+	return inv
+}
+
+// rename gives a node of a template, and its slices, the names of an undecided node. What they are
+// called after the template's node comes first, so that the order of pools stays.
+func rename(node *corev1.Node, published []*resourceapi.ResourceSlice, n Node) {
+	node.Name = n.Name()
+	if _, labelled := node.Labels[corev1.LabelHostname]; labelled {
+		node.Labels[corev1.LabelHostname] = node.Name
+	}
+	for _, slice := range published {
+		slice.Name += "-" + n.template.name()
+		slice.Spec.Pool.Name += "-" + n.template.name()
+		slice.Spec.NodeName = ptr.To(node.Name)
+	}
 }
 
 // group are the nodes of one template in a State: runs of equal nodes, then fresh ones.
@@ -281,11 +273,6 @@ func (g *group) split(position, k int) int {
 	return position + cmp.Compare(k, 0)
 }
 
-// strange is that a template is one of another Open.
-func (t *Template) strange() error {
-	return fmt.Errorf("template %s is one of another Open", t.name())
-}
-
 // Nodes is a set of nodes in order. It is immutable. The zero value is the empty set.
 type Nodes struct {
 	*nodeSet
@@ -304,6 +291,9 @@ type nodesPart struct {
 	most  int
 	fixed bool
 }
+
+// Unlimited is the number of pods for which there is always another place.
+const Unlimited = math.MaxInt
 
 var allReal = Nodes{&nodeSet{parts: []nodesPart{{}}}}
 
@@ -414,11 +404,6 @@ func (d *version) accepts(w *world, t *Template) error {
 		}
 	}
 	return nil
-}
-
-// namesake is that nodes of two templates would have the same names.
-func (t *Template) namesake() error {
-	return fmt.Errorf("template %s: there are nodes of another template of that name", t.name())
 }
 
 func (n Nodes) limited(d *version) Nodes {

@@ -17,6 +17,7 @@ import (
 	"github.com/dray-project/dray/allocator"
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/gang"
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -295,10 +296,10 @@ func (q *gangQuestion) room(node int, pods []int) bool {
 			return false
 		}
 		demands := m.Shape.kind.variantAt(m.numbers[m.on[node]]).demands
-		if fitsResources(n.facts, used, demands, 1) == 0 {
+		if amounts.Room(n.facts.allocatable, used, demands, 1) == 0 {
 			return false
 		}
-		used = addInPlace(used, demands, 1)
+		used = amounts.AddInPlace(used, demands, 1)
 	}
 	return true
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -62,23 +63,6 @@ func (r *Refusal) String() string {
 		parts = append(parts, "there is no node")
 	}
 	return explain.Count(r.Pods, "pod") + " like " + r.Shape.name() + " not placed: " + strings.Join(parts, "; ")
-}
-
-func (s *Shape) name() string {
-	pod := s.pod(0)
-	return pod.Namespace + "/" + pod.Name
-}
-
-// unplaced is what a Refusal is made of when somebody asks.
-type unplaced struct {
-	state *State
-	shape *Shape
-	on    Nodes
-	pods  int
-	// perNode is how many pods a node may have, if it has room for more; 0 for any number.
-	perNode int
-	// because is what keeps pods away from all nodes of the set; empty if the nodes have to be asked.
-	because string
 }
 
 // Why tells, for each shape of which pods were not placed, what was in the way on each of the nodes of
@@ -213,8 +197,8 @@ func (e *explainer) obstacle(n Node, rec *nodeRecord) string {
 		}
 	}
 	for _, d := range kind.variantAt(number).demands {
-		if fitsResources(rec.facts, rec.used, []amount{d}, 1) == 0 {
-			return "too little " + string(w.resources.name(d.resource))
+		if amounts.Room(rec.facts.allocatable, rec.used, []amounts.Demand{d}, 1) == 0 {
+			return "too little " + string(w.resources.Name(d.Resource))
 		}
 	}
 	return ""

@@ -4,21 +4,12 @@
 package publicapi
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"go/ast"
 	"go/doc"
-	"go/importer"
-	"go/parser"
-	"go/token"
-	"go/types"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
+
+	"github.com/dray-project/dray/internal/dev/typed"
 )
 
 // Package is one that others may import.
@@ -37,50 +28,17 @@ type Name struct {
 	Internal []string // where it shows a type of a package that others may not import
 }
 
-// listed is what `go list -json` says of a package.
-type listed struct {
-	ImportPath, Dir, Export string
-	GoFiles                 []string
-	DepOnly                 bool
-	Module                  *struct{ Path string }
-}
-
 // Load type-checks the packages below a folder that others may import.
 func Load(root string) ([]Package, error) {
-	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Module", "./...")
-	command.Dir, command.Stderr = root, os.Stderr
-	out, err := command.Output()
+	loaded, err := typed.Load(root, isPublic, "./...")
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+		return nil, err
 	}
-	exports := make(map[string]string)
-	var own []listed
-	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
-		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, fmt.Errorf("go list: %w", err)
+	packages := make([]Package, len(loaded))
+	for i, p := range loaded {
+		if packages[i], err = read(p); err != nil {
+			return nil, fmt.Errorf("package %s: %w", p.Path, err)
 		}
-		exports[p.ImportPath] = p.Export
-		if !p.DepOnly && isPublic(p.ImportPath, p.Module.Path) && len(p.GoFiles) > 0 {
-			own = append(own, p)
-		}
-	}
-	files := token.NewFileSet()
-	imports := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) {
-		if exports[path] == "" {
-			return nil, fmt.Errorf("package %s was not built", path)
-		}
-		return os.Open(exports[path])
-	})
-	var packages []Package
-	for _, p := range own {
-		read, err := p.read(files, imports)
-		if err != nil {
-			return nil, fmt.Errorf("package %s: %w", p.ImportPath, err)
-		}
-		packages = append(packages, read)
 	}
 	return packages, nil
 }
@@ -97,28 +55,15 @@ func isPublic(path, module string) bool {
 	return true
 }
 
-func (p *listed) read(files *token.FileSet, imports types.Importer) (Package, error) {
-	var syntax []*ast.File
-	for _, name := range p.GoFiles {
-		file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.ParseComments)
-		if err != nil {
-			return Package{}, err
-		}
-		syntax = append(syntax, file)
-	}
-	config := types.Config{Importer: imports}
-	checked, err := config.Check(p.ImportPath, files, syntax, nil)
-	if err != nil {
-		return Package{}, err
-	}
-	documented, err := doc.NewFromFiles(files, syntax, p.ImportPath)
+func read(p *typed.Package) (Package, error) {
+	documented, err := doc.NewFromFiles(p.Positions, p.Files, p.Path)
 	if err != nil {
 		return Package{}, err
 	}
 	sentences := sentences(documented)
-	out := Package{Path: p.ImportPath, Doc: documented.Synopsis(documented.Doc)}
-	for _, name := range checked.Scope().Names() {
-		if object := checked.Scope().Lookup(name); object.Exported() {
+	out := Package{Path: p.Path, Doc: documented.Synopsis(documented.Doc)}
+	for _, name := range p.Types.Scope().Names() {
+		if object := p.Types.Scope().Lookup(name); object.Exported() {
 			out.Names = append(out.Names, describe(object, sentences))
 		}
 	}

@@ -18,108 +18,6 @@ import (
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
-// Update is the State of the real cluster after it changed: that of Open with the same Options, but
-// what is derived from objects that did not change is kept. An object has changed if its pointer has.
-// What was simulated is not part of it, except for what is expected: see Sim.Expect. Templates,
-// Shapes and handles of real nodes can be used with the new State. The State itself stays as it is.
-//
-// It takes time in proportion to the lists, with a small factor, and to what changed: nodes with other
-// slices are read again, what pods of known kinds ask for is not compiled again, and nodes in a state
-// that was seen before are not searched again. The error is that of Open.
-func (s *State) Update(c Cluster) (*State, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	before := s.world
-	w := before.next(c.Classes)
-	return w.read(&c, before, s.data.expected)
-}
-
-// next is a world without objects that knows what the one before it knows.
-func (w *world) next(classes []*resourceapi.DeviceClass) *world {
-	next := newWorld(w.options, w.Asker.Next(classes, len(w.nodes), w.devices))
-	next.nodeFit, next.resources = w.nodeFit, w.resources
-	next.kindsBefore = make(map[string]*kindBefore)
-	for key, kind := range w.kinds.All {
-		next.kindsBefore[key] = kind.known()
-	}
-	return next
-}
-
-// kindBefore is what is known of a kind in the world before. It does not refer to that world.
-type kindBefore struct {
-	variants []*variant
-	byName   map[string]int
-	nodes    []*nodeFacts
-	onReal   []int16 // nil if nobody asked
-}
-
-// known is what the next world may take over.
-func (k *podKind) known() *kindBefore {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	b := &kindBefore{variants: slices.Clip(k.variants), byName: k.world.byName, nodes: k.world.nodes}
-	if onReal := k.onReal.Load(); onReal != nil {
-		b.onReal = *onReal
-	}
-	return b
-}
-
-// on is the variant on a node, if that was known and the node is still the same.
-func (b *kindBefore) on(node *corev1.Node) (variant int16, known bool) {
-	if b == nil || b.onReal == nil {
-		return 0, false
-	}
-	index, found := b.byName[node.Name]
-	if !found || b.nodes[index].Node != node {
-		return 0, false
-	}
-	return b.onReal[index], true
-}
-
-// withRules returns the slices with the taints of rules. What was patched before is not patched again.
-func (w *world) withRules(c *Cluster, before *world) []*resourceapi.ResourceSlice {
-	if !w.options.Features.DeviceTaints || len(c.TaintRules) == 0 {
-		return c.Slices
-	}
-	w.rules, w.patched = c.TaintRules, make(map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice)
-	all := slices.Clone(c.Slices)
-	var fresh []*resourceapi.ResourceSlice
-	var at []int
-	for i, slice := range c.Slices {
-		if before != nil && slices.Equal(before.rules, w.rules) && before.patched[slice] != nil {
-			all[i] = before.patched[slice]
-			continue
-		}
-		fresh, at = append(fresh, slice), append(at, i)
-	}
-	for i, patched := range podclaims.ApplyTaintRules(fresh, c.TaintRules) {
-		all[at[i]] = patched
-	}
-	for i, slice := range c.Slices {
-		w.patched[slice] = all[i]
-	}
-	return all
-}
-
-// factsBefore is what was read of a node, nil if node or slices are others now.
-func (w *world) factsBefore(node *corev1.Node, published []*resourceapi.ResourceSlice) *nodeFacts {
-	if w == nil {
-		return nil
-	}
-	index, found := w.byName[node.Name]
-	if !found || w.published[index].Node != node || !slices.Equal(w.published[index].Published, published) {
-		return nil
-	}
-	return w.published[index]
-}
-
-// expectation is that a node will have the devices of a template.
-type expectation struct {
-	node     string
-	template *Template
-}
-
 // Expect says that a real node, whether it is ready or not, will have the devices of a template as
 // soon as its drivers publish them. Driver by driver, slices that are there win, complete or not:
 // those of the node in the Cluster, then those that were expected before. Pools and slices are those
@@ -188,24 +86,13 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 		published = podclaims.ApplyTaintRules(published, w.rules)
 	}
 	facts := &nodeFacts{
-		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), index: m.data.real.Len(), allocatable: w.amounts(node.Status.Allocatable),
+		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), index: m.data.real.Len(), allocatable: w.resources.Of(node.Status.Allocatable),
 	}
 	rec := m.data.real.Edit(facts.index, m.by)
 	rec.facts = facts
 	held := m.heldOn(rec, Node{index: facts.index, name: node.Name})
 	rec.state = facts.State(m.data.readSet, onenode.Uses(nil).Change(held, true))
 	return nil // there is no more room on the nodes before it
-}
-
-// named is the position of the real node of a name, one that was removed only if there is no other.
-func (d *version) named(w *world, name string) (index int, found bool) {
-	for i := d.real.Len() - 1; i >= len(w.nodes); i-- { // those that were added
-		if d.real.At(i).facts.Node.Name == name && !d.real.At(i).gone {
-			return i, true
-		}
-	}
-	index, found = w.byName[name]
-	return index, found
 }
 
 // hasPool finds out whose pool one is that is there.
@@ -334,27 +221,4 @@ func (m *Sim) move(rec *nodeRecord, before, after *nodeFacts) {
 			}
 		}
 	}
-}
-
-// deviceOfNode finds a device that one real node has, or is expected to have.
-func (d *version) deviceOfNode(w *world, id pools.DeviceID) (node int, position int32, found bool) {
-	if node, found = w.poolNodes[id.PoolID()]; found && !d.real.At(node).gone {
-		position, found = d.real.At(node).facts.Position(id)
-		return node, position, found
-	}
-	for _, e := range d.expected {
-		node, _ = d.named(w, e.node)
-		if position, found = d.real.At(node).facts.Position(id); found {
-			return node, position, true
-		}
-	}
-	for node = len(w.nodes); node < d.real.Len(); node++ {
-		if d.real.At(node).gone {
-			continue
-		}
-		if position, found = d.real.At(node).facts.Position(id); found {
-			return node, position, true
-		}
-	}
-	return 0, 0, false
 }

@@ -4,7 +4,6 @@
 package simulate
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -12,17 +11,83 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
+
+// reply is the answer for a node, decided or not.
+type reply struct {
+	*onenode.Answer
+	// options are those of an undecided node after it.
+	options *options
+}
+
+// refusal is the answer for a node that does not come into question.
+var refusal = &onenode.Answer{Verdict: onenode.Unfit}
+
+// on returns the answer for one node, and the variant. The error is the context's.
+func (a *asked) on(c *onenode.Call, d *version, n Node, rec *nodeRecord) (reply, int16, error) {
+	if rec.options != nil {
+		reply, err := a.onOptions(c, d, n, rec)
+		return reply, 0, err
+	}
+	number := a.variant(n, rec.facts)
+	if number < 0 || amounts.Room(rec.facts.allocatable, rec.used, a.kind.variantAt(number).demands, 1) == 0 {
+		return reply{Answer: refusal}, number, nil
+	}
+	answer, err := a.served(c, d, n, rec, number)
+	return reply{Answer: answer}, number, err
+}
+
+// room is how many pods fit on a node, one after the other, up to a limit. The pods must be separate.
+func (a *asked) room(c *onenode.Call, rec *nodeRecord, limit int64) (int64, bool, error) {
+	if rec.options != nil {
+		return a.roomOfOptions(c, rec, limit)
+	}
+	number := a.world.on(a.kind, rec.facts)
+	if number < 0 {
+		return 0, false, nil
+	}
+	most := amounts.Room(rec.facts.allocatable, rec.used, a.kind.variantAt(number).demands, limit)
+	if most == 0 {
+		return 0, false, nil
+	}
+	q := a.question(number)
+	if q.Err != nil {
+		c.Note(&onenode.Answer{Verdict: onenode.Failed, Err: q.Err})
+		return 0, true, nil //nolint:nilerr // it is in the answer
+	}
+	if len(q.Specs) == 0 {
+		return most, false, nil
+	}
+	n, doubt, next, err := a.world.Room(c, rec.state, q, most)
+	if next != nil {
+		c.Note(next)
+	}
+	return n, doubt, err
+}
+
+// alike reports whether it is known that as many pods fit on a real node as on the same node before. The pods must be separate.
+func (a *asked) alike(c *onenode.Call, before, now *nodeRecord) (bool, error) {
+	if before.options != nil || now.options != nil || before.gone != now.gone || !slices.Equal(before.used, now.used) {
+		return false, nil
+	}
+	number := a.world.on(a.kind, now.facts)
+	if number < 0 {
+		return true, nil
+	}
+	q := a.question(number)
+	if q.Err != nil || len(q.Specs) == 0 {
+		return false, nil //nolint:nilerr // the count has it
+	}
+	return a.world.Alike(c, before.state, now.state, q)
+}
 
 // stepKey is a pod of a kind that is placed on an undecided node with these options.
 type stepKey struct {
 	options *options
 	kind    *podKind
 }
-
-// manySteps is how many answers about undecided nodes are kept.
-const manySteps = 1 << 10
 
 // errTakesDiffer says that pools of several nodes would be in two states at once.
 var errTakesDiffer = errors.New("the templates that the node can be of take different devices of pools of several nodes")
@@ -150,7 +215,7 @@ func (s *step) part(b *branch, p part) error {
 	demands := s.kind.variantAt(p.number).demands
 	groups := make([]optionGroup, 0, len(p.groups))
 	for i := range p.groups {
-		if g := &p.groups[i]; fitsResources(g.example, g.used, demands, 1) > 0 {
+		if g := &p.groups[i]; amounts.Room(g.example.allocatable, g.used, demands, 1) > 0 {
 			groups = append(groups, *g)
 		}
 	}
@@ -182,7 +247,7 @@ func (s *step) leave(because *onenode.Answer) {
 }
 
 // remain keeps templates on which the pod has a place.
-func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, demands []amount) {
+func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, demands []amounts.Demand) {
 	switch {
 	case s.taken == nil:
 		s.taken = taken
@@ -194,7 +259,7 @@ func (s *step) remain(b *branch, taken *onenode.Answer, groups []optionGroup, de
 		var before, after []int64
 		for i := range groups {
 			if g := &groups[i]; i == 0 || !sameList(before, g.used) {
-				before, after = g.used, addAmounts(g.used, demands, 1)
+				before, after = g.used, amounts.Add(g.used, demands, 1)
 			}
 			groups[i].used = after
 		}
@@ -272,7 +337,7 @@ func (a *asked) roomOfOptions(c *onenode.Call, rec *nodeRecord, limit int64) (n 
 func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onenode.Answer, err error) {
 	demands := s.kind.variantAt(p.number).demands
 	for i := range p.groups {
-		most = max(most, fitsResources(p.groups[i].example, p.groups[i].used, demands, limit))
+		most = max(most, amounts.Room(p.groups[i].example.allocatable, p.groups[i].used, demands, limit))
 	}
 	q := s.question(p.number)
 	switch {
@@ -291,25 +356,4 @@ func (s *step) roomOf(b *branch, p part, limit int64) (n, most int64, next *onen
 		next = nil
 	}
 	return n, most, next, err
-}
-
-// memberVariants has the variant of a kind by template of a choice. One is set if all are equal.
-type memberVariants struct {
-	list []int16
-	one  bool
-}
-
-// onMembers returns the variants on the templates of a choice.
-func (w *world) onMembers(k *podKind, c *choice) *memberVariants {
-	k = cmp.Or(k.whole, k)
-	if known, ok := k.onEach.Get(c); ok {
-		return known
-	}
-	found := &memberVariants{list: make([]int16, len(c.members)), one: true}
-	for i, t := range c.members {
-		found.list[i] = w.variantOn(k, t.facts.Node)
-		found.one = found.one && found.list[i] == found.list[0]
-	}
-	k.onEach.Add(c, found, w.options.Memory.Kinds)
-	return found
 }

@@ -14,13 +14,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/internal/reads"
 	"github.com/dray-project/dray/nodefit"
 	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/simulate/internal/amounts"
+	"github.com/dray-project/dray/simulate/internal/narrow"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -34,104 +36,6 @@ type Shape struct {
 	kind *podKind
 	// elsewhere is the shape in the world in which it was used last.
 	elsewhere atomic.Pointer[Shape]
-}
-
-// podKind is what equal pods have in common. There is one for all of them, as long as it is remembered.
-type podKind struct {
-	key     string // equal for all pods of the kind in one world
-	example *corev1.Pod
-	entries []claimEntry
-	// shares is set if an entry is a claim that other pods may use, too.
-	shares bool
-	// extended are the extended resources for which there is a class, with what they come to.
-	extended []extendedDemand
-	demands  []amount // of resources, extended ones included
-	// asks are the extended resources that the pods ask for.
-	asks []corev1.ResourceName
-	// notLookedAt is what kube-scheduler looks at of the pods, and nobody here.
-	notLookedAt []string
-
-	world *world
-	// onReal has the variant by real node, -1 where the pods may not run, onNew by template.
-	onReal atomic.Pointer[[]int16]
-	onNew  memo.Map[*Template, int16]
-	onEach memo.Map[*choice, *memberVariants]
-	// before is the kind in the world before, until onReal is known.
-	before atomic.Pointer[kindBefore]
-
-	plain    *onenode.Question     // for all entries
-	alone    atomic.Pointer[asked] // of pods without shared claims and extended resources
-	mu       sync.Mutex
-	variants []*variant
-	base     *variant // the first, in which devices provide none
-	// whole is set for pods that get only devices which pass filters: the kind without.
-	whole   *podKind
-	filters []filter
-}
-
-// claimEntry is a claim of a pod: one that exists, by number, or one that is made for the pod.
-type claimEntry struct {
-	spec  *onenode.Spec
-	claim int32 // -1 if made for the pod
-}
-
-func specsOf(entries []claimEntry) []*onenode.Spec {
-	list := make([]*onenode.Spec, len(entries))
-	for i := range entries {
-		list[i] = entries[i].spec
-	}
-	return list
-}
-
-// extendedDemand is an extended resource that devices can stand for.
-type extendedDemand struct {
-	name     corev1.ResourceName
-	requests []resourceapi.DeviceRequest
-	spec     *onenode.Spec // of these alone
-}
-
-// variant is what pods get on nodes where devices provide the same extended resources.
-type variant struct {
-	fromDevices []corev1.ResourceName
-	spec        *onenode.Spec // of the claim for these; nil if there are none
-	demands     []amount      // of other resources
-}
-
-// specs are the one of the claim for extended resources, if there is one.
-func (v *variant) specs() []*onenode.Spec {
-	if v.spec == nil {
-		return nil
-	}
-	return []*onenode.Spec{v.spec}
-}
-
-// amount is how much of a resource, by number.
-type amount struct {
-	resource int
-	value    int64
-}
-
-// Shapes groups pods by what they ask for: the largest demand first, which is the number of claims
-// and devices, then in the order given. It takes time in proportion to the pods, and compiles once
-// per shape. The error names a pod and what is wrong with it or with what it refers to.
-func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
-	byKind := make(map[string]*Shape)
-	var shapes []*Shape
-	for _, pod := range pods {
-		kind, err := s.world.kindOf(pod)
-		if err != nil {
-			return nil, err
-		}
-		shape := byKind[kind.key]
-		if shape == nil {
-			shape = &Shape{kind: kind}
-			byKind[kind.key] = shape
-			shapes = append(shapes, shape)
-		}
-		shape.Pods = append(shape.Pods, pod)
-	}
-	slices.SortStableFunc(shapes, func(a, b *Shape) int { return cmp.Compare(b.kind.size(), a.kind.size()) })
-	return shapes, nil
 }
 
 // NotLookedAt is what kube-scheduler looks at of the pods and a simulation does not, see nodefit.NotLookedAt.
@@ -169,6 +73,165 @@ func (s *Shape) in(w *world) (*Shape, error) {
 	return found, nil
 }
 
+func (s *Shape) name() string {
+	pod := s.pod(0)
+	return pod.Namespace + "/" + pod.Name
+}
+
+// pod is the n-th pod of the shape, the last one beyond them. A pod of the same kind would not do: it may
+// have another priority or owner, which decides what becomes of the pod when its node goes.
+func (s *Shape) pod(n int) *corev1.Pod { return s.Pods[min(n, len(s.Pods)-1)] }
+
+// podKind is what equal pods have in common. There is one for all of them, as long as it is remembered.
+type podKind struct {
+	key     string // equal for all pods of the kind in one world
+	example *corev1.Pod
+	entries []claimEntry
+	// shares is set if an entry is a claim that other pods may use, too.
+	shares bool
+	// extended are the extended resources for which there is a class, with what they come to.
+	extended []extendedDemand
+	demands  []amounts.Demand // of resources, extended ones included
+	// asks are the extended resources that the pods ask for.
+	asks []corev1.ResourceName
+	// notLookedAt is what kube-scheduler looks at of the pods, and nobody here.
+	notLookedAt []string
+
+	world *world
+	// onReal has the variant by real node, -1 where the pods may not run, onNew by template.
+	onReal atomic.Pointer[[]int16]
+	onNew  memo.Map[*Template, int16]
+	onEach memo.Map[*choice, *memberVariants]
+	// before is the kind in the world before, until onReal is known.
+	before atomic.Pointer[kindBefore]
+
+	plain    *onenode.Question     // for all entries
+	alone    atomic.Pointer[asked] // of pods without shared claims and extended resources
+	mu       sync.Mutex
+	variants []*variant
+	base     *variant // the first, in which devices provide none
+	// whole is set for pods that get only devices which pass filters: the kind without.
+	whole   *podKind
+	filters []narrow.Filter
+}
+
+// claimEntry is a claim of a pod: one that exists, by number, or one that is made for the pod.
+type claimEntry struct {
+	spec  *onenode.Spec
+	claim int32 // -1 if made for the pod
+}
+
+func specsOf(entries []claimEntry) []*onenode.Spec {
+	list := make([]*onenode.Spec, len(entries))
+	for i := range entries {
+		list[i] = entries[i].spec
+	}
+	return list
+}
+
+// extendedDemand is an extended resource that devices can stand for.
+type extendedDemand struct {
+	name     corev1.ResourceName
+	requests []resourceapi.DeviceRequest
+	spec     *onenode.Spec // of these alone
+}
+
+// variant is what pods get on nodes where devices provide the same extended resources.
+type variant struct {
+	fromDevices []corev1.ResourceName
+	spec        *onenode.Spec    // of the claim for these; nil if there are none
+	demands     []amounts.Demand // of other resources
+}
+
+// specs are the one of the claim for extended resources, if there is one.
+func (v *variant) specs() []*onenode.Spec {
+	if v.spec == nil {
+		return nil
+	}
+	return []*onenode.Spec{v.spec}
+}
+
+// memberVariants has the variant of a kind by template of a choice. One is set if all are equal.
+type memberVariants struct {
+	list []int16
+	one  bool
+}
+
+// kindBefore is what is known of a kind in the world before. It does not refer to that world.
+type kindBefore struct {
+	variants []*variant
+	byName   map[string]int
+	nodes    []*nodeFacts
+	onReal   []int16 // nil if nobody asked
+}
+
+// on is the variant on a node, if that was known and the node is still the same.
+func (b *kindBefore) on(node *corev1.Node) (variant int16, known bool) {
+	if b == nil || b.onReal == nil {
+		return 0, false
+	}
+	index, found := b.byName[node.Name]
+	if !found || b.nodes[index].Node != node {
+		return 0, false
+	}
+	return b.onReal[index], true
+}
+
+// podKey is what tells kinds of pods apart. Whatever else is read of podKind.example, or of a pod in its place, needs a part
+// here.
+var podKey = keys.Writer[*podKind]{
+	{Covers: keys.Rows(reads.Pod, "Spec.NodeSelector[]", "Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution", "Spec.Tolerations[]"), Write: func(k *memo.Key, p *podKind) {
+		k.Text(p.world.nodeFit.Key(p.example))
+	}},
+	{
+		Covers: append(keys.Rows(reads.Pod, "Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution",
+			"Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution", "Spec.TopologySpreadConstraints[]", "Spec.Volumes[]",
+			"Spec.SchedulingGates[]", "Spec.SchedulerName", "Spec.HostNetwork"), ofContainers("Ports[]")...),
+		Write: func(k *memo.Key, p *podKind) {
+			k.Number(len(p.notLookedAt))
+			for _, aspect := range p.notLookedAt {
+				k.Text(aspect)
+			}
+		},
+	},
+	{Covers: keys.Rows(reads.Pod, "Spec.ResourceClaims[]"), Write: func(k *memo.Key, p *podKind) {
+		k.Number(len(p.entries))
+		for _, e := range p.entries {
+			k.Text(e.spec.Key)
+			k.Number(int(e.claim) + 1)
+		}
+	}},
+	{Covers: ofContainers("Resources.Requests[]"), Write: func(k *memo.Key, p *podKind) { // the requests of devices for extended resources
+		k.Number(len(p.extended))
+		for _, e := range p.extended {
+			k.Text(string(e.name))
+			k.Text(e.spec.Key)
+		}
+	}},
+	{Covers: append(keys.Rows(reads.Pod, "Spec.Overhead[]", "Spec.Resources.Requests[]"), append(keys.Rows(reads.Pod, "Spec.InitContainers[].RestartPolicy"), ofContainers("Resources.Requests[]")...)...), Write: func(k *memo.Key, p *podKind) {
+		k.Number(len(p.demands))
+		for _, d := range p.demands {
+			k.Number(d.Resource)
+			k.Number(int(d.Value))
+		}
+	}},
+}
+
+// ofContainers are the rows of fields of containers.
+func ofContainers(fields ...string) (rows []keys.Row) {
+	for _, field := range fields {
+		rows = append(rows, keys.Rows(reads.Pod, "Spec.Containers[]."+field, "Spec.InitContainers[]."+field)...)
+	}
+	return rows
+}
+
+// ownKey is equal for pods that ask for the same.
+func (k *podKind) ownKey() string {
+	key := memo.NewKey()
+	podKey.Append(&key, k)
+	return string(key.Bytes)
+}
+
 // size is how many devices the pods ask for, as far as requests say.
 func (k *podKind) size() int64 {
 	total := int64(0)
@@ -188,6 +251,11 @@ func (k *podKind) size() int64 {
 		count(e.requests)
 	}
 	return total
+}
+
+// fits is the rule about a pod and a node.
+func (w *world) fits(pod *corev1.Pod, node *corev1.Node) (bool, error) {
+	return w.nodeFit.Fits(pod, node)
 }
 
 // kindOf returns the kind of a pod.
@@ -225,7 +293,7 @@ func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 			made.extended = append(made.extended, extendedDemand{resourceName, requests, w.Spec(&resourceapi.DeviceClaim{Requests: requests}, extension.Claim{})})
 		}
 	}
-	made.demands = w.needs(pod, nil)
+	made.demands = w.resources.Needs(pod, nil)
 	made.key = made.ownKey()
 	if known, found := w.kinds.Get(made.key); found {
 		return known, nil
@@ -249,6 +317,21 @@ func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 	return made, nil
 }
 
+// kindOfEntry is the kind of a pod on a node.
+func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {
+	if entry.kind != nil {
+		return entry.kind, nil
+	}
+	if known, found := w.running.Load(entry.pod); found {
+		return known.(*podKind), nil
+	}
+	kind, err := w.kindOf(entry.pod)
+	if err == nil && !w.options.Memory.Off {
+		w.running.Store(entry.pod, kind)
+	}
+	return kind, err
+}
+
 // entry finds the claim behind an entry of a pod's spec. It is not found if none is needed.
 func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimEntry, bool, error) {
 	claim, err := w.resolver.Resolve(pod, podClaim)
@@ -261,12 +344,6 @@ func (w *world) entry(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (claimE
 	}
 	id := w.claim(w.resolver.Key(pod, podClaim), claim)
 	return claimEntry{spec: w.claimNumbered(id).spec, claim: id}, true, nil
-}
-
-// isOfPod reports whether a claim was made for a pod alone.
-func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim) bool {
-	owner := metav1.GetControllerOf(claim)
-	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
 
 // intern makes a kind ready for use and known, unless its claims cannot be compiled. If another goroutine came
@@ -284,95 +361,6 @@ func (w *world) intern(made *podKind, extended []*onenode.Spec) *podKind {
 	}
 	w.kinds.Add(made.key, made, w.options.Memory.Kinds)
 	return made
-}
-
-// needs lists what a pod asks of the resources of a node, but for those that devices provide.
-func (w *world) needs(pod *corev1.Pod, fromDevices []corev1.ResourceName) []amount {
-	var list []amount
-	for name, quantity := range nodefit.Needs(pod) {
-		if !quantity.IsZero() && !slices.Contains(fromDevices, name) {
-			list = append(list, amount{w.resources.of(name), valueOf(name, quantity)})
-		}
-	}
-	slices.SortFunc(list, func(a, b amount) int { return cmp.Compare(a.resource, b.resource) })
-	return list
-}
-
-func valueOf(name corev1.ResourceName, quantity resource.Quantity) int64 {
-	if name == corev1.ResourceCPU {
-		return quantity.MilliValue()
-	}
-	return quantity.Value()
-}
-
-// resourceNumbers are those of all worlds of one Open.
-type resourceNumbers struct {
-	mu     sync.Mutex
-	byName map[corev1.ResourceName]int
-}
-
-// newResourceNumbers returns numbers of which that of pods is 0.
-func newResourceNumbers() *resourceNumbers {
-	return &resourceNumbers{byName: map[corev1.ResourceName]int{corev1.ResourcePods: 0}}
-}
-
-// of returns the number of a resource, which it gets the first time.
-func (r *resourceNumbers) of(name corev1.ResourceName) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n, known := r.byName[name]
-	if !known {
-		n = len(r.byName)
-		r.byName[name] = n
-	}
-	return n
-}
-
-// name is the resource with a number.
-func (r *resourceNumbers) name(number int) corev1.ResourceName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, n := range r.byName {
-		if n == number {
-			return name
-		}
-	}
-	return ""
-}
-
-// notListed marks a resource that a node does not list.
-const notListed = -1
-
-// amounts returns what a node has of each resource by number, nil if it does not say.
-func (w *world) amounts(list corev1.ResourceList) []int64 {
-	if len(list) == 0 {
-		return nil
-	}
-	var all []int64
-	for name, quantity := range list {
-		n := w.resources.of(name)
-		for len(all) <= n {
-			all = append(all, notListed)
-		}
-		all[n] = valueOf(name, quantity)
-	}
-	return all
-}
-
-// addAmounts returns what is used with the demands added, or with factor -1 taken away.
-func addAmounts(used []int64, demands []amount, factor int64) []int64 {
-	return addInPlace(slices.Clone(used), demands, factor)
-}
-
-// addInPlace is addAmounts for a list that nobody else has.
-func addInPlace(used []int64, demands []amount, factor int64) []int64 {
-	for _, d := range demands {
-		for len(used) <= d.resource {
-			used = append(used, 0)
-		}
-		used[d.resource] += factor * d.value
-	}
-	return used
 }
 
 // classOf returns the class behind an extended resource, nil if there is none.
@@ -420,6 +408,21 @@ func (w *world) on(k *podKind, inv *nodeFacts) int16 {
 	return found
 }
 
+// onMembers returns the variants on the templates of a choice.
+func (w *world) onMembers(k *podKind, c *choice) *memberVariants {
+	k = cmp.Or(k.whole, k)
+	if known, ok := k.onEach.Get(c); ok {
+		return known
+	}
+	found := &memberVariants{list: make([]int16, len(c.members)), one: true}
+	for i, t := range c.members {
+		found.list[i] = w.variantOn(k, t.facts.Node)
+		found.one = found.one && found.list[i] == found.list[0]
+	}
+	k.onEach.Add(c, found, w.options.Memory.Kinds)
+	return found
+}
+
 func (w *world) variantOn(k *podKind, node *corev1.Node) int16 {
 	if ok, err := w.fits(k.example, node); err != nil || !ok {
 		return -1
@@ -443,7 +446,7 @@ func (w *world) variant(k *podKind, names []corev1.ResourceName) int16 {
 			return int16(i)
 		}
 	}
-	made := &variant{fromDevices: names, demands: w.needs(k.example, names)}
+	made := &variant{fromDevices: names, demands: w.resources.Needs(k.example, names)}
 	requests, _ := podclaims.AllExtendedRequests(k.example, names, w.classOf)
 	made.spec = w.Spec(&resourceapi.DeviceClaim{Requests: requests}, extension.Claim{})
 	k.variants = append(slices.Clip(k.variants), made)
@@ -459,8 +462,13 @@ func (k *podKind) variantAt(n int16) *variant {
 	defer k.mu.Unlock()
 	for len(k.variants) <= int(n) { // of a kind with filters
 		v := *k.whole.variantAt(int16(len(k.variants)))
-		v.spec = k.world.narrowedSpec(v.spec, k.filters)
+		v.spec = k.world.narrowed(v.spec, k.filters)
 		k.variants = append(k.variants, &v)
 	}
 	return k.variants[n]
+}
+
+// narrowed is a spec with filters added to its requests.
+func (w *world) narrowed(s *onenode.Spec, filters []narrow.Filter) *onenode.Spec {
+	return w.Spec(narrow.Claim(&s.Devices, s.More, filters))
 }

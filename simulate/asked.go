@@ -1,0 +1,246 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/allocator/extension"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/narrow"
+	"github.com/dray-project/dray/simulate/internal/onenode"
+)
+
+// asked is a kind of pods with the claims it shares as they are now.
+type asked struct {
+	world *world
+	kind  *podKind
+	// open are the entries to be allocated, used the claims that are allocated already.
+	open      []claimEntry
+	used      []claimRecord
+	usedSpecs []*onenode.Spec
+	mask      string
+	// refused says why no node can do, whatever devices it has.
+	refused error
+	// questions are by variant, plain is the one of variant 0.
+	plain     *onenode.Question
+	questions []*onenode.Question
+	shared    *onenode.SharedPools
+}
+
+// errConsumers says that a claim is reserved for as many as there can be.
+var errConsumers = errors.New("a claim is reserved for as many pods as there can be")
+
+// errOtherDomain says that a claim of the pods is allocated outside of the domain.
+var errOtherDomain = errors.New("a claim of the pod has devices of another domain")
+
+// asked returns what a pod of the kind has to get.
+func (d *version) asked(w *world, k *podKind) *asked {
+	if known := k.alone.Load(); known != nil && known.shared == d.around.Shared {
+		return known
+	}
+	a := &asked{world: w, kind: k, shared: d.around.Shared}
+	if !k.shares {
+		a.open = k.entries
+		if a.plain = k.plain; len(k.extended) == 0 {
+			k.alone.Store(a) // there is no other question, so it does not change any more
+		}
+		return a
+	}
+	mask := make([]byte, len(k.entries))
+	for i, e := range k.entries {
+		mask[i] = 'o'
+		if e.claim < 0 {
+			a.open = append(a.open, e)
+			continue
+		}
+		var rec claimRecord
+		if int(e.claim) < d.claims.Len() {
+			rec = *d.claims.At(int(e.claim))
+		}
+		switch {
+		case rec.unusable != nil:
+			a.refused = rec.unusable
+		case rec.full():
+			a.refused = errConsumers
+		case rec.allocated && slices.ContainsFunc(k.filters, func(f narrow.Filter) bool { return !d.passes(&rec, &f) }):
+			a.refused = errOtherDomain
+		case rec.allocated:
+			a.used, a.usedSpecs = append(a.used, rec), append(a.usedSpecs, e.spec)
+			mask[i] = 'a'
+			continue
+		}
+		a.open = append(a.open, e)
+	}
+	a.mask = string(mask)
+	a.plain = a.question(0)
+	return a
+}
+
+// passes reports whether what an allocated claim holds passes a filter.
+func (d *version) passes(rec *claimRecord, f *narrow.Filter) bool {
+	for _, held := range rec.held {
+		on, _ := d.record(held.node)
+		for _, h := range held.holdings {
+			pool := on.facts.Pool(h.Device)
+			if f.Concerns(h.Request) && !f.Passes(pool.ID.Driver, pool.Devices[h.Device-pool.First]) {
+				return false
+			}
+		}
+	}
+	for _, h := range rec.shared {
+		pool := d.around.Shared.Pools[h.Pool]
+		if f.Concerns(h.Request) && !f.Passes(pool.ID.Driver, pool.Devices[h.Device]) {
+			return false
+		}
+	}
+	return true
+}
+
+// question is the one for a variant.
+func (a *asked) question(n int16) *onenode.Question {
+	if n == 0 && a.plain != nil {
+		return a.plain
+	}
+	for len(a.questions) <= int(n) {
+		a.questions = append(a.questions, nil)
+	}
+	if known := a.questions[n]; known != nil {
+		return known
+	}
+	a.questions[n] = a.world.Question(append(specsOf(a.open), a.kind.variantAt(n).specs()...))
+	return a.questions[n]
+}
+
+// separate reports whether each pod stands for itself: it shares no claims, and no pool of several
+// nodes can serve it. Then how many fit on one node does not depend on another.
+func (a *asked) separate(ctx context.Context) bool {
+	if a.kind.shares || a.refused != nil {
+		return false
+	}
+	if len(a.kind.extended) > 0 && len(a.shared.Pools) > 0 {
+		return false
+	}
+	return !a.world.Crosses(ctx, a.shared, a.plain)
+}
+
+// variant returns the one for a node, -1 if the pods may not run there.
+func (a *asked) variant(n Node, facts *nodeFacts) int16 {
+	number := a.world.on(a.kind, facts)
+	if number < 0 {
+		return number
+	}
+	for i := range a.used {
+		if !a.used[i].admits(n, facts.Node) {
+			return -1
+		}
+	}
+	return number
+}
+
+// served returns the answer of the devices for a variant.
+func (a *asked) served(c *onenode.Call, d *version, n Node, rec *nodeRecord, number int16) (*onenode.Answer, error) {
+	q := a.question(number)
+	if q.Err != nil {
+		return &onenode.Answer{Verdict: onenode.Failed, Err: q.Err}, nil //nolint:nilerr // it is in the answer
+	}
+	if len(q.Specs) == 0 {
+		return onenode.Nothing(rec.state), nil
+	}
+	if a.linked() {
+		return a.servedLinked(c, d, n, rec, q)
+	}
+	return a.world.About(c, rec.facts.Inventory, rec.state, d.around, q)
+}
+
+// claimOf returns the claim for the i-th spec of the question, -1 if it is the pod's own.
+func (a *asked) claimOf(i int32) int32 {
+	if int(i) < len(a.open) {
+		return a.open[i].claim
+	}
+	return -1
+}
+
+// splitHoldings returns those of one claim of the question.
+func splitHoldings(all []onenode.Holding, claim int32) []onenode.Holding {
+	return slices.DeleteFunc(slices.Clone(all), func(h onenode.Holding) bool { return h.Claim != claim })
+}
+
+// linked reports whether claims that are allocated have a say in which devices the others get.
+func (a *asked) linked() bool {
+	if len(a.used) == 0 || !a.world.options.Extensions {
+		return false
+	}
+	return slices.ContainsFunc(a.kind.entries, func(e claimEntry) bool { return e.spec.Across() })
+}
+
+// errLinkUnknown says that it is not known which devices a claim has that others are to match.
+var errLinkUnknown = errors.New("other claims of the pod are to match one whose devices are not known: it has admin access, or is on an undecided node")
+
+// linkedProblem compiles what the open claims ask for, with the devices that others have as seen from a node.
+func (a *asked) linkedProblem(open []*resourceapi.ResourceClaim, extensions []extension.Claim, n Node, inv *nodeFacts) (*allocator.Problem, error) {
+	open, extensions = slices.Clip(open), slices.Clip(extensions)
+	for i := range a.used {
+		rec, s := &a.used[i], a.usedSpecs[i]
+		if n.template != nil && n.template.choice != nil && rec.tied != nil || slices.ContainsFunc(s.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
+			return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
+		}) {
+			return nil, errLinkUnknown
+		}
+		claim := &resourceapi.ResourceClaim{Spec: resourceapi.ResourceClaimSpec{Devices: s.Devices}}
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
+		for _, id := range a.devicesOf(rec, n, inv) {
+			claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results,
+				resourceapi.DeviceRequestAllocationResult{Driver: id.Driver, Pool: id.Pool, Device: id.Device})
+		}
+		open, extensions = append(open, claim), append(extensions, s.More)
+	}
+	return a.world.Compile(open, extensions)
+}
+
+// devicesOf names the devices that a claim has. All that other nodes have are out of sight alike.
+func (a *asked) devicesOf(rec *claimRecord, n Node, inv *nodeFacts) []pools.DeviceID {
+	var list []pools.DeviceID
+	for _, held := range rec.held {
+		for _, h := range held.holdings {
+			id := pools.DeviceID{Device: "of another node"}
+			if held.node == n {
+				id = inv.DeviceID(h.Device)
+			}
+			list = append(list, id)
+		}
+	}
+	for _, h := range rec.shared {
+		list = append(list, a.shared.Pools[h.Pool].DeviceID(h.Device))
+	}
+	for _, t := range rec.unlisted {
+		list = append(list, t.device)
+	}
+	return list
+}
+
+// servedLinked is served where allocated claims have a say. Nothing of it is remembered.
+func (a *asked) servedLinked(c *onenode.Call, d *version, n Node, rec *nodeRecord, q *onenode.Question) (*onenode.Answer, error) {
+	objects, extensions := q.Claims()
+	problem, err := a.linkedProblem(objects, extensions, n, rec.facts)
+	if err != nil {
+		return &onenode.Answer{Verdict: onenode.Failed, Err: err}, nil //nolint:nilerr // it is in the answer
+	}
+	return a.world.AskOnce(c, rec.facts.Inventory, rec.state, d.around, problem)
+}
+
+// problemOn is the one for a variant on a node under its name.
+func (a *asked) problemOn(number int16, n Node, inv *nodeFacts) (*allocator.Problem, error) {
+	q := a.question(number)
+	if !a.linked() || len(q.Specs) == 0 {
+		return q.Problem, nil
+	}
+	objects, extensions := q.Claims()
+	return a.linkedProblem(objects, extensions, n, inv)
+}

@@ -1,0 +1,347 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/simulate/internal/amounts"
+	"github.com/dray-project/dray/simulate/internal/onenode"
+	"github.com/dray-project/dray/simulate/internal/table"
+)
+
+// Fit is how many pods fit.
+type Fit struct {
+	// Pods is how many fit for sure. It is Unlimited if there is no limit.
+	Pods int
+	// Undecided is how many nodes there are on which more may fit: the budget ended the search
+	// there, there was an error, or a thousand fit on it already. Pods that share claims or
+	// pools of several nodes are counted to a thousand on all nodes together.
+	Undecided int
+	// Err is the first error about a node, nil if there was none.
+	Err error
+}
+
+// FitsMany is how many pods of a shape fit, one after the other, without placing them. It takes time
+// in proportion to the nodes, with one look-up for each; nodes in the same state are searched once.
+// Of a set made by Real that was counted before, nodes that did not change since are not looked at.
+// Pods that share claims are placed one by one on a copy. The error is the context's.
+func (s *State) FitsMany(ctx context.Context, shape *Shape, on Nodes) (Fit, error) {
+	s = s.seen()
+	c, err := s.world.NewCall(ctx)
+	if err != nil {
+		return Fit{}, err
+	}
+	if shape, err = shape.in(s.world); err != nil {
+		return Fit{}, err
+	}
+	if on, err = on.fixed(s.world, &s.data); err != nil {
+		return Fit{}, err
+	}
+	a := s.data.asked(s.world, shape.kind)
+	if !a.separate(c.Context) {
+		return s.fitsOneByOne(c, shape, on)
+	}
+	t, err := s.data.tally(&c, a, on)
+	return t.Fit, err
+}
+
+// tally is a count of the separate pods that fit on a set of nodes.
+type tally struct {
+	Fit
+	// nodes is on how many nodes one fits for sure.
+	nodes int
+	// on is the set, real are the nodes as they were.
+	on   *nodeSet
+	real table.Table[nodeRecord]
+}
+
+// exact reports whether the difference that a node makes can be told.
+func (t *tally) exact() bool { return t.Pods != Unlimited && t.Undecided == 0 && t.Err == nil }
+
+// counts are the last counts of real nodes that are exact, one for each kind of pods.
+type counts struct {
+	readSet *onenode.ReadSet
+	byKind  memo.Map[*podKind, *tally]
+	most    int
+}
+
+// counted returns what was counted with a read set. Counts of a read set before are forgotten.
+func (w *world) counted(l *onenode.ReadSet) *counts {
+	known := w.counts.Load()
+	if known == nil || known.readSet != l {
+		known = &counts{readSet: l, most: w.options.Memory.Kinds}
+		w.counts.Store(known)
+	}
+	return known
+}
+
+// tally counts how many pods fit on nodes of a State. Of a set that was counted before, it counts
+// again what changed.
+func (d *version) tally(c *onenode.Call, a *asked, on Nodes) (tally, error) {
+	counts := a.world.counted(d.readSet)
+	if known, _ := counts.byKind.Get(a.kind); known != nil && known.on == on.nodeSet && known.real.Len() == d.real.Len() {
+		attempt := *c
+		t, changed, err := d.recount(&attempt, a, known)
+		if err != nil {
+			return tally{}, err
+		}
+		if t.exact() {
+			if changed > d.real.Len()/manyChanged {
+				counts.keep(a.kind, t)
+			}
+			return t, nil
+		}
+		c.Budget = attempt.Budget
+	}
+	t, err := d.count(c, a, on)
+	if parts := on.list(); err == nil && len(parts) == 1 && parts[0].template == nil && parts[0].list == nil && t.exact() {
+		counts.keep(a.kind, t)
+	}
+	return t, err
+}
+
+func (c *counts) keep(k *podKind, t tally) { c.byKind.Add(k, &t, c.most) }
+
+// manyChanged is the part of the nodes, as a divisor, that has to change for a count to take the place
+// of the one that is remembered.
+const manyChanged = 32
+
+// recount is a count of before with what changed since. If it is not exact, it says nothing.
+func (d *version) recount(c *onenode.Call, a *asked, before *tally) (t tally, changed int, err error) {
+	t = tally{Fit: before.Fit, nodes: before.nodes, on: before.on, real: d.real}
+	part := t.on.parts[0]
+	for i := range d.real.Changes(&before.real) {
+		old, now := before.real.At(i), d.real.At(i)
+		if old.facts == now.facts && old.state == now.state && old.options == now.options && old.gone == now.gone && slices.Equal(old.used, now.used) {
+			continue
+		}
+		changed++
+		alike, err := a.alike(c, old, now)
+		if err != nil {
+			return tally{}, 0, err
+		}
+		if alike {
+			continue
+		}
+		var less, more tally
+		if err := less.countReal(c, a, part, old); err != nil {
+			return tally{}, 0, err
+		}
+		if err := more.countReal(c, a, part, now); err != nil {
+			return tally{}, 0, err
+		}
+		if !less.exact() || !more.exact() {
+			t.Undecided = 1
+			break
+		}
+		t.Pods, t.nodes = t.Pods+more.Pods-less.Pods, t.nodes+more.nodes-less.nodes
+	}
+	return t, changed, nil
+}
+
+// count counts how many pods fit, node by node.
+func (d *version) count(c *onenode.Call, a *asked, on Nodes) (tally, error) {
+	t := tally{on: on.nodeSet, real: d.real}
+	for _, part := range on.list() {
+		if err := t.countPart(c, a, d, part); err != nil {
+			return tally{}, err
+		}
+	}
+	t.Err = c.Err
+	return t, nil
+}
+
+// countPart adds the nodes of one part of a set, equal ones together.
+func (t *tally) countPart(c *onenode.Call, a *asked, d *version, part nodesPart) error {
+	if part.template == nil {
+		for i := range d.realOf(part, 0) {
+			if err := t.countReal(c, a, part, d.real.At(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	g := d.group(part.template)
+	for i := range g.runs {
+		if err := t.add(c, a, &g.runs[i].nodeRecord, g.runs[i].count); err != nil {
+			return err
+		}
+	}
+	if n := part.freshNodes(g); n > 0 {
+		fresh := d.fresh(part.template)
+		return t.add(c, a, &fresh, n)
+	}
+	return nil
+}
+
+// countReal adds a real node, if it is there and of the part.
+func (t *tally) countReal(c *onenode.Call, a *asked, part nodesPart, rec *nodeRecord) error {
+	if rec.gone || !part.keeps(rec) {
+		return nil
+	}
+	return t.add(c, a, rec, 1)
+}
+
+// add adds equal nodes.
+func (t *tally) add(c *onenode.Call, a *asked, rec *nodeRecord, nodes int) error {
+	n, doubt, err := a.room(c, rec, onenode.Unlimited)
+	if doubt {
+		t.Undecided += min(nodes, math.MaxInt32)
+	}
+	if n > 0 {
+		t.nodes += min(nodes, math.MaxInt32)
+	}
+	if t.Pods = product(n, nodes, t.Pods); n == onenode.Unlimited && nodes > 0 {
+		t.Pods = Unlimited
+	}
+	return err
+}
+
+// product adds n·nodes to a total, without overflow.
+func product(n int64, nodes, total int) int {
+	if n > 0 && nodes > 0 && (total == Unlimited || nodes > (Unlimited-total)/int(n)) {
+		return Unlimited
+	}
+	return total + int(n)*nodes
+}
+
+// fitsOneByOne counts by placing.
+func (s *State) fitsOneByOne(c onenode.Call, shape *Shape, on Nodes) (Fit, error) {
+	b := &batch{sim: s.Sim(), call: c, shape: shape, on: on, left: onenode.MaxOneByOne, counting: true}
+	if err := b.run(); err != nil {
+		return Fit{}, err
+	}
+	fit := Fit{Pods: b.count(), Err: b.call.Err}
+	if b.endless {
+		fit.Pods = Unlimited
+	}
+	if b.doubtful || b.left == 0 {
+		fit.Undecided = 1
+	}
+	return fit, nil
+}
+
+// Room is what one node has left, as pods come to it one after the other. Devices and other resources are apart: Take is
+// about devices, Free and Needs are about the rest. It is for searches over what fits on a node. It is immutable and safe
+// for concurrent use, and belongs to the State that it is from.
+type Room struct {
+	world *world
+	// seen has the read set of the state and what is around the node.
+	seen version
+	node Node
+	nodeRecord
+}
+
+// ErrNotAlone is that what pods get on a node depends on other nodes: they share claims, or devices that several nodes
+// can reach may serve them.
+var ErrNotAlone = errors.New("what the pods get depends on other nodes: they share claims, or several nodes can reach the devices")
+
+// Room returns what a node has left. The error is that the node does not exist or is undecided.
+func (s *State) Room(n Node) (Room, error) {
+	s = s.seen()
+	n = s.data.here(s.world, n)
+	rec, found := s.data.record(n)
+	switch {
+	case !found:
+		return Room{}, fmt.Errorf("node %s does not exist", n.Name())
+	case rec.options != nil:
+		return Room{}, fmt.Errorf("node %s: %w", n.Name(), ErrUndecidedNode)
+	}
+	return Room{world: s.world, seen: version{readSet: s.data.readSet, around: s.data.around}, node: n, nodeRecord: rec}, nil
+}
+
+// RoomDevices are the devices that a Room has left, with what is left of each, to be compared by ==.
+type RoomDevices struct{ state *onenode.State }
+
+// Devices are equal for Rooms that have the same devices left, if the nodes admit the same pods. Where they differ, the
+// devices may still be the same.
+func (r *Room) Devices() RoomDevices { return RoomDevices{r.state} }
+
+// Take is what is left once another pod of the shape came, as far as devices are concerned. Fit.Pods is 1 if the node admits the pod
+// and has the devices. If that is undecided, Fit.Undecided is 1. If it is neither, and the Room is the one
+// given. CPU and other resources are not looked at, and stay as they are. It is a look-up if a node in
+// the same state was asked before, else a search.
+//
+// The error is ErrNotAlone, or about a shape that does not go with the State; or it is the context's.
+func (r *Room) Take(ctx context.Context, shape *Shape) (Room, Fit, error) {
+	c, err := r.world.NewCall(ctx)
+	if err != nil {
+		return *r, Fit{}, err
+	}
+	if shape, err = shape.in(r.world); err != nil {
+		return *r, Fit{}, err
+	}
+	a := r.seen.asked(r.world, shape.kind)
+	if !a.separate(c.Context) {
+		return *r, Fit{}, fmt.Errorf("pods like %s: %w", shape.name(), ErrNotAlone)
+	}
+	next := *r
+	if l := r.world.ReadSet(); l != r.seen.readSet {
+		next.seen.readSet, next.state = l, r.facts.State(l, r.state.Uses)
+	}
+	number := a.variant(r.node, r.facts)
+	if number < 0 {
+		return *r, Fit{}, nil
+	}
+	answer, err := a.served(&c, &next.seen, r.node, &next.nodeRecord, number)
+	if err != nil {
+		return *r, Fit{}, err
+	}
+	switch answer.Verdict {
+	case onenode.Fits:
+		next.state = answer.Next()
+		return next, Fit{Pods: 1}, nil
+	case onenode.Unfit:
+		return *r, Fit{}, nil
+	}
+	return *r, Fit{Undecided: 1, Err: answer.Err}, nil
+}
+
+// Free is what the node has left of CPU, memory and so on. Nil is that it does not say what it has: then there is no limit. Nor is there
+// one on the number of pods if that is not listed; of anything else that is not listed there is none.
+func (r *Room) Free() corev1.ResourceList {
+	if r.facts.allocatable == nil {
+		return nil
+	}
+	free := make(corev1.ResourceList)
+	for number, total := range r.facts.allocatable {
+		if total == amounts.NotListed {
+			continue
+		}
+		if number < len(r.used) {
+			total -= r.used[number]
+		}
+		name := r.world.resources.Name(number)
+		free[name] = amounts.Quantity(name, total)
+	}
+	return free
+}
+
+// Needs is what a pod of the shape takes of that, without the extended resources that devices of the node provide. The
+// error is about a shape that does not go with the State.
+func (r *Room) Needs(shape *Shape) (corev1.ResourceList, error) {
+	shape, err := shape.in(r.world)
+	if err != nil {
+		return nil, err
+	}
+	needs := make(corev1.ResourceList)
+	if number := r.world.on(shape.kind, r.facts); number >= 0 {
+		for _, d := range shape.kind.variantAt(number).demands {
+			name := r.world.resources.Name(d.Resource)
+			needs[name] = amounts.Quantity(name, d.Value)
+		}
+	}
+	return needs, nil
+}
+
+// At is the handle of the n-th node of the template, from 0 on. The node is there in a Sim to which as many were added.
+func (t *Template) At(n int) Node { return Node{template: t, index: n} }

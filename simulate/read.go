@@ -1,0 +1,417 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/podclaims"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/amounts"
+	"github.com/dray-project/dray/simulate/internal/onenode"
+	"github.com/dray-project/dray/simulate/internal/table"
+)
+
+// Open reads a cluster. It takes time in proportion to the objects. The error names an object of
+// which the simulation cannot do without, an option, or, with Options.Strict, any object that is faulty.
+func Open(c Cluster, o Options) (*State, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if o.Budget <= 0 {
+		o.Budget = DefaultBudget
+	}
+	o.Memory = o.Memory.withDefaults()
+	asks, err := onenode.New(onenode.Options{Features: o.Features, DevicePolicy: o.DevicePolicy, Topology: o.Topology, Budget: o.Budget, Bounds: o.Memory.bounds()}, c.Classes)
+	if err != nil {
+		return nil, fmt.Errorf("options: %w", err)
+	}
+	w := newWorld(o, asks)
+	w.resources = amounts.NewResources()
+	w.nodeFit = o.NodeFit.complete()
+	return w.read(&c, nil, nil)
+}
+
+// Update is the State of the real cluster after it changed: that of Open with the same Options, but
+// what is derived from objects that did not change is kept. An object has changed if its pointer has.
+// What was simulated is not part of it, except for what is expected: see Sim.Expect. Templates,
+// Shapes and handles of real nodes can be used with the new State. The State itself stays as it is.
+//
+// It takes time in proportion to the lists, with a small factor, and to what changed: nodes with other
+// slices are read again, what pods of known kinds ask for is not compiled again, and nodes in a state
+// that was seen before are not searched again. The error is that of Open.
+func (s *State) Update(c Cluster) (*State, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	before := s.world
+	w := before.next(c.Classes)
+	return w.read(&c, before, s.data.expected)
+}
+
+// next is a world without objects that knows what the one before it knows.
+func (w *world) next(classes []*resourceapi.DeviceClass) *world {
+	next := newWorld(w.options, w.Asker.Next(classes, len(w.nodes), w.devices))
+	next.nodeFit, next.resources = w.nodeFit, w.resources
+	next.kindsBefore = make(map[string]*kindBefore)
+	for key, kind := range w.kinds.All {
+		next.kindsBefore[key] = kind.known()
+	}
+	return next
+}
+
+// known is what the next world may take over.
+func (k *podKind) known() *kindBefore {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := &kindBefore{variants: slices.Clip(k.variants), byName: k.world.byName, nodes: k.world.nodes}
+	if onReal := k.onReal.Load(); onReal != nil {
+		b.onReal = *onReal
+	}
+	return b
+}
+
+// read reads a cluster. What the world before read of the same objects is kept.
+func (w *world) read(c *Cluster, before *world, expected []expectation) (*State, error) {
+	w.extended = podclaims.ClassesByResource(c.Classes)
+	d := &version{}
+	by := new(table.Edition)
+	if err := w.addNodes(c, before, expected, d, by); err != nil {
+		return nil, err
+	}
+	w.addObjects(c, before)
+	w.addClaims(c, d, by)
+	w.addPods(c, d, by)
+	if w.options.Strict && len(w.faults) > 0 {
+		return nil, w.faults[0]
+	}
+	return &State{world: w, data: *d}, nil
+}
+
+// addNodes reads nodes and slices.
+func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *version, by *table.Edition) error {
+	own, shared := w.divide(w.withRules(c, before))
+	if before != nil && slices.Equal(before.shared.Published, shared) {
+		w.shared = before.shared
+	} else {
+		w.shared = onenode.NewSharedPools(w.gates, shared)
+	}
+	d.around = &onenode.Surroundings{Shared: w.shared, Uses: make([]onenode.Uses, len(w.shared.Pools))}
+	var changed []*resourceapi.ResourceSlice
+	known := make([]*nodeFacts, len(c.Nodes))
+	nodeOf := make(map[pools.PoolID]string)
+	for i, node := range c.Nodes {
+		if known[i] = before.factsBefore(node, own[node.Name]); known[i] != nil {
+			continue
+		}
+		for _, slice := range own[node.Name] {
+			nodeOf[onenode.PoolOf(slice)] = node.Name
+		}
+		changed = append(changed, own[node.Name]...)
+	}
+	facts := make(map[string][]*onenode.PoolFacts)
+	for _, f := range onenode.ReadPools(w.gates, changed) {
+		facts[nodeOf[f.ID]] = append(facts[nodeOf[f.ID]], f)
+	}
+	for i, node := range c.Nodes {
+		if _, twice := w.byName[node.Name]; twice {
+			return fmt.Errorf("node %s: there are two of that name", node.Name)
+		}
+		inv := known[i]
+		if inv == nil {
+			inv = &nodeFacts{Inventory: onenode.NewInventory(node, own[node.Name], facts[node.Name]), index: i, allocatable: w.resources.Of(node.Status.Allocatable)}
+		}
+		w.addNode(inv.at(i), expected, d, by)
+	}
+	return nil
+}
+
+// addNode adds a node behind the others, with what is expected of it.
+func (w *world) addNode(inv *nodeFacts, expected []expectation, d *version, by *table.Edition) {
+	w.byName[inv.Node.Name] = inv.index
+	w.published = append(w.published, inv)
+	inv, open := w.stillExpected(inv, d.around.Shared, expected)
+	d.expected = append(d.expected, open...)
+	w.nodes, w.devices = append(w.nodes, inv), w.devices+int(inv.Size)
+	for _, p := range inv.Pools {
+		w.poolNodes[p.ID] = inv.index
+	}
+	d.real.Edit(inv.index, by).facts = inv
+}
+
+// factsBefore is what was read of a node, nil if node or slices are others now.
+func (w *world) factsBefore(node *corev1.Node, published []*resourceapi.ResourceSlice) *nodeFacts {
+	if w == nil {
+		return nil
+	}
+	index, found := w.byName[node.Name]
+	if !found || w.published[index].Node != node || !slices.Equal(w.published[index].Published, published) {
+		return nil
+	}
+	return w.published[index]
+}
+
+// withRules returns the slices with the taints of rules. What was patched before is not patched again.
+func (w *world) withRules(c *Cluster, before *world) []*resourceapi.ResourceSlice {
+	if !w.options.Features.DeviceTaints || len(c.TaintRules) == 0 {
+		return c.Slices
+	}
+	w.rules, w.patched = c.TaintRules, make(map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice)
+	all := slices.Clone(c.Slices)
+	var fresh []*resourceapi.ResourceSlice
+	var at []int
+	for i, slice := range c.Slices {
+		if before != nil && slices.Equal(before.rules, w.rules) && before.patched[slice] != nil {
+			all[i] = before.patched[slice]
+			continue
+		}
+		fresh, at = append(fresh, slice), append(at, i)
+	}
+	for i, patched := range podclaims.ApplyTaintRules(fresh, c.TaintRules) {
+		all[at[i]] = patched
+	}
+	for i, slice := range c.Slices {
+		w.patched[slice] = all[i]
+	}
+	return all
+}
+
+// divide tells the slices of pools that one node has from all others. Pools with a slice of which
+// the node selection cannot be evaluated are left out.
+func (w *world) divide(published []*resourceapi.ResourceSlice) (own map[string][]*resourceapi.ResourceSlice, shared []*resourceapi.ResourceSlice) {
+	nodeOf := make(map[pools.PoolID]string)
+	faulty := make(map[pools.PoolID]bool)
+	const several = ""
+	for _, slice := range published {
+		id := onenode.PoolOf(slice)
+		if err := checkSelectors(slice); err != nil {
+			w.fault("ResourceSlice", types.NamespacedName{Name: slice.Name}, err)
+			faulty[id] = true
+		}
+		node := several
+		if slice.Spec.NodeName != nil {
+			node = *slice.Spec.NodeName
+		}
+		if before, known := nodeOf[id]; known && before != node {
+			node = several
+		}
+		nodeOf[id] = node
+	}
+	own = make(map[string][]*resourceapi.ResourceSlice)
+	for _, slice := range published {
+		id := onenode.PoolOf(slice)
+		switch node := nodeOf[id]; {
+		case faulty[id]:
+		case node == several:
+			shared = append(shared, slice)
+		default:
+			own[node] = append(own[node], slice)
+		}
+	}
+	return own, shared
+}
+
+func checkSelectors(slice *resourceapi.ResourceSlice) error {
+	if s := slice.Spec.NodeSelector; s != nil {
+		if _, err := nodeaffinity.NewNodeSelector(s); err != nil {
+			return fmt.Errorf("spec.nodeSelector: %w", err)
+		}
+	}
+	for i := range slice.Spec.Devices {
+		if s := slice.Spec.Devices[i].NodeSelector; s != nil {
+			if _, err := nodeaffinity.NewNodeSelector(s); err != nil {
+				return fmt.Errorf("spec.devices[%d].nodeSelector: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// addObjects makes claims and templates known, and the read set as wide as they need it.
+func (w *world) addObjects(c *Cluster, before *world) {
+	var specs []*onenode.Spec
+	seen := make(map[*onenode.Spec]bool)
+	add := func(claim *resourceapi.ResourceClaim, devices *resourceapi.DeviceClaim) error {
+		var s *onenode.Spec
+		var err error
+		if before != nil && w.SameClasses(before.Asker) {
+			s = before.specOf[devices]
+		}
+		if s == nil {
+			if s, err = w.specOfClaim(claim); err != nil {
+				return err
+			}
+		}
+		if w.specOf[devices] = s; !seen[s] {
+			seen[s] = true
+			specs = append(specs, s)
+		}
+		return nil
+	}
+	for _, template := range c.Templates {
+		w.resolver.SetTemplate(template)
+		claim := &resourceapi.ResourceClaim{ObjectMeta: template.Spec.ObjectMeta, Spec: template.Spec.Spec}
+		claim.Namespace, claim.Name = template.Namespace, template.Name
+		if err := add(claim, &template.Spec.Spec.Devices); err != nil {
+			w.fault("ResourceClaimTemplate", types.NamespacedName{Namespace: template.Namespace, Name: template.Name}, err)
+		}
+	}
+	for _, group := range c.PodGroups {
+		w.resolver.SetGroup(group)
+	}
+	for _, claim := range c.Claims {
+		w.resolver.SetClaim(claim)
+		if err := add(claim, &claim.Spec.Devices); err != nil {
+			w.fault("ResourceClaim", types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, err)
+		}
+	}
+	w.See(specs, slices.DeleteFunc(slices.Clone(c.Classes), func(class *resourceapi.DeviceClass) bool { return class.Spec.ExtendedResourceName == nil })...)
+}
+
+// addClaims reads what claims hold.
+func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
+	held := make(map[int][]onenode.Holding)
+	for _, claim := range c.Claims {
+		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+		if _, twice := w.claimIDs[key]; twice {
+			w.fault("ResourceClaim", key, fmt.Errorf("there are two of that name"))
+			continue
+		}
+		rec := d.claims.Edit(int(w.claim(key, claim)), by)
+		if claim.DeletionTimestamp != nil {
+			rec.unusable = fmt.Errorf("claim %s is being deleted", key)
+		}
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		rec.allocated = true
+		if s := claim.Status.Allocation.NodeSelector; s != nil {
+			selector, err := nodeaffinity.NewNodeSelector(s)
+			if err != nil {
+				rec.unusable = fmt.Errorf("claim %s: status.allocation.nodeSelector: %w", key, err)
+				w.fault("ResourceClaim", key, rec.unusable)
+			}
+			rec.selector = selector
+		}
+		w.hold(claim, rec, d)
+		for _, h := range rec.held {
+			held[h.node.index] = append(held[h.node.index], h.holdings...)
+		}
+		for _, h := range rec.shared {
+			d.around.Uses[h.Pool] = d.around.Uses[h.Pool].Change([]onenode.Holding{h.Holding}, true)
+		}
+	}
+	l := w.ReadSet()
+	d.readSet = l
+	for i, inv := range w.nodes {
+		d.real.Edit(i, by).state = inv.State(l, onenode.Uses(nil).Change(held[i], true))
+	}
+}
+
+// hold finds the devices that an allocated claim holds. Those that no slice lists take nothing as
+// long as that is so.
+func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
+	onNode := make(map[int][]onenode.Holding)
+	for i := range claim.Status.Allocation.Devices.Results {
+		result := &claim.Status.Allocation.Devices.Results[i]
+		if result.AdminAccess != nil && *result.AdminAccess {
+			continue
+		}
+		id := pools.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+		h := onenode.Holding{Request: result.Request}
+		if result.ShareID != nil && w.gates.ConsumableCapacity {
+			h.Share, h.Consumed = true, result.ConsumedCapacity
+		}
+		if shared, found := d.around.Shared.Holding(id, h); found {
+			rec.shared = append(rec.shared, shared)
+			continue
+		}
+		if index, position, found := d.deviceOfNode(w, id); found {
+			h.Device = position
+			onNode[index] = append(onNode[index], h)
+			continue
+		}
+		rec.unlisted = append(rec.unlisted, unlistedHolding{id, h})
+		w.unlisted[id.PoolID()] = append(w.unlisted[id.PoolID()], w.claimIDs[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
+	}
+	for index, holdings := range onNode {
+		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].Node.Name}, holdings: holdings})
+	}
+}
+
+// addPods puts the pods that run on their nodes.
+func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
+	for _, pod := range c.Pods {
+		if !nodefit.Occupies(pod) {
+			continue
+		}
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		index, known := w.byName[pod.Spec.NodeName]
+		if !known {
+			w.fault("Pod", key, fmt.Errorf("node %s, on which it runs, does not exist", pod.Spec.NodeName))
+			continue
+		}
+		rec := d.real.Edit(index, by)
+		entry := &podEntry{pod: pod, taken: nothing, before: rec.pods}
+		for _, podClaim := range pod.Spec.ResourceClaims {
+			claim, err := w.resolver.Resolve(pod, podClaim)
+			if err != nil {
+				w.fault("Pod", key, fmt.Errorf("spec.resourceClaims %s: %w", podClaim.Name, err))
+				continue
+			}
+			if claim == nil {
+				continue
+			}
+			entry.joins = entry.joins || !isOfPod(podClaim, claim)
+			w.use(entry, w.resolver.Key(pod, podClaim), d, by)
+		}
+		if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+			w.use(entry, types.NamespacedName{Namespace: pod.Namespace, Name: status.ResourceClaimName}, d, by)
+		}
+		rec.pods = entry
+		fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.facts.Node)
+		rec.used = amounts.Add(rec.used, w.resources.Needs(pod, fromDevices), 1)
+	}
+	w.reserveOthers(d, by)
+}
+
+// use makes a pod that runs a consumer of a claim, if there is one of that name.
+func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *table.Edition) {
+	id, known := w.claimIDs[key]
+	if !known || slices.Contains(entry.claims, id) {
+		return
+	}
+	rec := d.claims.Edit(int(id), by)
+	rec.join(w.consumer(id, entry.pod), by)
+	entry.claims = append(entry.claims, id)
+	entry.joins = entry.joins || !rec.only(w.byName[entry.pod.Spec.NodeName])
+}
+
+// reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
+func (w *world) reserveOthers(d *version, by *table.Edition) {
+	type name struct{ resource, name string }
+	for id, shared := range w.claims {
+		if len(shared.object.Status.ReservedFor) == 0 {
+			continue
+		}
+		rec := d.claims.Edit(id, by)
+		known := make(map[name]types.UID)
+		for consumer := range rec.consumers.All() {
+			known[name{consumer.Resource, consumer.Name}] = consumer.UID
+		}
+		for _, consumer := range shared.object.Status.ReservedFor {
+			if uid, found := known[name{consumer.Resource, consumer.Name}]; !found || uid != "" && uid != consumer.UID {
+				rec.consumers.Add(consumer, by)
+				rec.reserved = append(slices.Clip(rec.reserved), consumer)
+			}
+		}
+	}
+}
