@@ -37,18 +37,18 @@ func TestOrder(t *testing.T) {
 				seen["compacted"]++
 			}
 		}
-		want, any := 0, false
+		want, there := 0, false
 		for i, score := range scores {
-			if !math.IsNaN(score) && (!any || score > scores[want]) {
-				want, any = i, true
+			if !math.IsNaN(score) && (!there || score > scores[want]) {
+				want, there = i, true
 			}
 		}
 		if r.IntN(10) > 0 {
 			continue // entries that are out of date pile up
 		}
 		got, found := o.First()
-		if found != any || found && got != want {
-			t.Fatalf("step %d: %d (%t) of %v, want %d (%t)", step, got, found, scores, want, any)
+		if found != there || found && got != want {
+			t.Fatalf("step %d: %d (%t) of %v, want %d (%t)", step, got, found, scores, want, there)
 		}
 		if len(o.entries) > 2*len(scores)+spare+24 {
 			t.Fatalf("step %d: %d entries for %d numbers", step, len(o.entries), len(scores))
