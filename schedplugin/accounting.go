@@ -116,27 +116,13 @@ func (p *Plugin) openAccounts(ctx context.Context, c *cycle, pod *corev1.Pod) (*
 		switch {
 		case object.Status.Allocation == nil:
 			// Such a claim may be shared by pods of the group, for which it is in flight.
-			object.Status.ReservedFor = c.group.others(object.UID, pod.UID)
+			object.Status.ReservedFor = c.member.Cycle().Others(object.UID, pod.UID)
 		case p.source.ReservedFor(pod, claim.Object):
 			object.Status.ReservedFor = nil
 		}
 		claims = append(claims, nodeallocatable.Claim{Name: claim.Name, Object: &object, Allocation: claim.Allocated()})
 	}
 	return nodeallocatable.Open(ctx, p.handle, p.features, c.devices, pod, claims)
-}
-
-// others are the pods of a group, but for one, for which a claim is in flight.
-func (g *groupCycle) others(claim, but types.UID) []resourceapi.ResourceClaimConsumerReference {
-	if g == nil {
-		return nil
-	}
-	var list []resourceapi.ResourceClaimConsumerReference
-	for pod := range g.reserved[claim] {
-		if pod != but {
-			list = append(list, resourceapi.ResourceClaimConsumerReference{Resource: "pods", UID: pod})
-		}
-	}
-	return list
 }
 
 var errNotAccounted = errors.New("its devices are others than those that were accounted for")

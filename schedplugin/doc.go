@@ -59,9 +59,8 @@
 //	score                   Score, NormalizeScore                                 Score
 //	reserve                 Reserve, Unreserve                                    Reserve, Unreserve
 //	prebind                 PreBind, PreBindPreFlight                             PreBind; bindClaim is in internal/binding
-//	state, variant          what is kept for a pod in a cycle                     stateData, extendedResourceData
+//	state, variant          what is kept for a pod in a cycle                     stateData, extendedResourceData; podGroupStateData is podgroup.Cycle
 //	accounting              devices that stand for CPU and the like of their node nodeallocatabledynamicresources.go
-//	group…                  pods of a group: what they share, their plan, preemption  podGroupStateData
 //	status                  what is logged, told and bounded                      statusUnschedulable, statusError
 //	upstream                what leans on details of kube-scheduler that no interface promises
 //
@@ -72,6 +71,7 @@
 //	internal/model           what there is of devices, and what is in use ──► shared
 //	internal/claimstate      the claims of a pod
 //	internal/preempt         the same as if pods came or went        ──► model, claimstate, config
+//	internal/podgroup        pods that are scheduled together        ──► preempt, claimstate, refusal, metrics
 //	internal/binding         writing claims                          ──► model, claimstate, foreign, metrics
 //	internal/refusal         reasons and Events                      ──► config, metrics, shared
 //	internal/wake            which events wake a pod                 ──► claimstate, refusal

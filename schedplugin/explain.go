@@ -77,15 +77,20 @@ func (p *Plugin) explain(ctx context.Context, c *cycle, pod *corev1.Pod) {
 	})
 }
 
+// reference is what Events about a group refer to.
+func reference(group *schedulingapi.PodGroup) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: schedulingapi.SchemeGroupVersion.String(), Kind: "PodGroup", Namespace: group.Namespace, Name: group.Name, UID: group.UID,
+	}
+}
+
 // explainGroup does the same for a group, by what was found out about one of its pods, and how many get devices together.
 func (p *Plugin) explainGroup(ctx context.Context, refusals []*refusal.Refusal, group *schedulingapi.PodGroup, outlook string) {
 	who := "PodGroup " + group.Namespace + "/" + group.Name
 	if outlook != "" {
 		who += " (" + outlook + ")"
 	}
-	p.explainTo(ctx, refusals, who, corev1.ObjectReference{
-		APIVersion: schedulingapi.SchemeGroupVersion.String(), Kind: "PodGroup", Namespace: group.Namespace, Name: group.Name, UID: group.UID,
-	})
+	p.explainTo(ctx, refusals, who, reference(group))
 }
 
 func (p *Plugin) explainTo(ctx context.Context, refusals []*refusal.Refusal, who string, about corev1.ObjectReference) {

@@ -5,7 +5,6 @@ package schedplugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -37,12 +36,12 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	node := nodeInfo.Node()
 	v, reason := p.variantFor(c, pod, nodeInfo)
 	if reason == "" {
-		reason = p.suitsPlan(c, node)
+		reason = c.member.Refuse(node.Name, c.claims, c.usage)
 	}
 	if reason != "" {
 		return refused(ctx, fwk.UnschedulableAndUnresolvable, reason, pod, node)
 	}
-	unusable, reason := p.unusable(c, node)
+	unusable, reason := p.unusable(c.claims, node)
 	found, status := p.allocatable(ctx, c, v, pod, nodeInfo)
 	if status != nil {
 		return status
@@ -54,8 +53,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	}
 	var devices []resourceapi.AllocationResult
 	if c.devices != nil {
-		if devices = found.Results(); c.planned != nil && found.Verdict() == allocator.NoVerdict {
-			devices, _ = c.planned.results(v)
+		if devices = found.Results(); found.Verdict() == allocator.NoVerdict {
+			devices, _ = c.member.Planned(v.claims, false)
 		}
 		if status := p.account(ctx, state, c, v, pod, nodeInfo, devices); status != nil {
 			return status
@@ -67,8 +66,8 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 
 // unusable returns the claims whose allocation is of no use on the node, and why that of
 // the first is.
-func (p *Plugin) unusable(c *cycle, node *corev1.Node) (claims []*claimstate.Claim, reason string) {
-	for _, claim := range c.claims {
+func (p *Plugin) unusable(of []*claimstate.Claim, node *corev1.Node) (claims []*claimstate.Claim, reason string) {
+	for _, claim := range of {
 		why := p.uselessness(claim, node)
 		if why == "" {
 			continue
@@ -118,14 +117,12 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	if v.problem == nil {
 		return allocator.Feasibility{}, nil
 	}
-	if c.planned != nil && (!c.preemption.Supposes() || !c.planned.shares()) {
-		if _, all := c.planned.results(v); all {
-			return allocator.Feasibility{}, nil // they are set aside for the group as a whole
-		}
+	if _, planned := c.member.Planned(v.claims, c.preemption.Supposes()); planned {
+		return allocator.Feasibility{}, nil // they are set aside for the group as a whole
 	}
 	node := nodeInfo.Node()
 	found, err := v.asked(c).Feasible(p.limit(ctx, c), c.usage(), node)
-	answer := answerOf(ctx, found.Verdict(), err)
+	answer := metrics.Answer(ctx, found.Verdict(), err)
 	metrics.Answered(answer, found.Stats(), err)
 	if answer == metrics.Satisfiable {
 		return found, nil
@@ -147,7 +144,7 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeIn
 		return false
 	}
 	found, err := v.supposed().Feasible(p.limit(ctx, c), without, nodeInfo.Node())
-	if gaveUp(answerOf(ctx, found.Verdict(), err)) {
+	if gaveUp(metrics.Answer(ctx, found.Verdict(), err)) {
 		c.undecidedWithout.Store(true)
 	}
 	return err == nil && found.Verdict() == allocator.Satisfiable
@@ -155,19 +152,3 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeIn
 
 // gaveUp reports whether an answer says that it is not known whether there are devices.
 func gaveUp(answer string) bool { return answer == metrics.Undecided || answer == metrics.Timeout }
-
-func answerOf(ctx context.Context, verdict allocator.Verdict, err error) string {
-	switch {
-	case verdict == allocator.Satisfiable:
-		return metrics.Satisfiable
-	case verdict == allocator.NotSatisfiable:
-		return metrics.Unsatisfiable
-	case verdict == allocator.NotDecided:
-		return metrics.Undecided
-	case ctx.Err() != nil:
-		return metrics.Cancelled
-	case errors.Is(err, context.DeadlineExceeded):
-		return metrics.Timeout
-	}
-	return metrics.Error
-}

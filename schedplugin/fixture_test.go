@@ -76,6 +76,7 @@ type setting struct {
 	args     *config.DrayArgs
 	objects  []runtime.Object
 	groups   []*schedulingapi.PodGroup
+	members  []*corev1.Pod // of the groups
 	// nominated are pods by node, as the scheduling queue knows them.
 	nominated nominations
 }
@@ -139,6 +140,9 @@ func groupStates(ctx context.Context, s setting) fwk.PodGroupManager {
 	states := internalcache.New(ctx, nil, true, false)
 	for _, group := range s.groups {
 		states.AddPodGroup(group)
+	}
+	for _, pod := range s.members {
+		states.AddPodGroupMember(pod)
 	}
 	return states
 }

@@ -24,18 +24,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// unplanned is the plugin without a look at plans for groups: its groups seem to have been looked at.
+// unplanned is the plugin without plans for groups: PreFilter takes each pod for one by itself.
 type unplanned struct{ *Plugin }
 
 // PreFilter implements PreFilterPlugin.
 func (u unplanned) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if known, err := groupCycleOf(state); err == nil && known == nil {
-		if group, err := joinGroup(state, pod, newCycle()); err == nil && group != nil {
-			group.attempt.first = newCycle()
-		}
-	}
-	return u.Plugin.PreFilter(ctx, state, pod, nodes)
+	return u.Plugin.PreFilter(ctx, alone{state}, pod, nodes)
 }
+
+// alone is the state of a pod without that of its group.
+type alone struct{ fwk.CycleState }
+
+// GetPodGroupSchedulingCycle implements CycleState.
+func (alone) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return nil }
 
 // BenchmarkGroupsOneByOne is what groups cost whose pods get devices one after the other: with the in-tree plugin, with this one, and with
 // this one without a look at plans. It is all that the scheduler does, from the queue to the binding, in an API server in memory.

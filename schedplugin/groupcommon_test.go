@@ -147,16 +147,17 @@ func TestConstraintNeedsAGang(t *testing.T) {
 	r.run()
 	r.create(pods...)
 	r.waitForRejection("member-0")
+	const noGang = "annotation " + extension.Annotation + ": the PodGroup has no gang policy, so its pods are not placed together"
 	eventually(t, func() error {
 		events, err := r.client.EventsV1().Events("").List(r.ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		for i := range events.Items {
-			if e := &events.Items[i]; e.Reason == "InvalidConstraint" && e.Regarding.Kind == "PodGroup" && e.Note == errNoGang {
+			if e := &events.Items[i]; e.Reason == "InvalidConstraint" && e.Regarding.Kind == "PodGroup" && e.Note == noGang {
 				return nil
 			}
 		}
-		return fmt.Errorf("none of %d Events says %q", len(events.Items), errNoGang)
+		return fmt.Errorf("none of %d Events says %q", len(events.Items), noGang)
 	})
 }

@@ -20,6 +20,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 )
 
@@ -169,41 +170,43 @@ func (r *rig) conditionSays(want string) {
 // That there is no plan is remembered with the devices that the attempt saw in use: those of claims in flight, too, since the same claim may
 // get others in the next attempt, and not those that came free since.
 func TestStateOfDevicesInUse(t *testing.T) {
-	w := newWorld(t, setting{features: everything, objects: []runtime.Object{gpuClass(), node("a"), gpus("a", 2), gpuClaim("mine", 1), gpuClaim("other", 1)}})
+	w, pods := gangOf(t, []string{"mine"}, roomy("a"), gpus("a", 2), gpuClaim("mine", 2), gpuClaim("other", 1))
 	other, claims := w.claim("other"), w.plugin.dra.ResourceClaims()
-	begin := func() *groupAttempt {
-		a := w.attempt(podWith("p", "mine"))
-		expect(t, a.preFilter(), fwk.Success, "")
-		c, err := cycleOf(a.state)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &groupAttempt{first: c, nodes: c.nodes}
-	}
-	free := w.plugin.stateKeyOf(begin())
-	inFlight := func(device string) (during, after uint64) {
+	inFlight := func(device string) (landed func()) {
 		if err := claims.SignalClaimPendingAllocation(other.UID, held(other.DeepCopy(), "a", device)); err != nil {
 			t.Fatal(err)
 		}
 		w.plugin.model.Changed(other, false)
-		attempt := begin()
-		during = w.plugin.stateKeyOf(attempt)
-		claims.MaybeRemoveClaimPendingAllocation(other.UID, true)
-		w.plugin.model.Changed(other, false)
-		return during, w.plugin.stateKeyOf(attempt)
+		return func() {
+			claims.MaybeRemoveClaimPendingAllocation(other.UID, true)
+			w.plugin.model.Changed(other, false)
+		}
 	}
-	one, late := inFlight("gpu-0")
-	again, _ := inFlight("gpu-0")
-	two, _ := inFlight("gpu-1")
-	if one != again || one == two || one == free {
-		t.Errorf("keys %d, %d, %d and %d: want the first two equal, and no others", one, again, two, free)
+	plans := func(want int, what string, do func()) {
+		before := groupPlans(t)
+		if do(); groupPlans(t)-before != want {
+			t.Errorf("%s: %d plans were looked for, want %d", what, groupPlans(t)-before, want)
+		}
 	}
-	if late != one {
-		t.Errorf("key %d after the device came free, which the attempt saw in use: want %d still", late, one)
+	begin := func() *framework.CycleState {
+		cycle := framework.NewCycleState()
+		a, _ := together(w, cycle, pods[0])
+		expect(t, a.preFilter(), fwk.Success, "")
+		return cycle
 	}
-	if again := w.plugin.stateKeyOf(begin()); again != free {
-		t.Errorf("key %d, want %d as before", again, free)
-	}
+	next := func() { begin() }
+	landed := inFlight("gpu-0")
+	first := begin()
+	landed()
+	plans(1, "after an attempt that saw a device in use which is free since", func() { w.giveUp(first, pods) })
+	plans(1, "with all devices free", next)
+	landed = inFlight("gpu-0")
+	plans(0, "with the device in use again", next)
+	landed()
+	landed = inFlight("gpu-1")
+	plans(1, "with another device in use", next)
+	plans(0, "once more", next)
+	landed()
 }
 
 // A group that has no plan is planned again when it asks for something else, though the same devices are in use.

@@ -23,6 +23,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/schedplugin/internal/dev/inventory"
@@ -82,6 +83,40 @@ func gangRigWith(t *testing.T, profiles string, pods int, objects ...runtime.Obj
 	r, err := newScheduler(t, profiles, objects...)
 	r.must(err)
 	return r, members
+}
+
+// gangOf is a world with a gang of pods, by their claims.
+func gangOf(t *testing.T, claims []string, objects ...runtime.Object) (*world, []*corev1.Pod) {
+	t.Helper()
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.GenericWorkload, true)
+	var pods []*corev1.Pod
+	for _, claim := range claims {
+		pod := podWith("with-"+claim, claim)
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("gang")}
+		pods = append(pods, pod)
+	}
+	w := newWorld(t, setting{objects: append(objects, gpuClass()), members: pods, groups: []*schedulingapi.PodGroup{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gang", UID: "gang"},
+		Spec: schedulingapi.PodGroupSpec{
+			SchedulingPolicy: schedulingapi.PodGroupSchedulingPolicy{Gang: &schedulingapi.GangSchedulingPolicy{MinCount: int32(len(pods))}},
+		},
+	}}})
+	return w, pods
+}
+
+// giveUp ends an attempt of the gang.
+func (w *world) giveUp(cycle *framework.CycleState, pods []*corev1.Pod) {
+	object, err := w.plugin.handle.SnapshotSharedLister().PodGroups().Get("default", "gang")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	group := &framework.PodGroupInfo{Name: "gang", Namespace: "default", UnscheduledPods: pods, PodGroup: object}
+	_, status := w.plugin.PodGroupPostFilter(w.ctx, cycle, group, func(context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	})
+	if !status.IsRejected() {
+		w.t.Fatal(status)
+	}
 }
 
 // groupPlans is how often plans were looked for.

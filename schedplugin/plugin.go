@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -26,6 +29,7 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/model"
+	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 	"github.com/dray-project/dray/schedplugin/internal/wake"
@@ -67,8 +71,8 @@ type Plugin struct {
 	stopped func() error
 	// queued reports whether there is a scheduling queue.
 	queued func() bool
-	// plans are the groups that are to be planned.
-	plans *groupMarks
+	// groups plans devices for pods that are scheduled together.
+	groups *podgroup.Groups
 	// reasons are those of nodes.
 	reasons refusal.Reasons
 }
@@ -140,7 +144,6 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 		stopped: ctx.Err,
 		notes:   refusal.NewNotes(ctx, handle.SharedDRAManager(), settings.Limits),
 		reasons: refusal.NewReasons(),
-		plans:   newGroupMarks(),
 	}
 	p.hints = &wake.Hints{Source: p.source, Pods: pods, Endings: p.endings, Slices: slices, Changed: state.Changed}
 	watch, err := p.watchForeign(ctx)
@@ -161,6 +164,7 @@ func NewWithFeatures(ctx context.Context, args runtime.Object, handle fwk.Handle
 	p.queued = sync.OnceValue(p.hasQueue)
 	p.makeAllocators()
 	p.preemption = p.newPreemption(switches)
+	p.groups = p.newGroups()
 	go switches.Follow(ctx)
 	return p, nil
 }
@@ -178,6 +182,30 @@ func (p *Plugin) newPreemption(switches *config.SwitchFile) *preempt.Preemption 
 		Modified:    p.tentative,
 		Tried:       func(pod types.UID) bool { _, tried := p.endings.Of(pod); return tried },
 	}
+}
+
+// newGroups makes what plans devices for pods that are scheduled together.
+func (p *Plugin) newGroups() *podgroup.Groups {
+	return podgroup.New(podgroup.Hooks{
+		Handle:     p.handle,
+		Source:     p.source,
+		Preemption: p.preemption,
+		Allocators: append([]*allocator.Allocator{p.supposing}, p.patient[:]...),
+		Budget:     p.settings.FilterBudget,
+		Patience:   p.patience,
+		Nodes:      p.nodesInPlacement,
+		Collect: func(logger klog.Logger, pod *corev1.Pod, group *podgroup.Cycle) ([]*claimstate.Claim, []corev1.ResourceName, bool) {
+			claims, extended, refused := p.collect(logger, pod, group)
+			return claims, extended, refused == nil
+		},
+		Usable: func(claims []*claimstate.Claim, node *corev1.Node) bool {
+			unusable, _ := p.unusable(claims, node)
+			return len(unusable) == 0
+		},
+		Suppose: func(ctx context.Context, usage *pools.State, m *podgroup.Member, nodeInfo fwk.NodeInfo) []*resourceapi.ResourceClaim {
+			return p.supposeOn(ctx, usage, m.State.(*cycle), m.Pod, nodeInfo)
+		},
+	})
 }
 
 // makeAllocators makes the allocators, which share what they remember.

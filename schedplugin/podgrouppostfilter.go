@@ -10,13 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
-	"github.com/dray-project/dray/schedplugin/internal/refusal"
+	"github.com/dray-project/dray/schedplugin/internal/podgroup"
+	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
 // PodGroupPostFilter gives up claims for a group that could not be placed: for each of its
@@ -28,31 +28,34 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "podGroup", klog.KRef(group.GetNamespace(), group.GetName()))
 	ctx = klog.NewContext(ctx, logger)
-	cycles, err := readGroupCycle(state)
+	tried, err := podgroup.Of(state)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if cycles != nil && cycles.wrong != nil {
-		p.tellWrong(ctx, cycles.wrong)
-		return nil, unresolvable(logger, cycles.wrong.why)
+	if invalid, why := tried.Invalid(); invalid != nil {
+		if p.settings.Events {
+			about := reference(invalid)
+			p.event(ctx, &about, corev1.EventTypeWarning, "InvalidConstraint", "%s", why)
+		}
+		return nil, unresolvable(logger, why)
 	}
 	if group.GetType() == fwk.CompositePodGroupKeyType {
 		return p.postFilterComposite(ctx, state, group, schedule)
 	}
-	if nodes := p.awaited(ctx, cycles, group.GetUnscheduledPods()); nodes != nil {
+	if nominated := p.groups.Await(ctx, tried, group.GetUnscheduledPods()); nominated != nil {
 		logger.V(5).Info("The group waits for the devices of pods that were preempted")
 		// This ends PostFilter, so that nobody else is preempted.
-		return nominate(group.GetUnscheduledPods(), nodes), fwk.NewStatus(fwk.Success, waitsForVictims)
+		return nominated, fwk.NewStatus(fwk.Success, preempt.Waits)
 	}
-	nominated, outlook := p.planFor(ctx, cycles, group, schedule)
+	nominated, outlook := p.groups.Replan(ctx, tried, group, schedule)
 	if nominated != nil {
 		return nominated, fwk.NewStatus(fwk.Success, outlook)
 	}
-	p.explainFor(ctx, cycles, group, outlook)
-	if cycles != nil && cycles.undecided.Load() {
+	p.explainFor(ctx, tried, group, outlook)
+	if tried.Undecided() {
 		return nil, unresolvable(logger, withOutlook(undecided, outlook))
 	}
-	gaveUp, settled, err := p.giveUpFor(ctx, cycles, group)
+	gaveUp, settled, err := p.giveUpFor(ctx, tried, group)
 	switch {
 	case err != nil:
 		return nil, failed(logger, err)
@@ -68,16 +71,16 @@ func (p *Plugin) PodGroupPostFilter(ctx context.Context, state fwk.PodGroupCycle
 
 // giveUpFor gives up claims for a group, and says so. Settled is set if there was something to give up for each of its pods, or for
 // the group. For a group of several placements it does nothing, as the in-tree plugin: what one pod found out in one of them does not hold for all.
-func (p *Plugin) giveUpFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo) (said string, settled bool, err error) {
+func (p *Plugin) giveUpFor(ctx context.Context, tried *podgroup.Cycle, group fwk.PodGroupInfo) (said string, settled bool, err error) {
 	if p.features.EnableTopologyAwareWorkloadScheduling && group.GetPodGroup() != nil && group.GetPodGroup().Spec.SchedulingConstraints != nil {
 		return "", false, nil
 	}
 	const completed = "deallocation and deletion of ResourceClaims completed"
-	settled, err = p.giveUpForPods(ctx, cycles, group.GetUnscheduledPods())
+	settled, err = p.giveUpForPods(ctx, tried, group.GetUnscheduledPods())
 	if err != nil || settled || !p.features.EnableDRAWorkloadResourceClaims {
 		return completed, settled, err
 	}
-	if said, err = p.giveUpForGroup(ctx, cycles, group.GetUnscheduledPods()[0]); said == "" {
+	if said, err = p.giveUpForGroup(ctx, tried, group.GetUnscheduledPods()); said == "" {
 		return completed, false, err
 	}
 	return said, true, err
@@ -117,19 +120,13 @@ func (p *Plugin) withOthers(ctx context.Context, state fwk.PodGroupCycleState, g
 
 // explainFor says why the first pod of a group that does not get devices does not, and how many pods get them together. What pods found out
 // in several placements counts together.
-func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.PodGroupInfo, outlook string) {
-	if cycles == nil || group.GetPodGroup() == nil {
+func (p *Plugin) explainFor(ctx context.Context, tried *podgroup.Cycle, group fwk.PodGroupInfo, outlook string) {
+	if tried == nil || group.GetPodGroup() == nil {
 		return
 	}
 	explained := false
 	for _, pod := range group.GetUnscheduledPods() {
-		var refusals []*refusal.Refusal
-		for _, a := range cycles.attempts {
-			if c := a.pods[nameOf(pod)]; c != nil {
-				refusals = append(refusals, c.refusals.List()...)
-			}
-		}
-		c := cycles.of(pod)
+		c, refusals := cycleIn(tried, pod), tried.Refusals(pod)
 		if c == nil || len(refusals) == 0 && !c.undecided.Load() {
 			continue
 		}
@@ -141,14 +138,19 @@ func (p *Plugin) explainFor(ctx context.Context, cycles *groupCycle, group fwk.P
 	}
 }
 
-// giveUpForPods reports whether there was something to give up for each pod.
-func (p *Plugin) giveUpForPods(ctx context.Context, cycles *groupCycle, pods []*corev1.Pod) (bool, error) {
-	settled := true
-	if cycles == nil {
-		return settled, nil
+// cycleIn is the last one of a pod of a group, nil if the pod was not tried.
+func cycleIn(group *podgroup.Cycle, pod *corev1.Pod) *cycle {
+	if m := group.Member(pod); m != nil {
+		return m.State.(*cycle)
 	}
+	return nil
+}
+
+// giveUpForPods reports whether there was something to give up for each pod.
+func (p *Plugin) giveUpForPods(ctx context.Context, tried *podgroup.Cycle, pods []*corev1.Pod) (bool, error) {
+	settled := true
 	for _, pod := range pods {
-		c := cycles.of(pod)
+		c := cycleIn(tried, pod)
 		if c == nil {
 			continue
 		}
@@ -164,7 +166,8 @@ func (p *Plugin) giveUpForPods(ctx context.Context, cycles *groupCycle, pods []*
 // giveUpForGroup deallocates a claim of the group that was of no use on some node, or else
 // removes the group from the consumers of one. It does nothing while pods of the group run:
 // they need the claims.
-func (p *Plugin) giveUpForGroup(ctx context.Context, cycles *groupCycle, pod *corev1.Pod) (string, error) {
+func (p *Plugin) giveUpForGroup(ctx context.Context, tried *podgroup.Cycle, pods []*corev1.Pod) (string, error) {
+	pod := pods[0]
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return "", nil
 	}
@@ -176,7 +179,11 @@ func (p *Plugin) giveUpForGroup(ctx context.Context, cycles *groupCycle, pod *co
 	if err != nil || group == nil {
 		return "", err
 	}
-	for _, c := range cycles.pods {
+	for _, pod := range pods {
+		c := cycleIn(tried, pod)
+		if c == nil {
+			continue
+		}
 		for _, claim := range c.useless() {
 			if claimstate.OnlyFor(claim.Object, group.UID) {
 				return "deallocation of PodGroup ResourceClaim completed", p.writer.Deallocate(ctx, claim.Object)
@@ -212,9 +219,6 @@ func (p *Plugin) unreserveGroup(ctx context.Context, group *schedulingapi.PodGro
 // notJointly is what is said of a composite group besides how many pods of its groups get devices.
 const notJointly = "the groups of a CompositePodGroup are planned one after the other, not together"
 
-// planned is what is said of a group that has a plan.
-const planned = "planned: the pods of the group get devices together, and are scheduled that way next"
-
 // gangsOf lists the groups in a composite one of which enough pods start together, or none.
 func gangsOf(group fwk.PodGroupInfo) []fwk.PodGroupInfo {
 	if object := group.GetPodGroup(); object != nil {
@@ -234,29 +238,23 @@ func gangsOf(group fwk.PodGroupInfo) []fwk.PodGroupInfo {
 // other, and so each is planned in what those before it have left: nothing reconsiders their devices. It gives up no claims, as the in-tree plugin.
 func (p *Plugin) postFilterComposite(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	gangs, pods := gangsOf(group), group.GetUnscheduledPods()
-	marks, unplanned := make([]*groupMark, len(gangs)), false
-	for i, g := range gangs {
-		name := types.NamespacedName{Namespace: g.GetNamespace(), Name: g.GetName()}
-		if marks[i] = p.plans.of(name); marks[i] == nil || marks[i].uid != g.GetPodGroup().UID {
-			marks[i], unplanned = p.plans.make(g), true
-		}
-	}
-	if unplanned && schedule != nil {
+	if p.groups.Mark(gangs) && schedule != nil {
 		if assigned, status := schedule(ctx); status.IsSuccess() {
-			return nominate(pods, assignedTo(assigned, pods)), fwk.NewStatus(fwk.Success, planned)
+			return podgroup.Nominate(pods, assigned), fwk.NewStatus(fwk.Success, podgroup.WasPlanned)
 		}
 	}
 	var said []string
 	open := false
-	for i, mark := range marks {
-		if mark.last == nil {
+	for _, g := range gangs {
+		last := p.groups.Last(g)
+		if last == nil {
 			continue // none of its pods was tried
 		}
-		outlook := mark.last.outlook()
-		p.explainFor(ctx, mark.last, gangs[i], outlook)
-		open = open || mark.last.undecided.Load()
+		outlook := last.Outlook()
+		p.explainFor(ctx, last, g, outlook)
+		open = open || last.Undecided()
 		if outlook != "" {
-			said = append(said, "PodGroup "+gangs[i].GetName()+": "+outlook)
+			said = append(said, "PodGroup "+g.GetName()+": "+outlook)
 		}
 	}
 	reason := strings.Join(append(said, notJointly), "; ")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
@@ -32,7 +33,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return nil, failed(logger, err)
 	}
 	if p.awaits(ctx, c, pod, statuses) {
-		return nil, unresolvable(logger, waitsForVictims)
+		return nil, unresolvable(logger, preempt.Waits)
 	}
 	p.conclude(ctx, c, pod, c.refusals.List())
 	p.explain(ctx, c, pod)
@@ -74,7 +75,7 @@ func (p *Plugin) supposeOn(ctx context.Context, usage *pools.State, c *cycle, po
 		return nil
 	}
 	found, err := v.supposed().Feasible(p.limit(ctx, c), usage, nodeInfo.Node())
-	if gaveUp(answerOf(ctx, found.Verdict(), err)) {
+	if gaveUp(metrics.Answer(ctx, found.Verdict(), err)) {
 		c.giveUpSearch()
 	}
 	return preempt.WithDevices(v.objects(v.claims), found)

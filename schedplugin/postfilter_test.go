@@ -6,10 +6,9 @@ package schedplugin
 import (
 	"testing"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // A claim that is allocated elsewhere is given up only if the pod would get the devices of its other claims without.
@@ -35,25 +34,17 @@ func TestNothingIsGivenUpInVain(t *testing.T) {
 
 // A plan has devices for all its pods, so that nothing is set aside for them. It is for pods that are not in the plan.
 func TestPlansNeedNothingSetAside(t *testing.T) {
-	w := newWorld(t, setting{objects: []runtime.Object{
-		gpuClass(), gpus("a", 2), gpuClaim("of-one", 1), gpuClaim("of-two", 1), gpuClaim("of-stranger", 1),
-	}})
-	info := running(w, "a")
-	one, two, stranger := podWith("one", "of-one"), podWith("two", "of-two"), podWith("stranger", "of-stranger")
-	plan := &groupPlan{pods: map[types.NamespacedName]*podPlan{
-		nameOf(one): {node: "a", claims: map[types.UID]*resourceapi.AllocationResult{"of-one": held(gpuClaim("of-one", 1), "a", "gpu-0").Status.Allocation}},
-		nameOf(two): {node: "a", claims: map[types.UID]*resourceapi.AllocationResult{"of-two": held(gpuClaim("of-two", 1), "a", "gpu-1").Status.Allocation}},
-	}}
-	a := w.attempt(one)
+	w, pods := gangOf(t, []string{"one", "two"}, append(parts("a"), roomy("a"),
+		partClaim("one", "whole", "half"), partClaim("two", "whole", "half"), partClaim("strange", "whole", "half"))...)
+	first := framework.NewCycleState()
+	unplanned, _ := together(w, first, pods[0])
+	expect(t, unplanned.preFilter(), fwk.Success, "")
+	w.giveUp(first, pods)
+	a, _ := together(w, framework.NewCycleState(), pods[0])
 	expect(t, a.preFilter(), fwk.Success, "")
-	c, err := cycleOf(a.state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.planned, c.attempt = plan.pods[nameOf(one)], &groupAttempt{plan: plan}
-	clone := &attempt{world: w, pod: one, state: a.state.Clone()}
-	expect(t, w.plugin.AddPod(w.ctx, clone.state, one, a.wrap(two), info), fwk.Success, "")
+	clone := &attempt{world: w, pod: a.pod, state: a.state.Clone()}
+	expect(t, w.plugin.AddPod(w.ctx, clone.state, a.pod, a.wrap(pods[1]), w.nodes[0]), fwk.Success, "")
 	expect(t, clone.filter(0), fwk.Success, "")
-	expect(t, w.plugin.AddPod(w.ctx, clone.state, one, a.wrap(stranger), info), fwk.Success, "")
+	expect(t, w.plugin.AddPod(w.ctx, clone.state, a.pod, a.wrap(podWith("stranger", "strange")), w.nodes[0]), fwk.Success, "")
 	expect(t, clone.filter(0), fwk.UnschedulableAndUnresolvable, "devices that were planned for the pods of the group were taken meanwhile")
 }

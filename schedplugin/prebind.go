@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
 
@@ -44,7 +45,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if c.idle() {
 		return nil
 	}
-	group, err := groupCycleOf(state)
+	group, err := podgroup.Of(state.GetPodGroupSchedulingCycle())
 	if err != nil {
 		return failed(logger, err)
 	}
@@ -69,10 +70,10 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *corev1.
 }
 
 // land ends the flight of what is in the API server now, for all pods that share it.
-func (p *Plugin) land(c *cycle, group *groupCycle) {
+func (p *Plugin) land(c *cycle, group *podgroup.Cycle) {
 	for _, claim := range c.claims {
 		if uid := claim.InFlight; p.writer.Land(claim) {
-			group.landed(uid)
+			group.Landed(uid)
 		}
 	}
 }

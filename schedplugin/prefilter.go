@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
+	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 )
 
@@ -32,27 +34,29 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 	c := newCycle()
 	state.Write(stateKey, c)
-	group, err := joinGroup(state, pod, c)
-	if err != nil {
+	var err error
+	if c.member, err = p.groups.Join(state, pod, c); err != nil {
 		return nil, failed(logger, err)
 	}
-	c.patience = p.patience(pod.UID)
-	claims, status := p.collect(logger, pod, c, group)
-	if status != nil {
+	if c.member != nil {
+		c.undecided = c.member.Undecided()
+	}
+	var status *fwk.Status
+	if c.claims, c.extended, status = p.collect(logger, pod, c.member.Cycle()); status != nil {
 		return nil, status
 	}
-	c.claims, c.nodes = claims, nodes
+	c.patience, c.nodes = p.patience(pod.UID), nodes
 	if c.idle() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if status := p.prepare(logger, c, pod); status != nil {
 		return nil, status
 	}
-	if reason, code := p.planned(ctx, c, pod); reason != "" {
+	if reason, code := c.member.Plan(ctx, nodes); reason != "" {
 		return nil, rejected(logger, code, reason)
 	}
-	if c.planned != nil {
-		return &fwk.PreFilterResult{NodeNames: sets.New(c.planned.node)}, nil
+	if node := c.member.Node(); node != "" {
+		return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 	}
 	return nil, nil
 }
@@ -70,8 +74,7 @@ func (p *Plugin) AddPod(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	if err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
-	planned := c.planned != nil && c.attempt.plan.pods[nameOf(added.GetPod())] != nil // a plan is for all of them
-	if err := c.preemption.Add(p.limit(ctx, c), added.GetPod(), nodeInfo, planned); err != nil {
+	if err := c.preemption.Add(p.limit(ctx, c), added.GetPod(), nodeInfo, c.member.Plans(added.GetPod())); err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
 	return nil
@@ -103,34 +106,52 @@ func (p *Plugin) resizing(pod *corev1.Pod) bool {
 	return p.features.EnableInPlacePodVerticalScalingSchedulerPreemption && resource.IsPodResizeDeferred(pod)
 }
 
-// collect returns the claims of a pod, or why it has to wait.
-func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, c *cycle, group *groupCycle) ([]*claimstate.Claim, *fwk.Status) {
+// collect returns the claims of a pod, that for extended resources last, and these resources. A status says why the pod has to wait.
+func (p *Plugin) collect(logger klog.Logger, pod *corev1.Pod, group *podgroup.Cycle) (claims []*claimstate.Claim, extended []corev1.ResourceName, _ *fwk.Status) {
 	claims, err := p.source.Resolve(pod)
 	if err == nil {
 		err = p.assignConsumers(pod, claims)
 	}
 	if err != nil {
-		return nil, unresolvable(logger, err.Error())
+		return nil, nil, unresolvable(logger, err.Error())
 	}
 	special, names, err := p.source.ExtendedClaim(pod)
 	if err != nil {
-		return nil, failed(logger, err)
+		return nil, nil, failed(logger, err)
 	}
 	if special != nil {
-		claims, c.extended = append(claims, special), names
+		claims, extended = append(claims, special), names
 	}
 	for _, claim := range claims {
 		if reason, err := p.assess(pod, claim, group); err != nil {
-			return nil, failed(logger, err, "resourceclaim", klog.KObj(claim.Object))
+			return nil, nil, failed(logger, err, "resourceclaim", klog.KObj(claim.Object))
 		} else if reason != "" {
-			return nil, unresolvable(logger, reason, "resourceclaim", klog.KObj(claim.Object))
+			return nil, nil, unresolvable(logger, reason, "resourceclaim", klog.KObj(claim.Object))
 		}
 	}
-	return claims, nil
+	return claims, extended, nil
+}
+
+// assignConsumers finds out which of the claims are those of the pod's group.
+func (p *Plugin) assignConsumers(pod *corev1.Pod, claims []*claimstate.Claim) error {
+	group, err := p.podGroup(pod)
+	if err != nil {
+		return err
+	}
+	return p.source.AssignConsumers(pod, group, claims)
+}
+
+// podGroup returns the group of a pod, nil if it has none.
+func (p *Plugin) podGroup(pod *corev1.Pod) (*schedulingapi.PodGroup, error) {
+	if !p.features.EnableDRAWorkloadResourceClaims ||
+		pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
+		return nil, nil
+	}
+	return p.handle.SnapshotSharedLister().PodGroups().Get(pod.Namespace, *pod.Spec.SchedulingGroup.PodGroupName)
 }
 
 // assess finds out where a claim is allocated, or says why the pod has to wait for it.
-func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *groupCycle) (reason string, err error) {
+func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *podgroup.Cycle) (reason string, err error) {
 	object := claim.Object
 	if object.Status.Allocation != nil {
 		if claimstate.Full(object) && !p.source.ReservedFor(pod, object) {
@@ -143,7 +164,7 @@ func (p *Plugin) assess(pod *corev1.Pod, claim *claimstate.Claim, group *groupCy
 	switch {
 	case pending == nil:
 		return "", nil
-	case !group.shares(object.UID):
+	case !group.Shares(object.UID):
 		// Whether it will be allocated shows when it is: an event for this pod.
 		return fmt.Sprintf("resource claim %s is in the process of being allocated", klog.KObj(object)), nil
 	}
@@ -170,7 +191,7 @@ func (p *Plugin) prepare(logger klog.Logger, c *cycle, pod *corev1.Pod) *fwk.Sta
 	if len(c.unallocated()) == 0 {
 		return nil
 	}
-	c.preemption, err = p.preemption.Begin(preempt.Preemptor{Pod: pod, Claims: c.claims, Nodes: c.nodes, Grouped: c.grouped()}, view)
+	c.preemption, err = p.preemption.Begin(preempt.Preemptor{Pod: pod, Claims: c.claims, Nodes: c.nodes, Grouped: c.member != nil}, view)
 	if err != nil {
 		return failed(logger, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,6 +20,7 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/metrics"
 	"github.com/dray-project/dray/schedplugin/internal/nodeallocatable"
+	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 )
 
 // Reserve chooses the devices on the node that was taken. From now on they count as in use
@@ -33,15 +35,15 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return failed(logger, err)
 	}
 	if len(c.unallocated()) == 0 {
-		c.placed = nodeName
+		c.member.Placed(nodeName)
 		return nil
 	}
-	group, err := groupCycleOf(state)
+	group, err := podgroup.Of(state.GetPodGroupSchedulingCycle())
 	if err != nil {
 		return failed(logger, err)
 	}
-	if group == nil && c.grouped() {
-		p.plans.forget(pod) // the group has its place, and this is for good
+	if group == nil {
+		c.member.Forget() // the group has its place, and this is for good
 	}
 	start := time.Now()
 	if err := p.choose(ctx, c, nodeName); err != nil {
@@ -59,10 +61,10 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		if err := p.writer.Announce(claim); err != nil {
 			return failed(logger, err)
 		}
-		group.reserve(claim.Object.UID, pod.UID)
+		group.Reserve(claim.Object.UID, pod.UID)
 		logger.V(5).Info("Reserved devices", "resourceclaim", klog.KObj(claim.Object), "allocation", klog.Format(claim.Pending))
 	}
-	c.placed = nodeName
+	c.member.Placed(nodeName)
 	return nil
 }
 
@@ -76,7 +78,8 @@ func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
 	if err != nil {
 		return err
 	}
-	if c.planned != nil && c.planned.takePlanned(missing, suited.variant) {
+	if planned, all := c.member.Planned(missing, false); all {
+		settle(missing, planned, suited.variant)
 		return nil
 	}
 	var assignment *allocator.Assignment
@@ -88,12 +91,12 @@ func (p *Plugin) choose(ctx context.Context, c *cycle, nodeName string) error {
 	if err != nil || assignment == nil {
 		return err
 	}
-	settle(missing, assignment, suited.variant)
+	settle(missing, assignment.Results(), suited.variant)
 	return nil
 }
 
-func settle(claims []*claimstate.Claim, assignment *allocator.Assignment, v *variant) {
-	results := assignment.Results()
+// settle gives claims their devices.
+func settle(claims []*claimstate.Claim, results []resourceapi.AllocationResult, v *variant) {
 	for i, claim := range claims {
 		claim.Pending = &results[i]
 		if claim.Extended {
@@ -114,7 +117,7 @@ func (p *Plugin) adopt(c *cycle, suited *suitable) ([]*claimstate.Claim, error) 
 				missing = append(missing, claim)
 			}
 			continue
-		case !c.grouped():
+		case c.member == nil:
 			missing = append(missing, claim)
 			continue
 		}
@@ -191,7 +194,7 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 	if err != nil {
 		return
 	}
-	group, err := groupCycleOf(state)
+	group, err := podgroup.Of(state.GetPodGroupSchedulingCycle())
 	if err != nil {
 		return
 	}
@@ -202,7 +205,7 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 	for _, claim := range c.claims {
 		if uid := claim.InFlight; p.writer.Recall(claim) {
-			group.landed(uid)
+			group.Landed(uid)
 		}
 		if claim.Extended {
 			p.writer.Unmake(ctx, claim)

@@ -17,6 +17,7 @@ import (
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 	"github.com/dray-project/dray/schedplugin/internal/model"
+	"github.com/dray-project/dray/schedplugin/internal/podgroup"
 	"github.com/dray-project/dray/schedplugin/internal/preempt"
 	"github.com/dray-project/dray/schedplugin/internal/refusal"
 )
@@ -44,22 +45,17 @@ type findings struct {
 	view *model.View
 	// plain is what has to be allocated where it does not depend on the node.
 	plain *variant
-	// group is what the pods of a group share. Nil if the pod is scheduled by itself.
-	group   *groupCycle
-	attempt *groupAttempt
+	// member is what is known of the pod's group. Nil if the pod is scheduled by itself.
+	member *podgroup.Member
 	// undecided is set once a search was given up, with the cluster as it is. A group has one for all
 	// its pods.
 	undecided *atomic.Bool
 	// undecidedWithout is set once a search was given up that was about evicting pods.
 	undecidedWithout atomic.Bool
-	// placed is the node that was found for the pod, also if the group could not be placed.
-	placed string
 	// patience is how often the limits of searches are raised.
 	patience int
 	// nodes are those of the cluster, with their pods.
 	nodes []fwk.NodeInfo
-	// planned is the place that the pod has to take for its group to get devices. Nil is any.
-	planned *podPlan
 
 	// devices are set if some of them stand for resources of their node, and have to be accounted for.
 	devices  *pools.Snapshot
@@ -103,8 +99,11 @@ func (c *cycle) Clone() fwk.StateData {
 	return &clone
 }
 
-// grouped reports whether the pod is scheduled as part of a group.
-func (c *cycle) grouped() bool { return c.group != nil }
+// Preemption implements podgroup.State.
+func (c *cycle) Preemption() *preempt.Cycle { return c.preemption }
+
+// Refusals implements podgroup.State.
+func (c *cycle) Refusals() []*refusal.Refusal { return c.refusals.List() }
 
 // giveUpSearch records that it is not known whether there are devices.
 func (c *cycle) giveUpSearch() {
@@ -116,15 +115,7 @@ func (c *cycle) giveUpSearch() {
 func (c *cycle) idle() bool { return len(c.claims) == 0 }
 
 // unallocated are the claims that have no allocation in the API server.
-func (c *cycle) unallocated() []*claimstate.Claim {
-	var list []*claimstate.Claim
-	for _, claim := range c.claims {
-		if claim.Object.Status.Allocation == nil {
-			list = append(list, claim)
-		}
-	}
-	return list
-}
+func (c *cycle) unallocated() []*claimstate.Claim { return claimstate.Unallocated(c.claims) }
 
 // usage is what is in use as far as the pod is concerned.
 func (c *cycle) usage() *pools.State { return c.preemption.Usage() }

@@ -43,7 +43,7 @@ var arena = []string{
 var plugin = []string{
 	"schedplugin/config", "schedplugin/internal/shared", "schedplugin/internal/metrics", "schedplugin/internal/claimstate", "schedplugin/internal/model",
 	"schedplugin/internal/foreign", "schedplugin/internal/nodeallocatable", "schedplugin/internal/refusal", "schedplugin/internal/scoring",
-	"schedplugin/internal/binding", "schedplugin/internal/wake", "schedplugin/internal/preempt",
+	"schedplugin/internal/binding", "schedplugin/internal/wake", "schedplugin/internal/preempt", "schedplugin/internal/podgroup",
 }
 
 // edges are where Dray meets the world: a cluster, a clock, chance, an
@@ -156,7 +156,10 @@ var rooms = []room{
 	{folder: "schedplugin/internal/preempt", imports: slices.Concat(library, []string{
 		"schedplugin/config", "schedplugin/internal/claimstate", "schedplugin/internal/model",
 	})},
-	{folder: "schedplugin", imports: slices.Concat(library, workloads, plugin, []string{"gang"})},
+	{folder: "schedplugin/internal/podgroup", imports: slices.Concat(library, workloads, []string{
+		"gang", "schedplugin/internal/claimstate", "schedplugin/internal/metrics", "schedplugin/internal/preempt", "schedplugin/internal/refusal",
+	})},
+	{folder: "schedplugin", imports: slices.Concat(library, workloads, plugin)},
 	{folder: "schedplugin/autoscaler", imports: slices.Concat(workloads, []string{"schedplugin", "schedplugin/config"})},
 	{folder: "schedplugin/cmd", imports: []string{"schedplugin", "schedplugin/internal/claimstate", "internal/manual"}},
 	{folder: "schedplugin/deploy"},

@@ -43,6 +43,17 @@ func (c *Claim) Allocated() *resourceapi.AllocationResult {
 	return c.Pending
 }
 
+// Unallocated are the claims that have no allocation in the API server.
+func Unallocated(claims []*Claim) []*Claim {
+	var list []*Claim
+	for _, claim := range claims {
+		if claim.Object.Status.Allocation == nil {
+			list = append(list, claim)
+		}
+	}
+	return list
+}
+
 // Unmade reports whether the claim exists in memory only.
 func (c *Claim) Unmade() bool { return c.Extended && c.Object.Name == unmadeClaimName }
 

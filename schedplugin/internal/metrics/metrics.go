@@ -6,6 +6,8 @@
 package metrics
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -84,6 +86,23 @@ const (
 	Cancelled     = "cancelled"
 	Error         = "error"
 )
+
+// Answer says what became of a question about devices: one of the above.
+func Answer(ctx context.Context, verdict allocator.Verdict, err error) string {
+	switch {
+	case verdict == allocator.Satisfiable:
+		return Satisfiable
+	case verdict == allocator.NotSatisfiable:
+		return Unsatisfiable
+	case verdict == allocator.NotDecided:
+		return Undecided
+	case ctx.Err() != nil:
+		return Cancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	}
+	return Error
+}
 
 // Register adds the metrics to the scheduler's own, once per program. It comes before all else.
 var Register = sync.OnceFunc(func() {

@@ -44,6 +44,9 @@ type Preemption struct {
 	problems  problems
 }
 
+// Waits is said of pods and groups that preempted others.
+const Waits = "waiting for the devices of pods that were preempted"
+
 // Preemptor is a pod that is being scheduled.
 type Preemptor struct {
 	Pod    *corev1.Pod

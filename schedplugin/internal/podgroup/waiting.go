@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package schedplugin
+package podgroup
 
 import (
 	"context"
@@ -15,51 +15,52 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// awaited returns for each pod of a group the name of the node to nominate it to, if those pods
+// Await returns for each pod of a group the name of the node to nominate it to, if those pods
 // that lack devices only have to wait for those of pods which were preempted for the group. They may get
 // them on any node to which a pod of the group is nominated: which of the nodes comes free first
 // is not known. It returns nil if waiting does not help. With topology constraints, that is in one of the placements.
-func (p *Plugin) awaited(ctx context.Context, cycles *groupCycle, pods []*corev1.Pod) []string {
-	if cycles == nil {
+func (g *Groups) Await(ctx context.Context, cycle *Cycle, pods []*corev1.Pod) *fwk.PodGroupPostFilterResult {
+	if cycle == nil {
 		return nil
 	}
-	for _, a := range cycles.attempts {
-		if nodes := p.awaitedIn(ctx, a, pods); nodes != nil {
-			return nodes
+	for _, a := range cycle.attempts {
+		if nodes := g.awaitIn(ctx, a, pods); nodes != nil {
+			return nominate(pods, nodes)
 		}
 	}
 	return nil
 }
 
-func (p *Plugin) awaitedIn(ctx context.Context, a *groupAttempt, pods []*corev1.Pod) []string {
+func (g *Groups) awaitIn(ctx context.Context, a *attempt, pods []*corev1.Pod) []string {
 	free := &comingFree{charged: sets.New[types.UID]()}
 	var lacking []int
 	for i, pod := range pods {
-		c := a.pods[nameOf(pod)]
-		if c == nil || c.placed != "" || len(c.refusals.List()) == 0 {
+		m := a.members[nameOf(pod)]
+		if m == nil || m.node != "" || len(m.State.Refusals()) == 0 {
 			continue
 		}
-		if c.view == nil || c.preemption.Settled() == nil {
+		preemption := m.State.Preemption()
+		if preemption == nil || preemption.Settled() == nil {
 			return nil
 		}
 		// This state has the devices in use of the pods before it for which there was a node.
-		lacking, free.state = append(lacking, i), c.preemption.Settled().State()
+		lacking, free.state = append(lacking, i), preemption.Settled().State()
 	}
 	if len(lacking) == 0 {
 		return nil
 	}
-	nominated := p.nominations(a, pods)
+	nominated := g.nominations(a, pods)
 	nodes := make([]string, len(pods))
 	for i, pod := range pods {
-		if c := a.pods[nameOf(pod)]; c != nil && c.placed != "" {
-			nodes[i] = c.placed
+		if m := a.members[nameOf(pod)]; m != nil && m.node != "" {
+			nodes[i] = m.node
 		} else if nominated[i] != nil {
 			nodes[i] = nominated[i].Node().Name
 		}
 	}
 	for _, i := range lacking {
 		takes := func(nodeInfo fwk.NodeInfo) bool {
-			return nodeInfo != nil && p.takes(ctx, free, a.pods[nameOf(pods[i])], pods[i], nodeInfo)
+			return nodeInfo != nil && g.takes(ctx, free, a.members[nameOf(pods[i])], nodeInfo)
 		}
 		if takes(nominated[i]) {
 			continue
@@ -82,12 +83,12 @@ type comingFree struct {
 }
 
 // takes reports whether a pod of a group gets devices on a node, and charges them.
-func (p *Plugin) takes(ctx context.Context, free *comingFree, c *cycle, pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
-	own := c.preemption.Own()
+func (g *Groups) takes(ctx context.Context, free *comingFree, m *Member, nodeInfo fwk.NodeInfo) bool {
+	own := m.State.Preemption().Own()
 	if free.charged.HasAny(own.UnsortedList()...) {
 		return true
 	}
-	allocated := p.supposeOn(ctx, free.state, c, pod, nodeInfo)
+	allocated := g.Suppose(ctx, free.state, m, nodeInfo)
 	if allocated == nil {
 		return false
 	}
@@ -103,7 +104,7 @@ func (p *Plugin) takes(ctx context.Context, free *comingFree, c *cycle, pod *cor
 }
 
 // nominations are the nodes of an attempt to which the pods of a group are nominated, nil where there is none.
-func (p *Plugin) nominations(a *groupAttempt, pods []*corev1.Pod) []fwk.NodeInfo {
+func (g *Groups) nominations(a *attempt, pods []*corev1.Pod) []fwk.NodeInfo {
 	within := sets.New[string]()
 	for _, nodeInfo := range a.nodes {
 		within.Insert(nodeInfo.Node().Name)
@@ -111,10 +112,10 @@ func (p *Plugin) nominations(a *groupAttempt, pods []*corev1.Pod) []fwk.NodeInfo
 	nodes := make([]fwk.NodeInfo, len(pods))
 	for i, pod := range pods {
 		var nodeInfo fwk.NodeInfo
-		if c := a.pods[nameOf(pod)]; c != nil && c.preemption != nil {
-			nodeInfo = c.preemption.Nominated()
+		if m := a.members[nameOf(pod)]; m != nil && m.State.Preemption() != nil {
+			nodeInfo = m.State.Preemption().Nominated()
 		} else { // it was not tried, or has devices
-			nodeInfo = p.preemption.Nomination(pod)
+			nodeInfo = g.Preemption.Nomination(pod)
 		}
 		if nodeInfo != nil && within.Has(nodeInfo.Node().Name) {
 			nodes[i] = nodeInfo
@@ -128,9 +129,21 @@ func nominate(pods []*corev1.Pod, nodes []string) *fwk.PodGroupPostFilterResult 
 	result := &fwk.PodGroupPostFilterResult{NominatingInfos: make(map[types.NamespacedName]*fwk.NominatingInfo)}
 	for i, node := range nodes {
 		if node != "" {
-			name := types.NamespacedName{Namespace: pods[i].Namespace, Name: pods[i].Name}
-			result.NominatingInfos[name] = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
+			result.NominatingInfos[nameOf(pods[i])] = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
 		}
 	}
 	return result
+}
+
+// Nominate says that the pods of a group are nominated to the nodes that they were assigned to.
+func Nominate(pods []*corev1.Pod, assigned *fwk.PodGroupAssignments) *fwk.PodGroupPostFilterResult {
+	to := make(map[types.NamespacedName]string)
+	for _, one := range assigned.ProposedAssignments {
+		to[nameOf(one.GetPod())] = one.GetNodeName()
+	}
+	nodes := make([]string, len(pods))
+	for i, pod := range pods {
+		nodes[i] = to[nameOf(pod)]
+	}
+	return nominate(pods, nodes)
 }

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package schedplugin
+package podgroup
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -29,7 +28,7 @@ const (
 )
 
 // withoutCommon says why pods of a group get no devices although their own claims may fit, nothing if they may have them.
-func (a *groupAttempt) withoutCommon() string {
+func (a *attempt) withoutCommon() string {
 	switch {
 	case a.common.IsZero():
 		return ""
@@ -42,21 +41,15 @@ func (a *groupAttempt) withoutCommon() string {
 // errNoGang is why constraints across pods cannot be met.
 const errNoGang = "annotation " + extension.Annotation + ": the PodGroup has no gang policy, so its pods are not placed together"
 
-// wrongGroup is a PodGroup of which the annotation cannot be understood, and why.
-type wrongGroup struct {
-	object *schedulingapi.PodGroup
-	why    string
-}
-
 // readCommon finds out what the devices of a group have in common, and which claims the pods have that are placed.
-func (p *Plugin) readCommon(ctx context.Context, group *groupCycle, name types.NamespacedName) {
-	a := group.attempt
-	object, err := p.handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
+func (g *Groups) readCommon(ctx context.Context, cycle *Cycle, name types.NamespacedName) {
+	a := cycle.attempt
+	object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
 	if err != nil {
 		return // there is no plan for it
 	}
 	wrong := func(why string) {
-		a.wrong, group.wrong = why, &wrongGroup{object, why}
+		a.wrong, cycle.invalid, cycle.why = why, object, why
 	}
 	if a.common, err = extension.GroupOf(object.Annotations); err != nil {
 		wrong(err.Error())
@@ -68,7 +61,7 @@ func (p *Plugin) readCommon(ctx context.Context, group *groupCycle, name types.N
 		wrong(errNoGang)
 		return
 	}
-	claims, complete := p.claimsOfGroup(klog.FromContext(ctx), name)
+	claims, complete := g.claimsOfGroup(klog.FromContext(ctx), name)
 	if err := a.common.Check(claims); err != nil && complete {
 		wrong(err.Error())
 		return
@@ -78,13 +71,13 @@ func (p *Plugin) readCommon(ctx context.Context, group *groupCycle, name types.N
 			a.held = append(a.held, claim)
 		}
 	}
-	a.mark = p.plans.ensure(name, object.UID)
+	a.mark = g.ensureMark(name, object.UID)
 }
 
 // claimsOfGroup lists the claims of all pods of a group, with allocations that are in flight. It is not complete if some are not
 // known yet.
-func (p *Plugin) claimsOfGroup(logger klog.Logger, name types.NamespacedName) (claims []*resourceapi.ResourceClaim, complete bool) {
-	live, err := p.handle.PodGroupManager().PodGroupStates().Get(name.Namespace, name.Name)
+func (g *Groups) claimsOfGroup(logger klog.Logger, name types.NamespacedName) (claims []*resourceapi.ResourceClaim, complete bool) {
+	live, err := g.Handle.PodGroupManager().PodGroupStates().Get(name.Namespace, name.Name)
 	if err != nil {
 		return nil, false
 	}
@@ -94,20 +87,20 @@ func (p *Plugin) claimsOfGroup(logger klog.Logger, name types.NamespacedName) (c
 	}
 	complete = true
 	for _, pod := range pods {
-		own, err := p.source.Resolve(pod)
+		own, err := g.Source.Resolve(pod)
 		if err != nil {
 			logger.V(5).Info("The claims of a pod of the group are not known", "member", klog.KObj(pod), "err", err)
 			complete = false
 			continue
 		}
-		for _, claim := range append(own, p.extendedOf(pod)...) {
+		for _, claim := range append(own, g.extendedOf(pod)...) {
 			if seen[claim.Object.UID] {
 				continue
 			}
 			seen[claim.Object.UID] = true
 			object := *claim.Object
 			if object.Status.Allocation == nil {
-				object.Status.Allocation = p.dra.ResourceClaims().GetPendingAllocation(object.UID)
+				object.Status.Allocation = g.Source.DRA.ResourceClaims().GetPendingAllocation(object.UID)
 			}
 			claims = append(claims, &object)
 		}
@@ -116,28 +109,16 @@ func (p *Plugin) claimsOfGroup(logger klog.Logger, name types.NamespacedName) (c
 }
 
 // extendedOf is the claim for the extended resources of a pod that is placed.
-func (p *Plugin) extendedOf(pod *corev1.Pod) []*claimstate.Claim {
+func (g *Groups) extendedOf(pod *corev1.Pod) []*claimstate.Claim {
 	status := pod.Status.ExtendedResourceClaimStatus
 	if status == nil {
 		return nil
 	}
-	object, err := p.dra.ResourceClaims().Get(pod.Namespace, status.ResourceClaimName)
+	object, err := g.Source.DRA.ResourceClaims().Get(pod.Namespace, status.ResourceClaimName)
 	if err != nil {
 		return nil // it has gone, and so will the pod
 	}
 	return []*claimstate.Claim{{Object: object, Extended: true}}
-}
-
-// tellWrong says what is wrong with the annotation of a group.
-func (p *Plugin) tellWrong(ctx context.Context, wrong *wrongGroup) {
-	recorder, group := p.handle.EventRecorder(), wrong.object
-	if recorder == nil || !p.settings.Events {
-		return
-	}
-	about := corev1.ObjectReference{
-		APIVersion: schedulingapi.SchemeGroupVersion.String(), Kind: "PodGroup", Namespace: group.Namespace, Name: group.Name, UID: group.UID,
-	}
-	recorder.WithLogger(klog.FromContext(ctx)).Eventf(&about, nil, corev1.EventTypeWarning, "InvalidConstraint", "Scheduling", "%s", wrong.why)
 }
 
 // inDomain names the values that the devices of a plan have in common.

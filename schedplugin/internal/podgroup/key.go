@@ -1,0 +1,73 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+)
+
+// stateKeyOf is equal for attempts that see the same devices in use and the same room on the same nodes. It is 0 for a what-if.
+func (g *Groups) stateKeyOf(a *attempt) uint64 {
+	preemption, common := a.first.State.Preemption(), a.common
+	view := preemption.View()
+	claims, err := g.Source.DRA.ResourceClaims().List()
+	if preemption.Absent() || err != nil {
+		return 0
+	}
+	var sum uint64
+	add := func(texts ...string) {
+		h := fnv.New64a()
+		for _, text := range texts {
+			_, _ = h.Write([]byte(text))
+			_, _ = h.Write([]byte{0})
+		}
+		sum += h.Sum64() // in any order
+	}
+	if !common.IsZero() {
+		add("common", fmt.Sprintf("%+v", common))
+	}
+	// What is in use is that of the view: the manager may know more by now. Of claims, it also matters which pods share them.
+	add("held", strconv.FormatUint(view.Held, 16))
+	for _, claim := range claims {
+		if claim.Status.Allocation != nil {
+			add("allocated", string(claim.UID), claim.ResourceVersion)
+		}
+	}
+	g.addAsked(a, add)
+	for _, nodeInfo := range a.nodes {
+		used := nodeInfo.GetRequested()
+		sum += uint64(used.GetMilliCPU())*3 + uint64(used.GetMemory())*5 + uint64(len(nodeInfo.GetPods()))*7
+		add(nodeInfo.Node().Name, nodeInfo.Node().ResourceVersion)
+	}
+	for pool := range view.State.Snapshot().Pools() {
+		for slice := range pool.Slices() {
+			add(string(slice.UID), slice.ResourceVersion)
+		}
+	}
+	return max(1, sum)
+}
+
+// addAsked adds what the pods of a group ask for: which pods there are, how many have to start, and what the classes are. The spec of a
+// claim does not change.
+func (g *Groups) addAsked(a *attempt, add func(texts ...string)) {
+	if classes, err := g.Source.DRA.DeviceClasses().List(); err == nil {
+		for _, class := range classes {
+			add("class", string(class.UID), class.ResourceVersion)
+		}
+	}
+	if a.mark == nil {
+		return
+	}
+	if object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(a.mark.name.Namespace, a.mark.name.Name); err == nil && object.Spec.SchedulingPolicy.Gang != nil {
+		add("minCount", strconv.Itoa(int(object.Spec.SchedulingPolicy.Gang.MinCount)))
+	}
+	if live, err := g.Handle.PodGroupManager().PodGroupStates().Get(a.mark.name.Namespace, a.mark.name.Name); err == nil {
+		add("scheduled", strconv.Itoa(live.ScheduledPodsCount()))
+		for _, pod := range live.UnscheduledPods() {
+			add("pod", string(pod.UID), strconv.Itoa(len(pod.Spec.SchedulingGates)), strconv.FormatBool(pod.DeletionTimestamp != nil))
+		}
+	}
+}

@@ -1,0 +1,280 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/schedplugin/internal/preempt"
+)
+
+// manyMarks is how many groups are remembered that did not get devices one pod after the other.
+const manyMarks = 1000
+
+// manyTrials is how often a plan is tried in a row, with what the trials before taught.
+const manyTrials = 4
+
+// mark has a group planned. Only the goroutine that schedules uses it.
+type mark struct {
+	name types.NamespacedName
+	uid  types.UID
+	// order is that in which the framework schedules the pods.
+	order map[types.NamespacedName]int
+	// limits are how many of the pods nodes take, by what other plugins said.
+	limits map[string]int
+	// none are the states in which there was no plan, with the nodes of a placement, and what was said then.
+	none map[uint64]outlook
+	// forced has a plan imposed though the pods would get devices one by one: other plugins were against that.
+	forced bool
+	// last is the cycle that planned last, but for what-ifs.
+	last *Cycle
+}
+
+// markOf returns the mark of a group, nil if there is none.
+func (g *Groups) markOf(name types.NamespacedName) *mark {
+	if known, found := g.marks.Get(name); found {
+		return known.(*mark)
+	}
+	return nil
+}
+
+// markAnew marks a group, and forgets what other plugins said.
+func (g *Groups) markAnew(group fwk.PodGroupInfo) *mark {
+	mark := g.ensureMark(nameOfGroup(group), group.GetPodGroup().UID)
+	mark.order, mark.limits = make(map[types.NamespacedName]int), make(map[string]int)
+	for i, pod := range group.GetUnscheduledPods() {
+		mark.order[nameOf(pod)] = i
+	}
+	return mark
+}
+
+// ensureMark returns the mark of a group, a new one if it has none.
+func (g *Groups) ensureMark(name types.NamespacedName, uid types.UID) *mark {
+	known := g.markOf(name)
+	if known == nil || known.uid != uid {
+		known = &mark{name: name, uid: uid, order: make(map[types.NamespacedName]int), limits: make(map[string]int)}
+		g.marks.Add(name, known)
+	}
+	return known
+}
+
+// Forget has the group of a pod that is placed for good no longer planned.
+func (m *Member) Forget() {
+	if m == nil {
+		return
+	}
+	if name, grouped := groupName(m.Pod); grouped {
+		m.groups.marks.Remove(name)
+	}
+}
+
+// Mark has groups planned from now on. It is false if they all were already.
+func (g *Groups) Mark(groups []fwk.PodGroupInfo) bool {
+	added := false
+	for _, group := range groups {
+		if known := g.markOf(nameOfGroup(group)); known == nil || known.uid != group.GetPodGroup().UID {
+			g.markAnew(group)
+			added = true
+		}
+	}
+	return added
+}
+
+// Last returns the cycle in which a group was planned last, nil if it was not since it was marked.
+func (g *Groups) Last(group fwk.PodGroupInfo) *Cycle {
+	if known := g.markOf(nameOfGroup(group)); known != nil {
+		return known.last
+	}
+	return nil
+}
+
+func nameOfGroup(group fwk.PodGroupInfo) types.NamespacedName {
+	return types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}
+}
+
+// manyStates is how many states are remembered in which there was no plan.
+const manyStates = 256
+
+// noPlan notes that there was no plan in a state. Zero is a state that is not known.
+func (m *mark) noPlan(state uint64, said outlook) {
+	if state == 0 {
+		return
+	}
+	if m.none == nil || len(m.none) >= manyStates {
+		m.none = make(map[uint64]outlook)
+	}
+	m.none[state] = said
+}
+
+// compare puts pods in the order of the last attempt, new ones last.
+func (m *mark) compare(a, b *corev1.Pod) int {
+	position := func(pod *corev1.Pod) int {
+		if at, known := m.order[nameOf(pod)]; known {
+			return at
+		}
+		return math.MaxInt
+	}
+	return cmp.Or(cmp.Compare(position(a), position(b)), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// Replan has the scheduling algorithm try a plan for a group that did not get devices, until all plugins agree. It returns the
+// nominations for the next attempt, which follows the plan, and says so. Without a plan it says how many pods get devices together, if that is
+// known.
+func (g *Groups) Replan(ctx context.Context, cycle *Cycle, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, string) {
+	object, pods := group.GetPodGroup(), group.GetUnscheduledPods()
+	if !cycle.any(func(*attempt) bool { return true }) || object == nil || object.Spec.SchedulingPolicy.Gang == nil || schedule == nil || len(pods) == 0 {
+		return nil, ""
+	}
+	mark := g.planAfterFailure(ctx, cycle, group)
+	mark.forced = false
+	if !cycle.any((*attempt).planned) {
+		if nodes := g.plannedLater(ctx, cycle, pods); nodes != nil {
+			return nominate(pods, nodes), preempt.Waits
+		}
+		return nil, cycle.Outlook()
+	}
+	for range manyTrials {
+		mark.forced, mark.last = true, nil
+		assigned, status := schedule(ctx)
+		tried := mark.last
+		if status.IsSuccess() && tried.any((*attempt).planned) {
+			return Nominate(pods, assigned), WasPlanned
+		}
+		if !tried.any((*attempt).imposed) || !tried.learn(klog.FromContext(ctx)) {
+			break
+		}
+	}
+	mark.forced = false
+	return nil, ""
+}
+
+// planAfterFailure plans in each placement of a cycle in which the group failed, and returns its mark. What other plugins said of
+// plans that were tried is learned, or forgotten if nothing new is learned.
+func (g *Groups) planAfterFailure(ctx context.Context, cycle *Cycle, group fwk.PodGroupInfo) *mark {
+	mark := cycle.mark()
+	switch {
+	case mark == nil: // the pods were tried one by one
+		mark = g.markAnew(group)
+	case !cycle.any(func(a *attempt) bool { return a.plan != nil }) || cycle.learn(klog.FromContext(ctx)):
+		return mark
+	default:
+		stale := len(mark.limits) > 0 // what was learned earlier may not hold any more
+		if g.markAnew(group); !stale {
+			return mark
+		}
+		clear(mark.none)
+	}
+	for a := range cycle.withDevices() {
+		fresh := a.anew(mark)
+		a.mark, a.plan = mark, g.plan(ctx, newCycle(), fresh, a.first.State.Preemption().View().State)
+		a.outlook = fresh.outlook
+	}
+	return mark
+}
+
+// plannedLater returns the nodes of a plan for the time when devices are free of pods that were preempted, nil if there is none.
+func (g *Groups) plannedLater(ctx context.Context, cycle *Cycle, pods []*corev1.Pod) []string {
+	for a := range cycle.withDevices() {
+		settled := a.first.State.Preemption().Settled()
+		if settled == nil {
+			continue
+		}
+		if later := g.plan(ctx, newCycle(), a.anew(a.mark), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
+			return later.nodes(pods)
+		}
+	}
+	return nil
+}
+
+// WasPlanned is said of a group that has a plan.
+const WasPlanned = "planned: the pods of the group get devices together, and are scheduled that way next"
+
+// anew is the attempt before any pod was tried, for a group with a mark.
+func (a *attempt) anew(mark *mark) *attempt {
+	return &attempt{first: a.first, nodes: a.nodes, mark: mark, common: a.common, held: a.held}
+}
+
+// nodes are the nodes of pods, empty for those that have none.
+func (l *plan) nodes(pods []*corev1.Pod) []string {
+	nodes := make([]string, len(pods))
+	for i, pod := range pods {
+		if planned := l.places[nameOf(pod)]; planned != nil {
+			nodes[i] = planned.node
+		}
+	}
+	return nodes
+}
+
+// learn finds the first node that took fewer pods than planned because another plugin refused one, and notes how many it took.
+func (a *attempt) learn(logger klog.Logger) bool {
+	if a.plan == nil {
+		return false
+	}
+	took := make(map[string]int)
+	for _, name := range a.plan.order {
+		m, planned := a.members[name], a.plan.places[name]
+		if m == nil {
+			return false // it was not tried
+		}
+		if m.node == planned.node {
+			took[planned.node]++
+			continue
+		}
+		if m.node != "" || len(m.State.Refusals()) > 0 {
+			return false
+		}
+		logger.V(4).Info("A node takes fewer pods of the group than planned", "node", planned.node, "pods", took[planned.node])
+		a.mark.limits[planned.node] = took[planned.node]
+		return true
+	}
+	return false
+}
+
+// A group with a topology constraint is tried in several placements one after the other: sets of nodes that have one value of a
+// label. Each is an attempt, and is planned by itself. The framework chooses among those in which the group fits.
+
+// outlook is how many pods of a group get devices together in a placement, for a group without a plan.
+type outlook struct {
+	text   string
+	placed int
+}
+
+// mark is that of the group, nil if it was not to be planned.
+func (c *Cycle) mark() *mark {
+	for a := range c.withDevices() {
+		if a.mark != nil {
+			return a.mark
+		}
+	}
+	return nil
+}
+
+// learn has each attempt learn how many pods nodes take.
+func (c *Cycle) learn(logger klog.Logger) bool {
+	learned := false
+	for a := range c.withDevices() {
+		learned = a.learn(logger) || learned
+	}
+	return learned
+}
+
+// Outlook is that of the placement in which most pods get devices together: the first one of them by what is said.
+func (c *Cycle) Outlook() string {
+	var best outlook
+	for a := range c.withDevices() {
+		if o := a.outlook; best.text == "" || o.text != "" && (o.placed > best.placed || o.placed == best.placed && o.text < best.text) {
+			best = o
+		}
+	}
+	return best.text
+}

@@ -1,0 +1,186 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+)
+
+// place is that of a pod in a plan.
+type place struct {
+	node string
+	// claims are the allocations by claim, extended that of the claim for extended resources.
+	claims   map[types.UID]*resourceapi.AllocationResult
+	extended *resourceapi.AllocationResult
+}
+
+// Cycle is that of the group.
+func (m *Member) Cycle() *Cycle {
+	if m == nil {
+		return nil
+	}
+	return m.cycle
+}
+
+// Undecided is set once a search for one of the pods of the group was given up.
+func (m *Member) Undecided() *atomic.Bool { return &m.cycle.undecided }
+
+// giveUp records that it is not known whether there are devices.
+func (m *Member) giveUp() {
+	if !m.State.Preemption().GiveUp() {
+		m.cycle.undecided.Store(true)
+	}
+}
+
+// Plan looks for a plan at the first pod of an attempt that needs devices, if the group did not get them before. It says why a
+// pod has to wait for which there is no place in the plan, and whether that is for good. The nodes are all there are.
+func (m *Member) Plan(ctx context.Context, nodes []fwk.NodeInfo) (string, fwk.Code) {
+	if m == nil || m.State.Preemption() == nil {
+		return "", fwk.Success
+	}
+	a := m.attempt
+	if a.first == nil {
+		a.first, a.nodes = m, m.groups.Nodes(nodes)
+		m.groups.planFirst(ctx, m)
+	}
+	switch {
+	case a.wrong != "":
+		return a.wrong, fwk.UnschedulableAndUnresolvable
+	case !a.imposed():
+		return a.withoutCommon(), fwk.Unschedulable
+	}
+	if m.place = a.plan.places[nameOf(m.Pod)]; m.place == nil {
+		return "the other pods of the group get devices together only if this one waits", fwk.UnschedulableAndUnresolvable
+	}
+	return "", fwk.Success
+}
+
+// Node is the one that the plan has for the pod, empty without a plan.
+func (m *Member) Node() string {
+	if m == nil || m.place == nil {
+		return ""
+	}
+	return m.place.node
+}
+
+// Plans reports whether the pod has a place in a plan, and another pod has one in the same plan.
+func (m *Member) Plans(other *corev1.Pod) bool {
+	return m != nil && m.place != nil && m.attempt.plan.places[nameOf(other)] != nil
+}
+
+// Refuse says why a pod of a planned group does not go to a node, nothing if it does. Claims are those of the pod, and usage is what it finds
+// in use.
+func (m *Member) Refuse(node string, claims []*claimstate.Claim, usage func() *pools.State) string {
+	switch {
+	case m == nil:
+		return ""
+	case m.place == nil:
+		return m.attempt.withoutCommon()
+	case m.place.node != node:
+		return "the pods of the group get devices together only if this one goes to node " + m.place.node
+	case !m.place.untaken(claims, usage()):
+		return "devices that were planned for the pods of the group were taken meanwhile"
+	}
+	return ""
+}
+
+// untaken reports whether the devices of a plan can still be had, as the pod sees it: a pod that preemption puts back is spared only
+// if the plan does without its devices.
+func (l *place) untaken(claims []*claimstate.Claim, state *pools.State) bool {
+	for _, claim := range claims {
+		allocation := l.of(claim)
+		if claim.Allocated() != nil || allocation == nil {
+			continue
+		}
+		for i := range allocation.Devices.Results {
+			result := &allocation.Devices.Results[i]
+			if result.ShareID != nil || result.AdminAccess != nil {
+				continue
+			}
+			if !obtainable(state, result) {
+				return false
+			}
+			alone := &resourceapi.ResourceClaim{ // several may draw on one counter
+				ObjectMeta: metav1.ObjectMeta{Namespace: claim.Object.Namespace, Name: result.Device, UID: claim.Object.UID + types.UID(result.Pool)},
+				Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{
+					Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{*result}},
+				}},
+			}
+			var err error
+			if state, err = state.Assume(alone); err != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// obtainable reports whether a device is there and nobody has it.
+func obtainable(state *pools.State, result *resourceapi.DeviceRequestAllocationResult) bool {
+	pool, found := state.Snapshot().Pool(pools.PoolID{Driver: result.Driver, Name: result.Pool})
+	if !found {
+		return false
+	}
+	usage := state.Pool(pool)
+	for device := range pool.Lookup(result.Device) {
+		if usage.Obtainable(device) {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns what is planned for a claim, nil if that is nothing.
+func (l *place) of(claim *claimstate.Claim) *resourceapi.AllocationResult {
+	if claim.Extended {
+		return l.extended
+	}
+	return l.claims[claim.Object.UID]
+}
+
+// shared reports whether shares of devices are planned, of which it is not known whether they are left in a what-if.
+func (l *place) shared() bool {
+	for _, allocation := range append(slices.Collect(maps.Values(l.claims)), l.extended) {
+		if allocation != nil && slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.ShareID != nil }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Planned are the planned allocations of claims, in order. It is false if there is no plan for one of them, or if it is not known
+// whether the devices are left: of shares, if that is asked of what would be without pods.
+func (m *Member) Planned(claims []*claimstate.Claim, supposed bool) ([]resourceapi.AllocationResult, bool) {
+	if m == nil || m.place == nil || supposed && m.place.shared() {
+		return nil, false
+	}
+	var list []resourceapi.AllocationResult
+	for _, claim := range claims {
+		allocation := m.place.of(claim)
+		if allocation == nil {
+			return nil, false
+		}
+		list = append(list, *allocation)
+	}
+	return list, true
+}
+
+// Placed notes the node that was found for the pod.
+func (m *Member) Placed(node string) {
+	if m != nil {
+		m.node = node
+	}
+}

@@ -1,0 +1,346 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/gang"
+	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/schedplugin/internal/claimstate"
+	"github.com/dray-project/dray/schedplugin/internal/metrics"
+)
+
+// plan is what was found for the pods of a group at once.
+type plan struct {
+	*gang.Result
+	places map[types.NamespacedName]*place
+	// order are the pods of the plan, in the order in which they are scheduled.
+	order []types.NamespacedName
+}
+
+// imposed reports whether pods have to take the places of a plan.
+func (a *attempt) imposed() bool {
+	return a.planned() && (!a.plan.OneByOne || a.mark.forced || !a.common.IsZero())
+}
+
+// planned reports whether there is a plan.
+func (a *attempt) planned() bool { return a.plan != nil && a.plan.Verdict == allocator.Satisfiable }
+
+// planFirst looks for a plan at the first pod of an attempt that needs devices, if its group is to be planned.
+func (g *Groups) planFirst(ctx context.Context, m *Member) {
+	a := m.attempt
+	name, grouped := groupName(m.Pod)
+	if !grouped {
+		return
+	}
+	a.mark = g.markOf(name)
+	g.readCommon(ctx, m.cycle, name)
+	if a.mark == nil || a.wrong != "" {
+		return
+	}
+	if !m.State.Preemption().Absent() {
+		a.mark.last = m.cycle
+	}
+	a.plan = g.plan(ctx, m.cycle, a, m.State.Preemption().View().State)
+}
+
+// plan asks for places for all pods of a group that wait, in a state: that of the first pod, or one that will be. It returns nil if the group
+// cannot be planned, or nothing changed since there was no plan.
+func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pools.State) *plan {
+	logger := klog.FromContext(ctx)
+	mark, name := a.mark, a.mark.name
+	key := uint64(0)
+	if state == a.first.State.Preemption().View().State {
+		key = g.stateKeyOf(a)
+	}
+	if said, known := mark.none[key]; known {
+		a.outlook = said
+		return nil
+	}
+	object, err := g.Handle.SnapshotSharedLister().PodGroups().Get(name.Namespace, name.Name)
+	if err != nil || object.Spec.SchedulingPolicy.Gang == nil {
+		return nil
+	}
+	pods, idle := g.waiting(logger, cycle, a, name)
+	if len(pods) == 0 {
+		return nil
+	}
+	q := g.question(a, pods)
+	q.State = state
+	q.Min = max(1, int(object.Spec.SchedulingPolicy.Gang.MinCount)-idle)
+	if q.Min > len(pods) {
+		return nil
+	}
+	q.Together, q.Group, q.Held = mark.forced, a.common, a.held
+	r, err := gang.Ask(ctx, q)
+	if err != nil {
+		logger.V(3).Info("The group cannot be planned", "podGroup", klog.KRef(name.Namespace, name.Name), "err", err)
+		return nil
+	}
+	logger.V(4).Info("Planned the pods of a group", "podGroup", klog.KRef(name.Namespace, name.Name), "verdict", r.Verdict, "placed", r.Placed(), "pods", len(pods), "steps", r.Steps)
+	found := &plan{Result: r, places: make(map[types.NamespacedName]*place)}
+	for i, w := range pods {
+		if r.Places[i].Node >= 0 {
+			found.order = append(found.order, nameOf(w.pod))
+			found.places[nameOf(w.pod)] = w.place(&r.Places[i], a.nodes)
+		}
+	}
+	metrics.Planned(metrics.Answer(ctx, r.Verdict, nil))
+	if key != 0 && r.Verdict != allocator.Satisfiable {
+		a.outlook = outlook{found.outlook(object, len(pods)) + shortfall(ctx, q, r, pods), r.Placed()}
+	}
+	switch r.Verdict {
+	case allocator.NotDecided:
+		a.first.giveUp()
+	case allocator.NotSatisfiable:
+		mark.noPlan(key, a.outlook)
+	}
+	return found
+}
+
+// shortfall says what the pods of a group without a plan compete for, and what would have to change.
+func shortfall(ctx context.Context, q gang.Question, r *gang.Result, pods []*waitingPod) string {
+	found, err := gang.Explain(ctx, q, r, false)
+	if err != nil || found == nil {
+		return ""
+	}
+	sentences := found.Sentences(func(pod int) string { return pods[pod].pod.Name }, func(node int) string { return q.Nodes[node].Name })
+	return strings.Join(append([]string{""}, sentences...), "; ")
+}
+
+// waitingPod is a pod of a group that waits for devices.
+type waitingPod struct {
+	pod *corev1.Pod
+	// claims are in the order of its spec, that for extended resources last.
+	claims   []*claimstate.Claim
+	extended []corev1.ResourceName
+	// variants are the lists of claims, by the extended resources that devices have to provide.
+	variants [][]*resourceapi.ResourceClaim
+	kind     *kind
+}
+
+// kind is what equal pods have in common.
+type kind struct {
+	on    []int                   // variant by node, -1 where the pods cannot run
+	names [][]corev1.ResourceName // extended resources, by variant
+	needs map[corev1.ResourceName]int64
+}
+
+// waiting lists the pods of a group that need devices, in order, and counts those that run, or need none.
+func (g *Groups) waiting(logger klog.Logger, cycle *Cycle, a *attempt, name types.NamespacedName) (pods []*waitingPod, others int) {
+	live, err := g.Handle.PodGroupManager().PodGroupStates().Get(name.Namespace, name.Name)
+	if err != nil {
+		return nil, 0
+	}
+	others = live.ScheduledPodsCount()
+	for _, pod := range live.UnscheduledPods() {
+		if tried := a.members[nameOf(pod)]; tried != nil && tried != a.first {
+			if tried.node != "" {
+				others++
+			}
+			continue
+		}
+		if len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil {
+			continue
+		}
+		claims, extended, known := g.Collect(logger, pod, cycle)
+		switch {
+		case !known:
+		case len(claimstate.Unallocated(claims)) == 0:
+			others++
+		default:
+			pods = append(pods, &waitingPod{pod: pod, claims: claims, extended: extended})
+		}
+	}
+	slices.SortFunc(pods, func(x, y *waitingPod) int { return a.mark.compare(x.pod, y.pod) })
+	return pods, others
+}
+
+// question asks for places for pods on the nodes of an attempt.
+func (g *Groups) question(a *attempt, pods []*waitingPod) gang.Question {
+	patience := 0
+	for _, w := range pods {
+		patience = max(patience, g.Patience(w.pod.UID))
+	}
+	q := gang.Question{
+		Compile: func(claims []*resourceapi.ResourceClaim) (*allocator.Problem, error) {
+			return g.Allocators[patience].Compile(claims, g.Source.DRA.DeviceClasses())
+		},
+		Budget: 2 * g.Budget << (2 * patience), // as that of the allocator
+	}
+	for _, nodeInfo := range a.nodes {
+		q.Nodes = append(q.Nodes, nodeInfo.Node())
+	}
+	kinds := make(map[string]*kind)
+	for _, w := range pods {
+		key := w.key()
+		if w.kind = kinds[key]; w.kind == nil {
+			w.kind = g.kindOf(w, a.nodes)
+			kinds[key] = w.kind
+		}
+		g.setVariants(w)
+		q.Pods = append(q.Pods, gang.Pod{Kind: key, Variants: w.variants, Variant: func(node int) int { return w.kind.on[node] }})
+	}
+	q.Room = func(node int, some []int) bool {
+		if limit, known := a.mark.limits[q.Nodes[node].Name]; known && len(some) > limit {
+			return false
+		}
+		return hasRoom(a.nodes[node], pods, some)
+	}
+	return q
+}
+
+// key is equal for pods that are alike.
+func (w *waitingPod) key() string {
+	type asked struct {
+		Name, Claim string
+		Spec        *resourceapi.ResourceClaimSpec
+	}
+	var claims []asked
+	for i, claim := range w.claims {
+		one := asked{Name: claim.Name, Spec: &claim.Object.Spec}
+		if own := i < len(w.pod.Spec.ResourceClaims) && w.pod.Spec.ResourceClaims[i].ResourceClaimTemplateName != nil; !own || claim.Allocated() != nil {
+			one.Claim = claim.Object.Name
+		}
+		claims = append(claims, one)
+	}
+	text, err := json.Marshal([]any{nodefit.Key(w.pod), nodefit.Needs(w.pod), claims})
+	if err != nil {
+		panic("pod " + w.pod.Name + " cannot be encoded: " + err.Error()) // it is plain data
+	}
+	return string(text)
+}
+
+// kindOf finds out what pods like this one need, and where they can run.
+func (g *Groups) kindOf(w *waitingPod, nodes []fwk.NodeInfo) *kind {
+	k := &kind{on: make([]int, len(nodes)), needs: make(map[corev1.ResourceName]int64)}
+	for name, quantity := range nodefit.Needs(w.pod) {
+		if slices.Contains(w.extended, name) {
+			continue // Filter of another plugin counts what a device plugin provides
+		}
+		if k.needs[name] = quantity.Value(); name == corev1.ResourceCPU {
+			k.needs[name] = quantity.MilliValue()
+		}
+	}
+	for n, nodeInfo := range nodes {
+		k.on[n] = k.variantOn(g, w, nodeInfo.Node())
+	}
+	return k
+}
+
+func (k *kind) variantOn(g *Groups, w *waitingPod, node *corev1.Node) int {
+	if fits, err := nodefit.Fits(w.pod, node); err != nil || !fits {
+		return -1
+	}
+	if !g.Usable(w.claims, node) {
+		return -1
+	}
+	var names []corev1.ResourceName
+	if w.extended != nil {
+		var missing corev1.ResourceName
+		names, missing = g.Source.FromDevices(w.extended, node)
+		if missing != "" || !w.claims[len(w.claims)-1].Unmade() {
+			return -1
+		}
+	}
+	at := slices.IndexFunc(k.names, func(known []corev1.ResourceName) bool { return slices.Equal(known, names) })
+	if at < 0 {
+		at = len(k.names)
+		k.names = append(k.names, names)
+	}
+	return at
+}
+
+// setVariants lists the claims of a pod for each kind of node.
+func (g *Groups) setVariants(w *waitingPod) {
+	for _, names := range w.kind.names {
+		var list []*resourceapi.ResourceClaim
+		for _, claim := range claimstate.Unallocated(w.claims) {
+			switch {
+			case claim.Pending != nil: // it is one of those that decide where the pod can run
+			case !claim.Extended:
+				list = append(list, claim.Object)
+			case len(names) > 0:
+				special := *claim.Object
+				special.Name = claim.Object.Name + " of " + w.pod.Name // there is one for each pod
+				special.Spec.Devices.Requests, _ = g.Source.DeviceRequests(w.pod, names)
+				list = append(list, &special)
+			}
+		}
+		w.variants = append(w.variants, list)
+	}
+	if len(w.variants) == 0 {
+		w.variants = [][]*resourceapi.ResourceClaim{nil} // it cannot run on any node
+	}
+}
+
+// place translates what was found.
+func (w *waitingPod) place(found *gang.Place, nodes []fwk.NodeInfo) *place {
+	place := &place{node: nodes[found.Node].Node().Name, claims: make(map[types.UID]*resourceapi.AllocationResult)}
+	for _, claim := range found.Claims {
+		if _, extended := claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation]; extended {
+			place.extended = claim.Status.Allocation
+			continue
+		}
+		place.claims[claim.UID] = claim.Status.Allocation
+	}
+	return place
+}
+
+// hasRoom reports whether a node has what some pods need together, but for devices.
+func hasRoom(nodeInfo fwk.NodeInfo, pods []*waitingPod, some []int) bool {
+	needs := make(map[corev1.ResourceName]int64)
+	for _, pod := range some {
+		for name, amount := range pods[pod].kind.needs {
+			needs[name] += amount
+		}
+	}
+	for name, amount := range needs {
+		if amount > 0 && amount > free(nodeInfo, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func free(nodeInfo fwk.NodeInfo, name corev1.ResourceName) int64 {
+	all, used := nodeInfo.GetAllocatable(), nodeInfo.GetRequested()
+	switch name {
+	case corev1.ResourcePods:
+		return int64(all.GetAllowedPodNumber() - len(nodeInfo.GetPods()))
+	case corev1.ResourceCPU:
+		return all.GetMilliCPU() - used.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return all.GetMemory() - used.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return all.GetEphemeralStorage() - used.GetEphemeralStorage()
+	}
+	return all.GetScalarResources()[name] - used.GetScalarResources()[name]
+}
+
+// outlook says how many pods of a group get devices together.
+func (l *plan) outlook(group *schedulingapi.PodGroup, waiting int) string {
+	text := fmt.Sprintf("together, %d of %d pods get devices%s and the group needs %d", l.Placed(), waiting, inDomain(l.Domain), group.Spec.SchedulingPolicy.Gang.MinCount)
+	switch {
+	case l.Verdict == allocator.NotDecided:
+		return text + ": more may fit, the search was given up"
+	case !l.Exact:
+		return text + ": no way was found for more"
+	}
+	return text
+}
