@@ -122,7 +122,7 @@ func (p *Plugin) allocatable(ctx context.Context, c *cycle, v *variant, pod *cor
 	}
 	node := nodeInfo.Node()
 	found, err := v.asked(c).Feasible(p.limit(ctx, c), c.usage(), node)
-	answer := metrics.Answer(ctx, found.Verdict(), err)
+	answer := metrics.Outcome(ctx, found.Verdict(), err)
 	metrics.Answered(answer, found.Stats(), err)
 	if answer == metrics.Satisfiable {
 		return found, nil
@@ -144,7 +144,7 @@ func (p *Plugin) evictionHelps(ctx context.Context, c *cycle, v *variant, nodeIn
 		return false
 	}
 	found, err := v.supposed().Feasible(p.limit(ctx, c), without, nodeInfo.Node())
-	if gaveUp(metrics.Answer(ctx, found.Verdict(), err)) {
+	if gaveUp(metrics.Outcome(ctx, found.Verdict(), err)) {
 		c.undecidedWithout.Store(true)
 	}
 	return err == nil && found.Verdict() == allocator.Satisfiable

@@ -75,7 +75,7 @@ func (p *Plugin) supposeOn(ctx context.Context, usage *pools.State, c *cycle, po
 		return nil
 	}
 	found, err := v.supposed().Feasible(p.limit(ctx, c), usage, nodeInfo.Node())
-	if gaveUp(metrics.Answer(ctx, found.Verdict(), err)) {
+	if gaveUp(metrics.Outcome(ctx, found.Verdict(), err)) {
 		c.giveUpSearch()
 	}
 	return preempt.WithDevices(v.objects(v.claims), found)

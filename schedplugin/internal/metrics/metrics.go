@@ -87,8 +87,8 @@ const (
 	Error         = "error"
 )
 
-// Answer says what became of a question about devices: one of the above.
-func Answer(ctx context.Context, verdict allocator.Verdict, err error) string {
+// Outcome says what became of a question about devices: one of the above.
+func Outcome(ctx context.Context, verdict allocator.Verdict, err error) string {
 	switch {
 	case verdict == allocator.Satisfiable:
 		return Satisfiable

@@ -100,7 +100,7 @@ func (g *Groups) plan(ctx context.Context, cycle *Cycle, a *attempt, state *pool
 			found.places[nameOf(w.pod)] = w.place(&r.Places[i], a.nodes)
 		}
 	}
-	metrics.Planned(metrics.Answer(ctx, r.Verdict, nil))
+	metrics.Planned(metrics.Outcome(ctx, r.Verdict, nil))
 	if key != 0 && r.Verdict != allocator.Satisfiable {
 		a.outlook = outlook{found.outlook(object, len(pods)) + shortfall(ctx, q, r, pods), r.Placed()}
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// place is where and when devices are set aside.
-type place struct {
+// target is where and when devices are set aside.
+type target struct {
 	// View is what the pod is scheduled with. Settled is the same without the claims that nobody
 	// needs any more, nil if there are none.
 	View    *model.View
@@ -36,7 +36,7 @@ type place struct {
 	Allocate func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim
 }
 
-func (p *place) settled() *pools.State {
+func (p *target) settled() *pools.State {
 	if p.Settled != nil {
 		return p.Settled.State()
 	}
@@ -44,7 +44,7 @@ func (p *place) settled() *pools.State {
 }
 
 // owns reports whether one of the claims is that of the pod that is being scheduled.
-func (p *place) owns(claims []*resourceapi.ResourceClaim) bool {
+func (p *target) owns(claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool { return p.Own.Has(claim.UID) })
 }
 
@@ -52,28 +52,28 @@ func (p *place) owns(claims []*resourceapi.ResourceClaim) bool {
 // are being evicted for it are gone. If there are none for it on the node, it does not stand in
 // the way. What was set aside before is remembered for as long as nothing changes on the node, nor a class.
 // The list of claims is copied.
-func (a *asides) SetAside(w *whatIf, at *place, pod types.UID, open []*resourceapi.ResourceClaim) error {
+func (a *asides) SetAside(w *whatIf, at *target, pod types.UID, open []*resourceapi.ResourceClaim) error {
 	if w.now == nil {
 		if known := a.find(at, w.steps, pod, open); known != nil {
 			w.take(known)
 			return nil
 		}
 	}
-	scene, next := sceneOf(at), step{pod: pod, claims: slices.Clone(open), problem: at.Problem}
-	if err := w.charge(at, scene, &next); err != nil {
+	state, next := nodeStateOf(at), step{pod: pod, claims: slices.Clone(open), problem: at.Problem}
+	if err := w.charge(at, state, &next); err != nil {
 		return err
 	}
 	// What is tried by removing pods is tried once.
 	if w.gone.Len() == 0 {
 		next.aside, next.usage = slices.Clip(w.aside), w.now.ledger.State()
 		w.steps = append(slices.Clip(w.steps), next)
-		a.remember(at.View, scene, w.steps)
+		a.remember(at.View, state, w.steps)
 	}
 	return nil
 }
 
 // charge finds devices for the claims of a step, and adds them to the state.
-func (w *whatIf) charge(at *place, on *scene, next *step) error {
+func (w *whatIf) charge(at *target, on *nodeState, next *step) error {
 	if err := w.Begin(at.View); err != nil {
 		return err
 	}
@@ -125,12 +125,12 @@ type asides struct {
 	// snapshot is the last one, round counts them.
 	snapshot *pools.Snapshot
 	round    uint64
-	nodes    map[string]*play
+	nodes    map[string]*history
 }
 
-// play is what happened on a scene.
-type play struct {
-	*scene
+// history is what was set aside on a node in one state of it.
+type history struct {
+	*nodeState
 	steps []step
 	// round is when it was last known that the same pools reach the node.
 	round atomic.Uint64
@@ -141,7 +141,7 @@ const maxAsides = 10_000
 
 // find returns the steps that were made before, with the one to make next. It returns nil if
 // that is not known.
-func (a *asides) find(at *place, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
+func (a *asides) find(at *target, steps []step, pod types.UID, claims []*resourceapi.ResourceClaim) []step {
 	known, round := a.of(at.View.State.Snapshot(), at.Node.Node().Name)
 	if known == nil || len(known.steps) <= len(steps) || !known.steps[len(steps)].same(pod, claims, at.Problem) || !known.same(at) {
 		return nil
@@ -161,7 +161,7 @@ func (a *asides) find(at *place, steps []step, pod types.UID, claims []*resource
 }
 
 // of returns what is remembered of a node, nil if nothing is, and the round of the snapshot.
-func (a *asides) of(snapshot *pools.Snapshot, node string) (*play, uint64) {
+func (a *asides) of(snapshot *pools.Snapshot, node string) (*history, uint64) {
 	a.mu.RLock()
 	known, round, same := a.nodes[node], a.round, a.snapshot == snapshot
 	a.mu.RUnlock()
@@ -182,14 +182,14 @@ func (a *asides) turn(snapshot *pools.Snapshot) {
 	}
 }
 
-func (a *asides) remember(view *model.View, on *scene, steps []step) {
+func (a *asides) remember(view *model.View, on *nodeState, steps []step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.turn(view.State.Snapshot())
 	if a.nodes == nil || len(a.nodes) >= maxAsides {
-		a.nodes = make(map[string]*play)
+		a.nodes = make(map[string]*history)
 	}
-	known := &play{scene: on, steps: steps}
+	known := &history{nodeState: on, steps: steps}
 	known.round.Store(a.round)
 	a.nodes[on.node.Name] = known
 }

@@ -221,9 +221,9 @@ func (w *world) aside(memory *asides, view *model.View, node *corev1.Node, own s
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	place := &place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
+	at := &target{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
 	for _, n := range nominated {
-		if err := memory.SetAside(supposed, place, n.pod, n.claims); err != nil {
+		if err := memory.SetAside(supposed, at, n.pod, n.claims); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@
 //	nominated.go   where pods are nominated to, and what their claims ask for
 //	whatif.go      a state of devices with pods removed or added
 //	aside.go       devices that are set aside for nominated pods, remembered from cycle to cycle
-//	scene.go       what of a node decides which devices those are
-//	residents.go   which pods on nodes hold claims
+//	nodestate.go   what of a node decides which devices those are
+//	holders.go     which pods on nodes hold claims
 //	leaving.go     claims that come free when pods go
 package preempt

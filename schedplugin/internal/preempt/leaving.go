@@ -15,7 +15,7 @@ import (
 // abandoned reports whether nobody needs an allocation any more, and whether that stays so as
 // long as neither the claim nor the pods on nodes change. An idle claim that is not being
 // deleted keeps its devices for whoever comes next.
-func abandoned(pods *roll, known claimstate.Index, claim *resourceapi.ResourceClaim) (abandoned, lasting bool) {
+func abandoned(pods *podIndex, known claimstate.Index, claim *resourceapi.ResourceClaim) (abandoned, lasting bool) {
 	if len(claim.Status.ReservedFor) == 0 {
 		return claim.DeletionTimestamp != nil, true
 	}
@@ -39,7 +39,7 @@ func abandoned(pods *roll, known claimstate.Index, claim *resourceapi.ResourceCl
 
 // evictsAll reports whether all consumers of a claim are pods of lower priority. One that is
 // being allocated has none recorded: then only its owner, if it has one, can be its consumer.
-func evictsAll(pods *roll, claim *resourceapi.ResourceClaim, least int32) bool {
+func evictsAll(pods *podIndex, claim *resourceapi.ResourceClaim, least int32) bool {
 	evicts := func(uid types.UID) bool {
 		pod := pods.Pod(uid)
 		return pod != nil && priority.PodPriority(pod) < least

@@ -66,7 +66,7 @@ func (c *Cycle) setAside(ctx context.Context, pod *corev1.Pod, nodeInfo fwk.Node
 	if err != nil {
 		problem = nil // it does not get devices on any node, and does not stand in the way
 	}
-	return c.of.asides.SetAside(c.whatIf, &place{
+	return c.of.asides.SetAside(c.whatIf, &target{
 		View: c.view, Settled: c.Settled(), Node: nodeInfo, Own: c.Own(), ClaimsOf: c.of.Source.Of, Problem: problem,
 		Allocate: func(claims []*resourceapi.ResourceClaim, usage *pools.State) []*resourceapi.ResourceClaim {
 			if problem == nil {

@@ -39,9 +39,9 @@ type Preemption struct {
 	// Tried reports whether a pod was scheduled before, and found no node.
 	Tried func(types.UID) bool
 
-	asides    asides
-	residents residents
-	problems  problems
+	asides   asides
+	holders  holders
+	problems problems
 }
 
 // Waits is said of pods and groups that preempted others.
@@ -79,8 +79,8 @@ type facts struct {
 
 	ownOnce        sync.Once
 	own            sets.Set[types.UID]
-	residentsOnce  sync.Once
-	residents      *roll
+	onNodesOnce    sync.Once
+	onNodes        *podIndex
 	settledOnce    sync.Once
 	settled        *pools.Ledger
 	evictedOnce    sync.Once
@@ -97,8 +97,8 @@ func (p *Preemption) Begin(pod Preemptor, view *model.View) (*Cycle, error) {
 	if !pod.Grouped || !p.Switches.Preemption() {
 		return c, nil
 	}
-	c.roll()
-	absent := p.residents.Absent()
+	c.podsOnNodes()
+	absent := p.holders.Absent()
 	if len(absent) == 0 || !p.Modified() {
 		return c, nil
 	}
@@ -269,7 +269,7 @@ func evictable(pod *corev1.Pod, nodeInfo fwk.NodeInfo) bool {
 // withoutLower returns the state without all pods of lower priority, and, if the pod waits for
 // them, without the claims that nobody needs any more. It is nil if that is not known.
 func (c *Cycle) withoutLower(waits bool) *pools.Ledger {
-	least, pods := priority.PodPriority(c.Pod), c.roll()
+	least, pods := priority.PodPriority(c.Pod), c.podsOnNodes()
 	if waits { // on one node
 		return c.without(lower{least, true}, func(claim *resourceapi.ResourceClaim) (bool, bool) {
 			if evictsAll(pods, claim, least) {
@@ -300,7 +300,7 @@ func (c *Cycle) Settled() *pools.Ledger {
 		if !c.of.Pods.Synced() {
 			return // nothing is known to come free
 		}
-		pods := c.roll()
+		pods := c.podsOnNodes()
 		c.settled = c.without(settled{}, func(claim *resourceapi.ResourceClaim) (bool, bool) { return abandoned(pods, c.of.Pods, claim) })
 	})
 	return c.settled
@@ -333,12 +333,12 @@ func (c *Cycle) comesFree(nodeInfo fwk.NodeInfo) bool {
 	return nominated != nil && nominated.Node().Name == nodeInfo.Node().Name
 }
 
-// roll returns the pods on the nodes of the cycle.
-func (c *Cycle) roll() *roll {
-	c.residentsOnce.Do(func() {
+// podsOnNodes returns the pods on the nodes of the cycle.
+func (c *Cycle) podsOnNodes() *podIndex {
+	c.onNodesOnce.Do(func() {
 		var changed []types.UID
-		c.residents, changed = c.of.residents.Follow(c.Nodes, c.of.Pods.Running)
+		c.onNodes, changed = c.of.holders.Follow(c.Nodes, c.of.Pods.Running)
 		c.of.Model.PodsChanged(changed)
 	})
-	return c.residents
+	return c.onNodes
 }

@@ -130,8 +130,8 @@ func TestCase(t *testing.T) {
 		if node := w.nodes[0]; w.rand.IntN(2) == 0 {
 			open := &resourceapi.ResourceClaim{}
 			open.Name, open.UID = "open", "open"
-			place := &place{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
-			if err := new(asides).SetAside(first, place, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
+			at := &target{View: view, Settled: settled, Node: w.withPods(node), Own: own, ClaimsOf: w.claimsOf, Allocate: w.firstFree(node)}
+			if err := new(asides).SetAside(first, at, "nominated", []*resourceapi.ResourceClaim{open}); err != nil {
 				t.Fatal(err)
 			}
 		}

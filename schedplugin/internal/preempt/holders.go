@@ -15,12 +15,12 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/claimstate"
 )
 
-// residents follow which pods on nodes hold claims, from cycle to cycle: only nodes that
+// holders follow which pods on nodes hold claims, from cycle to cycle: only nodes that
 // changed are looked at. They are safe for concurrent use.
-type residents struct {
+type holders struct {
 	mu    sync.Mutex
-	nodes map[string]*household
-	roll  *roll
+	nodes map[string]*nodePods
+	index *podIndex
 	round uint64
 	// changed are the pods that came, went or changed since the last cycle.
 	changed []types.UID
@@ -28,21 +28,21 @@ type residents struct {
 	missing map[types.UID]*corev1.Pod
 }
 
-// household is what holds claims on one node.
-type household struct {
+// nodePods is what holds claims on one node.
+type nodePods struct {
 	generation int64
 	pods       []*corev1.Pod
 	round      uint64
 }
 
-// roll has pods by UID. It is what one cycle sees, which lasts until the next one begins.
-type roll struct {
+// podIndex has pods by UID. It is what one cycle sees, which lasts until the next one begins.
+type podIndex struct {
 	mu   sync.RWMutex
 	pods map[types.UID]*corev1.Pod
 }
 
 // Pod returns nil if it is on no node, or holds no claims.
-func (r *roll) Pod(uid types.UID) *corev1.Pod {
+func (r *podIndex) Pod(uid types.UID) *corev1.Pod {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.pods[uid]
@@ -50,16 +50,16 @@ func (r *roll) Pod(uid types.UID) *corev1.Pod {
 
 // Follow returns the pods on nodes, and which of them are others than the last time. Running
 // reports whether a pod that is not on its node still runs there.
-func (r *residents) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (*roll, []types.UID) {
+func (r *holders) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool) (*podIndex, []types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = nil
-	if r.roll == nil {
-		r.nodes, r.roll = make(map[string]*household), &roll{pods: make(map[types.UID]*corev1.Pod)}
+	if r.index == nil {
+		r.nodes, r.index = make(map[string]*nodePods), &podIndex{pods: make(map[types.UID]*corev1.Pod)}
 		r.missing = make(map[types.UID]*corev1.Pod)
 	}
-	r.roll.mu.Lock()
-	defer r.roll.mu.Unlock()
+	r.index.mu.Lock()
+	defer r.index.mu.Unlock()
 	r.round++
 	found := 0
 	for _, nodeInfo := range nodes {
@@ -85,25 +85,25 @@ func (r *residents) Follow(nodes []fwk.NodeInfo, running func(*corev1.Pod) bool)
 	maps.DeleteFunc(r.missing, func(_ types.UID, pod *corev1.Pod) bool {
 		return r.nodes[pod.Spec.NodeName] == nil || !running(pod)
 	})
-	return r.roll, r.changed
+	return r.index, r.changed
 }
 
 // Absent returns the pods that are missing, in no order.
-func (r *residents) Absent() []*corev1.Pod {
+func (r *holders) Absent() []*corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.missing))
 }
 
-func (r *residents) replace(name string, known *household, nodeInfo fwk.NodeInfo) *household {
+func (r *holders) replace(name string, known *nodePods, nodeInfo fwk.NodeInfo) *nodePods {
 	r.remove(known)
-	known = &household{generation: nodeInfo.GetGeneration()}
+	known = &nodePods{generation: nodeInfo.GetGeneration()}
 	for _, info := range nodeInfo.GetPods() {
 		if pod := info.GetPod(); claimstate.HoldsClaims(pod) {
 			known.pods = append(known.pods, pod)
 			delete(r.missing, pod.UID)
-			if r.roll.pods[pod.UID] != pod {
-				r.roll.pods[pod.UID] = pod
+			if r.index.pods[pod.UID] != pod {
+				r.index.pods[pod.UID] = pod
 				r.changed = append(r.changed, pod.UID)
 			}
 		}
@@ -112,14 +112,14 @@ func (r *residents) replace(name string, known *household, nodeInfo fwk.NodeInfo
 	return known
 }
 
-func (r *residents) remove(known *household) {
+func (r *holders) remove(known *nodePods) {
 	if known == nil {
 		return
 	}
 	for _, pod := range known.pods {
 		// It may have turned up on another node.
-		if r.roll.pods[pod.UID] == pod {
-			delete(r.roll.pods, pod.UID)
+		if r.index.pods[pod.UID] == pod {
+			delete(r.index.pods, pod.UID)
 			r.missing[pod.UID] = pod
 			r.changed = append(r.changed, pod.UID)
 		}

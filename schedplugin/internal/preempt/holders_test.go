@@ -17,13 +17,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestResidentsFollow compares what is known of pods on nodes, of which only those that changed are
+// TestHoldersFollow compares what is known of pods on nodes, of which only those that changed are
 // looked at, with a look at all of them. A pod may turn up on a node that is looked at before the one
 // where it was, or after it.
-func TestResidentsFollow(t *testing.T) {
+func TestHoldersFollow(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 5))
-		var residents residents
+		var known holders
 		infos := make(map[string]*framework.NodeInfo)
 		before := make(map[types.UID]*corev1.Pod)
 		missing := make(map[types.UID]*corev1.Pod)
@@ -38,7 +38,7 @@ func TestResidentsFollow(t *testing.T) {
 				}
 			}
 			running := func(pod *corev1.Pod) bool { return pod.UID != "p0" }
-			roll, changed := residents.Follow(list, running)
+			index, changed := known.Follow(list, running)
 
 			now := make(map[types.UID]*corev1.Pod)
 			for _, pod := range all(infos) {
@@ -48,8 +48,8 @@ func TestResidentsFollow(t *testing.T) {
 			}
 			for i := range 6 {
 				uid := types.UID(fmt.Sprint("p", i))
-				if roll.Pod(uid) != now[uid] {
-					t.Fatalf("seed %d, step %d: pod %s is %v, want %v", seed, step, uid, roll.Pod(uid), now[uid])
+				if index.Pod(uid) != now[uid] {
+					t.Fatalf("seed %d, step %d: pod %s is %v, want %v", seed, step, uid, index.Pod(uid), now[uid])
 				}
 				if before[uid] != now[uid] && !slices.Contains(changed, uid) {
 					t.Fatalf("seed %d, step %d: pod %s changed, and is not among %v", seed, step, uid, changed)
@@ -63,11 +63,11 @@ func TestResidentsFollow(t *testing.T) {
 				if pod := missing[uid]; pod != nil && (infos[pod.Spec.NodeName] == nil || !running(pod)) {
 					delete(missing, uid)
 				}
-				if got := slices.Contains(residents.Absent(), missing[uid]); missing[uid] != nil && !got {
+				if got := slices.Contains(known.Absent(), missing[uid]); missing[uid] != nil && !got {
 					t.Fatalf("seed %d, step %d: pod %s is gone from node %s while it runs, and is not absent", seed, step, uid, missing[uid].Spec.NodeName)
 				}
 			}
-			if got := len(residents.Absent()); got != len(missing) {
+			if got := len(known.Absent()); got != len(missing) {
 				t.Fatalf("seed %d, step %d: %d pods are absent, want %d", seed, step, got, len(missing))
 			}
 			before = now
@@ -120,9 +120,9 @@ func TestNodesThatAreGone(t *testing.T) {
 	known := framework.NewNodeInfo(pod)
 	known.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	running := func(*corev1.Pod) bool { return true }
-	var residents residents
-	residents.Follow([]fwk.NodeInfo{known, framework.NewNodeInfo()}, running)
-	if roll, _ := residents.Follow([]fwk.NodeInfo{framework.NewNodeInfo(pod)}, running); roll.Pod("p") != nil {
+	var seen holders
+	seen.Follow([]fwk.NodeInfo{known, framework.NewNodeInfo()}, running)
+	if index, _ := seen.Follow([]fwk.NodeInfo{framework.NewNodeInfo(pod)}, running); index.Pod("p") != nil {
 		t.Error("the pod is on its node, which is gone")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dray-project/dray/schedplugin/internal/model"
 )
 
-// scene is all of a node that decides which devices nominated pods get there.
-type scene struct {
+// nodeState is all of a node that decides which devices nominated pods get there.
+type nodeState struct {
 	node *corev1.Node
 	// pools are those that reach the node.
 	pools []pools.Pool
@@ -30,9 +30,9 @@ type scene struct {
 	own bool
 }
 
-func sceneOf(at *place) *scene {
+func nodeStateOf(at *target) *nodeState {
 	view, settled, nodeInfo := at.View, at.settled(), at.Node
-	s := &scene{node: nodeInfo.Node()}
+	s := &nodeState{node: nodeInfo.Node()}
 	for reached := range view.PoolsOf(s.node) {
 		s.pools = append(s.pools, reached.Pool())
 		s.now, s.settled = append(s.now, view.State.Pool(reached.Pool())), append(s.settled, settled.Pool(reached.Pool()))
@@ -51,7 +51,7 @@ func endsWithClaims(pod *corev1.Pod) bool {
 }
 
 // same reports whether the node is as it was, but for the pools that reach it.
-func (s *scene) same(at *place) bool {
+func (s *nodeState) same(at *target) bool {
 	view, settled, nodeInfo := at.View, at.settled(), at.Node
 	if s.own || s.node != nodeInfo.Node() {
 		return false
@@ -80,7 +80,7 @@ func (s *scene) same(at *place) bool {
 }
 
 // reachedAlike reports whether the same pools reach the node, as they are.
-func (s *scene) reachedAlike(view *model.View) bool {
+func (s *nodeState) reachedAlike(view *model.View) bool {
 	at := 0
 	for reached := range view.PoolsOf(s.node) {
 		if at == len(s.pools) || s.pools[at] != reached.Pool() {
