@@ -6,7 +6,6 @@ package schedplugin
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
@@ -216,53 +215,23 @@ func (p *Plugin) unreserveGroup(ctx context.Context, group *schedulingapi.PodGro
 	return "", nil
 }
 
-// notJointly is what is said of a composite group besides how many pods of its groups get devices.
-const notJointly = "the groups of a CompositePodGroup are planned one after the other, not together"
-
-// gangsOf lists the groups in a composite one of which enough pods start together, or none.
-func gangsOf(group fwk.PodGroupInfo) []fwk.PodGroupInfo {
-	if object := group.GetPodGroup(); object != nil {
-		if object.Spec.SchedulingPolicy.Gang == nil || len(group.GetUnscheduledPods()) == 0 {
-			return nil
-		}
-		return []fwk.PodGroupInfo{group}
-	}
-	var list []fwk.PodGroupInfo
-	for _, child := range group.GetChildren() {
-		list = append(list, gangsOf(child)...)
-	}
-	return list
-}
-
-// postFilterComposite has the groups of a composite one planned from now on, and tries that. The framework places them one after the
-// other, and so each is planned in what those before it have left: nothing reconsiders their devices. It gives up no claims, as the in-tree plugin.
+// postFilterComposite has the groups of a composite one planned from now on, and tries that. It gives up no claims, as the in-tree plugin.
 func (p *Plugin) postFilterComposite(ctx context.Context, state fwk.PodGroupCycleState, group fwk.PodGroupInfo, schedule fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
-	gangs, pods := gangsOf(group), group.GetUnscheduledPods()
-	if p.groups.Mark(gangs) && schedule != nil {
-		if assigned, status := schedule(ctx); status.IsSuccess() {
-			return podgroup.Nominate(pods, assigned), fwk.NewStatus(fwk.Success, podgroup.WasPlanned)
-		}
+	planned, gangs := p.groups.PlanEach(ctx, group, schedule)
+	if planned != nil {
+		return planned, fwk.NewStatus(fwk.Success, podgroup.WasPlanned)
 	}
-	var said []string
 	open := false
-	for _, g := range gangs {
-		last := p.groups.Last(g)
-		if last == nil {
-			continue // none of its pods was tried
-		}
-		outlook := last.Outlook()
-		p.explainFor(ctx, last, g, outlook)
-		open = open || last.Undecided()
-		if outlook != "" {
-			said = append(said, "PodGroup "+g.GetName()+": "+outlook)
-		}
+	for _, gang := range gangs {
+		p.explainFor(ctx, gang.Cycle, gang.Group, gang.Cycle.Outlook())
+		open = open || gang.Cycle.Undecided()
 	}
-	reason := strings.Join(append(said, notJointly), "; ")
+	said, known := podgroup.Outlooks(gangs)
 	switch {
 	case open:
-		return nil, unresolvable(klog.FromContext(ctx), withOutlook(undecided, reason))
-	case len(said) == 0:
+		return nil, unresolvable(klog.FromContext(ctx), withOutlook(undecided, said))
+	case !known:
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	return p.withOthers(ctx, state, group, schedule, reason)
+	return p.withOthers(ctx, state, group, schedule, said)
 }

@@ -12,16 +12,17 @@
 //	                     Member.Plan: looks for a plan, or says why the pod has to wait
 //	AddPod ───────────── Member.Plans: is another pod part of the plan
 //	Filter ───────────── Member.Refuse, Planned: is the node that of the plan, and with which devices
-//	Reserve ──────────── Member.Take, Placed, Cycle.Reserve: takes the planned devices
-//	PodGroupPostFilter ─ Groups.Await, Replan, Mark: does waiting help, is there a plan, have groups planned from now on
+//	Reserve ──────────── Member.Planned, Placed, Cycle.Reserve: the planned devices, and where the pod goes
+//	PodGroupPostFilter ─ Groups.Await, Replan, PlanEach: does waiting help, is there a plan
 //
 // # Where to look
 //
-//	cycle.go    Groups, Cycle, Member: what the pods of a group share while it is being scheduled
-//	mark.go     which groups are planned, and what is learned from attempts that failed
-//	plan.go     asking package gang for places
-//	member.go   what a pod of a plan may do
-//	key.go      when there is no plan as long as nothing changes
-//	common.go   devices of all pods that have an attribute in common
-//	waiting.go  devices that come free, of pods that were preempted
+//	cycle.go      Groups, Cycle, Member: what the pods of a group share while it is being scheduled
+//	mark.go       which groups are planned, and what is learned from attempts that failed
+//	plan.go       asking package gang for places
+//	member.go     what a pod of a plan may do
+//	key.go        when there is no plan as long as nothing changes
+//	common.go     devices of all pods that have an attribute in common
+//	composite.go  groups of groups
+//	waiting.go    devices that come free, of pods that were preempted
 package podgroup

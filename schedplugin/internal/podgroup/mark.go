@@ -78,26 +78,6 @@ func (m *Member) Forget() {
 	}
 }
 
-// Mark has groups planned from now on. It is false if they all were already.
-func (g *Groups) Mark(groups []fwk.PodGroupInfo) bool {
-	added := false
-	for _, group := range groups {
-		if known := g.markOf(nameOfGroup(group)); known == nil || known.uid != group.GetPodGroup().UID {
-			g.markAnew(group)
-			added = true
-		}
-	}
-	return added
-}
-
-// Last returns the cycle in which a group was planned last, nil if it was not since it was marked.
-func (g *Groups) Last(group fwk.PodGroupInfo) *Cycle {
-	if known := g.markOf(nameOfGroup(group)); known != nil {
-		return known.last
-	}
-	return nil
-}
-
 func nameOfGroup(group fwk.PodGroupInfo) types.NamespacedName {
 	return types.NamespacedName{Namespace: group.GetNamespace(), Name: group.GetName()}
 }
@@ -139,7 +119,7 @@ func (g *Groups) Replan(ctx context.Context, cycle *Cycle, group fwk.PodGroupInf
 	mark.forced = false
 	if !cycle.any((*attempt).planned) {
 		if nodes := g.plannedLater(ctx, cycle, pods); nodes != nil {
-			return nominate(pods, nodes), preempt.Waits
+			return nominations(pods, nodes), preempt.Waits
 		}
 		return nil, cycle.Outlook()
 	}
@@ -148,7 +128,7 @@ func (g *Groups) Replan(ctx context.Context, cycle *Cycle, group fwk.PodGroupInf
 		assigned, status := schedule(ctx)
 		tried := mark.last
 		if status.IsSuccess() && tried.any((*attempt).planned) {
-			return Nominate(pods, assigned), WasPlanned
+			return nominate(pods, assigned), WasPlanned
 		}
 		if !tried.any((*attempt).imposed) || !tried.learn(klog.FromContext(ctx)) {
 			break

@@ -25,7 +25,7 @@ func (g *Groups) Await(ctx context.Context, cycle *Cycle, pods []*corev1.Pod) *f
 	}
 	for _, a := range cycle.attempts {
 		if nodes := g.awaitIn(ctx, a, pods); nodes != nil {
-			return nominate(pods, nodes)
+			return nominations(pods, nodes)
 		}
 	}
 	return nil
@@ -49,7 +49,7 @@ func (g *Groups) awaitIn(ctx context.Context, a *attempt, pods []*corev1.Pod) []
 	if len(lacking) == 0 {
 		return nil
 	}
-	nominated := g.nominations(a, pods)
+	nominated := g.nominated(a, pods)
 	nodes := make([]string, len(pods))
 	for i, pod := range pods {
 		if m := a.members[nameOf(pod)]; m != nil && m.node != "" {
@@ -103,8 +103,8 @@ func (g *Groups) takes(ctx context.Context, free *comingFree, m *Member, nodeInf
 	return true
 }
 
-// nominations are the nodes of an attempt to which the pods of a group are nominated, nil where there is none.
-func (g *Groups) nominations(a *attempt, pods []*corev1.Pod) []fwk.NodeInfo {
+// nominated are the nodes of an attempt to which the pods of a group are nominated, nil where there is none.
+func (g *Groups) nominated(a *attempt, pods []*corev1.Pod) []fwk.NodeInfo {
 	within := sets.New[string]()
 	for _, nodeInfo := range a.nodes {
 		within.Insert(nodeInfo.Node().Name)
@@ -124,8 +124,8 @@ func (g *Groups) nominations(a *attempt, pods []*corev1.Pod) []fwk.NodeInfo {
 	return nodes
 }
 
-// nominate says to which nodes the pods of a group are nominated from now on.
-func nominate(pods []*corev1.Pod, nodes []string) *fwk.PodGroupPostFilterResult {
+// nominations say to which nodes the pods of a group are nominated from now on.
+func nominations(pods []*corev1.Pod, nodes []string) *fwk.PodGroupPostFilterResult {
 	result := &fwk.PodGroupPostFilterResult{NominatingInfos: make(map[types.NamespacedName]*fwk.NominatingInfo)}
 	for i, node := range nodes {
 		if node != "" {
@@ -135,8 +135,8 @@ func nominate(pods []*corev1.Pod, nodes []string) *fwk.PodGroupPostFilterResult 
 	return result
 }
 
-// Nominate says that the pods of a group are nominated to the nodes that they were assigned to.
-func Nominate(pods []*corev1.Pod, assigned *fwk.PodGroupAssignments) *fwk.PodGroupPostFilterResult {
+// nominate does so by where pods were assigned to.
+func nominate(pods []*corev1.Pod, assigned *fwk.PodGroupAssignments) *fwk.PodGroupPostFilterResult {
 	to := make(map[types.NamespacedName]string)
 	for _, one := range assigned.ProposedAssignments {
 		to[nameOf(one.GetPod())] = one.GetNodeName()
@@ -145,5 +145,5 @@ func Nominate(pods []*corev1.Pod, assigned *fwk.PodGroupAssignments) *fwk.PodGro
 	for i, pod := range pods {
 		nodes[i] = to[nameOf(pod)]
 	}
-	return nominate(pods, nodes)
+	return nominations(pods, nodes)
 }
