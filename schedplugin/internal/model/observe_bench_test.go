@@ -77,6 +77,8 @@ func BenchmarkObserveFirst(b *testing.B) {
 				}
 				list = append(list, claim)
 			}
+			// Managers list claims in the order of a map.
+			rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := New(inOrder{c, &list}, pools.Gates{}).Observe(); err != nil {

@@ -198,6 +198,10 @@ func TestEvicted(t *testing.T) {
 	pod.Spec.Priority = ptr.To[int32](5)
 	w.expect("pods of lower priority", w.begin(p, pod, false).Evicted(info), 1)
 	w.expect("on a node without pods", w.begin(p, pod, false).Evicted(w.withPods(w.nodes[1])), -1)
+	peer := podOf("peer", "of-same")
+	peer.Spec.NodeName, peer.Spec.Priority = w.nodes[1].Name, ptr.To[int32](5)
+	w.pods = append(w.pods, peer)
+	w.expect("on a node with pods of equal priority only", w.begin(p, pod, false).Evicted(w.withPods(w.nodes[1])), -1)
 	c := w.begin(p, pod, false)
 	if err := c.Remove(w.pods[0], info); err != nil {
 		t.Fatal(err)
