@@ -5,9 +5,10 @@
 //
 // A sample of mutants is drawn by a seed: a comparison turned round, a condition left out, + for -,
 // another number, a statement left out, another result, an early return. All of them are compiled
-// into the test programs at once, as an overlay, so that the checkout is not touched. A process is
-// told by its environment which of them lives. The tests are run once, one at a time, to see which
-// mutants each comes by. Then each mutant meets those tests, the quick ones first, until one fails.
+// into the test programs at once, as an overlay, so that the checkout is not touched. A file says
+// which of them lives, so that it does so in all processes that a test starts. The tests are run
+// once, one at a time, to see which mutants each comes by. Then each mutant meets those tests, the
+// quick ones first, until one fails.
 //
 // A mutant is caught if a test fails, panics, or takes five times as long as without it and ten
 // seconds more. It prints those that are not, as differences, and the share that is caught.
@@ -26,7 +27,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	seed := flags.Uint64("seed", 1, "seed of the sample")
 	tests := flags.String("tests", "", "packages whose tests are run, separated by spaces; empty: those that are changed")
 	only := flags.String("only", "", "numbers of mutants of the sample, separated by commas; empty: all")
+	again := flags.String("again", "", "file with what an earlier run printed: the sample is what that names, wherever it stands now")
 	flags.DurationVar(&r.slow, "slow", time.Minute, "do not use tests that take longer")
 	flags.DurationVar(&r.budget, "budget", time.Minute, "run tests for so long on each mutant, by the time they take without it")
 	listing := flags.Bool("list", false, "print the sample, and run nothing")
@@ -77,7 +78,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if r.tests = strings.Fields(*tests); len(r.tests) == 0 {
 		r.tests = flags.Args()
 	}
-	mutants, err := draw(ctx, r.dir, flags.Args(), *seed, *count)
+	mutants, err := r.sample(ctx, flags.Args(), *seed, *count, *again)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	}
 	if *listing {
 		for _, id := range ids {
-			fmt.Fprint(out, r.describe(mutants, id, "in the sample"))
+			fmt.Fprint(out, r.describe(mutants[id-1], id, "in the sample"))
 		}
 		return nil
 	}
@@ -95,6 +96,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(r.scratch) }()
+	if err := os.Chmod(r.scratch, 0o755); err != nil { // Tests may be run by other users.
+		return err
+	}
 	path, err := overlay(r.scratch, mutants)
 	if err != nil {
 		return err
@@ -124,9 +128,9 @@ func numbers(only string, count int) ([]int, error) {
 	return ids, nil
 }
 
-// draw samples count mutants of the packages. What does not compile is replaced by others.
-func draw(ctx context.Context, dir string, patterns []string, seed uint64, count int) ([]mutant, error) {
-	sources, err := load(ctx, dir, patterns)
+// sample finds the mutants that an earlier run printed, or draws some.
+func (r *runner) sample(ctx context.Context, patterns []string, seed uint64, count int, again string) ([]mutant, error) {
+	sources, err := load(ctx, r.dir, patterns)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +140,18 @@ func draw(ctx context.Context, dir string, patterns []string, seed uint64, count
 			all = append(all, find(&sources[i], f)...)
 		}
 	}
+	if again == "" {
+		return draw(all, seed, count), nil
+	}
+	printed, err := os.ReadFile(again)
+	if err != nil {
+		return nil, err
+	}
+	return r.named(all, string(printed)), nil
+}
+
+// draw samples count mutants. What does not compile is replaced by others.
+func draw(all []mutant, seed uint64, count int) []mutant {
 	random := rand.New(rand.NewPCG(seed, seed))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var drawn []mutant
@@ -147,7 +163,7 @@ func draw(ctx context.Context, dir string, patterns []string, seed uint64, count
 			drawn = append(drawn, m)
 		}
 	}
-	return drawn, nil
+	return drawn
 }
 
 // compiles reports whether a package with one mutant has no errors of types.
@@ -206,11 +222,11 @@ func (r *runner) report(ctx context.Context, out io.Writer, mutants []mutant, id
 		case v.caught:
 			fmt.Fprintf(r.log, "%d: caught: %s\n", id, v.by)
 		case !v.reached:
-			fmt.Fprint(out, r.describe(mutants, id, "no test comes by"))
+			fmt.Fprint(out, r.describe(mutants[id-1], id, "no test comes by"))
 		case v.left > 0:
-			fmt.Fprint(out, r.describe(mutants, id, fmt.Sprintf("not caught; tests of %s were not run", v.left.Round(time.Second))))
+			fmt.Fprint(out, r.describe(mutants[id-1], id, fmt.Sprintf("not caught; tests of %s were not run", v.left.Round(time.Second))))
 		default:
-			fmt.Fprint(out, r.describe(mutants, id, "not caught"))
+			fmt.Fprint(out, r.describe(mutants[id-1], id, "not caught"))
 		}
 	}
 	var all, caught int
@@ -226,26 +242,4 @@ func (r *runner) report(ctx context.Context, out io.Writer, mutants []mutant, id
 	}
 	fmt.Fprintf(out, "%d of %d mutants caught (%.1f %%)\n", caught, all, 100*float64(caught)/float64(max(all, 1)))
 	return nil
-}
-
-// describe writes a mutant as a difference.
-func (r *runner) describe(mutants []mutant, id int, what string) string {
-	m := mutants[id-1]
-	path := m.path
-	if root, err := filepath.Abs(r.dir); err == nil {
-		if relative, err := filepath.Rel(root, path); err == nil {
-			path = relative
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d: mutant %d, %s: %s\n", path, m.line, id, m.rule, what)
-	for _, half := range []struct{ sign, text string }{{"-", m.before}, {"+", m.after}} {
-		if half.text == "" {
-			continue
-		}
-		for line := range strings.Lines(half.text) {
-			fmt.Fprintf(&b, "%s %s\n", half.sign, strings.TrimRight(line, "\n"))
-		}
-	}
-	return b.String()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -174,6 +175,79 @@ func TestEndless(t *testing.T) {
 	}
 	out := mutate(t, "-C", dir, "-n", "1000", "-only", strings.Join(only, ","), ".")
 	if !strings.Contains(out, "1 of 1 mutants caught") {
+		t.Error(out)
+	}
+}
+
+// What a run printed can be run again after the program has changed, also from a file with another name.
+func TestAgain(t *testing.T) {
+	dir := module(t, map[string]string{"program.go": program})
+	var want []string
+	for _, line := range []string{": mutant 1, ", ": mutant 2, "} {
+		sample := mutate(t, "-C", dir, "-n", "12", "-list", ".")
+		_, text, _ := strings.Cut(sample, line)
+		rule, text, _ := strings.Cut(text, ": in the sample\n")
+		before, _, _ := strings.Cut(text, "\n")
+		want = append(want, rule+" "+before)
+	}
+	printed := filepath.Join(t.TempDir(), "printed")
+	if err := os.WriteFile(printed, []byte(mutate(t, "-C", dir, "-n", "2", "-list", ".")+"2 of 2 caught\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	moved := module(t, map[string]string{"other.go": strings.Replace(program, "// Sum", "func Unused() int { return 1 }\n\n// Sum", 1)})
+	out := mutate(t, "-C", moved, "-again", printed, "-list", ".")
+	for i, w := range want {
+		rule, before, _ := strings.Cut(w, " -")
+		if !strings.Contains(out, "mutant "+strconv.Itoa(i+1)+", "+rule+": in the sample\n-"+before) {
+			t.Errorf("mutant %d is not %s:\n%s", i+1, w, out)
+		}
+	}
+}
+
+// Of mutants that look alike, the one is taken that was nearest.
+func TestAgainNearest(t *testing.T) {
+	dir := module(t, map[string]string{"program.go": "package program\n\nvar n int\n\nfunc F() {\n\tn++\n}\n\nfunc G() {\n\tn++\n}\n"})
+	printed := filepath.Join(t.TempDir(), "printed")
+	said := "program.go:11: mutant 3, remove statement: not caught\n- n++\nprogram.go:9: mutant 4, remove statement: not caught\n- gone()\n"
+	if err := os.WriteFile(printed, []byte(said), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, want := mutate(t, "-C", dir, "-again", printed, "-list", "."), "program.go:10: mutant 1, remove statement: in the sample\n- n++\n"; out != want {
+		t.Errorf("the sample is\n%s, not\n%s", out, want)
+	}
+}
+
+// A mutant lives also in a process that a test starts with an empty environment.
+func TestChild(t *testing.T) {
+	dir := module(t, map[string]string{
+		"program.go": "package program\n\nfunc Answer() bool {\n\treturn true\n}\n",
+		"program_test.go": `package program
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == "child" {
+		if !Answer() {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	m.Run()
+}
+
+func TestAnswer(t *testing.T) {
+	child := exec.Command("/proc/self/exe")
+	child.Args, child.Env = []string{"child"}, []string{}
+	if err := child.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+`})
+	if out := mutate(t, "-C", dir, "-n", "1000", "."); !strings.Contains(out, "program: 2 of 2 caught, 2 reached\n") {
 		t.Error(out)
 	}
 }

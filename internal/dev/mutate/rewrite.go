@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// switches is what each changed package gets: which mutant lives is said when the process starts,
-// and the first time that a mutant is come by is written to a file.
+// switches is what each changed package gets. Files say which mutant lives, and where the mutants are noted that a
+// process comes by. They are no variables of the environment: some programs start others with an empty one.
 const switches = `package %s
 
 import (
@@ -23,19 +23,21 @@ import (
 	mutantSync "sync"
 )
 
-var mutantLives, mutantFile = mutantNow()
+var mutantLives, mutantNoted = mutantNow()
 
 var mutantSeen mutantSync.Map
 
-func mutantNow() (int, string) {
-	lives, _ := mutantNumbers.Atoi(mutantOS.Getenv("DRAY_MUTANT"))
-	return lives, mutantOS.Getenv("DRAY_MUTANTS_REACHED")
+func mutantNow() (int, bool) {
+	text, _ := mutantOS.ReadFile(%q)
+	lives, _ := mutantNumbers.Atoi(string(text))
+	_, err := mutantOS.Stat(%q)
+	return lives, err == nil
 }
 
 func mutantIs(id int) bool {
-	if mutantFile != "" {
+	if mutantNoted {
 		if _, seen := mutantSeen.LoadOrStore(id, true); !seen {
-			if f, err := mutantOS.OpenFile(mutantFile, mutantOS.O_APPEND|mutantOS.O_CREATE|mutantOS.O_WRONLY, 0o644); err == nil {
+			if f, err := mutantOS.OpenFile(%[3]q, mutantOS.O_APPEND|mutantOS.O_WRONLY, 0); err == nil {
 				f.WriteString(mutantNumbers.Itoa(id) + "\n")
 				f.Close()
 			}
@@ -44,6 +46,12 @@ func mutantIs(id int) bool {
 	return mutantLives == id
 }
 `
+
+// The files of a scratch folder that processes with mutants read and write.
+const (
+	livesFile   = "lives"
+	reachedFile = "reached"
+)
 
 // overlay writes the files with all mutants in them to dir, and what the go command reads to take
 // them in the place of those of the checkout.
@@ -56,7 +64,7 @@ func overlay(dir string, mutants []mutant) (string, error) {
 	}
 	for _, m := range mutants {
 		path := replace[filepath.Join(m.pkg.dir, "zz_mutants.go")]
-		if err := os.WriteFile(path, fmt.Appendf(nil, switches, m.pkg.name), 0o644); err != nil {
+		if err := os.WriteFile(path, fmt.Appendf(nil, switches, m.pkg.name, filepath.Join(dir, livesFile), filepath.Join(dir, reachedFile)), 0o644); err != nil {
 			return "", err
 		}
 	}

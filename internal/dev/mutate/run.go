@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,18 +83,19 @@ func (r *runner) reach(ctx context.Context, binary string, p listed) error {
 }
 
 func (r *runner) first(ctx context.Context, t test, limit time.Duration) (test, error) {
-	reached := filepath.Join(r.scratch, "reached")
-	if err := os.RemoveAll(reached); err != nil {
+	reached := filepath.Join(r.scratch, reachedFile)
+	if err := writeFor(reached, ""); err != nil {
 		return t, err
 	}
+	defer func() { _ = os.Remove(reached) }()
 	start := time.Now()
-	if out, err := r.run(ctx, []test{t}, limit, "DRAY_MUTANTS_REACHED="+reached); err != nil {
+	if out, err := r.run(ctx, []test{t}, limit, 0); err != nil {
 		return t, fmt.Errorf("%w: %s", err, last(out, 300))
 	}
 	t.took = time.Since(start)
 	t.reaches = make(map[int]bool)
 	text, err := os.ReadFile(reached)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil {
 		return t, err
 	}
 	for _, id := range strings.Fields(string(text)) {
@@ -108,8 +108,20 @@ func (r *runner) first(ctx context.Context, t test, limit time.Duration) (test, 
 	return t, nil
 }
 
-// run runs tests of one program. What mutants start and what they take of memory is bounded.
-func (r *runner) run(ctx context.Context, tests []test, limit time.Duration, env string) (string, error) {
+// writeFor writes a file that processes of all users may write.
+func writeFor(path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o666)
+}
+
+// run runs tests of one program where the mutant with a number lives; 0 is none. What mutants start and what they take
+// of memory is bounded.
+func (r *runner) run(ctx context.Context, tests []test, limit time.Duration, lives int) (string, error) {
+	if err := writeFor(filepath.Join(r.scratch, livesFile), strconv.Itoa(lives)); err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var names []string
@@ -119,7 +131,6 @@ func (r *runner) run(ctx context.Context, tests []test, limit time.Duration, env
 	args := []string{"-c", `ulimit -v 12000000; exec "$@"`, "sh", tests[0].binary, "-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = tests[0].dir
-	cmd.Env = append(os.Environ(), env)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
@@ -179,7 +190,7 @@ func (r *runner) judge(ctx context.Context, id int) (verdict, error) {
 			}
 			return v, nil
 		}
-		out, err := r.run(ctx, batch, 5*took+10*time.Second, "DRAY_MUTANT="+strconv.Itoa(id))
+		out, err := r.run(ctx, batch, 5*took+10*time.Second, id)
 		if ctx.Err() != nil {
 			return v, ctx.Err()
 		}
