@@ -167,6 +167,18 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestCallFails: what a driver says of a call as a whole is said of each claim, without the words of gRPC.
+func TestCallFails(t *testing.T) {
+	n := newNode(t, claim("one", []string{gpus}, "a"))
+	gpu := n.driver(t, gpus, func(d *driver) { d.Fail = "out of order" })
+	a := pod("a", "one")
+	if err := n.preparer.Prepare(t.Context(), a); err == nil || err.Error() != "claim ns/one: driver gpu.example.com: out of order" {
+		t.Errorf("error %v", err)
+	}
+	gpu.Set(func() { gpu.Fail = "" })
+	n.prepare(t, a)
+}
+
 // TestUnprepareIsRetried in the background, and before the claim is prepared for another pod.
 func TestUnprepareIsRetried(t *testing.T) {
 	n := newNode(t, claim("one", []string{gpus}, "a", "b"), claim("two", []string{gpus}, "a"))

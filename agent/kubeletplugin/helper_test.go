@@ -6,6 +6,7 @@ package kubeletplugin
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ import (
 	healthv1 "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 	"k8s.io/utils/ptr"
 
@@ -336,6 +338,45 @@ func TestHealth(t *testing.T) {
 			}
 			if ill.Health != healthv1.HealthStatus_UNHEALTHY || ill.Message != "too hot" || ill.LastUpdatedTime != 1700000000 || ill.HealthCheckTimeoutSeconds != 60 {
 				t.Errorf("ill: %v", ill)
+			}
+		})
+	}
+}
+
+// TestServices: kubelet is told of the versions that are served, where the options say.
+func TestServices(t *testing.T) {
+	const v1, v1beta1 = dra.DRAPluginService, drav1beta1.DRAPluginService
+	for name, test := range map[string]struct {
+		option  Option
+		socket  string
+		want    []string
+		missing string
+	}{
+		"by default":      {NodeV1(true), "-reg.sock", []string{v1, v1beta1}, ""},
+		"without v1":      {NodeV1(false), "-reg.sock", []string{v1beta1}, ""},
+		"without v1beta1": {NodeV1beta1(false), "-reg.sock", []string{v1}, ""},
+		"not registered":  {RegistrationService(false), "", nil, driverName + "-reg.sock"},
+		"its own name":    {RegistrarSocketFilename("own.sock"), "own.sock", []string{v1, v1beta1}, driverName + "-reg.sock"},
+		"another socket":  {PluginSocket("other.sock"), "-reg.sock", []string{v1, v1beta1}, "dra.sock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, dir := start(t, fakecluster.NewClient(), newDriver(), test.option)
+			if _, err := os.Stat(filepath.Join(dir, test.missing)); test.missing != "" && !os.IsNotExist(err) {
+				t.Errorf("%s is there: %v", test.missing, err)
+			}
+			if test.socket == "" {
+				return
+			}
+			socket := test.socket
+			if strings.HasPrefix(socket, "-") {
+				socket = driverName + socket
+			}
+			info, err := registration.NewRegistrationClient(dial(t, dir, socket)).GetInfo(t.Context(), &registration.InfoRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(info.SupportedVersions, test.want) {
+				t.Errorf("announced %q, want %q", info.SupportedVersions, test.want)
 			}
 		})
 	}

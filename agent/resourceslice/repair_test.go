@@ -141,6 +141,37 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestEditedWhileUnfinished: a write that failed midway is not resumed if somebody edited what it has written. Nobody may
+// see two contents of one generation.
+func TestEditedWhileUnfinished(t *testing.T) {
+	s := newServer()
+	play(t, "dray", s, func(t *testing.T, c publisher, _ *errorLog) {
+		c.Update(threeSlices())
+		after(2 * time.Minute)
+		s.setRefuse(func(verb string, slice *resourceapi.ResourceSlice) error {
+			if verb == "update" && strings.HasPrefix(slice.Name, "00001") {
+				return apierrors.NewInternalError(errors.New("etcd: leader changed"))
+			}
+			return nil
+		})
+		c.Update(threeSlices(0, 1, 2))
+		after(time.Second)
+		written := s.slices(t)[0]
+		if written.Spec.Pool.Generation != 2 {
+			t.Fatalf("the first slice is of generation %d", written.Spec.Pool.Generation)
+		}
+		written.Spec.Devices, written.ResourceVersion = nil, "1000"
+		if err := s.Tracker().Update(resourceapi.SchemeGroupVersion.WithResource("resourceslices"), &written, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.setRefuse(nil)
+		after(10 * time.Minute)
+		if got, want := s.published(t), []string{node + "/3: 00000=gpu-0 00001=gpu-1 00002=gpu-2"}; !slices.Equal(got, want) {
+			t.Errorf("published %q, want %q", got, want)
+		}
+	})
+}
+
 // TestCreatedUnseen: a slice that was deleted before the watch saw it is created
 // again when the answer to its create has expired.
 func TestCreatedUnseen(t *testing.T) {

@@ -36,6 +36,8 @@ func TestSimulateFlags(t *testing.T) {
 		"extra":                                "unknown command",
 		"--hardware " + one + " --qps=-1":      "--qps: -1: must be more than 0",
 		"--script none --hardware " + many:     "--script: ",
+		"--script none --qps=1":                "--script: ", // after the rate was found right
+		"--qps=0":                              "--qps: 0: must be more than 0",
 	} {
 		if _, err := execute(t, append([]string{"simulate"}, strings.Fields(arguments)...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", arguments, err, want)

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -33,6 +35,8 @@ type Driver struct {
 	Versions []string
 	// Refuse has the error of a call for one claim: "prepare UID" or "unprepare UID".
 	Refuse map[string]string
+	// Fail is what all calls fail with, if it is not empty.
+	Fail string
 	// Requests are what the two devices of each claim are said to be for: "a" and "b".
 	Requests [2][]string
 	// Omit is the UID of a claim that answers leave out.
@@ -108,6 +112,9 @@ func (d *Driver) NotifyRegistrationStatus(_ context.Context, status *registratio
 
 // NodePrepareResources implements the DRA API.
 func (d *Driver) NodePrepareResources(_ context.Context, request *dra.NodePrepareResourcesRequest) (*dra.NodePrepareResourcesResponse, error) {
+	if fail := d.failure(); fail != nil {
+		return nil, fail
+	}
 	answer := &dra.NodePrepareResourcesResponse{Claims: make(map[string]*dra.NodePrepareResourceResponse)}
 	for uid, refused := range d.take("prepare", request.Claims, true) {
 		answer.Claims[uid] = &dra.NodePrepareResourceResponse{Error: refused}
@@ -123,11 +130,23 @@ func (d *Driver) NodePrepareResources(_ context.Context, request *dra.NodePrepar
 
 // NodeUnprepareResources implements the DRA API.
 func (d *Driver) NodeUnprepareResources(_ context.Context, request *dra.NodeUnprepareResourcesRequest) (*dra.NodeUnprepareResourcesResponse, error) {
+	if fail := d.failure(); fail != nil {
+		return nil, fail
+	}
 	answer := &dra.NodeUnprepareResourcesResponse{Claims: make(map[string]*dra.NodeUnprepareResourceResponse)}
 	for uid, refused := range d.take("unprepare", request.Claims, false) {
 		answer.Claims[uid] = &dra.NodeUnprepareResourceResponse{Error: refused}
 	}
 	return answer, nil
+}
+
+func (d *Driver) failure() error {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.Fail == "" {
+		return nil
+	}
+	return status.Error(codes.Internal, d.Fail)
 }
 
 // take notes a call and what it does, and returns the answers by UID.

@@ -99,17 +99,23 @@ func TestKeysThatComeTogetherAreHandledOnce(t *testing.T) {
 func TestEventsWhileAKeyIsHandledAreNotLost(t *testing.T) {
 	release := make(chan struct{})
 	r := &recorder{}
+	var tries []int
+	retry := func(_ context.Context, _ string, tried int, _ time.Time, _ error) (*time.Duration, error) {
+		tries = append(tries, tried)
+		return nil, errors.New("one is enough")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		release = make(chan struct{})
 		r.start = time.Now()
 		r.answer = func(_ string, times int) error {
 			if times == 1 {
 				<-release
+				return nil
 			}
-			return nil
+			return errors.New("fails")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		q := queue.New(nil, "test", r.handle, nil)
+		q := queue.New(nil, "test", r.handle, retry)
 		var group sync.WaitGroup
 		group.Go(func() { _ = q.Run(ctx, 2) })
 		q.EnqueueAfter(ctx, "a", 0)
@@ -120,6 +126,9 @@ func TestEventsWhileAKeyIsHandledAreNotLost(t *testing.T) {
 		r.expect(t, handled{"a", 0}, handled{"a", 0})
 		cancel()
 		group.Wait()
+		if !slices.Equal(tries, []int{1}) {
+			t.Errorf("the event is attempt %v, want the first one", tries)
+		}
 	})
 }
 

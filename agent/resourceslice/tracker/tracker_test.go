@@ -267,6 +267,10 @@ func changes(ctx context.Context, api resourceclient.ResourceV1Interface) []chan
 			_, err := api.ResourceSlices().Update(ctx, slice(2, "a", "b", "c"), metav1.UpdateOptions{})
 			return err
 		}, "a: b:r c:", "a: b: c:"},
+		{"a device with another name", func() error {
+			_, err := api.ResourceSlices().Update(ctx, slice(3, "a", "b", "d"), metav1.UpdateOptions{})
+			return err
+		}, "a: b:r d:", "a: b: d:"},
 		{"no slice", func() error { return api.ResourceSlices().Delete(ctx, "slice", metav1.DeleteOptions{}) }, "", ""},
 	}
 }

@@ -82,7 +82,9 @@ func TestCompletesValues(t *testing.T) {
 			t.Errorf("--device-policy %s: %s", policy, out)
 		}
 	}
-	manifest := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: trainer, namespace: ml}, spec: {template: {spec: {containers: [{name: c, image: x}]}}}}\n"
+	// There is nothing to explain of a pod without devices.
+	manifest := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: trainer, namespace: ml}, spec: {template: {spec: {containers: [{name: c, image: x}]}}}}\n" +
+		"---\n{apiVersion: v1, kind: Pod, metadata: {name: depot, namespace: ml}, spec: {containers: [{name: c, image: x}]}}\n"
 	file := filepath.Join(t.TempDir(), "d.yaml")
 	if err := os.WriteFile(file, []byte(manifest), 0o644); err != nil {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ func TestUsage(t *testing.T) {
 		"dray alocate":                    {cli.ExitError, `unknown command "alocate"`},
 		"dray allocate extra":             {cli.ExitError, `error: dray allocate has no arguments, got "extra": files are given with -f`},
 		"dray devices -f examples/gpu-nic-pcie --free --driver=nic.example.com": {cli.ExitOK, "pool"},
+		"dray devices -f examples/gpu-nic-pcie nic.example.com/hgx-1":           {cli.ExitOK, "pool nic.example.com/hgx-1"},
 		"dray allocate --nodes n1":        {cli.ExitError, "unknown flag: --nodes"},
 		"dray allocate -f no/such/folder": {cli.ExitError, "error: no/such/folder: no such file or directory"},
 		"dray allocate -o table -f -":     {cli.ExitError, "--output table: want one of wide, json, yaml, name, jsonpath=TEMPLATE"},
