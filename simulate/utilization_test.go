@@ -79,8 +79,9 @@ func TestUtilization(t *testing.T) {
 		"a capacity":                {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "1")}, 0, 0.1},
 		"one capacity of two": {[]*resourceapi.ResourceClaim{holding("x", "nic.example.com", "a-nic", "nic-0", "00000000-0000-4000-8000-000000000000",
 			map[resourceapi.QualifiedName]resource.Quantity{"bandwidth": resource.MustParse("20G")})}, 0, 0.1},
-		"another capacity, two":     {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "4"), nic("y", "nic-0", "10G", "2")}, 0, 0.375},
-		"shares without capacities": {[]*resourceapi.ResourceClaim{holding("x", "nic.example.com", "a-nic", "nic-1", "00000000-0000-4000-8000-000000000000", nil)}, 0, 0.5},
+		"another capacity, two":          {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "4"), nic("y", "nic-0", "10G", "2")}, 0, 0.375},
+		"shares without capacities":      {[]*resourceapi.ResourceClaim{holding("x", "nic.example.com", "a-nic", "nic-1", "00000000-0000-4000-8000-000000000000", nil)}, 0, 0.5},
+		"all of a device beside a share": {[]*resourceapi.ResourceClaim{nic("x", "nic-0", "20G", "1"), holding("y", "nic.example.com", "a-nic", "nic-0", "", nil)}, 0, 0.5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := gpuCluster()

@@ -11,7 +11,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 
@@ -227,6 +231,11 @@ func TestRunFails(t *testing.T) {
 			o.NewProvider = func(Devices, record.EventRecorder) (Provider, error) { return nil, errors.New("no") }
 		},
 		"name": func(_ *testing.T, o *Options) { o.Node.Name = "Not A Name" },
+		"nodes are not yours": func(_ *testing.T, o *Options) { // which only the API server says
+			o.Client.(*fake.Clientset).PrependReactor("*", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), nodeName, errors.New("nodes are not yours"))
+			})
+		},
 	} {
 		m := newMachine(t)
 		o := Options{Client: m.client, Folder: m.folder, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}},

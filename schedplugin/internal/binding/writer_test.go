@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -162,6 +163,37 @@ func TestWhoseAllocation(t *testing.T) {
 				t.Errorf("the allocation is said %d times to be somebody else's, want %d", found, test.found)
 			}
 		})
+	}
+}
+
+// A claim is overdue if its devices are to be waited for, and were for as long as that may take.
+func TestOverdue(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		off       bool
+		condition string
+		age       time.Duration // 0 if it is not known
+		want      bool
+	}{
+		{"longer than the timeout", false, "ready", 2 * time.Minute, true},
+		{"not as long", false, "ready", 30 * time.Second, false},
+		{"nobody noted when", false, "ready", 0, false},
+		{"nothing to wait for", false, "", 2 * time.Minute, false},
+		{"conditions are switched off", true, "ready", 2 * time.Minute, false},
+	} {
+		claim := boundClaim(allocationOf("gpu-0")).Object
+		if test.age > 0 {
+			claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Now().Add(-test.age)}
+		}
+		if test.condition != "" {
+			claim.Status.Allocation.Devices.Results[0].BindingConditions = []string{test.condition}
+		}
+		if got := (&Writer{Conditions: !test.off, Timeout: time.Minute}).Overdue(claim); got != test.want {
+			t.Errorf("%s: overdue %v", test.name, got)
+		}
+	}
+	if (&Writer{Conditions: true}).Overdue(boundClaim(nil).Object) {
+		t.Error("a claim without devices is overdue")
 	}
 }
 

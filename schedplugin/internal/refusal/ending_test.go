@@ -14,7 +14,7 @@ import (
 )
 
 // Pods that met an error, or a search that was given up, are listed until an attempt ends otherwise or they
-// do not wait any more.
+// do not wait any more. Any change of slices may help them, as it may help pods that a slice or a device spoils.
 func TestUnjudged(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
 	waits := func(types.NamespacedName, types.UID) bool { return true }
@@ -23,19 +23,23 @@ func TestUnjudged(t *testing.T) {
 		refusal Refusal
 		gaveUp  bool
 		want    int
+		spoiled bool
 	}{
-		{"error", Refusal{Reason: "no such key"}, false, 1},
-		{"search given up", Refusal{Reason: Undecided}, true, 1},
-		{"devices in use", Refusal{Reason: "in use", One: &allocator.Unsatisfiable{}}, false, 0},
-		{"set aside", Refusal{Reason: SetAside}, false, 0},
-		{"short of CPU", Refusal{Reason: Short + "Insufficient cpu"}, false, 0},
-		{"not explained", Refusal{Reason: Unexplained}, false, 0},
+		{"error", Refusal{Reason: "no such key"}, false, 1, true},
+		{"search given up", Refusal{Reason: Undecided}, true, 1, true},
+		{"devices in use", Refusal{Reason: "in use", One: &allocator.Unsatisfiable{}}, false, 0, false},
+		{"set aside", Refusal{Reason: SetAside}, false, 0, false},
+		{"short of CPU", Refusal{Reason: Short + "Insufficient cpu"}, false, 0, false},
+		{"not explained", Refusal{Reason: Unexplained}, false, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := NewEndings()
 			a.End(pod, Attempt{Refusals: []*Refusal{&test.refusal}, GaveUp: test.gaveUp})
 			if got := a.Unjudged(waits); len(got) != test.want {
 				t.Errorf("listed %v, want %d", got, test.want)
+			}
+			if last, _ := a.Of(pod.UID); last.Spoiled != test.spoiled {
+				t.Errorf("it ended %+v, want spoiled %v", last, test.spoiled)
 			}
 			a.Unjudged(func(types.NamespacedName, types.UID) bool { return false })
 			if got := a.Unjudged(waits); len(got) > 0 {

@@ -43,7 +43,7 @@ func TestRecord(t *testing.T) {
 		t.Fatalf("record %+v, %v: began before the process that started it, at %d", is, err, mine)
 	}
 	another, start, boot := is, is, is
-	another.PID, start.Start, boot.Boot = os.Getpid(), is.Start+1, "another"
+	another.PID, start.Start, boot.Boot = os.Getppid(), is.Start+1, "another"
 	expect := func(of record, found bool) {
 		t.Helper()
 		handle, err := of.open()
