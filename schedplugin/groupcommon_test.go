@@ -85,6 +85,36 @@ func TestGroupHasARailInCommon(t *testing.T) {
 	}
 }
 
+// A plan has places on nodes only where the pods may run: it holds at once.
+func TestGroupWithConstraintAndSelector(t *testing.T) {
+	zoned := roomy("b")
+	zoned.Labels = map[string]string{"zone": "b"}
+	r, pods := railRig(t, `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`, 2, 2, railed("a", 0, 0), railed("b", 1, 1), roomy("a"), zoned)
+	for _, pod := range pods {
+		pod.Spec.NodeSelector = zoned.Labels
+	}
+	before := groupPlans(t)
+	r.run()
+	r.create(pods...)
+	r.waitFor(time.Minute, "member-0", "member-1")
+	if devices, want := r.devicesOfMembers(pods), []string{"b/gpu-0", "b/gpu-1"}; !slices.Equal(devices, want) {
+		t.Errorf("devices %v, want %v", devices, want)
+	}
+	if plans := groupPlans(t) - before; plans != 1 {
+		t.Errorf("it took %d plans", plans)
+	}
+}
+
+// A pod without devices is one of those that the group needs to start.
+func TestGroupWithConstraintCountsOtherPods(t *testing.T) {
+	r, pods := railRig(t, `{"constraints": [{"matchAttribute": "gpu.example.com/rail"}]}`, 3, 2, railed("a", 0), roomy("a"))
+	pods[2].Spec.ResourceClaims = nil
+	r.run()
+	r.create(pods...)
+	r.waitFor(time.Minute, "member-0", "member-2")
+	r.waitForRejection("member-1")
+}
+
 // What is wrong with the annotation is said by an Event and the condition of the group, and mending it wakes the group.
 func TestGroupWithWrongConstraint(t *testing.T) {
 	r, pods := railRig(t, `{"constraints": [{"matchAttribute": "gpu.example.com/rail", "requests": ["gpo"]}]}`, 2, 2, railed("a", 0, 1, 1), roomy("a"))

@@ -168,11 +168,11 @@ func TestExtensionClasses(t *testing.T) {
 	}
 }
 
-// What is to match devices with admin access, of which nothing is known, is undecided.
+// What is to match devices of an allocated claim does, unless these have admin access: of them nothing is known.
 func TestLinkUnknown(t *testing.T) {
 	c := gpuCluster("a")
 	for d := range c.Slices[0].Spec.Devices {
-		c.Slices[0].Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"numa": {IntValue: ptr.To(int64(d / 2))}}
+		c.Slices[0].Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"numa": {IntValue: ptr.To(int64(d % 2))}}
 	}
 	across := map[string]string{extension.Annotation: `{"matchAcross": ["gpu.example.com/numa"]}`}
 	c.Templates[0].Spec.Annotations = across
@@ -192,6 +192,11 @@ func TestLinkUnknown(t *testing.T) {
 		r, err := sim.Place(t.Context(), second, simulate.Real(nil), simulate.FirstFit)
 		if got := fmt.Sprint(r.Placed, r.Unfit, r.Undecided); err != nil || got != want || admin && r.Err == nil {
 			t.Errorf("admin %t: placed, unfit, undecided: %s (%v), %v; want %s", admin, got, r.Err, err, want)
+		}
+		for placement := range r.Placements() {
+			if claims, err := placement.Claims(t.Context()); err != nil || claims[0].Status.Allocation.Devices.Results[0].Device != "gpu-2" {
+				t.Errorf("the claim that is to match gpu-0 has %+v, %v; want gpu-2", claims[0].Status.Allocation, err)
+			}
 		}
 	}
 }

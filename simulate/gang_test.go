@@ -358,16 +358,27 @@ func (w *gangWorld) count(topologies []simulate.Topology, size, pods int) bool {
 
 // A claim that the pods share and that is allocated already decides the domain.
 func TestGangWithAllocatedClaim(t *testing.T) {
+	for name, values := range map[string][2]resourceapi.DeviceAttribute{
+		"texts":    {{StringValue: ptr.To("x")}, {StringValue: ptr.To("y")}},
+		"versions": {{VersionValue: ptr.To("1.0.0")}, {VersionValue: ptr.To("1.0.1")}},
+		"numbers":  {{IntValue: ptr.To(int64(1))}, {IntValue: ptr.To(int64(-1))}},
+		"truths":   {{BoolValue: ptr.To(true)}, {BoolValue: ptr.To(false)}},
+	} {
+		t.Run(name, func(t *testing.T) { gangWithAllocatedClaim(t, values) })
+	}
+}
+
+func gangWithAllocatedClaim(t *testing.T, values [2]resourceapi.DeviceAttribute) {
 	c := gpuCluster("a", "b")
 	for i, slice := range c.Slices {
 		for d := range slice.Spec.Devices {
-			slice.Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"fabric": {StringValue: ptr.To(string("xy"[(d/2+i)%2]))}}
+			slice.Spec.Devices[d].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"fabric": values[(d/2+i)%2]}
 		}
 	}
 	claim := &resourceapi.ResourceClaim{Spec: c.Templates[0].Spec.Spec}
 	claim.Namespace, claim.Name = "default", "shared"
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-		{Request: "gpus", Driver: "gpu.example.com", Pool: "a", Device: "gpu-3"}, // of y, which comes second
+		{Request: "gpus", Driver: "gpu.example.com", Pool: "a", Device: "gpu-3"}, // of the second value
 	}}}
 	c.Claims = append(c.Claims, claim)
 	state := open(t, c, simulate.Options{})

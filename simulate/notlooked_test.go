@@ -16,6 +16,11 @@ import (
 // What kube-scheduler looks at of pods and the simulation does not is told of the pods that have it, whether they are
 // placed or not, and refused with an option.
 func TestNotLookedAt(t *testing.T) {
+	for _, none := range []*simulate.Shape{nil, {}} {
+		if list := none.NotLookedAt(); len(list) > 0 {
+			t.Errorf("%q of no pod", list)
+		}
+	}
 	plain := func() *corev1.Pod { return gpuPods("one", 1)[0] }
 	with := func(change func(*corev1.PodSpec)) *corev1.Pod {
 		pod := plain()

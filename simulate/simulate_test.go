@@ -178,28 +178,51 @@ func TestUndecidedBeyondCPU(t *testing.T) {
 	}
 }
 
-// A slice that cannot be understood takes its pool away, and no other.
-func TestFaultySlice(t *testing.T) {
-	c := gpuCluster("a")
-	faulty := gpuSlice("other", 2)
-	faulty.Spec.Driver, faulty.Spec.NodeName = "other.example.com", nil
-	faulty.Spec.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "not a label!", Operator: corev1.NodeSelectorOpIn, Values: []string{"x"}}},
-	}}}
-	c.Slices = append(c.Slices, faulty)
-	state := open(t, c, simulate.Options{})
-	if faults := state.Faults(); len(faults) != 1 || faults[0].Object != "ResourceSlice other-gpus" {
-		t.Errorf("faults: %v", faults)
+// What cannot be understood takes its pool or its claim away, and no other.
+func TestFaults(t *testing.T) {
+	selector := func(key string) *corev1.NodeSelector {
+		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{"x"}}},
+		}}}
 	}
-	if found := fit(t, state, shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil)); found.Pods != 4 || found.Undecided != 0 {
-		t.Errorf("%d pods fit, %d nodes are undecided", found.Pods, found.Undecided)
-	}
-	var fault simulate.Fault
-	if _, err := simulate.Open(c, simulate.Options{Strict: true}); !errors.As(err, &fault) {
-		t.Errorf("strict: %v", err)
-	}
-	if _, err := simulate.Open(gpuCluster("a"), simulate.Options{Strict: true}); err != nil {
-		t.Errorf("strict, without a fault: %v", err)
+	for object, add := range map[string]func(*simulate.Cluster, *corev1.NodeSelector){
+		"ResourceSlice other-gpus": func(c *simulate.Cluster, s *corev1.NodeSelector) {
+			slice := gpuSlice("other", 2)
+			slice.Spec.Driver, slice.Spec.NodeName, slice.Spec.NodeSelector = "other.example.com", nil, s
+			c.Slices = append(c.Slices, slice)
+		},
+		"ResourceSlice each-gpus": func(c *simulate.Cluster, s *corev1.NodeSelector) {
+			slice := gpuSlice("each", 2)
+			slice.Spec.Driver, slice.Spec.NodeName, slice.Spec.PerDeviceNodeSelection = "other.example.com", nil, ptr.To(true)
+			slice.Spec.Devices[0].AllNodes, slice.Spec.Devices[1].NodeSelector = ptr.To(true), s
+			c.Slices = append(c.Slices, slice)
+		},
+		"ResourceClaim default/elsewhere": func(c *simulate.Cluster, s *corev1.NodeSelector) {
+			claim := &resourceapi.ResourceClaim{Spec: c.Templates[0].Spec.Spec}
+			claim.Namespace, claim.Name = "default", "elsewhere"
+			claim.Status.Allocation = &resourceapi.AllocationResult{NodeSelector: s}
+			c.Claims = append(c.Claims, claim)
+		},
+	} {
+		t.Run(object, func(t *testing.T) {
+			c, right := gpuCluster("a"), gpuCluster("a")
+			add(&c, selector("not a label!"))
+			state := open(t, c, simulate.Options{})
+			if faults := state.Faults(); len(faults) != 1 || faults[0].Object != object {
+				t.Errorf("faults: %v", faults)
+			}
+			if found := fit(t, state, shapeOf(t, state, gpuPods("one", 1)), simulate.Real(nil)); found.Pods != 4 || found.Undecided != 0 {
+				t.Errorf("%d pods fit, %d nodes are undecided", found.Pods, found.Undecided)
+			}
+			var fault simulate.Fault
+			if _, err := simulate.Open(c, simulate.Options{Strict: true}); !errors.As(err, &fault) {
+				t.Errorf("strict: %v", err)
+			}
+			add(&right, selector("example.com/label"))
+			if _, err := simulate.Open(right, simulate.Options{Strict: true}); err != nil {
+				t.Errorf("strict, without a fault: %v", err)
+			}
+		})
 	}
 }
 

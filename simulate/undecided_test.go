@@ -62,6 +62,42 @@ func place(t *testing.T, sim *simulate.Sim, shape *simulate.Shape, n int, on sim
 	return slices.Collect(r.Placements())
 }
 
+// Templates that differ in CPU only are told apart once the CPU of one is used up.
+func TestAnyOfSizes(t *testing.T) {
+	simulate.RunUsual(t)
+	for _, sizes := range [][]string{{"1", "4"}, {"4", "1"}} {
+		state := open(t, gpuCluster(), simulate.Options{})
+		var templates []*simulate.Template
+		for _, cpu := range sizes {
+			node := nodeNamed("cpu" + cpu)
+			node.Status.Allocatable = cpus(cpu)
+			template, err := state.Template(simulate.TemplateSpec{Node: node, Slices: []*resourceapi.ResourceSlice{gpuSlice("gpus", 4)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			templates = append(templates, template)
+		}
+		pods := gpuPods("one", 3)
+		for _, pod := range pods {
+			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpus("1")}}}
+		}
+		shape := shapeOf(t, state, pods)
+		undecided := anyOf(t, state, templates...)
+		sim := state.Sim()
+		node := place(t, sim, shape, 1, simulate.New(undecided, 1))[0].Node
+		if got := len(sim.Options(node)); got != 2 {
+			t.Errorf("sizes %v: after one pod, the node can be one of %d", sizes, got)
+		}
+		place(t, sim, shape, 1, simulate.Added(undecided))
+		if got := names(sim.Options(node)); got != "cpu4" {
+			t.Errorf("sizes %v: after two pods, the node can be %s, want cpu4", sizes, got)
+		}
+		if more := fit(t, sim.State(), shape, simulate.Added(undecided)); more.Pods != 2 {
+			t.Errorf("sizes %v: %d more fit, want 2", sizes, more.Pods)
+		}
+	}
+}
+
 // Mistakes are errors, and change nothing.
 func TestAnyErrors(t *testing.T) {
 	state := open(t, gpuCluster("a"), simulate.Options{})

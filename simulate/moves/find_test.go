@@ -495,6 +495,10 @@ func TestFindWithPrioritizedLists(t *testing.T) {
 	if err != nil || !plan.Possible || plan.Cost != 1 {
 		t.Errorf("room for three GPUs and one or two: %t, for %v, %v; want it after one move", plan.Possible, plan.Cost, err)
 	}
+	freeing, err := moves.Free(t.Context(), l.open(), moves.Nodes, moves.Question{Nodes: names(&l.Cluster)})
+	if err != nil || freeing.After != 1 || freeing.Cost != 1 {
+		t.Errorf("%d nodes are empty, for %v, %v; want one after one move", freeing.After, freeing.Cost, err)
+	}
 }
 
 // What cannot be asked is an error.
