@@ -450,7 +450,7 @@ func TestFindWithinBounds(t *testing.T) {
 // A search that may look at few sets tries other victims than the cheapest, if these have no place to go, for the first wanted
 // pod that has no place; the others have their cheapest.
 func TestFindTriesOtherVictims(t *testing.T) {
-	l := &lab{T: t, Cluster: gpuCluster(4, 4, 4, 3)}
+	l := &lab{T: t, Cluster: gpuCluster(4, 4, 4, 4)}
 	in := func(pod *corev1.Pod, pool string) *corev1.Pod {
 		pod.Spec.NodeSelector = map[string]string{"pool": pool}
 		return pod
@@ -462,7 +462,7 @@ func TestFindTriesOtherVictims(t *testing.T) {
 	l.place(gpuPod("moves-0", 1), "node-1")
 	l.place(gpuPod("moves-1", 1), "node-1")
 	l.place(gpuPod("moves-2", 1), "node-2")
-	wanted := []*corev1.Pod{in(gpuPod("wanted-0", 4), "a"), in(gpuPod("wanted-1", 4), "b")}
+	wanted := []*corev1.Pod{in(gpuPod("fits", 1), "spare"), in(gpuPod("wanted-0", 4), "a"), in(gpuPod("wanted-1", 4), "b")}
 	plan, err := moves.Find(t.Context(), l.open(), moves.Question{Wanted: wanted, Nodes: names(&l.Cluster), Sets: 1})
 	if err != nil || !plan.Possible || plan.Cost != 3 || plan.Exact() {
 		t.Fatalf("%+v, %v; want one that costs 3, and may not be the cheapest", plan, err)
