@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/pools"
 )
@@ -33,14 +35,21 @@ func TestWithout(t *testing.T) {
 			for _, consumer := range claim.Status.ReservedFor {
 				return left[consumer.UID], consumer.UID != "hasty"
 			}
+			if owner := metav1.GetControllerOf(claim); owner != nil {
+				return left[owner.UID], owner.UID != "hasty"
+			}
 			return false, true
 		}
 		for range 40 {
 			c.change(random, lists, told)
 			for _, claim := range c.claims {
-				if claim.Status.ReservedFor == nil {
+				if claim.Status.ReservedFor == nil && claim.OwnerReferences == nil {
 					user := []types.UID{"slow", "other", "hasty"}[random.IntN(3)]
-					claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{UID: user}}
+					if random.IntN(2) == 0 {
+						claim.OwnerReferences = []metav1.OwnerReference{{UID: user, Controller: ptr.To(true)}}
+					} else {
+						claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{UID: user}}
+					}
 				}
 			}
 			pod := []types.UID{"slow", "other", "hasty"}[random.IntN(3)]
