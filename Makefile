@@ -323,13 +323,20 @@ readme: ## run the console sessions of the READMEs and compare what they print
 consumer: ## build a module that imports the library, and look at what it inherits
 	$(GOTEST) -count=1 -run '^TestConsumer$$' ./internal/dev/houserules
 
-CONFORMANCE := PATH=$(CURDIR)/bin:$$PATH $(GO) run ./internal/dev/conformance/cmd
-
+# Where checkouts are of what the module proxy does not have: a folder of all, or one of them.
 DRIVERS ?=
+VIRTUAL_KUBELET ?=
+INTEL_PLUGINS ?=
+CHECKOUTS := -programs '$(DRIVERS)' -programs 'virtual-kubelet=$(VIRTUAL_KUBELET)' -programs 'intel-device-plugins-for-kubernetes=$(INTEL_PLUGINS)'
+CONFORMANCE := PATH=$(CURDIR)/bin:$$PATH $(GO) run ./internal/dev/conformance/cmd
+# Parts that are not run keep their rows.
+RECORDED := $(CONFORMANCE) $(CHECKOUTS) -page docs/conformance.md
+
+PARTS ?=
 
 .PHONY: conformance
-conformance: agent controlplane kubelet-parts ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS= folder with checkouts
-	$(CONFORMANCE) -all -programs '$(DRIVERS)' -page docs/conformance.md
+conformance: agent controlplane kubelet-parts ## run all tests of others with Dray in the place of what they test, and write docs/conformance.md; DRIVERS=, VIRTUAL_KUBELET=, INTEL_PLUGINS= checkouts, PARTS= some
+	$(RECORDED) $(or $(PARTS),-all)
 
 .PHONY: conformance-allocator
 conformance-allocator: ## run the cases of upstream's allocators on allocator/structured
@@ -347,9 +354,6 @@ conformance-slices: ## run the tests of upstream's ResourceSlice controller on a
 conformance-names: ## compare the names that packages of drivers, nodes and allocators export, with their types, for programs that change an import
 	$(CONFORMANCE) names
 
-# What takes minutes is not run with the others. The page keeps its rows.
-RECORDED := $(CONFORMANCE) -page docs/conformance.md
-
 CONFIG ?=
 
 .PHONY: conformance-scheduler
@@ -358,7 +362,7 @@ conformance-scheduler: etcd ## run the tests of the in-tree plugin, and of Kuber
 
 .PHONY: conformance-drivers
 conformance-drivers: ## build and test DRA drivers of others with agent/kubeletplugin; DRIVERS= folder with their checkouts
-	$(RECORDED) -programs '$(DRIVERS)' drivers
+	$(RECORDED) drivers
 
 .PHONY: agent-older
 agent-older: ## lay out bin/agent-1.36: agent/kubeletplugin and agent/resourceslice as a module for drivers with the libraries of Kubernetes 1.36
@@ -366,20 +370,13 @@ agent-older: ## lay out bin/agent-1.36: agent/kubeletplugin and agent/resourcesl
 	$(CONFORMANCE) -older bin/agent-1.36
 	cd bin/agent-1.36 && $(GO) build ./...
 
-VIRTUAL_KUBELET ?=
-
 .PHONY: conformance-node
 conformance-node: controlplane ## build and test virtual-kubelet with agent/node, and run its program on an API server; VIRTUAL_KUBELET= a checkout of its main branch
-	$(RECORDED) node/virtual-kubelet
-ifneq ($(VIRTUAL_KUBELET),)
-	$(RECORDED) -programs '$(dir $(abspath $(VIRTUAL_KUBELET)))' node/main
-endif
-
-INTEL_PLUGINS ?=
+	$(RECORDED) node/virtual-kubelet $(if $(VIRTUAL_KUBELET),node/main)
 
 .PHONY: conformance-deviceplugin
 conformance-deviceplugin: ## build and test Intel's device plugins with agent/deviceplugin; INTEL_PLUGINS= their checkout
-	$(RECORDED) -programs '$(dir $(abspath $(INTEL_PLUGINS)))' deviceplugin
+	$(RECORDED) deviceplugin
 
 .PHONY: kubelet-parts
 kubelet-parts: ## build bin/kubelet-parts: what drivers meet of kubelet 1.37

@@ -33,11 +33,17 @@ const wording = "decisions/" + "upstream" + ".md#0067-errors-are-in-our-words"
 // karpentersOwn is the decision about what Karpenter answers.
 const karpentersOwn = "decisions/" + "simulation" + ".md#0093-karpenters-answers-are-counted-and-not-followed"
 
-// Pages about counterparts that have no part.
+// Pages about counterparts that have no part, seen from the page.
 const (
 	aboutAutoscaler = "cluster-autoscaler" + ".md#its-own-tests"
 	aboutKoupleless = "agent" + ".md#virtual-nodes"
 )
+
+// WithoutPart says of each counterpart that has no part where it is published, and which page has what its tests gave.
+var WithoutPart = []string{
+	"cluster-autoscaler: no part: https://github.com/kubernetes-sigs/cluster-autoscaler is not in the module proxy; what its tests gave: docs/" + aboutAutoscaler,
+	"koupleless: no part: https://github.com/koupleless/virtual-kubelet is not in the module proxy; what its tests gave: docs/" + aboutKoupleless,
+}
 
 const introduction = `# Conformance
 

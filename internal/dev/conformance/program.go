@@ -48,8 +48,7 @@ var driverImports = map[string]string{
 	"k8s.io/dynamic-resource-allocation/resourceslice": "github.com/dray-project/dray/agent/resourceslice",
 }
 
-// programs are the parts that build a program of others. Of most a checkout is needed: it is a
-// folder with the last part of the repository's name.
+// programs are the parts that build a program of others. Of most a checkout is needed.
 var programs = append(nodes,
 	driver("kubernetes-sigs/dra-example-driver", "31914ceacda29bbc55208ef75e68c0991e1c9568", "./cmd/...", "./internal/...", "./pkg/..."),
 	driver("kubernetes-sigs/dranet", "f258477cbea0551b7ad239e3873a997a7a3d116b", "./cmd/...", "./pkg/..."),
@@ -99,9 +98,9 @@ var modules = map[string]string{
 	"github.com/dray-project/dray/agent": "agent",
 }
 
-// runProgram runs a program as it is and with Dray's packages. checkouts has a folder for
-// each program that the module proxy does not have.
-func runProgram(ctx context.Context, part Part, checkouts, dray, folder string) (*Result, error) {
+// runProgram runs a program as it is and with Dray's packages. Of programs that the module proxy
+// does not have, checkouts says where they are.
+func runProgram(ctx context.Context, part Part, checkouts Checkouts, dray, folder string) (*Result, error) {
 	if err := part.Lacks(checkouts); err != nil {
 		return nil, err
 	}
@@ -126,19 +125,8 @@ func runProgram(ctx context.Context, part Part, checkouts, dray, folder string) 
 	return result, nil
 }
 
-// Lacks says which checkout a part needs that is not in the folder of programs.
-func (p Part) Lacks(checkouts string) error {
-	if p.Program == nil || p.Program.Version != "" {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(checkouts, filepath.Base(p.Counterpart), "go.mod")); err != nil {
-		return fmt.Errorf("a checkout of %s, commit %s, is needed in the folder of programs: %w", p.Program.Repository, p.Program.Commit, err)
-	}
-	return nil
-}
-
 // downloaded returns the folder in which the go command keeps a version of a module.
-func downloaded(ctx context.Context, part Part, _ string) (source, version string, err error) {
+func downloaded(ctx context.Context, part Part, _ Checkouts) (source, version string, err error) {
 	// Outside of any module, so that no go.sum is asked.
 	text, err := command(ctx, os.TempDir(), "go", "mod", "download", "-json", part.Counterpart+"@"+part.Program.Version)
 	if err != nil {
@@ -152,8 +140,8 @@ func downloaded(ctx context.Context, part Part, _ string) (source, version strin
 }
 
 // checkedOut returns the checkout of a program, which must have no changes.
-func checkedOut(ctx context.Context, part Part, checkouts string) (source, version string, err error) {
-	source = filepath.Join(checkouts, filepath.Base(part.Counterpart))
+func checkedOut(ctx context.Context, part Part, checkouts Checkouts) (source, version string, err error) {
+	source = checkouts.of(part)
 	commit, err := command(ctx, source, "git", "rev-parse", "HEAD")
 	if err != nil {
 		return "", "", err

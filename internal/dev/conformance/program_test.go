@@ -95,8 +95,39 @@ func TestProgramWithoutCheckout(t *testing.T) {
 	if err != nil || len(parts) != 7 {
 		t.Fatalf("%d parts, %v", len(parts), err)
 	}
-	_, err = Run(t.Context(), parts[0], Options{Checkout: "../../..", Programs: t.TempDir()})
-	if err == nil || !strings.Contains(err.Error(), parts[0].Program.Repository) {
+	for _, checkouts := range []Checkouts{nil, {"": t.TempDir()}, {"dra-example-driver": t.TempDir()}} {
+		_, err = Run(t.Context(), parts[0], Options{Checkout: "../../..", Programs: checkouts})
+		if err == nil || !strings.Contains(err.Error(), parts[0].Program.Repository) || !strings.Contains(err.Error(), parts[0].Program.Commit) {
+			t.Errorf("%v: error: %v", checkouts, err)
+		}
+	}
+}
+
+// TestCheckouts: a checkout that is named counts before the folder of all.
+func TestCheckouts(t *testing.T) {
+	parts, err := Select([]string{"node/virtual-kubelet", "node/main", "drivers/dranet", "allocator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := write(t, map[string]string{"all/dranet/go.mod": "", "vk/go.mod": ""})
+	checkouts := make(Checkouts)
+	for _, text := range []string{"", "virtual-kubelet=", "virtual-kubelet=" + folder + "/vk", folder + "/all"} {
+		if err := checkouts.Set(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"", folder + "/vk", folder + "/all/dranet", ""} {
+		if got := checkouts.of(parts[i]); got != want {
+			t.Errorf("%s: %s", parts[i].Name, got)
+		}
+		if err := parts[i].Lacks(checkouts); err != nil {
+			t.Error(err)
+		}
+		if err := parts[i].Lacks(nil); (err == nil) != (want == "") {
+			t.Errorf("%s without checkouts: %v", parts[i].Name, err)
+		}
+	}
+	if err := checkouts.Set("kubernetes=" + folder); err == nil || !strings.Contains(err.Error(), `"kubernetes"`) {
 		t.Errorf("error: %v", err)
 	}
 }

@@ -56,8 +56,8 @@ type Result struct {
 type Options struct {
 	// Checkout is the root of Dray's sources.
 	Checkout string
-	// Programs is the folder with the checkouts of programs.
-	Programs string
+	// Programs are the checkouts of programs of others.
+	Programs Checkouts
 	// Progress gets a line for each test that ended, of the parts that run packages twice. Nil for
 	// none. Two goroutines write.
 	Progress io.Writer

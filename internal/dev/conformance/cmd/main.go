@@ -7,11 +7,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dray-project/dray/internal/dev/conformance"
@@ -30,7 +32,8 @@ func run(ctx context.Context) error {
 	checkout := flag.String("checkout", ".", "the root of Dray's sources")
 	page := flag.String("page", "", "the file to write the page to, which keeps what it says of parts that do not run")
 	all := flag.Bool("all", false, "run the slow parts, too, and those that have a checkout")
-	programs := flag.String("programs", "", "the folder with checkouts of the programs of others, for the parts that need them")
+	programs := make(conformance.Checkouts)
+	flag.Var(programs, "programs", "the `folder` with checkouts of the programs of others, or NAME=FOLDER for one; can be given several times")
 	older := flag.String("older", "", "the folder to lay out in what drivers import, for the libraries of Kubernetes 1.36; nothing is run")
 	check := flag.Bool("check", false, "compare the page with what the file has, and do not write it")
 	flag.Usage = func() {
@@ -42,7 +45,7 @@ func run(ctx context.Context) error {
 			}
 			fmt.Fprintf(flag.CommandLine.Output(), "  %-29s %s%s\n", part.Name, part.About, slow)
 		}
-		fmt.Fprintln(flag.CommandLine.Output(), "\nParts that build a program of others, of which a checkout is in the folder that -programs names:")
+		fmt.Fprintln(flag.CommandLine.Output(), "\nParts that build a program of others:")
 		for _, part := range conformance.Programs() {
 			fmt.Fprintf(flag.CommandLine.Output(), "  %-45s %s\n", part.Name, part.Program.Needs())
 		}
@@ -55,7 +58,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if *all {
-		parts = available(*programs)
+		parts = available(programs)
 	}
 	root, err := filepath.Abs(*checkout)
 	if err != nil {
@@ -64,39 +67,60 @@ func run(ctx context.Context) error {
 	if *older != "" {
 		return conformance.LayOutOlder(ctx, root, *older)
 	}
-	var verdicts []*conformance.Verdict
+	verdicts, failed := runParts(ctx, parts, conformance.Options{Checkout: root, Programs: programs, Progress: os.Stderr})
+	fmt.Print(conformance.Table(verdicts))
+	failed = append(failed, complain(verdicts))
+	if *page == "" {
+		return errors.Join(failed...)
+	}
+	return errors.Join(append(failed, write(*page, verdicts, *check))...)
+}
+
+// runParts runs one part after the other. One that cannot be run does not keep the others from it.
+func runParts(ctx context.Context, parts []conformance.Part, options conformance.Options) (verdicts []*conformance.Verdict, failed []error) {
 	for _, part := range parts {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", part.Name, part.About)
-		result, err := conformance.Run(ctx, part, conformance.Options{Checkout: root, Programs: *programs, Progress: os.Stderr})
+		verdict, err := judged(ctx, part, options)
 		if err != nil {
-			return err
+			failed = append(failed, err)
+		} else {
+			verdicts = append(verdicts, verdict)
 		}
-		verdict, err := conformance.Judge(result)
-		if err != nil {
-			return err
+		if ctx.Err() != nil {
+			break
 		}
-		verdicts = append(verdicts, verdict)
 	}
-	fmt.Print(conformance.Table(verdicts))
-	if err := complain(verdicts); err != nil || *page == "" {
-		return err
+	return verdicts, failed
+}
+
+func judged(ctx context.Context, part conformance.Part, options conformance.Options) (*conformance.Verdict, error) {
+	result, err := conformance.Run(ctx, part, options)
+	if err != nil {
+		return nil, err
 	}
-	stored, err := os.ReadFile(*page)
+	return conformance.Judge(result)
+}
+
+// write writes the page, or compares it with what the file has. The page keeps what it says of parts with differences
+// that nothing explains.
+func write(page string, verdicts []*conformance.Verdict, check bool) error {
+	stored, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	text := conformance.Page(string(stored), verdicts)
-	if !*check {
-		return os.WriteFile(*page, []byte(text), 0o644)
+	explained := slices.DeleteFunc(slices.Clone(verdicts), func(v *conformance.Verdict) bool { return !v.OK() })
+	text := conformance.Page(string(stored), explained)
+	if !check {
+		return os.WriteFile(page, []byte(text), 0o644)
 	}
 	if string(stored) != text {
-		return fmt.Errorf("%s is not what this run gives: make conformance writes it anew", *page)
+		return fmt.Errorf("%s is not what this run gives: make conformance writes it anew", page)
 	}
 	return nil
 }
 
 // available are all parts but those that lack a checkout, of which it says what they need.
-func available(programs string) []conformance.Part {
+func available(programs conformance.Checkouts) []conformance.Part {
 	var parts []conformance.Part
 	for _, part := range conformance.All() {
 		if err := part.Lacks(programs); err != nil {
@@ -104,6 +128,9 @@ func available(programs string) []conformance.Part {
 			continue
 		}
 		parts = append(parts, part)
+	}
+	for _, line := range conformance.WithoutPart {
+		fmt.Fprintln(os.Stderr, line)
 	}
 	return parts
 }
