@@ -6,8 +6,11 @@ package model
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,13 +48,21 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// BenchmarkObserveFirst is the first look at a manager, whose claims have devices of few pools or of many.
+// BenchmarkObserveFirst is the first look at a manager, whose claims have devices of few pools or of many. It lists them in the
+// order in which they were made, which is that of pools, or in that of a map, as managers do. Where they are scattered, they were
+// made in another order than that of pools. It has the user CPU time, too, which other programs on the machine change less.
 func BenchmarkObserveFirst(b *testing.B) {
-	for _, test := range []struct{ pools, devices, claims, results int }{
-		{100, 256, 6000, 4}, // few pools of many devices
-		{3000, 8, 20_000, 1},
+	for _, test := range []struct {
+		pools, devices, claims, results int
+		listed                          string
+	}{
+		{100, 256, 6000, 4, "made"}, // few pools of many devices
+		{100, 256, 6000, 4, "map"},
+		{3000, 8, 20_000, 1, "made"},
+		{3000, 8, 20_000, 1, "map"},
+		{3000, 8, 20_000, 1, "scattered"},
 	} {
-		b.Run(fmt.Sprintf("pools=%d/devices=%d/claims=%d/results=%d", test.pools, test.devices, test.claims, test.results), func(b *testing.B) {
+		b.Run(fmt.Sprintf("pools=%d/devices=%d/claims=%d/results=%d/listed=%s", test.pools, test.devices, test.claims, test.results, test.listed), func(b *testing.B) {
 			c := newCluster()
 			c.slices = nil
 			for p := range test.pools {
@@ -65,8 +76,12 @@ func BenchmarkObserveFirst(b *testing.B) {
 				}
 				c.slices = append(c.slices, slice)
 			}
+			made := rand.New(rand.NewPCG(1, 1)).Perm(test.claims)
+			if test.listed != "scattered" {
+				slices.Sort(made)
+			}
 			var list []*resourceapi.ResourceClaim
-			for i := range test.claims {
+			for _, i := range made {
 				claim := c.put(fmt.Sprint("claim-", i), types.UID(strconv.Itoa(i)), "0")
 				claim.Status.Allocation.Devices.Results = make([]resourceapi.DeviceRequestAllocationResult, test.results)
 				for r := range test.results {
@@ -77,16 +92,29 @@ func BenchmarkObserveFirst(b *testing.B) {
 				}
 				list = append(list, claim)
 			}
-			// Managers list claims in the order of a map.
-			rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			if test.listed != "made" {
+				list, _ = c.List()
+			}
 			b.ReportAllocs()
+			before := userTime(b)
 			for b.Loop() {
 				if _, err := New(inOrder{c, &list}, pools.Gates{}).Observe(); err != nil {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64(userTime(b)-before)/float64(b.N), "user-ns/op")
 		})
 	}
+}
+
+// userTime is the user CPU time that the process has used.
+func userTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano())
 }
 
 // BenchmarkObserveCopies is looking at a manager that has copies of all claims, as that of a simulator which starts

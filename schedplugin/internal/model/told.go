@@ -187,7 +187,8 @@ func (m *Model) recordFirst(list []*resourceapi.ResourceClaim) (done bool, err e
 }
 
 // inMemoryOrder returns the claims in the order of their addresses. Managers list them in that of a map. Those that were read from
-// the API server together are mostly neighbours, so that memory is read in one go, and those of one node come together.
+// the API server together are mostly neighbours, so that memory is read in one go, and those of one node often come together.
+// BenchmarkObserveFirst says what it saves: a third of the user CPU time of the first look, and a sixth where nodes are mixed.
 func inMemoryOrder(list []*resourceapi.ResourceClaim) []*resourceapi.ResourceClaim {
 	address := func(claim *resourceapi.ResourceClaim) uintptr { return uintptr(unsafe.Pointer(claim)) }
 	ordered := slices.Clone(list)
