@@ -33,15 +33,17 @@ var nodeImports = map[string]string{
 // nodes are virtual-kubelet's program: a release, which the module proxy has, and a commit of
 // its main branch.
 var nodes = []Part{
-	nodePart("node/virtual-kubelet", Program{Version: virtualKubeletRelease}),
-	nodePart("node/main", Program{Commit: "7b1385bcb2c1ecffd3938f2a935470b347450a45"}),
+	nodePart("node/virtual-kubelet", Program{
+		Version:   virtualKubeletRelease,
+		Forwarded: nodeTests("TestSetServerNodeRejectsUnusableNode", "TestGetServerNodeRejectsUnnamedCachedNode"),
+	}),
+	nodePart("node/main", Program{Commit: "7b1385bcb2c1ecffd3938f2a935470b347450a45", Forwarded: nodeTests()}),
 }
 
 func nodePart(name string, program Program) Part {
 	program.Repository = "https://" + virtualKubelet
 	program.Packages = []string{"./node/...", "./cmd/..."}
 	program.Imports = nodeImports
-	program.Forwarded = nodeTests
 	program.onPlane = endToEnd
 	return Part{
 		Name:        name,
@@ -58,28 +60,33 @@ func anotherError(output string) bool {
 	return strings.Contains(output, `assertion failed: expected error "`)
 }
 
-// nodeTests are virtual-kubelet's own tests of its packages.
-var nodeTests = []forwarded{
-	{
-		folder: "node", adapter: "node",
-		LeftOut: map[string]map[string]string{
-			"pod_test.go":              {"": "calls private functions of the PodController, and looks into its private fields"},
-			"podcontroller_test.go":    {"": "the same"},
-			"lease_controller_test.go": {"": "of a private type"},
-			"lifecycle_test.go": {
-				"testTerminalStatePodScenario": "waits for the PodController's private queue; it is skipped",
-			},
-			"node_test.go": {
-				"TestNodeCustomUpdateStatusErrorHandler":    "reads a private field of the NodeController",
-				"TestUpdateNodeStatus":                      "of a private function",
-				"TestPingAfterStatusUpdate":                 "wants a ping each 25 ms, which a busy machine does not give",
-				"TestNodePingSingleInflight":                "runs a private part of the NodeController",
-				"TestSetServerNodeRejectsUnusableNode":      "of a private function",
-				"TestGetServerNodeRejectsUnnamedCachedNode": "of a private function",
+// nodeTests are virtual-kubelet's own tests of its packages. Of private functions there are some tests in any version, and
+// more in some.
+func nodeTests(ofPrivate ...string) []forwarded {
+	nodes := map[string]string{
+		"TestNodeCustomUpdateStatusErrorHandler": "reads a private field of the NodeController",
+		"TestUpdateNodeStatus":                   "of a private function",
+		"TestPingAfterStatusUpdate":              "wants a ping each 25 ms, which a busy machine does not give",
+		"TestNodePingSingleInflight":             "runs a private part of the NodeController",
+	}
+	for _, test := range ofPrivate {
+		nodes[test] = "of a private function"
+	}
+	return []forwarded{
+		{
+			folder: "node", adapter: "node",
+			LeftOut: map[string]map[string]string{
+				"pod_test.go":              {"": "calls private functions of the PodController, and looks into its private fields"},
+				"podcontroller_test.go":    {"": "the same"},
+				"lease_controller_test.go": {"": "of a private type"},
+				"lifecycle_test.go": {
+					"testTerminalStatePodScenario": "waits for the PodController's private queue; it is skipped",
+				},
+				"node_test.go": nodes,
 			},
 		},
-	},
-	{folder: "node/nodeutil", adapter: "nodeutil"},
+		{folder: "node/nodeutil", adapter: "nodeutil"},
+	}
 }
 
 // Names that virtual-kubelet's end-to-end tests have in them.
