@@ -275,6 +275,78 @@ func TestAddedNodeHasItsClaims(t *testing.T) {
 	}
 }
 
+// What claims hold of a node stays with them while it is gone. It is in use again once the devices are there, on whichever node.
+func TestNodeAddedAgainHasItsClaims(t *testing.T) {
+	cluster := gpuCluster("a", "b")
+	cluster.Claims = []*resourceapi.ResourceClaim{{}, {}}
+	for i, devices := range [][]string{{"gpu-1", "gpu-3"}, {"gpu-2"}} {
+		claim := cluster.Claims[i]
+		claim.Namespace, claim.Name = "default", fmt.Sprint("stays-", i)
+		claim.Status.Allocation = ptr.To(gpuResults("a", devices...))
+	}
+	inUse := func(sim *simulate.Sim, name string, want float64) {
+		t.Helper()
+		node, err := sim.State().Node(name)
+		if err != nil || sim.State().InUse(node) != want {
+			t.Errorf("error %v, %v of node %s is in use, want %v", err, sim.State().InUse(node), name, want)
+		}
+	}
+	sim := open(t, cluster, simulate.Options{}).Sim()
+	inUse(sim, "a", 0.75)
+	for range 2 {
+		must(t, sim.Remove("a"))
+		must(t, sim.AddNode(nodeNamed("a"), gpuSlice("a", 4)))
+		inUse(sim, "a", 0.75)
+	}
+	must(t, sim.Remove("a"))
+	must(t, sim.AddNode(nodeNamed("a"), gpuSlice("a", 3))) // without gpu-3
+	inUse(sim, "a", 2.0/3)
+	must(t, sim.Remove("a"))
+	slice := gpuSlice("c", 4)
+	slice.Spec.Pool.Name = "a"
+	must(t, sim.AddNode(nodeNamed("c"), slice))
+	inUse(sim, "c", 0.75)
+	inUse(sim, "b", 0)
+	sim.Fork()
+	must(t, sim.Remove("c"))
+	must(t, sim.AddNode(nodeNamed("a")))
+	inUse(sim, "a", 0)
+	template, err := sim.State().Template(simulate.TemplateSpec{Node: nodeNamed("a"), Slices: []*resourceapi.ResourceSlice{gpuSlice("a", 4)}})
+	must(t, err)
+	must(t, sim.Expect("a", template))
+	inUse(sim, "a", 0.75)
+	sim.Revert()
+	inUse(sim, "c", 0.75)
+}
+
+// A claim that was allocated on a node can be used there once a node of the name is there again.
+func TestNodeAddedAgainServesItsClaims(t *testing.T) {
+	cluster := gpuCluster("a", "b")
+	claim := &resourceapi.ResourceClaim{Spec: cluster.Templates[0].Spec.Spec}
+	claim.Namespace, claim.Name = "default", "shared"
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "jobs", Name: "elsewhere"}}
+	cluster.Claims = append(cluster.Claims, claim)
+	sim := open(t, cluster, simulate.Options{}).Sim()
+	pods := gpuPods("one", 2)
+	for i, pod := range pods {
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("shared")}}
+		if i == 1 {
+			must(t, sim.Remove("a"))
+			must(t, sim.AddNode(nodeNamed("a"), gpuSlice("a", 4)))
+		}
+		r, err := sim.Place(t.Context(), pod, simulate.Real(nil), simulate.FirstFit)
+		must(t, err)
+		if !r.All() {
+			t.Fatalf("pod %d has no place: %v", i, r)
+		}
+		for placement := range r.Placements() {
+			if got := placement.Node.Name(); got != "a" {
+				t.Errorf("pod %d is on %s, want a", i, got)
+			}
+		}
+	}
+}
+
 // A node that was added, and preferred, is gone with a Revert.
 func TestRankedNodesAreGoneWithRevert(t *testing.T) {
 	state := open(t, gpuCluster("a", "b"), simulate.Options{})

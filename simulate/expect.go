@@ -6,6 +6,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -58,10 +59,11 @@ func (m *Sim) Expect(node string, t *Template) error {
 }
 
 // AddNode adds a real node, behind the others, with slices that its drivers have published. It is as any other real node
-// from then on, but is not part of an Update. Allocated claims that have devices of it already take them.
+// from then on, but is not part of an Update. Allocated claims that have devices of it already take them, also where the devices were those
+// of a node that was removed. Claims that were allocated for a node of its name that was removed can be used on it.
 //
 // The error names a node that exists, a slice that is not of this node alone, or a pool that another node has; then nothing changed. It takes time
-// in proportion to the devices of the node, and the nodes that were added.
+// in proportion to the devices of the node, and the nodes that were added; and to all claims, if a node of its name or with one of its pools was removed.
 func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice) error {
 	if node == nil {
 		return errors.New("the node is nil")
@@ -102,31 +104,101 @@ func (d *version) hasPool(w *world, id pools.PoolID) (of string, found bool) {
 			return "several nodes", true
 		}
 	}
-	has := func(node int) bool {
-		rec := d.real.At(node)
-		return !rec.gone && slices.ContainsFunc(rec.facts.Pools, func(p onenode.OwnPool) bool { return p.ID == id })
-	}
-	nodes := []int{}
-	if node, known := w.poolNodes[id]; known {
-		nodes = append(nodes, node)
-	}
-	for _, e := range d.expected {
-		if node, known := d.named(w, e.node); known {
-			nodes = append(nodes, node)
+	for rec := range d.withPool(w, id) {
+		if !rec.gone {
+			return "node " + rec.facts.Node.Name, true
 		}
-	}
-	for node := len(w.nodes); node < d.real.Len(); node++ {
-		nodes = append(nodes, node)
-	}
-	if i := slices.IndexFunc(nodes, has); i >= 0 {
-		return "node " + d.real.At(nodes[i]).facts.Node.Name, true
 	}
 	return "", false
 }
 
+// withPool lists the real nodes that have a pool, or had it when they were removed.
+func (d *version) withPool(w *world, id pools.PoolID) iter.Seq[*nodeRecord] {
+	return func(yield func(*nodeRecord) bool) {
+		var nodes []int
+		if node, known := w.poolNodes[id]; known {
+			nodes = append(nodes, node)
+		}
+		for _, e := range d.expected {
+			if node, known := w.byName[e.node]; known {
+				nodes = append(nodes, node)
+			}
+		}
+		for node := len(w.nodes); node < d.real.Len(); node++ { // those that were added
+			nodes = append(nodes, node)
+		}
+		for _, node := range nodes {
+			rec := d.real.At(node)
+			if slices.ContainsFunc(rec.facts.Pools, func(p onenode.OwnPool) bool { return p.ID == id }) && !yield(rec) {
+				return
+			}
+		}
+	}
+}
+
+// succeeds reports whether a real node of the name of another, or with one of its pools, was removed.
+func (d *version) succeeds(w *world, rec *nodeRecord) bool {
+	if index, known := w.byName[rec.facts.Node.Name]; known && d.real.At(index).gone {
+		return true
+	}
+	for node := len(w.nodes); node < d.real.Len(); node++ { // those that were added
+		if other := d.real.At(node); other.gone && other.facts.Node.Name == rec.facts.Node.Name {
+			return true
+		}
+	}
+	for _, pool := range rec.facts.Pools {
+		for other := range d.withPool(w, pool.ID) {
+			if other.gone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// heldBefore finds what claims hold of devices of a node that were those of nodes that are gone. What they hold of other devices of these
+// nodes stays there. Claims for a node of that name that is gone become claims for this one.
+func (m *Sim) heldBefore(rec *nodeRecord, node Node) []onenode.Holding {
+	if !m.data.succeeds(m.world, rec) {
+		return nil
+	}
+	gone := func(n Node) bool { return n.template == nil && m.data.real.At(n.index).gone }
+	var all []onenode.Holding
+	for id := range m.data.claims.Len() {
+		if tied := m.data.claims.At(id).tied; tied != nil && tied.name == node.name && gone(*tied) {
+			m.data.claims.Edit(id, m.by).tied = &node
+		}
+		var here []onenode.Holding
+		var rest []heldOn
+		for _, held := range m.data.claims.At(id).held {
+			if !gone(held.node) {
+				rest = append(rest, held)
+				continue
+			}
+			before, left := m.data.real.At(held.node.index).facts, []onenode.Holding(nil)
+			for _, h := range held.holdings {
+				if position, listed := rec.facts.Position(before.DeviceID(h.Device)); listed {
+					h.Device = position
+					here = append(here, h)
+				} else {
+					left = append(left, h)
+				}
+			}
+			if len(left) > 0 {
+				rest = append(rest, heldOn{node: held.node, holdings: left})
+			}
+		}
+		if len(here) > 0 {
+			m.data.claims.Edit(id, m.by).held = append(rest, heldOn{node: node, holdings: here})
+			all = append(all, here...)
+		}
+	}
+	return all
+}
+
 // heldOn finds what claims hold of devices of a node that were not listed before.
 func (m *Sim) heldOn(rec *nodeRecord, node Node) []onenode.Holding {
-	var all []onenode.Holding
+	all := m.heldBefore(rec, node)
 	for _, pool := range rec.facts.Pools {
 		for _, id := range m.world.unlisted[pool.ID] {
 			var found []onenode.Holding
