@@ -17,6 +17,7 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
@@ -104,18 +105,37 @@ func gangOf(t *testing.T, claims []string, objects ...runtime.Object) (*world, [
 	return w, pods
 }
 
-// giveUp ends an attempt of the gang.
-func (w *world) giveUp(cycle *framework.CycleState, pods []*corev1.Pod) {
+// giveUp ends an attempt of the gang that failed.
+func (w *world) giveUp(cycle *framework.CycleState, pods []*corev1.Pod) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	object, err := w.plugin.handle.SnapshotSharedLister().PodGroups().Get("default", "gang")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	group := &framework.PodGroupInfo{Name: "gang", Namespace: "default", UnscheduledPods: pods, PodGroup: object}
-	_, status := w.plugin.PodGroupPostFilter(w.ctx, cycle, group, func(context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
+	return w.plugin.PodGroupPostFilter(w.ctx, cycle, group, func(context.Context) (*fwk.PodGroupAssignments, *fwk.Status) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	})
-	if !status.IsRejected() {
-		w.t.Fatal(status)
+}
+
+// A group without a plan waits if there is one for the time when devices come free, and is nominated to the nodes of that.
+func TestGroupWaitsWithAPlan(t *testing.T) {
+	w, pods := gangOf(t, []string{"one", "two"}, append(parts("a"), roomy("a"), partClaim("one", "whole", "half"), partClaim("two", "whole", "half"),
+		reservedBy(held(partClaim("of-gone", "half"), "a", "gpu-0-half-0"), podWith("gone", "of-gone")))...)
+	cycle := framework.NewCycleState()
+	one, _ := together(w, cycle, pods[0])
+	placed, status := one.reserve()
+	expect(t, status, fwk.Success, "")
+	two, _ := together(w, cycle, pods[1])
+	if _, status := two.reserve(); !status.IsRejected() {
+		t.Fatalf("both pods get devices: %v", status)
+	}
+	w.plugin.Unreserve(w.ctx, one.state, one.pod, placed)
+	result, status := w.giveUp(cycle, pods)
+	expect(t, status, fwk.Success, "waiting for the devices of pods that were preempted")
+	for _, pod := range pods {
+		if info := result.NominatingInfos[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]; info == nil || info.NominatedNodeName != "a" {
+			t.Errorf("nomination of pod %s: %+v", pod.Name, info)
+		}
 	}
 }
 

@@ -39,7 +39,9 @@ func TestPlansNeedNothingSetAside(t *testing.T) {
 	first := framework.NewCycleState()
 	unplanned, _ := together(w, first, pods[0])
 	expect(t, unplanned.preFilter(), fwk.Success, "")
-	w.giveUp(first, pods)
+	if _, status := w.giveUp(first, pods); !status.IsRejected() {
+		t.Fatal(status)
+	}
 	a, _ := together(w, framework.NewCycleState(), pods[0])
 	expect(t, a.preFilter(), fwk.Success, "")
 	clone := &attempt{world: w, pod: a.pod, state: a.state.Clone()}

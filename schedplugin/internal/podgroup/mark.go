@@ -162,14 +162,19 @@ func (g *Groups) planAfterFailure(ctx context.Context, cycle *Cycle, group fwk.P
 	return mark
 }
 
-// plannedLater returns the nodes of a plan for the time when devices are free of pods that were preempted, nil if there is none.
+// plannedLater returns the nodes of a plan for the time when devices are free of pods that were preempted, nil if there is none. What is
+// in use is looked at once more: when the group was tried, its pods had devices of each other in flight.
 func (g *Groups) plannedLater(ctx context.Context, cycle *Cycle, pods []*corev1.Pod) []string {
+	view, err := g.Preemption.Model.Observe()
+	if err != nil {
+		return nil
+	}
 	for a := range cycle.withDevices() {
-		settled := a.first.State.Preemption().Settled()
-		if settled == nil {
+		again, err := a.first.State.Preemption().Again(view)
+		if err != nil || again.Settled() == nil {
 			continue
 		}
-		if later := g.plan(ctx, newCycle(), a.anew(a.mark), settled.State()); later != nil && later.Verdict == allocator.Satisfiable {
+		if later := g.plan(ctx, newCycle(), a.anew(a.mark), again.Settled().State()); later != nil && later.Verdict == allocator.Satisfiable {
 			return later.nodes(pods)
 		}
 	}
