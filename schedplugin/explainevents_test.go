@@ -16,7 +16,27 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/dray-project/dray/schedplugin/config"
 )
+
+// No Event is written if the settings say so. The condition of the pod has the reasons.
+func TestNoEventIsWanted(t *testing.T) {
+	w := newWorld(t, setting{
+		objects: []runtime.Object{gpuClass(), gpuClaim("wanted", 2), node("a"), gpus("a", 1)}, args: &config.DrayArgs{Explain: config.ExplainReasons},
+	})
+	a := w.attempt(podWith("p", "wanted"))
+	if _, status := a.place(); !status.IsRejected() {
+		t.Fatalf("the pod was not rejected: %v", status)
+	}
+	_, status := w.plugin.PostFilter(w.ctx, a.state, a.pod, nil)
+	expect(t, status, fwk.Unschedulable, "")
+	select {
+	case note := <-w.events:
+		t.Errorf("an Event was written: %s", note)
+	default:
+	}
+}
 
 // One Event sums up all nodes. It is not repeated while nothing changes.
 func TestEventExplains(t *testing.T) {

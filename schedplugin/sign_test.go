@@ -32,7 +32,12 @@ func TestSignatures(t *testing.T) {
 	twin, ofTwin := fromTemplate("twin", 1)
 	two, ofTwo := fromTemplate("two", 2)
 	has, ofHas := fromTemplate("has", 1)
-	objects := []runtime.Object{gpuClass(), gpus("a", 2), ofOne, ofTwin, ofTwo, held(ofHas, "a", "gpu-0"), gpuClaim("named", 1)}
+	gets, ofGets := fromTemplate("gets", 1)
+	renamed, ofRenamed := fromTemplate("renamed", 1)
+	renamed.Spec.ResourceClaims[0].Name, renamed.Status.ResourceClaimStatuses[0].Name = "cards", "cards"
+	objects := []runtime.Object{
+		gpuClass(), gpus("a", 2), ofOne, ofTwin, ofTwo, held(ofHas, "a", "gpu-0"), ofGets, ofRenamed, gpuClaim("named", 1),
+	}
 	w := newWorld(t, setting{objects: objects})
 	sign := func(pod *corev1.Pod) any {
 		fragments, status := w.plugin.SignPod(w.ctx, pod)
@@ -50,8 +55,15 @@ func TestSignatures(t *testing.T) {
 	if reflect.DeepEqual(sign(one), sign(two)) {
 		t.Errorf("pods of different templates are alike: %v", sign(one))
 	}
+	if reflect.DeepEqual(sign(one), sign(renamed)) {
+		t.Errorf("pods that call their claims by other names are alike: %v", sign(one))
+	}
+	if err := w.dra.ResourceClaims().SignalClaimPendingAllocation(ofGets.UID, held(ofGets.DeepCopy(), "a", "gpu-1")); err != nil {
+		t.Fatal(err)
+	}
 	for pod, want := range map[*corev1.Pod]string{
 		has:                       "allocated claims are not signed",
+		gets:                      "allocated claims are not signed",
 		podWith("names", "named"): "claims that pods can share are not signed",
 	} {
 		if got := sign(pod); got != want {
@@ -63,6 +75,12 @@ func TestSignatures(t *testing.T) {
 	w = newWorld(t, setting{objects: append(objects, everywhere)})
 	if got, want := sign(one), "there are devices that several nodes can reach"; got != want {
 		t.Errorf("with a device for all nodes: %v, want %q", got, want)
+	}
+	features := everything
+	features.EnableDRANodeAllocatableResources = true
+	w = newWorld(t, setting{objects: objects, features: features})
+	if got, want := sign(one), "devices may take of what nodes have"; got != want {
+		t.Errorf("with devices that stand for CPU: %v, want %q", got, want)
 	}
 }
 

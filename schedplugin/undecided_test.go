@@ -302,3 +302,16 @@ func TestUndecidedBeforeOtherPreemption(t *testing.T) {
 		})
 	}
 }
+
+// A search about evicting pods that was given up has the pod tried again with larger limits, as one about the pods as they are.
+func TestUndecidedEvictionIsTriedAgain(t *testing.T) {
+	w := newWorld(t, setting{})
+	for _, undecided := range []bool{false, true} {
+		c, pod := newCycle(), podWith("p")
+		c.undecidedWithout.Store(undecided)
+		w.plugin.conclude(w.ctx, c, pod, nil)
+		if raised := w.plugin.patience(pod.UID) > 0; raised != undecided {
+			t.Errorf("undecided %v: the limits are raised: %v", undecided, raised)
+		}
+	}
+}
