@@ -37,6 +37,7 @@ func TestUsage(t *testing.T) {
 		"dray devices -f examples/gpu-nic-pcie --free --driver=nic.example.com": {cli.ExitOK, "pool"},
 		"dray devices -f examples/gpu-nic-pcie nic.example.com/hgx-1":           {cli.ExitOK, "pool nic.example.com/hgx-1"},
 		"dray allocate --nodes n1":        {cli.ExitError, "unknown flag: --nodes"},
+		"dray devices -f /proc/self/mem":  {cli.ExitError, "/proc/self/mem: input/output error"}, // it can be opened
 		"dray allocate -f no/such/folder": {cli.ExitError, "error: no/such/folder: no such file or directory"},
 		"dray allocate -o table -f -":     {cli.ExitError, "--output table: want one of wide, json, yaml, name, jsonpath=TEMPLATE"},
 		"dray explain x -o jsonpath -f -": {cli.ExitError, "--output jsonpath: jsonpath=... needs an argument"},

@@ -51,6 +51,15 @@ func TestConvertSaysWhatIsRefused(t *testing.T) {
 	}
 }
 
+// A template by itself is an object of v1, too.
+func TestConvertTemplateAlone(t *testing.T) {
+	const template = "{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: t}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}}}\n"
+	out, status := runStatus(template, "dray", "convert", "-f", "-")
+	if status != 1 || !strings.Contains(out, "no translation: ResourceClaimTemplate default/t: kind: the prototype has no such kind") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+}
+
 // withVolume is a pod with a volume, and a device for a node NODE.
 const withVolume = `
 apiVersion: v1

@@ -75,6 +75,12 @@ status: {allocation: {devices: {results: [{request: r, driver: gpu.example.com, 
 			claimOf("c", "requests: [{name: r, exactly: {deviceClassName: gpu}}, {name: s, exactly: {deviceClassName: gpu}}]", ""),
 		cli.ExitNotPlaced, "together they need 2 devices, and 1 are there for them", "",
 	},
+	"a node that lists nothing but CPU has no more of it": {
+		"explain pod/w", gpuClass + strings.Replace(nodeWith("m", "{name: g0}"), "{name: m}}", "{name: m}, status: {allocatable: {cpu: 1}}}", 1) +
+			claimOf("c", "requests: [{name: r, exactly: {deviceClassName: gpu}}]", "") +
+			"---\n{apiVersion: v1, kind: Pod, metadata: {name: w, namespace: ml}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}], resourceClaims: [{name: c, resourceClaimName: c}]}}\n",
+		cli.ExitNotPlaced, "cpu", "",
+	},
 	"of two classes, that which has the device says what it lacks": {
 		"explain claim/c", gpuClass + "---\n" + strings.ReplaceAll(gpuClass, "gpu", "tpu") + nodeWith("m", "{name: g0, attributes: {model: {string: A100}}}") +
 			claimOf("c", "requests: [{name: r, exactly: {deviceClassName: tpu}}]",

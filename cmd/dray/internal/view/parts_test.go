@@ -212,6 +212,9 @@ func TestPicturesApart(t *testing.T) {
 	if gone, said := Compare(before, s.Picture()).Nodes["m"]; !said || gone != nil {
 		t.Errorf("what is said of a node that is gone: %t, %v", said, gone)
 	}
+	if _, err := s.WhatIf(t.Context(), &Change{Add: map[string]int{"n1": 0}}); err != nil {
+		t.Errorf("no node is added: %v", err)
+	}
 	if _, err := s.WhatIf(t.Context(), &Change{Add: map[string]int{"n1": 600, "n2": 600}}); err == nil || !strings.Contains(err.Error(), "add 600 nodes like n2: want 0 to 1000 in all") {
 		t.Errorf("1,200 nodes: error %v", err)
 	}

@@ -237,8 +237,13 @@ func TestAccess(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	address, token := serving(t)
 	_, port, _ := strings.Cut(strings.TrimPrefix(address, "http://"), ":")
-	for body, want := range map[string]int{
-		`{"cordon": ["no-such"]}`: 422, `{"wrong": 1}`: 400, `[`: 400, `{"yaml": "` + strings.Repeat("x", mostAsked) + `"}`: 400,
+	type reply struct {
+		status int
+		text   string
+	}
+	for body, want := range map[string]reply{
+		`{"cordon": ["no-such"]}`: {422, "no-such"}, `{"wrong": 1}`: {400, "wrong"}, `[`: {400, "unexpected EOF"}, `{"yaml": "` + strings.Repeat("x", mostAsked) + `"}`: {400, "large"},
+		`{"cordon": ["worker-1"]}`: {200, "worker-1"},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/api/whatif", strings.NewReader(body))
 		if err != nil {
@@ -250,11 +255,12 @@ func TestQuestions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := answer.Body.Close(); err != nil {
+		text, err := io.ReadAll(answer.Body)
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
 			t.Error(err)
 		}
-		if answer.StatusCode != want {
-			t.Errorf("%.40s: status %d, want %d", body, answer.StatusCode, want)
+		if answer.StatusCode != want.status || !strings.Contains(string(text), want.text) {
+			t.Errorf("%.40s: status %d, %.200s; want %d, %q", body, answer.StatusCode, text, want.status, want.text)
 		}
 	}
 }
