@@ -246,7 +246,7 @@ func TestFindLikeEnumeration(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		least, room := l.cheapest(wanted, cost, allowed)
-		if !plan.Exact() || plan.Possible != !math.IsInf(least, 1) || plan.Possible && (plan.Cost != least || plan.Room != room) {
+		if !plan.Exact() || plan.Possible != !math.IsInf(least, 1) || plan.Possible && (plan.Cost != least || plan.Bound != least || plan.Room != room) {
 			t.Fatalf("seed %d: possible %t, costs %v, at least %v, room for %d; by enumeration it costs %v with room for %d", seed, plan.Possible, plan.Cost, plan.Bound, plan.Room, least, room)
 		}
 		if plan.Possible {

@@ -195,6 +195,7 @@ func (f *finder) cost(pod *corev1.Pod) float64 {
 func (f *finder) find(ctx context.Context) error {
 	f.best.Bound = math.Inf(1)
 	if done, err := f.attempt(ctx, nil); done || err != nil {
+		f.best.Bound = f.best.Cost // no move is needed
 		return err
 	}
 	if err := f.quick(ctx); err != nil {
