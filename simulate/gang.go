@@ -98,7 +98,8 @@ func (m *Sim) gangWithin(ctx context.Context, demands []Demand, t []Topology, on
 		}
 		d.note(&result)
 	}
-	if !m.world.options.GangsOneByOne {
+	// Of one pod it is known from the nodes by themselves.
+	if !m.world.options.GangsOneByOne && (total > 1 || none.Undecided > 0) {
 		q := &together{Sim: m, total: total, left: m.world.options.Budget}
 		result, at, err := q.place(ctx, domains)
 		if err != nil {

@@ -470,3 +470,24 @@ func TestGangMemberWithoutDevices(t *testing.T) {
 		}
 	}
 }
+
+// That one pod fits on no node is a proof, which needs no look at several pods together.
+func TestGangOfOneIsProven(t *testing.T) {
+	cluster := gpuCluster("a", "b")
+	for _, template := range cluster.Templates { // pods whose claims match others of the pod are placed one by one only
+		template.Spec.Annotations = map[string]string{"dray-project.github.io/extension": `{"matchAcross": ["gpu.example.com/uuid"]}`}
+	}
+	for i := range cluster.Slices {
+		cluster.Slices[i] = gpuSlice(cluster.Nodes[i].Name, 2)
+	}
+	state := open(t, cluster, simulate.Options{Extensions: true})
+	for _, pods := range []int{1, 2} {
+		shapes, err := state.Shapes(gpuPods("three", pods))
+		must(t, err)
+		r, err := state.Sim().Gang(t.Context(), []simulate.Demand{{Shape: shapes[0], Count: pods}}, nil, simulate.Real(nil), simulate.FirstFit)
+		must(t, err)
+		if r.Unfit != pods || r.NoProof != (pods > 1) {
+			t.Errorf("%d pods: %d do not fit, no proof %t", pods, r.Unfit, r.NoProof)
+		}
+	}
+}
