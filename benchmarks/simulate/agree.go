@@ -23,8 +23,10 @@ func (b *bench) agree() error {
 	if err := b.agreeGrowing(); err != nil {
 		return err
 	}
-	if err := b.agreeGang(); err != nil {
-		return err
+	for _, agree := range []func() error{b.agreeGangs, b.agreePacking, b.agreeLeaving, b.agreeCharge} {
+		if err := agree(); err != nil {
+			return err
+		}
 	}
 	return b.agreeDraining()
 }
@@ -68,25 +70,6 @@ func (b *bench) consistent() error {
 	return nil
 }
 
-// gangSize is how many pods the gang has that the peer is asked about.
-const gangSize = 9
-
-// agreeGang places a gang in one rack.
-func (b *bench) agreeGang() error {
-	want, err := newUpstream(b.world).gang(b, b.world.shapes[0], gangSize)
-	if err != nil {
-		return err
-	}
-	result, err := b.gang(gangSize)
-	if err != nil {
-		return err
-	}
-	if got := nodesOf(&result); result.All() != (len(want) == gangSize) || result.All() && !slices.Equal(got, want) {
-		return fmt.Errorf("a gang of %d: upstream places it on %v, Dray on %v", gangSize, want, got)
-	}
-	return nil
-}
-
 func nodesOf(r *simulate.Result) []string {
 	var names []string
 	for placement := range r.Placements() {
@@ -109,6 +92,25 @@ func (b *bench) agreePlacing() error {
 		}
 		if name := firstNode(&got); name != want {
 			return fmt.Errorf("pod %s: upstream says node %q, Dray %q", pod.Name, want, name)
+		}
+	}
+	return nil
+}
+
+// agreePacking places pods one by one, each on the fullest node.
+func (b *bench) agreePacking() error {
+	u, sim := newUpstream(b.world), b.state.Sim()
+	for i := range 3 {
+		want, err := u.pack(b, b.world.shapes[0])
+		if err != nil {
+			return err
+		}
+		got, err := sim.PlaceMany(b, b.shapes[0], 1, simulate.Real(nil), simulate.Pack)
+		if err != nil {
+			return err
+		}
+		if name := firstNode(&got); name != want {
+			return fmt.Errorf("pod %d: on the fullest node that takes it: upstream says node %q, Dray %q", i, want, name)
 		}
 	}
 	return nil

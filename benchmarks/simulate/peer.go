@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -92,30 +93,58 @@ func (u *upstream) place(ctx context.Context, pod *corev1.Pod, nodes []*corev1.N
 	return "", nil
 }
 
-// gang puts pods on the nodes of the first rack that takes all of them, and returns the nodes. There are
-// none if no rack does.
-func (u *upstream) gang(ctx context.Context, pod *corev1.Pod, pods int) ([]string, error) {
-	for first := 0; first < len(u.nodes); {
-		last := first
-		for last < len(u.nodes) && u.nodes[last].Labels["rack"] == u.nodes[first].Labels["rack"] {
-			last++
+// pack puts a pod on the node that takes it of which most devices are in use, the first of several, and returns its name.
+func (u *upstream) pack(ctx context.Context, pod *corev1.Pod) (string, error) {
+	devices, used := make(map[string]int), make(map[string]int)
+	for _, slice := range u.slices {
+		devices[slice.Spec.Pool.Name] += len(slice.Spec.Devices)
+	}
+	for _, claim := range u.claims {
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			used[result.Pool]++
 		}
-		before := u.claims
-		var names []string
+	}
+	share := func(n *corev1.Node) float64 { return float64(used[n.Name]) / float64(devices[n.Name]) } // pools have the names of nodes
+	fullest := slices.Clone(u.nodes)
+	slices.SortStableFunc(fullest, func(x, y *corev1.Node) int { return cmp.Compare(share(y), share(x)) })
+	return u.place(ctx, pod, fullest)
+}
+
+// gang puts pods on the nodes of the first domain that takes all of them, and returns the nodes. There are none if no domain does. Nodes of a
+// domain have the values of the labels in common. At most so many pods are on a node if that is not 0.
+func (u *upstream) gang(ctx context.Context, pod *corev1.Pod, pods, perNode int, labels ...string) ([]string, error) {
+	var order []string
+	domains := make(map[string][]*corev1.Node)
+	for _, node := range u.nodes {
+		key := ""
+		for _, label := range labels {
+			key += node.Labels[label] + "/"
+		}
+		if domains[key] == nil {
+			order = append(order, key)
+		}
+		domains[key] = append(domains[key], node)
+	}
+	before := u.claims
+	for _, key := range order {
+		left, on, names := slices.Clone(domains[key]), make(map[string]int), []string(nil)
 		for range pods {
-			name, err := u.place(ctx, pod, u.nodes[first:last])
+			name, err := u.place(ctx, pod, left)
 			if err != nil {
 				return nil, err
 			}
 			if name == "" {
 				break
 			}
+			if on[name]++; on[name] == perNode {
+				left = filter(left, func(n *corev1.Node) bool { return n.Name != name })
+			}
 			names = append(names, name)
 		}
 		if len(names) == pods {
 			return names, nil
 		}
-		u.claims, first = slices.Clip(before), last
+		u.claims = slices.Clip(before)
 	}
 	return nil, nil
 }

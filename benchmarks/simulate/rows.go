@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/pools"
@@ -123,7 +123,7 @@ func (b *bench) scaleUp() {
 }
 
 func (b *bench) rows() []row {
-	return slices.Concat(b.growing(), b.placing(), b.buying(), b.counting())
+	return slices.Concat(b.growing(), b.placing(), b.together(), b.leaving(), b.buying(), b.charging(), b.counting())
 }
 
 func (b *bench) growing() []row {
@@ -180,45 +180,20 @@ func (b *bench) placing() []row {
 				_, err := sim.State().Drainable(b, simulate.Real(nil), simulate.Real(nil), simulate.FirstFit)
 				must(err)
 			})
-		}},
-		{name: "gang of 4–14 in one of 50 domains", needed: "≤ 0.3 ms", measure: func() figures {
+		}, parts: float64(len(b.world.cluster.Nodes)), peer: func(u *upstream) error { _, err := b.drainPeer(u, b.nodeName(0)); return err }},
+		{name: "place a pod on the fullest node that takes it", parts: 1, measure: func() figures {
+			sim := b.state.Sim()
+			sim.Fork()
 			return per(nil, func(i int) {
-				_, err := b.gang(4 + i%11)
+				if i%256 == 255 {
+					sim.Revert()
+					sim.Fork()
+				}
+				_, err := sim.PlaceMany(b, b.shapes[0], 1, simulate.Real(nil), simulate.Pack)
 				must(err)
 			})
-		}, parts: 1, peer: func(u *upstream) error { _, err := u.gang(b, b.world.shapes[0], gangSize); return err }},
-		{name: "CPU of two goroutines that drain, beside one", needed: "≤ 1.1×", measure: b.together},
+		}, peer: func(u *upstream) error { _, err := u.pack(b, b.world.shapes[0]); return err }},
 	}
-}
-
-// gang places pods in one rack.
-func (b *bench) gang(pods int) (simulate.Result, error) {
-	return b.state.Sim().Gang(b, []simulate.Demand{{Shape: b.shapes[0], Count: pods}}, []simulate.Topology{{NodeLabel: "rack"}}, simulate.Real(nil), simulate.FirstFit)
-}
-
-// together compares what two goroutines take, with a Sim each, with what one takes for as much.
-func (b *bench) together() figures {
-	const drains = 4000
-	drain := func(n int) {
-		sim := b.state.Sim()
-		for i := range n {
-			sim.Fork()
-			_, err := sim.Drain(b, simulate.Real(nil), simulate.FirstFit, b.nodeName(i))
-			must(err)
-			sim.Revert()
-		}
-	}
-	drain(len(b.world.cluster.Nodes))
-	one := per(nil, func(int) { drain(2 * drains) })
-	two := per(nil, func(int) {
-		var group sync.WaitGroup
-		for range 2 {
-			group.Go(func() { drain(drains) })
-		}
-		group.Wait()
-	})
-	two.ratio = float64(two.perOp) / float64(one.perOp)
-	return two
 }
 
 // placeOneMore changes a Sim by one pod. At times it takes all of them back.
@@ -270,6 +245,10 @@ func (b *bench) counting() []row {
 			})
 		}},
 		{name: "FitsMany with unrelated zonal and allNodes pools, in use", needed: "≤ 1.5×", measure: b.unrelated},
+		{name: "Update: one pod more", parts: 1, measure: b.update, peer: func(u *upstream) error { // what is known of the cluster is read for each question
+			_, err := structured.NewAllocator(b, u.features, u.used(), u, u.slices, u.programs)
+			return err
+		}},
 		{name: "FitsMany, each of 1,000 shapes in turn", needed: "no step > 2×", measure: b.manyShapes},
 	}
 }
@@ -286,6 +265,25 @@ func (b *bench) large() figures {
 	large.countAll(large.state)
 	return per(nil, func(i int) {
 		_, err := large.state.FitsMany(b, large.shapes[i%len(large.shapes)], notCounted())
+		must(err)
+	})
+}
+
+// update adds a pod to the cluster and takes it away again, in turn.
+func (b *bench) update() figures {
+	result, err := b.state.Sim().Place(b, newPod("one-more", 0), simulate.Real(nil), simulate.FirstFit)
+	must(err)
+	with := *b.world
+	for placement := range result.Placements() {
+		claims, err := placement.Claims(b)
+		must(err)
+		with.cluster.Pods, with.cluster.Claims = slices.Clip(with.cluster.Pods), slices.Clip(with.cluster.Claims)
+		with.run(newPod("one-more", 0), placement.Node.Name(), claims)
+	}
+	clusters := [2]simulate.Cluster{with.cluster, b.world.cluster}
+	state := b.state
+	return per(nil, func(i int) {
+		state, err = state.Update(clusters[i%2])
 		must(err)
 	})
 }

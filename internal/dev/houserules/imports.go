@@ -202,13 +202,13 @@ var rooms = []room{
 		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/provider/simulated/fleet", "agent/virtualnode", "agent/inventory",
 		"agent/sysfs", "agent/resourceslice", "agent/draplugin", "agent/nodedriver", "agent/kubeletapi", "internal/manual",
 	}},
-	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"gang", "simulate", "simulate/when", "simulate/moves", "simulate/mix", "devmgmt", "internal/manual"})},
+	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"allocator/charge", "gang", "simulate", "simulate/when", "simulate/moves", "simulate/mix", "devmgmt", "internal/manual"})},
 	{folder: "tools"},
 	{folder: "internal/dev/oracle", imports: developing},
 	{folder: "internal/dev/clustergen", imports: developing},
 	{folder: "internal/dev/differential", imports: developing},
 	{folder: "internal/dev/peer", imports: developing},
-	{folder: "benchmarks", imports: slices.Concat(developing, workloads, []string{"simulate", "simulate/mix"})},
+	{folder: "benchmarks", imports: slices.Concat(developing, workloads, []string{"allocator/charge", "simulate", "simulate/mix", "simulate/moves", "simulate/when"})},
 }
 
 // reservation keeps a foreign package to some folders.
