@@ -310,7 +310,7 @@ house: ## print the packages with their files, lines and imports of each other
 .PHONY: race
 race: ## run what promises concurrency under the race detector
 	CGO_ENABLED=1 $(GOTEST) -race -short -timeout 30m ./pools/... ./internal/index/... ./allocator ./allocator/structured/... ./allocator/internal/alike ./allocator/internal/eligibility ./internal/memo
-	CGO_ENABLED=1 $(GOTEST) -race -run 'AtOnce|Goroutines|Forks' ./simulate ./allocator/charge
+	CGO_ENABLED=1 $(GOTEST) -race -run 'AtOnce|Goroutines|Forks' ./simulate ./simulate/moves ./simulate/when ./simulate/mix ./allocator/charge
 	@# Comparing thousands of expressions with upstream is slow enough without.
 	CGO_ENABLED=1 $(GOTEST) -race -run Concurrent ./cel
 	CGO_ENABLED=1 $(GOTEST) -race -short ./cmd/dray/internal/view
