@@ -136,8 +136,8 @@ type disagreement string
 type questions struct{ all, up int }
 
 // agreeing panics with a disagreement where two allocators differ in yes or no, which other tests are
-// about, or in devices where slices of a pool contradict each other: see decision 0002. What the first gives
-// up the second answers alone.
+// about, or in devices where slices of a pool contradict each other, or groups in use do: see decisions 0002 and 0006. What the
+// first gives up the second answers alone.
 func (q *questions) agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 	return func(ctx context.Context, c *alloctest.Case) alloctest.Outcome {
 		x, y := a(ctx, c), b(ctx, c)
@@ -152,8 +152,13 @@ func (q *questions) agreeing(a, b alloctest.Allocator) alloctest.Allocator {
 		if differ {
 			panic(disagreement(fmt.Sprintf("upstream's allocator says yes: %t, Dray's: %t; errors: %v and %v", x.Results != nil, y.Results != nil, x.Err, y.Err)))
 		}
-		if x.Results != nil && contradictory(c.Slices) && !slices.EqualFunc(x.Results, y.Results, sameDevices) {
-			panic(disagreement("other devices of a pool with slices that contradict each other"))
+		if x.Results != nil && !slices.EqualFunc(x.Results, y.Results, sameDevices) {
+			switch {
+			case contradictory(c.Slices):
+				panic(disagreement("other devices of a pool with slices that contradict each other"))
+			case clustergen.Decision(c) == clustergen.DecisionMixedGroups:
+				panic(disagreement("other devices on a counter set with and without compatibility groups in use: see decision 0006"))
+			}
 		}
 		return x
 	}
