@@ -501,6 +501,21 @@ func TestFindWithPrioritizedLists(t *testing.T) {
 	}
 }
 
+// Where it is not known whether the wanted pods fit together, it is not said that no moves help.
+func TestFindDoubtsTopologies(t *testing.T) {
+	l := &lab{T: t, Cluster: gpuCluster(4)}
+	l.Nodes[0].Labels = map[string]string{"zone": "a"}
+	l.Templates[0].Spec.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+		Expression: `device.attributes["gpu.example.com"].size == 1`, // which no device has, so that this is an error
+	}}}
+	for _, topologies := range [][]simulate.Topology{nil, {{NodeLabel: "zone"}}} {
+		plan, err := moves.Find(t.Context(), l.open(), moves.Question{Nodes: names(&l.Cluster), Wanted: []*corev1.Pod{gpuPod("wanted", 1)}, Topologies: topologies})
+		if err != nil || plan.Possible || plan.Exact() {
+			t.Errorf("topologies %v: %+v, %v; want no plan, and no proof that there is none", topologies, plan, err)
+		}
+	}
+}
+
 // What cannot be asked is an error.
 func TestFindRefuses(t *testing.T) {
 	l := scattered(t)
