@@ -146,7 +146,7 @@ func TestMemoryStats(t *testing.T) {
 		memory := allocator.NewMemory(allocator.MemoryOptions{Off: off})
 		var evaluations int64
 		for _, budget := range []int64{0, 1000} {
-			problem := compile(allocator.Options{Memory: memory, Budget: budget}, selecting(claim("c", 1), `device.attributes["gpu.example.com"].model == "H100"`))
+			problem := compile(allocator.Options{Memory: memory, Budget: budget}, selecting(claim("c", 1), `device.attributes["gpu.example.com"].model.startsWith("H")`))
 			for _, name := range []string{"a", "b", "a"} {
 				found, err := problem.Feasible(ctx, state, node(name))
 				if err != nil || found.Verdict() != allocator.Satisfiable {
@@ -155,9 +155,9 @@ func TestMemoryStats(t *testing.T) {
 				evaluations += found.Stats().CELEvaluations
 			}
 		}
-		want, evaluated := allocator.MemoryStats{Searches: 1, Remembered: 1}, int64(2) // of the class and of the request
+		want, evaluated := allocator.MemoryStats{Searches: 1, Remembered: 1}, int64(1) // the selector of the class is a comparison
 		if off {
-			want, evaluated = allocator.MemoryStats{Searches: 6}, 6*2*2
+			want, evaluated = allocator.MemoryStats{Searches: 6}, 6*2
 		}
 		if got := memory.Stats(); got != want || evaluations != evaluated {
 			t.Errorf("off %v: %+v instead of %+v, %d expressions were evaluated instead of %d", off, got, want, evaluations, evaluated)

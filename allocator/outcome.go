@@ -66,7 +66,8 @@ type Stats struct {
 	Checks int64
 	// Backtracks is the number of decisions given up.
 	Backtracks int64
-	// CELEvaluations is the number of expressions evaluated; remembered results do not count.
+	// CELEvaluations is the number of expressions evaluated; remembered results do not count, nor do those
+	// that only compare the driver and attributes with literals.
 	// With concurrent use of one Allocator it is approximate.
 	CELEvaluations int64
 }

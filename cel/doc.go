@@ -30,12 +30,14 @@
 // A [Program] knows which attributes and capacities it reads. The projection of a device is
 // the part that it reads. Devices with equal projections get the same answer, so a [Memo] evaluates
 // one of them: forty thousand GPUs with different serial numbers, but two models, cost two
-// evaluations of a selector for the model.
+// evaluations of a selector for the model. A selector that only compares the driver or attributes with literals is answered
+// without either: so is one for a serial number that each device has for itself.
 //
 // # Map
 //
 //	environment, types and their limits    env.go
 //	compile, evaluate                      program.go
+//	compare with literals                  comparison.go
 //	keep compiled programs                 cache.go
 //	refuse what explodes                   expansion.go
 //	worst-case cost                        cost.go

@@ -52,6 +52,9 @@ func (m *Memo) Evaluations() int64 { return m.evaluations.Load() }
 
 // Matches is like [Program.Matches].
 func (m *Memo) Matches(ctx context.Context, p *Program, d *Device) (bool, error) {
+	if match, decided := p.comparisons.decide(d); decided {
+		return match, nil
+	}
 	a := m.get(p, d, 's', func() (a answer) {
 		a.match, a.err = p.Matches(ctx, d)
 		return a

@@ -30,10 +30,11 @@ func fleet(n int) []*Device {
 
 func TestMemoCounts(t *testing.T) {
 	for expression, want := range map[string]int64{
-		`device.attributes["gpu.example.com"].model == "h100"`:                      2,
+		`device.attributes["gpu.example.com"].model != "h100"`:                      2,
 		`device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("80Gi"))`: 1,
 		`"gpu.example.com" in device.attributes`:                                    1,
-		`device.attributes["gpu.example.com"].uuid == "GPU-1"`:                      100,
+		`device.attributes["gpu.example.com"].uuid != "GPU-1"`:                      100,
+		`device.attributes["gpu.example.com"].uuid == "GPU-1"`:                      0, // compared without CEL
 		`device.attributes["gpu.example.com"].exists(k, k == "model")`:              100,
 		`device.attributes["gpu.example.com"].missing == 1`:                         1, // errors, too
 	} {
@@ -89,7 +90,7 @@ func TestMemoKeepsUsesApart(t *testing.T) {
 
 func TestMemoIsBounded(t *testing.T) {
 	const size = 320
-	memo, p := NewMemo(size), selector(t, `device.attributes["gpu.example.com"].uuid == "GPU-1"`)
+	memo, p := NewMemo(size), selector(t, `device.attributes["gpu.example.com"].uuid != "GPU-1"`)
 	for _, d := range fleet(3000) {
 		if _, err := memo.Matches(t.Context(), p, d); err != nil {
 			t.Fatal(err)
@@ -108,7 +109,7 @@ func TestMemoIsBounded(t *testing.T) {
 // stream of answers that are not.
 func TestMemoKeepsWhatIsUsed(t *testing.T) {
 	memo := NewMemo(320)
-	popular, rare := selector(t, `device.driver == "gpu.example.com"`), selector(t, `device.attributes["gpu.example.com"].uuid == ""`)
+	popular, rare := selector(t, `device.driver != ""`), selector(t, `device.attributes["gpu.example.com"].uuid != ""`)
 	for _, d := range fleet(3000) {
 		for _, p := range []*Program{popular, rare} {
 			if _, err := memo.Matches(t.Context(), p, d); err != nil {
@@ -154,7 +155,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func BenchmarkMemoHit(b *testing.B) {
-	memo, p, all := NewMemo(100), selector(b, `device.attributes["gpu.example.com"].model == "h100"`), fleet(1000)
+	memo, p, all := NewMemo(100), selector(b, `device.attributes["gpu.example.com"].model != "h100"`), fleet(1000)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if _, err := memo.Matches(b.Context(), p, all[i%len(all)]); err != nil {
@@ -165,7 +166,8 @@ func BenchmarkMemoHit(b *testing.B) {
 
 func BenchmarkEvaluate(b *testing.B) {
 	for name, expression := range map[string]string{
-		"attribute": `device.attributes["gpu.example.com"].model == "h100"`,
+		"attribute": `device.attributes["gpu.example.com"].model != "h100"`,
+		"equal":     `device.attributes["gpu.example.com"].model == "h100"`,
 		"capacity":  `device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("80Gi"))`,
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -24,7 +24,9 @@ type Program struct {
 	checked    *cel.Ast
 	program    cel.Program
 	projector  projector
-	maxCost    func() uint64
+	// comparisons is all that the expression says, if it is no more than that.
+	comparisons comparisons
+	maxCost     func() uint64
 }
 
 var programs atomic.Uint64
@@ -54,12 +56,13 @@ func compile(expression string, accepts outputCheck) (*Program, error) {
 		return nil, &CompileError{Expression: expression, Message: err.Error(), Err: err}
 	}
 	return &Program{
-		expression: expression,
-		id:         programs.Add(1),
-		checked:    checked,
-		program:    program,
-		projector:  newProjector(analyse(checked.NativeRep().Expr())),
-		maxCost:    sync.OnceValue(func() uint64 { return maxCost(w, checked) }),
+		expression:  expression,
+		id:          programs.Add(1),
+		checked:     checked,
+		program:     program,
+		projector:   newProjector(analyse(checked.NativeRep().Expr())),
+		comparisons: comparisonsIn(checked.NativeRep().Expr()),
+		maxCost:     sync.OnceValue(func() uint64 { return maxCost(w, checked) }),
 	}, nil
 }
 
@@ -95,6 +98,9 @@ var boolType = reflect.TypeFor[bool]()
 
 // Matches evaluates a selector. The error is an *[EvalError].
 func (p *Program) Matches(ctx context.Context, d *Device) (bool, error) {
+	if match, decided := p.comparisons.decide(d); decided {
+		return match, nil
+	}
 	result, err := p.evaluate(ctx, d)
 	if err != nil {
 		return false, err
