@@ -38,7 +38,7 @@ func (r *Resolver) groupClaimKey(group *schedulingapi.PodGroup, podClaimName str
 			return types.NamespacedName{Namespace: group.Namespace, Name: *status.ResourceClaimName}
 		}
 	}
-	if made, found := r.made[madeFor{"PodGroup", keyOf(group), podClaimName}]; found {
+	if made, found := r.madeFor(madeFor{"PodGroup", keyOf(group), podClaimName}); found {
 		return made
 	}
 	return types.NamespacedName{Namespace: group.Namespace, Name: WithSuffix(group.Namespace, generateName(group.Name, podClaimName))}

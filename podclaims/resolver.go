@@ -11,6 +11,8 @@ import (
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dray-project/dray/internal/index/persist"
 )
 
 // Resolver finds the claims of pods among the objects of a cluster. It may be read by several
@@ -21,6 +23,11 @@ type Resolver struct {
 	groups    map[types.NamespacedName]*schedulingapi.PodGroup
 	made      map[madeFor]types.NamespacedName
 	newUID    NewUID
+	// madeTwice is set once two claims were made for the same.
+	madeTwice bool
+	// changed are claims that are others than in claims, nil if they are gone; changedMade likewise, without a name if none is made.
+	changed     persist.Map[types.NamespacedName, *resourceapi.ResourceClaim]
+	changedMade persist.Map[madeFor, types.NamespacedName]
 }
 
 // NewResolver returns a Resolver of an empty cluster. Without newUID, generated objects have no UID.
@@ -39,12 +46,66 @@ func NewResolver(newUID NewUID) *Resolver {
 
 // SetClaim adds a claim, or puts it in the place of the one of the same name.
 func (r *Resolver) SetClaim(claim *resourceapi.ResourceClaim) {
-	r.claims[keyOf(claim)] = claim
+	key := keyOf(claim)
+	r.claims[key] = claim
+	if made, ok := purposeOf(claim); ok {
+		before, twice := r.made[made]
+		r.madeTwice = r.madeTwice || twice && before != key
+		r.made[made] = key
+	}
+}
+
+// purposeOf is what a claim was made for. It is false for one that users made.
+func purposeOf(claim *resourceapi.ResourceClaim) (made madeFor, ok bool) {
 	podClaim, annotated := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
 	owner := metav1.GetControllerOf(claim)
-	if annotated && owner != nil {
-		r.made[madeFor{owner.Kind, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name}, podClaim}] = keyOf(claim)
+	if !annotated || owner == nil {
+		return madeFor{}, false
 	}
+	return madeFor{owner.Kind, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name}, podClaim}, true
+}
+
+// Next returns a Resolver in which some claims are gone, and others are new or in the place of those of the same name. The one
+// before stays as it is, and must not change any more. It takes time in proportion to the claims that are given. It is false
+// if two claims are made for the same entry of a pod, so that it depends on the order of all claims which of them counts.
+func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.ResourceClaim) (*Resolver, bool) {
+	next := *r
+	take := func(key types.NamespacedName) {
+		before := next.Claim(key)
+		if before == nil {
+			return
+		}
+		next.changed = next.changed.With(key, nil)
+		if made, ok := purposeOf(before); ok {
+			next.changedMade = next.changedMade.With(made, types.NamespacedName{})
+		}
+	}
+	for _, key := range gone {
+		take(key)
+	}
+	for _, claim := range set {
+		take(keyOf(claim))
+	}
+	for _, claim := range set {
+		key := keyOf(claim)
+		next.changed = next.changed.With(key, claim)
+		if made, ok := purposeOf(claim); ok {
+			if other, found := next.madeFor(made); found && other != key {
+				next.madeTwice = true
+			}
+			next.changedMade = next.changedMade.With(made, key)
+		}
+	}
+	return &next, !next.madeTwice
+}
+
+// madeFor names the claim that was made for an entry.
+func (r *Resolver) madeFor(made madeFor) (key types.NamespacedName, found bool) {
+	if key, changed := r.changedMade.Get(made); changed {
+		return key, key.Name != ""
+	}
+	key, found = r.made[made]
+	return key, found
 }
 
 // SetTemplate adds a template.
@@ -56,7 +117,12 @@ func (r *Resolver) SetTemplate(template *resourceapi.ResourceClaimTemplate) {
 func (r *Resolver) SetGroup(group *schedulingapi.PodGroup) { r.groups[keyOf(group)] = group }
 
 // Claim returns a claim, nil if there is none of that name.
-func (r *Resolver) Claim(key types.NamespacedName) *resourceapi.ResourceClaim { return r.claims[key] }
+func (r *Resolver) Claim(key types.NamespacedName) *resourceapi.ResourceClaim {
+	if claim, changed := r.changed.Get(key); changed {
+		return claim
+	}
+	return r.claims[key]
+}
 
 // Template returns a template, nil if there is none of that name.
 func (r *Resolver) Template(key types.NamespacedName) *resourceapi.ResourceClaimTemplate {
@@ -80,7 +146,7 @@ func (r *Resolver) Resolve(pod *corev1.Pod, podClaim corev1.PodResourceClaim) (*
 		return nil, nil
 	}
 	key := r.Key(pod, podClaim)
-	claim := r.claims[key]
+	claim := r.Claim(key)
 	switch {
 	case claim != nil && podClaim.ResourceClaimTemplateName != nil && !r.wasMadeFor(claim, pod, podClaim):
 		return nil, fmt.Errorf("ResourceClaim %s was not made for this pod", key)
@@ -115,7 +181,7 @@ func (r *Resolver) Key(pod *corev1.Pod, podClaim corev1.PodResourceClaim) types.
 	if group := r.Group(pod, podClaim); group != nil {
 		return r.groupClaimKey(group, podClaim.Name)
 	}
-	if made, found := r.made[madeFor{"Pod", keyOf(pod), podClaim.Name}]; found && r.ownedBy(r.claims[made], pod) {
+	if made, found := r.madeFor(madeFor{"Pod", keyOf(pod), podClaim.Name}); found && r.ownedBy(r.Claim(made), pod) {
 		return made
 	}
 	key.Name = generatedName(pod, podClaim.Name)

@@ -45,7 +45,7 @@ func (d *version) asked(w *world, k *podKind) *asked {
 	if known := k.alone.Load(); known != nil && known.shared == d.around.Shared {
 		return known
 	}
-	a := &asked{world: w, kind: k, shared: d.around.Shared}
+	a := &asked{world: w.first, kind: k, shared: d.around.Shared}
 	if !k.shares {
 		a.open = k.entries
 		if a.plain = k.plain; len(k.extended) == 0 {

@@ -115,27 +115,56 @@ func (r *claimRecord) admits(n Node, node *corev1.Node) bool {
 	return r.selector == nil || r.selector.Match(node)
 }
 
-// claim returns the number of a claim, which it gets the first time.
+// number returns that of the claim of a name, which it gets the first time.
+func (f *family) number(key types.NamespacedName) int32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id, known := f.claimIDs[key]
+	if !known {
+		id = int32(len(f.claimIDs))
+		f.claimIDs[key] = id
+	}
+	return id
+}
+
+// claim returns the number of a claim that exists, or that is made when a pod needs it.
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
+	id := w.number(key)
+	if w.realClaim(id) == nil {
+		made := w.claimOf(key, object)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.generated[id] == nil {
+			w.generated[id] = made
+		}
+	}
+	return id
+}
+
+// claimOf is a claim under its name.
+func (w *world) claimOf(key types.NamespacedName, object *resourceapi.ResourceClaim) *sharedClaim {
 	s, err := w.specOfClaim(object)
 	if err != nil {
 		s = w.Spec(&object.Spec.Devices, extension.Claim{}) // pods that refer to the claim are an error
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if id, known := w.claimIDs[key]; known {
-		return id
+	return &sharedClaim{key: key, object: object, spec: s}
+}
+
+// realClaim is the claim with a number, nil if it does not exist.
+func (w *world) realClaim(id int32) *sharedClaim {
+	if int(id) < w.claims.Len() {
+		return *w.claims.At(int(id))
 	}
-	id := int32(len(w.claims))
-	w.claims = append(w.claims, &sharedClaim{key: key, object: object, spec: s})
-	w.claimIDs[key] = id
-	return id
+	return nil
 }
 
 func (w *world) claimNumbered(id int32) *sharedClaim {
+	if claim := w.realClaim(id); claim != nil {
+		return claim
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.claims[id]
+	return w.generated[id]
 }
 
 // consumer is who a claim is reserved for when the pod uses it.

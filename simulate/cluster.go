@@ -16,6 +16,7 @@ import (
 	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
 	"github.com/dray-project/dray/nodefit"
+	"github.com/dray-project/dray/simulate/internal/lists"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -178,3 +179,97 @@ func (f Fault) Error() string { return fmt.Sprintf("%s: %v", f.Object, f.Err) }
 
 // Unwrap returns Err.
 func (f Fault) Unwrap() error { return f.Err }
+
+// Changes are what happened to the objects of a cluster, as an informer tells it. An object is known by its kind, namespace and
+// name.
+type Changes struct {
+	// Gone are objects that no longer exist. Only namespace and name of them are read. Those that are not there make no difference.
+	Gone Cluster
+	// Set are objects that are new, or in the place of those of the same name. Of several with one name, the last one counts.
+	// An object that is gone and set was made again.
+	Set Cluster
+}
+
+// lastOfEach is a cluster without objects of which another one with the same name follows.
+func (c *Cluster) lastOfEach() Cluster {
+	return Cluster{
+		Nodes: lists.LastOfEach(c.Nodes), Pods: lists.LastOfEach(c.Pods), Slices: lists.LastOfEach(c.Slices), Claims: lists.LastOfEach(c.Claims),
+		Templates: lists.LastOfEach(c.Templates), Classes: lists.LastOfEach(c.Classes), PodGroups: lists.LastOfEach(c.PodGroups), TaintRules: lists.LastOfEach(c.TaintRules),
+	}
+}
+
+// fewChanges is how many objects may change in any cluster before all of it is read again.
+const fewChanges = 1 << 10
+
+// small reports whether only pods and claims change.
+func (c *Changes) small() bool {
+	for _, list := range []*Cluster{&c.Gone, &c.Set} {
+		if len(list.Nodes)+len(list.Slices)+len(list.Templates)+len(list.Classes)+len(list.PodGroups)+len(list.TaintRules) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// input is the objects that a world was read from: lists, and what changed since.
+type input struct {
+	read Cluster
+	last *change
+	// changed is how many objects did.
+	changed int
+}
+
+// change is Changes, and those before.
+type change struct {
+	Changes
+	before *change
+}
+
+// newInput keeps the lists of a cluster, which belong to the caller.
+func newInput(c *Cluster) *input {
+	return &input{read: Cluster{
+		Nodes: slices.Clone(c.Nodes), Pods: slices.Clone(c.Pods), Slices: slices.Clone(c.Slices), Claims: slices.Clone(c.Claims),
+		Templates: slices.Clone(c.Templates), Classes: slices.Clone(c.Classes), PodGroups: slices.Clone(c.PodGroups), TaintRules: slices.Clone(c.TaintRules),
+	}}
+}
+
+// with is the input after changes.
+func (in *input) with(c Changes) *input {
+	n := 0
+	for _, list := range []*Cluster{&c.Gone, &c.Set} {
+		n += len(list.Pods) + len(list.Claims)
+	}
+	return &input{read: in.read, last: &change{c, in.last}, changed: in.changed + n}
+}
+
+// cluster lists the objects.
+func (in *input) cluster() Cluster {
+	c := &in.read
+	return Cluster{
+		Nodes:      after(in, c.Nodes, func(c *Cluster) []*corev1.Node { return c.Nodes }, nil),
+		Pods:       after(in, c.Pods, func(c *Cluster) []*corev1.Pod { return c.Pods }, onSameNode),
+		Slices:     after(in, c.Slices, func(c *Cluster) []*resourceapi.ResourceSlice { return c.Slices }, nil),
+		Claims:     after(in, c.Claims, func(c *Cluster) []*resourceapi.ResourceClaim { return c.Claims }, nil),
+		Templates:  after(in, c.Templates, func(c *Cluster) []*resourceapi.ResourceClaimTemplate { return c.Templates }, nil),
+		Classes:    after(in, c.Classes, func(c *Cluster) []*resourceapi.DeviceClass { return c.Classes }, nil),
+		PodGroups:  after(in, c.PodGroups, func(c *Cluster) []*schedulingapi.PodGroup { return c.PodGroups }, nil),
+		TaintRules: after(in, c.TaintRules, func(c *Cluster) []*resourceapi.DeviceTaintRule { return c.TaintRules }, nil),
+	}
+}
+
+// after is one of the lists.
+func after[T lists.Object](in *input, list []T, of func(*Cluster) []T, stays func(before, after T) bool) []T {
+	var all []lists.Change[T]
+	for c := in.last; c != nil; c = c.before {
+		if gone, set := of(&c.Gone), of(&c.Set); len(gone)+len(set) > 0 {
+			all = append(all, lists.Change[T]{Gone: gone, Set: set})
+		}
+	}
+	slices.Reverse(all)
+	return lists.After(list, all, stays)
+}
+
+// onSameNode reports whether a pod that changed keeps its place.
+func onSameNode(before, after *corev1.Pod) bool {
+	return nodefit.Occupies(before) && nodefit.Occupies(after) && before.Spec.NodeName == after.Spec.NodeName
+}

@@ -38,7 +38,7 @@
 //
 // What there is:
 //
-//	cluster            input and options
+//	cluster            input, how it changes, and options
 //	world              a version of a cluster: nodes, the pods on them, and all that is remembered
 //	claim              claims that several pods use, or that exist already
 //	any                nodes of which the template is not decided
@@ -54,7 +54,7 @@
 //
 //	state, sim         State and Sim
 //	expect             devices of real nodes that are not published yet, and real nodes that come
-//	read               Open and Update
+//	read, with         Open and Update; single changes
 //
 // Questions:
 //
@@ -64,8 +64,7 @@
 //	put                single pods that leave a node, or come to one that was chosen elsewhere
 //	evict              pods that leave a node: Drain, Drainable, Victims
 //	merge              what two Sims did, put together
-//	domain             nodes and devices that have a value in common
-//	together, gang     several pods, all or none
+//	together, gang     several pods, all or none, on nodes and devices that have a value in common
 //	why                why not more
 //
 // Below are packages that know nothing of a cluster: internal/table has lists and bags of which versions share what is equal,

@@ -77,7 +77,7 @@ func (w *world) evicted(entries []*podEntry, kindOf func(*podEntry) (*podKind, e
 			shapes[last].Pods = append(shapes[last].Pods, entry.pod)
 			continue
 		}
-		shapes = append(shapes, &Shape{Pods: []*corev1.Pod{entry.pod}, kind: kind})
+		shapes = append(shapes, &Shape{Pods: []*corev1.Pod{entry.pod}, kind: kind, claims: w.resolver})
 	}
 	return shapes, nil
 }

@@ -8,7 +8,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/dray-project/dray/simulate/internal/narrow"
+	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
 // Gang places all pods of the demands, or none. They are placed one after the other in the order
@@ -169,4 +175,226 @@ func (m *Sim) gangOn(ctx context.Context, members []member, p Policy) (Result, e
 		}
 		return result, nil
 	})
+}
+
+// Demand is a number of pods of a shape, of a gang.
+type Demand struct {
+	Shape *Shape
+	Count int
+	// PerNode is how many of them may be on one node. Zero or less is no limit. Other pods do not count, though they may be of
+	// the same shape.
+	PerNode int
+}
+
+// checkTopologies reports topologies that do not say what they are about.
+func checkTopologies(t []Topology, demands []Demand) error {
+	for i, topology := range t {
+		if (topology.NodeLabel == "") == (topology.DeviceAttribute == "") {
+			return fmt.Errorf("topology %d: want either a node label or a device attribute", i)
+		}
+		if topology.NodeLabel != "" {
+			if len(topology.Requests) > 0 {
+				return fmt.Errorf("topology %d: requests go with a device attribute", i)
+			}
+			continue
+		}
+		if domain, id, qualified := strings.Cut(string(topology.DeviceAttribute), "/"); !qualified || domain == "" || id == "" {
+			return fmt.Errorf("topology %d: device attribute %q: want domain/name", i, topology.DeviceAttribute)
+		}
+		for _, name := range topology.Requests {
+			if !slices.ContainsFunc(demands, func(d Demand) bool { return slices.Contains(d.Shape.kind.requests(), name) }) {
+				return fmt.Errorf("topology %d: no pod of the gang has a request %q", i, name)
+			}
+		}
+	}
+	return nil
+}
+
+// domain is nodes that have the same values of topologies.
+type domain struct {
+	on      Nodes
+	values  []string // by topology
+	members []member
+	// placed is how many pods had a place one after the other, unplaced are the others.
+	placed   int
+	unplaced []unplaced
+}
+
+// note keeps what came of placing the pods one after the other.
+func (d *domain) note(r *Result) {
+	d.placed, d.unplaced = r.Placed, r.unplaced
+}
+
+func (d *domain) inCommon(t []Topology) []InCommon {
+	var list []InCommon
+	for i, value := range d.values {
+		list = append(list, InCommon{Topology: t[i], Value: value})
+	}
+	return list
+}
+
+// domains divides a set of nodes by labels and by the attributes of their devices. A node may be in
+// several.
+func (m *Sim) domains(t []Topology, on Nodes) []domain {
+	if len(t) == 0 {
+		return []domain{{on: on}}
+	}
+	var order []domain
+	var parts [][]nodesPart
+	at := make(map[string]int)
+	var key []byte
+	find := func(values []string) int {
+		key = key[:0]
+		for _, value := range values {
+			key = strconv.AppendQuote(key, value)
+		}
+		i, known := at[string(key)]
+		if !known {
+			i, at[string(key)] = len(order), len(order)
+			order, parts = append(order, domain{values: slices.Clone(values)}), append(parts, nil)
+		}
+		return i
+	}
+	buffer := make([]string, 0, len(t))
+	for _, part := range on.list() {
+		if part.template != nil {
+			m.eachDomain(part.template.facts, t, buffer, func(values []string) {
+				i := find(values)
+				parts[i] = append(parts[i], part)
+			})
+			continue
+		}
+		for node, rec := range m.data.realIn(part) {
+			m.eachDomain(rec.facts, t, buffer, func(values []string) {
+				i := find(values)
+				if last := len(parts[i]) - 1; last < 0 || parts[i][last].list == nil {
+					parts[i] = append(parts[i], nodesPart{})
+				}
+				last := &parts[i][len(parts[i])-1]
+				last.list = append(last.list, node)
+			})
+		}
+	}
+	for i := range order {
+		order[i].on = Nodes{&nodeSet{parts: parts[i]}}
+	}
+	return order
+}
+
+// eachDomain visits the combinations of values that a node has: one for each topology, after those
+// given. The list is only lent.
+func (m *Sim) eachDomain(inv *nodeFacts, t []Topology, values []string, visit func([]string)) {
+	switch {
+	case len(t) == 0:
+		visit(values)
+	case t[0].NodeLabel != "":
+		if value, found := inv.Node.Labels[t[0].NodeLabel]; found {
+			m.eachDomain(inv, t[1:], append(values, value), visit)
+		}
+	default:
+		for _, value := range m.attributeValues(inv, t[0].DeviceAttribute) {
+			m.eachDomain(inv, t[1:], append(values, value), visit)
+		}
+	}
+}
+
+// attributeValues lists the values of an attribute of the devices that reach a node, as CEL literals.
+func (m *Sim) attributeValues(inv *nodeFacts, name resourceapi.FullyQualifiedName) []string {
+	var values []string
+	add := func(driver string, devices []*resourceapi.Device) {
+		for _, device := range devices {
+			for _, value := range narrow.Literals(driver, device, name) {
+				if !slices.Contains(values, value) {
+					values = append(values, value)
+				}
+			}
+		}
+	}
+	for i := range inv.Pools {
+		add(inv.Pools[i].ID.Driver, inv.Pools[i].Devices)
+	}
+	for position := range m.data.around.Shared.Reaching(inv.Inventory) {
+		pool := m.data.around.Shared.Pools[position]
+		add(pool.ID.Driver, pool.Devices)
+	}
+	return values
+}
+
+// member is a demand in a domain: its pods see devices with the values of the domain only, and run on a set of nodes.
+type member struct {
+	Demand
+	on Nodes
+}
+
+// members are demands as they are in a domain of a set of nodes. Pods of which no request gets devices of the domain
+// only need the labels of its nodes.
+func (m *Sim) members(demands []Demand, t []Topology, d *domain, all Nodes) []member {
+	var filters []narrow.Filter
+	var labels []Topology
+	var values []string
+	for i, topology := range t {
+		if topology.DeviceAttribute != "" {
+			filters = append(filters, narrow.Filter{Attribute: topology.DeviceAttribute, Requests: topology.Requests, Value: d.values[i]})
+			continue
+		}
+		labels, values = append(labels, topology), append(values, d.values[i])
+	}
+	list := make([]member, len(demands))
+	for i, demand := range demands {
+		list[i] = member{demand, d.on}
+		switch shape := demand.Shape; {
+		case len(filters) == 0:
+		case shape.kind.narrows(filters):
+			list[i].Shape = &Shape{Pods: shape.Pods, kind: m.world.narrowedKind(shape.kind, filters), claims: m.world.resolver}
+		default:
+			for _, labelled := range m.domains(labels, all) {
+				if slices.Equal(labelled.values, values) {
+					list[i].on = labelled.on
+				}
+			}
+		}
+	}
+	m.look()
+	return list
+}
+
+// requests lists the names of requests in the claims of the pods, and "request/subrequest".
+func (k *podKind) requests() []string {
+	var names []string
+	for _, s := range specsOf(k.entries) {
+		for i := range s.Devices.Requests {
+			r := &s.Devices.Requests[i]
+			names = append(names, r.Name)
+			for j := range r.FirstAvailable {
+				names = append(names, r.Name+"/"+r.FirstAvailable[j].Name)
+			}
+		}
+	}
+	return names
+}
+
+// narrows reports whether filters make a difference for the pods.
+func (k *podKind) narrows(filters []narrow.Filter) bool {
+	return len(k.extended) > 0 || slices.ContainsFunc(filters, func(f narrow.Filter) bool { return slices.ContainsFunc(k.requests(), f.Concerns) })
+}
+
+// narrowedKind is a kind of which requests get only devices that pass filters.
+func (w *world) narrowedKind(k *podKind, filters []narrow.Filter) *podKind {
+	key := k.key
+	for _, f := range filters {
+		key += fmt.Sprintf(" narrowed %q %q %q", f.Attribute, f.Requests, f.Value)
+	}
+	if known, found := w.kinds.Get(key); found {
+		return known
+	}
+	n := &podKind{key: key, world: w.first, example: k.example, notLookedAt: k.notLookedAt, shares: k.shares, extended: k.extended, demands: k.demands, base: k.base, variants: []*variant{k.base}, whole: k, filters: filters}
+	var extended []*onenode.Spec
+	for _, e := range k.entries {
+		e.spec = w.narrowed(e.spec, filters)
+		n.entries = append(n.entries, e)
+	}
+	for _, e := range k.extended {
+		extended = append(extended, w.narrowed(e.spec, filters))
+	}
+	return w.intern(n, extended)
 }

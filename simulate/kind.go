@@ -34,6 +34,8 @@ type Shape struct {
 	// Pods are those that Shapes was given, in order.
 	Pods []*corev1.Pod
 	kind *podKind
+	// claims are those among which the pods have theirs.
+	claims *podclaims.Resolver
 	// elsewhere is the shape in the world in which it was used last.
 	elsewhere atomic.Pointer[Shape]
 }
@@ -51,10 +53,10 @@ func (s *Shape) in(w *world) (*Shape, error) {
 	if s == nil || s.kind == nil {
 		return nil, errors.New("the shape is not one of State.Shapes")
 	}
-	if s.kind.world == w {
+	if s.isOf(w) {
 		return s, nil
 	}
-	if known := s.elsewhere.Load(); known != nil && known.kind.world == w {
+	if known := s.elsewhere.Load(); known != nil && known.isOf(w) {
 		return known, nil
 	}
 	var same *podKind
@@ -68,10 +70,13 @@ func (s *Shape) in(w *world) (*Shape, error) {
 		}
 		same = kind
 	}
-	found := &Shape{Pods: s.Pods, kind: same}
+	found := &Shape{Pods: s.Pods, kind: same, claims: w.resolver}
 	s.elsewhere.Store(found)
 	return found, nil
 }
+
+// isOf reports whether it was found out in a world, or in one with the same claims, what the pods ask for.
+func (s *Shape) isOf(w *world) bool { return s.kind.world == w.first && s.claims == w.resolver }
 
 func (s *Shape) name() string {
 	pod := s.pod(0)
@@ -267,7 +272,7 @@ func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 		return nil, errors.New("a pod is nil")
 	}
 	name := pod.Namespace + "/" + pod.Name
-	made := &podKind{world: w, example: pod, asks: podclaims.ExtendedResources(pod), notLookedAt: nodefit.NotLookedAt(pod)}
+	made := &podKind{world: w.first, example: pod, asks: podclaims.ExtendedResources(pod), notLookedAt: nodefit.NotLookedAt(pod)}
 	if w.options.RefuseNotLookedAt && len(made.notLookedAt) > 0 {
 		return nil, fmt.Errorf("pod %s: it has %s, which a simulation does not look at", name, strings.Join(made.notLookedAt, ", "))
 	}
@@ -322,12 +327,12 @@ func (w *world) kindOfEntry(entry *podEntry) (*podKind, error) {
 	if entry.kind != nil {
 		return entry.kind, nil
 	}
-	if known, found := w.running.Load(entry.pod); found {
+	if known, found := w.running.Load(entry.identity()); found {
 		return known.(*podKind), nil
 	}
 	kind, err := w.kindOf(entry.pod)
 	if err == nil && !w.options.Memory.Off {
-		w.running.Store(entry.pod, kind)
+		w.running.Store(entry.identity(), kind)
 	}
 	return kind, err
 }

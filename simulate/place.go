@@ -25,7 +25,7 @@ func (m *Sim) Place(ctx context.Context, pod *corev1.Pod, on Nodes, p Policy) (R
 	if err != nil {
 		return Result{}, err
 	}
-	return m.PlaceMany(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind}, 1, on, p)
+	return m.PlaceMany(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind, claims: m.world.resolver}, 1, on, p)
 }
 
 // PlaceMany puts up to n pods of a shape on nodes, one after the other, as kube-scheduler would with

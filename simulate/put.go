@@ -62,18 +62,10 @@ func (m *Sim) free(n Node, entry *podEntry) {
 	rec.state = rec.state.Change(entry.taken.Own, false)
 	if rec.facts.allocatable != nil {
 		fromDevices, _ := m.world.fromDevices(podclaims.ExtendedResources(entry.pod), rec.facts.Node)
-		rec.used = withoutZeros(amounts.Add(rec.used, m.world.resources.Needs(entry.pod, fromDevices), -1))
+		rec.used = amounts.WithoutZeros(amounts.Add(rec.used, m.world.resources.Needs(entry.pod, fromDevices), -1))
 	}
 	m.release(entry)
 	m.freed()
-}
-
-// withoutZeros is a list of amounts as it was before the last ones were added.
-func withoutZeros(list []int64) []int64 {
-	for len(list) > 0 && list[len(list)-1] == 0 {
-		list = list[:len(list)-1]
-	}
-	return list
 }
 
 // Put puts a pod on a node that was chosen elsewhere. With allocations, the devices were chosen elsewhere, too: they
@@ -89,7 +81,7 @@ func (m *Sim) Put(ctx context.Context, pod *corev1.Pod, on Node, allocations ...
 	if err != nil {
 		return Result{}, err
 	}
-	return m.putOn(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind}, on, allocations)
+	return m.putOn(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: kind, claims: m.world.resolver}, on, allocations)
 }
 
 // putOn is Put for the one pod of a shape.

@@ -6,6 +6,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/amounts"
+	"github.com/dray-project/dray/simulate/internal/lists"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
@@ -93,7 +95,9 @@ func (w *world) read(c *Cluster, before *world, expected []expectation) (*State,
 	if w.options.Strict && len(w.faults) > 0 {
 		return nil, w.faults[0]
 	}
-	return &State{world: w, data: *d}, nil
+	w.input, w.root = newInput(c), &State{world: w, data: *d}
+	w.podsOfWorld = sync.OnceValue(func() *lists.Index { return indexPods(d) })
+	return w.root, nil
 }
 
 // addNodes reads nodes and slices.
@@ -285,23 +289,10 @@ func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 			w.fault("ResourceClaim", key, fmt.Errorf("there are two of that name"))
 			continue
 		}
-		rec := d.claims.Edit(int(w.claim(key, claim)), by)
-		if claim.DeletionTimestamp != nil {
-			rec.unusable = fmt.Errorf("claim %s is being deleted", key)
-		}
-		if claim.Status.Allocation == nil {
-			continue
-		}
-		rec.allocated = true
-		if s := claim.Status.Allocation.NodeSelector; s != nil {
-			selector, err := nodeaffinity.NewNodeSelector(s)
-			if err != nil {
-				rec.unusable = fmt.Errorf("claim %s: status.allocation.nodeSelector: %w", key, err)
-				w.fault("ResourceClaim", key, rec.unusable)
-			}
-			rec.selector = selector
-		}
-		w.hold(claim, rec, d)
+		id := w.number(key)
+		*w.claims.Edit(int(id), by) = w.claimOf(key, claim)
+		rec := d.claims.Edit(int(id), by)
+		w.readClaim(id, claim, rec, d)
 		for _, h := range rec.held {
 			held[h.node.index] = append(held[h.node.index], h.holdings...)
 		}
@@ -316,9 +307,30 @@ func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 	}
 }
 
+// readClaim finds out about a claim.
+func (w *world) readClaim(id int32, claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
+	key := lists.Key(claim)
+	if claim.DeletionTimestamp != nil {
+		rec.unusable = fmt.Errorf("claim %s is being deleted", key)
+	}
+	if claim.Status.Allocation == nil {
+		return
+	}
+	rec.allocated = true
+	if s := claim.Status.Allocation.NodeSelector; s != nil {
+		selector, err := nodeaffinity.NewNodeSelector(s)
+		if err != nil {
+			rec.unusable = fmt.Errorf("claim %s: status.allocation.nodeSelector: %w", key, err)
+			w.fault("ResourceClaim", key, rec.unusable)
+		}
+		rec.selector = selector
+	}
+	w.hold(id, claim, rec, d)
+}
+
 // hold finds the devices that an allocated claim holds. Those that no slice lists take nothing as
 // long as that is so.
-func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
+func (w *world) hold(number int32, claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
 	onNode := make(map[int][]onenode.Holding)
 	for i := range claim.Status.Allocation.Devices.Results {
 		result := &claim.Status.Allocation.Devices.Results[i]
@@ -340,7 +352,7 @@ func (w *world) hold(claim *resourceapi.ResourceClaim, rec *claimRecord, d *vers
 			continue
 		}
 		rec.unlisted = append(rec.unlisted, unlistedHolding{id, h})
-		w.unlisted[id.PoolID()] = append(w.unlisted[id.PoolID()], w.claimIDs[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
+		w.unlisted[id.PoolID()] = append(w.unlisted[id.PoolID()], number)
 	}
 	for index, holdings := range onNode {
 		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].Node.Name}, holdings: holdings})
@@ -353,40 +365,57 @@ func (w *world) addPods(c *Cluster, d *version, by *table.Edition) {
 		if !nodefit.Occupies(pod) {
 			continue
 		}
-		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-		index, known := w.byName[pod.Spec.NodeName]
-		if !known {
-			w.fault("Pod", key, fmt.Errorf("node %s, on which it runs, does not exist", pod.Spec.NodeName))
-			continue
+		if node, found := w.nodeOf(pod); found {
+			entry := w.enter(pod, node, d, by)
+			rec := d.real.Edit(node, by)
+			entry.before, rec.pods = rec.pods, entry
 		}
-		rec := d.real.Edit(index, by)
-		entry := &podEntry{pod: pod, taken: nothing, before: rec.pods}
-		for _, podClaim := range pod.Spec.ResourceClaims {
-			claim, err := w.resolver.Resolve(pod, podClaim)
-			if err != nil {
-				w.fault("Pod", key, fmt.Errorf("spec.resourceClaims %s: %w", podClaim.Name, err))
-				continue
-			}
-			if claim == nil {
-				continue
-			}
-			entry.joins = entry.joins || !isOfPod(podClaim, claim)
-			w.use(entry, w.resolver.Key(pod, podClaim), d, by)
-		}
-		if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-			w.use(entry, types.NamespacedName{Namespace: pod.Namespace, Name: status.ResourceClaimName}, d, by)
-		}
-		rec.pods = entry
-		fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.facts.Node)
-		rec.used = amounts.Add(rec.used, w.resources.Needs(pod, fromDevices), 1)
 	}
 	w.reserveOthers(d, by)
 }
 
+// nodeOf is the position of the node on which a pod runs. That there is none is a fault.
+func (w *world) nodeOf(pod *corev1.Pod) (index int, known bool) {
+	index, known = w.byName[pod.Spec.NodeName]
+	if !known {
+		w.fault("Pod", lists.Key(pod), fmt.Errorf("node %s, on which it runs, does not exist", pod.Spec.NodeName))
+	}
+	return index, known
+}
+
+// enter has a pod take its claims, and resources of a node. The entry is in no list yet.
+func (w *world) enter(pod *corev1.Pod, node int, d *version, by *table.Edition) *podEntry {
+	rec := d.real.Edit(node, by)
+	entry := &podEntry{pod: pod, taken: nothing}
+	for _, podClaim := range pod.Spec.ResourceClaims {
+		claim, err := w.resolver.Resolve(pod, podClaim)
+		if err != nil {
+			w.fault("Pod", lists.Key(pod), fmt.Errorf("spec.resourceClaims %s: %w", podClaim.Name, err))
+			w.unsettled[lists.Key(pod)] = true
+			continue
+		}
+		if claim == nil {
+			continue
+		}
+		entry.joins = entry.joins || !isOfPod(podClaim, claim)
+		w.use(entry, w.resolver.Key(pod, podClaim), d, by)
+	}
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		w.use(entry, types.NamespacedName{Namespace: pod.Namespace, Name: status.ResourceClaimName}, d, by)
+	}
+	fromDevices, _ := w.fromDevices(podclaims.ExtendedResources(pod), rec.facts.Node)
+	rec.used = amounts.Add(rec.used, w.resources.Needs(pod, fromDevices), 1)
+	return entry
+}
+
 // use makes a pod that runs a consumer of a claim, if there is one of that name.
 func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *table.Edition) {
-	id, known := w.claimIDs[key]
-	if !known || slices.Contains(entry.claims, id) {
+	if w.resolver.Claim(key) == nil {
+		w.unsettled[lists.Key(entry.pod)] = true
+		return
+	}
+	id := w.number(key)
+	if slices.Contains(entry.claims, id) {
 		return
 	}
 	rec := d.claims.Edit(int(id), by)
@@ -397,21 +426,39 @@ func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *t
 
 // reserveOthers counts as consumers those in status.reservedFor that are no pods of the cluster.
 func (w *world) reserveOthers(d *version, by *table.Edition) {
-	type name struct{ resource, name string }
-	for id, shared := range w.claims {
-		if len(shared.object.Status.ReservedFor) == 0 {
-			continue
+	for id := range w.claims.Len() {
+		if claim := w.realClaim(int32(id)); claim != nil && len(claim.object.Status.ReservedFor) > 0 {
+			reserveOthers(claim.object, d.claims.Edit(id, by), by)
 		}
-		rec := d.claims.Edit(id, by)
-		known := make(map[name]types.UID)
-		for consumer := range rec.consumers.All() {
-			known[name{consumer.Resource, consumer.Name}] = consumer.UID
-		}
-		for _, consumer := range shared.object.Status.ReservedFor {
-			if uid, found := known[name{consumer.Resource, consumer.Name}]; !found || uid != "" && uid != consumer.UID {
-				rec.consumers.Add(consumer, by)
-				rec.reserved = append(slices.Clip(rec.reserved), consumer)
+	}
+}
+
+// indexPods finds where the pods are that were read, by the position of their node. It is nil if two have the same name.
+func indexPods(d *version) *lists.Index {
+	read := make(map[types.NamespacedName]int32)
+	for i := range d.real.Len() {
+		for entry := d.real.At(i).pods; entry != nil; entry = entry.before {
+			key := lists.Key(entry.pod)
+			if _, twice := read[key]; twice {
+				return nil
 			}
+			read[key] = int32(i)
+		}
+	}
+	return lists.NewIndex(read)
+}
+
+// reserveOthers counts as consumers those in status.reservedFor of a claim that are no pods of the cluster.
+func reserveOthers(claim *resourceapi.ResourceClaim, rec *claimRecord, by *table.Edition) {
+	type name struct{ resource, name string }
+	known := make(map[name]types.UID)
+	for consumer := range rec.consumers.All() {
+		known[name{consumer.Resource, consumer.Name}] = consumer.UID
+	}
+	for _, consumer := range claim.Status.ReservedFor {
+		if uid, found := known[name{consumer.Resource, consumer.Name}]; !found || uid != "" && uid != consumer.UID {
+			rec.consumers.Add(consumer, by)
+			rec.reserved = append(slices.Clip(rec.reserved), consumer)
 		}
 	}
 }

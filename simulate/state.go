@@ -46,7 +46,7 @@ func (s *State) Shapes(pods []*corev1.Pod) ([]*Shape, error) {
 		}
 		shape := byKind[kind.key]
 		if shape == nil {
-			shape = &Shape{kind: kind}
+			shape = &Shape{kind: kind, claims: s.world.resolver}
 			byKind[kind.key] = shape
 			shapes = append(shapes, shape)
 		}

@@ -318,7 +318,7 @@ func (q *gangQuestion) put(ctx context.Context, places []gang.Place) (Result, er
 			allocations[k] = *claim.Status.Allocation
 		}
 		pod := of.Shape.pod(of.number)
-		placed, err := q.putOn(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: of.Shape.kind}, n, allocations)
+		placed, err := q.putOn(ctx, &Shape{Pods: []*corev1.Pod{pod}, kind: of.Shape.kind, claims: q.world.resolver}, n, allocations)
 		if err != nil {
 			return Result{}, err
 		}

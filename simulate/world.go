@@ -18,24 +18,25 @@ import (
 	"github.com/dray-project/dray/podclaims"
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate/internal/amounts"
+	"github.com/dray-project/dray/simulate/internal/lists"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
-// world is what all States of one Open have in common: the input, and what is remembered. It is safe
-// for concurrent use.
-type world struct {
+// family is what worlds have in common that differ in nothing but pods and claims: the rest of the input, and what is
+// remembered. It is safe for concurrent use.
+type family struct {
 	*onenode.Asker
 	options  Options
 	gates    pools.Gates
 	nodeFit  NodeFit      // complete
 	anyNode  *corev1.Node // without anything, to find out whether a pod can be understood
 	extended map[corev1.ResourceName]*resourceapi.DeviceClass
-	resolver *podclaims.Resolver
+	// first is the world that was read whole.
+	first *world
 
 	nodes  []*nodeFacts // of real nodes
 	byName map[string]int
-	faults []Fault
 	// published are the inventories without what is expected, devices is how many these have.
 	published []*nodeFacts
 	devices   int
@@ -45,8 +46,6 @@ type world struct {
 	patched map[*resourceapi.ResourceSlice]*resourceapi.ResourceSlice
 	// poolNodes has the real node of each pool that one node has.
 	poolNodes map[pools.PoolID]int
-	// unlisted are the claims that hold devices of a pool which no slice lists.
-	unlisted map[pools.PoolID][]int32
 
 	resources *amounts.Resources
 	// specOf has the spec of claims and templates of the input.
@@ -56,26 +55,51 @@ type world struct {
 
 	steps  *lru.Cache // reply about an undecided node, by stepKey
 	counts atomic.Pointer[counts]
-	// leaving has what was found out last about the pods of each real node.
-	leaving atomic.Pointer[[]*leaving]
-	// running are the kinds of pods that ran when the cluster was read, by pod, once they are asked for.
+	// running are the kinds of pods that ran when the cluster was read, by the identity of their entry, once they are asked for.
 	running sync.Map
 	kinds   memo.Map[string, *podKind]
 
 	mu       sync.Mutex
-	claims   []*sharedClaim
 	claimIDs map[types.NamespacedName]int32
+	// generated are the claims by number that do not exist yet, and that several pods will use.
+	generated map[int32]*sharedClaim
+}
+
+// world is what all States of one version of the cluster have in common. It is safe for concurrent use.
+type world struct {
+	*family
+	resolver *podclaims.Resolver
+	faults   []Fault
+	// unlisted are the claims that hold devices of a pool which no slice lists.
+	unlisted map[pools.PoolID][]int32
+	// claims are those that exist, by number.
+	claims table.Table[*sharedClaim]
+	// leaving has what was found out last about the pods of each real node.
+	leaving atomic.Pointer[[]*leaving]
+
+	// root is the cluster as it was read, from input.
+	root  *State
+	input *input
+	// podsOfWorld finds out where pods are.
+	podsOfWorld func() *lists.Index
+	// unsettled are pods on nodes of which claims do not exist, or are faulty.
+	unsettled map[types.NamespacedName]bool
 }
 
 // manySteps is how many answers about undecided nodes are kept.
 const manySteps = 1 << 10
 
 func newWorld(o Options, asks *onenode.Asker) *world {
-	return &world{
-		Asker: asks, options: o, gates: o.Features.PoolGates(), anyNode: &corev1.Node{}, resolver: podclaims.NewResolver(nil),
-		byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), unlisted: make(map[pools.PoolID][]int32), specOf: make(map[*resourceapi.DeviceClaim]*onenode.Spec),
-		claimIDs: make(map[types.NamespacedName]int32), steps: lru.New(manySteps),
+	w := &world{
+		family: &family{
+			Asker: asks, options: o, gates: o.Features.PoolGates(), anyNode: &corev1.Node{},
+			byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), specOf: make(map[*resourceapi.DeviceClaim]*onenode.Spec),
+			claimIDs: make(map[types.NamespacedName]int32), generated: make(map[int32]*sharedClaim), steps: lru.New(manySteps),
+		},
+		resolver: podclaims.NewResolver(nil), unlisted: make(map[pools.PoolID][]int32), unsettled: make(map[types.NamespacedName]bool),
 	}
+	w.first = w
+	return w
 }
 
 func (w *world) fault(kind string, key types.NamespacedName, err error) {

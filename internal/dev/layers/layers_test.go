@@ -15,7 +15,9 @@ import (
 var ordered = map[string][]Arrow{
 	"simulate": {
 		// A node, and a State, hold what only files above know the inside of.
-		{"world", "claim"}, {"world", "any"}, {"world", "template"}, {"world", "kind"}, {"any", "template"},
+		{"world", "claim"}, {"world", "any"}, {"world", "template"}, {"world", "kind"}, {"world", "state"}, {"any", "template"},
+		// Gang asks together, which takes the domains of a gang.
+		{"together", "gang"},
 		// What was found out last is remembered where it is forgotten.
 		{"world", "fit"}, {"world", "evict"}, {"kind", "asked"}, {"sim", "policy"},
 	},

@@ -142,3 +142,11 @@ func Room(allocatable, used []int64, demands []Demand, limit int64) int64 {
 	}
 	return limit
 }
+
+// WithoutZeros is a list of amounts as it was before the last ones were added.
+func WithoutZeros(list []int64) []int64 {
+	for len(list) > 0 && list[len(list)-1] == 0 {
+		list = list[:len(list)-1]
+	}
+	return list
+}

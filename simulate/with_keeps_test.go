@@ -1,0 +1,112 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator"
+)
+
+// event has a pod on a node with a device by a claim of its own.
+func event(c *Cluster, node, number, device int) Cluster {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("running-", number), UID: "uid"}}
+	pod.Spec.NodeName = c.Nodes[node].Name
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("kind-0")}}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod.Name + "-gpu"}}
+	claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+	claim.Spec = c.Templates[0].Spec.Spec
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "r0", Driver: "gpu.example.com", Pool: pod.Spec.NodeName, Device: fmt.Sprint("gpu-", device)},
+	}}}
+	pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: &claim.Name}}
+	return Cluster{Pods: []*corev1.Pod{pod}, Claims: []*resourceapi.ResourceClaim{claim}}
+}
+
+// After an event of a pod, nothing is asked again but for the node of the pod; once as many objects changed as there are, what
+// was kept of those before goes.
+func TestWithKeeps(t *testing.T) {
+	RunUsual(t)
+	const nodes, kinds = 40, 3
+	c, pods := large(nodes, kinds)
+	asked := 0
+	state, err := Open(c, Options{Features: allocator.AllFeatures(), NodeFit: NodeFit{Fits: func(*corev1.Pod, *corev1.Node) (bool, error) {
+		asked++
+		return true, nil
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes, err := state.Shapes(pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(want int) {
+		t.Helper()
+		for _, shape := range shapes {
+			if found, err := state.FitsMany(t.Context(), shape, Real(nil)); err != nil || found.Pods != want {
+				t.Fatalf("%d pods fit, want %d, %v", found.Pods, want, err)
+			}
+		}
+	}
+	count(8 * nodes)
+	before := asked
+	again := 0
+	for i := range 3 * fewChanges / 4 {
+		came := event(&c, i%nodes, i, i%8)
+		next, err := state.With(Changes{Set: came})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.world.family != state.world.family {
+			again++
+			before = asked + kinds // each is checked once
+			c, came = next.world.input.cluster(), event(&c, i%nodes, i, i%8)
+		}
+		if state = next; i%16 == 0 {
+			count(8*nodes - 1)
+		}
+		if asked > before && again == 0 {
+			t.Fatalf("event %d: %d questions about pods and nodes", i, asked-before)
+		}
+		if state, err = state.With(Changes{Gone: came}); err != nil {
+			t.Fatal(err)
+		}
+		if n := state.world.input.changed; n > fewChanges+8 {
+			t.Fatalf("event %d: %d changes are kept", i, n)
+		}
+	}
+	count(8 * nodes)
+	if again < 1 || again > 6 {
+		t.Errorf("all was read again %d times", again)
+	}
+}
+
+// BenchmarkWith is an event of a pod with a claim.
+func BenchmarkWith(b *testing.B) {
+	for _, nodes := range []int{1_000, 4_000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			c, _ := large(nodes, 1)
+			state, err := Open(c, Options{Features: allocator.AllFeatures()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				came := event(&c, i%nodes, i%nodes, i%8)
+				for _, changes := range []Changes{{Set: came}, {Gone: came}} {
+					if state, err = state.With(changes); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
