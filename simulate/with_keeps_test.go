@@ -89,6 +89,32 @@ func TestWithKeeps(t *testing.T) {
 	}
 }
 
+// A Shape outlives a change of claims, which are read again for it.
+func TestWithReadsShapesAgain(t *testing.T) {
+	c, _ := large(2, 1)
+	came := event(&c, 0, 0, 0)
+	came.Claims[0].OwnerReferences = nil
+	state, err := Open(c, Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, err = state.With(Changes{Set: Cluster{Claims: came.Claims}}); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pending"}}
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &came.Claims[0].Name}}
+	shapes, err := state.Shapes([]*corev1.Pod{pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, err = state.With(Changes{Gone: Cluster{Claims: came.Claims}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.FitsMany(t.Context(), shapes[0], Real(nil)); err == nil {
+		t.Error("no error without the claim")
+	}
+}
+
 // BenchmarkWith is an event of a pod with a claim.
 func BenchmarkWith(b *testing.B) {
 	for _, nodes := range []int{1_000, 4_000} {
