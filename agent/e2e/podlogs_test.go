@@ -182,6 +182,7 @@ var _ = Describe("A node that runs processes", Serial, func() {
 			first.Name, first.Command, first.VolumeMounts = "first", []string{"touch", "/srv/ready", "/srv/alive"}, mounts
 			first.Resources = corev1.ResourceRequirements{}
 			main.ReadinessProbe, main.LivenessProbe, main.VolumeMounts = exec("test -e /srv/ready"), exec("rm /srv/alive 2>/dev/null || test -e /srv/again"), mounts
+			main.LivenessProbe.InitialDelaySeconds = 2 // time for the container to write what the probe looks for
 			main.Command = []string{"/bin/sh", "-c", "test -e /srv/seen && touch /srv/again; touch /srv/seen; exec sleep 600"}
 		})
 		Eventually(ctx, here.pod).WithArguments("probed").Should(And(
