@@ -245,10 +245,8 @@ func (b *bench) counting() []row {
 			})
 		}},
 		{name: "FitsMany with unrelated zonal and allNodes pools, in use", needed: "≤ 1.5×", measure: b.unrelated},
-		{name: "Update: one pod more", parts: 1, measure: b.update, peer: func(u *upstream) error { // what is known of the cluster is read for each question
-			_, err := structured.NewAllocator(b, u.features, u.used(), u, u.slices, u.programs)
-			return err
-		}},
+		{name: "Update: one pod more", parts: 1, measure: b.update, peer: b.readAnew},
+		{name: "With: one pod more", parts: 1, measure: b.with, peer: b.readAnew},
 		{name: "FitsMany, each of 1,000 shapes in turn", needed: "no step > 2×", measure: b.manyShapes},
 	}
 }
@@ -269,8 +267,14 @@ func (b *bench) large() figures {
 	})
 }
 
-// update adds a pod to the cluster and takes it away again, in turn.
-func (b *bench) update() figures {
+// readAnew is what the peer does to know what is in use, before each question.
+func (b *bench) readAnew(u *upstream) error {
+	_, err := structured.NewAllocator(b, u.features, u.used(), u, u.slices, u.programs)
+	return err
+}
+
+// oneMore is the cluster with one pod more.
+func (b *bench) oneMore() simulate.Cluster {
 	result, err := b.state.Sim().Place(b, newPod("one-more", 0), simulate.Real(nil), simulate.FirstFit)
 	must(err)
 	with := *b.world
@@ -280,8 +284,26 @@ func (b *bench) update() figures {
 		with.cluster.Pods, with.cluster.Claims = slices.Clip(with.cluster.Pods), slices.Clip(with.cluster.Claims)
 		with.run(newPod("one-more", 0), placement.Node.Name(), claims)
 	}
-	clusters := [2]simulate.Cluster{with.cluster, b.world.cluster}
-	state := b.state
+	return with.cluster
+}
+
+// with tells of a pod that comes to the cluster, and that it goes away again, in turn.
+func (b *bench) with() figures {
+	before, after := b.world.cluster, b.oneMore()
+	more := simulate.Cluster{Pods: after.Pods[len(before.Pods):], Claims: after.Claims[len(before.Claims):]}
+	changes := [2]simulate.Changes{{Set: more}, {Gone: more}}
+	state, err := b.state.With(simulate.Changes{}) // what is found out once is not part of it
+	must(err)
+	return per(nil, func(i int) {
+		state, err = state.With(changes[i%2])
+		must(err)
+	})
+}
+
+// update adds a pod to the cluster and takes it away again, in turn.
+func (b *bench) update() figures {
+	clusters := [2]simulate.Cluster{b.oneMore(), b.world.cluster}
+	state, err := b.state, error(nil)
 	return per(nil, func(i int) {
 		state, err = state.Update(clusters[i%2])
 		must(err)

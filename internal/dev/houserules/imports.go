@@ -203,7 +203,7 @@ var rooms = []room{
 		"agent/internal/checkpoint", "agent/internal/demo", "agent/claims", "agent/node", "agent/provider", "agent/provider/simulated/fleet", "agent/virtualnode", "agent/inventory",
 		"agent/sysfs", "agent/resourceslice", "agent/draplugin", "agent/nodedriver", "agent/kubeletapi", "internal/manual",
 	}},
-	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"allocator/charge", "gang", "simulate", "simulate/when", "simulate/moves", "simulate/mix", "devmgmt", "internal/manual"})},
+	{folder: "cmd", imports: slices.Concat(library, workloads, []string{"gang", "simulate", "simulate/when", "simulate/moves", "simulate/mix", "devmgmt", "internal/manual"})},
 	{folder: "tools"},
 	{folder: "internal/dev/oracle", imports: developing},
 	{folder: "internal/dev/clustergen", imports: developing},
