@@ -123,10 +123,6 @@ var _ = Describe("A fleet that a file describes", func() {
 		text := strings.NewReplacer("NAME", here.namespace, "DRIVER", here.driver).Replace(kindsOfNodes)
 		Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
 		arguments := []string{"simulate", "--kubeconfig=" + plane.Kubeconfig(), "--fleet=" + here.namespace}
-		program, err := plane.Launch(here.namespace, filepath.Join(binaries, "dray-agent"), append(arguments, "--hardware="+path)...)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(program.Stop)
-
 		first, second := here.namespace+"-gpu-0", here.namespace+"-gpu-1"
 		on := func(node string) with {
 			return func(pod *corev1.Pod) {
@@ -134,11 +130,18 @@ var _ = Describe("A fleet that a file describes", func() {
 				pod.Spec.Tolerations = []corev1.Toleration{{Key: here.namespace}}
 			}
 		}
+		// The script runs from the start of the fleet on. So the controller that makes claims is busy with this one first: after a test
+		// that killed the API server, it may take half a minute to come back.
+		here.addPod(ctx, "evicted", withTemplate, on(first))
+		Eventually(ctx, here.pod).WithArguments("evicted").Should(HaveField("Status.ResourceClaimStatuses", HaveLen(1)))
+		program, err := plane.Launch(here.namespace, filepath.Join(binaries, "dray-agent"), append(arguments, "--hardware="+path)...)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(program.Stop)
+
 		// Two GPUs, whole: a half would leave no counters for the other pod's.
-		for _, name := range []string{"evicted", "stays"} {
-			here.addPod(ctx, name, withTemplate, on(first))
-			here.expectPhase(ctx, corev1.PodRunning, name)
-		}
+		here.expectPhase(ctx, corev1.PodRunning, "evicted")
+		here.addPod(ctx, "stays", withTemplate, on(first))
+		here.expectPhase(ctx, corev1.PodRunning, "stays")
 		here.addPod(ctx, "waits", withTemplate, on(first))
 		reports := func(pod string) func(context.Context) (string, error) {
 			claim := here.claimOf(ctx, pod).Name

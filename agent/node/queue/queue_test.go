@@ -100,7 +100,7 @@ func TestEventsWhileAKeyIsHandledAreNotLost(t *testing.T) {
 	release := make(chan struct{})
 	r := &recorder{}
 	var tries []int
-	retry := func(_ context.Context, _ string, tried int, _ time.Time, _ error) (*time.Duration, error) {
+	retry := func(_ context.Context, _ string, tried int, _ time.Time, _ error) (*time.Duration, error) { //nolint:unparam // it gives up
 		tries = append(tries, tried)
 		return nil, errors.New("one is enough")
 	}
