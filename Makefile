@@ -128,7 +128,7 @@ install-manifests: ## write what installs dray-scheduler and dray-agent to bin/m
 test-schedplugin: controlplane install-manifests ## test the scheduler, on a real control plane too, and under the race detector; SCHEDULER=in-tree or dray, KILLS=
 	cd schedplugin/deploy/render && $(GO) vet . && $(GOTEST) .
 	cd schedplugin && $(GOTEST) -timeout 30m $$($(GO) list ./... | grep -v /e2e$$)
-	cd schedplugin && CGO_ENABLED=1 $(GOTEST) -race -short -timeout 30m . ./autoscaler ./config ./internal/model ./internal/refusal ./internal/wake ./internal/preempt
+	cd schedplugin && CGO_ENABLED=1 $(GOTEST) -race -short -timeout 30m . ./autoscaler ./config ./internal/model ./internal/refusal ./internal/wake ./internal/preempt ./internal/podgroup
 	cd schedplugin && $(GOTEST) -count=1 -timeout $(E2ETIMEOUT) ./e2e -ginkgo.timeout $(E2ETIMEOUT)
 
 .PHONY: lint-schedplugin

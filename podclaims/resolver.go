@@ -66,7 +66,7 @@ func purposeOf(claim *resourceapi.ResourceClaim) (made madeFor, ok bool) {
 }
 
 // Next returns a Resolver in which some claims are gone, and others are new or in the place of those of the same name. The one
-// before stays as it is, and must not change any more. It takes time in proportion to the claims that are given. It is false
+// before stays as it is. Neither of the two may be changed by SetClaim, SetTemplate or SetGroup any more. It takes time in proportion to the claims that are given. It is false
 // if two claims are made for the same entry of a pod, so that it depends on the order of all claims which of them counts.
 func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.ResourceClaim) (*Resolver, bool) {
 	next := *r

@@ -5,6 +5,8 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,5 +136,74 @@ func BenchmarkWith(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestWithAtOnce has several goroutines follow one State, each with events of its own, and ask about what comes of them.
+func TestWithAtOnce(t *testing.T) {
+	const nodes, chains, events = 6, 8, 6
+	c, pods := large(nodes, 3)
+	state, err := Open(c, Options{Features: allocator.AllFeatures()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes, err := state.Shapes(pods)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(s *State) (text string) {
+		for i, shape := range shapes {
+			fit, err := s.FitsMany(t.Context(), shape, Real(nil))
+			placed, failed := s.Sim().Place(t.Context(), pods[i], Real(nil), FirstFit)
+			text += fmt.Sprint(fit, err, failed)
+			for p := range placed.Placements() {
+				claims, err := p.Claims(t.Context())
+				if err != nil {
+					text += err.Error()
+				}
+				for _, claim := range claims {
+					text += fmt.Sprint(" ", p.Node.Name(), claim.Status.Allocation.Devices.Results)
+				}
+			}
+		}
+		return text
+	}
+	var got [chains]string
+	var group sync.WaitGroup
+	for n := range chains {
+		group.Go(func() {
+			s := state
+			for i := range events {
+				next, err := s.With(Changes{Set: event(&c, n%nodes, n*events+i, i)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if next.world.family != state.world.family {
+					t.Errorf("goroutine %d: all was read again", n)
+				}
+				s = next
+				_ = told(s) // what others find out meanwhile
+			}
+			got[n] = told(s)
+		})
+	}
+	group.Wait()
+	for n := range chains {
+		fresh := c
+		for i := range events {
+			more := event(&c, n%nodes, n*events+i, i)
+			fresh.Pods, fresh.Claims = append(slices.Clip(fresh.Pods), more.Pods...), append(slices.Clip(fresh.Claims), more.Claims...)
+		}
+		opened, err := Open(fresh, Options{Features: allocator.AllFeatures()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := told(opened); got[n] != want {
+			t.Errorf("goroutine %d: %s, read anew %s", n, got[n], want)
+		}
+	}
+	if untouched := told(state); untouched == got[0] {
+		t.Errorf("the State before has changed, or the events make no difference: %s", untouched)
 	}
 }
