@@ -170,7 +170,7 @@ func TestMemoryKeepsNotesApart(t *testing.T) {
 	ctx := context.Background()
 	memory := allocator.NewMemory(allocator.MemoryOptions{})
 	free := clusterOf(gpus("here", 2, "H100"))
-	taken := free.Fork()
+	taken := free.Branch()
 	if err := taken.Assume(holder("held", &smallDevice{DeviceID: pools.DeviceID{Driver: "gpu.example.com", Pool: "here", Device: "gpu-0"}})); err != nil {
 		t.Fatal(err)
 	}

@@ -232,14 +232,14 @@ func BenchmarkFork(b *testing.B) {
 	b.Run(forkPath+"/impl="+drayName, func(b *testing.B) {
 		m := newMeter(b)
 		for m.loop() {
-			ledger.Fork()
+			ledger.Branch()
 		}
 		m.report("", 0)
 	})
 	b.Run(forkPath+"/written/impl="+drayName, func(b *testing.B) {
 		m := newMeter(b)
 		for m.loop() {
-			if err := ledger.Fork().Assume(claim); err != nil {
+			if err := ledger.Branch().Assume(claim); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -106,11 +106,11 @@ func (s *soak) allocate(claim *resourceapi.ResourceClaim, node int) []resourceap
 	return nil
 }
 
-// hold takes what a claim was given, by way of a fork now and then.
+// hold takes what a claim was given, by way of a branch now and then.
 func (s *soak) hold(claim *resourceapi.ResourceClaim) {
 	ledger := s.ledger
 	if s.cycle%10 == 0 {
-		ledger = s.ledger.Fork()
+		ledger = s.ledger.Branch()
 	}
 	if err := ledger.Assume(claim); err != nil {
 		s.Fatal(err)

@@ -117,8 +117,8 @@ func BenchmarkLedger(b *testing.B) {
 	}
 }
 
-// BenchmarkFork asks what would be if one more claim had its device, in the same cluster. Upstream has its state copied.
-func BenchmarkFork(b *testing.B) {
+// BenchmarkBranch asks what would be if one more claim had its device, in the same cluster. Upstream has its state copied.
+func BenchmarkBranch(b *testing.B) {
 	for _, nodes := range benchSizes {
 		claim := benchClaim(7*nodes, nodes)
 		b.Run(fmt.Sprintf("nodes=%d/impl=upstream", nodes), func(b *testing.B) {
@@ -131,18 +131,18 @@ func BenchmarkFork(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				forked := upstream.AllocatedState{
+				branched := upstream.AllocatedState{
 					AllocatedDevices: state.AllocatedDevices.Clone(), AllocatedSharedDeviceIDs: state.AllocatedSharedDeviceIDs.Clone(),
 					AggregatedCapacity: state.AggregatedCapacity.Clone(),
 				}
-				insert(&forked, claim)
+				insert(&branched, claim)
 			}
 		})
 		b.Run(fmt.Sprintf("nodes=%d/impl=dray", nodes), func(b *testing.B) {
 			ledger := mostInUse(b, nodes)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := ledger.Fork().Assume(claim); err != nil {
+				if err := ledger.Branch().Assume(claim); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,7 +9,7 @@
 //	                                  ▼
 //	allocated ResourceClaims ──► State ◄──► Ledger
 //	                             │  ▲          │ ▲
-//	              Assume, Forget └──┘     Fork ▼ │ Commit
+//	              Assume, Forget └──┘   Branch ▼ │ Commit
 //	                                           Ledger
 //
 // A Snapshot says what there is: pools with their devices, counters and the nodes

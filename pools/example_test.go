@@ -82,7 +82,7 @@ func ExampleSnapshot_GatherPools() {
 	// gpu.example.com/worker-1/gpu-1
 }
 
-func ExampleLedger_Fork() {
+func ExampleLedger_Branch() {
 	snapshot := pools.Build(pools.Gates{}, []*resourceapi.ResourceSlice{gpuSlice("worker-1", 1, "gpu-0")})
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "training", UID: "1"}}
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
@@ -100,11 +100,11 @@ func ExampleLedger_Fork() {
 	}
 
 	ledger := pools.NewLedger(snapshot)
-	whatIf := ledger.Fork()
+	whatIf := ledger.Branch()
 	if err := whatIf.Assume(claim); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println("in the fork:", inUse(whatIf))
+	fmt.Println("in the branch:", inUse(whatIf))
 	fmt.Println("in the ledger:", inUse(ledger))
 
 	if err := whatIf.Commit(); err != nil {
@@ -112,7 +112,7 @@ func ExampleLedger_Fork() {
 	}
 	fmt.Println("after the commit:", inUse(ledger))
 	// Output:
-	// in the fork: true
+	// in the branch: true
 	// in the ledger: false
 	// after the commit: true
 }

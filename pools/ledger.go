@@ -15,7 +15,7 @@ import (
 // come and go. It is safe for concurrent use: writers take turns, readers take no lock and
 // see the state before or after a change, never half of one.
 //
-// A Fork is a ledger of its own for a what-if: it starts with everything its parent
+// A branch is a ledger of its own for a what-if: it starts with everything its parent
 // holds, costs nothing to make, and neither sees what happens to the other until
 // Commit.
 //
@@ -23,10 +23,10 @@ import (
 type Ledger struct {
 	mu    sync.Mutex // held by writers
 	state atomic.Pointer[State]
-	// base is the state to which Revert returns. In a fork it is also the state of
-	// parent on which the fork builds.
+	// base is the state to which Revert returns. In a branch it is also the state of
+	// parent on which the branch builds.
 	base   *State
-	parent *Ledger // nil if this is no fork
+	parent *Ledger // nil if this is no branch
 }
 
 // NewLedger returns a ledger in which nothing is in use.
@@ -85,16 +85,16 @@ func (l *Ledger) change(next func(now *State) (*State, error)) error {
 	return err
 }
 
-// Fork returns a ledger that starts with the state of this one, in constant time.
-func (l *Ledger) Fork() *Ledger { return newLedger(l.State(), l) }
+// Branch returns a ledger that starts with the state of this one, in constant time.
+func (l *Ledger) Branch() *Ledger { return newLedger(l.State(), l) }
 
-// Commit makes the state of a fork, including its snapshot, that of its parent, in
-// constant time. The fork lives on and builds on what it committed. It is an error
-// if the parent changed since the fork or the fork's last Commit, or if the ledger
-// is no fork; then nothing happens.
+// Commit makes the state of a branch, including its snapshot, that of its parent, in
+// constant time. The branch lives on and builds on what it committed. It is an error
+// if the parent changed since the branch or the branch's last Commit, or if the ledger
+// is no branch; then nothing happens.
 func (l *Ledger) Commit() error {
 	if l.parent == nil {
-		return errors.New("ledger is not a fork: there is nothing to commit to")
+		return errors.New("ledger is not a branch: there is nothing to commit to")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *Ledger) Commit() error {
 	l.parent.mu.Lock()
 	defer l.parent.mu.Unlock()
 	if l.parent.State() != l.base {
-		return errors.New("the parent ledger changed since the fork")
+		return errors.New("the parent ledger changed since the branch")
 	}
 	l.parent.state.Store(state)
 	l.base = state

@@ -22,7 +22,7 @@ type ledgerModel struct {
 	parent           *ledgerModel
 	claims, base     map[string]*resourceapi.ResourceClaim
 	snapshot, baseOn *Snapshot
-	// version tells whether the parent changed since the fork.
+	// version tells whether the parent changed since the branch.
 	version, baseVersion int
 }
 
@@ -91,7 +91,7 @@ func ledgerSnapshots() []*Snapshot {
 	return append(history, b.Snapshot(), Build(everything, given.PartitionedPool()), Build(everything, nil))
 }
 
-// After any sequence of operations on a ledger and its forks, each is what it would
+// After any sequence of operations on a ledger and its branches, each is what it would
 // be if it had been built from its claims at once.
 func TestLedgerAgreesWithScratch(t *testing.T) {
 	history := ledgerSnapshots()
@@ -100,9 +100,9 @@ func TestLedgerAgreesWithScratch(t *testing.T) {
 		models, versions := []*ledgerModel{root}, 0
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			m := rapid.SampledFrom(models).Draw(t, "ledger")
-			switch operation := rapid.SampledFrom([]string{"allocate", "allocate", "allocate", "release", "rebase", "fork", "commit", "revert"}).Draw(t, "operation"); operation {
-			case "fork":
-				models = append(models, m.fork())
+			switch operation := rapid.SampledFrom([]string{"allocate", "allocate", "allocate", "release", "rebase", "branch", "commit", "revert"}).Draw(t, "operation"); operation {
+			case "branch":
+				models = append(models, m.branch())
 			default:
 				m.apply(t, operation, history, &versions)
 			}
@@ -113,9 +113,9 @@ func TestLedgerAgreesWithScratch(t *testing.T) {
 	})
 }
 
-func (m *ledgerModel) fork() *ledgerModel {
+func (m *ledgerModel) branch() *ledgerModel {
 	return &ledgerModel{
-		ledger: m.ledger.Fork(), parent: m,
+		ledger: m.ledger.Branch(), parent: m,
 		claims: m.claims, base: m.claims,
 		snapshot: m.snapshot, baseOn: m.snapshot,
 		version: m.version, baseVersion: m.version,
@@ -188,7 +188,7 @@ func TestAssumeAllIsAssumeOfEach(t *testing.T) {
 			}
 			claims = append(claims, claim)
 		}
-		one, all := before.Fork(), before.Fork()
+		one, all := before.Branch(), before.Branch()
 		var want error
 		for _, claim := range claims {
 			if want = one.Assume(claim); want != nil {

@@ -124,7 +124,7 @@ func TestLedgerErrors(t *testing.T) {
 		"release unknown":      {l.Forget(pending), `claim ns/two (UID "uid-two"): not in the ledger`},
 		"release other UID":    {l.Forget(again), `claim ns/one (UID "another"): not in the ledger`},
 		"release nil":          {l.Forget(nil), "claim is nil"},
-		"commit no fork":       {l.Commit(), "ledger is not a fork: there is nothing to commit to"},
+		"commit no branch":     {l.Commit(), "ledger is not a branch: there is nothing to commit to"},
 	} {
 		if test.err == nil || test.err.Error() != test.want {
 			t.Errorf("%s: error %v, want %s", name, test.err, test.want)
@@ -185,58 +185,58 @@ func TestLedgerRebase(t *testing.T) {
 	expect(t, l, "")
 }
 
-func TestLedgerFork(t *testing.T) {
+func TestLedgerBranch(t *testing.T) {
 	l := NewLedger(simplePool("a", "b", "c"))
 	mustAllocate(t, l, given.Claim("one", []string{"a"}))
-	fork, other := l.Fork(), l.Fork()
-	mustAllocate(t, fork, given.Claim("two", []string{"b"}))
-	inner := fork.Fork()
+	branch, other := l.Branch(), l.Branch()
+	mustAllocate(t, branch, given.Claim("two", []string{"b"}))
+	inner := branch.Branch()
 	if err := inner.Forget(given.Claim("one", nil)); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, l, "a")
-	expect(t, fork, "a b")
+	expect(t, branch, "a b")
 	expect(t, inner, "b")
 
-	fork.Revert()
-	expect(t, fork, "a")
+	branch.Revert()
+	expect(t, branch, "a")
 	if err := inner.Commit(); err == nil {
 		t.Error("committing to a parent that changed is no error")
 	}
-	mustAllocate(t, fork, given.Claim("three", []string{"c"}))
-	if err := fork.Commit(); err != nil {
+	mustAllocate(t, branch, given.Claim("three", []string{"c"}))
+	if err := branch.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, l, "a c")
-	if err := other.Commit(); err == nil || err.Error() != "the parent ledger changed since the fork" {
-		t.Errorf("committing a second fork: error %v", err)
+	if err := other.Commit(); err == nil || err.Error() != "the parent ledger changed since the branch" {
+		t.Errorf("committing a second branch: error %v", err)
 	}
 	expect(t, other, "a")
 
-	mustAllocate(t, fork, given.Claim("four", []string{"b"}))
-	fork.Revert()
-	expect(t, fork, "a c")
-	mustAllocate(t, fork, given.Claim("five", []string{"b"}))
-	if err := fork.Commit(); err != nil {
-		t.Error("a fork cannot commit twice:", err)
+	mustAllocate(t, branch, given.Claim("four", []string{"b"}))
+	branch.Revert()
+	expect(t, branch, "a c")
+	mustAllocate(t, branch, given.Claim("five", []string{"b"}))
+	if err := branch.Commit(); err != nil {
+		t.Error("a branch cannot commit twice:", err)
 	}
 	expect(t, l, "a b c")
 	l.Revert()
 	expect(t, l, "")
 }
 
-func TestForksOfOneDeviceDoNotMix(t *testing.T) {
+func TestBranchesOfOneDeviceDoNotMix(t *testing.T) {
 	l := NewLedger(simplePool("a"))
 	for _, name := range []string{"one", "two", "three"} {
 		mustAllocate(t, l, given.Claim(name, []string{"a"}, given.Share(name, "1")))
 	}
-	left, right := l.Fork(), l.Fork()
+	left, right := l.Branch(), l.Branch()
 	mustAllocate(t, left, given.Claim("left", []string{"a"}, given.Share("4", "1")))
 	mustAllocate(t, right, given.Claim("right", []string{"a"}, given.Share("5", "1")))
 	a := pool.DeviceID{Driver: given.Driver, Pool: "p", Device: "a"}
-	for fork, want := range map[*Ledger]string{l: "ns/one ns/three ns/two", left: "ns/left ns/one ns/three ns/two", right: "ns/one ns/right ns/three ns/two"} {
+	for branch, want := range map[*Ledger]string{l: "ns/one ns/three ns/two", left: "ns/left ns/one ns/three ns/two", right: "ns/one ns/right ns/three ns/two"} {
 		var holders []string
-		for _, ref := range inside(fork).Holders(a) {
+		for _, ref := range inside(branch).Holders(a) {
 			holders = append(holders, ref.String())
 		}
 		if got := strings.Join(holders, " "); got != want {
@@ -246,7 +246,7 @@ func TestForksOfOneDeviceDoNotMix(t *testing.T) {
 }
 
 // Readers see whole claims or nothing while a writer allocates, releases, rebases
-// and forks. Run with -race.
+// and branches. Run with -race.
 func TestLedgerReadersAndWriter(t *testing.T) {
 	snapshots := []*Snapshot{simplePool("a", "b", "c"), simplePool("c", "b", "a")}
 	l := NewLedger(snapshots[0])
@@ -273,8 +273,8 @@ func TestLedgerReadersAndWriter(t *testing.T) {
 	}
 	for i := range 300 {
 		l.Rebase(snapshots[i%2])
-		fork := l.Fork()
-		if fork.Assume(pair) != nil || fork.Commit() != nil || l.Forget(pair) != nil {
+		branch := l.Branch()
+		if branch.Assume(pair) != nil || branch.Commit() != nil || l.Forget(pair) != nil {
 			t.Error("the only writer is refused")
 			break
 		}

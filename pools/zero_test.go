@@ -47,11 +47,11 @@ func TestNilAndZero(t *testing.T) {
 		}
 	}
 	for name, l := range map[string]*Ledger{"of nil": NewLedger(nil), "zero": {}} {
-		fork := l.Fork()
-		if err := fork.Assume(claim); err != nil {
+		branch := l.Branch()
+		if err := branch.Assume(claim); err != nil {
 			t.Fatal(err)
 		}
-		if err := fork.Commit(); err != nil || len(l.State().Holders(id)) != 1 {
+		if err := branch.Commit(); err != nil || len(l.State().Holders(id)) != 1 {
 			t.Errorf("%s: committed: %v", name, err)
 		}
 		l.Rebase(nil)

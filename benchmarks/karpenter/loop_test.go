@@ -85,7 +85,7 @@ func drayLoop(c *alloctest.Case) (loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	simulation := ledger.Fork()
+	simulation := ledger.Branch()
 	a, classes := allocator.New(allocator.Options{Features: c.Features}), allocator.ClassMap(c.Classes...)
 	return func(ctx context.Context, claims []*resourceapi.ResourceClaim) (*placement, error) {
 		problem, err := a.Compile(claims, classes)

@@ -89,13 +89,13 @@ func (v *View) PoolsOf(node *corev1.Node) iter.Seq[pools.PoolView] {
 	return gathered.Pools()
 }
 
-// Fork returns a ledger for a what-if on the view.
-func (v *View) Fork() *pools.Ledger { return v.ledger.Fork() }
+// Branch returns a ledger for a what-if on the view.
+func (v *View) Branch() *pools.Ledger { return v.ledger.Branch() }
 
-// As is the view with what a ledger has in use, which began as a fork of it.
+// As is the view with what a ledger has in use, which began as a branch of it.
 func (v *View) As(ledger *pools.Ledger) *View {
 	as := *v
-	as.State, as.ledger = ledger.State(), ledger.Fork()
+	as.State, as.ledger = ledger.State(), ledger.Branch()
 	return &as
 }
 
@@ -131,7 +131,7 @@ func (m *Model) Observe() (*View, error) {
 	if err := m.observeClaims(); err != nil {
 		return nil, err
 	}
-	return &View{State: m.ledger.State(), Claims: len(m.claims), Held: m.held, ledger: m.ledger.Fork(), model: m}, nil
+	return &View{State: m.ledger.State(), Claims: len(m.claims), Held: m.held, ledger: m.ledger.Branch(), model: m}, nil
 }
 
 // observeSlices looks at the list of slices. A list that stays as it is need not be read again.

@@ -54,7 +54,7 @@ func (v *View) Without(id any, gone Gone, keep []*resourceapi.ResourceClaim) (*p
 	if len(p.absent) == len(kept) {
 		return nil, nil
 	}
-	ledger := p.ledger.Fork()
+	ledger := p.ledger.Branch()
 	for _, known := range kept {
 		if err := ledger.Assume(known.ledgered); err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func (m *Model) partial(id any, gone Gone) (*partial, error) {
 
 // newPartial starts with all claims, or with none if most are absent.
 func (m *Model) newPartial(id any, gone Gone) (*partial, error) {
-	p := &partial{id: id, ledger: m.ledger.Fork(), absent: make(map[*entry]struct{}), doubtful: make(map[*entry]struct{})}
+	p := &partial{id: id, ledger: m.ledger.Branch(), absent: make(map[*entry]struct{}), doubtful: make(map[*entry]struct{})}
 	for _, known := range m.claims {
 		if p.ask(known, gone) {
 			p.absent[known] = struct{}{}

@@ -90,7 +90,7 @@ func compareWithout(t *testing.T, m *Model, id int, gone Gone, keep []*resourcea
 		t.Fatal(err)
 	}
 	if got == nil {
-		got = view.Fork()
+		got = view.Branch()
 	}
 	pool := firstPool(view)
 	for device := range pool.Devices() {

@@ -246,7 +246,7 @@ func (c *Cycle) Evicted(nodeInfo fwk.NodeInfo) *pools.State {
 		return nil
 	}
 	if aside := c.whatIf.Aside(); len(aside) > 0 {
-		ledger = ledger.Fork()
+		ledger = ledger.Branch()
 		for _, claim := range aside {
 			if ledger.Assume(claim) != nil {
 				return nil

@@ -42,7 +42,7 @@ type supposition struct {
 }
 
 func (s *supposition) clone() *supposition {
-	return &supposition{ledger: s.ledger.Fork(), freed: maps.Clone(s.freed)}
+	return &supposition{ledger: s.ledger.Branch(), freed: maps.Clone(s.freed)}
 }
 
 // release frees the devices of a claim. It is no error if the claim holds none.
@@ -72,7 +72,7 @@ func (w *whatIf) Begin(view *model.View) error {
 	if w.now != nil {
 		return nil
 	}
-	w.now, w.remembered = &supposition{ledger: view.Fork()}, nil
+	w.now, w.remembered = &supposition{ledger: view.Branch()}, nil
 	for _, claim := range w.aside {
 		if err := w.now.ledger.Assume(claim); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (w *whatIf) Settle(without *pools.Ledger) error {
 		w.settled = w.now
 		return nil
 	}
-	w.settled = &supposition{ledger: without.Fork()}
+	w.settled = &supposition{ledger: without.Branch()}
 	for _, claim := range w.now.freed {
 		w.settled.release(claim)
 	}

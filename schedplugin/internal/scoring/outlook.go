@@ -40,7 +40,7 @@ func Share(part, of int64) int64 {
 
 // OutlookOf compares a node as it is with how it is after an assignment to claims, in order.
 func OutlookOf(view *model.View, node *corev1.Node, claims []*claimstate.Claim, assignment *allocator.Assignment) (Outlook, error) {
-	after := view.Fork()
+	after := view.Branch()
 	results := assignment.Results()
 	for i, claim := range claims {
 		if err := after.Assume(claimstate.WithAllocation(claim.Object, &results[i])); err != nil {

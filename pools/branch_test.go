@@ -25,9 +25,9 @@ func bytesOf(call func()) uint64 {
 	return (after.TotalAlloc - before.TotalAlloc) / calls
 }
 
-// What a fork costs does not depend on how much is in use, and what is done to it only on
+// What a branch costs does not depend on how much is in use, and what is done to it only on
 // how much that is.
-func TestForkCostsWhatChanges(t *testing.T) {
+func TestBranchCostsWhatChanges(t *testing.T) {
 	for _, shares := range []int{10, 1000, 20_000} {
 		list := []*resourceapi.ResourceSlice{given.Slice("s", "network", given.Everywhere)}
 		for i := range 100 {
@@ -40,18 +40,18 @@ func TestForkCostsWhatChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := bytesOf(func() { l.Fork() }); got > 64 {
-			t.Errorf("%d shares in use: a fork takes %d bytes", shares, got)
+		if got := bytesOf(func() { l.Branch() }); got > 64 {
+			t.Errorf("%d shares in use: a branch takes %d bytes", shares, got)
 		}
 		claim := given.Claim("new", []string{"nic-0"}, given.InPool("network"), given.Share("new", "1G"))
 		if got := bytesOf(func() {
-			fork := l.Fork()
-			if err := fork.Assume(claim); err != nil {
+			branch := l.Branch()
+			if err := branch.Assume(claim); err != nil {
 				t.Fatal(err)
 			}
-			fork.Revert()
+			branch.Revert()
 		}); got > 16<<10 {
-			t.Errorf("%d shares in use: a fork with one more takes %d bytes", shares, got)
+			t.Errorf("%d shares in use: a branch with one more takes %d bytes", shares, got)
 		}
 	}
 }
