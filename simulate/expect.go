@@ -88,7 +88,7 @@ func (m *Sim) AddNode(node *corev1.Node, published ...*resourceapi.ResourceSlice
 		published = podclaims.ApplyTaintRules(published, w.rules)
 	}
 	facts := &nodeFacts{
-		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), index: m.data.real.Len(), allocatable: w.resources.Of(node.Status.Allocatable),
+		Inventory: onenode.NewInventory(w.gates, node, published), index: m.data.real.Len(), allocatable: w.resources.Of(node.Status.Allocatable),
 	}
 	rec := m.data.real.Edit(facts.index, m.by)
 	rec.facts = facts
@@ -238,7 +238,7 @@ func (w *world) expect(inv *nodeFacts, shared *onenode.SharedPools, t *Template)
 	if len(more) == len(inv.Published) {
 		return inv
 	}
-	return inv.with(onenode.NewInventory(inv.Node, more, onenode.ReadPools(w.gates, more)))
+	return inv.with(onenode.NewInventory(w.gates, inv.Node, more))
 }
 
 // expected is a slice of the template as a node of that name would have it.

@@ -109,29 +109,13 @@ func (w *world) addNodes(c *Cluster, before *world, expected []expectation, d *v
 		w.shared = onenode.NewSharedPools(w.gates, shared)
 	}
 	d.around = &onenode.Surroundings{Shared: w.shared, Uses: make([]onenode.Uses, len(w.shared.Pools))}
-	var changed []*resourceapi.ResourceSlice
-	known := make([]*nodeFacts, len(c.Nodes))
-	nodeOf := make(map[pools.PoolID]string)
-	for i, node := range c.Nodes {
-		if known[i] = before.factsBefore(node, own[node.Name]); known[i] != nil {
-			continue
-		}
-		for _, slice := range own[node.Name] {
-			nodeOf[onenode.PoolOf(slice)] = node.Name
-		}
-		changed = append(changed, own[node.Name]...)
-	}
-	facts := make(map[string][]*onenode.PoolFacts)
-	for _, f := range onenode.ReadPools(w.gates, changed) {
-		facts[nodeOf[f.ID]] = append(facts[nodeOf[f.ID]], f)
-	}
 	for i, node := range c.Nodes {
 		if _, twice := w.byName[node.Name]; twice {
 			return fmt.Errorf("node %s: there are two of that name", node.Name)
 		}
-		inv := known[i]
+		inv := before.factsBefore(node, own[node.Name])
 		if inv == nil {
-			inv = &nodeFacts{Inventory: onenode.NewInventory(node, own[node.Name], facts[node.Name]), index: i, allocatable: w.resources.Of(node.Status.Allocatable)}
+			inv = &nodeFacts{Inventory: onenode.NewInventory(w.gates, node, own[node.Name]), index: i, allocatable: w.resources.Of(node.Status.Allocatable)}
 		}
 		w.addNode(inv.at(i), expected, d, by)
 	}

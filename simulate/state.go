@@ -82,7 +82,7 @@ func (s *State) Template(spec TemplateSpec) (*Template, error) {
 	}
 	node, published := t.object(0), t.slices(t.published, 0)
 	t.facts = &nodeFacts{
-		Inventory: onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)), template: t, index: -1, allocatable: w.resources.Of(spec.Node.Status.Allocatable),
+		Inventory: onenode.NewInventory(w.gates, node, published), template: t, index: -1, allocatable: w.resources.Of(spec.Node.Status.Allocatable),
 	}
 	for _, pod := range spec.Daemon {
 		t.used = amounts.Add(t.used, w.resources.Needs(pod, nil), 1)
@@ -144,7 +144,7 @@ func (s *State) Any(name string, templates ...*Template) (*Template, error) {
 	node := &corev1.Node{}
 	node.Name, node.Labels = name, commonLabels(c.members)
 	t := &Template{of: s.world.resources, spec: TemplateSpec{Node: node, Price: c.members[0].spec.Price}, choice: c}
-	t.facts = &nodeFacts{Inventory: onenode.NewInventory(node, nil, nil), template: t, index: -1}
+	t.facts = &nodeFacts{Inventory: onenode.NewInventory(s.world.gates, node, nil), template: t, index: -1}
 	return t, nil
 }
 

@@ -192,7 +192,7 @@ func (w *world) named(n Node, inv *nodeFacts) *nodeFacts {
 		if inv.template != n.template { // the node was undecided
 			rename(node, published, n)
 		}
-		inv = inv.with(onenode.NewInventory(node, published, onenode.ReadPools(w.gates, published)))
+		inv = inv.with(onenode.NewInventory(w.gates, node, published))
 	}
 	return inv
 }

@@ -75,7 +75,7 @@ func openForFields(t *testing.T, sides ...*fieldworld.Side) fieldworld.Ask {
 				shared = append(shared, slice)
 			}
 		}
-		c.nodes[side.Node.Name] = NewInventory(side.Node, own, ReadPools(asker.gates, own))
+		c.nodes[side.Node.Name] = NewInventory(asker.gates, side.Node, own)
 	}
 	pools := NewSharedPools(asker.gates, shared)
 	c.around = &Surroundings{Shared: pools, Uses: make([]Uses, len(pools.Pools))}

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/dray-project/dray/internal/index/cluster"
 	"github.com/dray-project/dray/internal/index/pool"
 	"github.com/dray-project/dray/internal/keys"
 	"github.com/dray-project/dray/internal/memo"
@@ -60,12 +59,13 @@ type seen struct {
 	values uint32
 }
 
-// NewInventory makes an inventory of a node, of the slices of pools that it alone has, and of what these pools are.
-func NewInventory(node *corev1.Node, published []*resourceapi.ResourceSlice, own []*PoolFacts) *Inventory {
+// NewInventory reads the slices of pools that a node alone has.
+func NewInventory(gates pools.Gates, node *corev1.Node, published []*resourceapi.ResourceSlice) *Inventory {
 	inv := &Inventory{Node: node, Published: published}
-	for _, p := range own {
-		inv.Pools = append(inv.Pools, OwnPool{PoolFacts: p, First: inv.Size})
-		inv.Size += int32(len(p.Devices))
+	for _, p := range readPools(gates, published) {
+		facts := newPoolFacts(p)
+		inv.Pools = append(inv.Pools, OwnPool{PoolFacts: facts, First: inv.Size})
+		inv.Size += int32(len(facts.Devices))
 	}
 	return inv
 }
@@ -327,8 +327,8 @@ func (f *PoolFacts) DeviceID(device int32) pools.DeviceID {
 	return pools.DeviceID{Driver: f.ID.Driver, Pool: f.ID.Name, Device: f.Devices[device].Name}
 }
 
-// readPool reads a pool of a snapshot. The devices are those of the highest generation.
-func readPool(p *pool.Pool) *PoolFacts {
+// newPoolFacts is what is read of a pool. The devices are those of the highest generation.
+func newPoolFacts(p *pool.Pool) *PoolFacts {
 	f := &PoolFacts{ID: pools.PoolID(p.ID), pool: p, Unusable: cmp.Or(p.Incomplete, p.Invalid)}
 	names := make(map[string]bool, len(p.Devices))
 	position := make(map[*pool.Slice]int32)
@@ -348,18 +348,21 @@ func readPool(p *pool.Pool) *PoolFacts {
 	return f
 }
 
-// ReadPools returns the pools of slices, sorted by driver and name.
-func ReadPools(gates pools.Gates, slices []*resourceapi.ResourceSlice) []*PoolFacts {
-	return readAll(cluster.Build(pool.Gates(gates), slices))
-}
-
-func readAll(snapshot *cluster.Snapshot) []*PoolFacts {
-	all := snapshot.Pools()
-	facts := make([]*PoolFacts, len(all))
-	for i, p := range all {
-		facts[i] = readPool(p)
+// readPools reads the slices of one node, pool by pool, sorted by driver and name. The slot of a pool is its position.
+func readPools(gates pools.Gates, published []*resourceapi.ResourceSlice) []*pool.Pool {
+	byPool := slices.Clone(published)
+	slices.SortStableFunc(byPool, func(a, b *resourceapi.ResourceSlice) int { return comparePools(PoolOf(a), PoolOf(b)) })
+	var all []*pool.Pool
+	for len(byPool) > 0 {
+		id := PoolOf(byPool[0])
+		var sources []*pool.Source
+		for len(byPool) > 0 && PoolOf(byPool[0]) == id {
+			sources = append(sources, pool.NewSource(pool.Gates(gates), byPool[0], len(sources)))
+			byPool = byPool[1:]
+		}
+		all = append(all, pool.Assemble(pool.ID(id), len(all), pool.Gates(gates), sources))
 	}
-	return facts
+	return all
 }
 
 func comparePools(a, b pools.PoolID) int {

@@ -82,7 +82,8 @@ func NewSharedPools(gates pools.Gates, published []*resourceapi.ResourceSlice) *
 	for _, slice := range published {
 		slicesOf[PoolOf(slice)] = append(slicesOf[PoolOf(slice)], slice)
 	}
-	for _, facts := range readAll(s.snapshot) {
+	for _, p := range s.snapshot.Pools() {
+		facts := newPoolFacts(p)
 		s.Pools = append(s.Pools, &SharedPool{PoolFacts: facts, Published: slicesOf[facts.ID]})
 	}
 	return s
