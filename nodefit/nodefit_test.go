@@ -4,10 +4,14 @@
 package nodefit_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	podresources "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/dray-project/dray/nodefit"
 )
@@ -74,6 +78,61 @@ func TestNeeds(t *testing.T) {
 	}
 	if pod.Status.Phase = corev1.PodSucceeded; nodefit.Occupies(pod) {
 		t.Error("a pod that has ended occupies its node")
+	}
+}
+
+// What a pod needs is what kube-scheduler adds up from spec and status, whether or not the status says the same as the spec.
+func TestNeedsCountsWhatTheStatusSays(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 29))
+	list := func() corev1.ResourceList {
+		made := corev1.ResourceList{}
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			if n := random.IntN(5); n > 1 {
+				made[name] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+			}
+		}
+		return made
+	}
+	plain := 0
+	for range 5000 {
+		pod := &corev1.Pod{}
+		for range 1 + random.IntN(3) {
+			c := corev1.Container{Name: string(rune('a' + random.IntN(3)))}
+			c.Resources.Requests = list()
+			status := corev1.ContainerStatus{Name: c.Name}
+			for _, list := range []corev1.ResourceList{list(), c.Resources.Requests} {
+				if random.IntN(3) == 0 {
+					status.AllocatedResources = list
+				}
+				if random.IntN(3) == 0 {
+					status.Resources = &corev1.ResourceRequirements{Requests: list}
+				}
+			}
+			if random.IntN(3) > 0 {
+				pod.Spec.Containers = append(pod.Spec.Containers, c)
+				pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
+				continue
+			}
+			if random.IntN(2) == 0 {
+				c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+			}
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+			pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, status)
+		}
+		if random.IntN(4) == 0 {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: []string{corev1.PodReasonInfeasible, corev1.PodReasonDeferred}[random.IntN(2)]}}
+		}
+		want := podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: true})
+		if apiequality.Semantic.DeepEqual(want, podresources.PodRequests(pod, podresources.PodResourcesOptions{})) {
+			plain++
+		}
+		want[corev1.ResourcePods] = resource.MustParse("1")
+		if got := nodefit.Needs(pod); !apiequality.Semantic.DeepEqual(got, want) {
+			t.Fatalf("needs %v, want %v: %v", got, want, pod)
+		}
+	}
+	if plain < 500 || plain > 4500 {
+		t.Errorf("of 5000 pods, %d have a status that makes no difference", plain)
 	}
 }
 
