@@ -12,42 +12,70 @@ import (
 // once neither writes with the edition of before. The first write of an edition copies the bag. The zero
 // value is empty.
 type Bag[K comparable] struct {
-	times map[K]int
-	owner *Edition // of the map
+	// one is there alone, that often. Most bags have no more.
+	one   K
+	alone int
+	times map[K]int // of all elements, nil unless there were several
+	owner *Edition  // of the map
 }
 
 // Len is how many different elements there are.
-func (b *Bag[K]) Len() int { return len(b.times) }
+func (b *Bag[K]) Len() int { return max(len(b.times), min(b.alone, 1)) }
 
 // Times is how often an element is there.
-func (b *Bag[K]) Times(k K) int { return b.times[k] }
+func (b *Bag[K]) Times(k K) int {
+	if b.alone > 0 && b.one == k {
+		return b.alone
+	}
+	return b.times[k]
+}
 
 // All lists the different elements, in no order.
-func (b *Bag[K]) All() iter.Seq[K] { return maps.Keys(b.times) }
+func (b *Bag[K]) All() iter.Seq[K] {
+	return func(yield func(K) bool) {
+		if b.alone > 0 {
+			yield(b.one)
+			return
+		}
+		maps.Keys(b.times)(yield)
+	}
+}
 
 // Add adds an element once.
 func (b *Bag[K]) Add(k K, by *Edition) {
+	if b.Len() == 0 || b.alone > 0 && b.one == k {
+		*b = Bag[K]{one: k, alone: b.alone + 1}
+		return
+	}
 	b.own(by)
 	b.times[k]++
 }
 
 // Remove takes an element away once, if it is there.
 func (b *Bag[K]) Remove(k K, by *Edition) {
-	switch n := b.times[k]; {
+	switch n := b.Times(k); {
 	case n == 0:
-		return
-	case n == 1 && len(b.times) == 1:
+	case n == 1 && b.Len() == 1:
 		*b = Bag[K]{} // without a copy of the map
-		return
-	}
-	b.own(by)
-	if b.times[k]--; b.times[k] == 0 {
-		delete(b.times, k)
+	case b.alone > 0:
+		b.alone--
+	default:
+		b.own(by)
+		if b.times[k]--; b.times[k] == 0 {
+			delete(b.times, k)
+		}
 	}
 }
 
 // Equal reports whether two bags have the same elements as often.
-func (b *Bag[K]) Equal(other *Bag[K]) bool { return maps.Equal(b.times, other.times) }
+func (b *Bag[K]) Equal(other *Bag[K]) bool {
+	for k := range b.All() {
+		if b.Times(k) != other.Times(k) {
+			return false
+		}
+	}
+	return b.Len() == other.Len()
+}
 
 // Release makes a version that the edition which wrote it before does not write to.
 func (b *Bag[K]) Release() { b.times, b.owner = maps.Clone(b.times), nil }
@@ -56,7 +84,9 @@ func (b *Bag[K]) own(by *Edition) {
 	if b.owner == by && b.times != nil {
 		return
 	}
-	times := make(map[K]int, len(b.times)+1)
-	maps.Copy(times, b.times)
-	b.times, b.owner = times, by
+	times := make(map[K]int, b.Len()+1)
+	for k := range b.All() {
+		times[k] = b.Times(k)
+	}
+	*b = Bag[K]{times: times, owner: by}
 }

@@ -18,9 +18,9 @@ func TestBagIsLikeCopies(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 50))
 	versions := []version{{plain: make(map[int]int), by: new(Edition)}}
-	for range 2000 {
+	for range 4000 {
 		v := &versions[random.IntN(len(versions))]
-		switch k := random.IntN(3); random.IntN(6) {
+		switch k := random.IntN(1 + random.IntN(3)); random.IntN(7) {
 		case 0: // both go on with editions of their own
 			v.by = new(Edition)
 			versions = append(versions, version{v.bag, maps.Clone(v.plain), new(Edition)})
@@ -28,7 +28,9 @@ func TestBagIsLikeCopies(t *testing.T) {
 			other := version{v.bag, maps.Clone(v.plain), new(Edition)}
 			other.bag.Release()
 			versions = append(versions, other)
-		case 2, 3: // as often as not, so that bags become empty
+		case 2: // an empty one
+			versions = append(versions, version{plain: make(map[int]int), by: new(Edition)})
+		case 3, 4: // as often as not, so that bags become empty
 			v.bag.Remove(k, v.by)
 			if v.plain[k]--; v.plain[k] <= 0 {
 				delete(v.plain, k)
@@ -42,14 +44,22 @@ func TestBagIsLikeCopies(t *testing.T) {
 		}
 		for i := range versions {
 			v := &versions[i]
-			again := Bag[int]{times: v.plain}
-			if !v.bag.Equal(&again) || v.bag.Len() != len(v.plain) {
-				t.Fatalf("version %d has %v, want %v", i, v.bag.times, v.plain)
+			if v.bag.Len() != len(v.plain) {
+				t.Fatalf("version %d has %v, want %v", i, v.bag, v.plain)
 			}
-			for k := range v.bag.All() {
-				if v.plain[k] == 0 {
-					t.Fatalf("version %d has %d, too", i, k)
+			for other := range versions {
+				if equal := maps.Equal(v.plain, versions[other].plain); v.bag.Equal(&versions[other].bag) != equal {
+					t.Fatalf("versions %d and %d are equal: %t, want %t", i, other, !equal, equal)
 				}
+			}
+			listed := 0
+			for k := range v.bag.All() {
+				if listed++; v.plain[k] == 0 || v.plain[k] != v.bag.Times(k) {
+					t.Fatalf("version %d has %d %d times, want %d", i, k, v.bag.Times(k), v.plain[k])
+				}
+			}
+			if listed != len(v.plain) {
+				t.Fatalf("version %d lists %d elements, want %d", i, listed, len(v.plain))
 			}
 		}
 	}
