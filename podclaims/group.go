@@ -56,10 +56,7 @@ func (r *Resolver) wasMadeFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod,
 // Consumer is who a claim is reserved for when the pod uses it.
 func (r *Resolver) Consumer(claim *resourceapi.ResourceClaim, pod *corev1.Pod) resourceapi.ResourceClaimConsumerReference {
 	for _, podClaim := range pod.Spec.ResourceClaims {
-		if r.Key(pod, podClaim) != keyOf(claim) {
-			continue
-		}
-		if group := r.Group(pod, podClaim); group != nil {
+		if group := r.Group(pod, podClaim); group != nil && r.Key(pod, podClaim) == keyOf(claim) {
 			return resourceapi.ResourceClaimConsumerReference{
 				APIGroup: schedulingapi.GroupName, Resource: "podgroups", Name: group.Name, UID: r.groupUID(group),
 			}

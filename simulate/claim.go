@@ -15,13 +15,13 @@ import (
 
 	"github.com/dray-project/dray/allocator/extension"
 	"github.com/dray-project/dray/pools"
+	"github.com/dray-project/dray/simulate/internal/lists"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/table"
 )
 
 // sharedClaim is a claim that several pods may use, or that exists already.
 type sharedClaim struct {
-	key    types.NamespacedName
 	object *resourceapi.ResourceClaim
 	spec   *onenode.Spec
 }
@@ -127,33 +127,43 @@ func (f *family) number(key types.NamespacedName) int32 {
 	return id
 }
 
+// existing returns the claim of a name with its number, nil if there is none.
+func (w *world) existing(key types.NamespacedName) (int32, *sharedClaim) {
+	w.mu.Lock()
+	id, known := w.claimIDs[key]
+	w.mu.Unlock()
+	if !known {
+		return 0, nil
+	}
+	return id, w.realClaim(id)
+}
+
 // claim returns the number of a claim that exists, or that is made when a pod needs it.
 func (w *world) claim(key types.NamespacedName, object *resourceapi.ResourceClaim) int32 {
 	id := w.number(key)
 	if w.realClaim(id) == nil {
-		made := w.claimOf(key, object)
+		made, _ := w.claimOf(object)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.generated[id] == nil {
-			w.generated[id] = made
+			w.generated[id] = &made
 		}
 	}
 	return id
 }
 
-// claimOf is a claim under its name.
-func (w *world) claimOf(key types.NamespacedName, object *resourceapi.ResourceClaim) *sharedClaim {
-	s, err := w.specOfClaim(object)
-	if err != nil {
-		s = w.Spec(&object.Spec.Devices, extension.Claim{}) // pods that refer to the claim are an error
-	}
-	return &sharedClaim{key: key, object: object, spec: s}
+// claimOf is a claim with its spec. The error is about its annotation.
+func (w *world) claimOf(object *resourceapi.ResourceClaim) (sharedClaim, error) {
+	more, err := w.extensionOf(object) // with an error, pods that refer to the claim are an error, too
+	return sharedClaim{object: object, spec: w.Spec(&object.Spec.Devices, more)}, err
 }
 
 // realClaim is the claim with a number, nil if it does not exist.
 func (w *world) realClaim(id int32) *sharedClaim {
 	if int(id) < w.claims.Len() {
-		return *w.claims.At(int(id))
+		if claim := w.claims.At(int(id)); claim.object != nil {
+			return claim
+		}
 	}
 	return nil
 }
@@ -172,22 +182,26 @@ func (w *world) consumer(id int32, pod *corev1.Pod) resourceapi.ResourceClaimCon
 	return w.resolver.Consumer(w.claimNumbered(id).object, pod)
 }
 
-// extensionOf is what a claim asks for beyond its spec, nothing unless Options.Extensions is set.
+// extensionOf is what a claim asks for beyond its spec, nothing unless Options.Extensions is set, or with an error.
 func (w *world) extensionOf(claim *resourceapi.ResourceClaim) (extension.Claim, error) {
 	if !w.options.Extensions {
 		return extension.Claim{}, nil
 	}
-	return extension.Of(claim)
+	more, err := extension.Of(claim)
+	if err != nil {
+		return extension.Claim{}, fmt.Errorf("claim %s: %w", lists.Key(claim), err)
+	}
+	return more, nil
 }
 
 // specOfClaim returns the spec of a claim with what it asks for beyond it. The error is about its annotation.
 func (w *world) specOfClaim(claim *resourceapi.ResourceClaim) (*onenode.Spec, error) {
-	if known := w.specOf[&claim.Spec.Devices]; known != nil {
-		return known, nil
-	}
 	more, err := w.extensionOf(claim)
 	if err != nil {
-		return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return nil, err
+	}
+	if _, known := w.existing(lists.Key(claim)); known != nil && known.object == claim {
+		return known.spec, nil
 	}
 	return w.Spec(&claim.Spec.Devices, more), nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dray-project/dray/simulate/internal/amounts"
+	"github.com/dray-project/dray/simulate/internal/lists"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 )
 
@@ -209,7 +210,7 @@ func (g *merger) claims() error {
 			continue
 		}
 		if !g.data.claimRecord(id).same(from) {
-			return &ConflictError{fmt.Sprintf("claim %s", g.world.claimNumbered(int32(id)).key)}
+			return &ConflictError{fmt.Sprintf("claim %s", lists.Key(g.world.claimNumbered(int32(id)).object))}
 		}
 		mine := g.data.claims.Edit(id, g.by)
 		*mine = *other

@@ -89,8 +89,7 @@ func (w *world) read(c *Cluster, before *world, expected []expectation) (*State,
 	if err := w.addNodes(c, before, expected, d, by); err != nil {
 		return nil, err
 	}
-	w.addObjects(c, before)
-	w.addClaims(c, d, by)
+	w.addClaims(c, w.addObjects(c), d, by)
 	w.addPods(c, d, by)
 	if w.options.Strict && len(w.faults) > 0 {
 		return nil, w.faults[0]
@@ -223,60 +222,42 @@ func checkSelectors(slice *resourceapi.ResourceSlice) error {
 	return nil
 }
 
-// addObjects makes claims and templates known, and the read set as wide as they need it.
-func (w *world) addObjects(c *Cluster, before *world) {
-	var specs []*onenode.Spec
-	seen := make(map[*onenode.Spec]bool)
-	add := func(claim *resourceapi.ResourceClaim, devices *resourceapi.DeviceClaim) error {
-		var s *onenode.Spec
-		var err error
-		if before != nil && w.SameClasses(before.Asker) {
-			s = before.specOf[devices]
-		}
-		if s == nil {
-			if s, err = w.specOfClaim(claim); err != nil {
-				return err
-			}
-		}
-		if w.specOf[devices] = s; !seen[s] {
-			seen[s] = true
-			specs = append(specs, s)
-		}
-		return nil
-	}
+// addObjects makes templates and groups known. It returns what the templates ask for.
+func (w *world) addObjects(c *Cluster) (specs []*onenode.Spec) {
 	for _, template := range c.Templates {
 		w.resolver.SetTemplate(template)
 		claim := &resourceapi.ResourceClaim{ObjectMeta: template.Spec.ObjectMeta, Spec: template.Spec.Spec}
 		claim.Namespace, claim.Name = template.Namespace, template.Name
-		if err := add(claim, &template.Spec.Spec.Devices); err != nil {
-			w.fault("ResourceClaimTemplate", types.NamespacedName{Namespace: template.Namespace, Name: template.Name}, err)
+		if made, err := w.claimOf(claim); err != nil {
+			w.fault("ResourceClaimTemplate", lists.Key(template), err)
+		} else {
+			specs = append(specs, made.spec)
 		}
 	}
 	for _, group := range c.PodGroups {
 		w.resolver.SetGroup(group)
 	}
-	for _, claim := range c.Claims {
-		w.resolver.SetClaim(claim)
-		if err := add(claim, &claim.Spec.Devices); err != nil {
-			w.fault("ResourceClaim", types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, err)
-		}
-	}
-	w.See(specs, slices.DeleteFunc(slices.Clone(c.Classes), func(class *resourceapi.DeviceClass) bool { return class.Spec.ExtendedResourceName == nil })...)
+	return specs
 }
 
-// addClaims reads what claims hold.
-func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
-	held := make(map[int][]onenode.Holding)
+// addClaims reads claims and what they hold, and makes the read set as wide as they and other specs need it.
+func (w *world) addClaims(c *Cluster, specs []*onenode.Spec, d *version, by *table.Edition) {
+	w.claimIDs = make(map[types.NamespacedName]int32, len(c.Claims))
+	held := make([][]onenode.Holding, len(w.nodes))
+	seen := make(map[*onenode.Spec]bool)
 	for _, claim := range c.Claims {
-		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+		w.resolver.SetClaim(claim)
+		key := lists.Key(claim)
 		if _, twice := w.claimIDs[key]; twice {
 			w.fault("ResourceClaim", key, fmt.Errorf("there are two of that name"))
 			continue
 		}
 		id := w.number(key)
-		*w.claims.Edit(int(id), by) = w.claimOf(key, claim)
 		rec := d.claims.Edit(int(id), by)
-		w.readClaim(id, claim, rec, d)
+		if s := w.readClaim(id, claim, rec, d, by); !seen[s] {
+			seen[s] = true
+			specs = append(specs, s)
+		}
 		for _, h := range rec.held {
 			held[h.node.index] = append(held[h.node.index], h.holdings...)
 		}
@@ -284,6 +265,7 @@ func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 			d.around.Uses[h.Pool] = d.around.Uses[h.Pool].Change([]onenode.Holding{h.Holding}, true)
 		}
 	}
+	w.See(specs, slices.DeleteFunc(slices.Clone(c.Classes), func(class *resourceapi.DeviceClass) bool { return class.Spec.ExtendedResourceName == nil })...)
 	l := w.ReadSet()
 	d.readSet = l
 	for i, inv := range w.nodes {
@@ -291,14 +273,19 @@ func (w *world) addClaims(c *Cluster, d *version, by *table.Edition) {
 	}
 }
 
-// readClaim finds out about a claim.
-func (w *world) readClaim(id int32, claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
+// readClaim finds out about a claim with a number, and returns what it asks for.
+func (w *world) readClaim(id int32, claim *resourceapi.ResourceClaim, rec *claimRecord, d *version, by *table.Edition) *onenode.Spec {
 	key := lists.Key(claim)
+	made, err := w.claimOf(claim)
+	if err != nil {
+		w.fault("ResourceClaim", key, err)
+	}
+	*w.claims.Edit(int(id), by) = made
 	if claim.DeletionTimestamp != nil {
 		rec.unusable = fmt.Errorf("claim %s is being deleted", key)
 	}
 	if claim.Status.Allocation == nil {
-		return
+		return made.spec
 	}
 	rec.allocated = true
 	if s := claim.Status.Allocation.NodeSelector; s != nil {
@@ -310,12 +297,12 @@ func (w *world) readClaim(id int32, claim *resourceapi.ResourceClaim, rec *claim
 		rec.selector = selector
 	}
 	w.hold(id, claim, rec, d)
+	return made.spec
 }
 
 // hold finds the devices that an allocated claim holds. Those that no slice lists take nothing as
 // long as that is so.
 func (w *world) hold(number int32, claim *resourceapi.ResourceClaim, rec *claimRecord, d *version) {
-	onNode := make(map[int][]onenode.Holding)
 	for i := range claim.Status.Allocation.Devices.Results {
 		result := &claim.Status.Allocation.Devices.Results[i]
 		if result.AdminAccess != nil && *result.AdminAccess {
@@ -332,14 +319,15 @@ func (w *world) hold(number int32, claim *resourceapi.ResourceClaim, rec *claimR
 		}
 		if index, position, found := d.deviceOfNode(w, id); found {
 			h.Device = position
-			onNode[index] = append(onNode[index], h)
+			at := slices.IndexFunc(rec.held, func(h heldOn) bool { return h.node.index == index })
+			if at < 0 {
+				at, rec.held = len(rec.held), append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].Node.Name}})
+			}
+			rec.held[at].holdings = append(rec.held[at].holdings, h)
 			continue
 		}
 		rec.unlisted = append(rec.unlisted, unlistedHolding{id, h})
 		w.unlisted[id.PoolID()] = append(w.unlisted[id.PoolID()], number)
-	}
-	for index, holdings := range onNode {
-		rec.held = append(rec.held, heldOn{node: Node{index: index, name: w.nodes[index].Node.Name}, holdings: holdings})
 	}
 }
 
@@ -394,11 +382,11 @@ func (w *world) enter(pod *corev1.Pod, node int, d *version, by *table.Edition) 
 
 // use makes a pod that runs a consumer of a claim, if there is one of that name.
 func (w *world) use(entry *podEntry, key types.NamespacedName, d *version, by *table.Edition) {
-	if w.resolver.Claim(key) == nil {
+	id, claim := w.existing(key)
+	if claim == nil {
 		w.unsettled[lists.Key(entry.pod)] = true
 		return
 	}
-	id := w.number(key)
 	if slices.Contains(entry.claims, id) {
 		return
 	}

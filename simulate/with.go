@@ -272,11 +272,10 @@ func (f *follower) replaceClaim(key types.NamespacedName, claim *resourceapi.Res
 	}
 	*rec = claimRecord{consumers: rec.consumers, copies: rec.copies}
 	if claim == nil {
-		*w.claims.Edit(int(id), f.by) = nil
+		*w.claims.Edit(int(id), f.by) = sharedClaim{}
 		return
 	}
-	*w.claims.Edit(int(id), f.by) = w.claimOf(key, claim)
-	w.readClaim(id, claim, rec, f.d)
+	w.readClaim(id, claim, rec, f.d, f.by)
 	for _, held := range rec.held {
 		node := f.d.real.Edit(held.node.index, f.by)
 		node.state = node.state.Change(held.holdings, true)

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/dray-project/dray/allocator/extension"
 )
 
 // changing is a small cluster of which anything may change. Names are few, so that objects come, go and refer to each other.
@@ -185,6 +187,9 @@ func (g *changing) claim(i int) *resourceapi.ResourceClaim {
 			c.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: "x"}
 		}
 		c.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: owner.Name, UID: owner.UID, Controller: ptr.To(true)}}
+	}
+	if g.IntN(12) == 0 {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, extension.Annotation, g.one(`{"upTo": 3}`, `{"requests": {"r": {"upTo": 3}}}`)) // the first is faulty
 	}
 	if g.IntN(12) == 0 {
 		c.DeletionTimestamp = ptr.To(metav1.Now())

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dray-project/dray/allocator"
+	"github.com/dray-project/dray/simulate/internal/lists"
 )
 
 // A State after changes is as if it had been read from the lists of objects that there are then, and the one before stays as
@@ -23,7 +24,7 @@ func TestWithIsLikeOpen(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := range uint64(120) {
 		g := newChanging(seed)
-		options := Options{Features: allocator.AllFeatures()}
+		options := Options{Features: allocator.AllFeatures(), Extensions: true}
 		state, err := Open(g.c, options)
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func nodeText(s *State, i int) string {
 	for entry := rec.pods; entry != nil; entry = entry.before {
 		var claims []string
 		for _, id := range entry.claims {
-			claims = append(claims, s.world.claimNumbered(id).key.String())
+			claims = append(claims, lists.Key(s.world.claimNumbered(id).object).String())
 		}
 		text += fmt.Sprintf("  %p %s joins %t claims %v\n", entry.pod, entry.pod.Name, entry.joins, claims)
 	}
@@ -165,7 +166,7 @@ func claimTexts(s *State) (texts []string) {
 		for _, u := range rec.unlisted {
 			unlisted = append(unlisted, fmt.Sprint(u.device, u.Holding, slices.Contains(s.world.unlisted[u.device.PoolID()], int32(id))))
 		}
-		text := fmt.Sprintf("%s %p %s allocated %t by %v reserved %v copies %d held %v shared %v unlisted %v unusable %v selector %t", claim.key, claim.object, fmt.Sprint(*claim.spec.Devices.Requests[0].Exactly),
+		text := fmt.Sprintf("%s %p %s allocated %t by %v reserved %v copies %d held %v shared %v unlisted %v unusable %v selector %t", lists.Key(claim.object), claim.object, fmt.Sprint(*claim.spec.Devices.Requests[0].Exactly),
 			rec.allocated, times, rec.reserved, rec.copies, held, rec.shared, unlisted, rec.unusable, rec.selector != nil)
 		texts = append(texts, text)
 	}

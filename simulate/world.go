@@ -48,8 +48,6 @@ type family struct {
 	poolNodes map[pools.PoolID]int
 
 	resources *amounts.Resources
-	// specOf has the spec of claims and templates of the input.
-	specOf map[*resourceapi.DeviceClaim]*onenode.Spec
 	// kindsBefore is what was known of the kinds of the world before.
 	kindsBefore map[string]*kindBefore
 
@@ -73,7 +71,7 @@ type world struct {
 	// unlisted are the claims that hold devices of a pool which no slice lists.
 	unlisted map[pools.PoolID][]int32
 	// claims are those that exist, by number.
-	claims table.Table[*sharedClaim]
+	claims table.Table[sharedClaim]
 	// leaving has what was found out last about the pods of each real node.
 	leaving atomic.Pointer[[]*leaving]
 
@@ -93,7 +91,7 @@ func newWorld(o Options, asks *onenode.Asker) *world {
 	w := &world{
 		family: &family{
 			Asker: asks, options: o, gates: o.Features.PoolGates(), anyNode: &corev1.Node{},
-			byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int), specOf: make(map[*resourceapi.DeviceClaim]*onenode.Spec),
+			byName: make(map[string]int), poolNodes: make(map[pools.PoolID]int),
 			claimIDs: make(map[types.NamespacedName]int32), generated: make(map[int32]*sharedClaim), steps: lru.New(manySteps),
 		},
 		resolver: podclaims.NewResolver(nil), unlisted: make(map[pools.PoolID][]int32), unsettled: make(map[types.NamespacedName]bool),

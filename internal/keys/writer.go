@@ -49,12 +49,18 @@ func Keyed(root *reads.Root, path string) (rows []Row) {
 }
 
 // AppendWhole appends all of an object, or of a part of one. It is for what an answer repeats, so that it cannot be shared.
-func AppendWhole(k *memo.Key, object interface{ Marshal() ([]byte, error) }) {
-	text, err := object.Marshal()
-	if err != nil {
+func AppendWhole(k *memo.Key, object interface {
+	Size() int
+	MarshalToSizedBuffer(to []byte) (int, error)
+},
+) {
+	size := object.Size()
+	k.Number(size)
+	at := len(k.Bytes)
+	k.Bytes = slices.Grow(k.Bytes, size)[:at+size]
+	if _, err := object.MarshalToSizedBuffer(k.Bytes[at:]); err != nil {
 		panic(fmt.Sprintf("a %T cannot be encoded: %v", object, err)) // it is plain data
 	}
-	k.Text(string(text))
 }
 
 // Part writes what some rows say of an object. It says itself where it ends.

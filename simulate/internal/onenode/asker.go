@@ -161,15 +161,6 @@ type interned struct {
 // number is the next that nobody has.
 func (i *interned) number() int { return int(i.numbers.Add(1)) }
 
-// spec returns the one with a key.
-func (i *interned) spec(key string, made *Spec) *Spec {
-	if known, found := i.specs.Get(key); found {
-		return known
-	}
-	i.specs.Add(key, made, i.most)
-	return made
-}
-
 // class returns the number of a class with a key.
 func (i *interned) class(key string) int {
 	if known, found := i.classes.Get(key); found {

@@ -52,13 +52,18 @@ var Asked = keys.Writer[*resourceapi.DeviceClaim]{
 // Spec returns the one for what a claim asks for, with what it asks for beyond that. Specs are equal if the
 // classes are, too.
 func (k *Asker) Spec(devices *resourceapi.DeviceClaim, more extension.Claim) *Spec {
-	made := &Spec{Devices: *devices.DeepCopy(), More: more}
+	made := &Spec{Devices: *devices, More: more}
 	key := memo.NewKey()
 	Asked.Append(&key, devices)
 	made.eachRequest(func(f requestFilter) { key.Number(k.classNumbers[f.class]) })
 	appendExtension(&key, more)
 	made.Key = string(key.Bytes)
-	return k.interned.spec(made.Key, made)
+	if known, found := k.interned.specs.Get(made.Key); found {
+		return known
+	}
+	made.Devices = *devices.DeepCopy()
+	k.interned.specs.Add(made.Key, made, k.interned.most)
+	return made
 }
 
 // appendExtension appends what a claim asks for beyond the API.
