@@ -72,7 +72,17 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 
 // Needs is what kube-scheduler charges a node for a pod: its requests, and the pod itself.
 func Needs(pod *corev1.Pod) corev1.ResourceList {
-	needs := podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: !isAsInSpec(pod)})
+	var needs corev1.ResourceList
+	spec, asInSpec := &pod.Spec, isAsInSpec(pod)
+	if asInSpec && len(spec.Containers) == 1 && len(spec.InitContainers) == 0 && spec.Resources == nil && spec.Overhead == nil {
+		requests := spec.Containers[0].Resources.Requests // nothing has to be added up
+		needs = make(corev1.ResourceList, len(requests)+1)
+		for name, quantity := range requests {
+			needs[name] = quantity.DeepCopy()
+		}
+	} else {
+		needs = podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: !asInSpec})
+	}
 	needs[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return needs
 }

@@ -120,6 +120,12 @@ func TestNeedsCountsWhatTheStatusSays(t *testing.T) {
 			pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, status)
 		}
 		if random.IntN(4) == 0 {
+			pod.Spec.Resources = &corev1.ResourceRequirements{Requests: list()}
+		}
+		if random.IntN(4) == 0 {
+			pod.Spec.Overhead = list()
+		}
+		if random.IntN(4) == 0 {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: []string{corev1.PodReasonInfeasible, corev1.PodReasonDeferred}[random.IntN(2)]}}
 		}
 		want := podresources.PodRequests(pod, podresources.PodResourcesOptions{UseStatusResources: true})

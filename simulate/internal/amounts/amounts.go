@@ -77,8 +77,9 @@ type Demand struct {
 
 // Needs lists what a pod asks of the resources of a node, ascending by number, but for those that devices provide.
 func (r *Resources) Needs(pod *corev1.Pod, fromDevices []corev1.ResourceName) []Demand {
-	var list []Demand
-	for name, quantity := range nodefit.Needs(pod) {
+	needs := nodefit.Needs(pod)
+	list := make([]Demand, 0, len(needs))
+	for name, quantity := range needs {
 		if !quantity.IsZero() && !slices.Contains(fromDevices, name) {
 			list = append(list, Demand{r.Number(name), valueOf(name, quantity)})
 		}
