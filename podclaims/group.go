@@ -47,7 +47,7 @@ func (r *Resolver) groupClaimKey(group *schedulingapi.PodGroup, podClaimName str
 // wasMadeFor reports whether the claim was made for the pod, or for its group.
 func (r *Resolver) wasMadeFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod, podClaim corev1.PodResourceClaim) bool {
 	if group := r.Group(pod, podClaim); group != nil {
-		owner := metav1.GetControllerOf(claim)
+		owner := metav1.GetControllerOfNoCopy(claim)
 		return owner != nil && owner.Kind == "PodGroup" && owner.Name == group.Name
 	}
 	return r.ownedBy(claim, pod)

@@ -21,13 +21,13 @@ type Resolver struct {
 	claims    map[types.NamespacedName]*resourceapi.ResourceClaim
 	templates map[types.NamespacedName]*resourceapi.ResourceClaimTemplate
 	groups    map[types.NamespacedName]*schedulingapi.PodGroup
-	made      map[madeFor]types.NamespacedName
+	made      map[madeFor]*resourceapi.ResourceClaim
 	newUID    NewUID
 	// madeTwice is set once two claims were made for the same.
 	madeTwice bool
-	// changed are claims that are others than in claims, nil if they are gone; changedMade likewise, without a name if none is made.
+	// changed are claims that are others than in claims, nil if they are gone; changedMade likewise.
 	changed     persist.Map[types.NamespacedName, *resourceapi.ResourceClaim]
-	changedMade persist.Map[madeFor, types.NamespacedName]
+	changedMade persist.Map[madeFor, *resourceapi.ResourceClaim]
 }
 
 // NewResolver returns a Resolver of an empty cluster. Without newUID, generated objects have no UID.
@@ -39,7 +39,7 @@ func NewResolver(newUID NewUID) *Resolver {
 		claims:    make(map[types.NamespacedName]*resourceapi.ResourceClaim),
 		templates: make(map[types.NamespacedName]*resourceapi.ResourceClaimTemplate),
 		groups:    make(map[types.NamespacedName]*schedulingapi.PodGroup),
-		made:      make(map[madeFor]types.NamespacedName),
+		made:      make(map[madeFor]*resourceapi.ResourceClaim),
 		newUID:    newUID,
 	}
 }
@@ -49,16 +49,16 @@ func (r *Resolver) SetClaim(claim *resourceapi.ResourceClaim) {
 	key := keyOf(claim)
 	r.claims[key] = claim
 	if made, ok := purposeOf(claim); ok {
-		before, twice := r.made[made]
-		r.madeTwice = r.madeTwice || twice && before != key
-		r.made[made] = key
+		before := r.made[made]
+		r.madeTwice = r.madeTwice || before != nil && keyOf(before) != key
+		r.made[made] = claim
 	}
 }
 
 // purposeOf is what a claim was made for. It is false for one that users made.
 func purposeOf(claim *resourceapi.ResourceClaim) (made madeFor, ok bool) {
 	podClaim, annotated := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
-	owner := metav1.GetControllerOf(claim)
+	owner := metav1.GetControllerOfNoCopy(claim)
 	if !annotated || owner == nil {
 		return madeFor{}, false
 	}
@@ -77,7 +77,7 @@ func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.Resource
 		}
 		next.changed = next.changed.With(key, nil)
 		if made, ok := purposeOf(before); ok {
-			next.changedMade = next.changedMade.With(made, types.NamespacedName{})
+			next.changedMade = next.changedMade.With(made, nil)
 		}
 	}
 	for _, key := range gone {
@@ -93,7 +93,7 @@ func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.Resource
 			if other, found := next.madeFor(made); found && other != key {
 				next.madeTwice = true
 			}
-			next.changedMade = next.changedMade.With(made, key)
+			next.changedMade = next.changedMade.With(made, claim)
 		}
 	}
 	return &next, !next.madeTwice
@@ -101,11 +101,14 @@ func (r *Resolver) Next(gone []types.NamespacedName, set []*resourceapi.Resource
 
 // madeFor names the claim that was made for an entry.
 func (r *Resolver) madeFor(made madeFor) (key types.NamespacedName, found bool) {
-	if key, changed := r.changedMade.Get(made); changed {
-		return key, key.Name != ""
+	claim, changed := r.changedMade.Get(made)
+	if !changed {
+		claim = r.made[made]
 	}
-	key, found = r.made[made]
-	return key, found
+	if claim == nil {
+		return types.NamespacedName{}, false
+	}
+	return keyOf(claim), true
 }
 
 // SetTemplate adds a template.
@@ -206,7 +209,7 @@ func claimStatus(pod *corev1.Pod, podClaimName string) *corev1.PodResourceClaimS
 
 // ownedBy is as strict as the input allows: pods in files often have no UID.
 func (r *Resolver) ownedBy(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(claim)
+	owner := metav1.GetControllerOfNoCopy(claim)
 	return owner != nil && owner.Kind == "Pod" && owner.Name == pod.Name &&
 		(pod.UID == "" || owner.UID == r.PodUID(pod))
 }

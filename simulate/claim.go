@@ -208,6 +208,6 @@ func (w *world) specOfClaim(claim *resourceapi.ResourceClaim) (*onenode.Spec, er
 
 // isOfPod reports whether a claim was made for a pod alone.
 func isOfPod(podClaim corev1.PodResourceClaim, claim *resourceapi.ResourceClaim) bool {
-	owner := metav1.GetControllerOf(claim)
+	owner := metav1.GetControllerOfNoCopy(claim)
 	return podClaim.ResourceClaimTemplateName != nil && owner != nil && owner.Kind == "Pod"
 }
