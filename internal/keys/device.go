@@ -141,7 +141,9 @@ func ofRange(get func(*resourceapi.CapacityRequestPolicyRange) *resource.Quantit
 
 // AppendCapacities appends capacities by name.
 func AppendCapacities(k *memo.Key, all map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) {
-	k.Number(len(all))
+	if k.Number(len(all)); len(all) == 0 {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		k.Text(string(name))
 		c := all[name]

@@ -52,16 +52,15 @@ var Asked = keys.Writer[*resourceapi.DeviceClaim]{
 // Spec returns the one for what a claim asks for, with what it asks for beyond that. Specs are equal if the
 // classes are, too.
 func (k *Asker) Spec(devices *resourceapi.DeviceClaim, more extension.Claim) *Spec {
-	made := &Spec{Devices: *devices, More: more}
 	key := memo.NewKey()
 	Asked.Append(&key, devices)
-	made.eachRequest(func(f requestFilter) { key.Number(k.classNumbers[f.class]) })
+	asked := Spec{Devices: *devices, More: more}
+	asked.eachRequest(func(f requestFilter) { key.Number(k.classNumbers[f.class]) })
 	appendExtension(&key, more)
-	made.Key = string(key.Bytes)
-	if known, found := k.interned.specs.Get(made.Key); found {
+	if known, found := k.interned.specs.Get(string(key.Bytes)); found {
 		return known
 	}
-	made.Devices = *devices.DeepCopy()
+	made := &Spec{Key: string(key.Bytes), Devices: *devices.DeepCopy(), More: more}
 	k.interned.specs.Add(made.Key, made, k.interned.most)
 	return made
 }

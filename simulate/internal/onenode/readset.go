@@ -4,6 +4,7 @@
 package onenode
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -49,8 +50,15 @@ type covered struct {
 	// matters of these, not what they are.
 	constraints map[resourceapi.FullyQualifiedName]bool
 
-	sortedExpressions []cel.Name
+	sortedExpressions []expressionName
+	sortedDomains     []string
 	sortedConstraints []resourceapi.FullyQualifiedName
+}
+
+// expressionName is an attribute that expressions read, under the name that it has on devices of any driver.
+type expressionName struct {
+	cel.Name
+	qualified resourceapi.QualifiedName
 }
 
 // newReadSet is a read set that knows nothing.
@@ -130,9 +138,11 @@ func (l *ReadSet) with(r *questionReads) *ReadSet {
 	if next.all == l.all && len(next.expressions) == len(l.expressions) && len(next.domains) == len(l.domains) && len(next.constraints) == len(l.constraints) {
 		return l
 	}
-	next.sortedExpressions = slices.SortedFunc(maps.Keys(next.expressions), func(a, b cel.Name) int {
-		return slices.Compare([]string{a.Domain, a.ID}, []string{b.Domain, b.ID})
-	})
+	for name := range next.expressions {
+		next.sortedExpressions = append(next.sortedExpressions, expressionName{name, resourceapi.QualifiedName(name.String())})
+	}
+	slices.SortFunc(next.sortedExpressions, func(a, b expressionName) int { return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.ID, b.ID)) })
+	next.sortedDomains = slices.Sorted(maps.Keys(next.domains))
 	next.sortedConstraints = slices.Sorted(maps.Keys(next.constraints))
 	return newReadSet(l.gates, l.bounds, next)
 }
@@ -181,6 +191,8 @@ type sight struct {
 	key     memo.Key
 	// values are those that constraints compare.
 	values keys.Values
+	// attribute is the one that is looked at.
+	attribute resourceapi.DeviceAttribute
 }
 
 // device returns the number of devices that look the same.
@@ -216,21 +228,22 @@ func (s *sight) appendSelected(driver string, d *resourceapi.Device) {
 		return
 	}
 	for _, name := range s.readSet.sortedExpressions {
-		s.appendAttribute(resourceapi.QualifiedName(name.String()), d)
+		s.appendAttribute(name.qualified, d)
 		if name.Domain == driver {
 			s.appendAttribute(resourceapi.QualifiedName(name.ID), d)
 		}
 	}
-	for _, domain := range slices.Sorted(maps.Keys(s.readSet.domains)) {
+	for _, domain := range s.readSet.sortedDomains {
 		s.key.Flags(hasDomain(driver, domain, d))
 	}
 }
 
 func (s *sight) appendAttribute(name resourceapi.QualifiedName, d *resourceapi.Device) {
-	attribute, found := d.Attributes[name]
-	unknown := found && shape.Unknown(&attribute)
+	var found bool
+	s.attribute, found = d.Attributes[name]
+	unknown := found && shape.Unknown(&s.attribute)
 	if s.key.Flags(found, unknown); found && !unknown { // no expression that reads an unknown value holds
-		Selected.Append(&s.key, &attribute)
+		Selected.Append(&s.key, &s.attribute)
 	}
 }
 
