@@ -32,6 +32,8 @@ type Inventory struct {
 	Added []AddedTaint
 	plain *Inventory // without what is added; nil if nothing is
 
+	gates   pools.Gates
+	indexed atomic.Pointer[[]*pool.Pool]
 	seen    atomic.Pointer[seen]
 	reached atomic.Pointer[reached]
 }
@@ -61,8 +63,8 @@ type seen struct {
 
 // NewInventory reads the slices of pools that a node alone has.
 func NewInventory(gates pools.Gates, node *corev1.Node, published []*resourceapi.ResourceSlice) *Inventory {
-	inv := &Inventory{Node: node, Published: published}
-	for _, p := range readPools(gates, published) {
+	inv := &Inventory{Node: node, Published: published, gates: gates}
+	for _, p := range inv.index() {
 		facts := newPoolFacts(p)
 		inv.Pools = append(inv.Pools, OwnPool{PoolFacts: facts, First: inv.Size})
 		inv.Size += int32(len(facts.Devices))
@@ -76,8 +78,25 @@ func (inv *Inventory) Position(id pools.DeviceID) (int32, bool) {
 	if !found {
 		return 0, false
 	}
-	i, found := inv.Pools[at].lookup(id.Device)
-	return inv.Pools[at].First + i, found
+	p := &inv.Pools[at]
+	if indexed := inv.indexed.Load(); indexed != nil {
+		i, found := lookup((*indexed)[at], id.Device)
+		return p.First + i, found
+	}
+	i := slices.IndexFunc(p.Devices, func(d *resourceapi.Device) bool { return d.Name == id.Device })
+	return p.First + int32(i), i >= 0
+}
+
+// index is what the allocator reads of the pools. Most nodes are like another one, about which it is asked in their place. So
+// it is not kept once it is known which one that is, and read again when somebody needs it.
+func (inv *Inventory) index() []*pool.Pool {
+	inv = cmp.Or(inv.plain, inv)
+	if known := inv.indexed.Load(); known != nil {
+		return *known
+	}
+	made := readPools(inv.gates, inv.Published)
+	inv.indexed.Store(&made)
+	return made
 }
 
 // findPool returns where a pool is, or would be.
@@ -165,10 +184,9 @@ func (inv *Inventory) seenBy(l *ReadSet) *seen {
 	}
 	s := &sight{readSet: l, key: memo.NewKey()}
 	found := &seen{readSet: l, head: inv.head(), devices: make([]uint32, 0, inv.Size)}
-	for i := range inv.Pools {
-		devices := inv.Pools[i].pool.Devices
-		for d := range devices {
-			found.devices = append(found.devices, s.device(&devices[d]))
+	for _, p := range inv.index() {
+		for d := range p.Devices {
+			found.devices = append(found.devices, s.device(&p.Devices[d]))
 		}
 	}
 	var values []byte
@@ -178,6 +196,9 @@ func (inv *Inventory) seenBy(l *ReadSet) *seen {
 	found.values = l.number(l.values, values)
 	inv.settle(found)
 	inv.seen.Store(found)
+	if found.content.example != inv {
+		inv.indexed.Store(nil)
+	}
 	return found
 }
 
@@ -207,7 +228,7 @@ func (l *ReadSet) content(key []byte, example *Inventory) *content {
 		return known
 	}
 	c := &content{readSet: l, example: example, states: make(map[string]*State)}
-	c.snapshot = sync.OnceValue(func() *snapshot { return example.snapshot(l.gates) })
+	c.snapshot = sync.OnceValue(func() *snapshot { return example.snapshot() })
 	c.fresh = newState(c, nil)
 	if len(l.contents) >= l.bounds.Nodes {
 		clear(l.contents)
@@ -220,16 +241,15 @@ func (l *ReadSet) content(key []byte, example *Inventory) *content {
 
 // head is what is seen of the node and its pools beside the devices.
 func (inv *Inventory) head() []byte {
-	k := memo.NewKey()
+	var k memo.Key
 	keys.Node.Append(&k, inv.Node)
-	for i := range inv.Pools {
-		p := &inv.Pools[i]
+	for i, p := range inv.index() {
 		k.Text(p.ID.Driver)
-		k.Flags(p.Unusable == "")
+		k.Flags(inv.Pools[i].Unusable == "")
 		k.Number(len(p.Devices))
-		keys.Pool.Append(&k, p.pool)
+		keys.Pool.Append(&k, p)
 	}
-	return k.Bytes
+	return slices.Clone(k.Bytes)
 }
 
 // Tainted returns the inventory with one more taint on some devices.
@@ -239,7 +259,7 @@ func (inv *Inventory) Tainted(devices []int32, taint resourceapi.DeviceTaint) *I
 		added = append(added, AddedTaint{Device: d, Taint: taint})
 	}
 	plain := cmp.Or(inv.plain, inv)
-	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: plain}
+	next := &Inventory{Node: inv.Node, Published: inv.Published, Pools: inv.Pools, Size: inv.Size, Added: added, plain: plain, gates: inv.gates}
 	if known := plain.seen.Load(); known != nil {
 		again := &seen{readSet: known.readSet, head: known.head, devices: known.devices, values: known.values}
 		next.settle(again)
@@ -305,17 +325,15 @@ type PoolFacts struct {
 	ID      pools.PoolID
 	slices  []*resourceapi.ResourceSlice
 	Devices []*resourceapi.Device // by position
-	sliceOf []int32               // by device: position in slices
 	// Unusable says why nothing may be allocated from the pool. Empty if something may.
 	Unusable string
-	pool     *pool.Pool
 	// parts says of each device whether it is a part of another one. It is nil until somebody asks.
 	parts atomic.Pointer[[]bool]
 }
 
 // lookup finds the position of a device.
-func (f *PoolFacts) lookup(device string) (int32, bool) {
-	found := f.pool.Lookup(device)
+func lookup(p *pool.Pool, device string) (int32, bool) {
+	found := p.Lookup(device)
 	if len(found) == 0 {
 		return 0, false
 	}
@@ -329,21 +347,15 @@ func (f *PoolFacts) DeviceID(device int32) pools.DeviceID {
 
 // newPoolFacts is what is read of a pool. The devices are those of the highest generation.
 func newPoolFacts(p *pool.Pool) *PoolFacts {
-	f := &PoolFacts{ID: pools.PoolID(p.ID), pool: p, Unusable: cmp.Or(p.Incomplete, p.Invalid)}
-	names := make(map[string]bool, len(p.Devices))
-	position := make(map[*pool.Slice]int32)
+	f := &PoolFacts{ID: pools.PoolID(p.ID), Devices: make([]*resourceapi.Device, len(p.Devices)), Unusable: cmp.Or(p.Incomplete, p.Invalid)}
 	for _, slice := range p.Slices {
-		position[slice] = int32(len(f.slices))
 		f.slices = append(f.slices, slice.Object)
 	}
 	for i := range p.Devices {
-		name := p.Devices[i].Object.Name
-		if names[name] && f.Unusable == "" {
+		f.Devices[i] = p.Devices[i].Object
+		if name := f.Devices[i].Name; f.Unusable == "" && p.Repeats() && p.Lookup(name)[0] != pool.DeviceIndex(i) {
 			f.Unusable = "several devices are named " + name
 		}
-		names[name] = true
-		f.Devices = append(f.Devices, p.Devices[i].Object)
-		f.sliceOf = append(f.sliceOf, position[p.Devices[i].Slice])
 	}
 	return f
 }

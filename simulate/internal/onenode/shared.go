@@ -34,6 +34,7 @@ type SharedPools struct {
 // SharedPool is one of them.
 type SharedPool struct {
 	*PoolFacts
+	pool      *pool.Pool
 	Published []*resourceapi.ResourceSlice
 }
 
@@ -84,7 +85,7 @@ func NewSharedPools(gates pools.Gates, published []*resourceapi.ResourceSlice) *
 	}
 	for _, p := range s.snapshot.Pools() {
 		facts := newPoolFacts(p)
-		s.Pools = append(s.Pools, &SharedPool{PoolFacts: facts, Published: slicesOf[facts.ID]})
+		s.Pools = append(s.Pools, &SharedPool{PoolFacts: facts, pool: p, Published: slicesOf[facts.ID]})
 	}
 	return s
 }
@@ -211,7 +212,7 @@ func (s *SharedPools) Holding(id pools.DeviceID, h Holding) (SharedHolding, bool
 		return SharedHolding{}, false
 	}
 	pool := s.Pools[position]
-	if h.Device, found = pool.lookup(id.Device); !found {
+	if h.Device, found = lookup(pool.pool, id.Device); !found {
 		return SharedHolding{}, false
 	}
 	object := pool.Devices[h.Device]
@@ -228,7 +229,7 @@ func (f *SharedPool) appendTaken(to []taken, u Uses) []taken {
 
 // isOfNode reports whether a device is on one node only.
 func isOfNode(pool *SharedPool, device int32) bool {
-	return pool.slices[pool.sliceOf[device]].Spec.NodeName != nil || pool.Devices[device].NodeName != nil
+	return pool.pool.Devices[device].Slice.Object.Spec.NodeName != nil || pool.Devices[device].NodeName != nil
 }
 
 // view is what a question sees of a node besides its own devices.

@@ -29,15 +29,11 @@ func newSnapshot(gates pools.Gates, node *corev1.Node, slices []*resourceapi.Res
 }
 
 // snapshot has the pools as they were read, but for added taints.
-func (inv *Inventory) snapshot(gates pools.Gates) *snapshot {
+func (inv *Inventory) snapshot() *snapshot {
 	if len(inv.Added) > 0 {
-		return newSnapshot(gates, inv.Node, inv.Slices())
+		return newSnapshot(inv.gates, inv.Node, inv.Slices())
 	}
-	all := make([]*pool.Pool, len(inv.Pools))
-	for i := range inv.Pools {
-		all[i] = inv.Pools[i].pool
-	}
-	return &snapshot{node: inv.Node, pools: cluster.Of(pool.Gates(gates), all)}
+	return &snapshot{node: inv.Node, pools: cluster.Of(pool.Gates(inv.gates), inv.index())}
 }
 
 // taken is how a device is in use, by its name.

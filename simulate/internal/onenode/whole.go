@@ -23,10 +23,10 @@ type DeviceUse struct {
 // DeviceUses lists the devices by position.
 func (inv *Inventory) DeviceUses(u Uses) iter.Seq2[int32, DeviceUse] {
 	return func(yield func(int32, DeviceUse) bool) {
-		for i := range inv.Pools {
+		for i, index := range inv.index() {
 			p := &inv.Pools[i]
-			usage, parts := p.usage(u), p.whichAreParts()
-			for at := range p.pool.Devices {
+			usage, parts := p.usage(index, u), p.whichAreParts(index)
+			for at := range p.Devices {
 				use := DeviceUse{Whole: !parts[at], Free: usage.Obtainable(pool.DeviceIndex(at))}
 				if !yield(p.First+int32(at), use) {
 					return
@@ -41,13 +41,12 @@ func (inv *Inventory) DeviceUses(u Uses) iter.Seq2[int32, DeviceUse] {
 func MostDevices(nodes []NodeUse, around *Surroundings) int {
 	most := 0
 	for _, n := range nodes {
-		for i := range n.Inventory.Pools {
-			p := &n.Inventory.Pools[i]
-			if slices.ContainsFunc(p.pool.Devices, isShared) {
+		for i, index := range n.Inventory.index() {
+			if slices.ContainsFunc(index.Devices, isShared) {
 				return math.MaxInt
 			}
-			usage := p.usage(n.Uses)
-			for at := range p.pool.Devices {
+			usage := n.Inventory.Pools[i].usage(index, n.Uses)
+			for at := range index.Devices {
 				if usage.Obtainable(pool.DeviceIndex(at)) {
 					most++
 				}
@@ -66,8 +65,8 @@ func MostDevices(nodes []NodeUse, around *Surroundings) int {
 func isShared(d pool.Device) bool { return d.Multiple }
 
 // usage is what is in use of a pool.
-func (p *OwnPool) usage(u Uses) *pool.Usage {
-	usage := p.pool.Idle()
+func (p *OwnPool) usage(index *pool.Pool, u Uses) *pool.Usage {
+	usage := index.Idle()
 	first, last := u.Of(p)
 	if first == last {
 		return usage
@@ -81,11 +80,11 @@ func (p *OwnPool) usage(u Uses) *pool.Usage {
 }
 
 // whichAreParts says of each device of a pool whether it is a part of another one.
-func (f *PoolFacts) whichAreParts() []bool {
+func (f *PoolFacts) whichAreParts(index *pool.Pool) []bool {
 	if known := f.parts.Load(); known != nil {
 		return *known
 	}
-	found := partsOf(f.pool)
+	found := partsOf(index)
 	f.parts.Store(&found)
 	return found
 }
