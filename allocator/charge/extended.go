@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/podclaims"
 )
 
-// KueueExtended is what kueue 0.20 counts for the extended resources of a pod of which DeviceClasses say that devices stand for them
+// KueueExtended is what kueue counts for the extended resources of a pod of which DeviceClasses say that devices stand for them
 // (spec.extendedResourceName), before there is a claim: under the name of the mapping of the class, or else under their own. Containers count
 // together, init containers the largest of them, and of both the larger. What the claim takes that kube-scheduler makes for them is
 // Cluster.Of of podclaims.ExtendedClaim with the requests of podclaims.AllExtendedRequests.
@@ -62,7 +62,7 @@ func KueueExtended(spec *corev1.PodSpec, classes []*resourceapi.DeviceClass, map
 			}
 		}
 		for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
-			if part := container.Resources.Requests[name]; !isWhole(part) {
+			if part := container.Resources.Requests[name]; part.Sign() > 0 && !isWhole(part) {
 				return nil, fmt.Errorf("container %s: resource %s: %s is no whole number", container.Name, name, part.String())
 			}
 		}

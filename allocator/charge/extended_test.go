@@ -50,6 +50,7 @@ func TestKueueExtended(t *testing.T) {
 		"two names of one mapping":    {nil, []corev1.Container{asksFor(gpu, "2", nic, "1")}, []Mapping{{Resource: "all", Classes: []string{"gpu", "nic"}}}, map[corev1.ResourceName]int64{"all": 3}, ""},
 		"no devices stand for it":     {nil, []corev1.Container{asksFor("example.com/other", "500m", "cpu", "1")}, nil, map[corev1.ResourceName]int64{}, ""},
 		"nothing":                     {nil, []corev1.Container{asksFor(gpu, "0")}, nil, map[corev1.ResourceName]int64{}, ""},
+		"less than nothing":           {nil, []corev1.Container{asksFor(gpu, "2"), asksFor(gpu, "-9223372036854775808")}, nil, map[corev1.ResourceName]int64{gpu: 2}, ""},
 		"a class by its own name":     {nil, []corev1.Container{asksFor("deviceclass.resource.kubernetes.io/gpu", "1")}, nil, map[corev1.ResourceName]int64{}, ""},
 		"parts":                       {nil, []corev1.Container{asksFor(gpu, "500m"), asksFor(gpu, "500m")}, nil, nil, "500m is no whole number"},
 		"too much":                    {nil, []corev1.Container{asksFor(gpu, "9e18"), asksFor(gpu, "9e18")}, nil, nil, "is too much"},

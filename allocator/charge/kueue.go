@@ -29,8 +29,10 @@ import (
 // that draws on several counter sets, only the largest amount counts.
 //
 // The error says what kueue says no to: firstAvailable and allocationMode All, a class without a mapping, and less devices that
-// match than there have to be. Requests with admin access count nothing. Of several mappings of a class the first gives the name, and all
-// give sources. It is not looked at whether devices match requests of a class without sources.
+// match than there have to be. Requests with selectors need a device each that no other one of them has, of any pool: kueue gives
+// devices in the order in which it lists them and does not go back, which is here the order of drivers, pools and slices by name. Whether devices match
+// requests without selectors is looked at for sources only. Requests with admin access count nothing; kueue 0.19 says no to them. Of
+// several mappings of a class the first gives the name, and all give sources.
 func (c *Cluster) Kueue(ctx context.Context, spec *resourceapi.ResourceClaimSpec, mappings []Mapping) (corev1.ResourceList, error) {
 	counted, err := c.compile(mappings)
 	if err != nil {
@@ -38,6 +40,9 @@ func (c *Cluster) Kueue(ctx context.Context, spec *resourceapi.ResourceClaimSpec
 	}
 	if spec == nil {
 		return nil, errors.New("there is no spec of a claim")
+	}
+	if err := c.kueueMatches(ctx, spec, counted); err != nil {
+		return nil, err
 	}
 	list := corev1.ResourceList{}
 	for i := range spec.Devices.Requests {
@@ -47,6 +52,107 @@ func (c *Cluster) Kueue(ctx context.Context, spec *resourceapi.ResourceClaimSpec
 		}
 	}
 	return list, nil
+}
+
+// kueueMatches reports requests with selectors for which there are too few devices, whatever is counted of them.
+func (c *Cluster) kueueMatches(ctx context.Context, spec *resourceapi.ResourceClaimSpec, mappings []mapping) error {
+	var list []pools.Pool
+	given := make(map[int]bool) // by position in all pools
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if !selective(r) {
+			continue
+		}
+		if list == nil {
+			list = c.kueuePools(spec, mappings)
+		}
+		if err := c.kueueGive(ctx, r.Exactly, list, given); err != nil {
+			return fmt.Errorf("request %s: %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+// selective reports whether a request is one of which kueue wants to see that devices match.
+func selective(r *resourceapi.DeviceRequest) bool {
+	return r.Exactly != nil && slices.ContainsFunc(r.Exactly.Selectors, func(s resourceapi.DeviceSelector) bool { return s.CEL != nil })
+}
+
+// kueuePools are the pools in which kueue looks for devices: those of the drivers of all sources of the classes, if all classes have
+// sources, in the order of the requests. Otherwise it looks in all pools.
+func (c *Cluster) kueuePools(spec *resourceapi.ResourceClaimSpec, mappings []mapping) []pools.Pool {
+	var drivers []string
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
+		if !selective(r) {
+			continue
+		}
+		sources := sourcesOf(r.Exactly.DeviceClassName, mappings)
+		if len(sources) == 0 {
+			return slices.Collect(c.snapshot.Pools())
+		}
+		drivers = append(drivers, sources...)
+	}
+	list := []pools.Pool{}
+	for i, driver := range drivers {
+		if slices.Contains(drivers[:i], driver) {
+			continue
+		}
+		for pool := range c.snapshot.Pools() {
+			if pool.ID().Driver == driver {
+				list = append(list, pool)
+			}
+		}
+	}
+	return list
+}
+
+// sourcesOf are the drivers of the sources of a class.
+func sourcesOf(class string, mappings []mapping) (drivers []string) {
+	for k := range mappings {
+		if !slices.Contains(mappings[k].Classes, class) {
+			continue
+		}
+		for _, source := range mappings[k].Sources {
+			drivers = append(drivers, source.Driver)
+		}
+	}
+	return drivers
+}
+
+// kueueGive gives a request the first devices of some pools that match it and are not given to another one.
+func (c *Cluster) kueueGive(ctx context.Context, e *resourceapi.ExactDeviceRequest, list []pools.Pool, given map[int]bool) error {
+	class, err := c.classes.Get(e.DeviceClassName)
+	if err != nil {
+		return err
+	}
+	selectors, err := c.selectorsOf(class.Spec.Selectors, e.Selectors)
+	if err != nil {
+		return err
+	}
+	found, at := int64(0), -1
+	for _, pool := range list {
+		for device := range pool.Devices() {
+			if at++; given[at] {
+				continue
+			}
+			matches, err := matchAll(ctx, selectors, pool, device)
+			if err != nil {
+				return err
+			}
+			if !matches {
+				continue
+			}
+			given[at] = true
+			if found++; found >= e.Count {
+				return nil
+			}
+		}
+	}
+	if found < e.Count {
+		return fmt.Errorf("%d devices match, %d are asked for", found, e.Count)
+	}
+	return nil
 }
 
 // kueueRequest adds what a request counts.

@@ -95,7 +95,7 @@ var (
 	capacities = Mapping{Resource: "gpu-memory", Classes: []string{"gpu"}, Sources: []Source{{Driver: "gpu.example.com", Capacity: "memory"}}}
 )
 
-// TestKueue has the numbers of kueue 0.20 for the same devices and requests, and beside them what is taken.
+// TestKueue has the numbers of kueue for the same devices and requests, and beside them what is taken.
 func TestKueue(t *testing.T) {
 	half := func(name string) resourceapi.Device { return gpu(name, "40Gi", "40Gi", nil) }
 	for name, test := range map[string]struct {
@@ -161,6 +161,69 @@ func TestKueueSelectors(t *testing.T) {
 	charge, err := cluster.Of(t.Context(), asking(1, ""), []Mapping{one})
 	if b := charge.Of["gpu-memory"]; err != nil || !b.Least.IsZero() || b.Most.Cmp(resource.MustParse("80Gi")) != 0 {
 		t.Errorf("allocations take %s to %s, want 0 to 80Gi, error %v", b.Least.String(), b.Most.String(), err)
+	}
+}
+
+// Requests with selectors need devices of their own, though devices are counted by number. Sources of the class say of which drivers.
+func TestKueueMatches(t *testing.T) {
+	byName := func(names ...string) *resourceapi.ResourceClaimSpec {
+		claim := asking(1, "")
+		claim.Spec.Devices.Requests = nil
+		for _, name := range names {
+			request := asking(1, "").Spec.Devices.Requests[0]
+			request.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+				Expression: `device.attributes["gpu.example.com"].name.startsWith("` + name + `")`,
+			}}}
+			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, request)
+		}
+		return &claim.Spec
+	}
+	cluster := clusterOf(gpu("a-0", "80Gi", "80Gi", nil), gpu("a-1", "80Gi", "80Gi", nil))
+	two := byName("a")
+	two.Devices.Requests[0].Exactly.Count = 2
+	another := byName("b")
+	another.Devices.Requests[0].Exactly.DeviceClassName = "gone"
+	for name, test := range map[string]struct {
+		spec    *resourceapi.ResourceClaimSpec
+		mapping Mapping
+		want    string // of devices, or of the error
+	}{
+		"a device for each":             {byName("a-0", "a"), ByClass("gpu"), "2"},
+		"one device for both":           {byName("a-0", "a-0"), ByClass("gpu"), "0 devices match, 1 are asked for"},
+		"the other one was given":       {byName("a", "a-0"), ByClass("gpu"), "0 devices match, 1 are asked for"},
+		"two devices":                   {two, ByClass("gpu"), "2"},
+		"no device":                     {byName("b"), ByClass("gpu"), "0 devices match, 1 are asked for"},
+		"a class that does not exist":   {another, ByClass("gone"), "gone"},
+		"without selectors all may fit": {&asking(3, "").Spec, ByClass("gpu"), "3"},
+	} {
+		list, err := cluster.Kueue(t.Context(), test.spec, []Mapping{test.mapping})
+		got := list[test.mapping.Resource]
+		if err != nil && !strings.Contains(err.Error(), test.want) || err == nil && got.String() != test.want {
+			t.Errorf("%s: counts %s, error %v, want %s", name, got.String(), err, test.want)
+		}
+	}
+}
+
+// Where classes have sources, requests with selectors get devices of the drivers of sources only.
+func TestKueueMatchesOfDrivers(t *testing.T) {
+	var slices []*resourceapi.ResourceSlice
+	for _, driver := range []string{"gpu.example.com", "nic.example.com"} {
+		slices = append(slices, &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: ptr.To("n"), Pool: resourceapi.ResourcePool{Name: "p", ResourceSliceCount: 1},
+			Devices: []resourceapi.Device{gpu("a", "80Gi", "", nil)},
+		}})
+	}
+	features := allocator.AllFeatures()
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	cluster := NewCluster(features, pools.Build(features.PoolGates(), slices), nil, allocator.ClassMap(class))
+	claim := asking(1, "")
+	claim.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: "true"}}}
+	claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, *claim.Spec.Devices.Requests[0].DeepCopy())
+	if list, err := cluster.Kueue(t.Context(), &claim.Spec, []Mapping{ByClass("gpu")}); err != nil {
+		t.Errorf("counts %v, error %v, want a device of each driver", list, err)
+	}
+	if list, err := cluster.Kueue(t.Context(), &claim.Spec, []Mapping{capacities}); err == nil || !strings.Contains(err.Error(), "0 devices match") {
+		t.Errorf("counts %v, error %v, want no second device of the driver", list, err)
 	}
 }
 
