@@ -244,7 +244,7 @@ report-scheduler: ## write the page of schedplugin/internal/dev/perf/results fro
 
 .PHONY: ci
 ci: ## what a change must pass, stage by stage
-	@for stage in test lint lint-prose race readme test-docs consumer test-release test-conformance test-karpenter differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
+	@for stage in test lint lint-prose race readme test-docs consumer test-release test-conformance test-karpenter test-kueue differential test-cli test-view lint-view test-agent lint-agent conformance-kubelet lint-kubelet test-schedplugin lint-schedplugin; do \
 		echo "==> make $$stage"; \
 		start=$$SECONDS; \
 		$(MAKE) $$stage; \
@@ -397,6 +397,10 @@ test-conformance: ## run the parts of conformance that take less than three minu
 .PHONY: test-karpenter
 test-karpenter: ## compare Karpenter's answers with Dray's, and with the table of benchmarks/karpenter/README.md
 	$(CONFORMANCE) -page docs/conformance.md -check karpenter
+
+.PHONY: test-kueue
+test-kueue: ## compare kueue's places of gangs, and what it counts of claims, with Dray's
+	cd benchmarks/kueue && $(GO) vet . && $(GOTEST) .
 
 .PHONY: conformance-karpenter
 conformance-karpenter: ## compare Karpenter's answers with Dray's, and record them
