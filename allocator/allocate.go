@@ -21,11 +21,10 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Allocate looks for devices for all claims of the problem on one node, given what
-// is in use. It returns exactly one of an Outcome and an error. The error is about the
-// input (a selector that fails, all devices asked of an incomplete pool) or wraps the
-// cause of the context's cancellation. Nothing is modified: to take what an Assignment
-// gives, have State.Assume add the allocated claims.
+// Allocate looks for devices for all claims of the problem on one node, given what is in use. It returns
+// exactly one of an Outcome and an error. The error is about the input (a selector that fails, all devices
+// asked of an incomplete pool) or wraps the cause of the context's cancellation. Nothing is modified.
+// State.Assume adds the allocated claims to a State.
 func (p *Problem) Allocate(ctx context.Context, state *pools.State, node *corev1.Node) (Outcome, error) {
 	u := (*cluster.State)(state)
 	if err := p.fits(u); err != nil {
@@ -35,11 +34,11 @@ func (p *Problem) Allocate(ctx context.Context, state *pools.State, node *corev1
 	if err != nil {
 		return nil, err
 	}
-	return found.made(), nil
+	return found.toOutcome(), nil
 }
 
-// General is the text of an error without the names of resource slices, pools and devices, the same for nodes that
-// differ in these.
+// General is the text of an error without the names of resource slices, pools and devices. So nodes that differ
+// in these names only have the same text.
 func General(err error) string {
 	if named := (*pool.NamedError)(nil); errors.As(err, &named) {
 		return named.General
@@ -47,26 +46,27 @@ func General(err error) string {
 	return err.Error()
 }
 
-// Feasibility is what Feasible finds out. The zero value goes with an error.
+// Feasibility is the result of Feasible. The zero value is returned with an error.
 type Feasibility struct{ found question }
 
 // Verdict tells whether there are devices.
 func (f Feasibility) Verdict() Verdict { return f.found.Verdict() }
 
-// Stats tells what the answer cost. One that was known from another node cost nothing.
+// Stats counts the work of the search. All counts are zero if the answer was remembered from an equivalent
+// node.
 func (f Feasibility) Stats() Stats { return f.found.stats }
 
-// Alike is that of the Unsatisfiable which Allocate would return. It is of no use for other
-// verdicts.
+// Alike is Unsatisfiable.Alike of the Outcome that Allocate would return. It means nothing for other verdicts.
 func (f Feasibility) Alike() Equivalence { return Equivalence{f.found.answer} }
 
-// InvalidPools is Unsatisfiable.InvalidPools of what Allocate would return.
+// InvalidPools is Unsatisfiable.InvalidPools of the Outcome that Allocate would return. It is false for other
+// verdicts.
 func (f Feasibility) InvalidPools() bool {
 	return f.Verdict() == NotSatisfiable && f.found.invalidPools()
 }
 
-// Results is Assignment.Results of what Allocate would return, nil if the verdict is not Satisfiable. They
-// are built at each call, with new IDs of shares.
+// Results is Assignment.Results of the Outcome that Allocate would return, nil if the verdict is not
+// Satisfiable. Each call builds them, with new IDs of shares.
 func (f Feasibility) Results() []resourceapi.AllocationResult {
 	if f.Verdict() != Satisfiable {
 		return nil
@@ -74,9 +74,8 @@ func (f Feasibility) Results() []resourceapi.AllocationResult {
 	return f.found.results()
 }
 
-// Feasible is Allocate for those who only want to know whether there are devices, as the
-// filter of a scheduler. For a node that is like another one it allocates no memory. The
-// verdict is NoVerdict exactly if there is an error.
+// Feasible is Allocate without the Outcome, for the Filter of a scheduler. It allocates no memory if the answer
+// is remembered from an equivalent node. The verdict is NoVerdict exactly if there is an error.
 func (p *Problem) Feasible(ctx context.Context, state *pools.State, node *corev1.Node) (Feasibility, error) {
 	u := (*cluster.State)(state)
 	if err := p.fits(u); err != nil {
@@ -87,12 +86,12 @@ func (p *Problem) Feasible(ctx context.Context, state *pools.State, node *corev1
 	if err != nil {
 		return Feasibility{}, err
 	}
-	found.view.Place = place // others are not kept
+	found.view.Place = place // a Place that GatherPools made is not retained
 	return Feasibility{found}, nil
 }
 
-// fits checks that the state can be asked about: another choice of features would give
-// devices that this allocator must not look at, or hide some.
+// fits checks that the snapshot was built with the gates of this allocator. With other gates it would show
+// devices that the allocator must not see, or hide some.
 func (p *Problem) fits(u *cluster.State) error {
 	if u == nil {
 		return errors.New("state is nil")
@@ -106,8 +105,8 @@ func (p *Problem) fits(u *cluster.State) error {
 	return nil
 }
 
-// ask returns the answer of a node like the one asked about, or else what a search finds. The place is that
-// of the node, nil if it has none.
+// ask returns the remembered answer of an equivalent node, or else the result of a search. The place is that of
+// the node in the snapshot, nil if there is none.
 func (p *Problem) ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place) (found question, err error) {
 	if err := askable(ctx, node); err != nil {
 		return found, err
@@ -143,21 +142,22 @@ func askable(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-func (p *Problem) inquiry(view cluster.NodeView, inUse eligibility.Usage) model.Question {
+func (p *Problem) modelQuestion(view cluster.NodeView, inUse eligibility.Usage) model.Question {
 	a := p.allocator
 	return model.Question{
 		Problem: p.compiled.Problem, Evaluator: a.evaluator, View: view, Usage: inUse, Before: a.before, Budget: a.budget, Without: a.without,
 	}
 }
 
-// conclude says what a result means. Evaluated is how many expressions had been evaluated before it was asked for.
+// conclude turns a result of the solver into an answer or an error. Evaluated is the evaluator's count of CEL
+// evaluations before the search.
 func (p *Problem) conclude(ctx context.Context, in *model.Instance, result model.Result, u *cluster.State, evaluated int64) (question, error) {
 	switch result.End {
 	case solver.Cancelled:
 		return question{}, fmt.Errorf("allocation on node %s was cancelled: %w", in.View.Node.Name, context.Cause(ctx))
 	case solver.Stopped:
 		err := in.StopError(ctx, result.Stop)
-		// Looking at the device again may have been interrupted.
+		// StopError evaluates the device again, and the context may have been cancelled meanwhile.
 		return question{}, cmp.Or(askable(ctx, in.View.Node), err)
 	}
 	found := question{problem: p, state: u, view: in.View, answer: &alike.Answer{Answer: in.Answer(result)}, stats: Stats{

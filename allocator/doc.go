@@ -1,15 +1,14 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocator decides which devices ResourceClaims get on a node: the pure core
-// of Dray. It performs Dynamic Resource Allocation with structured parameters
-// (KEP-4381, resource.k8s.io/v1) as Kubernetes 1.37 does, needs no cluster, and keeps
-// no state of its own but what it remembers of CEL expressions and of nodes.
+// Package allocator decides which devices ResourceClaims get on a node: the pure core of Dray. It performs
+// Dynamic Resource Allocation with structured parameters (KEP-4381, resource.k8s.io/v1) as Kubernetes 1.37
+// does, and needs no cluster. Its only state are caches of CEL results and of answers for nodes.
 //
 //	claims, classes ─► Compile ─► Problem         once per set of claims
 //	Problem + State + node
-//	   └► alike: is a node like this one known?   most nodes of a fleet
-//	   └► eligibility: which devices may serve    once per kind of node
+//	   └► alike: is an equivalent node known?     most nodes of a fleet
+//	   └► eligibility: which devices may serve    once per equivalence class of nodes
 //	      which request by themselves
 //	        └► model ─► solver                    variables, domains, propagators, search
 //	             ├► Assignment    ─► Results      what status.allocation holds
@@ -26,15 +25,14 @@
 //
 // # The search
 //
-// The solver chooses an option for each prioritized request, and devices for each slot of
-// a request, in first-fit order or that of a policy: requests as listed, options by
-// preference, devices in ascending order. Its first attempt takes the first device that
-// comes along. If that leaves none for the next request, which must match it, it tries
-// those that do not. Mostly it succeeds.
+// The solver chooses an alternative for each prioritized request, and devices for each slot of a request. Its
+// order is first fit or that of a policy: requests as listed, alternatives by preference, devices in ascending
+// order. The first attempt takes the first candidate of each slot. If the next request must match a device and
+// has no candidate left, the attempt skips to a device of another value. In most cases this finds the first
+// solution.
 //
-// If it comes to a dead end, the solver begins again and looks ahead. Each domain then keeps
-// the devices that are still viable, and after each decision propagators look at what is
-// open:
+// After a dead end the solver restarts with look-ahead. Each domain then holds the devices that are still
+// viable, and after each decision propagators check the open requests:
 //
 //   - counting: has each request enough devices?
 //   - assignment: have all requests together, by a flow from requests to devices?
@@ -45,21 +43,19 @@
 //   - cardinality: are the values of an attribute enough for all constraints that match it,
 //     such as those of several pairs of GPU and NIC?
 //
-// A propagator only fails where no solution is left, so the first solution stays the first.
-// Devices that nothing tells apart are tried once, and so are states of the search that
-// differ in names only.
+// A propagator only fails where no solution is left, so the first solution stays the first. Of interchangeable
+// devices one is tried, and so is one of the search states that differ in names only.
 //
-// Looking at a device can be an error: a selector that fails on it, or a device that "all"
-// includes and a constraint does not admit. The first error in first-fit order is the result,
-// as is the first solution. Propagators look no further ahead than the next request at which
-// there can be one.
+// A device can end the search with an error: a selector fails on it, or allocationMode All includes it and a
+// constraint does not admit it. The result is whatever comes first in first-fit order, error or solution.
+// Propagators therefore look no further ahead than the next request that can end in an error.
 //
-// Allocation with constraints is NP-hard. A budget of steps bounds the search, which then is
+// Allocation with constraints is NP-hard. A budget of steps bounds the search. When it is spent, the outcome is
 // Undecided.
 //
 // # Where things are
 //
-//	options, features, policy   what an Allocator is given
+//	options, features, policy   configuration of an Allocator
 //	problem                     claims and classes, compiled
 //	allocate, evaluate          one node, and many
 //	outcome                     the three outcomes
@@ -71,6 +67,7 @@
 //	internal/model              a Problem on a node in the solver's terms, and back
 //	internal/solver             constraints over small integers, without Kubernetes
 //	internal/alike              nodes that a problem cannot tell apart share an answer
+//	internal/alike              equivalent nodes share an answer
 //	internal/diagnose           why there is no solution
-//	internal/memo, slab         small memories; memory that is used again
+//	internal/slab               memory that searches use again
 package allocator

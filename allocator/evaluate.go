@@ -22,14 +22,15 @@ type Evaluation struct {
 	problem *Problem
 	state   *cluster.State
 	nodes   []*corev1.Node
-	// answers are those of the nodes, nil where there is an error.
+	// answers are by node, nil where there is an error.
 	answers []*alike.Answer
-	// searched has what was not known from a node like it, by node.
-	searched func() []*search
+	// searched is by node, nil for a node whose answer was remembered without an error. The list is made by the
+	// first search.
+	searched func() []*nodeSearch
 }
 
-// search is what asking about a node cost, or came to.
-type search struct {
+// nodeSearch is the cost of the search for one node, or its error.
+type nodeSearch struct {
 	stats Stats
 	err   error
 }
@@ -40,11 +41,10 @@ func (e *Evaluation) Len() int { return len(e.nodes) }
 // Node returns the i-th node, in the order in which they were given.
 func (e *Evaluation) Node(i int) *corev1.Node { return e.nodes[i] }
 
-// Verdict tells whether there are devices on the i-th node. It is NoVerdict if Outcome
-// returns an error.
+// Verdict tells whether there are devices on the i-th node. It is NoVerdict if Outcome returns an error.
 func (e *Evaluation) Verdict(i int) Verdict { return (&question{answer: e.answers[i]}).Verdict() }
 
-// Outcome returns what Allocate returns for the i-th node. It is made when it is asked for.
+// Outcome returns what Allocate returns for the i-th node. Each call builds it.
 func (e *Evaluation) Outcome(i int) (Outcome, error) {
 	var stats Stats
 	if of := e.searched()[i]; of != nil {
@@ -58,21 +58,20 @@ func (e *Evaluation) Outcome(i int) (Outcome, error) {
 		problem: e.problem, state: e.state, view: cluster.NodeView{Node: node, Place: e.state.Snapshot().Place(node)},
 		answer: e.answers[i], stats: stats,
 	}
-	return found.made(), nil
+	return found.toOutcome(), nil
 }
 
-// stretch is how many nodes a goroutine takes at a time: few enough for all to end at
-// the same time, and enough for taking them not to be what it does most.
-func stretch(nodes, workers int) int { return max(16, min(nodes/(8*workers), 512)) }
+// batchSize is how many nodes a goroutine takes from the list at a time. It is small enough for all goroutines to
+// end together, and large enough to keep contention on the counter low.
+func batchSize(nodes, workers int) int { return max(16, min(nodes/(8*workers), 512)) }
 
-// companyAfter is how many nodes a goroutine searches before it gets company: what is known of
-// all nodes is listed before a second goroutine is awake.
-const companyAfter = 8
+// soloSearches is how many nodes the first goroutine searches before others are started. If all answers are
+// remembered, none is started.
+const soloSearches = 8
 
-// Evaluate asks Allocate for each node, each by itself, with up to the given number of
-// goroutines (zero or less: one per CPU). The list of nodes is kept and must not be
-// modified. The error says that the state cannot be asked about, or is the cause of the
-// context's cancellation.
+// Evaluate answers as Allocate for each node by itself, with up to the given number of goroutines (zero or
+// less: one per CPU). The list of nodes is kept and must not be modified. The error says that the state cannot
+// be used with this allocator, or is the cause of the context's cancellation.
 func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*corev1.Node, workers int) (*Evaluation, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -82,10 +81,10 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 		return nil, err
 	}
 	e := &Evaluation{problem: p, state: u, nodes: nodes, answers: make([]*alike.Answer, len(nodes))}
-	e.searched = sync.OnceValue(func() []*search { return make([]*search, len(nodes)) })
+	e.searched = sync.OnceValue(func() []*nodeSearch { return make([]*nodeSearch, len(nodes)) })
 	places := u.Snapshot().Places(nodes)
 	tally := p.compiled.Tally(places, u)
-	step := stretch(len(nodes), workers)
+	step := batchSize(len(nodes), workers)
 	var next atomic.Int64
 	work := func(searched func()) {
 		for ctx.Err() == nil {
@@ -104,7 +103,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 	var group sync.WaitGroup
 	alone := 0
 	work(func() {
-		if alone++; alone == companyAfter {
+		if alone++; alone == soloSearches {
 			for range min(workers-1, len(nodes)/step) {
 				group.Go(func() { work(func() {}) })
 			}
@@ -121,7 +120,7 @@ func (p *Problem) Evaluate(ctx context.Context, state *pools.State, nodes []*cor
 func (e *Evaluation) evaluate(ctx context.Context, place *cluster.Place, tally *cluster.Tally, i int) {
 	found, err := e.problem.ask(ctx, e.state, e.nodes[i], place)
 	if e.answers[i] = found.answer; err != nil || found.stats != (Stats{}) {
-		e.searched()[i] = &search{found.stats, err}
+		e.searched()[i] = &nodeSearch{found.stats, err}
 	}
 	if err == nil && found.answer.State != 0 {
 		tally.Set(i, found.answer.State)

@@ -3,11 +3,10 @@
 
 package allocator
 
-// Features switches optional allocation behaviour on. The names follow the
-// Kubernetes feature gates of the same meaning (prefix "DRA"); a feature that is
-// off makes requests which need it an error, and devices or slices which need it
-// invisible. Features gate compilation of a Problem and the building of a
-// pools.Snapshot, never the search.
+// Features switches optional allocation behaviour on. The names follow the Kubernetes feature gates of the same
+// meaning (prefix "DRA"). A feature that is off makes requests that need it an error, and hides devices and
+// slices that need it. Features gate compilation of a Problem and the building of a pools.Snapshot, never the
+// search.
 //
 // The fields are those of upstream's structured.Features in v0.37, so the two
 // types convert into each other.

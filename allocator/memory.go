@@ -16,28 +16,29 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 )
 
-// MemoryOptions configure a Memory. Of a number, zero or less is the default.
+// MemoryOptions configure a Memory. A bound of zero or less means its default.
 type MemoryOptions struct {
-	// Off has nothing remembered but compiled expressions: every question is answered by a search, from the objects.
-	// The answers are the same. It is for tests, and for those who want to know what remembering saves.
+	// Off switches all caches off except that of compiled expressions: each question is answered by a search.
+	// The answers are the same. It is for tests, and to measure what the caches save.
 	Off bool
-	// Programs holds compiled expressions, and may be shared between memories. Nil makes an own cache, of 1,024.
+	// Programs holds compiled expressions, and may be shared between memories. Nil makes a cache of 1,024
+	// programs for this Memory.
 	Programs *cel.Cache
-	// Results is how many results of expressions are kept, each for all devices that agree in what the expression
-	// reads. The default is 65,536.
+	// Results is how many CEL results are kept. Devices that agree in what an expression reads share one
+	// result. The default is 65,536.
 	Results int
-	// Selections is how many different sets of selectors and capacities are kept, with the kinds of devices that
-	// they select. The default is 1,024.
+	// Selections is how many sets of selectors and capacities are kept, each with the device shapes that it
+	// selects. The default is 1,024.
 	Selections int
-	// Problems is how many kinds of problems are kept: those of one kind ask for the same, under whatever names.
-	// The default is 64.
+	// Problems is how many equivalence classes of problems are kept. Problems are equivalent if they ask for
+	// the same, under any names. The default is 64.
 	Problems int
-	// Answers is how many answers are kept for each kind of problem, one for all nodes that it cannot tell apart.
-	// The default is 32,768.
+	// Answers is how many answers are kept for each equivalence class of problems, one for all nodes that it
+	// cannot tell apart. The default is 32,768.
 	Answers int
 }
 
-// withDefaults has defaults for what is not set.
+// withDefaults fills in unset fields.
 func (o MemoryOptions) withDefaults() MemoryOptions {
 	if o.Programs == nil {
 		o.Programs = cel.NewCache(1024)
@@ -53,19 +54,20 @@ func (o MemoryOptions) withDefaults() MemoryOptions {
 	return o
 }
 
-// Memory is what allocators remember from one question to the next: compiled expressions, what they say of devices, and
-// answers for nodes. Allocators with equal Features and Policy that have one Memory answer from what the others found
-// out; others merely share the compiled expressions. What a search that ran out of its budget found is not remembered,
-// so budgets may differ. A Memory is bounded, and safe for concurrent use.
+// Memory holds what allocators remember between questions: compiled expressions, their results for devices, and
+// answers for nodes. Allocators with one Memory and equal Features and Policy share all of it; others share the
+// compiled expressions only. Results of a search that ran out of its budget are not remembered, so budgets may
+// differ. A Memory is bounded, and safe for concurrent use.
 type Memory struct {
 	options  MemoryOptions
 	counters alike.Counters
-	lines    atomic.Uint32
+	ids      atomic.Uint32
 	mu       sync.Mutex
 	parts    *lru.Cache // by partKey
 }
 
-// maxParts is how many combinations of features and policies a Memory has parts for.
+// maxParts is for how many combinations of features and policy a Memory keeps parts. It evicts the least
+// recently used.
 const maxParts = 16
 
 // NewMemory returns an empty Memory.
@@ -73,32 +75,32 @@ func NewMemory(o MemoryOptions) *Memory {
 	return &Memory{options: o.withDefaults(), parts: lru.New(maxParts)}
 }
 
-// MemoryStats count since the Memory was made.
+// MemoryStats counts since the Memory was made.
 type MemoryStats struct {
-	// Searches are the questions about one node that were not answered from the Memory, Remembered the answers
-	// that were added to it.
+	// Searches is how many questions about one node were not answered from the Memory. Remembered is how many
+	// answers were added to it.
 	Searches, Remembered int64
 }
 
-// Stats tells what the allocators of the Memory did.
+// Stats counts the work of all allocators of the Memory.
 func (m *Memory) Stats() MemoryStats {
 	return MemoryStats{Searches: m.counters.Searches.Load(), Remembered: m.counters.Remembered.Load()}
 }
 
-// partKey is what allocators must agree in to share answers.
+// partKey is what allocators must have in common to share answers.
 type partKey struct {
 	features Features
 	policy   Policy // nil for first fit
 }
 
-// part is what is remembered for some features and a policy.
+// part is what is remembered for one partKey.
 type part struct {
 	evaluator *eligibility.Evaluator
 	answers   *alike.Memory
 }
 
-// part returns the one for features and a policy. Reads are those of the policy. A policy that is not comparable
-// is like no other one.
+// part returns the part for a key, made if it is missing. Reads are the attributes that the policy reads. A
+// policy whose type is not comparable gets a part of its own.
 func (m *Memory) part(key partKey, reads *alike.Reads) *part {
 	shared := key.policy == nil || reflect.ValueOf(key.policy).Comparable()
 	m.mu.Lock()

@@ -18,9 +18,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// DefaultBudget is the number of search steps spent on one node before the
-// answer is Undecided. It takes well under a second to spend, and is fifty times what the
-// hardest cliff of benchmarks takes (see docs/decisions/0012).
+// DefaultBudget is the number of search steps spent on one node before the answer is Undecided. They take well
+// under a second, and are fifty times what the hardest benchmark needs (see docs/decisions/0012).
 const DefaultBudget = 200_000
 
 // Options configures an Allocator. The zero value allocates first fit with all
@@ -33,41 +32,41 @@ type Options struct {
 	// within each Assignment, which repeats exactly but is not unique across
 	// assignments: schedulers pass a source of UUIDs.
 	ShareID func() types.UID
-	// Policy decides which device is preferred. Nil is FirstFit. With a policy that is not
-	// Remembered each node is searched by itself.
+	// Policy decides which device is preferred. Nil is FirstFit. With a policy that does not implement
+	// Remembered, each node is searched by itself.
 	Policy Policy
-	// Topology lists attributes of which the devices of a claim have one value, if that can be had,
-	// the most important first, such as resource.kubernetes.io/pcieRoot. Each is a preference of
-	// every claim that has several devices, for all of them and then for those of each request,
-	// less important than those that claims have by themselves (see package extension). It takes
-	// no other alternative of a request and no fewer devices, is not among Assignment.Missed, and
-	// leaves out requests with allocationMode All.
+	// Topology lists attributes that all devices of a claim should have in common, the most important first,
+	// such as resource.kubernetes.io/pcieRoot. Each attribute is a preference of every claim with several
+	// devices: for all devices, and then for those of each request. It ranks below the preferences of the
+	// claims themselves (see package extension). It never changes the alternative of a request or the number of
+	// devices. Assignment.Missed does not list it, and requests with allocationMode All are left out.
 	Topology []resourceapi.FullyQualifiedName
-	// Budget is the number of search steps per node after which the answer is
-	// Undecided. Searches for preferences may take as many again: what they do not find
-	// then is missed. Zero or less is DefaultBudget.
+	// Budget is the number of search steps per node after which the answer is Undecided. The search for
+	// preferences may take as many steps again, and misses those that it has not found by then. Zero or less is
+	// DefaultBudget.
 	Budget int64
-	// Memory is what the allocator remembers, and may share with others. Nil makes an own one.
+	// Memory is the caches of the allocator, which it may share with others. Nil makes a new one.
 	Memory *Memory
 }
 
-// Allocator compiles claims into problems, and answers them with what its Memory has. It is safe
-// for concurrent use.
+// Allocator compiles claims into problems and answers them, from its Memory or by a search. It is safe for
+// concurrent use.
 type Allocator struct {
 	shareID   func() types.UID
 	budget    int64
-	without   solver.Rules // none, but where it is measured what they save
+	without   solver.Rules // rules that are switched off, in measurements only
 	evaluator *eligibility.Evaluator
 	memory    *alike.Memory
-	// gates are those with which snapshots have to be built.
+	// gates are those with which snapshots must be built.
 	gates pool.Gates
-	// line tells the allocators of one Memory apart.
-	line uint32
-	// before is the order of the policy, nil for first fit. Forgetful is set if it is not Remembered.
-	before    func(a, b *model.Candidate) bool
-	forgetful bool
-	topology  []resourceapi.FullyQualifiedName
-	// instances are memory for searches. Nothing in one outlives its search.
+	// id identifies this allocator among those of one Memory.
+	id uint32
+	// before is the order of the policy, nil for first fit. uncached is set if the policy does not implement
+	// Remembered.
+	before   func(a, b *model.Candidate) bool
+	uncached bool
+	topology []resourceapi.FullyQualifiedName
+	// instances are reusable buffers of searches. Nothing in one outlives its search.
 	instances sync.Pool
 }
 
@@ -80,7 +79,7 @@ func New(o Options) *Allocator {
 		o.Memory = NewMemory(MemoryOptions{})
 	}
 	key := partKey{features: o.Features}
-	a := &Allocator{gates: pool.Gates(o.Features.PoolGates()), shareID: o.ShareID, budget: o.Budget, topology: o.Topology, line: o.Memory.lines.Add(1)}
+	a := &Allocator{gates: pool.Gates(o.Features.PoolGates()), shareID: o.ShareID, budget: o.Budget, topology: o.Topology, id: o.Memory.ids.Add(1)}
 	a.instances.New = func() any { return new(model.Instance) }
 	var reads *alike.Reads
 	if _, first := o.Policy.(FirstFit); o.Policy != nil && !first {
@@ -88,7 +87,7 @@ func New(o Options) *Allocator {
 		a.before = func(x, y *model.Candidate) bool { return o.Policy.Before(candidate(x), candidate(y)) }
 		reads = new(alike.Reads)
 		policy, remembered := o.Policy.(Remembered)
-		if a.forgetful = !remembered; remembered {
+		if a.uncached = !remembered; remembered {
 			reads.Attributes = policy.Reads()
 		}
 	}
@@ -97,12 +96,12 @@ func New(o Options) *Allocator {
 	return a
 }
 
-// CheckTopology reports attributes of Options.Topology that are no names. Compile does, too.
+// CheckTopology reports entries of Options.Topology that are not valid attribute names. Compile does, too.
 func CheckTopology(attributes []resourceapi.FullyQualifiedName) error {
 	return claims.CheckTopology(attributes)
 }
 
-// PoolGates returns what a pools.Builder must be told about the features.
+// PoolGates returns the gates with which a pools.Builder must be made for the features.
 func (f Features) PoolGates() pools.Gates {
 	return pools.Gates{
 		PartitionableDevices: f.PartitionableDevices,

@@ -26,20 +26,22 @@ type Outcome interface {
 	Verdict() Verdict
 	// Node is the name of the node.
 	Node() string
-	// Stats tells what the answer cost. One that was known from another node cost nothing.
+	// Stats counts the work of the search. All counts are zero if the answer was remembered from an equivalent
+	// node.
 	Stats() Stats
-	// Literal reports whether looking at a free device is an error, such as a selector that fails on it. If it is not,
-	// it makes no difference to the outcome why a device cannot be had: for requests for a number of devices without
-	// admin access, a device that draws on no counters may as well be in use as have a taint that nothing tolerates.
+	// Literal reports whether looking at a free device is an error, such as a selector that fails on it. If
+	// Literal is false, the outcome does not depend on the reason for which a device is unavailable. Take a device that draws on no
+	// counters, and requests for a number of devices without admin access. Then it does not matter whether the
+	// device is in use or has a taint that is not tolerated.
 	Literal() bool
 	outcome()
 }
 
-// Verdict is an Outcome without its particulars.
+// Verdict is the kind of an Outcome.
 type Verdict uint8
 
 const (
-	// NoVerdict goes with an error.
+	// NoVerdict is returned with an error.
 	NoVerdict Verdict = iota
 	// Satisfiable goes with an *Assignment.
 	Satisfiable
@@ -61,14 +63,14 @@ type Stats struct {
 	Steps int64
 	// Decisions is the number of devices chosen, including those given up again.
 	Decisions int64
-	// Checks counts how often it was checked whether a device can serve a request: when it is to be chosen, and
-	// while looking ahead.
+	// Checks counts how often a device was checked against a request: when it is chosen, and while looking
+	// ahead.
 	Checks int64
 	// Backtracks is the number of decisions given up.
 	Backtracks int64
-	// CELEvaluations is the number of expressions evaluated; remembered results do not count, nor do those
-	// that only compare the driver and attributes with literals.
-	// With concurrent use of one Allocator it is approximate.
+	// CELEvaluations is the number of expressions evaluated. Cached results do not count, nor do expressions
+	// that only compare the driver and attributes with literals. With concurrent use of one Allocator it is
+	// approximate.
 	CELEvaluations int64
 }
 
@@ -108,7 +110,7 @@ func (q *question) invalidPools() bool {
 	return slices.ContainsFunc(q.reached().Pools, func(pv *pool.View) bool { return pv.Invalid != "" })
 }
 
-// reached is the view with its place.
+// reached returns the view with its Place, which is gathered again if it is nil.
 func (q *question) reached() cluster.NodeView {
 	if q.view.Place != nil {
 		return q.view
@@ -132,7 +134,8 @@ func (q *question) results() []resourceapi.AllocationResult {
 	return solution.Results()
 }
 
-// definite is the answer, nil if a search that went another way might have found another one.
+// definite returns the answer, or nil if the step budget cut the search short. Another order of search might
+// then find another answer.
 func (q *question) definite() *alike.Answer {
 	if q.answer == nil || q.answer.Undecided || slices.ContainsFunc(q.answer.Missed, func(m model.Miss) bool { return m.Undecided }) {
 		return nil
@@ -142,8 +145,8 @@ func (q *question) definite() *alike.Answer {
 
 func (*question) outcome() {}
 
-// made is the Outcome.
-func (q *question) made() Outcome {
+// toOutcome builds the Outcome.
+func (q *question) toOutcome() Outcome {
 	asked := *q
 	asked.view = q.reached()
 	switch q.Verdict() {
@@ -183,30 +186,29 @@ func (a *Assignment) Choices() []Choice {
 	return list
 }
 
-// Missed is a preference that an Assignment does not have.
+// Missed is a preference that an Assignment does not satisfy.
 type Missed struct {
 	// Rank counts the preferences of the Problem from 0, the most important one.
 	Rank int
-	// Claim is the position of the claim in the Problem, -1 if the match is across claims.
+	// Claim is the position of the claim in the Problem, -1 for a preference across claims.
 	Claim int
-	// MatchAttribute is the attribute of which the devices have no common value. Requests are those
-	// that the preference names, none for all.
+	// MatchAttribute is the attribute of which the devices have no common value. Requests are those that the
+	// preference names, empty for all.
 	MatchAttribute resourceapi.FullyQualifiedName
 	Requests       []string
-	// Undecided is set if the step budget ended the search for it: there may be a solution
-	// that has it.
+	// Undecided is set if the step budget ended the search for this preference: a solution with it may exist.
 	Undecided bool
 }
 
-// Missed lists the preferences (see package extension) that the devices do not have, the most
-// important first. Those that cannot be had on the node are missed, but for the undecided.
+// Missed lists the preferences (see package extension) that the devices do not satisfy, the most important
+// first. Unless Undecided is set, no solution on the node satisfies them together with those before.
 func (a *Assignment) Missed() []Missed {
 	p := a.problem.compiled.Problem
 	list := make([]Missed, 0, len(a.answer.Missed))
 	for _, miss := range a.answer.Missed {
 		c := &p.Constraints[miss.Constraint]
 		if c.Topology {
-			break // these come last, and no claim asks for them
+			break // topology preferences come last, and belong to no claim
 		}
 		list = append(list, Missed{
 			Rank: miss.Constraint - p.Required(), Claim: c.Claim, MatchAttribute: c.Attribute, Requests: c.Requests, Undecided: miss.Undecided,
@@ -215,9 +217,8 @@ func (a *Assignment) Missed() []Missed {
 	return list
 }
 
-// Results returns what the API server would hold in status.allocation of each claim of the
-// problem, in order. They are built at the first call, which is when shares get their IDs.
-// Configurations and tolerations are those of the input: read-only.
+// Results returns status.allocation for each claim of the problem, in order. The first call builds them and
+// assigns the IDs of shares. Configurations and tolerations are those of the input: read-only.
 func (a *Assignment) Results() []resourceapi.AllocationResult {
 	a.built.Do(func() { a.results = a.question.results() })
 	return a.results
@@ -227,29 +228,29 @@ func (a *Assignment) Results() []resourceapi.AllocationResult {
 // for concurrent use.
 type Unsatisfiable struct{ question }
 
-// Equivalence stands for the nodes that a Problem cannot tell apart. It is equal (==) for two of
-// them, and can be the key of a map.
+// Equivalence identifies an equivalence class of nodes: a Problem cannot tell them apart. It is comparable
+// (==), so that it can be the key of a map.
 type Equivalence struct{ answer *alike.Answer }
 
-// Alike is that of the node. Explanations of answers that have the same differ in names only.
+// Alike is the equivalence class of the node. Explanations within a class differ in names only.
 func (u *Unsatisfiable) Alike() Equivalence { return Equivalence{u.answer} }
 
-// InvalidPools reports whether the node has pools that cannot be used because their content is
-// invalid. Upstream turns that into an error for the node.
+// InvalidPools reports whether the node reaches pools that cannot be used because their content is invalid.
+// Upstream turns that into an error for the node.
 func (u *Unsatisfiable) InvalidPools() bool { return u.invalidPools() }
 
-// Explain works out why. It looks at each device of the node. The first time for answers that are
-// Alike it also searches, for each request and constraint about as much as for the answer.
+// Explain works out why. It looks at each device of the node. The first call for an equivalence class also
+// searches, for each request and constraint about as long as for the answer.
 func (u *Unsatisfiable) Explain() *explain.Explanation {
 	ctx := context.Background()
 	in := new(model.Instance)
-	if err := in.Begin(ctx, u.problem.inquiry(u.view, u.state)); err != nil {
-		// Snapshot and usage are immutable, and a node on which anything is an error has no
-		// signature.
+	if err := in.Begin(ctx, u.problem.modelQuestion(u.view, u.state)); err != nil {
+		// Cannot happen: snapshot and usage are immutable, and a node on which Begin fails has no answer.
 		panic("node " + u.Node() + " has an answer, but now: " + err.Error())
 	}
 	if u.state.Source() != nil {
-		// The answer may be that for the node as it is when nothing is in use.
+		// With a source of usage, the shared answer may have been found with nothing in use, so its core may
+		// not be this node's.
 		return diagnose.Explain(ctx, in, in.Core(ctx))
 	}
 	return diagnose.Explain(ctx, in, u.answer.Core(ctx, in))
@@ -258,10 +259,10 @@ func (u *Unsatisfiable) Explain() *explain.Explanation {
 // String is the explanation in one sentence.
 func (u *Unsatisfiable) String() string { return u.Explain().Summary }
 
-// Undecided says that the step budget ended the search: the claims may or may not be allocatable on
-// the node.
+// Undecided says that the step budget ended the search. Whether the claims can be allocated on the node is not
+// known.
 type Undecided struct{ question }
 
-// String is the same for all nodes, so that a scheduler counts them under one reason. Node and
-// Stats have the particulars.
+// String is the same for all nodes, so that a scheduler counts them under one reason. Node and Stats have the
+// details.
 func (*Undecided) String() string { return "undecided: the search used up its step budget" }

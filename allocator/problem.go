@@ -14,27 +14,25 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Problem is what a set of claims asks for, compiled: class and request joined,
-// selectors compiled, constraints bound to the requests they cover. It knows
-// nothing of nodes or devices, is immutable, and may be used by any number of
-// goroutines and for any number of nodes and snapshots.
+// Problem is what a set of claims asks for, compiled: class and request joined, selectors compiled, constraints
+// bound to the requests they cover. It knows nothing of nodes or devices, is immutable, and may be used by any
+// number of goroutines and for any number of nodes and snapshots.
 type Problem struct {
 	allocator *Allocator
 	compiled  *alike.Problem
 }
 
-// Compile checks claims and joins them with their classes. Claims are allocated
-// together, in order. An error names claim and field; it means that the claims
-// cannot be allocated on any node until the input changes. The claims and classes
-// are kept and must not be modified while the Problem is in use. Nil classes are none.
+// Compile checks claims and joins them with their classes. Claims are allocated together, in order. An error
+// names claim and field; it means that the claims cannot be allocated on any node until the input changes. The
+// claims and classes are kept and must not be modified while the Problem is in use. Nil classes mean that there
+// are none.
 func (a *Allocator) Compile(objects []*resourceapi.ResourceClaim, classes Classes) (*Problem, error) {
 	return a.compile(objects, nil, classes)
 }
 
-// CompileExtended is Compile for the claims of one pod, with what they ask for beyond
-// resource.k8s.io/v1. The lists have equal length. Claims that are allocated already are not part of
-// the Problem: only their devices count, for what is to match across claims. Claim of a Choice, and
-// the order of Results, are about the others.
+// CompileExtended is Compile for the claims of one pod, with their extensions to resource.k8s.io/v1. The lists
+// have equal length. Claims that are already allocated are not part of the Problem; their devices only count
+// for constraints across claims. Choice.Claim and the order of Results refer to the other claims.
 func (a *Allocator) CompileExtended(objects []*resourceapi.ResourceClaim, extensions []extension.Claim, classes Classes) (*Problem, error) {
 	if len(objects) != len(extensions) {
 		return nil, fmt.Errorf("%d extensions for %d claims", len(extensions), len(objects))
@@ -63,7 +61,7 @@ func (a *Allocator) compile(objects []*resourceapi.ResourceClaim, extended *clai
 	if err != nil {
 		return nil, err
 	}
-	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, a.line, !a.forgetful)}, nil
+	return &Problem{allocator: a, compiled: a.memory.Problem(compiled, a.id, !a.uncached)}, nil
 }
 
 // Classes looks up DeviceClasses. Upstream's DeviceClassLister and client-go's
@@ -73,7 +71,7 @@ type Classes interface {
 	Get(name string) (*resourceapi.DeviceClass, error)
 }
 
-// ClassMap returns Classes over the given objects. Nil ones are ignored.
+// ClassMap returns Classes over the given objects. Nil objects are ignored.
 func ClassMap(classes ...*resourceapi.DeviceClass) Classes {
 	byName := make(classMap, len(classes))
 	for _, class := range classes {

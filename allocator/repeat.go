@@ -16,12 +16,14 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Repeat yields what Allocate says, and then what it would say with the devices of each Assignment in use, for as long as
-// the problem can be allocated. What is the same for all is found out once. An error, or an Outcome that is no
-// Assignment, is the last. So may be an Assignment: where more may change than which devices are free, as with shares,
-// admin access, preferences and policies, what comes next has to be asked for with another State.
+// Repeat allocates the problem on one node again and again, each time with the devices of all previous
+// Assignments in use. It yields each Outcome. Work that is the same for all rounds is done once.
 //
-// What the Allocator remembers of nodes is neither used nor added to.
+// The sequence ends after an error, or after an Outcome that is not an Assignment. It may also end after an
+// Assignment, where an allocation changes more than which devices are free: with shares, admin access,
+// preferences and policies. The caller then continues with another State.
+//
+// The Allocator's Memory of nodes is neither used nor added to.
 func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.Node) iter.Seq2[Outcome, error] {
 	return func(yield func(Outcome, error) bool) {
 		u := (*cluster.State)(state)
@@ -43,32 +45,32 @@ func (p *Problem) Repeat(ctx context.Context, state *pools.State, node *corev1.N
 			if err != nil {
 				return yield(nil, err)
 			}
-			return yield(found.made(), nil)
+			return yield(found.toOutcome(), nil)
 		})
 	}
 }
 
-// search yields what is found, given what is in use, which may be something else than in the state that was
-// asked about. Then it yields what is found with the devices of each solution in use, see Repeat. Evaluated is how many
-// expressions had been evaluated before the question.
+// search yields the result of a search, then one for each round with the devices of all previous solutions in
+// use, see Repeat. inUse may differ from the usage in the State. Evaluated is the evaluator's count of CEL
+// evaluations before the question.
 func (p *Problem) search(ctx context.Context, view cluster.NodeView, u *cluster.State, inUse eligibility.Usage, evaluated int64, yield func(question, error) bool) {
 	in := p.allocator.instances.Get().(*model.Instance)
 	defer func() {
-		in.Release() // it keeps nothing of the cluster
+		in.Release() // drop all references to the cluster
 		p.allocator.instances.Put(in)
 	}()
-	err := in.Begin(ctx, p.inquiry(view, inUse))
+	err := in.Begin(ctx, p.modelQuestion(view, inUse))
 	for again := false; err == nil; again = true {
 		result := in.Solve(ctx)
 		if again && result.End != solver.Found {
-			u = u.With(in.Used()) // which an explanation asks for
+			u = u.With(in.Used()) // for an explanation
 		}
 		found, failed := p.conclude(ctx, in, result, u, evaluated)
 		if !yield(found, failed) || found.Verdict() != Satisfiable || u.Source() != nil || !in.Take(result) {
 			return
 		}
 		evaluated = p.allocator.evaluator.Evaluations()
-		err = askable(ctx, view.Node) // a search of a few steps does not look whether it was cancelled
+		err = askable(ctx, view.Node) // a search of a few steps does not poll the context
 	}
 	yield(question{}, err)
 }

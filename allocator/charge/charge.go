@@ -24,47 +24,50 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Mapping is what is counted under the name of a resource: that of devices which requests for some classes get.
+// Mapping counts devices under the name of a resource: devices of requests for some classes, or amounts of
+// them.
 type Mapping struct {
 	Resource corev1.ResourceName
 	// Classes are names of DeviceClasses. Devices of requests for other classes are not counted.
 	Classes []string
-	// Sources are amounts of each device, which are added up. Without sources each device counts 1.
+	// Sources are the amounts of a device that are added up. Without sources each device counts 1.
 	Sources []Source
 }
 
-// Source is an amount of a device. One of Counter and Capacity is set.
+// Source is an amount of a device. Exactly one of Counter and Capacity is set.
 type Source struct {
-	// Driver is that of the devices. Those of other drivers have none of the amount.
+	// Driver is the driver of the devices. Devices of other drivers count zero.
 	Driver string
 	// Counter is the name of a counter that devices draw on, in any counter set.
 	Counter string
-	// Capacity is what is consumed of a device that can be shared, and all that another device has.
+	// Capacity is the name of a capacity. A shareable device counts what the request consumes of it, any other
+	// device all that it has.
 	Capacity resourceapi.QualifiedName
-	// Selector is a CEL expression. Devices for which it does not hold have none of the amount. Empty holds for all.
+	// Selector is a CEL expression. Devices that it does not match count zero. Empty matches all devices.
 	Selector string
 }
 
-// Bounds are the least and the most that an allocation takes.
+// Bounds are the least and the most that an allocation takes of a resource.
 type Bounds struct{ Least, Most resource.Quantity }
 
 // Charge is what a claim takes.
 type Charge struct {
-	// Of has bounds for each resource that was asked about. They are zero if the claim fits nowhere.
+	// Of has the bounds for each resource of the mappings. They are zero if the claim fits nowhere.
 	Of map[corev1.ResourceName]Bounds
-	// Fits is on how many nodes the claim can be allocated if nothing is in use. It is zero for an allocated claim.
+	// Fits is the number of nodes on which the claim can be allocated if nothing is in use. It is zero for an
+	// allocated claim.
 	Fits int
-	// Undecided is on how many nodes it was not found out whether it can be, because of the budget or an error. They are part of the
-	// bounds.
+	// Undecided is the number of nodes without a verdict, because of the budget or an error. The bounds include
+	// these nodes.
 	Undecided int
-	// Gone are devices of an allocated claim that no slice lists. What they have of counters and capacities is not
-	// known, and not counted, but for what their allocation consumes.
+	// Gone are devices of an allocated claim that no slice lists. Their counters and capacities are unknown, so
+	// only the capacity that their allocation consumes is counted.
 	Gone []pools.DeviceID
 	// Err is the first error about a node.
 	Err error
 }
 
-// Cluster is the devices, nodes and classes by which claims are counted. It is safe for concurrent use.
+// Cluster has the devices, nodes and classes of a cluster, to count claims by. It is safe for concurrent use.
 type Cluster struct {
 	snapshot  *pools.Snapshot
 	nodes     []*corev1.Node
@@ -75,8 +78,8 @@ type Cluster struct {
 	programs  *cel.Cache
 }
 
-// NewCluster returns a Cluster. The snapshot has to be made with the gates of the features. Nothing is modified, and nothing may be
-// modified while the Cluster is in use. Nil classes are none.
+// NewCluster returns a Cluster. The snapshot must be built with the gates of the features. Nothing is modified,
+// and nothing may be modified while the Cluster is in use. Nil classes mean that there are none.
 func NewCluster(features allocator.Features, snapshot *pools.Snapshot, nodes []*corev1.Node, classes allocator.Classes) *Cluster {
 	if classes == nil {
 		classes = allocator.ClassMap()
@@ -89,22 +92,25 @@ func NewCluster(features allocator.Features, snapshot *pools.Snapshot, nodes []*
 	}
 }
 
-// programsKept is how many selectors are kept compiled.
+// programsKept bounds the cache of compiled selectors.
 const programsKept = 256
 
-// Of is what allocations of a claim take of each resource. For an allocated claim it is what it has: least and most only differ if its pool has several
-// devices of the name of one that it has, each for other nodes. For others it is the least and
-// the most over all nodes on which the claim can be allocated if nothing is in use. Every allocation lies within, whatever is in use
-// when it is made, and whichever alternatives of firstAvailable it takes.
+// Of returns what allocations of a claim take of each resource. For an allocated claim this is what it has.
+// Least and most then differ only if the pool lists several devices of one name, for different nodes.
 //
-// Both ends are taken by some allocation if the claim has one request, no constraints, and devices without counters. Otherwise they may
-// be too far apart: each request is looked at by itself, except that devices draw no more on a counter than there is of it.
+// For other claims, it is the least and the most over all nodes on which the claim can be allocated if nothing
+// is in use. Every allocation lies within these bounds, whatever is in use by then, and whichever alternatives
+// of firstAvailable it takes.
 //
-// Devices that are had by admin access count nothing, as others can have them, too. A share of a device counts all that the
-// device draws on counters: it is the same for the first claim on it and the others.
+// The bounds are exact if the claim has one request, no constraints, and devices without counters. Otherwise
+// they may be too wide: each request is looked at by itself, except that the devices together draw no more on a
+// counter than its total.
 //
-// It takes time in proportion to the nodes and their devices. The error is the context's, or says what is wrong with the claim or a
-// mapping.
+// Devices with admin access count nothing, as other claims can have them, too. A claim with a share of a device is counted all counters that the device draws on.
+// That holds for the first claim on the device and the others.
+//
+// The time is in proportion to the number of nodes and their devices. The error is that of the context, or
+// names what is wrong with the claim or a mapping.
 func (c *Cluster) Of(ctx context.Context, claim *resourceapi.ResourceClaim, mappings []Mapping) (Charge, error) {
 	counted, err := c.compile(mappings)
 	if err != nil {
@@ -124,7 +130,7 @@ func (c *Cluster) Of(ctx context.Context, claim *resourceapi.ResourceClaim, mapp
 	if err != nil {
 		return Charge{}, err
 	}
-	a := asker{Cluster: c, problem: problem, compiled: compiled, mappings: counted, state: pools.NewState(c.snapshot), bounds: make([]interval, len(counted))}
+	a := boundsFinder{Cluster: c, problem: problem, compiled: compiled, mappings: counted, state: pools.NewState(c.snapshot), bounds: make([]interval, len(counted))}
 	for _, node := range c.nodes {
 		if err := a.node(ctx, node); err != nil {
 			return Charge{}, err
@@ -137,7 +143,7 @@ func (c *Cluster) Of(ctx context.Context, claim *resourceapi.ResourceClaim, mapp
 	return a.charge, nil
 }
 
-// interval is from a least to a most amount.
+// interval holds the least and the most of an amount.
 type interval struct{ least, most amount.Amount }
 
 func (i interval) quantities() Bounds {
@@ -150,7 +156,7 @@ type mapping struct {
 	selectors []*cel.Program // by source, nil for all devices
 }
 
-// compile checks mappings. The error names one.
+// compile checks mappings. The error names the mapping and the source.
 func (c *Cluster) compile(mappings []Mapping) ([]mapping, error) {
 	list := make([]mapping, len(mappings))
 	for i, m := range mappings {
@@ -175,23 +181,23 @@ func (c *Cluster) compile(mappings []Mapping) ([]mapping, error) {
 	return list, nil
 }
 
-// taken is a device with what is consumed of its capacities. They are nil if it is taken whole.
+// taken is a device with what is consumed of its capacities. consumed is nil if the device is taken whole.
 type taken struct {
 	driver   string
 	device   *resourceapi.Device
 	consumed map[resourceapi.QualifiedName]resource.Quantity
 }
 
-// parts are what a device adds: each time that it is allocated, and once however many shares of it are.
-type parts struct{ each, once amount.Amount }
+// contribution is what a device counts: perAllocation for each allocation of it, perDevice once for all its shares.
+type contribution struct{ perAllocation, perDevice amount.Amount }
 
-func (p parts) all() amount.Amount { return p.each.Add(p.once) }
+func (p contribution) all() amount.Amount { return p.perAllocation.Add(p.perDevice) }
 
-// of is what a device counts. The error is that of a selector.
-func (m *mapping) of(ctx context.Context, t taken) (parts, error) {
-	var sum parts
+// of returns what a device counts. The error is that of a selector.
+func (m *mapping) of(ctx context.Context, t taken) (contribution, error) {
+	var sum contribution
 	if len(m.Sources) == 0 {
-		return parts{each: amount.Nano(nanoPerUnit)}, nil
+		return contribution{perAllocation: amount.Nano(nanoPerUnit)}, nil
 	}
 	for i, source := range m.Sources {
 		if source.Driver != t.driver {
@@ -200,7 +206,7 @@ func (m *mapping) of(ctx context.Context, t taken) (parts, error) {
 		if program := m.selectors[i]; program != nil {
 			matches, err := program.Matches(ctx, cel.NewDevice(t.driver, t.device))
 			if err != nil {
-				return parts{}, fmt.Errorf("mapping %s: source %d: selector: %w", m.Resource, i, err)
+				return contribution{}, fmt.Errorf("mapping %s: source %d: selector: %w", m.Resource, i, err)
 			}
 			if !matches {
 				continue
@@ -208,21 +214,21 @@ func (m *mapping) of(ctx context.Context, t taken) (parts, error) {
 		}
 		switch {
 		case source.Counter != "":
-			sum.once = sum.once.Add(drawn(t.device, source.Counter))
+			sum.perDevice = sum.perDevice.Add(drawnOn(t.device, source.Counter))
 		case t.consumed != nil:
-			sum.each = sum.each.Add(quantity.Amount(t.consumed[source.Capacity]))
+			sum.perAllocation = sum.perAllocation.Add(quantity.Amount(t.consumed[source.Capacity]))
 		default:
-			sum.each = sum.each.Add(quantity.Amount(t.device.Capacity[source.Capacity].Value))
+			sum.perAllocation = sum.perAllocation.Add(quantity.Amount(t.device.Capacity[source.Capacity].Value))
 		}
 	}
 	return sum, nil
 }
 
-// nanoPerUnit is how many of the units of an Amount make one.
+// nanoPerUnit is how many nano units, the unit of an Amount, make one.
 const nanoPerUnit = 1e9
 
-// drawn is what a device draws on counters of a name.
-func drawn(device *resourceapi.Device, counter string) amount.Amount {
+// drawnOn is what a device draws on the counters of one name, in all counter sets.
+func drawnOn(device *resourceapi.Device, counter string) amount.Amount {
 	var sum amount.Amount
 	for _, consumption := range device.ConsumesCounters {
 		if c, found := consumption.Counters[counter]; found {
@@ -232,7 +238,7 @@ func drawn(device *resourceapi.Device, counter string) amount.Amount {
 	return sum
 }
 
-// allocated is what an allocated claim has.
+// allocated counts the devices in the status of an allocated claim.
 func (c *Cluster) allocated(ctx context.Context, claim *resourceapi.ResourceClaim, mappings []mapping) (Charge, error) {
 	charge := Charge{Of: make(map[corev1.ResourceName]Bounds, len(mappings))}
 	classes := classesOf(&claim.Spec)
@@ -272,7 +278,8 @@ func (c *Cluster) allocated(ctx context.Context, claim *resourceapi.ResourceClai
 	return charge, nil
 }
 
-// ofResult is what a result of an allocation counts, which is of one of some devices. Again says that the claim has another share of the device.
+// ofResult counts one result of an allocation. Its device is one of the given devices, which have the same
+// name. again is set if the claim has another share of the device, which was counted before.
 func (m *mapping) ofResult(ctx context.Context, result *resourceapi.DeviceRequestAllocationResult, devices []*resourceapi.Device, again bool) (interval, error) {
 	var of interval
 	for i, device := range devices {
@@ -288,7 +295,7 @@ func (m *mapping) ofResult(ctx context.Context, result *resourceapi.DeviceReques
 		}
 		one := p.all()
 		if again {
-			one = p.each
+			one = p.perAllocation
 		}
 		if i == 0 {
 			of = interval{one, one}
@@ -300,7 +307,7 @@ func (m *mapping) ofResult(ctx context.Context, result *resourceapi.DeviceReques
 	return of, nil
 }
 
-// lookup finds the devices of a name: none if no slice lists it, several if slices for different nodes do.
+// lookup returns the devices with a name: none if no slice lists it, several if slices for different nodes do.
 func (c *Cluster) lookup(id pools.DeviceID) (devices []*resourceapi.Device) {
 	pool, found := c.snapshot.Pool(id.PoolID())
 	if !found {
@@ -312,7 +319,7 @@ func (c *Cluster) lookup(id pools.DeviceID) (devices []*resourceapi.Device) {
 	return devices
 }
 
-// classesOf has the class of each request, and of each subrequest by "request/subrequest".
+// classesOf maps each request, and each "request/subrequest", to its class.
 func classesOf(spec *resourceapi.ResourceClaimSpec) map[string]string {
 	classes := make(map[string]string)
 	for i := range spec.Devices.Requests {
@@ -327,7 +334,7 @@ func classesOf(spec *resourceapi.ResourceClaimSpec) map[string]string {
 	return classes
 }
 
-// ByClass counts the devices of a class, under the name that ResourceQuota has for them.
+// ByClass counts the devices of a class, under the name that ResourceQuota uses for it.
 func ByClass(class string) Mapping {
 	return Mapping{Resource: corev1.ResourceName(class + corev1.ResourceClaimsPerClass), Classes: []string{class}}
 }

@@ -10,6 +10,6 @@
 //	  └── Cluster.Of ───────►    what allocations of it take: least and most over all that the
 //	                             allocator could return, exact once the claim is allocated
 //
-// What is counted is a [Mapping], as in kueue's configuration: devices of some classes, or amounts of a counter or a
-// capacity of them.
+// A [Mapping] says what is counted, as in kueue's configuration: devices of some classes, or amounts of a
+// counter or a capacity of these devices.
 package charge

@@ -21,8 +21,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// asker finds the bounds of a claim that is not allocated, node by node.
-type asker struct {
+// boundsFinder finds the bounds of a claim that is not allocated, node by node.
+type boundsFinder struct {
 	*Cluster
 	problem  *allocator.Problem
 	compiled *claims.Problem
@@ -32,16 +32,17 @@ type asker struct {
 	sets    slab.Sets
 	charge  Charge
 	bounds  []interval // by mapping
-	visited bool       // there are bounds
+	visited bool       // set once bounds has the first node
 }
 
-// node widens the bounds by what allocations on a node take. The error is the context's, or that of a selector of a mapping.
-func (a *asker) node(ctx context.Context, node *corev1.Node) error {
+// node widens the bounds by what allocations on one node take. The error is that of the context, or of a
+// selector of a mapping.
+func (a *boundsFinder) node(ctx context.Context, node *corev1.Node) error {
 	found, err := a.problem.Feasible(ctx, a.state, node)
 	switch {
 	case context.Cause(ctx) != nil:
 		return context.Cause(ctx)
-	case err != nil: // it may go otherwise once other claims have devices
+	case err != nil: // allocation may succeed once other claims have devices
 		if a.charge.Undecided++; a.charge.Err == nil {
 			a.charge.Err = fmt.Errorf("node %s: %w", node.Name, err)
 		}
@@ -54,7 +55,7 @@ func (a *asker) node(ctx context.Context, node *corev1.Node) error {
 	}
 	view, err := (*cluster.Snapshot)(a.snapshot).GatherPools(node)
 	if err != nil {
-		return nil // nothing can be allocated there, and the error is noted
+		return nil // nothing can be allocated there, and Feasible's error is recorded above
 	}
 	defer a.sets.Reset()
 	var at eligibility.Node
@@ -81,18 +82,19 @@ func (a *asker) node(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// need is what a request takes of a mapping: bounds, and the least of it but for what shares of one device draw together.
-type need struct {
+// requestBounds is what a request takes of a mapping. leastEach is the least without counters that shares of one device
+// draw only once.
+type requestBounds struct {
 	interval
 	leastEach amount.Amount
 }
 
-// ofMapping adds up the requests. Shares of one device for several requests draw on its counters once, so that counters of shared devices
-// count for one request only in the least.
-func (a *asker) ofMapping(ctx context.Context, m *mapping, at *eligibility.Node, domains []eligibility.Domain) (interval, error) {
+// ofMapping adds up the requests. Shares of one device for several requests draw on its counters once. So the
+// least counts the counters of shared devices for one request only.
+func (a *boundsFinder) ofMapping(ctx context.Context, m *mapping, at *eligibility.Node, domains []eligibility.Domain) (interval, error) {
 	var sum interval
 	var extra amount.Amount
-	counters := newStock(m)
+	counters := newCounterTotals(m)
 	for r := range a.compiled.Requests {
 		n, err := a.ofRequest(ctx, m, &a.compiled.Requests[r], at, domains, counters)
 		if err != nil {
@@ -110,9 +112,9 @@ func (a *asker) ofMapping(ctx context.Context, m *mapping, at *eligibility.Node,
 	return sum, nil
 }
 
-// ofRequest is over all alternatives for which there are enough devices.
-func (a *asker) ofRequest(ctx context.Context, m *mapping, r *claims.Request, at *eligibility.Node, domains []eligibility.Domain, counters *stock) (need, error) {
-	var n need
+// ofRequest returns bounds over all alternatives for which there are enough devices.
+func (a *boundsFinder) ofRequest(ctx context.Context, m *mapping, r *claims.Request, at *eligibility.Node, domains []eligibility.Domain, counters *counterTotals) (requestBounds, error) {
+	var n requestBounds
 	first := true
 	for _, alt := range r.Alternatives {
 		domain := &domains[alt.Filter]
@@ -129,18 +131,18 @@ func (a *asker) ofRequest(ctx context.Context, m *mapping, r *claims.Request, at
 			count = len(devices)
 		}
 		if alt.All && slices.ContainsFunc(devices, func(i int32) bool { return !domain.Allowed.Test(uint(i)) }) {
-			continue // not all can be had
+			continue // allocationMode All fails if any device is unavailable
 		}
 		if len(devices) == 0 || count > min(len(devices), resourceapi.AllocationResultsMaxSize) {
 			continue
 		}
-		var here need
+		var here requestBounds
 		if !alt.Admin && slices.Contains(m.Classes, alt.Offers[0].Class.Name) {
-			list := make([]parts, len(devices))
+			list := make([]contribution, len(devices))
 			for i, position := range devices {
 				var err error
 				if list[i], err = a.device(ctx, m, at, domain, position, counters); err != nil {
-					return need{}, err
+					return requestBounds{}, err
 				}
 			}
 			here = ofDevices(list, count)
@@ -164,15 +166,15 @@ func least(a, b amount.Amount) amount.Amount {
 	return b
 }
 
-// ofDevices is what so many of some devices take.
-func ofDevices(list []parts, count int) need {
+// ofDevices returns the bounds for choosing count of the devices.
+func ofDevices(list []contribution, count int) requestBounds {
 	all, each := make([]amount.Amount, len(list)), make([]amount.Amount, len(list))
 	for i, p := range list {
-		all[i], each[i] = p.all(), p.each
+		all[i], each[i] = p.all(), p.perAllocation
 	}
 	slices.SortFunc(all, amount.Amount.Cmp)
 	slices.SortFunc(each, amount.Amount.Cmp)
-	return need{interval{total(all[:count]), total(all[len(all)-count:])}, total(each[:count])}
+	return requestBounds{interval{total(all[:count]), total(all[len(all)-count:])}, total(each[:count])}
 }
 
 func total(list []amount.Amount) (sum amount.Amount) {
@@ -182,8 +184,8 @@ func total(list []amount.Amount) (sum amount.Amount) {
 	return sum
 }
 
-// device is what a device of a node counts.
-func (a *asker) device(ctx context.Context, m *mapping, at *eligibility.Node, domain *eligibility.Domain, position int32, counters *stock) (parts, error) {
+// device returns what a device of the node counts.
+func (a *boundsFinder) device(ctx context.Context, m *mapping, at *eligibility.Node, domain *eligibility.Domain, position int32, counters *counterTotals) (contribution, error) {
 	device := &at.List[position]
 	of := at.Pools[device.Pool]
 	t := taken{driver: of.ID.Driver, device: device.Object}
@@ -195,10 +197,10 @@ func (a *asker) device(ctx context.Context, m *mapping, at *eligibility.Node, do
 	}
 	p, err := m.of(ctx, t)
 	if err != nil {
-		return parts{}, fmt.Errorf("device %s: %w", at.ID(position), err)
+		return contribution{}, fmt.Errorf("device %s: %w", at.ID(position), err)
 	}
 	if !device.Shareable {
-		p = parts{each: p.all()}
+		p = contribution{perAllocation: p.all()}
 	}
 	if !p.all().IsZero() {
 		counters.add(of, device.Object)

@@ -13,17 +13,20 @@ import (
 // ClaimCount is the name under which ResourceQuota counts claims.
 const ClaimCount corev1.ResourceName = "count/resourceclaims.resource.k8s.io"
 
-// Quota is what ResourceQuota of Kubernetes 1.37 counts for a claim, by the names of its spec.hard: claims, and devices by class, by the
-// implicit extended resource of the class, and by the extended resource that the class stands for. It is read from the spec, whether the claim
-// is allocated or not. Of the alternatives of a request the largest counts, for each class. allocationMode All counts as the largest
-// number of devices that a claim can have, admin access as any other. Of two classes that stand for one extended resource the larger number
-// counts under its name.
+// Quota is what ResourceQuota of Kubernetes 1.37 counts for a claim, by the names of its spec.hard. It counts
+// the claim, and its devices by class, by the implicit extended resource of the class, and by the extended
+// resource of the class. Only the spec is read, whether the claim is allocated or not.
 //
-// The classes are those of the cluster. The pod is the one for whose extended resources kube-scheduler made the claim, nil
-// for other claims: what it is charged itself is not charged again. A pod that has ended is charged nothing.
+// Of the alternatives of a request the largest counts, for each class. allocationMode All counts as the largest
+// number of devices that a claim can have. Admin access counts as any other request. If two classes have the
+// same extended resource, the larger number counts.
 //
-// A claim for extended resources that does not exist yet has no charge. What its pod is charged for it is in the
-// requests of the pod. No claim counts nothing.
+// The classes are those of the cluster. The pod is the one for whose extended resources kube-scheduler made the
+// claim, nil for other claims. What the pod itself is charged is subtracted. A pod that has ended is charged
+// nothing.
+//
+// A claim for extended resources that does not exist yet has no charge: the requests of its pod are charged
+// instead. A nil claim counts nothing.
 func Quota(claim *resourceapi.ResourceClaim, classes []*resourceapi.DeviceClass, pod *corev1.Pod) corev1.ResourceList {
 	if claim == nil {
 		return nil
@@ -31,7 +34,7 @@ func Quota(claim *resourceapi.ResourceClaim, classes []*resourceapi.DeviceClass,
 	list := corev1.ResourceList{ClaimCount: *resource.NewQuantity(1, resource.DecimalSI)}
 	devices := make(map[string]resource.Quantity)
 	for i := range claim.Spec.Devices.Requests {
-		for class, n := range worst(&claim.Spec.Devices.Requests[i]) {
+		for class, n := range worstCase(&claim.Spec.Devices.Requests[i]) {
 			sum := devices[class]
 			sum.Add(*resource.NewQuantity(n, resource.DecimalSI))
 			devices[class] = sum
@@ -67,8 +70,8 @@ func Quota(claim *resourceapi.ResourceClaim, classes []*resourceapi.DeviceClass,
 	return list
 }
 
-// worst is the largest number of devices of each class that a request can get.
-func worst(r *resourceapi.DeviceRequest) map[string]int64 {
+// worstCase returns, for each class, the largest number of devices that a request can get.
+func worstCase(r *resourceapi.DeviceRequest) map[string]int64 {
 	most := make(map[string]int64)
 	for i := range r.FirstAvailable {
 		sub := &r.FirstAvailable[i]
@@ -82,7 +85,7 @@ func worst(r *resourceapi.DeviceRequest) map[string]int64 {
 	return most
 }
 
-// countOf is how many devices Kubernetes counts: none for a mode that it does not know.
+// countOf is how many devices Kubernetes counts: zero for an unknown allocation mode.
 func countOf(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	switch mode {
 	case resourceapi.DeviceAllocationModeAll:

@@ -10,8 +10,9 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// stock is what there is of the counters of a mapping on a node: devices draw no more than that together.
-type stock struct {
+// counterTotals is the total of the counters of a mapping in the counter sets of a node. Devices together can draw no
+// more.
+type counterTotals struct {
 	mapping *mapping
 	sets    map[counterSet]bool
 	sum     amount.Amount
@@ -22,10 +23,12 @@ type counterSet struct {
 	set  string
 }
 
-func newStock(m *mapping) *stock { return &stock{mapping: m, sets: make(map[counterSet]bool)} }
+func newCounterTotals(m *mapping) *counterTotals {
+	return &counterTotals{mapping: m, sets: make(map[counterSet]bool)}
+}
 
-// add adds the counter sets on which a device draws.
-func (s *stock) add(of *pool.Pool, device *resourceapi.Device) {
+// add adds the counter sets that a device draws on. Each set is added once.
+func (s *counterTotals) add(of *pool.Pool, device *resourceapi.Device) {
 	for _, consumption := range device.ConsumesCounters {
 		at := counterSet{of, consumption.CounterSet}
 		if s.sets[at] {
@@ -40,8 +43,9 @@ func (s *stock) add(of *pool.Pool, device *resourceapi.Device) {
 	}
 }
 
-// most is what there is, and false if not all of the mapping is counters.
-func (s *stock) most() (amount.Amount, bool) {
+// most returns the total. It is false if the mapping has sources other than counters, for which there is no
+// limit.
+func (s *counterTotals) most() (amount.Amount, bool) {
 	for _, source := range s.mapping.Sources {
 		if source.Counter == "" {
 			return amount.Amount{}, false

@@ -5,7 +5,7 @@ package explain
 
 import "fmt"
 
-// FeatureOffError says that a claim has a field that needs a feature which is off.
+// FeatureOffError says that a claim uses a field whose feature gate is off.
 type FeatureOffError struct {
 	// Field is the name of the field, Feature that of the feature gate.
 	Field, Feature string

@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// Group is nodes on which claims cannot be allocated for the same reasons.
+// Group is a set of nodes on which claims cannot be allocated for the same reasons.
 type Group struct {
 	// Nodes are in the order in which they were added.
 	Nodes []string
-	// Closest is the explanation of the node that lacks least.
+	// Closest is the explanation of the node that lacks the fewest devices.
 	Closest *Explanation
-	// Uniform is set if all nodes agree in the figures of the summary.
+	// Uniform is set if the summaries of all nodes are equal, figures included.
 	Uniform bool
 
 	summary string
 }
 
-// Grouping sums up the explanations of many nodes. Nodes belong together if the same requests
-// and constraints are in conflict and the same selectors, taints and so on reject devices for
-// them, however many devices on each node. The zero value is ready to use, by one goroutine.
+// Grouping sums up the explanations of many nodes. Nodes are in one group if the same requests and constraints
+// are in conflict, and devices are rejected for the same reasons. The number of
+// devices does not matter. The zero value is ready to use, by one goroutine.
 type Grouping struct {
 	groups     []*Group
 	byConflict map[string]*Group
 }
 
-// Add adds nodes that have the same explanation but for names. It is that of one of them.
+// Add adds nodes whose explanations differ in names only. The explanation is that of one of them.
 func (g *Grouping) Add(e *Explanation, nodes ...string) {
 	summary := strings.TrimPrefix(e.Summary, "node "+e.Node+": ")
 	key := e.conflict()
@@ -49,8 +49,8 @@ func (g *Grouping) Add(e *Explanation, nodes ...string) {
 	}
 }
 
-// Groups returns what was added so far: first the groups that lack least, and of these the
-// ones of most nodes.
+// Groups returns the groups so far. Groups that lack the fewest devices come first, and among these the ones
+// with the most nodes.
 func (g *Grouping) Groups() []Group {
 	sorted := make([]Group, len(g.groups))
 	for i, group := range g.groups {
@@ -64,10 +64,10 @@ func (g *Grouping) Groups() []Group {
 	return sorted
 }
 
-// Summary is one sentence. If not Uniform, it is about the node that lacks least.
+// Summary is one sentence. If not Uniform, it is that of the node in Closest.
 func (g *Group) Summary() string { return g.summary }
 
-// Statement introduces what is in conflict.
+// Statement is the phrase that introduces the list of the conflict.
 func (g *Group) Statement() string {
 	what := "this cannot be met"
 	if len(g.Closest.Core) > 1 {
@@ -79,14 +79,14 @@ func (g *Group) Statement() string {
 	return what
 }
 
-// conflict is equal for explanations of the same kind: the figures are left out.
+// conflict is the key of a group. Figures are left out.
 func (e *Explanation) conflict() string {
 	var parts []string
 	for _, item := range e.Core {
 		parts = append(parts, item.Claim, item.Request, item.Constraint)
 		for i := range e.Requests {
 			if item.Concerns(&e.Requests[i]) {
-				parts = append(parts, e.Requests[i].lasting()...)
+				parts = append(parts, e.Requests[i].lastingReasons()...)
 			}
 		}
 	}
@@ -96,15 +96,15 @@ func (e *Explanation) conflict() string {
 	return strings.Join(parts, "\x00")
 }
 
-// Concerns reports whether the item is the request, or the prioritized list that the request
-// is an alternative of.
+// Concerns reports whether the item is the request, or the prioritized list of which the request is an
+// alternative.
 func (i *CoreItem) Concerns(request *RequestReport) bool {
 	listed, _, _ := strings.Cut(request.Request, "/")
 	return i.Claim == request.Claim && i.Request == listed
 }
 
-// lasting lists what rejects devices whoever uses them at the moment.
-func (r *RequestReport) lasting() []string {
+// lastingReasons lists the reasons that do not depend on current use.
+func (r *RequestReport) lastingReasons() []string {
 	if r.Reachable == 0 {
 		return []string{"out of reach"}
 	}
@@ -118,15 +118,15 @@ func (r *RequestReport) lasting() []string {
 	return reasons
 }
 
-// closer reports whether a node lacks fewer devices than another, or has more to choose from.
+// closer reports whether a node lacks fewer devices than another, or as many and has more candidates.
 func (e *Explanation) closer(than *Explanation) bool {
 	lacking, candidates := e.supply()
 	lackingThere, candidatesThere := than.supply()
 	return lacking < lackingThere || lacking == lackingThere && candidates > candidatesThere
 }
 
-// supply is how many devices the requests lack together, and have to choose from. Of a
-// prioritized list the alternative counts that lacks least.
+// supply returns how many devices the requests lack in total, and how many candidates they have. Of a
+// prioritized list only the alternative that lacks the fewest counts.
 func (e *Explanation) supply() (lacking, candidates int) {
 	least := make(map[[2]string]int) // by claim and request
 	for _, request := range e.Requests {

@@ -35,7 +35,7 @@ func (e *Explanation) Text() string {
 	return text.String()
 }
 
-// String is one line of figures.
+// String is one line with the counts.
 func (r RequestReport) String() string {
 	need := fmt.Sprintf("%d needed", r.Needed)
 	if r.All {
@@ -47,7 +47,7 @@ func (r RequestReport) String() string {
 	return fmt.Sprintf("%s, %d reach the node, %s%s", need, r.Reachable, Count(r.Candidates, "candidate"), r.Because())
 }
 
-// Because lists what rejects devices, in parentheses.
+// Because lists the rejections, in parentheses.
 func (r *RequestReport) Because() string {
 	if len(r.Rejections) == 0 {
 		return ""
@@ -78,7 +78,7 @@ func (r Rejection) Phrase() string {
 	return strings.ReplaceAll(phrase, "%s", r.Detail)
 }
 
-// Count is a number of things: "1 device", "2 devices".
+// Count is a number with its noun: "1 device", "2 devices".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -14,33 +14,35 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// mostGroupValues is how many different values the devices of a group may have at most.
+// mostGroupValues bounds DistinctLimit.Most in a Group.
 const mostGroupValues = 32
 
-// Group is what the devices of all pods of a PodGroup have in common. It is written as JSON into the Annotation of the
-// PodGroup. The zero value asks for nothing.
+// Group is a set of constraints over the devices of all pods of a PodGroup. It is written as JSON into the
+// Annotation of the PodGroup. The zero value asks for nothing.
 type Group struct {
-	// Constraints are matches of the devices of all pods of the group.
+	// Constraints are matches that the devices of all pods must satisfy.
 	Constraints []GroupMatch `json:"constraints,omitempty"`
-	// MaxDistinct limit how many different values of an attribute the devices of all pods have.
+	// MaxDistinct limits how many different values of an attribute the devices of all pods have.
 	MaxDistinct []DistinctLimit `json:"maxDistinct,omitempty"`
-	// Preferred are matches that the devices should have, the most important first. No pod goes without a place for
-	// the sake of one. They are more important than the order of alternatives.
+	// Preferred are matches that the devices should satisfy, the most important first. No pod loses its place
+	// for one. They are more important than the order of alternatives.
 	Preferred []GroupMatch `json:"preferred,omitempty"`
 }
 
-// GroupMatch is that there is a value that all devices have of an attribute, alone or in a list.
+// GroupMatch requires a value of the attribute that all devices have, alone or in a list.
 type GroupMatch struct {
 	MatchAttribute resourceapi.FullyQualifiedName `json:"matchAttribute"`
-	// Requests are the names of requests of the claims of the pods, or "request/subrequest". Empty for all of them.
+	// Requests are the names of requests of the claims of the pods, or "request/subrequest". Empty means all
+	// requests.
 	Requests []string `json:"requests,omitempty"`
 }
 
 // IsZero reports whether nothing is asked for.
 func (g Group) IsZero() bool { return len(g.Constraints)+len(g.MaxDistinct)+len(g.Preferred) == 0 }
 
-// GroupOf reads the annotation of a PodGroup from its annotations. A group without one has the zero value. The error names the
-// field that is wrong; unknown fields are errors, also in another case, and so are fields that are there twice. Names of requests are not looked at: see Check.
+// GroupOf reads the Annotation of a PodGroup from its annotations. A group without it has the zero value. The
+// error names the wrong field. Unknown fields are errors, as are duplicate fields and fields in another case.
+// Names of requests are not checked: see Check.
 func GroupOf(annotations map[string]string) (Group, error) {
 	text, found := annotations[Annotation]
 	if !found {
@@ -57,7 +59,7 @@ func GroupOf(annotations map[string]string) (Group, error) {
 	return g, nil
 }
 
-// groupPart is a part of a Group, with the name of its field.
+// groupPart is one constraint, limit or preference of a Group, with the name of its field.
 type groupPart struct {
 	field, attributeField string
 	attribute             resourceapi.FullyQualifiedName
@@ -105,8 +107,8 @@ func isAttribute(name resourceapi.FullyQualifiedName) bool {
 		len(validation.IsDNS1123Subdomain(domain)) == 0 && len(validation.IsCIdentifier(id)) == 0
 }
 
-// Check compares a Group with the claims of all pods. The error names the field with a request that no claim has, or
-// that asks for all devices.
+// Check compares a Group with the claims of all pods. The error names a field whose request no claim has, or
+// whose requests ask for all devices.
 func (g Group) Check(claims []*resourceapi.ResourceClaim) error {
 	for _, part := range g.parts() {
 		for i, name := range part.requests {
@@ -132,7 +134,8 @@ func hasRequest(claim *resourceapi.ResourceClaim, name string) bool {
 	})
 }
 
-// asksForAll is the first part of a request that is named and asks for all devices.
+// asksForAll returns the name of a request or subrequest that the names cover and that has allocationMode All,
+// empty if there is none.
 func asksForAll(r *resourceapi.DeviceRequest, names []string) string {
 	if r.Exactly != nil && r.Exactly.AllocationMode == resourceapi.DeviceAllocationModeAll && Covers(names, r.Name) {
 		return r.Name
@@ -145,7 +148,7 @@ func asksForAll(r *resourceapi.DeviceRequest, names []string) string {
 	return ""
 }
 
-// Covers reports whether the requests of a match, none for all, have among them a request or "request/subrequest".
+// Covers reports whether a list of requests covers a request or "request/subrequest". An empty list covers all.
 func Covers(requests []string, name string) bool {
 	parent, _, _ := strings.Cut(name, "/")
 	return len(requests) == 0 || slices.Contains(requests, parent) || slices.Contains(requests, name)

@@ -20,15 +20,15 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// NewAllocator returns an allocator for the given cluster state. It is thread-safe and
-// can be used for any number of nodes and claims, as long as the state, claims, classes
-// and slices are not modified. The error is always nil; it is part of upstream's signature.
+// NewAllocator returns an allocator for the given cluster state. It is safe for concurrent use, and can be used
+// for any number of nodes and claims. The state, claims, classes and slices must not be modified meanwhile. The
+// error is always nil; it is part of upstream's signature.
 //
-// The index of the slices is kept for the next call, so that an allocator per pod costs
-// what changed since the last one. Slices are recognised by pointer, in any order, as
-// those of an informer; an object that is modified in place is not noticed. A cluster for
-// which there are no calls during some garbage collections, and no allocator, is
-// forgotten. Of the state, only what concerns devices that are looked at is read.
+// The index of the slices is kept for the next call, so that a new allocator per pod costs only what changed
+// since the last one. Slices are recognised by pointer, in any order, as an informer returns them. An object
+// that is modified in place is not noticed. The index of a cluster is dropped if it has no allocator left and
+// no call during some garbage collections. Of the state, only the entries of devices that are looked at are
+// read.
 //
 // Searches have the limits of the zero Options.
 func NewAllocator(
@@ -62,7 +62,7 @@ func NewAllocatorWith(
 	}, nil
 }
 
-// facade answers in upstream's terms.
+// facade implements upstream's interface.
 type facade struct {
 	shared  *shared
 	options Options
@@ -71,7 +71,7 @@ type facade struct {
 	last    atomic.Pointer[compiled]
 }
 
-// compiled is the problem of the last call. A pod's claims are the same for all nodes.
+// compiled is the problem of the last call. It is reused, as a pod's claims are the same for all nodes.
 type compiled struct {
 	claims  []*resourceapi.ResourceClaim
 	budget  int64
@@ -110,8 +110,8 @@ func (f *facade) Allocate(ctx context.Context, node *corev1.Node, claims []*reso
 	return found.Results(), nil
 }
 
-// shared is what the allocators of all pods with the same features have in common:
-// what is remembered, and the index of the slices.
+// shared is what the allocators of all pods with the same features have in common: caches, and the index of the
+// slices.
 type shared struct {
 	features allocator.Features
 	memory   *allocator.Memory
@@ -119,7 +119,8 @@ type shared struct {
 	cores    *xsync.Map[int64, *allocator.Allocator]
 	attempts *attempts
 	index    *pools.Index
-	// lookedUp counts the devices that were looked up, or would have been, since the last allocator was made.
+	// lookedUp counts the devices whose usage was looked up, or would have been without the sums of reading,
+	// since the last allocator was made.
 	lookedUp atomic.Int64
 }
 
@@ -138,7 +139,7 @@ func sharedFor(features allocator.Features) *shared {
 	return known
 }
 
-// core is the allocator with a budget.
+// core returns the allocator with a budget, made if it is missing.
 func (s *shared) core(budget int64) *allocator.Allocator {
 	if s.cores.Size() > maxCores {
 		s.cores.Clear()
@@ -154,5 +155,5 @@ func (s *shared) core(budget int64) *allocator.Allocator {
 	return known
 }
 
-// maxCores is how many allocators are kept.
+// maxCores bounds the allocators that are kept.
 const maxCores = 16

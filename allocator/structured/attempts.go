@@ -18,16 +18,16 @@ type Options struct {
 	// Budget is the number of search steps per node after which a search ends with ErrUndecided. Zero or less is
 	// allocator.DefaultBudget.
 	Budget int64
-	// MaxBudget is the budget that it may grow to. Each allocator that is made after claims were undecided has four
-	// times as many steps for these claims as the one before. Zero or less is 64 times Budget, and what is less than
-	// Budget is Budget: then nothing grows.
+	// MaxBudget is the largest budget. After claims were undecided, the next allocator for them has four times
+	// as many steps, up to MaxBudget. Zero or less is 64 times Budget. A value below Budget counts as Budget:
+	// the budget does not grow then.
 	MaxBudget int64
 }
 
 const (
-	// growth is by how much the budget of an attempt is larger than that of the attempt before.
+	// growth is the factor by which each attempt's budget exceeds that of the attempt before.
 	growth = 4
-	// mostGrowth is by how much it is larger than the first one, if nothing else is said.
+	// mostGrowth is the default ratio of MaxBudget to Budget.
 	mostGrowth = growth * growth * growth
 )
 
@@ -42,7 +42,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// times is a product, or the largest number.
+// times multiplies, and saturates.
 func times(budget, by int64) int64 {
 	if budget > math.MaxInt64/by {
 		return math.MaxInt64
@@ -50,11 +50,11 @@ func times(budget, by int64) int64 {
 	return budget * by
 }
 
-// attempts remembers which budget the next attempt for claims has, after they were undecided. Claims are known by their
-// UIDs, those without one by their names.
+// attempts remembers the budget of the next attempt for claims that were undecided. The key is the UIDs of the
+// claims, or the names of those without a UID.
 type attempts struct{ budgets *xsync.Map[string, int64] }
 
-// maxAttempts bounds the claims that are remembered. When there are more, all are forgotten, and begin again.
+// maxAttempts bounds the entries. When they are full, all are dropped, and budgets start again.
 const maxAttempts = 1024
 
 func newAttempts() *attempts { return &attempts{xsync.NewMap[string, int64]()} }
@@ -67,7 +67,7 @@ func (a *attempts) budget(claims []*resourceapi.ResourceClaim, o Options) int64 
 	return min(max(grown, o.Budget), o.MaxBudget)
 }
 
-// undecided notes that the budget was too small to decide about the claims: the next attempt has a larger one.
+// undecided records that the budget was too small for the claims: the next attempt has a larger one.
 func (a *attempts) undecided(claims []*resourceapi.ResourceClaim, budget int64, o Options) {
 	if a.budgets.Size() >= maxAttempts {
 		a.budgets.Clear()

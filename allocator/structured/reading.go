@@ -15,24 +15,23 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// reading sums up all devices in use if many of them would be looked up: a look-up in a large map waits for
-// memory, and going through the map does not. The sums tell which pools are in use as they were for the last
-// allocator, so that none of their devices has to be looked up.
+// reading hashes all devices in use into sums by pool, if many of them would be looked up otherwise. A look-up
+// in a large map waits for memory, and iterating over the map does not. A pool with an unchanged sum has the
+// usage of the last allocator, so none of its devices has to be looked up.
 type reading struct {
-	// lookedUp counts the devices of the pools that are asked about, before those that the last allocator was
-	// asked about.
+	// lookedUp counts the devices of the pools that are asked about. before is the count of the last allocator.
 	lookedUp *atomic.Int64
 	before   int64
 	once     sync.Once
-	// sums are divided among pools by their names: a change concerns one or two of them.
+	// sums are hash buckets of pools, by name. A change affects one or two of them.
 	sums  []pool.Sum
 	pools int
 }
 
-// readsPerLookUp is how many devices are read in the time of a look-up.
+// readsPerLookUp is how many map entries are iterated over in the time of one look-up.
 const readsPerLookUp = 12
 
-// sum is that for a pool. It is none if little is looked up.
+// sum returns the sum for a pool. It is zero, which means unknown, as long as few devices are looked up.
 func (r *reading) sum(inUse sets.Set[DeviceID], p *pool.Pool) pool.Sum {
 	lookedUp := max(r.lookedUp.Add(int64(len(p.Devices))), r.before)
 	if len(p.Devices) == 0 || readsPerLookUp*lookedUp < int64(len(inUse)) {
@@ -55,11 +54,11 @@ func (r *reading) readAll(inUse sets.Set[DeviceID]) {
 	}
 }
 
-// seed keeps sums from being equal by anybody's intent.
+// seed is random, so that nobody can construct two states with equal sums.
 var seed = maphash.MakeSeed()
 
-// at is the sum for a pool. What is hashed are the addresses of names: who has one of a name keeps it from
-// being another one's.
+// at returns the bucket of a pool. It hashes the addresses of interned names. A caller that holds a name keeps
+// its address from being reused.
 func (r *reading) at(driver, name draapi.UniqueString) *pool.Sum {
 	hash := maphash.Comparable(seed, [...]draapi.UniqueString{driver, name})
 	return &r.sums[hash&uint64(len(r.sums)-1)]

@@ -17,15 +17,14 @@ import (
 // scheduling attempt. It is upstream's own value: test with errors.Is.
 var ErrFailedAllocationOnNode = structured.ErrFailedAllocationOnNode
 
-// ErrUndecided marks the errors of searches that spent their budget. They are
-// ErrFailedAllocationOnNode as well: the claims may or may not fit the node. Upstream has no
-// such value.
+// ErrUndecided marks errors of searches that spent their budget. They are ErrFailedAllocationOnNode as well:
+// whether the claims fit the node is not known. Upstream has no such value.
 var ErrUndecided = errors.New("undecided")
 
 type (
 	// Allocator allocates the claims of a pod on one node after the other.
 	Allocator = structured.Allocator
-	// DeviceClassLister looks up device classes. Its List has no selector, unlike that of client-go.
+	// DeviceClassLister looks up device classes. Its List takes no label selector, unlike that of client-go.
 	DeviceClassLister = structured.DeviceClassLister
 	// Features switches optional behaviour on.
 	Features = structured.Features
@@ -68,13 +67,12 @@ func IsDeviceAllocated(deviceID DeviceID, allocatedState *AllocatedState) bool {
 	return structured.IsDeviceAllocated(deviceID, allocatedState)
 }
 
-// EnableAllocators exists for programs that call upstream's function in tests. There
-// is one allocator here and nothing to choose; names are ignored.
+// EnableAllocators exists for programs that call upstream's function in tests. There is only one allocator
+// here, so names are ignored.
 func EnableAllocators(names ...string) {}
 
-// NodeMatches reports whether a node is the named one, or, without a name, whether all
-// nodes match or the selector matches the node. An error means that the selector
-// cannot be parsed. Features make no difference.
+// NodeMatches reports whether a node is the named one, or, without a name, whether all nodes match or the
+// selector matches the node. An error means that the selector cannot be parsed. Features make no difference.
 func NodeMatches(features Features, node *corev1.Node, nodeNameToMatch string, allNodesMatch bool, nodeSelector *corev1.NodeSelector) (bool, error) {
 	return structured.NodeMatches(features, node, nodeNameToMatch, allNodesMatch, nodeSelector)
 }

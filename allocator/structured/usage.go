@@ -15,8 +15,8 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// state reads upstream's allocated state for the pools that are looked at, and of it only
-// what concerns them, until so many were looked at that reading all of it costs less.
+// state is a cluster.Source over upstream's AllocatedState. It reads only the entries of devices in pools that
+// are looked at, until reading all entries costs less (see reading).
 type state struct {
 	AllocatedState
 	shares shares
@@ -28,15 +28,14 @@ func (s *shared) newState(of *pools.Snapshot, allocated AllocatedState) *pools.S
 	return (*pools.State)(cluster.NewLazyState((*cluster.Snapshot)(of), source))
 }
 
-// capacity reports whether what is recorded of capacity makes a difference. For devices
-// without capacities it does not, unless they draw on counters.
+// capacity reports whether recorded consumed capacity can matter to the pool. It matters to devices with
+// capacities, and to devices that draw on counters.
 func (s *state) capacity(p *pool.Pool) bool {
 	return len(s.AggregatedCapacity) > 0 && (p.Measured || p.Consuming)
 }
 
-// shared reports whether what is recorded of shares makes a difference. The capacity in
-// use of a share is recorded by device. A share without any is only known as a share, and
-// matters to nothing but counters: the device has drawn them.
+// shared reports whether recorded shares can matter to the pool. A share with consumed capacity is recorded by
+// device in AggregatedCapacity. Other shares matter to counters only: the device has drawn on them.
 func (s *state) shared(p *pool.Pool) bool {
 	return len(s.AllocatedSharedDeviceIDs) > 0 && p.Consuming
 }
@@ -69,22 +68,21 @@ func (s *state) addCapacity(use *pool.Use, id DeviceID) {
 	}
 }
 
-// idOf is a device as upstream's state has it.
+// idOf is the ID of a device in upstream's types.
 func idOf(p *pool.Pool, i pool.DeviceIndex) DeviceID {
 	driver, name, device := p.UniqueNames(i)
 	return DeviceID{Driver: draapi.UniqueString(driver), Pool: draapi.UniqueString(name), Device: draapi.UniqueString(device)}
 }
 
-// shares finds the devices which an allocated state knows by their shares alone. The
-// state lists shares in no order, so all of them are read, once per driver that is asked
-// about: most shares belong to drivers whose devices draw on no counters.
+// shares finds the devices that an AllocatedState only knows by the IDs of their shares. The state lists shares
+// in no order, so all are read once for each driver that is asked about. Most shares belong to drivers whose
+// devices draw on no counters, so few drivers are asked about.
 type shares struct {
 	mu       sync.Mutex
 	byDriver map[draapi.UniqueString]sets.Set[DeviceID]
 }
 
-// has reports whether there is a share of a device. Devices with recorded capacity may
-// be left out.
+// has reports whether a device has a share. Devices with recorded capacity may be missing.
 func (s *shares) has(state *AllocatedState, id DeviceID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slab hands out memory that is taken back all at once. Setting up small problems, one
-// after the other, would otherwise mostly be asking for memory. It is for one goroutine at a
-// time.
+// Package slab hands out memory that is taken back all at once. It saves allocations where many small problems
+// are set up one after the other. It is for one goroutine at a time.
 package slab
 
 import "github.com/bits-and-blooms/bitset"
@@ -11,18 +10,18 @@ import "github.com/bits-and-blooms/bitset"
 // Slab gives out parts of an array. The zero value is ready to use.
 type Slab[T any] struct {
 	array []T
-	// used is how much of the array is given out, asked how much was asked for.
+	// used is how many elements are handed out. asked is how many were asked for since the last Reset.
 	used, asked int
 }
 
-// most bounds the elements that are kept for the next time.
+// most bounds the elements that are kept after a Reset.
 const most = 1 << 16
 
 // Take returns n zero values. Appending to them does not overwrite others.
 func (s *Slab[T]) Take(n int) []T {
 	s.asked += n
 	if s.used+n > len(s.array) {
-		// What was given out keeps the old array for as long as it needs it.
+		// Slices that were handed out keep the old array alive.
 		s.array, s.used = make([]T, max(n, min(len(s.array), most/2))), 0
 	}
 	part := s.array[s.used : s.used+n : s.used+n]
@@ -30,10 +29,10 @@ func (s *Slab[T]) Take(n int) []T {
 	return part
 }
 
-// Empty returns a list without elements that has room for n.
+// Empty returns a slice of length zero and capacity n.
 func (s *Slab[T]) Empty(n int) []T { return s.Take(n)[:0] }
 
-// Reset takes everything back. Nothing that was given out may be used afterwards.
+// Reset takes everything back. Nothing that was handed out may be used afterwards.
 func (s *Slab[T]) Reset() {
 	switch {
 	case s.asked > most:
@@ -46,7 +45,7 @@ func (s *Slab[T]) Reset() {
 	s.used, s.asked = 0, 0
 }
 
-// Sets gives out bit sets.
+// Sets hands out bit sets.
 type Sets struct {
 	words Slab[uint64]
 	sets  Slab[bitset.BitSet]

@@ -55,18 +55,18 @@ type ClaimLister interface {
 	ListAllAllocated() ([]*resourceapi.ResourceClaim, error)
 }
 
-// Allocator allocates the claims that it was made for on one node after the other. It is
-// safe for concurrent use.
+// Allocator allocates the claims that it was made for, on one node after the other. It is safe for concurrent
+// use.
 type Allocator struct {
 	claims    []*resourceapi.ResourceClaim
 	allocator structured.Allocator
 }
 
-// NewAllocator returns an allocator for claims. It reads the listers once: later changes of
-// the cluster are seen by the next allocator. The error names the lister that failed.
+// NewAllocator returns an allocator for claims. It reads the listers once: only a later allocator sees changes
+// of the cluster. The error names the lister that failed.
 //
-// The index of the slices is kept for the next call, as structured.NewAllocator does, so
-// that an allocator per pod costs what changed and reading the allocated claims.
+// The index of the slices is kept for the next call, as in structured.NewAllocator. So an allocator per pod
+// costs what changed in the slices, and reading the allocated claims.
 func NewAllocator(
 	ctx context.Context,
 	claimsToAllocate []*resourceapi.ResourceClaim,
@@ -106,13 +106,12 @@ func features() structured.Features { return structured.Features(allocator.AllFe
 // ClaimsToAllocate returns the claims that the allocator was made for.
 func (a *Allocator) ClaimsToAllocate() []*resourceapi.ResourceClaim { return slices.Clone(a.claims) }
 
-// Allocate looks for devices for all claims on a node. The results are in the order of the
-// claims. They are nil if the claims cannot be allocated there, which includes that slices
-// of a pool are missing or that the content of a pool is invalid.
+// Allocate looks for devices for all claims on a node. The results are in the order of the claims. They are nil
+// if the claims cannot be allocated there, which includes that slices of a pool are missing or that the content
+// of a pool is invalid.
 //
-// An error is about the input, such as a selector that fails, and no matter of the node. The
-// exception is structured.ErrUndecided: a search that spent its budget says neither yes nor
-// no for this node.
+// An error is about the input, such as a selector that fails, and does not depend on the node. The exception is
+// structured.ErrUndecided: the search for this node spent its budget without an answer.
 func (a *Allocator) Allocate(ctx context.Context, node *corev1.Node) ([]*resourceapi.AllocationResult, error) {
 	results, err := a.allocator.Allocate(ctx, node, a.claims)
 	if errors.Is(err, structured.ErrFailedAllocationOnNode) && !errors.Is(err, structured.ErrUndecided) {
@@ -128,7 +127,7 @@ func (a *Allocator) Allocate(ctx context.Context, node *corev1.Node) ([]*resourc
 	return list, nil
 }
 
-// stateOf adds up what allocated claims hold. Admin access takes nothing.
+// stateOf adds up what allocated claims hold. Results with admin access hold nothing.
 func stateOf(allocated []*resourceapi.ResourceClaim) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
@@ -161,7 +160,7 @@ func take(state *structured.AllocatedState, result *resourceapi.DeviceRequestAll
 	}
 }
 
-// classes is a lister of client-go in the form that the allocator wants.
+// classes adapts a lister of client-go to structured.DeviceClassLister.
 type classes struct {
 	resourcelisters.DeviceClassLister
 }

@@ -30,20 +30,19 @@ type PoolID struct{ Driver, Pool string }
 // String returns "driver/pool".
 func (p PoolID) String() string { return p.Driver + "/" + p.Pool }
 
-// Pool is what a node can reach of a resource pool.
+// Pool is the part of a resource pool that a node can reach.
 type Pool struct {
 	PoolID
-	// IsIncomplete is set if slices of the pool's generation are missing, wherever they
-	// reach. Nothing is allocated from such a pool.
+	// IsIncomplete is set if any slice of the pool's generation is missing, on whatever node it is. Nothing is
+	// allocated from such a pool.
 	IsIncomplete bool
-	// Slices are those of the highest generation that reach the node, in the order in which
-	// devices are tried.
+	// Slices are those of the highest generation that reach the node, in the order in which their devices are
+	// tried.
 	Slices []*resourceapi.ResourceSlice
 }
 
-// GatherPools returns the pools which provide devices that the node can reach, in the order
-// in which they are tried. Slices of older generations are ignored. The error names a slice
-// of which the node selector does not parse.
+// GatherPools returns the pools with devices that the node can reach, in the order in which they are tried.
+// Slices of older generations are ignored. The error names a slice whose node selector does not parse.
 func GatherPools(_ context.Context, sliceLister resourcelisters.ResourceSliceLister, node *corev1.Node) ([]*Pool, error) {
 	published, err := sliceLister.List(labels.Everything())
 	if err != nil {
@@ -71,8 +70,7 @@ func GatherPools(_ context.Context, sliceLister resourcelisters.ResourceSliceLis
 	return list, nil
 }
 
-// reaches reports whether a slice, or any device if it leaves the choice to them, reaches
-// the node.
+// reaches reports whether a slice reaches the node. With perDeviceNodeSelection, any of its devices must.
 func reaches(slice *resourceapi.ResourceSlice, node *corev1.Node) (bool, error) {
 	spec := &slice.Spec
 	if !ptr.Deref(spec.PerDeviceNodeSelection, false) {
