@@ -20,30 +20,30 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// Consumption is what one allocation of a device takes of its capacities, for one filter and one
-// shape of device (KEP-5075).
+// Consumption is what one allocation of a device consumes of its capacities, for one filter and one shape of
+// device (KEP-5075).
 type Consumption struct {
 	// Refusal says why the device cannot serve the request, even with nothing in use.
 	Refusal string
-	// Err is set if a requested value cannot be represented: that ends the allocation rather
-	// than skipping the device.
+	// Err is set if a requested value cannot be represented. It ends the allocation; the device is not skipped.
 	Err error
 	// Parts are the capacities of the device, sorted by name.
 	Parts []Part
 }
 
-// Part is one capacity.
+// Part is the consumption of one capacity.
 type Part struct {
 	Name         resourceapi.QualifiedName
 	Quantity     resource.Quantity
 	Taken, Total amount.Amount
-	// Step is above zero if a share may take any of its multiples instead, none included: nothing is asked for,
-	// the default is zero, and there is a range from zero on in whole steps.
+	// Step is above zero if a share may take any multiple of it instead, zero included. That is so if the
+	// request does not set the capacity, the default is zero, and the valid range starts at zero and has whole
+	// steps.
 	Step amount.Amount
 }
 
-// consumption is what a request of the selection takes of a device of a shape. It is nil without the
-// feature ConsumableCapacity.
+// consumption returns what a request consumes of a device of a shape. It is nil without the feature
+// ConsumableCapacity.
 func (s *Selection) consumption(of *shape.Shape) *Consumption {
 	if !s.features.ConsumableCapacity {
 		return nil
@@ -51,9 +51,9 @@ func (s *Selection) consumption(of *shape.Shape) *Consumption {
 	return newConsumption(s.features, s.capacity, of.Device)
 }
 
-// newConsumption computes what a request takes of a device with the given capacities. Capacities
-// that are not asked for count, too: with their default, or wholly. Errors win over refusals,
-// whatever the order of the capacities.
+// newConsumption computes what a request consumes of a device with the given capacities. Capacities that the
+// request does not set count with their default, or wholly. Errors win over refusals, whatever the order of the
+// capacities.
 func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device *resourceapi.Device) *Consumption {
 	var requests map[resourceapi.QualifiedName]resource.Quantity
 	if asked != nil {
@@ -95,7 +95,8 @@ func newConsumption(f Features, asked *resourceapi.CapacityRequirements, device 
 	return c
 }
 
-// Consumed is what an allocation of a device takes, spelled as it was asked for or published.
+// Consumed returns what an allocation of a device consumes. Quantities keep the format in which they were
+// requested or published.
 func Consumed(f Features, asked *resourceapi.CapacityRequirements, device *resourceapi.Device) map[resourceapi.QualifiedName]resource.Quantity {
 	use := newConsumption(f, asked, device)
 	if len(use.Parts) == 0 {
@@ -108,7 +109,7 @@ func Consumed(f Features, asked *resourceapi.CapacityRequirements, device *resou
 	return consumed
 }
 
-// short names a capacity of which too little is left after what is in use.
+// short returns the name of a capacity of which less is free than the request consumes, empty if there is none.
 func (c *Consumption) short(used *pool.Usage, index pool.DeviceIndex) string {
 	if c == nil || !used.Shared(index) {
 		return ""
@@ -121,7 +122,7 @@ func (c *Consumption) short(used *pool.Usage, index pool.DeviceIndex) string {
 	return ""
 }
 
-// stepOf is Part.Step for a policy.
+// stepOf returns Part.Step for a policy, zero if shares cannot vary.
 func stepOf(policy *resourceapi.CapacityRequestPolicy) (step amount.Amount) {
 	if policy == nil || policy.Default == nil || !policy.Default.IsZero() || len(policy.ValidValues) > 0 || policy.ValidRange == nil {
 		return step
@@ -133,7 +134,7 @@ func stepOf(policy *resourceapi.CapacityRequestPolicy) (step amount.Amount) {
 	return quantity.Amount(*r.Step)
 }
 
-// boundsOf lists the quantities of a policy, nil where there is none.
+// boundsOf lists the quantities in a policy. Those that are not set are nil.
 func boundsOf(policy *resourceapi.CapacityRequestPolicy) []*resource.Quantity {
 	if policy == nil {
 		return nil
@@ -148,7 +149,7 @@ func boundsOf(policy *resourceapi.CapacityRequestPolicy) []*resource.Quantity {
 	return bounds
 }
 
-// sorted goes through a map by name.
+// sorted iterates over a map in the order of names.
 func sorted[V any](m map[resourceapi.QualifiedName]V) iter.Seq2[resourceapi.QualifiedName, V] {
 	return func(yield func(resourceapi.QualifiedName, V) bool) {
 		for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -159,12 +160,12 @@ func sorted[V any](m map[resourceapi.QualifiedName]V) iter.Seq2[resourceapi.Qual
 	}
 }
 
-// errDeviceValue is that amounts cannot hold a value of a device: nobody can have that device.
+// errDeviceValue says that a published value is out of the range of amounts. Such a device serves no request.
 var errDeviceValue = errors.New("a value of the device is out of range")
 
-// consumedQuantity turns what is asked for into what is taken: nothing asked means
-// the policy's default, else everything; other values are rounded up as the policy says. Values that
-// amounts cannot hold exactly are errors, before any arithmetic.
+// consumedQuantity returns what a request consumes of one capacity. Without a value in the request, it is the
+// policy's default, or else all. Other values are rounded up as the policy says. Values that an Amount cannot
+// hold exactly are errors, before any arithmetic.
 func consumedQuantity(f Features, requests map[resourceapi.QualifiedName]resource.Quantity, name resourceapi.QualifiedName, capacity resourceapi.DeviceCapacity) (resource.Quantity, error) {
 	asked, found := requests[name]
 	if !quantity.InRange(asked) {
@@ -199,7 +200,7 @@ func violatesPolicy(f Features, taken resource.Quantity, policy *resourceapi.Cap
 	case policy == nil:
 		return false
 	case policy.Default != nil && taken.Cmp(*policy.Default) == 0:
-		return false // whatever else the policy says, and however the value is written: see decision 0062
+		return false // the default is always valid, in whatever format it is written: see decision 0062
 	case policy.ValidRange != nil:
 		return violatesRange(f, taken, policy.ValidRange)
 	case len(policy.ValidValues) > 0:
@@ -257,8 +258,8 @@ func violatesRange(f Features, taken resource.Quantity, r *resourceapi.CapacityR
 	return step == 0 || (value-low)%step != 0
 }
 
-// rangeUnit is milli if fractional ranges are on and all bounds are whole
-// thousandths that int64 holds, else whole units.
+// rangeUnit is milli if fractional ranges are on and all bounds are whole thousandths that an int64 holds.
+// Otherwise it is whole units.
 func rangeUnit(f Features, r *resourceapi.CapacityRequestPolicyRange) unit {
 	if !f.FractionalCapacityRange || r.Step != nil && r.Step.MilliValue() < 1 {
 		return whole
@@ -273,7 +274,7 @@ func rangeUnit(f Features, r *resourceapi.CapacityRequestPolicyRange) unit {
 	return milli
 }
 
-// unit is the unit in which a valid range is computed, in terms of a quantity.
+// unit is the unit in which a valid range is computed, as a scale of quantities.
 type unit resource.Scale
 
 const (

@@ -19,22 +19,22 @@ import (
 // check is one rule about single devices.
 type check struct {
 	reason explain.Reason
-	// rejects reports whether a device is rejected, and why if that is worth telling. An error is one of
-	// looking at it. If an explanation is wanted, it may also note what else is to be said.
+	// rejects reports whether a device is rejected, with a detail for explanations. An error means that looking
+	// at the device fails. If judge.explains is set, it may add further rejections to judge.found.
 	rejects func(*judge, *Device, int32) (detail string, rejected bool, err error)
-	// optional checks do not keep a device from being mandatory for a request for all devices:
-	// such a request cannot be met then.
+	// optional checks do not remove a device from those that allocationMode All must have: the request cannot
+	// be satisfied then.
 	optional bool
 }
 
-// checks are all rules about single devices, in the order in which errors count. The search stops
-// at the first that rejects a device, an explanation asks them all. What is left of counters and
-// capacities, and which groups are there, changes during a search: the search asks for it itself.
+// checks are all rules about single devices, in the order in which errors count. The search stops at the first
+// that rejects a device; an explanation evaluates all. Free counters and capacities, and the compatibility
+// groups in use, change during a search: the solver checks these itself.
 var checks = []check{
 	{reason: explain.RejectedByUse, rejects: (*judge).inUse, optional: true},
 	{reason: explain.RejectedByBinding, rejects: (*judge).binding},
 	{reason: explain.RejectedBySelector, rejects: (*judge).selectors},
-	{rejects: (*judge).elsewhere}, // not in explanations, which are about devices on the node
+	{rejects: (*judge).elsewhere}, // explanations only cover devices on the node
 	{reason: explain.RejectedByCapacity, rejects: (*judge).capacity},
 	{reason: explain.RejectedByNodeOperations, rejects: (*judge).operations, optional: true},
 	{reason: explain.RejectedByCounter, rejects: (*judge).partitions, optional: true},
@@ -42,18 +42,18 @@ var checks = []check{
 	{reason: explain.RejectedByTaint, rejects: (*judge).taints, optional: true},
 }
 
-// explained are the checks in the order in which rejections are told: what a device is comes before
+// explanationOrder has the checks in the order in which explanations report them: properties of the device come before
 // whether it is in use.
-var explained = slices.Concat(checks[1:4], checks[:1], checks[4:])
+var explanationOrder = slices.Concat(checks[1:4], checks[:1], checks[4:])
 
 // judge applies one filter to the devices of a node.
 type judge struct {
 	ctx    context.Context
 	node   *Node
 	filter *Filter
-	// use is what the device that is being judged would be charged with.
+	// use is what the device that is being judged would consume.
 	use *Consumption
-	// explains is set if rejections are wanted, found has them.
+	// explains is set if all rejections are wanted. They are added to found.
 	explains bool
 	found    []explain.Rejection
 }
@@ -67,8 +67,8 @@ func (j *judge) binding(d *Device, _ int32) (string, bool, error) {
 	return "the feature DRADeviceBindingConditions is off", off, nil
 }
 
-// selectors asks the selectors, and notes what the device would be charged with. An explanation asks
-// each selector by itself, and tells of the class that comes closest to having the device.
+// selectors evaluates the selectors, and sets use. For an explanation, it evaluates each selector by itself,
+// and reports the rejections of the class that comes closest to matching.
 func (j *judge) selectors(d *Device, i int32) (string, bool, error) {
 	if !j.explains {
 		found, err := j.node.evaluator.Judge(j.ctx, j.filter, d.Shape)
@@ -112,7 +112,8 @@ func (j *judge) askEach(selectors []Selector, of *notes) (reasons []explain.Reje
 	return reasons
 }
 
-// closeness is higher for a device of the class, and highest if no selector rejects it.
+// closeness is higher for a device that matches the selectors of the class, and highest if no selector rejects
+// it.
 func closeness(reasons []explain.Rejection) int {
 	switch at := slices.IndexFunc(reasons, func(r explain.Rejection) bool { return r.Reason == explain.RejectedBySelector }); {
 	case at < 0:
@@ -127,8 +128,7 @@ func (j *judge) elsewhere(d *Device, _ int32) (string, bool, error) {
 	return "", !d.OnNode, d.SelectorErr
 }
 
-// capacity is about what a device has when nothing of it is in use. An explanation also tells what
-// is in use.
+// capacity compares the request with the whole device. For an explanation, it also looks at what is in use.
 func (j *judge) capacity(d *Device, _ int32) (string, bool, error) {
 	switch {
 	case j.use == nil:
@@ -140,7 +140,7 @@ func (j *judge) capacity(d *Device, _ int32) (string, bool, error) {
 	return "too little is left of capacity " + name, name != "", nil
 }
 
-// operations is about devices that skip node operations.
+// operations rejects devices that skip node operations, unless the feature is on and the node declares it.
 func (j *judge) operations(d *Device, _ int32) (string, bool, error) {
 	switch {
 	case len(d.Slice.Object.Spec.SkipNodeOperations) == 0:
@@ -155,8 +155,8 @@ func (j *judge) partitions(d *Device, _ int32) (string, bool, error) {
 	return "the feature DRAPartitionableDevices is off", d.ConsumesCounters && !j.filter.features.PartitionableDevices, nil
 }
 
-// counters tells an explanation why the counters and groups of a pool, as they are now, keep a device
-// from being allocated. It rejects nothing.
+// counters adds rejections for an explanation: the free counters of the pool, or the groups in use, do not
+// admit the device. It never rejects by itself, as the solver checks these.
 func (j *judge) counters(d *Device, i int32) (string, bool, error) {
 	if !j.explains || !d.ConsumesCounters || d.Shareable && j.node.isShared(i) {
 		return "", false, nil
@@ -188,7 +188,7 @@ func (j *judge) counters(d *Device, i int32) (string, bool, error) {
 	return "", false, nil
 }
 
-// restores reports whether a device consumes less than nothing of a counter.
+// restores reports whether a device has a negative consumption of a counter.
 func restores(d *Device, counter pool.CounterIndex) bool {
 	return slices.ContainsFunc(d.Uses, func(use pool.CounterUse) bool { return use.Counter == counter && use.Amount.Sign() < 0 })
 }
@@ -205,8 +205,8 @@ func (j *judge) taints(d *Device, _ int32) (string, bool, error) {
 	return text + ":" + string(taint.Effect), true, nil
 }
 
-// untolerated returns the first taint that keeps a request from a device, nil if
-// there is none (KEP-5055). Effects other than NoSchedule and NoExecute are ignored.
+// untolerated returns the first taint that the request does not tolerate, nil if there is none (KEP-5055).
+// Effects other than NoSchedule and NoExecute are ignored.
 func (f *Filter) untolerated(taints []resourceapi.DeviceTaint) *resourceapi.DeviceTaint {
 	if !f.features.DeviceTaints {
 		return nil
@@ -221,7 +221,7 @@ func (f *Filter) untolerated(taints []resourceapi.DeviceTaint) *resourceapi.Devi
 	return nil
 }
 
-// tolerates applies the API rule: an empty effect or key of the toleration means any.
+// tolerates applies the rule of the API: an empty effect or key of the toleration matches any.
 func tolerates(t *resourceapi.DeviceToleration, taint *resourceapi.DeviceTaint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false

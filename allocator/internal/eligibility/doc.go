@@ -4,18 +4,18 @@
 // Package eligibility says which devices may serve a request by themselves, whatever else is chosen.
 //
 //	classes + request ─► Filter (a Selection, tolerations, admin access)
-//	Selection × shape of a device ─► Judgement    which class has it, and capacity: remembered
+//	Selection × shape of a device ─► Judgement    first matching class, consumption: memoised
 //	view of a node + usage ─► Node
 //	Node × Filter ─► Domain                       candidates, by one ordered list of checks
-//	              └► Rejections                   the same checks, all of them, in words
+//	              └► Rejections                   the results of all checks, for explanations
 //
 // # Files
 //
 //	checks       the rules, in the order in which errors count; taints (KEP-5055)
-//	node         the devices that a node reaches, and what is in use of them
-//	domain       what a filter allows on a node; devices that look the same at once
-//	filter       what a request says of single devices
+//	node         the devices that a node reaches, and which are in use
+//	domain       the candidates of a filter on a node, by equivalence classes of devices
+//	filter       what a request says about single devices
 //	evaluator    CEL on shapes, and judgements
-//	projection   what selections can tell about shapes
+//	projection   numbers for the shapes that selections can tell apart
 //	capacity     what an allocation takes (KEP-5075)
 package eligibility

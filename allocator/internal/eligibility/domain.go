@@ -14,26 +14,26 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Domain is what a filter says of the devices of a node.
+// Domain is the result of a filter for the devices of a node.
 type Domain struct {
-	// Allowed are the candidates: the devices that can be chosen as far as the filter can tell.
+	// Allowed are the candidates: the devices that the filter admits.
 	Allowed *bitset.BitSet
-	// Mandatory are the devices that a request for all must have, in order, whether they are
-	// allowed or not. Only set if the filter is used for such a request.
+	// Mandatory are the devices that a request with allocationMode All must have, in order, also those that are
+	// not allowed. It is only set if the filter is for such a request.
 	Mandatory []int32
-	// Exhausted are devices that only lack capacity, because of what is in use.
+	// Exhausted are devices that only lack free capacity.
 	Exhausted *bitset.BitSet
-	// Stops are devices that cannot be judged: looking at one is an error. They are not in Allowed. Nil if
-	// there are none.
+	// Stops are devices at which a search ends with an error, as they cannot be judged. They are not in
+	// Allowed. Nil if there are none.
 	Stops *bitset.BitSet
-	// Uses is what an allocation takes, by device that is shareable.
+	// Uses is what an allocation consumes, by shareable device.
 	Uses map[int32]*Consumption
 }
 
-// Judge fills in the domain of a filter. Only cancellation is an error here.
+// Judge fills in the domain of a filter. It only returns the error of a cancelled context.
 func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 	d.Allowed, d.Exhausted = n.sets.New(len(n.List)), n.sets.New(len(n.List))
-	if rest := n.judgeLooks(ctx, f, d); rest.Any() {
+	if rest := n.judgeClasses(ctx, f, d); rest.Any() {
 		j := judge{ctx: ctx, node: n, filter: f}
 		for i, ok := rest.NextSet(0); ok && ctx.Err() == nil; i, ok = rest.NextSet(i + 1) {
 			if j.device(d, int32(i)) == nil {
@@ -51,23 +51,22 @@ func (n *Node) Judge(ctx context.Context, f *Filter, d *Domain) error {
 	return nil
 }
 
-// Error is why one of Domain.Stops cannot be judged, without its name. It is found out again.
+// Error judges one of Domain.Stops again and returns its error, which does not name the device.
 func (n *Node) Error(ctx context.Context, f *Filter, i int32) error {
 	j := judge{ctx: ctx, node: n, filter: f}
 	return j.device(new(Domain), i)
 }
 
-// OfferOf is the position of the class by which a device that is allowed was had.
+// OfferOf is the position of the class by which an allowed device serves the request.
 func (n *Node) OfferOf(f *Filter, i int32) int32 {
 	found, err := n.evaluator.Judge(context.Background(), f, n.List[i].Shape)
 	if err != nil {
-		panic("device " + n.ID(i).String() + " was judged, but now: " + err.Error()) // it is immutable
+		panic("device " + n.ID(i).String() + " was judged, but now: " + err.Error()) // a shape is immutable
 	}
 	return int32(found.Offer)
 }
 
-// device sorts one device into allowed, exhausted, mandatory or none; an error means that it cannot
-// be judged.
+// device puts one device into the sets of the domain. An error means that it cannot be judged.
 func (j *judge) device(d *Domain, i int32) error {
 	device := &j.node.List[i]
 	allowed := true
@@ -92,7 +91,7 @@ func (j *judge) device(d *Domain, i int32) error {
 	}
 	if device.Shareable {
 		if d.Uses == nil {
-			d.Uses = make(map[int32]*Consumption) // most domains have none
+			d.Uses = make(map[int32]*Consumption) // most domains have no shareable device
 		}
 		d.Uses[i] = j.use
 	}
@@ -104,92 +103,93 @@ func (j *judge) device(d *Domain, i int32) error {
 	return nil
 }
 
-// Rejections lists everything that, by itself, keeps a device from serving a filter, with nothing
-// else allocated. The first one is what it is reported under. Each is of one device.
+// Rejections lists everything that keeps a device from serving a filter, with nothing chosen yet. The device is
+// reported under the first. Each Rejection counts one device.
 func (n *Node) Rejections(ctx context.Context, f *Filter, i int32) []explain.Rejection {
 	j := judge{ctx: ctx, node: n, filter: f, explains: true}
-	for k := range explained {
-		detail, rejected, err := explained[k].rejects(&j, &n.List[i], i)
+	for k := range explanationOrder {
+		detail, rejected, err := explanationOrder[k].rejects(&j, &n.List[i], i)
 		if err != nil {
 			detail = err.Error()
 		}
 		if rejected || err != nil {
-			j.found = append(j.found, explain.Rejection{Reason: explained[k].reason, Detail: detail, Devices: 1})
+			j.found = append(j.found, explain.Rejection{Reason: explanationOrder[k].reason, Detail: detail, Devices: 1})
 		}
 	}
 	return j.found
 }
 
-// looks are the devices of a node as a projection sees them: those of one number are judged
-// together.
-type looks struct {
-	list []look
-	// rest are devices that each have to be judged by themselves.
+// equivalence divides the devices of a node into equivalence classes by their number in a projection. The devices of
+// a class are judged together.
+type equivalence struct {
+	classes []equivalenceClass
+	// rest are devices that must be judged one by one.
 	rest *bitset.BitSet
 }
 
-// look is the devices of one number, which are not special.
-type look struct {
+// equivalenceClass is the set of devices that have one number and are not special.
+type equivalenceClass struct {
 	number  uint32
-	shape   *shape.Shape // of one of them
+	shape   *shape.Shape // that of one member
 	members *bitset.BitSet
 }
 
-// maxLooks is how many looks are told apart on a node.
-const maxLooks = 64
+// maxEquivalenceClasses bounds the equivalence classes on a node. Devices beyond are judged one by one.
+const maxEquivalenceClasses = 64
 
-func (d *Devices) looksFor(ctx context.Context, p *Projection) *looks {
-	if known, ok := d.looks.Get(p); ok {
+func (d *Devices) equivalenceFor(ctx context.Context, p *Projection) *equivalence {
+	if known, ok := d.equivalences.Get(p); ok {
 		return known
 	}
-	made, devices := &looks{rest: d.special.Clone()}, d.special.Len()
+	made, devices := &equivalence{rest: d.special.Clone()}, d.special.Len()
 	for i, ok := d.special.NextClear(0); ok && i < devices; i, ok = d.special.NextClear(i + 1) {
 		number := p.Number(ctx, d.List[i].Shape)
-		k := slices.IndexFunc(made.list, func(l look) bool { return l.number == number })
+		k := slices.IndexFunc(made.classes, func(l equivalenceClass) bool { return l.number == number })
 		switch {
-		case number == 0 || k < 0 && len(made.list) == maxLooks:
+		case number == 0 || k < 0 && len(made.classes) == maxEquivalenceClasses:
 			made.rest.Set(i)
 		case k < 0:
-			made.list = append(made.list, look{number, d.List[i].Shape, bitset.New(devices).Set(i)})
+			made.classes = append(made.classes, equivalenceClass{number, d.List[i].Shape, bitset.New(devices).Set(i)})
 		default:
-			made.list[k].members.Set(i)
+			made.classes[k].members.Set(i)
 		}
 	}
 	if ctx.Err() == nil {
-		d.looks.Add(p, made, maxProjected)
+		d.equivalences.Add(p, made, maxProjected)
 	}
 	return made
 }
 
-// each is all devices.
-func (n *Node) each() *bitset.BitSet { return n.sets.New(len(n.List)).FlipRange(0, uint(len(n.List))) }
+// allDevices returns the set of all devices.
+func (n *Node) allDevices() *bitset.BitSet {
+	return n.sets.New(len(n.List)).FlipRange(0, uint(len(n.List)))
+}
 
-// judgeLooks fills in what a filter allows of the devices that it can judge together, and returns
-// the others. It leaves everything to be judged by itself where mandatory devices have an order, and
-// where there is an error.
-func (n *Node) judgeLooks(ctx context.Context, f *Filter, d *Domain) (rest *bitset.BitSet) {
+// judgeClasses fills in what a filter allows of the devices that can be judged together, and returns the others.
+// It returns all devices if the order of mandatory devices is needed, or if there is an error.
+func (n *Node) judgeClasses(ctx context.Context, f *Filter, d *Domain) (rest *bitset.BitSet) {
 	if f.projection == nil || f.All {
-		return n.each()
+		return n.allDevices()
 	}
-	seen := n.looksFor(ctx, f.projection)
-	for k := range seen.list {
+	seen := n.equivalenceFor(ctx, f.projection)
+	for k := range seen.classes {
 		if ctx.Err() != nil {
-			break // which the caller finds out
+			break // the caller checks the context, too
 		}
-		look := &seen.list[k]
-		if !f.Admin && n.InUse.IsSuperSet(look.members) {
+		class := &seen.classes[k]
+		if !f.Admin && n.InUse.IsSuperSet(class.members) {
 			continue
 		}
-		found, err := n.evaluator.Judge(ctx, f, look.shape)
+		found, err := n.evaluator.Judge(ctx, f, class.shape)
 		if err != nil || found.Use != nil && found.Use.Err != nil {
 			d.Allowed.ClearAll()
-			return n.each()
+			return n.allDevices()
 		}
 		if !found.Rejects() {
-			d.Allowed.InPlaceUnion(look.members)
+			d.Allowed.InPlaceUnion(class.members)
 		}
 	}
-	d.Allowed.InPlaceIntersection(n.here)
+	d.Allowed.InPlaceIntersection(n.onNode)
 	if !f.Admin {
 		d.Allowed.InPlaceDifference(n.InUse)
 	}

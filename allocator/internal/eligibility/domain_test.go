@@ -111,7 +111,7 @@ func TestLooksAgreeWithDevices(t *testing.T) {
 							var d Domain
 							n.Begin(e, view, used{}, &sets)
 							if !together {
-								n.Devices = &Devices{Pools: n.Pools, List: n.List, here: n.here, special: n.each()}
+								n.Devices = &Devices{Pools: n.Pools, List: n.List, onNode: n.onNode, special: n.allDevices()}
 							}
 							if err := n.Judge(t.Context(), f, &d); err != nil {
 								t.Fatal(err)

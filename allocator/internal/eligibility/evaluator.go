@@ -17,8 +17,7 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 )
 
-// Features are those of package allocator, which has the documentation. The two types convert
-// into each other.
+// Features are those of package allocator, which documents them. The two types convert into each other.
 type Features struct {
 	AdminAccess             bool
 	CompatibilityGroups     bool
@@ -33,17 +32,16 @@ type Features struct {
 	PrioritizedList         bool
 }
 
-// Evaluator compiles selectors and evaluates them on shapes of devices. What it finds out is
-// remembered by what an expression reads, for all nodes and problems. It is safe for concurrent
-// use.
+// Evaluator compiles selectors and evaluates them on shapes of devices. Results are memoised by what an
+// expression reads, for all nodes and problems. It is safe for concurrent use.
 type Evaluator struct {
 	features    Features
 	programs    *cel.Cache
 	memo        *cel.Memo
 	selections  *lru.Cache
 	projections *lru.Cache
-	off         bool // nothing is remembered
-	// ids counts the selections ever made.
+	memoOff     bool // no memoisation
+	// ids is the last ID given to a selection.
 	ids atomic.Int64
 }
 
@@ -58,32 +56,32 @@ func NewEvaluator(f Features, programs *cel.Cache, b memo.Bounds) *Evaluator {
 		memo:        cel.NewMemo(b.Results),
 		selections:  lru.New(b.Selections),
 		projections: lru.New(b.Problems),
-		off:         b.Off,
+		memoOff:     b.Off,
 	}
 }
 
-// Features are what is switched on.
+// Features returns the features of the Evaluator.
 func (e *Evaluator) Features() Features { return e.features }
 
-// Evaluations counts the expressions that were evaluated.
+// Evaluations is how many expressions were evaluated.
 func (e *Evaluator) Evaluations() int64 { return e.memo.Evaluations() }
 
-// Judgement is what a selection says of a shape. It is immutable.
+// Judgement is the result of a selection for a shape. It is immutable.
 type Judgement struct {
-	// Offer is the position of the class that has the shape, -1 if none does.
+	// Offer is the position of the first class that matches the shape, -1 if none does.
 	Offer int
-	// Use is what an allocation takes. Nil if rejected, without the feature
-	// ConsumableCapacity, and for a plain device if no capacity is asked for.
+	// Use is what an allocation consumes. It is nil if the shape is rejected, and without the feature
+	// ConsumableCapacity. It is also nil if the device can only be taken whole and the request asks for no
+	// capacity.
 	Use *Consumption
 }
 
-// Rejects reports whether the filter has no use for the shape. An error of Use is none.
+// Rejects reports whether the shape cannot serve the filter. An error in Use does not count.
 func (j *Judgement) Rejects() bool {
 	return j.Offer < 0 || j.Use != nil && j.Use.Refusal != ""
 }
 
-// Judge judges a shape. Errors are those of selectors, and are not remembered: one may be a
-// cancellation.
+// Judge judges a shape. Errors are those of selectors, and are not memoised: one may be a cancellation.
 func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Judgement, error) {
 	number := uint32(0)
 	if f.projection != nil {
@@ -103,7 +101,7 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 			break
 		}
 	}
-	if j.Offer >= 0 && (f.capacity != nil || !notes.plain) {
+	if j.Offer >= 0 && (f.capacity != nil || !notes.takenWhole) {
 		j.Use = f.consumption(of)
 	}
 	if number > 0 {
@@ -112,20 +110,22 @@ func (e *Evaluator) Judge(ctx context.Context, f *Filter, of *shape.Shape) (*Jud
 	return j, nil
 }
 
-// notCompiledError is that of an expression, whichever the device.
+// notCompiledError is the error of an expression that does not compile. It does not depend on the device.
 type notCompiledError struct{ error }
 
 // Unwrap returns the error of the expression.
 func (e *notCompiledError) Unwrap() error { return e.error }
 
-// NotCompiled reports whether an error is that of an expression that does not compile, whichever the device.
+// NotCompiled reports whether an error is that of an expression that does not compile. Such an error is the
+// same for all devices.
 func NotCompiled(err error) bool {
 	notCompiled := new(notCompiledError)
 	return errors.As(err, &notCompiled)
 }
 
-// matches tells the first selector that rejects the device (its position), or -1 if all hold.
-// Selectors after a rejecting one are not evaluated, nor those that read what is not known.
+// matches returns the position of the first selector that rejects the device, or -1 if all match. Later
+// selectors are not evaluated. A selector that reads an attribute of unknown value rejects the device without
+// being evaluated.
 func (e *Evaluator) matches(ctx context.Context, selectors []Selector, of *notes) (int, error) {
 	for i := range selectors {
 		s := &selectors[i]
@@ -154,7 +154,7 @@ type Derived struct {
 	err        error
 }
 
-// Derived compiles attributes. Errors count once a constraint asks for the attribute.
+// Derived compiles attributes. Compile errors are returned later, by Attribute.
 func (e *Evaluator) Derived(asked []resourceapi.DeviceDerivedAttribute) []Derived {
 	var compiled []Derived
 	for _, d := range asked {
@@ -164,9 +164,9 @@ func (e *Evaluator) Derived(asked []resourceapi.DeviceDerivedAttribute) []Derive
 	return compiled
 }
 
-// Attribute looks an attribute up for a request: derived ones hide those of the device.
+// Attribute looks up an attribute for a request. Derived attributes hide those of the device.
 func (e *Evaluator) Attribute(ctx context.Context, derived []Derived, of *shape.Shape, name resourceapi.FullyQualifiedName) (shape.Attribute, bool, error) {
-	// The last one of a name counts, as in a map.
+	// The last one of a name wins, as in a map.
 	for i := len(derived) - 1; i >= 0; i-- {
 		d := &derived[i]
 		if d.Name != name {

@@ -18,8 +18,8 @@ import (
 
 // Terms are what a request says about single devices.
 type Terms struct {
-	// Offers are the classes that may serve it, by preference. A device is of the first that has it.
-	// There is at least one.
+	// Offers are the classes that may serve it, by preference. A device serves by the first class that it
+	// matches. There is at least one.
 	Offers   []Offer
 	Capacity *resourceapi.CapacityRequirements
 	// All asks for every matching device.
@@ -34,7 +34,7 @@ type Offer struct {
 	Selectors []resourceapi.DeviceSelector
 }
 
-// ofRequests are the rows that requests and subrequests have with the same name.
+// ofRequests returns the rows of a field that requests and subrequests have in common.
 func ofRequests(paths ...string) (rows []keys.Row) {
 	for _, path := range paths {
 		rows = append(rows, keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly."+path, "Spec.Devices.Requests[].FirstAvailable[]."+path)...)
@@ -42,7 +42,7 @@ func ofRequests(paths ...string) (rows []keys.Row) {
 	return rows
 }
 
-// Selected is what a Selection depends on.
+// Selected writes what a Selection depends on.
 var Selected = keys.Writer[*Terms]{
 	{Covers: ofRequests("DeviceClassName"), Write: func(k *memo.Key, t *Terms) {
 		k.Number(len(t.Offers))
@@ -71,7 +71,7 @@ var Selected = keys.Writer[*Terms]{
 	}},
 }
 
-// Filtered is what a Filter depends on beside its selection.
+// Filtered writes what a Filter depends on besides its selection.
 var Filtered = keys.Writer[*Terms]{
 	{Covers: ofRequests("AllocationMode"), Write: func(k *memo.Key, t *Terms) { k.Flags(t.All) }},
 	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Requests[].Exactly.AdminAccess"), Write: func(k *memo.Key, t *Terms) { k.Flags(t.Admin) }},
@@ -83,7 +83,7 @@ var Filtered = keys.Writer[*Terms]{
 	}},
 }
 
-// Tolerated is what is seen of a toleration.
+// Tolerated writes the fields of a toleration that are read.
 var Tolerated = keys.Writer[*resourceapi.DeviceToleration]{
 	{Covers: keys.Rows(reads.Toleration, "Key"), Write: func(k *memo.Key, t *resourceapi.DeviceToleration) { k.Text(t.Key) }},
 	{Covers: keys.Rows(reads.Toleration, "Operator"), Write: func(k *memo.Key, t *resourceapi.DeviceToleration) { k.Text(string(t.Operator)) }},
@@ -91,8 +91,8 @@ var Tolerated = keys.Writer[*resourceapi.DeviceToleration]{
 	{Covers: keys.Rows(reads.Toleration, "Effect"), Write: func(k *memo.Key, t *resourceapi.DeviceToleration) { k.Text(string(t.Effect)) }},
 }
 
-// AppendKey appends all that terms say about devices. What is there up to the length that it returns makes
-// a selection.
+// AppendKey appends all that terms say about devices. The key up to the returned length identifies the
+// Selection.
 func (t *Terms) AppendKey(k *memo.Key) (selection int) {
 	Selected.Append(k, t)
 	selection = len(k.Bytes)
@@ -110,42 +110,42 @@ func appendSelectors(k *memo.Key, all []resourceapi.DeviceSelector) {
 	}
 }
 
-// Filter decides about single devices of a problem, whatever else is chosen.
+// Filter decides whether a device may serve a request, whatever else is chosen.
 type Filter struct {
 	*Selection
 	*Terms
 }
 
-// AppendKey appends what the filter says of devices. Equal keys are of the same Evaluator.
+// AppendKey appends what the filter depends on. Keys are only comparable within one Evaluator.
 func (f *Filter) AppendKey(k *memo.Key) {
 	k.Number(int(f.id))
 	Filtered.Append(k, f.Terms)
 }
 
-// Selection is what filters say of shapes, and so of all devices of a shape: the selectors of each class,
-// and the capacity that is asked for. Equal ones are the same for all problems of an Evaluator, so that
-// shapes are judged once. It is immutable but for what it remembers.
+// Selection is the part of a filter that depends on the shape of a device only: the selectors of each class,
+// and the requested capacity. All problems of an Evaluator share equal selections, so that each shape is judged
+// once. It is immutable except for its caches.
 type Selection struct {
 	id       int64 // unique within the Evaluator
 	features Features
 	offers   [][]Selector
 	capacity *resourceapi.CapacityRequirements
-	// reads is what the selectors read, projection the devices as the selection sees them. Both are nil if
-	// that is not known.
+	// reads is what the selectors read, projection numbers the shapes by it. Both are nil if a selector may
+	// read anything.
 	reads      Reads
 	projection *Projection
-	// judgements are by number in the projection.
+	// judgements are by the number in the projection. Index 0 is for shapes without a number, and stays empty.
 	judgements [maxNumbers + 1]atomic.Pointer[Judgement]
 }
 
-// Filter makes a filter, given the key of its selection. The error says that there is a selector of an
-// unsupported kind.
+// Filter makes a filter from terms and the key of their selection. The error says that there is a selector of
+// an unsupported kind.
 func (e *Evaluator) Filter(t *Terms, selection []byte) (*Filter, error) {
 	key := string(selection)
 	if known, ok := e.selections.Get(key); ok {
 		return &Filter{known.(*Selection), t}, nil
 	}
-	// The selection outlives the claim, so it has a copy of its own.
+	// The selection outlives the claim, so it keeps a copy.
 	s := &Selection{id: e.ids.Add(1), features: e.features, capacity: t.Capacity.DeepCopy()}
 	for i, offer := range t.Offers {
 		selectors, err := e.selectors(nil, offer.Class.Name, offer.Class.Spec.Selectors)
@@ -160,7 +160,7 @@ func (e *Evaluator) Filter(t *Terms, selection []byte) (*Filter, error) {
 		}
 		s.offers = append(s.offers, selectors)
 	}
-	if s.reads = readsOf(s.offers); s.reads != nil && !e.off {
+	if s.reads = readsOf(s.offers); s.reads != nil && !e.memoOff {
 		s.projection = e.projection(s.reads, nil, t.Capacity != nil, "")
 	}
 	e.selections.Add(key, s)
@@ -171,8 +171,8 @@ func (e *Evaluator) Filter(t *Terms, selection []byte) (*Filter, error) {
 type Selector struct {
 	explain.Selector
 	program *cel.Program
-	// err is set if the expression does not compile. It only counts once a device is looked
-	// at, as in kube-scheduler.
+	// err is set if the expression does not compile. As in kube-scheduler, it only counts once a device is
+	// looked at.
 	err error
 }
 
@@ -184,7 +184,7 @@ func (s *Selector) Origin() string {
 	return fmt.Sprintf("class %s: selector %d", s.Class, s.Position)
 }
 
-// selectors compiles selectors of a class, or with an empty name, of a request.
+// selectors compiles selectors of a class, or of a request if the name is empty.
 func (e *Evaluator) selectors(to []Selector, class string, asked []resourceapi.DeviceSelector) ([]Selector, error) {
 	for i := range asked {
 		added := Selector{Selector: explain.Selector{Class: class, Position: i}}

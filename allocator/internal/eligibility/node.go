@@ -16,20 +16,19 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 )
 
-// Devices are the devices that a node reaches, in first-fit order, and what of them is the same
-// for all problems, whatever is in use: it depends on no features but the gates of the snapshot. They are
-// kept for as long as nothing changes there, and are safe for concurrent use.
+// Devices are the devices that a node reaches, in first-fit order. They hold what is the same for all problems
+// and any usage: it depends on the gates of the snapshot only. They are cached with the view for as long as it
+// does not change. Safe for concurrent use.
 type Devices struct {
-	Pools  []*pool.Pool
-	firsts []int32 // positions of the first device of each of the pools, and the number of all
-	// List has the devices of complete and valid pools. A device is known by its position.
-	List []Device
-	here *bitset.BitSet // those on the node
-	// special are devices of which more counts than their shape and whether they are on the node
-	// and in use: each has to be judged by itself.
+	Pools   []*pool.Pool
+	offsets []int32 // the position of the first device of each pool, and then the number of devices
+	// List has the devices of complete and valid pools. A device is identified by its position in it.
+	List   []Device
+	onNode *bitset.BitSet // devices on the node
+	// special are devices that must be judged one by one: more than their shape, node and usage matters.
 	special *bitset.BitSet
 
-	looks            memo.List[*Projection, *looks]
+	equivalences     memo.List[*Projection, *equivalence]
 	shape.Attachment // for package model
 }
 
@@ -38,10 +37,10 @@ type Device struct {
 	*pool.Device
 	Pool  int32 // position in Devices.Pools
 	Index pool.DeviceIndex
-	// Place counts the devices that are on the node, in the order of the view.
+	// Place is the rank of the device among those on the node, in the order of the view.
 	Place int32
-	// OnNode is false if the device chooses other nodes; SelectorErr is set if that cannot be
-	// said.
+	// OnNode is false if the device selects other nodes. SelectorErr is set if its node selector cannot be
+	// evaluated.
 	OnNode      bool
 	SelectorErr error
 	// Shareable is set if allocations of the device are shares (KEP-5075).
@@ -53,8 +52,8 @@ func newDevices(views []*pool.View, f Features) *Devices {
 	for _, pv := range views {
 		count += len(pv.Devices)
 	}
-	d := &Devices{List: make([]Device, 0, count), firsts: []int32{0}}
-	d.here, d.special = bitset.New(uint(count)), bitset.New(uint(count))
+	d := &Devices{List: make([]Device, 0, count), offsets: []int32{0}}
+	d.onNode, d.special = bitset.New(uint(count)), bitset.New(uint(count))
 	for _, pv := range views {
 		if pv.Usable() {
 			d.add(pv, f)
@@ -75,13 +74,13 @@ func (d *Devices) add(pv *pool.View, f Features) {
 		device.Shareable = device.Multiple && f.ConsumableCapacity
 		i := uint(len(d.List))
 		if device.OnNode {
-			device.Place = int32(d.here.Count())
-			d.here.Set(i)
+			device.Place = int32(d.onNode.Count())
+			d.onNode.Set(i)
 		}
 		d.special.SetTo(i, device.isSpecial(f))
 		d.List = append(d.List, device)
 	}
-	d.Pools, d.firsts = append(d.Pools, pv.Pool), append(d.firsts, int32(len(d.List)))
+	d.Pools, d.offsets = append(d.Pools, pv.Pool), append(d.offsets, int32(len(d.List)))
 }
 
 func (d *Device) isSpecial(f Features) bool {
@@ -90,14 +89,15 @@ func (d *Device) isSpecial(f Features) bool {
 		d.ConsumesCounters && !f.PartitionableDevices
 }
 
-// find sets the positions of the devices of a pool that next lists by index.
+// find sets in to the positions of a pool's devices. next returns the first index at or after its argument, as
+// Usage.NextInUse does.
 func (d *Devices) find(p int, next func(pool.DeviceIndex) (pool.DeviceIndex, bool), to *bitset.BitSet) {
-	for i, end := d.firsts[p], d.firsts[p+1]; i < end; i++ {
+	for i, end := d.offsets[p], d.offsets[p+1]; i < end; i++ {
 		index, ok := next(d.List[i].Index)
 		if !ok {
 			return
 		}
-		// Indices ascend, mostly one by one.
+		// Indices ascend, mostly by one.
 		for i = min(i+int32(index-d.List[i].Index), end-1); d.List[i].Index > index; {
 			i--
 		}
@@ -107,7 +107,7 @@ func (d *Devices) find(p int, next func(pool.DeviceIndex) (pool.DeviceIndex, boo
 	}
 }
 
-// maxProjected bounds the projections that are kept with devices.
+// maxProjected bounds the projections for which Devices keeps equivalence classes.
 const maxProjected = 8
 
 // Usage tells what is in use of a pool.
@@ -115,24 +115,24 @@ type Usage interface {
 	Pool(p *pool.Pool) *pool.Usage
 }
 
-// Node is the devices of a node with what is in use of them. Only Take modifies it once begun.
+// Node combines the devices of a node with what is in use. After Begin, only Take modifies it.
 type Node struct {
 	*Devices
 	Object *corev1.Node
 	View   cluster.NodeView
 	Used   []*pool.Usage // by position in Pools
-	// InUse are the devices in use as a whole or withheld, Shared those of which shares are. Shared is nil
+	// InUse are the devices that are in use exclusively or withheld. Shared are those with shares in use, nil
 	// if there are none.
 	InUse, Shared *bitset.BitSet
 	evaluator     *Evaluator
 	sets          *slab.Sets
 }
 
-// Begin looks at a node. Sets are taken from a slab.
+// Begin fills in a node. Its sets are taken from a slab.
 func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Sets) {
 	n.evaluator, n.sets = e, sets
 	n.Object, n.View = view.Node, view
-	if e.off {
+	if e.memoOff {
 		n.Devices = newDevices(view.Pools, e.features)
 	} else {
 		n.Devices = n.View.Attach(func() any { return newDevices(view.Pools, e.features) }).(*Devices)
@@ -154,7 +154,7 @@ func (n *Node) Begin(e *Evaluator, view cluster.NodeView, u Usage, sets *slab.Se
 	}
 }
 
-// Take adds devices, by position, to those in use as a whole.
+// Take marks devices, by position, as exclusively in use.
 func (n *Node) Take(devices []int32) {
 	for p := range n.Used {
 		ofPool := func(i int32) bool { return n.List[i].Pool == int32(p) }
@@ -172,7 +172,7 @@ func (n *Node) Take(devices []int32) {
 	}
 }
 
-// Release forgets the node and keeps memory.
+// Release drops all references but keeps buffers.
 func (n *Node) Release() {
 	clear(n.Used)
 	*n = Node{Used: n.Used[:0]}

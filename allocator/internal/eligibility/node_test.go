@@ -16,13 +16,13 @@ func TestFindInPool(t *testing.T) {
 	const devices = 7
 	for reached := range 1 << devices {
 		// A pool of one device before it, and one after it.
-		d := &Devices{List: []Device{{Index: 3}}, firsts: []int32{0, 1}}
+		d := &Devices{List: []Device{{Index: 3}}, offsets: []int32{0, 1}}
 		for i := range devices {
 			if reached>>i&1 == 1 {
 				d.List = append(d.List, Device{Pool: 1, Index: pool.DeviceIndex(i)})
 			}
 		}
-		d.firsts = append(d.firsts, int32(len(d.List)))
+		d.offsets = append(d.offsets, int32(len(d.List)))
 		d.List = append(d.List, Device{Pool: 2, Index: 3})
 		for used := range uint64(1 << devices) {
 			inUse := bitset.From([]uint64{used})

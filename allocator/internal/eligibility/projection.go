@@ -20,27 +20,27 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 )
 
-// Projection is what some selections can tell about devices: the parts that their selectors read, and
-// the capacities where these decide. Shapes that agree in these have the same number, so that a
-// selection that nobody used yet costs one evaluation for each number and not a look at each device.
-// It is safe for concurrent use.
+// Projection numbers shapes by what some selections can tell about them: the values that their selectors read,
+// and capacities where these matter. Shapes with equal values have one number. So a new selection is evaluated
+// once for each number, and not for each device. It is safe for concurrent use.
 type Projection struct {
-	programs []*cel.Program // one for each different set of reads
-	// judging are the selections by whose verdicts shapes are told apart, instead of by what they read.
-	judging   []*Selection
-	evaluator *Evaluator
-	// capacity is set if capacities are told apart even where devices are plain.
-	capacity bool
-	numbers  memo.Numbers
+	programs []*cel.Program // one for each set of reads
+	// selections are those whose results distinguish shapes, in place of the values that they read.
+	selections []*Selection
+	evaluator  *Evaluator
+	// readsCapacity is set if capacities distinguish shapes that can only be taken whole, too.
+	readsCapacity bool
+	numbers       memo.Numbers
 }
 
-// maxNumbers is how many shapes a projection tells apart. Others have no number.
+// maxNumbers is how many shapes a projection numbers. Further shapes have number 0.
 const maxNumbers = 1 << 9
 
-// Reads is a set of what expressions read, with a program that reads it.
+// Reads maps each distinct read set of expressions to one program that has it.
 type Reads map[string]*cel.Program
 
-// readsOf is nil if a selector may read anything, or does not compile.
+// readsOf returns the read sets of all selectors. It is nil if a selector may read anything, or does not
+// compile.
 func readsOf(offers [][]Selector) Reads {
 	all := make(Reads)
 	for _, selectors := range offers {
@@ -53,7 +53,8 @@ func readsOf(offers [][]Selector) Reads {
 	return all
 }
 
-// AddDerived adds what derived attributes read. It is false if one may read anything, or does not compile.
+// AddDerived adds what derived attributes read. It is false if one of them may read anything, or does not
+// compile.
 func (r Reads) AddDerived(attributes []Derived) bool {
 	for i := range attributes {
 		if !r.add(attributes[i].program) {
@@ -71,10 +72,12 @@ func (r Reads) add(program *cel.Program) bool {
 	return true
 }
 
-// Projection returns what filters and derived attributes can tell about devices. It is nil if a derived
-// attribute may read anything (derived is nil). What selectors read is more than they tell, but problems that
-// ask for other values have it in common. If they may read anything, or read what differs between
-// all devices, such as a serial number, what they say of devices is all that is told apart.
+// Projection returns the numbering for filters and derived attributes. It is nil if a derived attribute may
+// read anything (derived is nil).
+//
+// By default shapes are numbered by the values that selectors read: these say more than the results, but
+// problems that ask for other values can share the numbering. If selectors may read anything, or read what
+// differs in all devices, such as a serial number, shapes are numbered by the results.
 func (e *Evaluator) Projection(filters []*Filter, derived Reads) *Projection {
 	if derived == nil {
 		return nil
@@ -97,15 +100,15 @@ func (e *Evaluator) Projection(filters []*Filter, derived Reads) *Projection {
 	return e.projection(derived, judging, capacity, fmt.Sprint(slices.Compact(ids)))
 }
 
-// projection returns the one that was made for the same reads and verdicts. Capacity is set if some request asks
-// for capacity.
+// projection returns the cached Projection for the same reads and verdicts, or makes it. Capacity is set if a
+// request asks for capacity.
 func (e *Evaluator) projection(r Reads, judging []*Selection, capacity bool, verdicts string) *Projection {
 	reads := slices.Sorted(maps.Keys(r))
 	key := fmt.Sprint(capacity, verdicts, reads)
 	if known, ok := e.projections.Get(key); ok {
 		return known.(*Projection)
 	}
-	p := &Projection{judging: judging, evaluator: e, capacity: capacity}
+	p := &Projection{selections: judging, evaluator: e, readsCapacity: capacity}
 	for _, read := range reads {
 		p.programs = append(p.programs, r[read])
 	}
@@ -113,25 +116,25 @@ func (e *Evaluator) projection(r Reads, judging []*Selection, capacity bool, ver
 	return p
 }
 
-// Worn reports whether the projection is of what selectors read, and tells no further shapes apart. There is another
-// one then.
-func (p *Projection) Worn() bool { return p.judging == nil && p.numbers.Full(maxNumbers) }
+// Worn reports whether the projection numbers by what selectors read, and has no numbers left.
+// Evaluator.Projection then numbers by results.
+func (p *Projection) Worn() bool { return p.selections == nil && p.numbers.Full(maxNumbers) }
 
-// Number is 0 for a shape that has none, and once the context is cancelled perhaps for others.
+// Number is 0 for a shape without a number. It may also be 0 if the context is cancelled.
 func (p *Projection) Number(ctx context.Context, of *shape.Shape) uint32 {
 	notes := notesOf(of)
 	number, known := notes.numbers.Get(p)
 	if !known {
-		number = p.look(ctx, notes, of.Device.Capacity)
+		number = p.computeNumber(ctx, notes, of.Device.Capacity)
 		if number == 0 && ctx.Err() != nil {
-			return 0 // looking may have been interrupted
+			return 0 // matching may have been interrupted
 		}
 		notes.numbers.Add(p, number, maxNotes)
 	}
 	return number
 }
 
-func (p *Projection) look(ctx context.Context, of *notes, capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) uint32 {
+func (p *Projection) computeNumber(ctx context.Context, of *notes, capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) uint32 {
 	var buffer [memo.KeySize]byte
 	text := buffer[:0]
 	for _, program := range p.programs {
@@ -140,7 +143,7 @@ func (p *Projection) look(ctx context.Context, of *notes, capacities map[resourc
 			return 0
 		}
 	}
-	for _, s := range p.judging {
+	for _, s := range p.selections {
 		for _, selectors := range s.offers {
 			rejectedBy, err := p.evaluator.matches(ctx, selectors, of)
 			if err != nil {
@@ -152,7 +155,7 @@ func (p *Projection) look(ctx context.Context, of *notes, capacities map[resourc
 			}
 		}
 	}
-	if !p.capacity && of.plain {
+	if !p.readsCapacity && of.takenWhole {
 		return p.numbers.Of(append(text, 0), maxNumbers)
 	}
 	k := memo.Key{Bytes: append(text, 1)}
@@ -160,18 +163,18 @@ func (p *Projection) look(ctx context.Context, of *notes, capacities map[resourc
 	return p.numbers.Of(k.Bytes, maxNumbers)
 }
 
-// notes are kept with a shape for as long as it lives.
+// notes are cached with a shape for as long as it lives.
 type notes struct {
 	device *cel.Device
-	// numbers has what projections number the shape with.
+	// numbers are the numbers of the shape, by projection.
 	numbers memo.List[*Projection, uint32]
-	// plain is set for devices that are had as a whole or not at all, whatever capacity is asked for.
-	plain bool
-	// unknowns are attributes of which the value is not known yet.
+	// takenWhole is set for devices that can only be taken whole, whatever capacity is requested.
+	takenWhole bool
+	// unknowns are attributes whose value is not known yet.
 	unknowns []cel.Name
 }
 
-// unknown returns an attribute that a program reads and of which the value is not known yet.
+// unknown returns an attribute that a program reads and whose value is not known yet.
 func (n *notes) unknown(p *cel.Program) (name cel.Name, found bool) {
 	if len(n.unknowns) == 0 || p == nil {
 		return cel.Name{}, false
@@ -185,7 +188,7 @@ func (n *notes) unknown(p *cel.Program) (name cel.Name, found bool) {
 	return cel.Name{}, false
 }
 
-// unknownsOf lists the attributes of which the value is not known yet.
+// unknownsOf lists the attributes whose value is not known yet.
 func unknownsOf(s *shape.Shape) []cel.Name {
 	var list []cel.Name
 	for key, attribute := range s.Device.Attributes {
@@ -202,21 +205,21 @@ func unknownsOf(s *shape.Shape) []cel.Name {
 	return list
 }
 
-// maxNotes bounds the numbers kept per shape. A cluster has a few classes and its claims a few
-// kinds of selectors.
+// maxNotes bounds the numbers per shape. A cluster has few classes, and its claims use few sets of selectors.
 const maxNotes = 64
 
 func notesOf(of *shape.Shape) *notes {
 	return of.Attach(func() any {
 		return &notes{
-			device:   cel.NewDevice(of.Driver, of.Device),
-			unknowns: unknownsOf(of),
-			plain:    !ptr.Deref(of.Device.AllowMultipleAllocations, false) && unconditional(of.Device.Capacity),
+			device:     cel.NewDevice(of.Driver, of.Device),
+			unknowns:   unknownsOf(of),
+			takenWhole: !ptr.Deref(of.Device.AllowMultipleAllocations, false) && unconditional(of.Device.Capacity),
 		}
 	}).(*notes)
 }
 
-// unconditional reports whether everything that a device has can be taken together.
+// unconditional reports whether all capacities of a device can be consumed wholly and together: none has a
+// request policy or is negative.
 func unconditional(capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) bool {
 	for _, c := range capacity {
 		if c.RequestPolicy != nil || c.Value.Sign() < 0 {
