@@ -11,50 +11,52 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// ahead is what a search works with once it has come to a dead end.
-type ahead struct {
-	// viable are the candidates by domain that nothing stands against. A refusal is for
-	// good, so they only become fewer on the way down.
-	viable    []*bitset.BitSet
-	kinds     []cumulative
-	distincts []distinct
-	flow      flow
-	shareable []int32      // devices
-	fails     []propagator // in the order in which they are asked
-	// offering is room, by domain, for the viable devices that offer a value, served for what they serve.
+// lookahead is the state of a search with look-ahead, which starts after the first dead end.
+type lookahead struct {
+	// viable are, by domain, the candidates that nothing refuses. A refusal holds for the whole subtree, so the
+	// sets only shrink on the way down.
+	viable      []*bitset.BitSet
+	cumulatives []cumulative
+	distincts   []distinct
+	flow        flow
+	shareable   []int32      // devices
+	fails       []propagator // in the order in which they run
+	// offering and served are scratch buffers of support: by domain the viable devices with a value, and the
+	// openings served by these.
 	offering []*bitset.BitSet
 	served   []opening
-	// open is what openings lists, unions the sets in it, of which used are in use. The others are room for the
-	// openings of a Distinct relation, of a Match relation, and of several of these.
+	// open is the current list of openings. unions are sets for it, of which the first used are in use. The
+	// others are scratch lists of the openings that a Distinct relation, a Match relation, and several Match
+	// relations cover.
 	open, covered, matched, wanting []opening
 	unions                          []*bitset.BitSet
 	used                            int
-	// rooms is room for numbers, roomAt by unit where one is in it, from 1, needs for what relations take, and counted
-	// for resources.
+	// rooms, roomAt, needs and counted are scratch buffers of cardinality and cumulative. roomAt is by unit the
+	// position in rooms, plus 1. needs are by relation, counted are resources.
 	rooms           []int
 	needs           []amount.Amount
 	roomAt, counted []int32
 	nogoods         *nogoods    // nil until the search fails below a choice
 	equal           []equals    // by request
-	drawn           [][]Draw    // by resource, nil until it is asked for
-	long            bool        // set once the search takes long
-	completion      *completion // nil until the search takes long, or if there is none
+	drawsByResource [][]Draw    // by resource, nil until it is needed
+	longSearch      bool        // set once the search has spent its patience
+	completion      *completion // nil before that, and if the order of requests matters
 }
 
-// propagator reports whether it can be excluded that all openings are served. It may only look
-// at what is open: what comes after may never be reached.
+// propagator reports whether the openings cannot all be served. It may only look at the openings: the search
+// may end before it reaches later requests.
 type propagator func(s *search, open []opening) bool
 
-// add has the search ask a propagator, unless its rule is left out.
+// add registers a propagator, unless its rule is off.
 func (s *search) add(rule Rules, fails propagator) {
 	if s.rules&rule != 0 {
 		s.ahead.fails = append(s.ahead.fails, fails)
 	}
 }
 
-// lookAhead prepares for a search that looks ahead, from its root.
+// lookAhead prepares look-ahead at the root of the search.
 func (s *search) lookAhead() {
-	a := &ahead{
+	a := &lookahead{
 		flow: s.newFlow(), viable: s.memory.setLists.Take(len(s.p.Domains)), offering: s.memory.setLists.Take(len(s.p.Domains)),
 		roomAt: s.memory.counts.Take(len(s.p.Devices)),
 	}
@@ -63,10 +65,10 @@ func (s *search) lookAhead() {
 	}
 	s.ahead = a
 	a.equal = s.findEqual()
-	if s.ordered() {
+	if s.orderOfDevicesMatters() {
 		s.rules &^= RuleSymmetry | RuleNogoods
 	}
-	a.kinds, a.distincts, a.fails = s.newCumulatives(), s.newDistincts(), s.memory.fails.Empty(5+2*len(s.p.Relations))
+	a.cumulatives, a.distincts, a.fails = s.newCumulatives(), s.newDistincts(), s.memory.fails.Empty(5+2*len(s.p.Relations))
 	for i := range s.p.Devices {
 		if s.p.Devices[i].Shareable {
 			a.shareable = append(a.shareable, int32(i))
@@ -84,7 +86,7 @@ func (s *search) lookAhead() {
 	s.addPropagators()
 }
 
-// addPropagators has a line for each kind of propagator.
+// addPropagators registers the propagators, each kind in one line.
 func (s *search) addPropagators() {
 	s.add(RuleAhead, counting)
 	s.add(RuleFlow, assignment)
@@ -93,7 +95,7 @@ func (s *search) addPropagators() {
 	s.add(RuleDistinct, distincts)
 	root := s.openings(-1, 0, 0, 0)
 	for r := range s.p.Relations {
-		if relation := &s.p.Relations[r]; !relation.Off && relation.kind().common() {
+		if relation := &s.p.Relations[r]; !relation.Off && relation.kind().needsCommonValue() {
 			s.add(RuleSupport, s.newSupport(int32(r), root).fails)
 		}
 	}
@@ -102,7 +104,8 @@ func (s *search) addPropagators() {
 	}
 }
 
-// narrow takes out of all domains what a choice that was just made stands against.
+// narrow removes from all domains the devices that the last choice refuses. paid is set if that choice took the
+// draws of its device.
 func (s *search) narrow(domain, device int32, paid bool) {
 	for other, viable := range s.ahead.viable {
 		related := slices.ContainsFunc(s.p.Domains[domain].Covers, func(c Cover) bool {
@@ -122,8 +125,7 @@ func (s *search) narrow(domain, device int32, paid bool) {
 	}
 }
 
-// competes reports whether two devices draw on the same resource, or are in the same group
-// relation.
+// competes reports whether two devices draw on a common resource, or take part in a common group relation.
 func (s *search) competes(a, b int32) bool {
 	x, y := &s.p.Devices[a], &s.p.Devices[b]
 	if x.Pool < 0 || y.Pool < 0 {
@@ -136,10 +138,10 @@ func (s *search) competes(a, b int32) bool {
 	})
 }
 
-// recheck checks a viable device of a domain. One at which looking ends the search stays: it does
-// not fail.
+// recheck removes a device from a viable domain if it is refused. A device at which looking ends the search
+// stays, as that is no failure.
 func (s *search) recheck(domain, i uint) {
-	s.look(1)
+	s.payForChecks(1)
 	s.stats.Checks++
 	if why, _ := s.refuses(&s.p.Domains[domain], int32(i)); why == refused {
 		word := &s.ahead.viable[domain].Words()[i/64]
@@ -147,10 +149,10 @@ func (s *search) recheck(domain, i uint) {
 	}
 }
 
-// rechecksPerStep is how many devices are checked ahead for the price of a step.
+// rechecksPerStep is how many checks during look-ahead cost one step.
 const rechecksPerStep = 16
 
-func (s *search) look(rechecks int) {
+func (s *search) payForChecks(rechecks int) {
 	s.rechecks += int64(rechecks)
 	s.stats.Steps += s.rechecks / rechecksPerStep
 	s.rechecks %= rechecksPerStep
@@ -161,10 +163,9 @@ func (s *search) completed(p, o int32, n int) bool {
 	return p >= 0 && n == s.p.Requests[p].Options[o].Count
 }
 
-// starved reports whether what is open cannot be served any more, after n devices of an option
-// of request p, of which the next one would be at position start or later. Before the first request, p is
-// -1.
-func (s *search) starved(p, o int32, n int, start uint) bool {
+// infeasible reports whether a propagator fails for the open requests. The search has chosen n devices for option
+// o of request p, and continues at position start. p is -1 before the first request.
+func (s *search) infeasible(p, o int32, n int, start uint) bool {
 	if s.ahead == nil {
 		return false
 	}

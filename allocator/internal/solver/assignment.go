@@ -5,8 +5,9 @@ package solver
 
 import "slices"
 
-// assignment fails if the open slots cannot all have devices. A device that is not shareable
-// serves one of them. Admin access is left out: claims may have by that what others have.
+// assignment fails if the slots of the openings cannot all be matched with devices. A device that is not
+// shareable serves one slot. Openings with admin access are left out: they may have devices that other claims
+// have.
 func assignment(s *search, open []opening) bool {
 	if slices.ContainsFunc(open, s.admin) {
 		open = slices.DeleteFunc(slices.Clone(open), s.admin)
@@ -14,7 +15,7 @@ func assignment(s *search, open []opening) bool {
 	return s.ahead.flow.fails(s, open, nil)
 }
 
-// admin reports whether an opening is for admin access. Its options agree in that.
+// admin reports whether an opening is for admin access. All its options agree in that.
 func (s *search) admin(o opening) bool {
 	return s.p.Domains[s.p.Requests[o.request].Options[0].Domain].Admin
 }
@@ -23,20 +24,20 @@ func distincts(s *search, open []opening) bool {
 	return slices.ContainsFunc(s.ahead.distincts, func(d distinct) bool { return d.fails(s, open) })
 }
 
-// distinct fails if the openings that a relation of this kind covers cannot have devices of
-// different values. The most common value of a device stands for all that it has.
+// distinct fails if the openings that a Distinct relation covers cannot be matched with devices of different
+// values. Of a device with several values only its most common one counts.
 type distinct struct {
 	relation int32
 	column   *Column
-	// unit is by device the first one of which the value is the same.
+	// unit maps each device to the first device with the same value.
 	unit []int32
 }
 
-// newDistincts leaves out relations in which domains differ in what they compare: derived attributes do.
+// newDistincts leaves out relations whose domains have different columns, as with derived attributes.
 func (s *search) newDistincts() (list []distinct) {
 	for r := range s.p.Relations {
 		relation := &s.p.Relations[r]
-		if column := s.columnOf(int32(r)); column != nil && !relation.Off && relation.kind().apart() {
+		if column := s.columnOf(int32(r)); column != nil && !relation.Off && relation.kind().needsDistinctValues() {
 			list = append(list, distinct{int32(r), column, s.unitsOf(column)})
 		}
 	}
@@ -45,7 +46,7 @@ func (s *search) newDistincts() (list []distinct) {
 
 func (s *search) unitsOf(column *Column) []int32 {
 	unit := s.memory.counts.Take(len(column.Values))
-	first := s.memory.counts.Take(column.count()) // by value: one more than the device
+	first := s.memory.counts.Take(column.count()) // by value: the device plus 1, 0 if there is none yet
 	for i, values := range column.Values {
 		unit[i] = int32(i)
 		if len(values) == 0 {

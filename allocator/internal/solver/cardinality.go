@@ -5,23 +5,25 @@ package solver
 
 import "slices"
 
-// cardinality fails if the Match relations that compare a column cannot each have a value (a global cardinality
-// constraint). The devices of a relation that needs several have some value in common. So all values together must go
-// to all relations, and a value goes to as many relations at most as the devices that offer it can serve.
+// cardinality fails if the Match relations over one column cannot each have a value (a global cardinality
+// constraint). A relation with several open devices needs one value that all of them have. Each value can go to
+// at most as many relations as its devices can serve. So the sum over all values must reach the number of
+// relations.
 type cardinality struct {
 	column    *Column
 	relations []int32
-	// wanting and served are lists of openings by relation, level has one opening of each. All are room.
+	// wanting and served are openings by relation. level has one opening for each relation. All are scratch
+	// buffers.
 	wanting, served [][]opening
 	level           []opening
 }
 
-// newCardinalities returns one for each column that several relations compare.
+// newCardinalities returns one propagator for each column that several relations compare.
 func (s *search) newCardinalities() []cardinality {
 	var list []cardinality
 	for r := range s.p.Relations {
 		column := s.columnOf(int32(r))
-		if column == nil || s.p.Relations[r].Off || !s.p.Relations[r].kind().common() {
+		if column == nil || s.p.Relations[r].Off || !s.p.Relations[r].kind().needsCommonValue() {
 			continue
 		}
 		k := slices.IndexFunc(list, func(c cardinality) bool { return c.column == column })
@@ -39,7 +41,8 @@ func (s *search) newCardinalities() []cardinality {
 	return list
 }
 
-// columnOf is the column that a relation compares, nil if domains differ in it: derived attributes do.
+// columnOf is the column that a relation compares. It is nil if its domains have different columns, as with
+// derived attributes.
 func (s *search) columnOf(relation int32) (column *Column) {
 	for k := range s.p.Domains {
 		if c := s.p.Domains[k].covers(relation); c != nil {
@@ -55,7 +58,7 @@ func (s *search) columnOf(relation int32) (column *Column) {
 func (c cardinality) fails(s *search, open []opening) bool {
 	wanting := c.openings(s, open)
 	if len(wanting) < 2 {
-		return false // support looks at it
+		return false // the support propagator handles one relation
 	}
 	served := 0
 	for v := int32(0); served < len(wanting); v++ {
@@ -67,8 +70,8 @@ func (c cardinality) fails(s *search, open []opening) bool {
 	return false
 }
 
-// openings lists those of each relation for which all devices must have a value in common. Of relations that have an
-// opening in common the first is listed, and nothing that is for admin access: claims may have by that what others have.
+// openings returns, by relation, the openings whose devices must have a common value. Relations that share an
+// opening with an earlier one are left out, as are relations with admin access.
 func (c cardinality) openings(s *search, open []opening) [][]opening {
 	list, all := c.wanting, s.ahead.wanting
 	for _, r := range c.relations {
@@ -87,8 +90,9 @@ func includes(list []opening, o opening) bool {
 	return slices.ContainsFunc(list, func(other opening) bool { return other.request == o.request })
 }
 
-// serves is how many relations a value can go to at most: their last openings take different devices, or shares of
-// devices, and so do those before, and so on. The first ones of some are served already.
+// serves is an upper bound on the number of relations that a value can go to. It looks at the last openings of
+// all relations, which need different devices, or different shares, then at the last but one, and so on.
+// Relations of which the first openings are already served have shorter lists.
 func (c cardinality) serves(s *search, wanting [][]opening, v int32) int {
 	devices, served := c.column.having(v), c.served
 	for _, some := range wanting {
@@ -96,9 +100,9 @@ func (c cardinality) serves(s *search, wanting [][]opening, v int32) int {
 			served = append(served, some)
 		}
 	}
-	s.look(len(wanting) + len(served))
+	s.payForChecks(len(wanting) + len(served))
 	most := len(served)
-	for _, kind := range s.ahead.kinds {
+	for _, kind := range s.ahead.cumulatives {
 		most = min(most, kind.serves(s, served, devices))
 	}
 	for n := 1; most > 0; n++ {
@@ -120,7 +124,8 @@ func (c cardinality) serves(s *search, wanting [][]opening, v int32) int {
 	return most
 }
 
-// rooms are how many openings of different relations devices can serve: those of each value that must differ.
+// rooms returns, for each unit, how many openings of different relations its devices can serve. A unit is a
+// device, or all devices of one value where values must differ.
 func (s *search) rooms(level []opening, devices []int32) []int {
 	units, rooms, at := s.differing(level), s.ahead.rooms[:0], s.ahead.roomAt
 	unitOf := func(i int32) int32 {
@@ -144,7 +149,7 @@ func (s *search) rooms(level []opening, devices []int32) []int {
 	return rooms
 }
 
-// together is how many devices several openings can have, where each takes one of a room at most.
+// together is how many devices several openings can have, if each takes at most one of a unit.
 func together(rooms []int, openings int) (sum int) {
 	for _, room := range rooms {
 		sum += min(room, openings)
@@ -152,8 +157,8 @@ func together(rooms []int, openings int) (sum int) {
 	return sum
 }
 
-// differing are the units of a Distinct relation that covers the first opening, if one that compares the same covers
-// each of the others.
+// differing returns the units of a Distinct relation that covers the first opening. It is nil unless Distinct
+// relations over the same column cover all other openings, too.
 func (s *search) differing(level []opening) []int32 {
 	covering := func(o opening, column *Column) int {
 		return slices.IndexFunc(s.ahead.distincts, func(d distinct) bool {
@@ -171,7 +176,7 @@ func (s *search) differing(level []opening) []int32 {
 	return d.unit
 }
 
-// among is how many of some devices an opening can take.
+// among is how many of the devices an opening can take.
 func (o *opening) among(devices []int32) (n int) {
 	for _, i := range devices {
 		if o.has(uint(i)) {
@@ -181,7 +186,7 @@ func (o *opening) among(devices []int32) (n int) {
 	return n
 }
 
-// mostServed is how many openings a device can serve at most.
+// mostServed is an upper bound on how many openings a device can serve.
 func (s *search) mostServed(open []opening, i int32) int {
 	switch {
 	case !slices.ContainsFunc(open, func(o opening) bool { return o.has(uint(i)) }):

@@ -9,68 +9,69 @@ import (
 	"slices"
 )
 
-// completion looks for devices for all requests that are open in another order: those first that have least choice. What
-// is chosen together does not depend on the order of requests, so that if nothing completes the choices made so far in
-// another order, nothing does in that of requests. Small parts before large ones hide for long that the large ones will
-// not fit, and with the large ones first it shows at once.
+// completion tries to complete the choices made so far in another order: the open request with the least choice
+// comes first. The order of requests does not change what can be chosen together. So if no completion exists in
+// that order, none exists in the order of requests. With small parts before large ones, it takes long to see
+// that the large ones do not fit; with large ones first it shows at once.
 type completion struct {
-	// done are the requests that are served out of order.
+	// done are the requests that completion has served out of order.
 	done []bool
-	// weights are parts of what is left of a kind of resource, by request: the most that it takes at least of any.
+	// weights estimate the size of each request. An option's weight is the largest fraction that it needs at
+	// least of what is left of any kind of resource. The request has that of its smallest option.
 	weights []float64
-	// cheapest lists the options of each request, that which takes least first.
+	// cheapest lists the options of each request in ascending order of weight.
 	cheapest [][]int32
-	// particular are the domains of which a request wants several devices, certain ones, or totals, which devices fill by what
-	// they have: another request cannot have each of them in exchange for its own. Passed is room.
-	particular, passed []bool
-	// plain is set if requests want nothing but a part of a device, whichever.
-	plain bool
-	// without are devices that were ruled out for requests.
-	without []without
-	// found are the choices of the last completion, by request.
+	// notExchangeable are domains with an option for several devices, with allocationMode All, or with totals.
+	// Another request cannot exchange its device for one of theirs. passed is a scratch buffer.
+	notExchangeable, passed []bool
+	// onlyShares is set if each request takes a share of any one device, and nothing else matters.
+	onlyShares bool
+	// ruledOut are devices that were ruled out for requests.
+	ruledOut []ruledOut
+	// found are the choices of the last completion, in the order of requests.
 	found []Choice
-	// failed are states below which there is none.
+	// failed are states from which no completion exists.
 	failed *nogoods
-	// busy is set while one is looked for.
-	busy bool
-	// wasted are the steps of those looked for in vain.
+	// running is set while a completion is searched for.
+	running bool
+	// wasted is the number of steps spent on completions without a result.
 	wasted int64
 }
 
 const (
-	// patience is how many steps a search takes before it looks for completions. Most take less.
+	// patience is the default of Solver.Patience: the steps after which a search tries rules for long searches.
+	// Most searches take less.
 	patience = 2_000
-	// longestCompletion is how many steps one may take.
+	// longestCompletion is the step limit of one completion.
 	longestCompletion = 100_000
 )
 
-// incomplete reports whether it can be excluded that the choices made so far, with all devices of request p, can be
-// completed.
+// incomplete reports whether the choices made so far, with all devices of request p, have no completion.
 func (s *search) incomplete(p int32) bool {
 	c := s.ahead.completion
-	if c == nil || c.busy || p+1 < s.lastStop || c.wasted > s.stats.Steps-c.wasted || c.begins(s.chosen) {
+	if c == nil || c.running || p+1 < s.lastStop || c.wasted > s.stats.Steps-c.wasted || c.startsWith(s.chosen) {
 		return false
 	}
 	before, budget := s.stats.Steps, s.budget
 	mark, choices := s.mark(), len(s.chosen)
-	c.busy, s.budget = true, min(budget, before+longestCompletion)
+	c.running, s.budget = true, min(budget, before+longestCompletion)
 	end := s.complete(p)
 	if end == Found {
 		c.found = append(c.found[:0], s.chosen...)
 		slices.SortStableFunc(c.found, func(a, b Choice) int { return cmp.Compare(a.Request, b.Request) })
 	}
-	c.busy, s.budget = false, budget
+	c.running, s.budget = false, budget
 	s.takeBack(mark, choices)
 	clear(c.done)
-	c.without = c.without[:0]
+	c.ruledOut = c.ruledOut[:0]
 	if end != Found && end != None {
 		c.wasted += s.stats.Steps - before
 	}
 	return end == None
 }
 
-// begins reports whether the last completion begins with some choices.
-func (c *completion) begins(chosen []Choice) bool {
+// startsWith reports whether the last completion found begins with these choices.
+func (c *completion) startsWith(chosen []Choice) bool {
 	return len(c.found) > 0 && len(chosen) <= len(c.found) && slices.Equal(chosen, c.found[:len(chosen)])
 }
 
@@ -81,10 +82,10 @@ func (s *search) newCompletion() *completion {
 	}
 	c := &completion{
 		done: s.memory.flags.Take(len(s.p.Requests)), failed: s.newNogoods(),
-		particular: s.memory.flags.Take(len(s.p.Domains)), passed: s.memory.flags.Take(len(s.p.Domains)),
+		notExchangeable: s.memory.flags.Take(len(s.p.Domains)), passed: s.memory.flags.Take(len(s.p.Domains)),
 	}
-	totals := make([]float64, len(s.ahead.kinds))
-	for k, kind := range s.ahead.kinds {
+	totals := make([]float64, len(s.ahead.cumulatives))
+	for k, kind := range s.ahead.cumulatives {
 		for r, of := range s.p.KindOf {
 			if of == kind.kind {
 				totals[k] += max(0, s.left[r].Float())
@@ -98,19 +99,19 @@ func (s *search) newCompletion() *completion {
 			order[o] = int32(o)
 			weights[o] = s.weigh(&options[o], totals)
 			if options[o].Count != 1 || options[o].All || len(options[o].Totals) > 0 {
-				c.particular[options[o].Domain] = true
+				c.notExchangeable[options[o].Domain] = true
 			}
 		}
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(weights[a], weights[b]) })
 		c.cheapest, c.weights = append(c.cheapest, order), append(c.weights, slices.Min(weights))
 	}
-	c.plain = s.plain()
+	c.onlyShares = s.wantOnlyShares()
 	return c
 }
 
-// weigh is the most that an option takes at least of what there is of any kind of resource.
+// weigh is the largest fraction that an option needs at least of what is left of any kind of resource.
 func (s *search) weigh(o *Option, totals []float64) (most float64) {
-	for k, kind := range s.ahead.kinds {
+	for k, kind := range s.ahead.cumulatives {
 		if taken := kind.taken[o.Domain]; taken != nil && totals[k] > 0 {
 			least := kind.least(taken, s.ahead.viable[o.Domain], 0)
 			most = max(most, float64(o.Count)*least.Float()/totals[k])
@@ -119,17 +120,17 @@ func (s *search) weigh(o *Option, totals []float64) (most float64) {
 	return most
 }
 
-// complete serves the open requests after p.
+// complete serves the open requests after p out of order.
 func (s *search) complete(p int32) End {
 	c := s.ahead.completion
-	q := s.hardest(p)
+	q := s.mostConstrained(p)
 	if q < 0 {
 		return Found
 	}
 	if end, ends := s.step(); ends {
 		return end
 	}
-	state := c.failed.amid(s, p)
+	state := c.failed.stateOutOfOrder(s, p)
 	if _, failed := c.failed.failed[state]; failed {
 		return None
 	}
@@ -148,7 +149,7 @@ func (s *search) complete(p int32) End {
 	return None
 }
 
-// completeRequest serves a request out of order, and the others after it.
+// completeRequest serves request q out of order, and then the other open requests after p.
 func (s *search) completeRequest(p, q int32) End {
 	c := s.ahead.completion
 	c.done[q] = true
@@ -161,9 +162,9 @@ func (s *search) completeRequest(p, q int32) End {
 	return None
 }
 
-// completeRest serves the open requests unless it shows that they cannot be.
+// completeRest serves the open requests after p, unless a propagator fails.
 func (s *search) completeRest(p int32) End {
-	if s.starved(p, 0, math.MaxInt, 0) {
+	if s.infeasible(p, 0, math.MaxInt, 0) {
 		return None
 	}
 	return s.complete(p)
@@ -180,7 +181,7 @@ func (s *search) completeOption(p, q, o int32) End {
 	return s.completeSlot(p, q, o, 0, 0)
 }
 
-// completeSlot is slot for a request out of order.
+// completeSlot is slot for a request that is served out of order.
 func (s *search) completeSlot(p, q, o int32, n int, start uint) End {
 	option := &s.p.Requests[q].Options[o]
 	if n == option.Count {
@@ -217,9 +218,9 @@ func (s *search) completeSlot(p, q, o int32, n int, start uint) End {
 	return None
 }
 
-// hardest is the open request after p with the fewest devices to choose from beyond what it needs, and of several the one
-// that takes most, -1 if none is open.
-func (s *search) hardest(p int32) int32 {
+// mostConstrained is the open request after p with the fewest spare candidates. Among equal ones it is that with the
+// largest weight. It is -1 if no request is open.
+func (s *search) mostConstrained(p int32) int32 {
 	c, best, fewest := s.ahead.completion, int32(-1), 0
 	for q := p + 1; int(q) < len(s.p.Requests); q++ {
 		if s.p.Requests[q].Off || c.done[q] {
@@ -236,5 +237,5 @@ func (s *search) hardest(p int32) int32 {
 	return best
 }
 
-// isDone reports whether a request is served out of order. The receiver may be nil.
+// isDone reports whether a request was served out of order. The receiver may be nil.
 func (c *completion) isDone(q int32) bool { return c != nil && c.done[q] }

@@ -14,20 +14,19 @@ import (
 )
 
 func cumulatives(s *search, open []opening) bool {
-	return slices.ContainsFunc(s.ahead.kinds, func(c cumulative) bool { return c.fails(s, open) })
+	return slices.ContainsFunc(s.ahead.cumulatives, func(c cumulative) bool { return c.fails(s, open) })
 }
 
-// cumulative fails if the openings need more of a kind of resource than is left of all resources
-// of that kind together: each of their slots takes at least what the viable device takes that
-// takes least.
+// cumulative fails if the openings need more of a kind of resource than is left of all resources of that kind
+// together. A slot needs at least the minimum over its viable devices.
 type cumulative struct {
 	kind int32
-	// taken are, by domain and device, what a choice takes of the kind. Devices from which a
-	// choice may take nothing, as it is not the first share, count with their shares only.
+	// taken are, by domain and device, the amounts of the kind that a choice takes. A shareable device counts
+	// with its share only, as later shares do not take its draws.
 	taken [][]amount.Amount
 }
 
-// newCumulatives returns one for each kind of which some choice takes.
+// newCumulatives returns one propagator for each kind of which some choice takes.
 func (s *search) newCumulatives() []cumulative {
 	list := make([]cumulative, 0, len(s.p.KindOf))
 	for r, kind := range s.p.KindOf {
@@ -46,7 +45,7 @@ func (s *search) newCumulatives() []cumulative {
 	return list
 }
 
-// measure fills in what choices of a domain take, and reports whether any takes something.
+// measure fills in taken for a domain, and reports whether any choice takes something.
 func (c *cumulative) measure(s *search, domain int) (takes bool) {
 	d := &s.p.Domains[domain]
 	for i, ok := d.Allowed.NextSet(0); ok; i, ok = d.Allowed.NextSet(i + 1) {
@@ -88,8 +87,8 @@ func (c cumulative) fails(s *search, open []opening) bool {
 	return false
 }
 
-// serves is how many relations can have what is left of the resources that some devices take of: those whose openings
-// take least.
+// serves is an upper bound on how many relations can be served from what is left of the resources of some
+// devices. Relations with the smallest needs come first.
 func (c cumulative) serves(s *search, relations [][]opening, devices []int32) (n int) {
 	needs, some := s.ahead.needs[:0], false
 	for _, openings := range relations {
@@ -116,7 +115,8 @@ func (c cumulative) serves(s *search, relations [][]opening, devices []int32) (n
 	return n
 }
 
-// leftFor is what is left of all resources of the kind that devices take of when openings have them.
+// leftFor is what is left of all resources of the kind that openings take of when they choose among the
+// devices.
 func (c cumulative) leftFor(s *search, relations [][]opening, devices []int32) (sum amount.Amount) {
 	counted := s.ahead.counted[:0]
 	add := func(draws []Draw) {
@@ -144,7 +144,7 @@ func (c cumulative) leftFor(s *search, relations [][]opening, devices []int32) (
 	return sum
 }
 
-// leastAmong is what a slot of an opening takes at least, of some devices.
+// leastAmong is the minimum that a slot of an opening takes if it chooses among the devices.
 func (c cumulative) leastAmong(s *search, o *opening, devices []int32) (least amount.Amount) {
 	some := false
 	for _, option := range o.options {
@@ -161,8 +161,8 @@ func (c cumulative) leastAmong(s *search, o *opening, devices []int32) (least am
 	return least
 }
 
-// needs is what an opening takes at least: that of one of its options, of which each device takes what the one
-// takes that takes least.
+// needs is the minimum that an opening takes: that of its smallest option, with the minimum over viable devices
+// for each slot.
 func (c cumulative) needs(s *search, o *opening) (needs amount.Amount) {
 	some := false
 	for _, option := range o.options {
@@ -190,7 +190,7 @@ func (c cumulative) needs(s *search, o *opening) (needs amount.Amount) {
 	return needs
 }
 
-// least is what the device takes that takes least.
+// least is the minimum that a viable device takes, from a position on.
 func (c cumulative) least(taken []amount.Amount, viable *bitset.BitSet, from uint) (least amount.Amount) {
 	some := false
 	for i, ok := viable.NextSet(from); ok; i, ok = viable.NextSet(i + 1) {
@@ -204,47 +204,50 @@ func (c cumulative) least(taken []amount.Amount, viable *bitset.BitSet, from uin
 	return least
 }
 
-// packing fails if the openings need more of a kind of resource than they can take of all resources of that kind
-// together, each resource by itself: of what is left of one, no more than the largest sum of what openings take of it.
+// packing fails if the openings need more of a kind of resource than they can take of its resources one by one.
+// Of a single resource they can take at most the largest subset sum of their amounts that does not exceed what
+// is left.
 type packing struct {
 	of cumulative
-	// unit is what all amounts are multiples of.
+	// unit is the greatest common divisor of all amounts.
 	unit float64
-	// takes has what a choice of a device takes of resources, by domain and device. draws has what a device that is
-	// not shared takes, by device.
+	// takes are, by domain and device, the units that a choice takes of each resource. draws are those of
+	// devices that are not shareable, by device.
 	takes [][][]taking
 	draws [][]taking
-	// sums are those of what openings take of a resource, one bit for each number of units. It is room.
+	// sums is a scratch bit set of subset sums, one bit for each number of units.
 	sums []uint64
-	// items lists what openings take of each resource, itemOf the position of each number of units in it, from 1. They are room.
+	// items are, by resource, the amounts that openings may take. itemOf has, by resource and number of units,
+	// the position in items plus 1, 0 if there is none. Both are scratch buffers.
 	items  [][]item
 	itemOf [][]int32
 }
 
-// taking is so many units of a resource.
+// taking is a number of units of a resource.
 type taking struct {
 	resource int32
 	units    int
 }
 
-// item is so many units of a resource that some slots of openings may take, the last of which are those of one opening.
-// There are so many devices to take them with, or shares, or devices with admin access.
+// item is one number of units of a resource, with an upper bound on how often it can be taken: slots of
+// openings, and devices. opening is the last opening that was counted. If shared is set, the number of devices
+// is no bound, because of shares or admin access.
 type item struct {
 	units, slots, opening, devices int
 	shared                         bool
 }
 
 const (
-	// mostUnits bounds the sums that are told apart. Where more units are left of a resource, nothing is said of its kind, so
-	// that all numbers are exact.
+	// mostUnits bounds the subset sums. If more units are left of a resource, its kind is not checked. So all
+	// numbers are exact in a float64.
 	mostUnits = 4096
-	// takingsPerLook is how many takings are counted for the price of a look at a device.
+	// takingsPerLook is how many takings cost as much as one check of a device.
 	takingsPerLook = 4
 )
 
-// newPackings returns one for each kind of which amounts have a common unit that is not too small.
+// newPackings returns one propagator for each kind of which choices take.
 func (s *search) newPackings() (list []*packing) {
-	for _, kind := range s.ahead.kinds {
+	for _, kind := range s.ahead.cumulatives {
 		unit := new(big.Int)
 		for d := range s.p.Domains {
 			for i, ok := s.p.Domains[d].Allowed.NextSet(0); ok; i, ok = s.p.Domains[d].Allowed.NextSet(i + 1) {
@@ -266,7 +269,7 @@ func (s *search) newPacking(kind cumulative, unit float64) *packing {
 	p := &packing{of: kind, unit: unit, items: make([][]item, len(s.p.KindOf)), itemOf: make([][]int32, len(s.p.KindOf))}
 	takings := func(draws []Draw) (list []taking) {
 		for _, draw := range draws {
-			// More than can be left is never part of a sum.
+			// More than mostUnits is never left, see fails.
 			units := math.Round(draw.Amount.Float() / unit)
 			if s.p.KindOf[draw.Resource] == kind.kind && units > 0 && units <= mostUnits {
 				list = append(list, taking{draw.Resource, int(units)})
@@ -292,7 +295,7 @@ func (s *search) newPacking(kind cumulative, unit float64) *packing {
 	return p
 }
 
-// takenBy are the draws that count for each choice of a device.
+// takenBy returns the draws that every choice of a device makes.
 func (s *search) takenBy(domain, device int32) []Draw {
 	if s.p.Devices[device].Shareable {
 		return s.p.Domains[domain].share(device)
@@ -311,7 +314,7 @@ func (p *packing) fails(s *search, open []opening) bool {
 		}
 		p.items[r] = p.items[r][:0]
 	}
-	some := s.union() // devices that count
+	some := s.union() // the viable devices that count
 	s.ahead.used--
 	for k := range open {
 		if needs := p.of.needs(s, &open[k]); !needs.IsZero() {
@@ -328,7 +331,7 @@ func (p *packing) fails(s *search, open []opening) bool {
 		if len(items) == 0 {
 			continue
 		}
-		// An amount that is left is rounded up if it is next to a whole number of units: more is left then.
+		// Rounding errors must not make less of what is left: add a small margin.
 		left := math.Floor(s.left[r].Float()/p.unit + 1e-6)
 		if left > mostUnits {
 			return false
@@ -340,7 +343,7 @@ func (p *packing) fails(s *search, open []opening) bool {
 	return true
 }
 
-// offer adds the slots of an opening to all items that they may be.
+// offer adds the slots of an opening to each item that they may take.
 func (p *packing) offer(s *search, k int, o *opening) {
 	counted := 0
 	for _, option := range o.options {
@@ -357,10 +360,10 @@ func (p *packing) offer(s *search, k int, o *opening) {
 			counted += max(1, len(takes[i]))
 		}
 	}
-	s.look(counted / takingsPerLook)
+	s.payForChecks(counted / takingsPerLook)
 }
 
-// slots is how many devices an opening has at most.
+// slots is an upper bound on the devices of an opening.
 func (p *packing) slots(o *opening) int {
 	most := o.slots
 	for i := range o.options {
@@ -369,7 +372,7 @@ func (p *packing) slots(o *opening) int {
 	return most
 }
 
-// count counts devices that are not shared as items, of which each can be one only.
+// count counts the devices of each item that are not shareable.
 func (p *packing) count(devices *bitset.BitSet) {
 	for i, ok := devices.NextSet(0); ok; i, ok = devices.NextSet(i + 1) {
 		for _, t := range p.draws[i] {
@@ -387,7 +390,7 @@ func (p *packing) item(t taking) *item {
 	return &p.items[t.resource][*at-1]
 }
 
-// largest is the largest sum of items that is no more than what is left.
+// largest is the largest subset sum of items that does not exceed what is left.
 func (p *packing) largest(left int, items []item) int {
 	n := left
 	sums := append(p.sums[:0], make([]uint64, n/64+1)...)
@@ -407,7 +410,7 @@ func (p *packing) largest(left int, items []item) int {
 	return n
 }
 
-// shift adds to a set all of its numbers with n more.
+// shift adds each number of a set plus n to the set, up to its size.
 func shift(set []uint64, n int) {
 	words, bits := n/64, n%64
 	for w := len(set) - 1; w >= words; w-- {

@@ -5,20 +5,20 @@ package solver
 
 import "slices"
 
-// equal says that requests from first on want what as many requests before them want, at a distance, so
-// that both can exchange what they have: requests of one claim, or all requests of claims that are alike.
+// equal says that the requests from first on are interchangeable with as many requests before them. distance is
+// the difference of their positions. They are requests of one claim, or all requests of equal claims.
 //
-// The first solution gives the later ones no earlier choice, in the order in which choices are tried: otherwise exchanging
-// them would make a solution that comes before it. So a later one need not try what comes before the choice of the earlier
-// one while they agree in all before. What fails then has no solution at all, not only none in this order: by exchanging,
-// a solution would become one that was found before.
+// The search can require that the later request has no earlier choice than the other one. Otherwise exchanging
+// their devices would give a solution that comes first. The rule applies as long as all choices before the two
+// are equal. It also keeps nogoods valid: a state that fails under the rule has no solution at all, as
+// exchanging would turn a solution into one that was found before.
 type equal struct{ first, distance int32 }
 
-// equals are the equal ones that a request is part of: with a request before it, and with its claim. Those with a distance
-// of zero stand for none.
+// equals are the pairs of a request: with an earlier request of its claim, and through its claim with an
+// earlier claim. A distance of zero means none.
 type equals [2]equal
 
-// findEqual is by request. Where the order of requests matters there are none.
+// findEqual returns the pairs by request, nil if the order of requests matters.
 func (s *search) findEqual() []equals {
 	if s.rules&RuleEqual == 0 || s.orderMatters() {
 		return nil
@@ -44,21 +44,21 @@ func (s *search) findEqual() []equals {
 	return list
 }
 
-// orderMatters reports whether what can be chosen depends on the order of requests.
+// orderMatters reports whether the order of requests affects what can be chosen.
 func (s *search) orderMatters() bool {
-	return s.ordered() || slices.ContainsFunc(s.p.Domains, func(d Domain) bool { return d.Admin })
+	return s.orderOfDevicesMatters() || slices.ContainsFunc(s.p.Domains, func(d Domain) bool { return d.Admin })
 }
 
-// exchange compares what requests want. A relation of one claim stands for one of another.
+// exchange compares requests. Relations of one claim are mapped to those of the other.
 type exchange struct {
 	p *Problem
-	// claims are those that a relation is about, by relation. Nil if they are not known yet.
+	// claims are, by relation, the claims that it covers. Nil until they are needed.
 	claims [][]int32
-	// standsFor has pairs of relations.
+	// standsFor are the pairs of relations that were mapped so far.
 	standsFor [][2]int32
 }
 
-// end is the position after the claim of a request.
+// end is the position after the last request of the claim of request p.
 func (m *exchange) end(p int32) int32 {
 	of := m.p.Requests[p].Claim
 	for int(p) < len(m.p.Requests) && m.p.Requests[p].Claim == of {
@@ -67,8 +67,8 @@ func (m *exchange) end(p int32) int32 {
 	return p
 }
 
-// sameClaim is the first request of the last claim before a position, and not before another, that is like the one that
-// begins there, -1 if there is none.
+// sameClaim finds the last claim before start whose requests equal those of the claim that begins at start. It
+// returns the position of its first request, which is not before least, or -1.
 func (m *exchange) sameClaim(start, least int32) int32 {
 	n := m.end(start) - start
 	for q := start - 1; q >= least; q-- {
@@ -82,7 +82,7 @@ func (m *exchange) sameClaim(start, least int32) int32 {
 	return -1
 }
 
-// claimsOf are the claims that relations are about, by relation.
+// claimsOf returns the claims that a relation covers.
 func (m *exchange) claimsOf(relation int32) []int32 {
 	if m.claims == nil {
 		m.claims = make([][]int32, len(m.p.Relations))
@@ -109,7 +109,7 @@ func (m *exchange) sameRequest(q, p int32) bool {
 		})
 }
 
-// sameRequests reports whether so many requests from two positions on are alike, one by one.
+// sameRequests reports whether n requests from q on equal those from p on, one by one.
 func (m *exchange) sameRequests(q, p, n int32) bool {
 	m.standsFor = m.standsFor[:0]
 	for k := range n {
@@ -123,7 +123,7 @@ func (m *exchange) sameRequests(q, p, n int32) bool {
 	return true
 }
 
-// sameDomain reports whether two domains see the same, but for the relations of their claims.
+// sameDomain reports whether two domains are equal, with the relations of their claims mapped.
 func (m *exchange) sameDomain(x, y int32) bool {
 	a, b := &m.p.Domains[x], &m.p.Domains[y]
 	return x == y || a.Stops == nil && b.Stops == nil && len(a.Gives)+len(b.Gives) == 0 && a.Allowed.Equal(b.Allowed) && slices.Equal(a.Order, b.Order) &&
@@ -133,9 +133,9 @@ func (m *exchange) sameDomain(x, y int32) bool {
 		})
 }
 
-// sameRelation reports whether two relations are equal but for their claims: each covers devices of one claim only, and they
-// agree in kind and limit. A relation that covers devices of both claims needs no partner: exchanging the devices of the
-// claims leaves it as it is.
+// sameRelation reports whether a relation can be mapped to another. Each covers devices of one claim only, and
+// they agree in kind and limit. A relation that covers both claims is mapped to itself: exchanging their
+// devices does not change it.
 func (m *exchange) sameRelation(r, t int32) bool {
 	if r == t {
 		return true
@@ -151,7 +151,7 @@ func (m *exchange) sameRelation(r, t int32) bool {
 	return a.Kind == b.Kind && a.Most == b.Most && a.Off == b.Off && !a.Begun && !b.Begun
 }
 
-// comesBefore reports whether an option is before that of the earlier one of some equal requests.
+// comesBefore reports whether an option comes before the one that an earlier interchangeable request has.
 func (s *search) comesBefore(p, o int32) bool {
 	for _, e := range s.equalOf(p) {
 		if e.distance > 0 && o < s.picked[p-e.distance] && s.agrees(e, p) {
@@ -161,14 +161,15 @@ func (s *search) comesBefore(p, o int32) bool {
 	return false
 }
 
-// deviceComesBefore reports whether the device at a position is before that of the earlier one of some equal requests.
+// deviceComesBefore reports whether the device at a position comes before the one that an earlier
+// interchangeable request has in its place.
 func (s *search) deviceComesBefore(p, o int32, n int, at uint) bool {
 	for _, e := range s.equalOf(p) {
 		q := p - e.distance
 		if e.distance == 0 || s.picked[q] != o {
 			continue
 		}
-		mine, other := s.chosen[s.begins[p]:], s.chosen[s.begins[q]:s.begins[q+1]]
+		mine, other := s.chosen[s.firstChoice[p]:], s.chosen[s.firstChoice[q]:s.firstChoice[q+1]]
 		if n < len(other) && sameDevices(mine, other[:n]) && at < s.position(p, o, other[n].Device) && s.agrees(e, p) {
 			return true
 		}
@@ -184,7 +185,7 @@ func (s *search) position(p, o, device int32) uint {
 	return uint(device)
 }
 
-// equalOf are the equal requests that a request is part of.
+// equalOf returns the pairs of a request.
 func (s *search) equalOf(p int32) []equal {
 	if s.ahead == nil || s.ahead.equal == nil {
 		return nil
@@ -192,11 +193,11 @@ func (s *search) equalOf(p int32) []equal {
 	return s.ahead.equal[p][:]
 }
 
-// agrees reports whether equal requests have the same choices before p.
+// agrees reports whether both parts of a pair have equal choices before request p.
 func (s *search) agrees(e equal, p int32) bool {
 	for k := e.first; k < p; k++ {
 		q := k - e.distance
-		if s.picked[k] != s.picked[q] || !sameDevices(s.chosen[s.begins[k]:s.begins[k+1]], s.chosen[s.begins[q]:s.begins[q+1]]) {
+		if s.picked[k] != s.picked[q] || !sameDevices(s.chosen[s.firstChoice[k]:s.firstChoice[k+1]], s.chosen[s.firstChoice[q]:s.firstChoice[q+1]]) {
 			return false
 		}
 	}

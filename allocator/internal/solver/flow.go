@@ -11,20 +11,20 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// flow decides whether openings can be given devices such that no unit serves more than it can, by augmenting
-// paths. A unit is a device, or the devices of which one can serve. What a flow leaves out makes it more
-// generous only, so that there is none proves that there is no solution (Hall's theorem, where
-// nothing is shared).
+// flow decides, by augmenting paths, whether openings can be matched with devices so that no unit serves more
+// openings than it can. A unit is a device, or a set of devices of which one may serve. A flow is a relaxation
+// of the problem. So if none exists, there is no solution (Hall's theorem, where nothing is shared).
 type flow struct {
 	open []opening
-	// held are the devices that openings have, by request. They are kept for the next time.
+	// held are the devices of each opening, by request. The next flow starts from them.
 	held []*bitset.BitSet
-	// unit is that of each device, called by one of its devices. Nil if each is one by itself.
+	// unit maps each device to its unit, which has the number of one of its devices. If it is nil, each device
+	// is a unit.
 	unit []int32
-	// room is how many more openings a unit can serve, full has devices that serve and of which the unit has none.
+	// room is how many more openings a unit can serve. full are devices that serve and whose unit has no room.
 	room []int32
 	full *bitset.BitSet
-	// seen are the units and openings that the current augmentation visited.
+	// seen are the units, and seenOpen the openings, on which the current augmentation has been.
 	seen, seenOpen *bitset.BitSet
 }
 
@@ -36,10 +36,10 @@ func (s *search) newFlow() flow {
 	}
 }
 
-// fails reports whether some slot can have no device.
+// fails reports whether some slot cannot have a device.
 func (f *flow) fails(s *search, open []opening, unit []int32) bool {
 	if len(open) < 2 && unit == nil {
-		return false // it has as many as it needs
+		return false // the counting propagator covers one opening
 	}
 	f.begin(s, open, unit)
 	for k := range open {
@@ -58,14 +58,14 @@ func (f *flow) fails(s *search, open []opening, unit []int32) bool {
 	return false
 }
 
-// begin leaves openings what they had the last time, as far as they still can have it.
+// begin keeps the devices of the last flow as far as the openings can still have them.
 func (f *flow) begin(s *search, open []opening, unit []int32) {
 	f.open, f.unit = open, unit
 	f.full.ClearAll()
 	for i := range f.room {
 		f.room[i] = 1
 	}
-	if unit == nil { // else one choice takes all that a device has of the values
+	if unit == nil { // with units by value, no two devices may have the same value, shared or not
 		for _, i := range s.ahead.shareable {
 			f.room[i] = s.sharesLeft(open, i)
 		}
@@ -86,7 +86,7 @@ func (f *flow) begin(s *search, open []opening, unit []int32) {
 	}
 }
 
-// holds are the devices of an opening.
+// holds returns the devices of an opening.
 func (f *flow) holds(k int) *bitset.BitSet { return f.held[f.open[k].request] }
 
 func (f *flow) unitOf(i uint) uint {
@@ -108,7 +108,7 @@ func (f *flow) find(k int) bool {
 	return false
 }
 
-// augment gives an opening one more device, moving others if it must.
+// augment gives an opening one more device. It moves other openings to other devices if necessary.
 func (f *flow) augment(k int) bool {
 	f.seenOpen.Set(uint(k))
 	if f.find(k) {
@@ -129,7 +129,7 @@ func (f *flow) augment(k int) bool {
 	return false
 }
 
-// move makes room in a unit: it finds an opening another device for one of it.
+// move makes room in a unit: an opening gives up a device of the unit for another one.
 func (f *flow) move(unit uint) bool {
 	for k := range f.open {
 		held := f.holds(k)
@@ -155,8 +155,8 @@ func (f *flow) count(i uint, by int32) {
 	f.full.SetTo(i, *room == 0)
 }
 
-// sharesLeft is how many openings can have a share of a device at most: those that take least,
-// resource by resource.
+// sharesLeft is an upper bound on how many openings can have a share of a device. For each resource, the
+// smallest demands come first.
 func (s *search) sharesLeft(open []opening, i int32) int32 {
 	fits := 0
 	for k := range open {
@@ -190,8 +190,8 @@ func (s *search) sharesLeft(open []opening, i int32) int32 {
 	return int32(fits)
 }
 
-// leastShare is the least that an opening takes of one of the resources of a device. All shares of a
-// device take of the same resources.
+// leastShare is the minimum that an opening takes of one resource of a device. All shares of a device take of
+// the same resources.
 func (s *search) leastShare(o *opening, i int32, part int) (least amount.Amount) {
 	for n, option := range o.options {
 		if share := s.p.Domains[option.Domain].share(i); share == nil {

@@ -9,15 +9,16 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// fullest is the device of which least is left, of those that open requests after p may take, and the request that takes most
-// of it. A device is filled before others are begun, so that it shows soon if it cannot be. The request is -1 if no device takes of
-// a resource, or if the hardest request has no choice. Only requests for one device count.
+// fullest returns a device that open requests after p may take, and the request q that takes most of it. It is the
+// device with the least left. The search fills one device before it begins others, so that it fails early if that is
+// impossible. q is -1 if no device takes of a resource, or if the most constrained request has no choice. Only requests
+// for one device count.
 func (s *search) fullest(p, hardest int32) (q, device int32) {
 	if o := s.p.Requests[hardest].Options; len(o) == 1 && s.ahead.viable[o[0].Domain].Count() <= uint(o[0].Count) {
 		return -1, -1
 	}
 	c := s.ahead.completion
-	copy(c.passed, c.particular)
+	copy(c.passed, c.notExchangeable)
 	q = -1
 	leftOf, takenOf, counted := 0.0, 0.0, 0
 	for r := p + 1; int(r) < len(s.p.Requests); r++ {
@@ -38,12 +39,12 @@ func (s *search) fullest(p, hardest int32) (q, device int32) {
 			}
 		}
 	}
-	s.look(counted / takingsPerLook)
+	s.payForChecks(counted / takingsPerLook)
 	return q, device
 }
 
-// completeWith serves an open request for one device with that device, or else no request of its domain with it. Proof: a
-// request of its domain that has the device could exchange it for what this one has.
+// completeWith serves request q with the device, or else rules the device out for all requests of its domain.
+// Proof: a request of the same domain that has the device could exchange it for the device of q.
 func (s *search) completeWith(p, q, device int32) End {
 	c, option := s.ahead.completion, &s.p.Requests[q].Options[0]
 	mark, choices := s.mark(), len(s.chosen)
@@ -54,8 +55,9 @@ func (s *search) completeWith(p, q, device int32) End {
 	if why, _ := s.refusesFor(option, device); why == accepted && int(s.claimed[s.p.Requests[q].Claim]) < s.p.MostOfClaim && !s.replaces(q, device) {
 		c.done[q] = true
 		s.decide(q, 0, device)
-		// What others would take of the device is no more than this one takes, so that they could have what it has instead.
-		settled := c.plain && s.left[s.p.Domains[option.Domain].share(device)[0].Resource].IsZero()
+		// If q takes all that is left, other requests on the device take no more than q, and can exchange their
+		// devices with it.
+		settled := c.onlyShares && s.left[s.p.Domains[option.Domain].share(device)[0].Resource].IsZero()
 		end := s.completeRest(p)
 		c.done[q] = false
 		if end != None {
@@ -73,34 +75,34 @@ func (s *search) completeWith(p, q, device int32) End {
 			s.words.set(word, *word&^(1<<(i%64)))
 		}
 	}
-	c.without = append(c.without, without{q, device, choices})
+	c.ruledOut = append(c.ruledOut, ruledOut{q, device, choices})
 	end := s.completeRest(p)
 	if end == None {
-		c.without = c.without[:len(c.without)-1]
+		c.ruledOut = c.ruledOut[:len(c.ruledOut)-1]
 		s.takeBack(mark, choices)
 	}
 	return end
 }
 
-// without says that a request is not served with a device, after so many choices.
-type without struct {
+// ruledOut says that a device is ruled out for a request. choices is the number of choices made at that time.
+type ruledOut struct {
 	request, device int32
 	choices         int
 }
 
-// mostSums bounds the sums that are tried for one device.
+// mostSums bounds the subset sums that are tried for one device.
 const mostSums = 1_000
 
-// replaces reports whether a request, with others that came to a device, takes as much of it as one that was ruled out there
-// before these came. Proof: exchanging them with that one would make a solution of what was ruled out.
+// replaces reports whether request q, with others chosen for the device later, takes as much as a request that
+// was ruled out there. Proof: exchanging them with that request gives a solution that was ruled out.
 func (s *search) replaces(q, device int32) bool {
 	c := s.ahead.completion
-	if !c.plain {
+	if !c.onlyShares {
 		return false
 	}
 	tried := 0
-	defer func() { s.look(tried) }()
-	for _, w := range c.without {
+	defer func() { s.payForChecks(tried) }()
+	for _, w := range c.ruledOut {
 		if w.device == device && s.sumsTo(s.part(w.request).Sub(s.part(q)), s.chosen[w.choices:], device, &tried) {
 			return true
 		}
@@ -108,7 +110,8 @@ func (s *search) replaces(q, device int32) bool {
 	return false
 }
 
-// sumsTo reports whether some choices of a device take so much of it, unless that is too much to try.
+// sumsTo reports whether a subset of the choices of a device takes exactly sum of it. It is false if there are
+// too many subsets to try.
 func (s *search) sumsTo(sum amount.Amount, chosen []Choice, device int32, tried *int) bool {
 	*tried++
 	switch {
@@ -120,16 +123,17 @@ func (s *search) sumsTo(sum amount.Amount, chosen []Choice, device int32, tried 
 	return s.sumsTo(sum, chosen[1:], device, tried)
 }
 
-// part is what a plain request takes of any device.
+// part is what a request takes of any device, where all want only shares.
 func (s *search) part(q int32) amount.Amount {
 	d := &s.p.Domains[s.p.Requests[q].Options[0].Domain]
 	first, _ := d.Allowed.NextSet(0)
 	return d.share(int32(first))[0].Amount
 }
 
-// plain reports whether each request wants a share of one device, whichever, that takes of one resource, the same of each.
-func (s *search) plain() bool {
-	var allowed *bitset.BitSet // of all of them
+// wantOnlyShares reports whether each request wants a share of any one device. Each share must take of one resource, and
+// take the same amount on all devices.
+func (s *search) wantOnlyShares() bool {
+	var allowed *bitset.BitSet // those of the first request; all must be equal
 	for p := range s.p.Requests {
 		r := &s.p.Requests[p]
 		if r.Off {
@@ -156,7 +160,7 @@ func (s *search) plain() bool {
 	return true
 }
 
-// wantsOne reports whether a request wants one device, and nothing else of it.
+// wantsOne reports whether a request has one option, for one device without totals.
 func (r *Request) wantsOne() bool {
 	o := &r.Options[0]
 	return len(r.Options) == 1 && o.Count == 1 && !o.All && len(o.Totals) == 0

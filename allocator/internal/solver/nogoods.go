@@ -9,35 +9,39 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 )
 
-// nogoods are states below which the search has failed. A state is all that the requests to come depend on: which devices
-// are viable for them, what is left for these, and which values they offer. Devices that take of the same resources
-// are a component. It is described without the names of its devices and resources, and of values that no other one has.
-// States with the same descriptions differ in names only, so that if one has no solution, none has.
+// nogoods are states below which the search has failed. A state is all that later requests depend on: their
+// viable devices, what is left for these devices, and which values they offer.
+//
+// Devices that take of common resources are a component. A state describes components without the names of
+// devices and resources, and of values that no other component has. Equal states thus differ in names only: if
+// one has no solution, none has.
 type nogoods struct {
-	// devices and resources are lists by component, of is the component of a device.
+	// devices and resources are lists by component. of is the component of a device.
 	devices, resources [][]int32
 	of                 []int32
-	// fixed has a number by device. Devices with the same one take the same of the resources of their components, give the
-	// same to totals, and are in the same groups, none of which the search changes.
-	fixed []int32
-	// names are those of values that no other component has, by relation and value. They count from 1 in each.
+	// static numbers the static content of devices. Devices with one number take the same of the resources of
+	// their components, give the same to totals, and are in the same groups.
+	static []int32
+	// names are, by relation and value, numbers of the values that no other component has. They count from 1 in
+	// each component; 0 is for other values.
 	names [][]int32
-	// last has, by domain, the last request that takes devices of it.
+	// last is, by domain, the last request that takes devices of it.
 	last []int32
-	// known are the numbers of descriptions, failed the states. Their keys have so many bytes.
+	// known numbers the descriptions of components. failed are the states. bytes is the size of the keys of
+	// both.
 	known  map[string]int32
 	failed map[string]struct{}
 	bytes  int
-	// The rest is room: for a state, a description, and the numbers of descriptions.
+	// The rest is scratch: keys of a state and of a component, and the numbers of the components of a state.
 	state, part memo.Key
 	parts       []int32
 }
 
-// maxNogoods is how many bytes of keys are remembered. When there are more, all are forgotten.
+// maxNogoods bounds the size of keys in bytes. When it is reached, all nogoods are dropped.
 const maxNogoods = 4 << 20
 
-// unlessFailed decides a request and everything after it, unless the search has failed in such a state. Where the search
-// can end, the names of devices matter.
+// unlessFailed decides a request and everything after it, unless the search has failed in an equal state.
+// Before the last stop it does not skip, as the names of devices matter there.
 func (s *search) unlessFailed(p int32) End {
 	a := s.ahead
 	if a == nil || s.rules&RuleNogoods == 0 || p < s.lastStop {
@@ -45,7 +49,7 @@ func (s *search) unlessFailed(p int32) End {
 	}
 	n, state := a.nogoods, ""
 	if n != nil {
-		state = n.before(s, p)
+		state = n.stateBefore(s, p)
 		if _, found := n.failed[state]; found {
 			return None
 		}
@@ -74,7 +78,7 @@ func (s *search) newNogoods() *nogoods {
 	devices, most := len(s.p.Devices), len(s.p.Left)+len(s.p.Devices)
 	n := &nogoods{
 		devices: make([][]int32, most), resources: make([][]int32, most), names: make([][]int32, len(s.p.Relations)),
-		fixed: s.memory.counts.Take(devices), last: s.memory.counts.Take(len(s.p.Domains)),
+		static: s.memory.counts.Take(devices), last: s.memory.counts.Take(len(s.p.Domains)),
 		known: make(map[string]int32), failed: make(map[string]struct{}),
 	}
 	for p, r := range s.p.Requests {
@@ -84,21 +88,21 @@ func (s *search) newNogoods() *nogoods {
 	}
 	n.connect(s)
 	for i := range s.p.Devices {
-		n.fixed[i] = n.fix(s, int32(i))
+		n.static[i] = n.numberStatic(s, int32(i))
 	}
 	for r := range s.p.Relations {
 		if column := s.columnOf(int32(r)); column != nil {
-			n.names[r] = n.name(s, column)
+			n.names[r] = n.nameValues(s, column)
 		}
 	}
 	return n
 }
 
-// connect finds the components. Each is called by one of its resources, or by its only device.
+// connect finds the components. A component has the number of one of its resources, or of its only device.
 func (n *nogoods) connect(s *search) {
 	var of []int32 // by resource
 	of, n.of = s.components()
-	if s.ahead.long {
+	if s.ahead.longSearch {
 		n.joinValues(s, of)
 	}
 	for r, c := range of {
@@ -109,7 +113,7 @@ func (n *nogoods) connect(s *search) {
 	}
 }
 
-// components are those that resources and devices are part of.
+// components returns the component of each resource and each device.
 func (s *search) components() (ofResource, ofDevice []int32) {
 	ofResource, ofDevice = s.memory.counts.Take(len(s.p.Left)), s.memory.counts.Take(len(s.p.Devices))
 	for r := range ofResource {
@@ -135,12 +139,12 @@ func (s *search) components() (ofResource, ofDevice []int32) {
 	return ofResource, ofDevice
 }
 
-// mostJoined is how many components are joined by a value that they have in common. The devices of one that has many are
-// better told apart by the value than by their positions.
+// mostJoined is the largest number of components that a common value joins. A larger component would
+// distinguish its devices by position, which makes fewer states equal than the value does.
 const mostJoined = 4
 
-// joinValues makes one component of those whose devices have a value in common that a relation compares: the devices on a
-// bus. Then the value needs no name, and one bus is like another.
+// joinValues joins components whose devices have a common value in a relation, such as the devices on a bus.
+// The value then needs no name, and states that exchange two buses are equal.
 func (n *nogoods) joinValues(s *search, of []int32) {
 	for r := range s.p.Relations {
 		column := s.columnOf(int32(r))
@@ -170,7 +174,7 @@ func (n *nogoods) joinValues(s *search, of []int32) {
 	}
 }
 
-// takes are all draws of a device.
+// takes returns the draws of a device, with those of its shares.
 func (s *search) takes(i int32) []Draw {
 	list := slices.Clone(s.p.Devices[i].Draws)
 	for d := range s.p.Domains {
@@ -179,8 +183,8 @@ func (s *search) takes(i int32) []Draw {
 	return list
 }
 
-// fix numbers what does not change of a device. Resources go by their positions in the component.
-func (n *nogoods) fix(s *search, i int32) int32 {
+// numberStatic numbers the static content of a device. Resources are written by their positions in the component.
+func (n *nogoods) numberStatic(s *search, i int32) int32 {
 	k, d := &n.part, &s.p.Devices[i]
 	k.Bytes = k.Bytes[:0]
 	k.Flags(d.Shareable)
@@ -206,8 +210,8 @@ func (n *nogoods) draws(i int32, list []Draw) {
 	}
 }
 
-// name names the values of a column that only devices of one component have.
-func (n *nogoods) name(s *search, column *Column) []int32 {
+// nameValues numbers the values of a column that only devices of one component have.
+func (n *nogoods) nameValues(s *search, column *Column) []int32 {
 	names, count := make([]int32, column.count()), s.memory.counts.Take(len(n.devices))
 	for v, devices := range column.devices {
 		if len(devices) > 0 && !slices.ContainsFunc(devices, func(i int32) bool { return n.of[i] != n.of[devices[0]] }) {
@@ -219,7 +223,7 @@ func (n *nogoods) name(s *search, column *Column) []int32 {
 	return names
 }
 
-// number is that of what was described last.
+// number returns the number of the description in part.
 func (n *nogoods) number() int32 {
 	number, found := n.known[string(n.part.Bytes)]
 	if !found {
@@ -230,8 +234,9 @@ func (n *nogoods) number() int32 {
 	return number
 }
 
-// amid is the state before the requests after p are decided that are not served out of order.
-func (n *nogoods) amid(s *search, p int32) string {
+// stateOutOfOrder is the state before the requests after p are decided, without those that completion has served out of
+// order.
+func (n *nogoods) stateOutOfOrder(s *search, p int32) string {
 	done := s.ahead.completion.done
 	for d := range n.last {
 		n.last[d] = -1
@@ -243,7 +248,7 @@ func (n *nogoods) amid(s *search, p int32) string {
 			}
 		}
 	}
-	state := n.before(s, p+1)
+	state := n.stateBefore(s, p+1)
 	k := &n.state
 	for q := p + 1; int(q) < len(s.p.Requests); q++ {
 		k.Flags(done[q])
@@ -255,8 +260,8 @@ func (n *nogoods) amid(s *search, p int32) string {
 	return string(k.Bytes)
 }
 
-// before is the state before a request is decided.
-func (n *nogoods) before(s *search, p int32) string {
+// stateBefore is the state before request p is decided.
+func (n *nogoods) stateBefore(s *search, p int32) string {
 	some := s.union()
 	s.ahead.used--
 	for d, viable := range s.ahead.viable {
@@ -282,7 +287,7 @@ func (n *nogoods) before(s *search, p int32) string {
 		n.parts = append(n.parts, n.number())
 	}
 	slices.Sort(n.parts)
-	s.look(int(some.Count()))
+	s.payForChecks(int(some.Count()))
 	k := &n.state
 	k.Bytes = k.Bytes[:0]
 	k.Number(int(p))
@@ -298,7 +303,7 @@ func (n *nogoods) before(s *search, p int32) string {
 
 // describe adds a device to a description.
 func (n *nogoods) describe(s *search, p, i int32) {
-	n.part.Number(int(n.fixed[i]) + 1)
+	n.part.Number(int(n.static[i]) + 1)
 	n.part.Flags(s.pays(i))
 	for _, g := range s.p.Devices[i].Groups {
 		n.values(s, g.Relation, g.Values)
@@ -317,7 +322,7 @@ func (n *nogoods) describe(s *search, p, i int32) {
 	n.part.Number(0)
 }
 
-// values adds those with which a relation may still admit a device.
+// values adds the values with which a relation may still admit a device.
 func (n *nogoods) values(s *search, relation int32, values []int32) {
 	related, names, kind := &s.related[relation], n.names[relation], s.p.Relations[relation].kind()
 	for _, v := range values {

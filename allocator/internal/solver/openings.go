@@ -10,18 +10,18 @@ import (
 	"github.com/bits-and-blooms/bitset"
 )
 
-// opening is a request that is still to be decided, wholly or in part: how many devices it
-// needs at least, and which are viable for it now. It takes a device at most once. Requests that want
-// the same devices, each for itself, are one opening.
+// opening is a request that is wholly or partly undecided: how many devices it needs at least, and which are
+// viable now. It takes a device at most once. Requests of a claim that want the same devices, not shared, are
+// one opening.
 type opening struct {
-	// request is the last of them.
+	// request is the last request of the opening.
 	request int32
 	options []Option
 	slots   int
 	viable  *bitset.BitSet
-	// from is the first device that may be taken.
+	// from is the first device that may be taken. Devices within a request ascend.
 	from uint
-	// rest is set for the request that is being decided.
+	// rest is set for the request that is partly decided.
 	rest bool
 }
 
@@ -35,7 +35,7 @@ func (o *opening) count() int {
 
 func (o *opening) has(i uint) bool { return i >= o.from && o.viable.Test(i) }
 
-// next is the first viable device from i on that is in neither of two sets, which are as large as
+// next returns the first viable device from i on that is in neither of the sets a and b, which have the size of
 // viable.
 func (o *opening) next(i uint, a, b *bitset.BitSet) (uint, bool) {
 	i = max(i, o.from)
@@ -50,7 +50,8 @@ func (o *opening) next(i uint, a, b *bitset.BitSet) (uint, bool) {
 	return 0, false
 }
 
-// openings lists what is open up to the next request at which looking can end the search.
+// openings lists the openings after n devices of option o of request p. It stops before the next request at
+// which looking can end the search.
 func (s *search) openings(p, o int32, n int, start uint) []opening {
 	a := s.ahead
 	a.open, a.used = a.open[:0], 0
@@ -63,7 +64,7 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 			request: p, options: s.p.Requests[p].Options[o : o+1], slots: option.Count - n, viable: a.viable[option.Domain], from: start, rest: true,
 		}
 		if s.p.Domains[option.Domain].Order != nil && !option.All {
-			rest.from = 0 // what may come later is no range of devices
+			rest.from = 0 // in another order, later devices are not a range
 		}
 		a.open = append(a.open, rest)
 	}
@@ -80,8 +81,8 @@ func (s *search) openings(p, o int32, n int, start uint) []opening {
 	return a.open
 }
 
-// joins reports whether a request wants devices as an opening does. Devices with shares can serve both,
-// one that has begun has no use for the devices before, and each has its own totals.
+// joins reports whether a request can be part of an opening. It cannot if a device can serve both by shares, if
+// the opening is partly decided, or if the request has totals.
 func (s *search) joins(o *opening, r *Request) bool {
 	of := &s.p.Requests[o.request]
 	if len(s.ahead.shareable) > 0 || o.rest || of.Claim != r.Claim || len(of.Options) > 1 || len(r.Options) > 1 || r.Options[0].Count == 0 {
@@ -91,8 +92,9 @@ func (s *search) joins(o *opening, r *Request) bool {
 	return of.Options[0].Domain == domain && s.p.Domains[domain].Gives == nil
 }
 
-// addOpening adds a request: it needs at least as many devices as its smallest option, of those
-// of all. Options with too few do not count; if there is no other, there is one slot and no device.
+// addOpening adds a request. Its slots are those of its smallest option with enough viable devices, and its
+// viable devices those of all such options. If no option has enough, it gets one slot and no device, so that
+// counting fails.
 func (s *search) addOpening(open []opening, q int32, viable []*bitset.BitSet) []opening {
 	added := opening{request: q, options: s.p.Requests[q].Options, slots: -1, viable: s.union()}
 	for _, option := range added.options {
@@ -111,7 +113,7 @@ func (s *search) addOpening(open []opening, q int32, viable []*bitset.BitSet) []
 	return append(open, added)
 }
 
-// union is an empty set, good until the openings are listed anew.
+// union returns an empty set that is in use until the openings are listed again.
 func (s *search) union() *bitset.BitSet {
 	a := s.ahead
 	if a.used == len(a.unions) {
@@ -123,7 +125,7 @@ func (s *search) union() *bitset.BitSet {
 	return set
 }
 
-// covered adds the openings of which a relation covers all options to a list.
+// covered appends the openings of which a relation covers all options.
 func (s *search) covered(some, open []opening, relation int32) []opening {
 	for _, o := range open {
 		if s.coversAll(o, relation) {

@@ -11,41 +11,38 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// Problem says which requests want how many of which devices, and what devices that are
-// chosen together have to respect. Devices, resources, relations, domains and requests are
-// known by their positions. A Problem is not modified by solving it, and may be solved by
-// several goroutines at the same time.
+// Problem says which requests want how many of which devices, and which constraints the chosen devices must
+// satisfy. Devices, resources, relations, domains and requests are identified by position. Solving does not
+// modify a Problem, and several goroutines may solve it at the same time.
 type Problem struct {
 	// Devices are in the order in which they are tried.
 	Devices []Device
-	// Restores is set if Restores(Devices): it is the same for all problems about them.
+	// Restores caches Restores(Devices), which is the same for all problems about these devices.
 	Restores bool
-	// Paid are devices that were shared before: shareable ones take no draws then. Nil if there
-	// are none.
+	// Paid are shareable devices with a share in use before the search: their draws are already taken. Nil if
+	// there are none.
 	Paid *bitset.BitSet
 	// Left is what is left of each resource. It may be negative.
 	Left []amount.Amount
-	// PoolOf is the pool of each resource that devices draw on, -1 for what shares take.
+	// PoolOf is the pool of each resource that devices draw on, -1 for the resources of shares.
 	PoolOf []int32
-	// KindOf numbers what resources are of: those of one kind can stand in for each other
-	// where different devices take of them.
+	// KindOf is the kind of each resource. Resources of one kind can replace each other if different devices
+	// take of them.
 	KindOf    []int32
 	Relations []Relation
 	Domains   []Domain
-	// Requests are in the order in which they are decided. Those of a claim follow each
-	// other.
+	// Requests are in the order in which they are decided. Requests of a claim are adjacent.
 	Requests []Request
-	// Claims is how many claims there are, MostOfClaim how many devices each may have.
+	// Claims is the number of claims. MostOfClaim is how many devices each may have.
 	Claims, MostOfClaim int
 }
 
-// Device is what choosing a device means whoever chooses it.
+// Device is what choosing a device takes, by whichever request.
 type Device struct {
-	// Draws are what it takes of resources, at most one for each. A shareable device takes
+	// Draws are the amounts that it takes of resources, at most one for each resource. A shareable device takes
 	// them with its first share.
 	Draws []Draw
-	// Groups are relations in which the device takes part when it takes its draws
-	// (compatibility groups).
+	// Groups are the relations that the device joins when it takes its draws (compatibility groups).
 	Groups []Group
 	// Pool is the pool that the device draws on, -1 if it draws on none. While any resource
 	// of a pool is overdrawn, none of the devices that draw on it can be chosen (KEP-4815).
@@ -54,67 +51,66 @@ type Device struct {
 	Shareable bool
 }
 
-// Restores reports whether some device takes less than nothing of a resource.
+// Restores reports whether some device has a negative draw.
 func Restores(devices []Device) bool {
 	return slices.ContainsFunc(devices, func(d Device) bool {
 		return slices.ContainsFunc(d.Draws, func(draw Draw) bool { return draw.Amount.Sign() < 0 })
 	})
 }
 
-// Draw is an amount taken of a resource.
+// Draw is an amount that is taken of a resource.
 type Draw struct {
 	Resource int32
 	Amount   amount.Amount
 }
 
-// Group is a device's part in a relation.
+// Group is the membership of a device in a relation.
 type Group struct {
 	Relation int32
 	Values   []int32
 }
 
-// Relation is about the values of several devices. Values count from 0 in each relation. With
-// Match, the devices may be of several claims, with the other kinds they are of one.
+// Relation is a constraint on the values of the chosen devices. Values count from 0 in each relation. The
+// devices of a Match may be of several claims, those of other kinds are of one.
 type Relation struct {
 	Kind RelationKind
-	// Most is how many different values there may be, with AtMost.
+	// Most is the limit of an AtMost relation.
 	Most int
-	// Begun is set if devices take part already. Then Left are, for Match, the values that
-	// those have in common. It does not go with other kinds.
+	// Begun is set for a Match if devices take part before the search. Left are then the values that those have
+	// in common.
 	Begun bool
 	Left  []int32
-	// Off takes the relation out of the problem.
+	// Off removes the relation from the problem.
 	Off bool
 }
 
-// Domain is what options with equal demands see of the devices.
+// Domain is the set of devices for options with equal demands.
 type Domain struct {
-	// Claim is the position of the claim of all options with this domain. Options of
-	// different claims may share a domain that is not Admin.
+	// Claim is the position of the claim of its options. Options of different claims may share a domain that is
+	// not Admin.
 	Claim int32
-	// Admin devices may be chosen by other claims, too, if those choose before (KEP-5018).
+	// Admin domains give admin access: a claim may choose a device that an earlier claim has (KEP-5018).
 	Admin bool
 	// Allowed are the candidates.
 	Allowed *bitset.BitSet
 	// Stops are devices at which looking ends the search. They are not in Allowed. Nil if
 	// there are none.
 	Stops *bitset.BitSet
-	// Order has all of Allowed and Stops in the order in which they are tried. Nil is ascending.
+	// Order lists all of Allowed and Stops in the order in which they are tried. Nil is ascending order.
 	Order []int32
-	// Shares is what a share of each device takes; it may be shorter than the list of
-	// devices.
+	// Shares are the draws of a share, by device. The list may be shorter than that of devices.
 	Shares [][]Draw
-	// Covers are the relations that the options are part of.
+	// Covers are the relations that cover the options.
 	Covers []Cover
-	// Gives is what each device gives of each total that the options have, none of it
-	// negative. Nil if they have none.
+	// Gives are what each device contributes, by total and device. No amount is negative. Nil if the options
+	// have no totals.
 	Gives [][]amount.Amount
-	// Fills are for shareable devices that give as much as is missing, by total. Gives is then the most that
-	// each can give. Nil if there are none.
+	// Fills are for shareable devices that contribute as much as is missing, by total and device. Gives is then
+	// the maximum. Nil if there are none.
 	Fills [][]Fill
 }
 
-// share is what a share of a device takes.
+// share returns the draws of a share of a device.
 func (d *Domain) share(i int32) []Draw {
 	if int(i) >= len(d.Shares) {
 		return nil
@@ -122,7 +118,7 @@ func (d *Domain) share(i int32) []Draw {
 	return d.Shares[i]
 }
 
-// covers returns the part of a domain in a relation, nil if it has none.
+// covers returns the Cover of a relation, nil if it does not cover the domain.
 func (d *Domain) covers(relation int32) *Cover {
 	for k := range d.Covers {
 		if d.Covers[k].Relation == relation {
@@ -132,39 +128,38 @@ func (d *Domain) covers(relation int32) *Cover {
 	return nil
 }
 
-// Cover is the part of a domain in a relation.
+// Cover says that a relation covers a domain, and which values it compares.
 type Cover struct {
 	Relation int32
 	*Column
-	// Stops are devices of which looking at the values ends the search. Nil if there are
-	// none.
+	// Stops are devices whose values cannot be looked at: that ends the search. Nil if there are none.
 	Stops *bitset.BitSet
 }
 
-// Request wants the devices of one of its options.
+// Request asks for the devices of one of its options.
 type Request struct {
 	Claim   int32
 	Options []Option
-	// Off takes the request out of the problem.
+	// Off removes the request from the problem.
 	Off bool
 }
 
 // Option is one way to serve a request. Earlier options are preferred.
 type Option struct {
 	Domain int32
-	// Count is how many devices it takes.
+	// Count is the number of devices.
 	Count int
-	// All lists the devices of an option that must have exactly these, in order; it has
-	// Count elements. A relation that does not admit one of them ends the search.
+	// All is set if the option must have exactly the Mandatory devices, which are Count in number. A relation
+	// that does not admit one of them ends the search.
 	All bool
-	// Totals are what the devices must give together, one for each of Domain.Gives. An option
-	// with totals has a Count that is not zero, and not All.
+	// Totals are what the devices must contribute together, one for each of Domain.Gives. An option with totals
+	// has a Count above zero, and not All.
 	Totals []amount.Amount
-	// Mandatory are these devices, with all that are allowed, unless they are too many for a claim. Those that are
-	// not allowed make the option impossible.
+	// Mandatory are the devices of an option with All, unless they are too many for a claim. A device that is
+	// not allowed makes the option impossible.
 	Mandatory []int32
-	// Late are mandatory devices that are not allowed, of which relations are asked before
-	// that is found out. Nil if there are none.
+	// Late are mandatory devices that are not allowed, but are refused only after the relations have been
+	// asked. Nil if there are none.
 	Late *bitset.BitSet
 }
 
@@ -189,22 +184,22 @@ const (
 	Cancelled
 )
 
-// Stop is where a search was ended.
+// Stop is where the search was ended by looking at a device.
 type Stop struct {
 	Request, Option, Device int32
-	// Cover is the position of the relation in Domain.Covers that was asked about the
-	// device, -1 if the device itself ended the search. Violated is set if that relation
-	// does not admit a mandatory device.
+	// Cover is the position in Domain.Covers of the relation that was asked, -1 if the device itself ended the
+	// search. Violated is set if that relation does not admit a mandatory device.
 	Cover    int
 	Violated bool
 }
 
 // Stats counts work.
 type Stats struct {
-	// Steps are candidates tried, requests entered, devices that were looked for with
-	// effort, and, at a lower rate, devices checked ahead.
+	// Steps are the candidates tried, requests entered and augmentations in flows. Checks during look-ahead
+	// count at a lower rate.
 	Steps int64
-	// Decisions are devices chosen, Backtracks those given up again, Checks looks at devices.
+	// Decisions is the number of devices chosen, Backtracks that of choices undone, and Checks that of
+	// candidates checked.
 	Decisions, Backtracks, Checks int64
 }
 
@@ -216,43 +211,43 @@ func (s *Stats) Add(other Stats) {
 	s.Checks += other.Checks
 }
 
-// Rules are what may be left out of the search without changing its result.
+// Rules are the pruning rules. Switching one off does not change the result.
 type Rules uint32
 
 const (
-	// RuleAhead looks ahead at all, after the first dead end.
+	// RuleAhead enables look-ahead after the first dead end.
 	RuleAhead Rules = 1 << iota
-	// RuleRoot looks for requests with too few candidates at the root, by themselves or together.
+	// RuleRoot fails at the root if requests have too few candidates, alone or together.
 	RuleRoot
-	// RulePairs has the first attempt look for devices that the next request can match.
+	// RulePairs restricts the first attempt to devices that the next request can match.
 	RulePairs
-	// RuleFlow matches requests with devices.
+	// RuleFlow matches open requests with devices.
 	RuleFlow
-	// RuleCumulative sums up what requests take of all resources of a kind.
+	// RuleCumulative compares what open requests need of a kind of resource with what is left.
 	RuleCumulative
-	// RuleDistinct bounds the devices in a matching by the values that differ.
+	// RuleDistinct matches open requests with devices of different values.
 	RuleDistinct
-	// RuleSupport looks for a value with which all that must match can be served.
+	// RuleSupport fails if no value can serve all open requests of a Match relation.
 	RuleSupport
-	// RuleRootSupport takes candidates without such a value out at the root.
+	// RuleRootSupport removes candidates without such a value at the root.
 	RuleRootSupport
-	// RuleCardinality looks for values for all relations that compare the same.
+	// RuleCardinality fails if the Match relations over one column cannot each have a value.
 	RuleCardinality
-	// RuleSums looks for openings that cannot have their totals.
+	// RuleSums fails if an open request cannot reach its totals.
 	RuleSums
 	// RuleSymmetry skips candidates that are interchangeable with one that failed.
 	RuleSymmetry
 	// RuleNogoods remembers states below which there is no solution.
 	RuleNogoods
-	// RuleEqual gives an equal later request, or claim, no earlier choice.
+	// RuleEqual gives the later of two interchangeable requests or claims no earlier choice.
 	RuleEqual
-	// RulePacking sums up what requests can take of each resource of a kind by itself.
+	// RulePacking compares what open requests need with the largest subset sum of each resource.
 	RulePacking
-	// RuleServing sums up what devices of the same resources can serve together.
+	// RuleServing bounds what devices that compete for resources can serve together.
 	RuleServing
-	// RuleCompletion looks for what completes the choices made so far in another order.
+	// RuleCompletion searches for a completion of the choices made so far in another order of requests.
 	RuleCompletion
 
-	// AllRules is what Solve uses.
+	// AllRules is all of them.
 	AllRules = 1<<iota - 1
 )

@@ -8,14 +8,13 @@ import (
 	"sync"
 )
 
-// Column is what the devices have of something that relations compare. It can be part of several
-// problems.
+// Column holds the values of devices that relations compare. Several problems may share it.
 type Column struct {
-	// Values are those of each device, each value once. A device without a list is never admitted.
+	// Values are by device, without duplicates. A device with a nil list is never admitted.
 	Values [][]int32
 
 	once sync.Once
-	// devices are those that have each value, in ascending order.
+	// devices are by value, in ascending order.
 	devices [][]int32
 }
 
@@ -27,7 +26,7 @@ func (c *Column) having(value int32) []int32 {
 	return c.devices[value]
 }
 
-// count is how many values there are.
+// count is the number of values.
 func (c *Column) count() int {
 	c.once.Do(c.index)
 	return len(c.devices)
@@ -44,11 +43,10 @@ func (c *Column) index() {
 	}
 }
 
-// relationState is what a relation knows of the devices chosen so far.
+// relationState is the state of a relation after the devices chosen so far.
 type relationState struct {
 	devices int32
-	// values are what the kind of the relation keeps of theirs. They are never written to in place, except beyond their
-	// length.
+	// values depend on the kind of the relation. They are never overwritten in place, but may be appended to.
 	values []int32
 }
 
@@ -59,20 +57,20 @@ func (r *Relation) begin() relationState {
 	return relationState{}
 }
 
-// admits reports whether a device with the given values can join. Once it cannot, it never can. A device without a list
-// cannot.
+// admits reports whether a device with these values can join. A refusal holds for the whole subtree. A device
+// with a nil list cannot join.
 func (r *Relation) admits(state relationState, offered []int32) bool {
 	return offered != nil && r.kind().admits(r, state, offered)
 }
 
-// join returns the state with a device that was admitted.
+// join returns the state after a device that was admitted.
 func (r *Relation) join(state relationState, offered []int32) relationState {
 	return relationState{state.devices + 1, r.kind().join(state, offered)}
 }
 
 func (r *Relation) kind() kind { return kinds[r.Kind] }
 
-// Holds reports whether devices with these values, one after the other, are all admitted.
+// Holds reports whether devices with these values are all admitted, one after the other.
 func (r *Relation) Holds(offered [][]int32) bool {
 	state := r.begin()
 	for _, values := range offered {
@@ -88,44 +86,45 @@ func (r *Relation) Holds(offered [][]int32) bool {
 type RelationKind uint8
 
 const (
-	// Match wants one value that all devices have. A device that has no values, but a list of them that is not nil, is
-	// only admitted by itself.
+	// Match requires one value that all devices have. A device with an empty list of values is only admitted
+	// alone.
 	Match RelationKind = iota
-	// Distinct wants values that no two devices have in common. A device that has no values, but a list of them that is
-	// not nil, is only admitted as the first one.
+	// Distinct requires that no two devices have a value in common. A device with an empty list of values is
+	// only admitted as the first one.
 	Distinct
-	// AtMost wants no more than Relation.Most different values, of all devices together. A device without values is not
-	// admitted.
+	// AtMost requires no more than Relation.Most different values among all devices. A device without values is
+	// not admitted.
 	AtMost
 
-	// Kinds is how many there are.
+	// Kinds is the number of kinds.
 	Kinds = iota
 )
 
-// kind is all that the search asks of a kind of relation. Its parts depend on the kind in no other way.
+// kind implements a RelationKind. The search depends on the kind in no other way.
 type kind interface {
-	// admits reports whether a device with a list of values can join. It is for good if it cannot.
+	// admits reports whether a device with these values can join. A refusal holds for the whole subtree.
 	admits(r *Relation, state relationState, offered []int32) bool
-	// join returns the values of the state with a device that was admitted.
+	// join returns the values of the state after a device that was admitted.
 	join(state relationState, offered []int32) []int32
-	// counts tells what counts of a value for what is admitted later, with spent. States that spent the same and in which
-	// each value of the devices that can still join counts the same admit the same devices from then on. (nogoods)
+	// counts and spent are what nogoods need to know of a state. Two states admit the same devices from
+	// then on if spent is equal, and counts is equal for each value of the devices that can still join.
 	counts(state relationState, value int32) worth
 	spent(state relationState) int
-	// common reports whether the devices have a value in common, which is one of those of a state that has devices.
-	// (support, cardinality, pairing)
-	common() bool
-	// apart reports whether no two devices have a value in common. (assignment, cardinality)
-	apart() bool
-	// ordered reports whether it depends on the order whether devices are admitted, if some have the given values. (symmetry)
-	ordered(values []int32) bool
+	// needsCommonValue reports whether all devices need a common value. It is then one of the values of a state with
+	// devices. (support, cardinality, pairing)
+	needsCommonValue() bool
+	// needsDistinctValues reports whether no two devices may have a value in common. (assignment, cardinality)
+	needsDistinctValues() bool
+	// dependsOnOrder reports whether it matters in which order devices are admitted, one of which has these values.
+	// (symmetry)
+	dependsOnOrder(values []int32) bool
 }
 
-// worth is what a value counts for. What it means is up to the kind.
+// worth is what a value means for later devices. Each kind has its own interpretation.
 type worth uint8
 
 const (
-	// worthless values do not count, whichever they are.
+	// worthless values do not matter.
 	worthless worth = iota
 	fresh
 	taken
@@ -154,12 +153,12 @@ func (matchKind) counts(state relationState, value int32) worth {
 	return fresh
 }
 
-func (matchKind) spent(relationState) int { return 0 }
-func (matchKind) common() bool            { return true }
-func (matchKind) apart() bool             { return false }
-func (matchKind) ordered([]int32) bool    { return false }
+func (matchKind) spent(relationState) int     { return 0 }
+func (matchKind) needsCommonValue() bool      { return true }
+func (matchKind) needsDistinctValues() bool   { return false }
+func (matchKind) dependsOnOrder([]int32) bool { return false }
 
-// distinctKind keeps the values that some device has.
+// distinctKind keeps the values of all devices.
 type distinctKind struct{}
 
 func (distinctKind) admits(_ *Relation, state relationState, offered []int32) bool {
@@ -170,13 +169,13 @@ func (distinctKind) join(state relationState, offered []int32) []int32 {
 	return append(state.values, offered...)
 }
 
-func (distinctKind) counts(relationState, int32) worth { return fresh }
-func (distinctKind) spent(relationState) int           { return 0 }
-func (distinctKind) common() bool                      { return false }
-func (distinctKind) apart() bool                       { return true }
-func (distinctKind) ordered(values []int32) bool       { return values != nil && len(values) == 0 }
+func (distinctKind) counts(relationState, int32) worth  { return fresh }
+func (distinctKind) spent(relationState) int            { return 0 }
+func (distinctKind) needsCommonValue() bool             { return false }
+func (distinctKind) needsDistinctValues() bool          { return true }
+func (distinctKind) dependsOnOrder(values []int32) bool { return values != nil && len(values) == 0 }
 
-// atMostKind keeps the different values that devices have.
+// atMostKind keeps the different values of all devices.
 type atMostKind struct{}
 
 func (atMostKind) admits(r *Relation, state relationState, offered []int32) bool {
@@ -201,9 +200,9 @@ func (atMostKind) counts(state relationState, value int32) worth {
 }
 
 func (atMostKind) spent(state relationState) int { return len(state.values) }
-func (atMostKind) common() bool                  { return false }
-func (atMostKind) apart() bool                   { return false }
-func (atMostKind) ordered([]int32) bool          { return false }
+func (atMostKind) needsCommonValue() bool        { return false }
+func (atMostKind) needsDistinctValues() bool     { return false }
+func (atMostKind) dependsOnOrder([]int32) bool   { return false }
 
 // added is how many values of b are not in a.
 func added(a, b []int32) (n int) {
@@ -219,7 +218,7 @@ func meet(a, b []int32) bool {
 	return slices.ContainsFunc(a, func(v int32) bool { return slices.Contains(b, v) })
 }
 
-// intersect returns the values of a that are in b, a itself if that is all.
+// intersect returns the values of a that are in b. It returns a itself if that is all of them.
 func intersect(a, b []int32) []int32 {
 	missing := func(v int32) bool { return !slices.Contains(b, v) }
 	if !slices.ContainsFunc(a, missing) {

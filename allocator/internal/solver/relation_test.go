@@ -89,14 +89,14 @@ func TestKindsSayWhatTheyAre(t *testing.T) {
 		walk = func(state relationState, list [][]int32) {
 			if common := func(v int32) bool {
 				return !slices.ContainsFunc(list, func(offered []int32) bool { return !slices.Contains(offered, v) })
-			}; kind.common() && len(list) > 1 && !slices.ContainsFunc(state.values, common) {
+			}; kind.needsCommonValue() && len(list) > 1 && !slices.ContainsFunc(state.values, common) {
 				t.Fatalf("kind %d: admits %v, which have nothing in common", r.Kind, list)
 			}
-			if all := slices.Sorted(slices.Values(slices.Concat(list...))); kind.apart() && len(slices.Compact(slices.Clone(all))) < len(all) {
+			if all := slices.Sorted(slices.Values(slices.Concat(list...))); kind.needsDistinctValues() && len(slices.Compact(slices.Clone(all))) < len(all) {
 				t.Fatalf("kind %d: admits %v, which have something in common", r.Kind, list)
 			}
 			// No order of devices makes a difference, unless the kind says so.
-			if turned := slices.Clone(list); !slices.ContainsFunc(list, kind.ordered) {
+			if turned := slices.Clone(list); !slices.ContainsFunc(list, kind.dependsOnOrder) {
 				if slices.Reverse(turned); !r.Holds(turned) {
 					t.Fatalf("kind %d: admits %v, but not in another order", r.Kind, list)
 				}

@@ -10,47 +10,46 @@ import (
 	"github.com/bits-and-blooms/bitset"
 )
 
-// search decides requests one after the other, and the devices of each in ascending order. It
-// leaves out only choices under which there is neither a solution nor a stop.
+// search decides requests one after the other, and the devices of each in ascending order. It only prunes
+// choices under which there is neither a solution nor a stop.
 type search struct {
 	store
 	ctx    context.Context
 	budget int64
 	rules  Rules
 	stats  Stats
-	picked []int32 // the option by request
-	// mayStop tells of each request whether looking at a device for it can end the search;
-	// lastStop is the position after the last such request.
+	picked []int32 // the option of each request
+	// mayStop is set for requests at which looking at a device can end the search. lastStop is the position
+	// after the last of them.
 	mayStop  []bool
 	lastStop int32
-	// begins has, by request, how many devices were chosen when the search came to it.
-	begins []int32
-	// first is set during the first attempt, which takes the first device that comes along.
-	first bool
-	// empty is the request that failed last, if no device could be chosen for it, else -1.
-	empty int32
-	ahead *ahead // nil until the search looks ahead
-	// patience is how many steps are taken before the search tries to complete a solution without going back.
+	// firstChoice is, by request, the number of devices chosen when the search reached it.
+	firstChoice []int32
+	// firstAttempt is set during the first attempt, which takes the first candidate of each slot.
+	firstAttempt bool
+	// emptyRequest is the last request for whose first slot no device could be chosen, -1 if there is none.
+	emptyRequest int32
+	ahead        *lookahead // nil during the first attempt
+	// patience is the number of steps after which the search restarts with the rules for long searches.
 	patience int64
-	// rechecks counts the devices that were checked while looking ahead, and are not in the steps yet.
+	// rechecks counts checks during look-ahead that are not yet part of the steps.
 	rechecks int64
 	stop     Stop
 }
 
-// How a part of the search ends, besides with an End, which is None if there is no solution
-// below.
+// These are further results of parts of a search, besides End. End None means that there is no solution below.
 const (
-	// oversized: the claim would have too many devices, whichever they are. Only another
-	// option of the same claim can help.
+	// oversized means that the claim would have too many devices, whichever they are. Only another option of
+	// the same claim can help.
 	oversized End = iota + Cancelled + 1
 	// deadEnd ends the first attempt.
 	deadEnd
 )
 
-// failed reports whether a part of the search ended without a solution, so that another may be tried.
+// failed reports whether a part of the search ended without a solution, so that the next one is tried.
 func failed(end End) bool { return end == None || end == oversized }
 
-// forget forgets the last Problem and keeps memory, before its parts are taken back.
+// forget drops the last Problem but keeps buffers. It must run before the buffers are reset.
 func (s *search) forget() {
 	s.undo(mark{})
 	clear(s.filled)
@@ -60,16 +59,16 @@ func (s *search) forget() {
 func (s *search) begin(ctx context.Context, p *Problem, m *memory, budget int64, rules Rules) {
 	s.store.begin(p, m)
 	s.ctx, s.budget, s.rules = ctx, budget, rules
-	s.picked, s.mayStop, s.begins = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests)), m.counts.Take(len(p.Requests))
+	s.picked, s.mayStop, s.firstChoice = m.counts.Take(len(p.Requests)), m.flags.Take(len(p.Requests)), m.counts.Take(len(p.Requests))
 	s.findStops()
 }
 
 func (s *search) solve() End {
-	if s.rules&RuleRoot != 0 && s.lastStop == 0 && s.hopeless() {
+	if s.rules&RuleRoot != 0 && s.lastStop == 0 && s.infeasibleAtRoot() {
 		return None
 	}
-	// Unless devices restore resources, what is refused stays refused whatever else is chosen.
-	s.first = s.rules&RuleAhead != 0 && !s.p.Restores
+	// Without negative draws, a refused device stays refused whatever else is chosen.
+	s.firstAttempt = s.rules&RuleAhead != 0 && !s.p.Restores
 	end := s.request(0)
 	if end == deadEnd {
 		end = s.restart()
@@ -77,12 +76,12 @@ func (s *search) solve() End {
 	return end
 }
 
-// restart takes everything back and begins again, looking ahead.
+// restart undoes everything and begins again with look-ahead.
 func (s *search) restart() End {
 	s.takeBack(mark{}, 0)
-	s.first = false
+	s.firstAttempt = false
 	s.lookAhead()
-	if s.starved(-1, 0, 0, 0) {
+	if s.infeasible(-1, 0, 0, 0) {
 		return None
 	}
 	root, budget := s.mark(), s.budget
@@ -96,9 +95,9 @@ func (s *search) restart() End {
 	return end
 }
 
-// persist begins once more, with rules that are worth their price in long searches only.
+// persist begins once more, with rules that only pay off in long searches.
 func (s *search) persist() End {
-	s.ahead.long, s.ahead.nogoods = true, nil
+	s.ahead.longSearch, s.ahead.nogoods = true, nil
 	for _, p := range s.newPackings() {
 		s.add(RulePacking, p.fails)
 	}
@@ -108,15 +107,15 @@ func (s *search) persist() End {
 	if s.rules&RuleCompletion != 0 {
 		s.ahead.completion = s.newCompletion()
 	}
-	if s.starved(-1, 0, 0, 0) || s.incomplete(-1) {
+	if s.infeasible(-1, 0, 0, 0) || s.incomplete(-1) {
 		return None
 	}
 	return s.request(0)
 }
 
-// hopeless reports whether some request has fewer candidates than it needs, or requests that want the same
-// devices, each for itself, have together.
-func (s *search) hopeless() bool {
+// infeasibleAtRoot reports whether some request has fewer candidates than it needs, alone or together with requests for
+// the same devices.
+func (s *search) infeasibleAtRoot() bool {
 	s.stats.Steps++
 	wanted := s.memory.counts.Take(len(s.p.Domains))
 	for p := range s.p.Requests {
@@ -150,10 +149,10 @@ func (s *search) anyShareable(devices *bitset.BitSet) bool {
 	return false
 }
 
-// checkEvery is how many steps pass between two looks at the context.
+// checkEvery is the number of steps between two checks of the context.
 const checkEvery = 256
 
-// step pays for one unit of work. It ends the search if it may take no more.
+// step counts one step. It ends the search if the budget is spent or the context is cancelled.
 func (s *search) step() (end End, ends bool) {
 	s.stats.Steps++
 	switch {
@@ -175,15 +174,15 @@ func (s *search) request(p int32) End {
 	}
 	end := s.unlessFailed(p)
 	if end == oversized && (p == 0 || s.p.Requests[p-1].Claim != s.p.Requests[p].Claim) {
-		// Too many devices for this claim says nothing about those before.
+		// That this claim has too many devices says nothing about the claims before.
 		return None
 	}
 	return end
 }
 
-// anyOf tries the options of a request by preference.
+// anyOf tries the options of a request in order.
 func (s *search) anyOf(p int32) End {
-	s.begins[p] = int32(len(s.chosen))
+	s.firstChoice[p] = int32(len(s.chosen))
 	if s.p.Requests[p].Off {
 		return s.request(p + 1)
 	}
@@ -218,8 +217,8 @@ func (s *search) option(p, o int32) End {
 	return s.slot(p, o, 0, 0)
 }
 
-// slot chooses the device for slot n of an option, from a position in the order of its domain on: the
-// order of devices within a request does not matter, so it ascends.
+// slot chooses the device for slot n of an option, from position start in the order of its domain. The order of
+// devices within a request does not matter, so positions ascend.
 func (s *search) slot(p, o int32, n int, start uint) End {
 	option := &s.p.Requests[p].Options[o]
 	if n == option.Count {
@@ -229,14 +228,14 @@ func (s *search) slot(p, o int32, n int, start uint) End {
 		return s.request(p + 1)
 	}
 	d := &s.p.Domains[option.Domain]
-	var before []int32 // that failed in this place
-	var with *pairing  // for the next request, once a device failed because it had none
+	var before []int32 // candidates that failed in this slot
+	var pair *pairing  // a restriction, set after a device left the next request no candidate
 	for at, ok := s.candidate(option, n, start); ok; at, ok = s.candidate(option, n, at+1) {
 		device := int32(at)
 		if d.Order != nil && !option.All {
 			device = d.Order[at]
 		}
-		if s.taken(d, device) || s.skips(p, device, before) || s.deviceComesBefore(p, o, n, at) || with != nil && !with.admits(d, device) {
+		if s.taken(d, device) || s.skips(p, device, before) || s.deviceComesBefore(p, o, n, at) || pair != nil && !pair.admits(d, device) {
 			continue
 		}
 		if end, ends := s.step(); ends {
@@ -254,32 +253,32 @@ func (s *search) slot(p, o int32, n int, start uint) End {
 		mark := s.mark()
 		s.decide(p, o, device)
 		end := None
-		s.empty = -1
-		if option.All && n+1 < option.Count || !s.starved(p, o, n+1, at+1) {
+		s.emptyRequest = -1
+		if option.All && n+1 < option.Count || !s.infeasible(p, o, n+1, at+1) {
 			end = s.slot(p, o, n+1, at+1)
 		}
 		if !failed(end) {
 			return end
 		}
 		s.takeBack(mark, len(s.chosen)-1)
-		if s.first {
-			if with = s.pairing(with, p, d); with == nil {
+		if s.firstAttempt {
+			if pair = s.pairing(pair, p, d); pair == nil {
 				return deadEnd
 			}
 			continue
 		}
 		if end == oversized {
-			return end // with another device in this place, too
+			return end // another device in this slot does not help
 		}
 		before = append(before, device)
 	}
-	if n == 0 && with == nil {
-		s.empty = p
+	if n == 0 && pair == nil {
+		s.emptyRequest = p
 	}
 	return None
 }
 
-// candidate returns the first position from one on of a device that must be looked at for slot n.
+// candidate returns the first position from start on of a device that must be tried for slot n.
 func (s *search) candidate(option *Option, n int, start uint) (uint, bool) {
 	if option.All {
 		i := uint(option.Mandatory[n])
@@ -307,7 +306,7 @@ func (s *search) candidate(option *Option, n int, start uint) (uint, bool) {
 	return i, ok
 }
 
-// decide commits to a device that was accepted.
+// decide chooses a device that was accepted.
 func (s *search) decide(p, o, device int32) {
 	domain := s.p.Requests[p].Options[o].Domain
 	paid := s.pays(device)
@@ -318,7 +317,7 @@ func (s *search) decide(p, o, device int32) {
 	}
 }
 
-// takeBack takes back what was chosen since a mark, up to which there were so many choices.
+// takeBack undoes everything since a mark. choices is the number of choices at the mark.
 func (s *search) takeBack(to mark, choices int) {
 	s.undo(to)
 	s.stats.Backtracks += int64(len(s.chosen) - choices)

@@ -8,40 +8,44 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 )
 
-// serving fails if components cannot serve as much as is open: devices that take of the same resources, of which not all can
-// be chosen together. Of n devices for an opening each serves one n-th, so that those of a solution serve all openings, and
-// those of a component no more than the most that any choice of its devices does that what is left is enough for.
+// serving fails if components cannot serve all openings. A component is a set of devices that take of common
+// resources, so that not all of them may be chosen together.
+//
+// Of n devices for an opening, each serves one n-th of it. The devices of a solution serve all openings. The
+// devices of a component serve no more than the best choice among them that the resources allow.
 type serving struct {
 	// devices and resources are lists by component.
 	devices, resources [][]int32
-	// whole is what it takes to serve a request. It is a multiple of the number of devices of each option.
+	// whole is what it takes to serve a request: a common multiple of the numbers of devices of all options.
 	whole int64
-	// parts are what a device serves of a request, by domain. It is room, as the next three are.
+	// parts are, by domain, what a device serves of a request. parts, items, left and key are scratch buffers.
 	parts []int64
 	items []served
 	left  []amount.Amount
 	key   memo.Key
-	// known is the most that components serve, by the devices that they may serve with and what is left.
+	// known caches the most that a component serves. The key has its viable devices and what is left of its
+	// resources.
 	known map[string]int64
 	tried int
 }
 
-// served is what a device serves at most, and with all that come after it.
+// served is a device with what it serves at most. rest is the sum of part from this device on.
 type served struct {
 	device     int32
 	part, rest int64
 }
 
 const (
-	// mostTried bounds the choices that are tried of a component. One that has more is taken to serve with all its devices.
+	// mostTried bounds the choices that are tried of a component. Beyond it, the component is taken to serve
+	// with all its devices.
 	mostTried = 1_000
-	// mostParts bounds into how many parts requests are divided.
+	// mostParts bounds whole.
 	mostParts = 1 << 32
-	// mostServing is how many components are remembered.
+	// mostServing bounds the entries of known.
 	mostServing = 1 << 14
 )
 
-// newServing returns nil if there is no component that serves less than all its devices do.
+// newServing returns nil if no component has several devices.
 func (s *search) newServing() *serving {
 	v := &serving{whole: 1, parts: make([]int64, len(s.p.Domains)), left: make([]amount.Amount, len(s.p.Left)), known: make(map[string]int64)}
 	for p := range s.p.Requests {
@@ -94,7 +98,7 @@ func (v *serving) fails(s *search, open []opening) bool {
 	return false
 }
 
-// needs is what it takes to serve an opening. Nothing, unless each device serves one request at most.
+// needs is what it takes to serve an opening. It is zero if a device could serve several openings.
 func (v *serving) needs(s *search, o *opening) int64 {
 	if s.admin(*o) || len(s.ahead.shareable) > 0 && s.anyShareable(o.viable) {
 		return 0
@@ -112,7 +116,7 @@ func (v *serving) needs(s *search, o *opening) int64 {
 	return v.whole
 }
 
-// serves is the most that a component serves.
+// serves is the most that a component can serve.
 func (v *serving) serves(s *search, c int) int64 {
 	v.items, v.key.Bytes = v.items[:0], v.key.Bytes[:0]
 	v.key.Number(c)
@@ -128,7 +132,7 @@ func (v *serving) serves(s *search, c int) int64 {
 		}
 		v.key.Number(int(part))
 	}
-	s.look(len(v.items))
+	s.payForChecks(len(v.items))
 	rest := int64(0)
 	for k := len(v.items) - 1; k >= 0; k-- {
 		rest += v.items[k].part
@@ -147,7 +151,7 @@ func (v *serving) serves(s *search, c int) int64 {
 		if most = v.most(s, v.items, 0, 0); v.tried > mostTried {
 			most = rest
 		}
-		s.look(v.tried)
+		s.payForChecks(v.tried)
 		if len(v.known) == mostServing {
 			clear(v.known)
 		}
@@ -156,7 +160,8 @@ func (v *serving) serves(s *search, c int) int64 {
 	return most
 }
 
-// most is what devices serve that have been chosen, with others, or the best so far if that is no less.
+// most returns the larger of best and the most that can be served with the devices chosen before and any of
+// items.
 func (v *serving) most(s *search, items []served, chosen, best int64) int64 {
 	best = max(best, chosen)
 	if v.tried++; len(items) == 0 || chosen+items[0].rest <= best || v.tried > mostTried {

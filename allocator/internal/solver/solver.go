@@ -17,31 +17,32 @@ import (
 // Result is the answer to a Problem.
 type Result struct {
 	End End
-	// Choices are the devices of the first solution, by request, in ascending order in each;
-	// Options are the options chosen, by request. They are good until the Solver is used again.
+	// Choices are the devices of the first solution, by request, in ascending order in each. Options are the
+	// options chosen, by request. Both are valid until the Solver is used again.
 	Choices []Choice
 	Options []int32
-	// Filled is what each choice takes of resources besides Domain.Shares. Nil if no Domain has
-	// Fills. It stays good.
+	// Filled is what each choice takes of resources in addition to Domain.Shares. Nil if no Domain has Fills.
+	// It stays valid.
 	Filled [][]Draw
-	// Stop is where the search was ended, if it was.
+	// Stop says where the search ended, if End is Stopped.
 	Stop  Stop
 	Stats Stats
 }
 
-// Solver solves one Problem after the other, in memory that it keeps. The zero value is ready to
-// use, by one goroutine at a time.
+// Solver solves one Problem after the other, with buffers that it keeps. The zero value is ready to use, by one
+// goroutine at a time.
 type Solver struct {
-	// Patience is how many steps a search takes before it looks for completions. Zero is what most searches end within.
+	// Patience is the number of steps after which a search restarts with the rules for long searches. Zero is
+	// the default; most searches end within it.
 	Patience int64
 
 	search search
 	memory memory
 }
 
-// Solve looks for the first solution in the order of requests, options and devices, or for a
-// device before it at which looking ends the search, whichever comes first. It takes at most
-// as many steps as the budget. Rules that are left out change the steps, not the result.
+// Solve looks for the first solution in the order of requests, options and devices, or for an earlier device at
+// which looking ends the search. It takes at most budget steps. Rules that are off change the number of steps,
+// not the result.
 func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rules) Result {
 	s.Release()
 	s.search.begin(ctx, p, &s.memory, budget, rules)
@@ -57,7 +58,7 @@ func (s *Solver) Solve(ctx context.Context, p *Problem, budget int64, rules Rule
 	return result
 }
 
-// Release forgets the last Problem and keeps the memory.
+// Release drops the last Problem but keeps the buffers.
 func (s *Solver) Release() {
 	if s.search.p != nil {
 		s.search.forget()
@@ -65,7 +66,7 @@ func (s *Solver) Release() {
 	}
 }
 
-// memory is what one search after the other works in.
+// memory holds the buffers that searches use one after the other.
 type memory struct {
 	counts    slab.Slab[int32]
 	flags     slab.Slab[bool]

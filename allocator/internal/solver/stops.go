@@ -5,13 +5,13 @@ package solver
 
 import "slices"
 
-// Looking at a device can end the search, and the first one that the search comes to is its
-// result, as is the first solution. So nothing may be left out below which the search could
-// end: looking ahead only counts requests before the next one at which it can.
+// Looking at a device can end the search. The first such device is its result, just as a first solution would
+// be. So nothing may be pruned below which the search could end. Look-ahead only covers requests before the
+// next one at which that can happen.
 
-// findStops finds the requests at which looking at a device can end the search. All requests of a claim
-// that may have too many devices are treated alike: that ends an option without a look at its other
-// devices, and a failure found ahead would lead to these.
+// findStops finds the requests at which looking at a device can end the search. If a claim with such a request
+// may have too many devices, all its requests count. Too many devices end an option without a look at its other
+// devices; a failure found by look-ahead would lead to these.
 func (s *search) findStops() {
 	most, stops := s.memory.counts.Take(s.p.Claims), s.memory.flags.Take(s.p.Claims)
 	for p, r := range s.p.Requests {

@@ -11,29 +11,28 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// store is what the choices made so far have taken. All writes go through the trail.
+// store is the effect of the choices made so far. All writes go through the trail.
 type store struct {
 	trail
 	memory *memory
 	p      *Problem
-	// left is what is left of each resource, overdrawn how many resources of each pool
-	// are below zero.
+	// left is what is left of each resource. overdrawn is, by pool, the number of resources below zero.
 	left      []amount.Amount
 	overdrawn []int32
-	// chosen is the solution so far, filled what each choice takes to fill totals.
+	// chosen are the choices so far. filled are the draws with which each choice fills totals.
 	chosen []Choice
 	filled [][]Draw
-	// uses counts the choices by device, claimed by claim.
+	// uses is the number of choices by device. claimed is the number of choices by claim.
 	uses, claimed []int32
 	related       []relationState
-	// had is what the devices of a request give of its totals together.
-	had [][]amount.Amount
+	// provided is, by request, what its devices contribute to each total.
+	provided [][]amount.Amount
 }
 
 func (s *store) begin(p *Problem, m *memory) {
 	s.p, s.memory = p, m
 	s.left = append(m.amounts.Empty(len(p.Left)), p.Left...)
-	s.uses, s.claimed, s.had = m.counts.Take(len(p.Devices)), m.counts.Take(p.Claims), m.table.Take(len(p.Requests))
+	s.uses, s.claimed, s.provided = m.counts.Take(len(p.Devices)), m.counts.Take(p.Claims), m.table.Take(len(p.Requests))
 	s.related = m.relations.Take(len(p.Relations))
 	for r := range p.Relations {
 		s.related[r] = p.Relations[r].begin()
@@ -51,8 +50,8 @@ func (s *store) begin(p *Problem, m *memory) {
 // has reports whether a device is in a set, which may be nil.
 func has(set *bitset.BitSet, i int32) bool { return set != nil && set.Test(uint(i)) }
 
-// taken reports whether the choices made so far keep a domain from a device: ordinary
-// requests want it for themselves, admin access once per claim.
+// taken reports whether an earlier choice keeps a device from a domain. Without admin access a device can be
+// chosen once, with admin access once per claim.
 func (s *store) taken(d *Domain, i int32) bool {
 	if s.uses[i] == 0 || s.p.Devices[i].Shareable {
 		return false
@@ -66,7 +65,7 @@ func (s *store) pays(i int32) bool {
 	return d.Pool >= 0 && !(d.Shareable && (s.uses[i] > 0 || has(s.p.Paid, i)))
 }
 
-// affords reports whether a device's draws and groups let it be chosen.
+// affords reports whether the draws and groups of a device allow choosing it.
 func (s *store) affords(i int32) bool {
 	if !s.pays(i) {
 		return true
@@ -90,8 +89,8 @@ func (s *store) affords(i int32) bool {
 	return int(d.Pool) >= len(s.overdrawn) || s.overdrawn[d.Pool] == restored
 }
 
-// room reports whether what a share takes of a device is left.
-func (s *store) room(d *Domain, i int32) bool {
+// hasRoom reports whether enough is left for a share of a device.
+func (s *store) hasRoom(d *Domain, i int32) bool {
 	for _, draw := range d.share(i) {
 		if s.left[draw.Resource].Cmp(draw.Amount) < 0 {
 			return false
@@ -100,7 +99,7 @@ func (s *store) room(d *Domain, i int32) bool {
 	return true
 }
 
-// choose takes a device that nothing stands against.
+// choose takes a device that was accepted.
 func (s *store) choose(p, o, i int32) {
 	claim, d := s.p.Requests[p].Claim, &s.p.Domains[s.p.Requests[p].Options[o].Domain]
 	if s.pays(i) {
@@ -142,33 +141,33 @@ func (s *store) draw(draws []Draw) {
 	}
 }
 
-// refusal is what stands against a candidate because of the choices made so far.
+// refusal is the result of checking a candidate against the choices made so far.
 type refusal uint8
 
 const (
 	accepted refusal = iota
 	refused
-	// stopsHere: looking at it ends the search.
+	// stopsHere: looking at the device ends the search.
 	stopsHere
 	// violates: a relation does not admit a mandatory device, which ends the search.
 	violates
 )
 
-// refuses checks a candidate of a domain. The second result is the position in
-// Domain.Covers of the relation that refuses it or stops at it, else -1.
+// refuses checks a candidate of a domain. The second result is the position in Domain.Covers of the relation
+// that refuses it or stops at it, else -1.
 func (s *store) refuses(d *Domain, i int32) (refusal, int) {
 	switch {
 	case s.taken(d, i):
 		return refused, -1
 	case has(d.Stops, i):
 		return stopsHere, -1
-	case !s.room(d, i) || !s.affords(i):
+	case !s.hasRoom(d, i) || !s.affords(i):
 		return refused, -1
 	}
 	return s.relates(d, i)
 }
 
-// relates asks the relations of a domain, in order.
+// relates checks the relations of a domain, in order.
 func (s *store) relates(d *Domain, i int32) (refusal, int) {
 	for k := range d.Covers {
 		c := &d.Covers[k]
@@ -184,8 +183,8 @@ func (s *store) relates(d *Domain, i int32) (refusal, int) {
 	return accepted, -1
 }
 
-// refusesFor checks a candidate of an option. A relation that does not admit a device that the
-// option must have ends the search, and only then does it count what shares take.
+// refusesFor checks a candidate of an option. With All, a relation that does not admit the device ends the
+// search. Resources of shares are checked only after the relations.
 func (s *store) refusesFor(o *Option, i int32) (refusal, int) {
 	d := &s.p.Domains[o.Domain]
 	if !o.All {
@@ -200,14 +199,13 @@ func (s *store) refusesFor(o *Option, i int32) (refusal, int) {
 		return violates, k
 	case why != accepted:
 		return why, k
-	case late || !s.room(d, i):
+	case late || !s.hasRoom(d, i):
 		return refused, -1
 	}
 	return accepted, -1
 }
 
-// trail remembers what every write of the search replaced, so that a decision can be taken
-// back without code of its own.
+// trail records the old value of every write of the search, so that all writes can be undone alike.
 type trail struct {
 	counts    undoLog[int32]
 	amounts   undoLog[amount.Amount]
@@ -215,7 +213,7 @@ type trail struct {
 	words     undoLog[uint64]
 }
 
-// mark is a point in the history of a trail.
+// mark is a position in a trail.
 type mark struct{ counts, amounts, relations, words int }
 
 func (t *trail) mark() mark {
@@ -230,7 +228,7 @@ func (t *trail) undo(to mark) {
 	t.words.undo(to.words)
 }
 
-// undoLog is the history of writes to variables of one type.
+// undoLog records the writes to variables of one type.
 type undoLog[T any] []overwritten[T]
 
 type overwritten[T any] struct {

@@ -5,16 +5,15 @@ package solver
 
 import "slices"
 
-// support fails if a Match relation has no value left with which all openings that it covers
-// can be served. In a solution all their devices have one value in common; a device that has none is
-// only admitted by itself.
+// support fails if a Match relation has no value left with which all openings that it covers can be served. In
+// a solution all their devices have a common value. A device without values is only admitted alone.
 type support struct {
 	relation int32
-	// values are those that may serve.
+	// values are those that may still serve.
 	values []int32
 }
 
-// newSupport takes the openings at the root.
+// newSupport takes the openings at the root, for RuleRootSupport.
 func (s *search) newSupport(relation int32, root []opening) support {
 	values := 0
 	for k := range s.p.Domains {
@@ -32,8 +31,8 @@ func (s *search) newSupport(relation int32, root []opening) support {
 	return t
 }
 
-// needsValue are the openings that a relation covers, nil if they have one slot: for that, any viable device
-// will do.
+// needsValue returns the openings that a relation covers, nil if they have one slot only: any viable device can
+// fill it.
 func (t support) needsValue(s *search, open []opening) []opening {
 	some := s.covered(s.ahead.matched, open, t.relation)
 	if !needsValue(some) {
@@ -42,7 +41,7 @@ func (t support) needsValue(s *search, open []opening) []opening {
 	return some
 }
 
-// needsValue reports whether openings that a Match relation covers have several slots.
+// needsValue reports whether openings that a Match relation covers have several slots together.
 func needsValue(open []opening) bool { return len(open) > 1 || len(open) == 1 && open[0].slots > 1 }
 
 func (t support) fails(s *search, open []opening) bool {
@@ -53,7 +52,7 @@ func (t support) fails(s *search, open []opening) bool {
 	return some != nil && !slices.ContainsFunc(values, func(v int32) bool { return t.serves(s, some, v) })
 }
 
-// serves reports whether openings can be served with devices that offer a value.
+// serves reports whether the openings can be served with devices that have the value.
 func (t support) serves(s *search, open []opening, v int32) bool {
 	a := s.ahead
 	used := a.used
@@ -77,12 +76,12 @@ func (t support) serves(s *search, open []opening, v int32) bool {
 			return false
 		}
 	}
-	s.look(len(open))
+	s.payForChecks(len(open))
 	return !assignment(s, a.served) && (s.rules&RuleDistinct == 0 || !distincts(s, a.served))
 }
 
-// drop takes out, before the first decision, candidates that offer no value with which everything that must
-// match could be served. A value that does not serve here does not serve below either.
+// drop removes candidates at the root that have no value with which all openings of the relation can be served.
+// A value that cannot serve at the root cannot serve below either.
 func (t *support) drop(s *search, open []opening) {
 	some := t.needsValue(s, open)
 	if some == nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/dray-project/dray/internal/amount"
 )
 
-// Fill is for a share that takes of a resource what is still missing of a total, in whole steps and as
-// far as it is left, besides what Domain.Shares says. It gives what it takes, but no more than is missing.
-// A Step of zero stands for a device that gives what Domain.Gives says.
+// Fill makes a share take what is still missing of a total, in whole steps and as far as it is left. That is in
+// addition to Domain.Shares. The share contributes what it takes, but no more than is missing. A Step of zero
+// means that the device contributes Domain.Gives instead.
 type Fill struct {
 	Resource int32
 	Step     amount.Amount
 }
 
-// take returns what a share gives and what it takes.
+// take returns what a share contributes and what it takes.
 func (f Fill) take(missing, left amount.Amount) (gives, takes amount.Amount) {
 	if missing.Sign() <= 0 || left.Sign() <= 0 {
 		return gives, takes
@@ -32,21 +32,21 @@ func (f Fill) take(missing, left amount.Amount) (gives, takes amount.Amount) {
 	return takes, takes
 }
 
-// fills reports whether what some share takes depends on what is chosen before it.
+// fills reports whether some share depends on earlier choices.
 func (p *Problem) fills() bool {
 	return slices.ContainsFunc(p.Domains, func(d Domain) bool { return d.Fills != nil })
 }
 
-// give adds what a chosen device contributes to the totals of its option. Of a device that is shared, it returns how much
-// of which resource the share takes for that.
+// give adds what a chosen device contributes to the totals of its option. It returns the draws with which a
+// share fills totals.
 func (s *store) give(p, o, device int32) (filled []Draw) {
 	option := &s.p.Requests[p].Options[o]
 	d := &s.p.Domains[option.Domain]
-	if missing := len(option.Totals) - len(s.had[p]); missing > 0 {
-		s.had[p] = s.memory.amounts.Take(len(option.Totals)) // nothing was given to those of another option
+	if missing := len(option.Totals) - len(s.provided[p]); missing > 0 {
+		s.provided[p] = s.memory.amounts.Take(len(option.Totals)) // the devices of another option contribute nothing to these
 	}
 	for k, total := range option.Totals {
-		had := &s.had[p][k]
+		had := &s.provided[p][k]
 		gives := d.Gives[k][device]
 		if d.Fills != nil && !d.Fills[k][device].Step.IsZero() {
 			f := d.Fills[k][device]
@@ -61,29 +61,29 @@ func (s *store) give(p, o, device int32) (filled []Draw) {
 	return filled
 }
 
-// provides reports whether the devices chosen for an option give its totals together.
+// provides reports whether the devices chosen for an option reach its totals.
 func (s *search) provides(p, o int32) bool {
 	for k, total := range s.p.Requests[p].Options[o].Totals {
-		if s.had[p][k].Cmp(total) < 0 {
+		if s.provided[p][k].Cmp(total) < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// sums fails if an opening cannot have its totals: the viable devices that give most of one, as many
-// as there are slots, give too little with what is chosen already.
+// sums fails if an opening cannot reach a total. Its bound is what is given already, plus the largest
+// contributions of viable devices, one for each slot.
 func sums(s *search, open []opening) bool {
 	return slices.ContainsFunc(open, func(o opening) bool {
 		return !slices.ContainsFunc(o.options, func(option Option) bool { return s.mayProvide(&o, &option) })
 	})
 }
 
-// mayProvide reports whether viable devices give the totals of an option, each total by itself.
+// mayProvide reports whether viable devices can reach the totals of an option, each total by itself.
 func (s *search) mayProvide(o *opening, asked *Option) bool {
 	slots, viable := asked.Count, s.ahead.viable[asked.Domain]
 	if o.rest {
-		slots = o.slots // some are filled
+		slots = o.slots // the others are already chosen
 	}
 	for k, total := range asked.Totals {
 		gives := s.p.Domains[asked.Domain].Gives[k]
@@ -91,11 +91,11 @@ func (s *search) mayProvide(o *opening, asked *Option) bool {
 		for i, ok := viable.NextSet(o.from); ok; i, ok = viable.NextSet(i + 1) {
 			list = append(list, gives[i])
 		}
-		s.look(len(list))
+		s.payForChecks(len(list))
 		slices.SortFunc(list, func(a, b amount.Amount) int { return b.Cmp(a) })
 		var most amount.Amount
 		if o.rest {
-			most = s.had[o.request][k]
+			most = s.provided[o.request][k]
 		}
 		for _, each := range list[:min(slots, len(list))] {
 			most = most.Add(each)
