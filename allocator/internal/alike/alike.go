@@ -1,13 +1,12 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package alike lets nodes that a problem cannot tell apart share an answer.
+// Package alike lets equivalent nodes share an answer: nodes that a problem cannot tell apart.
 //
-// A read set is what problems can tell about devices. It numbers what pools look like through it, and what
-// nodes look like with what is in use of their pools: the states. There is one more memory, of the
-// answers of problems that ask for the same, by state. The number of a pool is kept with the pool, and
-// that of a state with the node until something changes there, so that most nodes of a fleet cost one
-// look-up.
+// A read set is what problems read of devices. It numbers pools by what it sees of their devices (classes), and
+// nodes by the classes and the usage of their pools (states). Answers are remembered by state, for all problems
+// that ask for the same. The class is cached with the pool, and the state with the node until something changes
+// there. So most nodes of a fleet cost one look-up.
 package alike
 
 import (
@@ -26,15 +25,15 @@ import (
 	"github.com/dray-project/dray/internal/memo"
 )
 
-// Answer is what is known of nodes that are alike. It is equal to no other one.
+// Answer is the shared answer of equivalent nodes. It is compared by its address.
 type Answer struct {
 	model.Answer
-	State uint32                        // for which it is remembered, 0 if it is not
-	core  atomic.Pointer[[]claims.Part] // nil if nobody asked
+	State uint32                        // the state for which it is remembered, 0 if it is not
+	core  atomic.Pointer[[]claims.Part] // nil until it is computed
 }
 
-// Core finds out once for all nodes and problems that share the answer which parts are in conflict. An allocator with
-// fewer steps than that may take finds out for itself.
+// Core computes the conflict core once for all nodes and problems that share the answer. An allocator whose
+// budget is below CoreBudget computes it without storing it.
 func (a *Answer) Core(ctx context.Context, in *model.Instance) []claims.Part {
 	if known := a.core.Load(); known != nil {
 		return *known
@@ -46,7 +45,7 @@ func (a *Answer) Core(ctx context.Context, in *model.Instance) []claims.Part {
 	return found
 }
 
-// Memory is what allocators remember of nodes. It is safe for concurrent use.
+// Memory holds the answers that allocators remember. It is safe for concurrent use.
 type Memory struct {
 	evaluator       *eligibility.Evaluator
 	reads           *Reads
@@ -55,35 +54,34 @@ type Memory struct {
 	kinds, readSets *lru.Cache
 }
 
-// Counters are those of a Memory, or of several.
+// Counters are those of one Memory, or of several together.
 type Counters struct{ Searches, Remembered atomic.Int64 }
 
-// Reads is what a policy reads of devices beside what is in use of them: their capacities and
-// some attributes.
+// Reads is what a policy reads of devices besides their usage and their capacities.
 type Reads struct {
 	Attributes []resourceapi.FullyQualifiedName
 }
 
-// NewMemory returns a Memory for problems that are compiled with an Evaluator. Reads are those of the
-// policy, nil for first fit.
+// NewMemory returns a Memory for problems that are compiled with an Evaluator. Reads are those of the policy,
+// nil for first fit.
 func NewMemory(e *eligibility.Evaluator, reads *Reads, b memo.Bounds, c *Counters) *Memory {
 	return &Memory{evaluator: e, reads: reads, bounds: b, counters: c, kinds: lru.New(b.Problems), readSets: lru.New(b.Problems)}
 }
 
-// Problem is a problem with what is remembered of nodes for problems that ask for the same.
+// Problem is a problem with the answers that are remembered for its kind.
 type Problem struct {
 	*claims.Problem
 	memory *Memory
-	*kind  // nil if equal nodes may have different answers
+	*kind  // nil if equivalent nodes may have different answers
 	owner  *owner
 }
 
-// Problem joins a compiled problem with the memory, for an allocator with that line. Deterministic says that
-// devices are chosen by what the problem sees of them, what the policy reads, and their order alone.
-func (m *Memory) Problem(p *claims.Problem, line uint32, deterministic bool) *Problem {
+// Problem joins a compiled problem with the memory. id identifies the allocator. Deterministic means that the
+// choice of devices depends on nothing but what the problem and the policy read of them, and their order.
+func (m *Memory) Problem(p *claims.Problem, id uint32, deterministic bool) *Problem {
 	joined := m.join(p, deterministic)
 	if joined.kind != nil {
-		joined.owner = &joined.readSet.owners[line%lines]
+		joined.owner = &joined.readSet.owners[id%maxOwners]
 	}
 	return joined
 }
@@ -95,7 +93,7 @@ func (m *Memory) join(p *claims.Problem, deterministic bool) *Problem {
 	}
 	key := memo.NewKey()
 	p.AppendKey(&key)
-	if known, ok := m.kinds.Get(string(key.Bytes)); ok && !known.(*kind).readSet.worn() {
+	if known, ok := m.kinds.Get(string(key.Bytes)); ok && !known.(*kind).readSet.full() {
 		joined.kind = known.(*kind)
 		return joined
 	}
@@ -104,13 +102,13 @@ func (m *Memory) join(p *claims.Problem, deterministic bool) *Problem {
 	return joined
 }
 
-// kind is what problems have in common that ask for the same.
+// kind is shared by problems that ask for the same.
 type kind struct {
 	readSet *readSet
 	answers *xsync.Map[uint32, *Answer] // by state of the read set
 }
 
-// known is the answer for a state, nil if there is none. No state is 0.
+// known returns the answer for a state, nil if there is none. State 0 has none.
 func (k *kind) known(state uint32) *Answer {
 	if state == 0 {
 		return nil
@@ -132,41 +130,41 @@ func (p *Problem) remember(state uint32, a *Answer) {
 	p.kind.remember(state, a, p.memory.bounds.Answers)
 }
 
-// readSet is what some kinds of problems can tell about devices: the parts that their expressions read, and
-// the attributes that their constraints compare. So a claim for another model costs one look at each
-// state that nodes are in, not at each node. It is safe for concurrent use.
+// readSet is what some kinds of problems read of devices: the attributes that their expressions read, and those
+// that their constraints compare. A new kind of problem then costs one search for each state, not for each
+// node. It is safe for concurrent use.
 type readSet struct {
 	readSetKey
 	attributes []resourceapi.FullyQualifiedName
 	reads      *Reads
-	// classes numbers what pools look like, states what nodes with their use do.
+	// classes numbers pools by what is read of their devices. states numbers nodes by classes and usage.
 	classes, states memo.Numbers
-	// owners are those of the notes that places keep of the last state in which they were seen. Who asks
-	// about what is in use and who asks about what might be do not overwrite each other's.
-	owners [lines]owner
+	// owners are keys under which nodes cache their state. Allocators with different usage, such as what is in
+	// use and what might be, have different owners and do not overwrite each other's entries.
+	owners [maxOwners]owner
 }
 
-// owner is told apart by its address.
+// owner is compared by its address.
 type owner struct{ _ byte }
 
-// lines is for how many allocators with one memory places keep notes apart.
-const lines = 8
+// maxOwners is how many allocators of one memory have an owner of their own.
+const maxOwners = 8
 
-// readSetKey is what makes a read set.
+// readSetKey identifies a read set.
 type readSetKey struct {
 	// projection is nil if derived attributes may read anything.
 	projection *eligibility.Projection
-	// compared are the attributes.
+	// compared are the attributes that constraints compare.
 	compared string
-	// derived is set if values that constraints compare may be computed. These are told by
-	// what they are computed from, not by which of them are equal.
+	// derived is set if constraints may compare derived attributes. Keys then contain the values that
+	// constraints compare, and not only which of them are equal.
 	derived bool
 }
 
-// worn reports whether problems of the read set get another one by now.
-func (l *readSet) worn() bool { return l.projection != nil && l.projection.Worn() }
+// full reports whether problems of the read set now get a new one, see Projection.Full.
+func (l *readSet) full() bool { return l.projection != nil && l.projection.Full() }
 
-// readSetOf returns the read set of a problem.
+// readSetOf returns the read set of a problem, made if it is missing.
 func (m *Memory) readSetOf(p *claims.Problem) *readSet {
 	var key readSetKey
 	derived := make(eligibility.Reads)

@@ -15,12 +15,12 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Search looks for the answer of a node that is like none before it. The answer is nil if there is
-// no definite one, or an error. Supposed is set if it is about another usage than was asked about.
+// Search searches for the answer of a node. The answer is nil if there is an error, or if the budget cut the
+// search short. Supposed is set if u is not the usage of the question.
 type Search func(view cluster.NodeView, u eligibility.Usage, supposed bool) (*Answer, error)
 
-// Ask returns the answer of a node that is like the one asked about, or searches. The place is that
-// of the node, nil if it has none.
+// Ask returns the remembered answer of an equivalent node, or else searches. The place is that of the node, nil
+// if there is none.
 func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, place *cluster.Place, search Search) (*Answer, error) {
 	if place == nil || p.kind == nil {
 		view, err := u.Snapshot().GatherPools(node)
@@ -37,8 +37,7 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 	view := cluster.NodeView{Node: node, Place: place}
 	var unusedFits *Answer
 	if source := u.Source(); source != nil && !place.UseEnables {
-		// Finding out what is in use costs something. It can wait: what nothing in use does not
-		// allow nothing does.
+		// Reading the usage has a cost. It is not needed if the node has no answer even with nothing in use.
 		known, err := p.idleAnswer(ctx, view, place, search)
 		if err != nil || known != nil && !known.Satisfiable && !known.Literal {
 			return known, err
@@ -52,20 +51,21 @@ func (p *Problem) Ask(ctx context.Context, u *cluster.State, node *corev1.Node, 
 			place.SetNumber(p.owner, u, state)
 		}
 	}
-	if unusedFits != nil && unusedFits.Satisfiable && state != 0 && p.known(state) == nil && place.Separate && stays(unusedFits, &view, u) {
-		known := &Answer{Answer: unusedFits.Answer} // others have the one of the other state
+	if unusedFits != nil && unusedFits.Satisfiable && state != 0 && p.known(state) == nil && place.Separate && idleAnswerHolds(unusedFits, &view, u) {
+		known := &Answer{Answer: unusedFits.Answer} // a copy, as answers are compared by address
 		p.remember(state, known)
 		return known, nil
 	}
 	return p.answerIn(ctx, state, view, u, search, false)
 }
 
-// stays reports whether the answer for a node of which nothing is in use is that for what is: none of its devices
-// is. What is in use besides rules out solutions and allows none that was not there, so that the first solution stays
-// the first; and a search that does without a device looks at nothing which it would not have looked at
-// with it. That holds for devices in use as a whole which draw on no counters: what a policy reads of a
-// device does not depend on others of these.
-func stays(a *Answer, view *cluster.NodeView, u *cluster.State) bool {
+// idleAnswerHolds reports whether the answer with nothing in use is that with the actual usage: none of its devices is in
+// use. Usage rules out solutions and permits no new ones, so the first solution stays the first. A search
+// without a device looks at nothing that it would not have looked at with it.
+//
+// This holds for devices that are used exclusively and draw on no counters, as a policy reads nothing of other
+// such devices.
+func idleAnswerHolds(a *Answer, view *cluster.NodeView, u *cluster.State) bool {
 	for _, pv := range view.Pools {
 		if _, shares := u.Pool(pv.Pool).NextShared(0); shares {
 			return false
@@ -80,48 +80,47 @@ func stays(a *Answer, view *cluster.NodeView, u *cluster.State) bool {
 // unused is the state in which nothing is in use.
 var unused *cluster.State
 
-// idle is on whose behalf a place has the number of the state in which nothing is in use.
+// idle is the owner under which a place caches its state with nothing in use.
 type idle struct{ *readSet }
 
-// idleAnswer is the answer for a node of which nothing is in use, nil if there is no definite one or it is that of
-// no other node.
+// idleAnswer is the answer with nothing in use. It is nil if there is none, or if no other node could share it.
 func (p *Problem) idleAnswer(ctx context.Context, view cluster.NodeView, place *cluster.Place, search Search) (*Answer, error) {
 	state, numbered := place.Number(idle{p.readSet}, nil)
 	if !numbered {
-		var odd bool
-		if state, odd = p.readSet.state(ctx, &view, unused); odd {
+		var unclassed bool
+		if state, unclassed = p.readSet.state(ctx, &view, unused); unclassed {
 			state = 0
 		}
 		if ctx.Err() == nil {
 			place.SetNumber(idle{p.readSet}, nil, state)
 		}
 	}
-	if state == 0 || p.known(state) == nil && !p.sound(ctx, &view) {
+	if state == 0 || p.known(state) == nil && !p.cacheable(ctx, &view) {
 		return nil, nil
 	}
 	known, err := p.answerIn(ctx, state, view, unused, search, true)
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	return known, nil // an error may go away with what is in use
+	return known, nil // an error may not occur with the actual usage
 }
 
-// answerIn is the answer of a node in a state, 0 if it is none that another node can be in.
+// answerIn returns the remembered answer of a state, or else searches. State 0 means that the node is
+// equivalent to no other.
 func (p *Problem) answerIn(ctx context.Context, state uint32, view cluster.NodeView, u eligibility.Usage, search Search, supposed bool) (*Answer, error) {
 	if known := p.known(state); known != nil {
 		return known, nil
 	}
 	p.memory.counters.Searches.Add(1)
 	found, err := search(view, u, supposed)
-	if found != nil && state != 0 && p.sound(ctx, &view) {
+	if found != nil && state != 0 && p.cacheable(ctx, &view) {
 		p.remember(state, found)
 	}
 	return found, err
 }
 
-// sound reports whether devices that are not on the node make no difference. Selectors are evaluated
-// on them, and may fail.
-func (p *Problem) sound(ctx context.Context, view *cluster.NodeView) bool {
+// cacheable reports whether the devices that are not on the node make no difference: no selector fails on them.
+func (p *Problem) cacheable(ctx context.Context, view *cluster.NodeView) bool {
 	for _, pv := range view.Pools {
 		if len(pv.Here) == len(pv.Devices) {
 			continue
@@ -144,8 +143,7 @@ func (p *Problem) evaluates(ctx context.Context, of *shape.Shape) bool {
 	return true
 }
 
-// Tally returns the numbers of the states of places as far as they are known, nil if such numbers
-// are not for this problem.
+// Tally returns the known states of places, nil if the problem has no kind.
 func (p *Problem) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally {
 	if p.kind == nil {
 		return nil
@@ -153,5 +151,5 @@ func (p *Problem) Tally(places *cluster.Places, u *cluster.State) *cluster.Tally
 	return places.Tally(p.owner, u)
 }
 
-// Known is the answer for the i-th place of a tally, nil if it is not known.
+// Known is the remembered answer for the i-th place of a tally, nil if there is none.
 func (p *Problem) Known(tally *cluster.Tally, i int) *Answer { return p.known(tally.Number(i)) }

@@ -19,46 +19,45 @@ import (
 )
 
 const (
-	// maxDevices is how many devices of a pool are spelled out at most.
+	// maxDevices is the size of a pool up to which its devices are written into a key.
 	maxDevices = 512
-	// maxClasses is how many looks of pools a read set tells apart. Others have none.
+	// maxClasses is how many classes of pools a read set numbers. Further pools have none.
 	maxClasses = 1 << 14
-	// maxStates is how many states of nodes a read set tells apart before it starts anew.
+	// maxStates is how many states a read set numbers. Then it starts anew.
 	maxStates = 1 << 15
-	// maxLooks is for how many read sets a pool on a node keeps its class.
-	maxLooks = 64
+	// maxReadSets is for how many read sets a pool caches its class.
+	maxReadSets = 64
 )
 
-// class is what a pool on a node looks like, whatever is in use.
+// class is what a read set sees of a pool on a node, whatever is in use.
 type class struct {
-	// number is 0 if the pool has to be known as itself.
+	// number is 0 if the pool has no class and is identified by itself.
 	number uint32
-	// values are the different ones that constraints compare, as they come.
+	// values are the distinct values that constraints compare, in order of appearance.
 	values []shape.Value
 }
 
-// class returns that of a pool on a node. It is kept with it.
+// class returns the class of a pool on a node. It is cached with the pool.
 func (l *readSet) class(ctx context.Context, view *pool.View) class {
 	kept := view.Attach(func() any { return new(memo.List[*readSet, class]) }).(*memo.List[*readSet, class])
 	known, ok := kept.Get(l)
 	if !ok {
-		known = l.look(ctx, view)
+		known = l.classify(ctx, view)
 		if known.number == 0 && ctx.Err() != nil {
-			return known // looking may have been interrupted
+			return known // numbering may have been interrupted
 		}
-		kept.Add(l, known, maxLooks)
+		kept.Add(l, known, maxReadSets)
 	}
 	return known
 }
 
-// isOne reports whether a pool on a node is not to be compared with others: all nodes have this one, or it is
-// large.
-func isOne(view *pool.View) bool { return view.Common() || len(view.Here) > maxDevices }
+// comparedByIdentity reports whether a pool is always identified by itself: all nodes have this one, or it is large.
+func comparedByIdentity(view *pool.View) bool { return view.Common() || len(view.Here) > maxDevices }
 
-// look works the class out. Of devices that are elsewhere, only which ones there are that selectors tell
-// apart matters: evaluating them may fail.
-func (l *readSet) look(ctx context.Context, view *pool.View) class {
-	if l.projection == nil || isOne(view) || !view.Whole() && len(view.Pool.Counters) > 0 {
+// classify computes the class. Of devices that are not on the node, it only includes their distinct numbers, as
+// selectors are evaluated on them and may fail.
+func (l *readSet) classify(ctx context.Context, view *pool.View) class {
+	if l.projection == nil || comparedByIdentity(view) || !view.Whole() && len(view.Pool.Counters) > 0 {
 		return class{}
 	}
 	var k poolKey
@@ -92,14 +91,14 @@ func (l *readSet) look(ctx context.Context, view *pool.View) class {
 	return class{l.classes.Of(k.Bytes, maxClasses), k.values.List}
 }
 
-// poolKey spells out a pool. Values that constraints compare are spelled by their position in
-// values: only which are equal matters.
+// poolKey is the key of a pool. Values that constraints compare are written as positions in values, as only
+// their equality matters.
 type poolKey struct {
 	memo.Key
 	values keys.Values
 }
 
-// read spells out what a policy reads.
+// read writes what a policy reads.
 func (k *poolKey) read(d *pool.Device, r *Reads) {
 	k.Number(len(d.Object.Capacity))
 	for _, name := range slices.Sorted(maps.Keys(d.Object.Capacity)) {
@@ -110,37 +109,37 @@ func (k *poolKey) read(d *pool.Device, r *Reads) {
 		value, found := model.Published(d, name)
 		text, err := value.Marshal()
 		if err != nil {
-			panic("attribute " + string(name) + " cannot be encoded: " + err.Error()) // it is plain data
+			panic("attribute " + string(name) + " cannot be encoded: " + err.Error()) // an attribute is plain data
 		}
 		k.Flags(found)
 		k.Text(string(text))
 	}
 }
 
-// What the key of a node says of a pool.
+// These are the ways in which the key of a node identifies a pool.
 const (
 	unusablePool = iota
-	// classedPool: any pool of the same class in the same state of use is as good.
+	// classedPool: by its class and its usage.
 	classedPool
-	// samePool: only this pool in this state of use is.
+	// samePool: this pool only, with this usage.
 	samePool
 )
 
-// nodeKey is bytes that are equal for nodes that are alike.
+// nodeKey is the key of equivalent nodes.
 type nodeKey struct {
 	memo.Key
-	// values are those of the pools that have a class, as they come.
+	// values are those of the pools with a class, in order of appearance.
 	values []shape.Value
-	// classed counts the pools with a class that have values.
+	// classed is the number of pools with a class and values.
 	classed int
-	// same is set if it is about one pool and no other, odd if that is because it has no class.
-	same, odd bool
+	// byIdentity is set if a pool is identified by itself. unclassed is set if that is because it has no class.
+	byIdentity, unclassed bool
 }
 
-// state returns the number of what the read set sees of a node, 0 if that cannot be said: devices may or may not be
-// on the node. Nodes in the same state have equal answers, by position. Odd is set if a pool of the node is only
-// like itself.
-func (l *readSet) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, odd bool) {
+// state returns the number of the node's state. Nodes in the same state have equal answers, by position. It is
+// 0 if it is uncertain which devices are on the node. Unclassed is set if a pool has no class, so that no other node
+// can be in this state.
+func (l *readSet) state(ctx context.Context, view *cluster.NodeView, u eligibility.Usage) (number uint32, unclassed bool) {
 	k := nodeKey{Key: memo.NewKey()}
 	keys.Node.Append(&k.Key, view.Node)
 	for _, pv := range view.Pools {
@@ -154,7 +153,7 @@ func (l *readSet) state(ctx context.Context, view *cluster.NodeView, u eligibili
 		}
 	}
 	k.equalities(l.derived)
-	return l.states.Again(k.Bytes, maxStates), k.odd
+	return l.states.Again(k.Bytes, maxStates), k.unclassed
 }
 
 func (k *nodeKey) pool(pv *pool.View, used *pool.Usage, seen class) {
@@ -162,7 +161,7 @@ func (k *nodeKey) pool(pv *pool.View, used *pool.Usage, seen class) {
 		k.Number(samePool)
 		k.Number(int(pv.Serial))
 		k.Number(int(used.Serial))
-		k.same, k.odd = true, k.odd || !isOne(pv)
+		k.byIdentity, k.unclassed = true, k.unclassed || !comparedByIdentity(pv)
 		return
 	}
 	k.Number(classedPool)
@@ -174,13 +173,12 @@ func (k *nodeKey) pool(pv *pool.View, used *pool.Usage, seen class) {
 	}
 }
 
-// equalities appends which of the values of several pools are equal: constraints see
-// nothing else. They may also compare them with those of a pool that is but one, or with values that are
-// computed.
+// equalities writes which values of different pools are equal, as constraints read nothing else. Values are
+// written themselves if they may also be compared with those of a pool without a class, or with derived ones.
 func (k *nodeKey) equalities(derived bool) {
 	for i, v := range k.values {
 		switch {
-		case k.same || derived:
+		case k.byIdentity || derived:
 			k.Bytes = v.AppendKey(k.Bytes)
 		case k.classed > 1:
 			k.Number(i - slices.Index(k.values, v))

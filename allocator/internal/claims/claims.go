@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claims joins ResourceClaims with their DeviceClasses and checks them: what is asked
-// for, without regard to nodes and devices.
+// Package claims joins ResourceClaims with their DeviceClasses and checks them. It knows nothing of nodes and
+// devices.
 package claims
 
 import (
@@ -19,18 +19,18 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Problem is claims that are allocated together, in order. It is immutable.
+// Problem is a list of claims that are allocated together. It is immutable.
 type Problem struct {
 	Claims []Claim
 	// Requests are those of the claims, claim by claim.
 	Requests []Request
 	Filters  []*eligibility.Filter
-	// Constraints are those of the claims, claim by claim, then those across claims, then those
-	// of capacities, then limits of distinct values, and then those that are preferred, the most important first, with those of
-	// the allocator at the end.
+	// Constraints are those of the claims' specs, claim by claim. Then follow those across claims, those of
+	// capacities, and limits of distinct values. Preferences come last, the most important first, with those of
+	// the allocator's topology at the end.
 	Constraints []Constraint
-	// Alternatives are those of all requests, by ID. Domains are alternatives that see
-	// different things in devices, one of each.
+	// Alternatives are those of all requests, by ID. Domains has one alternative for each set of demands on
+	// devices.
 	Alternatives, Domains []*Alternative
 }
 
@@ -40,82 +40,80 @@ type Claim struct {
 	Requests []Request // part of Problem.Requests
 }
 
-// Request is one entry of a claim's requests: a single alternative, or several of which the first
-// that allows a full solution is taken (KEP-4816).
+// Request is one entry of a claim's requests. It has one alternative, or several of which the first that
+// permits a solution is taken (KEP-4816).
 type Request struct {
-	// Claim is a position, Position that in the claim.
+	// Claim is a position in Problem.Claims. Position is that in the claim's list.
 	Claim, Position int
 	Name            string
 	Prioritized     bool
 	Alternatives    []*Alternative
 }
 
-// Least is the alternative with the fewest devices of a request without a prioritized list.
+// Least returns the alternative with the fewest devices. The request must not have a prioritized list.
 func (r *Request) Least() *Alternative {
 	return r.Alternatives[slices.IndexFunc(r.Alternatives, func(alt *Alternative) bool { return !alt.Extra })]
 }
 
 // Alternative is an exact request or one subrequest of a prioritized list.
 type Alternative struct {
-	// Claim is a position.
+	// Claim is a position in Problem.Claims.
 	Claim int
-	// ID is the position in Problem.Alternatives, Domain that in Problem.Domains of an
-	// alternative that sees the same in each device.
+	// ID is the position in Problem.Alternatives. Domain is the position in Problem.Domains of an alternative
+	// with equal demands on devices.
 	ID, Domain int
-	// Name is how results and constraints refer to it: "request" or "request/subrequest".
+	// Name is its name in results and constraints: "request" or "request/subrequest".
 	Name string
 	eligibility.Terms
-	// Filter is the position in Problem.Filters of that of the terms.
+	// Filter is the position in Problem.Filters of the filter for the terms.
 	Filter int
-	// Count is meaningless with All. Of more than MostCount, which no claim holds, it is that, and Asked what is
-	// asked for.
+	// Count is the number of devices, at most MostCount. It is not used with All. Asked is the count in the
+	// claim.
 	Count int
 	Asked int64
-	// Extra is set if another alternative of the request differs in nothing but that it takes
-	// fewer devices.
+	// Extra is set if the request has an equal alternative with fewer devices, see extension.Request.UpTo.
 	Extra bool
-	// Totals are what the devices have together, sorted by name.
+	// Totals are what the devices must have together, sorted by name.
 	Totals  []Total
 	Derived []eligibility.Derived
 	// Constraints are the positions in Problem.Constraints that cover it.
 	Constraints []int
 
-	single [1]eligibility.Offer // room for Offers
-	sees   []byte               // equal for alternatives of one Domain
+	offerBuffer [1]eligibility.Offer // memory for Offers
+	domainKey   []byte               // the key of its Domain
 }
 
-// Total is an amount that devices have together, of the capacity of that name.
+// Total is an amount of a capacity that the devices of a request must have together.
 type Total struct {
 	Name     resourceapi.QualifiedName
 	Quantity resource.Quantity
 	Amount   amount.Amount
 }
 
-// Constraint relates the devices of a claim's requests to each other by an attribute. With lists
-// (KEP-5491), a scalar is a list of one.
+// Constraint relates the devices of requests by an attribute or a capacity. With lists (KEP-5491), a scalar is
+// a list of one.
 type Constraint struct {
 	Kind      solver.RelationKind
 	Attribute resourceapi.FullyQualifiedName
-	// Most is how many values there may be, with solver.AtMost.
+	// Most is the limit of a solver.AtMost.
 	Most  int
 	lists bool
 	// Capacity is set if Attribute is the name of a capacity.
 	Capacity bool
-	// Claim is the position of the claim that it is of, or AcrossClaims. Position is that in
-	// the list of the claim.
+	// Claim is the position of its claim, or AcrossClaims. Position is that in the list of the claim.
 	Claim, Position int
 	// Preferred is set if a solution may violate it.
 	Preferred bool
-	// Topology is set for a preference of the allocator, not of the claim. It is weaker: it takes no
-	// other alternatives.
+	// Topology is set for a preference of Options.Topology. It is weaker than those of claims: it does not
+	// change which alternatives are chosen.
 	Topology bool
-	// Requests are the names that it covers, none for all.
+	// Requests are the names of the requests that it covers, none for all.
 	Requests []string
-	// Held are devices of claims that are allocated already and take part.
+	// Held are devices of claims that are already allocated and take part in the constraint.
 	Held []pool.DeviceID
 }
 
-// AcrossClaims stands for the claim of a constraint that covers requests of several.
+// AcrossClaims is Constraint.Claim of a constraint that covers requests of several claims.
 const AcrossClaims = -1
 
 // String is how explanations name the constraint.
@@ -136,20 +134,21 @@ func (c Constraint) InSpec() bool {
 	return c.Claim != AcrossClaims && !c.Capacity && !c.Preferred && c.Kind != solver.AtMost
 }
 
-// Comparison is how a constraint compares the values of its attribute.
+// Comparison says how a constraint compares values.
 type Comparison struct {
-	// Capacity is set for values of a capacity, Distinct if values that are not known never count, Lists if lists do.
+	// Capacity is set for values of a capacity. Distinct is set if unknown values are left out. Lists is set if
+	// values may be lists.
 	Capacity, Distinct, Lists bool
 }
 
-// Comparison returns that of the constraint: what Compared depends on beside the value.
+// Comparison returns what Compared depends on besides the value.
 func (c *Constraint) Comparison() Comparison {
 	return Comparison{Capacity: c.Capacity, Distinct: c.Kind == solver.Distinct, Lists: c.lists}
 }
 
-// Compared are the values that count. Of a device that has the attribute, but none of these, the type is unknown, as
-// lists are not known. What becomes of it depends on the kind. Values
-// that are not known may turn out to be equal, so that nobody can call them distinct.
+// Compared returns the values to compare. They are empty, but not nil, if the attribute has a value of another
+// type, as a list is without the feature. What that means depends on the kind. They are nil for an unknown
+// value in a Distinct constraint: it may turn out to be equal to another one.
 func (c Constraint) Compared(value shape.Attribute) []shape.Value {
 	switch {
 	case c.Kind == solver.Distinct && value.Unknown:
@@ -162,14 +161,14 @@ func (c Constraint) Compared(value shape.Attribute) []shape.Value {
 	return []shape.Value{}
 }
 
-// Particular reports whether more counts than what makes nodes alike: devices that are known by name,
-// because they are allocated already, or what devices have that are not shared.
+// Particular reports whether the answer depends on more than what equivalent nodes have in common: on devices
+// of allocated claims, which are identified by name, or on capacities of devices that are not shareable.
 func (p *Problem) Particular() bool {
 	return slices.ContainsFunc(p.Constraints, func(c Constraint) bool { return len(c.Held) > 0 || c.Capacity }) ||
 		slices.ContainsFunc(p.Alternatives, func(alt *Alternative) bool { return len(alt.Totals) > 0 })
 }
 
-// ConstraintRef names a constraint with its place, as errors do.
+// ConstraintRef names a constraint with its position, for errors.
 func (p *Problem) ConstraintRef(constraint int) string {
 	c := &p.Constraints[constraint]
 	switch {
@@ -185,7 +184,7 @@ func (p *Problem) ConstraintRef(constraint int) string {
 	return fmt.Sprintf("constraint %d (%s)", c.Position, c)
 }
 
-// Ref is the claim as errors and explanations name it.
+// Ref is the name of the claim in errors and explanations.
 func (c *Claim) Ref() string {
 	if c.Object.Namespace == "" {
 		return c.Object.Name
@@ -193,20 +192,20 @@ func (c *Claim) Ref() string {
 	return c.Object.Namespace + "/" + c.Object.Name
 }
 
-// Path is how errors and explanations name an alternative.
+// Path is the name of an alternative in errors and explanations.
 func (p *Problem) Path(alt *Alternative) string {
 	return "claim " + p.Claims[alt.Claim].Ref() + ": request " + alt.Name
 }
 
-// Covered is the position in Alternative.Constraints of a constraint of the problem, -1 if it does
-// not cover the alternative.
+// Covered is the position in Alternative.Constraints of a constraint of the problem, -1 if it does not cover
+// the alternative.
 func (alt *Alternative) Covered(constraint int) int { return slices.Index(alt.Constraints, constraint) }
 
-// Part is a request or a constraint that is required: the position in Problem.Requests, or beyond these, that in
-// Problem.Constraints. What is preferred stands in nobody's way.
+// Part is a request or a required constraint: the position in Problem.Requests, or else len(Requests) plus that
+// in Problem.Constraints. Preferences are not parts, as they never cause a conflict.
 type Part int
 
-// Part returns what a part is, a request or else a constraint.
+// Part returns the request or the constraint that a part is. The other one is nil.
 func (p *Problem) Part(part Part) (*Request, *Constraint) {
 	if k := int(part) - len(p.Requests); k >= 0 {
 		return nil, &p.Constraints[k]
@@ -214,7 +213,7 @@ func (p *Problem) Part(part Part) (*Request, *Constraint) {
 	return &p.Requests[part], nil
 }
 
-// Required is how many of the constraints are required. The others are preferred.
+// Required is the number of constraints that are required. The others, which follow them, are preferences.
 func (p *Problem) Required() int {
 	n := len(p.Constraints)
 	for n > 0 && p.Constraints[n-1].Preferred {

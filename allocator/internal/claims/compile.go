@@ -27,9 +27,8 @@ type Classes interface {
 	Get(name string) (*resourceapi.DeviceClass, error)
 }
 
-// Compile checks claims and joins them with their classes. Extended is what they ask for beyond
-// their spec, nil for nothing, topology what the allocator prefers for all claims. An error names
-// claim and field.
+// Compile checks claims and joins them with their classes. Extended is their extension, nil for none. Topology
+// are preferences of the allocator for all claims. An error names claim and field.
 func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, extended *Extended, topology []resourceapi.FullyQualifiedName, classes Classes) (*Problem, error) {
 	c := compiler{
 		problem:   &Problem{Claims: make([]Claim, len(objects))},
@@ -65,7 +64,7 @@ func Compile(e *eligibility.Evaluator, objects []*resourceapi.ResourceClaim, ext
 	return c.problem, nil
 }
 
-// compiler carries what compiling the claims of one Problem shares.
+// compiler holds what the claims of one Problem share during compilation.
 type compiler struct {
 	problem   *Problem
 	evaluator *eligibility.Evaluator
@@ -73,8 +72,8 @@ type compiler struct {
 	classes   Classes
 	// filters are positions in Problem.Filters, by the key of their terms.
 	filters map[string]int
-	key     memo.Key // room to work in
-	// more is what the claim asks for beyond its spec.
+	key     memo.Key // scratch buffer
+	// more is the extension of the current claim.
 	more extension.Claim
 }
 
@@ -117,7 +116,7 @@ func (c *compiler) request(claim int, asked *resourceapi.DeviceRequest) error {
 	return nil
 }
 
-// exactly is the exact request with the fields of a subrequest, which has no others.
+// exactly returns the exact request with the fields of a subrequest.
 func exactly(sub *resourceapi.DeviceSubRequest) *resourceapi.ExactDeviceRequest {
 	return &resourceapi.ExactDeviceRequest{
 		DeviceClassName: sub.DeviceClassName, Selectors: sub.Selectors, AllocationMode: sub.AllocationMode, Count: sub.Count,
@@ -125,7 +124,7 @@ func exactly(sub *resourceapi.DeviceSubRequest) *resourceapi.ExactDeviceRequest 
 	}
 }
 
-// alternatives adds an alternative of which claim, request and name are known: once, or for each
+// alternatives completes an alternative that has claim, request and name. It adds it once, or once for each
 // number of devices that it may have.
 func (c *compiler) alternatives(alt *Alternative, asked *resourceapi.ExactDeviceRequest) error {
 	more := c.more.Requests[alt.Name]
@@ -152,7 +151,7 @@ func (c *compiler) add(alt *Alternative) {
 	c.problem.Alternatives = append(c.problem.Alternatives, alt)
 }
 
-// complete fills in what is asked for.
+// complete fills in what a request asks for.
 func (c *compiler) complete(alt *Alternative, asked *resourceapi.ExactDeviceRequest, more extension.Request) error {
 	if err := c.gates(asked); err != nil {
 		return err
@@ -168,7 +167,7 @@ func (c *compiler) complete(alt *Alternative, asked *resourceapi.ExactDeviceRequ
 	if err := alt.setTotals(more); err != nil {
 		return err
 	}
-	alt.Offers = alt.single[:0]
+	alt.Offers = alt.offerBuffer[:0]
 	if err := c.offer(alt, asked.DeviceClassName, asked.Selectors); err != nil {
 		return err
 	}
@@ -193,7 +192,7 @@ func (c *compiler) offer(alt *Alternative, className string, selectors []resourc
 	return nil
 }
 
-// gates refuses what needs a feature that is off, rather than ignoring it.
+// gates returns an error for a field whose feature is off, rather than ignoring it.
 func (c *compiler) gates(asked *resourceapi.ExactDeviceRequest) error {
 	switch f := c.features; {
 	case asked.Capacity != nil && !f.ConsumableCapacity:
@@ -206,7 +205,7 @@ func (c *compiler) gates(asked *resourceapi.ExactDeviceRequest) error {
 	return nil
 }
 
-// MostCount is the largest Count: sums of it do not overflow.
+// MostCount bounds Count, so that sums do not overflow.
 const MostCount = math.MaxInt32
 
 // setCount reads allocation mode and count.
@@ -225,7 +224,7 @@ func (alt *Alternative) setCount(asked *resourceapi.ExactDeviceRequest) error {
 	return nil
 }
 
-// filter finds the filter for the terms of an alternative.
+// filter returns the filter for the terms of an alternative, made if it is missing.
 func (c *compiler) filter(alt *Alternative) error {
 	c.key.Bytes = c.key.Bytes[:0]
 	selection := alt.AppendKey(&c.key)
@@ -259,9 +258,9 @@ func (c *compiler) constraints(claim int) error {
 	return nil
 }
 
-// constrain adds a constraint, which covers the alternatives of requests that its names cover. No names
-// cover everything; the name of a request covers all its subrequests. Devices that must be had are left out of
-// what is preferred for the sake of topology: one that violates a constraint is an error.
+// constrain adds a constraint to the alternatives that its names cover. No names cover all; the name of a
+// request covers its subrequests. Topology preferences leave out allocationMode All, for which a violated
+// constraint is an error.
 func (c *compiler) constrain(built Constraint, requests []Request) {
 	for r := range requests {
 		for _, alt := range requests[r].Alternatives {
@@ -279,8 +278,8 @@ func Named(names []string, request, alternative string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name == request || name == alternative })
 }
 
-// Asked is what is asked for. The problem must not be Particular. Names of claims and
-// requests, and configurations, make no difference to which devices are chosen.
+// Asked writes what problems of one kind have in common. The problem must not be Particular. Names of claims
+// and requests, and configurations, do not affect which devices are chosen.
 var Asked = keys.Writer[*Problem]{
 	{Covers: nil, Write: func(k *memo.Key, p *Problem) {
 		k.Number(len(p.Filters))
@@ -293,7 +292,7 @@ var Asked = keys.Writer[*Problem]{
 		}
 		k.Number(len(p.Domains))
 		for _, alt := range p.Domains {
-			k.Bytes = append(k.Bytes, alt.sees...)
+			k.Bytes = append(k.Bytes, alt.domainKey...)
 		}
 		for r := range p.Requests {
 			k.Number(p.Requests[r].Claim)
@@ -310,8 +309,8 @@ var Asked = keys.Writer[*Problem]{
 	}},
 }
 
-// Constrained is what is compared and how. Which requests it covers is part of what these see in devices. Lists
-// depend on a feature.
+// Constrained writes what is compared and how. Which requests it covers is part of Seen. Lists depend on a
+// feature.
 var Constrained = keys.Writer[*Constraint]{
 	{Covers: keys.Rows(reads.Claim, "Spec.Devices.Constraints[].MatchAttribute", "Spec.Devices.Constraints[].DistinctAttribute"), Write: func(k *memo.Key, c *Constraint) {
 		k.Number(int(c.Kind))
@@ -323,18 +322,18 @@ var Constrained = keys.Writer[*Constraint]{
 	}},
 }
 
-// AppendKey appends what is asked for.
+// AppendKey appends the key of the problem's kind.
 func (p *Problem) AppendKey(k *memo.Key) { Asked.Append(k, p) }
 
-// addDomains numbers what the alternatives see in devices.
+// addDomains numbers alternatives by their demands on devices.
 func (c *compiler) addDomains() {
 	p := c.problem
 	c.key.Bytes = c.key.Bytes[:0]
 	for _, alt := range p.Alternatives {
 		first := len(c.key.Bytes)
 		Seen.Append(&c.key, alt)
-		alt.sees = c.key.Bytes[first:]
-		alt.Domain = slices.IndexFunc(p.Domains, func(other *Alternative) bool { return bytes.Equal(alt.sees, other.sees) })
+		alt.domainKey = c.key.Bytes[first:]
+		alt.Domain = slices.IndexFunc(p.Domains, func(other *Alternative) bool { return bytes.Equal(alt.domainKey, other.domainKey) })
 		if alt.Domain < 0 {
 			alt.Domain = len(p.Domains)
 			p.Domains = append(p.Domains, alt)
@@ -342,7 +341,7 @@ func (c *compiler) addDomains() {
 	}
 }
 
-// Seen is what an alternative sees in devices. Admin access is of one claim.
+// Seen writes the demands of an alternative on devices. With admin access they include the claim.
 var Seen = keys.Writer[*Alternative]{
 	{Covers: nil, Write: func(k *memo.Key, alt *Alternative) {
 		k.Number(alt.Filter)

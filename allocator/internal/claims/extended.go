@@ -19,22 +19,21 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// Extended is what claims ask for beyond resource.k8s.io/v1.
+// Extended is the extensions of claims to resource.k8s.io/v1.
 type Extended struct {
-	// Claims are those of the problem, by position.
+	// Claims are those of the claims in the problem, by position.
 	Claims []extension.Claim
-	// Allocated are claims that are allocated already, with what they ask for.
+	// Allocated are claims that are already allocated, with their extensions.
 	Allocated []Allocated
 }
 
-// Allocated is a claim that is allocated already. Its devices take part in what is to match across
-// claims.
+// Allocated is a claim that is already allocated. Its devices take part in constraints across claims.
 type Allocated struct {
 	extension.Claim
 	Devices []pool.DeviceID
 }
 
-// of is what a claim asks for.
+// of returns the extension of a claim.
 func (x *Extended) of(claim int) extension.Claim {
 	if x == nil {
 		return extension.Claim{}
@@ -42,13 +41,13 @@ func (x *Extended) of(claim int) extension.Claim {
 	return x.Claims[claim]
 }
 
-// numbers are how many devices an alternative may have, in the order in which it is tried: as many as
-// possible, or as few if their amounts decide.
+// numbers returns how many devices an alternative may have, in the order in which numbers are tried:
+// descending, or ascending with totals. It is nil if the alternative has no choice.
 func (alt *Alternative) numbers(more extension.Request) ([]int, error) {
 	if more.UpTo == 0 && len(alt.Totals) == 0 {
-		return nil, nil // what there is by itself
+		return nil, nil // only the count
 	}
-	most := int64(resourceapi.AllocationResultsMaxSize) // a claim holds no more
+	most := int64(resourceapi.AllocationResultsMaxSize) // the limit of a claim
 	if more.UpTo > 0 {
 		most = min(more.UpTo, most)
 	}
@@ -68,7 +67,7 @@ func (alt *Alternative) numbers(more extension.Request) ([]int, error) {
 	return numbers, nil
 }
 
-// setTotals reads what the devices must have together.
+// setTotals reads the totals of an extension.
 func (alt *Alternative) setTotals(more extension.Request) error {
 	if len(more.Totals) == 0 {
 		return nil
@@ -87,8 +86,8 @@ func (alt *Alternative) setTotals(more extension.Request) error {
 	return nil
 }
 
-// extend adds the constraints that claims ask for beyond their spec: those across claims, those of
-// capacities, limits of distinct values, and those that are preferred.
+// extend adds the constraints of extensions: those across claims, those of capacities, limits of distinct
+// values, and preferences.
 func (c *compiler) extend(x *Extended) error {
 	for claim, more := range x.Claims {
 		for _, name := range slices.Sorted(maps.Keys(more.Requests)) {
@@ -126,7 +125,7 @@ func (c *compiler) extend(x *Extended) error {
 	return nil
 }
 
-// each adds what a claim has several of.
+// each adds the constraints of one kind of a claim, up to a limit.
 func (c *compiler) each(claim int, one, all string, n int, add func(i int) error) error {
 	if n > extension.MatchesMaxSize {
 		return fmt.Errorf("claim %s: extension: %d %s, a claim has at most %d", c.problem.Claims[claim].Ref(), n, all, extension.MatchesMaxSize)
@@ -139,8 +138,8 @@ func (c *compiler) each(claim int, one, all string, n int, add func(i int) error
 	return nil
 }
 
-// across adds a constraint that covers all requests of the claims that name it. The first of them adds
-// it, once.
+// across adds a constraint that covers all requests of the claims that name it. It is added once, for the first
+// of them.
 func (c *compiler) across(x *Extended, claim int, built Constraint, names func(extension.Claim) bool) {
 	built.Claim = AcrossClaims
 	same := func(k Constraint) bool {
@@ -182,7 +181,7 @@ func (c *compiler) limit(claim, i int, asked extension.DistinctLimit) error {
 	return c.match(Constraint{Kind: solver.AtMost, Most: most, Attribute: asked.Attribute, Claim: claim, Position: i, Requests: asked.Requests})
 }
 
-// match adds a constraint of one claim. Its names have to be those of requests.
+// match adds a constraint of one claim. The error says that no request has one of its names.
 func (c *compiler) match(built Constraint) error {
 	requests := c.problem.Claims[built.Claim].Requests
 	for _, name := range built.Requests {

@@ -10,7 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// CheckTopology reports attributes without a domain.
+// CheckTopology returns an error for an attribute without a domain.
 func CheckTopology(attributes []resourceapi.FullyQualifiedName) error {
 	for _, attribute := range attributes {
 		if domain, id, _ := strings.Cut(string(attribute), "/"); domain == "" || id == "" {
@@ -20,7 +20,7 @@ func CheckTopology(attributes []resourceapi.FullyQualifiedName) error {
 	return nil
 }
 
-// topology adds a preference of each attribute for all devices of a claim, and then for those of each
+// topology adds preferences for each attribute: for all devices of a claim, and then for the devices of each
 // request that has several.
 func (c *compiler) topology(attributes []resourceapi.FullyQualifiedName) {
 	for _, attribute := range attributes {
@@ -45,7 +45,7 @@ func (c *compiler) align(claim int, attribute resourceapi.FullyQualifiedName, re
 	c.constrain(Constraint{Attribute: attribute, Claim: claim, Preferred: true, Topology: true}, requests)
 }
 
-// mostDevices is how many devices requests have at most, those for all devices left aside.
+// mostDevices is the largest number of devices of requests, without those with allocationMode All.
 func mostDevices(requests []Request) (n int) {
 	for r := range requests {
 		most := 0

@@ -16,7 +16,7 @@ import (
 	"github.com/dray-project/dray/pools"
 )
 
-// Explain says why an instance has no solution, of which the conflict core is known.
+// Explain explains why an instance has no solution, from its conflict core.
 func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *explain.Explanation {
 	e := &explain.Explanation{Node: in.Node.Object.Name}
 	for _, pv := range in.Node.View.Pools {
@@ -45,10 +45,10 @@ func Explain(ctx context.Context, in *model.Instance, core []claims.Part) *expla
 	return e
 }
 
-// inspection is what one alternative meets on the node.
+// inspection is what one alternative finds on the node.
 type inspection struct {
 	explain.RequestReport
-	// lone counts, per reason, the devices that are rejected for this reason only.
+	// lone counts, by reason, the devices that are rejected for this reason only.
 	lone []explain.Rejection
 }
 
@@ -80,7 +80,7 @@ func inspect(ctx context.Context, in *model.Instance, alt *claims.Alternative) i
 	return found
 }
 
-// totals words what the devices of an alternative must have together.
+// totals is the text for what the devices of an alternative must have together.
 func totals(alt *claims.Alternative) string {
 	parts := make([]string, len(alt.Totals))
 	for i, total := range alt.Totals {
@@ -89,7 +89,7 @@ func totals(alt *claims.Alternative) string {
 	return strings.Join(parts, " and ")
 }
 
-// tally counts a device with those that are rejected for the same reason.
+// tally adds a device to the count of its reason.
 func tally(all []explain.Rejection, r explain.Rejection) []explain.Rejection {
 	for i := range all {
 		if all[i].Reason == r.Reason && all[i].Detail == r.Detail {
@@ -100,7 +100,7 @@ func tally(all []explain.Rejection, r explain.Rejection) []explain.Rejection {
 	return append(all, r)
 }
 
-// order puts the rejections of most devices first.
+// order sorts rejections by the number of devices, descending.
 func order(all []explain.Rejection) {
 	slices.SortStableFunc(all, func(a, b explain.Rejection) int { return b.Devices - a.Devices })
 }

@@ -21,8 +21,8 @@ type narrator struct {
 	requests    []*claims.Request // of the core
 }
 
-// narrate words the parts of the core, and the conflict: one request by what it lacks, several parts by
-// name. Names of claims are only given where there are several.
+// narrate words the parts of the core and the conflict. One request is described by what it lacks, several
+// parts by their names. Names of claims are included if there are several claims.
 func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
 	var requests, constraints []string
 	for _, p := range n.core {
@@ -49,7 +49,7 @@ func (n *narrator) narrate() (items []explain.CoreItem, conflict string) {
 	return items, fmt.Sprintf("claim %s: %s%s", items[0].Claim, items[0].Text, n.rivalry())
 }
 
-// mostNamed is how many requests a sentence names at most. The items have all of them.
+// mostNamed is how many requests the sentence names. CoreItems list all.
 const mostNamed = 6
 
 func shorten(requests []string) []string {
@@ -59,7 +59,7 @@ func shorten(requests []string) []string {
 	return requests
 }
 
-// fold names what is there several times once.
+// fold replaces repeated names by one with a count.
 func fold(names []string) (folded []string) {
 	times := make(map[string]int)
 	for _, name := range names {
@@ -92,7 +92,7 @@ func (n *narrator) part(p claims.Part) (item explain.CoreItem, name string) {
 	return item, item.Constraint
 }
 
-// request describes what a request needs and what there is for it.
+// request describes what a request needs and which devices are available.
 func (n *narrator) request(r *claims.Request) (item explain.CoreItem, name string) {
 	item = explain.CoreItem{Claim: n.in.Problem.Claims[r.Claim].Ref(), Position: r.Position, Request: r.Name}
 	var options []string
@@ -127,7 +127,7 @@ func (n *narrator) supply(alt *claims.Alternative) string {
 	return fmt.Sprintf("%s; %d of %d that reach the node can serve it%s", need, report.Candidates, report.Reachable, report.Because())
 }
 
-// rivalry explains how a request can fail by itself though there are candidates.
+// rivalry explains how a single request can fail although it has enough candidates.
 func (n *narrator) rivalry() string {
 	if len(n.requests) == 0 {
 		return ""

@@ -14,9 +14,8 @@ import (
 	"github.com/dray-project/dray/allocator/internal/solver"
 )
 
-// nearestMiss says what would have to change least: an attribute that is missing, or for
-// a matchAttribute how close the candidates come, else the one reason that holds back
-// the most devices all by itself.
+// nearestMiss names the smallest change that would help. That is a missing attribute, or how many candidates
+// agree in a matchAttribute. Otherwise it is the reason that alone rejects the most devices.
 func (n *narrator) nearestMiss() string {
 	for _, p := range n.core {
 		if _, c := n.in.Problem.Part(p); c != nil {
@@ -32,8 +31,8 @@ func (n *narrator) nearestMiss() string {
 	return fmt.Sprintf("%s would serve request %s but for one reason: %s", explain.Count(best.Devices, "more device"), name, best.Phrase())
 }
 
-// loneReason leaves out what nobody would change for a claim: what makes a device one of the class. What the
-// request selects by itself comes last: other devices do not become such ones.
+// loneReason returns the reason that alone rejects the most devices. Selectors of the class are left out, as
+// nobody changes these for a claim. Selectors of the request come last, as devices do not change to match them.
 func (n *narrator) loneReason() (best explain.Rejection, name string) {
 	for _, request := range n.requests {
 		for _, alt := range request.Alternatives {
@@ -52,8 +51,8 @@ func nearer(r, than *explain.Rejection) bool {
 	return !selected && before || selected == before && r.Devices > than.Devices
 }
 
-// disagreement tells of a request of the core none of whose candidates has what a constraint of the core
-// compares, or how many candidates have one value, or as few as there may be, if that is too few.
+// disagreement describes how the candidates fail a constraint of the core. Either no candidate of a request has what is
+// compared, or too few agree. For a limit, as many values as it permits count.
 func (n *narrator) disagreement(compared *claims.Constraint, position int) string {
 	what := "attribute"
 	if compared.Capacity {
@@ -91,7 +90,7 @@ func (n *narrator) disagreement(compared *claims.Constraint, position int) strin
 	return ""
 }
 
-// commonest is how many devices have the n values that most devices have.
+// commonest is the sum of the n largest numbers of devices with one value.
 func commonest(having map[int32]*bitset.BitSet, n int) (sum int) {
 	var counts []int
 	for _, devices := range having {

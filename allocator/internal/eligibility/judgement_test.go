@@ -126,7 +126,7 @@ func TestProjectionsWearOut(t *testing.T) {
 			t.Fatalf("shape %d: %+v, error %v", n, j, err)
 		}
 	}
-	if number := first.projection.Number(t.Context(), last); number != 0 || !first.projection.Worn() {
+	if number := first.projection.Number(t.Context(), last); number != 0 || !first.projection.Full() {
 		t.Errorf("the last shape has the number %d", number)
 	}
 	second := filter()
@@ -140,7 +140,7 @@ func TestProjectionsWearOut(t *testing.T) {
 	if e.Projection([]*Filter{filter()}, Reads{}) != verdicts {
 		t.Error("the same question has another projection")
 	}
-	if verdicts.Worn() {
+	if verdicts.Full() {
 		t.Error("there is nothing beyond verdicts")
 	}
 }

@@ -92,7 +92,7 @@ func (e *Evaluator) Projection(filters []*Filter, derived Reads) *Projection {
 		ids = append(ids, f.id)
 	}
 	if exact {
-		if p := e.projection(reads, nil, capacity, ""); !p.Worn() {
+		if p := e.projection(reads, nil, capacity, ""); !p.Full() {
 			return p
 		}
 	}
@@ -116,9 +116,9 @@ func (e *Evaluator) projection(r Reads, judging []*Selection, capacity bool, ver
 	return p
 }
 
-// Worn reports whether the projection numbers by what selectors read, and has no numbers left.
+// Full reports whether the projection numbers by what selectors read, and has no numbers left.
 // Evaluator.Projection then numbers by results.
-func (p *Projection) Worn() bool { return p.selections == nil && p.numbers.Full(maxNumbers) }
+func (p *Projection) Full() bool { return p.selections == nil && p.numbers.Full(maxNumbers) }
 
 // Number is 0 for a shape without a number. It may also be 0 if the context is cancelled.
 func (p *Projection) Number(ctx context.Context, of *shape.Shape) uint32 {

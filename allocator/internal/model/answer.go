@@ -17,39 +17,39 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Answer is a solution by position, or that there is none.
+// Answer is the outcome of a search, with devices by position.
 type Answer struct {
 	Satisfiable bool
-	// Undecided is set if the budget was spent. Nothing else is known then but Literal.
+	// Undecided is set if the budget was spent. Of the other fields only Literal is valid then.
 	Undecided bool
-	// Literal is that of the Instance.
+	// Literal is Instance.Literal.
 	Literal bool
 	Choices []Choice
-	// Picked is the index of the alternative by request, claim by claim.
+	// Picked is the index of the chosen alternative, by request, claim by claim.
 	Picked []int32
-	// Missed are preferences that the solution does not have, the most important first.
+	// Missed are preferences that the solution does not satisfy, the most important first.
 	Missed []Miss
 }
 
-// Choice is a device for an alternative.
+// Choice is a device that was chosen for an alternative.
 type Choice struct {
-	// Alternative is an ID.
+	// Alternative is its ID.
 	Alternative int
-	// Place counts the devices that are on the node, in the order of the view.
+	// Place is the rank of the device among those on the node, in the order of the view.
 	Place int32
-	// Offer is the position of the class that the device is of.
+	// Offer is the position in Alternative.Offers of the class by which the device serves.
 	Offer int32
-	// Filled is what a share takes to fill totals of the request. Nil if there are none.
+	// Filled are the amounts with which a share fills totals of the request. Nil if there are none.
 	Filled []Filled
 }
 
-// Filled is an amount that a share takes of a capacity.
+// Filled is an amount that a share consumes of a capacity.
 type Filled struct {
 	Capacity resourceapi.QualifiedName
 	Amount   amount.Amount
 }
 
-// Answer translates a result that is found, none or spent.
+// Answer translates a result whose End is Found, None or Spent.
 func (in *Instance) Answer(result Result) Answer {
 	if result.End != solver.Found {
 		return Answer{Literal: in.Literal, Undecided: result.End == solver.Spent}
@@ -70,7 +70,7 @@ func (in *Instance) Answer(result Result) Answer {
 	return a
 }
 
-// filled names the capacities that are taken. Those of devices are the last resources.
+// filled names the capacities of draws. The resources of capacities come last.
 func (f *frame) filled(draws []solver.Draw) (list []Filled) {
 	first := len(f.poolOf) - len(f.capacities)
 	for _, draw := range draws {
@@ -79,7 +79,7 @@ func (f *frame) filled(draws []solver.Draw) (list []Filled) {
 	return list
 }
 
-// StopError says why the search ended at a device. What was computed is asked for again.
+// StopError returns why the search ended at a device. It evaluates the device again.
 func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
 	alt := in.Problem.Requests[at.Request].Alternatives[at.Option]
 	switch {
@@ -93,8 +93,8 @@ func (in *Instance) StopError(ctx context.Context, at solver.Stop) error {
 	return in.deviceError(alt, at.Device, err)
 }
 
-// deviceError says that a device cannot be judged for a request. An expression that does not compile has nothing to do
-// with the device.
+// deviceError says that a device cannot be judged for a request. The error of an expression that does not
+// compile does not name the device.
 func (in *Instance) deviceError(alt *claims.Alternative, device int32, err error) error {
 	path := in.Problem.Path(alt)
 	if eligibility.NotCompiled(err) {
@@ -103,7 +103,8 @@ func (in *Instance) deviceError(alt *claims.Alternative, device int32, err error
 	return &pool.NamedError{Text: fmt.Sprintf("%s: device %s: %v", path, in.Node.ID(device), err), General: fmt.Sprintf("%s: %v", path, err), Err: err}
 }
 
-// allError says which device or pool stands in the way of all devices. More is about that one alone.
+// allError says which device or pool makes allocationMode All impossible. More is only part of the text that
+// names it.
 func allError(path, kind, name, what, more string) error {
 	return &pool.NamedError{
 		Text:    fmt.Sprintf("%s: asks for all devices, but %s %s %s%s", path, kind, name, what, more),

@@ -18,10 +18,10 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Column is an attribute of all devices of a node, with numbers for its values.
+// Column holds an attribute or capacity of all devices of a node, with numbers for its values.
 type Column struct {
-	// Values are nil for a device that has none that could be compared, empty if it has the
-	// attribute with a type that is not known.
+	// Values are nil for a device without a comparable value. They are empty for a device whose attribute has
+	// an unknown type.
 	solver.Column
 	ids map[shape.Value]int32
 }
@@ -41,24 +41,24 @@ func (c *Column) set(i int, compared []shape.Value) {
 	c.Values[i] = numbers
 }
 
-// columnKey is all that a column depends on beside the devices. Several allocators, of which the features differ, may ask
-// about the same ones.
+// columnKey is all that a column depends on besides the devices. The comparison is part of it, as allocators
+// with different features share the devices.
 type columnKey struct {
 	claims.Comparison
 	attribute resourceapi.FullyQualifiedName
 }
 
-// maxColumns bounds the columns that are kept with devices.
+// maxColumns bounds the columns that are cached with devices.
 const maxColumns = 8
 
-// column looks an attribute or a capacity of all devices up.
+// column returns an attribute or a capacity of all devices.
 func (in *Instance) column(c claims.Constraint) *Column {
 	key := columnKey{c.Comparison(), c.Attribute}
 	if known, ok := in.frame.columns.Get(key); ok {
 		return known
 	}
 	made := newColumn(len(in.Node.List), make(map[shape.Value]int32))
-	var quantities []resource.Quantity // by number; there are few on a node
+	var quantities []resource.Quantity // by number; a node has few
 	for i := range in.Node.List {
 		d := &in.Node.List[i]
 		if c.Capacity {
@@ -77,24 +77,24 @@ func (in *Instance) column(c claims.Constraint) *Column {
 	return made
 }
 
-// constrain adds the relation of a constraint, and its column to the domains that it covers. All number
-// values in the same way. Only cancellation is an error here.
+// constrain adds the relation of a constraint, and its column to the domains that it covers. Equal values have
+// equal numbers in all columns of the constraint. It only returns the error of a cancelled context.
 func (in *Instance) constrain(ctx context.Context, position int) error {
 	c := in.Problem.Constraints[position]
-	own := in.column(c)
+	shared := in.column(c)
 	r := solver.Relation{Kind: c.Kind, Most: c.Most, Off: c.Preferred}
 	if len(c.Held) > 0 {
-		r.Begun, r.Left = true, in.common(own, c.Held)
+		r.Begun, r.Left = true, in.common(shared, c.Held)
 	}
 	in.problem.Relations = append(in.problem.Relations, r)
-	ids := own.ids
+	ids := shared.ids
 	for k, alt := range in.Problem.Domains {
 		if alt.Covered(position) < 0 {
 			continue
 		}
-		cover := solver.Cover{Relation: int32(len(in.frame.groups) + position), Column: &own.Column}
+		cover := solver.Cover{Relation: int32(len(in.frame.groups) + position), Column: &shared.Column}
 		if len(alt.Derived) > 0 && !c.Capacity {
-			// The column of the devices is shared.
+			// The numbers in the column of the devices are shared by all problems, so they must not change.
 			ids = maps.Clone(ids)
 			if err := in.derive(ctx, alt, c, ids, &cover); err != nil {
 				return err
@@ -107,8 +107,8 @@ func (in *Instance) constrain(ctx context.Context, position int) error {
 	return nil
 }
 
-// derive looks up an attribute of the devices that a constraint may be asked about, with what
-// alternatives compute. Values that devices have by themselves keep their numbers.
+// derive makes a column with derived attributes for the devices that the constraint may compare. Values that
+// devices publish keep their numbers.
 func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claims.Constraint, ids map[shape.Value]int32, cover *solver.Cover) error {
 	made := newColumn(len(in.Node.List), ids)
 	cover.Column = &made.Column
@@ -131,9 +131,9 @@ func (in *Instance) derive(ctx context.Context, alt *claims.Alternative, c claim
 	return nil
 }
 
-// common are the values that devices which are held already have in common. There are none if
-// one of them is not to be seen from the node, or has no such attribute.
-func (in *Instance) common(own *Column, held []pool.DeviceID) (values []int32) {
+// common returns the values that held devices have in common. There are none if the node cannot reach one of
+// the devices, or if one lacks the attribute.
+func (in *Instance) common(shared *Column, held []pool.DeviceID) (values []int32) {
 	for n, id := range held {
 		i := slices.IndexFunc(in.Node.List, func(d eligibility.Device) bool {
 			of := in.Node.Pools[d.Pool].ID
@@ -143,10 +143,10 @@ func (in *Instance) common(own *Column, held []pool.DeviceID) (values []int32) {
 			return []int32{}
 		}
 		if n == 0 {
-			values = slices.Clone(own.Values[i])
+			values = slices.Clone(shared.Values[i])
 			continue
 		}
-		values = slices.DeleteFunc(values, func(v int32) bool { return !slices.Contains(own.Values[i], v) })
+		values = slices.DeleteFunc(values, func(v int32) bool { return !slices.Contains(shared.Values[i], v) })
 	}
 	return values
 }

@@ -18,26 +18,27 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// frame is what the devices of a node mean to the solver, whatever is asked for and in use. It is
-// kept with the devices.
+// frame is the translation of a node's devices that does not depend on the question or on usage. It is cached
+// with the devices.
 type frame struct {
 	devices        []solver.Device
 	restores       bool
 	poolOf, kindOf []int32
-	// sizes are those of devices, made for the first policy.
+	// sizes are by device. They are computed for the first policy that needs them.
 	sizes func() []size
 	// columns are those of the attributes that were compared last.
 	columns memo.List[columnKey, *Column]
-	// groups are the counter sets with compatibility groups. Each is a relation. groupValues number the names of groups.
+	// groups are the counter sets with compatibility groups. Each is a relation. groupValues are the numbers of
+	// group names.
 	groups      []counterGroups
 	groupValues map[string]int32
-	// capacities are what shares take, the last resources. capacityOf is the first of them by
-	// device that is shareable.
+	// capacities are the resources of shares, which come last. capacityOf is, by shareable device, the position
+	// of its first resource.
 	capacities []deviceCapacity
 	capacityOf map[int32]int32
 }
 
-// resourceKind is what the counters or capacities of different devices have in common.
+// resourceKind is what counters or capacities of different devices must have in common to be of one kind.
 type resourceKind struct {
 	driver, counter string
 	capacity        resourceapi.QualifiedName
@@ -49,17 +50,17 @@ type counterGroups struct {
 	set  pool.CounterSetIndex
 }
 
-// noGroup is the value of devices that declare no groups. Those of groups are one more than their numbers.
+// noGroup is the value of devices that declare no groups. The value of a group is its number plus 1.
 const noGroup = 0
 
-// deviceCapacity is a capacity of a device that is shareable.
+// deviceCapacity is a capacity of a shareable device.
 type deviceCapacity struct {
 	device int32
 	name   resourceapi.QualifiedName
 	total  amount.Amount
 }
 
-// frameOf returns the frame of devices. It is kept with them.
+// frameOf returns the frame of devices, made by the first call.
 func frameOf(d *eligibility.Devices) *frame {
 	return d.Attach(func() any { return newFrame(d) }).(*frame)
 }
@@ -87,7 +88,7 @@ func newFrame(d *eligibility.Devices) *frame {
 	return f
 }
 
-// number returns that of a key, and gives new keys the next one.
+// number returns the number of a key. A new key gets the next one.
 func number[K comparable](known map[K]int32, key K) int32 {
 	n, found := known[key]
 	if !found {
@@ -125,8 +126,8 @@ func (f *frame) addCapacities(i int32, d *eligibility.Device, kinds map[resource
 	}
 }
 
-// addGroups finds the counter sets in which some device declares compatibility groups. In others,
-// groups stand against no device.
+// addGroups finds the counter sets in which some device declares compatibility groups. Other counter sets need
+// no relation.
 func (f *frame) addGroups(d *eligibility.Devices) {
 	for p, of := range d.Pools {
 		for i := range of.Devices {
@@ -153,7 +154,8 @@ func (f *frame) numbers(names []string) []int32 {
 	return numbers
 }
 
-// relations appends one for each counter set with groups: which of them the devices in use have in common.
+// relations appends a relation for each counter set with groups. Its values are the groups that the devices in
+// use have in common.
 func (f *frame) relations(used []*pool.Usage, to []solver.Relation) []solver.Relation {
 	for _, g := range f.groups {
 		r := solver.Relation{Kind: solver.Match}

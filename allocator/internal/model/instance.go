@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model is a Problem on one node in the terms of the solver, and a solution in the terms of
+// Package model translates a Problem on one node into the terms of the solver, and a solution into the terms of
 // the API.
 //
 //	claims.Problem ─┐
@@ -32,32 +32,32 @@ type Question struct {
 	Usage     eligibility.Usage
 	// Before is the order of a policy, nil for first fit.
 	Before func(a, b *Candidate) bool
-	// Budget is the number of steps after which the answer is not known.
+	// Budget is the number of steps after which the answer is Undecided.
 	Budget int64
-	// Without are rules that the search does without, which changes nothing but the steps it takes.
+	// Without are rules that are switched off. They change the steps only, not the answer.
 	Without solver.Rules
 }
 
-// Instance is a question in the terms of the solver, in memory that is used again. The zero value is
-// ready to use, by one goroutine at a time.
+// Instance is a Question in the terms of the solver. Its buffers are used again. The zero value is ready to
+// use, by one goroutine at a time.
 type Instance struct {
 	Question
 	Node eligibility.Node
-	// Literal is set if looking at some device can be an error: which devices are looked at
-	// then decides the outcome.
+	// Literal is set if looking at some device can be an error. The order in which devices are looked at then
+	// matters to the outcome.
 	Literal bool
 
-	// taken are devices of which Node does not know yet.
+	// taken are devices that were taken and are not marked in Node yet.
 	taken    []int32
 	filtered []eligibility.Domain // by filter
 	frame    *frame
-	// problem has no preference to begin with. Its requests are those of Problem.
+	// problem has its preferences switched off at first. Its requests are those of Problem, in the same order.
 	problem solver.Problem
 	solver  solver.Solver
 	memory  memory
 }
 
-// memory is what one question after the other is translated in.
+// memory holds the buffers of translations.
 type memory struct {
 	sets    slab.Sets
 	amounts slab.Slab[amount.Amount]
@@ -67,18 +67,18 @@ type memory struct {
 	lists   slab.Slab[[]solver.Draw]
 }
 
-// Domain is what an alternative sees of the devices of the node.
+// Domain is the result of an alternative's filter for the devices of the node.
 func (in *Instance) Domain(alt *claims.Alternative) *eligibility.Domain {
 	return &in.filtered[alt.Filter]
 }
 
-// Values returns, for each device, the values that a constraint compares. Covered is the position of the constraint
+// Values returns, by device, the values that a constraint compares. Covered is the position of the constraint
 // in Alternative.Constraints.
 func (in *Instance) Values(alt *claims.Alternative, covered int) [][]int32 {
 	return in.problem.Domains[alt.Domain].Covers[covered].Values
 }
 
-// alternative is what a device was chosen for.
+// alternative returns the alternative for which a device was chosen.
 func (in *Instance) alternative(c solver.Choice) *claims.Alternative {
 	return in.Problem.Requests[c.Request].Alternatives[c.Option]
 }
@@ -91,8 +91,8 @@ func (in *Instance) Needed(alt *claims.Alternative) int {
 	return alt.Count
 }
 
-// Begin lists the devices that a node reaches, judges them and translates the question. The error is
-// about the input: it stands for every node unless it names one.
+// Begin judges the devices that the node reaches and translates the question. An error is about the input. It
+// holds for every node unless it names one.
 func (in *Instance) Begin(ctx context.Context, q Question) error {
 	in.Question, in.Literal = q, false
 	in.Node.Begin(q.Evaluator, q.View, q.Usage, &in.memory.sets)
@@ -125,8 +125,8 @@ func (in *Instance) Begin(ctx context.Context, q Question) error {
 	return in.checkLimits()
 }
 
-// Take adds the devices of a result to those in use, so that Solve gives what Begin and Solve would. It does nothing and
-// returns false where more may change than which devices are free. The result must be the last one.
+// Take adds the devices of the last result to those in use, so that Solve returns what Begin and Solve would.
+// It returns false and does nothing if an allocation changes more than which devices are free.
 func (in *Instance) Take(found Result) bool {
 	if len(found.Choices) == 0 || in.Literal || in.Before != nil || len(in.Problem.Constraints) > in.Problem.Required() {
 		return false
@@ -148,19 +148,19 @@ func (in *Instance) Take(found Result) bool {
 		}
 	}
 	if len(in.frame.groups) > 0 {
-		in.frame.relations(in.Used(), in.problem.Relations[:0]) // those of constraints stay
+		in.frame.relations(in.Used(), in.problem.Relations[:0]) // the relations of constraints stay
 	}
 	return true
 }
 
-// Used is what is in use of the pools of the node, with what was taken.
+// Used is the usage of the node's pools, with what was taken.
 func (in *Instance) Used() []*pool.Usage {
 	in.Node.Take(in.taken)
 	in.taken = in.taken[:0]
 	return in.Node.Used
 }
 
-// Release forgets the question and keeps memory.
+// Release drops all references but keeps buffers.
 func (in *Instance) Release() {
 	in.Node.Release()
 	in.solver.Release()
@@ -176,8 +176,8 @@ func (in *Instance) Release() {
 	}
 }
 
-// checkAll refuses to say what "all" is while a pool cannot tell. Devices that are mandatory and
-// violate a constraint are an error.
+// checkAll returns an error if a pool cannot be used, as nobody knows then which devices allocationMode All
+// means. A mandatory device that cannot be judged is an error, too.
 func (in *Instance) checkAll(ctx context.Context, alt *claims.Alternative) error {
 	if !alt.All {
 		return nil
@@ -195,16 +195,16 @@ func (in *Instance) checkAll(ctx context.Context, alt *claims.Alternative) error
 	return nil
 }
 
-// asked is Needed as it is told: a count as it was asked for.
-func (in *Instance) asked(alt *claims.Alternative) int64 {
+// reportedCount is Needed for error messages: a count is the one that the claim asks for.
+func (in *Instance) reportedCount(alt *claims.Alternative) int64 {
 	if !alt.All && alt.Count == claims.MostCount {
 		return alt.Asked
 	}
 	return int64(in.Needed(alt))
 }
 
-// checkLimits refuses claims whose smallest result is larger than the API can hold. It names the
-// request that makes it so.
+// checkLimits returns an error for claims whose smallest result is larger than the API can hold. It names the
+// request that exceeds the limit.
 func (in *Instance) checkLimits() error {
 	for c := range in.Problem.Claims {
 		claim := &in.Problem.Claims[c]
@@ -212,7 +212,7 @@ func (in *Instance) checkLimits() error {
 		for r := range claim.Requests {
 			fewest := int64(math.MaxInt64)
 			for _, alt := range claim.Requests[r].Alternatives {
-				fewest = min(fewest, in.asked(alt))
+				fewest = min(fewest, in.reportedCount(alt))
 			}
 			if least += min(fewest, math.MaxInt64-least); least > resourceapi.AllocationResultsMaxSize {
 				return fmt.Errorf("claim %s: request %s: asks for %d devices, with which the claim would have %d, more than the %d that it can hold",

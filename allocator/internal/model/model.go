@@ -15,7 +15,7 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// addDevices fills in what of the problem is about the node.
+// addDevices fills in the parts of the solver's problem that depend on the node.
 func (in *Instance) addDevices() {
 	p, f := &in.problem, in.frame
 	p.Devices, p.Restores, p.PoolOf, p.KindOf, p.Paid = f.devices, f.restores, f.poolOf, f.kindOf, in.Node.Shared
@@ -23,7 +23,7 @@ func (in *Instance) addDevices() {
 	in.addLeft()
 }
 
-// addRequests fills in what is asked for.
+// addRequests fills in the requests.
 func (in *Instance) addRequests() {
 	p := &in.problem
 	p.Claims, p.MostOfClaim = len(in.Problem.Claims), resourceapi.AllocationResultsMaxSize
@@ -38,7 +38,7 @@ func (in *Instance) addRequests() {
 	}
 }
 
-// addLeft lists what is left of counters, pool by pool, and of the capacities of devices.
+// addLeft lists what is left of the counters, pool by pool, and then of the capacities of shareable devices.
 func (in *Instance) addLeft() {
 	left := in.memory.amounts.Empty(len(in.frame.poolOf))
 	for _, used := range in.Node.Used {
@@ -51,7 +51,7 @@ func (in *Instance) addLeft() {
 	in.problem.Left = left
 }
 
-// addDomain translates what an alternative sees of the devices.
+// addDomain translates the domain of an alternative.
 func (in *Instance) addDomain(alt *claims.Alternative) {
 	d := in.Domain(alt)
 	made := solver.Domain{
@@ -66,7 +66,7 @@ func (in *Instance) addDomain(alt *claims.Alternative) {
 
 func (in *Instance) option(alt *claims.Alternative) solver.Option {
 	domain := in.Domain(alt)
-	// What the claim cannot hold is told apart no further.
+	// Larger counts all exceed the limit of a claim, so they need not be distinguished.
 	count := min(in.Needed(alt), resourceapi.AllocationResultsMaxSize+1)
 	option := solver.Option{Domain: int32(alt.Domain), Count: count, All: alt.All}
 	if len(alt.Totals) > 0 {
@@ -81,7 +81,7 @@ func (in *Instance) option(alt *claims.Alternative) solver.Option {
 	return option
 }
 
-// sharesOf are what a share of each device takes.
+// sharesOf returns the draws of a share, by device.
 func (in *Instance) sharesOf(d *eligibility.Domain) [][]solver.Draw {
 	if len(d.Uses) == 0 {
 		return nil
@@ -100,9 +100,9 @@ func (in *Instance) sharesOf(d *eligibility.Domain) [][]solver.Draw {
 	return shares
 }
 
-// totalsOf is what devices that may serve an alternative give of each of its totals: all of a device that is not
-// shared, and what a share takes of the capacity. A share that takes as much as is missing gives what is left, at
-// most. Fills are nil if there is none.
+// totalsOf returns what devices contribute to each total of an alternative: all of a device that is not
+// shareable, and what a share consumes. A share with a Step contributes what is missing, and at most what is
+// left. fills is nil if there is no such share.
 func (in *Instance) totalsOf(alt *claims.Alternative, domain *eligibility.Domain) (gives [][]amount.Amount, fills [][]solver.Fill) {
 	gives = make([][]amount.Amount, len(alt.Totals))
 	for k, total := range alt.Totals {

@@ -14,9 +14,9 @@ import (
 	"github.com/dray-project/dray/internal/keys"
 )
 
-// CheckSelectors refuses selectors that cannot be merged. The API does not allow them.
+// CheckSelectors returns an error for node selectors that cannot be merged. The API does not allow them.
 func (s *Solution) CheckSelectors() error {
-	settled := -1 // the claim that is local to the node, whatever comes after
+	settled := -1 // the claim that has a device local to the node, which settles its selector
 	var buffer [pickBuffer]pick
 	for _, p := range s.picks(buffer[:0]) {
 		local, selector := keys.Reach(p.device)
@@ -32,8 +32,9 @@ func (s *Solution) CheckSelectors() error {
 	return nil
 }
 
-// nodeSelector says where the devices of a claim can be used together: on this node if any of them is
-// local to it, else where all their selectors match. Nil is everywhere. Made is memory for one, or nil.
+// nodeSelector says where the devices of a claim can be used together. If any device is local to the node, that
+// is this node, else all nodes that match the selectors of all devices. Nil means all nodes. Made is memory for
+// the selector, or nil.
 func (s *Solution) nodeSelector(picks []pick, made *nodeNamed) *corev1.NodeSelector {
 	var term corev1.NodeSelectorTerm
 	for i := range picks {
@@ -56,7 +57,7 @@ func (s *Solution) nodeSelector(picks []pick, made *nodeNamed) *corev1.NodeSelec
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
 }
 
-// nodeNamed is all parts of the selector of one node.
+// nodeNamed holds all parts of a selector for one node, in one allocation.
 type nodeNamed struct {
 	selector corev1.NodeSelector
 	terms    [1]corev1.NodeSelectorTerm
@@ -72,7 +73,7 @@ func (n *nodeNamed) set(name string) *corev1.NodeSelector {
 	return &n.selector
 }
 
-// union appends the requirements that are not there yet, whatever the order of their values.
+// union appends the requirements that are not in the list yet. The order of their values does not matter.
 func union(have, add []corev1.NodeSelectorRequirement) []corev1.NodeSelectorRequirement {
 	for _, requirement := range add {
 		same := func(other corev1.NodeSelectorRequirement) bool {

@@ -19,30 +19,31 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// Candidate is a device that may serve a request, as a policy sees it. What it says depends on what
-// package alike tells apart, and on no other device.
+// Candidate is a device that may serve a request, as a policy sees it. It depends on nothing but what the
+// equivalence of nodes (package alike) distinguishes, and on no other device.
 type Candidate struct {
 	Device pool.Handle
 	// Shared is set if shares of the device are in use.
 	Shared bool
-	// InUse is the largest part in use of any capacity that shares take and of any counter that the
-	// device draws on, Fit the mean part of what is free of the capacities that the request asks for.
-	// Both are rounded, so that what is equal is not told apart by how it was computed.
+	// InUse is the largest fraction in use of any capacity that shares consume, and of any counter that the
+	// device draws on. Fit is the mean fraction of free capacity that the request asks for. Both are rounded,
+	// so that equal values do not differ by rounding errors.
 	InUse, Fit float64
 
 	*size
 	used *pool.Usage
 }
 
-// size is what a device has of capacities, and the sum of the parts that it draws of counters.
+// size is the capacities of a device, and the sum of the fractions that it draws of counters.
 type size struct {
-	// names are those of capacities of any device of the node, in order. It has nothing of those that it does not list.
+	// names are those of the capacities of all devices of the node, in order. A capacity that the device does
+	// not list is zero.
 	names      []resourceapi.QualifiedName
 	capacities []amount.Amount
 	draws      float64
 }
 
-// prefer puts the devices of each domain into the order of a policy.
+// prefer sorts the devices of each domain by a policy.
 func (in *Instance) prefer(before func(a, b *Candidate) bool) {
 	sizes := in.frame.sizes()
 	compare := func(a, b *Candidate) int {
@@ -73,28 +74,29 @@ func (in *Instance) candidate(alt *claims.Alternative, i int32, of *size) Candid
 	c.Shared = c.used.Shared(d.Index)
 	if d.Shareable {
 		for k, has := range of.capacities {
-			c.InUse = max(c.InUse, part(has.Sub(c.free(k)), has))
+			c.InUse = max(c.InUse, fraction(has.Sub(c.free(k)), has))
 		}
 	}
 	for _, use := range d.Uses {
 		total := in.Node.Pools[d.Pool].Counters[use.Counter].Total
-		c.InUse = max(c.InUse, part(total.Sub(c.used.Left[use.Counter]), total))
+		c.InUse = max(c.InUse, fraction(total.Sub(c.used.Left[use.Counter]), total))
 	}
 	c.InUse = rounded(c.InUse)
 	if alt.Capacity == nil || len(alt.Capacity.Requests) == 0 {
 		return c
 	}
-	var sum int64 // the same whatever the order, which sums of floats are not
+	var sum int64 // integers, as sums of floats depend on the order
 	for name, asked := range alt.Capacity.Requests {
 		if k, found := slices.BinarySearch(of.names, name); found {
-			sum += int64(part(quantity.Amount(asked), c.free(k)) * fitScale)
+			sum += int64(fraction(quantity.Amount(asked), c.free(k)) * fitScale)
 		}
 	}
 	c.Fit = rounded(float64(sum) / float64(len(alt.Capacity.Requests)) / fitScale)
 	return c
 }
 
-// fitScale is in how many steps a part of a capacity is counted, partScale in how many the result.
+// fitScale is the number of steps in which the fraction of one capacity is counted, partScale that of the
+// result.
 const (
 	fitScale  = 1 << 40
 	partScale = 1 << 24
@@ -102,8 +104,8 @@ const (
 
 func rounded(part float64) float64 { return math.Round(part*partScale) / partScale }
 
-// part is how much of the whole something is, from 0 to 1.
-func part(of, whole amount.Amount) float64 {
+// fraction is how much of the whole a part is, from 0 to 1.
+func fraction(of, whole amount.Amount) float64 {
 	if of.Sign() <= 0 || whole.Sign() <= 0 {
 		return 0
 	}
@@ -119,8 +121,8 @@ func (c *Candidate) free(k int) amount.Amount {
 	return c.capacities[k].Sub(c.used.Consumed(i, c.names[k]))
 }
 
-// CompareSize compares what is free of capacities by name, and then what is drawn on counters. Both are candidates
-// of one request.
+// CompareSize compares what is free of capacities, by name, and then what is drawn on counters. Both are
+// candidates of one request.
 func (c *Candidate) CompareSize(other *Candidate) int {
 	for k := range min(len(c.names), len(other.names)) {
 		if found := c.free(k).Cmp(other.free(k)); found != 0 {
@@ -130,7 +132,7 @@ func (c *Candidate) CompareSize(other *Candidate) int {
 	return cmp.Compare(c.pays(), other.pays())
 }
 
-// pays is what choosing the device draws. It is paid with the first share.
+// pays is what choosing the device draws on counters. Only the first share draws.
 func (c *Candidate) pays() float64 {
 	if c.Shared {
 		return 0
@@ -138,12 +140,13 @@ func (c *Candidate) pays() float64 {
 	return c.draws
 }
 
-// Published is an attribute of a device, which may leave out the domain if that is its driver.
+// Published returns an attribute of a device. The device may publish it without a domain if the domain is the
+// driver.
 func Published(d *pool.Device, name resourceapi.FullyQualifiedName) (resourceapi.DeviceAttribute, bool) {
 	return published(d, d.Object.Attributes, name)
 }
 
-// published is the attribute or capacity of that name.
+// published returns the attribute or capacity of a name.
 func published[V any](d *pool.Device, all map[resourceapi.QualifiedName]V, name resourceapi.FullyQualifiedName) (V, bool) {
 	value, found := all[resourceapi.QualifiedName(name)]
 	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == d.Shape.Driver {
@@ -168,7 +171,7 @@ func sizesOf(d *eligibility.Devices) []size {
 			all[i].capacities[k] = quantity.Amount(device.Object.Capacity[name].Value)
 		}
 		for _, use := range device.Uses {
-			all[i].draws += part(use.Amount, d.Pools[device.Pool].Counters[use.Counter].Total)
+			all[i].draws += fraction(use.Amount, d.Pools[device.Pool].Counters[use.Counter].Total)
 		}
 		all[i].draws = rounded(all[i].draws)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/dray-project/dray/allocator/internal/solver"
 )
 
-// Result is what a search found, and what it missed.
+// Result is the result of a search, with the preferences that it missed.
 type Result struct {
 	solver.Result
-	// Missed are the preferences that the solution does not have, the most important first.
+	// Missed are the preferences that the solution does not satisfy, the most important first.
 	Missed []Miss
 }
 
-// Miss is a preference that a solution does not have.
+// Miss is a preference that a solution does not satisfy.
 type Miss struct {
 	// Constraint is a position in Problem.Constraints.
 	Constraint int
@@ -26,13 +26,15 @@ type Miss struct {
 	Undecided bool
 }
 
-// Solve searches. The result is good until the Instance is used again.
+// Solve searches for the best solution. The result is valid until the Instance is used again.
 //
-// Among the solutions, the first counts of those that have the most important preference, if any
-// has it; among these, of those that have the next one, and so on. Then of those with the alternatives that it
-// picks, the first of those with the best numbers of devices. Searches for preferences and numbers take at most
-// as many steps together as the first one. What is preferred for the sake of topology is about several
-// devices, and of the solutions with the alternatives and numbers that were picked before.
+// It prefers solutions that satisfy the most important preference, if there are any; among these those that
+// satisfy the next one, and so on. Next it prefers the best numbers of devices, with the alternatives chosen so
+// far. Of the remaining solutions it takes the first.
+//
+// Preferences of the allocator's topology come last. They only apply to several devices, and keep the
+// alternatives and numbers chosen so far. Searches for preferences and numbers together take at most as many
+// steps as the first search.
 func (in *Instance) Solve(ctx context.Context) Result {
 	best := in.solver.Solve(ctx, &in.problem, in.Budget, in.rules())
 	var missed []Miss
@@ -40,22 +42,22 @@ func (in *Instance) Solve(ctx context.Context) Result {
 	for k := in.Problem.Required(); k < len(in.Problem.Constraints) && best.End == solver.Found; k++ {
 		topology := in.Problem.Constraints[k].Topology
 		if topology && !numbered {
-			if best, numbered = in.numbered(ctx, best, &left), true; best.End != solver.Found {
+			if best, numbered = in.bestNumbers(ctx, best, &left), true; best.End != solver.Found {
 				break
 			}
 		}
-		offered := in.offered(k, best)
+		offered := in.offeredValues(k, best)
 		if topology && len(offered) < 2 {
 			continue
 		}
 		relation := &in.problem.Relations[len(in.frame.groups)+k]
 		if relation.Off = false; relation.Holds(offered) {
-			continue // the first of all is the first of those that have it
+			continue // best is still the first solution
 		}
-		best = kept(best)
+		best = cloneResult(best)
 		problem := &in.problem
 		if topology {
-			problem = in.only(func(r, o int) bool { return int32(o) == best.Options[r] })
+			problem = in.restrictedTo(func(r, o int) bool { return int32(o) == best.Options[r] })
 		}
 		next := in.solver.Solve(ctx, problem, left, in.rules())
 		left = max(left-next.Stats.Steps, 0)
@@ -69,31 +71,30 @@ func (in *Instance) Solve(ctx context.Context) Result {
 		best = next
 	}
 	if !numbered && best.End == solver.Found {
-		best = in.numbered(ctx, best, &left)
+		best = in.bestNumbers(ctx, best, &left)
 	}
 	return Result{Result: best, Missed: missed}
 }
 
-// rules are those of each search.
+// rules are the rules of all searches.
 func (in *Instance) rules() solver.Rules { return solver.AllRules &^ in.Without }
 
-// kept is a result that stays good when another search takes the memory of the last one.
-func kept(found solver.Result) solver.Result {
+// cloneResult copies a result, so that it stays valid during the next search.
+func cloneResult(found solver.Result) solver.Result {
 	found.Choices, found.Options = slices.Clone(found.Choices), slices.Clone(found.Options)
 	return found
 }
 
-// numbered is the first solution with the numbers of devices that requests prefer: those of the first request are
-// decided first. The alternatives stay, devices do not. It takes a search for each number that is preferred to that
-// of the solution before, so none if that has the best ones. What is not decided with the steps left is Spent: which
-// solution is meant is not known then.
-func (in *Instance) numbered(ctx context.Context, best solver.Result, left *int64) solver.Result {
+// bestNumbers returns the first solution with the best numbers of devices, where the numbers of earlier requests
+// matter more. Alternatives stay, devices may change. It searches once for each number that is better than that
+// of the solution before. If the steps are spent, its End is Spent, as the best solution is not known.
+func (in *Instance) bestNumbers(ctx context.Context, best solver.Result, left *int64) solver.Result {
 	for r := range in.Problem.Requests {
 		alternatives := in.Problem.Requests[r].Alternatives
 		if len(alternatives) < 2 {
 			continue
 		}
-		same := func(r, o int) bool { // as the alternative that is picked, but for the number
+		same := func(r, o int) bool { // the chosen alternative with any number of devices
 			alternatives := in.Problem.Requests[r].Alternatives
 			return alternatives[o].Name == alternatives[best.Options[r]].Name
 		}
@@ -101,8 +102,8 @@ func (in *Instance) numbered(ctx context.Context, best solver.Result, left *int6
 			if !same(r, o) {
 				continue
 			}
-			best = kept(best)
-			next := in.solver.Solve(ctx, in.only(func(other, option int) bool {
+			best = cloneResult(best)
+			next := in.solver.Solve(ctx, in.restrictedTo(func(other, option int) bool {
 				switch {
 				case other < r:
 					return int32(option) == best.Options[other]
@@ -126,15 +127,15 @@ func (in *Instance) numbered(ctx context.Context, best solver.Result, left *int6
 	return best
 }
 
-// only is the problem with no other options than those that are kept.
-func (in *Instance) only(keep func(request, option int) bool) *solver.Problem {
+// restrictedTo returns the problem with only those options for which keep is true.
+func (in *Instance) restrictedTo(keep func(request, option int) bool) *solver.Problem {
 	p := in.problem
 	p.Requests = slices.Clone(p.Requests)
 	for r := range p.Requests {
 		options := slices.Clone(p.Requests[r].Options)
 		for o := range options {
 			if !keep(r, o) {
-				options[o] = solver.Option{Domain: options[o].Domain, All: true} // all of none cannot be had
+				options[o] = solver.Option{Domain: options[o].Domain, All: true} // allocationMode All without devices is never satisfied
 			}
 		}
 		p.Requests[r].Options = options
@@ -142,8 +143,8 @@ func (in *Instance) only(keep func(request, option int) bool) *solver.Problem {
 	return &p
 }
 
-// offered are the values of the devices that a constraint covers.
-func (in *Instance) offered(constraint int, found solver.Result) (offered [][]int32) {
+// offeredValues returns the values of the chosen devices that a constraint covers.
+func (in *Instance) offeredValues(constraint int, found solver.Result) (offered [][]int32) {
 	for _, c := range found.Choices {
 		alt := in.alternative(c)
 		if k := alt.Covered(constraint); k >= 0 {
@@ -153,14 +154,14 @@ func (in *Instance) offered(constraint int, found solver.Result) (offered [][]in
 	return offered
 }
 
-// CoreBudget limits each of the searches that find a conflict core. A part whose search runs out of
-// it stays in the core.
+// CoreBudget bounds the steps of each search for a conflict core. A part whose search runs out of steps stays
+// in the core.
 const CoreBudget = 20_000
 
-// Core finds requests and constraints that cannot hold together, in a Problem that has no solution,
-// by leaving out, one after the other from the end, what is not needed for the conflict: of two
-// requests that both fail, the first is cited. What remains is minimal as far as the budget reaches:
-// without any one part it could be allocated. What is not in the core stays left out.
+// Core finds requests and constraints that cannot be satisfied together, in a Problem without a solution. It
+// removes parts one by one, from the end, as long as no solution appears. So of two requests that both fail,
+// the first is in the core. The core is minimal as far as the budget reaches: without any one part there is a
+// solution. Parts that are not in the core stay switched off.
 func (in *Instance) Core(ctx context.Context) (core []claims.Part) {
 	requests := len(in.problem.Requests)
 	for k := requests + in.Problem.Required() - 1; k >= 0; k-- {

@@ -18,7 +18,7 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// Solution is an Answer that is satisfiable, for the problem and the node that were asked about.
+// Solution is a satisfiable Answer with its problem and node.
 type Solution struct {
 	Problem  *claims.Problem
 	Features eligibility.Features
@@ -28,7 +28,7 @@ type Solution struct {
 	ShareID func() types.UID
 }
 
-// pick is a choice with the objects that it is about.
+// pick is a Choice with its objects.
 type pick struct {
 	*claims.Alternative
 	pool   *pool.Pool
@@ -40,7 +40,7 @@ type pick struct {
 
 func (p *pick) id() pool.DeviceID { return p.pool.DeviceID(p.index) }
 
-// pickBuffer is room for the picks of most problems.
+// pickBuffer is large enough for the picks of most problems.
 const pickBuffer = 8
 
 // picks appends the choices of the answer, by claim, request and slot.
@@ -53,7 +53,7 @@ func (s *Solution) picks(to []pick) []pick {
 	return to
 }
 
-// DeviceAt returns the pool and the index of the device at a place on a node.
+// DeviceAt returns the pool and the index of the device with a Choice.Place.
 func DeviceAt(views []*pool.View, place int32) (*pool.Pool, pool.DeviceIndex) {
 	at := int(place)
 	for _, pv := range views {
@@ -99,8 +99,8 @@ func (s *Solution) Results() []resourceapi.AllocationResult {
 	return results
 }
 
-// memory is for results and all their devices. That for one claim with one device that is local to its node, as most
-// pods have, is in one piece, with the node selector. Otherwise there is none for selectors.
+// memory allocates the results and all their devices. For one claim with one device that is local to its node,
+// as most pods have, it is one allocation with the node selector. Otherwise the selector is nil.
 func (s *Solution) memory(picks []pick) ([]resourceapi.AllocationResult, []resourceapi.DeviceRequestAllocationResult, *nodeNamed) {
 	if len(s.Problem.Claims) == 1 && len(picks) == 1 && picks[0].device.Plain {
 		made := new(struct {
@@ -154,8 +154,8 @@ func (s *Solution) result(p *pick, shareID func() types.UID) resourceapi.DeviceR
 	return result
 }
 
-// config lists the configurations of the classes, each class once, and then those of the claim, as
-// far as they concern the alternatives that were picked for its requests.
+// config lists the configurations of the classes, each class once, and then those of the claim. Configurations
+// that do not concern the chosen alternatives are left out.
 func (s *Solution) config(claim *claims.Claim, picked []int32) (configs []resourceapi.DeviceAllocationConfiguration) {
 	add := func(source resourceapi.AllocationConfigSource, names []string, config resourceapi.DeviceConfiguration) {
 		concerned := 0
@@ -168,7 +168,7 @@ func (s *Solution) config(claim *claims.Claim, picked []int32) (configs []resour
 		case concerned == 0 && len(names) > 0:
 			return
 		case concerned == len(claim.Requests):
-			names = nil // by the API, none means all
+			names = nil // in the API, no names mean all requests
 		}
 		configs = append(configs, resourceapi.DeviceAllocationConfiguration{Source: source, Requests: names, DeviceConfiguration: config})
 	}
@@ -183,14 +183,14 @@ func (s *Solution) config(claim *claims.Claim, picked []int32) (configs []resour
 	return configs
 }
 
-// served is a class with configurations and the requests for which it was picked.
+// served is a class with configurations, and the requests for which it was chosen.
 type served struct {
 	class    *resourceapi.DeviceClass
 	requests []string
 }
 
-// served lists the classes that alternatives have. Where there are several for one, those count of
-// which there is a device.
+// served lists the classes of the chosen alternatives. If an alternative has several classes, only those that a
+// chosen device serves by are listed.
 func (s *Solution) served(requests []claims.Request, picked []int32) (all []served) {
 	for r := range requests {
 		alt := requests[r].Alternatives[picked[r]]
