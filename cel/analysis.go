@@ -11,11 +11,11 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// part is the place in a device that an expression stands for. Everything that is no
-// place is a plain value, whose reads were noted when it was read.
+// part is what an expression stands for: a place in the device, or a plain value. The reads of a plain value
+// were recorded when it was visited.
 type part struct {
 	kind   partKind
-	domain string // of aDomain and cDomain
+	domain string // the domain of attributesOf and capacitiesOf
 }
 
 type partKind int
@@ -29,8 +29,8 @@ const (
 	capacitiesOf // one domain
 )
 
-// analysis walks a checked expression. It follows how parts of the device are
-// selected; a part that is used in any other way makes the reads inexact.
+// analysis walks a checked expression and follows how parts of the device are selected. A part that is used in
+// any other way makes the reads inexact.
 type analysis struct {
 	*readSet
 	scope []binding // innermost last
@@ -48,7 +48,7 @@ func analyse(e ast.Expr) Reads {
 	return a.reads()
 }
 
-// use visits expressions of which the whole value is used.
+// use visits expressions whose whole value is used. A place that is used as a value makes the reads inexact.
 func (a *analysis) use(exprs ...ast.Expr) {
 	for _, e := range exprs {
 		if a.visit(e).kind != aValue {
@@ -94,7 +94,7 @@ func (a *analysis) ident(name string) part {
 			return a.scope[i].bound
 		}
 	}
-	// A leading dot asks for the global name even where a local one hides it.
+	// A leading dot refers to the global name even if a local one hides it.
 	if strings.TrimPrefix(name, ".") == deviceName {
 		return part{kind: theDevice}
 	}
@@ -128,15 +128,15 @@ func literalString(e ast.Expr) (string, bool) {
 	return string(s), ok
 }
 
-// field notes the selection of a name from a part and returns what it leads to.
-// An optional selection leads to the same part: presence is read as well.
+// field records the selection of a name from a part and returns the selected part. For an optional selection it
+// is the same part: presence is read as well.
 func (a *analysis) field(of part, name string, presence bool) part {
 	switch of.kind {
 	case theDevice:
 		return a.deviceField(name, presence)
 	case allAttributes, allCapacities:
 		if presence {
-			return part{} // every domain is there, if empty
+			return part{} // every domain is present, if only as an empty map
 		}
 		return part{kind: of.kind + attributesOf - allAttributes, domain: name}
 	case attributesOf:
@@ -167,7 +167,7 @@ func (a *analysis) deviceField(name string, presence bool) part {
 	return part{}
 }
 
-// contains notes a membership test.
+// contains records a membership test.
 func (a *analysis) contains(in part, key string) {
 	switch in.kind {
 	case theDevice:
@@ -186,8 +186,8 @@ func (a *analysis) comprehension(c ast.ComprehensionExpr) part {
 	defer func() { a.scope = a.scope[:mark] }()
 
 	if isEmptyList(c.IterRange()) {
-		// This is how cel.bind expands: nothing to iterate over, so that the step is never
-		// evaluated, and a result in which the accumulator is the bound name.
+		// This is how cel.bind expands: a comprehension over an empty list, whose step is never evaluated. In
+		// the result, the accumulator is the bound name.
 		bound := a.visit(c.AccuInit())
 		a.noteBinding(bound)
 		a.scope = append(a.scope, binding{c.AccuVar(), bound})
@@ -204,9 +204,8 @@ func (a *analysis) comprehension(c ast.ComprehensionExpr) part {
 	return part{}
 }
 
-// noteBinding: the interpreter replaces an empty map that gets bound to a name. All
-// attributes or capacities of a device then no longer yield an empty map for an unknown domain,
-// but an error.
+// noteBinding: the interpreter replaces an empty map that is bound to a name. If a device has no attributes or
+// no capacities, selecting an unknown domain is then an error instead of an empty map.
 func (a *analysis) noteBinding(bound part) {
 	switch bound.kind {
 	case allAttributes:

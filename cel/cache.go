@@ -15,9 +15,9 @@ type Cache struct {
 	flight   singleflight.Group
 }
 
-// NewCache returns a cache for a number of expressions, at least one. Expressions are
-// compiled as those that a cluster has stored: with every feature of the environment. A
-// feature gate limits what new objects may contain; turned off, it breaks no expression.
+// NewCache returns a cache for a number of expressions, at least one. Expressions are compiled as stored
+// expressions: with every feature of the environment. A feature gate only limits what new objects may contain.
+// Turning it off breaks no stored expression.
 func NewCache(size int) *Cache {
 	return &Cache{compiled: lru.New(max(size, 1))}
 }

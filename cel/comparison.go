@@ -9,16 +9,16 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// comparisons is an expression that only compares the driver and attributes with literals: a == x && b == y. Such
-// an expression is answered without CEL, and without a memory: where each device has a value of its own,
-// like a serial number, looking an answer up takes longer than comparing.
+// comparisons is an expression that only compares the driver and attributes with literals: a == x && b == y. It
+// is evaluated without CEL and without the Memo. Where each device has its own value, such as a serial number,
+// looking up a result takes longer than comparing.
 //
-// It costs less than the length of the expression, which is far below the limit of cost.
+// The cost in CEL's units is less than the length of the expression, so the cost limit is never reached.
 type comparisons []comparison
 
-// comparison is one of them.
+// comparison is one comparison with a literal.
 type comparison struct {
-	of   lookup // unless it is the driver
+	of   lookup // the attribute, unless driver is set
 	kind valueKind
 	// driver is set if the driver is compared.
 	driver bool
@@ -27,7 +27,7 @@ type comparison struct {
 	truth  bool
 }
 
-// comparisonsIn returns nil for any other expression.
+// comparisonsIn returns the comparisons of an expression, nil if it contains anything else.
 func comparisonsIn(e ast.Expr) comparisons {
 	if e.Kind() != ast.CallKind {
 		return nil
@@ -82,7 +82,7 @@ func comparisonOf(operand, literal ast.Expr) (c comparison, ok bool) {
 	return c, false
 }
 
-// fieldsOf are the names by which a part of the device is selected, one after the other.
+// fieldsOf returns the names by which an expression selects a part of the device, from the outside in.
 func fieldsOf(e ast.Expr) (names []string, ok bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -101,8 +101,8 @@ func fieldsOf(e ast.Expr) (names []string, ok bool) {
 	return nil, false
 }
 
-// decide is the answer for a device, unless CEL has to say it: that a value is missing, or of another type. One
-// comparison that is false decides, whatever comes of the others, as in CEL.
+// decide evaluates the comparisons for a device. decided is false if only CEL can tell: a value is missing, or
+// has another type. As in CEL, one false comparison decides, whatever the others are.
 func (all comparisons) decide(d *Device) (match, decided bool) {
 	if len(all) == 0 || d.err != nil {
 		return false, false

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// maxCost estimates what the expression costs at most on any device the API admits.
-// An expression that defies estimation counts as unlimited.
-func maxCost(w *world, checked *cel.Ast) uint64 {
+// maxCost estimates the largest cost of the expression on any device that the API admits. An expression that
+// cannot be estimated counts as unlimited.
+func maxCost(w *sharedEnv, checked *cel.Ast) uint64 {
 	estimate, err := w.env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: deviceSizes{w}})
 	if err != nil {
 		return math.MaxUint64
@@ -23,7 +23,7 @@ func maxCost(w *world, checked *cel.Ast) uint64 {
 }
 
 // deviceSizes knows how large each part of a device can be.
-type deviceSizes struct{ *world }
+type deviceSizes struct{ *sharedEnv }
 
 // EstimateSize implements [checker.CostEstimator].
 func (s deviceSizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
@@ -45,7 +45,7 @@ func (s deviceSizes) EstimateCallCost(string, string, *checker.AstNode, []checke
 	return nil
 }
 
-// descend returns the type one step further down, nil if it is not known.
+// descend returns the type one step below a part, nil if it is not known.
 func (s deviceSizes) descend(part *apiservercel.DeclType, step string) *apiservercel.DeclType {
 	switch step {
 	case "@items", "@values":
@@ -56,8 +56,8 @@ func (s deviceSizes) descend(part *apiservercel.DeclType, step string) *apiserve
 	if field, ok := part.Fields[step]; ok {
 		return field.Type
 	}
-	// Attributes are selected by names that are not declared. Capacities are selected
-	// likewise, but there the size of the value never matters.
+	// Attributes are selected by names that are not declared. So are capacities, but the size of a quantity
+	// never matters.
 	if part.ElemType == s.attribute {
 		return s.attribute
 	}

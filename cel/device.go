@@ -20,20 +20,20 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Device is a device as expressions see it. It keeps the maps of the API object it was
-// made from, which must not change afterwards. It is safe for concurrent use.
+// Device is a device as expressions see it. It keeps references to the API object, which must not change
+// afterwards. It is safe for concurrent use.
 type Device struct {
 	driver string
 	object *resourceapi.Device
 	err    error // why no expression can be evaluated
 
-	// Both are made when they are first needed, perhaps by several at once.
+	// Both are made when they are first needed. Concurrent calls may each make one.
 	known    atomic.Pointer[deviceIndex]       // for evaluation
 	digested atomic.Pointer[[sha256.Size]byte] // of everything an expression can see
 }
 
-// NewDevice prepares a device of a driver. A device with an attribute that has no value,
-// or one that is no semantic version, is accepted, but each evaluation fails.
+// NewDevice prepares a device of a driver. If an attribute has no value, or a version is not semantic, each
+// evaluation returns an error.
 func NewDevice(driver string, device *resourceapi.Device) *Device {
 	return &Device{driver: driver, object: device, err: checkAttributes(device)}
 }
@@ -53,7 +53,7 @@ func (d *Device) digest() [sha256.Size]byte {
 	return *d.digested.Load()
 }
 
-// checkAttributes returns the error of the first attribute by name that has one.
+// checkAttributes returns the error of the first invalid attribute, by name.
 func checkAttributes(device *resourceapi.Device) error {
 	var worst resourceapi.QualifiedName
 	var err error
@@ -76,19 +76,19 @@ func (d *Device) multiple() bool {
 type deviceIndex struct {
 	attributes openTable
 	capacities []located
-	// whole is the device with capacities for programs that do not read them: a quantity
-	// may be read by one evaluation only.
-	whole bound
+	// whole is the activation for programs that do not read capacities. Other evaluations need their own
+	// quantities, see capacityTable.
+	whole activation
 }
 
-// located is a map key of the API object and what it stands for.
+// located is a key in a map of the API object, with its qualified name.
 type located struct {
 	Name
 	key resourceapi.QualifiedName
 }
 
-// locate returns the sorted names in a map. A bare name stands for one in the driver's
-// domain, where an explicit domain has precedence.
+// locate returns the qualified names in a map, sorted. A bare name is in the domain of the driver. If the same
+// name exists with an explicit domain, the latter wins.
 func locate[V any](driver string, m map[resourceapi.QualifiedName]V) []located {
 	names := make([]located, 0, len(m))
 	for key := range maps.Keys(m) {
@@ -105,7 +105,7 @@ func locate[V any](driver string, m map[resourceapi.QualifiedName]V) []located {
 }
 
 func (d *Device) makeIndex() *deviceIndex {
-	w := theWorld()
+	w := theSharedEnv()
 	names := locate(d.driver, d.object.Attributes)
 	values := make([]ref.Val, len(names))
 	for i, name := range names {
@@ -120,8 +120,8 @@ func (d *Device) makeIndex() *deviceIndex {
 	return index
 }
 
-// capacityTable copies all capacities: operations on a quantity can change how it is
-// represented, and with it the results of later operations.
+// capacityTable copies all capacities: operations on a quantity can change its representation, and thereby the
+// results of later operations.
 func (d *Device) capacityTable(names []located) openTable {
 	quantities := make([]resource.Quantity, len(names))
 	values := make([]ref.Val, len(names))
@@ -149,26 +149,26 @@ func byDomain(names []located, values []ref.Val, quantities bool) openTable {
 	return openTable{outer}
 }
 
-// bound binds the variable of the environment. It implements [interpreter.Activation].
-type bound struct{ device ref.Val }
+// activation binds the variable "device". It implements [interpreter.Activation].
+type activation struct{ device ref.Val }
 
-func (d *Device) bind(attributes, capacities openTable) bound {
-	return bound{closedTable{&table{
+func (d *Device) bind(attributes, capacities openTable) activation {
+	return activation{closedTable{&table{
 		keys:   []string{multipleName, attributesName, capacityName, driverName},
 		values: []ref.Val{types.Bool(d.multiple()), attributes, capacities, types.String(d.driver)},
 	}}}
 }
 
 // ResolveName implements [interpreter.Activation].
-func (b bound) ResolveName(name string) (any, bool) {
+func (b activation) ResolveName(name string) (any, bool) {
 	return b.device, name == deviceName
 }
 
 // Parent implements [interpreter.Activation].
-func (b bound) Parent() interpreter.Activation { return nil }
+func (b activation) Parent() interpreter.Activation { return nil }
 
-// variables returns the device for one evaluation.
-func (d *Device) variables(r *Reads) bound {
+// variables returns the activation for one evaluation.
+func (d *Device) variables(r *Reads) activation {
 	index := d.index()
 	if r.Exact && len(r.Capacities) == 0 {
 		return index.whole

@@ -14,24 +14,25 @@
 // of their keys, and of a bare and a qualified attribute of the same name the qualified one
 // counts.
 //
-// Two kinds of expressions are refused here alone: those longer than the API admits and those
-// which grow beyond reason while they are compiled (see expansion.go).
+// Dray alone refuses two kinds of expressions: those longer than the API admits, and those that grow beyond
+// measure while they are compiled (see expansion.go).
 //
-// Everything is safe for concurrent use. Devices are not copied and must not change. Errors are
-// of type *[CompileError] or *[EvalError]; they tell the position and what to do about it, but
-// not the name of the device.
+// Everything is safe for concurrent use. Devices are not copied and must not change. Errors are of type
+// *[CompileError] or *[EvalError]. They say where the problem is and how to fix it, but do not name the device.
 //
 // # Picture
 //
 //	expression ──Cache──► Program ──Reads──► projection of a Device ──Memo──► answer
 //	                         │                                          ▲
-//	                         └── evaluate, straight off the API object ─┘  (if not yet known)
+//	                         └── evaluate, straight off the API object ─┘  (if not memoised)
 //
-// A [Program] knows which attributes and capacities it reads. The projection of a device is
-// the part that it reads. Devices with equal projections get the same answer, so a [Memo] evaluates
-// one of them: forty thousand GPUs with different serial numbers, but two models, cost two
-// evaluations of a selector for the model. A selector that only compares the driver or attributes with literals is answered
-// without either: so is one for a serial number that each device has for itself.
+// A [Program] knows which attributes and capacities it reads. The projection of a device is the part that the
+// program reads. Devices with equal projections have the same answer, so a [Memo] evaluates one of them. Forty
+// thousand GPUs with different serial numbers, but two models, cost two evaluations of a selector for the
+// model.
+//
+// A selector that only compares the driver or attributes with literals is evaluated without CEL and without the
+// Memo. An example is a selector for a serial number.
 //
 // # Map
 //
@@ -39,12 +40,12 @@
 //	compile, evaluate                      program.go
 //	compare with literals                  comparison.go
 //	keep compiled programs                 cache.go
-//	refuse what explodes                   expansion.go
+//	refuse macros that expand too far      expansion.go
 //	worst-case cost                        cost.go
 //	what an expression yields              output.go
 //	what an expression reads               reads.go, analysis.go
 //	a device as a CEL value                device.go, table.go, value.go
-//	what tells devices apart               projection.go
-//	keep answers                           memo.go
+//	the projection of a device             projection.go
+//	memoise answers                        memo.go
 //	errors and what to do about them       errors.go, hint.go
 package cel

@@ -29,22 +29,21 @@ const (
 	deviceTypeName = "kubernetes.DRADevice"
 )
 
-// world is everything that all expressions share. The API server's environment
-// for stored expressions has every feature on, so there is one for all.
-type world struct {
+// sharedEnv is what all expressions share. The API server's environment for stored expressions has every feature
+// on, so one is enough.
+type sharedEnv struct {
 	env       *cel.Env
 	adapter   types.Adapter
-	empty     ref.Val // what an unknown domain yields
+	empty     ref.Val // the result of selecting an unknown domain
 	device    *apiservercel.DeclType
 	attribute *apiservercel.DeclType
 }
 
-var theWorld = sync.OnceValue(newWorld)
+var theSharedEnv = sync.OnceValue(newSharedEnv)
 
-func newWorld() *world {
-	// cel-go labels errors with the node that caused them, also this one, which all
-	// programs share. A label of our own keeps it from being written concurrently and
-	// from reporting the position of somebody else's expression.
+func newSharedEnv() *sharedEnv {
+	// cel-go labels an error with the node that caused it, also this one, which all programs share. Labelling
+	// it here avoids a data race, and the position of an unrelated expression.
 	types.LabelErrNode(sharedErrorNode, types.NoSuchOverloadErr())
 
 	device, attribute := deviceTypes()
@@ -59,11 +58,11 @@ func newWorld() *world {
 		DeclTypes: []*apiservercel.DeclType{device},
 	})
 	if err != nil {
-		// Only a programming error in the lines above gets here: no input is involved.
+		// Only a programming error above can cause this, as no input is involved.
 		panic(fmt.Errorf("CEL environment for devices: %w", err))
 	}
 	env := set.StoredExpressionsEnv()
-	return &world{
+	return &sharedEnv{
 		env:       env,
 		adapter:   env.CELTypeAdapter(),
 		empty:     env.CELTypeAdapter().NativeToValue(map[string]any{}),
@@ -72,8 +71,8 @@ func newWorld() *world {
 	}
 }
 
-// deviceTypes declares the type of the variable and of one attribute. The sizes are
-// the API's limits and determine the cost estimate.
+// deviceTypes declares the types of the variable and of an attribute. Their sizes are the API's limits and
+// determine the cost estimate.
 func deviceTypes() (device, attribute *apiservercel.DeclType) {
 	const perDevice = resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice
 	domain := sized(apiservercel.StringType, resourceapi.DeviceMaxDomainLength)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// CompileError tells why an expression cannot be used.
+// CompileError says why an expression cannot be used.
 type CompileError struct {
 	Expression string
 	// Line and Column count from 1 and locate the first problem. Both are 0 if the
@@ -29,13 +29,13 @@ func (e *CompileError) Error() string {
 // Unwrap returns the compiler's report.
 func (e *CompileError) Unwrap() error { return e.Err }
 
-// EvalError tells why an expression has no result for a device. It does not name the
-// device: equal devices share the error, and callers know which one they asked about.
+// EvalError says why an expression has no result for a device. It does not name the device, as equal devices
+// share the error.
 type EvalError struct {
 	Expression string
 	// Line and Column count from 1. Both are 0 if the position is not known.
 	Line, Column int
-	// Hint tells what to do about it, empty if unknown.
+	// Hint says how to fix it, empty if that is not known.
 	Hint string
 	// Err is the cause, never nil. After a cancellation it wraps the context's cause.
 	Err error
@@ -53,7 +53,7 @@ func (e *EvalError) Error() string {
 // Unwrap returns the cause.
 func (e *EvalError) Unwrap() error { return e.Err }
 
-// quotedLength is how much of an expression an error message repeats.
+// quotedLength is how many characters of an expression an error message quotes.
 const quotedLength = 100
 
 func describe(expression string, line, column int) string {

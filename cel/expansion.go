@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// maxExpansion is how large an expression may become, in nodes and roughly, when its
-	// macros are expanded. Compiling one of that size takes about a second.
+	// maxExpansion is the estimated number of nodes that an expression may have after macro expansion.
+	// Compiling that many takes about a second.
 	maxExpansion = 1e6
-	// copiesOfTarget is by how much a macro on optional values multiplies the value it is
-	// called on: it is written down twice, and so is the record of what was expanded.
+	// copiesOfTarget is the factor by which optMap and optFlatMap multiply their target: it is copied, and so
+	// is the record of the expansion.
 	copiesOfTarget = 4
-	// harmlessMacros of that kind never expand to much, however they are nested.
+	// harmlessMacros is how many of these macros never expand too far, however they are nested.
 	harmlessMacros = 5
 )
 
-// checkExpansion refuses expressions that take forever to compile: x.optMap(v, v) copies
-// x, and so each call in a chain of them multiplies the size of the expression.
-func checkExpansion(w *world, expression string) error {
+// checkExpansion refuses expressions that take too long to compile: x.optMap(v, v) copies x, so each call in a
+// chain multiplies the size of the expression.
+func checkExpansion(w *sharedEnv, expression string) error {
 	if strings.Count(expression, "optMap")+strings.Count(expression, "optFlatMap") <= harmlessMacros {
 		return nil
 	}
@@ -43,8 +43,7 @@ func checkExpansion(w *world, expression string) error {
 	return nil
 }
 
-// expandedSize estimates the number of nodes after expansion, as a float because it
-// outgrows integers.
+// expandedSize estimates the number of nodes after expansion. It may exceed an integer.
 func expandedSize(e ast.NavigableExpr) float64 {
 	size := 1.0
 	for i, child := range e.Children() {

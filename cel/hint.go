@@ -14,12 +14,12 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// sharedErrorNode is the node of an error that belongs to no expression.
+// sharedErrorNode is the node ID of errors that belong to no expression.
 const sharedErrorNode = -1
 
 const noSuchKey = "no such key: "
 
-// evalError adds to an error of the interpreter what is known about it.
+// evalError adds position and hint to an error of the interpreter.
 func (p *Program) evalError(ctx context.Context, d *Device, err error) error {
 	e := &EvalError{Expression: p.expression, Err: err}
 	if errors.Is(err, interpreter.InterruptError{}) {
@@ -42,7 +42,7 @@ func (p *Program) evalError(ctx context.Context, d *Device, err error) error {
 	return e
 }
 
-// hint tells what to do about an error with a message of the interpreter.
+// hint says how to fix an error, given the message of the interpreter.
 func (p *Program) hint(d *Device, message string) string {
 	if key, ok := strings.CutPrefix(message, noSuchKey); ok {
 		return p.missingHint(d, key)
@@ -53,7 +53,7 @@ func (p *Program) hint(d *Device, message string) string {
 	return ""
 }
 
-// missingHint names what the device lacks and how an expression copes with that.
+// missingHint says which attribute or capacity the device lacks, and how an expression can handle that.
 func (p *Program) missingHint(d *Device, id string) string {
 	for i := range p.projector.attributes {
 		l := &p.projector.attributes[i]
@@ -87,7 +87,7 @@ func (p *Program) typesHint(d *Device) string {
 	return strings.Join(known, ", ")
 }
 
-// syntaxHints are what to write instead of what other languages have.
+// syntaxHints are corrections for syntax of other languages.
 var syntaxHints = []struct{ complaint, hint string }{
 	{"token recognition error at: '=", "compare with =="},
 	{"input 'and'", "write &&"},
@@ -96,7 +96,7 @@ var syntaxHints = []struct{ complaint, hint string }{
 	{"input 'OR'", "write ||"},
 }
 
-// withSyntaxHint adds to a complaint of the parser what to write instead.
+// withSyntaxHint adds a correction to an error of the parser.
 func withSyntaxHint(complaint string) string {
 	for _, known := range syntaxHints {
 		if strings.Contains(complaint, known.complaint) {

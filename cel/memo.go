@@ -15,9 +15,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Memo evaluates expressions and remembers the results by what the expression can tell
-// about the device. Devices that differ only elsewhere, like in a serial number, cost
-// one evaluation together. It is bounded and safe for concurrent use.
+// Memo evaluates expressions and caches the results by the projections of devices. Devices that differ only in
+// other parts, such as a serial number, share one evaluation. It is bounded and safe for concurrent use.
 type Memo struct {
 	shards      [memoShards]shard
 	seed        maphash.Seed
@@ -34,8 +33,8 @@ type answer struct {
 	err       error
 }
 
-// NewMemo returns a memo for about so many results. Those not asked for lately are
-// forgotten first. One of size zero remembers nothing.
+// NewMemo returns a memo for about size results. It evicts those that were not used recently. With size zero,
+// it caches nothing.
 func NewMemo(size int) *Memo {
 	m := &Memo{seed: maphash.MakeSeed()}
 	for i := range m.shards {
@@ -46,8 +45,8 @@ func NewMemo(size int) *Memo {
 	return m
 }
 
-// Evaluations returns how many expressions were really evaluated. Goroutines
-// that need the same result at the same time may each evaluate it.
+// Evaluations returns how many expressions were evaluated. Goroutines that need the same result at the same
+// time may each evaluate it.
 func (m *Memo) Evaluations() int64 { return m.evaluations.Load() }
 
 // Matches is like [Program.Matches].
@@ -71,10 +70,10 @@ func (m *Memo) Attribute(ctx context.Context, p *Program, d *Device) (*resourcea
 	return a.attribute, a.err
 }
 
-// get returns the answer for a program, the use it is put to and a device.
+// get returns the answer of a program for a device. use distinguishes selectors from derived attributes.
 func (m *Memo) get(p *Program, d *Device, use byte, evaluate func() answer) answer {
 	if d.err != nil {
-		return evaluate() // fails at once
+		return evaluate() // returns the error without evaluating
 	}
 	var buffer [256]byte
 	key := append(binary.AppendUvarint(buffer[:0], p.id), use)
@@ -91,8 +90,8 @@ func (m *Memo) get(p *Program, d *Device, use byte, evaluate func() answer) answ
 	return a
 }
 
-// shard holds answers in two generations. Once the young one is full, it becomes the old
-// one and the old one is forgotten. An answer that is asked for gets young again.
+// shard caches answers in two generations. When the young one is full, it becomes the old one, and the previous
+// old one is dropped. An answer that is used moves to the young one.
 type shard struct {
 	mu         sync.RWMutex
 	half       int

@@ -15,19 +15,19 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// outputCheck complains about expressions of a type that has no use.
-type outputCheck func(*world, *cel.Type) string
+// outputCheck returns what is wrong with the type of an expression, empty if it is usable.
+type outputCheck func(*sharedEnv, *cel.Type) string
 
-// yieldsBool accepts selectors: a boolean, or an attribute, which may turn out to be one.
-func yieldsBool(w *world, t *cel.Type) string {
+// yieldsBool accepts the types of selectors: a boolean, or an attribute, which may be one at run time.
+func yieldsBool(w *sharedEnv, t *cel.Type) string {
 	if t.IsExactType(cel.BoolType) || t.IsExactType(w.attribute.CelType()) {
 		return ""
 	}
 	return fmt.Sprintf("a selector must yield bool or an attribute, not %s", t)
 }
 
-// yieldsAttribute accepts derived attributes: what an attribute can hold.
-func yieldsAttribute(_ *world, t *cel.Type) string {
+// yieldsAttribute accepts the types of derived attributes: those that an attribute can hold.
+func yieldsAttribute(_ *sharedEnv, t *cel.Type) string {
 	element := t
 	if t.TypeName() == "list" && len(t.Parameters()) == 1 {
 		element = t.Parameters()[0]
@@ -42,8 +42,8 @@ func yieldsAttribute(_ *world, t *cel.Type) string {
 	return fmt.Sprintf("a derived attribute must yield string, int, bool, semver or a list of one of them, not %s", t)
 }
 
-// toAttribute converts a result. A list gets the type of its first element, and an
-// empty one that of strings.
+// toAttribute converts a result. A list has the type of its first element; an empty list counts as one of
+// strings.
 func toAttribute(result ref.Val) (*resourceapi.DeviceAttribute, error) {
 	switch v := result.Value().(type) {
 	case bool:

@@ -20,11 +20,11 @@ import (
 // Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	expression string
-	id         uint64 // of this program alone, in this process
+	id         uint64 // unique in this process
 	checked    *cel.Ast
 	program    cel.Program
 	projector  projector
-	// comparisons is all that the expression says, if it is no more than that.
+	// comparisons is the whole expression if it consists of nothing else, nil otherwise.
 	comparisons comparisons
 	maxCost     func() uint64
 }
@@ -37,7 +37,7 @@ func compile(expression string, accepts outputCheck) (*Program, error) {
 		return nil, &CompileError{Expression: expression, Message: fmt.Sprintf("is %d bytes long, at most %d are allowed",
 			len(expression), resourceapi.CELSelectorExpressionMaxLength)}
 	}
-	w := theWorld()
+	w := theSharedEnv()
 	if err := checkExpansion(w, expression); err != nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ func (p *Program) Expression() string { return p.expression }
 // Reads returns what the result depends on. The slices must not be modified.
 func (p *Program) Reads() Reads { return p.projector.reads }
 
-// MaxCost estimates the cost of an evaluation in the worst case, in units of which
-// [resourceapi.CELSelectorExpressionMaxCost] may be spent. It is math.MaxUint64 if there
-// is no bound. The first call does the work.
+// MaxCost estimates the cost of an evaluation in the worst case, in the units of
+// [resourceapi.CELSelectorExpressionMaxCost]. It is math.MaxUint64 if there is no bound. The first call
+// computes it.
 func (p *Program) MaxCost() uint64 { return p.maxCost() }
 
 var boolType = reflect.TypeFor[bool]()

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A projection is what an expression can tell about a device, encoded such that equal
-// encodings mean equal results. A part that is missing differs from each one present.
+// A projection is the part of a device that an expression reads, encoded so that equal encodings mean equal
+// results. The encoding distinguishes a missing part from all present ones.
 
 // projector appends the projection onto a program's reads.
 type projector struct {
@@ -22,11 +22,11 @@ type projector struct {
 	capacities []lookup
 }
 
-// lookup is a name with the map keys that it may have in a device.
+// lookup is a name with the keys that it may have in the maps of a device.
 type lookup struct {
 	Name
 	qualified, bare resourceapi.QualifiedName
-	// possible is false for a name that no key stands for.
+	// possible and barePossible are false if no key of that form can have the name.
 	possible, barePossible bool
 }
 
@@ -48,7 +48,7 @@ func lookups(names []Name) []lookup {
 	return all
 }
 
-// find looks a name up like an expression does.
+// find looks up a name as an expression does.
 func find[V any](l *lookup, driver string, m map[resourceapi.QualifiedName]V) (V, bool) {
 	if l.possible {
 		if value, found := m[l.qualified]; found {
@@ -114,7 +114,7 @@ func hasDomain[V any](domain, driver string, m map[resourceapi.QualifiedName]V) 
 	return false
 }
 
-// makeDigest encodes the whole device. Devices can be large, so only a digest is kept.
+// makeDigest hashes the whole device. Devices can be large, so only a digest is kept.
 func (d *Device) makeDigest() [sha256.Size]byte {
 	text := appendString(nil, d.driver)
 	text = appendBool(text, d.multiple())
@@ -143,7 +143,7 @@ func appendBool(to []byte, b bool) []byte {
 	return append(to, 0)
 }
 
-// appendAttribute appends the value that counts, with its type.
+// appendAttribute appends the value of an attribute, with its type.
 func appendAttribute(to []byte, a *resourceapi.DeviceAttribute) []byte {
 	kind := kindOf(a)
 	to = append(to, byte(kind))
@@ -183,11 +183,10 @@ func appendQuantity(to []byte, q resource.Quantity) []byte {
 	if integer, ok := q.AsInt64(); ok {
 		return binary.AppendVarint(append(to, 'i'), integer)
 	}
-	// A deep copy equals its original unless there is a pointer to an arbitrary
-	// precision number inside.
+	// DeepCopy equals its original unless it contains a pointer to an arbitrary-precision number.
 	to = appendBool(append(to, 'd'), q.DeepCopy() == q)
 	to = appendString(to, q.String())
-	number := q.AsDec() // changes q, which is a copy
+	number := q.AsDec() // AsDec modifies q, which is a copy
 	to = binary.AppendVarint(to, int64(number.Scale()))
 	to = appendBool(to, number.Sign() < 0)
 	return appendString(to, string(number.UnscaledBig().Bytes()))

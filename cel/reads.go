@@ -22,28 +22,26 @@ func compareNames(a, b Name) int {
 	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.ID, b.ID))
 }
 
-// Reads tells which parts of a device an expression depends on. Two devices
-// that agree in these parts get the same result. Whether a part exists is read, too.
+// Reads says which parts of a device an expression depends on. Two devices that agree in these parts have the
+// same result. Whether a part exists counts as read, too.
 type Reads struct {
-	// Exact is false if the expression may depend on anything in the device, for
-	// example because it iterates over all attributes. The other fields are then a
-	// lower bound.
+	// Exact is false if the expression may depend on anything in the device, for example because it iterates
+	// over all attributes. The other fields are then incomplete.
 	Exact bool
 	// Driver and Multiple are set if the expression reads device.driver and
 	// device.allowMultipleAllocations.
 	Driver, Multiple bool
-	// Attributes and Capacities are sorted and free of repeats.
+	// Attributes and Capacities are sorted, without duplicates.
 	Attributes, Capacities []Name
-	// AnyAttribute and AnyCapacity are set if the expression depends on whether the device
-	// has any at all.
+	// AnyAttribute and AnyCapacity are set if the expression depends on whether the device has any at all.
 	AnyAttribute, AnyCapacity bool
-	// AttributeDomains and CapacityDomains are those of which the expression asks
-	// whether anything is in them. Sorted and free of repeats.
+	// AttributeDomains and CapacityDomains are domains for which the expression tests whether they contain
+	// anything. They are sorted, without duplicates.
 	AttributeDomains, CapacityDomains []string
 }
 
-// AppendProjection appends what the expression can tell about a device: equal bytes mean
-// equal results. It is false for a device on which every evaluation fails.
+// AppendProjection appends the projection of a device: equal bytes mean equal results. It is false for a device
+// on which every evaluation fails.
 func (p *Program) AppendProjection(to []byte, d *Device) ([]byte, bool) {
 	if d.err != nil {
 		return to, false
@@ -51,7 +49,7 @@ func (p *Program) AppendProjection(to []byte, d *Device) ([]byte, bool) {
 	return p.projector.append(to, d), true
 }
 
-// readSet collects reads while an expression is being analysed.
+// readSet collects reads during the analysis of an expression.
 type readSet struct {
 	inexact, driver, multiple  bool
 	anyAttribute, anyCapacity  bool

@@ -14,16 +14,16 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// table is a CEL map over sorted keys. Unlike a Go map it iterates in a fixed order,
-// so that expressions which depend on the order have one result.
+// table is a CEL map over sorted keys. Unlike a Go map it iterates in a fixed order, so that expressions that
+// depend on the order have one result.
 //
-// Lookups, the bulk of all work, are binary searches. Whatever else CEL can do with a
-// map is left to one of CEL's own with the same content, made when first needed.
+// Most operations are lookups, which are binary searches. All other operations of a map are delegated to a CEL
+// map with the same content, made when first needed.
 type table struct {
-	keys   []string  // sorted, no repeats
+	keys   []string  // sorted, without duplicates
 	values []ref.Val // by position in keys
-	// quantities is set if all values are quantities. Keys that are no strings are then
-	// converted before they are looked up, as CEL does for maps of Go values.
+	// quantities is set if all values are quantities. Keys that are not strings are then converted before they
+	// are looked up, as CEL does for maps of Go values.
 	quantities bool
 
 	makeOrdinary sync.Once
@@ -71,15 +71,15 @@ func (t *table) Get(key ref.Val) ref.Val {
 // Size implements [traits.Sizer].
 func (t *table) Size() ref.Val { return types.Int(len(t.keys)) }
 
-// Iterator implements [traits.Iterable]: over the keys. Nested comprehensions iterate over
-// them thousands of times, so they are made values of CEL once.
+// Iterator implements [traits.Iterable]: it iterates over the keys. They are converted to CEL values once, as
+// nested comprehensions iterate thousands of times.
 func (t *table) Iterator() traits.Iterator {
 	t.makeKeyList.Do(func() {
 		values := make([]ref.Val, len(t.keys))
 		for i, key := range t.keys {
 			values[i] = types.String(key)
 		}
-		t.keyList = types.NewRefValList(theWorld().adapter, values)
+		t.keyList = types.NewRefValList(theSharedEnv().adapter, values)
 	})
 	return t.keyList.Iterator()
 }
@@ -107,10 +107,10 @@ func (t *table) ConvertToType(typeValue ref.Type) ref.Val {
 func (t *table) ordinary() traits.Mapper {
 	t.makeOrdinary.Do(func() {
 		if t.quantities {
-			t.ordinaryMap = types.NewDynamicMap(theWorld().adapter, goMap[apiservercel.Quantity](t))
+			t.ordinaryMap = types.NewDynamicMap(theSharedEnv().adapter, goMap[apiservercel.Quantity](t))
 			return
 		}
-		t.ordinaryMap = types.NewStringInterfaceMap(theWorld().adapter, goMap[any](t))
+		t.ordinaryMap = types.NewStringInterfaceMap(theSharedEnv().adapter, goMap[any](t))
 	})
 	return t.ordinaryMap
 }
@@ -123,7 +123,7 @@ func goMap[V any](t *table) map[string]V {
 	return m
 }
 
-// closedTable is a map which has the keys it has.
+// closedTable is a map without values for unknown keys.
 type closedTable struct{ *table }
 
 // IsZeroValue implements [traits.Zeroer].
@@ -138,9 +138,8 @@ func (t closedTable) Fold(f traits.Folder) {
 	}
 }
 
-// openTable is a map of maps which yields an empty map for keys it does not have, but
-// admits to having them only when asked by Find. It is never a zero value, not even
-// without keys.
+// openTable is a map of maps with an empty map for unknown keys. Only Find returns it; Contains and Size do not
+// count it. It is never a zero value, not even without keys.
 type openTable struct{ *table }
 
 // Find implements [traits.Mapper].
@@ -148,5 +147,5 @@ func (t openTable) Find(key ref.Val) (ref.Val, bool) {
 	if value, found := t.table.Find(key); found {
 		return value, true
 	}
-	return theWorld().empty, true
+	return theSharedEnv().empty, true
 }

@@ -14,7 +14,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// checkAttribute returns the error that keeps an attribute from being a CEL value.
+// checkAttribute returns an error if an attribute cannot be converted to a CEL value.
 func checkAttribute(attribute *resourceapi.DeviceAttribute) error {
 	switch kindOf(attribute) {
 	case noKind:
@@ -51,15 +51,15 @@ const (
 	versionsKind
 )
 
-// String returns what expressions call the type.
+// String returns the name of the type in expressions.
 func (k valueKind) String() string {
 	return [...]string{
 		"none", "int", "bool", "string", "semver", "list of int", "list of bool", "list of string", "list of semver",
 	}[k]
 }
 
-// kindOf decides which value counts in an attribute that, against the API's rules, has
-// several: lists before scalars.
+// kindOf returns the type of the value that counts. If an attribute has several values, which the API forbids,
+// lists come before scalars.
 func kindOf(a *resourceapi.DeviceAttribute) valueKind {
 	switch {
 	case a.IntValues != nil:
@@ -83,7 +83,7 @@ func kindOf(a *resourceapi.DeviceAttribute) valueKind {
 }
 
 // attributeValue converts an attribute that passed checkAttribute.
-func attributeValue(w *world, a *resourceapi.DeviceAttribute) ref.Val {
+func attributeValue(w *sharedEnv, a *resourceapi.DeviceAttribute) ref.Val {
 	switch kindOf(a) {
 	case intsKind:
 		return w.adapter.NativeToValue(a.IntValues)

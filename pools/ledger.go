@@ -11,20 +11,18 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Ledger keeps the State of a cluster: a pointer to one that moves as claims and slices
-// come and go. It is safe for concurrent use: writers take turns, readers take no lock and
-// see the state before or after a change, never half of one.
+// Ledger holds the current State of a cluster as claims and slices come and go. It is safe for concurrent use.
+// Writers take turns; readers take no lock and see the state before or after a change.
 //
-// A branch is a ledger of its own for a what-if: it starts with everything its parent
-// holds, costs nothing to make, and neither sees what happens to the other until
-// Commit.
+// A branch is a ledger for a what-if. It starts with everything that its parent holds, and costs nothing to make.
+// Neither sees changes of the other until Commit.
 //
 // The zero value is a ledger of a cluster without slices.
 type Ledger struct {
 	mu    sync.Mutex // held by writers
 	state atomic.Pointer[State]
-	// base is the state to which Revert returns. In a branch it is also the state of
-	// parent on which the branch builds.
+	// base is the state to which Revert returns. In a branch, it is also the state of parent at the time of the
+	// branch or of the last Commit.
 	base   *State
 	parent *Ledger // nil if this is no branch
 }
@@ -38,7 +36,7 @@ func newLedger(base *State, parent *Ledger) *Ledger {
 	return l
 }
 
-// State returns what there is and what is in use now. It takes no lock and costs nothing.
+// State returns the current state. It takes no lock.
 func (l *Ledger) State() *State {
 	if now := l.state.Load(); now != nil {
 		return now
@@ -54,8 +52,7 @@ func (l *Ledger) Assume(claim *resourceapi.ResourceClaim) error {
 	return l.change(func(now *State) (*State, error) { return now.Assume(claim) })
 }
 
-// AssumeAll adds what the claims hold, as Assume of one after the other does. For many it takes less time, above all
-// where nothing is held yet. On error none of them is added.
+// AssumeAll adds what the claims hold, as Assume of each does, in less time. On error, none of them is added.
 func (l *Ledger) AssumeAll(claims []*resourceapi.ResourceClaim) error {
 	return l.change(func(now *State) (*State, error) {
 		next, err := now.index().AssumeAll(claims)
@@ -68,8 +65,8 @@ func (l *Ledger) Forget(claim *resourceapi.ResourceClaim) error {
 	return l.change(func(now *State) (*State, error) { return now.Forget(claim) })
 }
 
-// Rebase carries everything that is held over to another snapshot. Pools which it
-// shares with the last one keep their usage.
+// Rebase carries everything that is held over to another snapshot. Pools that both snapshots have keep their
+// usage.
 func (l *Ledger) Rebase(s *Snapshot) {
 	// It cannot fail.
 	_ = l.change(func(now *State) (*State, error) { return now.Rebase(s), nil })
@@ -88,10 +85,9 @@ func (l *Ledger) change(next func(now *State) (*State, error)) error {
 // Branch returns a ledger that starts with the state of this one, in constant time.
 func (l *Ledger) Branch() *Ledger { return newLedger(l.State(), l) }
 
-// Commit makes the state of a branch, including its snapshot, that of its parent, in
-// constant time. The branch lives on and builds on what it committed. It is an error
-// if the parent changed since the branch or the branch's last Commit, or if the ledger
-// is no branch; then nothing happens.
+// Commit makes the state of a branch, including its snapshot, that of its parent, in constant time. The branch
+// continues from there. It is an error if the parent changed since the branch or its last Commit, or if the
+// ledger is no branch. Nothing is changed then.
 func (l *Ledger) Commit() error {
 	if l.parent == nil {
 		return errors.New("ledger is not a branch: there is nothing to commit to")
@@ -109,7 +105,7 @@ func (l *Ledger) Commit() error {
 	return nil
 }
 
-// Revert forgets everything since the ledger was made or last committed.
+// Revert undoes everything since the ledger was made or last committed.
 func (l *Ledger) Revert() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,8 +39,8 @@ func (p Pool) ID() PoolID { return PoolID(p.pool.ID) }
 // Generation returns the highest generation among all slices of the pool.
 func (p Pool) Generation() int64 { return p.pool.Generation }
 
-// SliceCount returns how many slices of that generation the pool has by its own account
-// (resourceSliceCount), and how many of them there are.
+// SliceCount returns how many slices of that generation the pool should have (resourceSliceCount), and how many
+// exist.
 func (p Pool) SliceCount() (expected, present int64) {
 	return p.pool.SliceCount, p.pool.Present
 }
@@ -48,17 +48,16 @@ func (p Pool) SliceCount() (expected, present int64) {
 // Incomplete says why slices are missing. It is empty if the pool is complete.
 func (p Pool) Incomplete() string { return p.pool.Incomplete }
 
-// Invalid says what is wrong with the counters of a complete pool, for all nodes. It is
-// empty if nothing is.
+// Invalid says what is wrong with the counters of a complete pool, on all nodes. It is empty if they are valid.
 func (p Pool) Invalid() string { return p.pool.Invalid }
 
-// Slices lists the slices of that generation which have devices or counter sets, by name.
-// They must not be modified.
+// Slices lists the slices of that generation that have devices or counter sets, by name. They must not be
+// modified.
 func (p Pool) Slices() iter.Seq[*resourceapi.ResourceSlice] {
 	return each(p.pool.Slices, func(s *pool.Slice) *resourceapi.ResourceSlice { return s.Object })
 }
 
-// each lists what there is of each element.
+// each lists the results of a function for the elements of a list.
 func each[T, U any](list []T, of func(T) U) iter.Seq[U] {
 	return func(yield func(U) bool) {
 		for _, element := range list {
@@ -72,8 +71,7 @@ func each[T, U any](list []T, of func(T) U) iter.Seq[U] {
 // Len is the number of devices.
 func (p Pool) Len() int { return len(p.pool.Devices) }
 
-// Devices lists the devices of all slices of the generation, by the names of the slices,
-// then as listed there.
+// Devices lists the devices of all slices of the generation, by the names of the slices, and as listed in each.
 func (p Pool) Devices() iter.Seq[Device] {
 	return func(yield func(Device) bool) {
 		for i := range p.pool.Devices {
@@ -84,16 +82,15 @@ func (p Pool) Devices() iter.Seq[Device] {
 	}
 }
 
-// Lookup lists the devices of a name: none, one, or several if slices for different nodes
-// repeat the name.
+// Lookup lists the devices with a name: none, one, or several if slices for different nodes repeat the name.
 func (p Pool) Lookup(device string) iter.Seq[Device] {
 	return each(p.pool.Lookup(device), p.device)
 }
 
 func (p Pool) device(i pool.DeviceIndex) Device { return Device(pool.HandleOf(p.pool, i)) }
 
-// CounterSets returns the counter sets by name, with what they have in total. There are
-// none if the pool is incomplete or invalid, or if partitionable devices are gated off.
+// CounterSets returns the counter sets by name, with their totals. There are none if the pool is incomplete or
+// invalid, or if partitionable devices are gated off.
 func (p Pool) CounterSets() []CounterSet {
 	return p.counterSets(func(c pool.CounterIndex) amount.Amount { return p.pool.Counters[c].Total })
 }
@@ -157,8 +154,7 @@ func (d Device) Object() *resourceapi.Device { return d.device().Object }
 // Slice returns the slice that lists the device. It must not be modified.
 func (d Device) Slice() *resourceapi.ResourceSlice { return d.device().Slice.Object }
 
-// PoolView is what one node can reach of one pool. It is immutable and may stand for
-// several nodes.
+// PoolView is what a node can reach of one pool. It is immutable, and several nodes may share it.
 type PoolView struct{ view *pool.View }
 
 // Pool returns the pool.
@@ -178,8 +174,8 @@ func (v PoolView) Usable() bool { return v.view.Usable() }
 // Len is the number of devices on the node.
 func (v PoolView) Len() int { return len(v.view.Here) }
 
-// Devices lists the devices on the node in first-fit order, none if the pool is not Usable.
-// A device of which the node selector does not parse is not on the node.
+// Devices lists the devices on the node in first-fit order, none if the pool is not Usable. A device whose node
+// selector does not parse is not on the node.
 func (v PoolView) Devices() iter.Seq[Device] {
 	return each(v.view.Here, v.Pool().device)
 }

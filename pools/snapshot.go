@@ -14,18 +14,16 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Gates are the features which decide what of ResourceSlices and allocated claims is
-// looked at.
+// Gates are the features that decide which parts of ResourceSlices and allocated claims count.
 type Gates struct {
-	// PartitionableDevices honours shared counters and per-device node
-	// selection. Without it, slices which use either are passed over: they count
-	// for the completeness of their pool, but contribute nothing.
+	// PartitionableDevices honours shared counters and per-device node selection. Without it, slices that use
+	// either count for the completeness of their pool, but contribute nothing.
 	PartitionableDevices bool
-	// CompatibilityGroups honours compatibility groups. Without it, slices with
-	// devices that declare groups are left out, which makes their pool incomplete.
+	// CompatibilityGroups honours compatibility groups. Without it, slices with devices that declare groups are
+	// left out, which makes their pool incomplete.
 	CompatibilityGroups bool
-	// ConsumableCapacity honours share IDs. Without it, an allocated share takes the
-	// whole device, as in kube-scheduler.
+	// ConsumableCapacity honours share IDs. Without it, an allocated share takes the whole device, as in
+	// kube-scheduler.
 	ConsumableCapacity bool
 }
 
@@ -68,14 +66,12 @@ func (s *Snapshot) Pool(id PoolID) (Pool, bool) {
 	return Pool{p}, p != nil
 }
 
-// GatherPools returns the pools which the node can reach, as an allocation for the
-// node sees them. A pool is there if a slice of its highest generation, wherever
-// the other slices of that generation are, reaches the node. What depends on the name of
-// the node alone is remembered; beyond that, the time it takes depends on the pools with
-// node selectors.
+// GatherPools returns the pools that the node can reach, as an allocation on the node sees them. These are the
+// pools of which a slice of the highest generation reaches the node. What depends on the name of the node alone
+// is cached. Otherwise, the time depends on the number of pools with node selectors.
 //
-// The error says that node is nil, or names a slice (and device) whose node
-// selector has to be evaluated and does not parse.
+// The error says that node is nil, or names a slice (and device) whose node selector has to be evaluated and
+// does not parse.
 func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 	view, err := s.index().GatherPools(node)
 	return NodeView{view}, err
@@ -87,8 +83,8 @@ type NodeView struct{ view cluster.NodeView }
 // Node returns the node.
 func (v NodeView) Node() *corev1.Node { return v.view.Node }
 
-// Pools lists the pools in first-fit order: by driver, then name, except that pools with
-// binding conditions come after all others, in the same order.
+// Pools lists the pools in first-fit order: by driver, then name. Pools with binding conditions come last, in
+// the same order.
 func (v NodeView) Pools() iter.Seq[PoolView] {
 	return each(v.view.Pools, func(p *pool.View) PoolView { return PoolView{p} })
 }
@@ -102,36 +98,32 @@ func (b *Builder) index() *cluster.Builder { return (*cluster.Builder)(b) }
 // NewBuilder returns a Builder without slices.
 func NewBuilder(gates Gates) *Builder { return (*Builder)(cluster.NewBuilder(pool.Gates(gates))) }
 
-// Set adds slices or replaces those of the same object names. Handing in the
-// pointer that the builder holds already is free. Nil slices are ignored; a slice
-// without driver or pool name belongs to the pool with the empty name. The slices
-// are kept by pointer and must not be modified afterwards, as those of an informer.
+// Set adds slices, or replaces those with the same object names. Setting a pointer that the builder already has
+// costs nothing. Nil slices are ignored; a slice without driver or pool name belongs to the pool with the empty
+// name. The slices are kept by pointer and must not be modified afterwards, as those of an informer.
 func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) { b.index().Set(slices...) }
 
-// Delete removes the slice of an object name, if there is one.
+// Delete removes the slice with an object name, if there is one.
 func (b *Builder) Delete(name string) { b.index().Delete(name) }
 
-// Snapshot returns the cluster as it is now. Pools of which no slice changed since
-// the last call are shared with the last Snapshot; if nothing changed, it is the
-// same. Otherwise the cost is that of rebuilding the changed pools.
+// Snapshot returns the current state of the cluster. Pools without changed slices are shared with the last
+// Snapshot; if nothing changed, it is the same. Otherwise the cost is that of rebuilding the changed pools.
 func (b *Builder) Snapshot() *Snapshot { return (*Snapshot)(b.index().Snapshot()) }
 
-// Index finds the Snapshot for a list of slices, given anew each time: what callers
-// have who do not see what changed. It recognises slices by pointer, in any order. The
-// list of an earlier call costs reading its pointers; one with a few changes costs the
-// pools that changed and, if the order is another one, a look-up per slice. A few
-// clusters may be asked for in turn. It is safe for concurrent use, and building for one
-// cluster does not make the calls for another wait.
+// Index finds the Snapshot for a list of slices, for callers that do not see what changed. It recognises slices
+// by pointer, in any order. The list of an earlier call costs reading its pointers. A list with a few changes
+// costs the pools that changed and, if the order differs, a look-up per slice. A few clusters may be asked for
+// in turn. It is safe for concurrent use, and building for one cluster does not block calls for another.
 //
-// What an Index knows of a cluster stays for as long as it is asked for between garbage
-// collections, or a Snapshot of it is held. After that it keeps nothing alive.
+// An Index keeps its data on a cluster as long as it is asked for between garbage collections, or a Snapshot of
+// it is held.
 type Index lineage.Index
 
 // NewIndex returns an Index without slices.
 func NewIndex(gates Gates) *Index { return (*Index)(lineage.NewIndex(pool.Gates(gates))) }
 
-// Snapshot returns a Snapshot of exactly the given slices, as Build does. The list may
-// be modified afterwards, the slices may not.
+// Snapshot returns a Snapshot of exactly the given slices, as Build does. The list may be modified afterwards,
+// the slices may not.
 func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *Snapshot {
 	return (*Snapshot)((*lineage.Index)(x).Snapshot(list))
 }

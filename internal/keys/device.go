@@ -19,8 +19,8 @@ import (
 	"github.com/dray-project/dray/internal/reads"
 )
 
-// Device is what all questions see of a device, beside its attributes and capacities. Counters are told by their position
-// in the pool.
+// Device writes what all questions read of a device, besides attributes and capacities. Counters are written by
+// their position in the pool.
 var Device = Writer[*pool.Device]{
 	{Rows(reads.Device, "AllowMultipleAllocations"), func(k *memo.Key, d *pool.Device) { k.Flags(d.Multiple) }},
 	{Rows(reads.Device, "ConsumesCounters[].CounterSet", "ConsumesCounters[].Counters[].Value"), appendUses},
@@ -54,8 +54,8 @@ func appendGroups(k *memo.Key, d *pool.Device) {
 	}
 }
 
-// Reach is where a device can be used: on one node, on nodes that a selector matches, or, with
-// neither, everywhere.
+// Reach says where a device can be used: on one node (local), on nodes that a selector matches, or everywhere
+// if there is neither.
 func Reach(d *pool.Device) (local bool, selector *corev1.NodeSelector) {
 	if d.Plain {
 		return true, nil
@@ -68,7 +68,7 @@ func Reach(d *pool.Device) (local bool, selector *corev1.NodeSelector) {
 	return name != nil || ptr.Deref(d.Object.BindsToNode, false), selector
 }
 
-// Taint is what is seen of a taint of a device. When it was added matters to nobody who allocates.
+// Taint writes what is read of a taint of a device. Allocation does not read the time at which it was added.
 var Taint = Writer[*resourceapi.DeviceTaint]{
 	{Rows(reads.Device, "Taints[].Key"), func(k *memo.Key, t *resourceapi.DeviceTaint) { k.Text(t.Key) }},
 	{Rows(reads.Device, "Taints[].Value"), func(k *memo.Key, t *resourceapi.DeviceTaint) { k.Text(t.Value) }},
@@ -83,7 +83,7 @@ func AppendTaints(k *memo.Key, taints []resourceapi.DeviceTaint) {
 	}
 }
 
-// Pool is what is seen of a pool beside its devices.
+// Pool writes what is read of a pool besides its devices.
 var Pool = Writer[*pool.Pool]{
 	{Rows(reads.Slice, "Spec.SharedCounters[].Name", "Spec.SharedCounters[].Counters[].Value"), func(k *memo.Key, p *pool.Pool) {
 		k.Number(len(p.Counters))
@@ -93,7 +93,7 @@ var Pool = Writer[*pool.Pool]{
 	}},
 }
 
-// Node is what is seen of a node beside its devices.
+// Node writes what is read of a node besides its devices.
 var Node = Writer[*corev1.Node]{
 	{Rows(reads.Node, "Status.DeclaredFeatures[]"), func(k *memo.Key, n *corev1.Node) { k.Flags(OperatesOptionally(n)) }},
 }
@@ -103,7 +103,7 @@ func OperatesOptionally(node *corev1.Node) bool {
 	return slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
 }
 
-// Capacity is what is seen of a capacity: all that decides what a share takes.
+// Capacity writes what is read of a capacity: all that decides what a share consumes.
 var Capacity = Writer[*resourceapi.DeviceCapacity]{
 	{Rows(reads.Device, "Capacity[].Value"), func(k *memo.Key, c *resourceapi.DeviceCapacity) { AppendQuantity(k, &c.Value) }},
 	{nil, func(k *memo.Key, c *resourceapi.DeviceCapacity) {
@@ -151,7 +151,7 @@ func AppendCapacities(k *memo.Key, all map[resourceapi.QualifiedName]resourceapi
 	}
 }
 
-// AppendQuantity appends a number and how it is written. Nil is told apart.
+// AppendQuantity appends a number and its format. Nil differs from all numbers.
 func AppendQuantity(k *memo.Key, q *resource.Quantity) {
 	if k.Flags(q != nil); q != nil {
 		k.Amount(quantity.Amount(*q))

@@ -11,14 +11,14 @@ import (
 	"github.com/dray-project/dray/internal/reads"
 )
 
-// Values are values that constraints compare, by their position in the order in which they come: only which of them are equal
-// matters.
+// Values numbers the values that constraints compare, in order of appearance. Keys contain the numbers, as only
+// equality of values matters.
 type Values struct {
 	List []shape.Value
-	ids  map[shape.Value]int // of List once it is long
+	ids  map[shape.Value]int // positions in List, once it is long
 }
 
-// fewValues is how many are looked through one by one.
+// fewValues is up to how many values are searched linearly.
 const fewValues = 16
 
 func (v *Values) append(k *memo.Key, value shape.Value) {
@@ -48,14 +48,14 @@ func (v *Values) find(value shape.Value) (int, bool) {
 	return n, known
 }
 
-// Compared is an attribute of a device that a constraint compares with those of other devices.
+// Compared is an attribute of a device that a constraint compares with that of other devices.
 type Compared struct {
 	Values *Values
 	shape.Attribute
 	Found bool
 }
 
-// Attribute is what a constraint sees of an attribute.
+// Attribute writes what a constraint reads of an attribute.
 var Attribute = Writer[Compared]{
 	{nil, func(k *memo.Key, c Compared) { k.Flags(c.Found, c.HasScalar, c.Unknown) }},
 	{Rows(reads.Device, "Attributes[].IntValue", "Attributes[].BoolValue", "Attributes[].StringValue", "Attributes[].VersionValue",

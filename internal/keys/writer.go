@@ -1,17 +1,17 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keys writes what devices, pools, nodes and requests look like, as keys of what is remembered: equal keys
-// mean equal answers, by position.
+// Package keys writes the content of devices, pools, nodes and requests as keys for answers that are
+// remembered. Equal keys mean equal answers, by position.
 //
 //	internal/reads      the table: each field of the API, and its role
 //	      ▲
 //	internal/keys       writers: each part of a key names the rows that it covers
 //	      ▲
-//	allocator, simulate  what is remembered under such keys
+//	allocator, simulate  answers that are remembered under these keys
 //
-// A Writer is a list of parts. Tests compare the rows that all parts cover with the table, and leave one part out at a time,
-// after which they must see wrong answers.
+// A Writer is a list of parts. Tests compare the rows that all parts cover with the table. They also omit one
+// part at a time, and must then see wrong answers.
 package keys
 
 import (
@@ -29,7 +29,7 @@ type Row struct {
 	Path string
 }
 
-// Rows are those of a root with these paths.
+// Rows returns the rows of a root with these paths.
 func Rows(root *reads.Root, paths ...string) []Row {
 	rows := make([]Row, len(paths))
 	for i, path := range paths {
@@ -38,7 +38,7 @@ func Rows(root *reads.Root, paths ...string) []Row {
 	return rows
 }
 
-// Keyed are the rows of a root at a path and below it that keys have to tell apart.
+// Keyed returns the rows of a root, at a path and below, whose values keys must distinguish.
 func Keyed(root *reads.Root, path string) (rows []Row) {
 	for i := range root.Rows {
 		if row := &root.Rows[i]; row.Role.Keyed() && strings.HasPrefix(row.Path, path) {
@@ -48,7 +48,8 @@ func Keyed(root *reads.Root, path string) (rows []Row) {
 	return rows
 }
 
-// AppendWhole appends all of an object, or of a part of one. It is for what an answer repeats, so that it cannot be shared.
+// AppendWhole appends a whole object, or a part of one. It is for what answers repeat, so that they are only
+// shared if it is equal.
 func AppendWhole(k *memo.Key, object interface {
 	Size() int
 	MarshalToSizedBuffer(to []byte) (int, error)
@@ -59,17 +60,17 @@ func AppendWhole(k *memo.Key, object interface {
 	at := len(k.Bytes)
 	k.Bytes = slices.Grow(k.Bytes, size)[:at+size]
 	if _, err := object.MarshalToSizedBuffer(k.Bytes[at:]); err != nil {
-		panic(fmt.Sprintf("a %T cannot be encoded: %v", object, err)) // it is plain data
+		panic(fmt.Sprintf("a %T cannot be encoded: %v", object, err)) // API objects are plain data
 	}
 }
 
-// Part writes what some rows say of an object. It says itself where it ends.
+// Part writes what some rows say of an object. What it writes must be self-delimiting.
 type Part[T any] struct {
 	Covers []Row
 	Write  func(k *memo.Key, of T)
 }
 
-// Writer is all that is written of an object, part by part. It is changed by tests only.
+// Writer writes an object, part by part. Only tests change it.
 type Writer[T any] []Part[T]
 
 // Append appends all parts.
@@ -79,14 +80,14 @@ func (w Writer[T]) Append(k *memo.Key, of T) {
 	}
 }
 
-// Omission is a part that can be left out, for tests.
+// Omission is a part that tests can omit.
 type Omission struct {
 	Covers []Row
-	// Omit leaves it out until the function that it returns is called.
+	// Omit removes the part until restore is called.
 	Omit func() (restore func())
 }
 
-// Omissions lists the parts of a writer. Parts that cover no row are left out: they say where things end.
+// Omissions lists the parts of a writer that cover rows. The others only write flags and lengths.
 func Omissions[T any](w *Writer[T]) (list []Omission) {
 	for i := range *w {
 		covers := (*w)[i].Covers

@@ -5,7 +5,7 @@ package reads
 
 import corev1 "k8s.io/api/core/v1"
 
-// Pod is a Pod, as simulate and the scheduler's plugin ask about it.
+// Pod is a Pod, as simulate and the scheduler's plugin read it.
 var Pod = root[corev1.Pod]("Pod", typed(join([]Row{
 	{Path: "Spec.ResourceClaims[]", Role: Ask, By: "which claims the pod needs"},
 	{Path: "Spec.NodeSelector[]", Role: Ask, By: "nodefit"},
@@ -65,7 +65,7 @@ const (
 	notLookedAt = "nodefit.NotLookedAt"
 )
 
-// container has the rows of a container, with that of its restart policy.
+// container returns the rows of a container. restarts is the row of its restart policy.
 func container(path string, restarts Row) (rows []Row) {
 	restarts.Path = "RestartPolicy"
 	rows = []Row{

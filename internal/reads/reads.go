@@ -1,12 +1,12 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reads is the one table of what is read: each field of the objects of the API that Dray knows, who
-// reads it, and why nobody has to if nobody does.
+// Package reads is the table of what is read: for each field of the API objects that Dray knows, who reads it,
+// or why nobody has to.
 //
-// What is remembered is a promise that nothing else matters. The writers of keys (packages keys, eligibility, claims)
-// name the rows that they cover, and tests compare them with the table. A field that a new version of the API adds fails
-// Check by its name, until somebody decides what it is.
+// A remembered answer is only valid if nothing else matters. The writers of keys (packages keys, eligibility,
+// claims) name the rows that they cover, and tests compare them with the table. A field that is new in the API
+// makes Check fail with its name, until it gets a row.
 package reads
 
 import (
@@ -22,28 +22,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Role is what a field is to an answer. A field may have several.
+// Role is what a field means to an answer. A field may have several roles.
 type Role uint16
 
-// The roles. Those up to Ask decide which devices are found.
+// These are the roles. Those up to Ask decide which devices are found.
 const (
-	// Select is for what CEL expressions may read. A key has it only if an expression does.
+	// Select is for fields that CEL expressions may read. A key contains one only if an expression reads it.
 	Select Role = 1 << iota
-	// Compare is for what constraints compare: only which values are equal counts.
+	// Compare is for fields that constraints compare: only equality of values matters.
 	Compare
 	// Amount is for amounts: capacities, counters, and what is taken of them.
 	Amount
-	// Gate is for what admits or refuses a device by itself, whatever is in use.
+	// Gate is for fields that admit or reject a device by itself, whatever is in use.
 	Gate
-	// Reach is for which nodes have a device. Keys are about nodes with their devices, so that no key has it.
+	// Reach is for fields that decide which nodes have a device. Keys describe nodes with their devices, so no
+	// key contains these fields.
 	Reach
-	// Ask is for what is asked for.
+	// Ask is for fields that are part of the question.
 	Ask
-	// Position is for order and identity. Equal answers are equal by position, so that no key has it.
+	// Position is for order and identity. Equal answers are equal by position, so no key contains these fields.
 	Position
-	// Result is for what results repeat. They are written from the objects at hand, so that no key has it.
+	// Result is for fields that results repeat. Results are built from the objects at hand, so no key contains
+	// these fields.
 	Result
-	// Ignore is for what nobody reads.
+	// Ignore is for fields that nobody reads.
 	Ignore
 )
 
@@ -60,7 +62,7 @@ func (r Role) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Keyed reports whether a key that covers the object has to tell values of the field apart.
+// Keyed reports whether a key that covers the object must distinguish values of the field.
 func (r Role) Keyed() bool { return r&(Select|Compare|Amount|Gate|Ask) != 0 }
 
 // Decides reports whether another value of the field may give another answer, by position.
@@ -68,12 +70,12 @@ func (r Role) Decides() bool { return r.Keyed() || r&Reach != 0 }
 
 // Row is one field, or all fields below it.
 type Row struct {
-	// Path is the field as Go spells it, from the root: Taints[].Effect. Lists and maps have [].
+	// Path is the field in Go's spelling, from the root: Taints[].Effect. Lists and maps have [].
 	Path string
 	Role Role
-	// By is the question that reads it, Why why keys may leave it out. Each row has one of the two.
+	// By is the question that reads it. Why says why keys may leave it out. Each row has one of the two.
 	By, Why string
-	// Only is the one user that reads it, simulate. Empty for all.
+	// Only is set if one user alone reads it: Simulate. Empty for all users.
 	Only string
 }
 
@@ -84,7 +86,7 @@ type Root struct {
 	Rows []Row
 }
 
-// Row returns the one that has a path or what is above it.
+// Row returns the row of a path, or of a field above it.
 func (r *Root) Row(path string) (*Row, bool) {
 	for i := range r.Rows {
 		if r.Rows[i].has(path) {
@@ -94,13 +96,13 @@ func (r *Root) Row(path string) (*Row, bool) {
 	return nil, false
 }
 
-// has reports whether a row is about a path, which may lead below it.
+// has reports whether a row is about a path or a field above it.
 func (r *Row) has(path string) bool {
 	rest, found := strings.CutPrefix(path, r.Path)
 	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Of returns the root for a type, nil if there is none.
+// Of returns the root of a type, nil if there is none.
 func Of(t reflect.Type) *Root {
 	for _, r := range Roots {
 		if r.Type == t {
@@ -110,8 +112,8 @@ func Of(t reflect.Type) *Root {
 	return nil
 }
 
-// Check compares a root with a type, which is that of the root in all but tests. The error lists each field without a row,
-// each row without a field, and each row that does not say who reads it or why nobody does.
+// Check compares a root with a type. In production that is the root's own type. The error lists each field
+// without a row, each row without a field, and each row with neither By nor Why.
 func Check(r *Root, t reflect.Type) error {
 	var problems []error
 	fields := Leaves(t)
@@ -151,7 +153,7 @@ func (r *Row) check() error {
 	return nil
 }
 
-// Leaves lists the fields of a type, down to single values, and to parts that are roots by themselves. They are sorted.
+// Leaves lists the fields of a type, sorted, down to single values and to parts that are roots themselves.
 func Leaves(t reflect.Type) []string {
 	var paths []string
 	leaves(t, "", func(path string) { paths = append(paths, path) })
@@ -159,7 +161,7 @@ func Leaves(t reflect.Type) []string {
 	return paths
 }
 
-// opaque are types of which the fields mean nothing by themselves.
+// opaque are types whose fields have no rows.
 var opaque = []reflect.Type{
 	reflect.TypeFor[resource.Quantity](), reflect.TypeFor[metav1.Time](), reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[metav1.FieldsV1](),
 }

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The roots.
+// These are the roots. Pod is in pod.go.
 var (
-	// Meta is what all objects have.
+	// Meta is the metadata of all objects.
 	Meta = root[metav1.ObjectMeta]("ObjectMeta", []Row{
 		{Path: "Name", Role: Position, Why: "answers are told by position; of slices it is the order"},
 		{Path: "Namespace", Role: Position, Why: "part of the name"},
@@ -31,7 +31,7 @@ var (
 		{Path: "Finalizers", Role: Ignore, Why: "the API server's"},
 		{Path: "ManagedFields", Role: Ignore, Why: "the API server's"},
 	})
-	// Slice is a ResourceSlice, but for its devices.
+	// Slice is a ResourceSlice without its devices.
 	Slice = root[resourceapi.ResourceSlice]("ResourceSlice", typed(append([]Row{
 		{Path: "Spec.Driver", Role: Select | Position, By: "selectors; which claims hold its devices"},
 		{Path: "Spec.Pool.Name", Role: Position, Why: "part of the name of devices"},
@@ -102,7 +102,7 @@ var (
 		{Path: "Spec.Config[]", Role: Result, Why: "for drivers, repeated in results"},
 		{Path: "Spec.ExtendedResourceName", Role: Ask, By: "which class serves an extended resource (KEP-5004)", Only: Simulate},
 	}))
-	// Toleration is one of a request.
+	// Toleration is a toleration of a request.
 	Toleration = root[resourceapi.DeviceToleration]("DeviceToleration", []Row{
 		{Path: "Key", Role: Ask | Result, By: "taints"},
 		{Path: "Operator", Role: Ask | Result, By: "taints"},
@@ -137,10 +137,10 @@ var (
 	}))
 )
 
-// Roots are all of them. Pod is in pod.go.
+// Roots has all roots.
 var Roots []*Root
 
-// Simulate is the user of rows that the allocator does not read.
+// Simulate is the value of Row.Only for rows that the allocator does not read.
 const Simulate = "simulate"
 
 const (
@@ -148,7 +148,7 @@ const (
 	volumes    = "volumes are not looked at, and simulate says so"
 )
 
-// root adds a root.
+// root makes a root and adds it to Roots.
 func root[T any](name string, rows []Row) *Root {
 	r := &Root{Name: name, Type: reflect.TypeFor[T](), Rows: rows}
 	Roots = append(Roots, r)
@@ -162,7 +162,7 @@ func join(lists ...[]Row) (all []Row) {
 	return all
 }
 
-// typed adds the rows that all objects have.
+// typed adds the rows of the metadata that all objects have.
 func typed(rows []Row) []Row {
 	return append(rows,
 		Row{Path: "TypeMeta.Kind", Role: Ignore, Why: "Go's type says it"},
@@ -170,7 +170,7 @@ func typed(rows []Row) []Row {
 		Row{Path: "ObjectMeta", Role: Position, Why: "ObjectMeta has rows of its own"})
 }
 
-// selector has the rows of a node selector.
+// selector returns the rows of a node selector.
 func selector(path string, role Role) (rows []Row) {
 	for _, list := range []string{"MatchExpressions", "MatchFields"} {
 		for _, field := range []string{"Key", "Operator", "Values[]"} {
@@ -183,7 +183,7 @@ func selector(path string, role Role) (rows []Row) {
 	return rows
 }
 
-// attribute has the rows of an attribute.
+// attribute returns the rows of an attribute.
 func attribute(path string) (rows []Row) {
 	for _, kind := range []string{"Int", "Bool", "String", "Version"} {
 		for _, field := range []string{"Value", "Values[]"} {
@@ -193,7 +193,7 @@ func attribute(path string) (rows []Row) {
 	return rows
 }
 
-// request has the rows of an exact request or a subrequest.
+// request returns the rows of an exact request or a subrequest.
 func request(path string) (rows []Row) {
 	for _, r := range []Row{
 		{Path: "DeviceClassName", By: "classes"},

@@ -11,15 +11,15 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Builder is that of package pools.
+// Builder is the index behind pools.Builder.
 type Builder struct {
 	gates  pool.Gates
 	byName map[string]*pool.Source
 	pools  map[pool.ID]*members
-	dirty  []*members // of which slices changed
+	dirty  []*members // pools whose slices changed since last
 	last   *Snapshot
-	// arrivals counts the slices ever added, slots the slots ever given to pools;
-	// free are the slots of pools that are gone.
+	// arrivals is the number of slices ever added, slots that of slots ever assigned. free are the slots of
+	// removed pools.
 	arrivals int
 	slots    int
 	free     []int
@@ -39,14 +39,14 @@ func NewBuilder(gates pool.Gates) *Builder {
 		gates:  gates,
 		byName: make(map[string]*pool.Source),
 		pools:  make(map[pool.ID]*members),
-		last:   &Snapshot{gates: gates, common: &common{}, shortcuts: newShortcuts(0)},
+		last:   &Snapshot{gates: gates, common: &common{}, placeCache: newPlaceCache(0)},
 	}
 }
 
-// Keep makes the snapshots keep a value alive for as long as they are in use.
+// Keep makes the next snapshots hold a reference to a value.
 func (b *Builder) Keep(value any) { b.last.keeps = value }
 
-// Set adds slices or replaces those of the same object names.
+// Set adds slices, or replaces those with the same object names.
 func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) {
 	for _, slice := range slices {
 		if slice == nil {
@@ -63,7 +63,7 @@ func (b *Builder) Set(slices ...*resourceapi.ResourceSlice) {
 	}
 }
 
-// Delete removes the slice of an object name, if there is one.
+// Delete removes the slice with an object name, if there is one.
 func (b *Builder) Delete(name string) {
 	if old := b.byName[name]; old != nil {
 		delete(b.byName, name)
@@ -71,7 +71,7 @@ func (b *Builder) Delete(name string) {
 	}
 }
 
-// Snapshot returns the cluster as it is now. It costs rebuilding the pools that changed.
+// Snapshot returns the current state of the cluster. It rebuilds the pools that changed.
 func (b *Builder) Snapshot() *Snapshot {
 	if len(b.dirty) == 0 {
 		return b.last
@@ -86,7 +86,7 @@ func (b *Builder) Snapshot() *Snapshot {
 	return b.last
 }
 
-// assemble returns nil for a pool without slices, and forgets it.
+// assemble rebuilds a pool. A pool without slices is removed, and the result is nil.
 func (b *Builder) assemble(m *members) *pool.Pool {
 	if len(m.sources) == 0 {
 		delete(b.pools, m.id)
@@ -96,7 +96,7 @@ func (b *Builder) assemble(m *members) *pool.Pool {
 	return pool.Assemble(m.id, m.slot, b.gates, m.sources)
 }
 
-// Add takes a slice in.
+// Add adds a slice, also if there is one of that name.
 func (b *Builder) Add(object *resourceapi.ResourceSlice) *pool.Source {
 	s := pool.NewSource(b.gates, object, b.arrivals)
 	b.arrivals++
@@ -111,7 +111,7 @@ func (b *Builder) Add(object *resourceapi.ResourceSlice) *pool.Source {
 	return s
 }
 
-// Remove takes back one Add.
+// Remove undoes one Add.
 func (b *Builder) Remove(s *pool.Source) {
 	m := b.pools[s.PoolID()]
 	at := slices.Index(m.sources, s)

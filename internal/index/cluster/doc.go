@@ -1,13 +1,12 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster has the pools of a cluster, what nodes reach of them, and what allocated
-// claims hold.
+// Package cluster indexes the pools of a cluster, what nodes reach of them, and what allocated claims hold.
 //
-//	builder.go   following a cluster; slots of pools
-//	snapshot.go  the index of pools, from a node to pools
-//	place.go     what a node reaches, and what its name decides of that
-//	tally.go     numbers of states, kept with a list of nodes
-//	state.go     a snapshot and what is in use of it, known or found out as pools are looked at
+//	builder.go   follows the slices of a cluster; slots of pools
+//	snapshot.go  the index of pools, and from a node's name to pools
+//	place.go     what a node reaches
+//	tally.go     numbers of states, cached for a list of nodes
+//	state.go     a snapshot and its usage, which is stored or read on demand
 //	holding.go   from claims' allocations to what is held of a device
 package cluster

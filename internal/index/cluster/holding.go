@@ -18,7 +18,7 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// ClaimRef names the claim, and within it the request, that holds a device.
+// ClaimRef identifies a claim that holds a device, and the request for it.
 type ClaimRef struct {
 	Namespace, Name string
 	UID             types.UID
@@ -43,8 +43,7 @@ func compareRefs(a, b ClaimRef) int {
 	)
 }
 
-// claimRef is a claim as the ledger knows it: its name and UID, so that a claim
-// that was deleted and created anew is another one.
+// claimRef identifies a claim by name and UID, so that a claim that was created again is another one.
 func claimRef(claim *resourceapi.ResourceClaim) (ClaimRef, error) {
 	if claim == nil {
 		return ClaimRef{}, errors.New("claim is nil")
@@ -52,7 +51,7 @@ func claimRef(claim *resourceapi.ResourceClaim) (ClaimRef, error) {
 	return ClaimRef{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}, nil
 }
 
-// holding is one device of one claim: all of the device, or a share of it.
+// holding is what one claim holds of one device: the device, or a share of it.
 type holding struct {
 	device   pool.DeviceID
 	ref      ClaimRef
@@ -60,14 +59,14 @@ type holding struct {
 	consumed []pool.Consumption
 }
 
-// of reports whether the claim is the holder.
+// of reports whether a claim is the holder.
 func (h *holding) of(claim ClaimRef) bool {
 	claim.Request = h.ref.Request
 	return h.ref == claim
 }
 
-// holdings returns what a claim's allocation takes, in a list that is made by next. Admin access takes nothing. The list is
-// never nil, by which a claim is known.
+// holdings returns what a claim's allocation holds, in a list that next allocates. Results with admin access
+// hold nothing. The list is never nil, so that the ledger can tell an empty claim from an unknown one.
 func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim, next func(size int) []holding) ([]holding, error) {
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s: status.allocation is not set", ref)
@@ -92,8 +91,7 @@ func holdings(gates pool.Gates, ref ClaimRef, claim *resourceapi.ResourceClaim, 
 	return list, nil
 }
 
-// useOf is what holdings of one device come to, of any claims. All of a device should be held once
-// at most.
+// useOf adds up the holdings of one device by all claims. Only one of them should be exclusive.
 func useOf(held []*holding) (use pool.Use) {
 	for _, h := range held {
 		if !h.share {

@@ -16,21 +16,21 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// NodeView is what one node can reach. If more than the name of the node decides that, the place is
-// its own.
+// NodeView is what one node can reach. Its Place is shared with other nodes of the same name, unless node
+// selectors decide.
 type NodeView struct {
 	Node *corev1.Node
 	*Place
 }
 
-// GatherPools returns the pools which the node can reach, as an allocation for the
-// node sees them. What depends on the name of the node alone is remembered. The error is about a nil
-// node or a selector that does not parse.
+// GatherPools returns the pools that the node can reach, as an allocation on the node sees them. What depends
+// on the name of the node alone is cached. The error is about a nil node or a node selector that does not
+// parse.
 func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 	if node == nil {
 		return NodeView{Place: &Place{}}, errors.New("node is nil")
 	}
-	var own *Place
+	var selected *Place
 	for _, p := range s.common.pools {
 		if err := p.CheckSelectors(node); err != nil {
 			return NodeView{node, &Place{}}, err
@@ -39,52 +39,52 @@ func (s *Snapshot) GatherPools(node *corev1.Node) (NodeView, error) {
 			continue
 		}
 		if view := p.Chosen(node); view != nil {
-			if own == nil {
-				own = &Place{}
-				own.Pools = own.one[:0]
+			if selected == nil {
+				selected = &Place{}
+				selected.Pools = selected.poolsBuffer[:0]
 			}
-			own.Pools = append(own.Pools, view)
+			selected.Pools = append(selected.Pools, view)
 		}
 	}
 	named := s.place(node.Name)
-	if own == nil {
+	if selected == nil {
 		return NodeView{node, named}, nil
 	}
-	own.Pools = append(own.Pools, named.Pools...)
-	slices.SortFunc(own.Pools, pool.CompareViews)
-	return NodeView{node, own}, nil
+	selected.Pools = append(selected.Pools, named.Pools...)
+	slices.SortFunc(selected.Pools, pool.CompareViews)
+	return NodeView{node, selected}, nil
 }
 
-// route has the pools with slices that name one node, in no order, and what follows from them.
+// route has the pools with slices that name one node, in no order, and caches its Place.
 type route struct {
 	pools []*pool.Pool
 	place atomic.Pointer[Place]
 }
 
-// Place is what a node reaches by its name alone. It is the same for snapshots between
-// which nothing changed for the node, and safe for concurrent use.
+// Place is what a node reaches if only its name decides. Snapshots between which nothing changed for the node
+// share it. It is safe for concurrent use.
 type Place struct {
-	// Pools are in first-fit order, see pool.CompareViews. The list and the views are shared and must not be
-	// modified.
+	// Pools are in first-fit order, see pool.CompareViews. The list and the views are shared: read-only.
 	Pools []*pool.View
-	// UseEnables is set if what is in use may make something obtainable that is not if nothing is in use.
+	// UseEnables is set if usage can make more devices available than there are with nothing in use, see
+	// pool.Pool.
 	UseEnables bool
-	// Separate is set if no pool is one of all nodes and no device consumes counters: what is in use of a
-	// device says nothing about others.
+	// Separate is set if no view is shared by all nodes and no device consumes counters. The usage of one
+	// device then does not affect others.
 	Separate bool
 
 	common *common
-	// node is the name, empty for all that no slice names.
+	// node is the name, empty for the Place of all nodes that no slice names.
 	node string
-	// optional is set if something depends on which features the node declares.
-	optional bool
-	notes    atomic.Pointer[stateNote]
-	one      [1]*pool.View // room for the views of most places
-	// Attachment is kept for as long as nothing changes for the node.
+	// optional is set if a pool depends on the features that the node declares.
+	optional    bool
+	notes       atomic.Pointer[stateNote]
+	poolsBuffer [1]*pool.View // memory for Pools of most places
+	// Attachment is kept as long as nothing changes for the node.
 	shape.Attachment
 }
 
-// Place returns what the node reaches, nil if more than its name decides that.
+// Place returns what the node reaches, nil if more than its name decides.
 func (s *Snapshot) Place(node *corev1.Node) *Place {
 	if node == nil || s.common.selectsNodes {
 		return nil
@@ -95,9 +95,9 @@ func (s *Snapshot) Place(node *corev1.Node) *Place {
 	return nil
 }
 
-// place returns what the node reaches by its name.
+// place returns what a node of this name reaches.
 func (s *Snapshot) place(node string) *Place {
-	slot, place := s.shortcuts.find(node)
+	slot, place := s.placeCache.find(node)
 	if place != nil {
 		return place
 	}
@@ -110,20 +110,20 @@ func (s *Snapshot) place(node string) *Place {
 	return place
 }
 
-// shortcuts find places of one Snapshot again in one step, where byNode takes one for each of its levels, each to
-// memory of its own. A name has one of two slots. Where these are not enough, some names are never found.
-type shortcuts struct{ slots[Place] }
+// placeCache caches the places of one Snapshot by name, as byNode needs a memory access for each level of its
+// trie. Each name hashes to two slots. If both are occupied by other names, it is not cached.
+type placeCache struct{ slots[Place] }
 
-// newShortcuts has more than twice as many slots as names.
-func newShortcuts(names int) shortcuts {
-	return shortcuts{newSlots[Place](chunkSize << bits.Len(uint(2*names/chunkSize)))}
+// newPlaceCache makes a cache with more than twice as many slots as names.
+func newPlaceCache(names int) placeCache {
+	return placeCache{newSlots[Place](chunkSize << bits.Len(uint(2*names/chunkSize)))}
 }
 
-var shortcutSeed = maphash.MakeSeed()
+var placeCacheSeed = maphash.MakeSeed()
 
-// find returns the place of a name if it was stored in the slot for it.
-func (s shortcuts) find(node string) (slot *atomic.Pointer[Place], known *Place) {
-	first := int(maphash.String(shortcutSeed, node) % uint64(len(s.slots)*chunkSize))
+// find returns the slot for a name, and the place in it if it is that of the name.
+func (s placeCache) find(node string) (slot *atomic.Pointer[Place], known *Place) {
+	first := int(maphash.String(placeCacheSeed, node) % uint64(len(s.slots)*chunkSize))
 	for _, i := range [...]int{first, first ^ 1} {
 		slot = s.at(i)
 		if known = slot.Load(); known == nil || known.node == node {
@@ -133,12 +133,12 @@ func (s shortcuts) find(node string) (slot *atomic.Pointer[Place], known *Place)
 	return slot, nil
 }
 
-// slots is a list of pointers in chunks, which are made when they are needed. It is safe for concurrent use.
+// slots is a list of pointers in chunks that are allocated on demand. It is safe for concurrent use.
 type slots[T any] []atomic.Pointer[[chunkSize]atomic.Pointer[T]]
 
 const chunkSize = 64
 
-// newSlots has room for a number of pointers.
+// newSlots returns slots for size pointers.
 func newSlots[T any](size int) slots[T] { return make(slots[T], (size+chunkSize-1)/chunkSize) }
 
 func (s slots[T]) at(i int) *atomic.Pointer[T] {
@@ -149,14 +149,14 @@ func (s slots[T]) at(i int) *atomic.Pointer[T] {
 	return &chunk.Load()[i%chunkSize]
 }
 
-// placeOf returns what nodes of a route reach.
+// placeOf returns what the nodes of a route reach.
 func (s *Snapshot) placeOf(named *route, node string) *Place {
 	known := named.place.Load()
 	if known != nil && known.common == s.common {
 		return known
 	}
 	made := &Place{common: s.common, node: node, Separate: true}
-	made.Pools = made.one[:0]
+	made.Pools = made.poolsBuffer[:0]
 	for _, p := range named.pools {
 		made.Pools = append(made.Pools, known.view(p, node))
 	}
@@ -175,8 +175,8 @@ func (s *Snapshot) placeOf(named *route, node string) *Place {
 	return made
 }
 
-// view returns the view of a pool which names the node. That of the place before is kept,
-// for what it is has not changed.
+// view returns the view of a pool that names the node. A view of the previous place is reused, as views do not
+// change.
 func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 	if p != nil {
 		for _, v := range p.Pools {
@@ -188,17 +188,18 @@ func (p *Place) view(pool *pool.Pool, node string) *pool.View {
 	return pool.Named(node)
 }
 
-// common is the part of a Snapshot that concerns nodes whatever their names are.
+// common is the part of a Snapshot that does not depend on names of nodes.
 type common struct {
-	// pools are those that may reach nodes which their slices do not name (see pool.Pool.MayReachOthers), sorted.
+	// pools are those that may reach nodes that their slices do not name (see pool.Pool.MayReachOthers),
+	// sorted.
 	pools []*pool.Pool
 	// selectsNodes is set if more than the names of nodes decides what they reach.
 	selectsNodes bool
-	// nowhere is the route of nodes which no slice names.
+	// nowhere is the route of nodes that no slice names.
 	nowhere route
 }
 
-// next is for a snapshot that followed after changes.
+// next returns the common part of the next snapshot s after changes.
 func (c *common) next(s *Snapshot, changes []change) *common {
 	next := &common{pools: slices.DeleteFunc(slices.Clone(c.pools), func(p *pool.Pool) bool { return s.Pool(p.ID) != p })}
 	for _, c := range changes {
@@ -211,19 +212,19 @@ func (c *common) next(s *Snapshot, changes []change) *common {
 	return next
 }
 
-// stateNote is a number that somebody gave to a place in one state of use. It is an
-// immutable list.
+// stateNote is a number that an owner gave to a place with a certain usage. The notes of a place are an
+// immutable linked list.
 type stateNote struct {
-	of     any
+	owner  any
 	number uint32
-	// usages are what was in use of each pool of the place. That of most places is in one.
-	usages []slotUsage
-	one    [1]slotUsage
-	next   *stateNote
-	length int
+	// usages are the usages of the pools of the place. usagesBuffer is memory for them, enough for most places.
+	usages       []slotUsage
+	usagesBuffer [1]slotUsage
+	next         *stateNote
+	length       int
 }
 
-// slotUsage says that a pool was in that state, by Pool.Slot.
+// slotUsage is the usage of the pool with a Pool.Slot.
 type slotUsage struct {
 	slot  int
 	usage *pool.Usage
@@ -232,12 +233,11 @@ type slotUsage struct {
 // maxStateNotes bounds the notes of a place.
 const maxStateNotes = 16
 
-// Number returns the number that was given on somebody's behalf to the place in the state
-// of use in which it is. It is false if none was, or if the state has changed since. A nil
-// State stands for nothing in use, which is always the same.
-func (p *Place) Number(of any, u *State) (uint32, bool) {
+// Number returns the number that an owner gave to the place with its current usage. It is false if there is
+// none, or if the usage has changed since. A nil State means that nothing is in use.
+func (p *Place) Number(owner any, u *State) (uint32, bool) {
 	for n := p.notes.Load(); n != nil; n = n.next {
-		if n.of == of {
+		if n.owner == owner {
 			changed := u != nil && slices.ContainsFunc(n.usages, func(known slotUsage) bool { return !u.has(known) })
 			return n.number, !changed
 		}
@@ -245,7 +245,7 @@ func (p *Place) Number(of any, u *State) (uint32, bool) {
 	return 0, false
 }
 
-// has does not look at the pool if it need not.
+// has reports whether a pool still has a usage. Except for a lazy State, it does not access the pool.
 func (u *State) has(known slotUsage) bool {
 	if u.lazy != nil {
 		return u.Pool(known.usage.Pool()) == known.usage
@@ -253,30 +253,30 @@ func (u *State) has(known slotUsage) bool {
 	return u.pools.Get(known.slot) == known.usage
 }
 
-// SetNumber gives the place in this state of use a number, instead of the last one on
-// the same behalf. It may be lost to a concurrent call.
-func (p *Place) SetNumber(of any, u *State, number uint32) {
-	note := &stateNote{of: of, number: number, length: 1}
-	note.usages = note.one[:0]
+// SetNumber stores a number that an owner gives to the place with its current usage, and replaces the owner's
+// last one. A concurrent call may make it ineffective.
+func (p *Place) SetNumber(owner any, u *State, number uint32) {
+	note := &stateNote{owner: owner, number: number, length: 1}
+	note.usages = note.usagesBuffer[:0]
 	for _, v := range p.Pools {
 		note.usages = append(note.usages, slotUsage{v.Pool.Slot, u.Pool(v.Pool)})
 	}
 	head := p.notes.Load()
-	if rest := head.without(of); rest != nil && rest.length < maxStateNotes {
+	if rest := head.without(owner); rest != nil && rest.length < maxStateNotes {
 		note.next, note.length = rest, 1+rest.length
 	}
 	p.notes.CompareAndSwap(head, note)
 }
 
-// without returns the list without the note of somebody.
-func (n *stateNote) without(of any) *stateNote {
+// without returns the list without the note of an owner.
+func (n *stateNote) without(owner any) *stateNote {
 	switch {
 	case n == nil:
 		return nil
-	case n.of == of:
+	case n.owner == owner:
 		return n.next
 	}
-	rest := n.next.without(of)
+	rest := n.next.without(owner)
 	if rest == n.next {
 		return n
 	}

@@ -13,27 +13,27 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Snapshot is that of package pools.
+// Snapshot is the index behind pools.Snapshot.
 type Snapshot struct {
 	gates pool.Gates
 	byID  persist.Map[pool.ID, *pool.Pool]
-	count int // of pools
-	// bySlot has the pools by their slots. Snapshots made from each other share it but
-	// for what changed, which is how State.Rebase finds out.
+	count int // number of pools
+	// bySlot has the pools by Pool.Slot. Snapshots made from each other share the chunks that did not change,
+	// so that State.Rebase only visits the changed ones.
 	bySlot persist.Array[*pool.Pool]
-	// byNode has the pools with slices that name a node.
+	// byNode has a route for each node that a slice names.
 	byNode persist.Map[string, *route]
-	names  int // in byNode
-	// shortcuts lead to places that were found by byNode.
-	shortcuts shortcuts
-	// common is the same in the next snapshot unless one of its pools changed.
+	names  int // number of entries of byNode
+	// placeCache caches places in front of byNode.
+	placeCache placeCache
+	// common is shared with the next snapshot unless one of its pools changed.
 	common *common
 	places atomic.Pointer[Places]
-	// keeps is what Builder.Keep was given.
+	// keeps is the value of Builder.Keep.
 	keeps any
 }
 
-// Build makes a Snapshot of slices all at once, also of several with one name.
+// Build makes a Snapshot of slices all at once. Slices may have equal names.
 func Build(gates pool.Gates, slices []*resourceapi.ResourceSlice) *Snapshot {
 	b := NewBuilder(gates)
 	for _, slice := range slices {
@@ -53,7 +53,7 @@ func Of(gates pool.Gates, pools []*pool.Pool) *Snapshot {
 	return (&Snapshot{gates: gates, common: &common{}}).next(changes)
 }
 
-// Built reports whether the Snapshot is not the zero value.
+// Built reports whether the Snapshot is other than the zero value.
 func (s *Snapshot) Built() bool { return s.common != nil }
 
 // Gates returns the gates that the Snapshot was built with.
@@ -76,27 +76,26 @@ func (s *Snapshot) Pools() []*pool.Pool {
 
 func comparePools(a, b *pool.Pool) int { return a.ID.Compare(b.ID) }
 
-// Pool returns a pool, or nil if there is none of that ID.
+// Pool returns the pool of an ID, nil if there is none.
 func (s *Snapshot) Pool(id pool.ID) *pool.Pool {
 	p, _ := s.byID.Get(id)
 	return p
 }
 
-// Has reports whether a slice is in the snapshot and contributes to its pool.
+// Has reports whether the snapshot contains a slice and the slice contributes to its pool.
 func (s *Snapshot) Has(slice *resourceapi.ResourceSlice) bool {
 	p := s.Pool(pool.ID{Driver: slice.Spec.Driver, Name: slice.Spec.Pool.Name})
 	return p != nil && slices.ContainsFunc(p.Slices, func(of *pool.Slice) bool { return of.Object == slice })
 }
 
-// change is a pool that was replaced, added (there is none of that ID yet) or, if
-// pool is nil, removed.
+// change is a pool that was added or replaced, or removed if pool is nil.
 type change struct {
 	id   pool.ID
 	pool *pool.Pool
 }
 
-// next returns the snapshot after changes. It copies one pointer per 64 pools of the cluster; the rest
-// depends on the changes.
+// next returns the snapshot after changes. It copies one pointer per 64 pools of the cluster; otherwise the
+// time is in proportion to the changes.
 func (s *Snapshot) next(changes []change) *Snapshot {
 	next := &Snapshot{gates: s.gates, keeps: s.keeps, byID: s.byID, count: s.count, byNode: s.byNode, names: s.names, common: s.common}
 	mayReachOthers := false
@@ -115,22 +114,22 @@ func (s *Snapshot) next(changes []change) *Snapshot {
 			next.byID = next.byID.Without(c.id)
 			continue
 		}
-		// Clipped, so that appending does not write to what other snapshots see.
+		// Clip makes append copy, as other snapshots share the list.
 		next.reroute(c.pool, func(list []*pool.Pool) []*pool.Pool { return append(slices.Clip(list), c.pool) })
 		slots.Set(c.pool.Slot, c.pool)
 		next.byID = next.byID.With(c.id, c.pool)
 		next.count++
 	}
 	next.bySlot = slots.Done()
-	next.shortcuts = newShortcuts(next.names)
+	next.placeCache = newPlaceCache(next.names)
 	if mayReachOthers {
 		next.common = s.common.next(next, changes)
 	}
 	return next
 }
 
-// reroute changes the lists of pools of the nodes that a pool names. It keeps the views of the pools that
-// remain, and nothing else of the places.
+// reroute changes the routes of the nodes that a pool names. Of their places it only keeps the views, for
+// reuse.
 func (s *Snapshot) reroute(p *pool.Pool, changed func([]*pool.Pool) []*pool.Pool) {
 	for node := range p.Nodes() {
 		old, found := s.byNode.Get(node)

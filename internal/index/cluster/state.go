@@ -13,17 +13,16 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// State is that of package pools.
+// State is the index behind pools.State.
 type State struct {
 	snapshot *Snapshot
-	// lazy is set if what is in use is found out as pools are looked at. All that follows is
-	// empty then.
+	// lazy is set if usages are read from a Source on demand. The following fields are empty then.
 	lazy *lazy
-	// pools has the usage of each pool of the snapshot, by Pool.Slot.
+	// pools are the usages of the snapshot's pools, by Pool.Slot.
 	pools persist.Array[*pool.Usage]
-	// claims has what each claim holds, by its ClaimRef without request.
+	// claims are what each claim holds, by its ClaimRef without the request.
 	claims persist.Map[ClaimRef, []holding]
-	// held has what claims hold of each device, whether or not the snapshot knows it.
+	// held are what claims hold of each device, also of devices that the snapshot does not have.
 	held persist.Map[pool.DeviceID, []*holding]
 }
 
@@ -33,14 +32,14 @@ func NewState(s *Snapshot) *State {
 	return u.Rebase(s)
 }
 
-// NewUsedState returns the state of a snapshot in which what is in use of some pools is given, and nothing of the others is. It
-// holds no claims.
+// NewUsedState returns the state of a snapshot with the given usages of some pools, and nothing in use of the
+// others. It has no claims.
 func NewUsedState(s *Snapshot, used []*pool.Usage) *State {
 	return (&State{snapshot: s}).With(used)
 }
 
-// With returns the state in which other usages of pools of the snapshot are given. Claims hold what they held. The state
-// must not be lazy.
+// With returns the state with other usages of some pools. What claims hold stays the same. The state must not
+// be lazy.
 func (u *State) With(used []*pool.Usage) *State {
 	next := *u
 	edit := u.pools.Edit()
@@ -51,10 +50,10 @@ func (u *State) With(used []*pool.Usage) *State {
 	return &next
 }
 
-// Snapshot returns what there is.
+// Snapshot returns the snapshot of the state.
 func (u *State) Snapshot() *Snapshot { return u.snapshot }
 
-// Source returns where what is in use is found out, nil if it is known already.
+// Source returns the source of a lazy state, nil for other states.
 func (u *State) Source() Source {
 	if u.lazy == nil {
 		return nil
@@ -62,8 +61,8 @@ func (u *State) Source() Source {
 	return u.lazy.source
 }
 
-// Pool returns the usage of a pool, never nil. For pools of the snapshot that is a
-// look-up; for others it is computed. In a nil State nothing is in use.
+// Pool returns the usage of a pool, never nil. For pools of the snapshot that is a look-up; for others it is
+// computed. In a nil State nothing is in use.
 func (u *State) Pool(p *pool.Pool) *pool.Usage {
 	if u == nil {
 		return p.Idle()
@@ -89,14 +88,14 @@ func (u *State) use(id pool.DeviceID) pool.Use {
 	return useOf(held)
 }
 
-// Assume returns the state in which the claim holds what its status.allocation says. The error names
-// the claim; it is nil, not allocated, or held already.
+// Assume returns the state in which the claim holds the devices in its status.allocation. The error names the
+// claim: it is nil, not allocated, or assumed already.
 func (u *State) Assume(claim *resourceapi.ResourceClaim) (*State, error) {
 	return u.AssumeAll([]*resourceapi.ResourceClaim{claim})
 }
 
-// AssumeAll returns the state that Assume of one claim after the other leads to. Each pool is changed once. Its usage is another one even
-// if the same devices are in use: who holds them is not the same.
+// AssumeAll returns the state after Assume of each claim. It edits each pool once. A pool gets a new Usage even
+// if the same devices are in use, as the holders differ.
 func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
 	claims, held, pools := u.claims.Edit(), u.held.Edit(), u.edit()
 	takes, holds := newLists[holding](len(all)), newLists[*holding](len(all))
@@ -116,7 +115,7 @@ func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
 		*known = taken
 		for i := range taken {
 			holders := held.At(taken[i].device)
-			before := slices.Clip(*holders) // so that appending does not write to what others see
+			before := slices.Clip(*holders) // Clip makes append copy, as other states share the list
 			if before == nil {
 				before = holds.next(1)
 			}
@@ -129,29 +128,29 @@ func (u *State) AssumeAll(all []*resourceapi.ResourceClaim) (*State, error) {
 	return &next, nil
 }
 
-// lists makes lists that are short, several in one piece of memory.
+// lists allocates short lists, several in one block.
 type lists[T any] struct {
-	room   []T
+	block  []T
 	pieces int
 }
 
-// maxPieces bounds what memory one list keeps that outlives its neighbours.
+// maxPieces bounds the block that one remaining list keeps alive.
 const maxPieces = 32
 
 func newLists[T any](count int) lists[T] { return lists[T]{pieces: min(count, maxPieces)} }
 
-// next returns an empty list with room for so many, which is not nil.
+// next returns an empty list of a capacity. It is not nil.
 func (l *lists[T]) next(size int) []T {
-	if l.room == nil || len(l.room) < size {
-		l.room = make([]T, max(size, l.pieces))
+	if l.block == nil || len(l.block) < size {
+		l.block = make([]T, max(size, l.pieces))
 	}
-	list := l.room[:0:size]
-	l.room = l.room[size:]
+	list := l.block[:0:size]
+	l.block = l.block[size:]
 	return list
 }
 
-// Forget returns the state without what Assume added for the claim. The error names the claim; it is
-// nil or not held.
+// Forget returns the state without what Assume added for the claim. The error names the claim: it is nil or not
+// assumed.
 func (u *State) Forget(claim *resourceapi.ResourceClaim) (*State, error) {
 	ref, err := claimRef(claim)
 	if err != nil {
@@ -178,8 +177,8 @@ func (u *State) Forget(claim *resourceapi.ResourceClaim) (*State, error) {
 	return &next, nil
 }
 
-// Holders returns which claims hold a device, sorted by namespace, name, UID and request; a
-// claim with several shares of the device appears once per share.
+// Holders returns the claims that hold a device, sorted by namespace, name, UID and request. A claim with
+// several shares of the device appears once per share.
 func (u *State) Holders(id pool.DeviceID) []ClaimRef {
 	held, _ := u.held.Get(id)
 	refs := make([]ClaimRef, len(held))
@@ -190,22 +189,22 @@ func (u *State) Holders(id pool.DeviceID) []ClaimRef {
 	return refs
 }
 
-// edits are changes of the usages of pools.
+// edits collects changes of the usages of pools.
 type edits struct {
 	of    *State
 	pools []pool.Edit
-	// last is the one that was found last: claims of one node often come together.
+	// last is the position in pools of the last find: claims on one node often come together.
 	last int
-	// at finds them, where they are not a few.
-	at map[pool.ID]int
+	// byID are positions in pools. It is nil as long as there are few.
+	byID map[pool.ID]int
 }
 
-// fewPools are faster found in a list than in a map.
+// fewPools is how many pools are faster to find in a list than in a map.
 const fewPools = 8
 
 func (u *State) edit() edits { return edits{of: u} }
 
-// set records the use of a device. Those that the snapshot does not know are passed over.
+// set records the use of a device. Devices that the snapshot does not have are ignored.
 func (e *edits) set(id pool.DeviceID, use pool.Use) {
 	at := e.find(id.PoolID())
 	if at < 0 {
@@ -223,10 +222,10 @@ func (e *edits) find(id pool.ID) int {
 	if e.last < len(e.pools) && e.pools[e.last].Pool().ID == id {
 		return e.last
 	}
-	if e.at == nil {
+	if e.byID == nil {
 		return slices.IndexFunc(e.pools, func(edit pool.Edit) bool { return edit.Pool().ID == id })
 	}
-	if at, found := e.at[id]; found {
+	if at, found := e.byID[id]; found {
 		return at
 	}
 	return -1
@@ -236,18 +235,18 @@ func (e *edits) add(edit pool.Edit) int {
 	at := len(e.pools)
 	e.pools = append(e.pools, edit)
 	switch {
-	case e.at != nil:
-		e.at[edit.Pool().ID] = at
+	case e.byID != nil:
+		e.byID[edit.Pool().ID] = at
 	case at == fewPools:
-		e.at = make(map[pool.ID]int)
+		e.byID = make(map[pool.ID]int)
 		for i := range e.pools {
-			e.at[e.pools[i].Pool().ID] = i
+			e.byID[e.pools[i].Pool().ID] = i
 		}
 	}
 	return at
 }
 
-// done returns the usages of all pools.
+// done returns the usages of all pools, with the changes.
 func (e *edits) done() persist.Array[*pool.Usage] {
 	if len(e.pools) == 0 {
 		return e.of.pools
@@ -259,8 +258,8 @@ func (e *edits) done() persist.Array[*pool.Usage] {
 	return edit.Done()
 }
 
-// Rebase returns what is in use over another snapshot. Pools that both have keep theirs, and
-// are not even looked at if one snapshot was made from the other.
+// Rebase returns the same holdings with another snapshot. Pools that both snapshots have keep their usages.
+// They are not even visited if one snapshot was made from the other.
 func (u *State) Rebase(s *Snapshot) *State {
 	next := *u
 	next.snapshot = s
@@ -271,7 +270,7 @@ func (u *State) Rebase(s *Snapshot) *State {
 	edit := u.pools.Edit()
 	persist.Differences(known, s.bySlot, func(slot int, _, pool *pool.Pool) {
 		if pool == nil {
-			edit.Set(slot, nil) // lest its usage keeps the old pool from being collected
+			edit.Set(slot, nil) // so that the usage does not keep the old pool alive
 		} else {
 			edit.Set(slot, u.compute(pool))
 		}
@@ -280,17 +279,17 @@ func (u *State) Rebase(s *Snapshot) *State {
 	return &next
 }
 
-// Source is where a State finds out what is in use. It must be safe for concurrent use,
-// and its answers must not change.
+// Source provides the usages of a lazy State. It must be safe for concurrent use, and its answers must not
+// change.
 type Source interface {
-	// Pool returns the usage of a pool. It is asked once for each pool of the snapshot
-	// that is looked at.
+	// Pool returns the usage of a pool. Each pool of the snapshot is asked for once, mostly when it is first
+	// looked at.
 	Pool(p *pool.Pool) *pool.Usage
 }
 
-// NewLazyState returns a state that is found out pool by pool when pools are looked at. It
-// is for states that come anew for each question, of which adding up all claims would cost
-// more than the answer. It holds no claims, and none can be assumed.
+// NewLazyState returns a state whose usages are read from a source when pools are looked at. It is for callers
+// with a new state for each question, where adding up all claims would cost more than the answer. It has no
+// claims, and none can be assumed.
 func NewLazyState(s *Snapshot, source Source) *State {
 	made := new(struct {
 		state State
@@ -301,14 +300,13 @@ func NewLazyState(s *Snapshot, source Source) *State {
 	return &made.state
 }
 
-// lazy remembers what the source said.
+// lazy caches the answers of a source.
 type lazy struct {
 	source Source
 	known  slots[pool.Usage] // by Pool.Slot
 }
 
-// pool returns the usage of a pool. Of pools that are not in the snapshot it is computed
-// each time.
+// pool returns the usage of a pool. For pools beyond the slots of the snapshot it is not cached.
 func (u *lazy) pool(p *pool.Pool) *pool.Usage {
 	if p.Slot >= len(u.known)*chunkSize {
 		return u.source.Pool(p)

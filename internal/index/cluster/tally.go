@@ -14,19 +14,19 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Places are the places of a list of nodes in one Snapshot. They are immutable but for
-// the tallies, and safe for concurrent use.
+// Places are the places of a list of nodes in one Snapshot. They are immutable except for their tallies, and
+// safe for concurrent use.
 type Places struct {
 	snapshot *Snapshot
 	nodes    []*corev1.Node
 	places   []*Place
-	// positions are those of the nodes that reach a pool, by Pool.Slot.
+	// positions are, by Pool.Slot, the positions of the nodes that reach a pool.
 	positions func() [][]int32
-	tallies   *lru.Cache // by whom they are for
+	tallies   *lru.Cache // by owner
 }
 
-// Places returns the Place of each node. Those of the last list are remembered, and so
-// are the nodes: asking for the same nodes again costs a comparison of pointers.
+// Places returns the Place of each node. The last list is cached: asking for the same nodes again costs a
+// comparison of pointers.
 func (s *Snapshot) Places(nodes []*corev1.Node) *Places {
 	if known := s.places.Load(); known != nil && slices.Equal(known.nodes, nodes) {
 		return known
@@ -56,42 +56,41 @@ func (p *Places) bySlot() [][]int32 {
 	return positions
 }
 
-// Tally has the numbers that somebody gave to each of some Places in one state of use. Reading all of
-// them is reading one list. A nil Tally has no numbers and takes none.
+// Tally has the numbers that an owner gave to Places with a certain usage, in one list. A nil Tally has no
+// numbers and ignores Set.
 type Tally struct {
 	places *Places
-	of     any
+	owner  any
 	usage  persist.Array[*pool.Usage]
-	// numbers are 0 where none was given. They are not written to once the tally was kept.
+	// numbers are 0 where none was given. They are immutable once the tally was kept.
 	numbers []uint32
-	// complete is set if it was kept and no number is 0.
+	// complete is set if the tally was kept and no number is 0.
 	complete bool
 }
 
 // maxTallies bounds the tallies of a list of nodes.
 const maxTallies = 8
 
-// Tally returns the numbers that were given on somebody's behalf, as far as the state of
-// use of the places is what it was. It costs what changed since then. It is
-// nil if the state is of another snapshot, or lazy.
-func (p *Places) Tally(of any, u *State) *Tally {
+// Tally returns the numbers of an owner that are still valid with the usage in a state. It costs what changed
+// since the last Keep. It is nil if the state is lazy or has another snapshot.
+func (p *Places) Tally(owner any, u *State) *Tally {
 	if u.lazy != nil || u.snapshot != p.snapshot {
 		return nil
 	}
-	if kept, ok := p.tallies.Get(of); ok {
+	if kept, ok := p.tallies.Get(owner); ok {
 		return kept.(*Tally).next(u)
 	}
-	return &Tally{places: p, of: of, usage: u.pools, numbers: make([]uint32, len(p.places))}
+	return &Tally{places: p, owner: owner, usage: u.pools, numbers: make([]uint32, len(p.places))}
 }
 
-// next is the tally for another state of use.
+// next returns the tally for another usage.
 func (t *Tally) next(u *State) *Tally {
 	var changed []int
 	persist.Differences(t.usage, u.pools, func(slot int, _, _ *pool.Usage) { changed = append(changed, slot) })
 	if len(changed) == 0 && t.complete {
 		return t
 	}
-	next := &Tally{places: t.places, of: t.of, usage: u.pools, numbers: slices.Clone(t.numbers)}
+	next := &Tally{places: t.places, owner: t.owner, usage: u.pools, numbers: slices.Clone(t.numbers)}
 	positions := t.places.positions()
 	for _, slot := range changed {
 		for _, i := range positions[slot] {
@@ -109,18 +108,18 @@ func (t *Tally) Number(i int) uint32 {
 	return t.numbers[i]
 }
 
-// Set gives the i-th place a number, unless more than the name of the node decides what it reaches. It may be
-// called for different places at once, and not once the tally was kept.
+// Set gives the i-th place a number. It does nothing for a node without a Place. It may be called for different
+// places at once, and not after Keep.
 func (t *Tally) Set(i int, number uint32) {
 	if t != nil && t.places.places[i] != nil {
 		t.numbers[i] = number
 	}
 }
 
-// Keep remembers the tally.
+// Keep stores the tally for the next call of Places.Tally.
 func (t *Tally) Keep() {
 	if t != nil && !t.complete {
 		t.complete = !slices.Contains(t.numbers, 0)
-		t.places.tallies.Add(t.of, t)
+		t.places.tallies.Add(t.owner, t)
 	}
 }

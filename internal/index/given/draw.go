@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// DrawSlice draws a slice with a name, of few pools, nodes and devices.
+// DrawSlice draws a slice of a name from few pools, nodes and devices.
 func DrawSlice(t *rapid.T) *resourceapi.ResourceSlice {
 	options := []SliceOption{
 		DrivenBy(rapid.SampledFrom([]string{"a.example.com", "b.example.com"}).Draw(t, "driver")),

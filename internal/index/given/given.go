@@ -1,8 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package given makes API objects for the tests of the index, with one word for each
-// property.
+// Package given has fixtures for the tests of the index: API objects with one option for each property.
 package given
 
 import (
@@ -14,14 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Driver is that of slices and claims unless an option says otherwise.
+// Driver is the driver of slices and claims, unless an option sets another one.
 const Driver = "gpu.example.com"
 
-// SliceOption changes a slice under construction.
+// SliceOption changes a slice fixture.
 type SliceOption func(*resourceapi.ResourceSlice)
 
-// Slice returns the only slice, of generation 1, of a pool. Unless an option
-// says otherwise it reaches no node.
+// Slice returns the only slice of a pool, with generation 1. It reaches no node unless an option says so.
 func Slice(name, pool string, options ...SliceOption) *resourceapi.ResourceSlice {
 	s := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -41,14 +39,14 @@ func DrivenBy(name string) SliceOption {
 	return func(s *resourceapi.ResourceSlice) { s.Spec.Driver = name }
 }
 
-// Generation sets the generation of the pool and how many slices it has.
+// Generation sets the generation of the pool and its number of slices.
 func Generation(generation, count int64) SliceOption {
 	return func(s *resourceapi.ResourceSlice) {
 		s.Spec.Pool.Generation, s.Spec.Pool.ResourceSliceCount = generation, count
 	}
 }
 
-// Count sets how many slices the pool has.
+// Count sets the number of slices of the pool.
 func Count(count int64) SliceOption { return Generation(1, count) }
 
 // OnNode makes a slice reach one node.
@@ -64,10 +62,10 @@ func Selecting(selector *corev1.NodeSelector) SliceOption {
 	return func(s *resourceapi.ResourceSlice) { s.Spec.NodeSelector = selector }
 }
 
-// PerDevice leaves the choice of nodes to the devices.
+// PerDevice sets perDeviceNodeSelection.
 func PerDevice(s *resourceapi.ResourceSlice) { s.Spec.PerDeviceNodeSelection = ptr.To(true) }
 
-// Devices adds devices with nothing but a name.
+// Devices adds devices with only a name.
 func Devices(names ...string) SliceOption {
 	return func(s *resourceapi.ResourceSlice) {
 		for _, name := range names {
@@ -100,12 +98,12 @@ func Binding(conditions ...string) func(*resourceapi.Device) {
 	return func(d *resourceapi.Device) { d.BindingConditions = append([]string{}, conditions...) }
 }
 
-// Consumes takes amount of the counter "memory" of a set, in compatibility groups.
+// Consumes draws on the counter "memory" of a set, in compatibility groups.
 func Consumes(set, amount string, groups ...string) func(*resourceapi.Device) {
 	return ConsumesCounter(set, "memory", amount, groups...)
 }
 
-// ConsumesCounter takes amount of a counter of a set, in compatibility groups.
+// ConsumesCounter draws on a counter of a set, in compatibility groups.
 func ConsumesCounter(set, counter, amount string, groups ...string) func(*resourceapi.Device) {
 	return func(d *resourceapi.Device) {
 		d.ConsumesCounters = append(d.ConsumesCounters, resourceapi.DeviceCounterConsumption{
@@ -136,10 +134,10 @@ func Capacity(name resourceapi.QualifiedName, value string) func(*resourceapi.De
 	}
 }
 
-// Multiple lets a device be allocated several times.
+// Multiple sets allowMultipleAllocations.
 func Multiple(d *resourceapi.Device) { d.AllowMultipleAllocations = ptr.To(true) }
 
-// CounterSet publishes a set with the one counter "memory".
+// CounterSet adds a counter set with the counter "memory".
 func CounterSet(name, memory string) SliceOption {
 	return func(s *resourceapi.ResourceSlice) {
 		s.Spec.SharedCounters = append(s.Spec.SharedCounters, resourceapi.CounterSet{
@@ -173,11 +171,11 @@ func Node(name string, labels ...string) *corev1.Node {
 	return node
 }
 
-// ClaimOption adds a result to the allocation of a claim.
+// ClaimOption changes a result of the allocation of a claim.
 type ClaimOption func(*resourceapi.DeviceRequestAllocationResult)
 
-// Claim returns a claim that is allocated all of the devices, or shares of them
-// if share options are given, of pool "p" of the test driver.
+// Claim returns a claim to which devices of pool "p" of the test driver are allocated. With the option Share
+// they are shares.
 func Claim(name string, device []string, options ...ClaimOption) *resourceapi.ResourceClaim {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: name, UID: types.UID("uid-" + name),
@@ -212,8 +210,8 @@ func InPool(pool string) ClaimOption {
 // Admin makes a result admin access.
 func Admin(r *resourceapi.DeviceRequestAllocationResult) { r.AdminAccess = ptr.To(true) }
 
-// PartitionedPool has two GPUs with 8 of memory each. gpu-0 is cut into a (5, group
-// x or y), b (4, y) and c (3, no groups); d takes 2 of both.
+// PartitionedPool has two GPUs with 8 of memory each. Device a takes 5 of gpu-0 (group x or y), b takes 4
+// (group y), and c takes 3 (no groups). Device d takes 2 of both GPUs.
 func PartitionedPool() []*resourceapi.ResourceSlice {
 	return []*resourceapi.ResourceSlice{
 		Slice("s1", "p", Count(3), OnNode("worker"),

@@ -11,22 +11,22 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// fingerprint stands for a set of slices, whatever their order. Sets that differ have
-// equal fingerprints by chance only, once in 2^128, and by nobody's intent: the hashes
-// are secret to the process. But it is made of addresses, which say which slice is meant
-// only while the slice lives. So whoever keeps a fingerprint keeps its slices, too.
+// fingerprint identifies a set of slices, in any order. Different sets have equal fingerprints with a
+// probability of 2^-128. Nobody can construct such sets, as the seeds are secret to the process. A fingerprint
+// is made of the addresses of slices, so it is valid only as long as the slices live. Who keeps a fingerprint
+// must keep its slices, too.
 type fingerprint struct {
 	count int
 	sums  [2]uint64
 }
 
-// secrets are what an address is mixed with.
+// secrets are the seeds of the two hashes.
 var secrets = [2]uint64{
 	maphash.Comparable(maphash.MakeSeed(), 0),
 	maphash.Comparable(maphash.MakeSeed(), 1),
 }
 
-// fingerprintOf passes over nil.
+// fingerprintOf ignores nil slices.
 func fingerprintOf(list []*resourceapi.ResourceSlice) (f fingerprint) {
 	for _, slice := range list {
 		if slice == nil {
@@ -39,7 +39,7 @@ func fingerprintOf(list []*resourceapi.ResourceSlice) (f fingerprint) {
 	return f
 }
 
-// change is the fingerprint with fewer slices and others instead.
+// change returns the fingerprint after slices were removed and added.
 func (f fingerprint) change(fewer, more []*resourceapi.ResourceSlice) fingerprint {
 	less, also := fingerprintOf(fewer), fingerprintOf(more)
 	f.count += also.count - less.count
@@ -49,10 +49,10 @@ func (f fingerprint) change(fewer, more []*resourceapi.ResourceSlice) fingerprin
 	return f
 }
 
-// hashOf is one to one for each secret: it scrambles the address as SplitMix64 does.
+// hashOf is a bijection of addresses for each secret. It mixes as SplitMix64 does.
 func hashOf(slice *resourceapi.ResourceSlice, secret uint64) uint64 {
-	// Multiplying by an odd number, which is also one to one, keeps the hashes of one
-	// address under two secrets from being a fixed distance apart before they are mixed.
+	// Without the multiplication, the two hashes of one address would differ by a constant before they are
+	// mixed. Multiplying by an odd number is a bijection, too.
 	h := bits.RotateLeft64(uint64(uintptr(unsafe.Pointer(slice)))*(secret|1), 32) + secret
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

@@ -15,28 +15,27 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// Index is that of package pools.
+// Index is the index behind pools.Index.
 type Index struct {
 	gates pool.Gates
 	mu    sync.Mutex
-	// known are the clusters that were asked for lately, the last one first. A lineage holds itself.
+	// known are the clusters that were asked for, the last one first. The pointers are weak, see lineage.hold.
 	known []weak.Pointer[lineage]
 }
 
 const (
-	// maxLineages is how many clusters an Index remembers: a live one and those that
-	// a simulation has in the works.
+	// maxLineages bounds the clusters of an Index: a live one and a few of simulations.
 	maxLineages = 4
-	// minSimilarity is what part of two lists together must be in both for one to be
-	// taken for the other after some changes. It decides about time, not about answers.
+	// minSimilarity is the fraction of slices in common with which a list counts as the next one of a cluster.
+	// It affects time, not answers.
 	minSimilarity = 0.25
 )
 
 // NewIndex returns an Index without slices.
 func NewIndex(gates pool.Gates) *Index { return &Index{gates: gates} }
 
-// Snapshot returns a Snapshot of exactly the given slices, as Build does. The list may
-// be modified afterwards, the slices may not.
+// Snapshot returns a Snapshot of exactly the given slices, as Build does. The list may be modified afterwards,
+// the slices may not.
 func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	if found := x.step(list); found != nil {
 		return found
@@ -46,16 +45,16 @@ func (x *Index) Snapshot(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	if found == nil {
 		var ok bool
 		if found, ok = l.follow(list, of); !ok {
-			// A slice is in the list twice. That is a mistake, but one to be counted.
+			// A slice is in the list twice. The index cannot follow such a list, so it is built anew.
 			found = cluster.Build(x.gates, list)
 		}
 	}
-	runtime.KeepAlive(list) // until here, its addresses are those of its slices
+	runtime.KeepAlive(list) // the fingerprint is valid up to here
 	return found
 }
 
-// step returns the Snapshot if the list is the last one of the lineage used last, but for a few slices in
-// one place. That is found out by comparing pointers, which costs a tenth of a fingerprint.
+// step returns the Snapshot if the list differs from the last one of the last lineage in a few adjacent slices
+// only. It compares pointers, which costs a tenth of a fingerprint. Otherwise it returns nil.
 func (x *Index) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	x.mu.Lock()
 	var last *lineage
@@ -73,8 +72,8 @@ func (x *Index) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	return found
 }
 
-// find returns the lineage that is at a list, with its Snapshot if that is built, or else the one which the
-// list continues, which may be a new one.
+// find returns the lineage whose current list has the fingerprint, with its Snapshot if that is built.
+// Otherwise it returns the most similar lineage, or a new one.
 func (x *Index) find(list []*resourceapi.ResourceSlice, of fingerprint) (*lineage, *cluster.Snapshot) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -101,7 +100,7 @@ func (x *Index) find(list []*resourceapi.ResourceSlice, of fingerprint) (*lineag
 	return best, nil
 }
 
-// use puts a lineage in front and holds it.
+// use moves a lineage to the front and holds it.
 func (x *Index) use(l *lineage) {
 	of := weak.Make(l)
 	rest := slices.DeleteFunc(x.known, func(known weak.Pointer[lineage]) bool { return known == of || known.Value() == nil })

@@ -14,45 +14,46 @@ import (
 	"github.com/dray-project/dray/internal/index/pool"
 )
 
-// lineage is one cluster, followed from list to list. It is safe for concurrent use:
-// readers of the current version take no lock.
+// lineage follows one cluster from list to list. It is safe for concurrent use. Readers of the current version
+// take no lock.
 type lineage struct {
 	current atomic.Pointer[version]
 	mu      sync.Mutex // held while the lineage follows a list
 	builder *cluster.Builder
-	// list is the last list that was followed, known has its slices.
+	// list is the last list that was followed. known has its slices.
 	list  []*resourceapi.ResourceSlice
 	known map[*resourceapi.ResourceSlice]*followed
-	turn  int // counts the lists
-	// held has the lineage itself. A garbage collection or two later it has not, unless it was put in again.
+	turn  int // the number of lists so far
+	// held references the lineage itself. Garbage collections empty it, so that a lineage is freed if it is not
+	// held again.
 	held sync.Pool
 }
 
-// hold keeps the lineage alive for a while: there is no clock in here.
+// hold keeps the lineage alive for one or two garbage collections, which serve as a clock.
 func (l *lineage) hold() {
-	l.held.Get() // lest it has many
+	l.held.Get() // so that the pool has one entry at most
 	l.held.Put(l)
 }
 
 // followed is a slice of a lineage.
 type followed struct {
-	source *pool.Source // nil until it is added
-	turn   int          // of the last list in which it was seen
+	source *pool.Source // nil until it is added to the builder
+	turn   int          // turn of the last list in which it was
 }
 
-// version is a set of slices and its Snapshot. It is immutable. As long as it is the
-// current version of its lineage, the slices live, so that the fingerprint is theirs.
+// version is a set of slices with its Snapshot. It is immutable. While it is the current version of a lineage,
+// its slices live, so that the fingerprint is valid.
 type version struct {
 	of fingerprint
-	// snapshot is nil in the version which says what a new lineage is going to follow.
+	// snapshot is nil in the first version of a lineage until it is built.
 	snapshot *cluster.Snapshot
 }
 
-// sampleSize is how many slices of a list are looked for to tell how much it has in common with others.
+// sampleSize is how many slices of a list are looked up to estimate its similarity to a version.
 const sampleSize = 64
 
-// similarity estimates which part of all slices of the version and a list, of that many, is in both.
-// Nothing is known of a version without a Snapshot.
+// similarity estimates the number of common slices of the version and a list, divided by that of all slices in
+// either. count is the number of slices in the list. It is 0 for a version without a Snapshot.
 func (v *version) similarity(list []*resourceapi.ResourceSlice, count int) float64 {
 	if v.snapshot == nil || count == 0 {
 		return 0
@@ -74,12 +75,11 @@ func newLineage(gates pool.Gates, first fingerprint) *lineage {
 	return l
 }
 
-// maxStep is what part of the slices, as a divisor, may come or go for a list to be the next of the same lineage
-// without comparing it to others.
+// maxStep is the divisor of the fraction of slices that step lets change.
 const maxStep = 8
 
-// step follows a list that differs from the last one in a few slices in one place. It is nil, and the
-// lineage as it was, if there is more to it, or somebody else changes the lineage at the moment.
+// step follows a list that differs from the last one in a few adjacent slices. Otherwise, or if the lineage is
+// locked, it returns nil and changes nothing.
 func (l *lineage) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	if !l.mu.TryLock() {
 		return nil
@@ -97,8 +97,8 @@ func (l *lineage) step(list []*resourceapi.ResourceSlice) *cluster.Snapshot {
 	return found
 }
 
-// follow makes the list, of which the fingerprint is given, the lineage's current one. It is false, and the
-// lineage as it was, if a slice is in the list twice.
+// follow makes a list with a fingerprint the current one. It is false, and changes nothing, if a slice is in
+// the list twice.
 func (l *lineage) follow(list []*resourceapi.ResourceSlice, of fingerprint) (*cluster.Snapshot, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *lineage) follow(list []*resourceapi.ResourceSlice, of fingerprint) (*cl
 	return l.move(list, of)
 }
 
-// move is follow for a list that is another one, with mu held.
+// move is follow with mu held, for a list that differs from the current one.
 func (l *lineage) move(list []*resourceapi.ResourceSlice, of fingerprint) (*cluster.Snapshot, bool) {
 	arrived, departed, ok := l.compare(list)
 	if !ok {
@@ -125,16 +125,16 @@ func (l *lineage) move(list []*resourceapi.ResourceSlice, of fingerprint) (*clus
 	for same < min(len(l.list), len(list)) && l.list[same] == list[same] {
 		same++
 	}
-	clear(l.list[same:]) // lest a longer list keeps its slices
+	clear(l.list[same:]) // so that a longer list does not keep its slices alive
 	l.list = append(l.list[:same], list[same:]...)
 	next := &version{of, l.builder.Snapshot()}
 	l.current.Store(next)
-	runtime.KeepAlive(departed) // while the last version is the current one
+	runtime.KeepAlive(departed) // the fingerprint of the last version was valid up to here
 	return next.snapshot, true
 }
 
-// compare tells what a list has more and less than the last one. It is false if a slice
-// is in the list twice; otherwise new slices are known, but not added.
+// compare returns the slices that a list has in addition to the last one, and those that it lacks. It is false
+// if a slice is in the list twice. Otherwise the new slices are in known, but not in the builder.
 func (l *lineage) compare(list []*resourceapi.ResourceSlice) (arrived, departed []*resourceapi.ResourceSlice, ok bool) {
 	l.turn++
 	before, after := differing(l.list, list)
@@ -161,7 +161,7 @@ func (l *lineage) compare(list []*resourceapi.ResourceSlice) (arrived, departed 
 			departed = append(departed, slice)
 		}
 	}
-	// One that stayed, and is in what the lists have in common as well, is in the list twice.
+	// If a slice that stayed is in the common part of the lists as well, it is in the list twice.
 	if twice || stayed != 0 {
 		for _, slice := range arrived {
 			delete(l.known, slice)
@@ -171,8 +171,7 @@ func (l *lineage) compare(list []*resourceapi.ResourceSlice) (arrived, departed 
 	return arrived, departed, true
 }
 
-// differing leaves out how two lists begin and end alike: between lists of one order, most of what did
-// not change.
+// differing returns both lists without their common prefix and suffix.
 func differing(a, b []*resourceapi.ResourceSlice) (x, y []*resourceapi.ResourceSlice) {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]

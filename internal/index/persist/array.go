@@ -7,8 +7,7 @@ import "slices"
 
 const chunkSize = 64
 
-// Array is an immutable sparse array. An element that was never set is the zero
-// value of T.
+// Array is an immutable sparse array. An element that was never set is the zero value of T.
 type Array[T any] struct {
 	chunks []*[chunkSize]T
 }
@@ -21,7 +20,7 @@ func (a Array[T]) Get(i int) (element T) {
 	return element
 }
 
-// Len returns how many elements there is room for: all others are zero.
+// Len is an index from which on all elements are zero.
 func (a Array[T]) Len() int { return len(a.chunks) * chunkSize }
 
 // With returns an array in which element i is v. It copies one chunk of 64 elements
@@ -32,11 +31,11 @@ func (a Array[T]) With(i int, v T) Array[T] {
 	return e.Done()
 }
 
-// Edit collects changes of an array. Many cost one copy per chunk of 64 elements that
-// they are in. The array stays as it was.
+// Edit collects changes of an array, which itself stays unchanged. Each chunk of 64 elements with changes is
+// copied once.
 type Edit[T any] struct {
 	of     Array[T]
-	chunks []*[chunkSize]T // those of the array, and copies of those that were changed
+	chunks []*[chunkSize]T // chunks of the array, or copies with changes
 }
 
 // Edit starts with the elements of the array.
@@ -58,12 +57,11 @@ func (e *Edit[T]) Set(i int, v T) {
 	e.chunks[c][i%chunkSize] = v
 }
 
-// Done returns the changed array. Nothing may be set after that.
+// Done returns the changed array. Set must not be called afterwards.
 func (e *Edit[T]) Done() Array[T] { return Array[T]{chunks: e.chunks} }
 
-// Differences calls visit with each index at which two arrays differ, in order. Chunks
-// that the arrays share are passed over, so that it costs little if one was made from
-// the other.
+// Differences calls visit for each index at which two arrays differ, in order. Shared chunks are skipped, so it
+// is cheap if one array was made from the other.
 func Differences[T comparable](a, b Array[T], visit func(i int, x, y T)) {
 	for c := range max(len(a.chunks), len(b.chunks)) {
 		x, y := a.chunk(c), b.chunk(c)
@@ -78,7 +76,7 @@ func Differences[T comparable](a, b Array[T], visit func(i int, x, y T)) {
 	}
 }
 
-// chunk is nil if no element of it was ever set.
+// chunk is nil if none of its elements was ever set.
 func (a Array[T]) chunk(c int) *[chunkSize]T {
 	if c < len(a.chunks) {
 		return a.chunks[c]

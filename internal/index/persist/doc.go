@@ -1,11 +1,10 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package persist has collections that share structure between versions: setting a
-// key returns a new version and leaves the old one as it was, at the cost of
-// copying the few nodes on the way to the key. A version is immutable, so it can be
-// read by any number of goroutines without locks and a copy of it costs one word or
-// three. That is what makes a ledger's branch free.
+// Package persist has persistent collections, whose versions share structure. Setting a key returns a new
+// version and leaves the old one unchanged; only the nodes on the path to the key are copied. A version is
+// immutable, so that any number of goroutines can read it without locks. Copying a version costs one to three
+// words. That makes the branch of a ledger free.
 //
 //   - [Array] (array.go) is indexed by small integers.
 //   - [Map] (map.go) is a hash trie.

@@ -5,22 +5,22 @@ package persist
 
 import "hash/maphash"
 
-// A node has a child for each value of two bits of the hashes of keys: with more, lookups take fewer steps
-// and the many nodes without children take more memory.
+// A node has a child for each value of two bits of the hashes of keys. More bits make paths shorter, but nodes
+// without children larger.
 const (
 	levelBits = 2
 	fanOut    = 1 << levelBits
 )
 
-// seed is one for the whole program: a key has the same hash in all maps.
+// seed is the same for all maps of the process.
 var seed = maphash.MakeSeed()
 
-// Map is an immutable hash map. It has no iteration order and offers none.
+// Map is an immutable hash map, a trie over the hashes of keys. It has no iteration.
 type Map[K comparable, V any] struct{ root *node[K, V] }
 
-// node is one key and all keys that are below it: it is on the way from the root on which their hashes lead,
-// from the lowest bits on. Keys of equal hashes are below each other. The entry stands by itself, as a change
-// copies all nodes on the way.
+// node is one key and the subtree of keys below it. The bits of a hash, lowest first, lead from the root to its
+// key. Keys with equal hashes are on one path. The entry is a separate object, as changes copy all nodes on the
+// path.
 type node[K comparable, V any] struct {
 	children [fanOut]*node[K, V]
 	hash     uint64
@@ -60,16 +60,17 @@ func (m Map[K, V]) with(hash uint64, key K, value V) Map[K, V] {
 	return Map[K, V]{m.root.with(hash, &node[K, V]{hash: hash, entry: &entry[K, V]{key, value}})}
 }
 
-// MapEdit collects changes of a map, which stays as it was. If the map is empty, no change copies anything.
+// MapEdit collects changes of a map, which itself stays unchanged. If the map was empty, changes copy nothing.
 type MapEdit[K comparable, V any] struct {
 	of    Map[K, V]
-	first bool // the map was empty, so that all nodes are of this edit
+	first bool // the map was empty, so that all nodes belong to this edit
 }
 
 // Edit starts with the keys of the map.
 func (m Map[K, V]) Edit() MapEdit[K, V] { return MapEdit[K, V]{m, m.IsEmpty()} }
 
-// At returns the value of a key, to be read and written until the next call. It is the zero value of V if there is none.
+// At returns a pointer to the value of a key, valid until the next call. A missing key is added with the zero
+// value.
 func (e *MapEdit[K, V]) At(key K) *V { return e.at(maphash.Comparable(seed, key), key) }
 
 func (e *MapEdit[K, V]) at(hash uint64, key K) *V {
@@ -90,7 +91,7 @@ func (e *MapEdit[K, V]) at(hash uint64, key K) *V {
 	return &(*n).value
 }
 
-// Done returns the changed map. Nothing may be changed after that.
+// Done returns the changed map. At must not be called afterwards.
 func (e *MapEdit[K, V]) Done() Map[K, V] { return e.of }
 
 // Without returns a map that lacks the key.
@@ -107,8 +108,8 @@ func (m Map[K, V]) without(hash uint64, key K) Map[K, V] {
 
 func (n *node[K, V]) is(hash uint64, key K) bool { return n.hash == hash && n.key == key }
 
-// with returns n with another node added, or in the place of that with its key. rest are the bits of the hash that
-// did not lead to n.
+// with returns n with a node added, or with the node replaced that has its key. rest are the bits of the hash
+// that are left below n.
 func (n *node[K, V]) with(rest uint64, added *node[K, V]) *node[K, V] {
 	switch {
 	case n == nil:
@@ -123,14 +124,14 @@ func (n *node[K, V]) with(rest uint64, added *node[K, V]) *node[K, V] {
 	return &next
 }
 
-// without returns n without a key, nil when nothing is left. The key must be there.
+// without returns n without a key, nil if nothing is left. The key must exist.
 func (n *node[K, V]) without(rest, hash uint64, key K) *node[K, V] {
 	if n.is(hash, key) {
 		left, last := n.pull()
 		if left == nil {
 			return nil
 		}
-		// The hashes of all that is below lead here, too.
+		// A node from below may take this place, as its hash leads here, too.
 		next := *last
 		next.children = left.children
 		return &next
@@ -141,7 +142,7 @@ func (n *node[K, V]) without(rest, hash uint64, key K) *node[K, V] {
 	return &next
 }
 
-// pull takes out a node without children, and returns what is left, nil if it is n itself.
+// pull removes a leaf below n. It returns what is left, nil if the leaf is n itself.
 func (n *node[K, V]) pull() (left, last *node[K, V]) {
 	for i, child := range n.children {
 		if child != nil {

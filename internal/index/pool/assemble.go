@@ -14,31 +14,30 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Source is one ResourceSlice as the builder keeps it, with everything that does
-// not depend on other slices.
+// Source is one ResourceSlice in a builder, with everything that does not depend on other slices.
 type Source struct {
 	// Object is the slice.
 	Object *resourceapi.ResourceSlice
-	// arrival orders slices of the same name.
+	// arrival orders slices with the same name.
 	arrival int
-	// leftOut: the slice declares compatibility groups while these are gated off.
+	// leftOut is set if the slice declares compatibility groups and their gate is off.
 	leftOut bool
-	// reach and shapes (one per device) are nil unless the slice contributes.
+	// reach and shapes (one per device) are nil if the slice does not contribute.
 	reach  *reach
 	shapes []shape.Shape
 }
 
-// NewSource reads a slice.
+// NewSource prepares a slice.
 func NewSource(gates Gates, object *resourceapi.ResourceSlice, arrival int) *Source {
 	s := &Source{Object: object, arrival: arrival}
 	spec := &object.Spec
 	s.leftOut = !gates.CompatibilityGroups && declaresGroups(spec.Devices)
 	if s.leftOut || !gates.PartitionableDevices && (spec.PerDeviceNodeSelection != nil || len(spec.SharedCounters) > 0) {
-		return s // it counts, but contributes nothing
+		return s // it counts for completeness only
 	}
 	s.reach = newReach(object)
 	if len(spec.SharedCounters) > 0 {
-		return s // it has no devices
+		return s // by the API, such a slice has no devices
 	}
 	s.shapes = make([]shape.Shape, len(spec.Devices))
 	for i := range spec.Devices {
@@ -72,8 +71,7 @@ func declaresGroups(devices []resourceapi.Device) bool {
 	return false
 }
 
-// Assemble makes a Pool of all its sources, of any generation and in any order.
-// There must be at least one.
+// Assemble makes a Pool of all its sources, of any generation and in any order. There must be at least one.
 func Assemble(id ID, slot int, gates Gates, sources []*Source) *Pool {
 	sources = slices.Clone(sources)
 	slices.SortFunc(sources, compareSources)
@@ -130,7 +128,7 @@ func isPlain(slice *resourceapi.ResourceSliceSpec, d *resourceapi.Device) bool {
 		slice.SkipNodeOperations == nil && d.BindingConditions == nil && d.BindingFailureConditions == nil
 }
 
-// setCompleteness compares the number of slices with what the slices say of it.
+// setCompleteness compares the number of slices with resourceSliceCount.
 func (p *Pool) setCompleteness(current []*Source) {
 	var counts []int64
 	for _, s := range current {
@@ -149,7 +147,8 @@ func (p *Pool) setCompleteness(current []*Source) {
 	}
 }
 
-// incompleteReason takes the resourceSliceCount of each slice that is present.
+// incompleteReason takes the resourceSliceCount of each slice that is present. It is empty if the pool is
+// complete.
 func (p *Pool) incompleteReason(counts []int64) string {
 	switch {
 	case len(counts) > 0 && slices.Min(counts) != slices.Max(counts):

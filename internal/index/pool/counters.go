@@ -16,8 +16,8 @@ import (
 	"github.com/dray-project/dray/internal/quantity"
 )
 
-// setCounters resolves counter sets and what devices consume of them. If that
-// fails, Invalid is set and the pool has no counters.
+// setCounters resolves counter sets and the consumption of devices. If that fails, it sets Invalid and the pool
+// has no counters.
 func (p *Pool) setCounters() {
 	p.addCounterSets()
 	if p.Invalid == "" {
@@ -71,7 +71,7 @@ func (p *Pool) addCounterSet(set *resourceapi.CounterSet) {
 }
 
 func (p *Pool) resolveDevices() {
-	p.grouped = slices.ContainsFunc(p.Slices, func(s *Slice) bool { return declaresGroups(s.Object.Spec.Devices) })
+	p.hasGroups = slices.ContainsFunc(p.Slices, func(s *Slice) bool { return declaresGroups(s.Object.Spec.Devices) })
 	for i := range p.Devices {
 		for j := range p.Devices[i].Object.ConsumesCounters {
 			if p.resolve(DeviceIndex(i), &p.Devices[i].Object.ConsumesCounters[j]); p.Invalid != "" {
@@ -101,13 +101,13 @@ func (p *Pool) resolve(i DeviceIndex, consumed *resourceapi.DeviceCounterConsump
 		takes := quantity.Amount(consumed.Counters[name].Value)
 		p.UseEnables = p.UseEnables || device.Multiple || takes.Sign() < 0
 		at, several := slices.BinarySearchFunc(device.Uses, counter, func(u CounterUse, c CounterIndex) int { return cmp.Compare(u.Counter, c) })
-		if several { // the API has one entry per counter set
+		if several { // by the API, a device has one entry for each counter set
 			takes = takes.Add(device.Uses[at].Amount)
 			device.Uses = slices.Delete(device.Uses, at, at+1)
 		}
 		device.Uses = slices.Insert(device.Uses, at, CounterUse{Counter: counter, Amount: takes})
 	}
-	if !p.grouped {
+	if !p.hasGroups {
 		return
 	}
 	use := GroupUse{Set: set}

@@ -3,11 +3,11 @@
 
 package pool
 
-// NamedError is about a ResourceSlice, pool or device. Errors of equal nodes differ in such names.
+// NamedError names a ResourceSlice, pool or device. The errors of equivalent nodes differ in such names only.
 type NamedError struct {
-	// Text is the error in full, General the same without the name.
+	// Text is the full error. General is the text without the name.
 	Text, General string
-	// Err is the cause, nil if the text says it.
+	// Err is the cause, nil if there is none besides the text.
 	Err error
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// Gates are those of package pools, which tells what they mean.
+// Gates are pools.Gates, which documents them.
 type Gates struct{ PartitionableDevices, CompatibilityGroups, ConsumableCapacity bool }
 
 // ID identifies a pool in a cluster.
@@ -50,72 +50,70 @@ type CounterIndex int32
 // CounterSetIndex is a position in Pool.CounterSets.
 type CounterSetIndex int32
 
-// Pool is a pool at its highest generation. It is immutable; a change of any of
-// its slices makes a new Pool, so the pointer stands for the content.
+// Pool is a pool at its highest generation. It is immutable: a change of any of its slices makes a new Pool.
+// Pools can thus be compared by address.
 type Pool struct {
 	ID ID
-	// uniqueNames are driver, pool and devices, once named. They stand beside the ID because who asks for
-	// one mostly asks for the other.
+	// uniqueNames are the interned names of the driver, the pool and its devices. named runs when they are
+	// first needed. They are next to ID, as both are mostly read together.
 	uniqueNames []unique.Handle[string]
 	named       sync.Once
-	// Slot is the position of the pool in lists that stand for a whole cluster. It stays
-	// the same for all Pools of one ID that a builder makes and is unique among the pools
-	// of a snapshot.
+	// Slot is the position of the pool in arrays over a whole cluster. It is the same for all Pools of one ID
+	// that a builder makes, and unique among the pools of a snapshot.
 	Slot int
 	// Generation is the highest generation among all slices of the pool.
 	Generation int64
-	// SliceCount is how many slices the pool has by its own account
-	// (resourceSliceCount), Present how many of them there are.
+	// SliceCount is resourceSliceCount, the number of slices that the pool should have. Present is how many of
+	// them exist.
 	SliceCount, Present int64
-	// Slices are the slices of that generation which contribute devices or
-	// counter sets, sorted by object name.
+	// Slices are those of that generation that contribute devices or counter sets, sorted by object name.
 	Slices []*Slice
-	// Devices are the devices of Slices, in the order of Slices and as listed.
+	// Devices are the devices of Slices, in the order of Slices and as listed there.
 	Devices []Device
-	// Measured and Consuming are set if any of Devices has capacities, or lists consumed counters.
+	// Measured is set if any device has capacities, Consuming if any consumes counters.
 	Measured, Consuming bool
-	// Optional is set if a slice with devices depends on which features nodes declare.
+	// Optional is set if a slice with devices depends on the features that nodes declare (skipNodeOperations).
 	Optional bool
-	// UseEnables is set if what is in use of a device may make something obtainable: further shares of it do not
-	// pay what it draws on counters, or it gives back more than it takes.
+	// UseEnables is set if usage can make more devices available than there are with nothing in use. Either
+	// later shares of a device do not draw on its counters again, or a device has a negative consumption.
 	UseEnables bool
-	// SelectsNodes is set if more than the name of a node decides whether it reaches the pool, and what of it.
+	// SelectsNodes is set if more than the name of a node decides what it reaches of the pool.
 	SelectsNodes bool
-	// Elsewhere is the view of the nodes which the pool does not name, if it reaches them and SelectsNodes is not set.
+	// Elsewhere is the view of all nodes that the pool does not name. It is nil if it does not reach them, or
+	// if SelectsNodes is set.
 	Elsewhere *View
-	// CounterSets are sorted by name. Empty if the pool is incomplete or invalid
-	// or partitionable devices are gated off.
+	// CounterSets are sorted by name. Empty if the pool is incomplete or invalid, or if partitionable devices
+	// are gated off.
 	CounterSets []CounterSet
-	// Counters are those of CounterSets, set after set, each sorted by name.
+	// Counters are those of CounterSets, one set after the other, sorted by name within each.
 	Counters []Counter
 	// Incomplete says why slices are missing. Empty if the pool is complete.
 	Incomplete string
-	// Invalid says what is wrong with the counters of a complete pool, for all
-	// nodes. Empty if nothing is.
+	// Invalid says what is wrong with the counters of a complete pool, on all nodes. Empty if they are valid.
 	Invalid string
 
 	// byName has the devices sorted by name, then by index.
 	byName []DeviceIndex
-	// repeats is set if any device name occurs more than once.
-	repeats bool
-	// grouped is set if a device declares compatibility groups, consumers has the devices that draw from
-	// each counter set then, ascending.
-	grouped   bool
+	// hasRepeatedNames is set if a device name occurs more than once.
+	hasRepeatedNames bool
+	// hasGroups is set if a device declares compatibility groups. consumers are then, by counter set, the devices
+	// that draw on it, ascending.
+	hasGroups bool
 	consumers [][]DeviceIndex
-	// idle is the usage of the pool while none of its devices is in use.
+	// idle is the usage with nothing in use.
 	idle *Usage
-	// faulty are the slices of any generation whose evaluation can fail.
+	// faulty are the slices of any generation with a node selector that does not parse.
 	faulty []*reach
 	routes routes
-	// recent is the last result of NewUsage that may well be asked for again.
+	// recent caches the last result of NewUsage without shares.
 	recent atomic.Pointer[recentUsage]
 }
 
 // Slice is one ResourceSlice of a Pool.
 type Slice struct {
 	Object *resourceapi.ResourceSlice
-	// First is the index of the slice's first device, Count how many there are.
-	// Slices with counter sets have none.
+	// First is the index of the slice's first device, Count the number of its devices. Slices with counter sets
+	// have none.
 	First DeviceIndex
 	Count int32
 
@@ -127,17 +125,17 @@ type Device struct {
 	Object *resourceapi.Device
 	Slice  *Slice
 	Shape  *shape.Shape
-	// Multiple: the device may be allocated several times (allowMultipleAllocations).
+	// Multiple is allowMultipleAllocations.
 	Multiple bool
-	// ConsumesCounters: the device lists consumed counters, whether or not the
-	// gate lets Uses and Groups say which.
+	// ConsumesCounters is set if the device lists consumed counters, even if Uses and Groups are empty because
+	// of a gate.
 	ConsumesCounters bool
-	// Plain: the slice names the node, and neither slice nor device have anything else that an
-	// allocation result repeats (binding conditions, node operations to skip). Results can be built
-	// without looking at the slice.
+	// Plain is set if the slice names the node, and allocation results repeat no other field of slice or device
+	// (binding conditions, node operations to skip). Results can then be built without looking
+	// at the slice.
 	Plain bool
-	// Uses is what the device takes from counters while it is allocated, summed
-	// per counter, sorted by counter. Empty in incomplete and invalid pools.
+	// Uses is what the device draws on counters while it is allocated, summed up by counter, sorted by counter.
+	// Empty in incomplete and invalid pools.
 	Uses []CounterUse
 	// Groups has one element per consumed counter set, in the order listed. Empty if no device of the pool
 	// declares compatibility groups.
@@ -158,20 +156,20 @@ type Counter struct {
 	Quantity resource.Quantity // Total as published
 }
 
-// CounterUse is how much a device takes from a counter.
+// CounterUse is how much a device draws on a counter.
 type CounterUse struct {
 	Counter CounterIndex
 	Amount  amount.Amount
 }
 
-// GroupUse names the compatibility groups in which a device consumes a counter set.
+// GroupUse has the compatibility groups in which a device consumes a counter set.
 type GroupUse struct {
 	Set CounterSetIndex
-	// Groups is sorted and without repeats. Nil: the device declares none.
+	// Groups is sorted, without duplicates. Nil if the device declares none.
 	Groups []string
 }
 
-// Handle is a device of a pool for those who must not see more of it.
+// Handle is a device of a pool, for packages that must not access the pool.
 type Handle struct {
 	pool  *Pool
 	index DeviceIndex
@@ -180,11 +178,11 @@ type Handle struct {
 // HandleOf returns the Handle of a device.
 func HandleOf(p *Pool, i DeviceIndex) Handle { return Handle{p, i} }
 
-// Split takes a Handle apart.
+// Split returns the pool and the index of a Handle.
 func (h Handle) Split() (*Pool, DeviceIndex) { return h.pool, h.index }
 
-// UniqueNames returns the names of the driver, the pool and a device. The first call makes those of all
-// devices, at the cost of a look-up each.
+// UniqueNames returns the interned names of the driver, the pool and a device. The first call interns those of
+// all devices.
 func (p *Pool) UniqueNames(i DeviceIndex) (driver, pool, device unique.Handle[string]) {
 	p.named.Do(p.setUniqueNames)
 	return p.uniqueNames[0], p.uniqueNames[1], p.uniqueNames[2+i]
@@ -198,14 +196,14 @@ func (p *Pool) setUniqueNames() {
 	}
 }
 
-// Idle returns the usage of the pool while none of its devices is in use.
+// Idle returns the usage with nothing in use.
 func (p *Pool) Idle() *Usage { return p.idle }
 
-// Repeats reports whether any device name occurs more than once.
-func (p *Pool) Repeats() bool { return p.repeats }
+// Repeats reports whether a device name occurs more than once.
+func (p *Pool) Repeats() bool { return p.hasRepeatedNames }
 
-// Lookup returns the devices of a name: none, one, or several if slices for
-// different nodes repeat the name. The result must not be modified.
+// Lookup returns the devices with a name: none, one, or several if slices for different nodes repeat the name.
+// The result must not be modified.
 func (p *Pool) Lookup(device string) []DeviceIndex {
 	first, _ := slices.BinarySearchFunc(p.byName, device, func(i DeviceIndex, name string) int {
 		return strings.Compare(p.Devices[i].Object.Name, name)
@@ -229,7 +227,7 @@ func (p *Pool) sortNames() {
 	}
 	slices.SortFunc(p.byName, func(a, b DeviceIndex) int {
 		c := strings.Compare(p.Devices[a].Object.Name, p.Devices[b].Object.Name)
-		p.repeats = p.repeats || c == 0 && a != b
+		p.hasRepeatedNames = p.hasRepeatedNames || c == 0 && a != b
 		return cmp.Or(c, cmp.Compare(a, b))
 	})
 }

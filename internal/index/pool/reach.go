@@ -13,13 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// selection is the choice of nodes that slices and devices have in common. The
-// first that is set of node, all, and selector or err holds.
+// selection is the choice of nodes of a slice or a device. Of node, all, and selector or err, the first that is
+// set counts.
 type selection struct {
 	node     string
 	all      bool
 	selector *nodeaffinity.NodeSelector
-	source   *corev1.NodeSelector // of selector or err
+	source   *corev1.NodeSelector // the origin of selector or err
 	err      error                // the node selector does not parse
 }
 
@@ -48,10 +48,10 @@ func (s *selection) matches(node *corev1.Node) (bool, error) {
 	return false, s.err
 }
 
-// reach is where a ResourceSlice is available, its selectors parsed.
+// reach is the node selection of a ResourceSlice, with parsed selectors.
 type reach struct {
 	slice *resourceapi.ResourceSlice
-	// selections are its own and, if it asks for that, one per device.
+	// selections are that of the slice and, with perDeviceNodeSelection, one for each device.
 	selections []selection
 }
 
@@ -68,9 +68,9 @@ func newReach(slice *resourceapi.ResourceSlice) *reach {
 	return r
 }
 
-// reaches reports whether the slice or, if it leaves the choice to its devices,
-// any device is available on the node. Devices after the first available one are
-// not looked at. A slice that chooses in no known way reaches no node.
+// reaches reports whether the slice is available on the node. With perDeviceNodeSelection, any of its devices
+// must be; devices after the first available one are not evaluated. A slice without a known node selection
+// reaches no node.
 func (r *reach) reaches(node *corev1.Node) (bool, error) {
 	if own := &r.selections[0]; own.isSet() {
 		match, err := own.matches(node)
@@ -87,7 +87,7 @@ func (r *reach) reaches(node *corev1.Node) (bool, error) {
 	return false, nil
 }
 
-// device reports whether one device of a reaching slice is available on the node.
+// device reports whether one device of a slice that reaches the node is available on the node.
 func (r *reach) device(i int, node *corev1.Node) (bool, error) {
 	if len(r.selections) == 1 {
 		return true, nil

@@ -14,34 +14,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// routes find the slices that reach a node without looking at the others.
+// routes finds the slices that reach a node without evaluating the others.
 type routes struct {
-	// keys are those of traits, which lead to the selections that a node with the trait may match. A node that has none
-	// of the traits of a selection does not match it. Both are sorted.
+	// traits index selections: a node with none of the traits of a selection does not match it. keys are the
+	// keys of all traits. Both are sorted.
 	keys   []string
 	traits []numberedTrait
-	// selections are the different ones that slices and devices have.
+	// selections are the distinct node selections of slices and devices.
 	selections []route
 
-	// views are those of a pool with SelectsNodes, by which selections match. They are nil for nodes that the pool does
-	// not reach. There are as many views as ways for nodes to be chosen, which mostly is few.
+	// views caches the views of a pool with SelectsNodes, by the set of selections that match. A view is nil if
+	// the pool does not reach such nodes. Mostly there are few sets.
 	mu    sync.RWMutex
 	views map[string]*View
 }
 
-// route leads from a selection to the slices that nodes reach by it, given as positions in Pool.Slices.
+// route is a selection with the slices that nodes reach by it, as positions in Pool.Slices.
 type route struct {
 	*selection
 	slices []int32
 }
 
-// maxViews bounds the views kept per pool.
+// maxViews bounds the cached views of a pool.
 const maxViews = 4096
 
-// trait is a label of a node, or its name. The zero trait is one of all nodes.
+// trait is a label of a node, or its name. All nodes have the zero trait.
 type trait struct{ key, value string }
 
-// numberedTrait is a trait of a selection, which is known by its number.
+// numberedTrait is a trait of the selection with a number.
 type numberedTrait struct {
 	trait
 	number int32
@@ -51,7 +51,7 @@ func (t numberedTrait) compare(other numberedTrait) int {
 	return cmp.Or(strings.Compare(t.key, other.key), strings.Compare(t.value, other.value), cmp.Compare(t.number, other.number))
 }
 
-// nodeName is the key of names, which no label can have.
+// nodeName is the key for names of nodes. No label can have this key.
 const nodeName = "/name"
 
 func (p *Pool) setRoutes() {
@@ -59,7 +59,7 @@ func (p *Pool) setRoutes() {
 	numbers := make(map[selectionKey]int32)
 	for position, slice := range p.Slices {
 		own := &slice.reach.selections[0]
-		// Both is against the rules of the API. Then the nodes that a slice names do not tell which views there are.
+		// The API forbids setting both. The names of nodes in a slice then do not determine the views.
 		p.SelectsNodes = p.SelectsNodes || own.isSet() && len(slice.reach.selections) > 1
 		for i := range slice.reach.selections {
 			s := &slice.reach.selections[i]
@@ -76,7 +76,7 @@ func (p *Pool) setRoutes() {
 			}
 			leads := &r.selections[number].slices
 			if n := len(*leads); n > 0 && (*leads)[n-1] == int32(position) || i > 0 && own.isSet() {
-				continue // devices choose only among the nodes that the slice reaches
+				continue // devices only select among the nodes that the slice reaches
 			}
 			*leads = append(*leads, int32(position))
 		}
@@ -92,7 +92,7 @@ func (p *Pool) setRoutes() {
 	}
 }
 
-// selectionKey is equal for equal selections. Those that never match are alike.
+// selectionKey is equal for equal selections. All selections that never match are equal.
 type selectionKey struct {
 	node   string
 	all    bool
@@ -104,14 +104,14 @@ func (s *selection) key() selectionKey {
 	if s.selector != nil {
 		text, err := s.source.Marshal()
 		if err != nil {
-			panic("a node selector cannot be encoded: " + err.Error()) // it has nothing but strings
+			panic("a node selector cannot be encoded: " + err.Error()) // it consists of strings
 		}
 		key.source = string(text)
 	}
 	return key
 }
 
-// traits are such that a node that has none of them does not match.
+// traits returns traits of which a matching node must have at least one.
 func (s *selection) traits() (list []trait) {
 	switch {
 	case s.node != "":
@@ -133,8 +133,8 @@ func (s *selection) traits() (list []trait) {
 	return list
 }
 
-// required takes the first requirement of a term that lists values: all of them must hold. There are
-// no values if there is none.
+// required returns the first requirement of a term that lists values for a label or the name. Nodes must
+// satisfy all requirements. values is nil if there is none.
 func required(term *corev1.NodeSelectorTerm) (key string, values []string) {
 	for _, field := range term.MatchFields {
 		if field.Key == "metadata.name" && field.Operator == corev1.NodeSelectorOpIn {
@@ -162,7 +162,7 @@ func (r *routes) match(node *corev1.Node, to []int32) []int32 {
 		at, _ := slices.BinarySearchFunc(r.traits, numberedTrait{trait: trait{key, value}}, numberedTrait.compare)
 		for ; found && at < len(r.traits) && r.traits[at].trait == (trait{key, value}); at++ {
 			number := r.traits[at].number
-			if matches, _ := r.selections[number].matches(node); matches { // one that cannot be evaluated has no traits
+			if matches, _ := r.selections[number].matches(node); matches { // selections with an error have no traits
 				to = append(to, number)
 			}
 		}
@@ -170,8 +170,8 @@ func (r *routes) match(node *corev1.Node, to []int32) []int32 {
 	return to
 }
 
-// look makes the view of a node that matches some selections, nil if the pool does not reach it.
-func (p *Pool) look(node *corev1.Node, matching []int32) *View {
+// viewOf makes the view of a node that matches some selections, nil if the pool does not reach it.
+func (p *Pool) viewOf(node *corev1.Node, matching []int32) *View {
 	var reaching []int32
 	for _, number := range matching {
 		reaching = append(reaching, p.routes.selections[number].slices...)
@@ -183,15 +183,14 @@ func (p *Pool) look(node *corev1.Node, matching []int32) *View {
 	return p.view(node, slices.Compact(reaching))
 }
 
-// Named is the view of a node of that name, of which nothing else matters: the pool must
-// not have SelectsNodes set.
+// Named returns the view of a node of this name. SelectsNodes must not be set.
 func (p *Pool) Named(node string) *View {
 	named := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-	return p.look(named, p.routes.match(named, nil))
+	return p.viewOf(named, p.routes.match(named, nil))
 }
 
 // Chosen returns the view of a node, nil if the pool does not reach it. SelectsNodes must be set, and
-// CheckSelectors have returned no error for the node.
+// CheckSelectors must have returned no error for the node.
 func (p *Pool) Chosen(node *corev1.Node) *View {
 	r := &p.routes
 	var buffer [64]byte
@@ -206,7 +205,7 @@ func (p *Pool) Chosen(node *corev1.Node) *View {
 	if known {
 		return view
 	}
-	view = p.look(node, matching)
+	view = p.viewOf(node, matching)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.views == nil || len(r.views) >= maxViews {
@@ -216,8 +215,7 @@ func (p *Pool) Chosen(node *corev1.Node) *View {
 	return view
 }
 
-// Nodes lists the names of the nodes that are reached by name, once each. There are none if
-// SelectsNodes is set.
+// Nodes lists the names of nodes that slices or devices name, once each. There are none if SelectsNodes is set.
 func (p *Pool) Nodes() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, t := range p.routes.traits {

@@ -16,16 +16,16 @@ import (
 	"github.com/dray-project/dray/internal/index/persist"
 )
 
-// Use says in which ways the devices of one name are in use. The zero value is a free
+// Use is how a device is in use. Devices of a pool with one name have the same. The zero value is a free
 // device.
 type Use struct {
-	// Exclusive: allocated as a whole.
+	// Exclusive is set if the whole device is allocated.
 	Exclusive bool
-	// Shared: at least one share is allocated, or capacity is recorded as consumed.
+	// Shared is set if at least one share is allocated, or capacity is recorded as consumed.
 	Shared bool
-	// Consumed is the capacity that all shares together hold, in no order.
+	// Consumed is the capacity that all shares hold together, in no order.
 	Consumed []Consumption
-	// Withheld: no request gets the device, although that takes nothing of counters or groups.
+	// Withheld is set if no request may have the device, although it takes nothing of counters or groups.
 	Withheld bool
 }
 
@@ -33,11 +33,10 @@ func (u Use) any() bool { return u.Exclusive || u.Shared }
 
 // Usage is what is in use of one pool. It is immutable and safe for concurrent use.
 type Usage struct {
-	// Left has, for each of Pool.Counters, its total less what the devices in use
-	// consume, whichever nodes they are on. It may be negative: Kubernetes then allocates
-	// no device that consumes counters from the pool.
+	// Left is, for each of Pool.Counters, the total minus what the devices in use consume, whichever nodes they
+	// are on. If it is negative, Kubernetes allocates no device of the pool that consumes counters.
 	Left []amount.Amount
-	// Serial is a number that no other usage has, in this process.
+	// Serial is unique among the usages of this process.
 	Serial uint64
 
 	pool                        *Pool
@@ -53,7 +52,7 @@ type Consumption struct {
 
 var noDevices = bitset.New(0)
 
-// usageSerials counts the usages ever made.
+// usageSerials is the last Serial.
 var usageSerials atomic.Uint64
 
 func newIdleUsage(p *Pool) *Usage {
@@ -71,22 +70,22 @@ func newIdleUsage(p *Pool) *Usage {
 	return u
 }
 
-// Sum stands for what is in use of a pool, where devices are in use as a whole only: for as long as the pool
-// lives, it is equal for different devices by chance only. The zero Sum is none.
+// Sum is a hash of the devices of a pool that are in use exclusively. It is valid as long as the pool lives.
+// The zero Sum means that it is not known.
 type Sum [2]uint64
 
-// recentUsage is a result of NewUsage with the sum that it was found for.
+// recentUsage is a result of NewUsage with its sum.
 type recentUsage struct {
 	usage *Usage
 	sum   Sum
 }
 
-// NewUsage returns the usage of a pool, given the use of each device, which is that of its name. It may
-// ask twice. If the pool is in use as it was when it was last asked about, without shares, the result is
-// the same as then. If the sum is the same, too, useOf is not called.
+// NewUsage returns the usage of a pool from the use of each device. It may call useOf twice. Without shares, an
+// unchanged usage is the same Usage as in the last call. If the sum is known and unchanged, too, useOf is not
+// called.
 func NewUsage(p *Pool, sum Sum, useOf func(DeviceIndex) Use) *Usage {
 	recent := p.recent.Load()
-	if recent != nil && (sum != Sum{} && recent.sum == sum || recent.usage.is(useOf)) {
+	if recent != nil && (sum != Sum{} && recent.sum == sum || recent.usage.matches(useOf)) {
 		if sum != recent.sum {
 			p.recent.Store(&recentUsage{recent.usage, sum})
 		}
@@ -106,8 +105,8 @@ func NewUsage(p *Pool, sum Sum, useOf func(DeviceIndex) Use) *Usage {
 	return usage
 }
 
-// is reports whether exactly the devices in use are so as a whole, and no others in any way.
-func (u *Usage) is(useOf func(DeviceIndex) Use) bool {
+// matches reports whether useOf says the same as the usage, which has no shares.
+func (u *Usage) matches(useOf func(DeviceIndex) Use) bool {
 	for i := range u.pool.Devices {
 		if use := useOf(DeviceIndex(i)); use.Shared || use.Exclusive != u.InUse(DeviceIndex(i)) {
 			return false
@@ -116,14 +115,13 @@ func (u *Usage) is(useOf func(DeviceIndex) Use) bool {
 	return true
 }
 
-// Pool returns the pool of which it is the usage.
+// Pool returns the pool of the usage.
 func (u *Usage) Pool() *Pool { return u.pool }
 
-// InUse reports whether a device is allocated as a whole.
+// InUse reports whether a device is in use exclusively.
 func (u *Usage) InUse(i DeviceIndex) bool { return u.exclusive.Test(uint(i)) }
 
-// Shared reports whether shares of a device are allocated or capacity of it is
-// recorded as consumed.
+// Shared reports whether shares of a device are allocated, or capacity of it is recorded as consumed.
 func (u *Usage) Shared(i DeviceIndex) bool { return u.shared.Test(uint(i)) }
 
 // Consumed returns how much of a capacity of a device all its shares hold.
@@ -136,13 +134,13 @@ func (u *Usage) Consumed(i DeviceIndex, capacity resourceapi.QualifiedName) amou
 	return amount.Amount{}
 }
 
-// NextInUse returns the first device from i on that is allocated as a whole.
+// NextInUse returns the first device from i on that is in use exclusively.
 func (u *Usage) NextInUse(i DeviceIndex) (DeviceIndex, bool) {
 	next, ok := u.exclusive.NextSet(uint(i))
 	return DeviceIndex(next), ok
 }
 
-// NextShared returns the first device from i on of which Shared is true.
+// NextShared returns the first device from i on for which Shared is true.
 func (u *Usage) NextShared(i DeviceIndex) (DeviceIndex, bool) {
 	next, ok := u.shared.NextSet(uint(i))
 	return DeviceIndex(next), ok
@@ -154,14 +152,14 @@ func (u *Usage) NextWithheld(i DeviceIndex) (DeviceIndex, bool) {
 	return DeviceIndex(next), ok
 }
 
-// Obtainable reports whether what is in use leaves room for allocating a device as a whole.
+// Obtainable reports whether a whole device can be allocated beside what is in use.
 func (u *Usage) Obtainable(i DeviceIndex) bool {
 	device := &u.pool.Devices[i]
 	return !u.used(i) && (len(device.Uses) == 0 || u.pays(device.Uses)) && u.Admits(device)
 }
 
-// Admits reports whether the compatibility groups of a device fit those of the devices in use. Devices
-// without groups only go with devices without groups.
+// Admits reports whether the compatibility groups of a device fit those of the devices in use. Devices without
+// groups only fit devices without groups.
 func (u *Usage) Admits(d *Device) bool {
 	return !slices.ContainsFunc(d.Groups, func(use GroupUse) bool {
 		shared, occupied := u.Groups(use.Set)
@@ -172,10 +170,10 @@ func (u *Usage) Admits(d *Device) bool {
 	})
 }
 
-// Groups returns the compatibility groups that the devices in use of a counter set have in common: nil
-// if they declare none, empty if they have none in common. Occupied is false if there are no
-// devices. The cluster may hold devices that should not be together, so they are looked at in the order of
-// the pool: one without groups changes nothing, nor does any after one without groups.
+// Groups returns the compatibility groups that the devices in use of a counter set have in common: nil if they
+// declare none, empty if they have none in common. Occupied is false if no device is in use. A cluster may have
+// incompatible devices in use, so devices are intersected in the order of the pool. A device without groups
+// changes nothing, nor does any device after one without groups.
 func (u *Usage) Groups(set CounterSetIndex) (shared []string, occupied bool) {
 	for _, i := range u.pool.consumers[set] {
 		if !u.used(i) {
@@ -186,7 +184,7 @@ func (u *Usage) Groups(set CounterSetIndex) (shared []string, occupied bool) {
 			case use.Set != set:
 			case !occupied:
 				shared, occupied = use.Groups, true
-			case use.Groups != nil: // of none, none are left
+			case use.Groups != nil: // an empty intersection stays empty
 				shared = slices.DeleteFunc(slices.Clone(shared), func(group string) bool { return !slices.Contains(use.Groups, group) })
 			}
 		}
@@ -194,8 +192,8 @@ func (u *Usage) Groups(set CounterSetIndex) (shared []string, occupied bool) {
 	return shared, occupied
 }
 
-// pays reports whether no counter of the pool is below zero after what a device takes, which
-// is sorted by counter.
+// pays reports whether no counter of the pool is negative after a device takes uses, which are sorted by
+// counter.
 func (u *Usage) pays(uses []CounterUse) bool {
 	for c, left := range u.Left {
 		if len(uses) > 0 && uses[0].Counter == CounterIndex(c) {
@@ -210,8 +208,8 @@ func (u *Usage) pays(uses []CounterUse) bool {
 
 func (u *Usage) used(i DeviceIndex) bool { return u.InUse(i) || u.Shared(i) }
 
-// Edit changes a copy of a Usage, which is made when something is set. The original and the other
-// copies stay as they are. Done returns the changed usage; nothing may be set after that.
+// Edit changes a copy of a Usage. The copy is made by the first change; the original stays unchanged. After
+// Done, nothing may be set.
 type Edit struct {
 	*Usage
 	of *Usage
@@ -220,7 +218,7 @@ type Edit struct {
 // Edit returns an Edit of a copy.
 func (u *Usage) Edit() Edit { return Edit{u, u} }
 
-// Set records the use of the devices of one name.
+// Set records the use of the devices with one name.
 func (e *Edit) Set(namesakes []DeviceIndex, u Use) {
 	for _, i := range namesakes {
 		e.set(i, u)
@@ -240,13 +238,13 @@ func (e *Edit) set(i DeviceIndex, u Use) {
 	if len(u.Consumed) > 0 || len(e.consumed.Get(int(i))) > 0 {
 		e.consumed = e.consumed.With(int(i), u.Consumed)
 	}
-	// Counters are charged once, however many shares there are.
+	// A device is charged to counters once, however many shares it has.
 	if after := u.any(); after != before {
 		e.charge(i, after)
 	}
 }
 
-// put writes to a set, which is copied when it first changes.
+// put sets a bit of a set, which is copied before its first change.
 func put(to **bitset.BitSet, original *bitset.BitSet, i DeviceIndex, value bool) {
 	if (*to).Test(uint(i)) == value {
 		return
@@ -275,15 +273,15 @@ func (e *Edit) Done() *Usage { return e.Usage }
 // Idle reports whether no device of the pool is in use.
 func (u *Usage) Idle() bool { return u.exclusive.None() && u.shared.None() && u.withheld.None() }
 
-// AppendKey appends bytes that tell what is in use of the devices which a view has on the
-// node, by position. For a view of the whole pool, that settles also what is left of its
-// counters and groups. The result depends on nothing else.
+// AppendKey appends a key for what is in use of the devices that a view has on the node, by position. For a
+// view of the whole pool, the key also determines what is left of counters and groups. It depends on nothing
+// else.
 func (u *Usage) AppendKey(to []byte, v *View) []byte {
 	if u.Idle() {
 		return append(to, 0)
 	}
 	if u.withheld.Any() {
-		return binary.AppendUvarint(append(to, 2), u.Serial) // such usages are not compared
+		return binary.AppendUvarint(append(to, 2), u.Serial) // such usages are not shared, so the serial will do
 	}
 	to = append(to, 1)
 	to = appendBits(to, u.exclusive, v)
@@ -296,14 +294,14 @@ func (u *Usage) AppendKey(to []byte, v *View) []byte {
 			continue
 		}
 		if to = u.appendConsumed(to, i); !u.pool.Devices[i].Multiple {
-			// Shares of a device that has none are to be compared with all it has.
+			// Consumed capacity of a device that is not shareable is compared by identity.
 			to = binary.AppendUvarint(to, u.Serial)
 		}
 	}
 	return to
 }
 
-// appendBits appends a bit per device on the node.
+// appendBits appends a bit for each device on the node.
 func appendBits(to []byte, set *bitset.BitSet, v *View) []byte {
 	first := len(to)
 	to = append(to, make([]byte, (len(v.Here)+7)/8)...)

@@ -15,23 +15,22 @@ import (
 	"github.com/dray-project/dray/internal/index/shape"
 )
 
-// View is what one node can reach of one pool. It is immutable and may stand for
-// several nodes.
+// View is what a node can reach of one pool. It is immutable, and several nodes may share it.
 type View struct {
 	Pool *Pool
-	// Incomplete and Invalid say in words why nothing may be allocated from the
-	// pool. If either is set, Devices is empty.
+	// Incomplete and Invalid say why nothing may be allocated from the pool. If either is set, Devices is
+	// empty.
 	Incomplete, Invalid string
-	// Binding is set if a device of a slice that reaches the node lists binding
-	// conditions. Never set for incomplete and invalid pools.
+	// Binding is set if a device of a slice that reaches the node lists binding conditions. It is never set for
+	// incomplete and invalid pools.
 	Binding bool
-	// Devices are those of all slices that reach the node, in first-fit order. Here are those of them
-	// that are on the node: a slice may leave the choice of nodes to its devices.
+	// Devices are those of all slices that reach the node, in first-fit order. Here are those of them that are
+	// on the node: with perDeviceNodeSelection, devices select nodes themselves.
 	Devices, Here []DeviceIndex
-	// Uncertain has the devices of which that cannot be said because their node selectors do not
-	// parse. It is an error only for who looks at the device.
+	// Uncertain are errors by device, where the node selector of a device does not parse. They only matter to
+	// requests that look at the device.
 	Uncertain map[DeviceIndex]error
-	// Serial is a number that no other view has, in this process.
+	// Serial is unique among the views of this process.
 	Serial uint64
 
 	shape.Attachment
@@ -40,10 +39,10 @@ type View struct {
 // Usable reports whether devices may be allocated from the pool.
 func (v *View) Usable() bool { return v.Incomplete == "" && v.Invalid == "" }
 
-// Whole reports whether Devices are all devices of the pool, and all on the node.
+// Whole reports whether all devices of the pool are on the node.
 func (v *View) Whole() bool { return len(v.Here) == len(v.Pool.Devices) }
 
-// Common reports whether the view is that of all nodes which the pool does not name.
+// Common reports whether the view is that of all nodes that the pool does not name.
 func (v *View) Common() bool { return v == v.Pool.Elsewhere }
 
 // All lists Devices, and whether each is on the node.
@@ -62,11 +61,11 @@ func (v *View) All() iter.Seq2[DeviceIndex, bool] {
 	}
 }
 
-// viewSerials counts the views ever made.
+// viewSerials is the last Serial.
 var viewSerials atomic.Uint64
 
-// CompareViews compares by first-fit order: by driver, then name, except that pools with binding
-// conditions come after all others, in the same order.
+// CompareViews orders views as first fit does: by driver, then name. Pools with binding conditions come last,
+// in the same order.
 func CompareViews(a, b *View) int {
 	if a.Binding != b.Binding {
 		if b.Binding {
@@ -77,8 +76,8 @@ func CompareViews(a, b *View) int {
 	return a.Pool.ID.Compare(b.Pool.ID)
 }
 
-// MayReachOthers reports whether nodes that the slices do not name have to be asked about: a selector may match them, or fail on
-// them. A nil pool has no such nodes.
+// MayReachOthers reports whether nodes that the slices do not name must be evaluated: a selector may match
+// them, or fail. It is false for a nil pool.
 func (p *Pool) MayReachOthers() bool {
 	return p != nil && (p.Elsewhere != nil || p.SelectsNodes || p.CanFail())
 }
@@ -86,8 +85,7 @@ func (p *Pool) MayReachOthers() bool {
 // CanFail reports whether CheckSelectors returns an error for some node.
 func (p *Pool) CanFail() bool { return len(p.faulty) > 0 }
 
-// CheckSelectors evaluates the slices of which the node selection may fail, also those of
-// old generations.
+// CheckSelectors returns the error of the first slice whose node selection fails, also of old generations.
 func (p *Pool) CheckSelectors(node *corev1.Node) error {
 	for _, reach := range p.faulty {
 		if _, err := reach.reaches(node); err != nil {
@@ -97,13 +95,13 @@ func (p *Pool) CheckSelectors(node *corev1.Node) error {
 	return nil
 }
 
-// view is that of a node which the slices at these positions reach.
+// view returns the view of a node that the slices at some positions reach.
 func (p *Pool) view(node *corev1.Node, reaching []int32) *View {
 	view := &View{Pool: p, Incomplete: p.Incomplete, Serial: viewSerials.Add(1)}
 	if view.Incomplete != "" {
 		return view
 	}
-	// A repeated name is reported before what may be wrong with the counters.
+	// A repeated name is reported before an error of the counters.
 	view.Invalid = cmp.Or(p.repeatedName(reaching), p.Invalid)
 	if view.Invalid != "" {
 		return view
@@ -126,17 +124,16 @@ func (p *Pool) view(node *corev1.Node, reaching []int32) *View {
 			case onNode:
 				view.Here = append(view.Here, index)
 			}
-			// The API distinguishes nil from empty nowhere else, but the order of
-			// pools in Kubernetes does.
+			// Kubernetes sorts pools by whether this list is nil, even if it is empty.
 			view.Binding = view.Binding || p.Devices[index].Object.BindingConditions != nil
 		}
 	}
 	return view
 }
 
-// repeatedName returns a reason if two devices that reach the node have one name.
+// repeatedName returns a reason if two devices that reach the node have the same name.
 func (p *Pool) repeatedName(reaching []int32) string {
-	if !p.repeats {
+	if !p.hasRepeatedNames {
 		return ""
 	}
 	seen := sets.New[string]()

@@ -12,24 +12,24 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Attribute is a device attribute ready to be compared. The API sets exactly one
-// of an attribute's fields; where several are set, the order given below decides.
+// Attribute is a device attribute, prepared for comparison. The API sets exactly one field of an attribute; if
+// several are set, the order below decides.
 type Attribute struct {
-	// Scalar is the first that is set of string, int, bool and version.
-	// HasScalar is false if none is: a list, or a type from a later API.
+	// Scalar is the first that is set of string, int, bool and version. HasScalar is false if none is set: the
+	// attribute is a list, or has a type of a later API.
 	Scalar    Value
 	HasScalar bool
-	// Set is the first that is not empty of the int, bool, string and version
-	// lists, without repeats, else the first that is set of int, bool, string and
-	// version. Nil if the attribute has no known type. It must not be modified.
+	// Set is the first non-empty list of int, bool, string and version, without duplicates. Otherwise it is the
+	// first scalar that is set of int, bool, string and version. Nil if the attribute has no known type. It
+	// must not be modified.
 	Set []Value
-	// Unknown is set if the value stands for one that is not known yet: see UnknownPrefix.
+	// Unknown is set if the value is not known yet: see UnknownPrefix.
 	Unknown bool
 }
 
-// UnknownPrefix begins the string of an attribute whose value is not known yet, as of a node that does
-// not exist. Devices with the same string will agree in the attribute, and matchAttribute holds for them.
-// Nothing else that needs the value holds: no selector that reads it, no distinctAttribute.
+// UnknownPrefix begins the string of an attribute whose value is not known yet, as on a node that does not
+// exist. Devices with the same string will agree in the attribute, so that matchAttribute holds for them.
+// Selectors that read the value, and distinctAttribute, do not hold.
 const UnknownPrefix = "dray-project.github.io/unknown/"
 
 // Unknown reports whether the value of an attribute is not known yet.
@@ -76,7 +76,7 @@ func attributeSet(a *resourceapi.DeviceAttribute) []Value {
 	return nil
 }
 
-// values interns a list, in order, each value once. Lists are short.
+// values converts a list, in order, without duplicates. Lists are short.
 func values[T any](list []T, value func(T) Value) []Value {
 	set := make([]Value, 0, len(list))
 	for _, element := range list {
@@ -87,23 +87,20 @@ func values[T any](list []T, value func(T) Value) []Value {
 	return set
 }
 
-// Value is one typed attribute value: an integer, boolean, string or version.
-// Values are interned for the whole program, so two are equal (==) exactly if they
-// have the same type and content; comparing takes one instruction. Versions are
-// compared as the strings they are: semver 2.0.0 leaves only one way to write each.
-// The zero Value is no value.
+// Value is one typed attribute value: an integer, boolean, string or version. Values are interned, so that two
+// are equal (==) exactly if they have the same type and content. Versions are compared as strings: semver 2.0.0
+// has only one way to write each. The zero Value means none.
 type Value struct{ handle unique.Handle[any] }
 
-// version is the value of a version attribute. It is a type of its own, so that the version "1.0.0" and the string "1.0.0" are
-// different values.
+// version is the value of a version attribute. Having its own type, the version "1.0.0" is not equal to the
+// string "1.0.0".
 type version string
 
 func valueOf[T any](v T) Value { return Value{handle: unique.Make[any](v)} }
 
 func versionValue(v string) Value { return valueOf(version(v)) }
 
-// String returns the value as people write it, without quotes and without its
-// type. It is empty for the zero Value.
+// String returns the value without quotes and type. It is empty for the zero Value.
 func (v Value) String() string {
 	if v == (Value{}) {
 		return ""
