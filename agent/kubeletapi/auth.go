@@ -12,8 +12,8 @@ import (
 	"github.com/dray-project/dray/agent/node/nodeutil"
 )
 
-// newAuth follows the file of certificate authorities until ctx ends. Without a file, there
-// are only tokens.
+// newAuth returns the authentication and authorization of requests to the node. It reloads the file
+// of certificate authorities until ctx ends. Without such a file, only bearer tokens are accepted.
 func newAuth(ctx context.Context, node string, client kubernetes.Interface, authorities string) (nodeutil.Auth, error) {
 	return nodeutil.WebhookAuth(client, node, func(config *nodeutil.WebhookAuthConfig) error {
 		if authorities == "" {

@@ -9,11 +9,11 @@
 //	                                │ may they?  SubjectAccessReview of nodes/proxy, nodes/pods, nodes/healthz
 //	                                └─► the log file
 //
-// Requests and who may send them are those of packages node/api and node/nodeutil.
+// Package node/api defines the requests, and package node/nodeutil who may send them.
 //
 // # Contract
 //
-// Nobody is answered who is not known and allowed, as with kubelet's webhook modes; nobody is
-// anonymous. exec, attach, port forwarding and run are refused with a sentence that
-// says why.
+// Each request is authenticated and authorized by the API server, as in kubelet's webhook modes.
+// Anonymous requests are refused. exec, attach, port forwarding and run are refused with an error
+// that says why.
 package kubeletapi

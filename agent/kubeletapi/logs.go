@@ -49,7 +49,7 @@ func (s *server) serveLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &flusher{w: w, control: http.NewResponseController(w)}
-	err = logs.ReadLogs(r.Context(), path, container, readOptions(options), &states{pods: s.pods, pod: pod}, out.unless(options, corev1.LogStreamStderr), out.unless(options, corev1.LogStreamStdout))
+	err = logs.ReadLogs(r.Context(), path, container, readOptions(options), &statusRuntime{pods: s.pods, pod: pod}, out.writerFor(options, corev1.LogStreamStderr), out.writerFor(options, corev1.LogStreamStdout))
 	switch {
 	case err == nil || r.Context().Err() != nil:
 	case errors.Is(err, fs.ErrNotExist) && !out.began:
@@ -73,16 +73,17 @@ func readOptions(options *corev1.PodLogOptions) *logs.LogOptions {
 	return out
 }
 
-// states tells whoever follows a log whether the container runs. Nothing else of the runtime is
-// asked for.
-type states struct {
+// statusRuntime tells the log reader of k8s.io/cri-client whether a container still runs, so that
+// following a log ends. The log reader calls no other method of the embedded nil interface.
+type statusRuntime struct {
 	criapi.RuntimeService
 	pods Pods
 	pod  *corev1.Pod
 }
 
-// ContainerStatus implements the part of the runtime that is asked for.
-func (s *states) ContainerStatus(ctx context.Context, container string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+// ContainerStatus says that the container runs as long as the pod's status says so, and the
+// container was not restarted.
+func (s *statusRuntime) ContainerStatus(ctx context.Context, container string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
 	status := &runtimeapi.ContainerStatus{State: runtimeapi.ContainerState_CONTAINER_EXITED}
 	pod, err := s.pods.GetPod(ctx, s.pod.Namespace, s.pod.Name)
 	if err == nil && pod != nil && pod.UID == s.pod.UID {
@@ -103,7 +104,8 @@ func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// flusher sends what is written at once.
+// flusher flushes the response after each write, so that a client that follows a log sees lines at
+// once.
 type flusher struct {
 	w       io.Writer
 	control *http.ResponseController
@@ -116,8 +118,9 @@ func (f *flusher) Write(content []byte) (int, error) {
 	return n, errors.Join(err, f.control.Flush())
 }
 
-// unless is where a stream goes, which is nowhere if only the other one is wanted.
-func (f *flusher) unless(options *corev1.PodLogOptions, other string) io.Writer {
+// writerFor returns where one stream of the log is written. It discards the stream if the client
+// asked for the other one only.
+func (f *flusher) writerFor(options *corev1.PodLogOptions, other string) io.Writer {
 	if options.Stream != nil && *options.Stream == other {
 		return io.Discard
 	}

@@ -20,36 +20,37 @@ import (
 	"github.com/dray-project/dray/agent/node/nodeutil"
 )
 
-// Pods are those of a node.
+// Pods gives access to the pods of a node.
 type Pods interface {
-	// GetPod returns a pod with its status, or nil or an error of the class NotFound. Pods that
-	// were refused are among those of the node.
+	// GetPod returns a pod with its status, or nil or an error of the class NotFound. Pods that the
+	// node refused to run are included.
 	GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// GetPods returns all pods with their statuses.
 	GetPods(ctx context.Context) ([]*corev1.Pod, error)
-	// LogFile is the path of the log of a container's latest start, or the one before, in
-	// the format of the CRI. The error says to people why there is none.
+	// LogFile returns the path of a container's log file, in CRI format. With previous, it is the
+	// log of the start before the latest one. If there is none, the error says why in words for
+	// users.
 	LogFile(pod *corev1.Pod, container string, previous bool) (string, error)
 }
 
 // Options configure Serve. All are required unless they say otherwise.
 type Options struct {
-	// NodeName is what requests are allowed for.
+	// NodeName is the name of the node in access reviews.
 	NodeName string
 	// Client creates TokenReviews and SubjectAccessReviews.
 	Client kubernetes.Interface
 	Pods   Pods
-	// ClientCAFile has the authorities whose client certificates are accepted. Empty: only
-	// tokens are.
+	// ClientCAFile is a PEM file of the authorities whose client certificates are accepted. If it
+	// is empty, only tokens are.
 	ClientCAFile string
-	// CertFile and KeyFile are what the server shows. They are read for each connection. Empty: a
-	// certificate that it signs itself.
+	// CertFile and KeyFile are the server's certificate and key. They are read again for each
+	// connection. If they are empty, the server signs a certificate for itself.
 	CertFile, KeyFile string
 }
 
 type server struct{ pods Pods }
 
-// Serve serves on a listener until ctx ends, which is no error. It closes the listener.
+// Serve serves requests on a listener. It returns nil when ctx ends. It closes the listener.
 func Serve(ctx context.Context, listener net.Listener, options Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,7 +66,7 @@ func Serve(ctx context.Context, listener net.Listener, options Options) error {
 	s := &http.Server{
 		Handler: nodeutil.WithAuth(auth, handler(options.Pods)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		// Who a client is, is found out for each request.
+		// WithAuth verifies client certificates for each request, not the TLS handshake.
 		TLSConfig: &tls.Config{GetCertificate: certificate, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 	}
 	context.AfterFunc(ctx, func() { _ = s.Close() })
@@ -107,8 +108,8 @@ func handler(pods Pods) http.Handler {
 		"/portForward/": "no port of it is forwarded",
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			// The API server closes the connection of an upgrade that was refused. A caller that kept
-			// it would send its next request there.
+			// The API server closes the connection after a refused upgrade. Without this header, a
+			// client would send its next request on the closed connection.
 			w.Header().Set("Connection", "close")
 			http.Error(w, "the pod runs as processes of dray-agent's machine: "+what, http.StatusNotImplemented)
 		})

@@ -1,11 +1,11 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node makes a node of the Kubernetes API of anything that can run pods.
+// Package node makes anything that can run pods a node of a Kubernetes cluster.
 //
-// It offers the names, signatures and meaning of virtual-kubelet's package of
-// this name, so that a program changes an import path and nothing else. A
-// provider says how the node is, and runs pods:
+// It offers the names, signatures and meaning of virtual-kubelet's package of this name, so that a
+// program changes an import path and nothing else. A provider reports the status of the node, and
+// runs pods:
 //
 //	                    ┌─ NodeController ─┐
 //	provider ─ Ping ───►│ register, lease, │────► Node, Lease
@@ -17,19 +17,19 @@
 //	Pods ◄───────────────│ status from the provider, deletions  │◄── provider
 //	                    └──────────────────────────────────────┘
 //
-// A NodeController keeps one Node. It creates it, pings the provider, renews the
-// lease of the node as long as the pings succeed, and writes the status without
-// touching what others wrote. If a ping fails, the condition Ready says why.
+// A NodeController manages one Node. It creates the Node, pings the provider, and renews the node's
+// lease as long as pings succeed. It writes the status, and leaves fields of other writers alone.
+// If a ping fails, the condition Ready says why.
 //
-// A PodController brings a provider's pods in line with those that are bound to
-// its node. Its events come from an informer, or from outside through its entry points:
-// [PodController.StorePod] and those whose names end in Enqueue.
+// A PodController reconciles a provider's pods with those that are bound to its node. Events come
+// from an informer, or from the caller through the methods [PodController.StorePod] and those whose
+// names end in Enqueue.
 //
-// Package nodeutil makes both of one provider, with all that they need, and package api
-// answers what the API server asks a node for.
+// Package nodeutil makes both controllers, their informers and the HTTPS server for one provider.
+// Package api serves the requests of the API server to a node.
 //
-// Errors of providers are classified by package errdefs. A provider that panics
-// ends its controller with an error, and no other one's.
+// Errors of providers are classified by package errdefs. If a provider panics, its controller ends
+// with an error. Controllers of other providers go on.
 //
 // The files: nodeprovider.go and podprovider.go are what providers implement;
 // nodecontroller.go, nodeoptions.go, ping.go, lease.go and nodepatch.go are the

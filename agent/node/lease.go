@@ -18,23 +18,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// firstRetry is the pause before a lease, or a status, is written again after a
-// failure. It doubles each time, up to the interval at which it is written anyway.
+// firstRetry is the pause before a lease or a status is written again after a failure. It doubles
+// with each failure, up to the regular interval.
 const firstRetry = 200 * time.Millisecond
 
-// nodeLease renews the lease of a node, by which the node lifecycle controller knows
-// that the node is alive (KEP-589).
+// nodeLease renews the Lease of a node, which tells the node lifecycle controller that the node is
+// alive (KEP-589).
 type nodeLease struct {
 	client   coordclientset.LeaseInterface
 	seconds  int32
 	interval time.Duration
-	clock    clock.PassiveClock // for what is written; pauses are by the monotonic clock
+	clock    clock.PassiveClock // for timestamps; pauses use the monotonic clock
 
-	last *coordinationv1.Lease // as the API server has it, if known
+	last *coordinationv1.Lease // the latest version from the API server, or nil if it is unknown
 }
 
-// run renews the lease until ctx ends. alive tells whether the node is well and who it is;
-// as long as it is not well, the lease is left to expire.
+// run renews the lease until ctx ends. alive returns the node, and false while its provider does
+// not answer pings. The lease is not renewed meanwhile, so that it expires.
 func (l *nodeLease) run(ctx context.Context, alive func() (*corev1.Node, bool)) {
 	retry := firstRetry
 	for {
@@ -53,8 +53,8 @@ func (l *nodeLease) run(ctx context.Context, alive func() (*corev1.Node, bool)) 
 	}
 }
 
-// renew writes the lease once. What it knows of the lease may be outdated, so that it
-// looks and writes a second time.
+// renew writes the lease once. If the version that it has is outdated, it reads the lease and
+// writes again.
 func (l *nodeLease) renew(ctx context.Context, node *corev1.Node) error {
 	if l.last != nil {
 		err := l.update(ctx, node)
@@ -89,18 +89,19 @@ func (l *nodeLease) update(ctx context.Context, node *corev1.Node) error {
 	return err
 }
 
-// renewed is the lease from now on. Its time of renewal never goes back, though the clock of
-// the machine may: the node lifecycle controller takes no notice of a renewal that is
-// not later than the one that it knows. Its owner is the node as it is now: one that was
-// deleted and created again is another object, and the garbage collector deletes what
-// belongs to the old one.
+// renewed returns the lease with a new time of renewal. That time never goes back, even if the
+// machine's clock does: the node lifecycle controller ignores a renewal that is not later than the
+// last one.
+//
+// The owner reference gets the node's current UID. If the node was deleted and created again, the
+// garbage collector would delete a lease with the old UID.
 func (l *nodeLease) renewed(lease *coordinationv1.Lease, node *corev1.Node) *coordinationv1.Lease {
 	renewed := lease.DeepCopy()
 	renewed.Spec.HolderIdentity = ptr.To(node.Name)
 	renewed.Spec.LeaseDurationSeconds = ptr.To(l.seconds)
 	now := metav1.MicroTime{Time: l.clock.Now()}
 	if last := lease.Spec.RenewTime; last != nil && !last.Before(&now) {
-		now.Time = last.Add(time.Microsecond) // what a MicroTime can tell apart
+		now.Time = last.Add(time.Microsecond) // the resolution of a MicroTime
 	}
 	renewed.Spec.RenewTime = &now
 	if node.UID != "" {

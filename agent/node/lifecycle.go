@@ -5,7 +5,8 @@ package node
 
 import "sync"
 
-// lifecycle is what a controller that runs once tells of itself.
+// lifecycle has the channels and the error that a controller shows to its callers. A controller
+// runs once.
 type lifecycle struct {
 	ready, done chan struct{}
 
@@ -18,21 +19,21 @@ func newLifecycle() lifecycle {
 	return lifecycle{ready: make(chan struct{}), done: make(chan struct{})}
 }
 
-// Ready is closed when the controller does its work. If it ends before, the channel stays
-// open.
+// Ready returns a channel that is closed when the controller has started. If it ends before, the
+// channel stays open.
 func (l *lifecycle) Ready() <-chan struct{} { return l.ready }
 
-// Done is closed when Run has returned, or is about to.
+// Done returns a channel that is closed when Run has returned, or is about to.
 func (l *lifecycle) Done() <-chan struct{} { return l.done }
 
-// Err is the error with which Run ended. It is nil before Done is closed.
+// Err returns the error with which Run ended. It is nil before Done is closed.
 func (l *lifecycle) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// start is false if the controller was started before.
+// start returns false if the controller was started before.
 func (l *lifecycle) start() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +42,7 @@ func (l *lifecycle) start() bool {
 	return first
 }
 
-func (l *lifecycle) isReady() { close(l.ready) }
+func (l *lifecycle) markReady() { close(l.ready) }
 
 func (l *lifecycle) end(err error) {
 	l.mu.Lock()

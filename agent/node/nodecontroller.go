@@ -28,8 +28,8 @@ import (
 // not answer.
 const reasonPingFailed = "ProviderPingFailed"
 
-// NodeController creates one Node, and keeps its status and its lease. Its methods may be
-// called concurrently.
+// NodeController creates one Node, and keeps its status and its lease up to date. Its methods may
+// be called concurrently.
 type NodeController struct {
 	provider       NodeProvider
 	nodes          v1.NodeInterface
@@ -37,23 +37,22 @@ type NodeController struct {
 	lease          *nodeLease // nil: none
 	statusInterval time.Duration
 	onStatusError  ErrorHandler // nil: create the node again
-	// clock says what is written into the node. It may jump. Pauses are by the monotonic
-	// clock, and do not.
+	// clock gives the timestamps in the node. It may jump; pauses use the monotonic clock.
 	clock clock.PassiveClock
 
 	lifecycle
 
-	// fromProvider is how the provider wants the node to be. Only Run's goroutine has it.
+	// fromProvider is the node as the provider wants it. Only the goroutine of Run accesses it.
 	fromProvider *corev1.Node
 
 	mu       sync.Mutex
-	stored   *corev1.Node  // as the API server has it
-	notified *corev1.Node  // the provider's latest, if that was not looked at yet
-	changed  chan struct{} // gets a value with notified
+	stored   *corev1.Node  // the latest version from the API server
+	notified *corev1.Node  // the provider's latest update; nil if it was applied to fromProvider
+	changed  chan struct{} // gets a value when notified is set
 }
 
-// NewNodeController returns a controller of a node. It does nothing before Run. The node is
-// how it will be created, and is not modified. It needs a name that is a DNS subdomain.
+// NewNodeController returns a controller of a node. It does nothing before Run. The node is the
+// object to create, and is not modified. Its name must be a DNS subdomain.
 func NewNodeController(p NodeProvider, node *corev1.Node, nodes v1.NodeInterface, opts ...NodeControllerOpt) (*NodeController, error) {
 	switch {
 	case p == nil:
@@ -90,13 +89,14 @@ func NewNodeController(p NodeProvider, node *corev1.Node, nodes v1.NodeInterface
 	return n, nil
 }
 
-// Run creates the node, or takes over the one that exists, and keeps its status and its
-// lease until ctx ends, which is no error. It is an error if the first ping fails, if the
-// node cannot be created, if the provider panics, and if Run was called before.
+// Run creates the node, or adopts an existing one, and updates its status and lease until ctx ends.
+// It then returns nil. It returns an error if the first ping fails, if the node cannot be created,
+// if the provider panics, or if Run was called before.
 //
-// The status is written when the provider says that it changed, and in intervals. With a
-// lease, these may be long. While pings fail, neither is written, but for the condition
-// Ready, which becomes False and says why. The node and its lease stay when Run returns.
+// The status is written when the provider reports a change, and at an interval, which may be long
+// for a node with a lease. While pings fail, neither status nor lease is written, except the
+// condition Ready, which becomes False and says why. The node and its lease remain when Run
+// returns.
 func (n *NodeController) Run(ctx context.Context) (retErr error) {
 	if !n.start() {
 		return fmt.Errorf("node controller: node %s: Run was called before", n.fromProvider.Name)
@@ -122,21 +122,21 @@ func (n *NodeController) run(parent context.Context) error {
 		}
 	})
 	if err := n.register(ctx); err != nil || ctx.Err() != nil {
-		return ended(parent, ctx, err)
+		return runError(parent, ctx, err)
 	}
 	if n.lease != nil {
 		group.Go(func() { n.lease.run(ctx, n.alive) })
 	}
-	n.isReady()
+	n.markReady()
 	n.keepStatus(ctx)
-	return ended(parent, ctx, nil)
+	return runError(parent, ctx, nil)
 }
 
-// ended says why a controller ends: its own reason, an error besides, or nothing if it was
-// told to. parent is the caller's context, ctx the one that the controller ends itself.
-func ended(parent, ctx context.Context, err error) error {
+// runError returns the error of a run: nil if the caller's context, parent, ended; otherwise the
+// cause with which the controller cancelled its own context, ctx; otherwise err.
+func runError(parent, ctx context.Context, err error) error {
 	if parent.Err() != nil {
-		return nil //nolint:nilerr // being told to end is no error
+		return nil //nolint:nilerr // cancellation is no error
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -144,7 +144,7 @@ func ended(parent, ctx context.Context, err error) error {
 	return err
 }
 
-// notify takes what the provider says. Only the latest counts.
+// notify stores an update from the provider. A later one replaces it.
 func (n *NodeController) notify(node *corev1.Node) {
 	if node == nil {
 		return
@@ -158,8 +158,8 @@ func (n *NodeController) notify(node *corev1.Node) {
 	}
 }
 
-// take makes what the provider said last the state that is wanted.
-func (n *NodeController) take() {
+// applyNotified copies the latest update from the provider to fromProvider.
+func (n *NodeController) applyNotified() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.notified == nil {
@@ -171,14 +171,14 @@ func (n *NodeController) take() {
 	n.notified = nil
 }
 
-// alive is the node to renew the lease of, if its provider answers.
+// alive returns the node whose lease is to be renewed, and whether its provider answers pings.
 func (n *NodeController) alive() (*corev1.Node, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.stored, n.ping.failure() == nil
 }
 
-// register waits for the first ping, and creates the node or takes it over.
+// register waits for the first ping, and creates the node or adopts an existing one.
 func (n *NodeController) register(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -189,7 +189,7 @@ func (n *NodeController) register(ctx context.Context) error {
 		return fmt.Errorf("not registered, because the provider's ping failed: %w", err)
 	}
 	for retry := firstRetry; ; retry = min(2*retry, n.ping.interval) {
-		n.take()
+		n.applyNotified()
 		err := n.write(ctx)
 		if apierrors.IsNotFound(err) {
 			err = n.create(ctx)
@@ -197,7 +197,7 @@ func (n *NodeController) register(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case !passing(err):
+		case !isRetriable(err):
 			return fmt.Errorf("register: %w", err)
 		case !sleep(ctx, retry):
 			return nil
@@ -206,9 +206,9 @@ func (n *NodeController) register(ctx context.Context) error {
 	}
 }
 
-// passing tells whether the same request may succeed later: the API server says so, it was
-// not reached, or somebody else was faster.
-func passing(err error) bool {
+// isRetriable tells whether the same request may succeed later. It may if the API server says so,
+// if it was not reached, or after a conflict.
+func isRetriable(err error) bool {
 	var unreached net.Error
 	return errors.As(err, &unreached) || utilnet.IsProbableEOF(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) ||
@@ -216,7 +216,7 @@ func passing(err error) bool {
 		apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// keepStatus writes the status until ctx ends.
+// keepStatus writes the status at each change and at the interval, until ctx ends.
 func (n *NodeController) keepStatus(ctx context.Context) {
 	interval := n.statusInterval
 	if n.lease == nil {
@@ -235,13 +235,13 @@ func (n *NodeController) keepStatus(ctx context.Context) {
 			}
 		case <-n.ping.changed:
 		case <-timer.C:
-			// Once the status says that pings fail, it stays as it is.
+			// While pings fail, the status is not written again once it says so.
 			if n.ping.failure() != nil && retry == firstRetry {
 				timer.Reset(interval)
 				continue
 			}
 		}
-		n.take()
+		n.applyNotified()
 		pause := interval
 		if err := n.update(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Status of the node was not written", "node", n.fromProvider.Name)
@@ -253,7 +253,8 @@ func (n *NodeController) keepStatus(ctx context.Context) {
 	}
 }
 
-// update writes the status, and once more if the error was dealt with.
+// update writes the status. It writes once more if the error was handled, for instance if the node
+// was created again.
 func (n *NodeController) update(ctx context.Context) error {
 	err := n.write(ctx)
 	switch {
@@ -273,14 +274,14 @@ func (n *NodeController) update(ctx context.Context) error {
 	return err
 }
 
-// write brings the API server's node in line with the provider's. Errors are the API
-// server's.
+// write patches the status of the node in the API server. It returns errors of the API server
+// unchanged.
 func (n *NodeController) write(ctx context.Context) error {
 	stored, err := n.nodes.Get(ctx, n.fromProvider.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	patch, err := statusPatch(n.now(), stored)
+	patch, err := statusPatch(n.desired(), stored)
 	if err != nil {
 		return err
 	}
@@ -292,9 +293,9 @@ func (n *NodeController) write(ctx context.Context) error {
 	return nil
 }
 
-// create creates the node with all that the caller of NewNodeController wanted.
+// create creates the node with all fields that the caller of NewNodeController gave.
 func (n *NodeController) create(ctx context.Context) error {
-	node := n.now()
+	node := n.desired()
 	want, err := wanted(node)
 	if err != nil {
 		return err
@@ -315,9 +316,9 @@ func (n *NodeController) store(node *corev1.Node) {
 	n.stored = node
 }
 
-// now is the provider's node at this moment: its conditions have just been seen, and if
-// its provider does not answer, it is not ready.
-func (n *NodeController) now() *corev1.Node {
+// desired returns the node to write now. The heartbeats of its conditions are the current time. If
+// the provider does not answer pings, the node is not ready.
+func (n *NodeController) desired() *corev1.Node {
 	node := n.fromProvider.DeepCopy()
 	now := metav1.NewTime(n.clock.Now())
 	if err := n.ping.failure(); err != nil {

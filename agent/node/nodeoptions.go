@@ -13,11 +13,10 @@ import (
 )
 
 const (
-	// DefaultRenewIntervalFraction is the part of a lease's duration after which
-	// it is renewed.
+	// DefaultRenewIntervalFraction is the fraction of a lease's duration after which it is renewed.
 	DefaultRenewIntervalFraction = 0.25
 
-	// DefaultLeaseDuration is how long a lease lasts, in seconds. It is kubelet's.
+	// DefaultLeaseDuration is how long a lease lasts, in seconds. Kubelet has the same default.
 	DefaultLeaseDuration = 40
 )
 
@@ -34,16 +33,16 @@ const (
 // more than one option asks for a lease.
 var ErrConflictingLeaseControllerConfiguration = errors.New("only one option may ask for a lease")
 
-// ErrorHandler is told of an error, and returns nil if it has done something about
-// it, so that another attempt may succeed.
+// ErrorHandler handles an error. It returns nil if another attempt may succeed now.
 type ErrorHandler func(context.Context, error) error
 
-// NodeControllerOpt configures a NodeController. If two set the same, the last one counts.
+// NodeControllerOpt configures a NodeController. If two options set the same field, the last one
+// counts.
 type NodeControllerOpt func(*NodeController) error
 
-// WithNodeEnableLeaseV1 keeps a lease for the node, which is renewed when a quarter of
-// its duration is over. The duration is in seconds; 0 stands for DefaultLeaseDuration.
-// The client must be that of the namespace kube-node-lease.
+// WithNodeEnableLeaseV1 maintains a lease for the node, and renews it when a quarter of its
+// duration is over. The duration is in seconds; 0 stands for DefaultLeaseDuration. The client must
+// be that of the namespace kube-node-lease.
 func WithNodeEnableLeaseV1(client coordclientset.LeaseInterface, leaseDurationSeconds int32) NodeControllerOpt {
 	seconds := leaseDurationSeconds
 	if seconds == 0 {
@@ -89,8 +88,8 @@ func WithNodePingInterval(d time.Duration) NodeControllerOpt {
 	}
 }
 
-// WithNodePingTimeout sets how long a ping may take before it counts as failed.
-// Its context ends then. Without this option, it may take any time.
+// WithNodePingTimeout sets how long a ping may take before it counts as failed. Its context is
+// cancelled then. Without this option, there is no timeout.
 func WithNodePingTimeout(timeout time.Duration) NodeControllerOpt {
 	return func(n *NodeController) error {
 		if timeout <= 0 {
@@ -101,12 +100,12 @@ func WithNodePingTimeout(timeout time.Duration) NodeControllerOpt {
 	}
 }
 
-// WithNodeStatusUpdateErrorHandler sets what is done when the node's status cannot be
-// written. The handler gets the API server's error. If it returns nil, there is another
-// attempt at once, otherwise later.
+// WithNodeStatusUpdateErrorHandler sets the handler of errors of the API server when the node's
+// status is written. If the handler returns nil, the status is written again at once, otherwise
+// later.
 //
-// Without this option, a node that does not exist is created again. With it, that is
-// left to the handler.
+// Without this option, a node that was deleted is created again. With it, that is left to the
+// handler.
 func WithNodeStatusUpdateErrorHandler(h ErrorHandler) NodeControllerOpt {
 	return func(n *NodeController) error {
 		n.onStatusError = h

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// The annotations in which a node keeps what its controller wrote last. Without them, it
-// could not tell what it wrote from what others did. They have the names that
-// virtual-kubelet gave them, so that either can take over the other's nodes.
+// Annotations with what the controller wrote last. They tell fields that the controller wrote from
+// those of other writers. The names are virtual-kubelet's, so that one can adopt nodes of the
+// other.
 const (
 	appliedStatus = "virtual-kubelet.io/last-applied-node-status"
 	appliedMeta   = "virtual-kubelet.io/last-applied-object-meta"
@@ -31,7 +31,8 @@ type ownedMeta struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// wanted is the controller's part of a node, with what the node has to keep of it.
+// wanted returns the fields that the controller writes. Among them are the annotations that record
+// these fields.
 func wanted(node *corev1.Node) (*owned, error) {
 	meta := ownedMeta{Labels: node.Labels, Annotations: maps.Clone(node.Annotations)}
 	delete(meta.Annotations, appliedStatus)
@@ -52,8 +53,8 @@ func wanted(node *corev1.Node) (*owned, error) {
 	return &owned{Metadata: meta, Status: node.Status}, nil
 }
 
-// applied is what the controller wrote last, or the one before it did. If somebody
-// damaged the record, nothing is the controller's, and what it would remove stays.
+// applied returns what this controller or one before it wrote last. If the annotations are damaged,
+// the result is empty, and the next patch removes no fields.
 func applied(stored *corev1.Node) *owned {
 	var was owned
 	if json.Unmarshal([]byte(stored.Annotations[appliedStatus]), &was.Status) != nil {
@@ -65,9 +66,9 @@ func applied(stored *corev1.Node) *owned {
 	return &was
 }
 
-// statusPatch is the strategic merge patch that makes of a stored node what the
-// provider's is like. It adds and changes what the provider has, removes what it had when
-// the controller wrote last and has no more, and leaves everything else alone.
+// statusPatch returns the strategic merge patch from the stored node to the provider's node. The
+// patch sets fields that the provider has. It removes fields that the controller wrote last and the
+// provider no longer has. It does not touch other fields.
 func statusPatch(fromProvider, stored *corev1.Node) ([]byte, error) {
 	want, err := wanted(fromProvider)
 	if err != nil {

@@ -9,33 +9,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeProvider is what a NodeController needs of what stands behind the node.
+// NodeProvider tells a NodeController whether the node can run pods, and what its status is.
 type NodeProvider interface {
-	// Ping returns an error if the node cannot run pods. It is called again and
-	// again, and should be quick. No two calls of one controller overlap.
+	// Ping returns an error if the node cannot run pods. It is called repeatedly, and should be
+	// quick. Calls of one controller do not overlap.
 	Ping(ctx context.Context) error
 
-	// NotifyNodeStatus hands over a function that the provider calls whenever the
-	// node's status, labels or annotations changed, with the node as it is now. The
-	// function does not block, and may be called concurrently. NotifyNodeStatus
-	// must not block either.
+	// NotifyNodeStatus registers a function that the provider calls when status, labels or
+	// annotations of the node change, with the new node. The function does not block, and may be
+	// called concurrently. NotifyNodeStatus must not block either.
 	NotifyNodeStatus(ctx context.Context, cb func(*corev1.Node))
 }
 
-// NaiveNodeProvider is a provider whose node never changes, and is well until its
-// context ends.
+// NaiveNodeProvider is a provider of a node that never changes, and is ready until its context
+// ends.
 type NaiveNodeProvider struct{}
 
-// Ping returns the context's error.
+// Ping returns the error of the context.
 func (NaiveNodeProvider) Ping(ctx context.Context) error { return ctx.Err() }
 
 // NotifyNodeStatus ignores the function.
 func (n NaiveNodeProvider) NotifyNodeStatus(_ context.Context, _ func(*corev1.Node)) {}
 
-// NaiveNodeProviderV2 is like NaiveNodeProvider, and its node changes by
-// UpdateStatus. It is made by NewNaiveNodeProvider, and serves one controller.
+// NaiveNodeProviderV2 is a NaiveNodeProvider whose node can be changed by UpdateStatus.
+// NewNaiveNodeProvider makes it, and it serves one controller.
 type NaiveNodeProviderV2 struct {
-	notify chan func(*corev1.Node) // holds the function once it is known
+	notify chan func(*corev1.Node) // holds the function once it is registered
 }
 
 // NewNaiveNodeProvider returns a provider for one controller.
@@ -43,10 +42,10 @@ func NewNaiveNodeProvider() *NaiveNodeProviderV2 {
 	return &NaiveNodeProviderV2{notify: make(chan func(*corev1.Node), 1)}
 }
 
-// Ping returns the context's error.
+// Ping returns the error of the context.
 func (*NaiveNodeProviderV2) Ping(ctx context.Context) error { return ctx.Err() }
 
-// NotifyNodeStatus keeps the function for UpdateStatus. The last one counts.
+// NotifyNodeStatus registers the function for UpdateStatus. A later call replaces it.
 func (n *NaiveNodeProviderV2) NotifyNodeStatus(_ context.Context, f func(*corev1.Node)) {
 	for {
 		select {
@@ -57,14 +56,14 @@ func (n *NaiveNodeProviderV2) NotifyNodeStatus(_ context.Context, f func(*corev1
 	}
 }
 
-// UpdateStatus tells the controller how the node is now. It waits until there is a
-// controller, at most until ctx ends, and returns its error then.
+// UpdateStatus passes the new node to the controller. It blocks until a controller has called
+// NotifyNodeStatus. If ctx ends first, it returns the error of ctx.
 func (n *NaiveNodeProviderV2) UpdateStatus(ctx context.Context, node *corev1.Node) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case notify := <-n.notify:
-		// Put it back unless a newer one arrived.
+		// Put the function back, unless a newer one was registered meanwhile.
 		select {
 		case n.notify <- notify:
 		default:

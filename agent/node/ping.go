@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// pinger pings a provider, one ping at a time, and keeps what the last one said.
+// pinger pings a provider, one ping at a time, and stores the latest result.
 type pinger struct {
 	provider NodeProvider
 	interval time.Duration
 	timeout  time.Duration // 0: none
 
-	// changed gets a value when a ping succeeds after one that failed, or the other
-	// way round, and after the first one.
+	// changed gets a value after the first ping, and whenever a ping succeeds after a failure or
+	// fails after a success.
 	changed chan struct{}
 
 	mu     sync.Mutex
 	pinged bool
-	err    error // what the last ping returned
+	err    error // the result of the last ping
 }
 
-// errNotPinged is the state before the first ping.
+// errNotPinged is the failure before the first ping has ended.
 var errNotPinged = fmt.Errorf("the provider did not answer a ping yet")
 
-// failure is nil if the last ping succeeded.
+// failure returns why the last ping failed, or nil if it succeeded.
 func (p *pinger) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,18 +40,17 @@ func (p *pinger) failure() error {
 	return p.err
 }
 
-// run pings until ctx ends or the provider panics, which is the error that it
-// returns. It does not wait for a ping that takes longer than ctx: its provider would
-// keep the controller from ending.
+// run pings until ctx ends, and then returns nil. If the provider panics, it returns that as an
+// error. It does not wait for a ping in progress when ctx ends, since that might block forever.
 func (p *pinger) run(ctx context.Context) error {
-	var pending chan error // of a ping that did not end in time
+	var pending chan error // of a ping that exceeded its timeout
 	for {
 		if pending == nil {
 			pending = p.start(ctx)
 		}
 		done, err := p.await(ctx, pending)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // being told to end is no error
+			return nil //nolint:nilerr // cancellation is no error
 		}
 		if done {
 			pending = nil
@@ -66,7 +65,7 @@ func (p *pinger) run(ctx context.Context) error {
 	}
 }
 
-// start begins a ping, whose result the channel will hold.
+// start starts a ping in the background. The channel will get its result.
 func (p *pinger) start(ctx context.Context) chan error {
 	result := make(chan error, 1)
 	go func() {
@@ -80,7 +79,8 @@ func (p *pinger) start(ctx context.Context) chan error {
 	return result
 }
 
-// await tells whether the ping ended, and what the node is to be told of it.
+// await waits for a ping, up to the timeout. It returns whether the ping ended, and its error or
+// that of the timeout.
 func (p *pinger) await(ctx context.Context, pending chan error) (done bool, err error) {
 	var expired <-chan time.Time
 	if p.timeout > 0 {
@@ -96,7 +96,7 @@ func (p *pinger) await(ctx context.Context, pending chan error) (done bool, err 
 		return false, ctx.Err()
 	}
 	select {
-	case err := <-pending: // because its context ended, or just in time
+	case err := <-pending: // its context was cancelled, or it ended just in time
 		return true, err
 	default:
 		return false, fmt.Errorf("no answer within %s", p.timeout)
@@ -111,12 +111,12 @@ func (p *pinger) set(err error) {
 	if changed {
 		select {
 		case p.changed <- struct{}{}:
-		default: // the one before was not looked at yet
+		default: // the previous value was not received yet
 		}
 	}
 }
 
-// sleep tells whether the time passed before ctx ended.
+// sleep returns true after d, and false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -128,7 +128,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// panicError is what became of a panic in a provider.
+// panicError is a recovered panic of a provider.
 type panicError struct {
 	method string
 	value  any
@@ -139,7 +139,7 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("the provider panicked in %s: %v\n%s", e.method, e.value, e.stack)
 }
 
-// guard calls a provider, and makes an error of its panics.
+// guard calls a provider, and returns a panic as a panicError.
 func guard(method string, call func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -149,7 +149,7 @@ func guard(method string, call func() error) (err error) {
 	return call()
 }
 
-// panicOf is the panic that an error tells of, or nil.
+// panicOf returns the panicError in the chain of err, or nil.
 func panicOf(err error) *panicError {
 	var panicked *panicError
 	if errors.As(err, &panicked) {

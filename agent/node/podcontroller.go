@@ -21,7 +21,7 @@ import (
 	"github.com/dray-project/dray/agent/node/queue"
 )
 
-// PodEventFilterFunc tells whether a pod is the controller's.
+// PodEventFilterFunc tells whether a pod belongs to the controller.
 type PodEventFilterFunc func(context.Context, *corev1.Pod) bool
 
 // PodControllerConfig configures a PodController.
@@ -29,57 +29,58 @@ type PodControllerConfig struct {
 	// PodClient writes statuses, and deletes pods that have ended. It is required.
 	PodClient corev1client.PodsGetter
 
-	// PodLister is where the controller looks pods up. nil stands for PodInformer's.
+	// PodLister reads pods from a cache. The default is the lister of PodInformer.
 	PodLister lister.PodLister
 
-	// PodInformer is where events come from. If it is nil, PodLister is required, and
-	// events come from outside, see [PodController.StorePod]. It must be started by the caller.
+	// PodInformer delivers events of pods. If it is nil, PodLister is required, and the caller
+	// delivers events: see [PodController.StorePod]. The caller starts the informer.
 	PodInformer v1.PodInformer
 
-	// EventRecorder records what providers do with pods. It is required.
+	// EventRecorder records Events about what the provider did with pods. It is required.
 	EventRecorder record.EventRecorder
 
 	// Provider runs the pods. It is required.
 	Provider PodLifecycleHandler
 
-	// ConfigMapInformer, SecretInformer and ServiceInformer are where the controller finds what variables of
-	// containers refer to. All or none are required, and they must be started by the caller. With them,
-	// providers get pods whose variables have values only, those of fields of the pod and of Services
-	// included; without, providers get pods as they are.
+	// ConfigMapInformer, SecretInformer and ServiceInformer resolve references in containers'
+	// environment variables. Set all of them or none; the caller starts them. With them, the
+	// provider gets pods whose variables have literal values only. These include variables from the
+	// downward API and those of Services. Without them, the provider gets pods unchanged.
 	ConfigMapInformer v1.ConfigMapInformer
 	SecretInformer    v1.SecretInformer
 	ServiceInformer   v1.ServiceInformer
-	// SkipDownwardAPIResolution has providers get pods as they are in spite of the informers.
+	// SkipDownwardAPIResolution makes the provider get pods unchanged even if the informers are
+	// set.
 	SkipDownwardAPIResolution bool
 
-	// When keys of the three queues are handled: pods that changed in Kubernetes, pods whose
-	// time to end is over, and pods whose status the provider changed. nil stands for a
-	// pause of 5 ms that doubles with each failure, up to 1000 s.
+	// Rate limiters of the three queues: pods that changed in Kubernetes, pods whose termination
+	// grace period is over, and pods whose status the provider changed. The default is a backoff
+	// per key that doubles from 5 ms to 1000 s.
 	SyncPodsFromKubernetesRateLimiter    workqueue.TypedRateLimiter[any]
 	DeletePodsFromKubernetesRateLimiter  workqueue.TypedRateLimiter[any]
 	SyncPodStatusFromProviderRateLimiter workqueue.TypedRateLimiter[any]
 
-	// What happens after a failure. nil stands for another attempt, each time.
+	// What to do with a key after a failure. By default it is always tried again.
 	SyncPodsFromKubernetesShouldRetryFunc    queue.ShouldRetryFunc
 	DeletePodsFromKubernetesShouldRetryFunc  queue.ShouldRetryFunc
 	SyncPodStatusFromProviderShouldRetryFunc queue.ShouldRetryFunc
 
-	// PodEventFilterFunc tells which pods are the controller's. nil stands for all, which
-	// is right for an informer that sees the pods of one node only.
+	// PodEventFilterFunc tells which pods belong to the controller. The default accepts all. That
+	// suits an informer that is limited to the pods of one node.
 	PodEventFilterFunc PodEventFilterFunc
 }
 
-// PodController brings the pods of a provider in line with those in Kubernetes. Its
-// methods may be called concurrently.
+// PodController reconciles the pods of a provider with those in Kubernetes. Its methods may be
+// called concurrently.
 type PodController struct {
 	config   PodControllerConfig
 	provider PodLifecycleHandler
 	notifies bool         // the provider is a PodNotifier
-	env      *environment // nil: providers get pods as they are
+	env      *environment // nil: the provider gets pods unchanged
 
 	lifecycle
 
-	// keys: namespace/name; of deletions: namespace/name/UID
+	// Keys are namespace/name; those of deletions are namespace/name/UID.
 	fromKubernetes, deletions, fromProvider *queue.Queue
 
 	known sync.Map // namespace/name to *knownPod
@@ -127,7 +128,7 @@ func NewPodController(cfg PodControllerConfig) (*PodController, error) {
 	return pc, nil
 }
 
-// guarded ends the controller if a provider panics while a key is handled.
+// guarded wraps the handler of a queue. If the provider panics in it, the controller ends.
 func (pc *PodController) guarded(handle func(context.Context, string) error) func(context.Context, string) error {
 	return func(ctx context.Context, key string) error {
 		err := guard("the handling of "+key, func() error { return handle(ctx, key) })
@@ -140,14 +141,13 @@ func (pc *PodController) guarded(handle func(context.Context, string) error) fun
 	}
 }
 
-// Run handles pods with so many workers per queue, until ctx ends, which is no error. Then
-// it waits for the workers to finish what they do. It is an error if the caches
-// are not synced before ctx ends, if the provider panics, if there is no worker, and if Run
-// was called before.
+// Run processes the queues with podSyncWorkers workers each, until ctx ends. It then waits for the
+// workers, and returns nil. It returns an error if the caches do not sync before ctx ends, if the
+// provider panics, if podSyncWorkers is below 1, or if Run was called before.
 //
-// It waits for the informer of pods first. Until it has seen all pods, the provider is not called.
-// Pods of the provider that Kubernetes does not know are then deleted, before Ready.
-// Without an informer, all pods must be in the lister before Run is called.
+// Run does not call the provider before the informer of pods has synced. It then deletes pods of
+// the provider that do not exist in Kubernetes, before Ready. Without an informer, the lister must
+// have all pods before Run is called.
 func (pc *PodController) Run(ctx context.Context, podSyncWorkers int) (retErr error) {
 	if !pc.start() {
 		return errors.New("pod controller: Run was called before")
@@ -174,7 +174,7 @@ func (pc *PodController) run(parent context.Context, workers int) error {
 	}
 	defer forget()
 	if err := pc.begin(ctx, workers); err != nil {
-		return ended(parent, ctx, err)
+		return runError(parent, ctx, err)
 	}
 	for _, q := range []*queue.Queue{pc.fromKubernetes, pc.deletions, pc.fromProvider} {
 		group.Go(func() {
@@ -186,12 +186,12 @@ func (pc *PodController) run(parent context.Context, workers int) error {
 	if !pc.notifies {
 		group.Go(func() { pc.poll(ctx) })
 	}
-	pc.isReady()
+	pc.markReady()
 	<-ctx.Done()
-	return ended(parent, ctx, nil)
+	return runError(parent, ctx, nil)
 }
 
-// begin calls the provider for the first time.
+// begin registers for status updates of the provider, and deletes dangling pods.
 func (pc *PodController) begin(ctx context.Context, workers int) error {
 	if notifier, ok := pc.provider.(PodNotifier); ok {
 		err := guard("NotifyPods", func() error {
@@ -205,9 +205,9 @@ func (pc *PodController) begin(ctx context.Context, workers int) error {
 	return pc.deleteDangling(ctx, workers)
 }
 
-// watch adds handlers to the informer, if there is one, and waits until it and they have
-// seen all pods. The function that it returns removes them, because the informer
-// may outlive the controller.
+// watch adds event handlers to the informer, if there is one, and waits until informer and handlers
+// have synced. The returned function removes the handlers, because the informer may outlive the
+// controller.
 func (pc *PodController) watch(ctx context.Context) (forget func(), err error) {
 	if pc.config.PodInformer == nil {
 		return func() {}, nil

@@ -21,11 +21,11 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// defaultGrace is how long a pod may take to end if it does not say.
+// defaultGrace is the termination grace period of a pod that does not set one.
 const defaultGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 
-// terminate ends a pod that Kubernetes wants deleted. It is deleted from Kubernetes as soon as
-// the provider reports that it has ended, at the latest when its grace is over.
+// terminate ends a pod that has a deletion timestamp. The pod is removed from Kubernetes when the
+// provider reports that it has ended, or when its grace period is over.
 func (pc *PodController) terminate(ctx context.Context, pod, provided *corev1.Pod) error {
 	if provided == nil || hasEnded(&pod.Status) {
 		pc.deletions.EnqueueAfter(ctx, deletionKey(pod), 0)
@@ -57,7 +57,7 @@ func grace(pod *corev1.Pod) time.Duration {
 	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
 }
 
-// deleteFromKubernetes deletes a pod without any more grace.
+// deleteFromKubernetes deletes a pod from the API server, with a grace period of 0.
 func (pc *PodController) deleteFromKubernetes(ctx context.Context, key string) error {
 	at := strings.LastIndex(key, "/")
 	if at < 0 {
@@ -79,16 +79,16 @@ func (pc *PodController) deleteFromKubernetes(ctx context.Context, key string) e
 		GracePeriodSeconds: ptr.To[int64](0),
 		Preconditions:      &metav1.Preconditions{UID: &uid},
 	})
-	// A conflict means that the next pod of this name exists already.
+	// A conflict means that another pod of the same name has taken its place.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("pod %s: delete: %w", keyOf(pod), err)
 	}
 	return nil
 }
 
-// deleteDangling ends the provider's pods that Kubernetes does not have, and has those looked at that it has
-// not any more: others have their names. What cannot be ended is tried again. It is an error if the
-// provider panics.
+// deleteDangling deletes the provider's pods that do not exist in Kubernetes. If a pod with another
+// UID has taken the name, it queues that name. What fails is tried again later. The only errors are
+// a panic of the provider, and a lister that fails.
 func (pc *PodController) deleteDangling(ctx context.Context, workers int) error {
 	var pods []*corev1.Pod
 	err := guard("GetPods", func() (err error) { pods, err = pc.provider.GetPods(ctx); return err })

@@ -25,10 +25,9 @@ import (
 	"github.com/dray-project/dray/agent/internal/expansion"
 )
 
-// environment finds what the variables of containers refer to: ConfigMaps, Secrets, Services, and
-// fields of the pod. Providers get pods whose variables have values only, as kubelet gives them to a container
-// runtime: what env says overrides what envFrom says, and both override the variables of
-// Services.
+// environment resolves references of containers' environment variables: to ConfigMaps, Secrets,
+// Services and fields of the pod. The provider gets literal values, as a container runtime gets
+// them from kubelet. env overrides envFrom, and both override the variables of Services.
 type environment struct {
 	configMaps lister.ConfigMapLister
 	secrets    lister.SecretLister
@@ -36,12 +35,12 @@ type environment struct {
 	recorder   record.EventRecorder
 }
 
-// reasonInvalidNames is that of an Event about keys that cannot be names of variables. The other reasons say
-// what is not there, such as OptionalSecretKeyNotFound. All are virtual-kubelet's.
+// reasonInvalidNames is the reason of an Event about keys that are not valid names of variables.
+// Other Events have reasons such as OptionalSecretKeyNotFound. All reasons are virtual-kubelet's.
 const reasonInvalidNames = "InvalidEnvironmentVariableNames"
 
-// resolved is a copy of a pod in whose containers variables have values. An Event of the pod says so if
-// something that it must have is not there; another attempt may find it.
+// resolved returns a copy of a pod whose containers' variables have literal values. If something
+// required does not exist, it returns an error and records an Event. Another attempt may find it.
 func (e *environment) resolved(pod *corev1.Pod) (*corev1.Pod, error) {
 	pod = pod.DeepCopy()
 	services, err := e.ofServices(pod)
@@ -107,7 +106,7 @@ func (e *environment) variables(pod *corev1.Pod, c *corev1.Container, services m
 	return out, nil
 }
 
-// addAll adds all that a ConfigMap or Secret has.
+// addAll adds all entries of a ConfigMap or Secret as variables.
 func (e *environment) addAll(pod *corev1.Pod, from *corev1.EnvFromSource, variables map[string]string) error {
 	var kind, name string
 	var optional *bool
@@ -144,8 +143,8 @@ const (
 	kindSecret    = "Secret"
 )
 
-// read returns what a ConfigMap or Secret has. An optional one need not be there; an Event says so all
-// the same.
+// read returns the data of a ConfigMap or Secret. A missing optional one is no error, but it
+// records an Event, too.
 func (e *environment) read(pod *corev1.Pod, kind, name string, optional bool) (data map[string]string, found bool, err error) {
 	if kind == kindConfigMap {
 		var object *corev1.ConfigMap
@@ -176,7 +175,8 @@ func necessity(optional bool) string {
 	return "Mandatory"
 }
 
-// missing tells of something that is not there, and is the error if it must be.
+// missing records an Event about something that does not exist. It returns why, or nil if it was
+// optional.
 func (e *environment) missing(pod *corev1.Pod, optional bool, reason string, why error) error {
 	e.recorder.Event(pod, corev1.EventTypeWarning, reason, why.Error())
 	if optional {
@@ -185,8 +185,8 @@ func (e *environment) missing(pod *corev1.Pod, optional bool, reason string, why
 	return why
 }
 
-// value is that of a variable that refers to something. If it is not found, the container does not have the
-// variable.
+// value returns the value of a variable that has a reference. If found is false, the container does
+// not get the variable.
 func (e *environment) value(pod *corev1.Pod, c *corev1.Container, variable *corev1.EnvVar) (value string, found bool, err error) {
 	switch from := variable.ValueFrom; {
 	case from.ConfigMapKeyRef != nil:
@@ -200,7 +200,7 @@ func (e *environment) value(pod *corev1.Pod, c *corev1.Container, variable *core
 		value, found = resourceOf(pod, c, from.ResourceFieldRef)
 		return value, found, nil
 	}
-	return "", false, nil // of a kind that is not known yet
+	return "", false, nil // an unknown kind of reference, of a newer API
 }
 
 func (e *environment) key(pod *corev1.Pod, kind, name, key string, optional bool) (value string, found bool, err error) {
@@ -214,7 +214,7 @@ func (e *environment) key(pod *corev1.Pod, kind, name, key string, optional bool
 	return value, found, err
 }
 
-// fieldOf is what the downward API says of a pod.
+// fieldOf returns the value of a field of the pod for the downward API.
 func fieldOf(pod *corev1.Pod, path string) (string, error) {
 	for prefix, of := range map[string]map[string]string{"metadata.labels['": pod.Labels, "metadata.annotations['": pod.Annotations} {
 		if rest, ok := strings.CutPrefix(path, prefix); ok {
@@ -248,8 +248,8 @@ func fieldOf(pod *corev1.Pod, path string) (string, error) {
 	return value, nil
 }
 
-// resourceOf is what a container asks for, or its limit. It is not found if the container does not say: what the
-// node has is known to the provider only.
+// resourceOf returns a request or limit of a container for the downward API. It is not found if the
+// container does not set it: only the provider knows what the node has.
 func resourceOf(pod *corev1.Pod, c *corev1.Container, of *corev1.ResourceFieldSelector) (string, bool) {
 	if of.ContainerName != "" && of.ContainerName != c.Name {
 		at := func(other corev1.Container) bool { return other.Name == of.ContainerName }
@@ -284,15 +284,15 @@ func resourceOf(pod *corev1.Pod, c *corev1.Container, of *corev1.ResourceFieldSe
 	return strconv.FormatInt((amount+unit-1)/unit, 10), true // rounded up
 }
 
-// ofServices are the variables that tell of the Services of the pod's namespace, unless it does not want
-// them, and of the API server's.
+// ofServices returns the variables of Services in the pod's namespace, if enableServiceLinks is
+// set, and of the service kubernetes.
 func (e *environment) ofServices(pod *corev1.Pod) (map[string]string, error) {
 	all, err := e.services.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]string)
-	// The pod's own namespace comes last, so that its Services count.
+	// Services of the pod's own namespace come last, so that they override others.
 	slices.SortStableFunc(all, func(a, b *corev1.Service) int {
 		return cmp.Or(boolCompare(a.Namespace == pod.Namespace, b.Namespace == pod.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -317,7 +317,8 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-// addService adds the variables of one Service: those of Kubernetes and those of Docker's links.
+// addService adds the variables of one Service: those of Kubernetes, and those compatible with
+// Docker links.
 func addService(service *corev1.Service, variables map[string]string) {
 	name, address := variableName(service.Name), service.Spec.ClusterIP
 	variables[name+"_SERVICE_HOST"] = address

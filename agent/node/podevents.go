@@ -14,17 +14,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// knownPod is what a controller remembers of a pod from its first event to its last.
+// knownPod is what the controller stores about a pod while the pod exists.
 type knownPod struct {
 	uid types.UID
 
 	mu      sync.Mutex
-	status  *corev1.PodStatus // what the provider reported last, if anything
-	skipped bool              // the provider reported the same again, which is not written
-	handed  *corev1.Pod       // what the provider got last
+	status  *corev1.PodStatus // the provider's latest report, or nil
+	skipped bool              // the provider repeated a report, and it was not written
+	handed  *corev1.Pod       // the pod as it was last given to the provider
 }
 
-// handlers feed the controller from an informer.
+// handlers returns the event handlers that feed the queues from an informer.
 func (pc *PodController) handlers(ctx context.Context) cache.ResourceEventHandler {
 	mine := func(object any) bool {
 		pod, ok := object.(*corev1.Pod)
@@ -39,7 +39,7 @@ func (pc *PodController) handlers(ctx context.Context) cache.ResourceEventHandle
 		UpdateFunc: func(before, after any) {
 			was, is := before.(*corev1.Pod), after.(*corev1.Pod)
 			switch {
-			case was.UID != is.UID: // its deletion was not seen
+			case was.UID != is.UID: // the deletion event was missed
 				if mine(was) {
 					pc.deleted(ctx, was)
 				}
@@ -67,7 +67,8 @@ func (pc *PodController) added(ctx context.Context, pod *corev1.Pod) {
 	pc.SyncPodsFromKubernetesEnqueue(ctx, key)
 }
 
-// updated also sees pods that were not the controller's before: those that were bound now.
+// updated handles an update. The pod may be new to the controller, for instance because it has just
+// been bound.
 func (pc *PodController) updated(ctx context.Context, was, is *corev1.Pod) {
 	key := keyOf(is)
 	known, ok := pc.LoadPod(key)
@@ -88,15 +89,15 @@ func (pc *PodController) deleted(ctx context.Context, pod *corev1.Pod) {
 	pc.DeletePodsFromKubernetesForget(ctx, deletionKey(pod))
 }
 
-// concernsProvider tells whether a pod changed in more than its status, which comes from
-// the provider, or lost what kept its deletion from being carried out.
+// concernsProvider tells whether the provider has to see a change. It does if more changed than the
+// status, or if a pod that is being deleted has now ended.
 func concernsProvider(was, is *corev1.Pod) bool {
 	return !sameForProvider(was, is) || !equality.Semantic.DeepEqual(was.DeletionTimestamp, is.DeletionTimestamp) ||
 		!equality.Semantic.DeepEqual(was.DeletionGracePeriodSeconds, is.DeletionGracePeriodSeconds) ||
 		is.DeletionTimestamp != nil && hasEnded(&is.Status) && !hasEnded(&was.Status)
 }
 
-// sameForProvider compares what may change of a pod while it runs.
+// sameForProvider compares the fields that may change while a pod runs.
 func sameForProvider(a, b *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
 		equality.Semantic.DeepEqual(a.Annotations, b.Annotations) &&
@@ -107,19 +108,19 @@ func sameForProvider(a, b *corev1.Pod) bool {
 		equality.Semantic.DeepEqual(a.Spec.Tolerations, b.Spec.Tolerations)
 }
 
-// hasEnded tells whether a pod has reached a phase that it does not leave.
+// hasEnded tells whether a pod is in a final phase.
 func hasEnded(status *corev1.PodStatus) bool {
 	return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed
 }
 
 func keyOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// deletionKey names one pod, not the next one of its name.
+// deletionKey returns a key with the UID, so that it does not apply to a later pod of the same
+// name.
 func deletionKey(pod *corev1.Pod) string { return keyOf(pod) + "/" + string(pod.UID) }
 
-// StorePod begins to remember a pod. It is to be called when a pod appears, before
-// SyncPodsFromKubernetesEnqueue. The key is namespace/name. If the pod is remembered
-// already, nothing happens.
+// StorePod adds a pod to the controller's known pods. Call it when a pod appears, before
+// SyncPodsFromKubernetesEnqueue. The key is namespace/name. It does nothing if the pod is known.
 func (pc *PodController) StorePod(key string, pod *corev1.Pod) {
 	fresh := &knownPod{uid: pod.UID}
 	before, stored := pc.known.LoadOrStore(key, fresh)
@@ -128,8 +129,8 @@ func (pc *PodController) StorePod(key string, pod *corev1.Pod) {
 	}
 }
 
-// remembered returns what is remembered of this very pod, or nil.
-func (pc *PodController) remembered(pod *corev1.Pod) *knownPod {
+// knownOf returns what is stored about the pod with this UID, or nil.
+func (pc *PodController) knownOf(pod *corev1.Pod) *knownPod {
 	object, ok := pc.known.Load(keyOf(pod))
 	if !ok || object.(*knownPod).uid != pod.UID {
 		return nil
@@ -137,16 +138,16 @@ func (pc *PodController) remembered(pod *corev1.Pod) *knownPod {
 	return object.(*knownPod)
 }
 
-// LoadPod returns what is remembered of a pod, for CheckAndUpdatePod.
+// LoadPod returns what is stored about a pod, as an argument for CheckAndUpdatePod.
 func (pc *PodController) LoadPod(key string) (any, bool) { return pc.known.Load(key) }
 
-// DeletePod forgets a pod. It is to be called when the pod is gone, before
-// SyncPodsFromKubernetesEnqueue, which then ends it in the provider.
+// DeletePod removes a pod from the controller's known pods. Call it when the pod was deleted,
+// before SyncPodsFromKubernetesEnqueue, which then deletes it from the provider.
 func (pc *PodController) DeletePod(key string) { pc.known.Delete(key) }
 
-// CheckAndUpdatePod is to be called when a pod changes in Kubernetes, with what LoadPod
-// returned. If the provider reported the same status twice, the second one was not
-// written; if somebody else changed the status meanwhile, it is written now.
+// CheckAndUpdatePod handles an update of a pod. Pass it the result of LoadPod. If the provider
+// repeats a report, the status is not written again. If another writer has changed the status
+// since, this method has it written after all.
 func (pc *PodController) CheckAndUpdatePod(ctx context.Context, key string, obj interface{}, newPod *corev1.Pod) {
 	known, ok := obj.(*knownPod)
 	if !ok || newPod == nil {
@@ -161,26 +162,26 @@ func (pc *PodController) CheckAndUpdatePod(ctx context.Context, key string, obj 
 	}
 }
 
-// SyncPodsFromKubernetesEnqueue has a pod looked at that appeared, changed or is gone. The
-// key is namespace/name.
+// SyncPodsFromKubernetesEnqueue queues a pod that was added, changed or deleted. The key is
+// namespace/name.
 func (pc *PodController) SyncPodsFromKubernetesEnqueue(ctx context.Context, key string) {
 	pc.fromKubernetes.Enqueue(ctx, key)
 }
 
-// DeletePodsFromKubernetesEnqueue has a pod deleted from Kubernetes, without any more
-// grace. The key is namespace/name/UID.
+// DeletePodsFromKubernetesEnqueue queues a pod to be deleted from Kubernetes with a grace period of
+// 0. The key is namespace/name/UID.
 func (pc *PodController) DeletePodsFromKubernetesEnqueue(ctx context.Context, key string) {
 	pc.deletions.Enqueue(ctx, key)
 }
 
-// DeletePodsFromKubernetesForget is to be called when a pod is gone from Kubernetes. The
-// key is namespace/name/UID.
+// DeletePodsFromKubernetesForget removes a pod from the queue of deletions. Call it when the pod is
+// gone from Kubernetes. The key is namespace/name/UID.
 func (pc *PodController) DeletePodsFromKubernetesForget(ctx context.Context, key string) {
 	pc.deletions.Forget(ctx, key)
 }
 
-// SyncPodStatusFromProviderEnqueue has the status written that the provider reported last.
-// The key is namespace/name.
+// SyncPodStatusFromProviderEnqueue queues a pod whose status was reported, to be written. The key
+// is namespace/name.
 func (pc *PodController) SyncPodStatusFromProviderEnqueue(ctx context.Context, key string) {
 	pc.fromProvider.Enqueue(ctx, key)
 }

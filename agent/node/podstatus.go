@@ -18,7 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// notify takes the status of a pod from the provider. Only the latest is written.
+// notify stores the status of a pod that the provider reported, and queues it. A later report
+// replaces it.
 func (pc *PodController) notify(ctx context.Context, pod *corev1.Pod) {
 	if pod == nil || ctx.Err() != nil {
 		return
@@ -30,9 +31,9 @@ func (pc *PodController) notify(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	pc.StorePod(key, stored)
-	known := pc.remembered(stored)
+	known := pc.knownOf(stored)
 	if known == nil {
-		return // it was deleted meanwhile
+		return // the pod was deleted meanwhile
 	}
 	known.mu.Lock()
 	defer known.mu.Unlock()
@@ -44,17 +45,17 @@ func (pc *PodController) notify(ctx context.Context, pod *corev1.Pod) {
 	pc.SyncPodStatusFromProviderEnqueue(ctx, key)
 }
 
-// syncStatus writes what the provider reported last about a pod.
+// syncStatus writes the latest status that the provider reported for a pod.
 func (pc *PodController) syncStatus(ctx context.Context, key string) error {
 	pod, err := pc.lookUp(ctx, key)
 	if err != nil {
 		return err
 	}
 	if pod == nil {
-		pc.known.Delete(key) // a report may have come after the deletion
+		pc.known.Delete(key) // a report may arrive after the deletion
 		return nil
 	}
-	known := pc.remembered(pod)
+	known := pc.knownOf(pod)
 	if known == nil {
 		return nil
 	}
@@ -73,8 +74,8 @@ func (pc *PodController) syncStatus(ctx context.Context, key string) error {
 	return nil
 }
 
-// writeStatus makes status that of the pod, but for what others write. Nothing is sent
-// if that changes nothing. It is no error if the pod is gone.
+// writeStatus patches the status of a pod, and keeps fields of other writers. It sends nothing if
+// nothing changes. It is no error if the pod is gone.
 func (pc *PodController) writeStatus(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) error {
 	patch, err := podStatusPatch(pod, withOthers(pod, status))
 	if err != nil {
@@ -90,7 +91,8 @@ func (pc *PodController) writeStatus(ctx context.Context, pod *corev1.Pod, statu
 	return nil
 }
 
-// podStatusPatch is nil if there is nothing to change. It applies to this very pod only.
+// podStatusPatch returns the patch, or nil if nothing changes. The patch contains the UID, so that
+// it fails for a later pod of the same name.
 func podStatusPatch(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
 	type version struct {
 		Metadata map[string]types.UID `json:"metadata,omitempty"`
@@ -111,15 +113,15 @@ func podStatusPatch(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, corev1.Pod{})
 }
 
-// nodeConditions are those of a pod that its node writes. Others belong to the scheduler,
+// nodeConditions are the conditions of a pod that its node writes. Others belong to the scheduler,
 // to controllers, or to readiness gates.
 var nodeConditions = []corev1.PodConditionType{
 	corev1.PodInitialized, corev1.PodReadyToStartContainers, corev1.ContainersReady, corev1.PodReady,
 	corev1.PodResizePending, corev1.PodResizeInProgress,
 }
 
-// withOthers adds to a status what others than the node write, as the pod has it, and
-// what stays once it is known.
+// withOthers returns the status with the fields of other writers, taken from the stored pod. It
+// also keeps fields that do not change once set.
 func withOthers(pod *corev1.Pod, status *corev1.PodStatus) *corev1.PodStatus {
 	out := status.DeepCopy()
 	old := &pod.Status
@@ -145,24 +147,26 @@ func withOthers(pod *corev1.Pod, status *corev1.PodStatus) *corev1.PodStatus {
 	return out
 }
 
-// exitCodeUnknown is that of containers that nobody saw end. Kubelet has the same.
+// exitCodeUnknown is the exit code of containers whose end was not observed. Kubelet uses the same.
 const exitCodeUnknown = 137
 
-// lostStatus is that of a pod that the provider lost.
+// lostStatus returns the status of a pod that the provider lost.
 func lostStatus(pod *corev1.Pod) corev1.PodStatus {
 	return endedStatus(pod, corev1.PodFailed, corev1.ContainerStateTerminated{
 		ExitCode: exitCodeUnknown, Reason: reasonNotFound, Message: "the provider does not have the pod any more",
 	})
 }
 
-// terminatedStatus is that of a pod that was ended by a provider that does not tell how.
+// terminatedStatus returns the status of a pod that was deleted from a provider without NotifyPods,
+// which reports no exit codes.
 func terminatedStatus(pod *corev1.Pod) corev1.PodStatus {
 	return endedStatus(pod, corev1.PodSucceeded, corev1.ContainerStateTerminated{
 		Reason: "Terminated", Message: "the provider does not tell with which exit code",
 	})
 }
 
-// endedStatus is the status of a pod with all containers in the same terminal state.
+// endedStatus returns the status of a pod whose containers have all terminated. It does not change
+// those that had before.
 func endedStatus(pod *corev1.Pod, phase corev1.PodPhase, how corev1.ContainerStateTerminated) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	status.Phase, status.Reason, status.Message = phase, how.Reason, how.Message

@@ -29,8 +29,8 @@ const (
 	reasonNotFound       = "NotFound"
 )
 
-// lookUp returns the pod in Kubernetes, or nil if there is none that is the controller's,
-// which is also so if the key is none.
+// lookUp returns a pod from the lister. It returns nil if the pod does not exist, if it does not
+// belong to the controller, or if the key is malformed.
 func (pc *PodController) lookUp(ctx context.Context, key string) (*corev1.Pod, error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -53,7 +53,7 @@ func (pc *PodController) lookUp(ctx context.Context, key string) (*corev1.Pod, e
 func (pc *PodController) provided(ctx context.Context, key string) (*corev1.Pod, error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
-		return nil, nil //nolint:nilerr // no provider has a pod of such a key
+		return nil, nil //nolint:nilerr // a malformed key matches no pod
 	}
 	pod, err := pc.provider.GetPod(ctx, namespace, name)
 	if err != nil && !errdefs.IsNotFound(err) {
@@ -65,7 +65,7 @@ func (pc *PodController) provided(ctx context.Context, key string) (*corev1.Pod,
 	return pod, nil
 }
 
-// syncFromKubernetes brings a pod of the provider in line with Kubernetes.
+// syncFromKubernetes reconciles a pod of the provider with Kubernetes.
 func (pc *PodController) syncFromKubernetes(ctx context.Context, key string) error {
 	pod, err := pc.lookUp(ctx, key)
 	if err != nil {
@@ -79,7 +79,7 @@ func (pc *PodController) syncFromKubernetes(ctx context.Context, key string) err
 		if err := pc.deleteProvided(ctx, provided); err != nil || pod == nil {
 			return err
 		}
-		// The next one of the name begins when this one has ended.
+		// A pod is created when the one before it of the same name is gone.
 		if provided, err = pc.provided(ctx, key); err != nil {
 			return err
 		}
@@ -99,12 +99,12 @@ func (pc *PodController) syncFromKubernetes(ctx context.Context, key string) err
 	return pc.bringUp(ctx, pod, provided)
 }
 
-// isAnother tells whether the provider's pod is not this one but has its name. Providers
-// need not keep UIDs.
+// isAnother tells whether the provider's pod has the name of this pod but another UID. Providers
+// need not store UIDs.
 func isAnother(provided, pod *corev1.Pod) bool { return provided.UID != "" && provided.UID != pod.UID }
 
-// deleteProvided ends a pod of the provider that Kubernetes does not have. It has no grace: for
-// Kubernetes its devices are free.
+// deleteProvided deletes a pod from the provider that does not exist in Kubernetes. The grace
+// period is 0, since Kubernetes may already give its devices to other pods.
 func (pc *PodController) deleteProvided(ctx context.Context, provided *corev1.Pod) error {
 	gone := provided.DeepCopy()
 	gone.DeletionGracePeriodSeconds = ptr.To[int64](0)
@@ -114,11 +114,11 @@ func (pc *PodController) deleteProvided(ctx context.Context, provided *corev1.Po
 	return nil
 }
 
-// bringUp creates or updates a pod that is to run.
+// bringUp creates or updates a pod in the provider.
 func (pc *PodController) bringUp(ctx context.Context, pod, provided *corev1.Pod) error {
 	switch {
 	case provided == nil && pod.Status.Phase == corev1.PodRunning:
-		return pc.lost(ctx, pod)
+		return pc.handleLost(ctx, pod)
 	case provided == nil:
 		return pc.create(ctx, pod)
 	case pc.wasHanded(pod):
@@ -134,11 +134,11 @@ func (pc *PodController) bringUp(ctx context.Context, pod, provided *corev1.Pod)
 	err = pc.provider.UpdatePod(ctx, resolved)
 	switch {
 	case errdefs.IsNotFound(err):
-		return pc.lost(ctx, pod)
+		return pc.handleLost(ctx, pod)
 	case err != nil:
-		return pc.refused(ctx, pod, eventUpdateFailed, err)
+		return pc.handleRefusal(ctx, pod, eventUpdateFailed, err)
 	}
-	pc.handed(pod)
+	pc.rememberHanded(pod)
 	pc.config.EventRecorder.Event(pod, corev1.EventTypeNormal, eventUpdated, "the provider updated the pod")
 	return nil
 }
@@ -149,14 +149,14 @@ func (pc *PodController) create(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	if err := pc.provider.CreatePod(ctx, resolved); err != nil {
-		return pc.refused(ctx, pod, eventCreateFailed, err)
+		return pc.handleRefusal(ctx, pod, eventCreateFailed, err)
 	}
-	pc.handed(pod)
+	pc.rememberHanded(pod)
 	pc.config.EventRecorder.Event(pod, corev1.EventTypeNormal, eventCreated, "the provider created the pod")
 	return nil
 }
 
-// forProvider is a copy of a pod as the provider is to get it.
+// forProvider returns the copy of a pod that the provider gets.
 func (pc *PodController) forProvider(pod *corev1.Pod) (*corev1.Pod, error) {
 	if pc.env == nil {
 		return pod.DeepCopy(), nil
@@ -164,9 +164,9 @@ func (pc *PodController) forProvider(pod *corev1.Pod) (*corev1.Pod, error) {
 	return pc.env.resolved(pod)
 }
 
-// lost deals with a pod that ran and that the provider does not have any more. If it may be
-// restarted, it is created again.
-func (pc *PodController) lost(ctx context.Context, pod *corev1.Pod) error {
+// handleLost handles a pod that was running and that the provider no longer has. Depending on its
+// restart policy, it is created again or becomes Failed.
+func (pc *PodController) handleLost(ctx context.Context, pod *corev1.Pod) error {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		return pc.create(ctx, pod)
 	}
@@ -174,9 +174,9 @@ func (pc *PodController) lost(ctx context.Context, pod *corev1.Pod) error {
 	return pc.writeStatus(ctx, pod, &status)
 }
 
-// refused tells people what the provider does not do, and returns the error if there is
-// to be another attempt.
-func (pc *PodController) refused(ctx context.Context, pod *corev1.Pod, event string, why error) error {
+// handleRefusal reports an error of the provider in an Event and in the status. It returns the
+// error if there is to be another attempt.
+func (pc *PodController) handleRefusal(ctx context.Context, pod *corev1.Pod, event string, why error) error {
 	if ctx.Err() != nil {
 		return why
 	}
@@ -196,19 +196,19 @@ func (pc *PodController) refused(ctx context.Context, pod *corev1.Pod, event str
 	return fmt.Errorf("pod %s: %w", keyOf(pod), why)
 }
 
-// handed remembers what the provider got.
-func (pc *PodController) handed(pod *corev1.Pod) {
-	if known := pc.remembered(pod); known != nil {
+// rememberHanded stores the pod that was given to the provider.
+func (pc *PodController) rememberHanded(pod *corev1.Pod) {
+	if known := pc.knownOf(pod); known != nil {
 		known.mu.Lock()
 		defer known.mu.Unlock()
 		known.handed = pod
 	}
 }
 
-// wasHanded tells whether the provider got what matters of this pod, even if its own copy
-// does not show it.
+// wasHanded tells whether the provider was given this version of the pod. A provider's own copy may
+// not show that.
 func (pc *PodController) wasHanded(pod *corev1.Pod) bool {
-	known := pc.remembered(pod)
+	known := pc.knownOf(pod)
 	if known == nil {
 		return false
 	}

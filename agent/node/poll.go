@@ -13,11 +13,11 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// pollInterval is the time between looks at the pods of a provider that does not tell when
-// their status changes.
+// pollInterval is the interval at which the status of pods is polled from a provider without
+// NotifyPods.
 const pollInterval = 5 * time.Second
 
-// poll asks the provider for the status of each pod, again and again.
+// poll polls the status of each pod from the provider, until ctx ends.
 func (pc *PodController) poll(ctx context.Context) {
 	for sleep(ctx, pollInterval) {
 		pc.known.Range(func(key, _ any) bool {
@@ -32,8 +32,8 @@ func (pc *PodController) poll(ctx context.Context) {
 	}
 }
 
-// ask asks for the status of one pod. One that ran and that the provider does not have is
-// dealt with as if it had changed in Kubernetes.
+// ask gets the status of one pod. If the pod was running and the provider no longer has it, ask
+// queues it as if it had changed in Kubernetes.
 func (pc *PodController) ask(ctx context.Context, key string) error {
 	pod, err := pc.lookUp(ctx, key)
 	if err != nil || pod == nil || pod.DeletionTimestamp != nil || hasEnded(&pod.Status) {

@@ -17,9 +17,9 @@ type ShouldRetryFunc = queue.ShouldRetryFunc
 // MaxRetries is how often DefaultRetryFunc has a key handled again.
 var MaxRetries = 20
 
-// DefaultRetryFunc gives up after MaxRetries, and leaves the time between attempts to the queue's rate
-// limiter. It is virtual-kubelet's default, and a variable as there. Nothing here reads it: a PodController
-// without a function of its own does not give up.
+// DefaultRetryFunc gives up after MaxRetries failures, and leaves the delay to the rate limiter. It
+// is a variable, as in virtual-kubelet. Nothing here reads it: a PodController without a retry
+// function does not give up.
 var DefaultRetryFunc = giveUpAfterMaxRetries
 
 func giveUpAfterMaxRetries(_ context.Context, key string, timesTried int, _ time.Time, err error) (*time.Duration, error) {
@@ -29,45 +29,47 @@ func giveUpAfterMaxRetries(_ context.Context, key string, timesTried int, _ time
 	return nil, fmt.Errorf("maximum retries (%d) reached: %s: %w", MaxRetries, key, err)
 }
 
-// The lengths of the three queues, as they are at the moment: keys that wait, with those that a rate limiter
-// holds back, keys that are being handled, and both together. A key that is queued again while it is
-// handled counts twice.
+// Lengths of the three queues. Keys that a rate limiter delays count as waiting. A key that is
+// queued again while it is handled counts twice.
 
-// SyncPodsFromKubernetesQueueLen is how many pods wait to be brought in line with Kubernetes, or are.
+// SyncPodsFromKubernetesQueueLen returns the number of pods that wait to be reconciled with
+// Kubernetes, or are being reconciled.
 func (pc *PodController) SyncPodsFromKubernetesQueueLen() int { return pc.fromKubernetes.Len() }
 
-// SyncPodsFromKubernetesQueueUnprocessedLen is how many of them wait.
+// SyncPodsFromKubernetesQueueUnprocessedLen returns how many pods wait to be reconciled.
 func (pc *PodController) SyncPodsFromKubernetesQueueUnprocessedLen() int {
 	return pc.fromKubernetes.UnprocessedLen()
 }
 
-// SyncPodsFromKubernetesQueueItemsBeingProcessedLen is how many of them are being handled.
+// SyncPodsFromKubernetesQueueItemsBeingProcessedLen returns how many pods are being reconciled.
 func (pc *PodController) SyncPodsFromKubernetesQueueItemsBeingProcessedLen() int {
 	return pc.fromKubernetes.ItemsBeingProcessedLen()
 }
 
-// DeletePodsFromKubernetesQueueLen is how many pods wait to be deleted from Kubernetes, or are.
+// DeletePodsFromKubernetesQueueLen returns the number of pods that wait to be deleted from
+// Kubernetes, or are being deleted.
 func (pc *PodController) DeletePodsFromKubernetesQueueLen() int { return pc.deletions.Len() }
 
-// DeletePodsFromKubernetesQueueUnprocessedLen is how many of them wait.
+// DeletePodsFromKubernetesQueueUnprocessedLen returns how many pods wait to be deleted.
 func (pc *PodController) DeletePodsFromKubernetesQueueUnprocessedLen() int {
 	return pc.deletions.UnprocessedLen()
 }
 
-// DeletePodsFromKubernetesQueueItemsBeingProcessedLen is how many of them are being handled.
+// DeletePodsFromKubernetesQueueItemsBeingProcessedLen returns how many pods are being deleted.
 func (pc *PodController) DeletePodsFromKubernetesQueueItemsBeingProcessedLen() int {
 	return pc.deletions.ItemsBeingProcessedLen()
 }
 
-// SyncPodStatusFromProviderQueueLen is how many statuses wait to be written, or are.
+// SyncPodStatusFromProviderQueueLen returns the number of statuses that wait to be written, or are
+// being written.
 func (pc *PodController) SyncPodStatusFromProviderQueueLen() int { return pc.fromProvider.Len() }
 
-// SyncPodStatusFromProviderQueueUnprocessedLen is how many of them wait.
+// SyncPodStatusFromProviderQueueUnprocessedLen returns how many statuses wait to be written.
 func (pc *PodController) SyncPodStatusFromProviderQueueUnprocessedLen() int {
 	return pc.fromProvider.UnprocessedLen()
 }
 
-// SyncPodStatusFromProviderQueueItemsBeingProcessedLen is how many of them are being handled.
+// SyncPodStatusFromProviderQueueItemsBeingProcessedLen returns how many statuses are being written.
 func (pc *PodController) SyncPodStatusFromProviderQueueItemsBeingProcessedLen() int {
 	return pc.fromProvider.ItemsBeingProcessedLen()
 }

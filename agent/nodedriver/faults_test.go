@@ -44,14 +44,14 @@ var faults = []fault{
 	}},
 	{"served before the fronts are known", []edit{
 		{"inventory/ledger.go", "if unknown := s.unknown(); len(unknown) > 0 {", "if unknown := s.unknown(); len(unknown) > 9 {"},
-		{"nodedriver/served.go", `	d.handOver()
+		{"nodedriver/served.go", `	d.pushState()
 }
 
-// serve serves`, `	d.handOver()
-	d.knows.Do(func() { close(d.known) })
+// serve runs`, `	d.pushState()
+	d.closeRebuilt.Do(func() { close(d.rebuilt) })
 }
 
-// serve serves`},
+// serve runs`},
 	}},
 	{"rebuilt with nothing for the plugin", []edit{
 		{"nodedriver/rebuild.go", `		return d.plugin.Rebuild(devicetree.Report{Asked: view.report.Asked, InUse: view.report.InUse})`, `		_ = devicetree.Report{}

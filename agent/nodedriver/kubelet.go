@@ -28,69 +28,71 @@ import (
 )
 
 const (
-	// kubeletInterval is how often kubelet is asked which devices pods still have:
-	// it does not say when a device plugin's device is free again.
+	// kubeletInterval is how often kubelet is asked which devices are in use by pods. Kubelet does
+	// not notify a device plugin when a device becomes free.
 	kubeletInterval = 10 * time.Second
-	// longestLook is the time between two questions after which nothing is known of the time between.
-	longestLook = 3 * kubeletInterval
-	// podsInterval is how often the API server is asked for the pods of a node on which nothing changes
-	// and plugin devices are in use.
+	// longestGap is the longest time between two answers of kubelet. After a longer gap, pods may
+	// have come and gone unseen.
+	longestGap = 3 * kubeletInterval
+	// podsInterval is how often the pods of the node are listed from the API server if nothing
+	// changes and plugin devices are in use.
 	podsInterval = 5 * time.Minute
-	// assumedInterval is how often the API server is asked for claims that may be prepared.
+	// assumedInterval is how often claims are listed from the API server while some are assumed to
+	// be prepared.
 	assumedInterval = time.Minute
 )
 
-// kubelet finds out which devices of device plugins are in use, for all drivers.
+// kubelet finds out which devices of the device plugins are in use, for all drivers.
 type kubelet struct {
-	options  *Options
-	patience time.Duration // for an answer of kubelet, and for one of the API server
-	judge    podresources.Judge
-	asked    time.Time // when kubelet was asked last
-	wake     chan struct{}
-	// compared are the holds of device plugins that there were when kubelet and the API server were compared
-	// last, at that time; nil if nothing is known since.
+	options *Options
+	timeout time.Duration // timeout of one request to kubelet, or to the API server
+	judge   podresources.Judge
+	asked   time.Time // when kubelet was last asked
+	wake    chan struct{}
+	// compared are the plugins' holds at the last comparison of kubelet's answer with the API
+	// server's pods, and comparedAt is its time. It is nil if kubelet did not answer since.
 	compared   []inventory.Hold
 	comparedAt time.Time
 }
 
 func newKubelet(options *Options) *kubelet {
-	return &kubelet{options: options, patience: kubeletInterval / 2, wake: make(chan struct{}, 1)}
+	return &kubelet{options: options, timeout: kubeletInterval / 2, wake: make(chan struct{}, 1)}
 }
 
 func (o *Options) podResources() string {
 	return filepath.Join(o.KubeletDir, "pod-resources", "kubelet.sock")
 }
 
-// view is what kubelet and the API server say at one moment.
-type view struct {
-	answer      *podresources.Answer // nil if kubelet does not answer
-	kubeletErr  error                // why
-	noSocket    bool                 // kubelet's socket is not there
-	silent      bool                 // kubelet did not answer all the time since it was asked before
-	holds       []inventory.Hold     // of device plugins, from after answer
-	unasked     bool                 // the API server was not asked: nothing can become free
-	pods        []corev1.Pod         // from after holds
-	podsErr     error
-	unexplained podresources.Unexplained
-	report      devicetree.Report
+// observation is what kubelet and the API server answered in one round of questions.
+type observation struct {
+	answer        *podresources.Answer // nil if kubelet did not answer
+	kubeletErr    error                // why kubelet did not answer
+	noSocket      bool                 // kubelet's socket does not exist
+	hadGap        bool                 // kubelet did not answer now, or the last question was too long ago
+	holds         []inventory.Hold     // holds of device plugins, read after kubelet's answer
+	podsNotListed bool                 // the pods were not listed, since no device can become free
+	pods          []corev1.Pod         // listed after the holds were read
+	podsErr       error
+	unexplained   podresources.Unexplained
+	report        devicetree.Report
 }
 
-// look has kubelet asked soon.
-func (k *kubelet) look() {
+// wakeUp has kubelet asked soon, without waiting for the interval.
+func (k *kubelet) wakeUp() {
 	select {
 	case k.wake <- struct{}{}:
-	default: // it will be
+	default: // it was woken already
 	}
 }
 
-// follow tells drivers what kubelet says, until ctx is done.
-func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
+// follow asks kubelet at an interval, and passes the answers to the drivers until ctx is done.
+func (k *kubelet) follow(ctx context.Context, drivers func() []*driverServer) {
 	if !k.options.NoKubelet {
 		defer k.watchPods(ctx)()
 	}
 	ticker := time.NewTicker(kubeletInterval)
 	defer ticker.Stop()
-	var asked time.Time // when for claims
+	var asked time.Time // when claims were last listed
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,8 +107,8 @@ func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
 		}
 		due := time.Since(asked) >= assumedInterval
 		for _, d := range all {
-			d.told(ctx, seen)
-			d.tellConflicts(ctx)
+			d.handleObservation(ctx, seen)
+			d.reportConflicts(ctx)
 			if due && d.dropAssumed(ctx) {
 				asked = time.Now()
 			}
@@ -114,19 +116,19 @@ func (k *kubelet) follow(ctx context.Context, drivers func() []*served) {
 	}
 }
 
-// ask asks kubelet and then the API server: a pod that came in between is among the pods. The API
-// server is asked only if drivers can do something with its answer.
-func (k *kubelet) ask(ctx context.Context, drivers []*served) *view {
+// ask asks kubelet first and then the API server, so that the pods include those that started in
+// between. It lists pods only if needsPods says so.
+func (k *kubelet) ask(ctx context.Context, drivers []*driverServer) *observation {
 	if k.options.NoKubelet {
-		return &view{}
+		return &observation{}
 	}
-	// One that hangs must not look as if the other one did.
+	// Each request has its own timeout, so that it is clear which one hung.
 	within := func(ask func(context.Context)) {
-		ctx, cancel := context.WithTimeout(ctx, k.patience)
+		ctx, cancel := context.WithTimeout(ctx, k.timeout)
 		defer cancel()
 		ask(ctx)
 	}
-	out := &view{}
+	out := &observation{}
 	within(func(ctx context.Context) {
 		out.answer, out.kubeletErr = podresources.List(ctx, k.options.podResources())
 	})
@@ -136,7 +138,8 @@ func (k *kubelet) ask(ctx context.Context, drivers []*served) *view {
 	}
 	if k.needsPods(out, drivers) {
 		within(func(ctx context.Context) {
-			// Not from the API server's memory of an earlier moment: the pods must be newer than kubelet's answer.
+			// No resource version, so that the list is not served from a cache: the pods must be
+			// newer than kubelet's answer.
 			pods, err := k.options.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: k.ofNode().String()})
 			if err != nil {
 				out.podsErr = fmt.Errorf("pods of the node: %w", err)
@@ -149,16 +152,16 @@ func (k *kubelet) ask(ctx context.Context, drivers []*served) *view {
 	return out
 }
 
-// needsPods tells whether the pods of the node are needed beside kubelet's answer, to which it adds the
-// holds. They are not if no device of a plugin is in use, or if kubelet reports each device that is, to
-// the same users as when both were compared last. A pod that comes is given its devices by
-// this process or another one with the same ledger, which changes a hold.
-func (k *kubelet) needsPods(v *view, drivers []*served) bool {
+// needsPods adds the plugins' holds to the observation, and tells whether the pods must be listed.
+// That is not necessary if no plugin device is in use. It is not necessary either if kubelet
+// reports the same users of the same devices as at the last comparison. A new pod changes a hold,
+// because this process or another one with the same ledger allocates its devices.
+func (k *kubelet) needsPods(v *observation, drivers []*driverServer) bool {
 	known := true
 	for _, d := range drivers {
 		ledger := d.ledger.Load()
 		if ledger == nil {
-			continue // its turn is later
+			continue // no ledger yet; a later round handles this driver
 		}
 		known = known && len(ledger.Unknown()) == 0
 		for _, hold := range ledger.Holds() {
@@ -171,14 +174,14 @@ func (k *kubelet) needsPods(v *view, drivers []*served) bool {
 	case !known:
 		return true
 	case len(v.holds) == 0:
-		v.unasked = true
+		v.podsNotListed = true
 	case v.answer != nil && !k.judge.Waits() && time.Since(k.comparedAt) < podsInterval:
-		v.unasked = slices.Equal(v.holds, k.compared) && !slices.ContainsFunc(v.holds, func(hold inventory.Hold) bool { return !reports(v.answer, hold) })
+		v.podsNotListed = slices.Equal(v.holds, k.compared) && !slices.ContainsFunc(v.holds, func(hold inventory.Hold) bool { return !reports(v.answer, hold) })
 	}
-	return !v.unasked
+	return !v.podsNotListed
 }
 
-// reports tells whether kubelet says that a container has the device of a hold.
+// reports tells whether kubelet's answer contains the device of a hold.
 func reports(answer *podresources.Answer, hold inventory.Hold) bool {
 	for resource, ids := range answer.InUse {
 		driver, _, _ := strings.Cut(resource, "/")
@@ -189,23 +192,23 @@ func reports(answer *podresources.Answer, hold inventory.Hold) bool {
 	return false
 }
 
-// compare makes the report of what both said.
-func (k *kubelet) compare(v *view) {
+// compare fills in the report from the answers of kubelet and the API server.
+func (k *kubelet) compare(v *observation) {
 	now := time.Now()
-	v.silent = v.answer == nil || now.Sub(k.asked) > longestLook
+	v.hadGap = v.answer == nil || now.Sub(k.asked) > longestGap
 	k.asked = now
-	if v.silent {
+	if v.hadGap {
 		k.judge.Silent()
 		k.compared = nil
 	}
 	if v.answer == nil {
-		for i := range v.pods { // one of them may be deleted before kubelet answers
+		for i := range v.pods { // the pod may be deleted before kubelet answers again
 			k.judge.Observe(&v.pods[i])
 		}
 		return
 	}
 	v.report = devicetree.Report{Asked: v.answer.Asked, InUse: v.answer.InUse}
-	if v.podsErr == nil && !v.unasked {
+	if v.podsErr == nil && !v.podsNotListed {
 		v.unexplained = k.judge.Unexplained(v.answer, v.pods)
 		v.report.Free = v.unexplained.Free
 		k.compared, k.comparedAt = v.holds, now
@@ -216,8 +219,8 @@ func (k *kubelet) ofNode() fields.Selector {
 	return fields.OneTermEqualSelector("spec.nodeName", k.options.NodeName)
 }
 
-// whyNothingIsFree says why no device of a plugin becomes free, if so.
-func (v *view) whyNothingIsFree() string {
+// whyNothingIsFree returns why no plugin device becomes free, or "" if some can.
+func (v *observation) whyNothingIsFree() string {
 	switch {
 	case v.podsErr != nil:
 		return fmt.Sprintf("No device of a plugin becomes free: %v", v.podsErr)
@@ -227,8 +230,8 @@ func (v *view) whyNothingIsFree() string {
 	return ""
 }
 
-// watchPods has the judge see pods between two answers of the API server, and the last state of those
-// that are deleted. It is only a help, so that nothing is waited for that is over.
+// watchPods shows pods to the judge as they change, including their last state before deletion.
+// Correctness does not depend on it. It only spares the judge waiting for pods that have ended.
 func (k *kubelet) watchPods(ctx context.Context) (stop func()) {
 	observe := func(object any) {
 		if pod, known := object.(*corev1.Pod); known {
@@ -266,8 +269,8 @@ func (k *kubelet) watchPods(ctx context.Context) (stop func()) {
 	}
 }
 
-// tellConflicts tells of devices with two users: in the log, and as Events of the node.
-func (d *served) tellConflicts(ctx context.Context) {
+// reportConflicts reports devices with two users, in the log and as Events of the node.
+func (d *driverServer) reportConflicts(ctx context.Context) {
 	ledger := d.ledger.Load()
 	if ledger == nil {
 		return
@@ -277,16 +280,16 @@ func (d *served) tellConflicts(ctx context.Context) {
 		text := conflict.String()
 		subject := "conflict " + text
 		subjects = append(subjects, subject)
-		if d.others.tell(ctx, subject, text) {
+		if d.problems.set(ctx, subject, text) {
 			d.events.warn("DeviceHasTwoUsers", text)
 		}
 	}
-	d.others.forget(ctx, "conflict ", subjects)
+	d.problems.clearExcept(ctx, "conflict ", subjects)
 }
 
-// dropAssumed gives up what is assumed for claims that are not allocated any more, and tells
-// whether it had to ask for that.
-func (d *served) dropAssumed(ctx context.Context) bool {
+// dropAssumed drops holds that are assumed to be prepared, and whose claims are no longer
+// allocated. It returns whether it had to list claims.
+func (d *driverServer) dropAssumed(ctx context.Context) bool {
 	ledger := d.ledger.Load()
 	if ledger == nil || !slices.ContainsFunc(ledger.Holds(), func(hold inventory.Hold) bool { return hold.Assumed && hold.Front == inventory.FrontDRA }) {
 		return false
@@ -296,9 +299,9 @@ func (d *served) dropAssumed(ctx context.Context) bool {
 		err = draplugin.DropUnallocated(d.in.Load(), d.name, ledger, claims)
 	}
 	if err != nil {
-		d.others.tell(ctx, "assumed", fmt.Sprintf("Devices of claims that may be prepared do not become free: %v", err))
+		d.problems.set(ctx, "assumed", fmt.Sprintf("Devices of claims that may be prepared do not become free: %v", err))
 	} else {
-		d.others.tell(ctx, "assumed", "")
+		d.problems.set(ctx, "assumed", "")
 	}
 	return true
 }

@@ -82,7 +82,7 @@ func TestAsk(t *testing.T) {
 	startKubelet(t, dir, told)
 	client := fake.NewClientset(pod)
 	k := newKubelet(&Options{NodeName: fakecluster.NodeName, Client: client, KubeletDir: dir})
-	drivers := []*served{servedWith(t, k.options, "gpu-0")}
+	drivers := []*driverServer{servedWith(t, k.options, "gpu-0")}
 	got := k.ask(t.Context(), drivers)
 	if got.answer == nil || len(got.report.InUse["gpu.example.com/gpu"]) != 1 || !got.report.Free("gpu.example.com/gpu") || got.report.Asked.IsZero() {
 		t.Errorf("%+v", got)
@@ -101,9 +101,9 @@ func TestAsk(t *testing.T) {
 }
 
 // servedWith is a driver that nothing runs, of which plugin devices are in use.
-func servedWith(t *testing.T, options *Options, inUse ...string) *served {
+func servedWith(t *testing.T, options *Options, inUse ...string) *driverServer {
 	t.Helper()
-	d := newServed(options, gpu0.Driver, modelInventory())
+	d := newDriverServer(options, gpu0.Driver, modelInventory())
 	if err := os.MkdirAll(folder(options.KubeletDir, gpu0.Driver), 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -130,11 +130,11 @@ func TestPodsAreAskedForWhenNeeded(t *testing.T) {
 	client := fake.NewClientset(pod)
 	k := newKubelet(&Options{NodeName: fakecluster.NodeName, Client: client, KubeletDir: dir})
 	idle, busy := servedWith(t, k.options), servedWith(t, &Options{KubeletDir: shortdir.New(t)}, "gpu-0")
-	asks := func(what string, want bool, drivers ...*served) {
+	asks := func(what string, want bool, drivers ...*driverServer) {
 		t.Helper()
 		client.ClearActions()
 		view := k.ask(t.Context(), drivers)
-		if asked := len(client.Actions()) > 0; asked != want || view.unasked == want || view.answer == nil || (view.report.Free != nil) != want {
+		if asked := len(client.Actions()) > 0; asked != want || view.podsNotListed == want || view.answer == nil || (view.report.Free != nil) != want {
 			t.Errorf("%s: asked %v, want %v: %+v", what, asked, want, view)
 		}
 	}
@@ -172,7 +172,7 @@ func TestPodsAreAskedForWhenNeeded(t *testing.T) {
 	asks("it still does", true, busy)
 	kubelet.set(told)
 	asks("kubelet reports it again", true, busy) // the pod was not there for a time
-	k.asked = k.asked.Add(-2 * longestLook)
+	k.asked = k.asked.Add(-2 * longestGap)
 	k.judge = podresources.Judge{}
 	asks("kubelet was not asked for a time, and is silent so far", false, busy)
 	asks("compared anew", true, busy)
@@ -208,8 +208,8 @@ func TestKubeletHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := newKubelet(&Options{NodeName: fakecluster.NodeName, Client: client, KubeletDir: dir})
-	k.patience = 3 * time.Second
-	got := k.ask(t.Context(), []*served{servedWith(t, k.options, "gpu-0")})
+	k.timeout = 3 * time.Second
+	got := k.ask(t.Context(), []*driverServer{servedWith(t, k.options, "gpu-0")})
 	if got.kubeletErr == nil || got.noSocket || got.podsErr != nil || len(got.pods) != 1 {
 		t.Errorf("kubelet: %v, no socket %v, the API server: %v, %d pods", got.kubeletErr, got.noSocket, got.podsErr, len(got.pods))
 	}

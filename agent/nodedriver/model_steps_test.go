@@ -338,7 +338,7 @@ func (m *model) show(in *inventory.Inventory) {
 }
 
 func (m *model) ask(p *instance) {
-	p.look, p.listed = &view{}, false
+	p.look, p.listed = &observation{}, false
 	if m.up && !m.blind {
 		p.look.answer = podresources.AnswerOf(time.Now(), m.kubelet.list())
 		return
@@ -348,7 +348,7 @@ func (m *model) ask(p *instance) {
 
 func (m *model) list(p *instance) {
 	p.listed = true
-	if p.look.holds, p.look.unasked = nil, false; !p.kubelet.needsPods(p.look, []*served{p.served}) {
+	if p.look.holds, p.look.podsNotListed = nil, false; !p.kubelet.needsPods(p.look, []*driverServer{p.driverServer}) {
 		m.did["pods are not asked for"]++
 		return
 	}

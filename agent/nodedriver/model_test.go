@@ -92,11 +92,11 @@ type modelPod struct {
 
 // instance is a process of the driver.
 type instance struct {
-	*served
+	*driverServer
 	kubelet *kubelet
 	dra     kubeletplugin.DRAPlugin
-	look    *view // an answer of kubelet to which the pods are added
-	listed  bool  // they were
+	look    *observation // an answer of kubelet to which the pods are added
+	listed  bool         // they were
 }
 
 // model is a node, its driver, and an API server.
@@ -203,7 +203,7 @@ func (m *model) startDriver(i int) {
 		return
 	}
 	p := &instance{kubelet: newKubelet(&m.options)}
-	p.served = newServed(&m.options, modelDriver, m.shown)
+	p.driverServer = newDriverServer(&m.options, modelDriver, m.shown)
 	p.claims = func(context.Context) ([]resourceapi.ResourceClaim, error) {
 		if m.chance(10) {
 			return nil, errors.New("the API server does not answer")
@@ -215,13 +215,13 @@ func (m *model) startDriver(i int) {
 		return out, nil
 	}
 	m.drivers[i] = p
-	p.served.forgot = m.lost
+	p.driverServer.ledgerLost = m.lost
 	ledger, err := inventory.NewLedger(m.store)
 	if err != nil && !m.store.damaged {
 		m.t.Fatal(err)
 	}
 	_ = m.call(p, func() error {
-		p.use(m.ctx(), ledger)
+		p.attachLedger(m.ctx(), ledger)
 		return nil
 	})
 	m.goOn(p)
@@ -237,7 +237,7 @@ func (m *model) goOn(p *instance) {
 			}
 		}
 		if len(ledger.Unknown()) == 0 {
-			p.knows.Do(func() { close(p.known) })
+			p.closeRebuilt.Do(func() { close(p.rebuilt) })
 		}
 		return nil
 	})
@@ -250,7 +250,7 @@ func (m *model) isServed(p *instance) bool {
 	}
 	m.goOn(p)
 	select {
-	case <-p.known:
+	case <-p.rebuilt:
 	default:
 		return false
 	}
@@ -263,8 +263,8 @@ func (m *model) isServed(p *instance) bool {
 			m.t.Fatal(err)
 		}
 		p.dra = plugin
-		p.served.dra.Store(driver)
-		p.handOver()
+		p.driverServer.dra.Store(driver)
+		p.pushState()
 	}
 	return true
 }
@@ -538,7 +538,7 @@ func (m *model) tell(p *instance) {
 	}()
 	_ = m.call(p, func() error {
 		p.kubelet.compare(look)
-		p.told(m.ctx(), look)
+		p.handleObservation(m.ctx(), look)
 		_ = p.dropAssumed(m.ctx())
 		return nil
 	})

@@ -30,21 +30,22 @@ type Options struct {
 	Client   kubernetes.Interface
 	Source   inventory.Source
 
-	// KubeletDir is kubelet's folder, by default /var/lib/kubelet.
+	// KubeletDir is kubelet's root directory, by default /var/lib/kubelet.
 	KubeletDir string
 	// CDIDir is where CDI files are written, by default /var/run/cdi.
 	CDIDir string
-	// Fronts are what kubelet is served through, by default both.
+	// Fronts are the kubelet APIs through which devices are served. The default is both.
 	Fronts []inventory.Front
-	// Instance, if any, is the UID of this process's pod, and part of the names of its sockets: others of
-	// the same driver may run beside it. All of them must have an Instance.
+	// Instance is the UID of this process's pod. If set, it is part of the names of sockets, so
+	// that several processes can serve the same driver. All of them must set it.
 	Instance types.UID
-	// NoKubelet says that pods are run by others than kubelet, which have no device plugins.
+	// NoKubelet says that the node has no kubelet, and therefore no device plugins.
 	NoKubelet bool
-	// Withdraw has ResourceSlices deleted at the end. Otherwise they stay for the next start.
+	// Withdraw makes Run delete the ResourceSlices when it ends. By default they remain for the
+	// next start.
 	Withdraw bool
-	// RepairDelay is how long a ResourceSlice that somebody else wrote stays as it is before it is put
-	// right. The default is resourceslice.DefaultSyncDelay.
+	// RepairDelay is how long to wait before a ResourceSlice that another writer changed is
+	// repaired. The default is resourceslice.DefaultSyncDelay.
 	RepairDelay time.Duration
 }
 
@@ -69,17 +70,17 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// LedgerPath is where the ledger of a driver is, below kubelet's folder.
+// LedgerPath returns the path of a driver's ledger, below kubelet's root directory.
 func LedgerPath(kubeletDir, driver string) string {
 	return filepath.Join(folder(kubeletDir, driver), "ledger.json")
 }
 
 func folder(kubeletDir, driver string) string { return filepath.Join(kubeletDir, "plugins", driver) }
 
-// withdrawTimeout is how long ResourceSlices may take to be deleted at the end.
+// withdrawTimeout limits the deletion of ResourceSlices at the end.
 const withdrawTimeout = 10 * time.Second
 
-// Node serves the devices of a node. Methods may be called concurrently; Run is called once.
+// Node serves the devices of a node. Methods may be called concurrently. Run may be called once.
 type Node struct {
 	options Options
 	kubelet *kubelet
@@ -88,7 +89,7 @@ type Node struct {
 
 	current atomic.Pointer[inventory.Inventory]
 	mutex   sync.Mutex
-	drivers map[string]*served
+	drivers map[string]*driverServer
 }
 
 // New returns a Node that serves nothing before Run.
@@ -97,14 +98,14 @@ func New(options Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve node: %w", err)
 	}
-	n := &Node{options: options, drivers: make(map[string]*served)}
+	n := &Node{options: options, drivers: make(map[string]*driverServer)}
 	n.kubelet = newKubelet(&n.options)
 	return n, nil
 }
 
-// Run serves until ctx is done, or something ends that must not. If the source ends, all devices are
-// tainted, and Run returns why when ctx is done. What is published and prepared stays, unless
-// Options.Withdraw says otherwise.
+// Run serves devices until ctx is done, or one of its parts fails. If the source ends, Run taints
+// all devices, goes on, and returns the source's error when ctx is done. Published slices and
+// prepared claims remain, unless Options.Withdraw is set.
 func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -113,9 +114,9 @@ func (n *Node) Run(ctx context.Context) error {
 	n.running.Go(func() { n.kubelet.follow(ctx, n.all) })
 	err := n.options.Source.Run(ctx, func(in *inventory.Inventory) { n.update(ctx, cancel, in) })
 	if ctx.Err() != nil {
-		err = nil // sources may return why ctx is done
+		err = nil // a source may return the error of ctx
 	} else {
-		// What was published stays, tainted, while somebody looks at the node.
+		// Published slices remain, with a taint, until somebody repairs the node.
 		err = fmt.Errorf("devices cannot be watched any more: %w", cmp.Or(err, errSourceEnded))
 		for _, d := range n.all() {
 			d.sourceLost(err)
@@ -135,7 +136,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return errors.Join(err, cause)
 }
 
-// update hands an inventory to all drivers, and has those served that are new.
+// update passes an inventory to all drivers, and starts those that are new.
 func (n *Node) update(ctx context.Context, cancel context.CancelCauseFunc, in *inventory.Inventory) {
 	n.current.Store(in)
 	n.mutex.Lock()
@@ -144,7 +145,7 @@ func (n *Node) update(ctx context.Context, cancel context.CancelCauseFunc, in *i
 		if n.drivers[name] != nil {
 			continue
 		}
-		d := newServed(&n.options, name, in)
+		d := newDriverServer(&n.options, name, in)
 		d.events = n.events
 		n.drivers[name] = d
 		n.running.Go(func() {
@@ -158,24 +159,24 @@ func (n *Node) update(ctx context.Context, cancel context.CancelCauseFunc, in *i
 	}
 }
 
-// errSourceEnded is why nothing is known of devices if the source does not say.
+// errSourceEnded is the reason if a source ends without an error.
 var errSourceEnded = errors.New("the source ended")
 
-// all are the drivers, by name.
-func (n *Node) all() []*served {
+// all returns the drivers, sorted by name.
+func (n *Node) all() []*driverServer {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	var out []*served
+	var out []*driverServer
 	for _, name := range slices.Sorted(maps.Keys(n.drivers)) {
 		out = append(out, n.drivers[name])
 	}
 	return out
 }
 
-// Inventory is what the source reported last, or nil.
+// Inventory returns the latest inventory of the source, or nil.
 func (n *Node) Inventory() *inventory.Inventory { return n.current.Load() }
 
-// Holds are all holds of all drivers.
+// Holds returns the holds of all drivers.
 func (n *Node) Holds() []inventory.Hold {
 	var out []inventory.Hold
 	for _, d := range n.all() {
@@ -186,7 +187,7 @@ func (n *Node) Holds() []inventory.Hold {
 	return out
 }
 
-// Conflicts are the devices that have two users, by driver.
+// Conflicts returns the devices with two users, by driver.
 func (n *Node) Conflicts() map[string][]inventory.Conflict {
 	out := make(map[string][]inventory.Conflict)
 	for _, d := range n.all() {
@@ -197,7 +198,7 @@ func (n *Node) Conflicts() map[string][]inventory.Conflict {
 	return out
 }
 
-// Stats counts what was written to the API server, by driver.
+// Stats returns the number of writes to the API server, by driver.
 func (n *Node) Stats() map[string]resourceslice.Stats {
 	out := make(map[string]resourceslice.Stats)
 	for _, d := range n.all() {
@@ -208,8 +209,8 @@ func (n *Node) Stats() map[string]resourceslice.Stats {
 	return out
 }
 
-// Repairs counts by driver how often ResourceSlices were put right that somebody else had written
-// or deleted.
+// Repairs returns how often ResourceSlices were repaired that another writer changed or deleted, by
+// driver.
 func (n *Node) Repairs() map[string]int64 {
 	out := make(map[string]int64)
 	for _, d := range n.all() {
@@ -220,7 +221,8 @@ func (n *Node) Repairs() map[string]int64 {
 	return out
 }
 
-// Healthy returns an error if the process must be started again: kubelet cannot reach it.
+// Healthy is for a liveness probe. It returns an error if the process must restart, because kubelet
+// cannot reach it.
 func (n *Node) Healthy() error {
 	for _, d := range n.all() {
 		if dra := d.dra.Load(); dra != nil {
@@ -232,7 +234,7 @@ func (n *Node) Healthy() error {
 	return nil
 }
 
-// Ready returns why devices cannot be handed out, if so.
+// Ready is for a readiness probe. It returns an error if devices cannot be allocated to pods.
 func (n *Node) Ready() error {
 	if n.current.Load() == nil {
 		return errors.New("the devices of the node are not known yet")

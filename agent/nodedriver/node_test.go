@@ -401,7 +401,7 @@ func TestConflictIsTold(t *testing.T) {
 		return list.Items
 	}
 	look := func() {
-		r.kubelet.look()
+		r.kubelet.wakeUp()
 	}
 	fakecluster.Eventually(t, "an Event", func() bool { look(); return len(events()) > 0 })
 	event := events()[0]

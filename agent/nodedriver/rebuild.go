@@ -20,17 +20,18 @@ import (
 	"github.com/dray-project/dray/agent/podresources"
 )
 
-// claimsInterval is the time between attempts to ask the API server for claims.
+// claimsInterval is the pause between attempts to list claims.
 const claimsInterval = 5 * time.Second
 
-// rebuild returns when the ledger knows all users, or false when ctx is done.
-func (d *served) rebuild(ctx context.Context, ledger *inventory.Ledger, kubelet *kubelet) bool {
+// rebuild fills the ledger until it knows all users of devices. It returns false if ctx ends
+// before.
+func (d *driverServer) rebuild(ctx context.Context, ledger *inventory.Ledger, kubelet *kubelet) bool {
 	for slices.Contains(ledger.Unknown(), inventory.FrontDRA) {
 		err := d.rebuildClaims(ctx, ledger)
 		if err == nil {
 			break
 		}
-		d.waits.tell(ctx, "users", fmt.Sprintf("the users of claims' devices: %v", err))
+		d.rebuildProblems.set(ctx, "users", fmt.Sprintf("the users of claims' devices: %v", err))
 		select {
 		case <-ctx.Done():
 			return false
@@ -38,19 +39,19 @@ func (d *served) rebuild(ctx context.Context, ledger *inventory.Ledger, kubelet 
 		}
 	}
 	if !slices.Contains(ledger.Unknown(), inventory.FrontDevicePlugin) {
-		d.knows.Do(func() { close(d.known) })
+		d.closeRebuilt.Do(func() { close(d.rebuilt) })
 		return true
 	}
-	kubelet.look()
+	kubelet.wakeUp()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-d.known:
+	case <-d.rebuilt:
 		return true
 	}
 }
 
-func (d *served) rebuildClaims(ctx context.Context, ledger *inventory.Ledger) error {
+func (d *driverServer) rebuildClaims(ctx context.Context, ledger *inventory.Ledger) error {
 	claims, err := d.claims(ctx)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (d *served) rebuildClaims(ctx context.Context, ledger *inventory.Ledger) er
 	return ledger.Rebuild(inventory.FrontDRA, holds)
 }
 
-// listClaims are all claims that the API server has.
+// listClaims lists the claims of all namespaces from the API server.
 func (o *Options) listClaims(ctx context.Context) ([]resourceapi.ResourceClaim, error) {
 	claims, err := draclient.New(o.Client).ResourceClaims("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -71,42 +72,43 @@ func (o *Options) listClaims(ctx context.Context) ([]resourceapi.ResourceClaim, 
 	return claims.Items, nil
 }
 
-// told takes over what kubelet and the API server say.
-func (d *served) told(ctx context.Context, view *view) {
+// handleObservation updates the ledger with the answers of kubelet and the API server.
+func (d *driverServer) handleObservation(ctx context.Context, view *observation) {
 	ledger := d.ledger.Load()
 	if ledger == nil || slices.Contains(ledger.Unknown(), inventory.FrontDRA) {
-		return // its turn is later
+		return // the claims' devices come first
 	}
 	if slices.Contains(ledger.Unknown(), inventory.FrontDevicePlugin) {
 		if err := d.rebuildPlugin(ledger, view); err != nil {
-			d.waits.tell(ctx, "users", fmt.Sprintf("the users of the device plugin's devices: %v", err))
+			d.rebuildProblems.set(ctx, "users", fmt.Sprintf("the users of the device plugin's devices: %v", err))
 			return
 		}
 	}
-	d.waits.tell(ctx, "users", "")
-	d.knows.Do(func() { close(d.known) })
-	d.others.tell(ctx, "free", view.whyNothingIsFree())
-	if view.silent {
+	d.rebuildProblems.set(ctx, "users", "")
+	d.closeRebuilt.Do(func() { close(d.rebuilt) })
+	d.problems.set(ctx, "free", view.whyNothingIsFree())
+	if view.hadGap {
 		d.plugin.Silent()
 	}
 	if view.answer != nil {
 		if err := d.plugin.SetInUse(view.report); err != nil {
-			d.others.tell(ctx, "kubelet", fmt.Sprintf("The ledger does not follow kubelet: %v", err))
+			d.problems.set(ctx, "kubelet", fmt.Sprintf("The ledger does not follow kubelet: %v", err))
 		} else {
-			d.others.tell(ctx, "kubelet", "")
+			d.problems.set(ctx, "kubelet", "")
 		}
 	}
 }
 
-// rebuildPlugin makes the ledger know the users of the device plugin's devices.
-func (d *served) rebuildPlugin(ledger *inventory.Ledger, view *view) error {
+// rebuildPlugin fills the ledger with the users of plugin devices.
+func (d *driverServer) rebuildPlugin(ledger *inventory.Ledger, view *observation) error {
 	switch {
 	case d.options.NoKubelet:
 		return ledger.Rebuild(inventory.FrontDevicePlugin, nil)
 	case view.podsErr != nil:
 		return view.podsErr
-	case view.answer != nil && d.forgot:
-		// Pods that were deleted by force before this process began may run. In a minute, they do not.
+	case view.answer != nil && d.ledgerLost:
+		// Pods that were force-deleted before this process started may still run, for up to a
+		// minute. So no device is reported free yet.
 		return d.plugin.Rebuild(devicetree.Report{Asked: view.report.Asked, InUse: view.report.InUse})
 	case view.answer != nil:
 		return d.plugin.Rebuild(view.report)
@@ -114,7 +116,7 @@ func (d *served) rebuildPlugin(ledger *inventory.Ledger, view *view) error {
 	if !view.noSocket {
 		return view.kubeletErr
 	}
-	// Kubelet did not start here yet, or its socket is not to be seen.
+	// Kubelet has not started on this node, or its socket is not mounted here.
 	if pod := podresources.Wants(view.pods, func(resource string) bool { return strings.HasPrefix(resource, d.name+"/") }); pod != "" {
 		return fmt.Errorf("pod %s is to have some, and kubelet's socket %s is not there", pod, d.options.podResources())
 	}

@@ -24,47 +24,47 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// served is one driver.
-type served struct {
-	options *Options
-	name    string
-	claims  func(context.Context) ([]resourceapi.ResourceClaim, error)
-	events  *events
-	plugin  *devicetree.Scanner
-	failure error // of the end; to be read when run has returned
-	forgot  bool  // the ledger was lost
+// driverServer serves one driver.
+type driverServer struct {
+	options    *Options
+	name       string
+	claims     func(context.Context) ([]resourceapi.ResourceClaim, error)
+	events     *events
+	plugin     *devicetree.Scanner
+	failure    error // error at the end; valid when run has returned
+	ledgerLost bool  // the ledger was lost, so that devices may have users it does not know
 
-	in     atomic.Pointer[inventory.Inventory] // never nil
-	lost   atomic.Pointer[error]               // why the source ended
+	in     atomic.Pointer[inventory.Inventory] // the latest inventory; never nil
+	lost   atomic.Pointer[error]               // why the source ended, or nil
 	ledger atomic.Pointer[inventory.Ledger]    // nil before it is open
-	dra    atomic.Pointer[draplugin.Driver]    // nil before it is served
+	dra    atomic.Pointer[draplugin.Driver]    // nil before it runs
 
-	known  chan struct{} // closed when the ledger knows all users
-	knows  sync.Once     // closes it
-	waits  teller        // for what the ledger is to know
-	others teller        // what else is told
+	rebuilt         chan struct{} // closed when the ledger knows all users
+	closeRebuilt    sync.Once     // closes rebuilt once
+	rebuildProblems problemLog    // problems of rebuilding the ledger
+	problems        problemLog    // all other problems
 }
 
-func newServed(options *Options, name string, in *inventory.Inventory) *served {
-	d := &served{options: options, name: name, claims: options.listClaims, known: make(chan struct{})}
+func newDriverServer(options *Options, name string, in *inventory.Inventory) *driverServer {
+	d := &driverServer{options: options, name: name, claims: options.listClaims, rebuilt: make(chan struct{})}
 	d.in.Store(in)
 	return d
 }
 
-// update takes over an inventory.
-func (d *served) update(in *inventory.Inventory) {
+// update sets the inventory.
+func (d *driverServer) update(in *inventory.Inventory) {
 	d.in.Store(in)
-	d.handOver()
+	d.pushState()
 }
 
-// sourceLost has everything tainted until the next update.
-func (d *served) sourceLost(err error) {
+// sourceLost has all devices tainted until the next update.
+func (d *driverServer) sourceLost(err error) {
 	d.lost.Store(&err)
-	d.handOver()
+	d.pushState()
 }
 
-// handOver gives what is known to the fronts that run.
-func (d *served) handOver() {
+// pushState passes inventory and state of the source to the fronts that run.
+func (d *driverServer) pushState() {
 	if dra := d.dra.Load(); dra != nil {
 		dra.Update(d.in.Load())
 		if lost := d.lost.Load(); lost != nil {
@@ -76,10 +76,12 @@ func (d *served) handOver() {
 	}
 }
 
-func (d *served) serves(front inventory.Front) bool { return slices.Contains(d.options.Fronts, front) }
+func (d *driverServer) serves(front inventory.Front) bool {
+	return slices.Contains(d.options.Fronts, front)
+}
 
-// run serves the driver until ctx is done, or it cannot be served.
-func (d *served) run(ctx context.Context, kubelet *kubelet) error {
+// run serves the driver until ctx is done, or the driver cannot be served.
+func (d *driverServer) run(ctx context.Context, kubelet *kubelet) error {
 	logger := klog.FromContext(ctx).WithValues("driver", d.name)
 	ctx = klog.NewContext(ctx, logger)
 	dir := folder(d.options.KubeletDir, d.name)
@@ -88,7 +90,7 @@ func (d *served) run(ctx context.Context, kubelet *kubelet) error {
 	}
 	lock := filepath.Join(dir, "instance.lock")
 	_, err := os.Stat(lock)
-	again := err == nil // the driver was served here before
+	servedBefore := err == nil // the driver was served on this node before
 	unlock, err := checkpoint.LockFile(lock, d.options.Instance == "")
 	var locked *checkpoint.LockedError
 	switch {
@@ -99,32 +101,32 @@ func (d *served) run(ctx context.Context, kubelet *kubelet) error {
 	}
 	defer unlock()
 	ledger, err := inventory.OpenLedger(LedgerPath(d.options.KubeletDir, d.name))
-	d.forgot = again
+	d.ledgerLost = servedBefore
 	var damaged *inventory.DamagedError
 	switch {
 	case errors.As(err, &damaged):
 		logger.Error(err, "The ledger is rebuilt")
-		d.forgot = true
+		d.ledgerLost = true
 	case err != nil:
 		return fmt.Errorf("driver %s: ledger: %w", d.name, err)
 	}
-	d.use(ctx, ledger)
+	d.attachLedger(ctx, ledger)
 	if !d.rebuild(ctx, ledger, kubelet) {
 		return nil
 	}
 	return d.serve(ctx, ledger)
 }
 
-// use has all that happens noted in a ledger.
-func (d *served) use(ctx context.Context, ledger *inventory.Ledger) {
+// attachLedger makes the ledger the store of all allocations of the driver.
+func (d *driverServer) attachLedger(ctx context.Context, ledger *inventory.Ledger) {
 	ledger.OnChange(d.ledgerChanged)
 	d.plugin = devicetree.NewScanner(ctx, d.name, ledger)
 	d.ledger.Store(ledger)
-	d.handOver()
+	d.pushState()
 }
 
-// serve serves the fronts. The ledger knows all users.
-func (d *served) serve(ctx context.Context, ledger *inventory.Ledger) error {
+// serve runs the fronts. The ledger must know all users.
+func (d *driverServer) serve(ctx context.Context, ledger *inventory.Ledger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if d.serves(inventory.FrontDRA) {
@@ -138,7 +140,7 @@ func (d *served) serve(ctx context.Context, ledger *inventory.Ledger) error {
 			CDIDir:        d.options.CDIDir,
 			Instance:      d.options.Instance,
 			RepairDelay:   d.options.RepairDelay,
-			OnError:       d.background,
+			OnError:       d.onError,
 		})
 		if err != nil {
 			return err
@@ -158,11 +160,11 @@ func (d *served) serve(ctx context.Context, ledger *inventory.Ledger) error {
 		go func() { ended <- manager.RunWithContext(ctx) }()
 		defer func() {
 			cancel(nil)
-			//nolint:errcheck // it was told, or ctx is done
+			//nolint:errcheck // the error was returned before, or ctx is done
 			<-ended
 		}()
 	}
-	d.handOver()
+	d.pushState()
 	for {
 		select {
 		case <-ctx.Done():
@@ -178,17 +180,17 @@ func (d *served) serve(ctx context.Context, ledger *inventory.Ledger) error {
 				continue
 			}
 			if err := ledger.Reread(); err != nil {
-				d.others.tell(ctx, "ledger", fmt.Sprintf("What other instances did is not known: %v", err))
+				d.problems.set(ctx, "ledger", fmt.Sprintf("What other instances did is not known: %v", err))
 			}
 		}
 	}
 }
 
-// rereadInterval is how often it is looked what other instances changed in the ledger. Each change is
-// made to what is stored; this is for what is published.
+// rereadInterval is how often the ledger is read again for changes by other instances. Allocations
+// do not need that: they change the stored ledger under its lock. It is for what is published.
 const rereadInterval = time.Second
 
-func (d *served) stop(dra *draplugin.Driver) error {
+func (d *driverServer) stop(dra *draplugin.Driver) error {
 	if !d.options.Withdraw {
 		dra.Stop()
 		return nil
@@ -198,19 +200,19 @@ func (d *served) stop(dra *draplugin.Driver) error {
 	return dra.Withdraw(ctx)
 }
 
-func (d *served) ledgerChanged() {
+func (d *driverServer) ledgerChanged() {
 	if dra := d.dra.Load(); dra != nil {
 		dra.LedgerChanged()
 	}
 	d.plugin.Refresh()
 }
 
-// ready returns why the driver's devices cannot be handed out, if so.
-func (d *served) ready() error {
+// ready returns why the driver's devices cannot be allocated to pods, or nil.
+func (d *driverServer) ready() error {
 	select {
-	case <-d.known:
+	case <-d.rebuilt:
 	default:
-		return fmt.Errorf("driver %s: not served before it is known who has devices: %s", d.name, d.waits.last("users", "it is being asked"))
+		return fmt.Errorf("driver %s: not served before it is known who has devices: %s", d.name, d.rebuildProblems.last("users", "it is being asked"))
 	}
 	dra := d.dra.Load()
 	if d.serves(inventory.FrontDRA) && (dra == nil || !dra.Registered()) {

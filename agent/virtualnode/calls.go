@@ -13,30 +13,30 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// patience is how long the controller of pods waits for drivers before it does something else:
-// it brings few pods forward at a time, and a driver may take minutes.
-const patience = 500 * time.Millisecond
+// driverWait is how long a worker of the pod controller waits for drivers before it takes the next
+// pod. There are few workers, and a driver may take minutes.
+const driverWait = 500 * time.Millisecond
 
-// errBusy says that drivers are being called for a pod.
+// errBusy says that a call of drivers for a pod has not ended yet.
 var errBusy = errors.New("a driver takes long over its claims")
 
-// call is one of drivers that goes on in the background.
-type call struct {
+// driverCall is a call of drivers for one pod, in the background.
+type driverCall struct {
 	done chan struct{}
-	err  error // to be read after done
-	late bool  // nobody waits for it any more
+	err  error // valid after done is closed
+	late bool  // callDrivers stopped waiting for the call
 }
 
-// wait calls drivers for a pod, and returns the error of the call, or errBusy if it takes long,
-// or if an earlier call does. The controller then looks at the pod again when the call has
-// ended.
-func (c *claimed) wait(pod *corev1.Pod, do func() error) error {
+// callDrivers calls drivers for a pod in the background, and returns the result. It returns errBusy
+// if the call takes longer than driverWait, or if another one for the pod is running. The pod is
+// queued again when the late call has ended.
+func (c *claimProvider) callDrivers(pod *corev1.Pod, do func() error) error {
 	busy := fmt.Errorf("pod %s: %w", klog.KObj(pod), errBusy)
-	mine := &call{done: make(chan struct{})}
+	mine := &driverCall{done: make(chan struct{})}
 	c.mu.Lock()
-	other := c.calling[pod.UID]
+	other := c.driverCalls[pod.UID]
 	if other == nil {
-		c.calling[pod.UID] = mine
+		c.driverCalls[pod.UID] = mine
 	}
 	c.mu.Unlock()
 	if other != nil {
@@ -44,9 +44,9 @@ func (c *claimed) wait(pod *corev1.Pod, do func() error) error {
 	}
 	c.background.Go(func() {
 		mine.err = do()
-		c.called(pod, mine)
+		c.callEnded(pod, mine)
 	})
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(driverWait)
 	defer timer.Stop()
 	select {
 	case <-mine.done:
@@ -56,7 +56,7 @@ func (c *claimed) wait(pod *corev1.Pod, do func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case <-mine.done: // just now
+	case <-mine.done: // it ended just in time
 		return mine.err
 	default:
 		mine.late = true
@@ -64,26 +64,26 @@ func (c *claimed) wait(pod *corev1.Pod, do func() error) error {
 	}
 }
 
-func (c *claimed) called(pod *corev1.Pod, ended *call) {
+func (c *claimProvider) callEnded(pod *corev1.Pod, ended *driverCall) {
 	c.mu.Lock()
-	delete(c.calling, pod.UID)
+	delete(c.driverCalls, pod.UID)
 	late := ended.late
 	close(ended.done)
 	c.mu.Unlock()
 	if late {
-		c.again(nameOf(pod).String())
-		c.look() // the pod may have gone meanwhile
+		c.requeue(nameOf(pod).String())
+		c.triggerSweep() // the pod may have been deleted meanwhile
 	}
 }
 
-func (c *claimed) refusalOf(pod types.UID) error {
+func (c *claimProvider) refusalOf(pod types.UID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refusals[pod]
 }
 
-// refuse remembers why a pod does not run; nil forgets it.
-func (c *claimed) refuse(pod types.UID, why error) {
+// setRefusal stores why the inner provider refused a pod. nil removes the entry.
+func (c *claimProvider) setRefusal(pod types.UID, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if why == nil {

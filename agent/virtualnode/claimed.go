@@ -21,41 +21,43 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// claimed is a provider that has the claims of pods prepared before another provider gets
-// them, and released before Kubernetes is told that they ended.
-type claimed struct {
+// claimProvider wraps another provider. It has the claims of a pod prepared before the inner
+// provider gets the pod. When the pod has ended, it has them unprepared before Kubernetes learns of
+// the end.
+type claimProvider struct {
 	inner    Provider
 	preparer *claims.Preparer
 	pods     corelisters.PodLister
 
-	background sync.WaitGroup
-	seen       chan struct{} // has something when a pod went that may have claims
+	background  sync.WaitGroup
+	sweepNeeded chan struct{} // gets a value when pods may have gone whose claims must be released
 
 	mu sync.Mutex
-	// reported are the pods that run, as the inner provider reported them last, and notify is
-	// who is told.
+	// reported has the running pods, as the inner provider last reported them. notify is the pod
+	// controller's function for reports.
 	reported map[types.UID]*corev1.Pod
 	notify   func(*corev1.Pod)
-	// creating are pods that the inner provider may not have yet.
+	// creating has the pods for which CreatePod is running.
 	creating map[types.UID]bool
-	// calling are pods for which drivers are called in the background.
-	calling map[types.UID]*call
-	// refusals are why the inner provider does not run pods whose claims are being released.
+	// driverCalls has the calls of drivers that are running, by pod.
+	driverCalls map[types.UID]*driverCall
+	// refusals has the errors of pods that the inner provider refused, while their claims are being
+	// released.
 	refusals map[types.UID]error
-	// ending are pods that have ended and whose claims are being released. For Kubernetes
-	// they exist, although the inner provider may have forgotten them.
+	// ending has the pods that have ended, and whose claims are being released. They are reported
+	// as existing, even if the inner provider no longer has them.
 	ending map[types.NamespacedName]*corev1.Pod
-	// sweeping are the pods that sweep releases. They are not created meanwhile.
+	// sweeping has the pods whose claims sweep releases. CreatePod refuses them meanwhile.
 	sweeping map[types.UID]bool
-	// again has the controller look at a pod again.
-	again func(key string)
+	// requeue queues a pod in the pod controller again.
+	requeue func(key string)
 }
 
-func newClaimed(inner Provider, preparer *claims.Preparer, pods corelisters.PodLister) *claimed {
-	return &claimed{
-		inner: inner, preparer: preparer, pods: pods, seen: make(chan struct{}, 1),
+func newClaimProvider(inner Provider, preparer *claims.Preparer, pods corelisters.PodLister) *claimProvider {
+	return &claimProvider{
+		inner: inner, preparer: preparer, pods: pods, sweepNeeded: make(chan struct{}, 1),
 		reported: make(map[types.UID]*corev1.Pod), creating: make(map[types.UID]bool), ending: make(map[types.NamespacedName]*corev1.Pod), sweeping: make(map[types.UID]bool),
-		calling: make(map[types.UID]*call), refusals: make(map[types.UID]error), again: func(string) {},
+		driverCalls: make(map[types.UID]*driverCall), refusals: make(map[types.UID]error), requeue: func(string) {},
 	}
 }
 
@@ -67,17 +69,18 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// CreatePod prepares the claims of a pod first. Claims that are prepared when something
-// fails stay so for the next attempt, unless there will be none. If drivers take long, it
-// returns an error, and there is another attempt when they have answered.
-func (c *claimed) CreatePod(ctx context.Context, pod *corev1.Pod) error {
-	if !c.begin(pod.UID) {
+// CreatePod prepares the claims of a pod, and then creates it in the inner provider. After an
+// error, prepared claims remain so for the next attempt. They are released if the error is final.
+// If drivers take long, CreatePod returns an error, and the pod is queued again when they have
+// answered.
+func (c *claimProvider) CreatePod(ctx context.Context, pod *corev1.Pod) error {
+	if !c.startCreating(pod.UID) {
 		return fmt.Errorf("pod %s: its claims are being released", klog.KObj(pod))
 	}
-	defer c.begun(pod.UID)
+	defer c.endCreating(pod.UID)
 	refusal := c.refusalOf(pod.UID)
 	if refusal == nil {
-		if err := c.wait(pod, func() error { return c.preparer.Prepare(ctx, pod) }); err != nil {
+		if err := c.callDrivers(pod, func() error { return c.preparer.Prepare(ctx, pod) }); err != nil {
 			return err
 		}
 		refusal = c.inner.CreatePod(ctx, pod)
@@ -85,20 +88,20 @@ func (c *claimed) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 			return refusal
 		}
 	}
-	err := c.wait(pod, func() error { return c.preparer.Release(ctx, pod.UID) })
+	err := c.callDrivers(pod, func() error { return c.preparer.Release(ctx, pod.UID) })
 	if errors.Is(err, errBusy) {
-		c.refuse(pod.UID, refusal)
+		c.setRefusal(pod.UID, refusal)
 		return err
 	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Claims of a pod that cannot run are released later", "pod", klog.KObj(pod))
 	}
-	c.refuse(pod.UID, nil)
+	c.setRefusal(pod.UID, nil)
 	return refusal
 }
 
-// begin is false while the pod's claims are being released.
-func (c *claimed) begin(pod types.UID) bool {
+// startCreating marks a pod as being created. It returns false if its claims are being released.
+func (c *claimProvider) startCreating(pod types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sweeping[pod] {
@@ -108,17 +111,17 @@ func (c *claimed) begin(pod types.UID) bool {
 	return true
 }
 
-// begun has sweep look again: the pod may have gone meanwhile.
-func (c *claimed) begun(pod types.UID) {
+// endCreating removes the mark. It triggers a sweep, since the pod may have been deleted meanwhile.
+func (c *claimProvider) endCreating(pod types.UID) {
 	c.mu.Lock()
 	delete(c.creating, pod)
 	c.mu.Unlock()
-	c.look()
+	c.triggerSweep()
 }
 
-// NotifyPods hands over a function that the inner provider calls. That a pod has ended is
-// passed on when its claims are released.
-func (c *claimed) NotifyPods(ctx context.Context, cb func(*corev1.Pod)) {
+// NotifyPods registers the function for reports. The end of a pod is reported after its claims were
+// released.
+func (c *claimProvider) NotifyPods(ctx context.Context, cb func(*corev1.Pod)) {
 	c.mu.Lock()
 	c.notify = cb
 	c.mu.Unlock()
@@ -126,15 +129,16 @@ func (c *claimed) NotifyPods(ctx context.Context, cb func(*corev1.Pod)) {
 		switch {
 		case pod == nil:
 		case !hasEnded(pod):
-			c.pass(pod)
-		case c.end(pod):
+			c.reportRunning(pod)
+		case c.markEnding(pod):
 			c.background.Go(func() { c.release(ctx, pod, cb) })
 		}
 	})
 }
 
-// end is false if the end of the pod is being dealt with already.
-func (c *claimed) end(pod *corev1.Pod) bool {
+// markEnding stores the final status of a pod. It returns false if the release of its claims has
+// already begun.
+func (c *claimProvider) markEnding(pod *corev1.Pod) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.reported, pod.UID)
@@ -143,9 +147,9 @@ func (c *claimed) end(pod *corev1.Pod) bool {
 	return before == nil || before.UID != pod.UID
 }
 
-func (c *claimed) release(ctx context.Context, pod *corev1.Pod, cb func(*corev1.Pod)) {
+func (c *claimProvider) release(ctx context.Context, pod *corev1.Pod, cb func(*corev1.Pod)) {
 	if err := c.preparer.AwaitRelease(ctx, pod.UID); err != nil {
-		return // the node ends; the next one finds the pod
+		return // the node stops; after a restart, sweep finds the pod
 	}
 	c.mu.Lock()
 	latest := c.ending[nameOf(pod)]
@@ -162,32 +166,32 @@ func (c *claimed) release(ctx context.Context, pod *corev1.Pod, cb func(*corev1.
 }
 
 // UpdatePod implements node.PodLifecycleHandler.
-func (c *claimed) UpdatePod(ctx context.Context, pod *corev1.Pod) error {
-	return c.unlessEnding(c.inner.UpdatePod(ctx, pod), pod)
+func (c *claimProvider) UpdatePod(ctx context.Context, pod *corev1.Pod) error {
+	return c.ignoreIfEnding(c.inner.UpdatePod(ctx, pod), pod)
 }
 
 // DeletePod implements node.PodLifecycleHandler.
-func (c *claimed) DeletePod(ctx context.Context, pod *corev1.Pod) error {
-	return c.unlessEnding(c.inner.DeletePod(ctx, pod), pod)
+func (c *claimProvider) DeletePod(ctx context.Context, pod *corev1.Pod) error {
+	return c.ignoreIfEnding(c.inner.DeletePod(ctx, pod), pod)
 }
 
-// unlessEnding is the error, unless it says that the inner provider has forgotten a pod whose
-// end is still being dealt with.
-func (c *claimed) unlessEnding(err error, pod *corev1.Pod) error {
+// ignoreIfEnding returns err, unless the inner provider does not know a pod whose claims are still
+// being released.
+func (c *claimProvider) ignoreIfEnding(err error, pod *corev1.Pod) error {
 	if errdefs.IsNotFound(err) && c.endingPod(nameOf(pod)) != nil {
 		return nil
 	}
 	return err
 }
 
-func (c *claimed) endingPod(name types.NamespacedName) *corev1.Pod {
+func (c *claimProvider) endingPod(name types.NamespacedName) *corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ending[name]
 }
 
 // GetPod implements node.PodLifecycleHandler.
-func (c *claimed) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+func (c *claimProvider) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	pod, err := c.inner.GetPod(ctx, namespace, name)
 	if pod == nil && (err == nil || errdefs.IsNotFound(err)) {
 		if ending := c.endingPod(types.NamespacedName{Namespace: namespace, Name: name}); ending != nil {
@@ -198,7 +202,7 @@ func (c *claimed) GetPod(ctx context.Context, namespace, name string) (*corev1.P
 }
 
 // GetPodStatus implements node.PodLifecycleHandler.
-func (c *claimed) GetPodStatus(ctx context.Context, namespace, name string) (*corev1.PodStatus, error) {
+func (c *claimProvider) GetPodStatus(ctx context.Context, namespace, name string) (*corev1.PodStatus, error) {
 	pod, err := c.GetPod(ctx, namespace, name)
 	if pod == nil || err != nil {
 		return nil, err
@@ -207,46 +211,48 @@ func (c *claimed) GetPodStatus(ctx context.Context, namespace, name string) (*co
 }
 
 // GetPods implements node.PodLifecycleHandler.
-func (c *claimed) GetPods(ctx context.Context) ([]*corev1.Pod, error) { return c.inner.GetPods(ctx) }
+func (c *claimProvider) GetPods(ctx context.Context) ([]*corev1.Pod, error) {
+	return c.inner.GetPods(ctx)
+}
 
-// handlers have sweep look when a pod went, or ended without the provider's doing.
-func (c *claimed) handlers() cache.ResourceEventHandler {
+// handlers returns event handlers that trigger a sweep when a pod was deleted or has ended.
+func (c *claimProvider) handlers() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, after any) {
 			if hasEnded(after.(*corev1.Pod)) {
-				c.look()
+				c.triggerSweep()
 			}
 		},
-		DeleteFunc: func(any) { c.look() },
+		DeleteFunc: func(any) { c.triggerSweep() },
 	}
 }
 
-func (c *claimed) look() {
+func (c *claimProvider) triggerSweep() {
 	select {
-	case c.seen <- struct{}{}:
+	case c.sweepNeeded <- struct{}{}:
 	default:
 	}
 }
 
-// sweep releases the claims of pods that are gone, until ctx ends: those that went while the
-// node was down, those that never ran, and those that the provider lost. A driver that does
-// not answer holds up those that have its devices.
-func (c *claimed) sweep(ctx context.Context) {
+// sweep releases the claims of pods that no longer run, until ctx ends. Such pods were deleted
+// while the node was down, never ran, or were lost by the provider. A driver that does not answer
+// blocks only the pods that use its devices.
+func (c *claimProvider) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, uid := range c.preparer.Pods() {
 			if !c.isActive(ctx, uid) {
 				c.background.Go(func() { c.sweepOne(ctx, uid) })
 			}
 		}
-		c.forgetReports()
+		c.forgetDeleted()
 		select {
 		case <-ctx.Done():
-		case <-c.seen:
+		case <-c.sweepNeeded:
 		}
 	}
 }
 
-func (c *claimed) sweepOne(ctx context.Context, uid types.UID) {
+func (c *claimProvider) sweepOne(ctx context.Context, uid types.UID) {
 	if err := c.preparer.AwaitRelease(ctx, uid); err != nil {
 		klog.FromContext(ctx).Error(err, "Claims of a pod that is gone are not released", "pod", uid)
 	}
@@ -255,10 +261,10 @@ func (c *claimed) sweepOne(ctx context.Context, uid types.UID) {
 	delete(c.sweeping, uid)
 }
 
-// isActive tells whether a pod's claims are to stay. If not, the pod is not created before
-// they are released.
-func (c *claimed) isActive(ctx context.Context, uid types.UID) bool {
-	if !c.beginSweeping(uid) {
+// isActive tells whether the claims of a pod must remain prepared. If not, it marks the pod, so
+// that it is not created before the claims are released.
+func (c *claimProvider) isActive(ctx context.Context, uid types.UID) bool {
+	if !c.startSweeping(uid) {
 		return true
 	}
 	active, err := c.exists(ctx, uid)
@@ -274,11 +280,12 @@ func (c *claimed) isActive(ctx context.Context, uid types.UID) bool {
 	return active
 }
 
-// beginSweeping is false for pods that are being created, or are released already.
-func (c *claimed) beginSweeping(uid types.UID) bool {
+// startSweeping marks a pod as being swept. It returns false if the pod is being created, or its
+// claims are already being released.
+func (c *claimProvider) startSweeping(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.creating[uid] || c.calling[uid] != nil || c.sweeping[uid] {
+	if c.creating[uid] || c.driverCalls[uid] != nil || c.sweeping[uid] {
 		return false
 	}
 	for _, pod := range c.ending {
@@ -290,11 +297,11 @@ func (c *claimed) beginSweeping(uid types.UID) bool {
 	return true
 }
 
-// exists tells whether the inner provider has a pod, or Kubernetes has it and it has not
-// ended.
-func (c *claimed) exists(ctx context.Context, uid types.UID) (found bool, err error) {
+// exists tells whether the inner provider has the pod, or Kubernetes has it in a phase that is not
+// final.
+func (c *claimProvider) exists(ctx context.Context, uid types.UID) (found bool, err error) {
 	defer func() {
-		if value := recover(); value != nil { // the controller of pods ends when it meets it
+		if value := recover(); value != nil { // the pod controller will end with the same panic
 			err = fmt.Errorf("the provider panicked in GetPods: %v", value)
 		}
 	}()

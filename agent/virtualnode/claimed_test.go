@@ -24,7 +24,7 @@ import (
 )
 
 // newTestClaimed has no drivers. Kubernetes has these pods, and the provider none.
-func newTestClaimed(t *testing.T, inner Provider, stored ...*corev1.Pod) *claimed {
+func newTestClaimed(t *testing.T, inner Provider, stored ...*corev1.Pod) *claimProvider {
 	t.Helper()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	for _, pod := range stored {
@@ -32,7 +32,7 @@ func newTestClaimed(t *testing.T, inner Provider, stored ...*corev1.Pod) *claime
 			t.Fatal(err)
 		}
 	}
-	return newClaimed(inner, nil, corelisters.NewPodLister(indexer))
+	return newClaimProvider(inner, nil, corelisters.NewPodLister(indexer))
 }
 
 func ended(pod *corev1.Pod) *corev1.Pod {
@@ -43,24 +43,24 @@ func ended(pod *corev1.Pod) *corev1.Pod {
 // TestSweepingAndCreating exclude each other, for one pod.
 func TestSweepingAndCreating(t *testing.T) {
 	c := newTestClaimed(t, &pods{})
-	if !c.beginSweeping("swept") {
+	if !c.startSweeping("swept") {
 		t.Fatal("a pod that nobody deals with is not swept")
 	}
 	if err := c.CreatePod(t.Context(), pod("swept")); err == nil || !strings.Contains(err.Error(), "its claims are being released") {
 		t.Errorf("got %v", err)
 	}
-	if !c.begin("created") {
+	if !c.startCreating("created") {
 		t.Fatal("a pod that nobody deals with is not created")
 	}
-	c.calling["called"] = &call{}
-	c.end(ended(pod("ending")))
+	c.driverCalls["called"] = &driverCall{}
+	c.markEnding(ended(pod("ending")))
 	for _, uid := range []types.UID{"swept", "created", "called", "ending"} {
-		if c.beginSweeping(uid) {
+		if c.startSweeping(uid) {
 			t.Errorf("the pod %s is swept", uid)
 		}
 	}
-	c.begun("created")
-	if !c.beginSweeping("created") {
+	c.endCreating("created")
+	if !c.startSweeping("created") {
 		t.Error("a pod is not swept when it was created")
 	}
 }
@@ -104,9 +104,9 @@ func TestReportsAreForgotten(t *testing.T) {
 	c := newTestClaimed(t, &pods{}, pod("here"), another)
 	for _, name := range []string{"here", "gone", "another"} {
 		c.reported[types.UID(name)] = pod(name)
-		c.refuse(types.UID(name), errors.New("no"))
+		c.setRefusal(types.UID(name), errors.New("no"))
 	}
-	c.forgetReports()
+	c.forgetDeleted()
 	if len(c.reported) != 1 || c.reported["here"] == nil || len(c.refusals) != 1 || c.refusalOf("here") == nil {
 		t.Errorf("known are %v, refused %v", c.reported, c.refusals)
 	}

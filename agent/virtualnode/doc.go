@@ -11,14 +11,12 @@
 //
 // # Contract
 //
-// The provider gets a pod only when all its claims are prepared. Kubernetes learns that a
-// pod ended only when those of its claims are unprepared that no other pod of the node
-// uses: whoever the devices are given to next gets them free, as with kubelet. If a driver
-// does not answer, both wait, and an Event of the pod names the driver. Only a pod that is
-// deleted by force, or whose grace is over, does not wait for a driver to unprepare: that is
-// done as soon as the driver is back. A driver that does not answer holds up the pods that
-// need it, and no other ones.
+// The provider gets a pod only when all its claims are prepared. Kubernetes learns that a pod ended
+// only when its claims are unprepared, except claims that other pods of the node use. So devices
+// are free when they are allocated again, as with kubelet. If a driver does not answer, both steps
+// wait, and an Event of the pod names the driver. A pod that is force-deleted, or whose grace
+// period is over, does not wait for that. Its claims are unprepared when the driver is back. A
+// driver that does not answer blocks only the pods that need it.
 //
-// A pod that is gone, or ended while the node was down, is released at the next start, or
-// when its end is seen.
+// If a pod ended or was deleted while the node was down, its claims are released at the next start.
 package virtualnode

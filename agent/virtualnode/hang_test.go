@@ -187,7 +187,7 @@ func TestAPodThatIsDeletedWhileItsDriverIsStopped(t *testing.T) {
 	if _, err := m.client.CoreV1().Pods("ns").Create(t.Context(), pod("a", "one"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * patience) // the call goes on in the background
+	time.Sleep(2 * driverWait) // the call goes on in the background
 	if err := m.client.CoreV1().Pods("ns").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// pass tells Kubernetes how a pod is that runs, and how its devices are. The lock is held
-// until it is told, so that what is older than the pod's end is not told after it.
-func (c *claimed) pass(pod *corev1.Pod) {
+// reportRunning reports the status of a running pod, with the health of its devices. It holds the
+// lock, so that an older status is not reported after the pod's end.
+func (c *claimProvider) reportRunning(pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reported[pod.UID] = pod
 	c.notify(c.withHealth(pod))
 }
 
-// withHealth adds the health of its devices to the status of a pod. The names of its claims
-// are in the status that Kubernetes has.
-func (c *claimed) withHealth(pod *corev1.Pod) *corev1.Pod {
+// withHealth returns the pod with the health of its devices in the status. It needs the stored pod,
+// whose status has the names of the claims.
+func (c *claimProvider) withHealth(pod *corev1.Pod) *corev1.Pod {
 	stored, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || stored.UID != pod.UID {
-		return pod // nobody wants to know
+		return pod // the pod was deleted, so that nobody reads its status
 	}
 	health := c.preparer.ResourceStatus(stored)
 	if len(health) == 0 {
@@ -39,8 +39,8 @@ func (c *claimed) withHealth(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// followHealth tells of pods again when the health of devices changes, until ctx ends.
-func (c *claimed) followHealth(ctx context.Context) {
+// followHealth reports running pods again when the health of devices changes, until ctx ends.
+func (c *claimProvider) followHealth(ctx context.Context) {
 	for {
 		changed := c.preparer.HealthChanged()
 		c.mu.Lock()
@@ -56,8 +56,8 @@ func (c *claimed) followHealth(ctx context.Context) {
 	}
 }
 
-// forgetReports forgets what is known of pods that are gone.
-func (c *claimed) forgetReports() {
+// forgetDeleted removes refusals and reports of pods that were deleted.
+func (c *claimProvider) forgetDeleted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for uid := range c.refusals {

@@ -29,27 +29,28 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// Provider runs pods, and tells when their status changes.
+// Provider runs pods, and reports changes of their status.
 type Provider interface {
 	node.PodLifecycleHandler
 	node.PodNotifier
 }
 
-// Devices returns the names of the CDI devices that a container of a pod has. It is for
-// pods that a provider was given.
+// Devices returns the names of the CDI devices of a container. It may be called for pods that the
+// provider was given.
 type Devices func(ctx context.Context, pod *corev1.Pod, container string) ([]string, error)
 
 // Options configure a Node. All are required unless they say otherwise.
 type Options struct {
 	Client kubernetes.Interface
-	// Node is how the node is created.
+	// Node is the Node object to create.
 	Node *corev1.Node
-	// Folder has what kubelet has in /var/lib/kubelet: the drivers' sockets in
+	// Folder is the counterpart of kubelet's root directory. It has the drivers' sockets in
 	// plugins_registry, and a checkpoint.
 	Folder string
-	// NewProvider makes what runs the pods. It may record events of pods.
+	// NewProvider returns the provider that runs the pods. The provider may record Events of pods.
 	NewProvider func(devices Devices, recorder record.EventRecorder) (Provider, error)
-	// LeaseSeconds is how long the node's lease lasts; 0: node.DefaultLeaseDuration.
+	// LeaseSeconds is the duration of the node's lease in seconds. 0 stands for
+	// node.DefaultLeaseDuration.
 	LeaseSeconds int32
 }
 
@@ -67,22 +68,23 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// RegistrationDir is where drivers put their sockets, below Options.Folder.
+// RegistrationDir returns the folder for drivers' sockets, below Options.Folder.
 func RegistrationDir(folder string) string { return filepath.Join(folder, "plugins_registry") }
 
 const (
-	// workers are how many pods are brought forward at a time.
+	// workers is the number of workers per queue of pods.
 	workers = 4
-	// The pauses between attempts to start a pod, for instance while a driver is missing.
+	// Limits of the backoff between attempts to start a pod, for instance while a driver is
+	// missing.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
 // Node is a virtual node that runs once.
 type Node struct {
-	options Options
-	ready   chan struct{}
-	claimed *claimed // once it is ready
+	options  Options
+	ready    chan struct{}
+	provider *claimProvider // set before ready is closed
 }
 
 // New returns a node that does nothing before Run.
@@ -93,31 +95,31 @@ func New(options Options) (*Node, error) {
 	return &Node{options: options, ready: make(chan struct{})}, nil
 }
 
-// Ready is closed when the node is registered and runs pods.
+// Ready returns a channel that is closed when the node is registered and runs pods.
 func (n *Node) Ready() <-chan struct{} { return n.ready }
 
-// GetPod returns a pod of the node as its provider has it. One that the provider does not have, such as one
-// that it refused, is as Kubernetes has it. The error is of the class NotFound if there is none. It must not be
-// called before the node is ready.
+// GetPod returns a pod of the node as its provider has it. If the provider does not have the pod,
+// for instance because it refused it, the result is the pod in Kubernetes. If there is none, the
+// error is of the class NotFound. GetPod must not be called before the node is ready.
 func (n *Node) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	pod, err := n.claimed.GetPod(ctx, namespace, name)
+	pod, err := n.provider.GetPod(ctx, namespace, name)
 	if err != nil && !errdefs.IsNotFound(err) || pod != nil {
 		return pod, err
 	}
-	pod, err = n.claimed.pods.Pods(namespace).Get(name)
+	pod, err = n.provider.pods.Pods(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil, errdefs.AsNotFound(err)
 	}
 	return pod, err
 }
 
-// GetPods returns all pods of the node as GetPod does.
+// GetPods returns all pods of the node, each as by GetPod.
 func (n *Node) GetPods(ctx context.Context) ([]*corev1.Pod, error) {
-	list, err := n.claimed.pods.List(labels.Everything())
+	list, err := n.provider.pods.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
-	pods, err := n.claimed.GetPods(ctx)
+	pods, err := n.provider.GetPods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +135,9 @@ func (n *Node) GetPods(ctx context.Context) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// Run runs the node until ctx ends, which is no error. The node, its pods in Kubernetes and
-// their claims stay as they are then, and are found by the next Run with the same folder.
-// It is an error if the checkpoint is damaged, if the node cannot be registered, and if the
-// provider panics.
+// Run runs the node until ctx ends, and then returns nil. The node, its pods in Kubernetes and
+// their claims remain. The next Run with the same folder finds them. Run returns an error if the
+// checkpoint is damaged, if the node cannot be registered, or if the provider panics.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.run(ctx); err != nil {
 		return fmt.Errorf("virtual node %s: %w", n.options.Node.Name, err)
@@ -167,9 +168,9 @@ func (n *Node) run(parent context.Context) error {
 		list.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", n.options.Node.Name).String()
 	}))
 	defer factory.Shutdown()
-	claimed := newClaimed(provider, preparer, factory.Core().V1().Pods().Lister())
+	claimed := newClaimProvider(provider, preparer, factory.Core().V1().Pods().Lister())
 	defer claimed.background.Wait()
-	n.claimed = claimed
+	n.provider = claimed
 	nodes, pods, err := n.controllers(factory, claimed, recorder)
 	if err != nil {
 		return err
@@ -208,7 +209,7 @@ func (n *Node) run(parent context.Context) error {
 	return nil
 }
 
-func (n *Node) controllers(factory informers.SharedInformerFactory, provider *claimed, recorder record.EventRecorder) (*node.NodeController, *node.PodController, error) {
+func (n *Node) controllers(factory informers.SharedInformerFactory, provider *claimProvider, recorder record.EventRecorder) (*node.NodeController, *node.PodController, error) {
 	client := n.options.Client
 	nodes, err := node.NewNodeController(node.NaiveNodeProvider{}, n.options.Node, client.CoreV1().Nodes(),
 		node.WithNodeEnableLeaseV1(client.CoordinationV1().Leases(corev1.NamespaceNodeLease), n.options.LeaseSeconds))
@@ -222,12 +223,12 @@ func (n *Node) controllers(factory informers.SharedInformerFactory, provider *cl
 	if err != nil {
 		return nil, nil, err
 	}
-	provider.again = func(key string) { pods.SyncPodsFromKubernetesEnqueue(context.Background(), key) }
+	provider.requeue = func(key string) { pods.SyncPodsFromKubernetesEnqueue(context.Background(), key) }
 	return nodes, pods, nil
 }
 
-// retry is a queue.ShouldRetryFunc that does not wait for long: the pod may run as soon as
-// a driver is there.
+// retry is a queue.ShouldRetryFunc with a short backoff, so that a pod starts soon after a missing
+// driver has appeared.
 func retry(_ context.Context, _ string, tried int, _ time.Time, _ error) (*time.Duration, error) {
 	pause := lastRetry
 	if tried <= 6 {

@@ -15,8 +15,8 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// answering is a handler that answers with the error that it returns.
-func answering(handle func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
+// handlerOf returns an HTTP handler that writes the returned error, if any, as the response.
+func handlerOf(handle func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := handle(w, r)
 		if err == nil {
@@ -30,7 +30,7 @@ func answering(handle func(w http.ResponseWriter, r *http.Request) error) http.H
 	}
 }
 
-// StatusOf is the code of the answer to a request that ended with an error.
+// StatusOf returns the HTTP status code for an error of a request.
 func StatusOf(err error) int {
 	var semantic semanticError
 	switch {
@@ -44,13 +44,14 @@ func StatusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// semanticError is about a value that can be read and makes no sense.
+// semanticError is an error about a value that can be parsed but has no valid meaning.
 type semanticError struct{ error }
 
-// InvalidInput makes the class of the error.
+// InvalidInput implements errdefs.ErrInvalidInput.
 func (semanticError) InvalidInput() bool { return true }
 
-// wildcards returns the parts of a path that have these names, or as many parts from its end.
+// wildcards returns the values of a path's wildcards with these names. Without such wildcards, it
+// returns as many segments from the end of the path.
 func wildcards(r *http.Request, names ...string) ([]string, error) {
 	parts := make([]string, len(names))
 	for i, name := range names {
@@ -61,7 +62,7 @@ func wildcards(r *http.Request, names ...string) ([]string, error) {
 	return parts, nil
 }
 
-// lastParts returns the last n parts of a path, none of them empty.
+// lastParts returns the last n segments of a path. It is an error if one of them is empty.
 func lastParts(u *url.URL, n int) ([]string, error) {
 	parts := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	if len(parts) < n {

@@ -15,16 +15,15 @@
 //
 // # Contract
 //
-// Handlers answer whoever asks: authentication and authorization are put in front, by
-// nodeutil.WithAuth or in another way. What a program does not offer, a nil function, is
-// answered with 501.
+// Handlers do not check who sends a request. Wrap them with nodeutil.WithAuth or similar. If a
+// function is nil, the response is 501.
 //
-// An error of the class NotFound of package errdefs is answered with 404, one of the class
-// InvalidInput with 400, any other one with 500, and the text goes to the client.
+// An error of the class NotFound of package errdefs becomes a response with status 404, one of the
+// class InvalidInput 400, and any other one 500. The client gets the error's text.
 //
 // Streams of commands, attachments and ports are served by k8s.io/cri-streaming, as kubelet's
 // are: SPDY, and WebSockets. The context of a function ends when its client is gone.
 //
-// Handlers of a namespace, a pod and a container read these from the wildcards of an
-// http.ServeMux, and with other routers from the end of the path.
+// Handlers read namespace, pod and container from the wildcards of an http.ServeMux. With other
+// routers, they read them from the end of the path.
 package api

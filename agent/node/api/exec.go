@@ -22,8 +22,8 @@ import (
 // k8s.io/utils/exec or of os/exec.
 type ContainerExecHandlerFunc func(ctx context.Context, namespace, podName, containerName string, cmd []string, attach AttachIO) error
 
-// ContainerAttachHandlerFunc attaches to what runs in a container. It tells exit codes as a
-// ContainerExecHandlerFunc does.
+// ContainerAttachHandlerFunc attaches to the main process of a container. Exit codes are reported
+// as by a ContainerExecHandlerFunc.
 type ContainerAttachHandlerFunc func(ctx context.Context, namespace, podName, containerName string, attach AttachIO) error
 
 // AttachIO are the streams of a client.
@@ -45,10 +45,10 @@ type TermSize struct {
 	Height uint16
 }
 
-// ContainerExecHandlerConfig is what options of HandleContainerExec and HandleContainerAttach
-// change. Zero stands for 30 seconds.
+// ContainerExecHandlerConfig is what options of HandleContainerExec and HandleContainerAttach set.
+// For each field, zero stands for 30 seconds.
 type ContainerExecHandlerConfig struct {
-	// StreamIdleTimeout is how long the streams may be silent.
+	// StreamIdleTimeout is how long the streams may be idle before they are closed.
 	StreamIdleTimeout time.Duration
 	// StreamCreationTimeout is how long a client may take to open its streams.
 	StreamCreationTimeout time.Duration
@@ -67,22 +67,22 @@ func WithExecStreamCreationTimeout(dur time.Duration) ContainerExecHandlerOption
 	return func(cfg *ContainerExecHandlerConfig) { cfg.StreamCreationTimeout = dur }
 }
 
-// HandleContainerExec serves the streams of a command, which is in the query, and runs it.
+// HandleContainerExec runs the command in the query of a request, and serves its streams.
 func HandleContainerExec(h ContainerExecHandlerFunc, opts ...ContainerExecHandlerOption) http.HandlerFunc {
 	if h == nil {
 		return NotImplemented
 	}
-	return streaming(opts, func(ctx context.Context, path []string, r *http.Request, streams AttachIO) error {
+	return handleStreams(opts, func(ctx context.Context, path []string, r *http.Request, streams AttachIO) error {
 		return h(ctx, path[0], path[1], path[2], r.URL.Query()["command"], streams)
 	})
 }
 
-// HandleContainerAttach serves the streams of what runs in a container.
+// HandleContainerAttach attaches to a container, and serves the streams.
 func HandleContainerAttach(h ContainerAttachHandlerFunc, opts ...ContainerExecHandlerOption) http.HandlerFunc {
 	if h == nil {
 		return NotImplemented
 	}
-	return streaming(opts, func(ctx context.Context, path []string, _ *http.Request, streams AttachIO) error {
+	return handleStreams(opts, func(ctx context.Context, path []string, _ *http.Request, streams AttachIO) error {
 		return h(ctx, path[0], path[1], path[2], streams)
 	})
 }
@@ -94,13 +94,14 @@ func orDefault(d time.Duration) time.Duration {
 	return d
 }
 
-// streaming opens the streams that a client asks for. Path is namespace, pod and container.
-func streaming(opts []ContainerExecHandlerOption, run func(ctx context.Context, path []string, r *http.Request, streams AttachIO) error) http.HandlerFunc {
+// handleStreams returns a handler that opens the streams that a client asks for, and calls run with
+// them. The path has namespace, pod and container.
+func handleStreams(opts []ContainerExecHandlerOption, run func(ctx context.Context, path []string, r *http.Request, streams AttachIO) error) http.HandlerFunc {
 	var cfg ContainerExecHandlerConfig
 	for _, o := range opts {
 		o(&cfg)
 	}
-	return answering(func(w http.ResponseWriter, r *http.Request) error {
+	return handlerOf(func(w http.ResponseWriter, r *http.Request) error {
 		path, err := wildcards(r, "namespace", "pod", "container")
 		if err != nil {
 			return err
@@ -111,31 +112,32 @@ func streaming(opts []ContainerExecHandlerOption, run func(ctx context.Context, 
 		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		// What attaches is served in the same way: that tells exit codes.
+		// Attach is served as exec, too, since only exec reports exit codes to the client.
 		executor := executor(func(streams AttachIO) error { return run(ctx, path, r, streams) })
-		remotecommand.ServeExec(watch(w, cancel), r.WithContext(ctx), executor, "", "", path[2], nil, options,
+		remotecommand.ServeExec(watchHijacked(w, cancel), r.WithContext(ctx), executor, "", "", path[2], nil, options,
 			orDefault(cfg.StreamIdleTimeout), orDefault(cfg.StreamCreationTimeout), remotecommand.SupportedStreamingProtocols)
 		return nil
 	})
 }
 
-// executor is a function that cri-streaming calls with the streams.
+// executor makes a function a remotecommand.Executor, which cri-streaming calls with the streams.
 type executor func(streams AttachIO) error
 
-// ExecInContainer implements remotecommand.Executor. The context is that of the request.
+// ExecInContainer implements remotecommand.Executor. It needs no context of its own: the function
+// has that of the request.
 func (run executor) ExecInContainer(ctx context.Context, _, _, _ string, _ []string, in io.Reader, out, err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &streams{in: in, out: out, err: err, tty: tty}
 	if tty {
 		s.resize = make(chan TermSize)
-		go passOn(ctx, resize, s.resize)
+		go forwardSizes(ctx, resize, s.resize)
 	}
 	return withExitCode(run(s))
 }
 
-// passOn ends when the client sends no more sizes.
-func passOn(ctx context.Context, from <-chan remotecommand.TerminalSize, to chan<- TermSize) {
+// forwardSizes forwards changes of the terminal's size until the client sends no more, or ctx ends.
+func forwardSizes(ctx context.Context, from <-chan remotecommand.TerminalSize, to chan<- TermSize) {
 	for {
 		select {
 		case size, more := <-from:
@@ -153,8 +155,8 @@ func passOn(ctx context.Context, from <-chan remotecommand.TerminalSize, to chan
 	}
 }
 
-// withExitCode returns the error that cri-streaming takes an exit code from, if there is one
-// in err.
+// withExitCode returns the exit error within err in the form that cri-streaming reads exit codes
+// from. It returns err if there is none.
 func withExitCode(err error) error {
 	var told utilexec.ExitError
 	var process *exec.ExitError

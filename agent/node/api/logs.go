@@ -22,27 +22,27 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// ContainerLogsHandlerFunc returns the log of a container. With opts.Follow, reading from it
-// waits for more until the container has ended. It is closed when the client is gone.
+// ContainerLogsHandlerFunc returns the log of a container. With opts.Follow, reads block until
+// there is more, or the container has ended. The log is closed when the client disconnects.
 type ContainerLogsHandlerFunc func(ctx context.Context, namespace, podName, containerName string, opts ContainerLogOpts) (io.ReadCloser, error)
 
-// ContainerLogOpts says what part of a log is wanted. Zero values stand for all of it.
+// ContainerLogOpts says what part of a log is wanted. With zero values, it is the whole log.
 type ContainerLogOpts struct {
 	Tail         int // lines from the end
 	LimitBytes   int
 	Timestamps   bool
 	Follow       bool
-	Previous     bool // the log of the container's start before
+	Previous     bool // the log of the container's previous start
 	SinceSeconds int
 	SinceTime    time.Time
 }
 
-// HandleContainerLogs answers with the log of a container, as it comes.
+// HandleContainerLogs streams the log of a container to the client.
 func HandleContainerLogs(h ContainerLogsHandlerFunc) http.HandlerFunc {
 	if h == nil {
 		return NotImplemented
 	}
-	return answering(func(w http.ResponseWriter, r *http.Request) error {
+	return handlerOf(func(w http.ResponseWriter, r *http.Request) error {
 		path, err := wildcards(r, "namespace", "pod", "container")
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func HandleContainerLogs(h ContainerLogsHandlerFunc) http.HandlerFunc {
 		if err != nil {
 			return fmt.Errorf("error getting container logs: %w", err)
 		}
-		// Reading need not end by itself when the client is gone.
+		// A read may block for ever after the client has disconnected. Closing the log ends it.
 		closed := context.AfterFunc(r.Context(), func() { _ = log.Close() })
 		defer func() {
 			if closed() {
@@ -70,7 +70,7 @@ func HandleContainerLogs(h ContainerLogsHandlerFunc) http.HandlerFunc {
 	})
 }
 
-// flusher sends what is written at once.
+// flusher flushes the response after each write.
 type flusher struct {
 	io.Writer
 	control *http.ResponseController
@@ -95,8 +95,8 @@ func logOpts(options *corev1.PodLogOptions) ContainerLogOpts {
 	return opts
 }
 
-// ParseLogOptions reads what the API server makes of PodLogOptions. Fields that only the API
-// server reads are left out. Errors are of the class InvalidInput.
+// ParseLogOptions reads PodLogOptions from the query of a request, as the API server encodes them.
+// Fields that only the API server reads are left out. Errors are of the class InvalidInput.
 func ParseLogOptions(query url.Values) (*corev1.PodLogOptions, error) {
 	options, err := decode(query)
 	if err != nil {
@@ -108,7 +108,7 @@ func ParseLogOptions(query url.Values) (*corev1.PodLogOptions, error) {
 	return options, nil
 }
 
-// decode takes a value that is empty for one that is not there.
+// decode reads options from a query. A parameter with an empty value counts as absent.
 func decode(query url.Values) (*corev1.PodLogOptions, error) {
 	options := new(corev1.PodLogOptions)
 	numbers := map[string]**int64{"tailLines": &options.TailLines, "limitBytes": &options.LimitBytes, "sinceSeconds": &options.SinceSeconds}
@@ -144,7 +144,7 @@ func decode(query url.Values) (*corev1.PodLogOptions, error) {
 	return options, nil
 }
 
-// validate refuses what the API refuses.
+// validate returns an error for options that the API's validation of PodLogOptions refuses.
 func validate(options *corev1.PodLogOptions) error {
 	switch {
 	case options.TailLines != nil && *options.TailLines < 0:

@@ -14,21 +14,22 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// PrometheusTextFormatContentType is the type of what HandlePodMetricsResource answers.
+// PrometheusTextFormatContentType is the content type of the responses of HandlePodMetricsResource.
 const PrometheusTextFormatContentType = "text/plain; version=0.0.4"
 
-// PodStatsSummaryHandlerFunc returns what the node and its pods use.
+// PodStatsSummaryHandlerFunc returns the resource usage of the node and its pods.
 type PodStatsSummaryHandlerFunc func(context.Context) (*statsv1alpha1.Summary, error)
 
-// PodMetricsResourceHandlerFunc returns what the node and its pods use as metrics.
+// PodMetricsResourceHandlerFunc returns the resource usage of the node and its pods as Prometheus
+// metrics.
 type PodMetricsResourceHandlerFunc func(context.Context) ([]*dto.MetricFamily, error)
 
-// HandlePodStatsSummary answers in JSON, as kubelet's /stats/summary.
+// HandlePodStatsSummary serves the summary as JSON, as kubelet's /stats/summary.
 func HandlePodStatsSummary(h PodStatsSummaryHandlerFunc) http.HandlerFunc {
 	if h == nil {
 		return NotImplemented
 	}
-	return answering(func(w http.ResponseWriter, r *http.Request) error {
+	return handlerOf(func(w http.ResponseWriter, r *http.Request) error {
 		summary, err := h(r.Context())
 		if err != nil {
 			return fmt.Errorf("error getting status from provider: %w", err)
@@ -37,12 +38,13 @@ func HandlePodStatsSummary(h PodStatsSummaryHandlerFunc) http.HandlerFunc {
 	})
 }
 
-// HandlePodMetricsResource answers in Prometheus' text format, as kubelet's /metrics/resource.
+// HandlePodMetricsResource serves metrics in Prometheus' text format, as kubelet's
+// /metrics/resource.
 func HandlePodMetricsResource(h PodMetricsResourceHandlerFunc) http.HandlerFunc {
 	if h == nil {
 		return NotImplemented
 	}
-	return answering(func(w http.ResponseWriter, r *http.Request) error {
+	return handlerOf(func(w http.ResponseWriter, r *http.Request) error {
 		families, err := h(r.Context())
 		if err != nil {
 			return fmt.Errorf("error getting status from provider: %w", err)
@@ -54,7 +56,7 @@ func HandlePodMetricsResource(h PodMetricsResourceHandlerFunc) http.HandlerFunc 
 			}
 		}
 		w.Header().Set("Content-Type", PrometheusTextFormatContentType)
-		_, _ = w.Write(text.Bytes()) // a client that is gone needs no answer
+		_, _ = w.Write(text.Bytes()) // an error means that the client has disconnected
 		return nil
 	})
 }

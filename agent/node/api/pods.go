@@ -12,15 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodListerFunc returns pods, which are only read.
+// PodListerFunc returns pods. Callers do not modify them.
 type PodListerFunc func(context.Context) ([]*corev1.Pod, error)
 
-// HandleRunningPods answers with a list of pods in JSON, as kubelet does.
+// HandleRunningPods serves the list of pods as JSON, as kubelet does.
 func HandleRunningPods(getPods PodListerFunc) http.HandlerFunc {
 	if getPods == nil {
 		return NotImplemented
 	}
-	return answering(func(w http.ResponseWriter, r *http.Request) error {
+	return handlerOf(func(w http.ResponseWriter, r *http.Request) error {
 		pods, err := getPods(r.Context())
 		if err != nil {
 			return err
@@ -33,13 +33,13 @@ func HandleRunningPods(getPods PodListerFunc) http.HandlerFunc {
 	})
 }
 
-// writeJSON answers with a value. Nothing is sent if it cannot be encoded.
+// writeJSON writes a value as the response. Nothing is sent if the value cannot be encoded.
 func writeJSON(w http.ResponseWriter, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // a client that is gone needs no answer
+	_, _ = w.Write(text) // an error means that the client has disconnected
 	return nil
 }

@@ -18,10 +18,10 @@ import (
 // called for each connection, concurrently.
 type PortForwardHandlerFunc func(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error
 
-// PortForwardHandlerConfig is what options of HandlePortForward change. Zero stands for 30
-// seconds.
+// PortForwardHandlerConfig is what options of HandlePortForward set. For each field, zero stands
+// for 30 seconds.
 type PortForwardHandlerConfig struct {
-	// StreamIdleTimeout is how long the streams may be silent.
+	// StreamIdleTimeout is how long the streams may be idle before they are closed.
 	StreamIdleTimeout time.Duration
 	// StreamCreationTimeout is how long a client may take to open the streams of a
 	// connection.
@@ -50,7 +50,7 @@ func HandlePortForward(h PortForwardHandlerFunc, opts ...PortForwardHandlerOptio
 	for _, o := range opts {
 		o(&cfg)
 	}
-	return answering(func(w http.ResponseWriter, r *http.Request) error {
+	return handlerOf(func(w http.ResponseWriter, r *http.Request) error {
 		path, err := wildcards(r, "namespace", "pod")
 		if err != nil {
 			return err
@@ -62,13 +62,14 @@ func HandlePortForward(h PortForwardHandlerFunc, opts ...PortForwardHandlerOptio
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		forwarder := forwarder(func(port int32, stream io.ReadWriteCloser) error { return h(ctx, path[0], path[1], port, stream) })
-		portforward.ServePortForward(watch(w, cancel), r.WithContext(ctx), forwarder, path[1], "", options,
+		portforward.ServePortForward(watchHijacked(w, cancel), r.WithContext(ctx), forwarder, path[1], "", options,
 			orDefault(cfg.StreamIdleTimeout), orDefault(cfg.StreamCreationTimeout), portforward.SupportedProtocols)
 		return nil
 	})
 }
 
-// forwarder is a function that cri-streaming calls with each connection.
+// forwarder makes a function a portforward.PortForwarder, which cri-streaming calls for each
+// connection.
 type forwarder func(port int32, stream io.ReadWriteCloser) error
 
 // PortForward implements portforward.PortForwarder.

@@ -13,38 +13,38 @@ import (
 // MetricsResourceRouteSuffix is the path of the metrics of pods and containers.
 const MetricsResourceRouteSuffix = "/metrics/resource"
 
-// ServeMux is what routes are attached to.
+// ServeMux is the part of http.ServeMux that the Attach functions need.
 type ServeMux interface {
 	Handle(path string, h http.Handler)
 }
 
-// PodHandlerConfig has the functions that answer requests. A request for which there is none
-// is answered with 501, but for stats and metrics: then there is no such path.
+// PodHandlerConfig has the functions that serve requests. If a function is nil, the response is
+// 501. Without functions for stats and metrics, their paths do not exist.
 type PodHandlerConfig struct {
 	RunInContainer    ContainerExecHandlerFunc
 	AttachToContainer ContainerAttachHandlerFunc
 	PortForward       PortForwardHandlerFunc
 	GetContainerLogs  ContainerLogsHandlerFunc
-	// GetPods returns the pods that the provider has.
+	// GetPods returns the pods that the provider runs.
 	GetPods PodListerFunc
 	// GetPodsFromKubernetes returns the pods that the node should run.
 	GetPodsFromKubernetes PodListerFunc
 	GetStatsSummary       PodStatsSummaryHandlerFunc
 	GetMetricsResource    PodMetricsResourceHandlerFunc
-	// StreamIdleTimeout is how long streams may be silent, StreamCreationTimeout how long a
-	// client may take to open them. Zero stands for 30 seconds.
+	// StreamIdleTimeout is how long streams may be idle, StreamCreationTimeout how long a client
+	// may take to open them. Zero stands for 30 seconds.
 	StreamIdleTimeout     time.Duration
 	StreamCreationTimeout time.Duration
 }
 
-// PodHandler answers all requests about pods. /runningpods/, what GetPods returns, is served
-// if debug is set.
+// PodHandler serves all requests about pods. With debug, it also serves the result of GetPods at
+// /runningpods/.
 func PodHandler(p PodHandlerConfig, debug bool) http.Handler {
 	r := http.NewServeMux()
 	if debug {
-		both(r, "/runningpods", HandleRunningPods(p.GetPods))
+		handleGet(r, "/runningpods", HandleRunningPods(p.GetPods))
 	}
-	both(r, "/pods", HandleRunningPods(p.GetPodsFromKubernetes))
+	handleGet(r, "/pods", HandleRunningPods(p.GetPodsFromKubernetes))
 	r.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", HandleContainerLogs(p.GetContainerLogs))
 	exec := []ContainerExecHandlerOption{WithExecStreamCreationTimeout(p.StreamCreationTimeout), WithExecStreamIdleTimeout(p.StreamIdleTimeout)}
 	forward := []PortForwardHandlerOption{WithPortForwardCreationTimeout(p.StreamCreationTimeout), WithPortForwardStreamIdleTimeout(p.StreamIdleTimeout)}
@@ -57,36 +57,35 @@ func PodHandler(p PodHandlerConfig, debug bool) http.Handler {
 	return r
 }
 
-// PodMetricsConfig has the functions that answer requests about what pods use.
+// PodMetricsConfig has the functions that serve requests for resource usage.
 type PodMetricsConfig struct {
 	GetStatsSummary    PodStatsSummaryHandlerFunc
 	GetMetricsResource PodMetricsResourceHandlerFunc
 }
 
-// routeMetrics adds the paths for which there are functions.
+// routeMetrics adds routes for the functions that are not nil.
 func routeMetrics(r *http.ServeMux, p PodMetricsConfig) {
 	if p.GetStatsSummary != nil {
-		both(r, "/stats/summary", HandlePodStatsSummary(p.GetStatsSummary))
+		handleGet(r, "/stats/summary", HandlePodStatsSummary(p.GetStatsSummary))
 	}
 	if p.GetMetricsResource != nil {
-		both(r, MetricsResourceRouteSuffix, HandlePodMetricsResource(p.GetMetricsResource))
+		handleGet(r, MetricsResourceRouteSuffix, HandlePodMetricsResource(p.GetMetricsResource))
 	}
 }
 
-// both routes GET of a path without and with a slash at its end.
-func both(r *http.ServeMux, path string, h http.HandlerFunc) {
+// handleGet routes GET requests of a path, with and without a trailing slash.
+func handleGet(r *http.ServeMux, path string, h http.HandlerFunc) {
 	r.HandleFunc("GET "+path, h)
 	r.HandleFunc("GET "+path+"/{$}", h)
 }
 
-// PodStatsSummaryHandler serves /stats/summary and nothing else. It answers with 501 if f is
-// nil.
+// PodStatsSummaryHandler serves /stats/summary and nothing else. The response is 501 if f is nil.
 func PodStatsSummaryHandler(f PodStatsSummaryHandlerFunc) http.Handler {
 	return metricsHandler(PodMetricsConfig{GetStatsSummary: f}, f == nil)
 }
 
-// PodMetricsResourceHandler serves MetricsResourceRouteSuffix and nothing else. It answers
-// with 501 if f is nil.
+// PodMetricsResourceHandler serves MetricsResourceRouteSuffix and nothing else. The response is 501
+// if f is nil.
 func PodMetricsResourceHandler(f PodMetricsResourceHandlerFunc) http.Handler {
 	return metricsHandler(PodMetricsConfig{GetMetricsResource: f}, f == nil)
 }
@@ -100,18 +99,19 @@ func metricsHandler(p PodMetricsConfig, missing bool) http.Handler {
 	return r
 }
 
-// AttachPodRoutes attaches PodHandler to a mux, for all paths.
+// AttachPodRoutes adds PodHandler to a mux, for all paths.
 func AttachPodRoutes(p PodHandlerConfig, mux ServeMux, debug bool) {
 	mux.Handle("/", InstrumentHandler(PodHandler(p, debug)))
 }
 
-// AttachPodMetricsRoutes attaches stats and metrics to a mux, for all paths. It answers with
-// 501 if there is neither.
+// AttachPodMetricsRoutes adds the handler of stats and metrics to a mux, for all paths. The
+// response is 501 if both functions are nil.
 func AttachPodMetricsRoutes(p PodMetricsConfig, mux ServeMux) {
 	mux.Handle("/", InstrumentHandler(metricsHandler(p, p.GetStatsSummary == nil && p.GetMetricsResource == nil)))
 }
 
-// InstrumentHandler has the logger of each request, klog.FromContext, name its method and path.
+// InstrumentHandler adds method and path to the logger in the context of each request. Handlers get
+// it by klog.FromContext.
 func InstrumentHandler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		logger := klog.FromContext(r.Context()).WithValues("method", r.Method, "path", r.URL.Path)
@@ -119,13 +119,13 @@ func InstrumentHandler(h http.Handler) http.Handler {
 	})
 }
 
-// NotFound answers that there is no such path.
+// NotFound responds with 404.
 func NotFound(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "404 request not found", http.StatusNotFound)
 }
 
-// NotImplemented answers that the node does not do this.
+// NotImplemented responds with 501.
 func NotImplemented(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Connection", "close") // as the API server does after an upgrade that was refused
+	w.Header().Set("Connection", "close") // as the API server does after a refused upgrade
 	http.Error(w, "501 not implemented", http.StatusNotImplemented)
 }

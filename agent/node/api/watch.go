@@ -10,21 +10,22 @@ import (
 	"net/http"
 )
 
-// watch calls lost when a connection that was taken over ends, at either side: streams that
-// nobody reads or writes would not tell.
-func watch(w http.ResponseWriter, lost func()) http.ResponseWriter {
-	return &watched{w, lost}
+// watchHijacked calls lost when a hijacked connection ends, at either side. Idle streams would not
+// notice.
+func watchHijacked(w http.ResponseWriter, lost func()) http.ResponseWriter {
+	return &hijackWatcher{w, lost}
 }
 
-// watched has no Unwrap: whoever takes the connection over must not get past it.
-type watched struct {
+// hijackWatcher calls lost when its hijacked connection ends. It has no Unwrap method, so that
+// nobody can hijack the connection without it.
+type hijackWatcher struct {
 	http.ResponseWriter
 	lost func()
 }
 
-// Hijack implements http.Hijacker. Whoever takes a connection over reads from the reader, and
-// closes the connection when its protocol says that it ends.
-func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+// Hijack implements http.Hijacker. The caller reads from the returned reader, and closes the
+// connection at the end of its protocol.
+func (w *hijackWatcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err

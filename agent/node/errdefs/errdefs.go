@@ -10,7 +10,7 @@
 //	NotFound() bool       the provider does not have the pod
 //	InvalidInput() bool   the pod can never run here, so that another attempt is useless
 //
-// Everything else may go better next time.
+// After any other error, another attempt may succeed.
 package errdefs
 
 import (
@@ -24,14 +24,13 @@ type ErrNotFound interface {
 	error
 }
 
-// ErrInvalidInput is the class of errors about input that no repetition makes
-// acceptable.
+// ErrInvalidInput is the class of errors about input that fails on each attempt.
 type ErrInvalidInput interface {
 	InvalidInput() bool
 	error
 }
 
-// notFound and invalidInput add a class to an error, and leave its text alone.
+// notFound and invalidInput add a class to an error, and do not change its text.
 type (
 	notFound     struct{ error } //nolint:errname // named after its class
 	invalidInput struct{ error } //nolint:errname // named after its class
@@ -42,13 +41,13 @@ func (e notFound) Unwrap() error        { return e.error }
 func (invalidInput) InvalidInput() bool { return true }
 func (e invalidInput) Unwrap() error    { return e.error }
 
-// NotFound returns an error with this text that says: there is no such object.
+// NotFound returns an error of the class NotFound with this text.
 func NotFound(text string) error { return notFound{errors.New(text)} }
 
 // NotFoundf is NotFound with a text that is formatted as by fmt.Errorf.
 func NotFoundf(format string, args ...any) error { return notFound{fmt.Errorf(format, args...)} }
 
-// AsNotFound makes an error one of this class. It returns nil for nil.
+// AsNotFound adds the class NotFound to an error. It returns nil for nil.
 func AsNotFound(err error) error {
 	if err == nil {
 		return nil
@@ -56,14 +55,14 @@ func AsNotFound(err error) error {
 	return notFound{err}
 }
 
-// IsNotFound tells whether an error, or one that it wraps, is of the class. The
-// outermost one that has an opinion decides.
+// IsNotFound tells whether an error is of the class NotFound. The outermost error in the chain that
+// has the method decides.
 func IsNotFound(err error) bool {
 	found, is := outermost[ErrNotFound](err)
 	return is && found.NotFound()
 }
 
-// InvalidInput returns an error with this text that says: this can never work.
+// InvalidInput returns an error of the class InvalidInput with this text.
 func InvalidInput(text string) error { return invalidInput{errors.New(text)} }
 
 // InvalidInputf is InvalidInput with a text that is formatted as by fmt.Errorf.
@@ -71,7 +70,7 @@ func InvalidInputf(format string, args ...any) error {
 	return invalidInput{fmt.Errorf(format, args...)}
 }
 
-// AsInvalidInput makes an error one of this class. It returns nil for nil.
+// AsInvalidInput adds the class InvalidInput to an error. It returns nil for nil.
 func AsInvalidInput(err error) error {
 	if err == nil {
 		return nil
@@ -79,15 +78,15 @@ func AsInvalidInput(err error) error {
 	return invalidInput{err}
 }
 
-// IsInvalidInput tells whether an error, or one that it wraps, is of the class. The
-// outermost one that has an opinion decides.
+// IsInvalidInput tells whether an error is of the class InvalidInput. The outermost error in the
+// chain that has the method decides.
 func IsInvalidInput(err error) bool {
 	found, is := outermost[ErrInvalidInput](err)
 	return is && found.InvalidInput()
 }
 
-// outermost follows Unwrap, and Cause, by which errors told what they wrap before
-// Go had a way of its own.
+// outermost returns the first error of a chain that has the type Class. It follows Unwrap, and also
+// Cause, which github.com/pkg/errors uses.
 func outermost[Class error](err error) (Class, bool) {
 	for err != nil {
 		var class Class
@@ -100,7 +99,7 @@ func outermost[Class error](err error) (Class, bool) {
 	return none, false
 }
 
-// cause is what the first error of a chain that has a Cause says.
+// cause returns the result of Cause of the first error in a chain that has this method, or nil.
 func cause(err error) error {
 	var wrapper interface{ Cause() error }
 	if errors.As(err, &wrapper) {

@@ -21,7 +21,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// How long answers of the API server are believed are kubelet's defaults.
+// How long reviews of the API server are cached, and how long one may take. The values are
+// kubelet's defaults.
 const (
 	authenticationTTL = 2 * time.Minute
 	allowTTL          = 5 * time.Minute
@@ -29,47 +30,48 @@ const (
 	reviewTimeout     = 10 * time.Second
 )
 
-// retries is how often a review is asked for that fails.
+// retries is the backoff with which a failed review is repeated.
 func retries() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }
 
-// Auth finds out who asks, and whether they may. Its attributes say what is asked for, as the
-// API server's authorizers know it.
+// Auth authenticates and authorizes requests. Its attributes are those that the API server's
+// authorizers understand.
 type Auth interface {
 	authenticator.Request
 	authorizer.RequestAttributesGetter
 	authorizer.Authorizer
 }
 
-// auth is an Auth of three parts.
+// auth composes an Auth of three parts.
 type auth struct {
 	authenticator.Request
 	authorizer.RequestAttributesGetter
 	authorizer.Authorizer
 }
 
-// InstrumentAuth returns auth as it is: WithAuth logs what it refuses.
+// InstrumentAuth returns auth unchanged, since WithAuth logs refused requests.
 func InstrumentAuth(auth Auth) Auth { return auth }
 
-// NoAuth lets everybody pass.
+// NoAuth allows all requests.
 func NoAuth() Auth {
 	return auth{anonymous.NewAuthenticator(nil), NodeRequestAttr{}, authorizerfactory.NewAlwaysAllowAuthorizer()}
 }
 
-// WebhookAuthConfig is what options of WebhookAuth change. The clients in it are set
-// afterwards.
+// WebhookAuthConfig is what options of WebhookAuth set. WebhookAuth sets its clients after the
+// options have run.
 type WebhookAuthConfig struct {
 	AuthnConfig authenticatorfactory.DelegatingAuthenticatorConfig
 	AuthzConfig authorizerfactory.DelegatingAuthorizerConfig
 }
 
-// WebhookAuthOption changes how WebhookAuth asks. An error ends it.
+// WebhookAuthOption changes the configuration of WebhookAuth. If it returns an error, so does
+// WebhookAuth.
 type WebhookAuthOption func(*WebhookAuthConfig) error
 
-// WebhookAuth asks the API server who has a token, and who may do what with the node, as
-// kubelet does. Certificates of clients count if an option sets
-// AuthnConfig.ClientCertificateCAContentProvider. Nobody is anonymous.
+// WebhookAuth authenticates tokens by TokenReviews, and authorizes requests for the node by
+// SubjectAccessReviews, as kubelet does. Client certificates are accepted if an option sets
+// AuthnConfig.ClientCertificateCAContentProvider. Anonymous requests are refused.
 func WebhookAuth(client kubernetes.Interface, nodeName string, opts ...WebhookAuthOption) (Auth, error) {
 	cfg := WebhookAuthConfig{
 		AuthnConfig: authenticatorfactory.DelegatingAuthenticatorConfig{
@@ -96,7 +98,7 @@ func WebhookAuth(client kubernetes.Interface, nodeName string, opts ...WebhookAu
 	return auth{who, NodeRequestAttr{nodeName}, may}, nil
 }
 
-// WithAuth answers those who may not pass, and hands the others on to h.
+// WithAuth passes allowed requests to h, and answers all others.
 func WithAuth(auth Auth, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		logger := klog.FromContext(r.Context())
@@ -106,7 +108,7 @@ func WithAuth(auth Auth, h http.Handler) http.Handler {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			return
 		}
-		asked := asFineAsKubelet(auth.GetRequestAttributes(who.User, r))
+		asked := fineGrainedAttributes(auth.GetRequestAttributes(who.User, r))
 		for _, attributes := range asked {
 			decision, _, err := auth.Authorize(r.Context(), attributes)
 			if err != nil {
@@ -124,9 +126,10 @@ func WithAuth(auth Auth, h http.Handler) http.Handler {
 	})
 }
 
-// asFineAsKubelet are the questions of which one must be answered with yes: some of what a
-// node's proxy is for can be allowed by itself.
-func asFineAsKubelet(asked authorizer.Attributes) []authorizer.Attributes {
+// fineGrainedAttributes returns the permissions of which a request needs one. For pods and healthz
+// that is nodes/pods or nodes/healthz, or else nodes/proxy, as with kubelet's fine-grained
+// authorization.
+func fineGrainedAttributes(asked authorizer.Attributes) []authorizer.Attributes {
 	record, ours := asked.(authorizer.AttributesRecord)
 	if !ours || record.Resource != "nodes" || record.Subresource != "proxy" {
 		return []authorizer.Attributes{asked}
@@ -142,13 +145,13 @@ func asFineAsKubelet(asked authorizer.Attributes) []authorizer.Attributes {
 	return []authorizer.Attributes{record, asked}
 }
 
-// NodeRequestAttr says what a request asks for as a subresource of a node.
+// NodeRequestAttr translates requests to the attributes of a subresource of the node.
 type NodeRequestAttr struct {
 	NodeName string
 }
 
-// GetRequestAttributes returns nodes/stats, nodes/metrics, nodes/log or nodes/proxy, by the path,
-// as kubelet does.
+// GetRequestAttributes returns the attributes nodes/stats, nodes/metrics, nodes/log or nodes/proxy,
+// depending on the path, as kubelet does.
 func (a NodeRequestAttr) GetRequestAttributes(u user.Info, r *http.Request) authorizer.Attributes {
 	return authorizer.AttributesRecord{
 		User: u, Verb: verbs[r.Method], APIVersion: "v1", Resource: "nodes", Subresource: subresource(r.URL.Path), Name: a.NodeName,
@@ -164,7 +167,7 @@ func subresource(path string) string {
 	switch first := firstPart(path); first {
 	case "stats", "metrics":
 		return first
-	case "logs": // of the node itself
+	case "logs": // of the node, not of a container
 		return "log"
 	}
 	return "proxy"

@@ -20,8 +20,8 @@ import (
 	"github.com/dray-project/dray/agent/node"
 )
 
-// ClientsetFromEnv makes a client of a kubeconfig file, or of what a pod has if the path is
-// empty or there is no such file.
+// ClientsetFromEnv returns a client for a kubeconfig file. If the path is empty or the file does
+// not exist, it uses the in-cluster configuration.
 func ClientsetFromEnv(kubeConfigPath string) (*kubernetes.Clientset, error) {
 	config, err := configFromEnv(kubeConfigPath)
 	if err != nil {
@@ -41,7 +41,7 @@ func configFromEnv(path string) (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 }
 
-// PodInformerFilter has an informer see the pods that are bound to a node, and no others.
+// PodInformerFilter limits an informer to the pods that are bound to a node.
 func PodInformerFilter(node string) informers.SharedInformerOption {
 	return informers.WithTweakListOptions(func(options *metav1.ListOptions) {
 		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
@@ -53,12 +53,13 @@ func NodeLeaseV1Client(client kubernetes.Interface) typedcoordinationv1.LeaseInt
 	return client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 }
 
-// FilterPodsForNodeName holds for pods that are bound to a node.
+// FilterPodsForNodeName returns a filter that accepts pods bound to a node.
 func FilterPodsForNodeName(name string) node.PodEventFilterFunc {
 	return func(_ context.Context, p *corev1.Pod) bool { return p.Spec.NodeName == name }
 }
 
-// PodFilters holds if one of the filters does. Those after it are not asked.
+// PodFilters returns a filter that accepts a pod if one of the filters does. It calls them in
+// order, up to the first that accepts.
 func PodFilters(filters ...node.PodEventFilterFunc) node.PodEventFilterFunc {
 	return func(ctx context.Context, p *corev1.Pod) bool {
 		for _, filter := range filters {

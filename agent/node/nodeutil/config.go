@@ -26,57 +26,56 @@ import (
 	"github.com/dray-project/dray/agent/node"
 )
 
-// NodeConfig is what a Node is made of. NewNode has defaults for it, and options change it.
+// NodeConfig is the configuration of a Node. NewNode sets defaults, and options change it.
 type NodeConfig struct {
-	// Client is required. The default is that of ClientsetFromEnv, where there is one.
+	// Client is required. By default it is the result of ClientsetFromEnv, if that succeeds.
 	Client kubernetes.Interface
 
-	// NodeSpec is the node that is registered.
+	// NodeSpec is the Node object to register.
 	NodeSpec corev1.Node
-	// KubeconfigPath is the value of KUBECONFIG. The default client has been made of it before
-	// options run.
+	// KubeconfigPath is the value of the environment variable KUBECONFIG. The default client is
+	// made before options run, so that a change has no effect on it.
 	KubeconfigPath string
-	// InformerResyncPeriod is how often informers hand over all objects again: by default
-	// each minute.
+	// InformerResyncPeriod is the resync period of informers. The default is one minute.
 	InformerResyncPeriod time.Duration
 
-	// HTTPListenAddr is where Handler is served: by default ":10250".
+	// HTTPListenAddr is the address at which Handler is served. The default is ":10250".
 	HTTPListenAddr string
-	// Handler answers requests, and lets those pass who may ask. Nil serves nothing.
+	// Handler serves requests. It must authorize them itself. If it is nil, nothing is served.
 	Handler http.Handler
 	// StreamIdleTimeout and StreamCreationTimeout are for AttachProviderRoutes: see
 	// api.PodHandlerConfig.
 	StreamIdleTimeout     time.Duration
 	StreamCreationTimeout time.Duration
-	// DebugHTTP has no effect: AttachProviderRoutes serves /runningpods/ in any case.
+	// DebugHTTP has no effect: AttachProviderRoutes always serves /runningpods/.
 	DebugHTTP bool
-	// TLSConfig is that of the server. Nil serves nothing.
+	// TLSConfig is the TLS configuration of the server. If it is nil, nothing is served.
 	TLSConfig *tls.Config
 
-	// EventRecorder is for Events of pods. The default writes them by Client.
+	// EventRecorder records Events of pods. The default writes them with Client.
 	EventRecorder record.EventRecorder
 
-	// NumWorkers is how many pods are worked on at the same time: by default the number of
-	// CPUs.
+	// NumWorkers is the number of workers of each queue of pods. The default is the number of CPUs.
 	NumWorkers int
 
-	// NodeStatusUpdateErrorHandler is that of the option of package node.
+	// NodeStatusUpdateErrorHandler is the argument of node.WithNodeStatusUpdateErrorHandler.
 	NodeStatusUpdateErrorHandler node.ErrorHandler
 
-	// SkipDownwardAPIResolution leaves references to the downward API to the provider.
+	// SkipDownwardAPIResolution makes the PodController leave references to the downward API in
+	// pods, for the provider to resolve.
 	SkipDownwardAPIResolution bool
 
-	// PodControllerConfigOpts change what the PodController is made of, in their order, after
-	// all else. An error ends NewNode.
+	// PodControllerConfigOpts change the configuration of the PodController. They run in order,
+	// after all else is set. If one returns an error, so does NewNode.
 	PodControllerConfigOpts []func(*node.PodControllerConfig) error
 
 	routeAttacher func(Provider, NodeConfig, corev1listers.PodLister)
 }
 
-// NodeOpt changes the configuration of a Node. An error ends NewNode.
+// NodeOpt changes the configuration of a Node. If it returns an error, so does NewNode.
 type NodeOpt func(c *NodeConfig) error
 
-// WithNodeConfig replaces the configuration, defaults included.
+// WithNodeConfig replaces the whole configuration, including defaults.
 func WithNodeConfig(c NodeConfig) NodeOpt {
 	return func(cfg *NodeConfig) error {
 		*cfg = c
@@ -92,7 +91,7 @@ func WithClient(c kubernetes.Interface) NodeOpt {
 	}
 }
 
-// WithPodControllerConfigOverrides adds to PodControllerConfigOpts.
+// WithPodControllerConfigOverrides appends to PodControllerConfigOpts.
 func WithPodControllerConfigOverrides(opts ...func(*node.PodControllerConfig) error) NodeOpt {
 	return func(cfg *NodeConfig) error {
 		cfg.PodControllerConfigOpts = append(cfg.PodControllerConfigOpts, opts...)
@@ -128,11 +127,11 @@ func defaultConfig(name string) NodeConfig {
 	return cfg
 }
 
-// NewNode makes a node of a provider. Nothing runs before Run.
+// NewNode returns a node for a provider. Nothing runs before Run.
 //
-// The provider is made after the options have run. It may change the node that is registered
-// until NewNode returns, and if newProvider returns no NodeProvider, until the node is ready:
-// then a node is pinged for nothing, and becomes ready when pods can run.
+// newProvider is called after the options have run. It may change the Node to register until
+// NewNode returns. If newProvider returns no NodeProvider, it may do so until the node is ready.
+// Such a node becomes ready when its pods can run, without pings.
 func NewNode(name string, newProvider NewProviderFunc, opts ...NodeOpt) (*Node, error) {
 	cfg := defaultConfig(name)
 	for _, o := range opts {
@@ -202,7 +201,8 @@ func (n *Node) podController(config node.PodControllerConfig, cfg *NodeConfig) (
 	return pods, nil
 }
 
-// nodeController has the node become ready by itself if nobody else speaks for it.
+// nodeController returns the node's controller. Without a NodeProvider, a naive one reports the
+// node ready when its pods can run.
 func (n *Node) nodeController(provider node.NodeProvider, cfg *NodeConfig) (*node.NodeController, error) {
 	if provider == nil {
 		naive := node.NewNaiveNodeProvider()

@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeutil assembles a node: its controllers, their informers, and the HTTPS server
-// that the API server asks for logs and streams.
+// Package nodeutil assembles a node: its controllers, their informers, and the HTTPS server from
+// which the API server gets logs and streams.
 //
 // It offers the names, signatures and meaning of virtual-kubelet's package of this name, so
 // that a program changes an import path and nothing else.
@@ -13,11 +13,10 @@
 //
 // # Contract
 //
-// Nothing is served without a TLS config and a handler. The handler is the caller's, with
-// authentication and authorization in it: WithAuth(auth, mux), with auth from WebhookAuth, and
-// AttachProviderRoutes(mux) for what the provider answers.
+// Nothing is served without a TLS configuration and a handler. The caller makes the handler, and
+// has it check access: WithAuth(auth, mux), with auth from WebhookAuth. AttachProviderRoutes(mux)
+// adds the requests that the provider serves.
 //
-// The files: node.go is a Node that runs, config.go what NewNode is given, provider.go what a
-// provider implements, auth.go who is answered, tls.go certificates, client.go
-// what clients and informers are made of.
+// The files: node.go runs a Node, config.go has its configuration, provider.go the provider's
+// interface, auth.go access, tls.go certificates, client.go clients and filters of informers.
 package nodeutil

@@ -23,12 +23,13 @@ import (
 	"github.com/dray-project/dray/agent/node"
 )
 
-// Node is a node with all that runs for it. NewNode makes it; it runs once.
+// Node is a virtual node: its controllers, informers and HTTPS server. NewNode makes it, and it
+// runs once.
 type Node struct {
 	nodes *node.NodeController
 	pods  *node.PodController
 
-	// Set if no NodeProvider speaks for the node, which is ready then when pods can run.
+	// naive is set if there is no NodeProvider. The node then becomes ready when its pods can run.
 	naive *node.NaiveNodeProviderV2
 	spec  *corev1.Node
 
@@ -38,7 +39,7 @@ type Node struct {
 
 	client    kubernetes.Interface
 	informers []informers.SharedInformerFactory
-	events    record.EventBroadcaster // nil if the recorder is the caller's
+	events    record.EventBroadcaster // nil if the caller gave the recorder
 
 	listenAddr string
 	handler    http.Handler
@@ -50,12 +51,12 @@ type Node struct {
 // NodeController returns the controller of the node.
 func (n *Node) NodeController() *node.NodeController { return n.nodes }
 
-// PodController returns the controller of its pods.
+// PodController returns the controller of the node's pods.
 func (n *Node) PodController() *node.PodController { return n.pods }
 
-// Run runs the node until ctx ends or a controller fails, and waits for what it started. The
-// node is registered when its pods can be run. What ends by ctx before the node is ready returns
-// its error; after that, nil.
+// Run runs the node until ctx ends or a controller fails, and waits for its goroutines. The node is
+// registered when its pods can run. If ctx ends before the node is ready, Run returns the error of
+// ctx; afterwards, nil.
 func (n *Node) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -111,7 +112,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 }
 
-// controller is what both controllers have.
+// controller is what NodeController and PodController have in common.
 type controller interface {
 	Ready() <-chan struct{}
 	Done() <-chan struct{}
@@ -144,7 +145,7 @@ func setReady(n *corev1.Node) {
 	}
 }
 
-// serve begins to serve if there is a handler, and returns what ends it.
+// serve starts the HTTPS server if there is a handler, and returns a function that stops it.
 func (n *Node) serve(ctx context.Context) (stop func(), err error) {
 	if n.handler == nil || n.tlsConfig == nil {
 		klog.FromContext(ctx).V(2).Info("Requests of the API server are not served", "handler", n.handler != nil, "tls", n.tlsConfig != nil)
@@ -171,8 +172,8 @@ func (n *Node) serve(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// WaitReady waits until the node is ready, at most for timeout if that is more than zero. It
-// returns the error of ctx, or why the node ended before.
+// WaitReady waits until the node is ready, for at most timeout if that is positive. It returns the
+// error of ctx, or the error with which the node ended before.
 func (n *Node) WaitReady(ctx context.Context, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel func()
@@ -195,7 +196,7 @@ func (n *Node) Ready() <-chan struct{} { return n.ready }
 // Done returns a channel that is closed when Run has ended.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err returns what Run returned, and nil before.
+// Err returns the result of Run. It is nil before Run has ended.
 func (n *Node) Err() error {
 	select {
 	case <-n.done:

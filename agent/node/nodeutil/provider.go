@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/agent/node/api"
 )
 
-// Provider runs pods, and answers what the API server asks about them. Errors are classified
-// by package errdefs. The functions that answer requests are described in package api.
+// Provider runs pods, and serves requests of the API server about them. Package errdefs classifies
+// its errors. Package api describes the functions that serve requests.
 type Provider interface {
 	node.PodLifecycleHandler
 
@@ -41,22 +41,22 @@ type Provider interface {
 	PortForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error
 }
 
-// ProviderConfig is what a provider is made of. The listers have the pods of the node, and the
-// other objects of all namespaces, once Run has begun.
+// ProviderConfig is the argument of a NewProviderFunc. Once Run has begun, the listers have the
+// pods of the node, and the other objects of all namespaces.
 type ProviderConfig struct {
 	Pods       corev1listers.PodLister
 	ConfigMaps corev1listers.ConfigMapLister
 	Secrets    corev1listers.SecretLister
 	Services   corev1listers.ServiceLister
-	// Node is the node that is registered, for the provider to change: see NewNode.
+	// Node is the Node to register. The provider may change it: see NewNode.
 	Node *corev1.Node
 }
 
 // NewProviderFunc makes a provider. The NodeProvider may be nil: see NewNode.
 type NewProviderFunc func(ProviderConfig) (Provider, node.NodeProvider, error)
 
-// AttachProviderRoutes has the provider answer the requests that mux gets, all paths of it. The
-// mux is not served by that: it has to be in NodeConfig.Handler.
+// AttachProviderRoutes adds the provider's routes to mux, for all its paths. To be served, mux must
+// be in NodeConfig.Handler.
 func AttachProviderRoutes(mux api.ServeMux) NodeOpt {
 	return func(cfg *NodeConfig) error {
 		cfg.routeAttacher = func(p Provider, cfg NodeConfig, pods corev1listers.PodLister) {

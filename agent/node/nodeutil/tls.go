@@ -11,8 +11,9 @@ import (
 	"os"
 )
 
-// WithTLSConfig sets the TLS config of the server: TLS 1.2 and later, DefaultServerCiphers,
-// and clients are asked for certificates, which WithAuth looks at. Options change it.
+// WithTLSConfig sets the TLS configuration of the server: TLS 1.2 or later, with
+// DefaultServerCiphers. It requests client certificates, which WithAuth verifies. Options may
+// change it.
 func WithTLSConfig(opts ...func(*tls.Config) error) NodeOpt {
 	return func(cfg *NodeConfig) error {
 		config := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: DefaultServerCiphers(), ClientAuth: tls.RequestClientCert}
@@ -26,7 +27,7 @@ func WithTLSConfig(opts ...func(*tls.Config) error) NodeOpt {
 	}
 }
 
-// WithCAFromPath requires certificates of clients, of authorities in a PEM file.
+// WithCAFromPath requires client certificates, signed by an authority in a PEM file.
 func WithCAFromPath(p string) func(*tls.Config) error {
 	return func(config *tls.Config) error {
 		pem, err := os.ReadFile(p)
@@ -50,7 +51,7 @@ func WithKeyPairFromPath(cert, key string) func(*tls.Config) error {
 	}
 }
 
-// WithCACert adds certificate authorities of clients, in PEM.
+// WithCACert adds authorities of client certificates, in PEM format.
 func WithCACert(pem []byte) func(*tls.Config) error {
 	return func(config *tls.Config) error {
 		if config.ClientCAs == nil {
@@ -63,7 +64,7 @@ func WithCACert(pem []byte) func(*tls.Config) error {
 	}
 }
 
-// DefaultServerCiphers are those that the Go library takes for secure, for TLS 1.2.
+// DefaultServerCiphers returns the cipher suites for TLS 1.2 that Go's crypto/tls considers secure.
 func DefaultServerCiphers() []uint16 {
 	var ciphers []uint16
 	for _, suite := range tls.CipherSuites() {

@@ -1,13 +1,11 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue has the work queues of a virtual node's pod controller: keys that
-// are handled by a few workers, again after a while if that failed.
+// Package queue has the work queues of a virtual node's pod controller.
 //
-// A Queue is a rate limited queue of client-go, and has three things besides. Keys
-// can be forgotten, which takes them out before they are handled. A retry
-// function may end the attempts for a key, or choose when the next one is. And it
-// starts no goroutine before Run, so that keys can be added to one that never runs.
+// A Queue is a rate-limited workqueue of client-go with three additions. Forget removes a key
+// before it is handled. A retry function may give up a key, or choose the time of its next attempt.
+// No goroutine starts before Run, so that a queue that never runs leaks none.
 package queue
 
 import (
@@ -20,11 +18,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ShouldRetryFunc decides what happens to a key whose handling failed. timesTried
-// is 1 after the first failure, originallyAdded when the key was added before it,
-// err why it failed. If the function returns an error, the key is given up, and the error
-// says why. Otherwise it is handled again after the duration, or, if that is nil,
-// when the queue's rate limiter says.
+// ShouldRetryFunc decides what happens to a key whose handling failed with err. timesTried is 1
+// after the first failure. originallyAdded is the time when the key was added. If the function
+// returns an error, the key is given up, and the error is logged. Otherwise the key is handled
+// again after the returned duration, or, if that is nil, when the rate limiter permits.
 type ShouldRetryFunc func(ctx context.Context, key string, timesTried int, originallyAdded time.Time, err error) (*time.Duration, error)
 
 // DefaultRetryFunc never gives up.
@@ -32,19 +29,18 @@ func DefaultRetryFunc(context.Context, string, int, time.Time, error) (*time.Dur
 	return nil, nil
 }
 
-// The pauses after the first failures, and after many.
+// The limits of the backoff of DefaultRateLimiter.
 const (
 	shortestPause = 5 * time.Millisecond
 	longestPause  = 1000 * time.Second
 )
 
-// DefaultRateLimiter doubles the pause with each failure of a key. Keys do not
-// delay each other.
+// DefaultRateLimiter returns an exponential backoff per key.
 func DefaultRateLimiter() workqueue.RateLimiter {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[any](shortestPause, longestPause)
 }
 
-// Queue hands each key to one worker at a time. Methods may be called concurrently.
+// Queue gives each key to one worker at a time. Its methods may be called concurrently.
 type Queue struct {
 	name    string
 	limiter workqueue.RateLimiter
@@ -58,17 +54,17 @@ type Queue struct {
 
 // item is a key that is queued, being handled, or both.
 type item struct {
-	added   time.Time
-	due     time.Time // when it is to be handled, if queued
-	queued  bool
-	limited bool // it is queued, and waits for the rate limiter only
-	handled bool // a worker has it
-	failed  int
-	forgets bool // Forget was called while it was handled
+	added      time.Time
+	due        time.Time // when it is to be handled, if queued
+	queued     bool
+	limited    bool // queued with the delay of the rate limiter, as new work
+	inProgress bool // a worker handles it now
+	failed     int
+	forgotten  bool // Forget was called while it was handled
 }
 
-// New returns an empty queue. The name is for the log. A nil limiter or retry
-// function stands for the default one.
+// New returns an empty queue. The name is used in logs. A nil limiter or retry function stands for
+// the default.
 func New(limiter workqueue.RateLimiter, name string, handle func(ctx context.Context, key string) error, retry ShouldRetryFunc) *Queue {
 	if limiter == nil {
 		limiter = DefaultRateLimiter()
@@ -79,9 +75,8 @@ func New(limiter workqueue.RateLimiter, name string, handle func(ctx context.Con
 	return &Queue{name: name, limiter: limiter, handle: handle, retry: retry, items: make(map[string]*item)}
 }
 
-// Enqueue adds a key, to be handled when the rate limiter permits. A key that
-// waits because it failed, or because of EnqueueAfter, waits no longer: something
-// happened that is a reason to look.
+// Enqueue adds a key, to be handled when the rate limiter permits. A key that waits for a retry, or
+// because of EnqueueAfter, becomes due at once, since there is new work for it.
 func (q *Queue) Enqueue(_ context.Context, key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,33 +91,34 @@ func (q *Queue) Enqueue(_ context.Context, key string) {
 	}
 }
 
-// EnqueueAfter adds a key that is to be handled after a while, unless it is
-// to be handled earlier than that already.
+// EnqueueAfter adds a key that becomes due after a pause. A key that is due earlier stays so.
 func (q *Queue) EnqueueAfter(_ context.Context, key string, pause time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.add(key, pause)
 }
 
-// Forget takes a key out. If it is being handled, it is not handled again. What
-// is enqueued later is.
+// Forget removes a key. If the key is being handled, it is not retried. Later calls of Enqueue add
+// it again.
 func (q *Queue) Forget(_ context.Context, key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if known, ok := q.items[key]; ok {
-		known.queued, known.limited, known.forgets = false, false, true
+		known.queued, known.limited, known.forgotten = false, false, true
 	}
 	q.limiter.Forget(key)
 }
 
-// Len is how many keys wait to be handled, or are being handled.
+// Len returns the number of keys that wait or are being handled.
 func (q *Queue) Len() int { return q.UnprocessedLen() + q.ItemsBeingProcessedLen() }
 
-// UnprocessedLen is how many keys wait, for a worker or for their time.
+// UnprocessedLen returns the number of keys that wait, for a worker or for their time.
 func (q *Queue) UnprocessedLen() int { return q.count(func(i *item) bool { return i.queued }) }
 
-// ItemsBeingProcessedLen is how many keys are being handled.
-func (q *Queue) ItemsBeingProcessedLen() int { return q.count(func(i *item) bool { return i.handled }) }
+// ItemsBeingProcessedLen returns the number of keys that are being handled.
+func (q *Queue) ItemsBeingProcessedLen() int {
+	return q.count(func(i *item) bool { return i.inProgress })
+}
 
 func (q *Queue) count(is func(*item) bool) (n int) {
 	q.mu.Lock()
@@ -135,7 +131,7 @@ func (q *Queue) count(is func(*item) bool) (n int) {
 	return n
 }
 
-// add is called with the lock held.
+// add queues a key. The caller holds the lock.
 func (q *Queue) add(key string, pause time.Duration) {
 	now := time.Now()
 	known, ok := q.items[key]
@@ -153,8 +149,8 @@ func (q *Queue) add(key string, pause time.Duration) {
 	}
 }
 
-// Run handles keys until ctx ends, and returns when the workers have finished what they
-// were doing. It must not be called twice at a time.
+// Run handles keys until ctx ends, and returns when the workers are idle. It must not be called
+// concurrently with itself.
 func (q *Queue) Run(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("queue %s: %d workers: at least 1 is required", q.name, workers)
@@ -173,7 +169,7 @@ func (q *Queue) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// open makes the queue of workers, of all that was enqueued so far.
+// open creates the workqueue, with all keys that were added before.
 func (q *Queue) open() workqueue.TypedDelayingInterface[any] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -193,7 +189,7 @@ func (q *Queue) close(work workqueue.TypedDelayingInterface[any]) {
 	work.ShutDown()
 }
 
-// next handles a key. It returns false when there will be no more.
+// next handles one key. It returns false when the workqueue was shut down.
 func (q *Queue) next(ctx context.Context, work workqueue.TypedDelayingInterface[any]) bool {
 	object, done := work.Get()
 	if done {
@@ -208,7 +204,7 @@ func (q *Queue) next(ctx context.Context, work workqueue.TypedDelayingInterface[
 	return true
 }
 
-// begin is false for keys that were forgotten or are not due.
+// begin marks a key as being handled. It returns false for keys that were forgotten or are not due.
 func (q *Queue) begin(key string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -221,23 +217,23 @@ func (q *Queue) begin(key string) bool {
 		return false
 	}
 	if pause := time.Until(known.due); pause > 0 {
-		// An entry of the workers' queue outlived the time when the key was
-		// brought forward, and took the place of the one for this time.
+		// The workqueue had an entry from before the key was made due earlier. It replaced the
+		// entry for the current due time.
 		if q.work != nil {
 			q.work.AddAfter(key, pause)
 		}
 		return false
 	}
-	known.queued, known.limited, known.forgets, known.handled = false, false, false, true
+	known.queued, known.limited, known.forgotten, known.inProgress = false, false, false, true
 	return true
 }
 
-// end puts a key back if its handling failed.
+// end records that the handling of a key ended, and queues the key again if it failed.
 func (q *Queue) end(ctx context.Context, key string, err error) {
 	q.mu.Lock()
-	q.items[key].handled = false
+	q.items[key].inProgress = false
 	q.mu.Unlock()
-	if err != nil && ctx.Err() == nil && q.again(ctx, key, err) {
+	if err != nil && ctx.Err() == nil && q.retryLater(ctx, key, err) {
 		return
 	}
 	q.mu.Lock()
@@ -250,9 +246,9 @@ func (q *Queue) end(ctx context.Context, key string, err error) {
 	}
 }
 
-// again tells whether there is another attempt. The retry function is called without
-// the lock, so that it may use the queue.
-func (q *Queue) again(ctx context.Context, key string, err error) bool {
+// retryLater asks the retry function about a key that failed, and returns whether the key was
+// queued again. It calls the function without the lock, so that the function may use the queue.
+func (q *Queue) retryLater(ctx context.Context, key string, err error) bool {
 	q.mu.Lock()
 	tried, added := q.items[key].failed+1, q.items[key].added
 	q.mu.Unlock()
@@ -265,7 +261,7 @@ func (q *Queue) again(ctx context.Context, key string, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	known := q.items[key]
-	if known.forgets {
+	if known.forgotten {
 		return false
 	}
 	known.failed = tried
