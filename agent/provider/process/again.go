@@ -10,17 +10,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The pauses before a pod whose supervisor was killed again gets another one are those of
-// containers.
+// The limits of the backoff before a pod gets a new supervisor, after its supervisor was killed
+// twice. They are those for containers.
 const (
 	firstPause = 10 * time.Second
 	lastPause  = 5 * time.Minute
 )
 
-// mayRunAgain tells whether a pod whose supervisor has ended gets another one, and after which
-// pause. It does unless it ended by itself, is to end, says that its containers run once, or its
-// supervisor failed.
-func (r *runningPod) mayRunAgain() (pause time.Duration, may bool) {
+// restartDelay tells whether a pod whose supervisor has ended gets a new one, and after which
+// pause. It gets none if all its containers have ended, if it is being deleted, if its restart
+// policy is Never, or if its supervisor reported a failure.
+func (r *runningPod) restartDelay() (pause time.Duration, may bool) {
 	current := r.supervisor()
 	state, err := current.State()
 	if err != nil || state.Over || len(state.Containers) == 0 || current.Failure() != "" {
@@ -35,8 +35,9 @@ func (r *runningPod) mayRunAgain() (pause time.Duration, may bool) {
 	return pause, true
 }
 
-// runAgain starts another supervisor. It returns when that ends, or nil if there is none.
-func (r *runningPod) runAgain() <-chan struct{} {
+// restartSupervisor starts a new supervisor. It returns a channel that is closed when that ends, or
+// nil if none was started.
+func (r *runningPod) restartSupervisor() <-chan struct{} {
 	if r.provider.isClosed() {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// standard is the environment of every process, before that of its pod and its devices.
-// Nothing of the agent's environment is in it.
+// standard is the base environment of every process. Variables of the pod and of devices are added
+// later. Nothing is inherited from the agent.
 func standard(hostname string) []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -27,7 +27,7 @@ func standard(hostname string) []string {
 	}
 }
 
-// containerOf is what to run for a container with these CDI devices.
+// containerOf returns what the supervisor runs for a container that has these CDI devices.
 func (p *Provider) containerOf(pod *corev1.Pod, container *corev1.Container, hostname string, devices []string) (*supervisor.Container, error) {
 	if len(container.Command) == 0 {
 		return nil, errdefs.InvalidInput("command: is required, because images are not run")
@@ -50,7 +50,7 @@ func (p *Provider) containerOf(pod *corev1.Pod, container *corev1.Container, hos
 		variables[variable.Name] = value
 		out.Env = append(out.Env, variable.Name+"="+value)
 	}
-	// Devices add theirs afterwards, as container runtimes do.
+	// References are expanded before devices add their variables, as in container runtimes.
 	out.Args = expandAll(slices.Concat(container.Command, container.Args), variables)
 	for _, name := range devices {
 		if err := addDevice(out, p.registry, name); err != nil {
@@ -60,7 +60,7 @@ func (p *Provider) containerOf(pod *corev1.Pod, container *corev1.Container, hos
 	return out, p.checkIdentity(out.Identity)
 }
 
-// valueOf is the value of a variable, given those before it.
+// valueOf returns the value of a variable, in which references to earlier variables are expanded.
 func valueOf(pod *corev1.Pod, variable corev1.EnvVar, before map[string]string) (string, error) {
 	if variable.ValueFrom == nil {
 		return expand(variable.Value, before), nil
@@ -80,7 +80,7 @@ func valueOf(pod *corev1.Pod, variable corev1.EnvVar, before map[string]string) 
 	return "", errdefs.InvalidInputf("env: %s: processes know name, namespace, UID and node of their pod only", variable.Name)
 }
 
-// addDevice applies the edits of a CDI device, and those that all devices of its spec have.
+// addDevice applies the container edits of a CDI device and of its spec.
 func addDevice(c *supervisor.Container, registry *cdi.Cache, name string) error {
 	device := registry.GetDevice(name)
 	if device == nil {
@@ -96,7 +96,7 @@ func addDevice(c *supervisor.Container, registry *cdi.Cache, name string) error 
 	return nil
 }
 
-// check refuses edits that a process cannot have.
+// check returns an error for container edits that cannot be applied to a process.
 func check(edits *cdispec.ContainerEdits) error {
 	for _, mount := range edits.Mounts {
 		if mount.HostPath != mount.ContainerPath {

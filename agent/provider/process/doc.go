@@ -1,9 +1,9 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process is a provider of virtual nodes that runs the commands of containers as
-// processes of this machine. It is for demonstrations and tests, in which a pod really
-// prints the devices that it got. It needs Linux.
+// Package process is a provider of virtual nodes that runs the commands of containers as processes
+// of this machine. It is for demonstrations and tests, in which pods run and print the devices that
+// they got. It needs Linux.
 //
 //	CreatePod ─► check each field ─► a supervisor, which outlives this process
 //	DeletePod ─► SIGTERM to each container ─ grace ─► SIGKILL
@@ -11,32 +11,31 @@
 //
 // # Contract
 //
-// A container needs a command; images are not run. References to variables, such as $(NAME),
-// are expanded as kubelet does. Each field of a pod is honoured, is harmless for a reason
-// that fieldRules gives, or is refused: CreatePod then returns an error of the class
-// InvalidInput that names the field and says why. Fields that this package does not know
-// are refused.
+// A container needs a command; images are not run. References to variables, such as $(NAME), are
+// expanded as kubelet does. Each field of a pod's spec is implemented, ignored for a reason that
+// fieldRules gives, or refused. If it is refused, CreatePod returns an error of the class
+// InvalidInput with the field and the reason. Unknown fields are refused.
 //
-// A process has the environment of its pod and its devices, a standard PATH, HOME and
-// HOSTNAME, and nothing of the provider's. It runs as the user and with the groups of its
-// pod, as nobody if the pod names none, and as root only if Options.AllowRoot is set. If the
-// provider is not root, processes run as the provider's user, and pods that name
-// another one are refused. No process has capabilities, gets new privileges, or may make
-// system calls that container runtimes deny by default.
+// A process has the environment of its pod and its devices, and a standard PATH, HOME and HOSTNAME.
+// It inherits no variables from the provider. It runs as the user and with the groups of its pod,
+// by default as nobody. It runs as root only if Options.AllowRoot is set. If the provider is not
+// root, processes run as the provider's user, and pods with another user are refused. No process
+// has capabilities, gets new privileges, or may make system calls that container runtimes deny by
+// default.
 //
-// A pod has its own network (with a loopback interface only, unless it asks for the
-// machine's), IPC, host name and /dev/shm; a container its own process numbers. A process
-// sees the files of the machine, and reads and writes what its user may.
+// A pod has its own namespaces for network, IPC and host name, and its own /dev/shm. Its network
+// has a loopback interface only, unless hostNetwork is set. A container has its own PID namespace.
+// A process sees the files of the machine, with the permissions of its user.
 //
-// Limits of CPU and memory are honoured where the machine has cgroup v2, and refused elsewhere. A
-// volume of the kind emptyDir is a folder of the pod, mounted where the machine has a folder.
-// Probes are run by the supervisor of the pod.
+// Limits of CPU and memory need cgroup v2, and are refused without it. An emptyDir volume is a
+// folder of the pod. It can be mounted only where the machine has a folder. Probes are run by the
+// supervisor of the pod.
 //
-// Of the devices of a container, the environment variables and groups of CDI specs are applied,
-// and mounts and device nodes that have the same path in the container as outside.
+// From CDI specs, environment variables and groups are applied. Mounts and device nodes are
+// accepted if their path is the same in the container and on the machine.
 //
 // # Main
 //
-// The supervisor of a pod is the program itself, started again. Programs that use this package
-// call Main first thing in their main function.
+// The supervisor of a pod is the same program, started again. Programs that use this package call
+// Main first in their main function.
 package process

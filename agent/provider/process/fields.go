@@ -14,15 +14,14 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// rule says what becomes of a field of a pod's spec. A field that is not set has its
-// default, and needs none.
+// rule says what the provider does with a field of a pod's spec that differs from its default.
 type rule struct {
-	// inside is set if the rules of the fields below say it.
+	// inside is set if the field is a struct, and the rules of its fields decide.
 	inside bool
-	// refuses tells whether a value is refused. nil stands for no value: the field is
-	// honoured, or harmless.
+	// refuses tells whether a value is refused. If it is nil, no value is: the field is
+	// implemented, or ignored.
 	refuses func(value reflect.Value) bool
-	// why it is refused or harmless. A field that is honoured needs no reason.
+	// why says why the field is refused or ignored. It is empty if the field is implemented.
 	why string
 }
 
@@ -37,14 +36,14 @@ func refused(why string) rule {
 	return rule{refuses: func(reflect.Value) bool { return true }, why: why}
 }
 
-// refusedUnless refuses all values but these.
+// refusedUnless refuses all values except the accepted ones.
 func refusedUnless[T comparable](why string, accepted ...T) rule {
 	return rule{why: why, refuses: func(value reflect.Value) bool {
 		return !slices.Contains(accepted, value.Interface().(T))
 	}}
 }
 
-// Reasons that several fields share.
+// Reasons of several rules.
 const (
 	forScheduler = "the scheduler reads it, not the node"
 	forImages    = "images are not run"
@@ -58,8 +57,8 @@ const (
 	noRefs       = "processes have no ConfigMaps, Secrets and files of others"
 )
 
-// fieldRules has every field of a pod's spec, with the names that the API gives them. A field
-// that it does not have is refused.
+// fieldRules has a rule for every field of a pod's spec, by its JSON name. A field without a rule
+// is refused.
 var fieldRules = func() map[string]rule {
 	rules := map[string]rule{
 		"activeDeadlineSeconds":         honoured,
@@ -93,7 +92,7 @@ var fieldRules = func() map[string]rule {
 		"resources":                     inside,
 		"resources.claims":              refused("claims are of containers"),
 		"resources.limits":              {refuses: limitsOther, why: onlyUse},
-		"resources.requests":            honoured, // a share of the CPU where there are control groups
+		"resources.requests":            honoured, // as a CPU weight, if there are cgroups
 		"restartPolicy":                 honoured,
 		"runtimeClassName":              refused("there is no container runtime"),
 		"schedulerName":                 harmless(forScheduler),
@@ -137,7 +136,7 @@ var fieldRules = func() map[string]rule {
 	return rules
 }()
 
-// volumeRules are those below volumes.
+// volumeRules are the rules for fields of a volume.
 var volumeRules = func() map[string]rule {
 	rules := map[string]rule{
 		"name":               honoured,
@@ -157,7 +156,7 @@ var volumeRules = func() map[string]rule {
 	return rules
 }()
 
-// probeRules are those below a probe.
+// probeRules are the rules for fields of a probe.
 var probeRules = map[string]rule{
 	"exec":                          honoured,
 	"failureThreshold":              honoured,
@@ -180,7 +179,7 @@ var probeRules = map[string]rule{
 	"timeoutSeconds":                honoured,
 }
 
-// containerRules are those below containers.
+// containerRules are the rules for fields of a container.
 var containerRules = map[string]rule{
 	"args":                           honoured,
 	"command":                        honoured,
@@ -210,7 +209,7 @@ var containerRules = map[string]rule{
 	"resources":                      inside,
 	"resources.claims":               honoured,
 	"resources.limits":               {refuses: limitsOther, why: onlyUse},
-	"resources.requests":             honoured, // a share of the CPU where there are control groups
+	"resources.requests":             honoured, // as a CPU weight, if there are cgroups
 	"restartPolicy":                  refused(policyOfPod),
 	"restartPolicyRules":             refused(policyOfPod),
 	"securityContext":                inside,
@@ -236,7 +235,7 @@ var containerRules = map[string]rule{
 	"securityContext.appArmorProfile":          refused(noModules),
 	"securityContext.capabilities":             inside,
 	"securityContext.capabilities.add":         refused("processes have no capabilities"),
-	"securityContext.capabilities.drop":        honoured, // all are dropped
+	"securityContext.capabilities.drop":        honoured, // all capabilities are dropped
 	"securityContext.privileged":               refusedUnless("processes have no more rights than their user", false),
 	"securityContext.procMount":                refusedUnless("/proc is that of the container", corev1.DefaultProcMount),
 	"securityContext.readOnlyRootFilesystem":   honoured,
@@ -256,16 +255,16 @@ func add(rules map[string]rule, below string, more map[string]rule) {
 
 func never(reflect.Value) bool { return false }
 
-// isToken tells whether a volume is the one with a token that the API server adds by itself.
-// Processes do without.
+// isToken tells whether a volume is the projected service account token that the API server adds.
+// It is ignored.
 func isToken(volume *corev1.Volume) bool {
 	return volume.Projected != nil && strings.HasPrefix(volume.Name, "kube-api-access-")
 }
 
-// serviceAccountPath is where pods get the token.
+// serviceAccountPath is where containers mount the service account token.
 const serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// checkVolumes refuses volumes for which more than one field counts.
+// checkVolumes refuses volumes by rules that involve more than one field.
 func checkVolumes(pod *corev1.Pod) error {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -283,8 +282,8 @@ func isOtherProfile(value reflect.Value) bool {
 	return value.Interface().(corev1.SeccompProfile).Type != corev1.SeccompProfileTypeRuntimeDefault
 }
 
-// limitsOther tells whether there are limits besides those of CPU, of memory, and of devices,
-// which claims stand for.
+// limitsOther tells whether there are limits of other resources than CPU, memory and extended
+// resources.
 func limitsOther(value reflect.Value) bool {
 	for name := range value.Interface().(corev1.ResourceList) {
 		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && (!strings.Contains(string(name), "/") || strings.HasPrefix(string(name), "kubernetes.io/")) {
@@ -294,7 +293,7 @@ func limitsOther(value reflect.Value) bool {
 	return false
 }
 
-// checkFields refuses what is set in a pod's spec and cannot be honoured.
+// checkFields refuses a pod whose spec sets a field that is not supported.
 func checkFields(pod *corev1.Pod) error {
 	if err := checkValue("", "spec", reflect.ValueOf(pod.Spec)); err != nil {
 		return err
@@ -321,8 +320,8 @@ func checkPorts(pod *corev1.Pod, container *corev1.Container) error {
 	return nil
 }
 
-// checkValue goes through the fields of a struct whose rule is inside. The key is its place
-// among the rules, and the path is for people.
+// checkValue checks the fields of a struct. key is its path in fieldRules, and path its path in
+// errors.
 func checkValue(key, path string, value reflect.Value) error {
 	for i := range value.NumField() {
 		name := jsonName(value.Type().Field(i))
@@ -330,7 +329,7 @@ func checkValue(key, path string, value reflect.Value) error {
 		if field.IsZero() {
 			continue
 		}
-		if name == "" { // its fields are those of the struct
+		if name == "" { // embedded: its fields are those of the outer struct
 			if err := checkValue(key, path, field); err != nil {
 				return err
 			}
@@ -363,7 +362,7 @@ func checkField(key, path string, value reflect.Value) error {
 	return nil
 }
 
-// elementName is the name of an element of a list, or its number.
+// elementName returns the name of a list's element, or its index.
 func elementName(element reflect.Value, i int) string {
 	if name := element.FieldByName("Name"); name.IsValid() && name.String() != "" {
 		return name.String()

@@ -16,11 +16,10 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// nobody is the user and the group of containers that do not name one. There is no image that
-// would say it.
+// nobody is the default user and group of containers. There is no image that could set one.
 const nobody = 65534
 
-// identityOf is as whom a container runs.
+// identityOf returns the user and groups of a container.
 func (p *Provider) identityOf(pod *corev1.Pod, container *corev1.Container) (supervisor.Identity, error) {
 	of, mine := ptr.Deref(pod.Spec.SecurityContext, corev1.PodSecurityContext{}), ptr.Deref(container.SecurityContext, corev1.SecurityContext{})
 	defaultUser, defaultGroup := int64(nobody), int64(nobody)
@@ -49,7 +48,7 @@ func (p *Provider) identityOf(pod *corev1.Pod, container *corev1.Container) (sup
 	return out, p.checkIdentity(out)
 }
 
-// checkIdentity refuses what the agent may not give.
+// checkIdentity refuses users and groups that the agent must not or cannot set.
 func (p *Provider) checkIdentity(identity supervisor.Identity) error {
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		switch {
@@ -77,8 +76,8 @@ func (p *Provider) checkIdentity(identity supervisor.Identity) error {
 	return nil
 }
 
-// checkOwnGroups makes sure that processes do not inherit groups that cannot be taken from
-// them.
+// checkOwnGroups returns an error if the agent has supplementary groups that its processes would
+// inherit.
 func checkOwnGroups() error {
 	if os.Geteuid() == 0 {
 		return nil

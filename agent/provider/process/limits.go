@@ -12,7 +12,8 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
-// checkLimits refuses limits that nothing would enforce on this machine. nil stands for no limits.
+// checkLimits returns an error for limits that this machine cannot enforce. nil stands for no
+// limits.
 func checkLimits(resources *corev1.ResourceRequirements) error {
 	if resources == nil {
 		return nil
@@ -35,8 +36,8 @@ func limitsOf(resources corev1.ResourceRequirements) cgroup.Limits {
 	}
 }
 
-// limitsOfPod are the limits that a pod itself has, and its share of the CPU, which all of its
-// containers have together.
+// limitsOfPod returns the limits of the pod itself, and the CPU request of all its containers
+// together.
 func limitsOfPod(pod *corev1.Pod) cgroup.Limits {
 	var out cgroup.Limits
 	if pod.Spec.Resources != nil {

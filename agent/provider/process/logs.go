@@ -13,8 +13,9 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// LogFile is the path of the log of a container's latest start, or of the one before, in the
-// format of the CRI. The pod is one that GetPod returned; the error says why there is none.
+// LogFile returns the path of a container's log file, in CRI format. It is that of the latest
+// start, or with previous of the one before. The pod must come from GetPod. If there is no log, the
+// error says why.
 func (p *Provider) LogFile(pod *corev1.Pod, container string, previous bool) (string, error) {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.Name != container {
@@ -24,7 +25,7 @@ func (p *Provider) LogFile(pod *corev1.Pod, container string, previous bool) (st
 		switch waits := status.State.Waiting != nil; {
 		case waits && start == 0:
 			return "", fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, status.State.Waiting.Reason)
-		case waits || previous: // one that waits to start again counts that start already
+		case waits || previous: // while a container waits for a restart, its RestartCount already includes it
 			start--
 		}
 		if start < 0 {
@@ -35,7 +36,7 @@ func (p *Provider) LogFile(pod *corev1.Pod, container string, previous bool) (st
 	return "", fmt.Errorf("container %q in pod %q is not available", container, pod.Name)
 }
 
-// logFolder is where the logs of a pod are.
+// logFolder returns the folder with the logs of a pod.
 func (p *Provider) logFolder(pod *corev1.Pod) string {
 	return filepath.Join(p.options.LogFolder, fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID))
 }

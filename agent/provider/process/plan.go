@@ -16,10 +16,10 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// maxHostname is how long the name of a host may be, in bytes.
+// maxHostname is the maximum length of a host name, in bytes.
 const maxHostname = 63
 
-// plan is what a supervisor is to run for a pod.
+// plan returns what a supervisor runs for a pod.
 func (p *Provider) plan(ctx context.Context, pod *corev1.Pod) (*supervisor.Plan, error) {
 	if err := checkFields(pod); err != nil {
 		return nil, err
@@ -49,7 +49,8 @@ func (p *Provider) plan(ctx context.Context, pod *corev1.Pod) (*supervisor.Plan,
 	return plan, err
 }
 
-// containersOf is what to run for containers of a pod, which are in a field of its spec.
+// containersOf returns what the supervisor runs for containers. field is their field in the pod's
+// spec, for errors.
 func (p *Provider) containersOf(ctx context.Context, pod *corev1.Pod, plan *supervisor.Plan, field string, containers []corev1.Container) ([]supervisor.Container, error) {
 	var out []supervisor.Container
 	for i := range containers {
@@ -77,7 +78,8 @@ func (p *Provider) containersOf(ctx context.Context, pod *corev1.Pod, plan *supe
 	return out, nil
 }
 
-// checkNames refuses what cannot be part of a path. The API server lets nothing of this pass.
+// checkNames refuses names that are not safe as part of a path. The API server refuses such names,
+// too.
 func checkNames(pod *corev1.Pod) error {
 	names := []string{pod.Namespace, pod.Name, string(pod.UID)}
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -94,7 +96,8 @@ func checkNames(pod *corev1.Pod) error {
 	return nil
 }
 
-// hostname is that of a pod: what it says, or its name as far as that is possible.
+// hostname returns the host name of a pod: the field of its spec, or else its name, shortened if
+// necessary.
 func hostname(pod *corev1.Pod) string {
 	switch {
 	case pod.Spec.HostNetwork:

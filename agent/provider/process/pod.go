@@ -17,31 +17,30 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// killDelay is how long after its deadline a pod may still run before it is ended without its
-// supervisor.
+// killDelay is how long after its deadline a pod is killed if its supervisor has not ended it.
 const killDelay = 2 * time.Second
 
-// The reason and the message of a pod whose time is over are kubelet's.
+// Reason and message of a pod whose activeDeadlineSeconds have passed. They are kubelet's.
 const (
 	reasonDeadline  = "DeadlineExceeded"
 	messageDeadline = "Pod was active on the node longer than the specified deadline"
 )
 
-// runningPod is a pod with its supervisor.
+// runningPod follows one pod, and reports its status.
 type runningPod struct {
-	provider *Provider
-	pod      *corev1.Pod   // as it was created
-	changed  chan struct{} // has something when the state may be another one
-	leave    func()        // has follow return; may be called again
-	left     chan struct{}
-	gone     atomic.Bool // nobody asks for it when it has ended
+	provider    *Provider
+	pod         *corev1.Pod   // as it was created
+	changed     chan struct{} // gets a value when the state may have changed
+	leave       func()        // makes follow return; may be called repeatedly
+	left        chan struct{}
+	forgetAtEnd atomic.Bool // the pod was deleted without grace; it is forgotten when it has ended
 
 	mu       sync.Mutex
 	current  *supervisor.Pod
-	reported *corev1.Pod // with its status; what was handed out is not modified
-	event    int64       // number of the last one that was told
-	deadline time.Time   // when what still runs is killed, once it is to end
-	expired  bool        // its activeDeadlineSeconds are over
+	reported *corev1.Pod // with its latest status; it is copied before it is changed
+	event    int64       // number of the latest Event that was recorded
+	deadline time.Time   // when remaining processes are killed; zero unless the pod is ending
+	expired  bool        // its activeDeadlineSeconds have passed
 }
 
 func newRunningPod(provider *Provider, pod *corev1.Pod, started *supervisor.Pod) *runningPod {
@@ -61,25 +60,25 @@ func waiting(pod *corev1.Pod, containers []corev1.Container) []corev1.ContainerS
 	return out
 }
 
-// supervisor is the latest one of the pod.
+// supervisor returns the latest supervisor of the pod.
 func (r *runningPod) supervisor() *supervisor.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.current
 }
 
-// look has follow read the state.
-func (r *runningPod) look() {
+// triggerRead makes follow read the state again.
+func (r *runningPod) triggerRead() {
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
 }
 
-// follow tells how the pod is, until the provider leaves it.
+// follow reports the status of the pod at each change, until the provider closes left.
 func (r *runningPod) follow() {
 	done := r.supervisor().Done()
-	var again *time.Timer // when there is to be another supervisor
+	var again *time.Timer // runs while the pod waits for a new supervisor
 	var due <-chan time.Time
 	for {
 		timer := time.NewTimer(r.untilAction())
@@ -87,25 +86,25 @@ func (r *runningPod) follow() {
 		case <-r.left:
 		case <-done:
 			done = nil
-			if pause, may := r.mayRunAgain(); may {
+			if pause, may := r.restartDelay(); may {
 				again = time.NewTimer(pause)
 				due = again.C
 				break
 			}
-			r.ended()
+			r.handleEnd()
 		case <-due:
 			due = nil
-			if done = r.runAgain(); done == nil {
-				r.ended()
+			if done = r.restartSupervisor(); done == nil {
+				r.handleEnd()
 			}
 		case <-r.changed:
 			if due != nil && r.isEnding() {
 				again.Stop()
 				due = nil
-				r.ended()
+				r.handleEnd()
 				break
 			}
-			r.reportChange()
+			r.reportStatus()
 		case <-timer.C:
 			r.act()
 		}
@@ -121,10 +120,11 @@ func (r *runningPod) follow() {
 	}
 }
 
-// ended tells the end of a pod, and forgets it if nobody asks.
-func (r *runningPod) ended() {
+// handleEnd reports the end of a pod. If the pod was deleted without grace, it also forgets the
+// pod.
+func (r *runningPod) handleEnd() {
 	r.finish()
-	if !r.gone.Load() {
+	if !r.forgetAtEnd.Load() {
 		return
 	}
 	if err := r.provider.forget(r); err != nil {
@@ -132,22 +132,23 @@ func (r *runningPod) ended() {
 	}
 }
 
-// reportChange tells how the pod is, whether that is new or not: who is told may be.
-func (r *runningPod) reportChange() {
+// reportStatus reports the status of the pod even if it has not changed, because the receiver may
+// be new.
+func (r *runningPod) reportStatus() {
 	state, err := r.supervisor().State()
 	switch {
 	case r.over():
-		r.tell(func(*corev1.Pod) {})
+		r.change(func(*corev1.Pod) {})
 	case err != nil:
 		klog.Background().Error(err, "State of a pod cannot be read", "pod", klog.KObj(r.pod))
-	case len(state.Containers) > 0 && !state.Over: // else finish tells it
+	case len(state.Containers) > 0 && !state.Over: // finish reports the last state
 		r.report(state)
 	}
-	r.record(state.Events)
+	r.recordEvents(state.Events)
 }
 
-// record tells the events that are new.
-func (r *runningPod) record(events []supervisor.Event) {
+// recordEvents records Events that were not recorded before.
+func (r *runningPod) recordEvents(events []supervisor.Event) {
 	recorder := r.provider.options.Recorder
 	for _, event := range events {
 		r.mu.Lock()
@@ -163,17 +164,17 @@ func (r *runningPod) record(events []supervisor.Event) {
 	}
 }
 
-// skipEvents leaves out what an earlier provider may have told.
+// skipEvents marks all events as recorded, because an earlier provider may have recorded them.
 func (r *runningPod) skipEvents() {
 	if state, err := r.current.State(); err == nil && len(state.Events) > 0 {
 		r.event = state.Events[len(state.Events)-1].Number
 	}
 }
 
-// forever is longer than anything runs.
+// forever stands for no timeout.
 const forever = 365 * 24 * time.Hour
 
-// untilAction is how long there is nothing to do about the pod.
+// untilAction returns the time until act must be called.
 func (r *runningPod) untilAction() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +189,7 @@ func (r *runningPod) untilAction() time.Duration {
 	return forever
 }
 
-// expiry is when the pod's activeDeadlineSeconds are over, or zero.
+// expiry returns when the pod's activeDeadlineSeconds have passed, or zero if it has none.
 func (r *runningPod) expiry() time.Time {
 	if r.reported.Spec.ActiveDeadlineSeconds == nil || r.reported.Status.StartTime == nil {
 		return time.Time{}
@@ -196,7 +197,8 @@ func (r *runningPod) expiry() time.Time {
 	return r.reported.Status.StartTime.Add(time.Duration(*r.reported.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// act ends a pod whose time is over, and kills one whose grace is over and that still runs.
+// act ends a pod whose activeDeadlineSeconds have passed. If the pod is already ending and past its
+// deadline, act kills it.
 func (r *runningPod) act() {
 	r.mu.Lock()
 	ending := !r.deadline.IsZero()
@@ -217,14 +219,14 @@ func (r *runningPod) act() {
 	}
 }
 
-// postpone has act called again, should the kill take long.
+// postpone moves the deadline, so that act is called again if the kill has no effect.
 func (r *runningPod) postpone() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.deadline = time.Now()
 }
 
-// end has the processes end within a time from now, unless they are to end sooner.
+// end ends the processes within a grace period. An earlier deadline remains.
 func (r *runningPod) end(grace time.Duration) error {
 	deadline := time.Now().Add(grace)
 	r.mu.Lock()
@@ -232,23 +234,23 @@ func (r *runningPod) end(grace time.Duration) error {
 		r.deadline = deadline
 	}
 	deadline = r.deadline
-	current := r.current // after which there is no other one
+	current := r.current // no supervisor is started after the deadline is set
 	r.mu.Unlock()
-	r.look()
+	r.triggerRead()
 	if err := current.End(deadline); err != nil {
 		return fmt.Errorf("pod %s: end: %w", klog.KObj(r.pod), err)
 	}
 	return nil
 }
 
-// finish tells how the pod ended. If its supervisor was killed, nobody knows how its containers
-// did.
+// finish reports the end of the pod. If its supervisor was killed, running containers count as
+// killed.
 func (r *runningPod) finish() {
 	state, err := r.supervisor().State()
 	if err != nil {
 		klog.Background().Error(err, "State of a pod cannot be read", "pod", klog.KObj(r.pod))
 	}
-	r.record(state.Events)
+	r.recordEvents(state.Events)
 	if len(state.Containers) == 0 {
 		state.Began = metav1.Now()
 		state.Inits, state.Containers = waiting(r.pod, r.pod.Spec.InitContainers), waiting(r.pod, r.pod.Spec.Containers)
@@ -269,7 +271,7 @@ func (r *runningPod) finish() {
 }
 
 func (r *runningPod) report(state supervisor.State) {
-	r.tell(func(pod *corev1.Pod) {
+	r.change(func(pod *corev1.Pod) {
 		pod.Status = podstatus.Of(r.reported, state.Began, state.Inits, state.Containers, state.Over, metav1.Now())
 		if r.expired && state.Over {
 			pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reasonDeadline, messageDeadline
@@ -277,8 +279,8 @@ func (r *runningPod) report(state supervisor.State) {
 	})
 }
 
-// tell tells what became of a pod, in order.
-func (r *runningPod) tell(change func(*corev1.Pod)) {
+// change modifies a copy of the pod, and reports it. Reports are in order.
+func (r *runningPod) change(change func(*corev1.Pod)) {
 	r.provider.mu.Lock()
 	notify := r.provider.notify
 	r.provider.mu.Unlock()
@@ -290,14 +292,14 @@ func (r *runningPod) tell(change func(*corev1.Pod)) {
 	notify(r.reported)
 }
 
-// update changes what may change of a pod that runs.
+// update replaces the pod's metadata and spec. Its processes do not change.
 func (r *runningPod) update(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	updated := *pod
 	updated.Status = r.reported.Status
 	r.reported = &updated
-	r.look() // its time may be over at another moment
+	r.triggerRead() // activeDeadlineSeconds may have changed
 }
 
 func (r *runningPod) latest() *corev1.Pod {

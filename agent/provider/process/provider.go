@@ -25,26 +25,25 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// Main does not return if this process is the supervisor of a pod. It is to be called first
-// thing in the main function of programs that use a Provider.
+// Main does not return if this process is the supervisor of a pod. Programs that use a Provider
+// must call it first in main.
 func Main() { supervisor.Main() }
 
 // Options configure a Provider.
 type Options struct {
-	// Folder is where it is kept which pods run, for this provider and the next one. It is
-	// required, and made if it does not exist.
+	// Folder stores which pods run, across restarts of the provider. It is required, and made if it
+	// does not exist.
 	Folder string
-	// LogFolder is where the output of containers goes. It is required.
+	// LogFolder has the logs of containers. It is required.
 	LogFolder string
-	// Devices returns the names of the CDI devices that a container of a pod has. nil
-	// stands for none.
+	// Devices returns the names of the CDI devices of a container. nil stands for no devices.
 	Devices func(ctx context.Context, pod *corev1.Pod, container string) ([]string, error)
-	// CDIFolders are where CDI specs are. Empty stands for the usual folders.
+	// CDIFolders are the folders with CDI specs. If it is empty, the default folders are used.
 	CDIFolders []string
-	// Recorder is told the events of pods, such as probes that fail. nil stands for nobody.
+	// Recorder records Events of pods, such as failed probes. nil records none.
 	Recorder record.EventRecorder
-	// AllowRoot lets pods have the user 0 and the group 0: the machine's root, without
-	// capabilities. Whatever root's files allow, these pods may do.
+	// AllowRoot permits pods to run as user 0 or group 0. They are root on the machine, without
+	// capabilities, and have root's file permissions.
 	AllowRoot bool
 }
 
@@ -59,11 +58,11 @@ type Provider struct {
 	pods   map[types.NamespacedName]*runningPod
 	notify func(*corev1.Pod)
 	closed bool
-	group  sync.WaitGroup // of pods and of the watcher
+	group  sync.WaitGroup // of followers of pods, and of the watcher
 }
 
-// New returns a provider with the pods that are found in Options.Folder: those whose processes
-// still run, and those that have ended by themselves.
+// New returns a provider with the pods found in Options.Folder: those that still run, and those
+// that have ended by themselves.
 func New(options Options) (*Provider, error) {
 	if options.Folder == "" || options.LogFolder == "" {
 		return nil, errdefs.InvalidInput("process provider: Folder and LogFolder are required")
@@ -80,7 +79,7 @@ func New(options Options) (*Provider, error) {
 
 func newProvider(options Options) (*Provider, error) {
 	for _, folder := range []*string{&options.Folder, &options.LogFolder} {
-		// Supervisors work elsewhere.
+		// supervisors have another working directory
 		absolute, err := filepath.Abs(*folder)
 		if err != nil {
 			return nil, err
@@ -111,7 +110,7 @@ func newProvider(options Options) (*Provider, error) {
 	return p, nil
 }
 
-// NotifyPods implements node.PodNotifier. Pods that were found are told at once.
+// NotifyPods implements node.PodNotifier. It reports pods that New found at once.
 func (p *Provider) NotifyPods(_ context.Context, cb func(*corev1.Pod)) {
 	p.mu.Lock()
 	p.notify = cb
@@ -121,7 +120,7 @@ func (p *Provider) NotifyPods(_ context.Context, cb func(*corev1.Pod)) {
 	}
 	p.mu.Unlock()
 	for _, r := range found {
-		r.look()
+		r.triggerRead()
 	}
 }
 
@@ -129,7 +128,7 @@ func nameOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
-// CreatePod starts the processes of a pod.
+// CreatePod starts the supervisor of a pod.
 func (p *Provider) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 	plan, err := p.plan(ctx, pod)
 	if err != nil {
@@ -162,7 +161,8 @@ func (p *Provider) folderOf(pod *corev1.Pod) string {
 	return filepath.Join(p.options.Folder, string(pod.UID))
 }
 
-// add begins to follow a pod, which may be one that was found. The lock is held.
+// add starts to follow a pod. found says that an earlier provider started it. The caller holds the
+// lock.
 func (p *Provider) add(pod *corev1.Pod, started *supervisor.Pod, found bool) error {
 	if err := p.watcher.Add(filepath.Dir(started.StateFile())); err != nil {
 		return fmt.Errorf("pod %s: watch its state: %w", klog.KObj(pod), err)
@@ -172,13 +172,13 @@ func (p *Provider) add(pod *corev1.Pod, started *supervisor.Pod, found bool) err
 		r.skipEvents()
 	}
 	p.pods[nameOf(pod)] = r
-	r.look() // its state may have changed before
+	r.triggerRead() // its state may have changed before the watch began
 	p.group.Go(r.follow)
 	return nil
 }
 
-// adopt finds the pods of earlier providers. What is left of a pod that did not end by itself
-// and has no process any more is removed: it is lost, and may be created again.
+// adopt takes over the pods in the folder. If the supervisor of a pod was killed, adopt removes
+// what remains of the pod. The pod is then lost, and may be created again.
 func (p *Provider) adopt() error {
 	entries, err := os.ReadDir(p.options.Folder)
 	if err != nil {
@@ -189,7 +189,7 @@ func (p *Provider) adopt() error {
 	for _, entry := range entries {
 		folder := filepath.Join(p.options.Folder, entry.Name())
 		found, err := supervisor.Open(folder)
-		if errors.Is(err, os.ErrNotExist) { // nothing was started
+		if errors.Is(err, os.ErrNotExist) { // no supervisor was started
 			if err := os.RemoveAll(folder); err != nil {
 				return err
 			}
@@ -224,7 +224,7 @@ func isLost(found *supervisor.Pod) (bool, error) {
 	}
 }
 
-// watch hands over which states change, until the watcher is closed.
+// watch makes pods read their state when its file changes, until the watcher is closed.
 func (p *Provider) watch() {
 	for {
 		select {
@@ -232,27 +232,27 @@ func (p *Provider) watch() {
 			if !open {
 				return
 			}
-			p.lookAt(func(r *runningPod) bool { return r.supervisor().StateFile() == event.Name })
+			p.triggerReads(func(r *runningPod) bool { return r.supervisor().StateFile() == event.Name })
 		case _, open := <-p.watcher.Errors:
 			if !open {
 				return
 			}
-			p.lookAt(func(*runningPod) bool { return true }) // events were lost
+			p.triggerReads(func(*runningPod) bool { return true }) // events were lost
 		}
 	}
 }
 
-func (p *Provider) lookAt(which func(*runningPod) bool) {
+func (p *Provider) triggerReads(which func(*runningPod) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.pods {
 		if which(r) {
-			r.look()
+			r.triggerRead()
 		}
 	}
 }
 
-// UpdatePod changes a pod's metadata, and when its time is over. Its processes stay as they are.
+// UpdatePod updates a pod's metadata and activeDeadlineSeconds. Its processes do not change.
 func (p *Provider) UpdatePod(_ context.Context, pod *corev1.Pod) error {
 	r, err := p.find(pod.Namespace, pod.Name)
 	if err != nil {
@@ -262,10 +262,10 @@ func (p *Provider) UpdatePod(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// DeletePod tells the processes of a pod to end, and kills them when its grace is over. A
-// second call may shorten the grace, and does not prolong it. The pod is known until its
-// processes have ended; the call after that forgets it, and removes its logs. A pod without
-// grace is forgotten when its processes have ended: nobody may ask again.
+// DeletePod sends SIGTERM to the containers of a pod, and SIGKILL when the grace period is over. A
+// second call may shorten the grace period, but not prolong it. After all processes have ended,
+// another call forgets the pod and removes its logs. A pod with a grace period of 0 is forgotten as
+// soon as its processes have ended, since there may be no other call.
 func (p *Provider) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	r, err := p.find(pod.Namespace, pod.Name)
 	if err != nil {
@@ -274,7 +274,7 @@ func (p *Provider) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	grace := ptr.To[int64](corev1.DefaultTerminationGracePeriodSeconds)
 	grace = firstOf(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, grace)
 	if *grace == 0 {
-		r.gone.Store(true) // before over is asked: follow does it the other way round
+		r.forgetAtEnd.Store(true) // set before over is read; follow reads them in the opposite order
 	}
 	if r.over() {
 		return p.forget(r)
@@ -282,7 +282,7 @@ func (p *Provider) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	return r.end(time.Duration(*grace) * time.Second)
 }
 
-// forget removes what is left of a pod that has ended.
+// forget removes a pod that has ended, and its folder.
 func (p *Provider) forget(r *runningPod) error {
 	p.mu.Lock()
 	known := p.pods[nameOf(r.pod)] == r
@@ -294,7 +294,7 @@ func (p *Provider) forget(r *runningPod) error {
 		return nil
 	}
 	r.leave()
-	_ = p.watcher.Remove(filepath.Dir(r.supervisor().StateFile())) // it goes with the folder, too
+	_ = p.watcher.Remove(filepath.Dir(r.supervisor().StateFile())) // the watch ends with the folder anyway
 	return r.supervisor().Remove()
 }
 
@@ -337,7 +337,7 @@ func (p *Provider) GetPods(context.Context) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// Close ends all pods within the grace, and returns when all processes have ended.
+// Close ends all pods within the grace period, and returns when all processes have ended.
 func (p *Provider) Close(grace time.Duration) {
 	p.mu.Lock()
 	p.closed = true
@@ -364,7 +364,7 @@ func (p *Provider) isClosed() bool {
 	return p.closed
 }
 
-// leave ends what this provider does. Processes run on.
+// leave stops following the pods. Their processes go on.
 func (p *Provider) leave() {
 	p.mu.Lock()
 	p.closed = true

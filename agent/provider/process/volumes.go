@@ -15,10 +15,10 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/supervisor"
 )
 
-// defaultMode is that of the folder of an emptyDir, as kubelet makes it.
+// defaultMode is the mode of an emptyDir's folder, as in kubelet.
 const defaultMode = 0o777
 
-// volumesOf are the volumes of a pod.
+// volumesOf returns the volumes of a pod.
 func volumesOf(pod *corev1.Pod) []supervisor.Volume {
 	var out []supervisor.Volume
 	context := ptr.Deref(pod.Spec.SecurityContext, corev1.PodSecurityContext{})
@@ -33,7 +33,7 @@ func volumesOf(pod *corev1.Pod) []supervisor.Volume {
 			made.Size = dir.SizeLimit.Value()
 		}
 		if context.FSGroup != nil {
-			group := uint32(*context.FSGroup) // identityOf checks it
+			group := uint32(*context.FSGroup) // identityOf checks that the group is permitted
 			made.Group = &group
 		}
 		out = append(out, made)
@@ -41,7 +41,7 @@ func volumesOf(pod *corev1.Pod) []supervisor.Volume {
 	return out
 }
 
-// mountsOf are the volumes that a container has.
+// mountsOf returns the volume mounts of a container.
 func (p *Provider) mountsOf(pod *corev1.Pod, container *corev1.Container) ([]supervisor.Mount, error) {
 	var out []supervisor.Mount
 	for i := range container.VolumeMounts {

@@ -19,7 +19,7 @@ import (
 	"github.com/dray-project/dray/agent/provider/internal/podstatus"
 )
 
-// restartPause is the time between the end of a container and its next start.
+// restartPause is the pause before a container is restarted.
 const restartPause = 10 * time.Second
 
 // Provider simulates pods. It implements node.PodLifecycleHandler and
@@ -32,14 +32,14 @@ type Provider struct {
 	notify func(*corev1.Pod)
 }
 
-// simulated is a pod. The next thing that happens to it is in its timer.
+// simulated is a pod. Its timer has the next change.
 type simulated struct {
 	pod      *corev1.Pod // with its status
 	rule     Rule
 	created  metav1.Time
-	began    metav1.Time // when the containers began last
+	began    metav1.Time // the latest start of the containers
 	restarts int32
-	timer    *time.Timer // nil: nothing happens by itself
+	timer    *time.Timer // nil: no change is scheduled
 }
 
 // New returns a provider without pods. A nil script has no rules.
@@ -50,17 +50,17 @@ func New(script *Script) *Provider {
 	return &Provider{script: script, pods: make(map[types.NamespacedName]*simulated), notify: func(*corev1.Pod) {}}
 }
 
-// NotifyPods implements node.PodNotifier. The function is called in the order in which
-// things happen, and must not call the provider.
+// NotifyPods implements node.PodNotifier. The function is called in the order of changes, and must
+// not call the provider.
 func (p *Provider) NotifyPods(_ context.Context, cb func(*corev1.Pod)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notify = cb
 }
 
-// Adopt goes on with a pod that an earlier provider ran, as its status says. It must run. Nothing happens to it
-// before begin is called, which is to be when the caller deals with what NotifyPods tells of it. Annotations
-// that cannot be understood are errors of the class InvalidInput.
+// Adopt continues a running pod of an earlier provider from its status. Nothing changes before the
+// caller calls begin, which it must do when it is ready for reports. Invalid annotations are errors
+// of the class InvalidInput.
 func (p *Provider) Adopt(pod *corev1.Pod) (begin func(), err error) {
 	rule, err := p.script.ruleFor(pod)
 	if err != nil {
@@ -89,8 +89,7 @@ func (p *Provider) Adopt(pod *corev1.Pod) (begin func(), err error) {
 	}, nil
 }
 
-// CreatePod begins a pod. Annotations that cannot be understood are errors of the class
-// InvalidInput.
+// CreatePod starts a pod. Invalid annotations are errors of the class InvalidInput.
 func (p *Provider) CreatePod(_ context.Context, pod *corev1.Pod) error {
 	rule, err := p.script.ruleFor(pod)
 	if err != nil {
@@ -113,7 +112,7 @@ func (p *Provider) CreatePod(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// UpdatePod changes the pod's metadata and spec. What it does stays as it was.
+// UpdatePod updates the pod's metadata and spec. Its rule does not change.
 func (p *Provider) UpdatePod(_ context.Context, pod *corev1.Pod) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +126,7 @@ func (p *Provider) UpdatePod(_ context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// DeletePod ends a pod after the time that its rule says.
+// DeletePod ends a pod after EndAfter of its rule.
 func (p *Provider) DeletePod(_ context.Context, pod *corev1.Pod) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +163,7 @@ func (p *Provider) GetPodStatus(ctx context.Context, namespace, name string) (*c
 	return &pod.Status, nil
 }
 
-// GetPods returns all pods, in the order of their names.
+// GetPods returns all pods, sorted by name.
 func (p *Provider) GetPods(context.Context) ([]*corev1.Pod, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +176,7 @@ func (p *Provider) GetPods(context.Context) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// Close ends the simulation. Pods stay as they are.
+// Close stops the simulation. Pods keep their status.
 func (p *Provider) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +193,7 @@ func notFound(namespace, name string) error {
 	return errdefs.NotFoundf("pod %s/%s: not on this node", namespace, name)
 }
 
-// begin starts the containers. Like all that follows, it is called with the lock held.
+// begin starts the containers. The caller of this and the following methods holds the lock.
 func (p *Provider) begin(s *simulated) {
 	s.began = metav1.Now()
 	p.report(s, podstatus.Of(s.pod, s.created, nil, s.each(func(c *corev1.Container) corev1.ContainerStatus {
@@ -205,7 +204,7 @@ func (p *Provider) begin(s *simulated) {
 	}
 }
 
-// finish is the end of the containers that the rule says.
+// finish ends the containers after RunFor, and restarts them if the restart policy says so.
 func (p *Provider) finish(s *simulated) {
 	if podstatus.Restarts(s.pod, s.rule.ExitCode) {
 		s.restarts++
@@ -216,7 +215,7 @@ func (p *Provider) finish(s *simulated) {
 	p.end(s, s.rule.ExitCode)
 }
 
-// remove is the end of a deleted pod, whose containers heed the first signal.
+// remove removes a deleted pod. Its containers end with exit code 0, as if SIGTERM had ended them.
 func (p *Provider) remove(s *simulated) {
 	delete(p.pods, nameOf(s.pod))
 	if s.pod.Status.Phase != corev1.PodSucceeded && s.pod.Status.Phase != corev1.PodFailed {
@@ -235,7 +234,8 @@ func (p *Provider) end(s *simulated, exitCode int32) {
 	}), true, now))
 }
 
-// report makes a status that of the pod. What was handed out is not modified.
+// report sets the status of a pod, and reports it. It changes a copy, since earlier reports may
+// still be read.
 func (p *Provider) report(s *simulated, status corev1.PodStatus) {
 	changed := *s.pod
 	changed.Status = status
@@ -243,7 +243,7 @@ func (p *Provider) report(s *simulated, status corev1.PodStatus) {
 	p.notify(s.pod)
 }
 
-// after has something happen later, unless something else happens first.
+// after schedules the next change of a pod. It replaces one that is scheduled.
 func (p *Provider) after(s *simulated, d time.Duration, next func(*simulated)) {
 	var timer *time.Timer
 	timer = time.AfterFunc(d, func() {

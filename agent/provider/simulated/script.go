@@ -17,33 +17,33 @@ import (
 	"github.com/dray-project/dray/agent/node/errdefs"
 )
 
-// Annotations of pods, which override the script: durations as Go writes them, and a number
-// from 0 to 255.
+// Annotations of pods that override the script. Values are durations in Go's format, and an exit
+// code from 0 to 255.
 const (
 	AnnotationStartAfter = "simulated.dray.dev/start-after"
 	AnnotationRunFor     = "simulated.dray.dev/run-for"
 	AnnotationExitCode   = "simulated.dray.dev/exit-code"
 )
 
-// Script says what pods do. The first rule that selects a pod counts.
+// Script has rules for pods. The first rule whose labels match applies.
 type Script struct {
 	Rules []Rule `json:"rules,omitempty"`
 }
 
-// Rule is what the pods do that have these labels. Without labels, all pods do.
+// Rule says how pods with these labels behave. Without labels, it matches all pods.
 type Rule struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// StartAfter is the time from the creation of a pod until its containers run.
 	StartAfter metav1.Duration `json:"startAfter,omitempty"`
-	// RunFor is how long the containers run. 0 stands for ever.
+	// RunFor is how long the containers run. 0 stands for no limit.
 	RunFor metav1.Duration `json:"runFor,omitempty"`
-	// ExitCode is with what they end then, from 0 to 255.
+	// ExitCode is the exit code of the containers after RunFor, from 0 to 255.
 	ExitCode int32 `json:"exitCode,omitempty"`
 	// EndAfter is the time from the deletion of a pod until its containers have ended.
 	EndAfter metav1.Duration `json:"endAfter,omitempty"`
 }
 
-// ReadScript reads a script in YAML.
+// ReadScript reads a script from a YAML file.
 func ReadScript(path string) (*Script, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -73,7 +73,8 @@ func (r *Rule) validate() error {
 	return nil
 }
 
-// ruleFor is what a pod does. Errors are of the class InvalidInput.
+// ruleFor returns the rule for a pod, with its annotations applied. Errors are of the class
+// InvalidInput.
 func (s *Script) ruleFor(pod *corev1.Pod) (Rule, error) {
 	var rule Rule
 	for _, candidate := range s.Rules {

@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podstatus makes the status of a pod from the states of its containers, as
-// kubelet does.
+// Package podstatus computes the status of a pod from the states of its containers, as kubelet
+// does.
 package podstatus
 
 import (
@@ -15,14 +15,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Waiting is the status of a container that did not begin, or not again.
+// Waiting returns the status of a container that has not started, or waits for its restart.
 func Waiting(container *corev1.Container, restarts int32, reason string) corev1.ContainerStatus {
 	status := of(container, restarts)
 	status.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason}
 	return status
 }
 
-// Running is the status of a container that runs, and is ready.
+// Running returns the status of a running and ready container.
 func Running(container *corev1.Container, restarts int32, since metav1.Time) corev1.ContainerStatus {
 	status := of(container, restarts)
 	status.State.Running = &corev1.ContainerStateRunning{StartedAt: since}
@@ -30,8 +30,8 @@ func Running(container *corev1.Container, restarts int32, since metav1.Time) cor
 	return status
 }
 
-// Ended is the status of a container that has ended with an exit code, or by a signal
-// if that is not 0.
+// Ended returns the status of a container that has terminated, with an exit code and, if not 0, the
+// number of the signal.
 func Ended(container *corev1.Container, restarts int32, exitCode, signal int32, began, ended metav1.Time) corev1.ContainerStatus {
 	status := of(container, restarts)
 	reason := "Completed"
@@ -48,18 +48,19 @@ func of(container *corev1.Container, restarts int32) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container.Name, Image: container.Image, RestartCount: restarts, Started: ptr.To(false)}
 }
 
-// Restarts tells whether a container of the pod that ended is to run again.
+// Restarts tells whether the pod's restart policy restarts a container after this exit code.
 func Restarts(pod *corev1.Pod, exitCode int32) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" ||
 		pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && exitCode != 0
 }
 
-// IsSidecar tells whether an init container runs beside the others until they have ended.
+// IsSidecar tells whether an init container is a sidecar, which has the restart policy Always.
 func IsSidecar(container *corev1.Container) bool {
 	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// FirstReason is why no container of a pod runs at first.
+// FirstReason returns the reason of the Waiting state of the pod's containers before the first
+// start.
 func FirstReason(pod *corev1.Pod) string {
 	if len(pod.Spec.InitContainers) > 0 {
 		return "PodInitializing"
@@ -67,11 +68,11 @@ func FirstReason(pod *corev1.Pod) string {
 	return "ContainerCreating"
 }
 
-// The exit code and the number of SIGKILL.
+// The exit code of a process that SIGKILL ended, and the signal's number.
 const exitKilled, signalKill = 137, 9
 
-// Killed is the status of a container that nobody has a status of after the last one. The
-// failure says why it did not run, if that is known.
+// Killed returns the status of a container whose end was not observed, given its last status.
+// failure says why its supervisor failed, or is empty.
 func Killed(container *corev1.Container, last *corev1.ContainerStatus, now metav1.Time, failure string) corev1.ContainerStatus {
 	if last.State.Terminated != nil {
 		return *last
@@ -88,8 +89,8 @@ func Killed(container *corev1.Container, last *corev1.ContainerStatus, now metav
 	return status
 }
 
-// Of is the status of a pod whose init containers and containers have these. The pod is
-// over when none of them will run again.
+// Of returns the status of a pod with these statuses of containers. over says that none of them
+// will be restarted.
 func Of(pod *corev1.Pod, since metav1.Time, inits, containers []corev1.ContainerStatus, over bool, now metav1.Time) corev1.PodStatus {
 	status := corev1.PodStatus{
 		Phase: phase(pod, inits, containers, over), StartTime: &since,
@@ -108,7 +109,7 @@ func Of(pod *corev1.Pod, since metav1.Time, inits, containers []corev1.Container
 	return status
 }
 
-// initialized is the condition of the init containers, with kubelet's reason and message.
+// initialized returns the condition Initialized, with kubelet's reason and message.
 func initialized(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, phase corev1.PodPhase) corev1.PodCondition {
 	out := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
 	if phase == corev1.PodSucceeded {
@@ -128,7 +129,7 @@ func initialized(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, ph
 	return out
 }
 
-// isComplete tells whether the others need not wait for an init container.
+// isComplete tells whether an init container no longer blocks those after it.
 func isComplete(pod *corev1.Pod, i int, status *corev1.ContainerStatus) bool {
 	if i < len(pod.Spec.InitContainers) && IsSidecar(&pod.Spec.InitContainers[i]) {
 		return ptr.Deref(status.Started, false)
@@ -136,7 +137,8 @@ func isComplete(pod *corev1.Pod, i int, status *corev1.ContainerStatus) bool {
 	return status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
 }
 
-// readiness is the condition of the containers and of the pod, with kubelet's reason and message.
+// readiness returns the condition ContainersReady, with kubelet's reason and message. Ready has the
+// same.
 func readiness(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, phase corev1.PodPhase) corev1.PodCondition {
 	out := corev1.PodCondition{Status: corev1.ConditionFalse}
 	var unready []string
@@ -188,7 +190,8 @@ func phase(pod *corev1.Pod, inits, containers []corev1.ContainerStatus, over boo
 	return corev1.PodPending
 }
 
-// condition keeps the time of the last transition if there was none.
+// condition completes a condition. It keeps the time of the last transition if the status is
+// unchanged.
 func condition(pod *corev1.Pod, now corev1.PodCondition, at metav1.Time) corev1.PodCondition {
 	now.LastTransitionTime = at
 	for _, before := range pod.Status.Conditions {

@@ -29,14 +29,14 @@ import (
 	"github.com/dray-project/dray/agent/provider/simulated"
 )
 
-// claimKeeper is a provider that stands for kubelet and the drivers of all nodes: a pod begins when
-// its claims are prepared, which is to say that the node has their devices and nobody else has
-// them. Their status.devices says how the devices are, until the pod has ended.
+// claimKeeper is a provider that plays kubelet and the drivers of all nodes. A pod starts when its
+// claims are prepared: the node has the devices, and no other claim holds them. It reports the
+// state of the devices in the claims' status.devices, until the pod has ended.
 type claimKeeper struct {
 	*simulated.Provider
 	fleet  *Fleet
 	client *draclient.Client
-	queue  workqueue.TypedRateLimitingInterface[types.UID] // claims whose status is to be written
+	queue  workqueue.TypedRateLimitingInterface[types.UID] // claims whose status must be written
 
 	mu      sync.Mutex
 	claims  map[types.UID]*preparedClaim
@@ -44,20 +44,22 @@ type claimKeeper struct {
 	holders map[inventory.ID]types.UID
 }
 
-// preparedClaim is a claim that pods of a node have, or whose status is to be cleared.
+// preparedClaim is a claim that is prepared for pods of a node, or whose status must still be
+// cleared.
 type preparedClaim struct {
-	claim *resourceapi.ResourceClaim // what matters of it; it is not modified
+	claim *resourceapi.ResourceClaim // a reduced copy; it is not modified
 	on    *member
 	pods  map[types.UID]bool
 
-	// reported is what its status says, by driver. Only the worker that writes it has it.
+	// reported is the part of status.devices that was last written, by driver. Only the worker that
+	// has the claim accesses it.
 	reported map[string][]resourceapi.AllocatedDeviceStatus
 }
 
 const (
-	// reporters is how many statuses of claims are written at a time.
+	// reporters is the number of workers that write statuses of claims.
 	reporters = 8
-	// maxReports is how often it is tried to write a status.
+	// maxReports is how often writing a status is tried.
 	maxReports = 10
 )
 
@@ -69,7 +71,7 @@ func newClaimKeeper(f *Fleet, provider *simulated.Provider) *claimKeeper {
 	}
 }
 
-// CreatePod prepares the claims of a pod first.
+// CreatePod prepares the claims of a pod, and then creates it.
 func (k *claimKeeper) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 	if err := k.prepare(ctx, pod); err != nil {
 		return err
@@ -81,7 +83,7 @@ func (k *claimKeeper) CreatePod(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// adopt goes on with a pod that an earlier run had, with its claims.
+// adopt prepares the claims of a pod that runs since an earlier run, and adopts the pod.
 func (k *claimKeeper) adopt(ctx context.Context, pod *corev1.Pod) (begin func(), err error) {
 	if err := k.prepare(ctx, pod); err != nil {
 		return nil, err
@@ -89,7 +91,8 @@ func (k *claimKeeper) adopt(ctx context.Context, pod *corev1.Pod) (begin func(),
 	return k.Adopt(pod)
 }
 
-// NotifyPods releases the claims of a pod before Kubernetes is told that it has ended.
+// NotifyPods registers a function for reports. The claims of a pod are released before its end is
+// reported.
 func (k *claimKeeper) NotifyPods(ctx context.Context, cb func(*corev1.Pod)) {
 	k.Provider.NotifyPods(ctx, func(pod *corev1.Pod) {
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -99,8 +102,8 @@ func (k *claimKeeper) NotifyPods(ctx context.Context, cb func(*corev1.Pod)) {
 	})
 }
 
-// prepare prepares all claims of a pod, or none. If a claim has a device that it cannot have, an Event of the
-// pod says so.
+// prepare prepares all claims of a pod, or none. If a device is missing or held by another claim,
+// it records an Event of the pod.
 func (k *claimKeeper) prepare(ctx context.Context, pod *corev1.Pod) error {
 	if len(pod.Spec.ResourceClaims) == 0 && pod.Status.ExtendedResourceClaimStatus == nil {
 		return nil
@@ -131,12 +134,12 @@ func (k *claimKeeper) prepare(ctx context.Context, pod *corev1.Pod) error {
 			known = &preparedClaim{on: on, pods: make(map[types.UID]bool), reported: make(map[string][]resourceapi.AllocatedDeviceStatus)}
 			for _, driver := range on.kind.Drivers() {
 				if devices := draplugin.Reported(driver, claim); len(devices) > 0 {
-					known.reported[driver] = devices // by an earlier run
+					known.reported[driver] = devices // written by an earlier run
 				}
 			}
 			k.claims[claim.UID] = known
 		}
-		known.claim, known.pods[pod.UID] = essence(claim), true
+		known.claim, known.pods[pod.UID] = reduced(claim), true
 		if !slices.Contains(k.pods[pod.UID], claim.UID) {
 			k.pods[pod.UID] = append(k.pods[pod.UID], claim.UID)
 		}
@@ -145,25 +148,26 @@ func (k *claimKeeper) prepare(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// essence is what is kept of a claim.
-func essence(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+// reduced returns a copy of a claim with the fields that are needed later.
+func reduced(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		Status:     resourceapi.ResourceClaimStatus{Allocation: claim.Status.Allocation},
 	}
 }
 
-// take notes in taken which devices a claim has to itself. It is called with the lock held.
+// take adds the exclusive devices of a claim to taken. It returns an error if the node lacks a
+// device, or another claim holds it. The caller holds the lock.
 func (k *claimKeeper) take(claim *resourceapi.ResourceClaim, on *member, in *inventory.Inventory, taken map[inventory.ID]types.UID) error {
 	drivers := on.kind.Drivers()
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		if !slices.Contains(drivers, result.Driver) {
-			continue // of a driver that is not simulated here, such as one of devices on a network
+			continue // not simulated on this node, for instance a network device
 		}
 		id := inventory.ID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
 		device := in.Device(id)
 		switch {
-		case device == nil && k.holders[id] == claim.UID: // it went while the claim has it
+		case device == nil && k.holders[id] == claim.UID: // the device disappeared while the claim holds it
 			continue
 		case device == nil:
 			return fmt.Errorf("device %s: node %s does not have it", id, on.name)
@@ -187,7 +191,7 @@ func (k *claimKeeper) nameOf(claim types.UID) string {
 	return string(claim)
 }
 
-// release frees the devices of the claims of a pod that no other pod has. It may be called again.
+// release releases the claims of a pod, except those that other pods use. It may be called again.
 func (k *claimKeeper) release(pod types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -207,8 +211,8 @@ func (k *claimKeeper) release(pod types.UID) {
 	delete(k.pods, pod)
 }
 
-// changed has the claims of a node looked at, because its devices changed.
-func (k *claimKeeper) changed(on *member) {
+// devicesChanged queues the claims of a node, because its devices changed.
+func (k *claimKeeper) devicesChanged(on *member) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for uid, known := range k.claims {
@@ -218,7 +222,7 @@ func (k *claimKeeper) changed(on *member) {
 	}
 }
 
-// report writes the status of claims until the queue is shut down.
+// report runs the workers that write statuses, until the queue is shut down.
 func (k *claimKeeper) report(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range reporters {
@@ -252,7 +256,8 @@ func (k *claimKeeper) handle(ctx context.Context, uid types.UID) {
 	}
 }
 
-// reportOne makes the status of a claim say how its devices are, or nothing if no pod has them.
+// reportOne writes the state of a claim's devices to its status. If no pod uses the claim, it
+// clears the status.
 func (k *claimKeeper) reportOne(ctx context.Context, uid types.UID) error {
 	k.mu.Lock()
 	known := k.claims[uid]
@@ -263,7 +268,7 @@ func (k *claimKeeper) reportOne(ctx context.Context, uid types.UID) error {
 	claim, on, used := known.claim, known.on, len(known.pods) > 0
 	k.mu.Unlock()
 	if used && on.isSilent() {
-		return nil // it is reported when the node says something again
+		return nil // the node is silent; the claim is queued again when it no longer is
 	}
 	in := on.inventory()
 	want := make(map[string][]resourceapi.AllocatedDeviceStatus)
@@ -287,8 +292,8 @@ func (k *claimKeeper) reportOne(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// write has a driver write its part of a claim's status, if it is not what it wrote last. A claim that is
-// gone needs none.
+// write applies one driver's part of status.devices, if it has changed. It is no error if the claim
+// was deleted.
 func (k *claimKeeper) write(ctx context.Context, known *preparedClaim, claim *resourceapi.ResourceClaim, driver string, devices []resourceapi.AllocatedDeviceStatus) error {
 	if equality.Semantic.DeepEqual(devices, known.reported[driver]) {
 		return nil
@@ -305,7 +310,7 @@ func (k *claimKeeper) write(ctx context.Context, known *preparedClaim, claim *re
 	return nil
 }
 
-// forget is for a claim whose status says nothing any more, unless a pod has it again.
+// forget drops a claim whose status was cleared, unless a pod uses it again.
 func (k *claimKeeper) forget(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

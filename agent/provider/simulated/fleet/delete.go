@@ -25,32 +25,33 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Deleted is how many objects Delete deleted.
+// Deleted counts the objects that Delete deleted.
 type Deleted struct{ Nodes, Leases, Slices, Pods int }
 
-// ErrRunning says that the fleet to delete still runs, and would create its nodes again.
+// ErrRunning says that the fleet is still running, and would create its nodes again.
 var ErrRunning = errors.New("the fleet runs: stop it first")
 
-// goneInterval is the time between two looks at what is left.
-const goneInterval = 500 * time.Millisecond
+// pollInterval is the pause before Delete checks again what remains.
+const pollInterval = 500 * time.Millisecond
 
-// deletion is that of one fleet.
+// deletion is the deletion of one fleet.
 type deletion struct {
 	client   kubernetes.Interface
 	name     string
 	selector metav1.ListOptions
-	nodes    map[string]bool // names of nodes that are or were the fleet's
+	nodes    map[string]bool // names of nodes that belong or belonged to the fleet
 	deleted  map[types.UID]bool
 	count    Deleted
 }
 
-// Delete deletes what fleets of this name left: the nodes, leases and ResourceSlices that have the label
-// LabelFleet with this value, and all pods that are bound to these nodes, at once and without any
-// grace, since nobody is there to end them. Disruption budgets are not asked. Nothing else is touched. ResourceClaims are left to Kubernetes'
-// controllers: they delete those that were generated for these pods, and deallocate the others.
+// Delete deletes what fleets of this name left: nodes, leases and ResourceSlices with the label
+// LabelFleet and this value. It also deletes all pods that are bound to these nodes, with a grace
+// period of 0, since no kubelet ends them. It ignores PodDisruptionBudgets. ResourceClaims are left
+// to Kubernetes' controllers: they delete those generated for these pods, and deallocate the
+// others.
 //
-// It returns when all of it is gone, or ctx ends; the error then says what is left. It is ErrRunning if
-// a lease is renewed while Delete waits for what it would last.
+// Delete returns when everything is gone, or ctx ends. The error then says what remains. It is
+// ErrRunning if a lease of the fleet is renewed while Delete waits.
 func Delete(ctx context.Context, client kubernetes.Interface, name string) (Deleted, error) {
 	if name == "" {
 		name = DefaultName
@@ -72,7 +73,7 @@ func (d *deletion) run(ctx context.Context) error {
 	if err := d.awaitEnd(ctx); err != nil {
 		return err
 	}
-	var last error // what was left at the last look
+	var last error // what remained in the last round
 	for {
 		left, err := d.once(ctx)
 		switch {
@@ -86,12 +87,12 @@ func (d *deletion) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), last)
-		case <-time.After(goneInterval):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// some names the first of many.
+// some lists the first few objects.
 func some(of []found) string {
 	const most = 5
 	var names []string
@@ -105,8 +106,8 @@ func some(of []found) string {
 	return text
 }
 
-// awaitEnd waits until the leases that were renewed of late would have been renewed again. Whoever ended a
-// fleet a moment ago waits for a quarter of a lease.
+// awaitEnd waits until all leases that were renewed recently are due again, to see whether the
+// fleet still runs. After the end of a fleet, that takes up to a quarter of the lease's duration.
 func (d *deletion) awaitEnd(ctx context.Context) error {
 	before, err := d.renewals(ctx)
 	if err != nil {
@@ -139,7 +140,7 @@ func (d *deletion) awaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// renewals are the leases that were ever renewed, by node.
+// renewals returns the leases that were ever renewed, by node.
 func (d *deletion) renewals(ctx context.Context) (map[string]coordinationv1.LeaseSpec, error) {
 	foreign, err := d.foreignNodes(ctx)
 	if err != nil {
@@ -163,8 +164,8 @@ func (d *deletion) allNodes(ctx context.Context, options metav1.ListOptions) (ru
 	return d.client.CoreV1().Nodes().List(ctx, options)
 }
 
-// foreignNodes are the names of nodes that are not the fleet's. One of them may have the name, and with it the
-// lease, that a node of the fleet once had.
+// foreignNodes returns the names of nodes outside the fleet. Such a node may have the name, and the
+// lease, of a former node of the fleet.
 func (d *deletion) foreignNodes(ctx context.Context) (map[string]bool, error) {
 	out := make(map[string]bool)
 	err := pager.New(d.allNodes).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
@@ -176,7 +177,7 @@ func (d *deletion) foreignNodes(ctx context.Context) (map[string]bool, error) {
 	return out, err
 }
 
-// kind is how one kind of objects is found and deleted.
+// kind says how objects of one kind are listed and deleted.
 type kind struct {
 	name    string
 	list    pager.ListPageFunc
@@ -186,11 +187,11 @@ type kind struct {
 	count   *int
 }
 
-// kinds are what is deleted: nodes first, so that no more pods are bound to them.
+// kinds returns the kinds to delete. Nodes come first, so that no more pods are bound to them.
 func (d *deletion) kinds(foreign map[string]bool) []kind {
 	nodes, leases, slices := d.client.CoreV1().Nodes(), d.client.CoordinationV1().Leases(corev1.NamespaceNodeLease), d.client.ResourceV1().ResourceSlices()
 	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
-	// note keeps the name of a node that was the fleet's, and tells whether it may be so still.
+	// note adds the name of a node to d.nodes, and returns true, unless the node is foreign.
 	note := func(node string) bool {
 		if !foreign[node] {
 			d.nodes[node] = true
@@ -237,7 +238,7 @@ func (d *deletion) kinds(foreign map[string]bool) []kind {
 	}
 }
 
-// once deletes what is there. It returns what was there, and may still be.
+// once deletes all objects that it finds, and returns them. Some may not be gone yet.
 func (d *deletion) once(ctx context.Context) (all []found, err error) {
 	foreign, err := d.foreignNodes(ctx)
 	if err != nil {
@@ -283,7 +284,7 @@ type found struct {
 	object metav1.Object
 }
 
-// delete deletes this very object, which may be gone by now.
+// delete deletes the object with this UID. It is no error if it is gone.
 func (f found) delete(ctx context.Context) error {
 	uid := f.object.GetUID()
 	err := f.kind.delete(ctx, f.object, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})

@@ -23,7 +23,7 @@ import (
 	"github.com/dray-project/dray/agent/resourceslice"
 )
 
-// inventory is what the node has at the moment.
+// inventory returns the devices that the node has now.
 func (m *member) inventory() *inventory.Inventory {
 	m.mu.Lock()
 	devices := maps.Clone(m.devices)
@@ -31,13 +31,13 @@ func (m *member) inventory() *inventory.Inventory {
 	return m.kind.Inventory(m.index, devices)
 }
 
-// publish makes the ResourceSlices of a node say what it has. Only one worker does that at a time.
+// publish writes the ResourceSlices of a node. Only one worker does that for a node at a time.
 func (f *Fleet) publish(ctx context.Context, m *member) (time.Duration, error) {
 	m.mu.Lock()
 	uid, fresh, hushed := m.uid, !m.settled && !m.adopted, m.ended || m.silent
 	m.mu.Unlock()
 	if uid == "" || hushed {
-		return 0, nil // it is published when it is registered, or says something again
+		return 0, nil // the node is queued again when it is registered, or is no longer silent
 	}
 	if err := f.publishAs(ctx, m, uid, fresh); err != nil {
 		return 0, fmt.Errorf("ResourceSlices of node %s: %w", m.name, err)
@@ -82,7 +82,8 @@ func (f *Fleet) createAll(ctx context.Context, in *inventory.Inventory, name str
 	return nil
 }
 
-// storedSlices are those of the fleet for a node, by driver, in the order of their numbers.
+// storedSlices returns the fleet's slices of a node from the API server, by driver, sorted by their
+// numbers.
 func (f *Fleet) storedSlices(ctx context.Context, node string) (map[string][]*resourceapi.ResourceSlice, error) {
 	list, err := f.options.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
 		FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + node, LabelSelector: LabelFleet + "=" + f.options.Name,
@@ -104,8 +105,8 @@ func (f *Fleet) storedSlices(ctx context.Context, node string) (map[string][]*re
 	return out, nil
 }
 
-// slicesOf are the ResourceSlices of one driver. Devices stay in the slices that are stored. A
-// driver without devices has none.
+// slicesOf returns the desired ResourceSlices of one driver. Devices stay in the slices in which
+// they are stored. A driver without devices has no slices.
 func (f *Fleet) slicesOf(in *inventory.Inventory, driver, name string, node types.UID, stored []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	var previous *resourceslice.DriverResources
 	if len(stored) > 0 {
@@ -135,8 +136,8 @@ func (f *Fleet) slicesOf(in *inventory.Inventory, driver, name string, node type
 	return out
 }
 
-// publishPool brings the slices of a pool in line. A change of one slice is one write. If there are
-// several, the generation says which slices belong together.
+// publishPool updates the slices of a pool. If one slice changes, it is one write. If several
+// change, it increases the pool's generation, so that readers see a consistent pool.
 func (f *Fleet) publishPool(ctx context.Context, stored, want []*resourceapi.ResourceSlice) error {
 	client := f.options.Client.ResourceV1().ResourceSlices()
 	byName := make(map[string]*resourceapi.ResourceSlice)
@@ -188,7 +189,7 @@ func isSame(a, b *resourceapi.ResourceSlice) bool {
 		equality.Semantic.DeepEqual(a.Spec.SharedCounters, b.Spec.SharedCounters) && equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
 }
 
-// keepTimes gives taints that were there before the time when they were added.
+// keepTimes copies the time of addition for taints that existed before.
 func keepTimes(before, after []resourceapi.Device) {
 	type key struct {
 		device string
@@ -211,8 +212,8 @@ func keepTimes(before, after []resourceapi.Device) {
 	}
 }
 
-// dryRunKinds asks the API server whether it takes the nodes of each kind and their ResourceSlices,
-// and creates nothing.
+// dryRunKinds sends a dry-run request for a node of each kind and its ResourceSlices, to find out
+// whether the API server accepts them.
 func (f *Fleet) dryRunKinds(ctx context.Context) error {
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	tried := make(map[*inventory.SimulatedNodes]bool)
@@ -225,7 +226,7 @@ func (f *Fleet) dryRunKinds(ctx context.Context) error {
 		if !isFinal(err) {
 			err = f.createAll(ctx, m.kind.Inventory(m.index, nil), m.name, "simulated", dryRun)
 		}
-		if isFinal(err) && !apierrors.IsBadRequest(err) { // webhooks may not know dry runs
+		if isFinal(err) && !apierrors.IsBadRequest(err) { // webhooks may not support dry run
 			return fmt.Errorf("nodes %s: the API server refuses what they are made of: %w", m.kind.Name, err)
 		}
 	}

@@ -1,17 +1,17 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet runs any number of simulated nodes in one process. Each has a lease, a status,
-// ResourceSlices with the devices of its kind, and runs the pods that are bound to it.
+// Package fleet runs any number of simulated nodes in one process. Each node has a lease, a status
+// and ResourceSlices with devices, and runs the pods that are bound to it.
 //
 //	informer of pods ─► one PodController ─► claims prepared ─► simulated.Provider
 //	queue of nodes ───► a few workers ─────► Node, Lease, every few seconds
 //	scripts ──────────► queue of nodes ────► ResourceSlices, when devices change
 //	                    queue of claims ───► status.devices
 //
-// A node that nothing happens to is a few hundred bytes and an entry of a queue: it has no
-// goroutine, and nothing is kept that can be made again of its kind. A node that fails for good
-// ends with an error in the log; the others go on.
+// An idle node takes a few hundred bytes and an entry in a queue. It has no goroutine, and shares
+// the description of its kind. If a node fails permanently, the error is logged, and the other
+// nodes go on.
 //
 //	fleet      options, the beginning and the end
 //	member     one node: registration, lease, status
@@ -50,26 +50,27 @@ import (
 	"github.com/dray-project/dray/agent/provider/simulated"
 )
 
-// LabelFleet is the label of all that a fleet creates. Its value is the fleet's name.
+// LabelFleet is the label of all objects that a fleet creates. Its value is the fleet's name.
 const LabelFleet = "dray.dev/simulated"
 
-// DefaultName is the name of a fleet that has none.
+// DefaultName is the default name of a fleet.
 const DefaultName = "default"
 
 // Options configure a Fleet.
 type Options struct {
 	Client kubernetes.Interface
-	// Kinds are the nodes. Their scripts begin when all nodes are registered.
+	// Kinds describe the nodes. Their scripts begin when all nodes are registered.
 	Kinds []inventory.SimulatedNodes
-	// Name tells the fleet from others in the cluster; empty: DefaultName. It must be a label value.
+	// Name distinguishes fleets in a cluster. It must be a valid label value. The default is
+	// DefaultName.
 	Name string
-	// Script says what pods do; nil: they run until they are deleted.
+	// Script says how long pods run. nil: until they are deleted.
 	Script *simulated.Script
-	// LeaseSeconds is how long leases last; 0: node.DefaultLeaseDuration. A quarter of it is
-	// the time between renewals.
+	// LeaseSeconds is the duration of leases in seconds. The default is node.DefaultLeaseDuration.
+	// Leases are renewed after a quarter of it.
 	LeaseSeconds int32
-	// IgnoreClaims has pods run without a look at their claims. It saves two requests for each claim, and
-	// one when the pod ends.
+	// IgnoreClaims runs pods without reading or writing their claims. That saves two requests per
+	// claim when a pod starts, and one when it ends.
 	IgnoreClaims bool
 }
 
@@ -99,8 +100,8 @@ func (o *Options) complete() error {
 		kind := &o.Kinds[i]
 		in := kind.Inventory(0, nil)
 		for _, driver := range kind.Drivers() {
-			// A driver would leave out what cannot be published and publish the rest. Here it is an error,
-			// so that whoever describes the hardware finds the mistake.
+			// A driver leaves out devices that cannot be published. Here that is an error, so that
+			// mistakes in the description are found.
 			if problems := in.Unpublished(driver); len(problems) > 0 {
 				return fmt.Errorf("nodes %s: driver %s: cannot be published: %w", kind.Name, driver, errors.Join(problems...))
 			}
@@ -111,19 +112,19 @@ func (o *Options) complete() error {
 
 const (
 	minLeaseSeconds = 4
-	// concurrently is how many nodes are dealt with at a time. A thousand that connect at once wait
-	// for each other's handshakes until these time out.
+	// concurrently is how many nodes are handled at a time. A thousand concurrent connections would
+	// delay each other's TLS handshakes until they time out.
 	concurrently = 16
-	// podWorkers is how many workers each queue of pods has.
+	// podWorkers is the number of workers of each queue of pods.
 	podWorkers = 16
-	// requestTimeout is how long what is done for a node at a time may take.
+	// requestTimeout limits the work for one node or claim at a time.
 	requestTimeout = 30 * time.Second
-	// The pauses after failures double from the first to the last.
+	// Limits of the backoff after a failure.
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 10 * time.Second
 )
 
-// Fleet is a number of simulated nodes. Its methods may be called concurrently.
+// Fleet runs a number of simulated nodes. Its methods may be called concurrently.
 type Fleet struct {
 	options  Options
 	members  []*member
@@ -131,15 +132,15 @@ type Fleet struct {
 	recorder record.EventRecorder
 
 	pods     *node.PodController
-	indexer  cache.Indexer // of pods, by the names of their nodes
+	indexer  cache.Indexer // of pods, by node name
 	adoptPod func(context.Context, *corev1.Pod) (begin func(), err error)
 
-	beats      *memberQueue // nodes whose lease or status is due
-	publishing *memberQueue // nodes whose devices changed
+	beats      *memberQueue // nodes whose lease or status must be written
+	publishing *memberQueue // nodes whose ResourceSlices must be written
 	claims     *claimKeeper // nil: claims are ignored
 
 	registered atomic.Int64
-	unsettled  atomic.Int64 // members that are neither registered nor given up
+	unsettled  atomic.Int64 // members that are neither registered nor failed
 	ready      chan struct{}
 }
 
@@ -161,19 +162,19 @@ func New(options Options) (*Fleet, error) {
 	return f, nil
 }
 
-// Ready is closed when all nodes are registered and have their ResourceSlices, but for
-// those that ended with an error.
+// Ready returns a channel that is closed when all nodes are registered and have their
+// ResourceSlices, except those that failed.
 func (f *Fleet) Ready() <-chan struct{} { return f.ready }
 
-// Nodes is how many nodes there are to be.
+// Nodes returns the number of nodes of the fleet.
 func (f *Fleet) Nodes() int { return len(f.members) }
 
-// Registered is how many nodes are registered and have their ResourceSlices.
+// Registered returns the number of nodes that are registered and have their ResourceSlices.
 func (f *Fleet) Registered() int { return int(f.registered.Load()) }
 
 // Run runs the nodes until ctx ends. It must not be called twice. Nodes, leases and ResourceSlices
-// stay in Kubernetes; see Delete. It is an error if the API server refuses what a kind of nodes is
-// made of, which is asked before anything is created, and if pods cannot be watched.
+// remain in Kubernetes: see Delete. It returns an error if pods cannot be watched. It does so, too,
+// if a dry run shows that the API server refuses a kind of nodes.
 func (f *Fleet) Run(ctx context.Context) error {
 	if err := f.run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("fleet: %w", err)
@@ -241,17 +242,18 @@ func (f *Fleet) informers() informers.SharedInformerFactory {
 			switch {
 			case !ok:
 			case f.byName[pod.Spec.NodeName] == nil:
-				// Others run it. What is kept tells it from the fleet's.
+				// The pod is on a node outside the fleet. The cache stores only its name and
+				// version.
 				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
 					Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName}}, nil
 			default:
-				pod.ManagedFields = nil // nobody looks at them, and they are half of a pod
+				pod.ManagedFields = nil // not needed, and half of a pod's size
 			}
 			return object, nil
 		}))
 }
 
-// memberQueue has the numbers of members that something is to be done for.
+// memberQueue is a workqueue with the numbers of members.
 type memberQueue struct {
 	workqueue.TypedRateLimitingInterface[int]
 }
@@ -260,8 +262,8 @@ func newMemberQueue() *memberQueue {
 	return &memberQueue{workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[int](firstRetry, lastRetry))}
 }
 
-// serve calls do for the members of a queue until that is shut down. What do returns is when it is
-// to be called for the member again; 0: when something happens.
+// serve runs workers that call do for queued members, until the queue is shut down. If do returns a
+// positive duration, the member is queued again after it.
 func (f *Fleet) serve(ctx context.Context, queue *memberQueue, again string, do func(context.Context, *member) (time.Duration, error)) {
 	one := func(number int) {
 		defer queue.Done(number)
@@ -294,7 +296,7 @@ func (f *Fleet) serve(ctx context.Context, queue *memberQueue, again string, do 
 	}
 }
 
-// settle notes that a node is registered and has its slices, or never will.
+// settle records that a node is registered and has its slices, or has failed.
 func (f *Fleet) settle(m *member, registered bool) {
 	m.mu.Lock()
 	before := m.settled

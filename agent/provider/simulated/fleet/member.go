@@ -21,44 +21,46 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// statusInterval is the time between two writes of a status that does not change. Kubelet has
-// the same: the lease says that the node lives.
+// statusInterval is the interval at which an unchanged status is written. It is kubelet's; leases
+// are the more frequent heartbeat.
 const statusInterval = 5 * time.Minute
 
 // member is one node of a fleet.
 type member struct {
 	kind   *inventory.SimulatedNodes
-	index  int // among those of its kind
+	index  int // among the nodes of its kind
 	number int // among all members
 	name   string
 
 	mu       sync.Mutex
-	uid      types.UID // of the node; empty: it is not registered
-	lease    string    // the resourceVersion of its lease; empty: unknown
+	uid      types.UID // of the node; empty if it is not registered
+	lease    string    // resourceVersion of the lease; empty if unknown
 	renewed  time.Time
-	statusAt time.Time // when its status is to be written; zero: now
-	// adopted says that the node was there before, perhaps with other devices.
+	statusAt time.Time // when the status must be written next; zero: now
+	// adopted says that the node existed before, perhaps with other devices.
 	adopted bool
-	settled bool // it counts as registered, or as ended
-	ended   bool // nothing is done for it any more
-	ours    bool // its pods are the fleet's to run
+	settled bool // counted as registered or failed
+	ended   bool // failed permanently
+	ours    bool // the fleet runs its pods
 
-	// What the script did so far: the last event of each device, and why the node is not ready.
+	// What the script has done so far: the latest event of each device, and why the node is not
+	// ready.
 	devices map[string]inventory.SimulatedEvent
 	failure *inventory.SimulatedNodeFailure
-	silent  bool        // nothing is written for it
-	changed metav1.Time // when the condition Ready changed
+	silent  bool        // nothing is written for the node, as if its kubelet had failed
+	changed metav1.Time // last transition of the condition Ready
 }
 
-// errNotOurs says that a node exists that the fleet must not touch.
+// errNotOurs says that a node of this name exists outside the fleet.
 var errNotOurs = errors.New("exists, and is not of this fleet")
 
-// isFinal tells whether the same would fail for ever.
+// isFinal tells whether an error is permanent.
 func isFinal(err error) bool {
 	return errors.Is(err, errNotOurs) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
-// beat does what is due for a node. Only one worker does that at a time.
+// beat registers a node if necessary, and writes status and lease if due. Only one worker does that
+// for a node at a time.
 func (f *Fleet) beat(ctx context.Context, m *member) (time.Duration, error) {
 	m.mu.Lock()
 	ended, registered, silent := m.ended, m.uid != "", m.silent
@@ -74,10 +76,10 @@ func (f *Fleet) beat(ctx context.Context, m *member) (time.Duration, error) {
 		f.publishing.Add(m.number)
 	}
 	if err := f.writeStatus(ctx, m); err != nil {
-		return 0, f.lost(m, fmt.Errorf("status of node %s: %w", m.name, err))
+		return 0, f.handleLost(m, fmt.Errorf("status of node %s: %w", m.name, err))
 	}
 	if err := f.renew(ctx, m); err != nil {
-		return 0, f.lost(m, fmt.Errorf("lease of node %s: %w", m.name, err))
+		return 0, f.handleLost(m, fmt.Errorf("lease of node %s: %w", m.name, err))
 	}
 	return f.renewInterval(), nil
 }
@@ -86,9 +88,10 @@ func (f *Fleet) renewInterval() time.Duration {
 	return time.Duration(f.options.LeaseSeconds) * time.Second / 4
 }
 
-// lost has a node created again, or looked at, that somebody deleted. A lease that is gone says so, too: the
-// garbage collector deletes it after its node.
-func (f *Fleet) lost(m *member, err error) error {
+// handleLost handles an error of a node that somebody deleted or replaced: it will be registered
+// again. A missing lease indicates that, too, because the garbage collector deletes it after its
+// node.
+func (f *Fleet) handleLost(m *member, err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -97,7 +100,7 @@ func (f *Fleet) lost(m *member, err error) error {
 	return err
 }
 
-// register creates the node, or takes it over from an earlier run of the fleet.
+// register creates the node, or adopts the one of an earlier run of the fleet.
 func (f *Fleet) register(ctx context.Context, m *member) error {
 	nodes := f.options.Client.CoreV1().Nodes()
 	want := f.newNode(m, metav1.Now())
@@ -121,8 +124,8 @@ func (f *Fleet) register(ctx context.Context, m *member) error {
 	return nil
 }
 
-// adopt makes of a node that exists what it would be like if it was created now. Labels and taints
-// that others gave it stay, but for taints that are not Kubernetes' own.
+// adopt updates an existing node to what the fleet would create. Labels that others added remain.
+// Taints of others are removed, except those with the prefix node.kubernetes.io/.
 func (f *Fleet) adopt(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
 	nodes := f.options.Client.CoreV1().Nodes()
 	stored, err := nodes.Get(ctx, want.Name, metav1.GetOptions{})
@@ -143,7 +146,7 @@ func (f *Fleet) adopt(ctx context.Context, want *corev1.Node) (*corev1.Node, err
 	return nodes.UpdateStatus(ctx, stored, metav1.UpdateOptions{})
 }
 
-// writeStatus tells that the node is there, and whether it is ready, if that is due.
+// writeStatus writes the condition Ready of the node, if that is due.
 func (f *Fleet) writeStatus(ctx context.Context, m *member) error {
 	now := metav1.Now()
 	m.mu.Lock()
@@ -154,7 +157,7 @@ func (f *Fleet) writeStatus(ctx context.Context, m *member) error {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": uid}, // another node of this name may be somebody else's
+		"metadata": map[string]any{"uid": uid}, // so that it fails if the node was replaced by another one
 		"status":   map[string]any{"conditions": []corev1.NodeCondition{condition}},
 	})
 	if err != nil {
@@ -165,13 +168,13 @@ func (f *Fleet) writeStatus(ctx context.Context, m *member) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.statusAt.Equal(due) { // the script may have changed it meanwhile
+	if m.statusAt.Equal(due) { // unless the script has changed it meanwhile
 		m.statusAt = now.Add(statusInterval)
 	}
 	return nil
 }
 
-// readyCondition is called with the lock held.
+// readyCondition returns the condition Ready. The caller holds the lock.
 func (m *member) readyCondition(now metav1.Time) corev1.NodeCondition {
 	if m.changed.IsZero() {
 		m.changed = now
@@ -187,7 +190,7 @@ func (m *member) readyCondition(now metav1.Time) corev1.NodeCondition {
 	return condition
 }
 
-// renew renews the lease of a node, by which the node lifecycle controller knows that it lives.
+// renew renews the lease of a node, which is its heartbeat for the node lifecycle controller.
 func (f *Fleet) renew(ctx context.Context, m *member) error {
 	leases := f.options.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	lease := f.newLease(m)
@@ -218,8 +221,8 @@ func (f *Fleet) renew(ctx context.Context, m *member) error {
 	return nil
 }
 
-// newLease is the lease from now on. Its time does not go back, though the clock of the machine may:
-// the node lifecycle controller would take no notice of it.
+// newLease returns the lease with a new time of renewal. That time never goes back, even if the
+// machine's clock does: the node lifecycle controller would ignore it.
 func (f *Fleet) newLease(m *member) *coordinationv1.Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,11 +18,11 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// kubeletVersion is what nodes say that they run.
+// kubeletVersion is the kubelet version in the status of nodes.
 const kubeletVersion = "v1.37.2"
 
-// GPUs is a kind of nodes with a number of GPUs of one driver each, for callers without a
-// description of hardware. The names of nodes are their numbers after the prefix.
+// GPUs returns a kind of nodes with a number of GPUs each, all of one driver. Nodes are named by
+// the prefix and a number.
 func GPUs(prefix string, nodes int, driver string, gpus int) inventory.SimulatedNodes {
 	kind := inventory.SimulatedNodes{Name: prefix + "{index}", Count: nodes}
 	if gpus != 0 {
@@ -37,7 +37,7 @@ func GPUs(prefix string, nodes int, driver string, gpus int) inventory.Simulated
 	return kind
 }
 
-// newNode is a node as it is created.
+// newNode returns the Node object to create.
 func (f *Fleet) newNode(m *member, now metav1.Time) *corev1.Node {
 	labels := map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
 	if m.kind.Region != "" {
@@ -62,8 +62,8 @@ func (f *Fleet) newNode(m *member, now metav1.Time) *corev1.Node {
 	}
 }
 
-// takeOver gives a stored node the labels and taints that it is to have, and tells whether
-// that changed it.
+// takeOver sets labels and taints of a stored node to the wanted ones, and returns whether anything
+// changed.
 func takeOver(stored, want *corev1.Node) bool {
 	before := stored.DeepCopy()
 	maps.Copy(stored.Labels, want.Labels)
@@ -72,22 +72,22 @@ func takeOver(stored, want *corev1.Node) bool {
 	})
 	for _, taint := range want.Spec.Taints {
 		if old := slices.IndexFunc(before.Spec.Taints, func(other corev1.Taint) bool { return other.MatchTaint(&taint) && other.Value == taint.Value }); old >= 0 {
-			taint = before.Spec.Taints[old] // with the time when it was added
+			taint = before.Spec.Taints[old] // keep the time when it was added
 		}
 		stored.Spec.Taints = append(stored.Spec.Taints, taint)
 	}
 	return !equality.Semantic.DeepEqual(before.Labels, stored.Labels) || !sameTaints(before.Spec.Taints, stored.Spec.Taints)
 }
 
-// sameTaints compares them in any order.
+// sameTaints compares taints regardless of their order.
 func sameTaints(a, b []corev1.Taint) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(b, func(other corev1.Taint) bool { return equality.Semantic.DeepEqual(taint, other) })
 	})
 }
 
-// setCondition puts a condition in the place of the one of its type, and keeps the time of its
-// transition if there was none.
+// setCondition replaces the condition of the same type. It keeps the time of the transition if the
+// status is unchanged.
 func setCondition(status *corev1.NodeStatus, condition corev1.NodeCondition) {
 	for i := range status.Conditions {
 		if old := &status.Conditions[i]; old.Type == condition.Type {

@@ -15,11 +15,11 @@ import (
 	"github.com/dray-project/dray/agent/node"
 )
 
-// byNode is the index of pods by the names of their nodes.
+// byNode is the name of the index of pods by node.
 const byNode = "spec.nodeName"
 
-// newPodController makes the controller of the pods of all nodes. It takes no notice of pods of nodes that
-// are not registered yet, or that turn out not to be the fleet's.
+// newPodController makes the controller for the pods of all nodes. It ignores pods on nodes that
+// are not registered yet, or are not the fleet's.
 func (f *Fleet) newPodController(pods coreinformers.PodInformer, handler node.PodLifecycleHandler) (err error) {
 	if err := pods.Informer().AddIndexers(cache.Indexers{byNode: func(object any) ([]string, error) {
 		return []string{object.(*corev1.Pod).Spec.NodeName}, nil
@@ -38,7 +38,7 @@ func (f *Fleet) newPodController(pods coreinformers.PodInformer, handler node.Po
 	return err
 }
 
-// retryPod is a queue.ShouldRetryFunc that does not wait for long: a claim may be ready soon.
+// retryPod is a queue.ShouldRetryFunc with a short backoff, since a claim may soon be ready.
 func retryPod(_ context.Context, _ string, tried int, _ time.Time, _ error) (*time.Duration, error) {
 	pause := min(firstRetry<<min(tried-1, 10), lastRetry)
 	return &pause, nil
@@ -50,11 +50,11 @@ func (m *member) isOurs() bool {
 	return m.ours
 }
 
-// takePods has the controller deal with the pods of a node from now on. It goes on with those that an earlier
-// run of the fleet left. Those that it cannot go on with are dealt with as pods that a node lost.
+// takePods makes the controller handle the pods of a node from now on. It adopts running pods of an
+// earlier run. If that fails, the pod counts as lost by its node.
 func (f *Fleet) takePods(ctx context.Context, m *member) {
 	if m.isOurs() {
-		return // it was created again
+		return // the node was registered before
 	}
 	var begins []func()
 	for _, pod := range f.podsOf(ctx, m) {
@@ -74,7 +74,7 @@ func (f *Fleet) takePods(ctx context.Context, m *member) {
 	for _, begin := range begins {
 		begin()
 	}
-	// Others may have been bound meanwhile, and were not the fleet's then.
+	// Pods may have been bound meanwhile, when the controller still ignored them.
 	for _, pod := range f.podsOf(ctx, m) {
 		key := pod.Namespace + "/" + pod.Name
 		f.pods.StorePod(key, pod)
@@ -82,10 +82,10 @@ func (f *Fleet) takePods(ctx context.Context, m *member) {
 	}
 }
 
-// podsOf are the pods that are bound to a node.
+// podsOf returns the pods that are bound to a node.
 func (f *Fleet) podsOf(ctx context.Context, m *member) []*corev1.Pod {
 	objects, err := f.indexer.ByIndex(byNode, m.name)
-	if err != nil { // there is no such index
+	if err != nil { // the index does not exist
 		klog.FromContext(ctx).Error(err, "Pods of a node are not found", "node", m.name)
 	}
 	pods := make([]*corev1.Pod, len(objects))

@@ -15,13 +15,14 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// planned is an event of the script of a kind.
+// planned is a scripted event with the kind of nodes that it is for.
 type planned struct {
 	kind  *inventory.SimulatedNodes
 	event *inventory.SimulatedEvent
 }
 
-// followScripts has things happen from the moment when all nodes are registered, until ctx ends.
+// followScripts applies the events of all scripts at their times, until ctx ends. Time 0 is when
+// all nodes are registered.
 func (f *Fleet) followScripts(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -42,13 +43,13 @@ func (f *Fleet) followScripts(ctx context.Context) {
 		happened := 0
 		for _, m := range f.members {
 			if m.kind == next.kind && (next.event.Node == "" || next.event.Node == m.name) {
-				toWrite = append(toWrite, f.happen(m, next.event))
+				toWrite = append(toWrite, f.apply(m, next.event))
 				happened++
 			}
 		}
 		klog.FromContext(ctx).V(2).Info("The script goes on", "kind", next.kind.Name, "at", next.event.At.Duration, "device", next.event.Device, "nodes", happened)
 		if i+1 < len(plan) && plan[i+1].event.At == next.event.At {
-			continue // what happens at the same time is written together
+			continue // events of the same time are written together
 		}
 		for _, write := range toWrite {
 			write()
@@ -57,7 +58,7 @@ func (f *Fleet) followScripts(ctx context.Context) {
 	}
 }
 
-// plan is the order in which things happen.
+// plan returns the events of all scripts, sorted by time.
 func (f *Fleet) plan() []planned {
 	var plan []planned
 	for i := range f.options.Kinds {
@@ -70,8 +71,8 @@ func (f *Fleet) plan() []planned {
 	return plan
 }
 
-// happen notes what happens to a node. The function that it returns has it written.
-func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) func() {
+// apply applies an event to a node in memory. The returned function queues the writes.
+func (f *Fleet) apply(m *member, event *inventory.SimulatedEvent) func() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if event.Silent {
@@ -79,7 +80,8 @@ func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) func() {
 		return func() {}
 	}
 	if event.IsOfNode() {
-		// Whoever found that the node was silent may have said so in its status.
+		// While the node was silent, the node lifecycle controller may have changed its condition
+		// Ready.
 		wasSilent := m.silent
 		if (m.failure != nil) != (event.NotReady != nil) || wasSilent {
 			m.changed = metav1.Now()
@@ -88,7 +90,7 @@ func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) func() {
 		return func() {
 			f.beats.Add(m.number)
 			if wasSilent {
-				f.tellDevices(m)
+				f.queueDevices(m)
 			}
 		}
 	}
@@ -100,14 +102,14 @@ func (f *Fleet) happen(m *member, event *inventory.SimulatedEvent) func() {
 	} else {
 		m.devices[event.Device] = *event
 	}
-	return func() { f.tellDevices(m) }
+	return func() { f.queueDevices(m) }
 }
 
-// tellDevices has written what the node has, unless it is silent.
-func (f *Fleet) tellDevices(m *member) {
+// queueDevices queues the writes of a node's slices and of its claims' statuses.
+func (f *Fleet) queueDevices(m *member) {
 	f.publishing.Add(m.number)
 	if f.claims != nil {
-		f.claims.changed(m)
+		f.claims.devicesChanged(m)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cgroup gives pods control groups of version 2, with limits.
+// Package cgroup manages the cgroups (version 2) of pods, with their limits.
 //
 //	/sys/fs/cgroup/dray-pods/pod<UID>   the pod: its share of the CPU
 //	  ├─ supervisor                     its supervisor and the inits of its containers
@@ -10,12 +10,13 @@
 //
 // # Contract
 //
-// Groups are made if the whole hierarchy is of version 2, is mounted where it always is, and
-// this process may make groups at its top. Check says what is missing for limits. There is a
-// group of a pod from before its first process until after its last, and Remove removes it.
+// Cgroups are made if the hierarchy is unified (version 2), is mounted at /sys/fs/cgroup, and this
+// process may make cgroups at its root. Check says what is missing. The cgroup of a pod exists from
+// before its first process until Remove is called.
 //
-// The limits are those that kubelet and the container runtimes set: quotas of 100 ms, at least
-// 1 ms of CPU, no swap, and a container that is out of memory ends as a whole.
+// The limits are those that kubelet and container runtimes set. The CPU quota has a period of 100
+// ms and is at least 1 ms. There is no swap. The OOM killer ends all processes of a container
+// together.
 package cgroup
 
 import (
@@ -31,44 +32,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The controllers that limits need.
+// Controllers that the limits need.
 const (
 	CPU    = "cpu"
 	Memory = "memory"
 )
 
-// Top is where groups are.
+// Top is the root of the cgroup hierarchy.
 const Top = fs2.UnifiedMountpoint
 
-// ours has the groups of all pods of this machine.
+// ours is the parent of the cgroups of all pods.
 const ours = Top + "/dray-pods"
 
-// Processes is the file of a group to which a process writes 0 to be in it.
+// Processes is the file of a cgroup to which a process writes 0 to join it.
 const Processes = "cgroup.procs"
 
-// Limits are what the processes of a group may use. 0 stands for no limit.
+// Limits are the resources of a cgroup. 0 stands for no limit.
 type Limits struct {
-	// CPU is how much they may use, in thousandths of a CPU.
+	// CPU is the limit in thousandths of a CPU.
 	CPU int64 `json:"cpu,omitempty"`
-	// CPURequest is their share if others want the CPU, too, in thousandths of a CPU.
+	// CPURequest determines the CPU weight, in thousandths of a CPU.
 	CPURequest int64 `json:"cpuRequest,omitempty"`
-	// Memory is in bytes.
+	// Memory is the limit in bytes.
 	Memory int64 `json:"memory,omitempty"`
 }
 
-// Path is where the group of a pod is.
+// Path returns the path of a pod's cgroup.
 func Path(uid string) string { return filepath.Join(ours, "pod"+uid) }
 
-// Supervisor is the group of a pod's supervisor.
+// Supervisor returns the path of the cgroup of a pod's supervisor.
 func Supervisor(pod string) string { return filepath.Join(pod, "supervisor") }
 
-// Containers is the group of all containers of a pod.
+// Containers returns the path of the cgroup of all containers of a pod.
 func Containers(pod string) string { return filepath.Join(pod, "containers") }
 
-// Container is the group of a container of a pod.
+// Container returns the path of a container's cgroup.
 func Container(pod, name string) string { return filepath.Join(Containers(pod), name) }
 
-// Check says why groups cannot have a controller; an empty name stands for groups as such.
+// Check returns why cgroups with a controller cannot be made. An empty name stands for cgroups
+// without controllers.
 func Check(controller string) error {
 	var mounted unix.Statfs_t
 	if err := unix.Statfs(Top, &mounted); err != nil || mounted.Type != unix.CGROUP2_SUPER_MAGIC {
@@ -92,7 +94,7 @@ func Check(controller string) error {
 	return nil
 }
 
-// Make makes a group, or finds it, and sets its limits.
+// Make makes a cgroup if it does not exist, and sets its limits.
 func Make(path string, limits Limits) error {
 	resources := limits.resources()
 	if err := fs2.CreateCgroupPath(path, &cgroups.Cgroup{Resources: resources}); err != nil {
@@ -115,12 +117,12 @@ func set(path string, resources *cgroups.Resources) error {
 const (
 	period         = 100_000 // of quotas, in microseconds
 	leastQuota     = 1_000   // in microseconds
-	sharesPerCPU   = 1024    // of version 1, from which weights are computed
+	sharesPerCPU   = 1024    // of cgroup v1, from which weights are computed
 	leastShares    = 2
 	milliCPUPerCPU = 1000
 )
 
-// resources are the limits in the kernel's units.
+// resources converts the limits to the kernel's units.
 func (l Limits) resources() *cgroups.Resources {
 	out := &cgroups.Resources{}
 	if l.CPU > 0 {
@@ -130,14 +132,14 @@ func (l Limits) resources() *cgroups.Resources {
 		out.CpuWeight = cgroups.ConvertCPUSharesToCgroupV2Value(uint64(max(l.CPURequest*sharesPerCPU/milliCPUPerCPU, leastShares)))
 	}
 	if l.Memory > 0 {
-		out.Memory, out.MemorySwap = l.Memory, l.Memory // together: no swap
+		out.Memory, out.MemorySwap = l.Memory, l.Memory // equal limits for memory alone and memory with swap: no swap
 		out.Unified = map[string]string{"memory.oom.group": "1"}
 	}
 	return out
 }
 
-// OOMKills is how many processes of a group the kernel ended because there was no memory for
-// them. It is 0 if the group is not there, or has no limit of memory.
+// OOMKills returns how many processes of a cgroup the OOM killer ended. It is 0 if the cgroup does
+// not exist, or has no memory controller.
 func OOMKills(path string) (uint64, error) {
 	kills, err := fs2.OOMKillCount(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -146,16 +148,16 @@ func OOMKills(path string) (uint64, error) {
 	return kills, err
 }
 
-// Kill ends all processes of a group and of those in it at once.
+// Kill sends SIGKILL to all processes of a cgroup and its descendants.
 func Kill(path string) error {
 	err := cgroups.WriteFile(path, "cgroup.kill", "1")
-	if errors.Is(err, os.ErrNotExist) { // the group, or a kernel before 5.14
+	if errors.Is(err, os.ErrNotExist) { // no such cgroup, or a kernel before 5.14
 		return nil
 	}
 	return err
 }
 
-// Remove removes a group and those in it, and ends what still runs there.
+// Remove kills the processes of a cgroup and its descendants, and removes all of them.
 func Remove(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil

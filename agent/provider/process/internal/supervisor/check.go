@@ -29,18 +29,18 @@ import (
 	"github.com/dray-project/dray/agent/internal/expansion"
 )
 
-// result is what a probe found.
+// result is the result of one probe.
 type result struct {
 	healthy bool
-	// warning says that people want to know the output although the container is healthy.
+	// warning says that the probe succeeded, and its output is to be recorded as an Event.
 	warning bool
 	output  string
 }
 
-// podAddress is where a pod is for its supervisor, which is in the same network.
+// podAddress is the pod's address. Its supervisor is in the same network namespace.
 const podAddress = "127.0.0.1"
 
-// check makes a probe once. The error says that it could not be made.
+// check runs a probe once. An error says that the probe could not be run.
 func (p *probing) check(parent context.Context, probe *corev1.Probe) (result, error) {
 	timeout := time.Duration(max(probe.TimeoutSeconds, 1)) * time.Second
 	ctx, cancel := context.WithTimeout(parent, timeout)
@@ -69,7 +69,7 @@ func orPod(host string) string {
 	return host
 }
 
-// portOf is the number of a port, which may be one that the container names.
+// portOf returns the number of a port. A name refers to a port of the container.
 func portOf(port intstr.IntOrString, container *corev1.Container) (int, error) {
 	number := port.IntValue()
 	if i := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return port.Type == intstr.String && p.Name == port.StrVal }); i >= 0 {
@@ -81,8 +81,8 @@ func portOf(port intstr.IntOrString, container *corev1.Container) (int, error) {
 	return number, nil
 }
 
-// checkExec runs a command. As for kubelet, its arguments may name variables with values of
-// their own only.
+// checkExec runs the command of a probe in the container. As in kubelet, its arguments can refer
+// only to variables with literal values.
 func (p *probing) checkExec(ctx context.Context, action *corev1.ExecAction, timeout time.Duration) (result, error) {
 	variables := make(map[string]string)
 	for _, variable := range p.member.spec.Env {
@@ -104,7 +104,7 @@ func (p *probing) checkExec(ctx context.Context, action *corev1.ExecAction, time
 	return result{healthy: ran.Code == 0, output: string(ran.Output)}, nil
 }
 
-// maxHeaders is how much of the headers of a response is read, in bytes.
+// maxHeaders is the maximum size of a response's headers, in bytes.
 const maxHeaders = 64 << 10
 
 func checkHTTP(ctx context.Context, action *corev1.HTTPGetAction, container *corev1.Container, timeout time.Duration) (result, error) {
@@ -138,7 +138,7 @@ func checkHTTP(ctx context.Context, action *corev1.HTTPGetAction, container *cor
 // maxRedirects is how many redirects a probe follows.
 const maxRedirects = 10
 
-// staysHere follows redirects on the same host only.
+// staysHere follows redirects to the same host only.
 func staysHere(request *http.Request, via []*http.Request) error {
 	if request.URL.Hostname() != via[0].URL.Hostname() {
 		return http.ErrUseLastResponse

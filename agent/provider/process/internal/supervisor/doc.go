@@ -1,8 +1,8 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervisor runs the containers of a pod in a process of its own, which outlives the
-// one that started it.
+// Package supervisor runs the containers of a pod in a process of its own, which survives restarts
+// of the agent.
 //
 //	agent ── Create: plan.json, start, supervisor.json ──► supervisor: PID 1 of the pod,
 //	  │                                                      │ network, IPC, host name, /dev/shm
@@ -14,18 +14,18 @@
 //
 // # Contract
 //
-// No container runs before the disk says which process its supervisor is: pid, the time when it
-// started, and the boot of the machine. The supervisor waits for that. Whoever opens the
-// folder later therefore finds it, and does not take another process for it.
+// No container starts before supervisor.json identifies the supervisor by PID, start time and boot
+// ID. The supervisor waits for this file. So Open finds the supervisor later, and cannot mistake
+// another process for it.
 //
-// The kernel ends all processes of a container with its init, and all of a pod with its
-// supervisor, also those that made sessions of their own. So SIGKILL of one process ends a pod.
+// An init is PID 1 of its container, and the supervisor that of the pod. When one ends, the kernel
+// kills all processes in its PID namespace. So one SIGKILL ends a pod.
 //
-// A pod whose supervisor was killed may have another one in the same folder (Again), which counts
-// restarts on.
+// If the supervisor was killed, Again starts a new one in the same folder. It continues to count
+// restarts.
 //
-// If the plan has a control group, the supervisor and the inits are in a part of it without limits
-// from their start, and a command is in its container's from before it is executed.
+// If the plan has a cgroup, supervisor and inits start in a child of it without limits. A command
+// is in its container's cgroup before it is executed.
 //
-// Supervisor and init are this program again. Main must be called first thing in main.
+// Supervisor and init are the same program, started again. Main must be called first in main.
 package supervisor

@@ -22,30 +22,31 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
-// The files that an init gets.
+// The file descriptors of an init.
 const (
 	planDescriptor   = 3
 	reportDescriptor = 4
-	groupDescriptor  = 5 // of the command, if it has one
-	homeDescriptor   = 6 // the group of the init
+	groupDescriptor  = 5 // cgroup of the command, if it has one
+	homeDescriptor   = 6 // cgroup of the init
 )
 
-// initialize runs the command of a container, with what it may have and no more. It ends the process with status 0 if it
-// could tell how the command ended, and returns if it failed. As PID 1 of the container it waits for all its processes; when it
-// ends, the kernel ends those that are left.
+// initialize runs the command of a container with restricted privileges. It exits with status 0 if
+// it could report how the command ended. It returns if the command could not be started. As PID 1
+// of the container, it reaps all processes. When it ends, the kernel kills those that remain.
 func initialize() {
 	plan := os.NewFile(planDescriptor, "plan")
-	in := &commandRunner{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*beside)}
+	in := &commandRunner{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*execProcess)}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM)
-	// What is taken from this thread is taken from what it starts. It starts everything.
+	// Restrictions apply to this thread and to the processes that it starts. It must start all of
+	// them.
 	runtime.LockOSThread()
 	pid, err := in.begin()
 	if err != nil {
-		_ = in.tell(report{Error: err.Error()})
+		_ = in.send(report{Error: err.Error()})
 		return
 	}
-	if in.tell(report{PID: pid}) != nil {
+	if in.send(report{PID: pid}) != nil {
 		return
 	}
 	go func() {
@@ -54,30 +55,30 @@ func initialize() {
 		}
 	}()
 	go func() {
-		if in.tell(report{Exited: in.reap()}) != nil {
+		if in.send(report{Exited: in.reap()}) != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}()
-	in.obey()
-	select {} // the supervisor says no more
+	in.execOrders()
+	select {} // the pipe was closed, but the command still runs
 }
 
 // commandRunner is the init of a container.
 type commandRunner struct {
 	container Container
 	orders    *json.Decoder
-	told      sync.Mutex
+	sendMu    sync.Mutex
 	reports   *json.Encoder
 
-	// mu is held while a process is started, so that its end is not seen before.
+	// mu is held while a process is started, so that reap does not miss its end.
 	mu      sync.Mutex
-	command int             // process
-	beside  map[int]*beside // by process
+	command int                  // PID
+	beside  map[int]*execProcess // by PID
 }
 
-// keepFiles has no process that this one starts get its files, but for those that it is given. Whoever started
-// the agent may have left some open.
+// keepFiles sets close-on-exec on the init's own files and on all others that it inherited, so that
+// no command gets them.
 func keepFiles() error {
 	if err := unix.CloseRange(planDescriptor, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("files of the init: %w", err)
@@ -85,18 +86,18 @@ func keepFiles() error {
 	return nil
 }
 
-func (in *commandRunner) tell(what report) error {
-	in.told.Lock()
-	defer in.told.Unlock()
+func (in *commandRunner) send(what report) error {
+	in.sendMu.Lock()
+	defer in.sendMu.Unlock()
 	return in.reports.Encode(what)
 }
 
-// begin starts the command. It returns the number of this process for the machine.
+// begin starts the command. It returns the init's PID in the PID namespace of the machine.
 func (in *commandRunner) begin() (pid int, err error) {
 	if err := errors.Join(keepFiles(), in.orders.Decode(&in.container)); err != nil {
 		return 0, err
 	}
-	text, err := os.Readlink("/proc/self") // still the machine's
+	text, err := os.Readlink("/proc/self") // /proc is still the machine's
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +109,7 @@ func (in *commandRunner) begin() (pid int, err error) {
 	}
 	for _, variable := range in.container.Env {
 		if name, value, _ := strings.Cut(variable, "="); name == "PATH" {
-			if err := os.Setenv(name, value); err != nil { // where the command is looked for
+			if err := os.Setenv(name, value); err != nil { // PATH is used to find the command
 				return 0, err
 			}
 		}
@@ -122,7 +123,7 @@ func (in *commandRunner) begin() (pid int, err error) {
 	return pid, err
 }
 
-// start starts a process as the container's user, in its group.
+// start starts a process as the container's user, in its cgroup.
 func (in *commandRunner) start(args []string, stdout, stderr *os.File) (pid int, err error) {
 	command := exec.Command(args[0], args[1:]...)
 	command.Env, command.Dir = in.container.Env, in.container.Dir
@@ -132,8 +133,8 @@ func (in *commandRunner) start(args []string, stdout, stderr *os.File) (pid int,
 	command.Stdout, command.Stderr = stdout, stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: in.container.Identity.credential()}
 	if in.container.Grouped {
-		// Whatever a process starts is in its group, so this one is there meanwhile. Its own
-		// memory stays where it was.
+		// A new process is in the cgroup of its parent. So the init joins the container's cgroup
+		// for a moment. Memory that it has already allocated stays accounted where it was.
 		if err := join(groupDescriptor); err != nil {
 			return 0, err
 		}
@@ -146,7 +147,7 @@ func (in *commandRunner) start(args []string, stdout, stderr *os.File) (pid int,
 	return pid, command.Process.Release() // reap waits for it
 }
 
-// join puts this process into the group whose file of processes is open.
+// join moves this process to a cgroup, given an open file cgroup.procs.
 func join(fd int) error {
 	if _, err := unix.Write(fd, []byte{'0'}); err != nil {
 		return fmt.Errorf("enter a control group: %w", err)
@@ -154,16 +155,17 @@ func join(fd int) error {
 	return nil
 }
 
-// credential is the identity for the kernel. In a user namespace, which has one user, there are
-// no groups to set.
+// credential returns the identity for the kernel. A user namespace without root maps a single user,
+// and groups cannot be set there.
 func (i Identity) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: i.User, Gid: i.Group, Groups: i.Groups, NoSetGroups: os.Geteuid() != 0}
 }
 
-// mounts gives the container its own /proc, and takes the right to write from all else if it
-// is to have none.
+// mounts mounts the container's /proc and volumes. If the container's root file system is to be
+// read-only, it makes all mounts read-only.
 func mounts(container *Container) error {
-	// Rights that the files of groups give to root are not for root's processes.
+	// Root may write to files of cgroups by their permissions. A container's processes must not,
+	// even as root.
 	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(unix.AT_FDCWD, cgroup.Top, unix.AT_RECURSIVE, readOnly); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("make %s read-only: %w", cgroup.Top, err)
@@ -183,9 +185,9 @@ func mounts(container *Container) error {
 	return bind(container.Mounts)
 }
 
-// restrict takes from this thread what no process of a pod has: new privileges, all
-// capabilities, and system calls. The capabilities that are left are those with which
-// it becomes the container's user; they end there, or when the command is executed.
+// restrict removes privileges from this thread: gaining new privileges, all capabilities, and
+// denied system calls. The init keeps the capabilities to switch to the container's user. They are
+// lost with that switch, or when the command is executed.
 func restrict() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
@@ -196,7 +198,7 @@ func restrict() error {
 	for capability := uintptr(0); ; capability++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) && capability > unix.CAP_CHOWN {
-			break // that was the last one
+			break // past the last capability of this kernel
 		}
 		if err != nil {
 			return fmt.Errorf("bounding set: capability %d: %w", capability, err)
@@ -214,7 +216,7 @@ func restrict() error {
 	return filterCalls()
 }
 
-// reap waits for the children of this process, and returns how the command ended.
+// reap waits for all children of this process, and returns how the command ended.
 func (in *commandRunner) reap() *exited {
 	for {
 		var status syscall.WaitStatus
@@ -238,7 +240,7 @@ func (in *commandRunner) reap() *exited {
 		case is:
 			return &how
 		case other != nil:
-			go func() { _ = in.tell(report{Done: other.end(how)}) }()
+			go func() { _ = in.send(report{Done: other.result(how)}) }()
 		}
 	}
 }

@@ -20,58 +20,57 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
-// order is what an init is told after its container: to run something beside the command, or
-// to end that.
+// order tells an init to run a process beside the command, or to kill such a process.
 type order struct {
 	Number int      `json:"number"`
-	Args   []string `json:"args,omitempty"` // none: it is to end
+	Args   []string `json:"args,omitempty"` // empty: kill the process of this number
 }
 
-// report is what an init says. Only one of its fields is set.
+// report is a message from an init. Only one field is set.
 type report struct {
-	// PID says that the command runs. It is the init's, as the machine sees it.
+	// PID says that the command runs. It is the init's PID in the PID namespace of the machine.
 	PID int `json:"pid,omitempty"`
-	// Error is why the command does not run.
+	// Error says why the command could not be started.
 	Error string `json:"error,omitempty"`
-	// Exited is how the command ended.
+	// Exited says how the command ended.
 	Exited *exited `json:"exited,omitempty"`
-	// Done is how an order ended.
+	// Done is the result of an order.
 	Done *done `json:"done,omitempty"`
 }
 
-// exited is how a process ended.
+// exited says how a process ended.
 type exited struct {
 	Code   int32 `json:"code"`
 	Signal int32 `json:"signal,omitempty"`
 }
 
-// done is how an order ended.
+// done is the result of an order.
 type done struct {
 	Number int `json:"number"`
 	exited
-	// Output is what it wrote, or the beginning of that.
+	// Output is the beginning of the process's output.
 	Output []byte `json:"output,omitempty"`
-	// Error is why it did not run.
+	// Error says why the process could not be started.
 	Error string `json:"error,omitempty"`
 }
 
-// launched is a container that runs.
+// launched is a started container.
 type launched struct {
 	init    *exec.Cmd
 	pid     int
 	streams [2]*stream    // standard output and error
-	done    chan struct{} // closed when no process of it runs any more
-	// How the command ended. To be read after done.
+	done    chan struct{} // closed when all processes of the container have ended
+	// How the command ended. Valid after done is closed.
 	exited
 
 	mu     sync.Mutex
 	orders *json.Encoder
-	latest int // number of an order
+	latest int // number of the latest order
 	wanted map[int]chan done
 }
 
-// launch starts a container, and returns when its command runs. The group is the pod's, or
-// empty.
+// launch starts a container, and returns when its command runs. group is the path of the pod's
+// cgroup, or empty.
 func launch(container *Container, group string, log *log) (*launched, error) {
 	files, ours, err := filesOf(container, group)
 	if err != nil {
@@ -92,7 +91,7 @@ func launch(container *Container, group string, log *log) (*launched, error) {
 		closeAll(ours)
 		return nil, err
 	}
-	// An init that fails says so, or ends.
+	// If the init fails, it reports an error or ends. So errors of the pipe need no handling here.
 	_ = l.orders.Encode(container)
 	reports := json.NewDecoder(ours[1])
 	var first report
@@ -110,7 +109,8 @@ func launch(container *Container, group string, log *log) (*launched, error) {
 	return l, nil
 }
 
-// filesOf makes the pipes of an init, and opens the groups that it and its command are in.
+// filesOf returns both ends of the init's pipes. The init's part also has the cgroup files of the
+// command and of the init.
 func filesOf(container *Container, group string) (theirs, ours []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -156,7 +156,8 @@ func orEnded(text string, err error) error {
 	return fmt.Errorf("the init of the container: %w", err)
 }
 
-// ignoreExit leaves errors that are not about how a process ended.
+// ignoreExit returns nil for errors that report the exit status of a process, and other errors
+// unchanged.
 func ignoreExit(err error) error {
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		return nil
@@ -164,7 +165,8 @@ func ignoreExit(err error) error {
 	return err
 }
 
-// await finds out how the command ended. An init that is killed does not say it.
+// await reads reports until the command has ended. If the init was killed, there is no report, and
+// the command counts as killed.
 func (l *launched) await(reports *json.Decoder) {
 	l.exited = exited{Code: exitSignal + int32(unix.SIGKILL), Signal: int32(unix.SIGKILL)}
 	for {
@@ -195,11 +197,11 @@ func (l *launched) answer(of done) {
 	}
 }
 
-// errEnded says that a container ended before what ran beside its command.
+// errEnded says that the container ended before the process beside its command.
 var errEnded = errors.New("the container ended")
 
-// run runs something beside the command, with no other rights. When ctx ends it is killed, and
-// run returns the error of ctx.
+// run runs a process beside the command, with the same privileges. When ctx ends, it kills the
+// process, and returns the error of ctx.
 func (l *launched) run(ctx context.Context, args []string) (done, error) {
 	answer := make(chan done, 1)
 	l.mu.Lock()
@@ -223,7 +225,7 @@ func (l *launched) run(ctx context.Context, args []string) (done, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.wanted, number)
-		_ = l.orders.Encode(order{Number: number}) // a container that ended has nothing to end
+		_ = l.orders.Encode(order{Number: number}) // an error means that the container has ended
 		return done{}, ctx.Err()
 	}
 }

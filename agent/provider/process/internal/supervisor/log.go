@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// The limits of logs are kubelet's defaults.
+// Limits of logs. They are kubelet's defaults.
 const (
 	maxLogSize  = 10 << 20 // of a file, in bytes
-	maxLogFiles = 5        // of one start of a container
-	keptStarts  = 2        // the latest, as kubectl logs --previous wants
+	maxLogFiles = 5        // per start of a container
+	keptStarts  = 2        // the latest start, and the one before for kubectl logs --previous
 	maxLine     = 16 << 10 // longer lines are written in parts
 )
 
-// log is the file that the output of a container goes to, in the format of the CRI: each line
-// has its time, its stream, and whether it is whole.
+// log is the log file of a container in CRI format. Each line has its time, its stream, and whether
+// it is complete.
 type log struct {
 	path string
 
@@ -33,7 +33,7 @@ type log struct {
 	size int64
 }
 
-// openLog begins the log of a start of a container, and removes those of starts long ago.
+// openLog opens the log for a start of a container, and removes logs of old starts.
 func openLog(folder string, restarts int32) (*log, error) {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return nil, err
@@ -49,12 +49,12 @@ func openLog(folder string, restarts int32) (*log, error) {
 	return l, l.open()
 }
 
-// LogFile is the log of a start of a container, in the container's folder.
+// LogFile returns the path of the log for a start of a container, below the container's folder.
 func LogFile(folder string, restarts int) string {
 	return filepath.Join(folder, strconv.Itoa(restarts)+".log")
 }
 
-// rotated is the path of a log that was rotated so many times.
+// rotated returns the path of a log after that many rotations.
 func rotated(path string, times int) string {
 	if times == 0 {
 		return path
@@ -68,9 +68,9 @@ func (l *log) open() (err error) {
 	return err
 }
 
-func (l *log) close() { _ = l.file.Close() } // what was written is in the file already
+func (l *log) close() { _ = l.file.Close() } // all data was written before
 
-// rotate begins a new file. The oldest one goes.
+// rotate begins a new file, and deletes the oldest one.
 func (l *log) rotate() error {
 	l.close()
 	for i := maxLogFiles - 1; i > 0; i-- {
@@ -81,17 +81,17 @@ func (l *log) rotate() error {
 	return l.open()
 }
 
-// stream is the part of a log that one stream of a container writes.
+// stream returns the writer for one stream of the container.
 func (l *log) stream(name string) *stream { return &stream{log: l, name: name} }
 
-// stream splits what is written into lines.
+// stream splits output into lines, and adds them to the log.
 type stream struct {
 	log  *log
 	name string
-	rest []byte // of a line that is not whole yet
+	rest []byte // the start of an incomplete line
 }
 
-// Write never fails: a container does not end because the disk is full.
+// Write never returns an error, so that a full disk does not end a container.
 func (s *stream) Write(content []byte) (int, error) {
 	written := len(content)
 	s.rest = append(s.rest, content...)
@@ -111,7 +111,7 @@ func (s *stream) Write(content []byte) (int, error) {
 	}
 }
 
-// flush writes what is left of the last line.
+// flush writes the last line if it is incomplete.
 func (s *stream) flush() {
 	if len(s.rest) > 0 {
 		s.log.add(s.name, 'F', s.rest)

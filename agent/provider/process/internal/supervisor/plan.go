@@ -12,113 +12,111 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
-// Plan is what a supervisor is to run. It is written before the supervisor starts, and not
-// changed.
+// Plan says what a supervisor runs. It is written before the supervisor starts, and does not
+// change.
 type Plan struct {
-	// Pod is what the plan was made of.
+	// Pod is the pod as it was created.
 	Pod *corev1.Pod `json:"pod"`
-	// Hostname is that of the pod. It is the machine's if HostNetwork is set.
+	// Hostname is the host name of the pod, or the machine's if HostNetwork is set.
 	Hostname string `json:"hostname"`
-	// HostNetwork says that the pod has the machine's network. Without, it has a loopback
-	// interface of its own and no other.
+	// HostNetwork says that the pod uses the machine's network. Otherwise it has only a loopback
+	// interface.
 	HostNetwork bool `json:"hostNetwork,omitempty"`
-	// LogFolder is where each container has a folder for its logs.
+	// LogFolder has a folder for the logs of each container.
 	LogFolder string `json:"logFolder"`
-	// Group is the path of the pod's control group. It is empty if there is none, and there are
-	// no limits then.
+	// Group is the path of the pod's cgroup. If it is empty, there are no limits.
 	Group string `json:"group,omitempty"`
-	// Limits are those of the pod.
+	// Limits are the limits of the whole pod.
 	Limits cgroup.Limits `json:"limits,omitzero"`
 	// Volumes are folders that containers mount.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// Inits and Containers are those of the pod, in its order.
+	// Inits and Containers are the containers of the pod, in the order of its spec.
 	Inits      []Container `json:"inits,omitempty"`
 	Containers []Container `json:"containers"`
 }
 
-// Volume is an empty folder, which goes with the pod.
+// Volume is an emptyDir volume. It is removed with the pod.
 type Volume struct {
 	Name string `json:"name"`
-	// Memory says that the files are in memory. They are there as long as the supervisor.
+	// Memory says that the volume is a tmpfs. Its content is lost when the supervisor ends.
 	Memory bool `json:"memory,omitempty"`
-	// Size is how much a volume in memory may have, in bytes. 0 stands for half of the
-	// machine's memory.
+	// Size is the size limit of a tmpfs, in bytes. 0 stands for half of the machine's memory.
 	Size int64 `json:"size,omitempty"`
-	// Group is the group of the folder and of what is made in it; nil: root's.
+	// Group owns the folder and what is made in it (fsGroup). nil stands for root.
 	Group *uint32 `json:"group,omitempty"`
-	// Mode is the permissions of the folder.
+	// Mode has the permissions of the folder.
 	Mode uint32 `json:"mode"`
 }
 
-// Container is what to run for a container.
+// Container says what to run for a container.
 type Container struct {
 	Name     string   `json:"name"`
 	Args     []string `json:"args"`
 	Env      []string `json:"env"`
 	Dir      string   `json:"dir,omitempty"`
 	Identity Identity `json:"identity"`
-	// ReadOnly says that no file can be written, but for those in /dev/shm and in volumes.
+	// ReadOnly makes all files read-only, except /dev/shm and volumes.
 	ReadOnly bool `json:"readOnly,omitempty"`
-	// Limits are those of the container.
+	// Limits are the limits of the container.
 	Limits cgroup.Limits `json:"limits,omitzero"`
-	// Mounts are the volumes that the container has.
+	// Mounts are the mounts of volumes.
 	Mounts []Mount `json:"mounts,omitempty"`
-	// Grouped says that the command belongs into a control group, which the init gets.
+	// Grouped says that the command runs in a cgroup, whose file the init gets.
 	Grouped bool `json:"grouped,omitempty"`
 }
 
-// Mount is where a container has a volume.
+// Mount is a mount of a volume in a container.
 type Mount struct {
 	Folder   string `json:"folder"` // of the volume
 	Path     string `json:"path"`
 	ReadOnly bool   `json:"readOnly,omitempty"`
 }
 
-// Identity is as whom a process runs.
+// Identity has the user and groups of a process.
 type Identity struct {
 	User   uint32   `json:"user"`
 	Group  uint32   `json:"group"`
 	Groups []uint32 `json:"groups,omitempty"`
 }
 
-// State is how the containers of a pod are. The supervisor writes it when it changes.
+// State is the state of a pod's containers. The supervisor writes it at each change.
 type State struct {
 	Began      metav1.Time              `json:"began"`
 	Inits      []corev1.ContainerStatus `json:"inits,omitempty"`
 	Containers []corev1.ContainerStatus `json:"containers"`
-	// Supervisors is how many the pod had before this one.
+	// Supervisors counts the supervisors that the pod had before this one.
 	Supervisors int `json:"supervisors,omitempty"`
-	// Events are the latest that there were, oldest first.
+	// Events are the latest events, oldest first.
 	Events []Event `json:"events,omitempty"`
-	// Over says that none of them will run again.
+	// Over says that no container will be restarted.
 	Over bool `json:"over,omitempty"`
 }
 
-// Event is something that people may want to know about a container.
+// Event is an Event about a container, for the agent to record.
 type Event struct {
 	// Number counts the events of the pod, from 1.
 	Number int64 `json:"number"`
-	// Field is which container it is about, as a field of the pod.
+	// Field is the container's field path in the pod.
 	Field   string `json:"field"`
 	Type    string `json:"type"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// maxEvents is how many events a state has.
+// maxEvents is the maximum number of events in a state.
 const maxEvents = 20
 
-// ending is by when a pod is to have ended.
+// ending is the content of endingFile: the time at which remaining processes are killed.
 type ending struct {
 	Deadline time.Time `json:"deadline"`
 }
 
-// The files in the folder of a pod. Those of JSON are checkpoints.
+// Files in the folder of a pod. The JSON files are checkpoints.
 const (
 	planFile   = "plan.json"
-	recordFile = "supervisor.json" // which process the supervisor is
+	recordFile = "supervisor.json" // identifies the supervisor's process
 	stateFile  = "state.json"
 	endingFile = "ending.json"
-	errorFile  = "supervisor.log" // what the supervisor says when it fails
-	volumes    = "volumes"        // a folder, with one for each volume
+	errorFile  = "supervisor.log" // the supervisor's standard error
+	volumes    = "volumes"        // a folder, with a folder for each volume
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
-// Pod is a pod that has a supervisor, or had one. Methods may be called concurrently.
+// Pod is a pod that has, or had, a supervisor. Its methods may be called concurrently.
 type Pod struct {
 	folder string
 	plan   *Plan
@@ -28,8 +28,8 @@ type Pod struct {
 	done   chan struct{}
 }
 
-// Create starts a supervisor for a plan. The folder must not exist, and is made. After an
-// error, there is no folder.
+// Create makes a folder and starts a supervisor for a plan. The folder must not exist. After an
+// error, it does not exist either.
 func Create(folder string, plan *Plan) (*Pod, error) {
 	p := &Pod{folder: folder, plan: plan, done: make(chan struct{})}
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -54,7 +54,7 @@ func (p *Pod) create() error {
 	return p.start()
 }
 
-// makeGroups makes the control groups of a pod and its containers.
+// makeGroups makes the cgroups of a pod and its containers.
 func makeGroups(plan *Plan) error {
 	if plan.Group == "" {
 		return nil
@@ -72,8 +72,8 @@ func makeGroups(plan *Plan) error {
 	return nil
 }
 
-// Again starts a supervisor after one that was killed, for the same plan. Its containers run
-// again as far as the pod's restart policy says so; those in State that ran are taken for killed.
+// Again starts a new supervisor for the same plan, after one that was killed. Containers that were
+// running count as killed. The pod's restart policy decides which containers run again.
 func (p *Pod) Again() (*Pod, error) {
 	again := &Pod{folder: p.folder, plan: p.plan, done: make(chan struct{})}
 	return again, again.start()
@@ -110,7 +110,7 @@ func (p *Pod) start() error {
 		return err
 	}
 	go func() {
-		_ = cmd.Wait() // how it ended is in its state
+		_ = cmd.Wait() // the exit status is not needed, since state.json says how the pod ended
 		close(p.done)
 	}()
 	if pidfd >= 0 {
@@ -130,7 +130,7 @@ func (p *Pod) start() error {
 	return err
 }
 
-// NamespacesError says that this machine does not let a supervisor have its own namespaces.
+// NamespacesError says that a supervisor cannot have namespaces of its own on this machine.
 type NamespacesError struct{ Err error }
 
 func (err *NamespacesError) Error() string {
@@ -139,14 +139,15 @@ func (err *NamespacesError) Error() string {
 
 func (err *NamespacesError) Unwrap() error { return err.Err }
 
-// attributes of a supervisor. It has a session of its own, so that no terminal ends it.
+// attributes returns how a supervisor is started. It has its own session, so that it gets no
+// signals of a terminal.
 func attributes(plan *Plan) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC}
 	if !plan.HostNetwork {
 		attr.Cloneflags |= unix.CLONE_NEWNET | unix.CLONE_NEWUTS
 	}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
-		// In a user namespace of its own, the supervisor may make the others.
+		// Without root, only a new user namespace permits to make the others.
 		attr.Cloneflags |= unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
@@ -155,12 +156,12 @@ func attributes(plan *Plan) *syscall.SysProcAttr {
 	return attr
 }
 
-// beginTimeout is how long a supervisor may take from its start to its first state.
+// beginTimeout limits the time from the start of a supervisor to its first state.
 const beginTimeout = 10 * time.Second
 
-// Open finds the pod of a folder that Create made. It is not an error if its supervisor has
-// ended; Done is closed then. A supervisor whose creator was killed before it said that it is
-// recorded ends without a state: Open waits until one or the other is so.
+// Open returns the pod of a folder that Create made. If its supervisor has ended, Done is closed,
+// and there is no error. If the creator was killed before it wrote supervisor.json, the supervisor
+// ends without a state. Open waits until there is a state, or the supervisor has ended.
 func Open(folder string) (*Pod, error) {
 	plan, err := checkpoint.Read[*Plan](filepath.Join(folder, planFile))
 	if err != nil {
@@ -178,7 +179,7 @@ func Open(folder string) (*Pod, error) {
 		return nil, err
 	}
 	if p.pidfd == nil || isOver(p.pidfd) {
-		close(p.done) // here, so that whoever opens it knows
+		close(p.done) // closed before Open returns, so that its caller sees it
 		return p, nil
 	}
 	go func() {
@@ -202,21 +203,21 @@ func (p *Pod) awaitBegin() error {
 	}
 }
 
-// Plan is what the pod was created with.
+// Plan returns the plan of the pod.
 func (p *Pod) Plan() *Plan { return p.plan }
 
-// Done is closed when no process of the pod runs any more.
+// Done returns a channel that is closed when all processes of the pod have ended.
 func (p *Pod) Done() <-chan struct{} { return p.done }
 
-// State is what the supervisor wrote last. The zero State stands for nothing.
+// State returns the latest state that the supervisor wrote. It is zero before the first one.
 func (p *Pod) State() (State, error) {
 	return checkpoint.Read[State](p.StateFile())
 }
 
-// StateFile is the path of the file that changes with the state.
+// StateFile returns the path of the file with the state. It is replaced at each change.
 func (p *Pod) StateFile() string { return filepath.Join(p.folder, stateFile) }
 
-// Failure is what the supervisor said before it failed, if anything.
+// Failure returns the error with which the supervisor failed, or an empty string.
 func (p *Pod) Failure() string {
 	text, err := os.ReadFile(filepath.Join(p.folder, errorFile))
 	if err != nil {
@@ -225,8 +226,8 @@ func (p *Pod) Failure() string {
 	return string(text[:min(len(text), 1000)])
 }
 
-// End has the pod's processes end by a deadline, and the supervisor with them. A later deadline
-// than one before changes nothing.
+// End makes the supervisor end the containers and then itself. At the deadline, it kills those that
+// still run. A deadline later than that of an earlier call has no effect.
 func (p *Pod) End(deadline time.Time) error {
 	path := filepath.Join(p.folder, endingFile)
 	before, err := checkpoint.Read[ending](path)
@@ -242,15 +243,15 @@ func (p *Pod) End(deadline time.Time) error {
 	return nil
 }
 
-// Kill ends all processes of the pod at once.
+// Kill sends SIGKILL to all processes of the pod.
 func (p *Pod) Kill() {
 	p.signal(unix.SIGKILL)
 	if p.plan.Group != "" {
-		_ = cgroup.Kill(p.plan.Group) // what the signal reaches anyhow
+		_ = cgroup.Kill(p.plan.Group) // also reached by the signal
 	}
 }
 
-// signal reaches the supervisor or, if it has ended, nobody.
+// signal sends a signal to the supervisor. It does nothing if the supervisor has ended.
 func (p *Pod) signal(signal unix.Signal) {
 	if p.pidfd == nil {
 		return
@@ -260,7 +261,7 @@ func (p *Pod) signal(signal unix.Signal) {
 	}
 }
 
-// Close lets go of a supervisor that has ended. It is not needed before Remove.
+// Close closes the pidfd of the supervisor. It is not needed before Remove.
 func (p *Pod) Close() {
 	if p.pidfd != nil {
 		_ = p.pidfd.Close()
@@ -274,7 +275,7 @@ func (p *Pod) removeGroup() error {
 	return cgroup.Remove(p.plan.Group)
 }
 
-// Remove removes the folder, the control group, and the logs. The pod must be done.
+// Remove removes the folder, the control group, and the logs. Done must be closed.
 func (p *Pod) Remove() error {
 	p.Close()
 	return errors.Join(p.removeGroup(), os.RemoveAll(p.plan.LogFolder), os.RemoveAll(p.folder))

@@ -13,43 +13,44 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Reasons of events, which are kubelet's.
+// Reasons of Events. They are kubelet's.
 const (
 	reasonUnhealthy    = "Unhealthy"
 	reasonProbeWarning = "ProbeWarning"
 	reasonKilling      = "Killing"
 )
 
-// The kinds of probes, as events name them.
+// Kinds of probes, as in kubelet's Events.
 const (
 	liveness  = "Liveness"
 	readiness = "Readiness"
 	startup   = "Startup"
 )
 
-// probing is the probes of one run of a container.
+// probing runs the probes of one run of a container.
 type probing struct {
-	running   *running
-	member    *member
-	container *launched
-	cancel    context.CancelFunc
-	group     sync.WaitGroup
-	started   func()        // has others begin, which wait for this container
-	begun     chan struct{} // closed when the container has started
-	// failed gets how long the container may take to end, when a probe wants it to.
+	running     *running
+	member      *member
+	container   *launched
+	cancel      context.CancelFunc
+	group       sync.WaitGroup
+	started     func()        // called when the startup probe has succeeded; containers that wait for this one then start
+	startupDone chan struct{} // closed when the startup probe has succeeded
+	// failed gets the grace period of the container when a startup or liveness probe has failed.
 	failed chan time.Duration
 }
 
-// probe begins the probes of a container that runs. The first one does not wait for its period.
-func (r *running) probe(m *member, container *launched, started func()) *probing {
+// startProbes starts the probes of a running container. started is called when the startup probe
+// has succeeded, or at once if there is none.
+func (r *running) startProbes(m *member, container *launched, started func()) *probing {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &probing{
 		running: r, member: m, container: container, cancel: cancel, started: started,
-		begun: make(chan struct{}), failed: make(chan time.Duration, 1),
+		startupDone: make(chan struct{}), failed: make(chan time.Duration, 1),
 	}
 	if m.spec.StartupProbe == nil {
 		started()
-		close(p.begun)
+		close(p.startupDone)
 	} else {
 		p.group.Go(func() { p.probeStartup(ctx, m.spec.StartupProbe) })
 	}
@@ -62,7 +63,7 @@ func (r *running) probe(m *member, container *launched, started func()) *probing
 	return p
 }
 
-// stop ends the probes.
+// stop stops the probes, and waits for them.
 func (p *probing) stop() {
 	p.cancel()
 	p.group.Wait()
@@ -78,13 +79,13 @@ func (p *probing) probeStartup(ctx context.Context, probe *corev1.Probe) {
 			status.Started, status.Ready = ptr.To(true), p.member.spec.ReadinessProbe == nil
 		})
 		p.started()
-		close(p.begun)
+		close(p.startupDone)
 		return true
 	})
 }
 
 func (p *probing) probeLiveness(ctx context.Context, probe *corev1.Probe) {
-	if !p.awaitBegun(ctx) {
+	if !p.awaitStartup(ctx) {
 		return
 	}
 	p.repeat(ctx, liveness, probe, func(healthy bool) (done bool) {
@@ -96,7 +97,7 @@ func (p *probing) probeLiveness(ctx context.Context, probe *corev1.Probe) {
 }
 
 func (p *probing) probeReadiness(ctx context.Context, probe *corev1.Probe) {
-	if !p.awaitBegun(ctx) {
+	if !p.awaitStartup(ctx) {
 		return
 	}
 	p.repeat(ctx, readiness, probe, func(healthy bool) (done bool) {
@@ -105,9 +106,9 @@ func (p *probing) probeReadiness(ctx context.Context, probe *corev1.Probe) {
 	})
 }
 
-func (p *probing) awaitBegun(ctx context.Context) bool {
+func (p *probing) awaitStartup(ctx context.Context) bool {
 	select {
-	case <-p.begun:
+	case <-p.startupDone:
 		return true
 	case <-ctx.Done():
 		return false
@@ -123,13 +124,13 @@ func (p *probing) change(change func(*corev1.ContainerStatus)) {
 	if changed.Ready == same.Ready && *changed.Started == *same.Started {
 		return
 	}
-	p.running.complain(p.running.tell(func() { change(p.member.status) }))
+	p.running.logError(p.running.writeState(func() { change(p.member.status) }))
 }
 
-// end has the container end, because a probe failed.
+// end records that a probe failed, and has the container ended.
 func (p *probing) end(kind string, probe *corev1.Probe) {
 	if p.running.isEnding() {
-		return // it does already
+		return // the pod is ending already
 	}
 	message := fmt.Sprintf("Container %s failed %s probe", p.member.Name, map[string]string{liveness: "liveness", startup: "startup"}[kind])
 	if p.member.isSidecar() || p.running.plan.Pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
@@ -142,17 +143,18 @@ func (p *probing) end(kind string, probe *corev1.Probe) {
 	}
 	select {
 	case p.failed <- grace:
-	default: // another probe was first
+	default: // another probe failed first
 	}
 }
 
-// repeat probes each period of the probe.
+// repeat runs a probe at its period. It calls tell as every does.
 func (p *probing) repeat(ctx context.Context, kind string, probe *corev1.Probe, tell func(healthy bool) (done bool)) {
 	p.every(ctx, kind, probe, time.Duration(max(probe.PeriodSeconds, 1))*time.Second, tell)
 }
 
-// every probes each period, and tells what as many probes in a row as the threshold agree on,
-// until done says that it is enough. Once the pod is to end, only readiness is probed.
+// every runs a probe at a period. When as many results in a row as the threshold are equal, it
+// calls tell with the result. It returns when tell returns true. When the pod is ending, only
+// readiness is still probed.
 func (p *probing) every(ctx context.Context, kind string, probe *corev1.Probe, period time.Duration, tell func(healthy bool) (done bool)) {
 	ending := p.running.ending
 	if kind == readiness {
@@ -190,11 +192,11 @@ func (p *probing) every(ctx context.Context, kind string, probe *corev1.Probe, p
 	}
 }
 
-// maxTries is how often a probe is tried that could not be made.
+// maxTries is how often a probe is repeated that could not be run.
 const maxTries = 3
 
-// once probes, and writes down what people want to know. The error says that the probe could not
-// be made, or that nobody needs it any more.
+// once runs a probe, and adds an event if it failed. An error says that the probe could not be run,
+// or that ctx ended.
 func (p *probing) once(ctx context.Context, kind string, probe *corev1.Probe) (healthy bool, err error) {
 	var result result
 	for range maxTries {
@@ -215,7 +217,7 @@ func (p *probing) once(ctx context.Context, kind string, probe *corev1.Probe) (h
 	return result.healthy, err
 }
 
-// maxMessage is how long the message of an event may be, in bytes.
+// maxMessage is the maximum length of an event's message, in bytes.
 const maxMessage = 1024
 
 func bounded(text string) string { return text[:min(len(text), maxMessage)] }

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// record says which process a supervisor is. The number of a process is given to another one
-// later, but not with the same start in the same boot.
+// record identifies the process of a supervisor. The kernel reuses PIDs, but not with the same
+// start time in the same boot.
 type record struct {
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // in clock ticks after the boot
+	Start uint64 `json:"start"` // in clock ticks since the boot
 	Boot  string `json:"boot"`
 }
 
@@ -32,34 +32,36 @@ func recordOf(pid int) (record, error) {
 	return record{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, err
 }
 
-// startOf is when a process began, as /proc says.
+// startOf returns the start time of a process, from /proc/PID/stat.
 func startOf(pid int) (uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program is in brackets, and may contain anything.
+	// The program's name is in brackets, and may contain any character. So fields are split after
+	// the last bracket.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	const start = 19 // the 22nd, the first after the name being the third
+	const start = 19 // index of field 22; field 3 is the first after the name
 	if len(fields) <= start {
 		return 0, errors.New("not the form of /proc/PID/stat")
 	}
 	return strconv.ParseUint(fields[start], 10, 64)
 }
 
-// open returns a handle of the process, or nil if it has ended or never was.
+// open returns a pidfd of the process, or nil if the process has ended or never existed.
 func (r record) open() (*os.File, error) {
 	if r.PID <= 0 {
 		return nil, nil
 	}
 	fd, err := unix.PidfdOpen(r.PID, unix.PIDFD_NONBLOCK)
 	switch {
-	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL): // EINVAL: the number of a thread
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL): // EINVAL: the PID is now that of a thread
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("process %d: %w", r.PID, err)
 	}
-	// The handle is of whoever has the number now, and stays so.
+	// A pidfd refers to the process that has the PID now, whatever happens to the PID later. So
+	// check the identity after opening it.
 	now, err := recordOf(r.PID)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
 		return nil, errors.Join(err, unix.Close(fd))
@@ -70,7 +72,7 @@ func (r record) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "supervisor"), nil
 }
 
-// awaitEnd returns when the process of a handle has ended, or the handle is closed.
+// awaitEnd returns when the process of a pidfd has ended, or the pidfd is closed.
 func awaitEnd(pidfd *os.File) {
 	conn, err := pidfd.SyscallConn()
 	if err != nil {
@@ -79,7 +81,7 @@ func awaitEnd(pidfd *os.File) {
 	_ = conn.Read(hasEnded)
 }
 
-// isOver reports whether a process has ended, be it that nobody has waited for it yet.
+// isOver tells whether a process has ended. That includes zombies.
 func isOver(pidfd *os.File) bool {
 	conn, err := pidfd.SyscallConn()
 	if err != nil {

@@ -21,22 +21,22 @@ import (
 	"github.com/dray-project/dray/agent/provider/process/internal/cgroup"
 )
 
-// member is a container of a pod, with what became of it.
+// member is a container of a pod, with its status.
 type member struct {
 	*Container
 	spec   *corev1.Container
-	field  string // of the pod
-	init   bool   // one of the init containers
+	field  string // path in the pod
+	init   bool   // it is an init container
 	status *corev1.ContainerStatus
-	// stop is closed when the container is to end, and not to run again.
+	// stop is closed when the container must end and not be restarted.
 	stop <-chan struct{}
-	// over says that it ended for good before this supervisor began.
+	// over says that the container ended for good under an earlier supervisor.
 	over bool
 }
 
 func (m *member) isSidecar() bool { return m.init && podstatus.IsSidecar(m.spec) }
 
-// restarts tells whether the container is to run again after it ended.
+// restarts tells whether the container is restarted after this exit code.
 func (m *member) restarts(pod *corev1.Pod, exitCode int32) bool {
 	switch {
 	case m.isSidecar():
@@ -47,8 +47,8 @@ func (m *member) restarts(pod *corev1.Pod, exitCode int32) bool {
 	return podstatus.Restarts(pod, exitCode)
 }
 
-// begin writes the first state: from now on, this supervisor runs the pod. If there was one
-// before, restarts are counted on.
+// begin writes the first state of this supervisor. If there was an earlier supervisor, it continues
+// from its state.
 func (r *running) begin() error {
 	before, err := checkpoint.Read[State](filepath.Join(r.folder, stateFile))
 	if err != nil {
@@ -75,17 +75,17 @@ func (r *running) begin() error {
 	for i, m := range r.members {
 		*m.status = podstatus.Waiting(m.spec, 0, podstatus.FirstReason(r.plan.Pod))
 		if len(last) == len(r.members) {
-			m.goOn(&last[i], r.plan.Pod)
+			m.resume(&last[i], r.plan.Pod)
 		}
 	}
-	return r.tell(func() {})
+	return r.writeState(func() {})
 }
 
-// goOn has a container go on after what an earlier supervisor wrote of it.
-func (m *member) goOn(last *corev1.ContainerStatus, pod *corev1.Pod) {
+// resume sets the status of a container from the last one that an earlier supervisor wrote.
+func (m *member) resume(last *corev1.ContainerStatus, pod *corev1.Pod) {
 	ended := podstatus.Killed(m.spec, last, metav1.Now(), "")
 	switch {
-	case last.State.Waiting != nil: // it may have ended before
+	case last.State.Waiting != nil: // it waits for a restart
 		m.status.RestartCount, m.status.LastTerminationState = last.RestartCount, last.LastTerminationState
 	case !m.init && !m.restarts(pod, ended.State.Terminated.ExitCode):
 		*m.status, m.over = ended, true
@@ -94,8 +94,8 @@ func (m *member) goOn(last *corev1.ContainerStatus, pod *corev1.Pod) {
 	}
 }
 
-// run runs the init containers, and then all others until none is to run again. Sidecars end
-// after the others, the last one first.
+// run runs the init containers in order, and then all containers until none is to be restarted.
+// Sidecars are stopped afterwards, the last one first.
 func (r *running) run() error {
 	var background sync.WaitGroup
 	var failed []error
@@ -152,19 +152,19 @@ func (r *running) run() error {
 		<-s.ended
 	}
 	background.Wait()
-	return errors.Join(append(failed, r.tell(func() { r.state.Over = true }))...)
+	return errors.Join(append(failed, r.writeState(func() { r.state.Over = true }))...)
 }
 
-func (r *running) tell(change func()) error {
+func (r *running) writeState(change func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
 	return checkpoint.Write(filepath.Join(r.folder, stateFile), r.state)
 }
 
-// event adds an event about a container to the state.
+// event adds an Event about a container to the state.
 func (r *running) event(m *member, kind, reason, message string) {
-	err := r.tell(func() {
+	err := r.writeState(func() {
 		var number int64
 		if n := len(r.state.Events); n > 0 {
 			number = r.state.Events[n-1].Number
@@ -172,19 +172,20 @@ func (r *running) event(m *member, kind, reason, message string) {
 		r.state.Events = append(r.state.Events, Event{Number: number + 1, Field: m.field, Type: kind, Reason: reason, Message: message})
 		r.state.Events = r.state.Events[max(0, len(r.state.Events)-maxEvents):]
 	})
-	r.complain(err)
+	r.logError(err)
 }
 
-// The pauses before a container that ended again runs again, as kubelet makes them. One that
-// ran for long enough begins anew.
+// Limits of the backoff before a container is restarted, as in kubelet. The backoff is reset after
+// a run longer than longRun.
 const (
 	firstPause = 10 * time.Second
 	lastPause  = 5 * time.Minute
 	longRun    = 2 * lastPause
 )
 
-// runContainer runs a container until it is not to run again, and tells each state. It calls
-// started when it has started for the first time.
+// runContainer runs a container until it is not to be restarted. It writes each change of its
+// status to the state. It calls started when the container has started, which may be more than
+// once.
 func (r *running) runContainer(m *member, started func()) error {
 	var pause time.Duration
 	status := *m.status
@@ -195,7 +196,7 @@ func (r *running) runContainer(m *member, started func()) error {
 			return err
 		}
 		if isClosed(m.stop) || !m.restarts(r.plan.Pod, ended.State.Terminated.ExitCode) {
-			return r.tell(func() { *m.status = ended })
+			return r.writeState(func() { *m.status = ended })
 		}
 		if time.Since(began) > longRun {
 			pause = 0
@@ -203,7 +204,7 @@ func (r *running) runContainer(m *member, started func()) error {
 		status = podstatus.Waiting(m.spec, ended.RestartCount+1, "CrashLoopBackOff")
 		status.LastTerminationState = ended.State
 		if pause > 0 {
-			if err := r.tell(func() { *m.status = status }); err != nil {
+			if err := r.writeState(func() { *m.status = status }); err != nil {
 				return err
 			}
 		}
@@ -211,7 +212,7 @@ func (r *running) runContainer(m *member, started func()) error {
 		select {
 		case <-m.stop:
 			timer.Stop()
-			return r.tell(func() { *m.status = ended })
+			return r.writeState(func() { *m.status = ended })
 		case <-timer.C:
 		}
 		pause = max(firstPause, min(2*pause, lastPause))
@@ -227,14 +228,14 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Exit codes of what did not run, as shells and container runtimes give them.
+// Exit codes as shells and container runtimes use them.
 const (
 	exitNotStarted = 128
 	exitSignal     = 128 // plus the signal's number
 )
 
-// runOnce starts a container that waits, waits for it, and returns how it ended. The error says
-// that its state cannot be told.
+// runOnce starts a container, waits for its end, and returns its final status. An error says that
+// the state could not be written.
 func (r *running) runOnce(m *member, waiting *corev1.ContainerStatus, started func()) (corev1.ContainerStatus, error) {
 	began, restarts := metav1.Now(), waiting.RestartCount
 	ended := func(code, signal int32) corev1.ContainerStatus {
@@ -262,12 +263,12 @@ func (r *running) runOnce(m *member, waiting *corev1.ContainerStatus, started fu
 	status.ContainerID, status.LastTerminationState = fmt.Sprintf("process://%d", container.pid), waiting.LastTerminationState
 	status.Started = ptr.To(m.spec.StartupProbe == nil)
 	status.Ready = *status.Started && m.spec.ReadinessProbe == nil && (!m.init || m.isSidecar())
-	if err := r.tell(func() { *m.status = status }); err != nil {
-		_ = container.init.Process.Kill() // nobody would know of it
+	if err := r.writeState(func() { *m.status = status }); err != nil {
+		_ = container.init.Process.Kill() // without a state, nobody would know that it runs
 		<-container.done
 		return status, err
 	}
-	probes := r.probe(m, container, started)
+	probes := r.startProbes(m, container, started)
 	r.waitFor(m, container, probes.failed)
 	probes.stop()
 	over := ended(container.Code, container.Signal)
@@ -279,18 +280,18 @@ func (r *running) runOnce(m *member, waiting *corev1.ContainerStatus, started fu
 	return over, nil
 }
 
-// oomKills is how many processes of a container the kernel ended for want of memory.
+// oomKills returns how many processes of a container the OOM killer has ended.
 func (r *running) oomKills(m *member) uint64 {
 	if !m.Grouped {
 		return 0
 	}
 	kills, err := cgroup.OOMKills(cgroup.Container(r.plan.Group, m.Name))
-	r.complain(err)
+	r.logError(err)
 	return kills
 }
 
-// waitFor returns when a container has ended, which it is told to when it is to stop or when a
-// probe has failed. It has the time for that which the pod or the probe says.
+// waitFor returns when a container has ended. When stop is closed or a probe has failed, it sends
+// SIGTERM. It sends SIGKILL after the grace period of the pod or of the probe.
 func (r *running) waitFor(m *member, container *launched, failed <-chan time.Duration) {
 	grace := graceOf(r.plan.Pod)
 	select {
@@ -304,7 +305,7 @@ func (r *running) waitFor(m *member, container *launched, failed <-chan time.Dur
 	defer timer.Stop()
 	over := timer.C
 	if r.isEnding() {
-		over = nil // the pod's deadline counts
+		over = nil // the deadline of the pod applies instead
 	}
 	select {
 	case <-container.done:
@@ -317,7 +318,7 @@ func (r *running) waitFor(m *member, container *launched, failed <-chan time.Dur
 	<-container.done
 }
 
-// graceOf is how long a pod's containers have to end.
+// graceOf returns the termination grace period of a pod.
 func graceOf(pod *corev1.Pod) time.Duration {
 	return time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
 }

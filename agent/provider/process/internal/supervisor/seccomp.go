@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deniedCalls are the system calls that no process of a pod may make: those that change the
-// machine, look into other processes, or open parts of the kernel that containers do without.
-// The default profiles of container runtimes deny them, too.
+// deniedCalls are the system calls that no process of a pod may make. They change the machine, read
+// other processes, or use parts of the kernel that containers do not need. The default seccomp
+// profiles of container runtimes deny them, too.
 var deniedCalls = []string{
 	// the machine and its clock
 	"acct", "adjtimex", "clock_adjtime", "clock_settime", "iopl", "ioperm", "kexec_file_load", "kexec_load", "nfsservctl",
@@ -33,13 +33,13 @@ var deniedCalls = []string{
 	"_sysctl", "personality", "sysfs", "uselib", "ustat", "vm86", "vm86old",
 }
 
-// namespaceFlags are those of clone that make namespaces.
+// namespaceFlags are the flags of clone that create namespaces.
 const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// filterCalls keeps this thread, and what it starts, from making denied system calls. What is not
-// known is denied, too: so are calls of other architectures, which a list of denied
-// calls would let through. clone3 is said not to exist, because a filter cannot see its flags: the
-// C libraries then use clone.
+// filterCalls installs a seccomp filter for this thread and processes that it starts. Unknown
+// system calls are denied, too, as are those of other architectures, which a list of denied calls
+// would not catch. clone3 fails with ENOSYS, because a filter cannot read its flags. C libraries
+// then use clone.
 func filterCalls() error {
 	machine, err := arch.GetInfo("")
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/dray-project/dray/agent/internal/checkpoint"
 )
 
-// What this program is called when it is a supervisor or an init.
+// The value of argv[0] that makes this program a supervisor or an init.
 const (
 	supervisorName = "dray-pod"
 	initName       = "dray-container"
 )
 
-// Main does not return if this process is a supervisor or an init. It is to be called first
-// thing in the main function of programs that call Create.
+// Main does not return if this process is a supervisor or an init. Programs that call Create must
+// call it first in main.
 func Main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[0] == supervisorName:
@@ -39,19 +39,19 @@ func Main() {
 	}
 }
 
-// running is a pod in its supervisor.
+// running is a pod that this supervisor runs.
 type running struct {
 	folder string
 	plan   *Plan
 
-	// members are the containers of the pod: inits first, then the others.
+	// members are the containers of the pod: init containers first.
 	members []*member
 
 	mu       sync.Mutex
 	state    State
-	deadline time.Time     // when what still runs is killed, once it is to end
-	ending   chan struct{} // closed when it is to end
-	sooner   chan struct{} // closed when the deadline changes
+	deadline time.Time     // when remaining processes are killed; zero unless the pod is ending
+	ending   chan struct{} // closed when the pod begins to end
+	sooner   chan struct{} // closed and replaced when the deadline changes
 }
 
 func supervise(folder string) error {
@@ -68,12 +68,12 @@ func supervise(folder string) error {
 	if err := r.begin(); err != nil {
 		return err
 	}
-	if err := r.end(); err != nil { // it may have been told before it heard
+	if err := r.readEnding(); err != nil { // End may have been called before the signal handler was installed
 		return err
 	}
 	go func() {
 		for range signals {
-			r.complain(r.end())
+			r.logError(r.readEnding())
 		}
 	}()
 	if err := enclose(r.plan); err != nil {
@@ -85,14 +85,14 @@ func supervise(folder string) error {
 	return r.run()
 }
 
-// complain writes down an error with which the pod can go on.
-func (r *running) complain(err error) {
+// logError logs an error that does not end the pod.
+func (r *running) logError(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
-// enclose gives the pod what its containers share.
+// enclose sets up what the containers of the pod share: mounts, /dev/shm, host name and network.
 func enclose(plan *Plan) error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -126,8 +126,8 @@ func loopbackUp() error {
 	return nil
 }
 
-// end reads by when the pod is to end, if it is.
-func (r *running) end() error {
+// readEnding reads whether the pod is to end, and by when.
+func (r *running) readEnding() error {
 	told, err := checkpoint.Read[ending](filepath.Join(r.folder, endingFile))
 	if err != nil || told.Deadline.IsZero() {
 		return err
@@ -154,8 +154,8 @@ func (r *running) isEnding() bool {
 	}
 }
 
-// awaitDeadline returns when the pod's time to end is over, or when done is closed. The pod is
-// ending.
+// awaitDeadline returns at the deadline of the ending pod, or when done is closed. It follows
+// changes of the deadline.
 func (r *running) awaitDeadline(done <-chan struct{}) {
 	for {
 		r.mu.Lock()

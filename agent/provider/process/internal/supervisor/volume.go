@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// VolumeFolder is where a volume is, in the folder of its pod.
+// VolumeFolder returns the path of a volume, below the folder of its pod.
 func VolumeFolder(folder, name string) string { return filepath.Join(folder, volumes, name) }
 
-// makeVolumes makes the folders of volumes, or finds them.
+// makeVolumes makes the folders of volumes that do not exist yet.
 func makeVolumes(folder string, plan *Plan) error {
 	for i := range plan.Volumes {
 		path := VolumeFolder(folder, plan.Volumes[i].Name)
@@ -29,10 +29,10 @@ func makeVolumes(folder string, plan *Plan) error {
 	return nil
 }
 
-// setGID has what is made in a folder belong to the folder's group.
+// setGID is the bit by which new files inherit the group of their folder.
 const setGID = 0o2000
 
-// own gives a volume its group and its permissions, as kubelet does.
+// own sets the group and the permissions of a volume, as kubelet does.
 func (v *Volume) own(path string) error {
 	mode := v.Mode
 	if v.Group != nil {
@@ -41,10 +41,11 @@ func (v *Volume) own(path string) error {
 		}
 		mode |= setGID | 0o070
 	}
-	return unix.Chmod(path, mode) // whatever the umask
+	return unix.Chmod(path, mode) // chmod, since the umask applies to mkdir
 }
 
-// mountMemory mounts the volumes that are in memory. They go with the supervisor.
+// mountMemory mounts a tmpfs for each volume in memory. It disappears with the supervisor's mount
+// namespace.
 func mountMemory(folder string, plan *Plan) error {
 	for i := range plan.Volumes {
 		volume := &plan.Volumes[i]
@@ -65,7 +66,7 @@ func mountMemory(folder string, plan *Plan) error {
 	return nil
 }
 
-// bind mounts a container's volumes. Those that lie in another one come after it.
+// bind bind-mounts the volumes of a container. Mounts within others come after them.
 func bind(mounts []Mount) error {
 	mounts = slices.Clone(mounts)
 	slices.SortStableFunc(mounts, func(a, b Mount) int { return len(a.Path) - len(b.Path) })
