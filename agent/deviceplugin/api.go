@@ -35,29 +35,27 @@ type Scanner interface {
 	Scan(Notifier) error
 }
 
-// Notifier receives what a Scanner finds.
+// Notifier receives the devices that a Scanner found.
 type Notifier interface {
-	// Notify makes the tree what kubelet is told. It compares the tree with the
-	// one before and applies what differs: types that are added, updated and
-	// removed. It keeps nothing of the tree itself, so that the Scanner may go
-	// on with it. It does not wait for kubelet to take an update: kubelet gets
-	// the latest state when it is ready. Only the removal of a type waits until
-	// kubelet has let go of it, for two seconds at most. Notify may be called
+	// Notify publishes the tree to kubelet. It compares the tree with the previous one, and applies
+	// the difference: types that were added, updated or removed. It copies what it needs, so that
+	// the Scanner may modify the tree afterwards. It does not wait until kubelet reads an update:
+	// kubelet gets the latest state when it is ready. Only the removal of a type waits until
+	// kubelet has closed its connection, for at most two seconds. Notify may be called
 	// concurrently.
 	Notify(DeviceTree)
 }
 
-// Allocator replaces how Allocate is answered.
+// Allocator replaces the Manager's Allocate.
 type Allocator interface {
-	// Allocate answers kubelet in place of the Manager, and PostAllocate is not
-	// called then. If it returns a *UseDefaultMethodError the Manager answers
-	// as if there was no Allocator.
+	// Allocate answers kubelet in place of the Manager. PostAllocate is not called then. If it
+	// returns a *UseDefaultMethodError the Manager answers as if there were no Allocator.
 	Allocate(*pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error)
 }
 
 // PostAllocator changes the answers that the Manager makes.
 type PostAllocator interface {
-	// PostAllocate may modify the response. An error becomes the answer.
+	// PostAllocate may modify the response. If it returns an error, kubelet gets that.
 	PostAllocate(*pluginapi.AllocateResponse) error
 }
 

@@ -15,9 +15,8 @@ import (
 	"github.com/dray-project/dray/agent/internal/numa"
 )
 
-// DeviceTree is what a Scanner found: device type, device ID, device. A type
-// becomes the resource <namespace>/<type>. A type without devices is a resource
-// of which there is none.
+// DeviceTree is what a Scanner found: device type, device ID, device. A type becomes the resource
+// <namespace>/<type>. A type without devices becomes a resource with capacity 0.
 type DeviceTree map[string]map[string]DeviceInfo
 
 // NewDeviceTree returns a tree without devices.
@@ -31,10 +30,10 @@ func (tree DeviceTree) AddDevice(devType, id string, info DeviceInfo) {
 	tree[devType][id] = info
 }
 
-// DeviceTypeCount is the number of devices of a type.
+// DeviceTypeCount returns the number of devices of a type.
 func (tree DeviceTree) DeviceTypeCount(devType string) int { return len(tree[devType]) }
 
-// clone copies both levels. What is in a DeviceInfo never changes.
+// clone copies both levels of maps. A DeviceInfo is immutable.
 func (tree DeviceTree) clone() DeviceTree {
 	clone := make(DeviceTree, len(tree))
 	for devType, devices := range tree {
@@ -43,8 +42,7 @@ func (tree DeviceTree) clone() DeviceTree {
 	return clone
 }
 
-// DeviceInfo is a device as kubelet needs to know it. It does not change after
-// it was made.
+// DeviceInfo describes a device to kubelet. It is immutable.
 type DeviceInfo struct {
 	state       string
 	nodes       []deviceNode
@@ -55,8 +53,8 @@ type DeviceInfo struct {
 	cdiSpec     *cdispec.Spec // nil, or with at least one device
 }
 
-// deviceNode and mount have the fields of the messages of the same meaning.
-// Messages cannot be compared.
+// deviceNode and mount have the fields of the protobuf messages DeviceSpec and Mount, and can be
+// compared.
 type deviceNode struct{ containerPath, hostPath, permissions string }
 
 type mount struct {
@@ -64,24 +62,23 @@ type mount struct {
 	readOnly                bool
 }
 
-// sysfs is where the kernel shows devices.
+// sysfs is the mount point of sysfs.
 const sysfs = "/sys"
 
-// NewDeviceInfo makes a DeviceInfo whose NUMA nodes are those of its device
-// nodes, by sysfs; of a VFIO group, those of the devices in it. If sysfs does not tell, there is no hint, and a warning in
-// the log if that is because of an error.
+// NewDeviceInfo returns a DeviceInfo whose NUMA nodes are read from sysfs, for its device nodes.
+// For a VFIO group, they are those of its devices. If sysfs has no NUMA node, there is no topology
+// hint. Errors of sysfs are logged.
 //
-// The state is Healthy or Unhealthy of the v1beta1 API. nodes, mounts, envs and
-// annotations are added to each container that gets the device, and so are the
-// CDI devices which cdiSpec defines; any of them may be nil. If the spec has no
-// version it is written in the lowest one that has all it uses. A spec that
-// defines no device is dropped, with a warning in the log.
+// The state is Healthy or Unhealthy of the v1beta1 API. nodes, mounts, envs and annotations are
+// added to each container that gets the device, and so are the CDI devices which cdiSpec defines;
+// any of them may be nil. If the spec has no version, it gets the lowest one that supports what it
+// uses. A spec that defines no device is dropped, with a warning in the log.
 func NewDeviceInfo(state string, nodes []pluginapi.DeviceSpec, mounts []pluginapi.Mount, envs, annotations map[string]string, cdiSpec *cdispec.Spec) DeviceInfo {
 	return deviceBySysfs(sysfs, state, nodes, mounts, envs, annotations, cdiSpec)
 }
 
-// NewDeviceInfoWithTopologyHints is NewDeviceInfo with NUMA nodes that the
-// caller knows. There is no hint if topology is nil.
+// NewDeviceInfoWithTopologyHints is NewDeviceInfo with NUMA nodes given by the caller. There is no
+// hint if topology is nil.
 func NewDeviceInfoWithTopologyHints(state string, nodes []pluginapi.DeviceSpec, mounts []pluginapi.Mount, envs map[string]string,
 	annotations map[string]string, topology *pluginapi.TopologyInfo, cdiSpec *cdispec.Spec) DeviceInfo {
 	info := DeviceInfo{
@@ -120,8 +117,8 @@ func deviceBySysfs(sys, state string, nodes []pluginapi.DeviceSpec, mounts []plu
 	return info
 }
 
-// cloneSpec is a deep copy: a spec may serve as a pattern for many devices. It
-// is nil or has at least one device.
+// cloneSpec returns a deep copy, because callers may reuse one spec for many devices. It returns
+// nil for a spec without devices.
 func cloneSpec(spec *cdispec.Spec) *cdispec.Spec {
 	if spec == nil {
 		return nil
@@ -135,7 +132,7 @@ func cloneSpec(spec *cdispec.Spec) *cdispec.Spec {
 	if err == nil {
 		err = json.Unmarshal(content, clone)
 	}
-	if err != nil { // a spec has nothing that JSON cannot express
+	if err != nil { // any spec can be encoded as JSON
 		klog.Background().Error(err, "A CDI spec cannot be copied", "kind", spec.Kind)
 		return spec
 	}
@@ -144,7 +141,7 @@ func cloneSpec(spec *cdispec.Spec) *cdispec.Spec {
 
 func (d DeviceInfo) equal(other DeviceInfo) bool { return reflect.DeepEqual(d, other) }
 
-// message is the device in the list that kubelet watches.
+// message returns the device as ListAndWatch sends it.
 func (d DeviceInfo) message(id string) *pluginapi.Device {
 	message := &pluginapi.Device{ID: id, Health: d.state}
 	for _, node := range d.numaNodes {

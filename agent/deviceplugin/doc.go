@@ -1,9 +1,9 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deviceplugin serves devices to kubelet through the device plugin API
-// v1beta1. A driver implements Scanner; the package does the rest: sockets,
-// registration, ListAndWatch, Allocate, CDI files, and kubelets that restart.
+// Package deviceplugin serves devices to kubelet through the device plugin API v1beta1. A driver
+// implements Scanner; the package does the rest: sockets, registration, ListAndWatch, Allocate, CDI
+// files, and registration again after kubelet restarts.
 //
 // It has the names and signatures of the package of the same name in Intel's
 // device plugins for Kubernetes. Changing the import path is the whole
@@ -24,16 +24,15 @@
 //
 // # What kubelet is told
 //
-// A stream of ListAndWatch carries all devices first, and all devices again
-// after each change. A kubelet that is slow, or not there, misses what was in
-// between and gets the latest state: updates neither wait nor pile up.
+// A stream of ListAndWatch carries all devices first, and all devices again after each change. If
+// kubelet is slow or not running, it skips intermediate states and gets the latest one. Updates
+// neither block nor queue up.
 //
 // # When kubelet restarts
 //
-// Kubelet removes all sockets when it starts and knows no plugin. A server
-// notices by its connection to kubelet, which stays open after registration,
-// and by its socket, which it watches. It makes a new socket if need be and
-// registers again.
+// When kubelet starts, it removes all sockets and knows no plugin. A server notices because its
+// connection to kubelet ends, which it keeps open after registration, or because its socket is
+// gone. It makes a new socket if necessary, and registers again.
 //
 // # Flags
 //

@@ -17,13 +17,13 @@ import (
 	"github.com/dray-project/dray/agent/cdi"
 )
 
-// findOthers deals with files in which others define the devices that are wanted: a runtime
-// resolves such a device in neither file. What Intel's package of this name wrote for the
-// same device, before it gave way to this one, is removed. Any other file is a conflict: the
-// device cannot be allocated, and the error says which file is in the way.
+// findOthers looks for other CDI files that define the same devices. If two files define a device,
+// a runtime can resolve it in neither. A file that Intel's package wrote before the migration to
+// this package is removed. Any other file is a conflict: the device cannot be allocated, and the
+// error names the file.
 func (s *specs) findOthers(ctx context.Context) {
 	s.blocked = make(map[string]error)
-	keys := make(map[string]string) // by qualified names
+	keys := make(map[string]string) // by qualified name of the device
 	for key, spec := range s.wanted {
 		for _, name := range cdi.QualifiedNames(spec) {
 			keys[name] = key
@@ -47,7 +47,8 @@ func (s *specs) findOthers(ctx context.Context) {
 	}
 }
 
-// supersede removes a file of Intel's package, unless its process may still run.
+// supersede removes a file of Intel's package, unless the process that wrote it may still be
+// running.
 func (s *specs) supersede(ctx context.Context, other cdi.Other) error {
 	switch {
 	case len(other.Devices) != 1 || filepath.Base(other.Path) != intelFile(other.Devices[0]):
@@ -62,8 +63,7 @@ func (s *specs) supersede(ctx context.Context, other cdi.Other) error {
 	return nil
 }
 
-// intelFile is the name of the file that Intel's package writes for a device, the only one
-// in that file.
+// intelFile returns the name of the file that Intel's package writes for a device.
 func intelFile(qualifiedName string) string {
 	return strings.NewReplacer("/", "-", "=", "-").Replace(qualifiedName) + ".yaml"
 }

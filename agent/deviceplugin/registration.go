@@ -21,12 +21,10 @@ import (
 	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
-// registration is what one kubelet process knows of a device type. Its
-// connection stays open after the call: when it ends, that kubelet does not
-// exist any more. That tells a restarted kubelet from the same one, which no
-// look at files does, and kubelet must not be registered with twice: it would
-// refuse the second time and, because of how it cleans up after a refusal,
-// refuse ever after.
+// registration is the registration of a device type with one kubelet process. Its connection stays
+// open: when it ends, that kubelet has exited. Files cannot tell whether kubelet restarted. A
+// plugin must not register twice with the same kubelet. Kubelet would refuse that, and its cleanup
+// would make it refuse all later attempts.
 type registration struct {
 	conn   *kubeletConn
 	client *grpc.ClientConn
@@ -37,8 +35,8 @@ type registration struct {
 	dropped chan struct{} // closed when the last stream has ended
 }
 
-// kubeletConn tells when gRPC closes it, which it does as soon as the other
-// side has.
+// kubeletConn is a connection whose closed channel is closed with it. gRPC closes the connection as
+// soon as kubelet does.
 type kubeletConn struct {
 	net.Conn
 	once   sync.Once
@@ -50,14 +48,14 @@ func (c *kubeletConn) Close() error {
 	return c.Conn.Close()
 }
 
-// register registers with the kubelet of the moment.
+// register registers the device type with the running kubelet.
 func (s *server) register(ctx context.Context, socket *sockets.File) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.kubeletSocket)
 	if err != nil {
 		return fmt.Errorf("connect to kubelet: %w", err)
 	}
-	// Kubelet removes the sockets of plugins before it makes its own. If the
-	// plugin's is there now, this kubelet will find it.
+	// Kubelet removes plugins' sockets before it makes its own. If the plugin's socket exists now,
+	// this kubelet will find it.
 	if !socket.IsThere() {
 		return errors.Join(sockets.ErrGone, conn.Close())
 	}
@@ -69,8 +67,8 @@ func (s *server) register(ctx context.Context, socket *sockets.File) error {
 	s.registration = r
 	s.mu.Unlock()
 
-	// It takes as long as this kubelet takes, or lives: if it was given up it
-	// might succeed all the same, and the next attempt would be the second.
+	// There is no timeout. An attempt that was given up could still succeed, and the next one would
+	// be a second registration.
 	_, err = pluginapi.NewRegistrationClient(r.client).Register(ctx, &pluginapi.RegisterRequest{
 		Version:      pluginapi.Version,
 		Endpoint:     filepath.Base(s.socket),
@@ -106,20 +104,21 @@ func newRegistration(conn net.Conn) (*registration, error) {
 	return r, nil
 }
 
-// close gives up the connection. Streams go on: they are kubelet's.
+// close closes the connection to kubelet's registration service. Streams of ListAndWatch go on,
+// since kubelet opened them.
 func (r *registration) close() {
 	_ = r.client.Close()
-	_ = r.conn.Close() // if gRPC did not come to it
+	_ = r.conn.Close() // if gRPC did not close it
 }
 
-// streamStarted is called for each ListAndWatch, and what it returns when that
-// ends.
+// streamStarted counts a stream of ListAndWatch. The returned function must be called when the
+// stream ends.
 func (s *server) streamStarted() (ended func()) {
 	s.mu.Lock()
 	r := s.registration
 	s.mu.Unlock()
 	if r == nil {
-		return func() {} // somebody looks at a plugin that is not registered
+		return func() {} // another client than kubelet, such as a test tool
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +133,7 @@ func (s *server) streamStarted() (ended func()) {
 	}
 }
 
-// isRefusal tells the answer of a kubelet from the absence of one.
+// isRefusal tells whether kubelet answered with an error. Otherwise it could not be reached.
 func isRefusal(err error) bool {
 	failure, answered := status.FromError(err)
 	if !answered {

@@ -22,8 +22,8 @@ import (
 	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
-// Manager runs one Scanner and serves what it finds to kubelet: a gRPC server
-// for each device type.
+// Manager runs one Scanner, and serves its devices to kubelet. It runs one gRPC server per device
+// type.
 //
 // Two Managers of the same namespace on one node, in one process or two, must
 // serve different types, unless they are instances of one driver (Options.Instance).
@@ -33,18 +33,17 @@ type Manager struct {
 	options   Options
 }
 
-// Options are what a Manager takes from the node. The zero value is right on a
-// node; tests have directories of their own.
+// Options configure a Manager. The zero value is for use on a node. Tests set other directories.
 type Options struct {
 	// PluginDir is where kubelet.sock is and where the sockets of device types
 	// are made. It defaults to kubelet's, /var/lib/kubelet/device-plugins.
 	PluginDir string
 	// CDIDir is where CDI files are written. It defaults to the constant CDIDir.
 	CDIDir string
-	// Instance, if any, is part of the names of sockets, so that two processes can serve the
-	// same types while one takes the place of the other: the UID of the driver's pod, or
-	// whatever else fits into a file name. Kubelet 1.37 asks the one that registered last, and the other
-	// one again if that goes. Both must have the same devices.
+	// Instance, if set, is part of the names of sockets. Two processes can then serve the same
+	// types during a rolling update. It is usually the UID of the driver's pod, and must be valid
+	// in a file name. Kubelet 1.37 calls the process that registered last, and the other one when
+	// that is gone. Both must have the same devices.
 	Instance string
 }
 
@@ -55,7 +54,7 @@ func NewManager(namespace string, devicePlugin Scanner) *Manager {
 	return NewManagerWithOptions(namespace, devicePlugin, Options{})
 }
 
-// NewManagerWithOptions is NewManager for other directories than the node's.
+// NewManagerWithOptions is NewManager with options.
 func NewManagerWithOptions(namespace string, devicePlugin Scanner, options Options) *Manager {
 	if options.PluginDir == "" {
 		options.PluginDir = pluginapi.DevicePluginPath
@@ -66,9 +65,8 @@ func NewManagerWithOptions(namespace string, devicePlugin Scanner, options Optio
 	return &Manager{namespace: namespace, scanner: devicePlugin, options: options}
 }
 
-// Run scans and serves until Scan returns. If that, or anything that
-// RunWithContext reports, is an error, it is logged and the process exits with
-// status 1, so that whoever runs the driver starts it again.
+// Run scans and serves until Scan returns. If Scan or RunWithContext returns an error, Run logs it
+// and exits the process with status 1, so that the driver is restarted.
 func (m *Manager) Run() {
 	if err := m.RunWithContext(context.Background()); err != nil {
 		klog.Background().Error(err, "The device plugin ends", "namespace", m.namespace)
@@ -76,18 +74,16 @@ func (m *Manager) Run() {
 	}
 }
 
-// RunWithContext scans and serves until ctx is done, which is no error, or
-// Scan returns. When it returns no server runs and no socket is left. CDI files
-// stay, because containers that have a device may be started anew. The logger
-// is that of ctx.
+// RunWithContext scans and serves until ctx is done, and then returns nil, or until Scan returns.
+// On return, no server runs and no socket is left. CDI files remain, because containers with a
+// device may be restarted. The logger comes from ctx.
 //
-// It returns an error if Scan returns one or panics, if a type has no valid
-// resource name, if the socket of a type is in use or cannot be made, and if
-// kubelet refuses a registration again and again. It waits for a kubelet that
-// is not there for as long as it takes.
+// It returns an error if Scan returns one or panics, if a type's resource name is invalid, or if
+// the socket of a type is in use or cannot be made. It also does if kubelet refuses registration
+// repeatedly. If kubelet is not running, it waits without limit.
 //
-// Scan takes no context and cannot be ended from outside. RunWithContext does
-// not wait for it, and Notify does nothing any more. A Manager runs once.
+// Scan takes no context and cannot be cancelled. RunWithContext does not wait for it, and later
+// calls of Notify have no effect. A Manager runs once.
 func (m *Manager) RunWithContext(ctx context.Context) error {
 	files, err := cdi.Open(m.options.CDIDir, m.cdiOwner())
 	if err != nil {
@@ -116,8 +112,8 @@ func (m *Manager) RunWithContext(ctx context.Context) error {
 	return err
 }
 
-// cdiOwner is not the namespace alone: that may also be the name of a DRA
-// driver, which has its own files.
+// cdiOwner is the owner of the CDI files. It is not the namespace alone, which may also be the name
+// of a DRA driver with files of its own.
 func (m *Manager) cdiOwner() string { return m.namespace + "-device-plugin" }
 
 func (m *Manager) scan(n Notifier) (err error) {
@@ -132,9 +128,9 @@ func (m *Manager) scan(n Notifier) (err error) {
 	return nil
 }
 
-// notifier applies trees to servers.
+// notifier applies trees to the servers of device types.
 type notifier struct {
-	ctx     context.Context // that of RunWithContext, for what Notify starts
+	ctx     context.Context // the context of RunWithContext
 	manager *Manager
 	specs   *specs
 	failed  chan error // the first failure of a server
@@ -142,19 +138,19 @@ type notifier struct {
 	mu      sync.Mutex
 	tree    DeviceTree
 	servers map[string]*runningServer
-	// notBefore is when a type that was removed may be registered again.
+	// notBefore says when a type that was removed may be registered again, by type.
 	notBefore map[string]time.Time
 	stopped   bool
 }
 
-// runningServer is a server and the end of its goroutine.
+// runningServer is a server with its goroutine.
 type runningServer struct {
 	*server
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
 
-// Notify is safe with trees that the caller modifies afterwards.
+// Notify implements Notifier. It copies the tree.
 func (n *notifier) Notify(tree DeviceTree) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -168,8 +164,8 @@ func (n *notifier) Notify(tree DeviceTree) {
 	}
 	n.tree = tree
 
-	// A CDI file is there before kubelet learns of its device, and as long as
-	// kubelet knows it.
+	// A CDI file exists before kubelet learns of its device, and until kubelet no longer knows the
+	// device.
 	n.specs.write(n.ctx, tree)
 	for _, devType := range added {
 		n.start(devType, tree[devType])
@@ -185,7 +181,7 @@ func (n *notifier) Notify(tree DeviceTree) {
 	n.specs.removeOthers(n.ctx)
 }
 
-// difference sorts types by how they changed.
+// difference returns the types that were added, updated or removed.
 func difference(before, after DeviceTree) (added, updated, removed []string) {
 	for devType, devices := range after {
 		old, existed := before[devType]
@@ -225,7 +221,7 @@ func (n *notifier) start(devType string, devices map[string]DeviceInfo) {
 		if err := server.run(ctx); err != nil {
 			select {
 			case n.failed <- fmt.Errorf("serve %s: %w", server.resource, err):
-			default: // one ends the Manager
+			default: // one failure is enough to end the Manager
 			}
 		}
 	}()
@@ -236,7 +232,7 @@ func (s *runningServer) stop() {
 	<-s.ended
 }
 
-// stop ends all servers and makes Notify do nothing.
+// stop ends all servers. Later calls of Notify have no effect.
 func (n *notifier) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -246,12 +242,12 @@ func (n *notifier) stop() {
 	}
 }
 
-// othersServe tells whether another process serves a type of this namespace.
-// It is asked before this one does.
+// othersServe tells whether another process serves a type of this namespace. It is called before
+// this process makes sockets.
 func (m *Manager) othersServe() bool {
 	entries, err := os.ReadDir(m.options.PluginDir)
 	if err != nil {
-		return false // making a socket there will say so
+		return false // making a socket there will return the error
 	}
 	return slices.ContainsFunc(entries, func(entry os.DirEntry) bool {
 		devType, ours := strings.CutPrefix(entry.Name(), m.namespace+"-")
@@ -259,7 +255,8 @@ func (m *Manager) othersServe() bool {
 	})
 }
 
-// validateResource refuses what kubelet would refuse, and what is no file name.
+// validateResource returns an error for resource names that kubelet would refuse, or that are not
+// valid in a file name.
 func validateResource(resource string) error {
 	if problems := validation.IsQualifiedName(resource); len(problems) > 0 {
 		return fmt.Errorf("resource %q: %s", resource, strings.Join(problems, "; "))

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// drainTimeout is how long kubelet may take to close its connection after
-	// ListAndWatch ended.
+	// drainTimeout is how long to wait until kubelet closes its connection after the end of
+	// ListAndWatch.
 	drainTimeout = 2 * time.Second
-	// forgetDelay is what a kubelet gets to forget the plugin after a stream
-	// ended. It refuses to know the same socket twice.
+	// forgetDelay is how long kubelet needs to remove a plugin after its stream ended. Before, it
+	// would refuse a registration with the same socket.
 	forgetDelay = time.Second
-	// maxRefusals is how often in a row kubelet may refuse a registration.
+	// maxRefusals is how many registrations in a row kubelet may refuse.
 	maxRefusals = 10
 )
 
-// retryDelays add up to ten seconds in maxRefusals steps.
+// retryDelays is the backoff between registrations. Its steps add up to ten seconds.
 var retryDelays = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: maxRefusals, Cap: 5 * time.Second}
 
-// server serves one device type for as long as the type exists, over as many
-// sockets and to as many kubelets as there are in that time.
+// server serves one device type as long as the type exists. Meanwhile its socket may be made again,
+// and kubelet may restart.
 type server struct {
 	resource      string
 	socket        string
@@ -43,17 +43,16 @@ type server struct {
 	hooks         hooks
 	devices       *deviceList
 	specs         *specs
-	// notBefore is when the kubelet that knows the plugin may be registered with
-	// again.
+	// notBefore is when the same kubelet accepts another registration.
 	notBefore time.Time
 
-	mu sync.Mutex // for reading registration outside run
-	// registration is the latest one, which new streams belong to. Its
-	// connection stays open until the next.
+	mu sync.Mutex // guards registration outside of run
+	// registration is the latest registration. New streams are counted there. Its connection stays
+	// open until the next one.
 	registration *registration
 }
 
-// hooks are the optional interfaces of a plugin, nil if it lacks them.
+// hooks are the optional interfaces that a plugin implements, or nil.
 type hooks struct {
 	allocator          Allocator
 	postAllocator      PostAllocator
@@ -89,7 +88,7 @@ func (s *server) pluginOptions() *pluginapi.DevicePluginOptions {
 	}
 }
 
-// run serves until ctx is done or there is an error.
+// run serves until ctx is done or an error occurs.
 func (s *server) run(ctx context.Context) error {
 	if err := validateResource(s.resource); err != nil {
 		return err
@@ -115,8 +114,8 @@ func (s *server) run(ctx context.Context) error {
 	return nil
 }
 
-// serveSocket makes the socket and serves on it until the socket is removed,
-// which kubelet does when it starts.
+// serveSocket makes the socket, and serves on it until the socket is removed. Kubelet removes it
+// when it starts.
 func (s *server) serveSocket(ctx context.Context, watcher *fsnotify.Watcher) error {
 	socket, err := sockets.Listen(s.socket)
 	if errors.Is(err, sockets.ErrGone) {
@@ -146,8 +145,8 @@ func (s *server) serveSocket(ctx context.Context, watcher *fsnotify.Watcher) err
 	return errors.Join(err, socket.Remove())
 }
 
-// stayRegistered returns when the socket was removed or ctx is done. Whatever
-// happens to kubelet, it registers with the next one.
+// stayRegistered keeps the type registered with whichever kubelet runs, until the socket is removed
+// or ctx is done.
 func (s *server) stayRegistered(ctx context.Context, socket *sockets.File, watcher *fsnotify.Watcher) error {
 	logger := klog.FromContext(ctx).WithValues("resource", s.resource)
 	delays, refusals := retryDelays, 0
@@ -170,7 +169,7 @@ func (s *server) stayRegistered(ctx context.Context, socket *sockets.File, watch
 			logger.V(2).Info("Kubelet is not ready for the device plugin", "err", err)
 		}
 		if ctx.Err() != nil || !socket.IsThere() {
-			return nil //nolint:nilerr // what failed is done again with the next socket
+			return nil //nolint:nilerr // it is tried again with the next socket
 		}
 		if s.pause(ctx, watcher, delays.Step()) {
 			delays = retryDelays
@@ -178,8 +177,8 @@ func (s *server) stayRegistered(ctx context.Context, socket *sockets.File, watch
 	}
 }
 
-// waitToBeForgotten returns when no kubelet knows the plugin: the one that it
-// was registered with is dead, or had the time to notice that a stream ended.
+// waitToBeForgotten waits until no kubelet knows the plugin. The kubelet of the last registration
+// has exited, or had forgetDelay to notice the end of a stream.
 func (s *server) waitToBeForgotten(ctx context.Context) {
 	var dead chan struct{}
 	if s.registration != nil {
@@ -193,7 +192,7 @@ func (s *server) waitToBeForgotten(ctx context.Context) {
 	}
 }
 
-// waitForLoss returns when the registration is of no use any more.
+// waitForLoss waits until the registration is lost.
 func (s *server) waitForLoss(ctx context.Context, socket *sockets.File, watcher *fsnotify.Watcher) {
 	defer func() { s.notBefore = time.Now().Add(forgetDelay) }()
 	for {
@@ -214,8 +213,8 @@ func (s *server) waitForLoss(ctx context.Context, socket *sockets.File, watcher 
 	}
 }
 
-// pause waits for the delay, or until something happens to one of the sockets,
-// and tells whether it did.
+// pause waits for the delay, or until one of the sockets changes. It returns true in the latter
+// case.
 func (s *server) pause(ctx context.Context, watcher *fsnotify.Watcher, delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -236,8 +235,8 @@ func (s *server) pause(ctx context.Context, watcher *fsnotify.Watcher, delay tim
 	}
 }
 
-// logLostEvents is for errors of a watcher. What they stand for is looked for
-// wherever events are waited for.
+// logLostEvents logs an error of a watcher. Lost events do no harm, since callers check the sockets
+// afterwards.
 func logLostEvents(ctx context.Context, err error) {
 	klog.FromContext(ctx).Error(err, "What happened to sockets may have been missed")
 }
@@ -246,7 +245,7 @@ func logLostEvents(ctx context.Context, err error) {
 type connectionCount struct {
 	mu   sync.Mutex
 	open int
-	none chan struct{} // closed while there is none
+	none chan struct{} // closed while there is no connection
 }
 
 func newConnectionCount() *connectionCount {
@@ -255,7 +254,7 @@ func newConnectionCount() *connectionCount {
 	return &connectionCount{none: none}
 }
 
-// HandleConn is called when a connection begins and when it ends.
+// HandleConn implements stats.Handler. It counts connections.
 func (c *connectionCount) HandleConn(_ context.Context, event stats.ConnStats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

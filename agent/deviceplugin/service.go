@@ -18,20 +18,19 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// deviceList is the latest state of a type's devices. A reader that is late
-// gets the latest state and nothing in between: nothing waits for readers, and
-// nothing is kept for them.
+// deviceList is the latest state of a type's devices. Slow readers skip intermediate states, so
+// that writers never wait and nothing is queued.
 type deviceList struct {
 	mu      sync.Mutex
 	devices map[string]DeviceInfo
-	changed chan struct{} // closed by the next set
+	changed chan struct{} // closed by the next call of set
 }
 
 func newDeviceList(devices map[string]DeviceInfo) *deviceList {
 	return &deviceList{devices: devices, changed: make(chan struct{})}
 }
 
-// set replaces the devices. The caller does not modify them afterwards.
+// set replaces the devices. The caller must not modify them afterwards.
 func (l *deviceList) set(devices map[string]DeviceInfo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,27 +39,26 @@ func (l *deviceList) set(devices map[string]DeviceInfo) {
 	l.changed = make(chan struct{})
 }
 
-// get returns the devices, and what is closed when they are no longer the
-// latest.
+// get returns the devices, and a channel that is closed when they are replaced.
 func (l *deviceList) get() (map[string]DeviceInfo, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.devices, l.changed
 }
 
-// service answers kubelet's calls for one type, on one socket.
+// service implements the device plugin service for one type, on one socket.
 type service struct {
 	pluginapi.UnimplementedDevicePluginServer
 	*server
-	// ctx is done when the socket is given up. Streams then end in good order.
-	ctx context.Context // that of the service's goroutines
+	// ctx is done when the socket is no longer served. Streams then end without an error.
+	ctx context.Context // for the service's goroutines
 }
 
 func (s *service) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
 	return s.pluginOptions(), nil
 }
 
-// ListAndWatch sends all devices at once and after each change.
+// ListAndWatch sends all devices at once, and again after each change.
 func (s *service) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
 	logger := klog.FromContext(s.ctx)
 	defer s.streamStarted()()
@@ -84,7 +82,7 @@ func (s *service) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSe
 	}
 }
 
-// Allocate asks the plugin's Allocator first, if it has one.
+// Allocate calls the plugin's Allocator first, if there is one.
 func (s *service) Allocate(_ context.Context, request *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	if s.hooks.allocator != nil {
 		response, err := s.hooks.allocator.Allocate(request)
@@ -110,9 +108,9 @@ func (s *service) Allocate(_ context.Context, request *pluginapi.AllocateRequest
 	return response, nil
 }
 
-// merge is what a container gets for its devices, in the order of the request.
-// What two devices have in common it gets once. If they set a variable or an
-// annotation differently the later one wins.
+// merge returns what a container gets for its devices, in the order of the request. Equal mounts,
+// device nodes and CDI devices are included once. If two devices set a variable or an annotation,
+// the later one wins.
 func (s *service) merge(devices map[string]DeviceInfo, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
 	nodes, mounts, names := newOrderedSet[deviceNode](), newOrderedSet[mount](), newOrderedSet[string]()
 	merged := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{}, Annotations: map[string]string{}}
@@ -165,7 +163,7 @@ func (s *service) PreStartContainer(_ context.Context, request *pluginapi.PreSta
 	return &pluginapi.PreStartContainerResponse{}, nil
 }
 
-// orderedSet has each value once, in the order in which they were added.
+// orderedSet has distinct values in the order of insertion.
 type orderedSet[T comparable] struct {
 	values []T
 	known  map[T]bool

@@ -13,8 +13,8 @@ import (
 	"github.com/dray-project/dray/agent/internal/sockets"
 )
 
-// socket is where the Manager serves a device type. If the path has no room for the instance, a part of its
-// digest stands for it.
+// socket returns the path of the socket of a device type. If the path would be too long with the
+// whole instance, it contains a part of the instance's hash.
 func (m *Manager) socket(devType string) string {
 	path := func(instance string) string {
 		return filepath.Join(m.options.PluginDir, m.namespace+"-"+devType+instance+".sock")
@@ -29,7 +29,7 @@ func (m *Manager) socket(devType string) string {
 	return path("-" + hex.EncodeToString(digest[:4]))
 }
 
-// kubeletSocket is where kubelet takes registrations.
+// kubeletSocket returns the path of kubelet's registration socket.
 func (m *Manager) kubeletSocket() string {
 	return filepath.Join(m.options.PluginDir, filepath.Base(pluginapi.KubeletSocket))
 }

@@ -18,26 +18,25 @@ import (
 	"github.com/dray-project/dray/agent/cdi"
 )
 
-// specs are the CDI specs of all devices of a Manager. Runtimes know a CDI
-// device by its name alone. Devices that have the same one, such as the shares
-// of a device, also have the same file.
+// specs writes the CDI files of all devices of a Manager. Runtimes identify a CDI device by its
+// name alone. So devices with the same CDI name, such as shares of a device, have the same file.
 type specs struct {
 	files *cdi.Files
 
 	mu        sync.Mutex
 	wanted    map[string]*cdispec.Spec // by key
-	conflicts map[string]error         // keys that devices define differently
-	blocked   map[string]error         // keys that files of others define, too
-	existing  map[string]bool          // keys that may have a file
+	conflicts map[string]error         // keys for which devices have different specs
+	blocked   map[string]error         // keys that files of other programs define, too
+	existing  map[string]bool          // keys for which a file may exist
 	shared    bool                     // another process serves types of the same namespace
 }
 
-// specKey is the qualified name of the first device.
+// specKey returns the qualified name of the spec's first device.
 func specKey(spec *cdispec.Spec) string { return cdi.QualifiedNames(spec)[0] }
 
-// adopt takes over the files of an earlier process, so that those nobody needs
-// any more are removed. If another process serves types of the same namespace
-// they may be its files, and are left alone.
+// adopt records files of an earlier process, so that removeOthers removes those that are no longer
+// needed. If another process serves types of the same namespace, the files may be its own, and are
+// left alone.
 func (s *specs) adopt(ctx context.Context, othersServe bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +54,8 @@ func (s *specs) adopt(ctx context.Context, othersServe bool) {
 	}
 }
 
-// write brings the files of all devices up to date. What cannot be written is
-// tried again when the device is allocated.
+// write updates the files of all devices. A file that cannot be written is tried again when its
+// device is allocated.
 func (s *specs) write(ctx context.Context, tree DeviceTree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func (s *specs) write(ctx context.Context, tree DeviceTree) {
 	}
 }
 
-// collect finds out what is wanted.
+// collect fills wanted and conflicts from a tree.
 func (s *specs) collect(tree DeviceTree) {
 	s.wanted = make(map[string]*cdispec.Spec)
 	s.conflicts = make(map[string]error)
@@ -100,7 +99,7 @@ func (s *specs) collect(tree DeviceTree) {
 	}
 }
 
-// removeOthers removes the files that no device needs.
+// removeOthers removes files that no device needs.
 func (s *specs) removeOthers(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,14 +115,14 @@ func (s *specs) removeOthers(ctx context.Context) {
 	}
 }
 
-// ensure sees to it that runtimes can resolve the names of spec, which it
-// returns. Somebody else may have removed the file.
+// ensure writes the file of a spec again, in case somebody removed it. It returns the qualified
+// names of its devices.
 func (s *specs) ensure(ctx context.Context, spec *cdispec.Spec) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := specKey(spec)
 	if s.blocked[key] != nil {
-		s.findOthers(ctx) // somebody may have removed the file
+		s.findOthers(ctx) // the other file may be gone
 	}
 	if err := errors.Join(s.conflicts[key], s.blocked[key]); err != nil {
 		return nil, err

@@ -11,9 +11,9 @@
 //	kubelet ─► Prepare ─► ledger ─► CDI file of the claim ─► names of CDI devices ─► kubelet
 //	        └► Unprepare ─► CDI file removed ─► ledger
 //
-// The entries in status.devices of a claim are written when the claim is prepared, or cannot
-// be, and when the health of its devices changes; they are removed when it is
-// unprepared (KEP-4817). Kubelet does not wait for that.
+// The driver writes its entries in a claim's status.devices when the claim is prepared or that
+// fails, and when the health of devices changes. It removes them when the claim is unprepared
+// (KEP-4817). Kubelet does not wait for these writes.
 //
 // Registration with kubelet, its gRPC services in all their versions, and the
 // look-up of claims are those of k8s.io/dynamic-resource-allocation/kubeletplugin.

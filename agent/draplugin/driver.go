@@ -33,26 +33,27 @@ type Options struct {
 	DriverName string
 	NodeName   string
 	KubeClient kubernetes.Interface
-	// Ledger is shared with the device plugin.
+	// Ledger records which devices are in use. The device plugin shares it.
 	Ledger *inventory.Ledger
 
-	// RegistrarDir is where kubelet looks for plugins. The default is kubelet's.
+	// RegistrarDir is kubelet's plugin registration directory. The default is kubelet's default.
 	RegistrarDir string
-	// PluginDataDir is where the plugin's socket is. The default is the driver's
-	// directory below kubelet's plugin directory.
+	// PluginDataDir has the plugin's socket. The default is the driver's directory below kubelet's
+	// plugin directory.
 	PluginDataDir string
 	// CDIDir is where CDI files are written.
 	CDIDir string
-	// Instance, if any, is the UID of the driver's pod, and part of the names of sockets: a new instance
-	// may start while the old one runs, as in a rolling update of a DaemonSet with maxSurge. Kubelet asks
-	// the one that registered last. The old one goes on publishing until it ends.
+	// Instance is the UID of the driver's pod. If set, it is part of the names of sockets. A new
+	// instance may then start while the old one runs, as in a rolling update of a DaemonSet with
+	// maxSurge. Kubelet calls the instance that registered last. The old one publishes until it
+	// ends.
 	Instance types.UID
 
-	// RepairDelay is how long a ResourceSlice that somebody else wrote stays as it is before it is put
-	// right. The default is resourceslice.DefaultSyncDelay.
+	// RepairDelay is how long to wait before a ResourceSlice that another writer changed is
+	// repaired. The default is resourceslice.DefaultSyncDelay.
 	RepairDelay time.Duration
-	// OnError is told what goes wrong in the background, as that of resourceslice.Options is. The default
-	// logs.
+	// OnError gets errors of background work, as ErrorHandler of resourceslice.Options does. The
+	// default logs them.
 	OnError func(ctx context.Context, err error, msg string)
 }
 
@@ -74,7 +75,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// checkSockets finds out whether both sockets can be made, before one of them is.
+// checkSockets returns an error if one of the two sockets cannot be made. It is called before
+// either is made.
 func (o Options) checkSockets() error {
 	registrar, plugin := o.DriverName+"-reg.sock", "dra.sock" // named by kubeletplugin
 	if o.Instance != "" {
@@ -92,10 +94,11 @@ func (o Options) checkSockets() error {
 	return nil
 }
 
-// lengthOfInstance is that of the UID of a pod.
+// lengthOfInstance is the length of a pod's UID.
 const lengthOfInstance = 36
 
-// removeStale removes the sockets of other instances that were killed. Kubelet would try to reach them again and again.
+// removeStale removes sockets of other instances that were killed. Otherwise kubelet would keep
+// trying to connect to them.
 func (o Options) removeStale() error {
 	if o.Instance == "" {
 		return nil
@@ -129,18 +132,18 @@ type Driver struct {
 	kubelet    *kubeletplugin.Helper
 	cancel     context.CancelFunc
 	background sync.WaitGroup
-	preparing  sync.Mutex // serializes what changes CDI files and the ledger together
+	preparing  sync.Mutex // held while CDI files and the ledger are changed together
 
 	mutex     sync.Mutex
-	inventory *inventory.Inventory // nil until the first Update
-	lost      error                // why the source ended
-	changed   chan struct{}        // closed when any of this changes, or the ledger
+	inventory *inventory.Inventory // nil before the first Update
+	lost      error                // why the source ended, or nil
+	changed   chan struct{}        // closed when inventory, lost or the ledger changes
 	slices    *resourceslice.Controller
-	unlock    func() // lets another instance publish
+	unlock    func() // releases the lock for publishing
 }
 
-// Start registers the driver with kubelet. It publishes nothing before the first
-// Update. The driver runs until Stop, or until ctx is done.
+// Start registers the driver with kubelet. It publishes nothing before the first Update. The driver
+// runs until Stop is called or ctx is done.
 func Start(ctx context.Context, options Options) (*Driver, error) {
 	d, err := start(ctx, options.withDefaults())
 	if err != nil {
@@ -187,7 +190,7 @@ func start(ctx context.Context, options Options) (*Driver, error) {
 	return d, nil
 }
 
-// open makes a driver of which nobody knows.
+// open returns a driver that is not registered and has no sockets.
 func open(ctx context.Context, options Options) (*Driver, error) {
 	files, err := cdi.Open(options.CDIDir, options.DriverName)
 	if err != nil {
@@ -204,19 +207,19 @@ func open(ctx context.Context, options Options) (*Driver, error) {
 	return &Driver{options: options, files: files, reports: reports, changed: make(chan struct{})}, nil
 }
 
-// Unserved returns a driver that has no sockets and publishes nothing, and what answers kubelet's
-// requests. It is for tests of this module, which call that themselves.
+// Unserved returns a driver without sockets that publishes nothing, and the plugin that handles
+// kubelet's requests. Tests of this module call the plugin directly.
 func Unserved(ctx context.Context, options Options) (*Driver, kubeletplugin.DRAPlugin, error) {
 	d, err := open(ctx, options.withDefaults())
 	return d, plugin{d}, err
 }
 
-// listener removes its socket when it is closed.
+// listener removes its socket file when it is closed.
 type listener struct{ *sockets.File }
 
 func (l listener) Close() error { return errors.Join(l.Remove(), l.Listener.Close()) }
 
-// listen makes a socket, unless another process answers at it.
+// listen makes a socket. It returns an error if another process serves the socket.
 func (d *Driver) listen(_ context.Context, path string) (net.Listener, error) {
 	socket, err := sockets.Listen(path)
 	if err != nil {
@@ -226,8 +229,8 @@ func (d *Driver) listen(_ context.Context, path string) (net.Listener, error) {
 	return listener{socket}, nil
 }
 
-// Healthy returns an error if kubelet cannot reach the driver any more, because somebody removed or
-// replaced its sockets. Only another Start helps.
+// Healthy is for a liveness probe. It returns an error if the driver's sockets were removed or
+// replaced, so that kubelet cannot reach it. The driver must then be started again.
 func (d *Driver) Healthy() error {
 	for _, socket := range d.sockets {
 		if !socket.IsThere() {
@@ -237,20 +240,19 @@ func (d *Driver) Healthy() error {
 	return nil
 }
 
-// Update has the driver's devices in an inventory published, and the status of claims that
-// have some of them. It returns at once.
+// Update sets the inventory. The driver publishes its devices, and updates the status of claims
+// that use them. Update returns at once.
 func (d *Driver) Update(in *inventory.Inventory) {
 	d.change(func() { d.inventory, d.lost = in, nil })
 }
 
-// SourceLost has all that is published tainted, because nobody knows any more
-// whether it is true. The devices are as before with the next Update.
+// SourceLost taints all published devices, because their state is no longer known. The next Update
+// removes the taint.
 func (d *Driver) SourceLost(err error) {
 	d.change(func() { d.lost = err })
 }
 
-// LedgerChanged has devices published again that the device plugin handed out,
-// or took back.
+// LedgerChanged publishes the devices again, after the device plugin allocated or released some.
 func (d *Driver) LedgerChanged() { d.change(func() {}) }
 
 func (d *Driver) change(f func()) {
@@ -261,18 +263,18 @@ func (d *Driver) change(f func()) {
 	d.changed = make(chan struct{})
 }
 
-// current is the inventory, what is closed when anything of this changes, and why
-// the source ended.
+// current returns the inventory, why the source ended, and a channel that is closed when either or
+// the ledger changes.
 func (d *Driver) current() (in *inventory.Inventory, changed <-chan struct{}, lost error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	return d.inventory, d.changed, d.lost
 }
 
-// publish publishes each change. It has its own goroutine: an API server that is
-// not there does not hold up whoever reports devices.
+// publish publishes each change. It has a goroutine of its own, so that Update need not wait for
+// the API server.
 func (d *Driver) publish(ctx context.Context) {
-	if !d.awaitTurn(ctx) {
+	if !d.awaitPublishLock(ctx) {
 		return
 	}
 	var published *resourceslice.DriverResources
@@ -280,7 +282,7 @@ func (d *Driver) publish(ctx context.Context) {
 	for {
 		in, changed, lost := d.current()
 		if in != nil {
-			told = d.tellUnpublished(ctx, in, told)
+			told = d.reportUnpublished(ctx, in, told)
 			inUse := d.options.Ledger.UsedBy(in, inventory.FrontDevicePlugin)
 			published = in.DriverResources(d.options.DriverName, published, inUse)
 			resources := published
@@ -299,12 +301,12 @@ func (d *Driver) publish(ctx context.Context) {
 	}
 }
 
-// maxTold is how many things that are not published are told one by one.
-const maxTold = 20
+// maxReported is how many unpublished devices or values are reported one by one.
+const maxReported = 20
 
-// tellUnpublished tells what is not published, unless that was told before, and returns what
-// need not be told again.
-func (d *Driver) tellUnpublished(ctx context.Context, in *inventory.Inventory, told []string) []string {
+// reportUnpublished reports devices and values that cannot be published, unless it reported the
+// same before. It returns what was reported, for the next call.
+func (d *Driver) reportUnpublished(ctx context.Context, in *inventory.Inventory, told []string) []string {
 	problems := in.Unpublished(d.options.DriverName)
 	now := make([]string, len(problems))
 	for i, problem := range problems {
@@ -313,17 +315,17 @@ func (d *Driver) tellUnpublished(ctx context.Context, in *inventory.Inventory, t
 	if slices.Equal(now, told) {
 		return told
 	}
-	for _, problem := range problems[:min(len(problems), maxTold)] {
+	for _, problem := range problems[:min(len(problems), maxReported)] {
 		d.options.OnError(ctx, problem, "publishing devices")
 	}
-	if more := len(problems) - maxTold; more > 0 {
+	if more := len(problems) - maxReported; more > 0 {
 		d.options.OnError(ctx, fmt.Errorf("%d more devices or values are not published", more), "publishing devices")
 	}
 	return now
 }
 
-// awaitTurn returns when no other instance publishes, or false if ctx is done before.
-func (d *Driver) awaitTurn(ctx context.Context) bool {
+// awaitPublishLock waits until no other instance publishes. It returns false if ctx is done before.
+func (d *Driver) awaitPublishLock(ctx context.Context) bool {
 	if d.options.Instance == "" {
 		return true
 	}
@@ -346,13 +348,13 @@ func (d *Driver) awaitTurn(ctx context.Context) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(turnInterval):
+		case <-time.After(lockInterval):
 		}
 	}
 }
 
-// turnInterval is how often it is looked whether another instance publishes.
-const turnInterval = time.Second
+// lockInterval is the pause between attempts to get the lock for publishing.
+const lockInterval = time.Second
 
 func (d *Driver) publishResources(ctx context.Context, resources *resourceslice.DriverResources) error {
 	if controller := d.controller(); controller != nil {
@@ -382,7 +384,7 @@ func (d *Driver) controller() *resourceslice.Controller {
 	return d.slices
 }
 
-// Stats counts what was written to the API server.
+// Stats returns the number of writes to the API server.
 func (d *Driver) Stats() resourceslice.Stats {
 	if controller := d.controller(); controller != nil {
 		return controller.GetStats()
@@ -390,8 +392,7 @@ func (d *Driver) Stats() resourceslice.Stats {
 	return resourceslice.Stats{}
 }
 
-// Repairs is how often what was published had to be put right, because somebody else had
-// changed it.
+// Repairs returns how often ResourceSlices were repaired, because another writer had changed them.
 func (d *Driver) Repairs() int64 {
 	if controller := d.controller(); controller != nil {
 		return controller.Repairs()
@@ -399,14 +400,13 @@ func (d *Driver) Repairs() int64 {
 	return 0
 }
 
-// Registered tells whether kubelet accepted the driver.
+// Registered tells whether kubelet accepted the registration.
 func (d *Driver) Registered() bool {
 	status := d.kubelet.RegistrationStatus()
 	return status != nil && status.PluginRegistered
 }
 
-// Stop ends all that runs in the background. What is published and prepared
-// stays.
+// Stop ends the driver. ResourceSlices and prepared claims remain.
 func (d *Driver) Stop() {
 	d.stop()
 	d.letOthersPublish()
@@ -419,7 +419,7 @@ func (d *Driver) stop() {
 	d.controller().Stop()
 }
 
-// Withdraw is Stop, and deletes what is published.
+// Withdraw is Stop, and deletes the ResourceSlices.
 func (d *Driver) Withdraw(ctx context.Context) error {
 	d.stop()
 	defer d.letOthersPublish()
@@ -438,5 +438,5 @@ func (d *Driver) letOthersPublish() {
 	}
 }
 
-// errNoInventory is answered to kubelet before the first Update.
+// errNoInventory is the answer to kubelet before the first Update.
 var errNoInventory = errors.New("the devices of the node are not known yet")

@@ -306,14 +306,14 @@ func TestUnpublished(t *testing.T) {
 	var errs told
 	n.driver.options.OnError = errs.add
 	names := []string{"gpu-0"}
-	for i := range maxTold + 2 {
+	for i := range maxReported + 2 {
 		names = append(names, fmt.Sprint("GPU ", i))
 	}
 	n.driver.Update(devices(names...))
 	fakecluster.Eventually(t, "one device", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0"}) })
 	n.driver.Update(devices(append(names, "gpu-1")...))
 	fakecluster.Eventually(t, "two devices", func() bool { return slices.Equal(fakecluster.Published(t, n.client), []string{"gpu-0", "gpu-1"}) })
-	if count := errs.count("not published: "); count != maxTold || errs.count("2 more devices or values are not published") != 1 {
+	if count := errs.count("not published: "); count != maxReported || errs.count("2 more devices or values are not published") != 1 {
 		t.Errorf("told %d times: %q", count, errs.errors)
 	}
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// healthInterval is how often the health of all devices is reported if nothing
-// changes. Kubelet takes what it did not hear for half a minute for unknown.
+// healthInterval is how often the health of all devices is reported if nothing changes. After half
+// a minute without a report, kubelet considers it unknown.
 const healthInterval = 10 * time.Second
 
-// WatchHealthStatus reports the health of all devices: at first, whenever it
-// changes, and often enough for kubelet to believe it. The health of devices
-// whose source ended is unknown.
+// WatchHealthStatus reports the health of all devices: first at once, then at each change, and at
+// healthInterval. If the source has ended, the health is unknown.
 func (p plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	again := time.NewTicker(healthInterval)
 	defer again.Stop()

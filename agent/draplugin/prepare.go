@@ -18,17 +18,15 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// cdiClass is the class of the CDI devices: there is one for each device of each
-// claim.
+// cdiClass is the class of CDI devices. There is one CDI device for each device of each claim.
 const cdiClass = "claim"
 
-// plugin is what kubelet's requests come to.
+// plugin handles kubelet's requests.
 type plugin struct{ *Driver }
 
-// PrepareResourceClaims makes the devices of claims ready for containers. The
-// answer has one result per claim: one that fails does not keep the others back.
-// A claim that is prepared already gets the same answer again, even if one of
-// its devices went in the meantime.
+// PrepareResourceClaims prepares the devices of claims for containers. The result has one entry per
+// claim, and an error of one claim does not affect the others. A claim that is already prepared
+// gets the same result again, even if one of its devices has disappeared.
 func (p plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	p.preparing.Lock()
 	defer p.preparing.Unlock()
@@ -77,12 +75,12 @@ func (d *Driver) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Devi
 		return nil, err
 	}
 	if err := d.files.Write(string(claim.UID), spec); err != nil {
-		return nil, err // The ledger has the devices until kubelet gives up and unprepares.
+		return nil, err // the ledger holds the devices until kubelet gives up and unprepares the claim
 	}
 	return devices, nil
 }
 
-// resultsOf are the devices of this driver in a claim.
+// resultsOf returns the allocation results of a claim for this driver.
 func (d *Driver) resultsOf(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
 	if claim.Status.Allocation == nil {
 		return nil
@@ -96,8 +94,8 @@ func (d *Driver) resultsOf(claim *resourceapi.ResourceClaim) []resourceapi.Devic
 	return out
 }
 
-// exclusive leaves out what is used with admin access, which disregards other
-// users.
+// exclusive returns the devices that the claim holds exclusively. Devices with admin access are
+// left out, since other users do not matter for them.
 func (d *Driver) exclusive(results []resourceapi.DeviceRequestAllocationResult) []inventory.ID {
 	var out []inventory.ID
 	for _, result := range results {
@@ -112,8 +110,8 @@ func (d *Driver) id(result resourceapi.DeviceRequestAllocationResult) inventory.
 	return inventory.ID{Driver: d.options.DriverName, Pool: result.Pool, Device: result.Device}
 }
 
-// holds tells whether the claim has all its devices. It is an error if a container has one of them
-// through the device plugin, too: nobody else is given it before that is resolved.
+// holds tells whether the claim holds all its devices. It is an error if a container also has one
+// of them through the device plugin. Nobody gets such a device before the conflict is resolved.
 func (d *Driver) holds(claim types.UID, results []resourceapi.DeviceRequestAllocationResult) (bool, error) {
 	if err := d.options.Ledger.Reread(); err != nil {
 		return false, err
@@ -149,7 +147,7 @@ func (d *Driver) answer(claim types.UID, result resourceapi.DeviceRequestAllocat
 	}
 }
 
-// cdiName is not used again for another claim: runtimes may cache what they read.
+// cdiName returns a name that no other claim uses, because runtimes may cache CDI files.
 func cdiName(claim types.UID, result resourceapi.DeviceRequestAllocationResult) string {
 	name := string(claim) + "-" + result.Device
 	if result.ShareID != nil {
@@ -158,8 +156,8 @@ func cdiName(claim types.UID, result resourceapi.DeviceRequestAllocationResult) 
 	return name
 }
 
-// spec says what containers with the claim need. A device that several requests
-// of a claim got is one CDI device.
+// spec returns the CDI spec for containers with the claim. A device that several requests of a
+// claim got is one CDI device.
 func (d *Driver) spec(in *inventory.Inventory, claim types.UID, results []resourceapi.DeviceRequestAllocationResult) (*cdispec.Spec, error) {
 	spec := &cdispec.Spec{Kind: d.options.DriverName + "/" + cdiClass}
 	seen := make(map[string]bool)
@@ -176,8 +174,8 @@ func (d *Driver) spec(in *inventory.Inventory, claim types.UID, results []resour
 	return spec, nil
 }
 
-// withName adds an environment variable to the edits of a device without any:
-// CDI devices must edit something.
+// withName returns the container edits of a device. If it has none, they are one environment
+// variable, because a CDI device must have edits.
 func withName(device *inventory.Device) cdispec.ContainerEdits {
 	edits := device.Edits
 	if len(edits.Env)+len(edits.DeviceNodes)+len(edits.NetDevices)+len(edits.Hooks)+len(edits.Mounts)+len(edits.AdditionalGIDs) == 0 && edits.IntelRdt == nil {
@@ -186,14 +184,14 @@ func withName(device *inventory.Device) cdispec.ContainerEdits {
 	return edits
 }
 
-// UnprepareResourceClaims takes back what PrepareResourceClaims did, here or in
-// an earlier process. It is no error if that is nothing.
+// UnprepareResourceClaims undoes PrepareResourceClaims of this or an earlier process. It is no
+// error if the claim is not prepared.
 func (p plugin) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	p.preparing.Lock()
 	defer p.preparing.Unlock()
 	out := make(map[types.UID]error, len(claims))
 	for _, claim := range claims {
-		// The devices are free only when no file names them.
+		// release the devices only after no CDI file names them
 		err := p.files.Remove(string(claim.UID))
 		if err == nil {
 			err = p.options.Ledger.Release(inventory.FrontDRA, string(claim.UID))

@@ -16,12 +16,12 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// HoldsOfClaims are the holds of the DRA front of one driver, made anew from all claims that the API server
-// has and from the CDI files in cdiDir. The ledger is rebuilt from these if its checkpoint is lost:
-//   - A claim with a CDI file is prepared, also if the API server does not have it any more.
-//   - A claim that is allocated and has no file may be prepared. Its holds are assumed.
+// HoldsOfClaims returns the holds of one driver's DRA front. It computes them from all claims of
+// the API server and from the CDI files in cdiDir. They replace a lost ledger:
+//   - A claim with a CDI file is prepared, even if the API server no longer has it.
+//   - An allocated claim without a file may be prepared. Its holds are assumed.
 //
-// Only devices of the inventory count: the others are on other nodes.
+// Devices outside the inventory are ignored, since they are on other nodes.
 func HoldsOfClaims(in *inventory.Inventory, driver, cdiDir string, claims []resourceapi.ResourceClaim) ([]inventory.Hold, error) {
 	files, err := cdifiles.Open(cdiDir, driver)
 	if err != nil {
@@ -46,7 +46,7 @@ func HoldsOfClaims(in *inventory.Inventory, driver, cdiDir string, claims []reso
 		}
 		spec, err := cdi.ReadSpec(files.Path(claim), 0)
 		if os.IsNotExist(err) {
-			continue // unprepared in the meantime
+			continue // unprepared meanwhile
 		}
 		if err != nil {
 			return nil, fmt.Errorf("devices of claim %s, which is prepared: %w", claim, err)
@@ -58,7 +58,7 @@ func HoldsOfClaims(in *inventory.Inventory, driver, cdiDir string, claims []reso
 	return out, nil
 }
 
-// allocated are the holds of a driver as the API server knows them.
+// allocated returns the holds of a driver according to the claims' allocations.
 func allocated(in *inventory.Inventory, driver string, claims []resourceapi.ResourceClaim) []inventory.Hold {
 	var out []inventory.Hold
 	for i := range claims {
@@ -75,8 +75,8 @@ func allocated(in *inventory.Inventory, driver string, claims []resourceapi.Reso
 	return out
 }
 
-// named are the devices of a driver to which a CDI device of a claim may belong: its name does not
-// say which pool it is.
+// named returns the holds of devices to which the name of a claim's CDI device may refer. The name
+// does not contain the pool.
 func named(in *inventory.Inventory, driver, claim, name string) []inventory.Hold {
 	rest := strings.TrimPrefix(name, claim+"-")
 	var out []inventory.Hold
@@ -90,11 +90,11 @@ func named(in *inventory.Inventory, driver, claim, name string) []inventory.Hold
 	return out
 }
 
-// lengthOfUID is that of the ID of a share.
+// lengthOfUID is the length of a share ID.
 const lengthOfUID = 36
 
-// DropUnallocated gives up the holds that are assumed for claims which are not allocated any more: nobody
-// unprepares a claim that was never prepared. Claims are all that the API server has.
+// DropUnallocated removes holds that are assumed for claims that are no longer allocated. Nobody
+// unprepares a claim that was never prepared. claims must be all claims of the API server.
 func DropUnallocated(in *inventory.Inventory, driver string, ledger *inventory.Ledger, claims []resourceapi.ResourceClaim) error {
 	type use struct {
 		device inventory.ID

@@ -27,53 +27,52 @@ import (
 )
 
 const (
-	// reportInterval is the shortest time between two looks at all claims.
+	// reportInterval is the shortest time between two passes over all claims.
 	reportInterval = 250 * time.Millisecond
-	// reportTimeout is how long one request may take.
+	// reportTimeout limits the requests for one claim.
 	reportTimeout = 30 * time.Second
-	// A claim whose status was not written is written again after firstReportRetry, which
-	// doubles with each failure until it is lastReportRetry.
+	// Limits of the backoff after a status could not be written.
 	firstReportRetry = time.Second
 	lastReportRetry  = 5 * time.Minute
 )
 
-// errStatusDropped says that the API server took the status and did not keep it.
+// errStatusDropped says that the API server accepted the status, but did not store it.
 var errStatusDropped = errors.New("the API server does not keep status.devices of claims: its feature gate DRAResourceClaimDeviceStatus is off")
 
-// reports are the claims whose status.devices has entries of the driver, or is to have
-// some. Whoever adds and removes claims waits for no request.
+// reports has the claims whose status.devices has, or must get, entries of the driver. Adding and
+// removing claims does not wait for requests.
 type reports struct {
 	path    string // of the checkpoint
-	dropped bool   // errStatusDropped was told; only the goroutine of reportAll has it
+	dropped bool   // errStatusDropped was reported; only the goroutine of reportAll accesses it
 
 	mutex   sync.Mutex
 	claims  map[types.UID]*report
 	changed chan struct{} // gets a value with each change
 }
 
-// claimName is what the checkpoint has of a claim, by UID.
+// claimName is a claim in the checkpoint, by UID.
 type claimName struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
 
-// report is what one claim's status says, and is to say.
+// report has the desired and the stored entries of one claim's status.
 type report struct {
 	claimName
-	results []resourceapi.DeviceRequestAllocationResult // none: no entries are wanted
-	failure error                                       // why they are not prepared
+	results []resourceapi.DeviceRequestAllocationResult // devices for which entries are wanted
+	failure error                                       // why the claim is not prepared, or nil
 	version int                                         // counts changes of results and failure
-	due     time.Time                                   // of the next attempt after a failure; zero: at the next look
+	due     time.Time                                   // time of the next attempt after a failure; zero: with the next pass
 
-	// The rest belongs to the goroutine of reportAll.
-	known    bool // reported is what the API server has
+	// Only the goroutine of reportAll accesses the fields below.
+	known    bool // reported is what the API server has stored
 	reported []resourceapi.AllocatedDeviceStatus
-	failed   int // attempts since the last that succeeded
+	failed   int // failed attempts in a row
 }
 
-// openReports finds the claims of an earlier process. Only their names are known. If the
-// checkpoint is damaged, entries of claims that were unprepared since may stay until
-// the claims are deallocated.
+// openReports reads the checkpoint of an earlier process, which has only names of claims. If it is
+// damaged, entries of claims that were unprepared since may remain until the claims are
+// deallocated.
 func openReports(folder string) (*reports, error) {
 	r := &reports{path: filepath.Join(folder, "reports.json"), claims: make(map[types.UID]*report), changed: make(chan struct{}, 1)}
 	stored, err := checkpoint.Read[map[types.UID]claimName](r.path)
@@ -83,8 +82,8 @@ func openReports(folder string) (*reports, error) {
 	return r, err
 }
 
-// set has the status of a claim say how the driver's devices are. reported is what it says
-// at the moment. The claim is in the checkpoint before anything is written.
+// set requests entries for the driver's devices in a claim's status. reported has the entries that
+// are stored now. The claim is in the checkpoint before the status is written.
 func (r *reports) set(claim *resourceapi.ResourceClaim, reported []resourceapi.AllocatedDeviceStatus, results []resourceapi.DeviceRequestAllocationResult, failure error) (err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -103,7 +102,8 @@ func (r *reports) set(claim *resourceapi.ResourceClaim, reported []resourceapi.A
 	return err
 }
 
-// narrow leaves out results that a claim does not have any more, unless it was set meanwhile.
+// narrow removes results that the claim no longer has. It does nothing if set was called since
+// version.
 func (r *reports) narrow(known *report, version int, results []resourceapi.DeviceRequestAllocationResult) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -112,7 +112,7 @@ func (r *reports) narrow(known *report, version int, results []resourceapi.Devic
 	}
 }
 
-// remove has the entries of a claim removed.
+// remove requests that the entries of a claim are removed.
 func (r *reports) remove(claim types.UID) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -126,11 +126,11 @@ func (r *reports) remove(claim types.UID) {
 func (r *reports) wake() {
 	select {
 	case r.changed <- struct{}{}:
-	default: // the last one was not looked at yet
+	default: // a value is already in the channel
 	}
 }
 
-// save is called with the lock held.
+// save writes the checkpoint. The caller holds the lock.
 func (r *reports) save() error {
 	names := make(map[types.UID]claimName, len(r.claims))
 	for uid, known := range r.claims {
@@ -139,8 +139,8 @@ func (r *reports) save() error {
 	return checkpoint.Write(r.path, names)
 }
 
-// forget is for claims that have no entries any more. One that was prepared again
-// meanwhile stays.
+// forget removes a claim that has no entries any more. It does nothing if the claim was prepared
+// again since version.
 func (r *reports) forget(claim types.UID, version int) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -151,7 +151,7 @@ func (r *reports) forget(claim types.UID, version int) error {
 	return r.save()
 }
 
-// report writes the status of claims when it changes, until ctx ends.
+// report writes the status of claims when entries change, until ctx ends.
 func (d *Driver) report(ctx context.Context) {
 	for {
 		in, changed, lost := d.current()
@@ -176,8 +176,8 @@ func (d *Driver) report(ctx context.Context) {
 	}
 }
 
-// reportAll looks at each claim once, and returns when it must do so again; zero: when
-// something changes.
+// reportAll makes one pass over all claims. It returns when the next one is due, or zero if only
+// after a change.
 func (d *Driver) reportAll(ctx context.Context, in *inventory.Inventory, lost error) (next time.Time) {
 	r := d.reports
 	r.mutex.Lock()
@@ -193,7 +193,7 @@ func (d *Driver) reportAll(ctx context.Context, in *inventory.Inventory, lost er
 			if ctx.Err() != nil {
 				return time.Time{}
 			}
-			due = d.reported(ctx, known, version, err)
+			due = d.endAttempt(ctx, known, version, err)
 		}
 		if !due.IsZero() && (next.IsZero() || due.Before(next)) {
 			next = due
@@ -202,13 +202,13 @@ func (d *Driver) reportAll(ctx context.Context, in *inventory.Inventory, lost er
 	return next
 }
 
-// reported notes how an attempt ended, and returns when the next one is due.
-func (d *Driver) reported(ctx context.Context, known *report, version int, err error) (due time.Time) {
+// endAttempt records the result of an attempt, and returns when the next one is due.
+func (d *Driver) endAttempt(ctx context.Context, known *report, version int, err error) (due time.Time) {
 	if err == nil {
 		known.failed = 0
 	} else {
 		d.options.OnError(ctx, fmt.Errorf("claim %s/%s: %w", known.Namespace, known.Name, err), "writing the status of devices")
-		known.known = false // it may have taken effect, or the claim is not what it was
+		known.known = false // the request may have succeeded, or the claim was changed by others
 		due = time.Now().Add(min(firstReportRetry<<min(known.failed, 20), lastReportRetry))
 		known.failed++
 	}
@@ -220,7 +220,7 @@ func (d *Driver) reported(ctx context.Context, known *report, version int, err e
 	return known.due
 }
 
-// reportOne writes the status of a claim if it is not what it is to be.
+// reportOne writes the status of a claim if it differs from the desired one.
 func (d *Driver) reportOne(ctx context.Context, uid types.UID, known *report, o observed, version int) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
@@ -247,9 +247,9 @@ func (d *Driver) reportOne(ctx context.Context, uid types.UID, known *report, o 
 	return err
 }
 
-// allocated are the results that the claim still has: the API server refuses entries of
-// others. Nobody has prepared a claim of version 0 in this process; if its CDI file
-// is there, an earlier one did.
+// allocated returns the results that the claim still has, because the API server refuses entries of
+// other devices. Version 0 means that this process has not prepared the claim. If its CDI file
+// exists, an earlier process has.
 func (d *Driver) allocated(stored *resourceapi.ResourceClaim, results []resourceapi.DeviceRequestAllocationResult, version int) []resourceapi.DeviceRequestAllocationResult {
 	now := d.resultsOf(stored)
 	if version == 0 {
@@ -265,8 +265,8 @@ func (d *Driver) allocated(stored *resourceapi.ResourceClaim, results []resource
 	})
 }
 
-// apply makes the driver's entries what is wanted. Others may have conditions of their own
-// in them, and entries of other drivers are theirs: server-side apply leaves both alone.
+// apply writes the driver's entries by server-side apply, which leaves alone entries of other
+// drivers and conditions of other writers.
 func (d *Driver) apply(ctx context.Context, uid types.UID, known *report, want []resourceapi.AllocatedDeviceStatus) error {
 	claim := ApplyReport(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: known.Namespace, Name: known.Name, UID: uid}}, want)
 	stored, err := d.options.KubeClient.ResourceV1().ResourceClaims(known.Namespace).ApplyStatus(ctx, claim,

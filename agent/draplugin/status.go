@@ -13,22 +13,22 @@ import (
 	"github.com/dray-project/dray/agent/inventory"
 )
 
-// The types of the conditions that a driver sets in status.devices of a claim (KEP-4817).
+// Types of conditions that a driver sets in status.devices of a claim (KEP-4817).
 const (
 	// ConditionReady is True while the device is prepared for the claim, and False if
 	// preparing it failed.
 	ConditionReady = "Ready"
-	// ConditionHealthy is what the source says of the device. It is Unknown if the source
-	// ended, or does not have the device any more.
+	// ConditionHealthy is the health that the source reports. It is Unknown if the source ended, or
+	// no longer has the device.
 	ConditionHealthy = "Healthy"
 )
 
-// observed is what the status of a claim's devices is made of.
+// observed is the input of the entries in a claim's status.devices.
 type observed struct {
-	results []resourceapi.DeviceRequestAllocationResult // those of the driver
-	failure error                                       // why they are not prepared; nil if they are
+	results []resourceapi.DeviceRequestAllocationResult // of the driver
+	failure error                                       // why the claim is not prepared; nil if it is
 	in      *inventory.Inventory
-	lost    error // why the source ended
+	lost    error // why the source ended, or nil
 }
 
 // deviceKey identifies an entry of status.devices of one driver.
@@ -42,9 +42,8 @@ func keyOfStatus(status *resourceapi.AllocatedDeviceStatus) deviceKey {
 	return deviceKey{status.Pool, status.Device, ptr.Deref(status.ShareID, "")}
 }
 
-// wanted is what status.devices is to say, in the order of the results. A device that
-// several requests have is one entry. Conditions that are as before keep the time of their
-// transition.
+// wanted returns the desired entries of status.devices, in the order of the results. A device of
+// several requests has one entry. Unchanged conditions keep the time of their transition.
 func (d *Driver) wanted(o observed, before []resourceapi.AllocatedDeviceStatus, now metav1.Time) []resourceapi.AllocatedDeviceStatus {
 	conditions := make(map[deviceKey][]metav1.Condition, len(before))
 	for i := range before {
@@ -106,7 +105,7 @@ func newCondition(kind string, status metav1.ConditionStatus, reason, message st
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: inventory.ConditionMessage(message)}
 }
 
-// ours are the entries of the driver, without the conditions of others.
+// ours returns the driver's entries, without conditions of other writers.
 func (d *Driver) ours(claim *resourceapi.ResourceClaim) []resourceapi.AllocatedDeviceStatus {
 	var out []resourceapi.AllocatedDeviceStatus
 	for i := range claim.Status.Devices {

@@ -14,22 +14,22 @@ import (
 	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 )
 
-// ErrHealthNotSupported is what WatchHealthStatus returns if it reports nothing. It is
-// upstream's, for errors.Is.
+// ErrHealthNotSupported is returned by WatchHealthStatus of a driver that reports no health. It is
+// upstream's value, so that errors.Is works.
 var ErrHealthNotSupported = upstream.ErrHealthNotSupported
 
 // Upstream's types of health.
 type (
-	// DeviceHealth is what is known of the health of one device.
+	// DeviceHealth is the health of one device.
 	DeviceHealth = upstream.DeviceHealth
-	// DeviceHealthReport is what is known of several devices. Those that it leaves out stay as
-	// they were.
+	// DeviceHealthReport is the health of several devices. Devices that it leaves out keep their
+	// health.
 	DeviceHealthReport = upstream.DeviceHealthReport
 	// HealthStatus is the health of a device.
 	HealthStatus = upstream.HealthStatus
 )
 
-// What is known of a device's health.
+// Health of a device.
 const (
 	HealthStatusUnknown   = upstream.HealthStatusUnknown
 	HealthStatusHealthy   = upstream.HealthStatusHealthy
@@ -38,46 +38,47 @@ const (
 
 // HealthWatcher is implemented by drivers that report the health of devices.
 type HealthWatcher interface {
-	// WatchHealthStatus sends a report of all devices, and then one after each change,
-	// until ctx is done. Kubelet takes a device whose report is older than its
-	// HealthCheckTimeout for unknown. It may be called again after it returned.
+	// WatchHealthStatus sends a report of all devices, and then one after each change, until ctx is
+	// done. If the last report is older than a device's HealthCheckTimeout, kubelet considers its
+	// health unknown. It may be called again after it returned.
 	WatchHealthStatus(ctx context.Context, reports chan<- DeviceHealthReport) error
 }
 
-// HealthService tells whether health is reported: by default, if the driver can.
+// HealthService enables the health service. By default, it is enabled if the driver can report
+// health.
 func HealthService(enabled bool) Option { return forwarded(upstream.HealthService(enabled)) }
 
-// HealthV1 tells whether version v1 of the health service is served: by default.
+// HealthV1 enables version v1 of the health service. It is enabled by default.
 func HealthV1(enabled bool) Option { return forwarded(upstream.HealthV1(enabled)) }
 
-// HealthV1alpha1 tells whether version v1alpha1 of the health service is served: by default.
+// HealthV1alpha1 enables version v1alpha1 of the health service. It is enabled by default.
 func HealthV1alpha1(enabled bool) Option { return forwarded(upstream.HealthV1alpha1(enabled)) }
 
-// withHealth returns the plugin as upstream wants it, and what upstream is to be told about
-// the health service: a driver that cannot report is not announced as one that can.
+// withHealth returns the plugin with a WatchHealthStatus method, as upstream requires, and options
+// for upstream. If the driver cannot report health, the health service is not announced.
 func withHealth(plugin DRAPlugin) (upstream.DRAPlugin, []upstream.Option) {
 	switch watcher := plugin.(type) {
 	case HealthWatcher:
-		return served{plugin, watcher}, nil
+		return withWatcher{plugin, watcher}, nil
 	case healthv1alpha1.DRAResourceHealthServer:
-		return served{plugin, olderWatcher{watcher}}, nil
+		return withWatcher{plugin, olderWatcher{watcher}}, nil
 	}
-	return served{plugin, silent{}}, []upstream.Option{upstream.HealthService(false)}
+	return withWatcher{plugin, silent{}}, []upstream.Option{upstream.HealthService(false)}
 }
 
-type served struct {
+type withWatcher struct {
 	DRAPlugin
 	HealthWatcher
 }
 
-// silent reports nothing.
+// silent is a HealthWatcher for drivers that report no health.
 type silent struct{}
 
 func (silent) WatchHealthStatus(context.Context, chan<- DeviceHealthReport) error {
 	return ErrHealthNotSupported
 }
 
-// olderWatcher is a driver that serves v1alpha1 by itself, as drivers for Kubernetes 1.36 do.
+// olderWatcher is a driver that implements the service v1alpha1, as drivers for Kubernetes 1.36 do.
 type olderWatcher struct {
 	server healthv1alpha1.DRAResourceHealthServer
 }
@@ -86,9 +87,9 @@ func (w olderWatcher) WatchHealthStatus(ctx context.Context, reports chan<- Devi
 	return w.server.NodeWatchResources(&healthv1alpha1.NodeWatchResourcesRequest{}, &olderStream{ctx: ctx, reports: reports})
 }
 
-// olderStream passes on what a driver sends to kubelet.
+// olderStream converts what a driver sends to a stream of v1alpha1.
 type olderStream struct {
-	grpc.ServerStream // nil: a driver has no use for more of it than what is here
+	grpc.ServerStream // nil: drivers call only Context and Send
 	ctx               context.Context
 	reports           chan<- DeviceHealthReport
 }

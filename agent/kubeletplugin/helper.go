@@ -15,22 +15,22 @@ import (
 	"github.com/dray-project/dray/agent/resourceslice"
 )
 
-// Helper serves kubelet for a driver and publishes its devices. The methods that are not
-// listed here are those of upstream's Helper. Methods may be called concurrently.
+// Helper serves kubelet for a driver and publishes its devices. Other methods are those of the
+// embedded upstream Helper. Methods may be called concurrently.
 type Helper struct {
 	*upstream.Helper
 
-	ctx     context.Context // that of Start, for what is started later
+	ctx     context.Context // the context of Start, for goroutines that start later
 	options options
 	plugin  DRAPlugin
 
 	mutex     sync.Mutex
 	stopped   bool
-	published *resourceslice.Controller // nil until something is
+	published *resourceslice.Controller // nil before PublishResources
 }
 
-// Start serves kubelet. It publishes nothing before PublishResources. What it started runs
-// until Stop, or until ctx is done. DriverName and KubeClient are required.
+// Start starts to serve kubelet. It publishes nothing before PublishResources. The helper runs
+// until Stop is called or ctx is done. DriverName and KubeClient are required.
 func Start(ctx context.Context, plugin DRAPlugin, opts ...Option) (*Helper, error) {
 	h := &Helper{ctx: ctx, plugin: plugin}
 	for _, option := range opts {
@@ -39,7 +39,7 @@ func Start(ctx context.Context, plugin DRAPlugin, opts ...Option) (*Helper, erro
 		}
 	}
 	served, services := withHealth(plugin)
-	// What the driver itself says of the health service comes later and counts.
+	// Options of the driver come later, so that they override the defaults for the health service.
 	kubelet, err := upstream.Start(ctx, served, slices.Concat(services, h.options.kubelet, h.options.metadata.option())...)
 	if err != nil {
 		return nil, err
@@ -48,9 +48,8 @@ func Start(ctx context.Context, plugin DRAPlugin, opts ...Option) (*Helper, erro
 	return h, nil
 }
 
-// PublishResources replaces what the driver has published. It returns before anything is
-// written; what goes wrong then is told to HandleError, as an ErrRecoverable. It copies what
-// it needs of resources.
+// PublishResources replaces the published devices. It returns before anything is written. Later
+// errors go to HandleError as ErrRecoverable. It copies what it needs of resources.
 func (h *Helper) PublishResources(_ context.Context, resources resourceslice.DriverResources) error {
 	if h.options.nodeName == "" {
 		return errors.New("publish resources: the option NodeName is required")
@@ -86,8 +85,8 @@ func (h *Helper) PublishResources(_ context.Context, resources resourceslice.Dri
 	return nil
 }
 
-// Stop ends all that Start and PublishResources started, and waits for it. What is published
-// stays. A nil Helper has nothing to stop.
+// Stop ends what Start and PublishResources started, and waits for it. ResourceSlices remain. Stop
+// does nothing on a nil Helper.
 func (h *Helper) Stop() {
 	if h == nil {
 		return
@@ -101,7 +100,7 @@ func (h *Helper) Stop() {
 	}
 }
 
-// recoverable is an error after which the driver may go on.
+// recoverable wraps an error after which the driver may go on.
 type recoverable struct{ error }
 
 func (r recoverable) Unwrap() error        { return r.error }

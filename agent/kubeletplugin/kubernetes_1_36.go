@@ -10,13 +10,12 @@ import (
 	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
 )
 
-// What is in this file takes the place of health.go and metadata.go for drivers with the
-// libraries of Kubernetes 1.36. A driver that serves the health service v1alpha1 is found by
-// upstream.
+// This file replaces health.go and metadata.go for drivers with the libraries of Kubernetes 1.36.
+// There, upstream itself detects drivers with the health service v1alpha1.
 
 func withHealth(plugin DRAPlugin) (upstream.DRAPlugin, []upstream.Option) { return plugin, nil }
 
-// EnableDeviceMetadata has files with metadata of devices mounted into containers.
+// EnableDeviceMetadata makes files with metadata of devices, and mounts them into containers.
 func EnableDeviceMetadata(enabled bool) Option {
 	return func(o *options) error {
 		o.metadata = append(o.metadata, upstream.EnableDeviceMetadata(enabled))
@@ -24,7 +23,7 @@ func EnableDeviceMetadata(enabled bool) Option {
 	}
 }
 
-// MetadataVersions are the versions of the format for EnableDeviceMetadata.
+// MetadataVersions are the versions of the metadata format.
 func MetadataVersions(versions ...schema.GroupVersion) Option {
 	return func(o *options) error {
 		o.metadata = append(o.metadata, upstream.MetadataVersions(versions...))
@@ -32,7 +31,7 @@ func MetadataVersions(versions ...schema.GroupVersion) Option {
 	}
 }
 
-// metadataOptions are what upstream is told.
+// metadataOptions are options for upstream.
 type metadataOptions []upstream.Option
 
 func (m *metadataOptions) option() []upstream.Option { return *m }

@@ -10,11 +10,11 @@ import (
 	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
 )
 
-// What is in this file, in health.go and in metadata.go is in the libraries of Kubernetes 1.37
-// and later. The file kubernetes_1_36.go takes its place with those of 1.36.
+// This file, health.go and metadata.go need the libraries of Kubernetes 1.37 or later. With those
+// of 1.36, kubernetes_1_36.go replaces them.
 
-// RollingUpdateRegistrarSocketFile is the name of the registration socket in registryDir of
-// the instance that runs in the pod with this UID.
+// RollingUpdateRegistrarSocketFile returns the name of the registration socket in registryDir, for
+// the driver's instance in the pod with this UID.
 func RollingUpdateRegistrarSocketFile(registryDir, driverName string, podUID types.UID) string {
 	return upstream.RollingUpdateRegistrarSocketFile(registryDir, driverName, podUID)
 }

@@ -14,10 +14,11 @@ import (
 	upstream "k8s.io/dynamic-resource-allocation/kubeletplugin"
 )
 
-// latestMetadata is the version that upstream wants written in any case.
+// latestMetadata is the version that upstream requires to be written.
 var latestMetadata = metadatav1beta1.SchemeGroupVersion
 
-// MetadataFileOperations are for MetadataFileOps. A nil field stands for the usual function.
+// MetadataFileOperations is the argument of MetadataFileOps. A nil field stands for the default
+// function.
 type MetadataFileOperations = upstream.MetadataFileOperations
 
 // MetadataFileOps replaces how files for metadata are written and read.
@@ -25,9 +26,9 @@ func MetadataFileOps(ops MetadataFileOperations) Option {
 	return forwarded(upstream.MetadataFileOps(ops))
 }
 
-// EnableDeviceMetadata has files with metadata of devices mounted into containers. Versions
-// are those of the file format, at most one list, which must have the latest. Without a list
-// the versions are those of MetadataVersions, as in Kubernetes 1.36.
+// EnableDeviceMetadata makes files with metadata of devices, and mounts them into containers. At
+// most one list of versions may be given, and it must include the latest version. Without a list,
+// MetadataVersions sets the versions, as in Kubernetes 1.36.
 func EnableDeviceMetadata(enabled bool, versions ...[]schema.GroupVersion) Option {
 	return func(o *options) error {
 		o.metadata.enabled, o.metadata.older = enabled, len(versions) == 0
@@ -38,8 +39,8 @@ func EnableDeviceMetadata(enabled bool, versions ...[]schema.GroupVersion) Optio
 	}
 }
 
-// MetadataVersions are the versions of the format for EnableDeviceMetadata without versions.
-// The default is v1alpha1. Files have the latest version, too, before these.
+// MetadataVersions sets the versions of the format if EnableDeviceMetadata has none. The default is
+// v1alpha1. Files also have the latest version, before these.
 func MetadataVersions(versions ...schema.GroupVersion) Option {
 	return func(o *options) error {
 		o.metadata.versions = versions
@@ -47,14 +48,14 @@ func MetadataVersions(versions ...schema.GroupVersion) Option {
 	}
 }
 
-// metadataOptions say which versions of the format are written.
+// metadataOptions says which versions of the format are written.
 type metadataOptions struct {
 	enabled  bool
 	versions []schema.GroupVersion
-	older    bool // enabled in the way of Kubernetes 1.36
+	older    bool // enabled without versions, as in Kubernetes 1.36
 }
 
-// written are the versions that upstream is told to write.
+// written returns the versions for upstream's option.
 func (m *metadataOptions) written() []schema.GroupVersion {
 	if !m.enabled || !m.older {
 		return m.versions
@@ -67,7 +68,7 @@ func (m *metadataOptions) written() []schema.GroupVersion {
 	return append([]schema.GroupVersion{latestMetadata}, others...)
 }
 
-// option is what upstream is told.
+// option returns the option for upstream.
 func (m *metadataOptions) option() []upstream.Option {
 	return []upstream.Option{upstream.EnableDeviceMetadata(m.enabled, m.written())}
 }

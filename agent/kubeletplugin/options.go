@@ -16,7 +16,7 @@ import (
 // Option configures Start.
 type Option func(*options) error
 
-// options are what upstream's helper is given, and what publishing needs to know of it.
+// options has options for upstream's helper, and those that publishing needs.
 type options struct {
 	kubelet []upstream.Option
 
@@ -36,7 +36,7 @@ func forwarded(option upstream.Option) Option {
 	}
 }
 
-// known forwards an option that publishing needs, too.
+// known returns an option that is forwarded to upstream, and that publishing needs, too.
 func known(option upstream.Option, note func(o *options)) Option {
 	return func(o *options) error {
 		note(o)
@@ -45,104 +45,105 @@ func known(option upstream.Option, note func(o *options)) Option {
 	}
 }
 
-// DriverName is required: a DNS subdomain of at most 63 characters.
+// DriverName sets the name of the driver: a DNS subdomain of at most 63 characters. It is required.
 func DriverName(name string) Option {
 	return known(upstream.DriverName(name), func(o *options) { o.driverName = name })
 }
 
-// KubeClient is required. It reads claims, and publishes: see resourceslice.Options.
+// KubeClient sets the client, which is required. It reads claims and writes ResourceSlices: see
+// resourceslice.Options.
 func KubeClient(client kubernetes.Interface) Option {
 	return known(upstream.KubeClient(client), func(o *options) { o.kubeClient = client })
 }
 
-// NodeName is required for PublishResources.
+// NodeName sets the name of the node. It is required for PublishResources.
 func NodeName(name string) Option {
 	return known(upstream.NodeName(name), func(o *options) { o.nodeName = name })
 }
 
-// NodeUID saves looking up the node.
+// NodeUID sets the UID of the node, which saves a request.
 func NodeUID(uid types.UID) Option {
 	return known(upstream.NodeUID(uid), func(o *options) { o.nodeUID = uid })
 }
 
-// ReconcilePoolWithName makes PublishResources responsible for the one pool with this name:
-// see resourceslice.Options. The default, "", is all pools with the node's name.
+// ReconcilePoolWithName makes PublishResources manage the pool with this name only: see
+// resourceslice.Options. The default, "", is all pools with the node's name.
 func ReconcilePoolWithName(name string) Option {
 	return known(upstream.ReconcilePoolWithName(name), func(o *options) { o.reconcilePoolWithName = name })
 }
 
-// GRPCVerbosity is the level at which calls are logged, 6 by default. Negative: never.
+// GRPCVerbosity sets the log level for gRPC calls. The default is 6. A negative value disables
+// logging.
 func GRPCVerbosity(level int) Option { return forwarded(upstream.GRPCVerbosity(level)) }
 
-// RegistrarDirectoryPath is where kubelet looks for plugins. The default is
+// RegistrarDirectoryPath sets kubelet's plugin registration directory. The default is
 // KubeletRegistryDir.
 func RegistrarDirectoryPath(path string) Option {
 	return forwarded(upstream.RegistrarDirectoryPath(path))
 }
 
-// RegistrarSocketFilename replaces the name of the registration socket, which is
-// <driver>-reg.sock. It excludes RollingUpdate.
+// RegistrarSocketFilename sets the name of the registration socket. The default is
+// <driver>-reg.sock. It cannot be combined with RollingUpdate.
 func RegistrarSocketFilename(name string) Option {
 	return forwarded(upstream.RegistrarSocketFilename(name))
 }
 
-// RegistrarListener replaces how the registration socket is made.
+// RegistrarListener sets the function that makes the registration socket.
 func RegistrarListener(listen func(ctx context.Context, path string) (net.Listener, error)) Option {
 	return forwarded(upstream.RegistrarListener(listen))
 }
 
-// PluginDataDirectoryPath is the driver's own directory, with the socket of the DRA service.
-// The default is a directory with the driver's name in KubeletPluginsDir.
+// PluginDataDirectoryPath sets the driver's directory, with the socket of the DRA service. The
+// default is a directory with the driver's name in KubeletPluginsDir.
 func PluginDataDirectoryPath(path string) Option {
 	return forwarded(upstream.PluginDataDirectoryPath(path))
 }
 
-// PluginSocket replaces the name of the socket of the DRA service.
+// PluginSocket sets the name of the DRA service's socket.
 func PluginSocket(name string) Option { return forwarded(upstream.PluginSocket(name)) }
 
-// PluginListener replaces how the socket of the DRA service is made.
+// PluginListener sets the function that makes the DRA service's socket.
 func PluginListener(listen func(ctx context.Context, path string) (net.Listener, error)) Option {
 	return forwarded(upstream.PluginListener(listen))
 }
 
-// RollingUpdate lets two instances of the driver serve a node while one replaces the other.
-// The UID is that of the instance's pod; empty switches it off. Kubelet supports it since
-// Kubernetes 1.33. Each instance has to be stateless from one call to the next, and to stop
-// in good order, because nobody removes the sockets of one that did not.
+// RollingUpdate permits two instances of the driver on a node while one replaces the other. podUID
+// is the UID of the instance's pod; an empty one disables this. Kubelet supports it since
+// Kubernetes 1.33. Instances must not keep state between calls. They must stop gracefully, because
+// nobody removes the sockets of a killed one.
 func RollingUpdate(podUID types.UID) Option { return forwarded(upstream.RollingUpdate(podUID)) }
 
-// FlockDirectoryPath is where instances lock each other out during calls. The default is the
-// driver's own directory.
+// FlockDirectoryPath sets the directory of the lock that instances hold during calls. The default
+// is the driver's directory.
 func FlockDirectoryPath(path string) Option { return forwarded(upstream.FlockDirectoryPath(path)) }
 
-// Serialize tells whether calls to prepare and unprepare are made one at a time, which is the
-// default.
+// Serialize makes calls of prepare and unprepare run one at a time. It is enabled by default.
 func Serialize(enabled bool) Option { return forwarded(upstream.Serialize(enabled)) }
 
-// GRPCInterceptor adds an interceptor of calls.
+// GRPCInterceptor adds an interceptor for unary calls.
 func GRPCInterceptor(interceptor grpc.UnaryServerInterceptor) Option {
 	return forwarded(upstream.GRPCInterceptor(interceptor))
 }
 
-// GRPCStreamInterceptor adds an interceptor of streams.
+// GRPCStreamInterceptor adds an interceptor for streams.
 func GRPCStreamInterceptor(interceptor grpc.StreamServerInterceptor) Option {
 	return forwarded(upstream.GRPCStreamInterceptor(interceptor))
 }
 
-// NodeV1beta1 tells whether version v1beta1 of the DRA service is served: by default.
+// NodeV1beta1 enables version v1beta1 of the DRA service. It is enabled by default.
 func NodeV1beta1(enabled bool) Option { return forwarded(upstream.NodeV1beta1(enabled)) }
 
-// NodeV1 tells whether version v1 of the DRA service is served: by default.
+// NodeV1 enables version v1 of the DRA service. It is enabled by default.
 func NodeV1(enabled bool) Option { return forwarded(upstream.NodeV1(enabled)) }
 
-// RegistrationService tells whether the driver registers with kubelet: by default.
+// RegistrationService enables registration with kubelet. It is enabled by default.
 func RegistrationService(enabled bool) Option {
 	return forwarded(upstream.RegistrationService(enabled))
 }
 
-// DRAService tells whether the DRA service is served: by default.
+// DRAService enables the DRA service. It is enabled by default.
 func DRAService(enabled bool) Option { return forwarded(upstream.DRAService(enabled)) }
 
-// CDIDirectory is where CDI files for metadata of devices are written. The default is
+// CDIDirectory sets the directory of CDI files for metadata of devices. The default is
 // DefaultCDIDir.
 func CDIDirectory(path string) Option { return forwarded(upstream.CDIDirectory(path)) }

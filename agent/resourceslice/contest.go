@@ -11,15 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ContestedPoolError says that somebody else keeps undoing what the controller publishes,
-// most likely a second instance of the driver. An instance that takes over from another is
-// no reason for it: it is told when the pool was put right for the third time in a row. The
-// pool is then put right less and less often. What the driver changes is published as ever.
+// ContestedPoolError says that another writer keeps undoing what the controller publishes, most
+// likely a second instance of the driver. It is reported at the third repair in a row, so that one
+// instance can replace another without it. Later repairs of the pool are delayed more and more.
+// Changes by the driver are still published at once.
 type ContestedPoolError struct {
 	PoolName string
-	// Repairs is how often the pool was put right, in a row.
+	// Repairs is the number of repairs in a row.
 	Repairs int
-	// Writer is the field manager of the last write of somebody else, or empty if that was a
+	// Writer is the field manager of the other writer's last write. It is empty if that was a
 	// delete.
 	Writer string
 }
@@ -28,7 +28,7 @@ func (err *ContestedPoolError) Error() string {
 	return fmt.Sprintf("pool %q: %s keeps undoing what is published: it was put right %d times in a row; does another instance of the driver publish the same pool?", err.PoolName, err.By(), err.Repairs)
 }
 
-// By is who undoes what is published, for people.
+// By names the other writer, for messages.
 func (err *ContestedPoolError) By() string {
 	if err.Writer == "" {
 		return "somebody else"
@@ -37,25 +37,26 @@ func (err *ContestedPoolError) By() string {
 }
 
 const (
-	// contestedAfter is how many repairs in a row are too many.
+	// contestedAfter is the number of repairs in a row after which a pool is contested.
 	contestedAfter = 3
-	// contestMemory times the SyncDelay is how long after a repair the next one is in a row
-	// with it, and slowestRepair times that is the longest wait between two.
+	// Repairs count as "in a row" if at most contestMemory times SyncDelay lies between them. The
+	// delay of repairs grows to at most slowestRepair times SyncDelay.
 	contestMemory = 32
 	slowestRepair = 16
 )
 
-// contest is how often a pool was put right that was as desired before.
+// contest counts repairs: writes to a pool that was already as desired, and that another writer
+// changed.
 type contest struct {
 	repairs int
 	last    time.Time
-	writer  string // of what was last found instead
+	writer  string // field manager of the other writer's last write
 
-	seen map[write]bool // who had written the slices, by the answers to the controller's last writes
-	over bool           // these writes are over
+	seen map[write]bool // managed-fields entries in the responses to the controller's last writes
+	over bool           // seen is complete; the next write starts a new set
 }
 
-// repaired notes a repair, and tells whether the pool is contested.
+// repaired counts a repair, and returns whether the pool is contested.
 func (c *contest) repaired(syncDelay time.Duration) bool {
 	if time.Since(c.last) > contestMemory*syncDelay {
 		c.repairs = 0
@@ -65,7 +66,7 @@ func (c *contest) repaired(syncDelay time.Duration) bool {
 	return c.repairs >= contestedAfter
 }
 
-// wait is how long the next repair of a contested pool has to wait.
+// wait returns how long the next repair must be delayed.
 func (c *contest) wait(syncDelay time.Duration) time.Duration {
 	if c.repairs < contestedAfter {
 		return 0
@@ -74,14 +75,14 @@ func (c *contest) wait(syncDelay time.Duration) time.Duration {
 	return time.Until(c.last.Add(time.Duration(slower) * syncDelay))
 }
 
-// recent tells whether a repair would be in a row with what was done last.
+// recent tells whether a repair now would be in a row with the last one.
 func (c *contest) recent(syncDelay time.Duration) bool {
 	return time.Since(c.last) <= contestMemory*syncDelay
 }
 
-// found notes who wrote slices that are not as desired: the last of those that had not when the
-// controller had written. The API server notes times to the second only, and nobody who only removes
-// something.
+// found records the field manager who changed slices: that of the latest managed-fields entry that
+// is not in seen. Times there have a resolution of one second. A writer that only removes fields
+// leaves no entry.
 func (c *contest) found(stored []*resourceapi.ResourceSlice) {
 	c.writer, c.over = "", true
 	var last time.Time
@@ -94,7 +95,7 @@ func (c *contest) found(stored []*resourceapi.ResourceSlice) {
 	}
 }
 
-// wrote notes what the API server made of the managed fields in a write of the controller.
+// wrote adds the managed-fields entries in the response to a write of the controller to seen.
 func (c *contest) wrote(after []metav1.ManagedFieldsEntry) {
 	if c.over || c.seen == nil {
 		c.seen, c.over = make(map[write]bool), false
@@ -106,7 +107,7 @@ func (c *contest) wrote(after []metav1.ManagedFieldsEntry) {
 	}
 }
 
-// write is an entry of managed fields, as far as it matters.
+// write identifies a managed-fields entry.
 type write struct {
 	manager string
 	second  int64

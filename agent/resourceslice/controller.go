@@ -18,56 +18,55 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Controller keeps the ResourceSlices of one driver, or of one driver on one
-// node, as the driver wants them. Its methods may be called concurrently.
+// Controller reconciles the ResourceSlices of one driver, or of one driver on one node, with what
+// the driver wants. Its methods may be called concurrently.
 type Controller struct {
 	options Options
 	client  *draclient.Client
 	queue   workqueue.TypedRateLimitingInterface[string] // names of pools
-	stored  mutations                                    // slices by pool, with answers to writes that the watch has not seen
+	stored  mutations                                    // slices by pool, including responses to writes that the watch has not delivered yet
 
 	cancel     context.CancelCauseFunc
 	background sync.WaitGroup
 	reporting  sync.Mutex // held while the ErrorHandler runs
 
-	// selectByPool is false once the API server refused to select slices by
-	// the name of their pool.
+	// selectByPool is false after the API server refused a field selector for the pool's name.
 	selectByPool atomic.Bool
 
 	creates, updates, deletes, repairs atomic.Int64
 
 	ownerMutex   sync.Mutex
-	ownerUID     types.UID // of the owner, if that is a node; empty if it must be looked up
-	lastOwnerUID types.UID // the last one that was looked up
+	ownerUID     types.UID // of an owner that is a node; empty if it must be looked up
+	lastOwnerUID types.UID // the result of the last look-up
 
 	mutex sync.Mutex
 	pools map[string]*poolState
 }
 
-// poolState is what is known of one pool.
+// poolState is the state of one pool in the controller.
 type poolState struct {
-	// The mutex of the controller protects these.
+	// These fields are guarded by the controller's mutex.
 	desired *desiredPool // nil if the pool must not exist
-	settled bool         // desired is published, and no field was dropped
-	dropped bool         // the last write of desired lost fields
+	settled bool         // desired is published, and the API server dropped no field
+	dropped bool         // the API server dropped fields of desired
 
-	// The queue hands a pool to one worker at a time, to which these belong.
-	writing     *desiredPool // of a write that raised the generation, until it is through
-	writingTo   int64        // that generation
-	published   bool         // last is published
-	last        *desiredPool // that was written as a whole; nil if the pool was deleted
-	lastOwner   types.UID    // of the slices at that time
-	wrote       int          // successful writes of the attempt
+	// The remaining fields belong to the worker that has the pool from the queue.
+	writing     *desiredPool // set while a write that raises the generation is incomplete
+	writingTo   int64        // the generation of that write
+	published   bool         // last was published completely
+	last        *desiredPool // the latest completely written pool; nil if it was deleted
+	lastOwner   types.UID    // owner of the slices at that time
+	wrote       int          // successful writes of the current attempt
 	contest     contest
-	tried       *desiredPool // of the last attempt
-	notBefore   time.Time    // of the next attempt, whoever asks for it
-	failures    int          // attempts since the last one that the API server did not turn away
-	checkAfter  time.Time    // when slices that we created must have been seen
+	tried       *desiredPool // desired pool of the last attempt
+	notBefore   time.Time    // earliest time of the next attempt
+	failures    int          // attempts in a row that failed because of the API server's state
+	checkAfter  time.Time    // when created slices must have been seen in the watch
 	deletedKeys map[string]bool
 }
 
-// StartController starts to publish. It returns once it has seen what is
-// published already. The controller runs until Stop, or until ctx is done.
+// StartController starts a controller. It returns when the controller has listed the published
+// slices. The controller runs until Stop is called or ctx is done.
 func StartController(ctx context.Context, options Options) (*Controller, error) {
 	c, err := newController(ctx, options)
 	if err != nil {
@@ -79,7 +78,7 @@ func StartController(ctx context.Context, options Options) (*Controller, error) 
 	return c, nil
 }
 
-// newController returns a controller that watches, but has no workers.
+// newController returns a controller with a watch, but without workers.
 func newController(ctx context.Context, options Options) (*Controller, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
@@ -101,8 +100,7 @@ func newController(ctx context.Context, options Options) (*Controller, error) {
 	return c, nil
 }
 
-// Stop ends all that runs in the background and waits for it. What is published
-// stays: see Withdraw.
+// Stop stops the controller and waits for its goroutines. ResourceSlices remain: see Withdraw.
 func (c *Controller) Stop() {
 	if c == nil {
 		return
@@ -111,7 +109,7 @@ func (c *Controller) Stop() {
 	c.background.Wait()
 }
 
-// GetStats returns what was written up to now.
+// GetStats returns the number of successful writes.
 func (c *Controller) GetStats() Stats {
 	return Stats{
 		NumCreates: c.creates.Load(),
@@ -120,16 +118,14 @@ func (c *Controller) GetStats() Stats {
 	}
 }
 
-// Repairs is how often a pool that was as desired had to be written again, because somebody
-// else had written or deleted slices of it: see ContestedPoolError.
+// Repairs returns how often a pool was written again because another writer had changed or deleted
+// its slices: see ContestedPoolError.
 func (c *Controller) Repairs() int64 { return c.repairs.Load() }
 
-// Update replaces all that is desired. Pools that are not in resources are
-// deleted; nil is the same as no pools. Update copies what it needs, and returns
-// before anything is written.
+// Update replaces all desired pools. Pools that are not in resources are deleted; nil stands for no
+// pools. Update copies what it needs, and returns before anything is written.
 //
-// Pools that stay the same cost no more than comparing them. Updates that follow
-// each other faster than they can be written are written together.
+// Unchanged pools are only compared. Updates in quick succession are combined into one write.
 func (c *Controller) Update(resources *DriverResources) {
 	if resources == nil {
 		resources = &DriverResources{}
@@ -151,9 +147,8 @@ func (c *Controller) Update(resources *DriverResources) {
 	}
 }
 
-// UpdatePool replaces what is desired of one pool and leaves the others as they
-// are. With nil, the pool is deleted. It is for drivers with so many devices that
-// repeating all of them in each Update costs too much.
+// UpdatePool replaces one desired pool, and leaves the others alone. nil deletes the pool. It is
+// for drivers with so many devices that an Update with all of them is too expensive.
 func (c *Controller) UpdatePool(name string, pool *Pool) {
 	if !c.accepts(name) {
 		return
@@ -163,7 +158,7 @@ func (c *Controller) UpdatePool(name string, pool *Pool) {
 	c.setPool(name, pool)
 }
 
-// setPool expects the mutex to be locked.
+// setPool sets a desired pool. The caller holds the mutex.
 func (c *Controller) setPool(name string, pool *Pool) {
 	state := c.state(name)
 	if pool == nil {
@@ -175,8 +170,8 @@ func (c *Controller) setPool(name string, pool *Pool) {
 	}
 	previous := state.desired
 	if state.dropped {
-		// The driver repeats what the API server could not store. Perhaps
-		// it can now.
+		// The driver repeats a pool of which the API server dropped fields. Write it again, since
+		// the API server may store them now.
 		previous = nil
 	}
 	desired := newDesiredPool(pool, previous)
@@ -187,7 +182,7 @@ func (c *Controller) setPool(name string, pool *Pool) {
 	c.queue.Add(name)
 }
 
-// state expects the mutex to be locked.
+// state returns the state of a pool, which it creates if necessary. The caller holds the mutex.
 func (c *Controller) state(name string) *poolState {
 	state := c.pools[name]
 	if state == nil {
@@ -197,8 +192,8 @@ func (c *Controller) state(name string) *poolState {
 	return state
 }
 
-// accepts refuses a pool that a controller with ReconcilePoolWithName is not
-// responsible for.
+// accepts tells whether the controller manages a pool. With ReconcilePoolWithName, it manages one
+// pool only.
 func (c *Controller) accepts(pool string) bool {
 	only := c.options.ReconcilePoolWithName
 	if only == "" || pool == only {
@@ -209,7 +204,7 @@ func (c *Controller) accepts(pool string) bool {
 	return false
 }
 
-// run publishes pools until the queue is shut down.
+// run is a worker: it publishes pools from the queue until that is shut down.
 func (c *Controller) run(ctx context.Context) {
 	for {
 		name, shutdown := c.queue.Get()
@@ -221,7 +216,7 @@ func (c *Controller) run(ctx context.Context) {
 	}
 }
 
-// publish makes one attempt at a pool.
+// publish makes one attempt to publish a pool.
 func (c *Controller) publish(ctx context.Context, name string) {
 	c.mutex.Lock()
 	state := c.state(name)
@@ -233,7 +228,7 @@ func (c *Controller) publish(ctx context.Context, name string) {
 		return
 	}
 	if desired != nil && desired.invalid != nil {
-		// Trying again would not help.
+		// Another attempt would fail in the same way.
 		c.report(ctx, fmt.Errorf("pool %q: %w", name, desired.invalid), "pool cannot be published")
 		c.queue.Forget(name)
 		return
@@ -246,7 +241,7 @@ func (c *Controller) publish(ctx context.Context, name string) {
 		}
 	}
 	if state.tried != desired {
-		// How often something else failed says nothing about this.
+		// Failures with an earlier desired pool do not delay this one.
 		state.tried = desired
 		c.queue.Forget(name)
 	}
@@ -262,7 +257,7 @@ func (c *Controller) publish(ctx context.Context, name string) {
 			c.report(ctx, fmt.Errorf("pool %q: %w", name, err), "publishing ResourceSlices")
 		}
 		if errors.Is(err, errNoOwner) {
-			// It may come back at any time, and nothing tells when.
+			// The node may be created at any time, and no event says so.
 			c.queue.AddAfter(name, *c.options.SyncDelay)
 			return
 		}
@@ -272,8 +267,8 @@ func (c *Controller) publish(ctx context.Context, name string) {
 	c.queue.Forget(name)
 }
 
-// finished notes that a pool is as desired, and tells if somebody else has undone that too
-// often. Slices that got another owner were not undone by another instance.
+// finished records that a pool is as desired. If another writer keeps changing it, it reports a
+// ContestedPoolError. A write because of a changed owner is not a repair.
 func (c *Controller) finished(ctx context.Context, name string, state *poolState, desired *desiredPool, repairing bool) {
 	owner := c.knownOwner()
 	if repairing && state.wrote > 0 && owner == state.lastOwner {
@@ -283,12 +278,13 @@ func (c *Controller) finished(ctx context.Context, name string, state *poolState
 		}
 	}
 	if state.wrote > 0 && desired == nil && !repairing {
-		state.contest.last = time.Now() // remembered, in case that the pool comes back
+		state.contest.last = time.Now() // remembered in case the pool is created again
 	}
 	state.published, state.last, state.lastOwner = true, desired, owner
 }
 
-// settle notes what came of publishing desired, unless it is not desired any more.
+// settle records the result of publishing desired, unless the driver has replaced desired
+// meanwhile.
 func (c *Controller) settle(name string, state *poolState, desired *desiredPool, published bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -312,7 +308,7 @@ func (c *Controller) report(ctx context.Context, err error, msg string) {
 	c.options.ErrorHandler(ctx, err, msg)
 }
 
-// slicesOf returns the slices of a pool that exist, as far as is known.
+// slicesOf returns the known slices of a pool.
 func (c *Controller) slicesOf(pool string) ([]*resourceapi.ResourceSlice, error) {
 	objects, err := c.stored.ByIndex(poolIndex, pool)
 	if err != nil {

@@ -13,30 +13,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// desiredPool is what the driver wants to see published of one pool. It does not
-// change once it is made, except for what the slices remember. Equal pools of
-// successive updates are one desiredPool.
+// desiredPool is what the driver wants published of one pool. It is immutable, except for caches in
+// its slices. If an update does not change the pool, it remains the same pointer.
 type desiredPool struct {
 	generation   int64
 	nodeSelector *v1.NodeSelector
 	allNodes     bool
 	slices       []*desiredSlice
-	invalid      error // why it cannot be published
+	invalid      error // why it cannot be published, or nil
 }
 
-// desiredSlice is one slice of a desiredPool, and of its successors as long as
-// the driver does not change it. What it remembers belongs to whoever publishes
-// the pool at the moment.
+// desiredSlice is one slice of a desiredPool. Later versions of the pool share it as long as the
+// driver does not change it. Only the worker that publishes the pool accesses its caches.
 type desiredSlice struct {
 	Slice
-	// verified is the last object that was found to be as desired.
+	// verified is the last stored object that was found to be as desired.
 	verified *resourceapi.ResourceSlice
-	// accepted is what the API server stored instead of Slice, if not the same.
+	// accepted is what the API server stored instead of Slice, if that differs.
 	accepted *Slice
 }
 
-// newDesiredPool copies pool, but takes over from previous what is the same.
-// The result is previous if everything is. Previous may be nil.
+// newDesiredPool copies pool, and shares unchanged slices with previous. It returns previous if
+// nothing changed. previous may be nil.
 func newDesiredPool(pool *Pool, previous *desiredPool) *desiredPool {
 	if previous == nil {
 		previous = &desiredPool{slices: nil, generation: -1}
@@ -71,8 +69,8 @@ func newDesiredSlice(slice *Slice) *desiredSlice {
 	return desired
 }
 
-// holds tells whether stored is what the slice is meant to be, apart from what
-// all slices of the pool have in common.
+// holds tells whether a stored object has the content of this slice. It does not compare fields
+// that all slices of the pool share.
 func (s *desiredSlice) holds(stored *resourceapi.ResourceSlice) bool {
 	if s.verified == stored {
 		return true
@@ -88,8 +86,8 @@ func (s *desiredSlice) holds(stored *resourceapi.ResourceSlice) bool {
 	return true
 }
 
-// current tells whether stored needs no write as slice i of the pool, given that
-// the generation stays as it is.
+// current tells whether a stored object needs no write as slice i of the pool, if the generation is
+// not raised.
 func (p *desiredPool) current(i int, stored *resourceapi.ResourceSlice) bool {
 	spec := &stored.Spec
 	return spec.Pool.ResourceSliceCount == int64(len(p.slices)) &&
@@ -98,12 +96,12 @@ func (p *desiredPool) current(i int, stored *resourceapi.ResourceSlice) bool {
 		p.slices[i].holds(stored)
 }
 
-// dropped tells whether the API server stored less than desired.
+// dropped tells whether the API server dropped fields of a slice.
 func (p *desiredPool) dropped() bool {
 	return p != nil && slices.ContainsFunc(p.slices, func(slice *desiredSlice) bool { return slice.accepted != nil })
 }
 
-// validate finds what the API server cannot: it sees one slice at a time.
+// validate checks what the API server cannot check, because it validates one slice at a time.
 func (p *desiredPool) validate() error {
 	counterSets, err := p.counterSets()
 	if err != nil {

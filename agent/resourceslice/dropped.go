@@ -13,9 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// DroppedFieldsError says that the API server stored less than it was given,
-// because features of Kubernetes are off. What it stored stays as it is until the
-// driver's next Update.
+// DroppedFieldsError says that the API server dropped fields of a slice, because feature gates are
+// disabled. The slice is not written again before the driver's next Update.
 type DroppedFieldsError struct {
 	PoolName   string
 	SliceIndex int
@@ -23,8 +22,7 @@ type DroppedFieldsError struct {
 	DesiredSlice, ActualSlice *resourceapi.ResourceSlice
 }
 
-// Error names the features that are off, or says that none accounts for the
-// difference.
+// Error names the disabled feature gates, or says that none explains the difference.
 func (err *DroppedFieldsError) Error() string {
 	features := err.DisabledFeatures()
 	if len(features) == 0 {
@@ -33,8 +31,7 @@ func (err *DroppedFieldsError) Error() string {
 	return fmt.Sprintf("pool %q: slice %d: the API server dropped fields; feature gates that seem to be off: %s", err.PoolName, err.SliceIndex, strings.Join(features, ", "))
 }
 
-// As lets errors.As find upstream's error of that name: a driver may publish with this package
-// and still look for the other's.
+// As makes errors.As find upstream's error of this name, for drivers that still look for that type.
 func (err *DroppedFieldsError) As(target any) bool {
 	theirs, ok := target.(**upstream.DroppedFieldsError)
 	if ok {
@@ -43,7 +40,7 @@ func (err *DroppedFieldsError) As(target any) bool {
 	return ok
 }
 
-// DisabledFeatures are the feature gates that explain what is missing.
+// DisabledFeatures returns the feature gates that explain the missing fields.
 func (err *DroppedFieldsError) DisabledFeatures() []string {
 	var off []string
 	for _, feature := range slices.Concat(fieldGates, laterGates) {
@@ -54,13 +51,13 @@ func (err *DroppedFieldsError) DisabledFeatures() []string {
 	return off
 }
 
-// fieldGate is a gate without which the API server drops fields of ResourceSlices.
+// fieldGate is a feature gate without which the API server drops fields of ResourceSlices.
 type fieldGate struct {
 	gate string
 	lost func(desired, actual *resourceapi.ResourceSliceSpec) bool
 }
 
-// fieldGates are those of fields that Kubernetes 1.36 has, too.
+// fieldGates are the gates of fields that also exist in Kubernetes 1.36.
 var fieldGates = []fieldGate{
 	{"DRADeviceTaints", perDevice(func(d *resourceapi.Device) int { return len(d.Taints) })},
 	{"DRAPartitionableDevices", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
@@ -87,7 +84,7 @@ var fieldGates = []fieldGate{
 	})},
 }
 
-// perDevice tells whether some device lost entries of what count counts.
+// perDevice returns a function that tells whether a device lost entries, by count.
 func perDevice(count func(*resourceapi.Device) int) func(desired, actual *resourceapi.ResourceSliceSpec) bool {
 	return func(desired, actual *resourceapi.ResourceSliceSpec) bool {
 		for i := range min(len(desired.Devices), len(actual.Devices)) {

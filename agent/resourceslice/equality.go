@@ -14,10 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// DevicesDeepEqual tells whether devices are the same, in the same order. Nil and
-// empty lists and maps are the same, quantities are compared by amount. The time
-// at which a taint was added is the same if one side has none, or if the sides
-// differ by no more than the second that storing them may cost.
+// DevicesDeepEqual tells whether devices are equal, in the same order. Nil and empty lists and maps
+// are equal, and quantities are compared by value. Times at which a taint was added are equal if
+// one side has none. They may differ by up to one second, since the API stores whole seconds.
 func DevicesDeepEqual(a, b []resourceapi.Device) bool {
 	return sameDevices(a, b, sameStoredTaint)
 }
@@ -29,7 +28,7 @@ func sameStoredTaint(a, b resourceapi.DeviceTaint) bool {
 	return sameTaintKind(a, b)
 }
 
-// sameTaint is exact to what the API can store.
+// sameTaint compares times at the API's resolution of one second.
 func sameTaint(a, b resourceapi.DeviceTaint) bool {
 	if a.TimeAdded == nil || b.TimeAdded == nil {
 		return a.TimeAdded == b.TimeAdded && sameTaintKind(a, b)
@@ -37,14 +36,14 @@ func sameTaint(a, b resourceapi.DeviceTaint) bool {
 	return a.TimeAdded.Round(time.Second).Equal(b.TimeAdded.Round(time.Second)) && sameTaintKind(a, b)
 }
 
-// sameTaintKind disregards when the taints were added.
+// sameTaintKind ignores when the taints were added.
 func sameTaintKind(a, b resourceapi.DeviceTaint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// The functions below do what apiequality.Semantic does, without reflection:
-// drivers repeat all devices in each Update, so comparing them is what most
-// updates cost. A test compares both on each field of the API's types.
+// The functions below are equivalent to apiequality.Semantic, without reflection. Drivers repeat
+// all devices in each Update, so comparing them dominates the cost of most updates. A test compares
+// both for each field of the API types.
 
 func sameDevices(a, b []resourceapi.Device, taints func(a, b resourceapi.DeviceTaint) bool) bool {
 	if len(a) != len(b) {
@@ -102,17 +101,17 @@ func sameCounterSet(a, b resourceapi.CounterSet) bool {
 
 func sameCounter(a, b resourceapi.Counter) bool { return a.Value.Cmp(b.Value) == 0 }
 
-// samePointed compares what is rarely set.
+// samePointed uses reflection, for fields that are rarely set.
 func samePointed[T any](a, b *T) bool {
 	return a == b || apiequality.Semantic.DeepEqual(a, b)
 }
 
-// sameSlice tells whether a driver said the same twice.
+// sameSlice tells whether the driver repeated a slice unchanged.
 func sameSlice(a, b *Slice) bool {
 	return sameDevices(a.Devices, b.Devices, sameTaint) && sameBesidesDevices(a, b)
 }
 
-// sameStored tells whether storing desired would change nothing of stored.
+// sameStored tells whether a write of desired would leave stored unchanged.
 func sameStored(desired, stored *Slice) bool {
 	return DevicesDeepEqual(desired.Devices, stored.Devices) && sameBesidesDevices(desired, stored)
 }
@@ -123,8 +122,7 @@ func sameBesidesDevices(a, b *Slice) bool {
 		sameLaterFields(a, b)
 }
 
-// sliceOf is the part of a ResourceSlice that drivers decide on. It shares the
-// memory of spec.
+// sliceOf returns the part of a ResourceSlice that drivers set. It shares memory with spec.
 func sliceOf(spec *resourceapi.ResourceSliceSpec) *Slice {
 	slice := &Slice{
 		Devices:                spec.Devices,
@@ -135,7 +133,7 @@ func sliceOf(spec *resourceapi.ResourceSliceSpec) *Slice {
 	return slice
 }
 
-// roundTaintTimes rounds to what the API can store.
+// roundTaintTimes truncates times to seconds, as the API stores them.
 func roundTaintTimes(devices []resourceapi.Device) {
 	for i := range devices {
 		for j := range devices[i].Taints {
@@ -146,9 +144,8 @@ func roundTaintTimes(devices []resourceapi.Device) {
 	}
 }
 
-// withKnownTaintTimes returns devices in which a taint without time has that
-// of the same taint of the same device among stored: a taint does not become
-// younger because its slice is written again. Neither argument is modified.
+// withKnownTaintTimes returns devices in which a taint without a time gets the time of the same
+// stored taint. Otherwise each write would reset the times. Arguments are not modified.
 func withKnownTaintTimes(devices, stored []resourceapi.Device) []resourceapi.Device {
 	if !slices.ContainsFunc(devices, hasUntimedTaint) {
 		return devices

@@ -16,12 +16,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What is in this file is in the libraries of Kubernetes 1.37 and later. The file later_1_36.go
-// has what takes its place with those of 1.36.
+// This file needs the libraries of Kubernetes 1.37 or later. With those of 1.36, later_1_36.go
+// replaces it.
 
 const selectorPoolName = resourceapi.ResourceSliceSelectorPoolName
 
-// laterGates are those of fields that Kubernetes 1.36 does not have, or has under another name.
+// laterGates are the gates of fields that Kubernetes 1.36 lacks, or has under another name.
 var laterGates = []fieldGate{
 	{"DRAPartitionableDevicesType", func(desired, actual *resourceapi.ResourceSliceSpec) bool {
 		return desired.PartitionTypeAttribute != nil && actual.PartitionTypeAttribute == nil
@@ -33,8 +33,8 @@ var laterGates = []fieldGate{
 	{"DRANodeAllocatableResources", perDevice(func(d *resourceapi.Device) int { return len(d.NodeAllocatableResources) })},
 }
 
-// lostGroups disregards consumptions that were dropped as a whole, which another
-// feature accounts for.
+// lostGroups tells whether compatibility groups of counter consumptions were dropped. It ignores
+// consumptions that were dropped entirely, which another gate explains.
 func lostGroups(desired, actual *resourceapi.ResourceSliceSpec) bool {
 	for i := range min(len(desired.Devices), len(actual.Devices)) {
 		wanted, stored := desired.Devices[i].ConsumesCounters, actual.Devices[i].ConsumesCounters
@@ -67,15 +67,15 @@ func writeLaterFields(spec *resourceapi.ResourceSliceSpec, slice *Slice) {
 	spec.PartitionTypeAttribute, spec.SkipNodeOperations = slice.PartitionTypeAttribute, slice.SkipNodeOperations
 }
 
-// withoutPartitions is for a slice without devices that consume counters.
+// withoutPartitions clears the field that is valid only with devices that consume counters.
 func withoutPartitions(slice *Slice) { slice.PartitionTypeAttribute = nil }
 
-// mutations are what is stored, with answers to writes that the watch has not seen.
+// mutations has the stored slices, including responses to writes that the watch has not delivered
+// yet.
 type mutations = cache.MutationCache
 
-// maxMutations bounds how many answers to writes are kept until the watch
-// catches up. It is more than one driver's slices: if an answer to a create were
-// forgotten, the slice would be created a second time.
+// maxMutations bounds the number of cached responses. It exceeds the number of slices of one
+// driver. If the response to a create were evicted, the slice would be created twice.
 const maxMutations = 1 << 20
 
 func newMutations(logger klog.Logger, stored cache.Indexer, ttl time.Duration) mutations {

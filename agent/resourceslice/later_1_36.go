@@ -14,10 +14,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// What is in this file takes the place of later.go for drivers with the libraries of
-// Kubernetes 1.36.
+// This file replaces later.go for drivers with the libraries of Kubernetes 1.36.
 
-// selectorPoolName is refused by API servers of 1.36: selecting does without it then.
+// selectorPoolName is refused by API servers of 1.36. The controller then lists without it.
 const selectorPoolName = "spec.pool.name"
 
 var laterGates = []fieldGate{
@@ -38,16 +37,16 @@ func writeLaterFields(*resourceapi.ResourceSliceSpec, *Slice) {}
 
 func withoutPartitions(*Slice) {}
 
-// mutations are what is stored, with answers to writes that the watch has not seen. As with
-// upstream's controller of 1.36, a hundred answers are kept, and one to a create is kept for its
-// time even if the slice is deleted.
+// mutations has the stored slices, including responses to writes that the watch has not delivered
+// yet. As in upstream's controller of 1.36, it caches a hundred responses. The response to a create
+// stays for its whole TTL, even if the slice is deleted.
 type mutations struct{ cache.MutationCache }
 
 func newMutations(logger klog.Logger, stored cache.Indexer, ttl time.Duration) mutations {
 	return mutations{cache.NewIntegerResourceVersionMutationCache(logger, stored, stored, ttl, true)}
 }
 
-// OnAddOrUpdate does nothing: an answer that the watch has seen is not newer.
+// OnAddOrUpdate does nothing: the cache detects that its response is not newer.
 func (mutations) OnAddOrUpdate(any) {}
 
 // OnDelete does nothing.

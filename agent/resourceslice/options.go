@@ -15,27 +15,26 @@ import (
 )
 
 const (
-	// DefaultMutationCacheTTL is how long the controller relies on what the API
-	// server answered to a write, if it sees nothing newer. A slice that it
-	// created and that somebody deleted at once may never be seen: its pool is
-	// checked again when this time is over.
+	// DefaultMutationCacheTTL is how long the controller uses the API server's response to a write
+	// if the watch delivers nothing newer. If a created slice is deleted at once, the watch may
+	// never deliver it. So its pool is checked again after this time.
 	DefaultMutationCacheTTL = time.Minute
 
-	// DefaultSyncDelay is how long after an event of a slice its pool is checked.
-	// By then, the events of the controller's own writes have arrived, and
-	// somebody who edited a slice by hand still sees it mended.
+	// DefaultSyncDelay is the delay from an event of a slice to the check of its pool. Meanwhile,
+	// the events of the controller's own writes arrive. It also bounds how long manual changes of a
+	// slice remain.
 	DefaultSyncDelay = 30 * time.Second
 )
 
-// writeInterval is the least time between attempts to write one pool. The first change is
-// written at once; what changes within this time after it is written together.
+// writeInterval is the minimum time between attempts to write one pool. The first change is written
+// at once. Changes within this time are combined into one write.
 const writeInterval = 250 * time.Millisecond
 
-// maxWriteInterval is what the interval grows to while the API server turns attempts away.
+// maxWriteInterval bounds the backoff while the API server is overloaded or unreachable.
 const maxWriteInterval = 30 * time.Second
 
-// workers is how many pools are published at the same time. More than one is
-// needed so that a pool whose requests take long does not hold up the others.
+// workers is the number of pools that are published concurrently, so that a slow pool does not
+// delay others.
 const workers = 16
 
 // Options configure StartController.
@@ -48,12 +47,12 @@ type Options struct {
 	// without UID.
 	KubeClient kubernetes.Interface
 
-	// Owner may be nil; somebody must then delete the slices of a driver that
-	// is no longer there. With a node as owner, the slices' NodeName is
-	// set, and only slices with that NodeName are the controller's.
+	// Owner may be nil. Somebody must then delete the slices when the driver is removed. If the
+	// owner is a node, slices get its NodeName, and the controller manages only slices with that
+	// NodeName.
 	Owner *Owner
 
-	// Resources are published at first. Nil is the same as no pools.
+	// Resources are the initial desired pools. nil stands for no pools.
 	Resources *DriverResources
 
 	// Queue replaces the default work queue. Its keys are names of pools.
@@ -65,25 +64,22 @@ type Options struct {
 	// SyncDelay replaces DefaultSyncDelay.
 	SyncDelay *time.Duration
 
-	// ErrorHandler is told what goes wrong in the background: a pool that is
-	// invalid by itself, which is not tried again before the next Update; an
-	// error of the API server, after which the pool is tried again, later each
-	// time; a *DroppedFieldsError, found with errors.As, if the API server
-	// stored less than it was given; and a *ContestedPoolError if somebody else
-	// publishes the same pool.
+	// ErrorHandler gets errors of background work. A pool that is invalid is not tried again before
+	// the next Update. After an error of the API server, a pool is tried again with backoff. A
+	// *DroppedFieldsError, found with errors.As, says that the API server dropped fields. A
+	// *ContestedPoolError says that another writer publishes the same pool.
 	//
 	// Calls do not overlap, except for those that Update makes before it
 	// returns. A pool is tried again once the handler has returned; other pools
 	// do not wait for it. The handler must not call Stop or Withdraw.
 	//
-	// The default logs.
+	// The default logs errors.
 	ErrorHandler func(ctx context.Context, err error, msg string)
 
-	// ReconcilePoolWithName makes the controller responsible for the one pool
-	// with this name. NodeName is then not set even if the owner is a node, so
-	// that the slices of a node's pool may have a NodeSelector or AllNodes. The
-	// price is that the controller receives the events of all slices of the
-	// driver if the API server cannot select by pool name.
+	// ReconcilePoolWithName makes the controller manage only the pool with this name. Slices do not
+	// get a NodeName then, even if the owner is a node. So they may have a NodeSelector or
+	// AllNodes. If the API server cannot select by pool name, the controller receives the events of
+	// all slices of the driver.
 	ReconcilePoolWithName string
 }
 

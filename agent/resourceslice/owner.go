@@ -15,10 +15,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// errNoOwner says that there is no node to publish for.
+// errNoOwner says that the node that must own the slices does not exist.
 var errNoOwner = errors.New("the node does not exist")
 
-// owner is the reference that the slices have, or nil if they have no owner.
+// owner returns the owner reference of the slices, or nil if they have none.
 func (c *Controller) owner(ctx context.Context) (*metav1.OwnerReference, error) {
 	owner := c.options.Owner
 	if owner == nil {
@@ -31,9 +31,9 @@ func (c *Controller) owner(ctx context.Context) (*metav1.OwnerReference, error) 
 	return &metav1.OwnerReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: uid, Controller: ptr.To(true)}, nil
 }
 
-// lookUpOwner returns the UID of the owner. That of a node is asked for again after a slice
-// was deleted: the garbage collector does that when the node is deleted, and a node that is
-// created anew under its name has another UID.
+// lookUpOwner returns the UID of the owner. The UID of a node is looked up again after a slice was
+// deleted. The garbage collector deletes slices with their node, and a new node of that name has
+// another UID.
 func (c *Controller) lookUpOwner(ctx context.Context) (types.UID, error) {
 	owner := c.options.Owner
 	if owner.UID != "" || !isNode(owner) {
@@ -52,28 +52,28 @@ func (c *Controller) lookUpOwner(ctx context.Context) (types.UID, error) {
 		return "", err
 	}
 	if before := c.lastOwnerUID; before != "" && before != node.UID {
-		// The slices of other pools have the same owner.
+		// the slices of other pools have the same owner
 		c.checkAll()
 	}
 	c.ownerUID, c.lastOwnerUID = node.UID, node.UID
 	return node.UID, nil
 }
 
-// forgetOwner has the owner looked up again before the next write.
+// forgetOwner makes the next write look up the owner again.
 func (c *Controller) forgetOwner() {
 	c.ownerMutex.Lock()
 	defer c.ownerMutex.Unlock()
 	c.ownerUID = ""
 }
 
-// knownOwner is the UID of the node that was looked up last, or empty.
+// knownOwner returns the UID of the node at the last look-up, or empty.
 func (c *Controller) knownOwner() types.UID {
 	c.ownerMutex.Lock()
 	defer c.ownerMutex.Unlock()
 	return c.lastOwnerUID
 }
 
-// checkAll has all pools compared with what is stored.
+// checkAll queues all pools to be compared with the stored slices.
 func (c *Controller) checkAll() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -82,7 +82,8 @@ func (c *Controller) checkAll() {
 	}
 }
 
-// isOwnedBy tells whether references name the owner, and no other instance of it.
+// isOwnedBy tells whether references contain the owner, and no other reference to the same object
+// name.
 func isOwnedBy(references []metav1.OwnerReference, owner *metav1.OwnerReference) bool {
 	if owner == nil {
 		return true
@@ -99,8 +100,8 @@ func isOwnedBy(references []metav1.OwnerReference, owner *metav1.OwnerReference)
 	return named
 }
 
-// withOwner returns references in which the owner has the place of what was the owner
-// before. Those of others stay.
+// withOwner returns references in which the owner replaces an earlier reference to it. Other
+// references remain.
 func withOwner(references []metav1.OwnerReference, owner *metav1.OwnerReference) []metav1.OwnerReference {
 	if isOwnedBy(references, owner) {
 		return references
@@ -111,7 +112,7 @@ func withOwner(references []metav1.OwnerReference, owner *metav1.OwnerReference)
 	return append(out, *owner)
 }
 
-// sameOwner disregards UIDs.
+// sameOwner compares owners without their UIDs.
 func sameOwner(a, b *metav1.OwnerReference) bool {
 	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name
 }

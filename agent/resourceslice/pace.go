@@ -11,13 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// requested notes that a write was sent, whatever came of it.
+// requested records that a write was sent, whatever its result.
 func (s *poolState) requested() { s.notBefore = time.Now().Add(writeInterval) }
 
-// attempted notes how an attempt ended. While the API server turns requests away, each
-// attempt waits twice as long as the one before, or as long as the API server asks for.
-// Updates do not shorten that. An error about what was sent costs no more than
-// writeInterval: the next update may be without it.
+// attempted records the result of an attempt, and sets the time of the next one. While the API
+// server is overloaded or unreachable, the delay doubles with each attempt, or is the Retry-After
+// of the response. Updates do not shorten it. After other errors, the delay is writeInterval,
+// because the next update may fix them.
 func (s *poolState) attempted(err error) {
 	switch {
 	case err == nil:
@@ -35,8 +35,8 @@ func (s *poolState) attempted(err error) {
 	}
 }
 
-// turnedAway tells whether an error says nothing about what was sent: the API server is
-// overloaded, broken, or cannot be reached.
+// turnedAway tells whether an error is independent of the request's content: the API server is
+// overloaded, failing, or unreachable.
 func turnedAway(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -14,20 +14,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// indexDigits is how many hexadecimal digits a slice's name starts with, unless
-// the pool has so many slices that it needs more: names sort like positions.
+// indexDigits is the number of hexadecimal digits at the start of a slice's name. Pools with more
+// slices use more digits. So names sort in the order of slices.
 const indexDigits = 5
 
-// plan is what to write so that a pool is as desired.
+// plan has the writes that make a pool as desired.
 type plan struct {
 	generation int64
-	raised     bool // above what is stored
+	raised     bool // generation is above that of the stored slices
 	obsolete   []*resourceapi.ResourceSlice
 	rewrite    []rewrite // by index
 	create     []int     // indexes
 }
 
-// wrong are the stored slices that are not as desired.
+// wrong returns the stored slices that are not as desired.
 func (p *plan) wrong() []*resourceapi.ResourceSlice {
 	out := slices.Clone(p.obsolete)
 	for _, rewrite := range p.rewrite {
@@ -41,15 +41,13 @@ type rewrite struct {
 	stored *resourceapi.ResourceSlice
 }
 
-// newPlan decides how to get from the stored slices of a pool to the desired
-// ones. Unfinished is the generation to which a write of the same desired pool
-// that failed midway was raising it, or zero.
+// newPlan computes the writes from the stored slices of a pool to the desired ones. unfinished is
+// the generation of an incomplete write of the same desired pool, or zero.
 //
-// Slices of a generation below the highest are obsolete: consumers ignore them.
-// The exception is a write that failed midway, which is resumed: what it wrote
-// stays, what it did not reach is rewritten. The generation need not be raised
-// again for that, as long as all slices that have it are as desired: then no
-// consumer can combine them with anything else.
+// Slices below the highest generation are obsolete, because consumers ignore them. An exception is
+// an incomplete write, which is resumed. Its finished slices stay, and the others are rewritten.
+// The generation is raised again only if a slice of the highest generation is not as desired.
+// Otherwise no consumer can combine slices of different versions.
 func newPlan(desired *desiredPool, owner *metav1.OwnerReference, stored []*resourceapi.ResourceSlice, unfinished int64) *plan {
 	var highest int64
 	for _, slice := range stored {
@@ -74,13 +72,13 @@ func newPlan(desired *desiredPool, owner *metav1.OwnerReference, stored []*resou
 	return out
 }
 
-// comparison relates stored slices to desired ones.
+// comparison is the difference between stored and desired slices.
 type comparison struct {
 	obsolete []*resourceapi.ResourceSlice
 	matched  []rewrite
-	changed  []rewrite // those matched which are not as desired
+	changed  []rewrite // slices among matched that are not as desired
 	missing  []int
-	// edited tells that one of changed has the highest generation already.
+	// edited tells that a slice among changed has the highest generation.
 	edited bool
 }
 
@@ -112,20 +110,20 @@ func (p *desiredPool) compare(owner *metav1.OwnerReference, stored []*resourceap
 	return out
 }
 
-// newestFirst sorts so that of two slices for one position, the same one is
-// always preferred.
+// newestFirst sorts by generation and name, so that of several slices for one position, the same
+// one is always used.
 func newestFirst(stored []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	return slices.SortedFunc(slices.Values(stored), func(a, b *resourceapi.ResourceSlice) int {
 		return cmp.Or(cmp.Compare(b.Spec.Pool.Generation, a.Spec.Pool.Generation), strings.Compare(a.Name, b.Name))
 	})
 }
 
-// digitsFor is how many digits the names of n slices start with.
+// digitsFor returns the number of digits in the names of n slices.
 func digitsFor(n int) int {
 	return max(indexDigits, len(strconv.FormatInt(int64(max(n-1, 0)), 16)))
 }
 
-// namePrefix is what the name of slice i of n starts with, before a random end.
+// namePrefix returns the GenerateName of slice i of n.
 func namePrefix(i, n int, driver string, owner *Owner) string {
 	prefix := fmt.Sprintf("%0*x-%s-", digitsFor(n), i, driver)
 	if owner != nil {
@@ -134,7 +132,7 @@ func namePrefix(i, n int, driver string, owner *Owner) string {
 	return prefix
 }
 
-// indexOf is the position that a slice's name says it has.
+// indexOf returns the position of a slice according to its name.
 func indexOf(name string, digits int) (int, bool) {
 	prefix, _, found := strings.Cut(name, "-")
 	if !found || len(prefix) != digits {

@@ -9,22 +9,19 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Split divides a slice with any number of devices and counter sets into valid
-// ones, by the rules of resource.k8s.io/v1: at most 128 devices per slice, or 64
-// if one of them has taints, consumes counters or has attributes that are lists;
-// at most 8 counter sets per slice, and none beside devices. The other fields
-// of content are those of each result; PartitionTypeAttribute only of those
-// with devices that consume counters.
+// Split divides a slice with any number of devices and counter sets into valid ones, by the rules
+// of resource.k8s.io/v1: at most 128 devices per slice, or 64 if one of them has taints, consumes
+// counters or has attributes that are lists; at most 8 counter sets per slice, and none beside
+// devices. Other fields are copied from content to each result. PartitionTypeAttribute is copied
+// only to slices with devices that consume counters.
 //
-// Previous is what Split returned the last time, or nil. A device or counter set
-// stays in the slice in which it was, as far as the rules permit, so that a
-// change of one device rewrites one ResourceSlice. What is new goes where there
-// is room, or to new slices at the end. A slice that becomes empty stays, unless
-// it is at the end. Without previous, the order of the results is that of
-// content; with it, that order is kept within each slice.
+// previous is the last result of Split, or nil. Devices and counter sets stay in their slices as
+// far as the rules permit, so that a change of one device rewrites one ResourceSlice. New ones fill
+// free places, or go to new slices at the end. A slice that becomes empty stays, unless it is at
+// the end. Without previous, results have the order of content. With it, each slice has that order.
 //
-// The results share the memory of content. There is always at least one, possibly
-// empty: this is how a pool without devices is published.
+// The results share memory with content. There is always at least one slice, possibly empty, so
+// that a pool without devices can be published.
 func Split(previous []Slice, content Slice) []Slice {
 	s := newSplitting(previous)
 	s.addCounterSets(content.SharedCounters)
@@ -32,22 +29,22 @@ func Split(previous []Slice, content Slice) []Slice {
 	return s.results(content)
 }
 
-// part is one slice in the making.
+// part is a slice that is being filled.
 type part struct {
 	counterSets []resourceapi.CounterSet
-	devices     []int // in content, ascending
-	limited     int   // how many of devices count for the lower limit
+	devices     []int // indexes in content, ascending
+	limited     int   // number of devices that impose the lower limit
 }
 
-// splitting is the state of one Split.
+// splitting is the state of one call of Split.
 type splitting struct {
 	parts       []*part
-	ofCounters  map[string]int // part of each known counter set
-	ofDevice    map[string]int // part of each known device
-	forDevices  []bool         // whether a part is for devices
-	fresh       bool           // there is no previous
-	nextPlain   int            // parts before this one have no room for plain devices
-	nextLimited int            // nor these for limited ones
+	ofCounters  map[string]int // index of the part of each known counter set
+	ofDevice    map[string]int // index of the part of each known device
+	forDevices  []bool         // whether a part is for devices, by index
+	fresh       bool           // previous was empty
+	nextPlain   int            // parts before this one have no room for devices without the lower limit
+	nextLimited int            // parts before this one have no room for devices with the lower limit
 }
 
 func newSplitting(previous []Slice) *splitting {
@@ -115,8 +112,8 @@ func (s *splitting) addDevices(devices []resourceapi.Device) {
 	}
 }
 
-// room finds a part with room for one more device, or adds it. A part's room
-// only shrinks.
+// room returns the index of a part with room for another device, and adds one if necessary. The
+// room of a part never grows.
 func (s *splitting) room(limited bool) int {
 	next := &s.nextPlain
 	if limited {
@@ -129,7 +126,7 @@ func (s *splitting) room(limited bool) int {
 		s.addPart(true)
 	}
 	if s.fresh {
-		s.nextPlain, s.nextLimited = *next, *next // in order
+		s.nextPlain, s.nextLimited = *next, *next // keep the order of content
 	}
 	return *next
 }
@@ -145,8 +142,8 @@ func (p *part) hasRoom(limited bool) bool {
 	return len(p.devices) < limit(limited || p.limited > 0)
 }
 
-// evict removes and returns what the part has too much. Devices which count for the
-// lower limit go first: without them, the others may stay.
+// evict removes and returns the devices above the part's limit. Devices that impose the lower limit
+// go first, because the others may then stay.
 func (p *part) evict(devices []resourceapi.Device) []int {
 	var evicted []int
 	for _, limitedFirst := range []bool{true, false} {
@@ -173,7 +170,7 @@ func limit(limited bool) int {
 	return resourceapi.ResourceSliceMaxDevices
 }
 
-// isLimited tells whether a slice with this device has the lower limit.
+// isLimited tells whether a device imposes the lower limit on its slice.
 func isLimited(device *resourceapi.Device) bool {
 	if len(device.Taints) > 0 || len(device.ConsumesCounters) > 0 {
 		return true

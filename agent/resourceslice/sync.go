@@ -15,9 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// syncPool makes the stored slices of a pool the desired ones: it deletes, then
-// updates, then creates. Devices that are gone disappear even if what is desired
-// instead cannot be stored.
+// syncPool makes the stored slices of a pool the desired ones. It deletes first, then updates, then
+// creates. So devices that are gone are removed even if the new ones cannot be stored.
 func (c *Controller) syncPool(ctx context.Context, name string, state *poolState, desired *desiredPool) error {
 	started := time.Now()
 	stored, err := c.slicesOf(name)
@@ -40,7 +39,7 @@ func (c *Controller) syncPool(ctx context.Context, name string, state *poolState
 	return w.write(ctx, p)
 }
 
-// unfinished is the generation to which a write of desired is raising the pool.
+// unfinished returns the generation of an incomplete write of desired, or zero.
 func (s *poolState) unfinished(desired *desiredPool) int64 {
 	if s.writing != desired {
 		return 0
@@ -48,8 +47,8 @@ func (s *poolState) unfinished(desired *desiredPool) int64 {
 	return s.writingTo
 }
 
-// withoutDeleted leaves out slices that were deleted although the watch has not
-// seen it.
+// withoutDeleted removes slices that were deleted, and whose deletion the watch has not delivered
+// yet.
 func (s *poolState) withoutDeleted(stored []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	if len(s.deletedKeys) == 0 {
 		return stored
@@ -67,11 +66,11 @@ func (s *poolState) withoutDeleted(stored []*resourceapi.ResourceSlice) []*resou
 	return out
 }
 
-// instance tells objects apart that had the same name one after the other.
+// instance returns a key that distinguishes objects of the same name.
 func instance(slice *resourceapi.ResourceSlice) string { return slice.Name + "/" + string(slice.UID) }
 
-// checkLater has the pool checked again when the answers to creates expire: if a
-// slice was deleted before the watch saw it, nothing else would tell.
+// checkLater queues the pool again for when the cached responses to creates expire. If a slice was
+// deleted before the watch delivered it, no event says so.
 func (c *Controller) checkLater(name string, state *poolState, started time.Time) {
 	switch {
 	case state.checkAfter.IsZero():
@@ -95,13 +94,13 @@ func (c *Controller) deleteSlices(ctx context.Context, state *poolState, slices 
 	return nil
 }
 
-// unchanged is that nobody wrote the slice since it was read.
+// unchanged returns preconditions that fail if the slice was changed since it was read.
 func unchanged(slice *resourceapi.ResourceSlice) *metav1.Preconditions {
 	return &metav1.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}
 }
 
-// deleteSlice deletes a slice if it meets the preconditions, which may be nil. One that is gone
-// already is no error.
+// deleteSlice deletes a slice if it meets the preconditions, which may be nil. It is no error if
+// the slice is gone.
 func (c *Controller) deleteSlice(ctx context.Context, slice *resourceapi.ResourceSlice, preconditions *metav1.Preconditions) error {
 	err := c.client.ResourceSlices().Delete(ctx, slice.Name, metav1.DeleteOptions{Preconditions: preconditions})
 	switch {
@@ -115,7 +114,7 @@ func (c *Controller) deleteSlice(ctx context.Context, slice *resourceapi.Resourc
 	return nil
 }
 
-// writer writes one pool once.
+// writer makes one write of one pool.
 type writer struct {
 	*Controller
 	name    string
@@ -183,7 +182,7 @@ func (w *writer) create(ctx context.Context, i int, generation int64) error {
 	return nil
 }
 
-// spec shares the memory of desired, which nobody modifies.
+// spec returns the spec to write. It shares memory with desired, which is not modified.
 func (w *writer) spec(i int, generation int64) resourceapi.ResourceSliceSpec {
 	desired := w.desired.slices[i]
 	spec := resourceapi.ResourceSliceSpec{
@@ -208,7 +207,7 @@ func (w *writer) spec(i int, generation int64) resourceapi.ResourceSliceSpec {
 	return spec
 }
 
-// written takes note of what the API server made of a slice.
+// written handles the response to a write. It records fields that the API server dropped.
 func (w *writer) written(ctx context.Context, i int, sent, answer *resourceapi.ResourceSlice, msg string) {
 	w.state.wrote++
 	w.stored.Mutation(answer)
@@ -217,8 +216,8 @@ func (w *writer) written(ctx context.Context, i int, sent, answer *resourceapi.R
 	if sameStored(sliceOf(&sent.Spec), sliceOf(&answer.Spec)) {
 		return
 	}
-	// What was stored counts as desired from now on. Otherwise the same
-	// fields would be sent and dropped for ever.
+	// Treat the stored content as desired from now on. Otherwise, the same fields would be sent and
+	// dropped repeatedly.
 	desired.accepted = sliceOf(&answer.Spec)
 	w.report(ctx, &DroppedFieldsError{
 		PoolName:     w.name,

@@ -18,17 +18,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// poolIndex finds slices by the name of their pool.
+// poolIndex is the name of the index of slices by pool.
 const poolIndex = "pool"
 
-// startWatching starts the watch, and waits until it has seen what there is.
+// startWatching starts the informer, and waits until it has synced.
 func (c *Controller) startWatching(ctx context.Context) error {
 	c.selectByPool.Store(c.options.ReconcilePoolWithName != "")
 	logger := klog.FromContext(ctx)
 	informer := cache.NewSharedIndexInformer(
 		cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}, c.client),
 		&resourceapi.ResourceSlice{},
-		0, // Looking at slices that did not change would change nothing.
+		0, // no resync: unchanged slices need no check
 		cache.Indexers{poolIndex: func(object any) ([]string, error) {
 			if slice, ok := object.(*resourceapi.ResourceSlice); ok {
 				return []string{slice.Spec.Pool.Name}, nil
@@ -75,15 +75,15 @@ func (c *Controller) sliceDeleted(object any) {
 	}
 }
 
-// requeue has the slice's pool checked after a while. Most events are echoes of
-// what the controller did itself.
+// requeue queues the slice's pool to be checked after SyncDelay. Most events result from the
+// controller's own writes.
 func (c *Controller) requeue(object any) {
 	if slice, ok := object.(*resourceapi.ResourceSlice); ok {
 		c.queue.AddAfter(slice.Spec.Pool.Name, *c.options.SyncDelay)
 	}
 }
 
-// selector selects the controller's own slices.
+// selector returns the field selector of the controller's slices.
 func (c *Controller) selector(byPool bool) string {
 	selector := fields.Set{
 		resourceapi.ResourceSliceSelectorDriver:   c.options.DriverName,
@@ -95,7 +95,7 @@ func (c *Controller) selector(byPool bool) string {
 	return selector.String()
 }
 
-// nodeName is the NodeName of the controller's slices, or empty.
+// nodeName returns the NodeName of the controller's slices, or empty.
 func (c *Controller) nodeName() string {
 	if isNode(c.options.Owner) && c.options.ReconcilePoolWithName == "" {
 		return c.options.Owner.Name
@@ -125,21 +125,21 @@ func (c *Controller) watch(ctx context.Context, options metav1.ListOptions) (wat
 	if err != nil || c.options.ReconcilePoolWithName == "" || c.selectByPool.Load() {
 		return events, err
 	}
-	// A slice cannot move to another pool: the name is immutable.
+	// A slice cannot move to another pool, since the pool's name is immutable.
 	return watch.Filter(events, func(event watch.Event) (watch.Event, bool) {
 		slice, ok := event.Object.(*resourceapi.ResourceSlice)
 		return event, !ok || event.Type == watch.Bookmark || c.isOwn(slice)
 	}), nil
 }
 
-// isOwn tells whether a slice is of a pool that the controller publishes.
+// isOwn tells whether a slice belongs to a pool that the controller manages.
 func (c *Controller) isOwn(slice *resourceapi.ResourceSlice) bool {
 	only := c.options.ReconcilePoolWithName
 	return only == "" || slice.Spec.Pool.Name == only
 }
 
-// selecting makes a request with a field selector. API servers before 1.37 answer
-// a bad request if they are asked to select by pool.
+// selecting makes a request with a field selector. API servers before 1.37 return a bad request for
+// the pool's name, and the request is repeated without it.
 func selecting[T any](c *Controller, options metav1.ListOptions, request func(metav1.ListOptions) (T, error)) (T, error) {
 	byPool := c.selectByPool.Load()
 	options.FieldSelector = c.selector(byPool)

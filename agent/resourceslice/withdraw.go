@@ -14,12 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Withdraw stops the controller and deletes all that is published, including
-// what an earlier run of the driver left. It is for a driver that will not come
-// back: while one restarts, its devices had better stay published.
+// Withdraw stops the controller and deletes all its slices, including those of an earlier run of
+// the driver. It is for a driver that is uninstalled. While a driver restarts, its devices should
+// stay published.
 //
-// The context is that of the deletes. The one given to StartController may be
-// done already.
+// ctx is for the requests. The context of StartController may be done already.
 func (c *Controller) Withdraw(ctx context.Context) error {
 	c.Stop()
 	list, err := c.listSlices(ctx, metav1.ListOptions{})
@@ -31,8 +30,8 @@ func (c *Controller) Withdraw(ctx context.Context) error {
 		slice := &list.Items[i]
 		err := c.deleteSlice(ctx, slice, unchanged(slice))
 		if apierrors.IsConflict(err) {
-			// It changed since the list. Nobody but a person could have done
-			// that, and the slice goes nevertheless.
+			// The slice was changed since it was listed, most likely by a person. Delete it
+			// nevertheless.
 			err = c.deleteSlice(ctx, slice, nil)
 		}
 		if err != nil {
@@ -45,14 +44,12 @@ func (c *Controller) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// TaintAll returns resources with the taint added to each device that has no
-// taint with the same key and effect. It is for a driver that lost sight of its
-// hardware: what is published is then no longer known to be true, but deleting it
+// TaintAll returns resources in which each device has the taint, unless it has one with the same
+// key and effect. It is for a driver that can no longer observe its hardware. Deleting the slices
 // would tell consumers that the devices are gone.
 //
-// Slices with more devices than taints permit are divided; the second parts
-// come at the end of their pool. The result shares no memory with resources,
-// which may be nil.
+// Slices with more devices than taints permit are divided. The second parts come at the end of
+// their pool. The result shares no memory with resources, which may be nil.
 func TaintAll(resources *DriverResources, taint resourceapi.DeviceTaint) *DriverResources {
 	out := resources.DeepCopy()
 	if out == nil {
@@ -79,7 +76,7 @@ func addTaint(device *resourceapi.Device, taint resourceapi.DeviceTaint) {
 	device.Taints = append(device.Taints, *taint.DeepCopy())
 }
 
-// divide moves to new slices what slices with taints have no room for.
+// divide moves devices to new slices if their slice has too many, because of taints.
 func divide(parts []Slice) []Slice {
 	const most = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 	out := parts

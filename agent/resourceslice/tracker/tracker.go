@@ -1,18 +1,18 @@
 // Copyright The Dray Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tracker shows ResourceSlices with the taints that DeviceTaintRules add
-// to their devices. It offers the names, signatures and meaning of
+// Package tracker provides ResourceSlices with the taints that DeviceTaintRules add to their
+// devices. It offers the names, signatures and meaning of
 // k8s.io/dynamic-resource-allocation/resourceslice/tracker v0.37.
 //
 //	informer of ResourceSlices ────┐
 //	                               ├─► event: what is in both informers now ─► slice with taints ─► handlers
 //	informer of DeviceTaintRules ──┘
 //
-// An event only says where to look. What is shown is made of what both informers
-// hold at that moment, and compared with what was shown before as a whole. So it
-// does not matter in which order events of slices and of rules arrive, nor that
-// an informer holds a change before it tells.
+// An event only says which slices to compute again. The result comes from the current contents of
+// both informers' caches, and is compared with the previous result. So the order of events of
+// slices and rules does not matter. Nor does it matter that a cache has a change before its event
+// is delivered.
 package tracker
 
 import (
@@ -34,27 +34,27 @@ import (
 
 // Options configure StartTracker.
 type Options struct {
-	// EnableDeviceTaintRules says whether rules are applied. If it is false,
-	// slices are shown as they are, and TaintInformer is not needed.
+	// EnableDeviceTaintRules enables the rules. If it is false, slices are provided unchanged, and
+	// TaintInformer is not needed.
 	EnableDeviceTaintRules bool
-	// EnableConsumableCapacity is there because upstream has it. It has no effect,
-	// as it has none there: rules select devices by name, not by expression.
+	// EnableConsumableCapacity exists for compatibility. It has no effect, as in upstream: rules
+	// select devices by name, not by expression.
 	EnableConsumableCapacity bool
 
 	SliceInformer resourceinformers.TypedResourceSliceInformer
 	TaintInformer resourceinformers.TypedDeviceTaintRuleInformer
 
-	// KubeClient has no effect, for the same reason.
+	// KubeClient exists for compatibility, and has no effect.
 	KubeClient kubernetes.Interface
 }
 
-// Tracker shows slices with the taints of rules. Its methods may be called
-// concurrently. What it returns must not be modified.
+// Tracker provides slices with the taints of rules. Its methods may be called concurrently. Callers
+// must not modify the results.
 type Tracker struct {
 	options  Options
-	handles  []cache.ResourceEventHandlerRegistration // of our handlers
+	handles  []cache.ResourceEventHandlerRegistration // of the tracker's handlers at the informers
 	removers []func() error
-	synced   chan struct{} // closed when the informers' first objects are shown
+	synced   chan struct{} // closed when the informers' initial objects were handled
 	cancel   context.CancelCauseFunc
 	waiting  sync.WaitGroup
 
@@ -63,11 +63,11 @@ type Tracker struct {
 	handlers []cache.ResourceEventHandler
 	events   []func() // not yet delivered, in order
 
-	delivering sync.Mutex // held while handlers run, so that they see events in order
+	delivering sync.Mutex // held while handlers run, to keep the order of events
 }
 
-// StartTracker returns a tracker that follows the informers, which somebody else
-// starts. It runs until Stop; if ctx is done first, it may never be synced.
+// StartTracker returns a tracker of informers, which the caller starts. It runs until Stop is
+// called. If ctx is done before it has synced, it may never sync.
 func StartTracker(ctx context.Context, opts Options) (*Tracker, error) {
 	t := &Tracker{options: opts, synced: make(chan struct{}), shown: make(map[string]*resourceapi.ResourceSlice), cancel: func(error) {}}
 	if !opts.EnableDeviceTaintRules {
@@ -95,8 +95,7 @@ func StartTracker(ctx context.Context, opts Options) (*Tracker, error) {
 	return t, nil
 }
 
-// follow has changed called with the old and the new object of each event, one of
-// which may be nil.
+// follow calls changed with the old and the new object of each event. One of them may be nil.
 func (t *Tracker) follow(logger klog.Logger, informer cache.SharedIndexInformer, changed func(before, after any)) error {
 	handle, err := informer.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { changed(nil, object) },
@@ -111,7 +110,7 @@ func (t *Tracker) follow(logger klog.Logger, informer cache.SharedIndexInformer,
 	return nil
 }
 
-// Stop ends what runs in the background. No handler is called afterwards.
+// Stop stops the tracker. No handler is called afterwards.
 func (t *Tracker) Stop() {
 	t.cancel(errors.New("tracker: stopped"))
 	t.waiting.Wait()
@@ -122,7 +121,7 @@ func (t *Tracker) Stop() {
 	}
 }
 
-// HasSynced tells whether all that the informers had at first is shown.
+// HasSynced tells whether all initial objects of the informers were handled.
 func (t *Tracker) HasSynced() bool {
 	select {
 	case <-t.HasSyncedChecker().Done():
@@ -132,7 +131,7 @@ func (t *Tracker) HasSynced() bool {
 	}
 }
 
-// HasSyncedChecker is for waiting for HasSynced.
+// HasSyncedChecker returns a checker to wait for HasSynced.
 func (t *Tracker) HasSyncedChecker() cache.DoneChecker {
 	if !t.options.EnableDeviceTaintRules {
 		return t.options.SliceInformer.Informer().HasSyncedChecker()
@@ -159,9 +158,9 @@ func (t *Tracker) ListPatchedResourceSlices() ([]*resourceapi.ResourceSlice, err
 	return out, nil
 }
 
-// AddEventHandler has a handler told of all slices that are shown now, before
-// it returns, and of each change. Calls do not overlap. A handler may list slices,
-// but must not add handlers.
+// AddEventHandler adds a handler. It is called for all current slices before AddEventHandler
+// returns, and then for each change. Calls do not overlap. A handler may list slices, but must not
+// add handlers.
 func (t *Tracker) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	if !t.options.EnableDeviceTaintRules {
 		return t.options.SliceInformer.Informer().AddEventHandler(handler)
@@ -182,15 +181,15 @@ func (t *Tracker) sliceChanged(before, after any) {
 		object = before
 	}
 	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		t.show(unknown.Key)
+		t.update(unknown.Key)
 		return
 	}
 	if slice, ok := object.(*resourceapi.ResourceSlice); ok {
-		t.show(slice.Name)
+		t.update(slice.Name)
 	}
 }
 
-// ruleChanged looks at the slices that the rule selects, or selected.
+// ruleChanged updates the slices that the old or the new rule selects.
 func (t *Tracker) ruleChanged(before, after any) {
 	if unknown, ok := before.(cache.DeletedFinalStateUnknown); ok {
 		before = unknown.Obj
@@ -212,21 +211,21 @@ func (t *Tracker) ruleChanged(before, after any) {
 			names = append(names, slice.Name)
 		}
 	}
-	t.show(names...)
+	t.update(names...)
 }
 
-// show makes what is shown of slices what it should be now, and tells handlers.
-func (t *Tracker) show(names ...string) {
+// update computes slices again, and queues events for the handlers.
+func (t *Tracker) update(names ...string) {
 	t.mutex.Lock()
 	for _, name := range names {
-		t.showOne(name)
+		t.updateOne(name)
 	}
 	t.mutex.Unlock()
 	t.deliver()
 }
 
-// showOne expects the mutex to be locked.
-func (t *Tracker) showOne(name string) {
+// updateOne computes one slice again. The caller holds the mutex.
+func (t *Tracker) updateOne(name string) {
 	before := t.shown[name]
 	stored, exists, err := t.options.SliceInformer.Informer().GetIndexer().GetByKey(name)
 	if err != nil {
@@ -259,8 +258,8 @@ func (t *Tracker) enqueue(event func(cache.ResourceEventHandler)) {
 	}
 }
 
-// deliver tells handlers what they were not told yet. A handler that panics does
-// not keep the others from being told.
+// deliver calls the handlers with queued events. If a handler panics, the other handlers are still
+// called.
 func (t *Tracker) deliver() {
 	for {
 		t.delivering.Lock()
@@ -281,7 +280,8 @@ func (t *Tracker) deliver() {
 	}
 }
 
-// withTaints returns the slice itself if no rule selects one of its devices.
+// withTaints returns the slice with the taints of rules. It returns the slice itself if no rule
+// selects one of its devices.
 func (t *Tracker) withTaints(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	out := slice
 	for _, rule := range t.rules() {
@@ -301,8 +301,7 @@ func (t *Tracker) withTaints(slice *resourceapi.ResourceSlice) *resourceapi.Reso
 	return out
 }
 
-// rules are in the order of their names, so that the order of taints is always
-// the same.
+// rules returns the rules sorted by name, so that the order of taints is deterministic.
 func (t *Tracker) rules() []*resourceapi.DeviceTaintRule {
 	var out []*resourceapi.DeviceTaintRule
 	for _, object := range t.options.TaintInformer.Informer().GetIndexer().List() {
@@ -314,8 +313,8 @@ func (t *Tracker) rules() []*resourceapi.DeviceTaintRule {
 	return out
 }
 
-// selects tells whether a rule may select devices of a slice. A rule without
-// selector selects nothing.
+// selects tells whether a rule may select devices of a slice. A rule without a selector selects no
+// device.
 func selects(rule *resourceapi.DeviceTaintRule, slice *resourceapi.ResourceSlice) bool {
 	selector := rule.Spec.DeviceSelector
 	return selector != nil &&
@@ -323,7 +322,7 @@ func selects(rule *resourceapi.DeviceTaintRule, slice *resourceapi.ResourceSlice
 		(selector.Pool == nil || *selector.Pool == slice.Spec.Pool.Name)
 }
 
-// sameTaints compares slices of the same version.
+// sameTaints compares the taints of two results for the same version of a slice.
 func sameTaints(a, b *resourceapi.ResourceSlice) bool {
 	return slices.EqualFunc(a.Spec.Devices, b.Spec.Devices, func(x, y resourceapi.Device) bool {
 		return slices.EqualFunc(x.Taints, y.Taints, func(x, y resourceapi.DeviceTaint) bool {

@@ -93,7 +93,7 @@ func gpus(names ...string) []resourceapi.Device {
 	return out
 }
 
-// show waits until so much was written, and prints what there is.
+// show waits for a number of writes, and prints the stored slices.
 func show(ctx context.Context, client kubernetes.Interface, controller *resourceslice.Controller, written resourceslice.Stats) error {
 	for deadline := time.Now().Add(5 * time.Minute); controller.GetStats() != written; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
