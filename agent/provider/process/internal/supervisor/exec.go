@@ -20,8 +20,8 @@ const maxOutput = 10 << 10
 // pipe open.
 const outputDelay = 100 * time.Millisecond
 
-// execProcess is a process that runs beside the container's command, such as that of an exec probe.
-type execProcess struct {
+// execRun is a process that runs beside the container's command, such as that of an exec probe.
+type execRun struct {
 	number int
 	output *os.File
 	head   bytes.Buffer
@@ -51,7 +51,7 @@ func (in *commandRunner) execBeside(next order) error {
 		return err
 	}
 	defer func() { _ = write.Close() }()
-	b := &execProcess{number: next.Number, output: output, read: make(chan struct{})}
+	b := &execRun{number: next.Number, output: output, read: make(chan struct{})}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	pid, err := in.start(next.Args, write, write)
@@ -64,7 +64,7 @@ func (in *commandRunner) execBeside(next order) error {
 }
 
 // follow reads the output of the process, and keeps the first maxOutput bytes.
-func (b *execProcess) follow() {
+func (b *execRun) follow() {
 	defer close(b.read)
 	if _, err := io.CopyN(&b.head, b.output, maxOutput); err == nil {
 		_, _ = io.Copy(io.Discard, b.output)
@@ -72,7 +72,7 @@ func (b *execProcess) follow() {
 }
 
 // result returns the report about a process that has ended.
-func (b *execProcess) result(how exited) *done {
+func (b *execRun) result(how exited) *done {
 	_ = b.output.SetReadDeadline(time.Now().Add(outputDelay))
 	<-b.read
 	_ = b.output.Close()

@@ -35,7 +35,7 @@ const (
 // of the container, it reaps all processes. When it ends, the kernel kills those that remain.
 func initialize() {
 	plan := os.NewFile(planDescriptor, "plan")
-	in := &commandRunner{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*execProcess)}
+	in := &commandRunner{orders: json.NewDecoder(plan), reports: json.NewEncoder(os.NewFile(reportDescriptor, "report")), beside: make(map[int]*execRun)}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM)
 	// Restrictions apply to this thread and to the processes that it starts. It must start all of
@@ -74,7 +74,7 @@ type commandRunner struct {
 	// mu is held while a process is started, so that reap does not miss its end.
 	mu      sync.Mutex
 	command int                  // PID
-	beside  map[int]*execProcess // by PID
+	beside  map[int]*execRun // by PID
 }
 
 // keepFiles sets close-on-exec on the init's own files and on all others that it inherited, so that
