@@ -103,9 +103,8 @@ type podKind struct {
 	notLookedAt []string
 
 	world *world
-	// onReal has the variant by real node, -1 where the pods may not run, onNew by template.
-	onReal atomic.Pointer[[]int16]
-	onNew  memo.Map[*Template, int16]
+	*admission
+	onNew  memo.Map[*Template, int16] // the variant by template
 	onEach memo.Map[*choice, *memberVariants]
 	// before is the kind in the world before, until onReal is known.
 	before atomic.Pointer[kindBefore]
@@ -160,6 +159,26 @@ func (v *variant) specs() []*onenode.Spec {
 type memberVariants struct {
 	list []int16
 	one  bool
+}
+
+// admission is on which nodes pods may run, and what they get there of extended resources.
+type admission struct {
+	// onReal has the variant by real node, -1 where the pods may not run. It is nil until somebody asks.
+	onReal atomic.Pointer[[]int16]
+}
+
+// admissionOf is the one of a kind. Those that ask for no extended resources, and for the same of nodes, share it.
+func (w *world) admissionOf(k *podKind) *admission {
+	if len(k.asks) > 0 {
+		return new(admission) // kinds number their variants by themselves
+	}
+	key := w.nodeFit.Key(k.example)
+	known, found := w.admissions.Get(key)
+	if !found {
+		known = new(admission)
+		w.admissions.Add(key, known, w.options.Memory.Kinds)
+	}
+	return known
 }
 
 // kindBefore is what is known of a kind in the world before. It does not refer to that world.
@@ -315,7 +334,7 @@ func (w *world) kindWith(pod *corev1.Pod, alone bool) (*podKind, error) {
 		made.variants = old.variants
 		made.before.Store(old)
 	}
-	made.base = made.variants[0]
+	made.base, made.admission = made.variants[0], w.admissionOf(made)
 	if made = w.intern(made, extended); made.plain.Err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, made.plain.Err)
 	}

@@ -4,10 +4,13 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
 
+	"github.com/dray-project/dray/internal/memo"
+	"github.com/dray-project/dray/simulate/internal/amounts"
 	"github.com/dray-project/dray/simulate/internal/onenode"
 	"github.com/dray-project/dray/simulate/internal/ranking"
 	"github.com/dray-project/dray/simulate/internal/table"
@@ -169,10 +172,31 @@ func (b *batch) choose() (*candidate, error) {
 	return best, nil
 }
 
-// ranked has the real nodes on which pods of a kind fit in the order in which a policy prefers them.
-type ranked struct {
+// admitted has the real nodes of a set that admit pods and have room for them, devices apart, by what else decides whether the pods fit.
+// Kinds of pods share one.
+type admitted struct {
 	real  table.Table[nodeRecord] // the nodes as they were
-	order ranking.Order           // of their positions
+	alike ranking.Groups[deviceClass]
+}
+
+// admittedKey tells of which pods, on which nodes.
+type admittedKey struct {
+	*admission
+	on *nodeSet
+	// demands are those of CPU and the like.
+	demands string
+}
+
+// deviceClass is equal for nodes that give equal answers to pods, and have equal scores that last.
+type deviceClass struct {
+	state   *onenode.State
+	variant int16
+}
+
+// ranked has the classes of nodes on which pods of a kind fit in the order in which a policy prefers them.
+type ranked struct {
+	of    *admitted
+	order ranking.Order[deviceClass]
 	// doubtful is set for good once a node is neither a yes nor a no.
 	doubtful bool
 }
@@ -184,11 +208,12 @@ type rankedKey struct {
 	lasting int
 }
 
-// manyRanked is how many a Sim has at most. With more, all are forgotten.
+// manyRanked is how many a Sim has at most of admitted and of ranked. With more, all are forgotten.
 const manyRanked = 16
 
 // chooseRanked is choose for pods that stand for themselves, on real nodes, by a policy with scores that last. It looks at nodes
-// that changed since it was asked before, and again at the one that it chooses. Without an answer it is nil.
+// that changed since it was asked before, then at one of each class of nodes that was not scored, and again at the one that it chooses. Without
+// an answer it is nil.
 func (b *batch) chooseRanked() (*candidate, error) {
 	m := b.sim
 	parts := b.on.list()
@@ -196,18 +221,19 @@ func (b *batch) chooseRanked() (*candidate, error) {
 		return nil, nil //nolint:nilnil // the caller looks at all nodes
 	}
 	key := rankedKey{b.shape.kind, b.on.nodeSet, b.policy.lasting}
+	of := b.admitted(parts[0])
 	r := m.ranked[key]
-	if r == nil {
-		if r = new(ranked); m.ranked == nil || len(m.ranked) >= manyRanked {
+	if r == nil || r.of != of {
+		if r = (&ranked{of: of}); m.ranked == nil || len(m.ranked) >= manyRanked {
 			m.ranked = make(map[rankedKey]*ranked)
 		}
 		m.ranked[key] = r
 	}
-	if err := r.follow(b, parts[0]); err != nil {
+	if err := r.follow(b); err != nil {
 		delete(m.ranked, key)
 		return nil, err
 	}
-	i, found := r.order.First()
+	i, found := r.order.First(&of.alike)
 	if !found || r.doubtful {
 		return nil, nil //nolint:nilnil // the caller finds out why
 	}
@@ -220,32 +246,66 @@ func (b *batch) chooseRanked() (*candidate, error) {
 	return &candidate{n, a, number}, nil
 }
 
-// follow scores the nodes that changed.
-func (r *ranked) follow(b *batch, part nodesPart) error {
-	d := &b.sim.data
-	r.order.Resize(d.real.Len()) // nodes that were added may be gone with a Revert
-	for i := range d.real.Changes(&r.real) {
+// admitted has the nodes of a set as they are now.
+func (b *batch) admitted(part nodesPart) *admitted {
+	m, kind := b.sim, cmp.Or(b.shape.kind.whole, b.shape.kind)
+	demands := memo.NewKey()
+	for _, d := range kind.demands {
+		demands.Number(d.Resource)
+		demands.Number(int(d.Value))
+	}
+	key := admittedKey{kind.admission, b.on.nodeSet, string(demands.Bytes)}
+	found := m.admitted[key]
+	if found == nil {
+		if found = new(admitted); m.admitted == nil || len(m.admitted) >= manyRanked {
+			m.admitted = make(map[admittedKey]*admitted)
+		}
+		m.admitted[key] = found
+	}
+	found.follow(m, kind, part)
+	return found
+}
+
+// follow looks at the nodes that changed.
+func (f *admitted) follow(m *Sim, kind *podKind, part nodesPart) {
+	d := &m.data
+	f.alike.Resize(d.real.Len()) // nodes that were added may be gone with a Revert
+	for i := range d.real.Changes(&f.real) {
 		rec := d.real.At(i)
-		r.order.Set(i, math.NaN())
 		if rec.gone || !part.keeps(rec) {
+			f.alike.Drop(i)
 			continue
 		}
+		number := m.world.on(kind, rec.facts)
+		if number < 0 || amounts.Room(rec.facts.allocatable, rec.used, kind.variantAt(number).demands, 1) == 0 {
+			f.alike.Drop(i)
+			continue
+		}
+		f.alike.Put(i, deviceClass{rec.state, number})
+	}
+	f.real = d.real
+	m.by = new(table.Edition) // what is written from now on does not change the nodes as they were
+}
+
+// follow scores the classes of nodes that were not scored before.
+func (r *ranked) follow(b *batch) error {
+	d := &b.sim.data
+	return r.order.Follow(&r.of.alike, func(i int) (float64, error) {
+		rec := d.real.At(i)
 		n := Node{index: i, name: rec.facts.Node.Name}
 		a, _, err := b.asked.on(&b.call, d, n, rec)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		switch a.Verdict {
 		case onenode.Fits:
-			r.order.Set(i, b.score(n, rec, a))
+			return b.policy.score(NodeClass{Example: n, InUse: rec.inUse()}), nil // it lasts, so it is about no more than the node
 		case onenode.Unfit:
 		default:
 			r.doubtful = true
 		}
-	}
-	r.real = d.real
-	b.sim.by = new(table.Edition) // what is written from now on does not change the nodes as they were
-	return nil
+		return math.NaN(), nil
+	})
 }
 
 // score is what the policy says of a node.

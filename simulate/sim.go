@@ -33,8 +33,9 @@ type Sim struct {
 	// firsts has, for pods that were placed, the first real node that may still take one. It holds
 	// for as long as base would.
 	firsts map[*podKind]int
-	// ranked has nodes in order for pods that were placed by a policy.
-	ranked map[rankedKey]*ranked
+	// ranked has nodes in order for pods that were placed by a policy, admitted those nodes which they are of.
+	ranked   map[rankedKey]*ranked
+	admitted map[admittedKey]*admitted
 	// nodeOf is where pods are, if anybody asked. It may be out of date.
 	nodeOf map[types.NamespacedName]Node
 }

@@ -56,6 +56,8 @@ type family struct {
 	// running are the kinds of pods that ran when the cluster was read, by the identity of their entry, once they are asked for.
 	running sync.Map
 	kinds   memo.Map[string, *podKind]
+	// admissions are those of kinds without extended resources, by what the kinds ask of nodes.
+	admissions memo.Map[string, *admission]
 
 	mu       sync.Mutex
 	claimIDs map[types.NamespacedName]int32
