@@ -40,41 +40,56 @@ func (e *freeing) bound(ctx context.Context) (int, error) {
 
 // kind is pods that may go and ask for the same: no devices, or a number of devices in one request without anything else.
 type kind struct {
-	pods  []*corev1.Pod
-	units int64  // devices of a pod; 1 if it has none
-	none  bool   // no devices
-	ask   string // what they ask for, but for the number of devices and the resources
-	needs corev1.ResourceList
+	number int // in finder.kinds
+	pods   []*corev1.Pod
+	units  int64  // devices of a pod; 1 if it has none
+	none   bool   // no devices
+	ask    string // what they ask for, but for the number of devices and the resources
+	needs  corev1.ResourceList
 }
 
 // kindsOf lists the kinds of pods of which it can be told how many a node takes.
-func (e *freeing) kindsOf(ctx context.Context) ([]kind, error) {
+func (f *finder) kindsOf(ctx context.Context) ([]kind, error) {
 	from := make(map[*corev1.Pod]simulate.Node)
-	for i := range e.pods {
-		from[e.pods[i].Pod] = e.pods[i].from
+	for i := range f.pods {
+		from[f.pods[i].Pod] = f.pods[i].from
 	}
 	var list []kind
-	for _, shape := range e.shapes {
+	for number, shape := range f.kinds {
 		pod := shape.Pods[0]
-		claims, found, err := e.claimsOf(ctx, pod, from[pod])
+		node, runs := from[pod]
+		var victims []*corev1.Pod
+		if runs {
+			victims = []*corev1.Pod{pod}
+		} else {
+			sets, err := f.state.Victims(ctx, shape, f.on, f.costOf, 1)
+			if err != nil {
+				return nil, err
+			}
+			if len(sets) == 0 {
+				continue
+			}
+			node, victims = sets[0].Node, sets[0].Pods
+		}
+		claims, found, err := f.claimsOf(ctx, pod, node, victims)
 		if err != nil {
 			return nil, err
 		}
 		if ask, units, simple := plainAsk(pod, claims); found && simple {
-			list = append(list, kind{pods: shape.Pods, units: units, none: len(claims) == 0, ask: ask, needs: needs(pod)})
+			list = append(list, kind{number: number, pods: shape.Pods, units: units, none: len(claims) == 0, ask: ask, needs: needs(pod)})
 		}
 	}
 	return list, nil
 }
 
-// claimsOf are the claims of a pod on its node, as if it came there now. It finds none if it would not.
-func (e *freeing) claimsOf(ctx context.Context, pod *corev1.Pod, node simulate.Node) (claims []*resourceapi.ResourceClaim, found bool, err error) {
-	e.scratch.Fork()
-	defer e.scratch.Revert()
-	if err := e.scratch.Evict(pod); err != nil {
+// claimsOf are the claims of a pod on a node, as if it came there now after others left. It finds none if it would not.
+func (f *finder) claimsOf(ctx context.Context, pod *corev1.Pod, node simulate.Node, victims []*corev1.Pod) (claims []*resourceapi.ResourceClaim, found bool, err error) {
+	f.scratch.Fork()
+	defer f.scratch.Revert()
+	if err := f.scratch.Evict(victims...); err != nil {
 		return nil, false, err
 	}
-	result, err := e.scratch.Put(ctx, pod, node)
+	result, err := f.scratch.Put(ctx, pod, node)
 	if err != nil {
 		return nil, false, err
 	}

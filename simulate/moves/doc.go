@@ -15,7 +15,11 @@
 //
 //	question  Question, Plan, and Find: sets of pods in the order of what they cost
 //	order     in which order, and to which nodes, the pods of a set go
-//	quick     a first plan, by the cheapest victims of each pod
+//	sequence  in which order pods move of which the nodes are known
+//	chains    first plans: a pod takes the place of others, and these that of others
+//	domain    nodes that have in common what wanted pods need
+//	least     what each plan costs at least
+//	prices    the bound by prices for places
 //	goal      Goal, Freeing, and Free
 //	target    nodes and devices that can be free, and which pods keep them in use
 //	greedy    a first plan: one target after the other

@@ -48,8 +48,8 @@ func ExampleFind() {
 	fmt.Println("then wanted fits on", plan.Places[0].Node.Name())
 	fmt.Println("moves:", plan.Cost, "at least:", plan.Bound, "pods without a place meanwhile:", plan.Room)
 	// Output:
-	// runs-1-1 from node-1 to node-0 with gpu-3
-	// runs-1-0 from node-1 to node-2 with gpu-3
+	// runs-1-1 from node-1 to node-2 with gpu-3
+	// runs-1-0 from node-1 to node-0 with gpu-3
 	// then wanted fits on node-1
 	// moves: 2 at least: 2 pods without a place meanwhile: 0
 }

@@ -249,13 +249,23 @@ func TestFindLikeEnumeration(t *testing.T) {
 		if !plan.Exact() || plan.Possible != !math.IsInf(least, 1) || plan.Possible && (plan.Cost != least || plan.Bound != least || plan.Room != room) {
 			t.Fatalf("seed %d: possible %t, costs %v, at least %v, room for %d; by enumeration it costs %v with room for %d", seed, plan.Possible, plan.Cost, plan.Bound, plan.Room, least, room)
 		}
+		for _, few := range []moves.Question{{Sets: 1, Attempts: q.Attempts}, {Attempts: 1 + int(seed%5)}} {
+			few.Wanted, few.Nodes, few.Cost, few.Limits = q.Wanted, q.Nodes, q.Cost, q.Limits
+			bounded, err := moves.Find(t.Context(), l.open(), few)
+			if err != nil || bounded.Bound > least || bounded.Possible && bounded.Cost < least {
+				t.Fatalf("seed %d: bounded, possible %t, it costs %v, at least %v, %v; by enumeration it is %v", seed, bounded.Possible, bounded.Cost, bounded.Bound, err, least)
+			}
+			if !bounded.Exact() {
+				seen["bounded"]++
+			}
+		}
 		if plan.Possible {
 			l.replay(seed, plan, wanted, seen)
 		} else {
 			seen["impossible"]++
 		}
 	}
-	for _, kind := range []string{"impossible", "nothing to do", "one move", "several moves"} {
+	for _, kind := range []string{"impossible", "nothing to do", "one move", "several moves", "bounded"} {
 		if seen[kind] == 0 {
 			t.Errorf("no question had: %s; seen: %v", kind, seen)
 		}
@@ -300,6 +310,10 @@ func TestFindWithTopologies(t *testing.T) {
 		least, room := l.cheapest(wanted, cost, len(l.Pods))
 		if !plan.Exact() || plan.Possible != !math.IsInf(least, 1) || plan.Possible && (plan.Cost != least || plan.Room != room) {
 			t.Fatalf("seed %d: possible %t, costs %v, at least %v, room for %d; by enumeration it costs %v with room for %d", seed, plan.Possible, plan.Cost, plan.Bound, plan.Room, least, room)
+		}
+		q.Sets = 1
+		if bounded, err := moves.Find(t.Context(), l.open(), q); err != nil || bounded.Bound > least || bounded.Possible && bounded.Cost < least {
+			t.Fatalf("seed %d: bounded, possible %t, it costs %v, at least %v, %v; by enumeration it is %v", seed, bounded.Possible, bounded.Cost, bounded.Bound, err, least)
 		}
 		if !plan.Possible {
 			seen["impossible"]++
@@ -432,7 +446,7 @@ func TestFindWithinBounds(t *testing.T) {
 		exact bool
 	}{
 		"enough":        {moves.Question{}, 2, true},
-		"one set":       {moves.Question{Sets: 1}, 1, false},
+		"one set":       {moves.Question{Sets: 1}, 2, true}, // the prices say so
 		"some attempts": {moves.Question{Attempts: 6}, 2, true},
 	} {
 		test.q.Wanted, test.q.Nodes = []*corev1.Pod{gpuPod("wanted", 4)}, names(&l.Cluster)

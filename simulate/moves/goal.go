@@ -5,9 +5,6 @@ package moves
 
 import (
 	"context"
-	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dray-project/dray/pools"
 	"github.com/dray-project/dray/simulate"
@@ -66,10 +63,6 @@ func Free(ctx context.Context, state *simulate.State, goal Goal, q Question) (*F
 	if err != nil {
 		return nil, err
 	}
-	f.pods = slices.DeleteFunc(f.pods, func(m movable) bool { return f.stays(&m) })
-	if err := f.readKinds(); err != nil {
-		return nil, err
-	}
 	e := &freeing{finder: f, goal: goal, before: make(map[simulate.Node]int), freeBefore: make(map[Target]bool)}
 	for _, node := range f.nodes {
 		for one := range e.free(state, node) {
@@ -104,29 +97,4 @@ type freeing struct {
 	result     Freeing
 	gain       int // of the result: how many more are free than before
 	most       int // what the gain can be at most
-}
-
-// stays reports whether a pod never goes: a limit keeps it, or it cannot be understood.
-func (f *finder) stays(pod *movable) bool {
-	_, err := f.state.Shapes([]*corev1.Pod{pod.Pod})
-	return err != nil || slices.ContainsFunc(pod.limits, func(limit int) bool { return f.Limits[limit].Out < 1 })
-}
-
-// readKinds finds out which pods ask for the same.
-func (f *finder) readKinds() (err error) {
-	pods := make([]*corev1.Pod, len(f.pods))
-	at := make(map[*corev1.Pod]int)
-	for i := range f.pods {
-		pods[i] = f.pods[i].Pod
-		at[pods[i]] = i
-	}
-	if f.shapes, err = f.state.Shapes(pods); err != nil {
-		return err
-	}
-	for kind, shape := range f.shapes {
-		for _, pod := range shape.Pods {
-			f.pods[at[pod]].kind = kind
-		}
-	}
-	return nil
 }

@@ -28,7 +28,7 @@ type firstPlan struct {
 
 func (e *freeing) oneByOne(ctx context.Context) error {
 	g := &firstPlan{freeing: e, sim: e.state.Sim(), now: make(map[simulate.Node]int), moved: make(map[int]bool)}
-	g.order, g.next = e.destinations(), make([]int, len(e.shapes))
+	g.order, g.next = e.destinations(), make([]int, len(e.kinds))
 	for i := range e.targets {
 		if e.gain == e.most {
 			break

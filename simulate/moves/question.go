@@ -84,7 +84,7 @@ type Plan struct {
 	Pods []*corev1.Pod
 	Cost float64
 	// Room is how many pods have no place at the same time between two steps. It is least for a plan that costs as little
-	// as Bound.
+	// as Bound, if Question.Sets and Question.Attempts suffice for all sets that cost as much.
 	Room int
 	// Bound is what each plan costs at least. It is Cost for the cheapest plan, and infinite if it is proven that there is
 	// none.
@@ -96,8 +96,11 @@ func (p *Plan) Exact() bool { return p.Bound >= p.Cost && (p.Possible || math.Is
 
 // Find finds the cheapest pods to move, and among the plans that cost the same one that needs the least room. Each step is tried
 // on a simulate.Sim: the pod gets the devices that kube-scheduler would give it on that node, then. The pods that move have their
-// places before the wanted ones come. The plan is exact if Question.Sets and Question.Attempts suffice for that, as they do for few pods and
-// nodes. It is not where several nodes reach a device, though Bound says so: sets are passed over after which the wanted
+// places before the wanted ones come.
+//
+// First plans are chains: a pod takes the place of others, these that of others again. They take time in proportion to the nodes. If one
+// costs more than the bound, sets of pods are looked at as far as Question.Sets and Question.Attempts suffice, which they do for few pods
+// and nodes. The plan is exact then. It is not where several nodes reach a device, though Bound says so: sets are passed over after which the wanted
 // pods of one kind do not fit one after the other, and in another order of nodes they might. Nothing changes in the State.
 //
 // The error names a node that does not exist, or a pod that cannot be understood; or it is the context's.
@@ -132,10 +135,15 @@ type finder struct {
 	names   sets.Set[string] // of the nodes
 	on      simulate.Nodes
 	nodes   []simulate.Node
-	shapes  []*simulate.Shape // of the wanted; of Free, of those that move
-	pods    []movable         // the cheapest first
-	best    Plan
-	spent   int // attempts
+	pods    []movable // the cheapest first
+	index   map[*corev1.Pod]int
+	movable map[simulate.Node][]int // positions in pods
+	shapes  []*simulate.Shape       // of the wanted
+	// kinds are the shapes of all pods, wantedKinds the positions of those of the wanted ones.
+	kinds       []*simulate.Shape
+	wantedKinds []int
+	best        Plan
+	spent       int // attempts
 }
 
 // movable is a pod that may be moved.
@@ -144,7 +152,7 @@ type movable struct {
 	from   simulate.Node
 	cost   float64
 	limits []int
-	kind   int // position in finder.shapes, for Free
+	kind   int // position in finder.kinds
 }
 
 func (f *finder) read() error {
@@ -171,17 +179,61 @@ func (f *finder) read() error {
 		}
 		f.nodes = append(f.nodes, node)
 		for pod := range f.state.Pods(node) {
-			if cost := f.cost(pod); cost >= 0 && !math.IsInf(cost, 1) {
-				f.pods = append(f.pods, movable{Pod: pod, from: node, cost: cost, limits: limits[pod]})
+			m := movable{Pod: pod, from: node, cost: f.cost(pod), limits: limits[pod]}
+			if m.cost >= 0 && !math.IsInf(m.cost, 1) && !f.stays(&m) {
+				f.pods = append(f.pods, m)
 			}
 		}
 	}
 	slices.SortStableFunc(f.pods, func(a, b movable) int { return cmp.Compare(a.cost, b.cost) })
+	f.index, f.movable = make(map[*corev1.Pod]int), make(map[simulate.Node][]int)
+	for i := range f.pods {
+		f.index[f.pods[i].Pod] = i
+		f.movable[f.pods[i].from] = append(f.movable[f.pods[i].from], i)
+	}
 	var err error
 	if f.shapes, err = f.state.Shapes(f.Wanted); err != nil {
 		return fmt.Errorf("wanted: %w", err)
 	}
+	return f.readKinds()
+}
+
+// stays reports whether a pod never goes: a limit keeps it, or it cannot be understood.
+func (f *finder) stays(pod *movable) bool {
+	_, err := f.state.Shapes([]*corev1.Pod{pod.Pod})
+	return err != nil || slices.ContainsFunc(pod.limits, func(limit int) bool { return f.Limits[limit].Out < 1 })
+}
+
+// readKinds finds out which pods ask for the same.
+func (f *finder) readKinds() (err error) {
+	pods := make([]*corev1.Pod, len(f.pods), len(f.pods)+len(f.Wanted))
+	for i := range f.pods {
+		pods[i] = f.pods[i].Pod
+	}
+	if f.kinds, err = f.state.Shapes(append(pods, f.Wanted...)); err != nil {
+		return err
+	}
+	of := make(map[*corev1.Pod]int)
+	for kind, shape := range f.kinds {
+		for _, pod := range shape.Pods {
+			of[pod] = kind
+		}
+	}
+	for i := range f.pods {
+		f.pods[i].kind = of[f.pods[i].Pod]
+	}
+	for _, pod := range f.Wanted {
+		f.wantedKinds = append(f.wantedKinds, of[pod])
+	}
 	return nil
+}
+
+// costOf is what it costs to move a pod, infinite if it stays.
+func (f *finder) costOf(pod *corev1.Pod) float64 {
+	if i, found := f.index[pod]; found {
+		return f.pods[i].cost
+	}
+	return math.Inf(1)
 }
 
 func (f *finder) cost(pod *corev1.Pod) float64 {
@@ -191,28 +243,49 @@ func (f *finder) cost(pod *corev1.Pod) float64 {
 	return f.Cost(pod)
 }
 
-// find looks at sets of pods, the cheapest first, until one of them will do.
+// find looks for plans with chains of moves, then at sets of pods, the cheapest first, until one of them will do.
 func (f *finder) find(ctx context.Context) error {
 	f.best.Bound = math.Inf(1)
 	if done, err := f.attempt(ctx, nil); done || err != nil {
 		f.best.Bound = f.best.Cost // no move is needed
 		return err
 	}
-	if err := f.quick(ctx); err != nil {
+	domains := f.domains()
+	least, prices, err := f.least(ctx, domains)
+	if err != nil || math.IsInf(least, 1) {
 		return err
 	}
+	c := &chains{finder: f, prices: prices, byKind: make(map[int]*offers), least: least}
+	if err := c.run(ctx, domains); err != nil {
+		return err
+	}
+	if err := f.search(ctx, least); err != nil {
+		return err
+	}
+	f.best.Bound = max(f.best.Bound, least)
+	if f.best.Possible {
+		f.best.Bound = min(f.best.Bound, f.best.Cost)
+	}
+	return nil
+}
+
+// search looks at sets of pods, the cheapest first, until one of them will do. Those that cost less than each plan does are passed over.
+func (f *finder) search(ctx context.Context, least float64) error {
 	costs := make([]float64, len(f.pods))
 	for i := range f.pods {
 		costs[i] = f.pods[i].cost
 	}
 	tried := 0
 	for members, cost := range subsets.ByCost(costs) {
-		if f.best.Possible && (cost > f.best.Cost || cost == f.best.Cost && f.best.Room == 0) {
+		if f.best.Possible && (cost > f.best.Cost || max(cost, least) == f.best.Cost && f.best.Room == 0) {
 			break
 		}
 		if tried++; tried > f.Sets || f.spent/manyTimes >= f.Attempts {
 			f.best.Bound = min(f.best.Bound, cost)
 			break
+		}
+		if cost < least-slack {
+			continue
 		}
 		set := make([]movable, len(members))
 		for i, at := range members {
@@ -227,9 +300,6 @@ func (f *finder) find(ctx context.Context) error {
 		if _, err := f.attempt(ctx, set); err != nil {
 			return err
 		}
-	}
-	if f.best.Possible {
-		f.best.Bound = min(f.best.Bound, f.best.Cost)
 	}
 	return nil
 }
@@ -275,13 +345,8 @@ func (f *finder) attempt(ctx context.Context, set []movable) (done bool, err err
 			return false, err
 		}
 		if done {
-			if err := o.readClaims(ctx); err != nil {
+			if err := f.keep(ctx, o, set); err != nil {
 				return false, err
-			}
-			bound := f.best.Bound
-			f.best = Plan{Possible: true, Steps: slices.Clone(o.steps), Places: slices.Clone(o.places), Cost: o.cost, Room: room, Bound: bound}
-			for i := range set {
-				f.best.Pods = append(f.best.Pods, set[i].Pod)
 			}
 			break
 		}
@@ -291,4 +356,19 @@ func (f *finder) attempt(ctx context.Context, set []movable) (done bool, err err
 		f.best.Bound = min(f.best.Bound, o.cost)
 	}
 	return done, nil
+}
+
+// keep takes the steps of an order as the plan, if it is better than the one there is.
+func (f *finder) keep(ctx context.Context, o *order, set []movable) error {
+	if f.best.Possible && (o.cost > f.best.Cost || o.cost == f.best.Cost && o.room >= f.best.Room) {
+		return nil
+	}
+	if err := o.readClaims(ctx); err != nil {
+		return err
+	}
+	f.best = Plan{Possible: true, Steps: slices.Clone(o.steps), Places: slices.Clone(o.places), Cost: o.cost, Room: o.room, Bound: f.best.Bound}
+	for i := range set {
+		f.best.Pods = append(f.best.Pods, set[i].Pod)
+	}
+	return nil
 }

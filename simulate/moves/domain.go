@@ -1,0 +1,53 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moves
+
+import (
+	"strings"
+
+	"github.com/dray-project/dray/simulate"
+)
+
+// domain are nodes that have in common what wanted pods need of labels.
+type domain []simulate.Node
+
+// domains are all nodes, or those that have one value of each required label. Attributes of devices and preferences are left to simulate.Sim.Gang.
+func (f *finder) domains() []domain {
+	var labels []string
+	for _, t := range f.Topologies {
+		if t.NodeLabel != "" && !t.Preferred {
+			labels = append(labels, t.NodeLabel)
+		}
+	}
+	if len(labels) == 0 {
+		return []domain{f.nodes}
+	}
+	var list []domain
+	at := make(map[string]int)
+	for _, node := range f.nodes {
+		key, complete := valuesOf(f.state.Object(node).Labels, labels)
+		if !complete {
+			continue
+		}
+		i, known := at[key]
+		if !known {
+			i, at[key] = len(list), len(list)
+			list = append(list, nil)
+		}
+		list[i] = append(list[i], node)
+	}
+	return list
+}
+
+func valuesOf(has map[string]string, labels []string) (key string, complete bool) {
+	var values []string
+	for _, name := range labels {
+		value, found := has[name]
+		if !found {
+			return "", false
+		}
+		values = append(values, value)
+	}
+	return strings.Join(values, "/"), true // which no value has
+}

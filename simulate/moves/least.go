@@ -1,0 +1,311 @@
+// Copyright The Dray Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package moves
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dray-project/dray/simulate"
+)
+
+// least is what each plan costs at least, infinite if there is none, and what a place of each kind of pods is worth then.
+func (f *finder) least(ctx context.Context, domains []domain) (bound float64, prices []float64, err error) {
+	for _, shape := range f.shapes {
+		one, err := f.leastFor(ctx, shape, domains)
+		if err != nil {
+			return 0, nil, err
+		}
+		bound = max(bound, one)
+	}
+	prices = make([]float64, len(f.kinds))
+	kinds, err := f.kindsOf(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, d := range f.wantedDemands(kinds) {
+		r, err := f.relax(ctx, d)
+		if err != nil {
+			return 0, nil, err
+		}
+		if r == nil {
+			continue
+		}
+		total, of := r.bound()
+		bound = max(bound, total*(1-slack*slack)) // additions are not exact
+		for i := range d {
+			prices[d[i].number] = of[r.size(&d[i])]
+		}
+	}
+	all := 0.0
+	for i := range f.pods {
+		all += f.pods[i].cost
+	}
+	if bound > all+slack {
+		return math.Inf(1), prices, nil
+	}
+	return f.roundUp(bound), prices, nil
+}
+
+// slack is what sums of numbers may be wrong by.
+const slack = 1e-6
+
+// roundUp is the least that a set of pods can cost that costs so much, where all costs are whole numbers.
+func (f *finder) roundUp(bound float64) float64 {
+	for i := range f.pods {
+		if f.pods[i].cost != math.Trunc(f.pods[i].cost) {
+			return bound
+		}
+	}
+	return math.Ceil(bound - slack)
+}
+
+// leastFor is what it costs at least that the wanted pods of a shape find room in a domain if the pods that leave for that vanish.
+func (f *finder) leastFor(ctx context.Context, shape *simulate.Shape, domains []domain) (float64, error) {
+	list, err := f.state.Victims(ctx, shape, f.on, f.costOf, len(f.nodes))
+	if err != nil {
+		return 0, err
+	}
+	on := make(map[simulate.Node]*simulate.VictimSet, len(list))
+	for i := range list {
+		on[list[i].Node] = &list[i]
+	}
+	rooms := make(map[simulate.Node]nodeRoom, len(f.nodes))
+	for _, node := range f.nodes {
+		pods, sure, err := f.takesAtMost(ctx, shape, node, on[node] == nil)
+		if err != nil || !sure {
+			return 0, err
+		}
+		room := nodeRoom{pods: pods}
+		if set := on[node]; set != nil && set.Least {
+			room.cost = set.Cost
+		}
+		rooms[node] = room
+	}
+	least := math.Inf(1)
+	for _, d := range domains {
+		least = min(least, d.least(len(shape.Pods), rooms))
+	}
+	return least, nil
+}
+
+// nodeRoom is how many wanted pods a node takes at most, and what it costs at least that it takes one.
+type nodeRoom struct {
+	pods int
+	cost float64
+}
+
+// least is what it costs at least that so many pods find room: that of the cheapest nodes that take as many.
+func (d domain) least(wanted int, rooms map[simulate.Node]nodeRoom) float64 {
+	costs := slices.Repeat([]float64{math.Inf(1)}, wanted+1) // by how many of the wanted pods have a place
+	costs[0] = 0
+	for _, node := range d {
+		if room := rooms[node]; room.pods > 0 {
+			for n := wanted; n > 0; n-- {
+				costs[n] = min(costs[n], costs[max(0, n-room.pods)]+room.cost)
+			}
+		}
+	}
+	return costs[wanted]
+}
+
+// takesAtMost is how many pods of a wanted shape get devices on a node without the pods that may leave it. Whether there are other resources
+// for one is looked at where no victims were found. Sure is false if there may be more.
+func (f *finder) takesAtMost(ctx context.Context, shape *simulate.Shape, node simulate.Node, strict bool) (pods int, sure bool, err error) {
+	f.scratch.Fork()
+	defer f.scratch.Revert()
+	if err := f.evictAll(node); err != nil {
+		return 0, false, err
+	}
+	pods, sure, err = take(ctx, f.scratch.State(), shape, node, len(shape.Pods))
+	if pods == 0 || !sure || err != nil || !strict {
+		return pods, sure, err
+	}
+	result, err := f.scratch.Put(ctx, shape.Pods[0], node)
+	return result.Placed * pods, result.Undecided == 0, err
+}
+
+// evictAll lets all pods leave a node that may.
+func (f *finder) evictAll(node simulate.Node) error {
+	for _, i := range f.movable[node] {
+		if err := f.scratch.Evict(f.pods[i].Pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take is how many pods of a shape get devices on a node, up to a number. Sure is false if there may be more.
+func take(ctx context.Context, state *simulate.State, shape *simulate.Shape, node simulate.Node, most int) (pods int, sure bool, err error) {
+	room, err := state.Room(node)
+	if err != nil {
+		return 0, false, err
+	}
+	for ; pods < most; pods++ {
+		next, fit, err := room.Take(ctx, shape)
+		switch {
+		case errors.Is(err, simulate.ErrNotAlone) || fit.Undecided > 0:
+			return pods, false, nil
+		case err != nil:
+			return pods, false, err
+		case fit.Pods == 0:
+			return pods, true, nil
+		}
+		room = next
+	}
+	return pods, true, nil
+}
+
+// wantedDemands lists what wanted pods ask for as numbers of devices, each with all kinds of pods that ask for the same devices.
+func (f *finder) wantedDemands(kinds []kind) []demand {
+	var list []demand
+	for _, k := range kinds {
+		known := slices.ContainsFunc(list, func(d demand) bool { return d[0].ask == k.ask })
+		if known || k.none || !slices.Contains(f.wantedKinds, k.number) {
+			continue
+		}
+		d := slices.DeleteFunc(slices.Clone(kinds), func(other kind) bool { return other.ask != k.ask })
+		slices.SortStableFunc(d, func(a, b kind) int { return cmp.Compare(a.units, b.units) })
+		list = append(list, d)
+	}
+	return list
+}
+
+// relax makes numbers of the question about a demand. It returns nil if that cannot be done.
+func (f *finder) relax(ctx context.Context, d demand) (*relaxed, error) {
+	r := new(relaxed)
+	for i := range d {
+		r.sizes = append(r.sizes, int(d[i].units))
+	}
+	r.sizes = slices.Compact(r.sizes)
+	r.wanted = make([]int, len(r.sizes))
+	size := slices.Repeat([]int{-1}, len(f.kinds)) // by kind
+	for i := range d {
+		size[d[i].number] = r.size(&d[i])
+	}
+	for _, number := range f.wantedKinds {
+		if size[number] >= 0 {
+			r.wanted[size[number]]++
+		}
+	}
+	l := &loader{finder: f, unit: &d[0], plain: make(map[simulate.RoomDevices]bool)}
+	at := make(map[string]int)
+	for _, node := range f.nodes {
+		next, plain, err := l.load(ctx, node)
+		if err != nil || !plain {
+			return nil, err
+		}
+		for i := range next.pods {
+			next.pods[i].size = size[f.pods[f.movable[node][i]].kind]
+		}
+		slices.SortFunc(next.pods, func(a, b leaver) int {
+			return cmp.Or(cmp.Compare(a.devices, b.devices), cmp.Compare(a.size, b.size), cmp.Compare(a.cost, b.cost))
+		})
+		next.pods = slices.DeleteFunc(next.pods, func(pod leaver) bool { return pod.devices == 0 })
+		key := fmt.Sprint(next.free, next.pods)
+		if i, known := at[key]; known {
+			r.nodes[i].count++
+			continue
+		}
+		at[key] = len(r.nodes)
+		r.nodes = append(r.nodes, next)
+	}
+	return r, nil
+}
+
+// size is the position of what a kind asks for.
+func (r *relaxed) size(k *kind) int { return slices.Index(r.sizes, int(k.units)) }
+
+// loader reads what nodes have for the pods of a demand.
+type loader struct {
+	*finder
+	unit *kind // of the demand, the one that asks for least
+	// plain has nodes without pods that may leave: whether devices are apart, so that taking one takes nothing of another.
+	plain map[simulate.RoomDevices]bool
+}
+
+// load reads what a node has free, and how many devices are free without each of its pods. It is not plain if that cannot be added up.
+func (l *loader) load(ctx context.Context, node simulate.Node) (n loaded, plain bool, err error) {
+	shape := l.kinds[l.unit.number]
+	list := l.movable[node]
+	before, sum := freeDevices(l.state, node), 0
+	for _, i := range list {
+		free, err := l.without(node, i)
+		if err != nil {
+			return n, false, err
+		}
+		n.pods = append(n.pods, leaver{devices: free - before, cost: l.pods[i].cost})
+		sum += free - before
+	}
+	l.scratch.Fork()
+	defer l.scratch.Revert()
+	if err := l.evictAll(node); err != nil {
+		return n, false, err
+	}
+	empty := l.scratch.State()
+	all := freeDevices(empty, node)
+	most, sure, err := take(ctx, empty, shape, node, all+1)
+	if err != nil || !sure {
+		return n, false, err
+	}
+	n.count = 1
+	if most == 0 {
+		n.pods = nil // no pod of the demand gets anything here, whoever leaves
+		return n, true, nil
+	}
+	if plain, err = l.apart(ctx, node, most); err != nil || !plain || all != before+sum {
+		return n, false, err
+	}
+	units, sure, err := take(ctx, l.state, shape, node, all+1)
+	n.free = units*int(l.unit.units) + int(l.unit.units) - 1
+	return n, sure, err
+}
+
+// without is how many devices of a node are free without one of its pods.
+func (l *loader) without(node simulate.Node, pod int) (int, error) {
+	l.scratch.Fork()
+	defer l.scratch.Revert()
+	if err := l.scratch.Evict(l.pods[pod].Pod); err != nil {
+		return 0, err
+	}
+	return freeDevices(l.scratch.State(), node), nil
+}
+
+// apart reports whether the pods that ask for least take devices of an empty node of which nothing else is a part. As many of them get some.
+func (l *loader) apart(ctx context.Context, node simulate.Node, most int) (bool, error) {
+	room, err := l.scratch.State().Room(node)
+	if err != nil {
+		return false, err
+	}
+	if known, found := l.plain[room.Devices()]; found {
+		return known, nil
+	}
+	free := freeDevices(l.scratch.State(), node)
+	apart := true
+	for range most {
+		result, err := l.scratch.Put(ctx, l.unit.pods[0], node)
+		if err != nil {
+			return false, err
+		}
+		now := freeDevices(l.scratch.State(), node)
+		apart = apart && result.All() && free-now == int(l.unit.units)
+		free = now
+	}
+	l.plain[room.Devices()] = apart
+	return apart, nil
+}
+
+// freeDevices counts the devices of a node of which nothing is in use.
+func freeDevices(state *simulate.State, node simulate.Node) (n int) {
+	for _, use := range state.Devices(node) {
+		if use.Free {
+			n++
+		}
+	}
+	return n
+}
