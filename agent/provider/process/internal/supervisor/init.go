@@ -73,7 +73,7 @@ type commandRunner struct {
 
 	// mu is held while a process is started, so that reap does not miss its end.
 	mu      sync.Mutex
-	command int                  // PID
+	command int              // PID
 	beside  map[int]*execRun // by PID
 }
 
